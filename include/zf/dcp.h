@@ -58,7 +58,8 @@ bool zf_dcp_draft(struct zf_dcp *d, struct zf_store *st, const struct zf_limits 
 
 /* Something that was saved under one name (FQN). */
 struct zf_dcp_key {
-    const char *name; /* terminated; may hold any byte; lives as long as the zf_dcp, as all of this */
+    /* terminated; may hold any byte; lives as long as the zf_dcp, as all of this */
+    const char *name;
     size_t name_len;
     bool is_bytes;       /* an opaque item, such as a pickled object; then there is no type */
     struct zf_type type; /* of the tensor, in its true shape */
@@ -70,7 +71,8 @@ struct zf_dcp_key {
 };
 uint64_t zf_dcp_n_keys(const struct zf_dcp *d);
 /* i < n_keys, in the order of the metadata.  Errors: ZF_E_NOMEM. */
-bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_err *err) ZF_CHECKED;
+bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out,
+                struct zf_err *err) ZF_CHECKED;
 /* The exact bytes of the bytes item of a key, as a source with a reference; after zf_dcp_place or _draft.
  * Reading them fails where the item is lost or no whole file.  Errors: ZF_E_NOMEM. */
 struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err) ZF_CHECKED;

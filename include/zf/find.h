@@ -28,10 +28,11 @@ struct zf_saves {
     size_t n;
     size_t latest; /* the one that `latest` names; n = none */
     size_t weak;   /* unfinished ones that were left out */
-    struct zf_err unknown; /* why it cannot be known whether one of them is a save; code ZF_OK: it can */
+    /* why it cannot be known whether one of them is a save; code ZF_OK: it can */
+    struct zf_err unknown;
 };
 bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
-                  struct zf_err *err) ZF_CHECKED;
+                   struct zf_err *err) ZF_CHECKED;
 void zf_saves_free(struct zf_saves *s);
 
 #endif

@@ -15,17 +15,19 @@ enum zf_fit {
 };
 struct zf_probe {
     enum zf_fit fit;
-    bool unfinished; /* a save whose writer did not come to its end: others beside it are preferred */
-    char why[160];   /* shown by `info` and in the tie error */
+    /* a save whose writer did not come to its end: others beside it are preferred */
+    bool unfinished;
+    char why[160]; /* shown by `info` and in the tie error */
 };
 
 /* The save that a family is asked about, or opens.  Everything is borrowed. */
 struct zf_save {
     struct zf_store *store; /* the directory of the save */
     struct zf_store *run;   /* the run directory that names it (-o tag, latest), or NULL */
-    struct zf_store *outer; /* the directory that the save was found in, or NULL: it was pointed at */
-    const char *tag;        /* path from `run` to the save, or NULL */
-    const char *file;       /* the one file in `store` that was pointed at, or NULL: all of it */
+    /* the directory that the save was found in, or NULL: it was pointed at */
+    struct zf_store *outer;
+    const char *tag;  /* path from `run` to the save, or NULL */
+    const char *file; /* the one file in `store` that was pointed at, or NULL: all of it */
 };
 
 struct zf_format {
@@ -37,7 +39,7 @@ struct zf_format {
                           * what is named there is asked about, not the run directory itself */
     /* Of sources that this family alone makes, or NULL. */
     const struct zf_source_kind *kind;
-    bool tp_rules;       /* asks -o tp_rules how ranks are joined */
+    bool tp_rules; /* asks -o tp_rules how ranks are joined */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
      * it fits or not.  Errors: only of the store. */
     bool (*probe)(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,

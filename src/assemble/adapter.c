@@ -16,14 +16,13 @@
 #include "optim_key.h"
 
 #define ADAPTER_NAME_MAX 4096 /* longer names are no parameters of one */
-#define ADAPTERS_MOST 10000 /* of one model */
+#define ADAPTERS_MOST 10000   /* of one model */
 
 /* The words that an adapter's name follows. */
 static bool adapter_is_part(const char *p, size_t n)
 {
-    static const char *const words[] = {"lora_A",           "lora_B",
-                                        "lora_embedding_A", "lora_embedding_B",
-                                        "lora_bias",        "lora_magnitude_vector"};
+    static const char *const words[] = {"lora_A",           "lora_B",    "lora_embedding_A",
+                                        "lora_embedding_B", "lora_bias", "lora_magnitude_vector"};
 
     return ONE_OF(p, n, words);
 }

@@ -23,7 +23,7 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
 }
 
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                         bool (*fits)(const char *name), struct zf_err *err)
+                             bool (*fits)(const char *name), struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s =
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
@@ -34,8 +34,7 @@ bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, 
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name) ||
-            !zf_torch_set_sniff(st, e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name) || !zf_torch_set_sniff(st, e[i].name)) {
             continue;
         }
         if (!companions_add(s, e[i].name, b, err)) {
@@ -52,7 +51,7 @@ static bool companions_fits(const char *name)
 }
 
 bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                   struct zf_err *err)
+                       struct zf_err *err)
 {
     return zf_companions_add_those(st, o, b, companions_fits, err);
 }

@@ -159,9 +159,8 @@ bool zf_cut_lay(const struct zf_cut_rule *rule, uint32_t ndim, const uint64_t *c
     }
     if (rule->rows > 0) {
         if (rule->rows > shape[0]) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%llu rows are to be kept of %llu", (unsigned long long)rule->rows,
-                           (unsigned long long)shape[0]);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%llu rows are to be kept of %llu",
+                           (unsigned long long)rule->rows, (unsigned long long)shape[0]);
         }
         shape[0] = rule->rows;
     }
@@ -278,10 +277,9 @@ bool zf_cut_prove(const struct zf_cut *c, struct zf_err *err)
         }
     }
     zf_table_fini(&seen);
-    return ok && (left == 0 ||
-                  zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%llu elements of the whole tensor are on no rank",
-                          (unsigned long long)left));
+    return ok && (left == 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                       "%llu elements of the whole tensor are on no rank",
+                                       (unsigned long long)left));
 }
 
 /* ---- comparing copies ---- */
@@ -411,8 +409,7 @@ bool zf_cut_same(struct zf_copy_check *check, struct zf_draft *a, struct zf_draf
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
     }
     *same = zf_type_equal(t, zf_draft_type(b));
-    return !*same ||
-           cut_compare(check, c, &(struct zf_cut_box){zero, zero, t.shape}, same, err);
+    return !*same || cut_compare(check, c, &(struct zf_cut_box){zero, zero, t.shape}, same, err);
 }
 
 /* ---- drafting ---- */

@@ -107,7 +107,7 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
 }
 
 bool ranges_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
-                struct zf_err *err)
+                 struct zf_err *err)
 {
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         if (dt->axis[i].place == ZF_PLACEMENT_PARTIAL) {

@@ -21,6 +21,6 @@ struct dim_ranges {
 /* Fills dim [dt->ndim], in arena a: what the rank at dt's coordinate owns.
  * Errors: ZF_E_UNSUPPORTED a partial sum, a strided cut that does not fit its mesh; ZF_E_LIMIT. */
 bool ranges_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ranges *dim,
-                struct zf_err *err) ZF_CHECKED;
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

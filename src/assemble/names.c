@@ -240,8 +240,7 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
     struct zf_step step = {.p = name, .n = name_len};
     struct zf_path path = {.step = &step, .n = 1};
     bool bare = wrappers_off(&names->wrappers, &path, err);
-    const char *copy =
-        bare ? zf_arena_str(names->arena, path.step->p, path.step->n, err) : NULL;
+    const char *copy = bare ? zf_arena_str(names->arena, path.step->p, path.step->n, err) : NULL;
     struct name_id *known =
         copy ? zf_table_put(&names->ids, names_hash(head, strlen(head), digits, (size_t)n),
                             sizeof *known, err)

@@ -79,7 +79,7 @@ static bool py_class(struct py_parse *in, struct py_step *s, struct zf_err *err)
 {
     bool not = in->p < in->end && *in->p == '^', first = true;
 
-    for (in->p += not; in->p < in->end && (*in->p != ']' || first); first = false) {
+    for (in->p += not ; in->p < in->end && (*in->p != ']' || first); first = false) {
         unsigned c = *in->p++;
 
         if (c == '\\') {
@@ -104,7 +104,7 @@ static bool py_class(struct py_parse *in, struct py_step *s, struct zf_err *err)
         return py_unknown("it has a bracket that is not closed", err);
     }
     in->p++;
-    for (int k = 0; not && k < 4; k++) {
+    for (int k = 0; not &&k < 4; k++) {
         s->set[k] = ~s->set[k];
     }
     return true;
@@ -133,7 +133,8 @@ static bool py_step(struct py_parse *in, struct py_step *s, struct zf_err *err)
     case '?':
     case '^':
     case '$':
-        return py_unknown("it has a group, an alternative or an anchor that is not understood", err);
+        return py_unknown("it has a group, an alternative or an anchor that is not understood",
+                          err);
     default:
         py_add(s, c);
         return true;

@@ -56,7 +56,8 @@ bool zf_roundings_check(const struct zf_roundings *r, struct zf_rounding_opts o,
     struct rounding_work w = {.r = r, .o = o};
     const uint64_t n = (r->n + ROUNDING_AT_ONCE - 1) / ROUNDING_AT_ONCE;
     zf_auto(ahead) struct zf_ahead *made = zf_ahead_new(
-        (struct zf_ahead_work){.make = rounding_make, .drop = free, .ctx = &w, .most = o.most}, n, err);
+        (struct zf_ahead_work){.make = rounding_make, .drop = free, .ctx = &w, .most = o.most}, n,
+        err);
 
     *bad = NULL;
     *miss = (struct zf_mismatch){.found = false};

@@ -246,7 +246,8 @@ static bool st_files_mentions_boxes(struct zf_source *src)
     uint64_t n = zf_bytes_le64(&b);
     zf_auto(mem) char *text = malloc((size_t)n);
     if (!text) {
-        return zf_fail(&ignored, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a header"); /* counted */
+        return zf_fail(&ignored, ZF_E_NOMEM, ZF_OFF_NONE,
+                       "out of memory for a header"); /* counted */
     }
     return zf_source_pread(src, text, (size_t)n, sizeof word, &ignored) &&
            memmem(text, (size_t)n, boxes_key, sizeof boxes_key - 1);

@@ -351,8 +351,8 @@ static void files_tell_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
     const struct zf_pv *root = zf_torch_root(m->torch);
-    bool tells = m->role == ZF_ROLE_WEIGHTS ||
-                 (m->role == ZF_ROLE_REST && strcmp(m->head, "train") == 0);
+    bool tells =
+        m->role == ZF_ROLE_WEIGHTS || (m->role == ZF_ROLE_REST && strcmp(m->head, "train") == 0);
     int64_t step;
 
     for (size_t i = 0; tells && i < sizeof key / sizeof key[0]; i++) {

@@ -493,7 +493,7 @@ static bool visit_run(struct visit_walk *w, const struct zf_pv *v, const char *p
 }
 
 bool zf_torch_visit(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
-             const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
+                    const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err)
 {
     struct visit_walk w = {.torch = t, .lim = lim, .visit = visit};
     bool ok = visit_run(&w, v, prefix, err);

@@ -17,7 +17,7 @@
 #define RULES_LONG 4000   /* bytes of an expression */
 #define RULES_GROUPS 100  /* in it */
 #define RULES_COPIES 1000 /* its bounds multiplied with each other: ((a{9}){9}){9} */
-#define RULES_NAME 4096 /* longer names have no rule */
+#define RULES_NAME 4096   /* longer names have no rule */
 
 struct tp_rule {
     regex_t regex;
@@ -138,9 +138,8 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
     }
     *last = '\0';
     if (!rules_bounded(s)) {
-        return rules_refuse(r, line,
-                            "the expression is too long, or has too many groups or repetitions",
-                            err);
+        return rules_refuse(
+            r, line, "the expression is too long, or has too many groups or repetitions", err);
     }
     size_t n = (size_t)(last - s) + sizeof "^()$";
     if (!zf_vec_room(&r->rule, 1, err) || !(whole = malloc(n))) {
@@ -176,7 +175,8 @@ static bool rules_read(struct zf_tp_rules *r, char *text, struct zf_err *err)
             s[--n] = '\0';
         }
         if (r->rule.n >= RULES_MOST) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %u rules", RULES_MOST);
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %u rules",
+                           RULES_MOST);
         }
         if (*s && !rules_read_line(r, s, line, err)) {
             return false;

@@ -140,8 +140,7 @@ static bool tree_gather(struct tree_work *w, const struct tree_item *it, struct 
 
         if (!d || zf_draft_type(d).ndim != t.ndim || zf_draft_type(d).dtype != t.dtype) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s in %s",
-                           d ? "it is of another type" : "it is not there",
-                           j->tree[it->tree + r]);
+                           d ? "it is of another type" : "it is not there", j->tree[it->tree + r]);
         }
         w->shard[r] = d;
         w->shape[r] = zf_draft_type(d).shape;
@@ -190,8 +189,8 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
 {
     struct zf_tree_join *j = w->j;
     struct zf_type t = zf_draft_type(it->draft);
-    struct zf_tree_tensor what = {it->set, it->name, it->name_len, t.dtype, t.ndim, j->n_ranks,
-                                  w->shape};
+    struct zf_tree_tensor what = {it->set, it->name,   it->name_len, t.dtype,
+                                  t.ndim,  j->n_ranks, w->shape};
     struct zf_spot spot = {it->set, it->name, it->name_len};
     struct zf_cut cut;
 
@@ -210,7 +209,8 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
 
 static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
-    struct zf_draft *root = zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
+    struct zf_draft *root =
+        zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
     char set[1024];
     bool same = false;
 
@@ -220,7 +220,8 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
     if (!zf_cut_same(&w->check, root, it->draft, &same, err)) {
         return false;
     }
-    int n = snprintf(set, sizeof set, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
+    int n =
+        snprintf(set, sizeof set, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
     return same || (n > 0 && (size_t)n < sizeof set && tree_copy(w, it, set, err));
 }
 

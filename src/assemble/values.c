@@ -83,8 +83,8 @@ static bool values_same(const uint8_t *a, const uint8_t *b, enum zf_dtype dtype)
     return x != x && y != y;
 }
 
-void zf_values_compare(const void *master, enum zf_dtype from, const void *weight,
-                       enum zf_dtype to, size_t n, struct zf_mismatch *out)
+void zf_values_compare(const void *master, enum zf_dtype from, const void *weight, enum zf_dtype to,
+                       size_t n, struct zf_mismatch *out)
 {
     size_t mb = zf_dtype_info(from)->bytes, wb = zf_dtype_info(to)->bytes;
     uint8_t rounded[8 * ROUND_CHUNK];
@@ -140,14 +140,11 @@ static bool values_read_places(struct zf_values v, void *buf, uint64_t step, uin
 {
     size_t each = zf_dtype_info(v.dtype)->bytes, run = SAMPLE_RUN * each;
 
-    return zf_source_read_rows(v.src,
-                               &(struct zf_rows){.buf = buf,
-                                                 .n = run,
-                                                 .pitch = run,
-                                                 .off = v.off,
-                                                 .step = step * each,
-                                                 .count = places},
-                               err);
+    return zf_source_read_rows(
+        v.src,
+        &(struct zf_rows){
+            .buf = buf, .n = run, .pitch = run, .off = v.off, .step = step * each, .count = places},
+        err);
 }
 
 bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64_t n,
@@ -204,8 +201,8 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
         return values_round_stretch(master, weight, (struct zf_span){0, n}, out, err);
     }
     return values_round_stretch(master, weight, (struct zf_span){0, ends}, out, err) &&
-           (out->found || values_round_stretch(master, weight, (struct zf_span){n - ends, ends},
-                                               out, err));
+           (out->found ||
+            values_round_stretch(master, weight, (struct zf_span){n - ends, ends}, out, err));
 }
 
 bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t ends,

@@ -33,16 +33,16 @@ struct zf_ahead {
     pthread_t *thread;    /* [most] */
     pthread_mutex_t lock; /* of all below */
     uint32_t n_threads;
-    uint32_t want;              /* threads, and things in work; work.few … most */
-    uint64_t weight, heaviest;  /* of what is made and not taken; of anything so far */
+    uint32_t want;             /* threads, and things in work; work.few … most */
+    uint64_t weight, heaviest; /* of what is made and not taken; of anything so far */
     uint64_t making;
     bool bounded, weighed; /* the few are, too; anything was so far */
-    uint64_t streak; /* of things, the last ones, of which each waited */
-    pthread_cond_t made; /* a thing, for the taker */
-    pthread_cond_t room; /* for one more thing */
+    uint64_t streak;       /* of things, the last ones, of which each waited */
+    pthread_cond_t made;   /* a thing, for the taker */
+    pthread_cond_t room;   /* for one more thing */
     bool stop;
-    unsigned failures;     /* that wait to be taken */
-    uint64_t begun, taken; /* begun - taken places are in use */
+    unsigned failures;         /* that wait to be taken */
+    uint64_t begun, taken;     /* begun - taken places are in use */
     struct ahead_place *place; /* [most] */
 };
 
@@ -121,7 +121,8 @@ static void ahead_make(struct zf_ahead *a)
     p->weight = p->made && a->work.weigh ? a->work.weigh(p->made) : 0;
     if (!a->weighed) {
         a->weighed = true;
-        (void)pthread_cond_broadcast(&a->room); /* for several, now that they are seen to be light */
+        (void)pthread_cond_broadcast(
+            &a->room); /* for several, now that they are seen to be light */
     }
     a->weight += p->weight;
     /* One that is heavy is soon forgotten: of many ranks the first has more than the others. */

@@ -14,7 +14,8 @@ struct cache_sum {
     uint64_t bytes, n;
 };
 
-static void cache_line(struct cache_sum *sum, uint64_t bytes, struct timespec used, const char *what)
+static void cache_line(struct cache_sum *sum, uint64_t bytes, struct timespec used,
+                       const char *what)
 {
     char size[32], when[32] = "?";
     struct tm tm;

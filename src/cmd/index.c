@@ -76,7 +76,8 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
         return false;
     }
     if (zf_store_focus(st)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is a file; an index is made of a directory");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "this is a file; an index is made of a directory");
         return zf_err_in(err, "%s", dir);
     }
     if (!zf_remote_index(st, sha256, lim.dir_entries, &text, err)) {

@@ -48,8 +48,8 @@ static void kept_stat(struct zf_out *key, const char *name, const char *path)
         st.st_size = -1;
     }
     (void)snprintf(text, sizeof text, "%lld %lld.%09ld %lld.%09ld", (long long)st.st_size,
-                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-                   (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+                   (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec,
+                   st.st_ctim.tv_nsec);
     kept_line(key, name, text);
 }
 
@@ -150,9 +150,9 @@ static bool kept_worth(const struct kept *k)
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return k->always || (now.tv_sec - k->began.tv_sec) * 1000000000ll +
-                                (now.tv_nsec - k->began.tv_nsec) >
-                            KEPT_WORTH_NS;
+    return k->always ||
+           (now.tv_sec - k->began.tv_sec) * 1000000000ll + (now.tv_nsec - k->began.tv_nsec) >
+               KEPT_WORTH_NS;
 }
 
 void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, const struct opts *o)

@@ -26,10 +26,10 @@
  * failure, and the exit code says which.  In the foreground the command is the supervisor. */
 struct service {
     const struct mount_job *job;
-    int notify;         /* the supervisor's end of the pipe; -1 in the foreground */
-    int link;           /* the worker's, to the supervisor */
-    int lock;           /* of the mount point, the supervisor's until the mount answers */
-    struct zf_log *log; /* the worker's */
+    int notify;           /* the supervisor's end of the pipe; -1 in the foreground */
+    int link;             /* the worker's, to the supervisor */
+    int lock;             /* of the mount point, the supervisor's until the mount answers */
+    struct zf_log *log;   /* the worker's */
     struct zf_tree *tree; /* the same */
     char remedy[100];     /* for its read-ahead, or "" */
 };

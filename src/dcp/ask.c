@@ -10,10 +10,10 @@
 
 /* The chunks of a key. */
 struct dcp_grid {
-    uint32_t chunk;  /* the first; ZF_DCP_NONE: there is none */
-    bool odd;        /* one of them is no cell */
-    uint64_t n;      /* chunks that are cells */
-    uint64_t *cuts;  /* [ndim] while they are looked at, the size of all cells but the last */
+    uint32_t chunk; /* the first; ZF_DCP_NONE: there is none */
+    bool odd;       /* one of them is no cell */
+    uint64_t n;     /* chunks that are cells */
+    uint64_t *cuts; /* [ndim] while they are looked at, the size of all cells but the last */
 };
 
 /* Of a flattened tensor's dimensions the last is the place inside a box. */

@@ -296,7 +296,8 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
     ok = composed_join_at(&j, spot, chunk, n, err);
     if (j.taken) {
         zf_err_clear(err);
-        ok = dcp_path(p->d, k, &p->room, &path, err) && zf_names_extra(p->names, path, &spot, err) &&
+        ok = dcp_path(p->d, k, &p->room, &path, err) &&
+             zf_names_extra(p->names, path, &spot, err) &&
              composed_join_at(&j, spot, chunk, n, err);
     }
     zf_auto_out(&j.name);

@@ -97,8 +97,10 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
     }
     d->key = key;
     *out = (uint32_t)d->n_keys;
-    key[d->n_keys] = (struct dcp_key){
-        .name = p, .name_len = (uint32_t)n, .pass = (uint32_t)d->pass.n, .group = d->at_group & 0xff};
+    key[d->n_keys] = (struct dcp_key){.name = p,
+                                      .name_len = (uint32_t)n,
+                                      .pass = (uint32_t)d->pass.n,
+                                      .group = d->at_group & 0xff};
     return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err) && ++d->n_keys;
 }
 

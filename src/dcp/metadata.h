@@ -23,17 +23,18 @@
 struct dcp_key {
     const char *name;      /* terminated; may hold any byte */
     const uint64_t *shape; /* [ndim] elements, as stored; as many zeros lie in front of it */
-    const uint64_t
-        *whole; /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
+    /* [ndim - 1] the true shape of a flattened tensor (mcore_data.h), or NULL */
+    const uint64_t *whole;
     const uint32_t *steps; /* by planner_data (paths.h); NULL: its name is the path */
     uint32_t name_len;
     uint32_t ndim;
-    uint32_t pass;       /* number of the metadata file that described it first */
-    unsigned group : 8;  /* number of the state dict it belongs to */
-    unsigned dtype : 8;  /* enum zf_dtype, of the whole tensor */
-    bool is_bytes : 1;   /* an opaque item; then it has no type, and there is one chunk */
-    bool doubtful : 1;   /* -o degraded: its shape is contradicted, so no byte of it can be given */
-    bool composed : 1;   /* set while placing (composed.h): its items are tensors made of several others */
+    uint32_t pass;      /* number of the metadata file that described it first */
+    unsigned group : 8; /* number of the state dict it belongs to */
+    unsigned dtype : 8; /* enum zf_dtype, of the whole tensor */
+    bool is_bytes : 1;  /* an opaque item; then it has no type, and there is one chunk */
+    bool doubtful : 1;  /* -o degraded: its shape is contradicted, so no byte of it can be given */
+    /* set while placing (composed.h): its items are tensors made of several others */
+    bool composed : 1;
 };
 
 enum dcp_wrap {
@@ -88,10 +89,11 @@ struct zf_dcp {
     struct dcp_file *file;
     size_t n_files, cap_files;
     zf_vec(const char *) pass; /* paths of the metadata files read; keys count from 1 */
-    struct zf_arena *pickles; /* all values */
-    struct zf_source **source; /* [n_files] once placed; NULL = not there (degraded), or not needed */
-    struct zf_draft **draft;   /* [n_keys] once placed */
-    struct dcp_grid *grid;     /* [n_keys] once asked for (ask.c) */
+    struct zf_arena *pickles;  /* all values */
+    struct zf_source *
+        *source;             /* [n_files] once placed; NULL = not there (degraded), or not needed */
+    struct zf_draft **draft; /* [n_keys] once placed */
+    struct dcp_grid *grid;   /* [n_keys] once asked for (ask.c) */
     struct zf_index keys, chunks, files;
 };
 
@@ -113,7 +115,8 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
 uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
 
 /* The number of the file of that path, which is copied when it is new. */
-bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err) ZF_CHECKED;
+bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out,
+                   struct zf_err *err) ZF_CHECKED;
 
 /* One metadata file while it is read. */
 struct dcp_reading {

@@ -131,7 +131,7 @@ static const struct zf_pv *file_load(struct file_reading *f, struct zf_store *st
 }
 
 bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
-              const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+                 const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     zf_auto(dcp_paths) struct dcp_paths *paths = dcp_paths_new(err);
     struct file_reading f = {

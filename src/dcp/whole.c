@@ -206,12 +206,11 @@ static bool whole_recipe(struct zf_source *s, struct zf_recipe *out)
 
 static struct zf_source *whole_make(struct zf_remake *r, struct zf_err *err)
 {
-    const struct dcp_item item = {
-        .off = r->n[0],
-        .len = r->n[1],
-        .wrap = r->n[2] == ZF_DCP_PLAIN  ? ZF_DCP_PLAIN
-                : r->n[2] == ZF_DCP_ZSTD ? ZF_DCP_ZSTD
-                                         : ZF_DCP_OTHER};
+    const struct dcp_item item = {.off = r->n[0],
+                                  .len = r->n[1],
+                                  .wrap = r->n[2] == ZF_DCP_PLAIN  ? ZF_DCP_PLAIN
+                                          : r->n[2] == ZF_DCP_ZSTD ? ZF_DCP_ZSTD
+                                                                   : ZF_DCP_OTHER};
 
     if (!r->parent || !zf_within(item.off, item.len, r->parent->size)) {
         (void)zf_fail(err, ZF_E_FORMAT, item.off, "an item outside its file");

@@ -259,10 +259,11 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
         return zf_err_in(err, "%s", pointer);
     }
     if (!file && newer_unfinished(st)) {
-        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "no checkpoint is here but \"%.100s\", which was being written: point at it to "
-                       "see what is there",
-                       newer_unfinished(st));
+        return zf_fail(
+            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+            "no checkpoint is here but \"%.100s\", which was being written: point at it to "
+            "see what is there",
+            newer_unfinished(st));
     }
     if (foreign_find(st, file, err)) {
         return false;

@@ -8,13 +8,13 @@
 
 /* Where the checkpoint is, and how it was found. */
 struct located {
-    struct zf_store *dir; /* of the save, or the run directory whose `latest` names it */
+    struct zf_store *dir;   /* of the save, or the run directory whose `latest` names it */
     struct zf_store *outer; /* the directory in which `dir` was found, or NULL: it was pointed at */
-    char *path;         /* from what was pointed at to `dir`, or NULL */
-    char *tag;          /* of the save, as -o tag takes it, or NULL: it was pointed at */
-    char note[160];     /* why this save and no other, or "" */
+    char *path;             /* from what was pointed at to `dir`, or NULL */
+    char *tag;              /* of the save, as -o tag takes it, or NULL: it was pointed at */
+    char note[160];         /* why this save and no other, or "" */
     char newer[NEWER_NOTE]; /* which newer save there is, or "" */
-    struct match match; /* the family, and what it opens */
+    struct match match;     /* the family, and what it opens */
 };
 
 void located_fini(struct located *l);

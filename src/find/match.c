@@ -17,9 +17,15 @@
 
 /* Files that mean the directory they lie in. */
 static const char *const match_manifest[] = {
-    "latest",     "latest_universal", "latest_checkpointed_iteration.txt",
-    "*.metadata", "metadata.json",    "*metadata.yaml",
-    "*.distcp",   "config.json",      "*config.yaml",
+    "latest",
+    "latest_universal",
+    "latest_checkpointed_iteration.txt",
+    "*.metadata",
+    "metadata.json",
+    "*metadata.yaml",
+    "*.distcp",
+    "config.json",
+    "*config.yaml",
     "integrity.json",
     NULL,
 };
@@ -148,9 +154,9 @@ static enum zf_fit match_best(const struct candidate *fits, size_t n)
 /* Fails with the store's failure, which the family took for a "no". */
 static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
-    return zf_store_doubt(st, since, 0, err) ? false
-                                             : zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                                                       "very many files here cannot be read");
+    return zf_store_doubt(st, since, 0, err)
+               ? false
+               : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "very many files here cannot be read");
 }
 
 /* Asks the families of the first level in which one fits.  A level in which none does has said

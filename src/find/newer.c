@@ -57,7 +57,8 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     if (more) {
         (void)snprintf(others, sizeof others, " (and so are %zu more)", more);
     }
-    (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name, others,
+    (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name,
+                   others,
                    why.code ? ", but cannot be read"
                    : whole  ? " than the save that is shown"
                             : ", but unfinished or without weights");

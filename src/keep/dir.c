@@ -68,8 +68,9 @@ int dir_open(const char *path, bool make, struct zf_err *err)
     } else if (dir_is_ours(&st) && !dir_is_open(fd)) {
         return fd;
     } else {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the directory of kept models must be yours, and closed to others (mode 0700)");
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "the directory of kept models must be yours, and closed to others (mode 0700)");
     }
     (void)zf_err_in(err, "%s", path);
     zf_auto_fd(&fd);
@@ -130,7 +131,8 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     if (getrandom(&mark, sizeof mark, GRND_NONBLOCK) < 0) {
         mark = (uint64_t)getpid();
     }
-    (void)snprintf(temp, sizeof temp, DIR_TEMP "%ld-%llx", (long)getpid(), (unsigned long long)mark);
+    (void)snprintf(temp, sizeof temp, DIR_TEMP "%ld-%llx", (long)getpid(),
+                   (unsigned long long)mark);
     int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         return zf_fail_sys(err, "keep a model");
@@ -265,7 +267,8 @@ bool zf_keep_each(const char *path, zf_keep_fn *fn, void *ctx, struct zf_err *er
     bool ok = dir_list(dir, &f, err);
     for (size_t i = 0; ok && i < f.n; i++) {
         dir_what(dir, f.at[i].name, what, sizeof what);
-        fn(ctx, &(struct zf_keep_entry){.what = what, .bytes = f.at[i].bytes, .used = f.at[i].used});
+        fn(ctx,
+           &(struct zf_keep_entry){.what = what, .bytes = f.at[i].bytes, .used = f.at[i].used});
     }
     zf_vec_fini(&f);
     return ok;

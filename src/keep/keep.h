@@ -48,7 +48,7 @@ struct zf_keep {
     struct zf_err why;
     struct zf_out about, sources, model;
     uint64_t n_sources;
-    struct zf_table known; /* of struct keep_source */
+    struct zf_table known;            /* of struct keep_source */
     zf_vec(struct zf_source *) files; /* among them; references */
 };
 
@@ -58,7 +58,7 @@ void keep_sum(const void *p, size_t n, uint64_t out[2]);
 void keep_head(struct zf_out *out, const void *p, size_t n);
 
 /* The checkpoint that such bytes make of st; errors as of zf_keep_load. */
-struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p, uint64_t n,
-                                      struct zf_err *err) ZF_CHECKED;
+struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p,
+                                      uint64_t n, struct zf_err *err) ZF_CHECKED;
 
 #endif

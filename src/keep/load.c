@@ -158,10 +158,8 @@ static void *load_hold(void *ctx, uint64_t i, struct zf_err *err)
 /* Of a place far away what is asked waits for an answer: all that must be listed is asked for at once. */
 static bool load_far(struct loading *l, struct zf_err *err)
 {
-    const struct zf_ahead_work work = {.make = load_hold,
-                                       .ctx = l,
-                                       .most = zf_store_ahead(l->st),
-                                       .few = ZF_AHEAD_FAR};
+    const struct zf_ahead_work work = {
+        .make = load_hold, .ctx = l, .most = zf_store_ahead(l->st), .few = ZF_AHEAD_FAR};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, l->claims.n, err);
 
     for (uint64_t i = 0; ahead && i < l->claims.n; i++) {
@@ -295,7 +293,8 @@ static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
     zf_auto(mem) char *format = below ? load_text(l, err) : NULL;
     zf_auto(mem) char *why = format ? load_text(l, err) : NULL;
 
-    return why && load_pin(l, err) && load_facts(l, err) && load_files(l, err) && load_sources(l, err)
+    return why && load_pin(l, err) && load_facts(l, err) && load_files(l, err) &&
+                   load_sources(l, err)
                ? load_model(l, below, format, why, err)
                : NULL;
 }

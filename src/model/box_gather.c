@@ -36,7 +36,8 @@ struct plan {
     uint64_t run;   /* bytes that are contiguous in the source and in the reply */
     uint64_t span;  /* bytes of a block */
     uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
-    bool apart;     /* … and are read each for itself, because what is between them is not worth reading */
+    /* … and are read each for itself, because what is between them is not worth reading */
+    bool apart;
     uint64_t src_off;
     unsigned char *dst;
     unsigned char *room; /* BLOCK bytes, for one block at a time */

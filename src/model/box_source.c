@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-
 #include "box.h"
 
 struct box_source {

@@ -146,8 +146,9 @@ bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_f
         return false;
     }
     const struct piece *p = (const struct piece *)d->pieces.first->words;
-    const bool all = d->kind == ZF_DRAFT_FLAT ? !from.stride && p->box[0] == 0 && p->box[1] == d->elems
-                                              : from.stride && p->stride && box_is_all(d, p, from.stride);
+    const bool all = d->kind == ZF_DRAFT_FLAT
+                         ? !from.stride && p->box[0] == 0 && p->box[1] == d->elems
+                         : from.stride && p->stride && box_is_all(d, p, from.stride);
 
     return all && known[p->src] == src && p->off == from.off;
 }

@@ -4,7 +4,6 @@
  * for each of the original's. */
 #include <string.h>
 
-
 #include "box.h"
 #include "draft.h"
 #include "draft_run.h"
@@ -100,8 +99,7 @@ static bool copy_possible(const struct zf_draft *d, const struct zf_draft *of, s
     if (d == of || of->dtype != d->dtype || of->ndim != d->ndim) {
         return draft_refuse(d, err, "has a box of a tensor of another type");
     }
-    return !of->parts ||
-           draft_refuse(d, err, "has a box of a tensor that is made of others");
+    return !of->parts || draft_refuse(d, err, "has a box of a tensor that is made of others");
 }
 
 /* The whole of a value. */

@@ -64,9 +64,9 @@ static const struct boxtree *draft_index_tree(const struct zf_draft *d,
         memcpy(size + i * nd, extent, nd * sizeof *extent);
         index->order[i] = (uint32_t)i;
     }
-    return size ? boxtree_new(b->temp, nd, start, size, index->order, (uint32_t)index->n_pieces,
-                              err)
-                : NULL;
+    return size
+               ? boxtree_new(b->temp, nd, start, size, index->order, (uint32_t)index->n_pieces, err)
+               : NULL;
 }
 
 static const struct draft_index *draft_index_new(const struct zf_draft *d, struct zf_err *err)

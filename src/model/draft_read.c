@@ -149,9 +149,8 @@ static bool read_rows(struct step *s, const struct box *b, uint64_t lo, uint64_t
         if (!read_count(s, at / elem, n / elem, err)) {
             return false;
         }
-        if (b->src &&
-            (zf_source_lost(b->src, off, &until, &how) ||
-             (until < off + n && zf_source_lost(b->src, until, &until, &how)))) {
+        if (b->src && (zf_source_lost(b->src, off, &until, &how) ||
+                       (until < off + n && zf_source_lost(b->src, until, &until, &how)))) {
             return read_lost(&how, err);
         }
     }

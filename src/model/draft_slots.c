@@ -89,8 +89,8 @@ static bool slots_expand(struct zf_draft *d, const struct slots *s, struct zf_er
     for (uint64_t first = 0; first < d->elems && k < s->of->n; first += slot, k++) {
         uint64_t left = d->elems - first;
 
-        if (!slots_put(d, first, left < slot ? left : slot, s->of->src[k],
-                       s->of->off[k] + s->at, err)) {
+        if (!slots_put(d, first, left < slot ? left : slot, s->of->src[k], s->of->off[k] + s->at,
+                       err)) {
             return false;
         }
     }

@@ -24,7 +24,8 @@ struct grid {
     const uint32_t *src;    /* [n] */
     const uint64_t *stride; /* [n][nd] or NULL: all packed */
     const bool *strided;    /* [n] or NULL */
-    const uint32_t *kept;   /* [n] the source of a box that is better read in large blocks, or 0; NULL = none */
+    /* [n] the source of a box that is better read in large blocks, or 0; NULL = none */
+    const uint32_t *kept;
 
     const uint64_t *const *cut; /* [nd][n_cells + 1]; NULL = tree */
     const uint32_t *n_cells;    /* [nd] */

@@ -46,7 +46,9 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
 
         if (i == MOST_RUNS) {
             /* What was not looked at counts as lost, for it may be. */
-            *out = found ? *out : (struct zf_loss){.first = off, .how = {.file = "", .why = "not looked at"}};
+            *out =
+                found ? *out
+                      : (struct zf_loss){.first = off, .how = {.file = "", .why = "not looked at"}};
             out->end = size;
             return true;
         }

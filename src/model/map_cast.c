@@ -95,7 +95,8 @@ static bool cast_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
     return zf_map_each_extent(((const struct cast_map *)m)->in, fn, ctx);
 }
 
-static bool cast_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+static bool cast_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
+                        void *ctx)
 {
     const struct cast_map *c = (const struct cast_map *)m;
     const uint64_t first = off / c->out_size, end = (off + n - 1) / c->out_size + 1;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #include "map_kind.h"
 
 /* ---- the map: 20 bytes a piece ------------------------------------------------------------ */

@@ -224,8 +224,9 @@ static bool map_grid_visit_next(struct map_grid_visit *v, const struct grid *g)
 
 /* The bytes of the box that is visited.  Where a block that would be kept (grid_kind.h) cannot be
  * read as a whole, because some of it is lost, only what is wanted counts. */
-static bool map_grid_read_box(const struct grid *g, const struct map_grid_visit *v, unsigned char *buf,
-                              uint64_t off, struct scratch *scratch, struct zf_err *err)
+static bool map_grid_read_box(const struct grid *g, const struct map_grid_visit *v,
+                              unsigned char *buf, uint64_t off, struct scratch *scratch,
+                              struct zf_err *err)
 {
     if (g->kept && g->kept[v->i] && v->hi - v->lo >= KEPT_MIN) {
         struct box whole = v->box;
@@ -344,7 +345,8 @@ static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t o
  * little of every row. */
 #define RANGES_STEP (4ull << 20)
 
-static bool grid_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+static bool grid_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
+                        void *ctx)
 {
     const struct grid *g = (const struct grid *)m;
 

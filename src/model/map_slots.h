@@ -10,7 +10,7 @@
 
 /* One for all tensors that are cut over the same vectors. */
 struct zf_stretches {
-    uint64_t bytes;      /* of each */
+    uint64_t bytes; /* of each */
     uint32_t n;
     const uint32_t *src; /* [n] numbers in sources */
     const uint64_t *off; /* [n] bytes of the source */

@@ -13,7 +13,7 @@ struct packing {
     struct zf_out *out;
     zf_pack_source_fn *number;
     void *ctx;
-    uint64_t *known;          /* [sources] number + 1, or 0 */
+    uint64_t *known;           /* [sources] number + 1, or 0 */
     struct zf_table stretches; /* by address */
     zf_vec(const struct zf_stretches *) order;
 };
@@ -194,9 +194,9 @@ static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_er
     const struct zf_draft *tie = draft_tie(d);
     bool same = d->kind == ZF_DRAFT_SAME;
 
-    zf_out_u8(p->out, (uint8_t)(pack_kind(d) | (d->set ? 0 : PACK_HIDDEN) |
-                                (same && !tie ? PACK_SAME : 0) | (tie ? PACK_TIE : 0) |
-                                (d->apart ? PACK_APART : 0)));
+    zf_out_u8(p->out,
+              (uint8_t)(pack_kind(d) | (d->set ? 0 : PACK_HIDDEN) | (same && !tie ? PACK_SAME : 0) |
+                        (tie ? PACK_TIE : 0) | (d->apart ? PACK_APART : 0)));
     if (d->set) {
         zf_out_var(p->out, d->set->number);
     }
@@ -294,8 +294,8 @@ static bool pack_all(struct packing *p, struct zf_err *err)
     return zf_out_ok(p->out, err);
 }
 
-bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx, struct zf_out *out,
-                   struct zf_err *err)
+bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx,
+                   struct zf_out *out, struct zf_err *err)
 {
     struct packing p = {.b = b, .out = out, .number = number, .ctx = ctx};
 

@@ -58,7 +58,8 @@ static bool pieces_lose(struct zf_draft *d, struct fault f, uint32_t *lost_out, 
     (void)pieces_tell(d, f, err);
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, lost_out, err) &&
+    return draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, lost_out,
+                             err) &&
            zf_build_note(d->b, err, "%s", text);
 }
 
@@ -78,8 +79,9 @@ static struct flat_piece *pieces_prove_flat(struct zf_draft *d, struct flat_piec
         (void)pieces_tell(d, fault, err);
         return NULL;
     }
-    return pieces_lose(d, fault, &lost, err) ? flat_mend(p, *n, draft_bytes(d), lost, scratch, n, err)
-                                             : NULL;
+    return pieces_lose(d, fault, &lost, err)
+               ? flat_mend(p, *n, draft_bytes(d), lost, scratch, n, err)
+               : NULL;
 }
 
 static bool pieces_flat_map(struct zf_draft *d, struct flat_piece *p, uint64_t n,
@@ -146,7 +148,8 @@ static bool pieces_parts_map(struct zf_draft *d, struct flat_piece *p, uint64_t 
 static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
 {
     struct flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
-    struct zf_draft **of = p ? zf_arena_get(scratch, d->parts ? d->n_pieces : 0, sizeof(*of), err) : NULL;
+    struct zf_draft **of =
+        p ? zf_arena_get(scratch, d->parts ? d->n_pieces : 0, sizeof(*of), err) : NULL;
     uint64_t words = piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
 
     if (!of) {

@@ -106,8 +106,8 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
         const struct draft_set *s = b->sets.at[i];
 
         if (s->n > 0) {
-            set[c->n_sets++] = (struct zf_set){
-                .path = s->path, .tensor = t, .n = s->n, .raw_only = s->raw_only};
+            set[c->n_sets++] =
+                (struct zf_set){.path = s->path, .tensor = t, .n = s->n, .raw_only = s->raw_only};
             t += s->n;
         }
     }
@@ -188,8 +188,7 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
     }
     if (made > before) {
         /* A kind of its own, so it is never dropped itself. */
-        if (!zf_build_note(b, err, NOTES_MORE,
-                           (unsigned long long)(made - before))) {
+        if (!zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before))) {
             return false;
         }
     }

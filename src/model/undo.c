@@ -40,8 +40,7 @@ void zf_build_undo(struct zf_build *b)
         const struct zf_draft *d = b->drafts.at[--b->drafts.n];
 
         if (d->set) {
-            zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len),
-                            d->number);
+            zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len), d->number);
             d->set->n--;
         }
     }

@@ -13,7 +13,7 @@ struct unpacking {
     struct zf_source *const *source;
     uint64_t n_sources;
     struct zf_stretches **stretches; /* [n_stretches]; in b's memory, like paths */
-    const char **path;              /* [n_paths] of sets */
+    const char **path;               /* [n_paths] of sets */
     uint64_t n_stretches, n_paths;
     zf_vec(uint64_t) numbers; /* of one piece */
 };

@@ -20,12 +20,9 @@
 /* From MOUNT on: of a mount only, where there is none the others are listed alone. */
 enum control_file { DIR_ITSELF, INDEX, STATS, LOG, MOUNT, MODES, N_FILES };
 
-static const char *const names[N_FILES] = {[DIR_ITSELF] = ".zerofs",
-                                           [INDEX] = "index.json",
-                                           [STATS] = "stats.json",
-                                           [LOG] = "log",
-                                           [MOUNT] = "mount.json",
-                                           [MODES] = "modes.json"};
+static const char *const names[N_FILES] = {
+    [DIR_ITSELF] = ".zerofs", [INDEX] = "index.json", [STATS] = "stats.json", [LOG] = "log",
+    [MOUNT] = "mount.json",   [MODES] = "modes.json"};
 
 struct control {
     struct zf_tree base;
@@ -34,9 +31,9 @@ struct control {
     pthread_mutex_t lock; /* of the index, made at the first question */
     char *index;
     size_t index_len;
-    char *mount;       /* NULL = none */
+    char *mount;         /* NULL = none */
     char *_Atomic modes; /* NULL = not known yet; set once */
-    uint16_t withheld; /* from all modes */
+    uint16_t withheld;   /* from all modes */
 };
 
 static struct control *control_of(struct zf_tree *t)
@@ -346,11 +343,11 @@ static void control_add_host(void *ctx, const struct zf_host_stats *s)
     json_t *hosts = ctx;
 
     (void)json_array_append_new(
-        hosts, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "host",
-                         zf_json_string(s->host, strlen(s->host)), "requests",
-                         (json_int_t)s->requests, "retries", (json_int_t)s->retries, "bytes",
-                         (json_int_t)s->bytes, "cache_hits", (json_int_t)s->hits, "errors",
-                         (json_int_t)s->errors));
+        hosts,
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "host",
+                  zf_json_string(s->host, strlen(s->host)), "requests", (json_int_t)s->requests,
+                  "retries", (json_int_t)s->retries, "bytes", (json_int_t)s->bytes, "cache_hits",
+                  (json_int_t)s->hits, "errors", (json_int_t)s->errors));
 }
 
 static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)

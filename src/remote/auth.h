@@ -12,8 +12,9 @@ struct http_reply;
 
 /* The request as it goes out. */
 struct auth_ask {
-    const char *method, *url;  /* url: percent-encoded, as on the wire */
-    const char *const *header; /* "Name: value", what is sent besides (Range, If-Match, the caller's) */
+    const char *method, *url; /* url: percent-encoded, as on the wire */
+    const char *const
+        *header; /* "Name: value", what is sent besides (Range, If-Match, the caller's) */
     size_t n_header;
     const void *body;
     size_t n_body;

@@ -11,6 +11,7 @@
  * Errors: ZF_E_UNSUPPORTED this is no listing that is known here; ZF_E_FORMAT it is, and cut short or
  * contradicts itself; ZF_E_LIMIT dir_entries, json_bytes, json_depth; ZF_E_NOMEM. */
 bool autoindex_read(const char *body, uint64_t n, const char *type, const char *url,
-                    const struct zf_limits *lim, struct entries *out, struct zf_err *err) ZF_CHECKED;
+                    const struct zf_limits *lim, struct entries *out,
+                    struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -24,12 +24,12 @@
 enum { HTML_TAIL = 160 }; /* text behind a link: padding, date, padding, size */
 
 struct html {
-    const char *p, *end;       /* what is left of the page */
-    const char *name, *attr;   /* of the tag that was met */
-    size_t n_name, n_attr;     /* … */
-    const char *text;          /* in front of it */
+    const char *p, *end;     /* what is left of the page */
+    const char *name, *attr; /* of the tag that was met */
+    size_t n_name, n_attr;   /* … */
+    const char *text;        /* in front of it */
     size_t n_text;
-    bool broken;               /* the page ends inside a tag */
+    bool broken; /* the page ends inside a tag */
 };
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -171,7 +171,8 @@ static const char *html_fits(const char *p, const char *pattern)
 /* The size behind "  22-Nov-2026 19:10   "; false: it is not known to the byte. */
 static bool html_size(const struct tail *t, uint64_t *out)
 {
-    static const char *const date[] = {"99-AAA-9999 99:99", "9999-99-99 99:99", "9999-AAA-99 99:99"};
+    static const char *const date[] = {"99-AAA-9999 99:99", "9999-99-99 99:99",
+                                       "9999-AAA-99 99:99"};
     const char *p = t->text + strspn(t->text, " "), *behind = NULL;
     uint64_t v = 0;
 
@@ -266,7 +267,8 @@ static void html_skip(struct html *h)
 
 static bool html_tag(struct page *g, struct html *h, struct zf_err *err)
 {
-    static const char *const rows[] = {"tr", "/tr", "li", "/li", "hr", "/pre", "/ul", "/table", NULL};
+    static const char *const rows[] = {"tr",   "/tr", "li",     "/li", "hr",
+                                       "/pre", "/ul", "/table", NULL};
     static const char *const ends[] = {"/pre", "/ul", "/table", "/body", "/html", NULL};
     static const char *const before[] = {"meta", "html", "head", "body", NULL};
 

@@ -13,24 +13,27 @@
 /* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43); what
  * lives shorter than that is renewed in its last quarter. */
 #define AUTH_EARLY 600
-#define AUTH_RETRY 10 /* seconds until a failed renewal is tried again while the old key is still good */
+/* seconds until a failed renewal is tried again while the old key is still good */
+#define AUTH_RETRY 10
 
 struct aws_auth {
     struct auth auth;
     struct http *http;
     char *profile, *bucket, *store;
-    pthread_mutex_t facts; /* of the three below; never held for long, the client's thread takes it */
+    /* of the three below; never held for long, the client's thread takes it */
+    pthread_mutex_t facts;
     char region[40];
-    bool blind;           /* the bucket may not be listed: what is not there is refused as well */
-    const char *from;     /* where the key is from; NULL: requests are not signed */
-    pthread_mutex_t lock; /* of all below; held while credentials are fetched, so that one thread does */
+    bool blind;       /* the bucket may not be listed: what is not there is refused as well */
+    const char *from; /* where the key is from; NULL: requests are not signed */
+    /* of all below; held while credentials are fetched, so that one thread does */
+    pthread_mutex_t lock;
     struct aws_plan plan;
     char *sts;
     char *sts_region;
     struct aws_key key;
-    bool own;       /* plan is not from the settings of AWS */
-    bool asked;     /* key was fetched; without an id there are no credentials */
-    time_t renew;   /* when to fetch again; 0: never */
+    bool own;     /* plan is not from the settings of AWS */
+    bool asked;   /* key was fetched; without an id there are no credentials */
+    time_t renew; /* when to fetch again; 0: never */
 };
 
 static struct aws_auth *auth_of(struct auth *a)
@@ -96,9 +99,10 @@ static bool auth_fetch(struct aws_auth *s, struct zf_err *err)
         return zf_err_in(err, "credentials");
     }
     if (key.expires && key.expires <= now) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the credentials of %s had expired when they came; is this machine's clock right?",
-                       s->plan.from);
+        return zf_fail(
+            err, ZF_E_IO, ZF_OFF_NONE,
+            "the credentials of %s had expired when they came; is this machine's clock right?",
+            s->plan.from);
     }
     aws_key_fini(&s->key);
     s->key = key;
@@ -108,7 +112,8 @@ static bool auth_fetch(struct aws_auth *s, struct zf_err *err)
     s->from = s->key.id ? s->plan.from : NULL;
     (void)pthread_mutex_unlock(&s->facts);
     time_t left = s->key.expires - now;
-    s->renew = s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
+    s->renew =
+        s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
     return true;
 }
 
@@ -124,8 +129,8 @@ static bool auth_add_line(struct auth_headers *add, const struct zf_out *line, s
     return auth_add(add, name, colon + 2, err);
 }
 
-static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, struct auth_headers *add,
-                             struct zf_err *err)
+static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask,
+                             struct auth_headers *add, struct zf_err *err)
 {
     zf_auto(sigv4_headers) struct sigv4_headers h = {0};
     char region[sizeof s->region];
@@ -139,9 +144,15 @@ static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, str
     }
     aws_auth_region(&s->auth, region, sizeof region);
     struct sigv4_key key = {s->key.id, s->key.secret, s->key.token};
-    struct sigv4_ask sign = {.method = ask->method, .url = ask->url, .header = ask->header,
-                             .n_header = ask->n_header, .body = ask->body, .n_body = ask->n_body,
-                             .region = region, .service = "s3", .now = now};
+    struct sigv4_ask sign = {.method = ask->method,
+                             .url = ask->url,
+                             .header = ask->header,
+                             .n_header = ask->n_header,
+                             .body = ask->body,
+                             .n_body = ask->n_body,
+                             .region = region,
+                             .service = "s3",
+                             .now = now};
     return sigv4_sign(&sign, &key, &h, err) && auth_add_line(add, &h.date, err) &&
            auth_add_line(add, &h.sha256, err) && auth_add_line(add, &h.token, err) &&
            auth_add_line(add, &h.authorization, err);
@@ -168,7 +179,8 @@ bool aws_auth_learn(struct auth *a, const struct http_reply *r)
     const char *region = told && *told ? told : e.region;
     size_t n = strlen(region);
     /* It goes into the name of a host. */
-    if (!n || n >= sizeof s->region || strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != n) {
+    if (!n || n >= sizeof s->region ||
+        strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != n) {
         return false;
     }
     (void)pthread_mutex_lock(&s->facts);
@@ -216,7 +228,8 @@ static bool auth_renew(struct auth *a, const struct http_reply *refused, struct 
     return again;
 }
 
-static bool auth_explain(struct auth *a, const struct http_reply *r, bool listing, struct zf_err *err)
+static bool auth_explain(struct auth *a, const struct http_reply *r, bool listing,
+                         struct zf_err *err)
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
@@ -228,8 +241,12 @@ static bool auth_explain(struct auth *a, const struct http_reply *r, bool listin
     bool denied = r->status == 403 && (!e.code[0] || strcmp(e.code, "AccessDenied") == 0);
     bool absent = denied && s->blind && !listing;
     s->blind = s->blind || (denied && listing);
-    struct s3_asked asked = {.store = s->store, .bucket = s->bucket, .from = s->from,
-                             .region = region, .listing = listing, .now = time(NULL)};
+    struct s3_asked asked = {.store = s->store,
+                             .bucket = s->bucket,
+                             .from = s->from,
+                             .region = region,
+                             .listing = listing,
+                             .now = time(NULL)};
     (void)pthread_mutex_unlock(&s->facts);
     (void)s3_error_fail(&e, r->status, &asked, err);
     err->code = absent ? ZF_E_NOENT : err->code;
@@ -271,7 +288,9 @@ struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err)
     bool good = s->bucket && s->store && (!o->profile || s->profile);
     if (o->id) {
         s->own = true;
-        s->plan = (struct aws_plan){.base = AWS_STATIC, .id = strdup(o->id), .secret = strdup(o->secret),
+        s->plan = (struct aws_plan){.base = AWS_STATIC,
+                                    .id = strdup(o->id),
+                                    .secret = strdup(o->secret),
                                     .from = "the environment"};
         good = good && s->plan.id && s->plan.secret;
     }

@@ -106,12 +106,14 @@ bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
     if (!c->shared_path || !c->profile) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the settings of AWS");
     }
-    if (!conf_read(c->config_path, &c->config, err) || !conf_read(c->shared_path, &c->shared, err)) {
+    if (!conf_read(c->config_path, &c->config, err) ||
+        !conf_read(c->shared_path, &c->shared, err)) {
         return false;
     }
     if (named && !aws_conf_has(c, named)) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no profile \"%.60s\" in %.100s or %.100s",
-                       named, c->config_path, c->shared_path);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "there is no profile \"%.60s\" in %.100s or %.100s", named, c->config_path,
+                       c->shared_path);
     }
     return true;
 }
@@ -165,9 +167,10 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
     }
     size_t at = ini_section_of(&c->config, "services", name);
     if (at == INI_NONE) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "the profile \"%.60s\" names a section [services %.60s], which is not in %.100s",
-                       c->profile, name, c->config_path);
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "the profile \"%.60s\" names a section [services %.60s], which is not in %.100s",
+            c->profile, name, c->config_path);
     }
     *out = ini_nested(ini_get(&c->config, at, service), "endpoint_url");
     return true;
@@ -197,7 +200,8 @@ bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out
         name[n++] = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
     }
     *out = NULL;
-    if (conf_yes(ignore ? ignore : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls"))) {
+    if (conf_yes(ignore ? ignore
+                        : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls"))) {
         return true;
     }
     const char *url = aws_conf_env(name);

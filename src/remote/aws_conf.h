@@ -10,10 +10,10 @@
 #include "ini.h"
 
 struct aws_conf {
-    struct ini config, shared;      /* ~/.aws/config, ~/.aws/credentials */
+    struct ini config, shared;       /* ~/.aws/config, ~/.aws/credentials */
     char *config_path, *shared_path; /* as they were opened, for messages */
-    char *profile;                  /* "default" where none is named */
-    bool chosen;                    /* by a variable of ours (S3_PROFILE …): AWS_ACCESS_KEY_ID does not count */
+    char *profile;                   /* "default" where none is named */
+    bool chosen; /* by a variable of ours (S3_PROFILE …): AWS_ACCESS_KEY_ID does not count */
 };
 
 /* Reads both files; one that is not there is empty.  profile NULL: what AWS_PROFILE says.

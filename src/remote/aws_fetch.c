@@ -34,8 +34,8 @@ static inline void zf_auto_fetch_reply(struct http_reply *r)
  * addresses that containers have for it (botocore/utils.py, ContainerMetadataFetcher, 1.43). */
 static bool aws_fetch_allowed(const char *url)
 {
-    static const char *const hosts[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "localhost",
-                                        "[::1]"};
+    static const char *const hosts[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]",
+                                        "localhost", "[::1]"};
     struct uri u;
 
     if (!uri_split(url, &u) || u.user.n) {
@@ -70,9 +70,10 @@ static bool fetch_container_auth(struct zf_out *out, struct zf_err *err)
         }
         token = text;
     }
-    bool good = !token || !strpbrk(token, "\r\n") ||
-                zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                        "the authorization token for the container's credentials has several lines");
+    bool good =
+        !token || !strpbrk(token, "\r\n") ||
+        zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                "the authorization token for the container's credentials has several lines");
     if (good && token) {
         zf_out_str(out, "Authorization: ");
         zf_out_str(out, token);
@@ -105,8 +106,13 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
     }
     const char *header[] = {"Accept: application/json", zf_out_text(&token)};
     /* Whoever knows the path gets the keys, within a task of ECS. */
-    struct http_ask ask = {.url = zf_out_text(&url), .header = header, .n_header = 1 + (token.n > 0),
-                           .max_body = FETCH_MOST, .secret = true, .timeout = 6, .tries = 3};
+    struct http_ask ask = {.url = zf_out_text(&url),
+                           .header = header,
+                           .n_header = 1 + (token.n > 0),
+                           .max_body = FETCH_MOST,
+                           .secret = true,
+                           .timeout = 6,
+                           .tries = 3};
     return http_do(f->http, &ask, &r, err) && aws_reply_json(out, r.body, r.n_body, err);
 }
 
@@ -156,8 +162,9 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
             break;
         }
     }
-    return (text && *text) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                      "the instance's metadata service answers with no line of text");
+    return (text && *text) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the instance's metadata service answers with no line of text");
 }
 
 /* IMDSv2: a token, the name of the role, its credentials.  Where nothing answers and nobody said
@@ -228,8 +235,8 @@ static void fetch_field(struct zf_out *body, const char *name, const char *value
 }
 
 /* POSTs a form to STS, signed with *as unless that is NULL. */
-static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body, const struct aws_key *as,
-                      struct aws_key *out, struct zf_err *err)
+static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
+                      const struct aws_key *as, struct aws_key *out, struct zf_err *err)
 {
     zf_auto(out) struct zf_out url = {0};
     zf_auto(sigv4_headers) struct sigv4_headers h = {0};
@@ -260,9 +267,15 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body, cons
             header[n++] = zf_out_text(add[i]);
         }
     }
-    struct http_ask ask = {.method = "POST", .url = zf_out_text(&url), .header = header, .n_header = n,
-                           .body = zf_out_text(body), .n_body = body->n, .max_body = FETCH_MOST,
-                           .timeout = 20, .tries = 3};
+    struct http_ask ask = {.method = "POST",
+                           .url = zf_out_text(&url),
+                           .header = header,
+                           .n_header = n,
+                           .body = zf_out_text(body),
+                           .n_body = body->n,
+                           .max_body = FETCH_MOST,
+                           .timeout = 20,
+                           .tries = 3};
     return http_do(f->http, &ask, &r, err) && aws_reply_xml(out, r.body, r.n_body, err);
 }
 
@@ -317,9 +330,11 @@ static bool fetch_role(const struct aws_fetch *f, const struct aws_role *role, s
 
 static bool fetch_static(const struct aws_plan *p, struct aws_key *out, struct zf_err *err)
 {
-    *out = (struct aws_key){.id = strdup(p->id), .secret = strdup(p->secret),
+    *out = (struct aws_key){.id = strdup(p->id),
+                            .secret = strdup(p->secret),
                             .token = p->token ? strdup(p->token) : NULL};
-    return (out->id && out->secret && (!p->token || out->token)) || zf_fail_sys(err, "read credentials");
+    return (out->id && out->secret && (!p->token || out->token)) ||
+           zf_fail_sys(err, "read credentials");
 }
 
 bool aws_fetch_key(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)

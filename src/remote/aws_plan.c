@@ -91,8 +91,8 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
                               struct zf_err *err)
 {
     struct aws_plan *p = w->plan;
-    const char *file = plan_say(w, profile, "web_identity_token_file",
-                                env ? "AWS_WEB_IDENTITY_TOKEN_FILE" : NULL);
+    const char *file =
+        plan_say(w, profile, "web_identity_token_file", env ? "AWS_WEB_IDENTITY_TOKEN_FILE" : NULL);
     const char *arn = plan_say(w, profile, "role_arn", env ? "AWS_ROLE_ARN" : NULL);
 
     *found = file && *file;
@@ -110,14 +110,15 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
     p->base = AWS_WEB_IDENTITY;
     p->from = "a web identity token";
     return plan_copy(&p->token_file, file, err) && plan_copy(&r->arn, arn, err) &&
-           plan_copy(&r->session,
-                     plan_say(w, profile, "role_session_name", env ? "AWS_ROLE_SESSION_NAME" : NULL),
-                     err);
+           plan_copy(
+               &r->session,
+               plan_say(w, profile, "role_session_name", env ? "AWS_ROLE_SESSION_NAME" : NULL),
+               err);
 }
 
 /* The key in one file's section of the profile.  *found: it has one. */
-static bool plan_file_key(struct aws_plan *p, const char *profile, const char *const say[4], bool *found,
-                          struct zf_err *err)
+static bool plan_file_key(struct aws_plan *p, const char *profile, const char *const say[4],
+                          bool *found, struct zf_err *err)
 {
     *found = say[0] != NULL;
     if (!*found) {
@@ -218,10 +219,11 @@ static bool plan_role(struct plan_walk *w, const char *profile, struct zf_err *e
     const struct aws_conf *c = w->conf;
 
     if (aws_conf_get(c, profile, "mfa_serial")) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the profile \"%.60s\" wants a code of an MFA device for its role; assume it "
-                       "before and put the credentials into the environment",
-                       profile);
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "the profile \"%.60s\" wants a code of an MFA device for its role; assume it "
+            "before and put the credentials into the environment",
+            profile);
     }
     if (!plan_role_full(w, err)) {
         return false;
@@ -251,10 +253,11 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
         w->plan->base = AWS_INSTANCE;
         w->plan->sure = true;
     } else {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "the profile \"%.60s\" has credential_source = %.40s; known are Environment, "
-                       "EcsContainer and Ec2InstanceMetadata",
-                       profile, source);
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "the profile \"%.60s\" has credential_source = %.40s; known are Environment, "
+            "EcsContainer and Ec2InstanceMetadata",
+            profile, source);
     }
     return found || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                             "the profile \"%.60s\" takes credentials from %.40s, which has none",
@@ -268,8 +271,9 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
     const char *source = aws_conf_get(w->conf, profile, "credential_source");
 
     if (next && source) {
-        *ok = zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the profile \"%.60s\" has both source_profile and credential_source", profile);
+        *ok =
+            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                    "the profile \"%.60s\" has both source_profile and credential_source", profile);
         return NULL;
     }
     if (source) {
@@ -277,11 +281,12 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
         return NULL;
     }
     if (!next || !aws_conf_has(w->conf, next)) {
-        *ok = zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      next ? "the profile \"%.60s\" names source_profile \"%.60s\", which is not there"
-                           : "the profile \"%.60s\" has role_arn, but neither source_profile nor "
-                             "credential_source%.0s",
-                      profile, next ? next : "");
+        *ok = zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            next ? "the profile \"%.60s\" names source_profile \"%.60s\", which is not there"
+                 : "the profile \"%.60s\" has role_arn, but neither source_profile nor "
+                   "credential_source%.0s",
+            profile, next ? next : "");
         return NULL;
     }
     bool again = false;

@@ -22,9 +22,9 @@ struct aws_role {
 
 struct aws_plan {
     enum aws_base base;
-    bool sure;                  /* AWS_INSTANCE: a profile says so (credential_source), it is not the last resort */
-    char *id, *secret, *token;  /* AWS_STATIC; token NULL: none */
-    char *token_file;           /* AWS_WEB_IDENTITY */
+    bool sure; /* AWS_INSTANCE: a profile says so (credential_source), it is not the last resort */
+    char *id, *secret, *token;            /* AWS_STATIC; token NULL: none */
+    char *token_file;                     /* AWS_WEB_IDENTITY */
     struct aws_role role[AWS_PLAN_ROLES]; /* in the order in which they are assumed */
     unsigned n_roles;
     const char *from; /* for messages: "the environment", "a profile" … */

@@ -123,5 +123,6 @@ bool aws_reply_xml(struct aws_key *out, const void *p, size_t n, struct zf_err *
         return zf_err_in(err, "the answer of STS");
     }
     return (out->id && out->secret && out->token && r.expires) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the answer of STS has no whole set of credentials");
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the answer of STS has no whole set of credentials");
 }

@@ -41,7 +41,7 @@ static void curl_late_begin(void)
         return;
     }
 #define X(name)                                                                                    \
-    if (!curl_late_find(lib, "curl_" #name, &curl_late_found.name)) {                                    \
+    if (!curl_late_find(lib, "curl_" #name, &curl_late_found.name)) {                              \
         return;                                                                                    \
     }
     CURL_LATE(X)

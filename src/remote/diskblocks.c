@@ -17,10 +17,8 @@ static bool diskblocks_key(struct object *o)
     (void)pthread_mutex_lock(&o->lock);
     bool keyed = atomic_load_explicit(&o->keyed, memory_order_relaxed);
     if (!keyed && http_object_exact(&o->was)) {
-        o->about = (struct diskcache_about){.url = o->at.url,
-                                            .etag = o->was.etag,
-                                            .version = o->was.version,
-                                            .size = o->src.size};
+        o->about = (struct diskcache_about){
+            .url = o->at.url, .etag = o->was.etag, .version = o->was.version, .size = o->src.size};
         o->key = diskcache_key_of(&o->about);
         /* Queries are none of anybody's business: some are signed. */
         o->shown = o->shown ? o->shown : url_shown(o->at.url);

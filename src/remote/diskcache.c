@@ -44,7 +44,8 @@ struct diskcache {
     pthread_cond_t more, less;
     struct diskcache_job *first, **last;
     uint64_t queued;
-    uint64_t taken, stuck; /* blocks that were written; how many were when one was waited for in vain, and 1 */
+    /* blocks that were written; how many were when one was waited for in vain, and 1 */
+    uint64_t taken, stuck;
     bool runs, ends;
     pthread_t writer;
 };
@@ -228,7 +229,8 @@ static void diskcache_write(struct diskcache *c, const struct diskcache_job *fir
 static bool diskcache_joins(const struct diskcache *c, const struct diskcache_job *a,
                             const struct diskcache_job *b)
 {
-    return a->k / DISKCACHE_SLOTS == b->k / DISKCACHE_SLOTS && strcmp(a->key.hex, b->key.hex) == 0 &&
+    return a->k / DISKCACHE_SLOTS == b->k / DISKCACHE_SLOTS &&
+           strcmp(a->key.hex, b->key.hex) == 0 &&
            (!c->most || c->most >= 8ull * DISKCACHE_SLOTS * DISKCACHE_BLOCK);
 }
 

@@ -123,7 +123,8 @@ static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
         return errno == ENOENT || zf_fail_sys(err, "list the cache");
     }
     for (struct dirent *e; ok && (e = readdir(all));) {
-        DIR *d = diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
+        DIR *d =
+            diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
 
         if (d) {
             ok = diskcache_files_of(f, d, e->d_name, err);
@@ -285,8 +286,9 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
     if (mark >= 0) {
         (void)close(mark);
     }
-    return ok || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                         "this directory is no cache of zerofs: an empty or a new one can become one");
+    return ok ||
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "this directory is no cache of zerofs: an empty or a new one can become one");
 }
 
 int diskcache_open_dir(const char *path, bool make, struct zf_err *err)

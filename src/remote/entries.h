@@ -19,7 +19,8 @@ struct entry {
     bool dir;
     bool sized; /* the listing says how many bytes, and says it exactly */
     uint64_t size;
-    time_t mtime; /* to the second at least, and of what a link leads to; 0 = the listing does not say */
+    /* to the second at least, and of what a link leads to; 0 = the listing does not say */
+    time_t mtime;
     const char *tag; /* what the listing says the content is (a hash), or NULL */
 };
 

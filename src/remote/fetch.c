@@ -24,10 +24,10 @@
 
 struct fetch {
     struct object *o; /* a reference */
-    uint64_t k; /* the first block */
-    size_t n, ready;       /* blocks; how many of them are */
-    bool sized;            /* this attempt's answer says where it ends */
-    bool guarded;          /* the object was exactly known before; and what had been met by then */
+    uint64_t k;       /* the first block */
+    size_t n, ready;  /* blocks; how many of them are */
+    bool sized;       /* this attempt's answer says where it ends */
+    bool guarded;     /* the object was exactly known before; and what had been met by then */
     uint64_t met;
     struct block *block[]; /* pinned */
 };
@@ -173,8 +173,8 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
     ask.off = k * BLOCK_SIZE;
     ask.lane = o->owner;
     ask.ahead = ahead;
-    ask.sink = (struct http_sink){
-        .begin = fetch_begun, .put = fetch_put, .done = fetch_done, .ctx = f};
+    ask.sink =
+        (struct http_sink){.begin = fetch_begun, .put = fetch_put, .done = fetch_done, .ctx = f};
     struct http_call *c = http_start(o->shared->place->http, &ask, &err);
     if (!c) {
         err.path[0] = '\0';
@@ -207,8 +207,8 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
 
     for (; i < n; i++) {
         bool ready;
-        enum blockcache_find found = blockcache_claim(
-            o->shared->cache, o->owner, k + i, fetch_block_len(o, k + i), &block[i], &ready);
+        enum blockcache_find found = blockcache_claim(o->shared->cache, o->owner, k + i,
+                                                      fetch_block_len(o, k + i), &block[i], &ready);
 
         if (found == BLOCKCACHE_NONE) {
             break;
@@ -383,8 +383,8 @@ void fetch_keep(struct object *o, const void *p, uint64_t n)
     for (uint64_t k = 0; k < fetch_blocks(o) && fetch_block_len(o, k) <= n; k++) {
         struct block *b;
         bool ready;
-        enum blockcache_find found = blockcache_claim(o->shared->cache, o->owner, k,
-                                                      fetch_block_len(o, k), &b, &ready);
+        enum blockcache_find found =
+            blockcache_claim(o->shared->cache, o->owner, k, fetch_block_len(o, k), &b, &ready);
 
         if (found == BLOCKCACHE_MINE) {
             memcpy(b->data, from, b->n);

@@ -11,7 +11,8 @@ bool fetch_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t o
                 uint64_t beyond, struct zf_err *err) ZF_CHECKED;
 
 /* Would a replaced object be noticed by what is known of this one?  Errors: ZF_E_IO, no. */
-bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err) ZF_CHECKED;
+bool fetch_provable(const struct object *o, const struct http_object *is,
+                    struct zf_err *err) ZF_CHECKED;
 
 /* Puts the object's first n bytes into the cache, as far as they make whole blocks. */
 void fetch_keep(struct object *o, const void *p, uint64_t n);

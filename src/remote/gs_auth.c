@@ -13,7 +13,8 @@
 #include "gs_cred.h"
 #include "s3_error.h"
 
-#define GS_EARLY 225  /* seconds before its end that a token is renewed; google-auth's REFRESH_THRESHOLD */
+/* seconds before its end that a token is renewed; google-auth's REFRESH_THRESHOLD */
+#define GS_EARLY 225
 #define GS_RETRY 10   /* until a failed renewal is tried again while the old token is good */
 #define GS_MOST 65536 /* bytes of a reply */
 
@@ -68,9 +69,15 @@ static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err
     if (!gs_cred_form(&g->cred, time(NULL), &form, err)) {
         return false;
     }
-    struct http_ask ask = {.method = "POST", .url = g->cred.token_uri, .header = header, .n_header = 1,
-                           .body = zf_out_text(&form), .n_body = form.n, .max_body = GS_MOST,
-                           .timeout = 20, .tries = 3};
+    struct http_ask ask = {.method = "POST",
+                           .url = g->cred.token_uri,
+                           .header = header,
+                           .n_header = 1,
+                           .body = zf_out_text(&form),
+                           .n_body = form.n,
+                           .max_body = GS_MOST,
+                           .timeout = 20,
+                           .tries = 3};
     bool good = http_do(g->http, &ask, r, err);
     if (form.p) {
         explicit_bzero(form.p, form.n);
@@ -79,7 +86,8 @@ static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err
 }
 
 /* A token of the machine's account; where nothing answers, *none: this is no machine of Google's. */
-static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none, struct zf_err *err)
+static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none,
+                             struct zf_err *err)
 {
     static const char *const header[] = {"Metadata-Flavor: Google"};
     const char *host = aws_conf_env("GCE_METADATA_HOST"), *off = aws_conf_env("NO_GCE_CHECK");
@@ -88,8 +96,12 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
     zf_out_str(&url, "http://");
     zf_out_str(&url, host ? host : "metadata.google.internal");
     zf_out_str(&url, "/computeMetadata/v1/instance/service-accounts/default/token");
-    struct http_ask ask = {.url = zf_out_text(&url), .header = header, .n_header = 1, .max_body = GS_MOST,
-                           .timeout = 3, .tries = 1};
+    struct http_ask ask = {.url = zf_out_text(&url),
+                           .header = header,
+                           .n_header = 1,
+                           .max_body = GS_MOST,
+                           .timeout = 3,
+                           .tries = 1};
     *none = off && strcasecmp(off, "true") == 0;
     if (*none) {
         return true;
@@ -135,7 +147,8 @@ static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
         gs_set(g, token, 0);
         return token || zf_fail_sys(err, "read credentials");
     }
-    bool good = g->base == GS_FILE ? gs_fetch_file(g, &r, err) : gs_fetch_machine(g, &r, &none, err);
+    bool good =
+        g->base == GS_FILE ? gs_fetch_file(g, &r, err) : gs_fetch_machine(g, &r, &none, err);
     good = good && (none || gs_cred_token(r.body, r.n_body, &token, &seconds, err));
     if (r.body) {
         explicit_bzero(r.body, r.n_body);
@@ -198,8 +211,13 @@ static bool gs_explain(struct auth *a, const struct http_reply *r, bool listing,
 
     s3_error_read(&e, r->body, r->n_body);
     (void)pthread_mutex_lock(&g->facts);
-    struct s3_asked asked = {.store = "Google Cloud Storage", .bucket = g->bucket, .from = g->from,
-                             .region = "auto", .google = true, .listing = listing, .now = time(NULL)};
+    struct s3_asked asked = {.store = "Google Cloud Storage",
+                             .bucket = g->bucket,
+                             .from = g->from,
+                             .region = "auto",
+                             .google = true,
+                             .listing = listing,
+                             .now = time(NULL)};
     (void)pthread_mutex_unlock(&g->facts);
     return s3_error_fail(&e, r->status, &asked, err);
 }
@@ -222,9 +240,11 @@ static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
     size_t n;
 
     zf_out_str(&path, named ? named : dir ? dir : home ? home : "");
-    zf_out_str(&path, named ? "" : dir ? "/application_default_credentials.json"
-                                       : "/.config/gcloud/application_default_credentials.json");
-    if (!zf_out_ok(&path, err) || !aws_conf_file(zf_out_text(&path), GS_CRED_BYTES, &text, &n, err)) {
+    zf_out_str(&path, named ? ""
+                      : dir ? "/application_default_credentials.json"
+                            : "/.config/gcloud/application_default_credentials.json");
+    if (!zf_out_ok(&path, err) ||
+        !aws_conf_file(zf_out_text(&path), GS_CRED_BYTES, &text, &n, err)) {
         return false;
     }
     *found = text != NULL;

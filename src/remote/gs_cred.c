@@ -24,7 +24,8 @@ static void gs_wipe(char *text)
 
 void gs_cred_fini(struct gs_cred *c)
 {
-    char *all[] = {c->email, c->key_id, c->key, c->token_uri, c->client_id, c->client_secret, c->refresh};
+    char *all[] = {c->email,     c->key_id,        c->key,    c->token_uri,
+                   c->client_id, c->client_secret, c->refresh};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         gs_wipe(all[i]);
@@ -74,14 +75,16 @@ bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *e
         return gs_member(j, "client_email", NULL, &out->email, err) &&
                gs_member(j, "private_key_id", "-", &out->key_id, err) &&
                gs_member(j, "private_key", NULL, &out->key, err) &&
-               gs_member(j, "token_uri", uri, &out->token_uri, err) && gs_uri_ok(out->token_uri, err);
+               gs_member(j, "token_uri", uri, &out->token_uri, err) &&
+               gs_uri_ok(out->token_uri, err);
     }
     if (type && strcmp(type, "authorized_user") == 0) {
         out->type = GS_AUTHORIZED_USER;
         return gs_member(j, "client_id", NULL, &out->client_id, err) &&
                gs_member(j, "client_secret", NULL, &out->client_secret, err) &&
                gs_member(j, "refresh_token", NULL, &out->refresh, err) &&
-               gs_member(j, "token_uri", uri, &out->token_uri, err) && gs_uri_ok(out->token_uri, err);
+               gs_member(j, "token_uri", uri, &out->token_uri, err) &&
+               gs_uri_ok(out->token_uri, err);
     }
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "the credentials are of the type \"%.40s\"; zerofs reads service_account and "
@@ -118,13 +121,14 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
     zf_auto(json) json_t *head =
         json_pack("{s:s,s:s,s:s}", "alg", "RS256", "typ", "JWT", "kid", c->key_id);
     zf_auto(json) json_t *claims =
-        json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", c->email, "scope", GS_SCOPE, "aud", c->token_uri, "iat",
-                  (json_int_t)now, "exp", (json_int_t)now + 3600);
+        json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", c->email, "scope", GS_SCOPE, "aud", c->token_uri,
+                  "iat", (json_int_t)now, "exp", (json_int_t)now + 3600);
     zf_auto(mem) char *h = head ? json_dumps(head, JSON_COMPACT) : NULL;
     zf_auto(mem) char *b = claims ? json_dumps(claims, JSON_COMPACT) : NULL;
 
     if (!h || !b) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials hold texts that are no UTF-8");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the credentials hold texts that are no UTF-8");
     }
     rs256_base64(out, h, strlen(h));
     zf_out_str(out, ".");
@@ -134,12 +138,14 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
 
 /* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) for reading.
  * Errors: ZF_E_FORMAT no such key; ZF_E_UNSUPPORTED built without hogweed. */
-static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
+static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out,
+                              struct zf_err *err)
 {
     zf_auto(out) struct zf_out text = {0};
     zf_auto(out) struct zf_out sum = {0};
 
-    if (!gs_unsigned(c, now, &text, err) || !rs256_sign(c->key, zf_out_text(&text), text.n, &sum, err)) {
+    if (!gs_unsigned(c, now, &text, err) ||
+        !rs256_sign(c->key, zf_out_text(&text), text.n, &sum, err)) {
         return false;
     }
     zf_out_add(out, zf_out_text(&text), text.n);
@@ -157,7 +163,8 @@ static void gs_field(struct zf_out *out, const char *name, const char *value)
 bool gs_cred_form(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)
 {
     if (c->type == GS_SERVICE_ACCOUNT) {
-        zf_out_str(out, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=");
+        zf_out_str(out,
+                   "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=");
         return gs_cred_assertion(c, now, out, err);
     }
     zf_out_str(out, "grant_type=refresh_token");

@@ -34,7 +34,8 @@ static uint32_t href_reference(const char *p, size_t n)
     static const struct {
         const char *name;
         uint32_t is;
-    } known[] = {{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xa0}};
+    } known[] = {{"amp", '&'},  {"lt", '<'},    {"gt", '>'},
+                 {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xa0}};
 
     if (n > 1 && p[0] == '#') {
         return href_number(p + 1, n - 1);
@@ -94,7 +95,8 @@ static bool href_relative(const char *base, const char **ref, size_t *n)
     if (scheme && (path < base || path > base + len)) {
         return false;
     }
-    if (strncasecmp(*ref, front, host) != 0 || strncmp(*ref + host, front + host, len - host) != 0) {
+    if (strncasecmp(*ref, front, host) != 0 ||
+        strncmp(*ref + host, front + host, len - host) != 0) {
         return false;
     }
     *ref += len;

@@ -17,6 +17,7 @@ void href_text(struct zf_out *out, const char *p, size_t n);
 /* ref: the link, of ref_n bytes, as text.  base: absolute URL of the directory, with a '/' at its end.
  * True: an entry, its name is in *name (which is emptied first); a name that cannot be decoded (%00, %zz)
  * is left as it is, with a '/' behind it, so that it is none. */
-bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *name, bool *dir_out);
+bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *name,
+                bool *dir_out);
 
 #endif

@@ -63,21 +63,22 @@ struct http_sink {
 };
 
 struct http_ask {
-    const char *method;        /* GET HEAD PUT POST; NULL = GET */
-    const char *url;           /* absolute, percent-encoded as on the wire, no user:password in it */
+    const char *method; /* GET HEAD PUT POST; NULL = GET */
+    const char *url;    /* absolute, percent-encoded as on the wire, no user:password in it */
     const char *const *header; /* "Name: value"; never logged */
     size_t n_header;
     const void *body; /* POST and PUT of the credential services only */
     size_t n_body;
-    uint64_t off, len;              /* len > 0: a range; the answer must be 206 and these bytes */
-    bool to_end;                    /* the range may reach beyond the object's end */
-    const struct http_object *same; /* what the object was: If-Match and all checks; NULL: unknown */
-    uint64_t max_body;              /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
-    struct auth *auth;              /* NULL: none; signs each attempt */
-    struct http_sink sink;          /* put NULL: the body is kept in the reply */
+    uint64_t off, len; /* len > 0: a range; the answer must be 206 and these bytes */
+    bool to_end;       /* the range may reach beyond the object's end */
+    /* what the object was: If-Match and all checks; NULL: unknown */
+    const struct http_object *same;
+    uint64_t max_body;     /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
+    struct auth *auth;     /* NULL: none; signs each attempt */
+    struct http_sink sink; /* put NULL: the body is kept in the reply */
     uint64_t lane; /* those of one object have the same number and leave room for others; 0: none */
     bool ahead;    /* nobody waits for it yet: others go first */
-    bool secret;    /* the path is as good as a password: people see the host alone */
+    bool secret;   /* the path is as good as a password: people see the host alone */
     double timeout; /* seconds; 0 = the client's */
     unsigned tries; /* at most; 0 = the client's choice */
 };

@@ -10,7 +10,7 @@
 #include "curl_late.h"
 #include "url.h"
 
-_Static_assert(sizeof ((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl's own size");
+_Static_assert(sizeof((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl's own size");
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -291,7 +291,8 @@ static bool http_call_headers(struct http_call *c)
 {
     zf_auto(http_call_lines) struct http_call_lines l = {.n = 0};
     struct curl_slist *list = NULL, *more;
-    bool ok = http_call_lines(c, &l) && (more = curl_slist_append(list, "Accept-Encoding: identity"));
+    bool ok =
+        http_call_lines(c, &l) && (more = curl_slist_append(list, "Accept-Encoding: identity"));
 
     list = ok ? more : NULL;
     for (size_t i = 0; ok && i < l.n; i++) {

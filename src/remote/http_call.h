@@ -40,9 +40,9 @@ struct http_call {
     char *at; /* the URL now, behind redirects */
     struct http_host *host;
     unsigned tries, most_tries, redirects;
-    bool renewed;        /* credentials, once */
-    bool renew;          /* the answer asks for it */
-    double deadline;     /* CLOCK_MONOTONIC, seconds */
+    bool renewed;    /* credentials, once */
+    bool renew;      /* the answer asks for it */
+    double deadline; /* CLOCK_MONOTONIC, seconds */
     double not_before;
     struct auth_headers sign;
 
@@ -70,7 +70,7 @@ bool http_call_sign(struct http_call *c, struct zf_err *err) ZF_CHECKED;
 
 /* What holds for all requests of a client. */
 struct http_ways {
-    const char *cacert, *capath; /* NULL = libcurl's */
+    const char *cacert, *capath;  /* NULL = libcurl's */
     double connect, stall, total; /* seconds */
     uint32_t connections;
 };

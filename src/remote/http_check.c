@@ -33,8 +33,7 @@ bool http_object_same(const struct http_object *was, const struct http_object *i
         return http_check_stale(err, is->etag[0] ? "its ETag is another" : "its ETag is gone");
     }
     /* A strong ETag says more than a time of whole seconds. */
-    if (!http_object_exact(was) && was->mtime.tv_sec &&
-        was->mtime.tv_sec != is->mtime.tv_sec) {
+    if (!http_object_exact(was) && was->mtime.tv_sec && was->mtime.tv_sec != is->mtime.tv_sec) {
         return http_check_stale(err, "its Last-Modified is another");
     }
     return true;
@@ -62,8 +61,7 @@ static bool http_check_range(const struct http_ask *ask, const struct http_head 
     if (h->first != ask->off || !fits || (h->has_length && h->length != n)) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "bytes %" PRIu64 " to %" PRIu64
-                       " were asked for, but the server sends %" PRIu64 " to %" PRIu64
-                       "%s",
+                       " were asked for, but the server sends %" PRIu64 " to %" PRIu64 "%s",
                        ask->off, ask->off + ask->len - 1, h->first, h->last,
                        h->has_length && h->length != n ? " with another Content-Length" : "");
     }

@@ -44,8 +44,7 @@ static struct http_ways http_ways_of(const struct zf_remote_opts *o)
                               .connect = total / 4 < 10 ? total / 4 : 10,
                               .stall = total / 4 < 20 ? total / 4 : 20,
                               .total = total,
-                              .connections =
-                                  o->connections ? o->connections : HTTP_CONNECTIONS};
+                              .connections = o->connections ? o->connections : HTTP_CONNECTIONS};
 }
 
 struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)

@@ -77,8 +77,7 @@ static bool http_content_range(const char *text, struct http_head *out)
     if (strcmp(text, "*") != 0 && !http_head_number(text, &total)) {
         return false;
     }
-    if (none ? total == HTTP_SIZE_UNKNOWN
-             : last < first || last >= total || last == UINT64_MAX) {
+    if (none ? total == HTTP_SIZE_UNKNOWN : last < first || last >= total || last == UINT64_MAX) {
         return false;
     }
     out->unsatisfied = none;

@@ -11,14 +11,14 @@ struct http_head {
     char reason[64]; /* "Not Found"; "" */
     struct http_object object;
     bool has_length, has_range, unsatisfied;
-    bool bad_range;           /* a Content-Range that is none */
-    uint64_t length;          /* Content-Length */
-    uint64_t first, last;     /* Content-Range */
-    uint64_t total;           /* of it, also where it is unsatisfied; HTTP_SIZE_UNKNOWN: '*' */
-    bool encoded, multipart;  /* Content-Encoding other than identity; multipart/byteranges */
-    double retry_after;       /* seconds from now; negative: not said */
+    bool bad_range;          /* a Content-Range that is none */
+    uint64_t length;         /* Content-Length */
+    uint64_t first, last;    /* Content-Range */
+    uint64_t total;          /* of it, also where it is unsatisfied; HTTP_SIZE_UNKNOWN: '*' */
+    bool encoded, multipart; /* Content-Encoding other than identity; multipart/byteranges */
+    double retry_after;      /* seconds from now; negative: not said */
     bool has_location;
-    bool linked;              /* object has the size and tag that a redirect promised of its target */
+    bool linked; /* object has the size and tag that a redirect promised of its target */
 };
 
 /* Before the first line of an answer.  What the redirects in front of it said of its object stays. */

@@ -26,8 +26,8 @@ static char *http_judge_target(const char *from, const char *location)
     char *url = NULL, *out = NULL;
 
     if (u && curl_url_set(u, CURLUPART_URL, from, CURLU_PATH_AS_IS) == CURLUE_OK &&
-        curl_url_set(u, CURLUPART_URL, location,
-                     CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+        curl_url_set(u, CURLUPART_URL, location, CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME) ==
+            CURLUE_OK &&
         curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
         curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK) {
         out = strdup(url);
@@ -161,9 +161,7 @@ static enum http_next http_judge_status(struct http_call *c)
     (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
                   c->head.reason[0] ? " " : "", c->head.reason, said[0] ? " (" : "", said,
                   said[0] ? ")" : "", http_judge_advice(s));
-    return http_judge_temporary(s)   ? HTTP_AGAIN
-           : http_judge_renewable(c) ? HTTP_RENEW
-                                     : HTTP_BAD;
+    return http_judge_temporary(s) ? HTTP_AGAIN : http_judge_renewable(c) ? HTTP_RENEW : HTTP_BAD;
 }
 
 /* ---- libcurl's failures ---------------------------------------------------------------------- */
@@ -233,7 +231,7 @@ static enum http_next http_judge_good(struct http_call *c)
     if (!c->checked && !http_check(&c->ask, &c->head, &c->err)) {
         return HTTP_BAD;
     }
-    uint64_t want = c->ask.len ? c->head.last - c->head.first + 1
+    uint64_t want = c->ask.len           ? c->head.last - c->head.first + 1
                     : c->head.has_length ? c->head.length
                                          : c->got;
     if (c->got < want) {

@@ -228,9 +228,9 @@ static void http_sign_later(struct http *h, struct http_call *c)
 
 static bool http_tries_left(const struct http_call *c, double pause, double now)
 {
-    unsigned most = c->most_tries               ? c->most_tries
+    unsigned most = c->most_tries                     ? c->most_tries
                     : atomic_load(&c->host->answered) ? HTTP_TRIES
-                                                : HTTP_TRIES_STRANGER;
+                                                      : HTTP_TRIES_STRANGER;
 
     return c->tries < most && now + pause < c->deadline;
 }
@@ -342,8 +342,7 @@ static double http_start_some(struct http *h, bool ahead, double wait)
         if (c->deadline <= now) {
             (void)(c->err.msg[0] ||
                    zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
-                           "it was not answered within %.3g seconds (-o timeout=)",
-                           h->ways.total));
+                           "it was not answered within %.3g seconds (-o timeout=)", h->ways.total));
             http_drop(h, c, false);
         } else if (c->not_before <= now && http_lane_free(h, c)) {
             http_run(h, c, now);

@@ -49,11 +49,8 @@ static bool http_place_get(struct http_place *h, const char *url, struct http_re
                            struct zf_err *err)
 {
     static const char *const accept[] = {"Accept: application/json, text/html;q=0.9, */*;q=0.1"};
-    const struct http_ask ask = {.url = url,
-                                 .header = accept,
-                                 .n_header = 1,
-                                 .auth = h->auth,
-                                 .max_body = HTTP_PLACE_PAGE};
+    const struct http_ask ask = {
+        .url = url, .header = accept, .n_header = 1, .auth = h->auth, .max_body = HTTP_PLACE_PAGE};
 
     return http_do(h->place.http, &ask, r, err);
 }
@@ -106,9 +103,8 @@ static bool http_place_add_hidden(struct http_place *h, const char *dir, struct 
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        struct entry add = {.name = name[i],
-                            .sized = found[i].size != NAMES_UNSIZED,
-                            .size = found[i].size};
+        struct entry add = {
+            .name = name[i], .sized = found[i].size != NAMES_UNSIZED, .size = found[i].size};
 
         if (found[i].is && !entries_add(e, &add, strlen(name[i]), err)) {
             return false;
@@ -137,8 +133,8 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     if (!http_place_get(h, url.p, &r, err)) {
         /* A server that lists says by 404 that there is nothing; one that does not lists nothing at all. */
         *known_out = !unlisted_missing(&r) ||
-                     (err->code == ZF_E_NOENT && atomic_load_explicit(&h->place.lists_all,
-                                                                      memory_order_relaxed));
+                     (err->code == ZF_E_NOENT &&
+                      atomic_load_explicit(&h->place.lists_all, memory_order_relaxed));
         return false;
     }
     zf_auto(mem) char *type = http_header(&r, "Content-Type", false);

@@ -234,10 +234,11 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
     }
     zf_err_clear(err);
     if (strcmp(why, "GatedRepo") == 0) {
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "the repository is gated (status %ld): ask for access at %.80s/%.80s, and give "
-                      "that account's token in HF_TOKEN or by `hf auth login`",
-                      r->status, h->endpoint, h->repo);
+        (void)zf_fail(
+            err, ZF_E_IO, ZF_OFF_NONE,
+            "the repository is gated (status %ld): ask for access at %.80s/%.80s, and give "
+            "that account's token in HF_TOKEN or by `hf auth login`",
+            r->status, h->endpoint, h->repo);
     } else if (strcmp(why, "RevisionNotFound") == 0) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the repository has no revision \"%.100s\"",
                       h->revision);

@@ -52,9 +52,10 @@ static bool hub_entry(const json_t *o, const char *dir, struct entries *out, str
                        type ? "\"path\"" : "\"type\"");
     }
     if (skip && (n <= skip || strncmp(e.name, dir, skip - 1) != 0 || e.name[skip - 1] != '/')) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the hub's listing of \"%.100s\" has an entry \"%.100s\", which is not in it",
-                       dir, e.name);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the hub's listing of \"%.100s\" has an entry \"%.100s\", which is not in it", dir,
+            e.name);
     }
     e.name += skip;
     e.dir = strcmp(type, "directory") == 0;

@@ -108,7 +108,8 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
     ini_strip(&name, &n_name);
     ini_strip(&value, &n_value);
     if (sep == n || !n_name) {
-        return zf_fail(err, ZF_E_FORMAT, at, "line %zu is neither [section] nor name = value", w->line);
+        return zf_fail(err, ZF_E_FORMAT, at, "line %zu is neither [section] nor name = value",
+                       w->line);
     }
     struct ini_option *o = zf_vec_push(&w->ini->option, err);
     if (!o) {
@@ -125,8 +126,8 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
     for (size_t i = 0; i + 1 < w->ini->option.n; i++) {
         const struct ini_option *old = &w->ini->option.at[i];
         if (old->section == section && strcmp(old->name, o->name) == 0) {
-            return zf_fail(err, ZF_E_FORMAT, at, "line %zu gives a second value to a name of its section",
-                           w->line);
+            return zf_fail(err, ZF_E_FORMAT, at,
+                           "line %zu gives a second value to a name of its section", w->line);
         }
     }
     zf_out_cut(&w->value, 0);
@@ -263,7 +264,8 @@ const char *ini_get(const struct ini *ini, size_t section, const char *option)
 
     for (size_t i = 0; section != INI_NONE && i < ini->option.n; i++) {
         const struct ini_option *o = &ini->option.at[i];
-        if (strcmp(o->name, option) == 0 && (o->section == section || (o->section == all && !found))) {
+        if (strcmp(o->name, option) == 0 &&
+            (o->section == section || (o->section == all && !found))) {
             found = o->value;
         }
     }

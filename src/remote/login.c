@@ -55,8 +55,8 @@ static struct auth *login_of(const char *scheme, const char *word, const char *f
     for (const char *p = word; *p; p++) {
         if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f) {
             free(l);
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%s holds a byte that no header can carry", from);
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a byte that no header can carry",
+                          from);
             return NULL;
         }
     }

@@ -13,10 +13,10 @@
 #include <zf/codec/json.h>
 
 enum {
-    NAMES_BATCH = 32,        /* numbers asked for at a time; none of them there ends a series */
-    NAMES_MOST = 100000,     /* of one number */
-    NAMES_POINTER = 4096,    /* bytes of a pointer file */
-    NAMES_STRING = 4096,     /* of a name in a pickle */
+    NAMES_BATCH = 32,     /* numbers asked for at a time; none of them there ends a series */
+    NAMES_MOST = 100000,  /* of one number */
+    NAMES_POINTER = 4096, /* bytes of a pointer file */
+    NAMES_STRING = 4096,  /* of a name in a pickle */
 };
 static const uint64_t names_document = 256u << 20;
 
@@ -305,8 +305,9 @@ static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *
     if ((p[0] != 0x8c && p[0] != 'X') || n < head) {
         return false;
     }
-    *len = p[0] == 0x8c ? p[1]
-                        : (size_t)p[1] | (size_t)p[2] << 8 | (size_t)p[3] << 16 | (size_t)p[4] << 24;
+    *len = p[0] == 0x8c
+               ? p[1]
+               : (size_t)p[1] | (size_t)p[2] << 8 | (size_t)p[3] << 16 | (size_t)p[4] << 24;
     *text = (const char *)p + head;
     return *len > 8 && *len < NAMES_STRING && *len <= n - head;
 }
@@ -359,9 +360,10 @@ static bool names_try(struct names *n, struct zf_err *err)
         n->all = all;
         (void)pthread_mutex_unlock(&n->lock);
     }
-    return !all || zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                           "the server lists nothing, and has an answer for names that cannot be "
-                           "there: make a list with `zerofs index DIR` and serve it with the files");
+    return !all ||
+           zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "the server lists nothing, and has an answer for names that cannot be "
+                   "there: make a list with `zerofs index DIR` and serve it with the files");
 }
 
 /* Directories that pointer files named, as far as they lie in a->dir. */
@@ -377,7 +379,8 @@ static bool names_known(struct names_ask *a, struct zf_err *err)
         const char *name = below ? path + n + (n > 0) : "";
         struct entry e = {.name = name, .dir = true};
 
-        ok = !below || entries_find(a->out, name) || entries_add(a->out, &e, strcspn(name, "/"), err);
+        ok = !below || entries_find(a->out, name) ||
+             entries_add(a->out, &e, strcspn(name, "/"), err);
     }
     (void)pthread_mutex_unlock(&a->n->lock);
     return ok;
@@ -472,6 +475,7 @@ bool names_list(struct names *n, const char *dir, struct entries *out, struct zf
     bool ok = names_try(n, err) && names_look(&a, err);
 
     names_ask_fini(&a);
-    return ok && (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                                    "nothing that belongs to a checkpoint is there under its name"));
+    return ok &&
+           (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                              "nothing that belongs to a checkpoint is there under its name"));
 }

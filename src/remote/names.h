@@ -32,6 +32,7 @@ void names_free(struct names *n);
 /* Adds what is found in `dir` ("" = the place).  From several threads at once.
  * Errors: ZF_E_NOENT nothing is; ZF_E_UNKNOWN the server has everything that it is asked for; those
  * of the server. */
-bool names_list(struct names *n, const char *dir, struct entries *out, struct zf_err *err) ZF_CHECKED;
+bool names_list(struct names *n, const char *dir, struct entries *out,
+                struct zf_err *err) ZF_CHECKED;
 
 #endif

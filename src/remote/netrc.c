@@ -171,7 +171,8 @@ bool netrc_find(const char *text, size_t n, const char *host, struct netrc_login
 
     *out = (struct netrc_login){.user = {.p = NULL}};
     netrc_entries(&r, host, &mine, &other);
-    bool bad = r.word.bad || mine.user.bad || mine.password.bad || other.user.bad || other.password.bad;
+    bool bad =
+        r.word.bad || mine.user.bad || mine.password.bad || other.user.bad || other.password.bad;
     if (r.word.p) {
         explicit_bzero(r.word.p, r.word.cap);
     }

@@ -35,7 +35,8 @@ static bool noted_is_old(const struct http_object *o)
 }
 
 /* Would a listing or a HEAD tell it from one that replaces it? */
-static bool noted_can_be_told(const struct object *o, const struct http_object *is, struct zf_err *err)
+static bool noted_can_be_told(const struct object *o, const struct http_object *is,
+                              struct zf_err *err)
 {
     const struct place *p = o->shared->place;
 
@@ -109,7 +110,8 @@ static bool noted_get(struct zf_bytes in, struct noted *n, struct zf_err *err)
     n->was.mtime.tv_sec = (time_t)seconds;
     noted_text(&in, n->was.etag, sizeof n->was.etag);
     noted_text(&in, n->was.version, sizeof n->was.version);
-    return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN && seconds <= INT64_MAX) ||
+    return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN &&
+            seconds <= INT64_MAX) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what was kept of the object is cut");
 }
 
@@ -119,7 +121,8 @@ static bool noted_here(const struct object *o, const struct noted *n, struct zf_
 
     return noted_place(o, place, err) &&
            ((place[0] == n->place[0] && place[1] == n->place[1]) ||
-            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the address leads to another place than it did"));
+            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                    "the address leads to another place than it did"));
 }
 
 /* Does a listing that says nothing against the object say enough for it? */
@@ -131,7 +134,8 @@ static bool noted_vouched(const struct http_object *listed, const struct http_ob
 }
 
 struct zf_source *noted_open(struct object_shared *s, const char *path, const char *name,
-                             struct zf_bytes note, const struct http_object *listed, struct zf_err *err)
+                             struct zf_bytes note, const struct http_object *listed,
+                             struct zf_err *err)
 {
     struct noted n;
 

@@ -26,6 +26,7 @@ struct zf_source *noted_open(struct object_shared *s, const char *path, const ch
 
 /* src, which was opened otherwise, if it is the one that was noted; gives a reference.  Errors: as
  * noted_open. */
-struct zf_source *noted_same(struct zf_source *src, struct zf_bytes note, struct zf_err *err) ZF_CHECKED;
+struct zf_source *noted_same(struct zf_source *src, struct zf_bytes note,
+                             struct zf_err *err) ZF_CHECKED;
 
 #endif

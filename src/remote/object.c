@@ -307,7 +307,7 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
     bool ok = sized ? later || object_open_sized(o, err) : object_open_unknown(o, err);
 
     if (!ok) {
-        err->path[0] = '\0'; /* the store names it as the user does */
+        err->path[0] = '\0';             /* the store names it as the user does */
         struct zf_source *src = &o->src; /* a fetch may have another reference */
 
         zf_source_unref(&src);

@@ -18,7 +18,8 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
 /* The object that o says, of which nothing is asked until it is read.  listed: a listing of now
  * says so too, and vouches for it.  Errors: ZF_E_NOMEM. */
 struct zf_source *object_open_as(struct object_shared *s, const char *path, const char *name,
-                                 const struct http_object *o, bool listed, struct zf_err *err) ZF_CHECKED;
+                                 const struct http_object *o, bool listed,
+                                 struct zf_err *err) ZF_CHECKED;
 
 /* Is it a source of this kind?  Else NULL. */
 struct object *object_of(struct zf_source *src);

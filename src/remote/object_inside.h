@@ -33,14 +33,15 @@ struct object {
     struct zf_gate *gate;
     struct http_host *host;
     uint64_t owner;
-    bool listed;      /* the listing vouches for it */
+    bool listed; /* the listing vouches for it */
     /* What `met` was when a request was made that found it to be what it was: if nothing was met
      * since, it was that together with all the rest, and need not be asked for again.
      * OBJECT_UNPROVED: there was no such request. */
     atomic_uint_least64_t proved;
     atomic_bool stale;
     pthread_mutex_t lock;
-    struct http_object was; /* under the lock: learns what the listing did not say from the first answer */
+    /* under the lock: learns what the listing did not say from the first answer */
+    struct http_object was;
     atomic_bool keyed; /* the next three are known (diskblocks.c) */
     struct diskcache_key key;
     struct diskcache_about about;

@@ -14,14 +14,15 @@ struct place;
 struct place_entry {
     const char *name; /* one component, decoded; unsafe ones are refused by the store */
     bool dir;
-    struct http_object object; /* of a file, as far as the listing says; members unknown otherwise */
+    /* of a file, as far as the listing says; members unknown otherwise */
+    struct http_object object;
 };
 typedef bool place_add_fn(void *ctx, const struct place_entry *e, struct zf_err *err);
 
 /* How an object is asked for. */
 struct place_at {
-    char *url;         /* malloc'ed */
-    char *header[8];   /* malloc'ed "Name: value" */
+    char *url;       /* malloc'ed */
+    char *header[8]; /* malloc'ed "Name: value" */
     size_t n_header;
     struct auth *auth; /* borrowed from the place; NULL = none */
 };
@@ -51,9 +52,11 @@ struct place {
     const struct zf_remote_opts *options; /* borrowed */
     char *shown; /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
     bool pinned; /* what is there never changes: a commit, which `shown` names */
-    bool firm;   /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
-    atomic_bool lists_all; /* what `list` gives is all that is there, but for names with a dot in front */
-    bool lists_dots;       /* and these too */
+    /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
+    bool firm;
+    /* what `list` gives is all that is there, but for names with a dot in front */
+    atomic_bool lists_all;
+    bool lists_dots; /* and these too */
 };
 
 /* What a scheme's opener gets. */
@@ -61,7 +64,8 @@ struct place_new {
     struct http *http;
     const struct zf_remote_opts *options;
     const struct zf_limits *lim;
-    const char *address; /* as the user gave it, without user info or a slash at the end: "s3://b/p" */
+    /* as the user gave it, without user info or a slash at the end: "s3://b/p" */
+    const char *address;
 };
 /* Frees what place_init made; for ops->fini. */
 bool place_init(struct place *p, const struct place_ops *ops, const struct place_new *n,
@@ -69,7 +73,8 @@ bool place_init(struct place *p, const struct place_ops *ops, const struct place
 void place_fini(struct place *p);
 
 /* The openers of table.def: place_open_http and so on. */
-#define SCHEME(name, kind) struct place *place_open_##kind(const struct place_new *n, struct zf_err *err);
+#define SCHEME(name, kind)                                                                         \
+    struct place *place_open_##kind(const struct place_new *n, struct zf_err *err);
 #include "table.def"
 #undef SCHEME
 

@@ -45,7 +45,8 @@ void rs256_base64(struct zf_out *out, const void *p, size_t n)
 /* The bytes between the two lines of a PEM text; *n_out is 0 where there are none. */
 static void rs256_pem(const char *pem, const char *kind, uint8_t *der, size_t *n_out)
 {
-    const char *begin = strstr(pem, "-----BEGIN "), *end = begin ? strstr(begin, "-----END ") : NULL;
+    const char *begin = strstr(pem, "-----BEGIN "),
+               *end = begin ? strstr(begin, "-----END ") : NULL;
     struct base64_decode_ctx ctx;
     size_t n = RS256_KEY;
 
@@ -58,7 +59,8 @@ static void rs256_pem(const char *pem, const char *kind, uint8_t *der, size_t *n
         return;
     }
     base64_decode_init(&ctx);
-    if (base64_decode_update(&ctx, &n, der, (size_t)(end - begin), begin) && base64_decode_final(&ctx)) {
+    if (base64_decode_update(&ctx, &n, der, (size_t)(end - begin), begin) &&
+        base64_decode_final(&ctx)) {
         *n_out = n;
     }
 }
@@ -68,10 +70,12 @@ static bool rs256_unwrap(const uint8_t *der, size_t n, const uint8_t **key, size
 {
     struct asn1_der_iterator all, in;
 
-    if (asn1_der_iterator_first(&all, n, der) != ASN1_ITERATOR_CONSTRUCTED || all.type != ASN1_SEQUENCE ||
-        asn1_der_decode_constructed(&all, &in) != ASN1_ITERATOR_PRIMITIVE || in.type != ASN1_INTEGER ||
-        asn1_der_iterator_next(&in) != ASN1_ITERATOR_CONSTRUCTED || in.type != ASN1_SEQUENCE ||
-        asn1_der_iterator_next(&in) != ASN1_ITERATOR_PRIMITIVE || in.type != ASN1_OCTETSTRING) {
+    if (asn1_der_iterator_first(&all, n, der) != ASN1_ITERATOR_CONSTRUCTED ||
+        all.type != ASN1_SEQUENCE ||
+        asn1_der_decode_constructed(&all, &in) != ASN1_ITERATOR_PRIMITIVE ||
+        in.type != ASN1_INTEGER || asn1_der_iterator_next(&in) != ASN1_ITERATOR_CONSTRUCTED ||
+        in.type != ASN1_SEQUENCE || asn1_der_iterator_next(&in) != ASN1_ITERATOR_PRIMITIVE ||
+        in.type != ASN1_OCTETSTRING) {
         return false;
     }
     *key = in.data;
@@ -171,9 +175,10 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, struct zf_err *err)
 {
     (void)pem, (void)p, (void)n, (void)out;
-    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "service accounts sign with RSA, and this zerofs was built without hogweed (configure "
-                   "--with-hogweed); GOOGLE_OAUTH_ACCESS_TOKEN works");
+    return zf_fail(
+        err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+        "service accounts sign with RSA, and this zerofs was built without hogweed (configure "
+        "--with-hogweed); GOOGLE_OAUTH_ACCESS_TOKEN works");
 }
 
 #endif

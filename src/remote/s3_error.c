@@ -84,8 +84,9 @@ static bool error_is(const struct s3_error *e, const char *const *codes)
 
 bool s3_error_expired(const struct s3_error *e)
 {
-    static const char *const codes[] = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired",
-                                        "InvalidToken", "RequestExpired", NULL};
+    static const char *const codes[] = {"ExpiredToken",         "ExpiredTokenException",
+                                        "TokenRefreshRequired", "InvalidToken",
+                                        "RequestExpired",       NULL};
 
     return error_is(e, codes);
 }
@@ -113,7 +114,7 @@ static bool error_denied(const struct s3_asked *a, const char *said, struct zf_e
                        : "the credentials of %s may not read this object of the bucket %.63s, or "
                          "it is not there; %s is needed %s",
                    a->from, a->bucket,
-                   a->google ? a->listing ? "storage.objects.list" : "storage.objects.get"
+                   a->google    ? a->listing ? "storage.objects.list" : "storage.objects.get"
                    : a->listing ? "s3:ListBucket"
                                 : "s3:GetObject",
                    said);
@@ -137,21 +138,22 @@ static bool error_skew(const struct s3_error *e, const struct s3_asked *a, const
 static bool error_key(const struct s3_error *e, const struct s3_asked *a, const char *said,
                       struct zf_err *err)
 {
-    return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   strcmp(e->code, "InvalidAccessKeyId") == 0
-                       ? "%s does not know the access key of %s; is it of another account or endpoint? %s"
-                       : "%s does not accept the signature made with the secret key of %s; is the key "
-                         "whole? %s",
-                   a->store, a->from ? a->from : "nowhere", said);
+    return zf_fail(
+        err, ZF_E_IO, ZF_OFF_NONE,
+        strcmp(e->code, "InvalidAccessKeyId") == 0
+            ? "%s does not know the access key of %s; is it of another account or endpoint? %s"
+            : "%s does not accept the signature made with the secret key of %s; is the key "
+              "whole? %s",
+        a->store, a->from ? a->from : "nowhere", said);
 }
 
 static bool error_region(const struct s3_error *e, const struct s3_asked *a, const char *said,
                          struct zf_err *err)
 {
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the bucket %.63s is not in the region %.40s, but in %s; set AWS_REGION %s", a->bucket,
-                   a->region, e->region[0] ? e->region : "another one that the server does not name",
-                   said);
+                   "the bucket %.63s is not in the region %.40s, but in %s; set AWS_REGION %s",
+                   a->bucket, a->region,
+                   e->region[0] ? e->region : "another one that the server does not name", said);
 }
 
 bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *a,

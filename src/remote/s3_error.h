@@ -16,7 +16,7 @@ struct s3_error {
 
 /* What is known of the request that was refused. */
 struct s3_asked {
-    const char *store;  /* "S3", "Google Cloud Storage" */
+    const char *store; /* "S3", "Google Cloud Storage" */
     const char *bucket;
     const char *from;   /* where the credentials came from; NULL: the request was not signed */
     const char *region; /* that it was signed for */

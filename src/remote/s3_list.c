@@ -127,10 +127,11 @@ static bool list_again(const struct list_page *p, struct list_seen *old, const c
         old->dir = true;
         return true;
     }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"%.200s\" is an object and a directory as well: keys that differ by a trailing "
-                   "slash cannot both be shown; point at the one that is meant",
-                   name);
+    return zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "\"%.200s\" is an object and a directory as well: keys that differ by a trailing "
+        "slash cannot both be shown; point at the one that is meant",
+        name);
 }
 
 static bool list_note(struct list_page *p, const char *name, bool dir, bool *tell,
@@ -165,7 +166,8 @@ static bool list_keep(struct list_page *p, const char *name, struct zf_err *err)
     if (!e) {
         return false;
     }
-    *e = (struct s3_empty){strdup(name), strdup(zf_out_text(&p->etag)), strdup(zf_out_text(&p->version)), p->mtime};
+    *e = (struct s3_empty){strdup(name), strdup(zf_out_text(&p->etag)),
+                           strdup(zf_out_text(&p->version)), p->mtime};
     return (e->name && e->etag && e->version) || zf_fail_sys(err, "list a directory");
 }
 
@@ -197,7 +199,8 @@ static bool list_tell(struct list_page *p, bool dir, struct zf_err *err)
         item.version = zf_out_text(&p->version);
         item.mtime = p->mtime;
     }
-    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) && p->l->add(p->l->ctx, &item, err);
+    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) &&
+           p->l->add(p->l->ctx, &item, err);
 }
 
 static bool list_size(struct list_page *p, const char *text, struct zf_err *err)

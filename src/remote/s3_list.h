@@ -16,8 +16,8 @@ struct s3_item {
     const char *name; /* one component; good until the callback returns */
     bool dir;
     uint64_t size;
-    const char *etag;    /* as the server wrote it, quotes included; "": not said */
-    const char *version; /* Google's generation; "" */
+    const char *etag;      /* as the server wrote it, quotes included; "": not said */
+    const char *version;   /* Google's generation; "" */
     struct timespec mtime; /* 0: not said */
 };
 
@@ -33,9 +33,9 @@ struct s3_list {
     uint64_t max;       /* names that the directory may have */
     s3_item_fn *add;
     void *ctx;
-    bool marker;         /* the directory itself is an object, "prefix/" */
-    bool more;           /* there is a next page, which `token` asks for */
-    struct zf_out token; /* raw */
+    bool marker;                   /* the directory itself is an object, "prefix/" */
+    bool more;                     /* there is a next page, which `token` asks for */
+    struct zf_out token;           /* raw */
     struct zf_table names, tokens; /* seen so far */
     unsigned idle;                 /* pages in a row that brought nothing new */
     zf_vec(struct s3_empty) empty; /* reported at the end, but for markers of directories */

@@ -23,8 +23,8 @@
 /* What differs between the schemes; NULL = nothing. */
 struct s3_kind {
     const char *scheme, *store; /* "s3", "S3" for sentences */
-    const char
-        *profile_variable; /* names a profile, which counts more than keys in the environment */
+    /* names a profile, which counts more than keys in the environment */
+    const char *profile_variable;
     const char *endpoint_variable; /* must name the endpoint */
     const char *endpoint;          /* a fixed one */
     const char *region;            /* a fixed one */
@@ -36,13 +36,13 @@ struct s3_place {
     struct auth *auth;
     char *bucket, *prefix; /* prefix: no slash at either end; "" */
     char *endpoint;        /* NULL: Amazon's */
-    char *pays;  /* the header that says who pays; NULL: the owner */
-    bool aws;    /* auth is aws_auth.h's */
+    char *pays;            /* the header that says who pays; NULL: the owner */
+    bool aws;              /* auth is aws_auth.h's */
     bool path_style;
     const struct zf_limits *lim;
     struct unlisted *unlisted; /* for those who may read and not list */
-    pthread_mutex_t lock; /* of settled */
-    bool settled;         /* the bucket has answered: its region is right */
+    pthread_mutex_t lock;      /* of settled */
+    bool settled;              /* the bucket has answered: its region is right */
 };
 
 static struct s3_place *s3_of(struct place *p)
@@ -262,7 +262,8 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
     }
 }
 
-static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a, struct zf_err *err)
+static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a,
+                     struct zf_err *err)
 {
     zf_auto(s3_list) struct s3_list l = {
         .prefix = prefix, .max = s->lim->dir_entries, .add = s3_add, .ctx = a};
@@ -282,7 +283,8 @@ static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a
 }
 
 /* What is found without listing; that it may not be listed, *err, stays what is said where nothing is. */
-static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a, struct zf_err *err)
+static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a,
+                        struct zf_err *err)
 {
     zf_auto(entries) struct entries e = {.text = NULL};
     struct zf_err why = {.code = ZF_OK};
@@ -365,8 +367,8 @@ static bool s3_is_label(const char *bucket, bool https)
     size_t n = strlen(bucket);
 
     return n >= 3 && n <= 63 && strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-.") == n &&
-           bucket[0] != '-' && bucket[n - 1] != '-' && bucket[n - 1] != '.' && !strstr(bucket, "..") &&
-           !(https && strchr(bucket, '.'));
+           bucket[0] != '-' && bucket[n - 1] != '-' && bucket[n - 1] != '.' &&
+           !strstr(bucket, "..") && !(https && strchr(bucket, '.'));
 }
 
 /* The endpoint of the scheme: what it must have, or what the settings of AWS say. */
@@ -454,7 +456,9 @@ static bool s3_open_aws(struct s3_place *s, const struct s3_kind *k, const struc
     struct aws_auth_opts o = {
         .http = n->http,
         .profile = profile,
-        .region = k->region ? k->region : region && strlen(region) < 40 ? region : "us-east-1",
+        .region = k->region                       ? k->region
+                  : region && strlen(region) < 40 ? region
+                                                  : "us-east-1",
         .bucket = s->bucket,
         .store = k->store,
     };
@@ -502,8 +506,11 @@ struct place *place_open_s3(const struct place_new *n, struct zf_err *err)
 
 struct place *place_open_r2(const struct place_new *n, struct zf_err *err)
 {
-    return s3_place_new(&(struct s3_kind){.scheme = "r2", .store = "R2", .profile_variable = "R2_PROFILE",
-                                          .endpoint_variable = "R2_ENDPOINT_URL", .region = "auto"},
+    return s3_place_new(&(struct s3_kind){.scheme = "r2",
+                                          .store = "R2",
+                                          .profile_variable = "R2_PROFILE",
+                                          .endpoint_variable = "R2_ENDPOINT_URL",
+                                          .region = "auto"},
                         n, err);
 }
 
@@ -519,9 +526,11 @@ struct place *place_open_weka(const struct place_new *n, struct zf_err *err)
 /* Google's XML API answers as S3 does.  STORAGE_EMULATOR_HOST is what Google's own libraries read. */
 struct place *place_open_gs(const struct place_new *n, struct zf_err *err)
 {
-    return s3_place_new(&(struct s3_kind){.scheme = "gs", .store = "Google Cloud Storage",
+    return s3_place_new(&(struct s3_kind){.scheme = "gs",
+                                          .store = "Google Cloud Storage",
                                           .endpoint_variable = "STORAGE_EMULATOR_HOST",
-                                          .endpoint = "https://storage.googleapis.com", .region = "auto",
+                                          .endpoint = "https://storage.googleapis.com",
+                                          .region = "auto",
                                           .google = true},
                         n, err);
 }

@@ -151,8 +151,8 @@ static bool sigv4_header_add(struct sigv4_work *w, const char *line, struct zf_e
     if (!pair) {
         return false;
     }
-    *pair = (struct sigv4_pair){line, colon + 1, (size_t)(colon - line), strlen(colon + 1),
-                                w->pairs.n};
+    *pair =
+        (struct sigv4_pair){line, colon + 1, (size_t)(colon - line), strlen(colon + 1), w->pairs.n};
     return true;
 }
 
@@ -282,8 +282,8 @@ static void sigv4_signature(const struct sigv4_work *w, const char *secret, uint
     sigv4_hmac(out, zf_out_text(&w->text), w->text.n);
 }
 
-static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struct sigv4_headers *out,
-                        struct zf_err *err)
+static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key,
+                        struct sigv4_headers *out, struct zf_err *err)
 {
     uint8_t hash[SIGV4_HASH];
     struct tm tm;
@@ -325,5 +325,6 @@ bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct
     zf_out_str(&out->authorization, zf_out_text(&w.names));
     zf_out_str(&out->authorization, ", Signature=");
     zf_out_hex(&out->authorization, sum, SIGV4_HASH);
-    return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) && zf_out_ok(&out->authorization, err);
+    return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) &&
+           zf_out_ok(&out->authorization, err);
 }

@@ -20,8 +20,9 @@ struct sigv4_key {
 
 struct sigv4_ask {
     const char *method;
-    const char *url;           /* as it goes over the wire; the path must be encoded once */
-    const char *const *header; /* "Name: value" that is sent and shall be signed; host need not be there */
+    const char *url; /* as it goes over the wire; the path must be encoded once */
+    const char *const
+        *header; /* "Name: value" that is sent and shall be signed; host need not be there */
     size_t n_header;
     const void *body;
     size_t n_body;

@@ -13,7 +13,7 @@ struct sizes_entry {
     char *name; /* malloc'ed */
     bool dir;
     bool asked; /* for its size: the listing does not say it */
-    bool gone; /* the server does not give it */
+    bool gone;  /* the server does not give it */
     struct http_object object;
 };
 struct sizes {

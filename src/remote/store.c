@@ -42,8 +42,8 @@ static char *store_text(const char *text)
     return text[0] ? strdup(text) : NULL;
 }
 
-static bool store_remember(struct store *s, const char *path, const struct http_object *o, bool asked,
-                           struct zf_err *err)
+static bool store_remember(struct store *s, const char *path, const struct http_object *o,
+                           bool asked, struct zf_err *err)
 {
     uint64_t hash = zf_hash_str(0, path);
 
@@ -65,11 +65,11 @@ static bool store_remember(struct store *s, const char *path, const struct http_
 }
 
 /* *asked_out, if it is not NULL: the file itself said so. */
-static bool store_recall(struct store *s, const char *path, struct http_object *out, bool *asked_out)
+static bool store_recall(struct store *s, const char *path, struct http_object *out,
+                         bool *asked_out)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const struct store_listed *l =
-        zf_table_get(&s->listed, zf_hash_str(0, path));
+    const struct store_listed *l = zf_table_get(&s->listed, zf_hash_str(0, path));
     *out = HTTP_OBJECT_UNKNOWN;
     if (asked_out) {
         *asked_out = l && l->asked;
@@ -126,7 +126,8 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
     if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
     }
-    ok = ok && (l->names_do ? sizes_mark(&all) : sizes_complete(p, dir, &all, err)); /* names the file in it */
+    ok = ok && (l->names_do ? sizes_mark(&all)
+                            : sizes_complete(p, dir, &all, err)); /* names the file in it */
     if (!l->again) {
         object_met(s->shared);
     }
@@ -224,8 +225,9 @@ static bool store_note(void *self, struct zf_source *file, struct zf_out *out, s
     const struct store *s = self;
 
     /* Such a file belongs to another store. */
-    return !s->local ? noted_put(file, out, err)
-                     : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "local_cache= may hold the file");
+    return !s->local
+               ? noted_put(file, out, err)
+               : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "local_cache= may hold the file");
 }
 
 static struct zf_source *store_again(void *self, const char *path, const char *name,
@@ -313,7 +315,8 @@ static bool store_with_local(struct store *s, const struct zf_limits *lim, struc
     }
     s->local = zf_store_dir(dir, lim, err);
     if (s->local && zf_store_focus(s->local)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "local_cache= is a directory, and this is a file");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "local_cache= is a directory, and this is a file");
         return zf_err_in(err, "%s", dir);
     }
     return s->local != NULL;
@@ -337,9 +340,8 @@ struct zf_store *store_of_place(struct place *p, const char *focus, struct block
     if (focus && asprintf(&name, "%s/%s", p->shown, focus) < 0) {
         name = NULL;
     }
-    return zf_store_new(&store_ops, s,
-                        (struct zf_store_look){.name = name ? name : p->shown,
-                                               .shown = p->shown,
-                                               .focus = focus},
-                        lim, err);
+    return zf_store_new(
+        &store_ops, s,
+        (struct zf_store_look){.name = name ? name : p->shown, .shown = p->shown, .focus = focus},
+        lim, err);
 }

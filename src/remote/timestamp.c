@@ -66,8 +66,12 @@ bool timestamp_iso(const char *text, struct timespec *out)
         p += i < 5;
     }
     long ns = timestamp_fraction(&p);
-    struct tm tm = {.tm_year = v[0] - 1900, .tm_mon = v[1] - 1, .tm_mday = v[2],
-                    .tm_hour = v[3], .tm_min = v[4], .tm_sec = v[5]};
+    struct tm tm = {.tm_year = v[0] - 1900,
+                    .tm_mon = v[1] - 1,
+                    .tm_mday = v[2],
+                    .tm_hour = v[3],
+                    .tm_min = v[4],
+                    .tm_sec = v[5]};
     time_t t = timegm(&tm);
     if (tm.tm_mday != v[2] || !timestamp_zone(p, &zone)) {
         return false;

@@ -67,8 +67,8 @@ bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct
 }
 
 /* A whole file, terminated. */
-static bool unlisted_get(struct unlisted *u, const char *path, uint64_t max_bytes, struct http_reply *r,
-                         struct zf_err *err)
+static bool unlisted_get(struct unlisted *u, const char *path, uint64_t max_bytes,
+                         struct http_reply *r, struct zf_err *err)
 {
     zf_auto(place_at) struct place_at at = {.url = NULL};
 

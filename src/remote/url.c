@@ -10,8 +10,7 @@ size_t url_scheme(const char *address)
 {
     size_t n = 0;
 
-    while (isalnum((unsigned char)address[n]) ||
-           (n && address[n] && strchr("+-.", address[n]))) {
+    while (isalnum((unsigned char)address[n]) || (n && address[n] && strchr("+-.", address[n]))) {
         n++;
     }
     return n && isalpha((unsigned char)address[0]) && strncmp(address + n, "://", 3) == 0 ? n : 0;
@@ -104,8 +103,7 @@ char *url_shown(const char *url)
     if (!user) {
         return strndup(url, all);
     }
-    return asprintf(&out, "%.*s%.*s", (int)(at - url), url, (int)(url + all - user - 1),
-                    user + 1) < 0
-               ? NULL
-               : out;
+    const char *path = user + 1;
+    int n_out = asprintf(&out, "%.*s%.*s", (int)(at - url), url, (int)(url + all - path), path);
+    return n_out < 0 ? NULL : out;
 }

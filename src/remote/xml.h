@@ -6,8 +6,9 @@
 
 #include <zf/base/err.h>
 
-#define XML_DEPTH 16         /* elements in each other */
-#define XML_TEXT (64u << 10) /* bytes of text in one element; a key has 1024 at most, encoded 3072 */
+#define XML_DEPTH 16 /* elements in each other */
+#define XML_TEXT                                                                                   \
+    (64u << 10) /* bytes of text in one element; a key has 1024 at most, encoded 3072 */
 
 struct xml_event {
     const char *path; /* "ListBucketResult/Contents/Key"; prefixes of name spaces left out */

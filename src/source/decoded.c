@@ -113,7 +113,8 @@ struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
 {
     if (size > lim->chunk_bytes) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "%" PRIu64 " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
+                      "%" PRIu64
+                      " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
                       size, lim->chunk_bytes);
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;

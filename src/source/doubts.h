@@ -28,7 +28,8 @@ enum doubts_kind {
 };
 
 /* Keeps the failure, if it says nothing of the file (zf_err_unknown). */
-void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path, const struct zf_err *err);
+void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
+                const struct zf_err *err);
 /* Was the same asked, and could it not be known?  Then *err is that failure, met once more. */
 bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err);
 

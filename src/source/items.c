@@ -30,8 +30,8 @@ struct items {
     void *ctx;
     void (*ctx_free)(void *);
     zf_items_recipe_fn *recipe; /* or NULL */
-    struct zf_gate *gate; /* of the file, borrowed; NULL = none */
-    struct item *item;    /* ascending addr, without gaps */
+    struct zf_gate *gate;       /* of the file, borrowed; NULL = none */
+    struct item *item;          /* ascending addr, without gaps */
     size_t n, cap;
 };
 

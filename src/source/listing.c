@@ -35,8 +35,8 @@ int listing_order(const void *a, const void *b)
     return zf_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
 }
 
-bool listing_read(struct store_table *t, const char *dir, const struct kept *was, struct zf_listing *l,
-                  struct zf_err *err)
+bool listing_read(struct store_table *t, const char *dir, const struct kept *was,
+                  struct zf_listing *l, struct zf_err *err)
 {
     *l = (struct zf_listing){
         .limit = t->lim.dir_entries, .again = was != NULL, .names_do = was && !was->relied};

@@ -379,8 +379,8 @@ struct zf_source *zf_store_open_later(struct zf_store *st, const char *path, str
     return store_open_known(st, path, e && e->kind == ZF_ENTRY_FILE && !e->fresh ? e : NULL, err);
 }
 
-struct zf_source *store_open_noted(struct zf_store *st, const char *path, const struct zf_bytes *note,
-                                   struct zf_err *err)
+struct zf_source *store_open_noted(struct zf_store *st, const char *path,
+                                   const struct zf_bytes *note, struct zf_err *err)
 {
     const struct kept_by by = {.note = note};
     struct store_table *t = st->t;

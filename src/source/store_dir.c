@@ -156,7 +156,7 @@ static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
 
     for (uint64_t i = 0; i < rows; i++) {
         if (!(rows > 16 ? ahead && zf_ahead_take(ahead, err)
-                       : store_dir_look_row(names, i, err) != NULL)) {
+                        : store_dir_look_row(names, i, err) != NULL)) {
             return false;
         }
     }
@@ -388,6 +388,6 @@ struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_
         return NULL;
     }
     return zf_store_new(&dir_ops, pool,
-                     (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file}, lim,
-                     err);
+                        (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file},
+                        lim, err);
 }

@@ -258,7 +258,8 @@ bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_sour
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an unknown kind of fact");
 }
 
-bool zf_store_prove(struct zf_store *st, struct zf_source *const *file, size_t n, struct zf_err *err)
+bool zf_store_prove(struct zf_store *st, struct zf_source *const *file, size_t n,
+                    struct zf_err *err)
 {
     const struct store_table *t = st->t;
     size_t bad = 0;

@@ -17,12 +17,14 @@ struct kept {
     bool making; /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
-    bool vouched;                 /* of a file: its directory, listed again, says what it is; for zf_store_unchanged alone */
-    const struct zf_bytes *note;  /* of a file that was opened as one noted before; while it is made */
-    bool noted;                   /* it was */
-    struct zf_listing l;          /* of a directory */
-    bool counts;                  /* a file in it was opened; for zf_store_unchanged alone */
-    bool relied;                  /* of a directory: all that its listing says counts as well */
+    /* of a file: its directory, listed again, says what it is; for zf_store_unchanged alone */
+    bool vouched;
+    /* of a file that was opened as one noted before; while it is made */
+    const struct zf_bytes *note;
+    bool noted;          /* it was */
+    struct zf_listing l; /* of a directory */
+    bool counts;         /* a file in it was opened; for zf_store_unchanged alone */
+    bool relied;         /* of a directory: all that its listing says counts as well */
     char path[];
 };
 
@@ -86,16 +88,16 @@ static inline struct kept *store_kept_at(const struct zf_registry *table, size_t
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);
 
 /* The file at `path` that was noted before; gives a reference.  Errors: of zf_store_ops.again. */
-struct zf_source *store_open_noted(struct zf_store *st, const char *path, const struct zf_bytes *note,
-                                   struct zf_err *err) ZF_CHECKED;
+struct zf_source *store_open_noted(struct zf_store *st, const char *path,
+                                   const struct zf_bytes *note, struct zf_err *err) ZF_CHECKED;
 
 /* What is kept of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 /* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was:
  * what is kept of the directory when it is looked at again, else NULL.  Errors: without a path. */
-bool listing_read(struct store_table *t, const char *dir, const struct kept *was, struct zf_listing *l,
-                  struct zf_err *err) ZF_CHECKED;
+bool listing_read(struct store_table *t, const char *dir, const struct kept *was,
+                  struct zf_listing *l, struct zf_err *err) ZF_CHECKED;
 /* By the names of two entries, for qsort and bsearch. */
 int listing_order(const void *a, const void *b);
 /* Into natural order. */

@@ -126,8 +126,7 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    struct swap *w =
-        zf_derived_new(sizeof *w, &swap_ops, parent->name, parent->size, parent, err);
+    struct swap *w = zf_derived_new(sizeof *w, &swap_ops, parent->name, parent->size, parent, err);
     if (!w) {
         return NULL;
     }

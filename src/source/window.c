@@ -11,7 +11,7 @@
 
 struct window {
     struct zf_derived base; /* never a window itself */
-    uint64_t off; /* src.size bytes from here lie inside the parent */
+    uint64_t off;           /* src.size bytes from here lie inside the parent */
 };
 
 static bool window_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
@@ -67,7 +67,8 @@ static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
 static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
 {
     uint64_t n = zf_bytes_left(&r->bytes);
-    zf_auto(mem) char *name = n && n < SIZE_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
+    zf_auto(mem) char *name =
+        n && n < SIZE_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
 
     if (n && !name) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");

@@ -33,8 +33,8 @@ struct stream {
     ZSTD_DStream *z;
     uint64_t out; /* bytes decompressed so far, those of frames that were passed over included */
     struct frame frame; /* the one behind the last that ended; that of a new stream is 0 */
-    uint64_t in;  /* offset of the next byte to be read from there */
-    bool between; /* no frame is open */
+    uint64_t in;        /* offset of the next byte to be read from there */
+    bool between;       /* no frame is open */
     ZSTD_inBuffer have;
     uint8_t input[INPUT];
 };
@@ -124,8 +124,8 @@ static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_
         }
         s->between = rc == 0;
         if (s->between) {
-            s->frame = (struct frame){.in = s->in - (s->have.size - s->have.pos),
-                                      .out = s->out + out.pos};
+            s->frame =
+                (struct frame){.in = s->in - (s->have.size - s->have.pos), .out = s->out + out.pos};
         }
         if (!s->between && s->have.pos == was_in && out.pos == was_out && zstd_drained(s)) {
             return zstd_bad_data(s, "ends early", err);

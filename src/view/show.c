@@ -9,10 +9,10 @@ static const struct show_word {
     const char *name;
     uint32_t bits;
 } words[] = {
-    {"raw", ZF_SHOW_RAW},     {"npy", ZF_SHOW_NPY},       {"safetensors", ZF_SHOW_SAFETENSORS},
-    {"bin", ZF_SHOW_BIN},     {"hf", ZF_SHOW_HF},         {"as", ZF_SHOW_AS},
-    {"optim", ZF_SHOW_OPTIM}, {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
-    {"extra", ZF_SHOW_EXTRA}, {"all", ZF_SHOW_ALL},       {"auto", ZF_SHOW_AUTO},
+    {"raw", ZF_SHOW_RAW},         {"npy", ZF_SHOW_NPY},       {"safetensors", ZF_SHOW_SAFETENSORS},
+    {"bin", ZF_SHOW_BIN},         {"hf", ZF_SHOW_HF},         {"as", ZF_SHOW_AS},
+    {"optim", ZF_SHOW_OPTIM},     {"stored", ZF_SHOW_STORED}, {"state", ZF_SHOW_STATE},
+    {"extra", ZF_SHOW_EXTRA},     {"all", ZF_SHOW_ALL},       {"auto", ZF_SHOW_AUTO},
     {"trained", ZF_SHOW_TRAINED},
 };
 

@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *token = NULL;
 
     settings(p, size);
-    if (aws_reply_json(&key, p, size, &err) && !(key.id && key.secret && key.token && key.expires)) {
+    if (aws_reply_json(&key, p, size, &err) &&
+        !(key.id && key.secret && key.token && key.expires)) {
         abort();
     }
     if (gs_cred_token(p, size, &token, &seconds, &err) != (token != NULL)) {

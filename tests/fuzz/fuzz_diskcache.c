@@ -68,7 +68,8 @@ static void try_blocks(struct diskcache *c, const struct diskcache_key *key, con
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct diskcache_about about = {.url = "http://h/x", .etag = "\"1\"", .version = ""};
+    static const struct diskcache_about about = {
+        .url = "http://h/x", .etag = "\"1\"", .version = ""};
     static const char *const file[] = {"0", "about", "used"};
     const struct diskcache_key key = diskcache_key_of(&about);
     static bool made;

@@ -31,8 +31,8 @@ static void try_head(const char *text, size_t n)
         abort();
     }
     if (h.status != 416 && http_check(&ask, &h, &err) &&
-        (h.status != 206 || h.first != 100 || h.last != 149 || strcmp(h.object.etag, "\"a\"") != 0 ||
-         h.encoded || h.multipart)) {
+        (h.status != 206 || h.first != 100 || h.last != 149 ||
+         strcmp(h.object.etag, "\"a\"") != 0 || h.encoded || h.multipart)) {
         abort();
     }
 }

@@ -34,7 +34,7 @@ static void read_all(const struct zf_checkpoint *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct zf_keep k = {.dir = -1, .key = (char *)(uintptr_t)"key", .lim = zf_limits_default()};
+    struct zf_keep k = {.dir = -1, .key = (char *)(uintptr_t) "key", .lim = zf_limits_default()};
     struct zf_err err;
 
     k.lim.model_memory = 64 << 20;

@@ -31,7 +31,7 @@ static uint32_t take(struct input *in, uint32_t below)
 
 /* What the oracle knows of a part. */
 struct truth {
-    char whole[160];       /* its name when joined */
+    char whole[160];      /* its name when joined */
     uint64_t rows, cols;  /* of the whole */
     enum legacy_cut cut;  /* as it is here */
     uint32_t rank, ranks; /* that share it */
@@ -83,8 +83,11 @@ static void add(struct made *m, uint32_t file, uint32_t chunk, struct piece x)
 
     assert(i < MOST_PARTS);
     (void)snprintf(m->name[i], sizeof m->name[i], "%s", x.local);
-    m->truth[i] = (struct truth){
-        .rows = x.rows, .cols = x.cols ? x.cols : 1, .cut = x.cut, .rank = x.rank, .ranks = x.ranks};
+    m->truth[i] = (struct truth){.rows = x.rows,
+                                 .cols = x.cols ? x.cols : 1,
+                                 .cut = x.cut,
+                                 .rank = x.rank,
+                                 .ranks = x.ranks};
     (void)snprintf(m->truth[i].whole, sizeof m->truth[i].whole, "%s", x.whole);
     m->shape[i][0] = x.rows / cut_rows;
     m->shape[i][1] = x.cut == LEGACY_COLUMNS ? x.cols / x.ranks : x.cols;
@@ -130,10 +133,12 @@ static void add_layer(struct made *m, uint32_t file, uint32_t chunk, uint32_t lo
     for (uint32_t e = 0; e < each; e++) {
         uint32_t global = f->at.at[ZF_AXIS_EXPERT] * each + e;
 
-        (void)snprintf(a, sizeof a, "decoder.layers.%u.mlp.experts.local_experts.%u.linear_fc1.weight",
-                       local, e);
-        (void)snprintf(b, sizeof b, "decoder.layers.%u.mlp.experts.local_experts.%u.linear_fc1.weight",
-                       whole, global);
+        (void)snprintf(a, sizeof a,
+                       "decoder.layers.%u.mlp.experts.local_experts.%u.linear_fc1.weight", local,
+                       e);
+        (void)snprintf(b, sizeof b,
+                       "decoder.layers.%u.mlp.experts.local_experts.%u.linear_fc1.weight", whole,
+                       global);
         add(m, file, chunk,
             (struct piece){a, b, fc1, glu * ffn, h, f->expert_tensor, m->files.expert_tensor});
     }

@@ -46,7 +46,8 @@ static void check_key(const char *key, size_t n)
     }
     check(k.name.n > 0 || n == 0);
     size_t len = mg_key_numbered(&k, 31, 7, name, sizeof name);
-    check(len == strlen(name) && len == k.name.n + (k.layer_at ? 3u : 0u) + (k.expert_at ? 2u : 0u));
+    check(len == strlen(name) &&
+          len == k.name.n + (k.layer_at ? 3u : 0u) + (k.expert_at ? 2u : 0u));
     again = (struct mg_key){.name = {name, len}};
     mg_key_find_axes(&again);
     check(!k.layer_at || again.layer_at == 0 || again.layer_at < k.layer_at);

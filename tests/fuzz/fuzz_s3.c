@@ -62,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     }
     err = (struct zf_err){.code = ZF_OK};
-    if (aws_reply_xml(&key, data, size, &err) && !(key.id && key.secret && key.token && key.expires)) {
+    if (aws_reply_xml(&key, data, size, &err) &&
+        !(key.id && key.secret && key.token && key.expires)) {
         abort();
     }
     return 0;

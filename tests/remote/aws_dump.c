@@ -43,16 +43,16 @@ static json_t *say_sign(const json_t *j, struct zf_err *err)
     if (!sigv4_sign(&ask, &key, &h, err)) {
         return NULL;
     }
-    return json_pack("[s,s,s,s]", zf_out_text(&h.date), zf_out_text(&h.sha256), zf_out_text(&h.token),
-                     zf_out_text(&h.authorization));
+    return json_pack("[s,s,s,s]", zf_out_text(&h.date), zf_out_text(&h.sha256),
+                     zf_out_text(&h.token), zf_out_text(&h.authorization));
 }
 
 static bool item_add(void *ctx, const struct s3_item *item, struct zf_err *err)
 {
     (void)err;
-    return json_array_append_new(
-               ctx, json_pack("[s,b,I,s,I]", item->name, item->dir, (json_int_t)item->size, item->etag,
-                              (json_int_t)item->mtime.tv_sec)) == 0;
+    return json_array_append_new(ctx, json_pack("[s,b,I,s,I]", item->name, item->dir,
+                                                (json_int_t)item->size, item->etag,
+                                                (json_int_t)item->mtime.tv_sec)) == 0;
 }
 
 static json_t *say_list(const json_t *j, struct zf_err *err)
@@ -77,7 +77,8 @@ static json_t *say_list(const json_t *j, struct zf_err *err)
         json_decref(items);
         return NULL;
     }
-    return json_pack("{s:o,s:b,s:s}", "items", items, "more", l.more, "token", zf_out_text(&l.token));
+    return json_pack("{s:o,s:b,s:s}", "items", items, "more", l.more, "token",
+                     zf_out_text(&l.token));
 }
 
 static json_t *say_error(const json_t *j, struct zf_err *err)
@@ -134,12 +135,13 @@ static json_t *say_plan(const json_t *j, struct zf_err *err)
     json_t *roles = json_array();
     for (unsigned i = 0; i < p.n_roles; i++) {
         const struct aws_role *r = &p.role[i];
-        json_array_append_new(roles, json_pack("[s,s?,s?,s?]", r->arn, r->session, r->external_id,
-                                               r->duration));
+        json_array_append_new(
+            roles, json_pack("[s,s?,s?,s?]", r->arn, r->session, r->external_id, r->duration));
     }
-    return json_pack("{s:s,s:s?,s:s?,s:s?,s:s?,s:o,s:s?,s:s?,s:s?,s:s?}", "base", base[p.base], "id",
-                     p.id, "secret", p.secret, "token", p.token, "token_file", p.token_file, "roles",
-                     roles, "region", aws_conf_region(&c), "s3", s3, "sts", sts, "style", style);
+    return json_pack("{s:s,s:s?,s:s?,s:s?,s:s?,s:o,s:s?,s:s?,s:s?,s:s?}", "base", base[p.base],
+                     "id", p.id, "secret", p.secret, "token", p.token, "token_file", p.token_file,
+                     "roles", roles, "region", aws_conf_region(&c), "s3", s3, "sts", sts, "style",
+                     style);
 }
 
 static json_t *say_time(const json_t *j, struct zf_err *err)

@@ -66,7 +66,8 @@ static void broken_write_down(enum broken_kind kind, const char *path)
 {
     (void)pthread_mutex_lock(&broken_lock);
     size_t i = 0;
-    while (i < broken_n_points && (broken_point_of[i].kind != kind || strcmp(broken_point_of[i].path, path) != 0)) {
+    while (i < broken_n_points &&
+           (broken_point_of[i].kind != kind || strcmp(broken_point_of[i].path, path) != 0)) {
         i++;
     }
     if (i == broken_n_points && i < POINTS) {
@@ -90,7 +91,8 @@ static bool broken_here(enum broken_kind kind, const char *path)
         broken_write_down(kind, path);
         return false;
     }
-    if (p->kind == BROKEN_HEAP || (p->path ? p->kind != kind || strcmp(p->path, path) != 0 : n != p->at)) {
+    if (p->kind == BROKEN_HEAP ||
+        (p->path ? p->kind != kind || strcmp(p->path, path) != 0 : n != p->at)) {
         return false;
     }
     broken_n_failed++;
@@ -120,7 +122,8 @@ long syscall(long number, ...)
     const char *dir = broken_fd((int)a[0]), *name = (const char *)(uintptr_t)a[1];
 
     name = strcmp(name, ".") == 0 ? "" : name;
-    if (snprintf(path, sizeof path, "%s%s%s", dir, *dir && *name ? "/" : "", name) < 0 || broken_here(BROKEN_OPEN, path)) {
+    if (snprintf(path, sizeof path, "%s%s%s", dir, *dir && *name ? "/" : "", name) < 0 ||
+        broken_here(BROKEN_OPEN, path)) {
         return -1;
     }
     long fd = NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -150,7 +153,8 @@ int fstatat(int fd, const char *name, struct stat *st, int flags)
     char path[256];
     const char *dir = broken_fd(fd);
 
-    return snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) < 0 || broken_here(BROKEN_STAT, path)
+    return snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) < 0 ||
+                   broken_here(BROKEN_STAT, path)
                ? -1
                : NEXT(fstatat)(fd, name, st, flags);
 }

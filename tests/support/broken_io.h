@@ -21,7 +21,8 @@ struct broken_plan {
     enum broken_kind kind;
     int why;
     const char *path; /* relative to the store's root: whenever this is asked for */
-    long at;          /* path == NULL: the at-th call of any kind but the heap (of the heap, if that is `kind`) */
+    /* path == NULL: the at-th call of any kind but the heap (of the heap, if that is `kind`) */
+    long at;
 };
 
 /* From here on calls are counted and written down; plan: NULL = none fails. */

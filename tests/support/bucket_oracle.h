@@ -37,7 +37,8 @@ static inline uint32_t oracle_next(struct oracle *o, uint32_t below)
     return *o->p++ % below;
 }
 
-static inline bool oracle_same(const struct oracle *o, uint32_t piece, uint32_t bucket, uint64_t first)
+static inline bool oracle_same(const struct oracle *o, uint32_t piece, uint32_t bucket,
+                               uint64_t first)
 {
     uint64_t n = o->piece[piece].n;
 
@@ -66,7 +67,7 @@ static inline void oracle_make(struct oracle *o, const uint8_t *data, size_t siz
     o->p = data;
     o->n = size;
     units = 1 + oracle_next(o, ORACLE_UNITS);
-    o->in.align = (uint64_t[]) { 1, 2, 4, 4 }[oracle_next(o, 4)];
+    o->in.align = (uint64_t[]){1, 2, 4, 4}[oracle_next(o, 4)];
     o->in.joined = oracle_next(o, 2);
     for (uint32_t u = 0; u < units; u++) {
         uint32_t n = 1 + oracle_next(o, 3);

@@ -31,7 +31,8 @@ static inline char *pickled_text(const char *literal)
             end++;
         } else if (strchr("-0123456789", *s)) {
             end = s + strspn(s, "-.0123456789");
-            p += sprintf(p, "%c%.*s\n", memchr(s, '.', (size_t)(end - s)) ? 'F' : 'I', (int)(end - s), s);
+            p += sprintf(p, "%c%.*s\n", memchr(s, '.', (size_t)(end - s)) ? 'F' : 'I',
+                         (int)(end - s), s);
         }
     }
     strcpy(p, ".");

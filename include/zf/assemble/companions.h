@@ -10,11 +10,11 @@
  * schedulers, random states and the like as extra/, everything else as state/<file>.json.  A file
  * that cannot be read is reported in a note: the weights do not depend on it. */
 bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                   struct zf_err *err) ZF_CHECKED;
+                       struct zf_err *err) ZF_CHECKED;
 
 /* The same of those whose names `fits` takes, which hold no weights whatever they are called. */
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
-                         bool (*fits)(const char *name), struct zf_err *err) ZF_CHECKED;
+                             bool (*fits)(const char *name), struct zf_err *err) ZF_CHECKED;
 
 /* Notes which torch.save files of weights in st's root are not shown, because the weights
  * are read from elsewhere. */

@@ -29,13 +29,14 @@ struct zf_cut_box {
     const uint64_t *in_shard, *in_whole, *size; /* [ndim] */
 };
 
+struct zf_cut_part {
+    const struct zf_cut_box *box;
+    uint32_t n;
+};
 struct zf_cut {
     uint32_t ndim, n_ranks;
-    const uint64_t *shape; /* [ndim] of the whole */
-    const struct zf_cut_part {
-        const struct zf_cut_box *box;
-        uint32_t n;
-    } *part; /* [n_ranks] */
+    const uint64_t *shape;          /* [ndim] of the whole */
+    const struct zf_cut_part *part; /* [n_ranks] */
 };
 
 /* Lays the shards of these shapes, [n_ranks][ndim], by the rule; everything of *out is in the arena.

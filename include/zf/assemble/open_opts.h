@@ -13,9 +13,9 @@ struct zf_build;
 struct zf_open_opts {
     const struct zf_limits *lim;
     const struct zf_opener *opener; /* of what else is named (side); NULL = zf_store_dir */
-    const char *format; /* -o format=NAME, or NULL */
-    const char *tag;    /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
-    const char *side;   /* -o side=DIR, or NULL */
+    const char *format;             /* -o format=NAME, or NULL */
+    const char *tag;      /* -o tag=NAME, or NULL: a path, a step, or latest, newest, whole */
+    const char *side;     /* -o side=DIR, or NULL */
     const char *tp_rules; /* -o tp_rules=FILE (zf/assemble/tp_rules.h), or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */

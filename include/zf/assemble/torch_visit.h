@@ -32,6 +32,7 @@ struct zf_visit {
  * optimizer's state, and bytes that are in a mapping; others may be counted only.
  * Errors: fn's; ZF_E_LIMIT pickle_depth, tensors; ZF_E_NOMEM. */
 bool zf_torch_visit(struct zf_torch *t, const struct zf_pv *v, const char *prefix,
-             const struct zf_limits *lim, struct zf_visit *visit, struct zf_err *err) ZF_CHECKED;
+                    const struct zf_limits *lim, struct zf_visit *visit,
+                    struct zf_err *err) ZF_CHECKED;
 
 #endif

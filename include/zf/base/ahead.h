@@ -29,8 +29,8 @@ struct zf_ahead_work {
 /* Things 0 … n-1.  Without threads (n < 2, or none is to be had) each is made when it is taken.
  * Errors: ZF_E_NOMEM. */
 #define ZF_AHEAD_FEW 4
-#define ZF_AHEAD_FAR 32 /* for work that waits for something far away */
-#define ZF_AHEAD_ROOM (16u << 20) /* bytes of things beyond the few */
+#define ZF_AHEAD_FAR 32            /* for work that waits for something far away */
+#define ZF_AHEAD_ROOM (16u << 20)  /* bytes of things beyond the few */
 #define ZF_AHEAD_HEAVY (64u << 20) /* … and of more than one thing of the few that are near */
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
 

@@ -22,7 +22,7 @@
     X(zip_entries, 4000000, "entries", "members of one archive")                                   \
     X(zip_directory, 1ull << 30, "bytes", "central directory of one archive")                      \
     X(inflate_bytes, 64ull << 30, "bytes", "one compressed member or item once decompressed")      \
-    X(chunk_bytes, 1ull << 30, "bytes", "one compressed chunk of an array once decompressed")        \
+    X(chunk_bytes, 1ull << 30, "bytes", "one compressed chunk of an array once decompressed")      \
     X(tensors, 10000000, "tensors", "tensors of one checkpoint")                                   \
     X(tensor_dims, 64, "dimensions", "dimensions of one tensor")                                   \
     X(view_bytes, 64ull << 20, "bytes", "one tensor that view_ratio would refuse")                 \

@@ -61,7 +61,8 @@ struct zf_pickle_watch {
     bool (*pair)(void *ctx, const struct zf_pv *map, const struct zf_pv *key,
                  const struct zf_pv *val, struct zf_err *err);
     void *ctx;
-    bool spends; /* the input is in the caller's own memory, of malloc, and is zeroed as it is read */
+    /* the input is in the caller's own memory, of malloc, and is zeroed as it is read */
+    bool spends;
 };
 /* As zf_pickle_load.  What was handed over belongs to the pickle only if its attribute `name` is
  * `map` in the end, which is for the caller to see: pairs that were put there one by one are

@@ -9,8 +9,9 @@
 
 /* One scalar that is no key. */
 struct zf_yaml_scalar {
-    const char *path;  /* keys and positions from the root, joined by dots; "?" for a key that holds a
-                        * dot or a zero byte, is empty, or is no text.  The same path may come twice. */
+    /* Keys and positions from the root, joined by dots; "?" for a key that holds a dot or a zero byte,
+     * is empty, or is no text.  The same path may come twice. */
+    const char *path;
     const char *value; /* terminated; may hold zero bytes */
     size_t value_len;
     bool plain; /* without quotes: may be meant as a number, true, null */

@@ -14,21 +14,29 @@
 
 #define ZF_ZARR_DIMS 64
 
-enum zf_zarr_codec { ZF_ZARR_RAW, ZF_ZARR_ZLIB, ZF_ZARR_GZIP, ZF_ZARR_ZSTD, ZF_ZARR_LZ4, ZF_ZARR_BLOSC };
+enum zf_zarr_codec {
+    ZF_ZARR_RAW,
+    ZF_ZARR_ZLIB,
+    ZF_ZARR_GZIP,
+    ZF_ZARR_ZSTD,
+    ZF_ZARR_LZ4,
+    ZF_ZARR_BLOSC
+};
 
 struct zf_zarr {
     enum zf_dtype dtype;
     enum zf_zarr_codec codec;
-    char separator; /* between the indices in a chunk's name: '.' or '/' */
-    bool swapped;   /* elements are big-endian, see zf_zarr_chunk */
-    bool order_f;   /* chunks have their first dimension innermost */
-    bool has_fill;  /* false: what no chunk holds is undefined */
+    char separator;   /* between the indices in a chunk's name: '.' or '/' */
+    bool swapped;     /* elements are big-endian, see zf_zarr_chunk */
+    bool order_f;     /* chunks have their first dimension innermost */
+    bool has_fill;    /* false: what no chunk holds is undefined */
     uint8_t fill[16]; /* one element, little-endian */
-    uint32_t ndim; /* at most ZF_ZARR_DIMS */
+    uint32_t ndim;    /* at most ZF_ZARR_DIMS */
     /* [ndim] each */
     const uint64_t *shape; /* elements */
-    const uint64_t *chunk; /* elements of every chunk, those at the edges too; 0 only where shape is 0 */
-    const uint64_t *grid;  /* chunks */
+    /* elements of every chunk, those at the edges too; 0 only where shape is 0 */
+    const uint64_t *chunk;
+    const uint64_t *grid; /* chunks */
     uint64_t n_chunks, chunk_bytes /* once decompressed */, bytes /* of the array */;
 };
 

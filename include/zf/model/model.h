@@ -19,7 +19,7 @@ struct zf_tensor {
     uint32_t alias_of;         /* index in the set of the tensor it is tied to, or its own index */
     bool lost;                 /* -o degraded: some bytes answer EIO, or, when filled, */
     bool filled;               /* read as NaN */
-    bool apart;                /* a piece of another tensor of the set, which whole files hold instead */
+    bool apart; /* a piece of another tensor of the set, which whole files hold instead */
 };
 
 /* A tensor set is a directory of the tree. */
@@ -60,8 +60,8 @@ struct zf_checkpoint {
     uint32_t n_missing;
     uint64_t n_pieces;     /* chunks and slices in all maps */
     struct timespec mtime; /* of the newest shard */
-    bool kept;             /* made from a model that was kept (zf/keep.h), no file was read for it */
-    const char *not_kept;  /* what was wrong with that one; NULL: nothing, or there was none */
+    bool kept;            /* made from a model that was kept (zf/keep.h), no file was read for it */
+    const char *not_kept; /* what was wrong with that one; NULL: nothing, or there was none */
     struct zf_store *store;
     struct zf_arena *arena; /* everything above lives here */
 };

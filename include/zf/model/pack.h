@@ -15,8 +15,8 @@ typedef bool zf_pack_source_fn(void *ctx, struct zf_source *src, uint64_t *numbe
 
 /* Everything that was drafted so far, in the order of the drafts; to be asked just before the seal.
  * Errors: ZF_E_UNSUPPORTED a part of it is lost or missing; of `number`. */
-bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx, struct zf_out *out,
-                   struct zf_err *err) ZF_CHECKED;
+bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx,
+                   struct zf_out *out, struct zf_err *err) ZF_CHECKED;
 
 /* Into a build that is new.  source[n]: by number, borrowed.
  * Errors: ZF_E_FORMAT the bytes make no sense; of the verbs. */

@@ -95,7 +95,8 @@ struct zf_source {
     uint64_t size;    /* bytes */
     uint64_t stored;  /* bytes on disk they are made from; fewer than size when decompressed */
     atomic_uint refs;
-    struct zf_doubts *doubts; /* of the store that opened it, which hears of failed reads; NULL = none */
+    /* of the store that opened it, which hears of failed reads; NULL = none */
+    struct zf_doubts *doubts;
 };
 
 /* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source,

@@ -57,8 +57,9 @@ struct zf_entry {
     /* Perhaps looked at within the tick of the clock that is in ctime: a change may not move id. */
     bool fresh;
     int unknown; /* errno, when it could not be looked at (kind: ZF_ENTRY_OTHER); else 0 */
-    bool exact; /* id changes whenever the bytes do, without any other look: set by the kind */
-    bool asked; /* set by the kind: the listing does not say what it is, so that the file itself was asked */
+    bool exact;  /* id changes whenever the bytes do, without any other look: set by the kind */
+    /* set by the kind: the listing does not say what it is, so that the file itself was asked */
+    bool asked;
     bool later;            /* set by the store: opened by zf_store_open_later */
     uint32_t place;        /* of the store: where it was among the names as they were read */
     struct zf_identity id; /* of what a link leads to */

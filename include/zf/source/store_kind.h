@@ -73,7 +73,7 @@ struct zf_store_look {
 
 /* Takes self (also on failure). */
 struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
-                           const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+                              const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* A bound on the decompressed blocks of all files of a store, for zf_shared.  Errors: ZF_E_NOMEM. */
 struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err) ZF_CHECKED;

@@ -138,8 +138,8 @@ static bool token_take_unicode(struct zf_jsonin *in, const unsigned char *p, siz
     }
     in->at += low < 0 ? 6 : 12;
     zf_out_utf8(&in->text,
-                   low < 0 ? (uint32_t)c
-                           : 0x10000u + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
+                low < 0 ? (uint32_t)c
+                        : 0x10000u + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
     return true;
 }
 

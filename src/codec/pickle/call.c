@@ -132,7 +132,7 @@ static bool call_push_ordered(struct pickle_vm *vm, struct zf_pv *class, const s
     for (uint32_t i = 0; i < list->n; i++) {
         const struct zf_pv *pair = call_value_at(list, i);
         struct zf_pv *item[2] = {pickle_again(call_value_at(pair, 0)),
-                                pickle_again(call_value_at(pair, 1))};
+                                 pickle_again(call_value_at(pair, 1))};
 
         if (!pickle_heap_add(&vm->heap, v, item, 2, vm->err)) {
             return false;

@@ -22,8 +22,8 @@ struct pickle_heap {
     struct zf_pv *letter[128]; /* one STR for each ASCII letter */
     struct zf_pv *no_text, *next_buffer, *last_global;
     struct pv_items *spare[ZF_PICKLE_CLASSES]; /* outgrown blocks; class c holds >= 2^c slots */
-    void *spent[ZF_PICKLE_WORDS + 1];          /* memory of values that are gone; [w] holds w words */
-    uintptr_t *to_spend;                       /* scratch of pickle_heap_spend */
+    void *spent[ZF_PICKLE_WORDS + 1]; /* memory of values that are gone; [w] holds w words */
+    uintptr_t *to_spend;              /* scratch of pickle_heap_spend */
     uint64_t n_to_spend, to_spend_cap;
 };
 

@@ -208,8 +208,7 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s reaches over the end of its frame", op->name);
     }
-    return load_take(vm, op) && op->run(vm) &&
-           (vm->sp != vm->watch.next || pickle_watch_step(vm));
+    return load_take(vm, op) && op->run(vm) && (vm->sp != vm->watch.next || pickle_watch_step(vm));
 }
 
 /* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends;

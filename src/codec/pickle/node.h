@@ -50,7 +50,8 @@ enum {
     ZF_PV_PACKED = 16,  /* LIST, SET, DICT, CALL: in a tuple */
     ZF_PV_LATE = 32,    /* LIST, SET, DICT, CALL: changed since it is in a tuple */
     ZF_PV_MANY = 64,    /* may be referenced from several places */
-    ZF_PV_READ = 128,   /* somebody has read it before the pickle was at its end: it cannot change any more */
+    ZF_PV_READ =
+        128, /* somebody has read it before the pickle was at its end: it cannot change any more */
 };
 #define ZF_PV_SPENT 255 /* kind of a value whose memory was given back */
 

@@ -130,8 +130,8 @@ bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs)
                    "opcode %s takes keys and values that were read as those of a mapping", vm->op);
 }
 
-bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from, uint64_t n,
-                       bool *done)
+bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                       uint64_t n, bool *done)
 {
     *done = vm->watch.map && vm->n_marks == 1 && vm->watch.map == to &&
             from == vm->stack + vm->watch.base;

@@ -25,7 +25,7 @@ bool pickle_watch_step(struct pickle_vm *vm) ZF_CHECKED;
  * than the one that sets them, when some are gone. */
 bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs) ZF_CHECKED;
 /* The pairs vm->items go to `to`: hands over what is left of them; *done: it was watched. */
-bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from, uint64_t n,
-                       bool *done) ZF_CHECKED;
+bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                       uint64_t n, bool *done) ZF_CHECKED;
 
 #endif

@@ -292,7 +292,8 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
     }
     out->n = l->entry.n;
     out->n_meta = l->meta_key.n;
-    struct zf_st_entry *e = zf_arena_copy(l->arena, l->entry.at, l->entry.n, sizeof *l->entry.at, err);
+    struct zf_st_entry *e =
+        zf_arena_copy(l->arena, l->entry.at, l->entry.n, sizeof *l->entry.at, err);
     const size_t each = sizeof *l->meta_key.at;
     out->meta_key = e ? zf_arena_copy(l->arena, l->meta_key.at, l->meta_key.n, each, err) : NULL;
     out->meta_val =

@@ -24,7 +24,8 @@ struct torch_variant {
 
 /* One storage of the file; there can be as many as tensors. */
 struct torch_store {
-    struct zf_torch_storage plain; /* as it is in the file; its src is NULL until asked for, and on meta */
+    /* as it is in the file; its src is NULL until asked for, and on meta */
+    struct zf_torch_storage plain;
     uint64_t record;
     struct torch_variant *variants; /* changed ones */
     struct torch_store *next;
@@ -73,12 +74,12 @@ struct zf_torch {
     struct zf_source *src;
     struct zf_limits lim;
     struct zf_arena *arena;
-    struct zf_arena
-        *large[5]; /* of the first pickles of a stream, of which one is large; NULL = none */
+    /* of the first pickles of a stream, of which one is large; NULL = none */
+    struct zf_arena *large[5];
     const struct torch_container_ops *ops;
     const struct zf_pv *root;
-    uint64_t pickle_bytes;    /* the longest pickle, on disk */
-    const struct zf_pv *pids; /* the persistent ids of the pickle that was read last */
+    uint64_t pickle_bytes;        /* the longest pickle, on disk */
+    const struct zf_pv *pids;     /* the persistent ids of the pickle that was read last */
     struct zf_torch_twins *twins; /* borrowed while it is opened; NULL = none */
     uint8_t *text;                /* the pickle, kept for them; NULL of a long one … */
     uint64_t text_bytes;          /* 0: none is kept */
@@ -89,7 +90,7 @@ struct zf_torch {
         uint8_t byte[TORCH_NUMBER];
     } * number;
     uint64_t n_numbers;
-    bool big;                 /* storages are big-endian */
+    bool big; /* storages are big-endian */
     struct torch_store *stores;
     struct torch_store **by_record; /* [n_records] */
     uint64_t n_records;

@@ -30,8 +30,7 @@ static const struct zf_source_ops flip_ops;
 static struct zf_source *flip_new(struct zf_source *parent, uint32_t half, const uint32_t flips[2],
                                   struct zf_err *err)
 {
-    struct flip *f =
-        zf_derived_new(sizeof *f, &flip_ops, parent->name, parent->size, parent, err);
+    struct flip *f = zf_derived_new(sizeof *f, &flip_ops, parent->name, parent->size, parent, err);
 
     if (!f) {
         return NULL;

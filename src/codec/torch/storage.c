@@ -78,8 +78,8 @@ static bool storage_check_same(struct zf_torch *t, const struct torch_store *s,
     return torch_bad(t, err, ZF_E_FORMAT,
                      "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s",
                      s->plain.key, (unsigned long long)s->plain.bytes,
-                     zf_dtype_info(s->plain.dtype)->torch,
-                     (unsigned long long)bytes, zf_dtype_info(pid->dtype)->torch);
+                     zf_dtype_info(s->plain.dtype)->torch, (unsigned long long)bytes,
+                     zf_dtype_info(pid->dtype)->torch);
 }
 
 static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *err)

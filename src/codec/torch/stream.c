@@ -3,7 +3,6 @@
  * the tar have in common. */
 #include <string.h>
 
-
 #include "file.h"
 
 /* The slot for the arena of one more pickle; NULL: there are many, and they share one. */

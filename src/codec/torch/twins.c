@@ -63,8 +63,8 @@ static struct torch_print twins_print(const uint8_t *p, uint64_t n)
 }
 
 /* p NULL: the pickle has that print. */
-static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p, uint64_t bytes,
-                        const struct torch_print *print)
+static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_t *p,
+                        uint64_t bytes, const struct torch_print *print)
 {
     while (n-- > 0) {
         const struct twins_text *t = &w->text[n];

@@ -35,10 +35,10 @@ bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf
 
 /* A mapping or sequence that is open. */
 struct yaml_open {
-    size_t path;    /* bytes of the path in front of its own step */
-    uint64_t at;    /* position in a sequence */
-    bool map, key;  /* key: the next node is one */
-    bool in_key;    /* it is inside a key: nothing in it is reported */
+    size_t path;   /* bytes of the path in front of its own step */
+    uint64_t at;   /* position in a sequence */
+    bool map, key; /* key: the next node is one */
+    bool in_key;   /* it is inside a key: nothing in it is reported */
 };
 
 struct yaml_reading {
@@ -181,9 +181,9 @@ static bool yaml_wrong(const yaml_parser_t *p, struct zf_err *err)
     if (p->error == YAML_MEMORY_ERROR) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for YAML");
     }
-    return zf_fail(err, ZF_E_FORMAT, p->problem_mark.index, "no YAML at line %zu, column %zu: %.120s",
-                   p->problem_mark.line + 1, p->problem_mark.column + 1,
-                   p->problem ? p->problem : "?");
+    return zf_fail(err, ZF_E_FORMAT, p->problem_mark.index,
+                   "no YAML at line %zu, column %zu: %.120s", p->problem_mark.line + 1,
+                   p->problem_mark.column + 1, p->problem ? p->problem : "?");
 }
 
 static bool yaml_read(struct yaml_reading *r, struct zf_err *err)

@@ -111,8 +111,8 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
     for (uint32_t d = 0; d < z->ndim; d++) {
         if (z->chunk[d] == 0 && z->shape[d] != 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "chunks are 0 long in dimension %" PRIu32 ", where the array has %" PRIu64
-                           " elements",
+                           "chunks are 0 long in dimension %" PRIu32
+                           ", where the array has %" PRIu64 " elements",
                            d, z->shape[d]);
         }
         grid[d] = z->shape[d] ? (z->shape[d] - 1) / z->chunk[d] + 1 : 0;
@@ -121,7 +121,8 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
     if (!zf_dtype_size(z->dtype, z->ndim, z->shape, &z->bytes) || z->bytes > INT64_MAX) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has more than 2^63 bytes");
     }
-    if (!zf_dtype_size(z->dtype, z->ndim, z->chunk, &z->chunk_bytes) || z->chunk_bytes > INT64_MAX) {
+    if (!zf_dtype_size(z->dtype, z->ndim, z->chunk, &z->chunk_bytes) ||
+        z->chunk_bytes > INT64_MAX) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk has more than 2^63 bytes");
     }
     if (!zf_elems(z->ndim, z->grid, &z->n_chunks) || z->n_chunks > lim->grid_cells) {
@@ -153,8 +154,10 @@ static bool array_shape(const json_t *j, const struct zf_limits *lim, struct zf_
 
 static bool array_compressor(const json_t *v, struct zf_zarr *z, struct zf_err *err)
 {
-    static const char *const known[] = {[ZF_ZARR_ZLIB] = "zlib", [ZF_ZARR_GZIP] = "gzip",
-                                        [ZF_ZARR_ZSTD] = "zstd", [ZF_ZARR_LZ4] = "lz4",
+    static const char *const known[] = {[ZF_ZARR_ZLIB] = "zlib",
+                                        [ZF_ZARR_GZIP] = "gzip",
+                                        [ZF_ZARR_ZSTD] = "zstd",
+                                        [ZF_ZARR_LZ4] = "lz4",
                                         [ZF_ZARR_BLOSC] = "blosc"};
     const char *id = json_string_value(json_object_get(v, "id"));
 

@@ -36,10 +36,11 @@ static bool blosc_inner(uint8_t flags, struct zf_err *err)
         return zf_fail(err, ZF_E_FORMAT, 2, "blosc knows no inner codec %u", code);
     }
     return blosc_compname_to_compcode(inner[code]) >= 0 ||
-           zf_fail(err, ZF_E_UNSUPPORTED, 2,
-                   "the chunk is compressed with blosc's %s, which the blosc library here was built "
-                   "without",
-                   inner[code]);
+           zf_fail(
+               err, ZF_E_UNSUPPORTED, 2,
+               "the chunk is compressed with blosc's %s, which the blosc library here was built "
+               "without",
+               inner[code]);
 }
 
 static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t size,
@@ -56,8 +57,9 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
                        n_head);
     }
     if (version != BLOSC_VERSION_FORMAT) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, 0, "this is version %u of blosc's format, expected %d",
-                       version, BLOSC_VERSION_FORMAT);
+        return zf_fail(err, ZF_E_UNSUPPORTED, 0,
+                       "this is version %u of blosc's format, expected %d", version,
+                       BLOSC_VERSION_FORMAT);
     }
     if (nbytes != size) {
         return blosc_bad(err, 4, "once decompressed", nbytes, size);
@@ -67,8 +69,8 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
     }
     if (width == 0 || (nbytes > 0 && (block == 0 || block > nbytes))) {
         return zf_fail(err, ZF_E_FORMAT, 8,
-                       "the blosc header says blocks of %" PRIu64 " bytes with elements of %u", block,
-                       width);
+                       "the blosc header says blocks of %" PRIu64 " bytes with elements of %u",
+                       block, width);
     }
     return blosc_inner(flags, err);
 }

@@ -32,7 +32,7 @@ static bool chunk_inflates(uint64_t have, uint64_t size, struct zf_err *err)
 }
 
 static bool chunk_check_zlib(const void *head, size_t n_head, uint64_t have, uint64_t size,
-                       struct zf_err *err)
+                             struct zf_err *err)
 {
     const uint8_t *p = head;
 
@@ -44,7 +44,7 @@ static bool chunk_check_zlib(const void *head, size_t n_head, uint64_t have, uin
 }
 
 static bool chunk_check_gzip(const void *head, size_t n_head, uint64_t have, uint64_t size,
-                       struct zf_err *err)
+                             struct zf_err *err)
 {
     const uint8_t *p = head;
 
@@ -58,7 +58,7 @@ static bool chunk_check_gzip(const void *head, size_t n_head, uint64_t have, uin
 static bool chunk_inflate_said(const z_stream *z, int rc, struct zf_err *err)
 {
     const char *what = rc == Z_STREAM_END && z->avail_out ? "inflates to too few bytes"
-                       : rc == Z_STREAM_END              ? "is followed by something else"
+                       : rc == Z_STREAM_END               ? "is followed by something else"
                        : rc == Z_BUF_ERROR && z->avail_in ? "inflates to too many bytes"
                        : rc == Z_BUF_ERROR || rc == Z_OK  ? "ends early"
                                                           : "is damaged";
@@ -86,7 +86,7 @@ static int chunk_inflate_all(z_stream *z, const uint8_t *in, size_t have, uint8_
 }
 
 static bool chunk_inflate(int window, const void *in, size_t have, void *out, size_t size,
-                           struct zf_err *err)
+                          struct zf_err *err)
 {
     z_stream z = {0};
     uint8_t none;
@@ -101,12 +101,14 @@ static bool chunk_inflate(int window, const void *in, size_t have, void *out, si
     return ok;
 }
 
-static bool chunk_decode_zlib(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
+static bool chunk_decode_zlib(const void *in, size_t have, void *out, size_t size,
+                              struct zf_err *err)
 {
     return chunk_inflate(MAX_WBITS, in, have, out, size, err);
 }
 
-static bool chunk_decode_gzip(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
+static bool chunk_decode_gzip(const void *in, size_t have, void *out, size_t size,
+                              struct zf_err *err)
 {
     return chunk_inflate(MAX_WBITS + 16, in, have, out, size, err);
 }
@@ -121,7 +123,7 @@ static const struct zf_decoder chunk_decoder_gzip = {
 #ifdef HAVE_ZSTD
 
 static bool chunk_check_zstd(const void *head, size_t n_head, uint64_t have, uint64_t size,
-                       struct zf_err *err)
+                             struct zf_err *err)
 {
     unsigned long long said = ZSTD_getFrameContentSize(head, n_head);
 
@@ -135,7 +137,8 @@ static bool chunk_check_zstd(const void *head, size_t n_head, uint64_t have, uin
                    size);
 }
 
-static bool chunk_decode_zstd(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
+static bool chunk_decode_zstd(const void *in, size_t have, void *out, size_t size,
+                              struct zf_err *err)
 {
     uint8_t none;
     size_t got = ZSTD_decompress(size ? out : &none, size, in, have);
@@ -162,7 +165,7 @@ static const struct zf_decoder chunk_decoder_zstd = {
 /* numcodecs' own head: the size in four bytes, then one LZ4 block, which makes at most 255 bytes out
  * of one. */
 static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint64_t size,
-                      struct zf_err *err)
+                            struct zf_err *err)
 {
     struct zf_bytes b = zf_bytes_of(head, n_head);
     uint32_t said = zf_bytes_le32(&b);
@@ -172,14 +175,16 @@ static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint
     }
     if (said != size || said > INT32_MAX) {
         return zf_fail(err, ZF_E_FORMAT, 0,
-                       "the lz4 chunk says it holds %" PRIu32 " bytes, expected %" PRIu64, said, size);
+                       "the lz4 chunk says it holds %" PRIu32 " bytes, expected %" PRIu64, said,
+                       size);
     }
     return (size / 255 <= have && have <= INT32_MAX) ||
            zf_fail(err, ZF_E_FORMAT, 0,
                    "%" PRIu64 " bytes of lz4 data cannot hold %" PRIu64 " bytes", have, size);
 }
 
-static bool chunk_decode_lz4(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
+static bool chunk_decode_lz4(const void *in, size_t have, void *out, size_t size,
+                             struct zf_err *err)
 {
     if (!chunk_check_lz4(in, have < 4 ? have : 4, have, size, err)) {
         return false;
@@ -201,22 +206,25 @@ static const struct zf_decoder chunk_decoder_lz4 = {
 
 static const struct zf_decoder *chunk_decoder(enum zf_zarr_codec codec)
 {
-    const struct zf_decoder *const decoder[] = {
-        [ZF_ZARR_RAW] = NULL,          [ZF_ZARR_ZLIB] = &chunk_decoder_zlib,
-        [ZF_ZARR_GZIP] = &chunk_decoder_gzip, [ZF_ZARR_ZSTD] = ZSTD_DECODER,
-        [ZF_ZARR_LZ4] = LZ4_DECODER,    [ZF_ZARR_BLOSC] = zarr_blosc};
+    const struct zf_decoder *const decoder[] = {[ZF_ZARR_RAW] = NULL,
+                                                [ZF_ZARR_ZLIB] = &chunk_decoder_zlib,
+                                                [ZF_ZARR_GZIP] = &chunk_decoder_gzip,
+                                                [ZF_ZARR_ZSTD] = ZSTD_DECODER,
+                                                [ZF_ZARR_LZ4] = LZ4_DECODER,
+                                                [ZF_ZARR_BLOSC] = zarr_blosc};
 
     return decoder[codec];
 }
 
 bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err)
 {
-    static const char *const name[] = {[ZF_ZARR_ZSTD] = "zstd", [ZF_ZARR_LZ4] = "lz4",
-                                       [ZF_ZARR_BLOSC] = "blosc"};
+    static const char *const name[] = {
+        [ZF_ZARR_ZSTD] = "zstd", [ZF_ZARR_LZ4] = "lz4", [ZF_ZARR_BLOSC] = "blosc"};
 
     return codec == ZF_ZARR_RAW || chunk_decoder(codec) ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "chunks are compressed with %s, which this zerofs was built without", name[codec]);
+                   "chunks are compressed with %s, which this zerofs was built without",
+                   name[codec]);
 }
 
 static struct zf_source *chunk_plain(const struct zf_zarr *z, struct zf_source *file,

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-
 static bool fill_bad(const struct zf_zarr *z, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "fill_value is no value of type %s",
@@ -162,7 +161,8 @@ bool zarr_fill(const json_t *value, struct zf_zarr *z, struct zf_err *err)
     z->has_fill = true;
     if (t->kind == 'b') {
         /* zarr-python writes false; older ones wrote 0. */
-        ok = json_is_boolean(value) || (json_is_integer(value) && json_integer_value(value) >> 1 == 0);
+        ok = json_is_boolean(value) ||
+             (json_is_integer(value) && json_integer_value(value) >> 1 == 0);
         z->fill[0] = json_is_true(value) || json_integer_value(value) == 1;
     } else if (t->kind == 'i' || t->kind == 'u') {
         ok = fill_int(value, t->kind, t->bytes, z->fill);

@@ -43,8 +43,8 @@ static bool affine_numbers(struct zf_arena *a, const struct zf_pv *v, const char
     }
     for (uint64_t i = 0; p && i < n; i++) {
         if (!zf_pv_u64(zf_pv_item(v, i), &p[i])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its %s holds something that is no number",
-                           what);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "its %s holds something that is no number", what);
         }
     }
     *out = p;
@@ -95,8 +95,8 @@ static uint32_t affine_along(const struct affine_space *s, const struct affine_d
 {
     uint32_t k = 0;
 
-    while (k < s->ndim && (s->shape[0][k] == 1 || s->step[0][k] != d->step[0] ||
-                           s->step[1][k] != d->step[1])) {
+    while (k < s->ndim &&
+           (s->shape[0][k] == 1 || s->step[0][k] != d->step[0] || s->step[1][k] != d->step[1])) {
         k++;
     }
     return k;

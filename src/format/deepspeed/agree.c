@@ -180,13 +180,14 @@ static bool agree_read_steps(struct ds_save *ds, struct zf_torch *t, const char 
 {
     const struct zf_pv *in = zf_pv_get(zf_torch_root(t), INNER);
     const struct zf_pv *elastic = zf_pv_get(in, "base_optimizer_state");
-    const struct zf_pv *state = zf_pv_get(zf_pv_is_map(elastic) ? elastic : zf_pv_get(in, INNER),
-                                          "state");
+    const struct zf_pv *state =
+        zf_pv_get(zf_pv_is_map(elastic) ? elastic : zf_pv_get(in, INNER), "state");
     struct ds_said s = {.torch = t};
 
     zf_agree_free(ds->said_steps);
     ds->said_steps = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
-    return s.list && agree_add_each(&s, INNER ".", in, "zero_stage base_optimizer_state_step", err) &&
+    return s.list &&
+           agree_add_each(&s, INNER ".", in, "zero_stage base_optimizer_state_step", err) &&
            agree_add_steps(&s, "the optimizer's state", state ? state : elastic, err);
 }
 

@@ -102,8 +102,8 @@ static bool autoep_check_placement(const struct zf_pv *layer, const struct ds_fu
     for (uint64_t i = 0; i < zf_pv_len(ranks); i++) {
         const struct zf_pv *one = zf_pv_item(ranks, i), *experts = zf_pv_get(one, "experts");
         uint64_t e, id;
-        bool same = zf_pv_u64(zf_pv_get(one, "rank"), &e) && e < f->n_ep &&
-                    zf_pv_len(experts) == f->n[e];
+        bool same =
+            zf_pv_u64(zf_pv_get(one, "rank"), &e) && e < f->n_ep && zf_pv_len(experts) == f->n[e];
 
         for (uint64_t k = 0; same && k < f->n[e]; k++) {
             same = zf_pv_u64(zf_pv_item(experts, k), &id) && id == f->first[e] + k;
@@ -186,7 +186,8 @@ static bool autoep_read_plain(struct ds_save *ds, const struct zf_pv *layer, str
 
     if (!zf_pv_u64(zf_pv_get(layer, "ep_size"), &n_ep) || n_ep == 0 || n_ep > AUTOEP_RANKS ||
         !zf_pv_u64(zf_pv_get(layer, "num_local_experts"), &local) || local > UINT32_MAX) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its layer has no ep_size, num_local_experts");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "its layer has no ep_size, num_local_experts");
     }
     first = zf_arena_get(ds->a, n_ep, sizeof *first, err);
     count = first ? zf_arena_get(ds->a, n_ep, sizeof *count, err) : NULL;
@@ -235,8 +236,7 @@ static bool autoep_read_layer(struct ds_save *ds, const struct zf_pv *layer, str
             ok = ds_name_of(ds->a, zf_pv_key(maps, i), "affine_maps", &f->name, err) &&
                  autoep_read_map(ds, layer, zf_pv_val(maps, i), f, err);
         } else {
-            const char *p =
-                zf_arena_fmt(ds->a, err, "%.*s.%s", (int)prefix.n, prefix.p, plain[i]);
+            const char *p = zf_arena_fmt(ds->a, err, "%.*s.%s", (int)prefix.n, prefix.p, plain[i]);
 
             f->name = (struct ds_name){p, prefix.n + 3};
             ok = p && autoep_read_plain(ds, layer, f, err);

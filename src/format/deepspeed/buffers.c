@@ -83,9 +83,8 @@ static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bo
  * may cut what the alias is tied to. */
 static const struct ds_entry *buffers_own(const struct ds_rank *mp, struct ds_name name)
 {
-    const struct ds_entry *e = mp->save->dir.by_rank || mp->save->dir.universal
-                                   ? NULL
-                                   : ds_model_find(&mp->model, name);
+    const struct ds_entry *e =
+        mp->save->dir.by_rank || mp->save->dir.universal ? NULL : ds_model_find(&mp->model, name);
 
     return e && e->tensor && !zf_names_extra_state(name.p, name.n) ? e : NULL;
 }
@@ -97,10 +96,9 @@ static bool buffers_is_false(const struct ds_rank *mp, const struct ds_alias *a)
     const struct ds_entry *e = buffers_own(mp, a->name);
     struct zf_draft *of = e ? rank_find(mp, a->of) : NULL;
 
-    return of &&
-           (zf_draft_type(of).ndim != e->view.ndim ||
-            (e->view.ndim && memcmp(zf_draft_type(of).shape, e->view.shape,
-                                    e->view.ndim * sizeof *e->view.shape) != 0));
+    return of && (zf_draft_type(of).ndim != e->view.ndim ||
+                  (e->view.ndim && memcmp(zf_draft_type(of).shape, e->view.shape,
+                                          e->view.ndim * sizeof *e->view.shape) != 0));
 }
 
 static bool buffers_draft_own(struct ds_rank *mp, const struct ds_alias *a, bool *done,
@@ -233,8 +231,7 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
     const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
 
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
-        if ((mp->plain || !mp->trained[i]) && tie[i] == i &&
-            !rank_find(mp, m->entry[i].name) &&
+        if ((mp->plain || !mp->trained[i]) && tie[i] == i && !rank_find(mp, m->entry[i].name) &&
             !buffers_draft_entry(mp, &m->entry[i], err)) {
             return false;
         }

@@ -70,8 +70,8 @@ static bool experts_read_entry(struct ds_rank *mp, struct zf_torch *t, const str
          experts_fused_name(&mp->model, e->name, &number)) &&
         number != f->expert) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it is the file of expert %u, but holds \"%.*s\"", f->expert,
-                       (int)e->name.n, e->name.p);
+                       "it is the file of expert %u, but holds \"%.*s\"", f->expert, (int)e->name.n,
+                       e->name.p);
     }
     if (e->view.src && !ds_dir_same_rank(f->path, e->view.src->name, err)) {
         return false;
@@ -158,8 +158,7 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
             return false;
         }
     }
-    mp->trained =
-        zf_arena_get(mp->save->a, mp->expert.n_entries, sizeof *mp->trained, err);
+    mp->trained = zf_arena_get(mp->save->a, mp->expert.n_entries, sizeof *mp->trained, err);
     return mp->trained && ds_model_index(mp->save, &mp->expert, err) &&
            experts_check_doubles(mp, err);
 }

@@ -198,8 +198,8 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     char file[100], is[ZF_ABSENT_MAX];
 
     if (mp->save->o->degraded) {
-        return zf_build_note(mp->save->b, err, "the 16-bit weight \"%.*s\" is missing",
-                             (int)name.n, name.p);
+        return zf_build_note(mp->save->b, err, "the 16-bit weight \"%.*s\" is missing", (int)name.n,
+                             name.p);
     }
     for (uint32_t i = 0; i < mp->expert.n_entries && ds_expert_name(name, &a) && !like; i++) {
         if (ds_expert_name(mp->expert.entry[i].name, &b) && ds_name_eq(a.prefix, b.prefix)) {
@@ -209,8 +209,8 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
         (void)snprintf(file, sizeof file, "[layer_*_]expert_%u_mp_rank_%02u_model_states.pt",
                        number, mp->mp);
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "no file %s has the 16-bit weight \"%.*s\"", file, (int)name.n, name.p);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no file %s has the 16-bit weight \"%.*s\"",
+                       file, (int)name.n, name.p);
     }
     (void)snprintf(file, sizeof file, "layer_%u_expert_%u_mp_rank_%02u_model_states.pt",
                    like->layer, number, mp->mp);
@@ -226,8 +226,8 @@ static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t
 
     if (e->view.n != n) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"%.*s\" has %llu elements, but %llu by its shape in param_shapes",
-                (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
+                "\"%.*s\" has %llu elements, but %llu by its shape in param_shapes", (int)e->name.n,
+                e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
         return zf_err_in(err, "%s", mp->where[e - mp->expert.entry]->path);
     }
     mp->trained[e - mp->expert.entry] = true;
@@ -264,8 +264,8 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
 
     if (s->local.id[at].number != 0 || s->local.id[at + n_local - 1].number != n_local - 1) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the experts of \"%.*s\" that group %u names are not 0 … %u",
-                       (int)p->name.n, p->name.p, s->in->index, n_local - 1);
+                       "the experts of \"%.*s\" that group %u names are not 0 … %u", (int)p->name.n,
+                       p->name.p, s->in->index, n_local - 1);
     }
     n_filed = split_find(&s->filed, x->prefix, &first);
     if (mp->save->dir.n_mp > 1 && n_filed == s->sets * n_local &&
@@ -303,8 +303,8 @@ static bool split_fused(const struct split *s, struct ds_param *p, const struct 
         return false;
     }
     if (p->ndim == 0 || s->sets != f->n_ep || p->shape[0] != f->n[s->e] ||
-        (f->shape && (f->ndim != p->ndim || memcmp(f->shape + 1, p->shape + 1,
-                                                   (p->ndim - 1) * sizeof *whole) != 0))) {
+        (f->shape && (f->ndim != p->ndim ||
+                      memcmp(f->shape + 1, p->shape + 1, (p->ndim - 1) * sizeof *whole) != 0))) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.*s\" is in %u vectors, of another shape than the affine map has for "
                        "each of %u expert-parallel ranks",
@@ -393,8 +393,7 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
     struct ds_rank *mp = s->mp;
     uint32_t n;
     const uint32_t *member = ds_experts_ranks(mp, s->in->index, s->e, &n, err);
-    const struct ds_optim **rank =
-        member ? zf_arena_get(mp->save->a, n, sizeof(*rank), err) : NULL;
+    const struct ds_optim **rank = member ? zf_arena_get(mp->save->a, n, sizeof(*rank), err) : NULL;
     bool some = false;
 
     if (!rank) {

@@ -61,15 +61,14 @@ static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
         state_setting(lr, sizeof lr, one, "lr", "lr");
         state_setting(decay, sizeof decay, one, "weight_decay", "weight decay");
         if (*lr || *decay) {
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s group %u%s%s%s",
-                                    len ? ";" : "", (unsigned)g, lr, *lr && *decay ? "," : "",
-                                    decay);
+            len +=
+                (size_t)snprintf(text + len, sizeof text - len, "%s group %u%s%s%s", len ? ";" : "",
+                                 (unsigned)g, lr, *lr && *decay ? "," : "", decay);
         }
     }
-    return len == 0 ||
-           zf_build_note(ds->b, err, "optimizer%s%.*s:%s%s", n_type ? " " : "",
-                         (int)(n_type < 60 ? n_type : 60), name, text,
-                         n > GROUPS_TOLD ? "; …" : "");
+    return len == 0 || zf_build_note(ds->b, err, "optimizer%s%.*s:%s%s", n_type ? " " : "",
+                                     (int)(n_type < 60 ? n_type : 60), name, text,
+                                     n > GROUPS_TOLD ? "; …" : "");
 }
 
 bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)

@@ -109,7 +109,7 @@ static enum files_kind files_parse(const char *name, struct ds_file *f)
                    : OTHER;
     }
     if (files_take(&s, "layer_") && files_take_number(&s, &f->layer)) {
-        return *s == '-'                     ? files_parse_layer(s, f)
+        return *s == '-'                    ? files_parse_layer(s, f)
                : files_take(&s, "_expert_") ? files_parse_expert(s, f)
                                             : OTHER;
     }

@@ -20,13 +20,13 @@ struct ds_file {
 struct ds_dir {
     struct ds_file *model, *optim; /* sorted by (mp, dp), without doubles */
     uint32_t n_model, n_optim;
-    uint32_t n_mp;         /* model-parallel ranks seen in any name */
-    bool by_rank;          /* model states of every rank: stage 3 */
+    uint32_t n_mp;          /* model-parallel ranks seen in any name */
+    bool by_rank;           /* model states of every rank: stage 3 */
     struct ds_file *expert; /* of experts, sorted by (mp, layer, expert) */
     uint32_t n_experts;
     struct ds_file *layer; /* of pipeline layers, sorted by (mp, layer) */
     uint32_t n_layers;
-    bool layer_model; /* their names have a tensor-parallel rank */
+    bool layer_model;      /* their names have a tensor-parallel rank */
     const char *swap;      /* the folder of NVMe swap files, or NULL */
     const char *universal; /* the folder of a universal checkpoint, or NULL */
 };

@@ -16,7 +16,7 @@ static const struct ds_optim *groups_cut(const struct ds_optim *r, uint32_t i)
 
 /* Fills mp->group from the shapes of each of n groups. */
 static bool groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint32_t n,
-                             struct zf_err *err)
+                        struct zf_err *err)
 {
     mp->n_groups = n;
     mp->group = zf_arena_get(mp->save->a, n, sizeof *mp->group, err);
@@ -56,7 +56,7 @@ bool ds_groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum, struct
  * groups: divides it by the lengths of the groups' vectors (stages 1 and 2; order.c has the
  * proof). */
 static struct ds_shapes *groups_split(struct ds_rank *mp, const struct ds_shapes *all,
-                                           uint32_t n_parts, struct zf_err *err)
+                                      uint32_t n_parts, struct zf_err *err)
 {
     struct ds_shapes *out = zf_arena_get(mp->save->a, n_parts, sizeof *out, err);
     uint32_t next = 0;
@@ -98,8 +98,7 @@ static bool groups_make(struct ds_rank *mp, struct zf_err *err)
 
 /* A vector that is cut into sub-partitions has all ranks' first ones in front, then all second
  * ones …  Source: deepspeed/runtime/zero/stage1.py (get_data_parallel_sub_partitions), 0.3.14. */
-static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first,
-                                  struct zf_err *err)
+static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         uint64_t n = (uint64_t)mp->n_dp * (first->n_cuts ? first->n_cuts[g] : 1);
@@ -160,8 +159,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
                        "\"%s\" names the parameters of %u groups, but \"%s\" holds %u",
                        mp->model.path, n, first->path, first->n_parts);
     }
-    if (!shapes || !groups_fill(mp, shapes, n, err) ||
-        !groups_add_ranks(mp, first, err) ||
+    if (!shapes || !groups_fill(mp, shapes, n, err) || !groups_add_ranks(mp, first, err) ||
         (groups_have_experts(mp, first) && !ds_experts_split(mp, err)) ||
         (mp->by_slices && !ds_mappings_shape(mp, err))) {
         return false;

@@ -229,9 +229,8 @@ static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
 struct ds_name ds_layers_tied_key(struct ds_name name)
 {
     size_t n = strlen(TIED);
-    const char *dot = name.n > n && memcmp(name.p, TIED, n) == 0
-                          ? memchr(name.p + n, '.', name.n - n)
-                          : NULL;
+    const char *dot =
+        name.n > n && memcmp(name.p, TIED, n) == 0 ? memchr(name.p + n, '.', name.n - n) : NULL;
 
     return (struct ds_name){name.p, dot ? (uint32_t)(dot - name.p) + 1 : 0};
 }
@@ -243,7 +242,8 @@ static bool layers_add_tied(struct ds_rank *mp, const struct ds_layers *l, uint3
     struct ds_name rest = {name.p + key.n, name.n - key.n};
     uint64_t n = key.n ? layers_count_slices(mp, g, name) : 0;
     const struct ds_entry *e = key.n ? layers_find_unnamed(mp, l, rest, n) : NULL;
-    struct ds_param *all = e ? zf_arena_get(mp->save->a, mp->tied.n + 1ull, sizeof *all, err) : NULL;
+    struct ds_param *all =
+        e ? zf_arena_get(mp->save->a, mp->tied.n + 1ull, sizeof *all, err) : NULL;
 
     if (!e) {
         return true;
@@ -254,8 +254,8 @@ static bool layers_add_tied(struct ds_rank *mp, const struct ds_layers *l, uint3
     if (mp->tied.n > 0) {
         memcpy(all, mp->tied.param, mp->tied.n * sizeof *all);
     }
-    all[mp->tied.n] = (struct ds_param){
-        .name = name, .ndim = e->view.ndim, .shape = e->view.shape, .n = n};
+    all[mp->tied.n] =
+        (struct ds_param){.name = name, .ndim = e->view.ndim, .shape = e->view.shape, .n = n};
     mp->tied.param = all;
     mp->tied.n++;
     return true;

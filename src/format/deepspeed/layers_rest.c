@@ -232,12 +232,12 @@ static bool layers_note_tied(struct ds_save *ds, const struct ds_ranks *all,
         for (uint32_t g = 0; g < mp->n_groups; g++) {
             for (uint32_t i = 0; i < mp->group[g].n; i++) {
                 struct ds_name key = ds_layers_tied_key(mp->group[g].param[i].name);
-                bool known = key.n == 0 || ds_name_eq(key, noted) ||
-                             layers_had_tied(ds, l, mp->tensor, key);
+                bool known =
+                    key.n == 0 || ds_name_eq(key, noted) || layers_had_tied(ds, l, mp->tensor, key);
 
                 for (uint32_t k = 0; !known && k < r; k++) {
-                    known = all->rank[k].tensor == mp->tensor &&
-                            layers_uses_tied(&all->rank[k], key);
+                    known =
+                        all->rank[k].tensor == mp->tensor && layers_uses_tied(&all->rank[k], key);
                 }
                 if (!known && !zf_build_note(ds->b, err,
                                              "no layer's file is that of \"%.*s\": stored/ lacks "

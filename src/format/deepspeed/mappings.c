@@ -36,8 +36,8 @@ static bool mappings_add(const struct ds_optim *r, uint32_t g, struct ds_shapes 
         }
         if (!zf_add(last->n, s->n, &last->n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the slices of \"%.*s\" have more than 2^64 elements",
-                           (int)s->name.n, s->name.p);
+                           "the slices of \"%.*s\" have more than 2^64 elements", (int)s->name.n,
+                           s->name.p);
         }
     }
     return true;

@@ -64,7 +64,7 @@ static bool masters_too_much(const struct ds_guess *q, struct zf_err *err)
 /* Compares the weights of entry i with what v, of as many elements, rounds to; where they differ,
  * *yes is false and q->miss says at which element. */
 static bool masters_fit(struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *v, bool *yes,
-                           struct zf_err *err)
+                        struct zf_err *err)
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
     uint64_t mb = zf_dtype_info(v->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;

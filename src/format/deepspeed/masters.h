@@ -13,7 +13,7 @@ struct ds_master {
     uint32_t entry; /* of module, once it is settled */
     struct zf_tensor_ref view;
     const struct zf_pv *state;
-    uint64_t at; /* first element in the group's vector … */
+    uint64_t at;    /* first element in the group's vector … */
     uint64_t whole; /* … and the vector's elements; 0 for masters of their own */
 };
 
@@ -31,7 +31,7 @@ struct ds_guess {
     struct zf_sample sample;
     struct ds_masters *group;
     uint64_t n_groups;
-    uint64_t work; /* comparisons so far */
+    uint64_t work;          /* comparisons so far */
     struct ds_apart states; /* those that are drafted */
     /* where the comparison that failed last did */
     struct zf_mismatch miss;

@@ -311,8 +311,8 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     m->quantized = model_is_true(zf_pv_get(zero, "zero_quantized_nontrainable_weights"));
     m->super_offload =
         model_is_true(zf_pv_get(zf_pv_get(zero, "offload_optimizer"), "super_offload"));
-    m->blocks =
-        model_is_true(zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
+    m->blocks = model_is_true(
+        zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
     m->moe = zf_pv_kind(zf_pv_get(root, "num_experts")) != ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
     return model_read_mesh(root, m, err) &&

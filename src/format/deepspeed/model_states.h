@@ -39,14 +39,14 @@ struct ds_alias {
 
 struct ds_model {
     const char *path;
-    bool read; /* the file could be read: what fails then is another save's */
+    bool read;               /* the file could be read: what fails then is another save's */
     struct ds_shapes *group; /* param_shapes */
     uint32_t n_groups;
     bool has_shapes;
-    struct ds_entry *entry; /* module, in file order */
+    struct ds_entry *entry;          /* module, in file order */
     uint32_t n_entries, cap_entries; /* cap: room where it grows (layers.c) */
-    const uint32_t *by_name; /* entries sorted by name, [n_entries] */
-    struct ds_name *buffer;  /* sorted */
+    const uint32_t *by_name;         /* entries sorted by name, [n_entries] */
+    struct ds_name *buffer;          /* sorted */
     uint32_t n_buffers;
     bool has_buffers;
     struct ds_shapes frozen;   /* frozen_param_shapes */
@@ -55,20 +55,20 @@ struct ds_model {
     struct ds_alias *alias;
     struct ds_name *second; /* the names of alias, sorted */
     uint32_t n_aliases;
-    bool pipeline;         /* `module` is None: the weights are in the files of layers */
-    uint64_t mp_world;     /* mp_world_size; 0 = not recorded */
-    uint32_t tp, pp;       /* checkpoint_parallel_dimensions; 0 = not recorded */
-    uint64_t affine;       /* digest of affine_map; 0 = there is none */
-    int64_t steps;         /* global_steps, -1 = not recorded */
-    int64_t skipped;       /* skipped_steps of them */
-    uint32_t minor;        /* of ds_version 0.minor.patch; 0 = another, or not recorded */
+    bool pipeline;     /* `module` is None: the weights are in the files of layers */
+    uint64_t mp_world; /* mp_world_size; 0 = not recorded */
+    uint32_t tp, pp;   /* checkpoint_parallel_dimensions; 0 = not recorded */
+    uint64_t affine;   /* digest of affine_map; 0 = there is none */
+    int64_t steps;     /* global_steps, -1 = not recorded */
+    int64_t skipped;   /* skipped_steps of them */
+    uint32_t minor;    /* of ds_version 0.minor.patch; 0 = another, or not recorded */
     uint32_t patch;
     bool zenflow;
-    bool round_robin;      /* round_robin_gradients */
-    bool quantized;        /* zero_quantized_nontrainable_weights: without the scales */
-    bool super_offload;    /* the moments are in another process */
-    bool moe;              /* there are layers with experts */
-    bool blocks;           /* the ranks of an expert follow each other (experts.h) */
+    bool round_robin;       /* round_robin_gradients */
+    bool quantized;         /* zero_quantized_nontrainable_weights: without the scales */
+    bool super_offload;     /* the moments are in another process */
+    bool moe;               /* there are layers with experts */
+    bool blocks;            /* the ranks of an expert follow each other (experts.h) */
     struct ds_fused *fused; /* sorted by name */
     uint32_t n_fused;
 };

@@ -73,8 +73,7 @@ static bool optim_lose_swapped(struct ds_save *ds, const char *path, struct ds_f
                                struct zf_err *err)
 {
     struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
-    const char *file =
-        lost ? zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st), path) : NULL;
+    const char *file = lost ? zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st), path) : NULL;
 
     if (!file) {
         return false;
@@ -382,8 +381,7 @@ static bool optim_read_cuts(struct ds_save *ds, struct zf_torch *t, const struct
     r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
     r->later = zf_arena_get(ds->a, r->n_later, sizeof *r->later, err);
     for (uint32_t i = 0; n_cuts && r->part && r->later && i < most; i++) {
-        struct ds_part *part =
-            i == 0 ? r->part : zf_arena_get(ds->a, n, sizeof *r->part, err);
+        struct ds_part *part = i == 0 ? r->part : zf_arena_get(ds->a, n, sizeof *r->part, err);
 
         if (!part) {
             return false;

@@ -11,7 +11,8 @@ struct ds_flat {
     uint64_t off, n;
     enum zf_dtype dtype;
     uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
-    const struct zf_lost *lost; /* degraded: n is 0 because this swap file cannot be used; or NULL */
+    /* degraded: n is 0 because this swap file cannot be used; or NULL */
+    const struct zf_lost *lost;
 };
 
 enum ds_state_kind {
@@ -69,10 +70,10 @@ struct ds_optim {
     struct ds_optim *later;
     uint32_t n_later;
     const uint32_t *n_cuts; /* [n_parts] sub-partitions of each group; NULL = one */
-    int stage;           /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
-    bool sliced;         /* each parameter is cut by itself (stage 3) */
-    uint64_t partitions; /* partition_count, the largest of all groups; 0 = not recorded */
-    const char *version; /* "" = not recorded */
+    int stage;              /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
+    bool sliced;            /* each parameter is cut by itself (stage 3) */
+    uint64_t partitions;    /* partition_count, the largest of all groups; 0 = not recorded */
+    const char *version;    /* "" = not recorded */
     struct {
         bool known; /* the file has them */
         bool round_robin, zenflow;

@@ -135,8 +135,8 @@ static bool order_differs(const struct ds_rank *mp)
 
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         /* sub-partitions are older than dealing */
-        other = other || (mp->n_dp > 1 && mp->group[g].n_ranks == mp->n_dp &&
-                          mp->group[g].n > mp->n_dp);
+        other = other ||
+                (mp->n_dp > 1 && mp->group[g].n_ranks == mp->n_dp && mp->group[g].n > mp->n_dp);
     }
     return other;
 }

@@ -117,8 +117,7 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
 static bool rank_add_apart(struct ds_apart *list, const struct ds_flat *f, struct ds_name what,
                            uint32_t group, struct zf_err *err)
 {
-    const struct ds_apart_bytes at = {
-        .src = f->src, .off = f->off, .what = what, .group = group};
+    const struct ds_apart_bytes at = {.src = f->src, .off = f->off, .what = what, .group = group};
 
     return ds_apart_add(list, &at, f->dtype, f->n, err);
 }
@@ -249,12 +248,11 @@ static bool rank_read_without_model(struct ds_rank *mp, struct zf_err *err)
 
     mp->model = (struct ds_model){
         .steps = -1,
-        .path = mp->n_model_files > 0 ? mp->model_file[0].path
-                                      : zf_arena_fmt(mp->save->a, err,
-                                                     "mp_rank_%02u_model_states.pt", mp->mp)};
-    return mp->model.path &&
-           (d->by_rank || d->universal || (d->n_layers == 0 && d->n_mp > 1) ||
-            mp->n_optim_files == 0 || rank_read_optims(mp, err));
+        .path = mp->n_model_files > 0
+                    ? mp->model_file[0].path
+                    : zf_arena_fmt(mp->save->a, err, "mp_rank_%02u_model_states.pt", mp->mp)};
+    return mp->model.path && (d->by_rank || d->universal || (d->n_layers == 0 && d->n_mp > 1) ||
+                              mp->n_optim_files == 0 || rank_read_optims(mp, err));
 }
 
 /* A rank without optimizer files, where others have some, lost them, unless it trains nothing. */
@@ -287,8 +285,8 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_file *next = mp->model_from + 1;
 
-    return ds_agree_models(mp->save, next,
-                           (uint32_t)(mp->model_file + mp->n_model_files - next), err);
+    return ds_agree_models(mp->save, next, (uint32_t)(mp->model_file + mp->n_model_files - next),
+                           err);
 }
 
 bool rank_read(struct ds_rank *mp, struct zf_err *err)

@@ -21,9 +21,9 @@ struct ds_rank {
     char tree[24];              /* where its tensors are drafted; "" = the root */
     const struct ds_file *model_file, *optim_file; /* of this rank */
     uint32_t n_model_files, n_optim_files;
-    struct ds_model model;  /* data-parallel rank 0's; degraded: of the first that can be read */
+    struct ds_model model; /* data-parallel rank 0's; degraded: of the first that can be read */
     const struct ds_file *model_from; /* its file */
-    bool lost;              /* degraded: no model-states file of the rank can be read */
+    bool lost;                        /* degraded: no model-states file of the rank can be read */
     bool alone;             /* … nor of another, and the optimizer's files name its parameters */
     struct ds_optim *optim; /* [n_dp] in the order of the ranks; NULL: there are no files */
     uint32_t n_dp;          /* data-parallel ranks */
@@ -33,18 +33,20 @@ struct ds_rank {
      * them (before 0.4.3); or NULL. */
     const struct ds_shapes *merged;
     bool placed; /* … and the groups are what the weights prove, in their real order */
-    struct ds_group *cut; /* [n_cut] the same before the ranks of experts were told apart; or NULL */
+    /* [n_cut] the same before the ranks of experts were told apart; or NULL */
+    struct ds_group *cut;
     uint32_t n_cut;
-    bool blocks, sets;    /* how these are: see experts.h */
-    bool renumbered;      /* experts have other numbers in their files than here */
+    bool blocks, sets;            /* how these are: see experts.h */
+    bool renumbered;              /* experts have other numbers in their files than here */
     struct ds_model expert;       /* its entries: the 16-bit weights of the experts' files, … */
     const struct ds_file **where; /* … the file of each, … */
     uint64_t n_expert_room;       /* for as many */
     bool *trained;                /* … and whether the optimizer has it, by whatever name */
-    bool by_slices;      /* param_slice_mappings name the parameters */
-    bool plain;          /* no masters: the root is what `module` holds */
-    const uint32_t *tie; /* of the entries of model */
-    struct ds_shapes tied; /* without param_shapes: the tied modules' parameters, by their layers' files */
+    bool by_slices;               /* param_slice_mappings name the parameters */
+    bool plain;                   /* no masters: the root is what `module` holds */
+    const uint32_t *tie;          /* of the entries of model */
+    /* without param_shapes: the tied modules' parameters, by their layers' files */
+    struct ds_shapes tied;
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
     uint32_t n_own;
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */

@@ -25,10 +25,11 @@ static bool ranks_absent(struct ds_save *ds, uint32_t mp, struct zf_err *err)
     if (ds->o->degraded) {
         return zf_build_note(ds->b, err, "the files of model-parallel rank %u are missing", mp);
     }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the files of model-parallel rank %u (mp_rank_%02u) are missing: there are files "
-                   "of rank %u",
-                   mp, mp, ds->dir.n_mp - 1);
+    return zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "the files of model-parallel rank %u (mp_rank_%02u) are missing: there are files "
+        "of rank %u",
+        mp, mp, ds->dir.n_mp - 1);
 }
 
 bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
@@ -107,8 +108,7 @@ static const struct ds_optim *ranks_optim(const struct ds_rank *mp)
  * param_shapes, since 0.7.4 by param_slice_mappings, which do not hold the shapes, so that each is one
  * vector below bucket/.  Not so under stage 3, whose vectors are slots of unknown lengths, of ZenFlow, where
  * a matrix may be transposed, and of experts, whose numbers are in the model states. */
-static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
-                             struct zf_err *err)
+static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept, struct zf_err *err)
 {
     const struct ds_optim *first = ranks_optim(mp);
     bool experts = ds->dir.n_experts > 0;

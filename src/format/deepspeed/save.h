@@ -21,9 +21,9 @@ struct ds_save {
     struct zf_keeper keep;       /* of the tensors of every file, until they are drafted */
     bool want_slices;            /* read param_slice_mappings: nothing else names the parameters */
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
-    uint64_t n_ranks; /* model-parallel ranks as recorded, which may have no files; 0: unknown */
-    uint64_t swap_rank;          /* whose swap folder that of the file being read is */
-    uint32_t tp, pp; /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
+    uint64_t n_ranks;   /* model-parallel ranks as recorded, which may have no files; 0: unknown */
+    uint64_t swap_rank; /* whose swap folder that of the file being read is */
+    uint32_t tp, pp;    /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
     /* what the file that was read last must share, and the first of each kind of its model-parallel
      * rank; what all of these ranks share, in model files and in optimizer files */
     struct zf_agree *said, *said_model, *said_optim, *said_job;

@@ -79,7 +79,8 @@ static bool tp_read_widths(struct ds_save *ds, const struct zf_pv *v, const stru
         if (!zf_pv_u64(zf_pv_item(v, i), &whole) ||
             (shards ? zf_pv_len(each) != n_ranks : whole % n_ranks != 0)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the sub-parameters of a pattern are not divided over %u ranks", n_ranks);
+                           "the sub-parameters of a pattern are not divided over %u ranks",
+                           n_ranks);
         }
         for (uint32_t r = 0; r < n_ranks; r++) {
             uint64_t *w = &width[i * n_ranks + r];

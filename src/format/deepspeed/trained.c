@@ -59,8 +59,7 @@ static bool trained_is_part(struct zf_build *b, const char *dir, const struct tr
 
     while (zf_build_next(b, dir, &at, &s, &tie)) {
         if (!s.set[0] && !tie &&
-            !ds_name_listed(t->name, t->n,
-                            (struct ds_name){s.name, (uint32_t)s.name_len})) {
+            !ds_name_listed(t->name, t->n, (struct ds_name){s.name, (uint32_t)s.name_len})) {
             return true;
         }
     }

@@ -46,8 +46,7 @@ static const struct universal_name *universal_find(const struct universal *u, st
 static bool universal_index(struct universal *u, struct zf_err *err)
 {
     struct ds_rank *mp = u->mp;
-    struct universal_group *group =
-        zf_arena_get(mp->save->a, mp->n_groups, sizeof *group, err);
+    struct universal_group *group = zf_arena_get(mp->save->a, mp->n_groups, sizeof *group, err);
 
     for (uint32_t g = 0; group && g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
@@ -268,8 +267,8 @@ static bool universal_lose(struct ds_rank *mp, struct zf_draft *d, struct ds_nam
 
     (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(mp->save->st),
                    (int)name.n, name.p);
-    return zf_draft_lost_flat(
-        d, 0, n, &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
+    return zf_draft_lost_flat(d, 0, n,
+                              &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
 }
 
 static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, struct zf_err *err)

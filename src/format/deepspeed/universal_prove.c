@@ -163,8 +163,8 @@ static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_
 }
 
 /* *n: parameters whose masters were compared so far. */
-static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp, uint32_t g,
-                        uint64_t *n, struct zf_err *err)
+static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
+                        uint32_t g, uint64_t *n, struct zf_err *err)
 {
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *masters = zf_pv_get(root, "fp32_flat_groups");
@@ -194,7 +194,8 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
 static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_rank *mp,
                        struct zf_err *err)
 {
-    const struct zf_pv *states = zf_pv_get(zf_pv_get(zf_torch_root(t), "optimizer_state_dict"), "state");
+    const struct zf_pv *states =
+        zf_pv_get(zf_pv_get(zf_torch_root(t), "optimizer_state_dict"), "state");
     const struct zf_pv *step = zf_pv_get(ds_by_id(states, 0), "step");
     struct zf_tensor_ref ref;
     int64_t i;

@@ -168,8 +168,7 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
         out->draft = zf_build_find(ds->b, spot);
         if (out->draft && zf_draft_type(out->draft).dtype != v->dtype) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.*s\" is of several types on the ranks", (int)p->name.n,
-                           p->name.p);
+                           "\"%.*s\" is of several types on the ranks", (int)p->name.n, p->name.p);
         }
     }
     if (!out->draft) {
@@ -316,8 +315,8 @@ static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
 /* Weights that do not follow each other are compared one by one: so many of a piece. */
 #define VECTOR_SINGLES 64u
 
-bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every, struct zf_roundings *out,
-                 struct zf_err *err)
+bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
+                 struct zf_roundings *out, struct zf_err *err)
 {
     const struct zf_tensor_ref *to = w->weight;
     uint64_t end = w->first + n, some, step;

@@ -54,7 +54,7 @@ struct vector_weight {
 };
 /* Lists what of the weight, of n elements, is to be compared with the masters of each rank: pieces p of
  * parameters i with (i + rank of p) mod `every` = 0, so that few comparisons see every rank. */
-bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every, struct zf_roundings *out,
-                 struct zf_err *err) ZF_CHECKED;
+bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
+                 struct zf_roundings *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -158,10 +158,11 @@ bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, c
     if (m->steps < 0 || (optim > (double)model - 2 && optim < (double)model + 2)) {
         return true;
     }
-    return zf_build_note(ds->b, err,
-                         "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): it "
-                         "began anew, or these are files of two saves",
-                         optim, file, (long long)model, m->path);
+    return zf_build_note(
+        ds->b, err,
+        "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): it "
+        "began anew, or these are files of two saves",
+        optim, file, (long long)model, m->path);
 }
 
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
@@ -172,9 +173,9 @@ bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
     if (!first || mp->plain || mp->save->dir.universal) {
         return true;
     }
-    return (first->sliced || (warn_round_robin(mp, first, err) &&
-                              (first->stage == 2 || warn_frozen(mp, err)))) &&
-           warn_super_offload(mp, first, err) && 
+    return (first->sliced ||
+            (warn_round_robin(mp, first, err) && (first->stage == 2 || warn_frozen(mp, err)))) &&
+           warn_super_offload(mp, first, err) &&
            (!warn_read_step(first, &step) ||
             ds_warn_steps(mp->save, &mp->model, step, first->path, err)) &&
            warn_integers(mp, first->version, err);

@@ -175,8 +175,7 @@ static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name
 static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, struct zf_err *err)
 {
     struct ds_save *ds = b->q->mp->save;
-    const char *number =
-        zf_arena_fmt(ds->a, err, "%llu", (unsigned long long)one->id);
+    const char *number = zf_arena_fmt(ds->a, err, "%llu", (unsigned long long)one->id);
 
     for (uint64_t i = 0; number && i < zf_pv_len(one->state); i++) {
         struct ds_name key, name = {number, (uint32_t)strlen(number)};

@@ -79,9 +79,9 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
         if (!gone || !lost) {
             return false;
         }
-        *lost = (struct zf_lost){.file = zf_arena_str(ds->a, v->part[r]->src->name,
-                                                      strlen(v->part[r]->src->name), err),
-                                 .why = "has another length than its vector"};
+        *lost = (struct zf_lost){
+            .file = zf_arena_str(ds->a, v->part[r]->src->name, strlen(v->part[r]->src->name), err),
+            .why = "has another length than its vector"};
         *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
         v->part[r] = gone;
         if (!lost->file ||
@@ -270,8 +270,8 @@ static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_f
 
     (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
                    zf_store_name(mp->save->st), piece.rank, mp->mp);
-    return zf_draft_lost_flat(d, piece.first, piece.n,
-                              &(struct zf_lost){.file = path, .why = why}, err);
+    return zf_draft_lost_flat(d, piece.first, piece.n, &(struct zf_lost){.file = path, .why = why},
+                              err);
 }
 
 /* Slices are made one by one: no two frozen parameters have one. */
@@ -407,8 +407,8 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
 
 /* Lists the comparisons of a group's parameters with their gathered weights. */
 static bool zero3_list_gathered(struct ds_rank *mp, const struct ds_group *group,
-                                const struct ds_model *m, uint32_t every,
-                                struct zf_roundings *out, struct zf_err *err)
+                                const struct ds_model *m, uint32_t every, struct zf_roundings *out,
+                                struct zf_err *err)
 {
     struct zf_flat_vector flat;
 
@@ -419,8 +419,8 @@ static bool zero3_list_gathered(struct ds_rank *mp, const struct ds_group *group
         const struct ds_entry *e = ds_model_find(m, group->param[i].name);
 
         if (e && e->view.packed && e->view.src && !group->param[i].whole &&
-            !vector_list(&(struct vector_weight){group, &flat, i, &e->view, 0}, group->len[i], every,
-                         out, err)) {
+            !vector_list(&(struct vector_weight){group, &flat, i, &e->view, 0}, group->len[i],
+                         every, out, err)) {
             return false;
         }
     }
@@ -445,7 +445,8 @@ bool ds_zero3_rounds(struct ds_rank *mp, const struct ds_model *m, struct ds_nam
             return false;
         }
     }
-    if (!zf_roundings_check(&list, (struct zf_rounding_opts){sample, zf_store_ahead(mp->save->st), false},
+    if (!zf_roundings_check(&list,
+                            (struct zf_rounding_opts){sample, zf_store_ahead(mp->save->st), false},
                             &first, &miss, err)) {
         return false;
     }

@@ -13,9 +13,9 @@
 /* The tensors that share what is in front of the number. */
 struct axes_stack {
     uint64_t hash;
-    uint64_t n;     /* the length of the axis; 0 = not known so far */
-    bool differ;    /* they do not agree about it */
-    bool as_told;   /* one of them is as long as the settings say */
+    uint64_t n;   /* the length of the axis; 0 = not known so far */
+    bool differ;  /* they do not agree about it */
+    bool as_told; /* one of them is as long as the settings say */
 };
 
 struct axes_found {
@@ -88,9 +88,9 @@ static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
     if (!t->name.layer_at) {
         return true;
     }
-    *n_out = axes_may_stack(t) ? axes_length(&f->layers, t->name.name, t->name.layer_at,
-                                             s->settings.num_layers)
-                               : 0;
+    *n_out = axes_may_stack(t)
+                 ? axes_length(&f->layers, t->name.name, t->name.layer_at, s->settings.num_layers)
+                 : 0;
     return *n_out && *n_out == t->type.shape[0];
 }
 
@@ -108,8 +108,8 @@ static bool axes_see_experts(struct mg_save *s, struct axes_found *f, struct zf_
 
     for (size_t i = 0; i < s->tensor.n; i++) {
         const struct mg_tensor *t = &s->tensor.at[i];
-        uint32_t axis = axes_is_param(t) && axes_layers(s, f, t, &n) ? axes_expert_axis(t)
-                                                                    : t->type.ndim;
+        uint32_t axis =
+            axes_is_param(t) && axes_layers(s, f, t, &n) ? axes_expert_axis(t) : t->type.ndim;
 
         if (axis < t->type.ndim && !axes_meet(&f->experts, t->name.name, t->name.expert_at,
                                               t->type.shape[axis], s->settings.num_experts, err)) {

@@ -91,8 +91,8 @@ static int flat_order(const void *a, const void *b)
 
 static bool flat_same_buffer(const struct mg_key *k, const struct mg_key *l)
 {
-    return k->chain == l->chain && k->flat.group == l->flat.group &&
-           k->flat.gbuf == l->flat.gbuf && k->flat.dtype.n == l->flat.dtype.n &&
+    return k->chain == l->chain && k->flat.group == l->flat.group && k->flat.gbuf == l->flat.gbuf &&
+           k->flat.dtype.n == l->flat.dtype.n &&
            memcmp(k->flat.dtype.p, l->flat.dtype.p, k->flat.dtype.n) == 0;
 }
 
@@ -146,8 +146,7 @@ static bool flat_of_tensors(struct flat *f, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(f->s->lim->model_memory, err);
     size_t n = 0, end;
-    struct mg_tensor **t =
-        scratch ? zf_arena_get(scratch, f->s->tensor.n, sizeof(*t), err) : NULL;
+    struct mg_tensor **t = scratch ? zf_arena_get(scratch, f->s->tensor.n, sizeof(*t), err) : NULL;
 
     if (!t) {
         return false;
@@ -169,8 +168,10 @@ static bool flat_of_tensors(struct flat *f, struct zf_err *err)
         if (!b) {
             return false;
         }
-        *b = (struct flat_buffer){
-            .chain = k->chain, .group = k->flat.group, .gbuf = k->flat.gbuf, .dtype = k->flat.dtype};
+        *b = (struct flat_buffer){.chain = k->chain,
+                                  .group = k->flat.group,
+                                  .gbuf = k->flat.gbuf,
+                                  .dtype = k->flat.dtype};
         if (!(b->name = flat_name(f, t[i], err)) || !flat_fill(f, b, t + i, end - i, err)) {
             return false;
         }
@@ -336,11 +337,12 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
     }
     *b = (struct flat_buffer){
         .chain = z->chain, .group = z->group, .gbuf = gbuf, .n_buckets = 1, .joined = true};
-    b->name = zf_arena_fmt(z->f->a, err, "%s/0/%llu/(%s.%s, %s.%s)", z->key, (unsigned long long)gbuf,
-                           zf_pv_module(zf_pv_item(key, 0)), zf_pv_name(zf_pv_item(key, 0)),
-                           zf_pv_module(zf_pv_item(key, 1)), zf_pv_name(zf_pv_item(key, 1)));
-    b->dtype = b->name ? (struct mg_text){strrchr(b->name, '('), strlen(strrchr(b->name, '('))}
-                       : b->dtype;
+    b->name =
+        zf_arena_fmt(z->f->a, err, "%s/0/%llu/(%s.%s, %s.%s)", z->key, (unsigned long long)gbuf,
+                     zf_pv_module(zf_pv_item(key, 0)), zf_pv_name(zf_pv_item(key, 0)),
+                     zf_pv_module(zf_pv_item(key, 1)), zf_pv_name(zf_pv_item(key, 1)));
+    b->dtype =
+        b->name ? (struct mg_text){strrchr(b->name, '('), strlen(strrchr(b->name, '('))} : b->dtype;
     b->state = b->name ? zf_arena_get(z->f->a, zf_pv_len(v), sizeof *b->state, err) : NULL;
     b->len = b->state ? zf_arena_get(z->f->a, 1, sizeof *b->len, err) : NULL;
     for (uint64_t i = 0; b->len && i < zf_pv_len(v); i++) {
@@ -396,7 +398,8 @@ static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group
     memcpy(text, name.p, name.n);
     text[name.n] = '\0';
     *chain = MG_NO_CHAIN;
-    if (sscanf(text, "chained_%9u.optimizer.distributed.dp_group_idx_%18llu%39s", &c, &g, rest) == 3) {
+    if (sscanf(text, "chained_%9u.optimizer.distributed.dp_group_idx_%18llu%39s", &c, &g, rest) ==
+        3) {
         *chain = c;
     } else if (sscanf(text, "optimizer.distributed.dp_group_idx_%18llu%39s", &g, rest) != 2) {
         return false;

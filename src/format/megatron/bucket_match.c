@@ -104,14 +104,13 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
                                     struct match_place *scratch, struct zf_err *err)
 {
     const uint64_t key[2] = {bucket, first};
-    uint64_t hash = first >> 40 ? zf_hash(0, key, sizeof key)
-                                : zf_hash_number(first | (uint64_t)bucket << 40);
+    uint64_t hash =
+        first >> 40 ? zf_hash(0, key, sizeof key) : zf_hash_number(first | (uint64_t)bucket << 40);
     struct match_place *place = zf_table_get(&m->places, hash);
 
     if (!place) {
-        place = m->places.index.n < MATCH_KEPT
-                    ? zf_table_put(&m->places, hash, sizeof *place, err)
-                    : scratch;
+        place = m->places.index.n < MATCH_KEPT ? zf_table_put(&m->places, hash, sizeof *place, err)
+                                               : scratch;
     }
     if (place && place->n < n) {
         if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err)) {

@@ -25,7 +25,7 @@ struct bucket_piece {
     uint32_t weight; /* number in the array of weights */
     uint32_t n_boxes;
     const struct bucket_box *box;
-    uint64_t n;          /* elements of all of them, > 0 */
+    uint64_t n;                 /* elements of all of them, > 0 */
     const uint8_t *head, *tail; /* its first and last elements, once they were read; or NULL */
 };
 
@@ -47,8 +47,8 @@ struct bucket_question {
     const struct bucket_weight *weight;
     const struct bucket_row *row;
     const struct bucket_buffer *buffer;
-    uint64_t align; /* see walk_in */
-    uint32_t most;  /* see walk_in */
+    uint64_t align;         /* see walk_in */
+    uint32_t most;          /* see walk_in */
     struct zf_arena *arena; /* what is read of the pieces is kept here */
 };
 /* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are

@@ -6,25 +6,61 @@
 
 #include <string.h>
 
-static const char *const order_tops[] = {
-    "embedding.word_embeddings", "embedding.position_embeddings", "embedding.tokentype_embeddings",
-    "embedding.", "encoder.layers.", "encoder.", "decoder.layers.", "decoder.", "mtp.",
-    "output_layer.", "lm_head.", "pooler.", "binary_head."};
+static const char *const order_tops[] = {"embedding.word_embeddings",
+                                         "embedding.position_embeddings",
+                                         "embedding.tokentype_embeddings",
+                                         "embedding.",
+                                         "encoder.layers.",
+                                         "encoder.",
+                                         "decoder.layers.",
+                                         "decoder.",
+                                         "mtp.",
+                                         "output_layer.",
+                                         "lm_head.",
+                                         "pooler.",
+                                         "binary_head."};
 
-static const char *const order_modules[] = {
-    "enorm.", "hnorm.", "eh_proj.", "input_layernorm.", "self_attention.linear_qkv.layer_norm_",
-    "norm.", "mixer.dt_bias", "mixer.A_log", "mixer.D", "mixer.in_proj.", "mixer.conv1d.weight",
-    "mixer.conv1d.bias", "mixer.norm.", "mixer.out_proj.", "self_attention.linear_proj.",
-    "self_attention.linear_qkv.", "self_attention.linear_q_proj.",
-    "self_attention.linear_q_down_proj.", "self_attention.linear_q_up_proj.",
-    "self_attention.linear_kv_down_proj.", "self_attention.linear_kv_up_proj.",
-    "self_attention.q_layernorm.", "self_attention.k_layernorm.", "self_attention.kv_layernorm.",
-    "pre_cross_attn_layernorm.", "cross_attention.linear_proj.", "cross_attention.linear_q.",
-    "cross_attention.linear_kv.", "pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_", "mlp.router.",
-    "mlp.experts.", "mlp.shared_experts.linear_fc1.", "mlp.shared_experts.linear_fc2.",
-    "mlp.shared_experts.", "mlp.linear_fc1.", "mlp.linear_fc2.", "final_layernorm."};
+static const char *const order_modules[] = {"enorm.",
+                                            "hnorm.",
+                                            "eh_proj.",
+                                            "input_layernorm.",
+                                            "self_attention.linear_qkv.layer_norm_",
+                                            "norm.",
+                                            "mixer.dt_bias",
+                                            "mixer.A_log",
+                                            "mixer.D",
+                                            "mixer.in_proj.",
+                                            "mixer.conv1d.weight",
+                                            "mixer.conv1d.bias",
+                                            "mixer.norm.",
+                                            "mixer.out_proj.",
+                                            "self_attention.linear_proj.",
+                                            "self_attention.linear_qkv.",
+                                            "self_attention.linear_q_proj.",
+                                            "self_attention.linear_q_down_proj.",
+                                            "self_attention.linear_q_up_proj.",
+                                            "self_attention.linear_kv_down_proj.",
+                                            "self_attention.linear_kv_up_proj.",
+                                            "self_attention.q_layernorm.",
+                                            "self_attention.k_layernorm.",
+                                            "self_attention.kv_layernorm.",
+                                            "pre_cross_attn_layernorm.",
+                                            "cross_attention.linear_proj.",
+                                            "cross_attention.linear_q.",
+                                            "cross_attention.linear_kv.",
+                                            "pre_mlp_layernorm.",
+                                            "mlp.linear_fc1.layer_norm_",
+                                            "mlp.router.",
+                                            "mlp.experts.",
+                                            "mlp.shared_experts.linear_fc1.",
+                                            "mlp.shared_experts.linear_fc2.",
+                                            "mlp.shared_experts.",
+                                            "mlp.linear_fc1.",
+                                            "mlp.linear_fc2.",
+                                            "final_layernorm."};
 
-static const char *const order_endings[] = {"layer_norm_weight", "layer_norm_bias", "weight", "bias"};
+static const char *const order_endings[] = {"layer_norm_weight", "layer_norm_bias", "weight",
+                                            "bias"};
 
 static bool order_ends(struct mg_text name, const char *end)
 {
@@ -80,4 +116,3 @@ uint64_t bucket_order_module(struct mg_text name, size_t rest, enum bucket_order
     }
     return rank + shift;
 }
-

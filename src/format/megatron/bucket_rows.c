@@ -164,11 +164,11 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
             t->order = first->from->order;
         }
         r->ordered = r->ordered && t->order != MG_NONE;
-        r->n_experts = t->expert != MG_NONE && t->expert >= r->n_experts ? t->expert + 1 : r->n_experts;
+        r->n_experts =
+            t->expert != MG_NONE && t->expert >= r->n_experts ? t->expert + 1 : r->n_experts;
         uint64_t order = t->order == MG_NONE ? 0 : t->order;
         if (t->rest && (!rows_least(&seen, rows_stack(t), order, err) ||
-                        (t->expert != MG_NONE &&
-                         !rows_least(&seen, ~rows_layer(t), order, err)))) {
+                        (t->expert != MG_NONE && !rows_least(&seen, ~rows_layer(t), order, err)))) {
             return false;
         }
     }
@@ -438,8 +438,9 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
     }
     struct bucket_piece *piece = zf_arena_get(r->arena, 1, sizeof *piece, err);
     struct rows_share share = {.n = place[1], .t = place[2]};
-    share.box = piece ? zf_arena_get(r->arena, (uint64_t)n_parts * ROWS_CHUNKS, sizeof *share.box, err)
-                      : NULL;
+    share.box =
+        piece ? zf_arena_get(r->arena, (uint64_t)n_parts * ROWS_CHUNKS, sizeof *share.box, err)
+              : NULL;
     if (!share.box) {
         return false;
     }
@@ -473,8 +474,8 @@ static bool rows_has(const struct bucket_rows *r, const struct bucket_target *t,
     return rank->class != BUCKET_DENSE && t->expert / share == rank->expert;
 }
 
-static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank,
-                      struct bucket_row *out, struct zf_err *err)
+static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank, struct bucket_row *out,
+                      struct zf_err *err)
 {
     const uint32_t *sorted = rows_sorted(r, rank->order, rank->grouped, err);
     size_t n = r->target.n, has = 0;

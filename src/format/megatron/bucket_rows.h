@@ -12,10 +12,10 @@
 
 /* A parameter that may be in a buffer. */
 struct bucket_target {
-    size_t param;         /* number in the save's list */
+    size_t param; /* number in the save's list */
     struct mg_text name;
-    uint64_t order;       /* of its key, MG_NONE = not known */
-    size_t rest;          /* where in `name` what follows the layer's number begins; 0 = no layer */
+    uint64_t order; /* of its key, MG_NONE = not known */
+    size_t rest;    /* where in `name` what follows the layer's number begins; 0 = no layer */
     uint64_t layer, expert; /* MG_NONE: of none */
     uint32_t unit;
     uint64_t stack_order; /* of the first key of its stack of layers */
@@ -29,10 +29,10 @@ struct bucket_rank {
     enum zf_dtype dtype; /* of the weights in the buffer */
     enum bucket_order order;
     enum bucket_class class;
-    bool grouped;                /* the same matrix of all experts, then the next one; else expert by expert */
-    uint64_t tensor;             /* of the model's tensor-parallel ranks */
-    uint64_t expert_tensor;      /* of an expert's */
-    uint64_t expert, n_expert;   /* of the expert-parallel ranks */
+    bool grouped;    /* the same matrix of all experts, then the next one; else expert by expert */
+    uint64_t tensor; /* of the model's tensor-parallel ranks */
+    uint64_t expert_tensor;    /* of an expert's */
+    uint64_t expert, n_expert; /* of the expert-parallel ranks */
 };
 
 struct bucket_rows {
@@ -44,11 +44,12 @@ struct bucket_rows {
     uint64_t n_experts;                 /* of a layer; 0 = there are none */
     bool ordered;                       /* every key has a place */
     uint32_t *sorted[BUCKET_ORDERS][2]; /* [target.n] by order and grouping, when asked for */
-    struct zf_table pieces, rows; /* what ranks have; rows made so far */
+    struct zf_table pieces, rows;       /* what ranks have; rows made so far */
 };
 
 /* Looks the save's list through.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
-bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s,
+                      struct zf_err *err) ZF_CHECKED;
 void bucket_rows_fini(struct bucket_rows *r);
 static inline void zf_auto_bucket_rows(struct bucket_rows *r)
 {

@@ -41,7 +41,7 @@ struct walk {
     zf_vec(struct walk_node) node;
     struct walk_ends free;         /* between units */
     struct walk_ends inside, next; /* of the unit that is being tried, behind its last piece */
-    struct walk_node far;   /* the farthest end */
+    struct walk_node far;          /* the farthest end */
     uint32_t compared;
     bool many;
 };
@@ -245,11 +245,10 @@ bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk
     if (!walk_close_unit(&w, err)) {
         return false;
     }
-    *out = (struct walk_result){
-        .kind = w.many ? WALK_MANY : WALK_NONE,
-        .compared = w.compared,
-        .bucket = w.far.bucket,
-        .end = w.far.pos};
+    *out = (struct walk_result){.kind = w.many ? WALK_MANY : WALK_NONE,
+                                .compared = w.compared,
+                                .bucket = w.far.bucket,
+                                .end = w.far.pos};
     for (size_t i = 0; i < w.free.n && !w.many; i++) {
         const struct walk_node *e = &w.node.at[w.free.at[i]];
 

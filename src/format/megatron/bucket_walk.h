@@ -23,7 +23,8 @@ struct walk_piece {
 struct walk_in {
     const struct walk_piece *piece;
     uint32_t n_pieces;
-    const uint64_t *len; /* [n_buckets] elements of the buckets of this buffer, in order, without padding */
+    /* [n_buckets] elements of the buckets of this buffer, in order, without padding */
+    const uint64_t *len;
     uint32_t n_buckets;
     uint64_t align; /* elements */
     bool joined;    /* one bucket here is several, end to end, and where one ends is not known */

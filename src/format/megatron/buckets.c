@@ -11,9 +11,9 @@
 
 #include "bucket_rows.h"
 
-#define BUCKETS_RANKS 64u     /* up to so many all are tried, else the likeliest alone */
+#define BUCKETS_RANKS 64u       /* up to so many all are tried, else the likeliest alone */
 #define BUCKETS_SAME (1u << 24) /* comparisons for all buffers */
-#define BUCKETS_EXPERTS 4096u /* of a layer; beyond them only what args say is tried */
+#define BUCKETS_EXPERTS 4096u   /* of a layer; beyond them only what args say is tried */
 
 /* A piece where it was found. */
 struct held {
@@ -139,8 +139,11 @@ static bool buckets_walk_order(struct attempt *t, struct zf_err *err)
     static const struct {
         enum bucket_class class;
         bool grouped;
-    } try[] = {{BUCKET_DENSE, false}, {BUCKET_EXPERTS, false}, {BUCKET_EXPERTS, true},
-               {BUCKET_ALL, false},   {BUCKET_ALL, true}};
+    } try[] = {{BUCKET_DENSE, false},
+               {BUCKET_EXPERTS, false},
+               {BUCKET_EXPERTS, true},
+               {BUCKET_ALL, false},
+               {BUCKET_ALL, true}};
     bool experts = t->b->rows.n_experts > 0;
 
     for (size_t i = 0; i < sizeof try / sizeof try[0] && t->result.kind == WALK_NONE; i++) {
@@ -229,7 +232,8 @@ static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct 
 
 static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
 {
-    struct attempt t = {.b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
+    struct attempt t = {
+        .b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
 
     if (!f->why && !f->master) {
         return buckets_refuse(b, f, "it has no masters to prove it with", err);
@@ -284,7 +288,8 @@ static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struc
 static bool buckets_equal(const struct held *x, const struct held *y, struct mg_text name,
                           bool *same, struct zf_err *err)
 {
-    const struct flat_state *s = buckets_state(x->buffer, name), *t = buckets_state(y->buffer, name);
+    const struct flat_state *s = buckets_state(x->buffer, name),
+                            *t = buckets_state(y->buffer, name);
     uint64_t n = x->piece->n, head = n < ZF_VALUES_ENDS ? n : ZF_VALUES_ENDS;
     uint64_t tail = n - head < head ? n - head : head;
 
@@ -453,9 +458,10 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, struc
             return false;
         }
     }
-    return zf_build_note(s->b, err,
-                         "%llu of %zu flat optimizer buffers are mapped to parameters: the states of "
-                         "%llu parameters are in optim/, those of %llu are incomplete",
-                         (unsigned long long)b.n_mapped, buffers->n, (unsigned long long)b.n_served,
-                         (unsigned long long)b.n_open);
+    return zf_build_note(
+        s->b, err,
+        "%llu of %zu flat optimizer buffers are mapped to parameters: the states of "
+        "%llu parameters are in optim/, those of %llu are incomplete",
+        (unsigned long long)b.n_mapped, buffers->n, (unsigned long long)b.n_served,
+        (unsigned long long)b.n_open);
 }

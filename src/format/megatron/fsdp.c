@@ -36,8 +36,9 @@ static bool fsdp_is_iteration(const char *base)
 bool mg_fsdp_is(struct zf_store *st, char why[160])
 {
     struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(source) struct zf_source *src =
-        zf_store_has(st, ".metadata", ZF_ENTRY_FILE) ? zf_store_open(st, ".metadata", &ignored) : NULL;
+    zf_auto(source) struct zf_source *src = zf_store_has(st, ".metadata", ZF_ENTRY_FILE)
+                                                ? zf_store_open(st, ".metadata", &ignored)
+                                                : NULL;
     size_t n = src && src->size < FSDP_HEAD ? (size_t)src->size : FSDP_HEAD;
     zf_auto(mem) char *head = src ? malloc(n + 1) : NULL;
 
@@ -46,9 +47,12 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
     }
     bool version = memmem(head, n, "checkpoint_version", 18) != NULL;
     bool iteration = memmem(head, n, "\x8c\x09iteration", 11) != NULL;
-    bool args = memmem(head, n, "\x8c\x04" "args", 6) != NULL;
-    bool named = fsdp_is_iteration(zf_store_base(st)) ||
-                 zf_store_has(st, "run_config.yaml", ZF_ENTRY_FILE);
+    bool args = memmem(head, n,
+                       "\x8c\x04"
+                       "args",
+                       6) != NULL;
+    bool named =
+        fsdp_is_iteration(zf_store_base(st)) || zf_store_has(st, "run_config.yaml", ZF_ENTRY_FILE);
     if (!(version && iteration) && !(named && (version || args))) {
         return false;
     }
@@ -102,8 +106,7 @@ static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct
         return megatron_settings_args(root, &s->settings, err);
     }
     if (strcmp(o->key, "iteration") == 0 && zf_pv_u64(root, &step)) {
-        return mg_iteration_check(s->st, step, s->b, err) ||
-               zf_err_in(err, ".metadata!iteration");
+        return mg_iteration_check(s->st, step, s->b, err) || zf_err_in(err, ".metadata!iteration");
     }
     return true;
 }

@@ -28,7 +28,7 @@ struct ids_master {
 
 /* Whose an entry of a state is. */
 struct ids_owner {
-    uint64_t hash; /* of optimizer and id */
+    uint64_t hash;   /* of optimizer and id */
     uint32_t weight; /* + 1 */
 };
 
@@ -135,7 +135,8 @@ static bool ids_find_groups(struct ids *x, struct zf_err *err)
             *begin = (uint32_t)i;
         }
         x->group.at[x->group.n - 1].n++;
-        x->why = m->i == i - x->begin.at[x->begin.n - 1] ? x->why : "a master of a group is missing";
+        x->why =
+            m->i == i - x->begin.at[x->begin.n - 1] ? x->why : "a master of a group is missing";
     }
     for (size_t g = 0; g < x->group.n; g++) {
         struct zf_assign_group *group = &x->group.at[g];
@@ -177,14 +178,15 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
     const struct mg_tensor *m =
         ids_tensor(x, x->master.at[x->begin.at[a->open.group] + a->open.item].tensor);
 
-    x->why = a->open.none
-                 ? zf_arena_fmt(x->s->arena, err,
-                                "\"%.120s\" rounds to no weight of its shape that is left in the "
-                                "model's order",
-                                m->key)
-                 : zf_arena_fmt(x->s->arena, err, "\"%.120s\" fits \"%.100s\" as well as \"%.100s\"",
-                                m->key, ids_tensor(x, x->weight.at[a->open.two[0]])->key,
-                                ids_tensor(x, x->weight.at[a->open.two[1]])->key);
+    x->why =
+        a->open.none
+            ? zf_arena_fmt(x->s->arena, err,
+                           "\"%.120s\" rounds to no weight of its shape that is left in the "
+                           "model's order",
+                           m->key)
+            : zf_arena_fmt(x->s->arena, err, "\"%.120s\" fits \"%.100s\" as well as \"%.100s\"",
+                           m->key, ids_tensor(x, x->weight.at[a->open.two[0]])->key,
+                           ids_tensor(x, x->weight.at[a->open.two[1]])->key);
     return x->why != NULL;
 }
 

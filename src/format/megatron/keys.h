@@ -34,8 +34,8 @@ enum mg_what {
 
 struct mg_key {
     enum mg_what what;
-    uint32_t chain;       /* N of "chained_N.", or MG_NO_CHAIN */
-    struct mg_text state; /* STATE, BUCKET: "exp_avg"; BUCKET of several values: "" */
+    uint32_t chain;           /* N of "chained_N.", or MG_NO_CHAIN */
+    struct mg_text state;     /* STATE, BUCKET: "exp_avg"; BUCKET of several values: "" */
     struct mg_text container; /* STATE: the optimizer that has it, "chained_1.optimizer" */
     /* WEIGHT, STATE: the parameter, without model. and module.; OBJECT: what the whole grid is called */
     struct mg_text name;
@@ -44,8 +44,8 @@ struct mg_key {
     size_t layer_at, expert_at;
     struct {
         uint64_t group, gbuf, bucket;
-        struct mg_text dtype; /* "(torch.bfloat16, torch.float32)" */
-    } flat;               /* BUCKET */
+        struct mg_text dtype;     /* "(torch.bfloat16, torch.float32)" */
+    } flat;                       /* BUCKET */
     struct mg_text offset, shape; /* OBJECT: "0.1", "1.2" */
 };
 

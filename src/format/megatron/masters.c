@@ -28,8 +28,7 @@ static bool masters_see_weights(const struct mg_save *s, struct zf_table *weight
         const struct mg_param *p = &s->param.at[i];
 
         if (p->state.n == 0) {
-            struct masters_weight *w =
-                zf_table_put(weights, masters_hash(p->name), sizeof *w, err);
+            struct masters_weight *w = zf_table_put(weights, masters_hash(p->name), sizeof *w, err);
 
             if (!w) {
                 return false;
@@ -62,7 +61,8 @@ static bool masters_round(const struct mg_param *m, const struct mg_param *w, ui
 {
     miss->found = false;
     return zf_drafts_round_at((struct zf_draft_at){m->of, m->first + at},
-                              (struct zf_draft_at){w->of, w->first + at}, n, ZF_VALUES_ENDS, miss, err);
+                              (struct zf_draft_at){w->of, w->first + at}, n, ZF_VALUES_ENDS, miss,
+                              err);
 }
 
 #define MASTERS_NEAR 16 /* elements at either end, one at a time */
@@ -123,10 +123,11 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
 
     if (!masters_same_shape(m, w)) {
         s->masters_doubted = true;
-        return zf_build_note(s->b, err,
-                             "the fp32 masters are not those of the weights: the shapes of \"%.*s\" "
-                             "differ; the root has the stored weights, optim/param/ the masters",
-                             n, m->name.p);
+        return zf_build_note(
+            s->b, err,
+            "the fp32 masters are not those of the weights: the shapes of \"%.*s\" "
+            "differ; the root has the stored weights, optim/param/ the masters",
+            n, m->name.p);
     }
     if (!masters_comparable(m, w)) {
         s->masters_doubted = true;
@@ -142,11 +143,12 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
     }
     s->masters_doubted = miss.found;
     return !miss.found ||
-           zf_build_note(s->b, err,
-                         "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
-                         "in the master and %g in the weight; the root has the stored weights, "
-                         "optim/param/ the masters, and moments may be those of other elements",
-                         (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight);
+           zf_build_note(
+               s->b, err,
+               "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
+               "in the master and %g in the weight; the root has the stored weights, "
+               "optim/param/ the masters, and moments may be those of other elements",
+               (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight);
 }
 
 /* Is it the only one of its name?  Nothing says which of two is the weight. */

@@ -175,8 +175,7 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
            megatron_sizes(&s, save, err) && mg_flat_find(&s, s.arena, &buffers, err) &&
            mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
-           mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&
-           mg_beside(&s, o, err);
+           mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) && mg_beside(&s, o, err);
 }
 
 const struct zf_format zf_format_megatron = {

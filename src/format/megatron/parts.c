@@ -112,7 +112,8 @@ static bool parts_fit(const struct mg_save *s, const struct parts_met *m, uint64
     for (uint32_t i = 0; i < m->n; i++) {
         const struct mg_param *p = m->part[i] ? &s->param.at[m->part[i] - 1] : NULL;
 
-        if (!p || p->apart || p->type.dtype != first->type.dtype || p->type.ndim != first->type.ndim ||
+        if (!p || p->apart || p->type.dtype != first->type.dtype ||
+            p->type.ndim != first->type.ndim ||
             memcmp(p->type.shape + 1, first->type.shape + 1,
                    (first->type.ndim - 1) * sizeof *first->type.shape) != 0 ||
             !zf_add(*rows, p->type.shape[0], rows)) {

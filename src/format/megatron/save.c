@@ -101,7 +101,8 @@ struct mg_object *mg_save_find_object(struct mg_save *s, const char *key)
  * megatron/core/dist_checkpointing/strategies/common.py, serialization.py (0.4 … 0.19). */
 static const struct zf_pv *save_common_dict(const struct zf_pv *root)
 {
-    const struct zf_pv *first = zf_pv_is_seq(root) && zf_pv_len(root) == 1 ? zf_pv_item(root, 0) : root;
+    const struct zf_pv *first =
+        zf_pv_is_seq(root) && zf_pv_len(root) == 1 ? zf_pv_item(root, 0) : root;
 
     return zf_pv_is_map(first) ? first : NULL;
 }

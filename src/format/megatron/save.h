@@ -53,8 +53,8 @@ struct mg_param {
     uint64_t first;
     const struct mg_tensor *from; /* the tensor that it is a slice of, or all of; else NULL */
     uint64_t layer, expert;       /* the numbers that were inserted, or MG_NONE */
-    bool alone; /* a master without a weight that it was held against */
-    bool apart; /* a part of another parameter, which is in the list too */
+    bool alone;                   /* a master without a weight that it was held against */
+    bool apart;                   /* a part of another parameter, which is in the list too */
     const size_t *part; /* [n_parts] that one: numbers in the list, one part behind the other */
     uint32_t n_parts;   /* 0 = it is stored in one */
 };

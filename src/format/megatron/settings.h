@@ -72,9 +72,9 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
  * (validate_args), megatron/core/transformer/transformer_config.py (__post_init__). */
 /* Rows of a gated linear unit are twice those that the next layer takes. */
 bool megatron_settings_gated(const struct megatron_settings *s);
-uint64_t megatron_settings_groups(const struct megatron_settings *s);      /* of queries */
-uint64_t megatron_settings_head(const struct megatron_settings *s);        /* channels; 0 = ? */
-uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s);     /* of one expert */
+uint64_t megatron_settings_groups(const struct megatron_settings *s);        /* of queries */
+uint64_t megatron_settings_head(const struct megatron_settings *s);          /* channels; 0 = ? */
+uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s);       /* of one expert */
 uint64_t megatron_settings_expert_tensor(const struct megatron_settings *s); /* parallel size */
 
 #endif

@@ -21,7 +21,8 @@
 static const char *const yaml_files[] = {"run_config.yaml", "model_config.yaml",
                                          "context/model.yaml"};
 
-static const char *const yaml_prefix[] = {"model.transformer.", "model.config.", "model.", "config."};
+static const char *const yaml_prefix[] = {"model.transformer.", "model.config.", "model.",
+                                          "config."};
 
 /* Fields that args calls otherwise.
  * Source: megatron/training/arguments.py, core_transformer_config_from_args (core 0.5 … 0.19). */

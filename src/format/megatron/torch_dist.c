@@ -31,10 +31,11 @@ bool mg_torch_dist(struct mg_save *s, struct zf_err *err)
     char is[ZF_ABSENT_MAX];
 
     if (!zf_store_has(s->st, ".metadata", ZF_ENTRY_FILE)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "metadata.json says torch_dist, but .metadata, which says where the tensors are, "
-                       "%s",
-                       zf_absent(s->st, ".metadata", is));
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "metadata.json says torch_dist, but .metadata, which says where the tensors are, "
+            "%s",
+            zf_absent(s->st, ".metadata", is));
     }
     return mg_dcp_lists(s, mg_key_parse, err) && dist_common(s, err);
 }

@@ -34,7 +34,8 @@ static bool zarr_tensor(struct mg_save *s, const char *key, uint64_t size, struc
     if (!zarr_has_chunks(s->st, key)) {
         return true; /* of lock files that are not called .sync */
     }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty, and there are chunks beside it");
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "the file is empty, and there are chunks beside it");
     (void)zf_err_in(err, "%s/.zarray", key);
     return mg_zarr_lost(s, key, err);
 }
@@ -101,7 +102,8 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
     if (!zarr_find_keys(s, &k, err)) {
         return false;
     }
-    const struct zf_ahead_work work = {.make = zarr_list_ahead, .drop = zarr_keep_listing, .ctx = &k};
+    const struct zf_ahead_work work = {
+        .make = zarr_list_ahead, .drop = zarr_keep_listing, .ctx = &k};
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, k.n, err);
     for (uint64_t i = 0; ahead && i < k.n; i++) {
         if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err)) {

@@ -88,8 +88,8 @@ static bool array_locate(void *ctx, struct zf_source *file, const struct zf_item
     const struct array_files *f = ctx;
 
     (void)file;
-    *out = (struct zf_item_at){
-        .src = array_chunk(f->st, f->key, &f->z, item->rec_off, &f->lim, err)};
+    *out =
+        (struct zf_item_at){.src = array_chunk(f->st, f->key, &f->z, item->rec_off, &f->lim, err)};
     return out->src != NULL;
 }
 
@@ -439,11 +439,10 @@ static bool array_file_sound(const struct array *a, const struct zf_entry *e, st
     if (a->z.codec == ZF_ZARR_RAW ? e->id.size == a->z.chunk_bytes : e->id.size > 0) {
         return true;
     }
-    return a->z.codec == ZF_ZARR_RAW
-               ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                         "the chunk has %" PRIu64 " bytes, expected %" PRIu64, e->id.size,
-                         a->z.chunk_bytes)
-               : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the chunk is empty");
+    return a->z.codec == ZF_ZARR_RAW ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                               "the chunk has %" PRIu64 " bytes, expected %" PRIu64,
+                                               e->id.size, a->z.chunk_bytes)
+                                     : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the chunk is empty");
 }
 
 /* Does the first chunk of a compressed array hold what .zarray says?  All were written alike. */
@@ -460,8 +459,7 @@ static bool array_short(struct array *a, const struct array_file *f, const struc
                         struct zf_err *err)
 {
     zf_auto(mem) char *path = array_path(a->key, &a->z, f->number, err);
-    zf_auto(source) struct zf_source *file =
-        path ? zf_store_open_later(a->s->st, path, err) : NULL;
+    zf_auto(source) struct zf_source *file = path ? zf_store_open_later(a->s->st, path, err) : NULL;
 
     return file && zf_draft_box(a->draft, box->start, box->size,
                                 (struct zf_from){.src = file, .stride = a->stride}, err);
@@ -539,9 +537,9 @@ static bool array_start(struct array *a, struct zf_err *err)
         return false;
     }
     zf_items_recipe(a->items, array_recipe);
-    const struct mg_tensor *t = mg_save_tensor(
-        a->s, a->key, strlen(a->key),
-        (struct zf_type){a->z.dtype, a->z.ndim, a->z.shape}, a->z.grid, err);
+    const struct mg_tensor *t =
+        mg_save_tensor(a->s, a->key, strlen(a->key),
+                       (struct zf_type){a->z.dtype, a->z.ndim, a->z.shape}, a->z.grid, err);
     if (!t) {
         return false;
     }
@@ -569,8 +567,8 @@ bool mg_zarr_lost(struct mg_save *s, const char *key, struct zf_err *err)
 
     memcpy(why, err->msg, sizeof why);
     return zf_forgive(s->b, err) &&
-           zf_build_missing(s->b, key, strlen(key),
-                            &(struct zf_lost){.why = why, .unshaped = true}, err);
+           zf_build_missing(s->b, key, strlen(key), &(struct zf_lost){.why = why, .unshaped = true},
+                            err);
 }
 
 bool mg_zarr_array(struct mg_save *s, const char *key, struct zf_err *err)

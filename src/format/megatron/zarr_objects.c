@@ -110,18 +110,15 @@ static bool object_add(struct mg_save *s, const char *key, const char *file,
 static bool object_is_new(struct zf_table *seen, const char *key, const char *file,
                           const struct object_name *o, struct zf_err *err)
 {
-    struct {
-        uint64_t hash;
-    } *met;
     const uint64_t hash = zf_hash(0, o->offset, o->offset_len);
 
     if (zf_table_get(seen, hash)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "another file holds the object at %.*s as well", (int)o->offset_len, o->offset);
+                      "another file holds the object at %.*s as well", (int)o->offset_len,
+                      o->offset);
         return zf_err_in(err, "%s/%s", key, file);
     }
-    met = zf_table_put(seen, hash, sizeof *met, err);
-    return met != NULL;
+    return zf_table_put(seen, hash, sizeof hash, err);
 }
 
 static void zf_auto_object_seen(struct zf_table *t)

@@ -16,11 +16,11 @@
 
 /* What one file has of a tensor: ranges of the flattened tensor one behind the other, or a box. */
 struct core_shard {
-    uint32_t file;  /* number in core_meta.file */
-    uint64_t n;     /* elements */
+    uint32_t file; /* number in core_meta.file */
+    uint64_t n;    /* elements */
     uint64_t n_ranges;
-    const uint64_t *range;         /* [2 * n_ranges] begin and end of each */
-    const uint64_t *start, *size;  /* [ndim] of the box, or NULL */
+    const uint64_t *range;        /* [2 * n_ranges] begin and end of each */
+    const uint64_t *start, *size; /* [ndim] of the box, or NULL */
 };
 
 struct core_tensor {

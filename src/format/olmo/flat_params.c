@@ -57,9 +57,8 @@ static bool flat_read_name(const struct reading *r, const char *module, const st
 {
     uint64_t n;
     const char *text = zf_pv_kind(fqn) == ZF_PV_STR ? zf_pv_text(fqn, &n) : NULL;
-    const char *full = text && *module
-                           ? zf_arena_fmt(r->k->arena, err, "%s.%s", module, text)
-                           : text;
+    const char *full =
+        text && *module ? zf_arena_fmt(r->k->arena, err, "%s.%s", module, text) : text;
 
     if (!text) {
         return flat_refuse(err, "_fqns");
@@ -117,8 +116,8 @@ static bool flat_pads_are(const struct olmo_flat *f, const struct zf_pv *v, uint
     if (f->n > 0) {
         f->param[f->n - 1].pad = 0; /* the end of the vector is padded for the ranks' sake */
     }
-    return at == n || (at + 1 == n && f->n > 0 &&
-                       zf_pv_u64(zf_pv_item(v, at), &f->param[f->n - 1].pad));
+    return at == n ||
+           (at + 1 == n && f->n > 0 && zf_pv_u64(zf_pv_item(v, at), &f->param[f->n - 1].pad));
 }
 
 /* torch >= 2.1 lists what is between the parameters as well, (35, 1, 7, 1, 7), and does not say which
@@ -155,7 +154,8 @@ static bool flat_part_set(struct olmo_param *p, uint64_t at, uint64_t first, uin
 {
     if (last < first || last >= p->len) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "elements %" PRIu64 " … %" PRIu64 " of \"%.100s\" are said to be here, which "
+                       "elements %" PRIu64 " … %" PRIu64
+                       " of \"%.100s\" are said to be here, which "
                        "has %" PRIu64,
                        first, last, p->name, p->len);
     }
@@ -185,11 +185,10 @@ static bool flat_read_info(const struct zf_pv *info, struct olmo_param *p, struc
         return true;
     }
     return flat_part_set(p, at, first, last, err) &&
-           (p->part.n == n ||
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "\"%.100s\" is said to have %" PRIu64 " elements here, from %" PRIu64
-                    " to %" PRIu64,
-                    p->name, n, first, last));
+           (p->part.n == n || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                      "\"%.100s\" is said to have %" PRIu64
+                                      " elements here, from %" PRIu64 " to %" PRIu64,
+                                      p->name, n, first, last));
 }
 
 static bool flat_read_infos(const struct reading *r, struct zf_err *err)
@@ -313,8 +312,8 @@ static bool flat_read_module(struct zf_keeper *k, struct zf_torch *t, const stru
                        "a module without \"name\" and \"handles\" is not what OLMo writes");
     }
     for (uint64_t h = 0; h < zf_pv_len(handles); h++) {
-        struct reading r = {.k = k, .t = t, .handle = zf_pv_item(handles, h),
-                            .out = &out->flat[out->n]};
+        struct reading r = {
+            .k = k, .t = t, .handle = zf_pv_item(handles, h), .out = &out->flat[out->n]};
 
         if (!flat_read_handle(&r, text, err)) {
             return zf_err_in(err, "modules!%.100s!handles[%" PRIu64 "]", text, h);

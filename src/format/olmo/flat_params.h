@@ -12,8 +12,8 @@
 
 /* The part of a parameter that a shard holds, as the file says it. */
 struct olmo_part {
-    bool in;                /* is anything of it in this shard? */
-    uint64_t at, first, n;  /* elements: place in the shard, and in the parameter; how many */
+    bool in;               /* is anything of it in this shard? */
+    uint64_t at, first, n; /* elements: place in the shard, and in the parameter; how many */
 };
 
 struct olmo_param {
@@ -28,7 +28,7 @@ struct olmo_param {
 /* One flat parameter. */
 struct olmo_flat {
     uint32_t n;
-    struct olmo_param *param; /* [n] in the order of the vector */
+    struct olmo_param *param;  /* [n] in the order of the vector */
     struct zf_tensor_ref data; /* packed, of one dimension: this rank's shard, with its padding */
 };
 

@@ -57,11 +57,10 @@ static bool full_file_fits(struct zf_store *st, const char *path, const struct z
         return false;
     }
     size_t n = src->size - 8 < FULL_HEAD ? (size_t)src->size - 8 : FULL_HEAD;
-    const char *name = zf_source_pread(src, head, n, 8, &ignored) ? full_first_name(head, &len)
-                                                                  : NULL;
+    const char *name =
+        zf_source_pread(src, head, n, 8, &ignored) ? full_first_name(head, &len) : NULL;
     zf_auto(arena) struct zf_arena *a = name ? zf_arena_new(1 << 20, &ignored) : NULL;
-    return a && key64_looks(name, len) &&
-           key64_read(name, len, lim, a, &steps, &pickled, &ignored);
+    return a && key64_looks(name, len) && key64_read(name, len, lim, a, &steps, &pickled, &ignored);
 }
 
 const char *full_find(const struct zf_save *save, const struct zf_limits *lim)
@@ -106,8 +105,7 @@ struct full {
 static bool full_set_head(struct full *f, struct full_value *v, struct zf_err *err)
 {
     const char *head = v->stem->head;
-    struct zf_step *step =
-        head ? zf_arena_get(f->s->a, v->path.n + 1ull, sizeof *step, err) : NULL;
+    struct zf_step *step = head ? zf_arena_get(f->s->a, v->path.n + 1ull, sizeof *step, err) : NULL;
 
     if (!head) {
         return true;

@@ -17,7 +17,8 @@ struct olmo_where {
 struct olmo_local {
     struct olmo_save *save;
     struct olmo_ranks model;
-    uint32_t n_shards; /* the ranks that shard a flat parameter; all of them, or those of one replica */
+    /* the ranks that shard a flat parameter; all of them, or those of one replica */
+    uint32_t n_shards;
     struct olmo_flats first; /* of the first rank whose file could be read */
     const char *first_path;
     struct zf_flat_vector *vector; /* [first.n]: where each parameter is */

@@ -34,8 +34,8 @@ static uint32_t rank_files_count(struct zf_store *st, struct olmo_series s)
     return n;
 }
 
-bool rank_files_list(struct zf_store *st, struct zf_arena *a, struct olmo_series s,
-                     uint32_t world, struct olmo_ranks *out, struct zf_err *err)
+bool rank_files_list(struct zf_store *st, struct zf_arena *a, struct olmo_series s, uint32_t world,
+                     struct olmo_ranks *out, struct zf_err *err)
 {
     const char *slash = *s.dir ? "/" : "";
     uint32_t rank, n = rank_files_count(st, s);

@@ -133,8 +133,8 @@ bool train_add(struct olmo_save *s, uint32_t world, struct zf_err *err)
 {
     struct train_reading r = {.s = s, .world = world};
     struct olmo_ranks ranks;
-    bool ok = rank_files_list(s->st, s->a, (struct olmo_series){"train", "rank", ".pt"}, 0, &ranks,
-                              err);
+    bool ok =
+        rank_files_list(s->st, s->a, (struct olmo_series){"train", "rank", ".pt"}, 0, &ranks, err);
     const char **path = ok ? zf_arena_get(s->a, ranks.n_here, sizeof *path, err) : NULL;
     uint32_t n = 0;
 

@@ -77,7 +77,7 @@ static bool unsharded_is_beside(struct zf_store *st)
 
 const char *unsharded_find(struct zf_store *st, const struct zf_limits *lim)
 {
-    return !unsharded_is_beside(st) && unsharded_dir_fits(st, "model", lim) ? "model"
+    return !unsharded_is_beside(st) && unsharded_dir_fits(st, "model", lim)             ? "model"
            : strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", lim) ? ""
                                                                                         : NULL;
 }
@@ -191,8 +191,8 @@ static bool unsharded_read(struct unsharded *u, const char *path, struct zf_err 
         return unsharded_read_chunk(u, t, path, err) || zf_err_in(err, "%s", path);
     }
     const char *key = unsharded_name_of(u, path, err);
-    return key && (unsharded_add(u, t, path, key, zf_torch_root(t), err) ||
-                   zf_err_in(err, "%s", path));
+    return key &&
+           (unsharded_add(u, t, path, key, zf_torch_root(t), err) || zf_err_in(err, "%s", path));
 }
 
 /* ---- directories ---- */

@@ -97,9 +97,10 @@ static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_bui
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %lu files", s.of);
         }
         if (s.of != first.of) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%.80s and %.80s are of different saves: one has %lu files, the other %lu",
-                          name, e[i].name, first.of, s.of);
+            (void)zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "%.80s and %.80s are of different saves: one has %lu files, the other %lu", name,
+                e[i].name, first.of, s.of);
             return zf_forgive(b, err);
         }
         have[s.number <= s.of ? s.number : 0] = true;

@@ -37,8 +37,8 @@ static void unmake(struct made *m)
 static void add(struct made *m, const char *name, size_t n)
 {
     static const uint64_t one = 1;
-    struct zf_draft *d =
-        zf_build_tensor(m->b, (struct zf_spot){"", name, n}, (struct zf_type){ZF_DT_F32, 1, &one}, &m->err);
+    struct zf_draft *d = zf_build_tensor(m->b, (struct zf_spot){"", name, n},
+                                         (struct zf_type){ZF_DT_F32, 1, &one}, &m->err);
 
     assert_ok(d && zf_draft_flat(d, 0, 1, (struct zf_from){m->src, 0, NULL}, &m->err), &m->err);
 }
@@ -49,7 +49,8 @@ static void add_pair(struct made *m, const char *adapter)
     char name[100];
 
     for (int i = 0; i < 2; i++) {
-        add(m, name, (size_t)snprintf(name, sizeof name, "pair.lora_%c.%s.weight", "AB"[i], adapter));
+        add(m, name,
+            (size_t)snprintf(name, sizeof name, "pair.lora_%c.%s.weight", "AB"[i], adapter));
     }
 }
 
@@ -69,14 +70,21 @@ static void names(void **state)
         {"base_model.model.q.lora_A.default.weight", "default", "base_model.model.q.lora_A.weight"},
         {"base_model.model.q.lora_B.french.weight", "french", "base_model.model.q.lora_B.weight"},
         {"base_model.model.q.lora_B.french.bias", "french", "base_model.model.q.lora_B.bias"},
-        {"base_model.model.e.lora_embedding_A.default", "default", "base_model.model.e.lora_embedding_A"},
+        {"base_model.model.e.lora_embedding_A.default", "default",
+         "base_model.model.e.lora_embedding_A"},
         {"base_model.model.e.lora_embedding_B.two", "two", "base_model.model.e.lora_embedding_B"},
-        {"base_model.model.q.lora_magnitude_vector.default.weight", "default", "base_model.model.q.lora_magnitude_vector"},
-        {"base_model.model.q.lora_magnitude_vector.default", "default", "base_model.model.q.lora_magnitude_vector"},
-        {"base_model.model.score.modules_to_save.default.weight", "default", "base_model.model.score.weight"},
-        {"base_model.model.score.modules_to_save.two.dense.bias", "two", "base_model.model.score.dense.bias"},
-        {"module.base_model.model.q.lora_A.default.weight", "default", "base_model.model.q.lora_A.weight"},
-        {"_forward_module.base_model.model.q.lora_A.default.weight", "default", "base_model.model.q.lora_A.weight"},
+        {"base_model.model.q.lora_magnitude_vector.default.weight", "default",
+         "base_model.model.q.lora_magnitude_vector"},
+        {"base_model.model.q.lora_magnitude_vector.default", "default",
+         "base_model.model.q.lora_magnitude_vector"},
+        {"base_model.model.score.modules_to_save.default.weight", "default",
+         "base_model.model.score.weight"},
+        {"base_model.model.score.modules_to_save.two.dense.bias", "two",
+         "base_model.model.score.dense.bias"},
+        {"module.base_model.model.q.lora_A.default.weight", "default",
+         "base_model.model.q.lora_A.weight"},
+        {"_forward_module.base_model.model.q.lora_A.default.weight", "default",
+         "base_model.model.q.lora_A.weight"},
         {"base_model.model.q.lora_A.weight", "default", "base_model.model.q.lora_A.weight"},
         {"base_model.model.q.base_layer.weight", NULL, NULL},
         {"base_model.model.score.original_module.weight", NULL, NULL},
@@ -96,7 +104,8 @@ static void names(void **state)
         add(&m, row[i].name, strlen(row[i].name));
         n = zf_build_n_tensors(m.b);
         assert_ok(zf_adapters_show(m.b, "", NULL, &m.err), &m.err);
-        if (zf_build_n_tensors(m.b) - n != (row[i].out ? 3 : 2) || (row[i].out && !shown(&m, "", adapter, row[i].out))) {
+        if (zf_build_n_tensors(m.b) - n != (row[i].out ? 3 : 2) ||
+            (row[i].out && !shown(&m, "", adapter, row[i].out))) {
             fail_msg("%s: %d shown", row[i].name, (int)(zf_build_n_tensors(m.b) - n));
         }
         unmake(&m);
@@ -131,7 +140,8 @@ static void lengths(void **state)
 /* Below a prefix or not, and only of an adapter that has both halves. */
 static void shows_pairs(void **state)
 {
-    static const char half[] = "m.q.lora_A.half.weight", whole[] = "m.s.modules_to_save.default.bias";
+    static const char half[] = "m.q.lora_A.half.weight",
+                      whole[] = "m.s.modules_to_save.default.bias";
 
     (void)state;
     for (int p = 0; p < 2; p++) {

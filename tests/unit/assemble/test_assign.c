@@ -89,8 +89,13 @@ static void stops_asking(void **state)
     bool used[4] = {false}, proven;
     uint32_t to[1];
     struct zf_assign_group g = {.n = 1, .to = to};
-    struct zf_assign a = {
-        .n_candidates = 4, .used = used, .group = &g, .n_groups = 1, .fit = fit, .ctx = &l, .most = 3};
+    struct zf_assign a = {.n_candidates = 4,
+                          .used = used,
+                          .group = &g,
+                          .n_groups = 1,
+                          .fit = fit,
+                          .ctx = &l,
+                          .most = 3};
     struct zf_err err;
 
     (void)state;

@@ -314,7 +314,8 @@ static void proves_that_boxes_tile(void **state)
     const uint64_t shape[2] = {4, 4};
     struct zf_cut_part two[2] = {{&a, 1}, {&b, 1}}, overlap[2] = {{&a, 1}, {&over, 1}};
     struct zf_cut_part copies[3] = {{&a, 1}, {&b, 1}, {&b, 1}}, hole[2] = {{&a, 1}, {&a, 1}};
-    struct zf_cut_part outside[2] = {{&a, 1}, {&out, 1}}, nothing[3] = {{&a, 1}, {&b, 1}, {&empty, 1}};
+    struct zf_cut_part outside[2] = {{&a, 1}, {&out, 1}},
+                       nothing[3] = {{&a, 1}, {&b, 1}, {&empty, 1}};
     struct zf_cut c = {.ndim = 2, .n_ranks = 2, .shape = shape, .part = two};
 
     (void)state;

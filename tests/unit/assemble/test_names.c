@@ -98,9 +98,8 @@ static void rule1_order_of_containers(void **state)
 static void rule1_no_container(void **state)
 {
     (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(PATHS("model.embed.weight", "nested|a|b", "model|#0",
-                             "optimizer|param_groups|#0|lr", ""));
+    zf_auto(names) struct zf_names *names = names_of(
+        PATHS("model.embed.weight", "nested|a|b", "model|#0", "optimizer|param_groups|#0|lr", ""));
 
     assert_null(zf_names_container(names));
     expect(names, "model.embed.weight", ":model.embed.weight");
@@ -113,10 +112,9 @@ static void rule1_no_container(void **state)
 static void rule2_beside(void **state)
 {
     (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(PATHS("model|w", "ema|w", "train_state|step", "rng", "ints|#0", "a/b|w",
-                             "rng_state|cpu", "rng|cpu", "np_rng|#1", "wrng|w",
-                             "optimizer|param_groups|#0|lr"));
+    zf_auto(names) struct zf_names *names = names_of(
+        PATHS("model|w", "ema|w", "train_state|step", "rng", "ints|#0", "a/b|w", "rng_state|cpu",
+              "rng|cpu", "np_rng|#1", "wrng|w", "optimizer|param_groups|#0|lr"));
 
     expect(names, "ema|w", "ema:w");
     expect(names, "train_state|step", "train_state:step");
@@ -133,9 +131,10 @@ static void rule2_beside(void **state)
 static void rule3_optimizer_paths(void **state)
 {
     (void)state;
-    zf_auto(names) struct zf_names *names = names_of(PATHS("model|0.l.weight", "optim|state|0.l.weight|exp_avg",
-                    "optimizer_states|#0|state|3|exp_avg_sq", "optim|state|0.l.weight|Q|#0",
-                    "optimizer|state|7|Q|#1", "app|optim|state|w|step"));
+    zf_auto(names) struct zf_names *names =
+        names_of(PATHS("model|0.l.weight", "optim|state|0.l.weight|exp_avg",
+                       "optimizer_states|#0|state|3|exp_avg_sq", "optim|state|0.l.weight|Q|#0",
+                       "optimizer|state|7|Q|#1", "app|optim|state|w|step"));
 
     expect(names, "optim|state|0.l.weight|exp_avg", "optim/exp_avg:0.l.weight");
     expect(names, "optim|state|0.l.weight|Q|#0", "optim/Q.0:0.l.weight");
@@ -149,9 +148,9 @@ static void rule3_optimizer_flat(void **state)
     (void)state;
     zf_auto(names) struct zf_names *names =
         names_of(PATHS("optim|state.l.w.Q.0", "optim.state.l.w.exp_avg",
-                             "optimizer.state.exp_avg.decoder.layers.w", "optimizer.state.step",
-                             "chained_0.optimizer.state.exp_avg_sq.decoder.x", "l.w", "l",
-                             "optim.state.unknown.thing.v"));
+                       "optimizer.state.exp_avg.decoder.layers.w", "optimizer.state.step",
+                       "chained_0.optimizer.state.exp_avg_sq.decoder.x", "l.w", "l",
+                       "optim.state.unknown.thing.v"));
 
     expect(names, "optim|state.l.w.Q.0", "optim/Q.0:l.w");
     expect(names, "optim.state.l.w.exp_avg", "optim/exp_avg:l.w");
@@ -186,7 +185,7 @@ static void rule3_masters(void **state)
     (void)state;
     zf_auto(names) struct zf_names *names =
         names_of(PATHS("decoder.w", "decoder.buf", "optimizer.state.fp32_param.decoder.w",
-                             "optimizer.state.param.x", "optimizer|state|0|master_param"));
+                       "optimizer.state.param.x", "optimizer|state|0|master_param"));
 
     expect(names, "optimizer.state.fp32_param.decoder.w", ":decoder.w");
     expect(names, "decoder.w", "stored:decoder.w");
@@ -201,7 +200,7 @@ static void rule3_ids(void **state)
     struct zf_err err = {0};
     zf_auto(names) struct zf_names *names =
         names_of(PATHS("model|w", "optimizer|state|0|exp_avg", "optimizer|state|1|exp_avg",
-                             "optimizer|state|0|master_param"));
+                       "optimizer|state|0|master_param"));
 
     assert_ok(zf_names_id(names, "optimizer", 0, "w", 1, &err), &err);
     expect(names, "optimizer|state|0|exp_avg", "optim/exp_avg:w");
@@ -214,8 +213,8 @@ static void rule3_two_optimizers(void **state)
 {
     (void)state;
     zf_auto(names) struct zf_names *names =
-        names_of(PATHS("model|w", "optimizer_0|state|0|exp_avg",
-                             "optimizer_1|state|0|exp_avg", "optimizer_1|state|1|exp_avg"));
+        names_of(PATHS("model|w", "optimizer_0|state|0|exp_avg", "optimizer_1|state|0|exp_avg",
+                       "optimizer_1|state|1|exp_avg"));
 
     expect(names, "optimizer_0|state|0|exp_avg", "optim/exp_avg:optimizer_0.0");
     expect(names, "optimizer_1|state|0|exp_avg", "optim/exp_avg:optimizer_1.0");
@@ -225,15 +224,13 @@ static void rule3_two_optimizers(void **state)
 /* FSDP1's word goes out of every step, and out of the names of ids. */
 static void wrappers_words(void **state)
 {
-    static const char long_name[] =
-        "_fsdp_wrapped_module.blocks.0._fsdp_wrapped_module.w";
+    static const char long_name[] = "_fsdp_wrapped_module.blocks.0._fsdp_wrapped_module.w";
     struct zf_err err = {0};
 
     (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(PATHS("model|blocks.0.w", "model|_fsdp_wrapped_module.v",
-                             "model|a_fsdp_wrapped_module.|b", "optim|state|0|exp_avg",
-                             "optim|state|blocks.0._fsdp_wrapped_module.w|step"));
+    zf_auto(names) struct zf_names *names = names_of(
+        PATHS("model|blocks.0.w", "model|_fsdp_wrapped_module.v", "model|a_fsdp_wrapped_module.|b",
+              "optim|state|0|exp_avg", "optim|state|blocks.0._fsdp_wrapped_module.w|step"));
 
     assert_ok(zf_names_id(names, "optim", 0, long_name, sizeof long_name - 1, &err), &err);
     expect(names, "optim|state|0|exp_avg", "optim/exp_avg:blocks.0.w");
@@ -249,10 +246,9 @@ static void ddp_word(void **state)
     struct zf_err err = {0};
 
     (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(PATHS("model|w", "model|module.v", "model|v", "optim|state|0|exp_avg",
-                             "optim|state|module.w|step", "optim|state|module.v|step",
-                             "optim|state|module.x|step"));
+    zf_auto(names) struct zf_names *names = names_of(PATHS(
+        "model|w", "model|module.v", "model|v", "optim|state|0|exp_avg",
+        "optim|state|module.w|step", "optim|state|module.v|step", "optim|state|module.x|step"));
 
     assert_ok(zf_names_id(names, "optim", 0, "module.w", 8, &err), &err);
     expect(names, "optim|state|0|exp_avg", "optim/exp_avg:w");

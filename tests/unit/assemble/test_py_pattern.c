@@ -35,10 +35,45 @@ static const char *const pattern[] = {
 };
 
 static const char *const name[] = {
-    "",   "abc",   "xabc",  "a.c",    "abcd", "a\nc", "12",          "a1",     "a1b",     "a1bb", "a.x",     "a..-x",
-    " ",  "\t",    "\n",    "\x1c",   "\x1f", "\x1b", "ab cd",       "a\x0b" "c", "aab",   "xyz",  "c0_2.",   "c3.",
-    "]",  "x",     "y",     "-y",     "xy",   "a1-2", "a_b",         "a-",     "layer.0.weight", "model.layers.10.mlp.weight",
-    "layers..weight", "\xc3\xa9", "w.weight", "w.weights",
+    "",
+    "abc",
+    "xabc",
+    "a.c",
+    "abcd",
+    "a\nc",
+    "12",
+    "a1",
+    "a1b",
+    "a1bb",
+    "a.x",
+    "a..-x",
+    " ",
+    "\t",
+    "\n",
+    "\x1c",
+    "\x1f",
+    "\x1b",
+    "ab cd",
+    "a\x0b"
+    "c",
+    "aab",
+    "xyz",
+    "c0_2.",
+    "c3.",
+    "]",
+    "x",
+    "y",
+    "-y",
+    "xy",
+    "a1-2",
+    "a_b",
+    "a-",
+    "layer.0.weight",
+    "model.layers.10.mlp.weight",
+    "layers..weight",
+    "\xc3\xa9",
+    "w.weight",
+    "w.weights",
 };
 
 enum { PATTERNS = sizeof pattern / sizeof *pattern, NAMES = sizeof name / sizeof *name };
@@ -67,7 +102,8 @@ static void ask_python(char *answer)
     assert_int_equal(fclose(f), 0);
     (void)snprintf(cmd, sizeof cmd,
                    "python3 -c 'import re, sys\n"
-                   "p, n = ([bytes.fromhex(x).decode(\"latin-1\").translate({i: 0x3b1 for i in range(128, 256)})"
+                   "p, n = ([bytes.fromhex(x).decode(\"latin-1\").translate({i: 0x3b1 for i in "
+                   "range(128, 256)})"
                    " for x in l.rstrip(\"\\n\").split(\" \")] for l in open(sys.argv[1]))\n"
                    "print(\"\".join(str(int(bool(re.match(a, b)))) for a in p for b in n))' %s",
                    file);
@@ -108,10 +144,10 @@ static void as_python_says(void **state)
 static void what_is_not_understood(void **state)
 {
     static const char *const row[][2] = {
-        {"a(b)", "group"},     {"a|b", "alternative"},    {"a{2}", "group"},    {"*a", "group"},      {"a^b", "anchor"},
-        {"a$b", "anchor"},     {"\\bword", "escape"},     {"a\\1", "escape"},   {"[abc", "bracket"},  {"[", "bracket"},
-        {"[^", "bracket"},     {"[]", "bracket"},         {"[c-a]", "range"},   {"[a-\\d]", "range"}, {"[\\b]", "escape"},
-        {"a\\", "escape"},
+        {"a(b)", "group"},   {"a|b", "alternative"}, {"a{2}", "group"},     {"*a", "group"},
+        {"a^b", "anchor"},   {"a$b", "anchor"},      {"\\bword", "escape"}, {"a\\1", "escape"},
+        {"[abc", "bracket"}, {"[", "bracket"},       {"[^", "bracket"},     {"[]", "bracket"},
+        {"[c-a]", "range"},  {"[a-\\d]", "range"},   {"[\\b]", "escape"},   {"a\\", "escape"},
     };
     struct zf_err err = {.code = ZF_OK};
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);

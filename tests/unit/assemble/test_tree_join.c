@@ -24,7 +24,8 @@ struct joined {
 static bool cut(void *ctx, const struct zf_tree_tensor *t, struct zf_cut *out, struct zf_err *why)
 {
     struct joined *w = ctx;
-    struct zf_cut_rule rule = {.kind = strncmp(t->name, "copy", t->name_len) == 0 ? ZF_CUT_COPIES : ZF_CUT_DIM};
+    struct zf_cut_rule rule = {.kind = strncmp(t->name, "copy", t->name_len) == 0 ? ZF_CUT_COPIES
+                                                                                  : ZF_CUT_DIM};
 
     w->asked++;
     assert_int_equal(t->n_ranks, w->j.n_ranks);
@@ -42,9 +43,16 @@ static void begin(struct joined *w, uint32_t n_stages, uint32_t n_ranks)
 {
     struct zf_limits lim = zf_limits_default();
 
-    *w = (struct joined){.b = zf_build_new(NULL, &lim, false, &err), .a = zf_arena_new(1 << 20, &err)};
+    *w = (struct joined){.b = zf_build_new(NULL, &lim, false, &err),
+                         .a = zf_arena_new(1 << 20, &err)};
     assert_true(w->b && w->a);
-    w->j = (struct zf_tree_join){.b = w->b, .tree = trees, .n_stages = n_stages, .n_ranks = n_ranks, .cut = cut, .done = done, .ctx = w};
+    w->j = (struct zf_tree_join){.b = w->b,
+                                 .tree = trees,
+                                 .n_stages = n_stages,
+                                 .n_ranks = n_ranks,
+                                 .cut = cut,
+                                 .done = done,
+                                 .ctx = w};
 }
 
 static void end(struct joined *w)
@@ -54,14 +62,17 @@ static void end(struct joined *w)
 }
 
 /* A tensor of as many rows of three letters as `text` has, in `set` of tree k. */
-static struct zf_draft *put(struct joined *w, uint32_t k, const char *set, const char *name, const char *text)
+static struct zf_draft *put(struct joined *w, uint32_t k, const char *set, const char *name,
+                            const char *text)
 {
     const uint64_t shape[2] = {strlen(text) / 3, 3};
     char path[100];
 
     (void)snprintf(path, sizeof path, "%s%s%s", trees[k], *set ? "/" : "", set);
-    zf_auto(source) struct zf_source *s = zf_mem_new("made", strdup(text), strlen(text), true, &err);
-    struct zf_draft *d = zf_build_tensor(w->b, (struct zf_spot){path, name, strlen(name)}, (struct zf_type){ZF_DT_U8, 2, shape}, &err);
+    zf_auto(source) struct zf_source *s =
+        zf_mem_new("made", strdup(text), strlen(text), true, &err);
+    struct zf_draft *d = zf_build_tensor(w->b, (struct zf_spot){path, name, strlen(name)},
+                                         (struct zf_type){ZF_DT_U8, 2, shape}, &err);
 
     assert_ok(s && d && zf_draft_flat(d, 0, strlen(text), (struct zf_from){.src = s}, &err), &err);
     return d;
@@ -86,11 +97,12 @@ static void expect(struct joined *w, const char *want)
             char bytes[100];
             const uint64_t size = zf_map_size(t->data);
 
-            assert_true(size < sizeof bytes && t->ndim == 2 && t->shape[0] == size / 3 && t->shape[1] == 3);
+            assert_true(size < sizeof bytes && t->ndim == 2 && t->shape[0] == size / 3 &&
+                        t->shape[1] == 3);
             assert_ok(zf_map_read(t->data, bytes, size, 0, &err), &err);
             bytes[size] = '\0';
-            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s|%s%s%s", n ? " " : "", c->set[k].path, t->name,
-                                  t->alias_of == i ? "=" : "->",
+            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s|%s%s%s", n ? " " : "",
+                                  c->set[k].path, t->name, t->alias_of == i ? "=" : "->",
                                   t->alias_of == i ? bytes : c->set[k].tensor[t->alias_of].name);
         }
     }
@@ -128,7 +140,8 @@ static void ranks_and_stages_become_one(void **state)
     assert_ok(zf_tree_join(&w.j, &err), &err);
     assert_false(w.j.stages_differ);
     assert_int_equal(w.asked, 4);
-    expect(&w, "|both=abcdefghi |copy=xyz |head->both |second=rstuvw extra/mine|only=lmn optim/m|first=123456789");
+    expect(&w, "|both=abcdefghi |copy=xyz |head->both |second=rstuvw extra/mine|only=lmn "
+               "optim/m|first=123456789");
     end(&w);
 }
 
@@ -147,8 +160,10 @@ static void what_is_extra_is_there_once_or_beside(void **state)
         (void)put(&w, k, "extras", "copy", "jkl"); /* a set like others */
     }
     assert_ok(zf_tree_join(&w.j, &err), &err);
-    expect(&w, "|copy=xyz extra|other=abc extra|same=abc extra/deep|long=abc extra/mp_rank_01|other=abd "
-               "extra/mp_rank_02/deep|long=abcdef extras|copy=jkl");
+    expect(
+        &w,
+        "|copy=xyz extra|other=abc extra|same=abc extra/deep|long=abc extra/mp_rank_01|other=abd "
+        "extra/mp_rank_02/deep|long=abcdef extras|copy=jkl");
     end(&w);
 }
 
@@ -177,7 +192,8 @@ static void stages_that_differ_are_told(void **state)
     for (uint32_t k = 0; k < 4; k++) {
         (void)put(&w, k, "", "both", k == 3 ? "abd" : "abc");
     }
-    refused(&w, "\"both\": it is in several pipeline stages, but what mp_rank_02 has of it differs from mp_rank_00");
+    refused(&w, "\"both\": it is in several pipeline stages, but what mp_rank_02 has of it differs "
+                "from mp_rank_00");
     assert_true(w.j.stages_differ);
     expect(&w, "mp_rank_00|both=abc mp_rank_01|both=abc mp_rank_02|both=abc mp_rank_03|both=abd");
     end(&w);
@@ -201,7 +217,8 @@ static void ranks_must_have_the_same(void **state)
     begin(&w, 1, 2);
     const uint64_t n = 3;
     (void)put(&w, 0, "", "a", "abc");
-    struct zf_draft *d = zf_build_tensor(w.b, (struct zf_spot){"mp_rank_01", "a", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+    struct zf_draft *d = zf_build_tensor(w.b, (struct zf_spot){"mp_rank_01", "a", 1},
+                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d, &err);
     refused(&w, "\"a\": it is of another type in mp_rank_01");
     assert_false(w.j.stages_differ);

@@ -255,8 +255,8 @@ static void drafts(void **state)
                                           (struct zf_type){ZF_DT_F32, 2, shape}, &err);
     struct zf_draft *dw = zf_build_tensor(b, (struct zf_spot){"", "a", 1},
                                           (struct zf_type){ZF_DT_BF16, 2, shape}, &err);
-    struct zf_draft *flat = zf_build_tensor(b, (struct zf_spot){"m", "b", 1},
-                                            (struct zf_type){ZF_DT_F32, 1, &n}, &err);
+    struct zf_draft *flat =
+        zf_build_tensor(b, (struct zf_spot){"m", "b", 1}, (struct zf_type){ZF_DT_F32, 1, &n}, &err);
     struct zf_draft *ints = zf_build_tensor(b, (struct zf_spot){"m", "c", 1},
                                             (struct zf_type){ZF_DT_I64, 2, shape}, &err);
     assert_ok(zf_draft_flat(dm, 0, 200, (struct zf_from){m, 0, NULL}, &err), &err);

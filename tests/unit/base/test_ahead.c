@@ -75,7 +75,8 @@ static struct zf_ahead *ahead_of(struct job *j, uint64_t n)
     struct zf_err err;
 
     j->n = n;
-    struct zf_ahead *a = zf_ahead_new((struct zf_ahead_work){.make = make, .drop = drop, .ctx = j}, n, &err);
+    struct zf_ahead *a =
+        zf_ahead_new((struct zf_ahead_work){.make = make, .drop = drop, .ctx = j}, n, &err);
 
     assert_ok(a, &err);
     return a;
@@ -276,7 +277,8 @@ static void waiting_asks_for_more(void **state)
 {
     (void)state;
     assert_in_range(most_at_once(32, NULL), ZF_AHEAD_FEW + 1, 32);
-    assert_in_range(most_at_once(0, NULL), 1, ZF_AHEAD_FEW + 1); /* the taker makes one now and then */
+    assert_in_range(most_at_once(0, NULL), 1,
+                    ZF_AHEAD_FEW + 1); /* the taker makes one now and then */
     assert_in_range(most_at_once(32, weigh_all), 1, ZF_AHEAD_FEW + 1);
     /* One by a thread while another one is taken, or made by the taker. */
     assert_in_range(most_at_once(32, weigh_heavily), 1, 2);

@@ -60,9 +60,14 @@ static void utf8(void **state)
     static const struct {
         uint32_t c;
         const char *text;
-    } t[] = {{0x24, "$"},          {0x7f, "\x7f"},         {0x80, "\xc2\x80"},
-             {0x7ff, "\xdf\xbf"},  {0x800, "\xe0\xa0\x80"}, {0xffff, "\xef\xbf\xbf"},
-             {0x10000, "\xf0\x90\x80\x80"},                 {0x10ffff, "\xf4\x8f\xbf\xbf"}};
+    } t[] = {{0x24, "$"},
+             {0x7f, "\x7f"},
+             {0x80, "\xc2\x80"},
+             {0x7ff, "\xdf\xbf"},
+             {0x800, "\xe0\xa0\x80"},
+             {0xffff, "\xef\xbf\xbf"},
+             {0x10000, "\xf0\x90\x80\x80"},
+             {0x10ffff, "\xf4\x8f\xbf\xbf"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {

@@ -84,11 +84,14 @@ static unsigned edits(const char *a, const char *b)
 
     for (size_t i = 0; i <= n; i++) {
         for (size_t j = 0; j <= m; j++) {
-            unsigned least = i == 0 ? (unsigned)j : j == 0 ? (unsigned)i : d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            unsigned least = i == 0   ? (unsigned)j
+                             : j == 0 ? (unsigned)i
+                                      : d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
 
             least = i > 0 && d[i - 1][j] + 1 < least ? d[i - 1][j] + 1 : least;
             least = j > 0 && d[i][j - 1] + 1 < least ? d[i][j - 1] + 1 : least;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < least) {
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < least) {
                 least = d[i - 2][j - 2] + 1;
             }
             d[i][j] = least;
@@ -191,10 +194,8 @@ static void relative_paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns),
-        cmocka_unit_test(relative_paths),
-        cmocka_unit_test(nearest_names),
-        cmocka_unit_test(nearest_by_the_whole_table),
+        cmocka_unit_test(patterns),      cmocka_unit_test(relative_paths),
+        cmocka_unit_test(nearest_names), cmocka_unit_test(nearest_by_the_whole_table),
         cmocka_unit_test(nearest_few),
     };
 

@@ -69,7 +69,8 @@ static void each_kind_has_its_values(void **state)
 /* Those of zerofs-mount(1). */
 static void what_is_not_said_has_its_default(void **state)
 {
-    zf_auto(opts) struct opts o = opts_default(), own = list("max_read=8k,timeout=3,cache_size=1M,entry_timeout=0");
+    zf_auto(opts) struct opts o = opts_default(),
+                              own = list("max_read=8k,timeout=3,cache_size=1M,entry_timeout=0");
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;

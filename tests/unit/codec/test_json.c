@@ -98,7 +98,9 @@ static void test_bytes_that_are_no_text(void **state)
     } row[] = {
         {"", ""},
         {"plain \xc3\xa9\xe2\x82\xac", "plain \xc3\xa9\xe2\x82\xac"},
-        {"a\xff" "b", "a" LOST "b"},
+        {"a\xff"
+         "b",
+         "a" LOST "b"},
         {"\xe2\x82", LOST LOST},
         {"\xc3\xa9\xff\xf0\x9f\x98\x80\x80", "\xc3\xa9" LOST "\xf0\x9f\x98\x80" LOST},
         {"\xff\xfe\xfd\xfc\xfb\xfa", LOST LOST LOST LOST LOST LOST},

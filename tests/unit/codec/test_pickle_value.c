@@ -114,7 +114,9 @@ static void calls(void **state)
 /* One text may be module and name, and the name of the global before it. */
 static void globals_of_one_text(void **state)
 {
-    const struct zf_pv *v = load("(\x8c\x01" "a\x8c\x01" "b\x94\x93h\0h\0\x93t.");
+    const struct zf_pv *v = load("(\x8c\x01"
+                                 "a\x8c\x01"
+                                 "b\x94\x93h\0h\0\x93t.");
 
     (void)state;
     assert_string_equal(zf_pv_module(zf_pv_item(v, 0)), "a");
@@ -316,15 +318,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(nothing_is_asked_of_null),
-        TEST(numbers),
-        TEST(calls),
-        TEST(globals_of_one_text),
-        TEST(attributes),
-        TEST(maps_of_all_sizes),
-        TEST(bytes_of_every_protocol),
-        TEST(pickles_in_a_row),
-        TEST(limits),
+        TEST(nothing_is_asked_of_null), TEST(numbers),          TEST(calls),
+        TEST(globals_of_one_text),      TEST(attributes),       TEST(maps_of_all_sizes),
+        TEST(bytes_of_every_protocol),  TEST(pickles_in_a_row), TEST(limits),
         TEST(memory_is_bounded),
     };
 

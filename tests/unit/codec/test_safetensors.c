@@ -181,9 +181,8 @@ static void test_truncated(void **state)
 /* Whatever room there is, it is the header or the limit. */
 static void test_memory(void **state)
 {
-    zf_auto(source) struct zf_source *s =
-        file_of("{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,2]", "[0,2]") ",\"b\":" T("U8", "[3]", "[2,5]") "}",
-                5);
+    zf_auto(source) struct zf_source *s = file_of(
+        "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,2]", "[0,2]") ",\"b\":" T("U8", "[3]", "[2,5]") "}", 5);
     struct zf_limits lim = zf_limits_default();
     bool ok = false;
 

@@ -66,7 +66,8 @@ static void refused(const char *yaml, size_t n, enum zf_code code, const char *p
 static void tells_paths(void **state)
 {
     (void)state;
-    says("a: 1\nb:\n  c: x y\n  d: [1, {e: 2}, []]\nf: '3'\n", "a=1;b.c=x y;b.d.0=1;b.d.1.e=2;f='3;");
+    says("a: 1\nb:\n  c: x y\n  d: [1, {e: 2}, []]\nf: '3'\n",
+         "a=1;b.c=x y;b.d.0=1;b.d.1.e=2;f='3;");
     says("- a\n- - b\n  - c\n- d: e\n", "0=a;1.0=b;1.1=c;2.d=e;");
     says("plain", "=plain;");
     says("", "");
@@ -74,7 +75,9 @@ static void tells_paths(void **state)
     says("a:\nb: ~\nc: \"\"\n", "a=;b=~;c=';");
     says("a: 1\na: 2\n", "a=1;a=2;"); /* the reader's to judge */
     says("--- {a: 1}\n...\n", "a=1;");
-    says("\xef\xbb\xbf" "a: 1\n", "a=1;");
+    says("\xef\xbb\xbf"
+         "a: 1\n",
+         "a=1;");
     says("a: |\n  x\n  y\n", "a='x\ny\n;");
 }
 
@@ -97,8 +100,10 @@ static void follows_no_alias_and_believes_no_tag(void **state)
 
 static void refuses_what_is_no_document(void **state)
 {
-    static const char *const bad[] = {"a: [1\n",  "a: 'x\n", "a: b: c\n", "\ta: 1\n", "a: *nowhere\n: : :\n  -",
-                                      "%YAML 3\n", "a: \"\\q\"\n", "}", "- a\nb: 1\n", "a: \x01\n", "a: \xff\xfe\n"};
+    static const char *const bad[] = {
+        "a: [1\n",      "a: 'x\n",      "a: b: c\n", "\ta: 1\n",    "a: *nowhere\n: : :\n  -",
+        "%YAML 3\n",    "a: \"\\q\"\n", "}",         "- a\nb: 1\n", "a: \x01\n",
+        "a: \xff\xfe\n"};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -121,8 +126,8 @@ static void is_bounded(void **state)
     }
     for (char c = 'b'; c <= 'i'; c++) {
         size_t n = strlen(bomb);
-        (void)snprintf(bomb + n, sizeof bomb - n, "%c: &%c [*%c, *%c, *%c, *%c, *%c, *%c]\n", c, c, c - 1, c - 1,
-                       c - 1, c - 1, c - 1, c - 1);
+        (void)snprintf(bomb + n, sizeof bomb - n, "%c: &%c [*%c, *%c, *%c, *%c, *%c, *%c]\n", c, c,
+                       c - 1, c - 1, c - 1, c - 1, c - 1, c - 1);
     }
     assert_ok(zf_yaml_scalars(bomb, strlen(bomb), &lim, tell, &t, &err), &err);
     assert_int_equal(t.n, 10);

@@ -35,13 +35,13 @@ static bool load(struct doc d, struct zf_zarr *z, struct zf_err *err)
     char text[1200];
 
     *err = (struct zf_err){.code = ZF_OK};
-    int n = snprintf(text, sizeof text,
-                     "{\"shape\": %s, \"chunks\": %s, \"dtype\": %s, \"compressor\": %s, \"fill_value\": %s, "
-                     "\"filters\": null, \"zarr_format\": 2%s}",
-                     d.shape ? d.shape : "[4, 6]", d.chunks ? d.chunks : "[2, 4]",
-                     d.dtype ? d.dtype : "\"<f4\"", d.compressor ? d.compressor : "null",
-                     d.fill ? d.fill : "null",
-                     d.rest ? d.rest : ", \"order\": \"C\"");
+    int n = snprintf(
+        text, sizeof text,
+        "{\"shape\": %s, \"chunks\": %s, \"dtype\": %s, \"compressor\": %s, \"fill_value\": %s, "
+        "\"filters\": null, \"zarr_format\": 2%s}",
+        d.shape ? d.shape : "[4, 6]", d.chunks ? d.chunks : "[2, 4]", d.dtype ? d.dtype : "\"<f4\"",
+        d.compressor ? d.compressor : "null", d.fill ? d.fill : "null",
+        d.rest ? d.rest : ", \"order\": \"C\"");
 
     assert_in_range(n, 1, sizeof text - 1);
     return zf_zarr_load(text, (uint64_t)n, &lim, arena, z, err);
@@ -53,8 +53,9 @@ static void says_what_is_there(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_ok(load((struct doc){.rest = ", \"order\": \"F\", \"dimension_separator\": \"/\""}, &z, &err),
-              &err);
+    assert_ok(
+        load((struct doc){.rest = ", \"order\": \"F\", \"dimension_separator\": \"/\""}, &z, &err),
+        &err);
     assert_true(z.order_f && z.separator == '/' && !z.swapped && !z.has_fill);
     assert_int_equal(z.dtype, ZF_DT_F32);
     assert_int_equal(z.ndim, 2);
@@ -75,19 +76,28 @@ static void knows_the_types(void **state)
         const char *said;
         enum zf_dtype dtype;
         bool swapped;
-    } known[] = {{"\"bfloat16\"", ZF_DT_BF16, false}, {"\"<V2\"", ZF_DT_BF16, false},
-                 {"\"|V2\"", ZF_DT_BF16, false},      {"\">V2\"", ZF_DT_BF16, true},
-                 {"\"<f2\"", ZF_DT_F16, false},       {"\">f8\"", ZF_DT_F64, true},
-                 {"\"|b1\"", ZF_DT_BOOL, false},      {"\"|i1\"", ZF_DT_I8, false},
-                 {"\"|u1\"", ZF_DT_U8, false},        {"\"<i2\"", ZF_DT_I16, false},
-                 {"\">i4\"", ZF_DT_I32, true},        {"\"<i8\"", ZF_DT_I64, false},
-                 {"\"<u2\"", ZF_DT_U16, false},       {"\"<u4\"", ZF_DT_U32, false},
-                 {"\">u8\"", ZF_DT_U64, true},        {"\"<c8\"", ZF_DT_C64, false},
-                 {"\">c16\"", ZF_DT_C128, true},      {"\">u1\"", ZF_DT_U8, false},
+    } known[] = {{"\"bfloat16\"", ZF_DT_BF16, false},
+                 {"\"<V2\"", ZF_DT_BF16, false},
+                 {"\"|V2\"", ZF_DT_BF16, false},
+                 {"\">V2\"", ZF_DT_BF16, true},
+                 {"\"<f2\"", ZF_DT_F16, false},
+                 {"\">f8\"", ZF_DT_F64, true},
+                 {"\"|b1\"", ZF_DT_BOOL, false},
+                 {"\"|i1\"", ZF_DT_I8, false},
+                 {"\"|u1\"", ZF_DT_U8, false},
+                 {"\"<i2\"", ZF_DT_I16, false},
+                 {"\">i4\"", ZF_DT_I32, true},
+                 {"\"<i8\"", ZF_DT_I64, false},
+                 {"\"<u2\"", ZF_DT_U16, false},
+                 {"\"<u4\"", ZF_DT_U32, false},
+                 {"\">u8\"", ZF_DT_U64, true},
+                 {"\"<c8\"", ZF_DT_C64, false},
+                 {"\">c16\"", ZF_DT_C128, true},
+                 {"\">u1\"", ZF_DT_U8, false},
                  {"\"float8_e4m3fn\"", ZF_DT_F8_E4M3, false}};
-    static const char *const unknown[] = {"\"<f16\"", "\"<M8\"", "\"|V1\"",  "\"|V4\"", "\"|S5\"", "\"f4\"",
-                                          "\"<\"",    "\"\"",    "\"|f4\"", "\"|O\"",  "\"float8_\"",
-                                          "[[\"a\", \"<f4\"]]"};
+    static const char *const unknown[] = {
+        "\"<f16\"", "\"<M8\"", "\"|V1\"", "\"|V4\"", "\"|S5\"",     "\"f4\"",
+        "\"<\"",    "\"\"",    "\"|f4\"", "\"|O\"",  "\"float8_\"", "[[\"a\", \"<f4\"]]"};
     struct zf_zarr z;
     struct zf_err err;
 
@@ -195,7 +205,9 @@ static void lies_are_refused(void **state)
         {{.rest = ""}, ZF_E_FORMAT, "order is missing"},
         {{.rest = ", \"order\": \"K\""}, ZF_E_FORMAT, "order is neither"},
         {{.rest = ", \"order\": \"C\", \"order\": \"F\""}, ZF_E_FORMAT, "duplicate"},
-        {{.rest = ", \"order\": \"C\", \"dimension_separator\": \"-\""}, ZF_E_FORMAT, "separator is neither"},
+        {{.rest = ", \"order\": \"C\", \"dimension_separator\": \"-\""},
+         ZF_E_FORMAT,
+         "separator is neither"},
         {{.rest = ", \"order\": \"C\"}, {"}, ZF_E_FORMAT, "JSON"},
     };
     struct zf_zarr z;
@@ -219,10 +231,12 @@ static void documents_are_refused(void **state)
         {"", ZF_E_FORMAT, "JSON"},
         {"[]", ZF_E_FORMAT, "no JSON object"},
         {"{}", ZF_E_FORMAT, "zarr_format is missing"},
-        {"{\"zarr_format\": 3, \"shape\": 0, \"chunks\": 0, \"dtype\": 0, \"compressor\": 0, \"order\": 0, "
+        {"{\"zarr_format\": 3, \"shape\": 0, \"chunks\": 0, \"dtype\": 0, \"compressor\": 0, "
+         "\"order\": 0, "
          "\"fill_value\": 0}",
          ZF_E_UNSUPPORTED, "zarr_format 3"},
-        {"{\"zarr_format\": 2, \"shape\": [1], \"chunks\": [1], \"dtype\": \"<f4\", \"compressor\": null, "
+        {"{\"zarr_format\": 2, \"shape\": [1], \"chunks\": [1], \"dtype\": \"<f4\", "
+         "\"compressor\": null, "
          "\"order\": \"C\", \"fill_value\": 0, \"filters\": [{\"id\": \"delta\"}]}",
          ZF_E_UNSUPPORTED, "\"delta\""},
     };
@@ -244,9 +258,10 @@ static void documents_are_refused(void **state)
 
 static void no_prefix_is_a_document(void **state)
 {
-    static const char text[] =
-        "{\"chunks\": [1, 3, 8], \"compressor\": {\"id\": \"zlib\", \"level\": 1}, \"dtype\": \"<f4\", "
-        "\"fill_value\": null, \"filters\": null, \"order\": \"C\", \"shape\": [4, 6, 8], \"zarr_format\": 2}";
+    static const char text[] = "{\"chunks\": [1, 3, 8], \"compressor\": {\"id\": \"zlib\", "
+                               "\"level\": 1}, \"dtype\": \"<f4\", "
+                               "\"fill_value\": null, \"filters\": null, \"order\": \"C\", "
+                               "\"shape\": [4, 6, 8], \"zarr_format\": 2}";
     const struct zf_limits lim = zf_limits_default();
     struct zf_zarr z;
     struct zf_err err;
@@ -282,8 +297,8 @@ static void chunks_have_names(void **state)
         assert_false(outside);
     }
     /* chunks of other grids, also by the separator or the number of dimensions */
-    static const char *const other[] = {"12.0", "0.25", "0", "0.", "0.0.0", "00.0", "0.01", "0/0",
-                                        "0.99999999999999999999"};
+    static const char *const other[] = {
+        "12.0", "0.25", "0", "0.", "0.0.0", "00.0", "0.01", "0/0", "0.99999999999999999999"};
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
         assert_false(zf_zarr_number(&z, other[i], &number, &outside));
         assert_true(outside);
@@ -354,8 +369,8 @@ static void pack_lz4(struct packed *to, const void *p)
 #endif
 
 /* The chunk in p[n] of an array of chunks of side x side floats; NULL as zf_zarr_chunk. */
-static struct zf_source *open_chunk(const char *codec, const void *p, size_t n, int side, uint64_t limit,
-                                    struct zf_err *err)
+static struct zf_source *open_chunk(const char *codec, const void *p, size_t n, int side,
+                                    uint64_t limit, struct zf_err *err)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_zarr z;
@@ -363,10 +378,12 @@ static struct zf_source *open_chunk(const char *codec, const void *p, size_t n, 
 
     (void)snprintf(shape, sizeof shape, "[%d, %d]", side, SIDE);
     (void)snprintf(comp, sizeof comp, codec ? "{\"id\": \"%s\"}" : "null", codec);
-    assert_ok(load((struct doc){.shape = shape, .chunks = shape, .compressor = comp}, &z, err), err);
+    assert_ok(load((struct doc){.shape = shape, .chunks = shape, .compressor = comp}, &z, err),
+              err);
     lim.chunk_bytes = limit;
     lim.cache_bytes = SIZE / 2;
-    zf_auto(source) struct zf_source *file = zf_mem_new("c/0.0", (void *)(uintptr_t)p, n, false, err);
+    zf_auto(source) struct zf_source *file =
+        zf_mem_new("c/0.0", (void *)(uintptr_t)p, n, false, err);
     return zf_zarr_chunk(&z, file, &lim, err);
 }
 
@@ -410,9 +427,11 @@ static void sound_or_refused(const char *codec, const struct packed *c)
     }
     for (int side = SIDE - 1; side <= SIDE + 1; side += 2) {
         static float got[(SIDE + 1) * SIDE];
-        zf_auto(source) struct zf_source *other = open_chunk(codec, c->p, c->n, side, SIZE * 2, &err);
+        zf_auto(source) struct zf_source *other =
+            open_chunk(codec, c->p, c->n, side, SIZE * 2, &err);
 
-        assert_false(other && zf_source_pread(other, got, sizeof(float) * (size_t)(side * SIDE), 0, &err));
+        assert_false(other &&
+                     zf_source_pread(other, got, sizeof(float) * (size_t)(side * SIDE), 0, &err));
         assert_int_equal(err.code, ZF_E_FORMAT);
     }
     free(cut);
@@ -488,8 +507,9 @@ static void a_blosc_header_must_fit(void **state)
     static const struct {
         int at;
         const char *part;
-    } bad[] = {{0, "version"}, {4, "once decompressed"}, {7, "once decompressed"}, {12, "bytes compressed"},
-               {15, "bytes compressed"}, {11, "blocks of"}, {2, "inner codec"}};
+    } bad[] = {{0, "version"},           {4, "once decompressed"}, {7, "once decompressed"},
+               {12, "bytes compressed"}, {15, "bytes compressed"}, {11, "blocks of"},
+               {2, "inner codec"}};
     static float plain[SIDE * SIDE];
     static struct packed c;
     struct zf_err err;
@@ -524,7 +544,8 @@ static void big_endian_is_turned(void **state)
     for (int i = 0; i < 2; i++) {
         const char *shape = i ? "[1]" : "[2]";
 
-        assert_ok(load((struct doc){.shape = shape, .chunks = shape, .dtype = dtype[i]}, &z, &err), &err);
+        assert_ok(load((struct doc){.shape = shape, .chunks = shape, .dtype = dtype[i]}, &z, &err),
+                  &err);
         zf_auto(source) struct zf_source *file =
             zf_mem_new("0", (void *)(uintptr_t)big, sizeof big, false, &err);
         zf_auto(source) struct zf_source *s = zf_zarr_chunk(&z, file, &lim, &err);
@@ -536,14 +557,10 @@ static void big_endian_is_turned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_is_there),
-        cmocka_unit_test(knows_the_types),
-        cmocka_unit_test(fills_are_values),
-        cmocka_unit_test(lies_are_refused),
-        cmocka_unit_test(documents_are_refused),
-        cmocka_unit_test(no_prefix_is_a_document),
-        cmocka_unit_test(chunks_have_names),
-        cmocka_unit_test(all_codecs_are_read),
+        cmocka_unit_test(says_what_is_there),         cmocka_unit_test(knows_the_types),
+        cmocka_unit_test(fills_are_values),           cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(documents_are_refused),      cmocka_unit_test(no_prefix_is_a_document),
+        cmocka_unit_test(chunks_have_names),          cmocka_unit_test(all_codecs_are_read),
         cmocka_unit_test(damage_is_seen_or_harmless),
 #ifdef HAVE_BLOSC
         cmocka_unit_test(a_blosc_header_must_fit),

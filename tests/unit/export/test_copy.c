@@ -15,13 +15,15 @@
 
 enum { LONG = ZF_EXPORT_BUF + 4321, SHORT = 1000 };
 
-static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_name[] = "bad.u8", late_name[] = "late.u8";
+static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_name[] = "bad.u8",
+                     late_name[] = "late.u8";
 static int root;
 static struct zf_tree *tree;
-static struct zf_export_file file[] = {{.from = long_name, .to = long_name, .follows = UINT32_MAX},
-                                       {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX},
-                                       {.from = bad_name, .to = bad_name, .leader = 2, .follows = UINT32_MAX},
-                                       {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX}};
+static struct zf_export_file file[] = {
+    {.from = long_name, .to = long_name, .follows = UINT32_MAX},
+    {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX},
+    {.from = bad_name, .to = bad_name, .leader = 2, .follows = UINT32_MAX},
+    {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX}};
 enum { FILES = sizeof file / sizeof *file };
 static unsigned char buf[ZF_EXPORT_BUF];
 
@@ -66,10 +68,10 @@ static int teardown(void **state)
 }
 
 /* One run over file i; how many bytes it did not have to copy. */
-static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out)
-{
+static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out) {
     struct zf_export_plan plan = {.file = file, .n = FILES};
-    struct zf_export_run run = {.tree = tree, .plan = &plan, .dest = dir, .root = root, .stop = stop};
+    struct zf_export_run run =
+        {.tree = tree, .plan = &plan, .dest = dir, .root = root, .stop = stop};
     struct zf_export_batch batch = {.most = 1};
 
     run.journal = zf_export_journal_open(root, &err);

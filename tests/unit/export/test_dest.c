@@ -141,7 +141,8 @@ static void sums_that_the_disk_does_not_take(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
     assert_false(ok);
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "write");
-    assert_int_not_equal(faccessat(root, "SHA256SUMS", F_OK, 0), 0); /* no part of it under its name */
+    assert_int_not_equal(faccessat(root, "SHA256SUMS", F_OK, 0),
+                         0); /* no part of it under its name */
 }
 
 /* 255 bytes are the most that a name may have; the digest is sha256sum's. */
@@ -175,7 +176,8 @@ static void a_part_of_a_long_name(void **state)
 /* A tree's names can be anything; a file's cannot. */
 static void names_that_no_file_has(void **state)
 {
-    static const char *const bad[] = {"", ".", "..", "/a", "./a", "../a", "b/", "b//a", "b/.", "b/..", "b/../a"};
+    static const char *const bad[] = {"",   ".",    "..",  "/a",   "./a",   "../a",
+                                      "b/", "b//a", "b/.", "b/..", "b/../a"};
     char long_name[300];
     struct zf_err err = {.code = ZF_OK};
 
@@ -185,12 +187,14 @@ static void names_that_no_file_has(void **state)
     for (size_t i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
         zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
 
-        if (zf_export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s, &err)) {
+        if (zf_export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s,
+                                &err)) {
             fail_msg("name %zu was taken", i);
         }
         assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this name cannot be a file's");
     }
-    for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good; good++) {
+    for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good;
+         good++) {
         zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
 
         assert_ok(zf_export_dest_spot(root, *good, &s, &err), &err);
@@ -215,7 +219,8 @@ static void a_directory_that_cannot_be_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_where_rename_does_not_know_its_flag, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(sums_of_several_exports, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_of_a_long_name, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_no_file_has, setup, teardown),

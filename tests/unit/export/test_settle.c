@@ -366,7 +366,8 @@ static void ties_are_names_of_one_file(void **state)
     assert_string_equal(err.path, "dest/tie");
     ino_t ino = part("a", &fd);
     (void)close(fd);
-    for (int again = 0; again < 3; again++) { /* as an export that is run once more does, by force or not */
+    for (int again = 0; again < 3;
+         again++) { /* as an export that is run once more does, by force or not */
         assert_ok(link_a(again == 2, file, &err) == ZF_EXPORT_OK, &err);
         assert_int_equal(inode_of("a"), ino);
         assert_int_equal(inode_of("tie"), ino);

@@ -67,7 +67,7 @@ static void complain(const char *how, const char *what, const char *name)
 
 struct seen {
     const struct zf_checkpoint *c;
-    struct things *now; /* filled, or */
+    struct things *now;        /* filled, or */
     const struct things *want; /* compared with */
     size_t found;
     const char *how;
@@ -128,7 +128,8 @@ static bool lost_wholly(const struct zf_map *m)
 }
 
 /* Degraded, the root has the stored weights where masters are lost.  They are not counted: the master is. */
-static void look_moved(struct seen *s, const char *name, const struct zf_map *m, enum zf_dtype dtype)
+static void look_moved(struct seen *s, const char *name, const struct zf_map *m,
+                       enum zf_dtype dtype)
 {
     char stored[2100];
 
@@ -162,7 +163,8 @@ static const char *name_when_whole(const char *name)
 }
 
 /* Degraded, the same bytes in another place.  They are not counted. */
-static bool look_elsewhere(struct seen *s, const char *name, const struct zf_map *m, enum zf_dtype dtype)
+static bool look_elsewhere(struct seen *s, const char *name, const struct zf_map *m,
+                           enum zf_dtype dtype)
 {
     const char *whole = name_when_whole(name);
     const struct thing *w = whole ? want_of(s->want, whole) : NULL;
@@ -176,7 +178,8 @@ static bool look_elsewhere(struct seen *s, const char *name, const struct zf_map
     return true;
 }
 
-static void look(struct seen *s, const char *name, const struct zf_map *m, const struct zf_tensor *t0)
+static void look(struct seen *s, const char *name, const struct zf_map *m,
+                 const struct zf_tensor *t0)
 {
     const bool blob = !t0;
     const enum zf_dtype dtype = t0 ? t0->dtype : ZF_DT_COUNT;
@@ -191,7 +194,11 @@ static void look(struct seen *s, const char *name, const struct zf_map *m, const
 
         s->now->at = t;
         t = &s->now->at[s->now->n++];
-        *t = (struct thing){.name = need(strdup(name)), .n = zf_map_size(m), .shape = shape, .dtype = dtype, .blob = blob};
+        *t = (struct thing){.name = need(strdup(name)),
+                            .n = zf_map_size(m),
+                            .shape = shape,
+                            .dtype = dtype,
+                            .blob = blob};
         t->p = need(malloc(t->n + 1));
         if (!zf_map_read(m, t->p, (size_t)t->n, 0, &err)) {
             complain("without faults", err.msg, name);
@@ -202,7 +209,9 @@ static void look(struct seen *s, const char *name, const struct zf_map *m, const
     if (!w) {
         /* Degraded, ranks that cannot be joined have directories of their own, and what cannot be taken apart is shown as
          * it is described, without a byte of it. */
-        if (s->strict || !s->told || (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) && !look_elsewhere(s, name, m, dtype))) {
+        if (s->strict || !s->told ||
+            (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) &&
+             !look_elsewhere(s, name, m, dtype))) {
             complain(s->how, "there is also", name);
         }
         return;
@@ -277,21 +286,25 @@ static void judge_refusal(const struct zf_err *err, const char *how, bool heap)
 
     codes[exit & 15]++;
     if ((exit != 5 && exit != 4) || err->msg[0] == '\0' || (say_all && !heap)) {
-        (void)printf("# %s: %s: exit %d: %s\n", where, how, exit, zf_err_text(err, text, sizeof text));
+        (void)printf("# %s: %s: exit %d: %s\n", where, how, exit,
+                     zf_err_text(err, text, sizeof text));
     }
     bad += (exit != 4 && exit != 5) || err->msg[0] == '\0';
 }
 
-static void judge(const char *path, const struct things *want, const struct broken_plan *plan, bool degraded)
+static void judge(const char *path, const struct things *want, const struct broken_plan *plan,
+                  bool degraded)
 {
     char how[400];
     struct zf_err err;
 
     if (plan->path) {
-        (void)snprintf(how, sizeof how, "%s: %s of \"%s\" fails (%d)", degraded ? "degraded" : "strict",
-                       broken_kind_name[plan->kind], plan->path, plan->why);
+        (void)snprintf(how, sizeof how, "%s: %s of \"%s\" fails (%d)",
+                       degraded ? "degraded" : "strict", broken_kind_name[plan->kind], plan->path,
+                       plan->why);
     } else {
-        (void)snprintf(how, sizeof how, "%s: call %ld%s fails (%d)", degraded ? "degraded" : "strict", plan->at,
+        (void)snprintf(how, sizeof how, "%s: call %ld%s fails (%d)",
+                       degraded ? "degraded" : "strict", plan->at,
                        plan->kind == BROKEN_HEAP ? " of the heap" : "", plan->why);
     }
     complained = 0;
@@ -385,7 +398,8 @@ static void all_faults(const char *path, long points, long calls, long heap)
         static const int why[2] = {EIO, EACCES};
 
         for (int k = 0; k < 4; k++) {
-            const struct broken_plan plan = {.kind = point[i].kind, .why = why[k & 1], .path = point[i].path};
+            const struct broken_plan plan = {
+                .kind = point[i].kind, .why = why[k & 1], .path = point[i].path};
 
             if (i < FIRST_POINTS || draw(points ? (long)n_points * 4 / points : 1)) {
                 judge(path, &want, &plan, k >> 1);
@@ -394,12 +408,14 @@ static void all_faults(const char *path, long points, long calls, long heap)
     }
     for (long i = 1; i <= n_calls; i++) {
         if (draw(calls ? n_calls / calls : 1)) {
-            judge(path, &want, &(struct broken_plan){.kind = BROKEN_OPEN, .why = EIO, .at = i}, i & 1);
+            judge(path, &want, &(struct broken_plan){.kind = BROKEN_OPEN, .why = EIO, .at = i},
+                  i & 1);
         }
     }
     for (long i = 1; i <= n_heap; i++) {
         if (n_heap <= SMALL_HEAP || broken_heap_is_new(i) || draw(heap ? n_heap / heap : 1)) {
-            judge(path, &want, &(struct broken_plan){.kind = BROKEN_HEAP, .why = ENOMEM, .at = i}, i & 1);
+            judge(path, &want, &(struct broken_plan){.kind = BROKEN_HEAP, .why = ENOMEM, .at = i},
+                  i & 1);
         }
     }
     things_free(&want);
@@ -471,6 +487,7 @@ int main(int argc, char **argv)
         (void)printf("%s %d - %s\n", bad == before ? "ok" : "not ok", ++n, where);
         (void)fflush(stdout);
     }
-    (void)printf("1..%d\n# opened %u, exit 3: %u, 4: %u, 5: %u\n", n, codes[0], codes[3], codes[4], codes[5]);
+    (void)printf("1..%d\n# opened %u, exit 3: %u, 4: %u, 5: %u\n", n, codes[0], codes[3], codes[4],
+                 codes[5]);
     return bad != 0;
 }

@@ -98,9 +98,9 @@ static void parts_and_neighbours(void **state)
         "a/b/unet", "text_encoder_2", "transformer", "x_extra_state"};
     static const char *const no_part[] = {"models", "model/x", "mp_rank_x",
                                           "step-5", "mymodel", "unet2"};
-    static const char *const beside[] = {".git",       "lost+found",       "latest",   "latest_universal",
-                                         "step5-tmp",  "step.tmp", "tmp-checkpoint-5",
-                                         "tmp_step_10"};
+    static const char *const beside[] = {
+        ".git",      "lost+found", "latest",           "latest_universal",
+        "step5-tmp", "step.tmp",   "tmp-checkpoint-5", "tmp_step_10"};
     static const char *const save[] = {"step5", "tmp", "-tmp", "tmpfs", "late", "step-tmp5"};
 
     (void)state;

@@ -123,8 +123,8 @@ static void test_one_file(void **state)
     assert_string_equal(all->format, "hf");
     assert_true(c->set[0].n < all->set[0].n);
     assert_true(golden_note(c, "this is file 3 of 4"));
-    zf_auto(checkpoint) struct zf_checkpoint *only = golden_open(
-        "dcp/torch2.13/hf_dist_consol_w2/model-00001-of-00001.safetensors", NULL);
+    zf_auto(checkpoint) struct zf_checkpoint *only =
+        golden_open("dcp/torch2.13/hf_dist_consol_w2/model-00001-of-00001.safetensors", NULL);
     assert_false(golden_note(only, "this is file"));
 }
 

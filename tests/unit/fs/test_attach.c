@@ -25,8 +25,8 @@ static char bin[64]; /* where fusermount3 is found */
 /* ---- the kernel ------------------------------------------------------------------------------- */
 
 static struct {
-    int device, mount;   /* errno of either, 0 = it goes well */
-    int pipe;            /* errno */
+    int device, mount; /* errno of either, 0 = it goes well */
+    int pipe;          /* errno */
     bool no_new_privs;
     unsigned interrupts; /* so many receptions end by a signal first */
     unsigned mounts;     /* calls */
@@ -203,8 +203,10 @@ static void who_may_mounts(void **state)
     o.fuse_opt = others, o.n_fuse_opt = 1;
     o.max_read = 4096;
     assert_ok(fs_attach(&o, &fd, &err), &err);
-    (void)snprintf(want, sizeof want, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=4096",
-                   fd, (unsigned)getuid(), (unsigned)getgid());
+    (void)snprintf(
+        want, sizeof want,
+        "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other,max_read=4096",
+        fd, (unsigned)getuid(), (unsigned)getgid());
     assert_string_equal(kernel.data, want);
     assert_string_equal(kernel.type, "fuse.zerofs");
     assert_int_equal(close(fd), 0);
@@ -222,7 +224,8 @@ static void a_helper_mounts(void **state)
     kernel.interrupts = 2;
     o.max_read = 131072;
     o.fuse_opt = root, o.n_fuse_opt = 2;
-    expect_words(&o, FIRST ",allow_other,max_read=131072,fsname=a\\,\\\\b,subtype=zerofs\n--\n/mnt/at\n");
+    expect_words(&o, FIRST
+                 ",allow_other,max_read=131072,fsname=a\\,\\\\b,subtype=zerofs\n--\n/mnt/at\n");
     assert_int_equal(kernel.mounts, 1);
     assert_int_equal(kernel.interrupts, 0);
 }
@@ -232,19 +235,25 @@ static void a_helper_says_why_not(void **state)
     (void)state;
     (void)setenv("HELPER", "says fusermount3: user has no write access\nand more", 1);
     kernel.interrupts = 1;
-    expect_failure("cannot mount: Operation not permitted; fusermount3: user has no write access; ls, cat and export");
-    (void)setenv("HELPER", "says fusermount3: option allow_other only allowed if 'user_allow_other' is set", 1);
+    expect_failure("cannot mount: Operation not permitted; fusermount3: user has no write access; "
+                   "ls, cat and export");
+    (void)setenv("HELPER",
+                 "says fusermount3: option allow_other only allowed if 'user_allow_other' is set",
+                 1);
     expect_failure(" is set (root adds that line, or leave allow_other out); ls, cat");
     (void)setenv("HELPER", "sends no descriptor", 1);
     kernel.device = ENOENT;
-    expect_failure("cannot open /dev/fuse: No such file or directory (no module fuse, or a container without the "
+    expect_failure("cannot open /dev/fuse: No such file or directory (no module fuse, or a "
+                   "container without the "
                    "device); fusermount3; ls, cat");
     kernel.device = EPERM;
-    expect_failure("cannot open /dev/fuse: Operation not permitted (its mode, or the container's device rules)");
+    expect_failure("cannot open /dev/fuse: Operation not permitted (its mode, or the container's "
+                   "device rules)");
     kernel.device = EIO;
     expect_failure("cannot open /dev/fuse: Input/output error; fusermount3; ls");
     kernel.no_new_privs = true;
-    expect_failure("; fusermount3 (no_new_privs is set, by a container or a service: setuid programs get no rights); ls");
+    expect_failure("; fusermount3 (no_new_privs is set, by a container or a service: setuid "
+                   "programs get no rights); ls");
 }
 
 static void no_helper(void **state)
@@ -278,8 +287,10 @@ static void the_kernel_refuses(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(who_may_mounts, setup),        cmocka_unit_test_setup(a_helper_mounts, setup),
-        cmocka_unit_test_setup(a_helper_says_why_not, setup), cmocka_unit_test_setup(no_helper, setup),
+        cmocka_unit_test_setup(who_may_mounts, setup),
+        cmocka_unit_test_setup(a_helper_mounts, setup),
+        cmocka_unit_test_setup(a_helper_says_why_not, setup),
+        cmocka_unit_test_setup(no_helper, setup),
         cmocka_unit_test_setup(the_kernel_refuses, setup),
     };
     const char *name = strrchr(argv[0], '/');

@@ -29,7 +29,8 @@ static void past_the_cache_are_large_files_that_are_not_mapped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(past_the_cache_are_large_files_that_are_not_mapped)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(past_the_cache_are_large_files_that_are_not_mapped)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,8 +342,10 @@ int main(void)
         cmocka_unit_test(a_mount_that_hangs_is_not_dead),
         cmocka_unit_test(odd_names_are_read),
         cmocka_unit_test(a_mount_outside_of_the_chroot),
-        cmocka_unit_test_setup_teardown(fusermount_is_asked_and_believed, setup_fusermount, teardown_fusermount),
-        cmocka_unit_test_setup_teardown(the_kernel_is_asked_first, setup_fusermount, teardown_fusermount),
+        cmocka_unit_test_setup_teardown(fusermount_is_asked_and_believed, setup_fusermount,
+                                        teardown_fusermount),
+        cmocka_unit_test_setup_teardown(the_kernel_is_asked_first, setup_fusermount,
+                                        teardown_fusermount),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

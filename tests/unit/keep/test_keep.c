@@ -57,8 +57,8 @@ static void the_longest_unused_go_first(void **state)
     put(fd, A, 100, 2000000000);
     put(fd, B, 100, 1000000000);
     put(fd, C, 100, 1500000000);
-    put(fd, ".new-1-ff", 7, 1000000000); /* of a process that was killed */
-    put(fd, ".new-2-ff", 7, time(NULL) - 60);    /* of one that is at work */
+    put(fd, ".new-1-ff", 7, 1000000000);      /* of a process that was killed */
+    put(fd, ".new-2-ff", 7, time(NULL) - 60); /* of one that is at work */
     put(fd, ".newer", 7, 1000000000);
     put(fd, "mine.model", 1000, 1000000000);
     assert_int_equal(mkdirat(fd, D, 0700), 0);
@@ -86,8 +86,10 @@ static void the_longest_unused_go_first(void **state)
 
 /* Sixteen letters; eight in a stored block of deflate (RFC 1951); eight in a raw block of zstd (RFC 8878). */
 static const unsigned char a_file[] = "0123456789abcdef"
-                                      "\x01\x08\x00\xf7\xff" "deflated"
-                                      "\x28\xb5\x2f\xfd\x20\x08\x41\x00\x00" "of zstd.";
+                                      "\x01\x08\x00\xf7\xff"
+                                      "deflated"
+                                      "\x28\xb5\x2f\xfd\x20\x08\x41\x00\x00"
+                                      "of zstd.";
 enum { DEFLATE_AT = 16, ZSTD_AT = DEFLATE_AT + 5 + 8, FILE_END = ZSTD_AT + 9 + 8 };
 
 static struct zf_store *a_store(const struct zf_limits *lim, const char *at)
@@ -156,9 +158,11 @@ static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
     zf_auto(source) struct zf_source *file = zf_store_open(st, "d/a.bin", &err);
     zf_auto(source) struct zf_source *part = file ? zf_window_new(file, 2, 8, "part", &err) : NULL;
     zf_auto(source) struct zf_source *swapped = part ? zf_swap_new(part, 4, &err) : NULL;
-    zf_auto(source) struct zf_source *deflate = zf_window_new(file, DEFLATE_AT, ZSTD_AT - DEFLATE_AT, "deflate", &err);
+    zf_auto(source) struct zf_source *deflate =
+        zf_window_new(file, DEFLATE_AT, ZSTD_AT - DEFLATE_AT, "deflate", &err);
     zf_auto(source) struct zf_source *inflated = zf_inflate_new(deflate, 8, 0xe8550e28, lim, &err);
-    zf_auto(source) struct zf_source *zstd = zf_window_new(file, ZSTD_AT, FILE_END - ZSTD_AT, "zstd", &err);
+    zf_auto(source) struct zf_source *zstd =
+        zf_window_new(file, ZSTD_AT, FILE_END - ZSTD_AT, "zstd", &err);
     zf_auto(source) struct zf_source *unpacked = zf_zstd_new(zstd, 8, lim, &err);
     zf_auto(source) struct zf_source *mem = zf_mem_new("mem", "memories", 8, false, &err);
 
@@ -274,10 +278,12 @@ static void a_damaged_byte_is_noticed(void **state)
 }
 
 /* Keeps the model while request `at` of noting it fails, or of writing it; 0: of neither, which counts them. */
-static void keep_without_memory(const char *own, const char *at, long noted, long written, long asked_out[2])
+static void keep_without_memory(const char *own, const char *at, long noted, long written,
+                                long asked_out[2])
 {
     const struct zf_limits lim = zf_limits_default();
-    const struct broken_plan note = {.kind = BROKEN_HEAP, .at = noted}, write = {.kind = BROKEN_HEAP, .at = written};
+    const struct broken_plan note = {.kind = BROKEN_HEAP, .at = noted},
+                             write = {.kind = BROKEN_HEAP, .at = written};
     zf_auto(store) struct zf_store *st = NULL;
     struct zf_err err;
     uint64_t bytes;

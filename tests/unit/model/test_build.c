@@ -52,8 +52,8 @@ static void tells_the_file_and_the_name(void **state)
     (void)state;
     assert_ok(zf_draft_inside(bytes(b, "", "a", s, 0, 4), "rank0.pt", &err), &err);
     assert_ok(zf_draft_where(bytes(b, "", "b", s, 4, 4), "rank1.pt", &err), &err);
-    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "c.d", 3},
-                                         (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "c.d", 3}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d && zf_draft_inside(d, "rank0.pt", &err), &err);
     assert_null(zf_build_seal(b, "test", NULL, &err));
     assert_string_equal(err.path, "rank0.pt!c.d");
@@ -321,16 +321,17 @@ static void tells_what_is_not_covered(void **state)
     assert_string_equal(err.path, "rank0.pt!w");
 
     b = fresh(false); /* boxes of single bytes, where the place is exact */
-    d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 2, shape}, &err);
-    assert_ok(zf_draft_box(d, (uint64_t[]){0, 0}, (uint64_t[]){2, 3},
-                           (struct zf_from){s, 0, NULL}, &err),
-              &err);
-    assert_ok(zf_draft_box(d, (uint64_t[]){2, 0}, (uint64_t[]){2, 1},
-                           (struct zf_from){s, 0, NULL}, &err),
-              &err);
-    assert_ok(zf_draft_box(d, (uint64_t[]){2, 2}, (uint64_t[]){2, 1},
-                           (struct zf_from){s, 0, NULL}, &err),
-              &err);
+    d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 2, shape},
+                        &err);
+    assert_ok(
+        zf_draft_box(d, (uint64_t[]){0, 0}, (uint64_t[]){2, 3}, (struct zf_from){s, 0, NULL}, &err),
+        &err);
+    assert_ok(
+        zf_draft_box(d, (uint64_t[]){2, 0}, (uint64_t[]){2, 1}, (struct zf_from){s, 0, NULL}, &err),
+        &err);
+    assert_ok(
+        zf_draft_box(d, (uint64_t[]){2, 2}, (uint64_t[]){2, 1}, (struct zf_from){s, 0, NULL}, &err),
+        &err);
     assert_null(zf_build_seal(b, "fmt", "", &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "shape [4, 3]: elements [2, 1] to [3, 1] are covered by nothing");
@@ -547,7 +548,8 @@ static void a_tensor_of_one_piece_takes_97_bytes(void **state)
 
         assert_ok(d, &err);
         assert_ok(i % 2 ? zf_draft_box(d, corner, shape, from, &err)
-                        : zf_draft_flat(d, 0, 8, from, &err), &err);
+                        : zf_draft_flat(d, 0, 8, from, &err),
+                  &err);
         assert_ok(zf_draft_inside(d, "rank0.pt", &err), &err); /* kept once */
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);
@@ -570,11 +572,14 @@ static void what_comes_behind_the_whole_is_twice(void **state)
         struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, type, &err);
 
         assert_ok(how % 2 ? zf_draft_box(d, NULL, shape, from, &err)
-                          : zf_draft_flat(d, 0, 16, from, &err), &err);
+                          : zf_draft_flat(d, 0, 16, from, &err),
+                  &err);
         assert_ok(how < 2 ? zf_draft_box(d, corner, size, from, &err)
-                          : zf_draft_flat(d, 5, 2, from, &err), &err);
+                          : zf_draft_flat(d, 5, 2, from, &err),
+                  &err);
         assert_null(zf_build_seal(b, "test", NULL, &err));
-        assert_non_null(strstr(zf_err_text(&err, text, sizeof text), "covered by more than one piece"));
+        assert_non_null(
+            strstr(zf_err_text(&err, text, sizeof text), "covered by more than one piece"));
     }
 }
 

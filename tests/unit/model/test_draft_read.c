@@ -146,8 +146,9 @@ static void one_unflattening(struct zf_source *src, uint32_t cuts)
         uint64_t len = i == cuts ? n - first : random_below(n - first) / 8, off = random_below(90);
         const uint64_t box = len;
 
-        assert_ok(i % 2 ? zf_draft_flat(of, first, len, (struct zf_from){src, off * 2, NULL}, &err)
-                        : zf_draft_box(of, &first, &box, (struct zf_from){src, off * 2, NULL}, &err),
+        assert_ok(i % 2
+                      ? zf_draft_flat(of, first, len, (struct zf_from){src, off * 2, NULL}, &err)
+                      : zf_draft_box(of, &first, &box, (struct zf_from){src, off * 2, NULL}, &err),
                   &err);
         memcpy(flat + first, data + off, len * 2);
         first += len;
@@ -155,7 +156,8 @@ static void one_unflattening(struct zf_source *src, uint32_t cuts)
     assert_ok(zf_draft_unflatten(d, NULL, left, of, a, &err), &err);
     assert_ok(zf_draft_unflatten(d, at, right, of, b, &err), &err);
     for (uint32_t i = 0; i < 480; i++) {
-        want_box[i] = i % 10 < 3 ? flat[a + i / 10 * 3 + i % 10] : flat[b + i / 10 * 7 + i % 10 - 3];
+        want_box[i] =
+            i % 10 < 3 ? flat[a + i / 10 * 3 + i % 10] : flat[b + i / 10 * 7 + i % 10 - 3];
     }
     assert_ok(zf_draft_read(d, 0, 480, got, &err), &err);
     assert_memory_equal(got, want_box, sizeof got);
@@ -177,7 +179,7 @@ static void unflattened(void **state)
     (void)state;
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
     for (uint32_t i = 0; i < 300; i++) {
-        one_unflattening(src, (uint32_t[]) { 0, 3, 12, 60 }[i % 4]);
+        one_unflattening(src, (uint32_t[]){0, 3, 12, 60}[i % 4]);
     }
 }
 
@@ -192,7 +194,7 @@ static void random_layouts(void **state)
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
     assert_non_null(src);
     for (uint32_t i = 0; i < 200; i++) {
-        one_layout(src, i % 2, (uint32_t[]) { 3, 15, 40, 200 }[i / 2 % 4]);
+        one_layout(src, i % 2, (uint32_t[]){3, 15, 40, 200}[i / 2 % 4]);
     }
 }
 
@@ -217,8 +219,7 @@ static void lost_bytes(void **state)
                                              (struct zf_type){ZF_DT_F16, 2, shape}, &err);
         /* Its last element in the source, [2, 4], is behind the end. */
         assert_ok(zf_draft_box(d, start, size, (struct zf_from){src, 8, stride}, &err), &err);
-        assert_ok(zf_draft_lost_box(d, right, all, &gone, &err),
-                  &err);
+        assert_ok(zf_draft_lost_box(d, right, all, &gone, &err), &err);
         assert_ok(zf_draft_read(d, 10, 3, got, &err), &err);
         assert_int_equal(got[1], data[6]);
         assert_ok(zf_draft_read(d, 18, 2, got, &err), &err);

@@ -216,7 +216,8 @@ static void check_reads(const struct layout *l, const struct zf_map *m)
 struct told {
     struct layout *l;
     struct zf_source *const *src;
-    unsigned char *bytes[SOURCES]; /* copies of the sources, with nothing in them but what was told */
+    unsigned char
+        *bytes[SOURCES]; /* copies of the sources, with nothing in them but what was told */
     uint64_t n;
 };
 
@@ -488,7 +489,8 @@ static void large_turned_sources(void **state)
     (void)state;
     zf_auto(source) struct zf_source *src = random_shard(data, STORAGE);
     for (int round = 0; round < 100; round++) {
-        static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_F64, ZF_DT_C128};
+        static const enum zf_dtype dtypes[] = {ZF_DT_U8, ZF_DT_F16, ZF_DT_F32, ZF_DT_F64,
+                                               ZF_DT_C128};
         enum zf_dtype dtype = dtypes[round % 5];
         const uint64_t es = zf_dtype_info(dtype)->bytes, most[DIMS] = {300, 300, 1 + rnd(5)};
         uint64_t shape[DIMS], stride[DIMS], step = 1, bytes = es;

@@ -124,7 +124,8 @@ static struct zf_build *one_of_everything(void)
     struct zf_err err;
     struct zf_draft *d, *hidden = zf_build_hidden(b, "h", 1, type, &err);
 
-    assert_true(hidden && zf_draft_flat(hidden, 0, 10, (struct zf_from){.src = src[2], .off = 100}, &err) &&
+    assert_true(hidden &&
+                zf_draft_flat(hidden, 0, 10, (struct zf_from){.src = src[2], .off = 100}, &err) &&
                 zf_draft_flat(hidden, 10, 14, (struct zf_from){0}, &err));
     d = zf_build_tensor(b, (struct zf_spot){"", "boxes", 5}, type, &err);
     assert_true(d && zf_draft_box(d, NULL, half, from[1], &err) &&

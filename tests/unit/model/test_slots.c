@@ -41,7 +41,8 @@ static void make(struct layout *l)
     }
     for (uint32_t r = 0; r < l->n; r++) {
         /* Two ranks may share a file. */
-        l->src[r] = r > 0 && random_below(3) == 0 ? zf_source_ref(l->src[r - 1]) : random_source(SOURCE);
+        l->src[r] =
+            r > 0 && random_below(3) == 0 ? zf_source_ref(l->src[r - 1]) : random_source(SOURCE);
         l->off[r] = random_below(SOURCE - l->vector * l->elem + 1);
     }
 }
@@ -53,10 +54,11 @@ static void forget(struct layout *l)
     }
 }
 
-static struct zf_draft *tensor(struct zf_build *b, const struct layout *l, const char *of, uint64_t n)
+static struct zf_draft *tensor(struct zf_build *b, const struct layout *l, const char *of,
+                               uint64_t n)
 {
-    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", of, 1},
-                                         (struct zf_type){l->dtype, 1, &n}, &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", of, 1}, (struct zf_type){l->dtype, 1, &n}, &err);
 
     assert_ok(d, &err);
     return d;
@@ -310,9 +312,9 @@ static void test_hole_degraded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),  cmocka_unit_test(test_stretch_outside),
+        cmocka_unit_test(test_layouts),      cmocka_unit_test(test_stretch_outside),
         cmocka_unit_test(test_slot_outside), cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_hole),     cmocka_unit_test(test_hole_degraded),
+        cmocka_unit_test(test_hole),         cmocka_unit_test(test_hole_degraded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,8 @@ static struct {
     enum zf_soon how;
 } wanted;
 
-static bool letters_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *why)
+static bool letters_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
+                          struct zf_err *why)
 {
     (void)s, (void)why;
     memcpy(buf, "abcdefgh" + off, n);
@@ -161,7 +162,8 @@ static struct zf_tree *letters_tree(void *ctx, const char *run, const char *tag,
     const uint64_t n = 8;
     struct zf_build *b = made_build(false);
     zf_auto(source) struct zf_source *s = calloc(1, sizeof *s);
-    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, why);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, why);
 
     (void)ctx, (void)run, (void)tag, (void)withheld_out;
     assert_ok(s && zf_source_init(s, &letters_ops, "f", n, why), why);
@@ -182,7 +184,8 @@ static void text_of(struct zf_tree *t, const char *path, char text[400])
 
 static void one_that_is_open_is_asked(void **state)
 {
-    static const struct zf_run_opts good = {.lim = &lim, .open = letters_tree, .withheld = nothing_withheld};
+    static const struct zf_run_opts good = {
+        .lim = &lim, .open = letters_tree, .withheld = nothing_withheld};
     zf_auto(log) struct zf_log *log = quiet_log();
     zf_auto(tree) struct zf_tree *t = zf_runs_tree(dir, &good, log, &err);
     char text[400], value[100];
@@ -206,13 +209,15 @@ static void one_that_is_open_is_asked(void **state)
     assert_int_equal(wanted.n, 4);
     bool dtype = false;
     for (size_t i = 0; t->ops->xattr(t, st.ino, i, &x); i++) {
-        dtype = dtype || (strcmp(x.name, "user.zerofs.dtype") == 0 && x.len == 2 && memcmp(value, "u8", 2) == 0);
+        dtype = dtype || (strcmp(x.name, "user.zerofs.dtype") == 0 && x.len == 2 &&
+                          memcmp(value, "u8", 2) == 0);
     }
     assert_true(dtype);
     struct zf_stat run, below;
     uint64_t up = 0;
 
-    assert_true(zf_tree_walk(t, "global_step1", &run) && zf_tree_walk(t, "global_step1/npy", &below));
+    assert_true(zf_tree_walk(t, "global_step1", &run) &&
+                zf_tree_walk(t, "global_step1/npy", &below));
     assert_true(t->ops->parent(t, below.ino, &up));
     assert_int_equal(up, run.ino);
     assert_true(t->ops->parent(t, run.ino, &up));
@@ -250,7 +255,8 @@ static void memory_that_runs_out_is_told(void **state)
         if (!t && err.code != ZF_E_NOMEM) {
             fail_msg("call %ld of %ld: %s: %s", plan.at, n, err.path, err.msg);
         }
-        assert_true(!t || (t->ops->stat(t, ZF_TREE_ROOT, &st) && st.nlink == 4)); /* looks for no new ones */
+        assert_true(!t || (t->ops->stat(t, ZF_TREE_ROOT, &st) &&
+                           st.nlink == 4)); /* looks for no new ones */
     }
 }
 

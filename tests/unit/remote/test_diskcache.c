@@ -327,7 +327,10 @@ static void what_was_left_is_swept(void **state)
     static const struct {
         const char *name;
         bool old, stays;
-    } file[] = {{"about", true, true}, {"about.1", true, false}, {"about.2", false, true}, {"other", true, true},
+    } file[] = {{"about", true, true},
+                {"about.1", true, false},
+                {"about.2", false, true},
+                {"other", true, true},
                 {"aboutness", true, true}}; /* `about` alone would be written anew */
     const uint64_t most = 30 * (N + DISKCACHE_HEAD);
     char path[5][300];

@@ -223,7 +223,8 @@ static void nothing_lies_beyond_the_end(void **state)
     open_object(6 * B + 5, 100);
     assert_ok(read_blocks(0, 1, 50 * B), &err);
     assert_int_equal(n_asked, 2);
-    assert_int_equal(asked[0].ask.off, B); /* ahead, so that it is on its way while the reader waits */
+    assert_int_equal(asked[0].ask.off,
+                     B); /* ahead, so that it is on its way while the reader waits */
     assert_int_equal(asked[0].ask.len, 5 * B + 5);
     assert_asked(1, 0, 1);
     close_object();
@@ -277,7 +278,8 @@ static void what_a_request_proves(void **state)
     want(1, 1, 0, 0);
     object_met(&shared);
     answer(&asked[1]);
-    assert_int_equal(atomic_load(&o.proved), met + 1); /* something was met while it was on its way */
+    assert_int_equal(atomic_load(&o.proved),
+                     met + 1); /* something was met while it was on its way */
     hold = false;
     assert_ok(read_blocks(2, 1, 0), &err);
     assert_int_equal(atomic_load(&o.proved), atomic_load(&shared.met));

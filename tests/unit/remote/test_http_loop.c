@@ -23,8 +23,9 @@ static int listener, port;
 /* Under the lock. */
 static char seen[MOST][32]; /* paths in the order in which they came */
 static size_t n_seen;
-static unsigned busy, most_busy, may_go; /* answers that are kept, were at most, and that may be given to /slow */
-static unsigned done, failed;            /* calls that are over */
+static unsigned busy, most_busy,
+    may_go; /* answers that are kept, were at most, and that may be given to /slow */
+static unsigned done, failed; /* calls that are over */
 
 /* The path of the next request; false at the end of the connection. */
 static bool take_request(FILE *f, char path[32])
@@ -93,7 +94,8 @@ static int setup_all(void **state)
     (void)state;
     (void)alarm(HANGS);
     listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&at, n) == 0 && listen(listener, MOST) == 0);
+    assert_true(listener >= 0 && bind(listener, (struct sockaddr *)&at, n) == 0 &&
+                listen(listener, MOST) == 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &n), 0);
     port = ntohs(at.sin_port);
     return pthread_create(&t, NULL, serve, NULL);
@@ -162,11 +164,10 @@ static struct http_call *ask(const char *path, uint64_t lane, bool ahead)
     char url[64];
 
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
-    const struct http_ask a = {
-        .url = url,
-        .lane = lane,
-        .ahead = ahead,
-        .sink = {.begin = sink_begin, .put = sink_put, .done = sink_done}};
+    const struct http_ask a = {.url = url,
+                               .lane = lane,
+                               .ahead = ahead,
+                               .sink = {.begin = sink_begin, .put = sink_put, .done = sink_done}};
     struct http_call *c = http_start(h, &a, &err);
     assert_ok(c, &err);
     return c;

@@ -61,11 +61,11 @@ struct listed {
     bool metadata, dangling; /* does it have .metadata, and a link to nothing? */
 };
 static const struct listed listed[] = {
-    {"nginx.html", 11, false, true},        {"nginx_rounded.html", 9, false, true},
-    {"nginx.json", 10, false, false},       {"apache_plain.html", 0, true, false},
-    {"apache_fancy.html", 8, true, false},  {"apache_table.html", 8, true, false},
-    {"apache_xhtml.html", 8, true, false},  {"lighttpd.html", 0, true, false},
-    {"python.html", 0, true, true},         {"caddy.json", 10, true, true},
+    {"nginx.html", 11, false, true},       {"nginx_rounded.html", 9, false, true},
+    {"nginx.json", 10, false, false},      {"apache_plain.html", 0, true, false},
+    {"apache_fancy.html", 8, true, false}, {"apache_table.html", 8, true, false},
+    {"apache_xhtml.html", 8, true, false}, {"lighttpd.html", 0, true, false},
+    {"python.html", 0, true, true},        {"caddy.json", 10, true, true},
     {"go.html", 0, true, false},
 };
 
@@ -168,10 +168,28 @@ static size_t count(const char *page)
 static void links_that_lead_elsewhere_are_passed_over(void **state)
 {
     static const char *const ref[] = {
-        "?C=N;O=D", "#top", "../", "..", "./", ".", "/", "/run%201/", "/run%201", "/other/x", "a/b",
-        "http://evil.example/x", "http://evil.example/run%201/x", "//evil.example/run%201/x",
-        "https://host.example:81/run%201/x", "http://host.example/run%201/x", "mailto:x", "x?y", "x#y",
-        "javascript:alert(1)", "../run%201/x", "/run 1/x",
+        "?C=N;O=D",
+        "#top",
+        "../",
+        "..",
+        "./",
+        ".",
+        "/",
+        "/run%201/",
+        "/run%201",
+        "/other/x",
+        "a/b",
+        "http://evil.example/x",
+        "http://evil.example/run%201/x",
+        "//evil.example/run%201/x",
+        "https://host.example:81/run%201/x",
+        "http://host.example/run%201/x",
+        "mailto:x",
+        "x?y",
+        "x#y",
+        "javascript:alert(1)",
+        "../run%201/x",
+        "/run 1/x",
     };
     char page[400];
 
@@ -189,7 +207,8 @@ static void links_that_lead_elsewhere_are_passed_over(void **state)
 static void links_of_this_directory_are_entries(void **state)
 {
     static const char *const ref[] = {
-        "x", "./x", "././x", "/run%201/x", "http://host.EXAMPLE:81/run%201/x", "%78", "&#120;", "&#x78;", "&#X78;",
+        "x",   "./x",    "././x",  "/run%201/x", "http://host.EXAMPLE:81/run%201/x",
+        "%78", "&#120;", "&#x78;", "&#X78;",
     };
     char page[400];
 
@@ -198,7 +217,8 @@ static void links_of_this_directory_are_entries(void **state)
         zf_auto(entries) struct entries e;
         struct zf_err err;
 
-        (void)snprintf(page, sizeof page, PAGE("<img alt='<'><A class=\"a > b\" HREF='%s'>x</A>"), ref[i]);
+        (void)snprintf(page, sizeof page, PAGE("<img alt='<'><A class=\"a > b\" HREF='%s'>x</A>"),
+                       ref[i]);
         assert_ok(read_text(page, strlen(page), NULL, &e, &err), &err);
         if (e.n != 1 || !entries_find(&e, "x") || e.at[0].dir) {
             fail_msg("%s is no entry x", ref[i]);
@@ -233,7 +253,8 @@ static void characters_are_written_as_numbers(void **state)
         {"&euro;", "&euro;"}, /* none that is known here */
     };
     /* No character has the number: the # begins a fragment. */
-    static const char *const none[] = {"&#xd800;", "&#xdfff;", "&#x110000;", "&#1a;", "&#xg;", "&#x4g1;", "&#;"};
+    static const char *const none[] = {"&#xd800;", "&#xdfff;", "&#x110000;", "&#1a;",
+                                       "&#xg;",    "&#x4g1;",  "&#;"};
     char page[400], name[40];
 
     (void)state;
@@ -278,8 +299,8 @@ static void names_that_are_none_are_refused(void **state)
     refused("[{\"name\":\"\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "no file name");
     refused("[{\"name\":\"/\",\"is_dir\":true}]", NULL, ZF_E_FORMAT, "no file name");
     refused("[{\"name\":\"a/b\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "no file name");
-    refused("[{\"name\":\"a\",\"type\":\"file\"},{\"name\":7,\"type\":\"file\"}]", NULL, ZF_E_FORMAT,
-            "entry 1 of the listing has no \"name\"");
+    refused("[{\"name\":\"a\",\"type\":\"file\"},{\"name\":7,\"type\":\"file\"}]", NULL,
+            ZF_E_FORMAT, "entry 1 of the listing has no \"name\"");
     refused("[{\"name\":\"a\",\"type\":\"file\"},{\"name\":\"b\"}]", NULL, ZF_E_FORMAT,
             "no \"type\" or \"is_dir\"");
 }
@@ -287,7 +308,8 @@ static void names_that_are_none_are_refused(void **state)
 static void names_that_contradict_each_other_are_refused(void **state)
 {
     (void)state;
-    refused(PAGE("<a href=x>x</a>\n<a href=x/>x</a>"), NULL, ZF_E_FORMAT, "as a file and as a directory");
+    refused(PAGE("<a href=x>x</a>\n<a href=x/>x</a>"), NULL, ZF_E_FORMAT,
+            "as a file and as a directory");
     refused(PAGE("<a href=x>x</a> 2026-11-22 19:32 5\n<a href=x>x</a> 2026-11-22 19:32 6"), NULL,
             ZF_E_FORMAT, "twice, of 5 and of 6 bytes");
     assert_int_equal(count(PAGE("<a href=x>x</a> 2026-11-22 19:32 5\n<a href=%78>x</a>")), 1);
@@ -299,7 +321,8 @@ static void pages_that_list_nothing_are_told_apart(void **state)
     refused("<html><title>Welcome</title><ul><a href=x>x</a></ul></html>", NULL, ZF_E_UNSUPPORTED,
             "lists no directory");
     refused("", NULL, ZF_E_UNSUPPORTED, "lists no directory");
-    refused("<body><h1>hi</h1><pre><a href=x>x</a></pre>", NULL, ZF_E_UNSUPPORTED, "lists no directory");
+    refused("<body><h1>hi</h1><pre><a href=x>x</a></pre>", NULL, ZF_E_UNSUPPORTED,
+            "lists no directory");
     refused("{\"error\": \"x\"}", "application/json", ZF_E_UNSUPPORTED, "lists no directory");
     refused("[1]", "application/json", ZF_E_UNSUPPORTED, "lists no directory");
 }
@@ -311,11 +334,16 @@ static void rounded_sizes_are_not_known(void **state)
         const char *tail;
         bool sized;
     } t[] = {
-        {" 22-Nov-2026 19:32    17\n", true},    {" 2026-11-22 19:32   17 \n", true},
-        {" 2026-Nov-22 19:32:01 17\n", true},    {"</td><td>2026-11-22 19:32</td><td>&nbsp;17</td>", true},
-        {" 22-Nov-2026 19:32    17K\n", false},  {" 2026-11-22 19:32   1.7 \n", false},
-        {" 17\n", false},                        {" 2026-11-22 19:3217\n", false},
-        {" 2026-11-22 17\n", false},             {" 2026-11-22 19:32   - 17\n", false},
+        {" 22-Nov-2026 19:32    17\n", true},
+        {" 2026-11-22 19:32   17 \n", true},
+        {" 2026-Nov-22 19:32:01 17\n", true},
+        {"</td><td>2026-11-22 19:32</td><td>&nbsp;17</td>", true},
+        {" 22-Nov-2026 19:32    17K\n", false},
+        {" 2026-11-22 19:32   1.7 \n", false},
+        {" 17\n", false},
+        {" 2026-11-22 19:3217\n", false},
+        {" 2026-11-22 17\n", false},
+        {" 2026-11-22 19:32   - 17\n", false},
         {" 2026-11-22 19:32 99999999999999999999\n", false},
     };
     char page[400];
@@ -379,7 +407,8 @@ static void the_hub_lists_files_and_lfs(void **state)
     (void)state;
     assert_ok(tree("[{\"type\":\"directory\",\"oid\":\"aa\",\"size\":0,\"path\":\"d/sub\"},"
                    "{\"type\":\"file\",\"oid\":\"bb\",\"size\":345,\"path\":\"d/config.json\"},"
-                   "{\"type\":\"file\",\"oid\":\"cc\",\"size\":9000,\"path\":\"d/model.safetensors\",\"lfs\":"
+                   "{\"type\":\"file\",\"oid\":\"cc\",\"size\":9000,\"path\":\"d/"
+                   "model.safetensors\",\"lfs\":"
                    "{\"oid\":\"dd\",\"size\":9000,\"pointerSize\":134},\"xetHash\":\"ee\"}]",
                    "d", &e, &err),
               &err);
@@ -406,12 +435,15 @@ static void wrong_answers_of_the_hub_are_refused(void **state)
     tree_refused("{\"error\":\"x\"}", "", ZF_E_FORMAT, "something else than a list");
     tree_refused("[{\"type\":\"file\",\"size\":1}]", "", ZF_E_FORMAT, "no \"path\"");
     tree_refused("[{\"path\":\"x\",\"size\":1}]", "", ZF_E_FORMAT, "no \"type\"");
-    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"e/x\"}]", "d", ZF_E_FORMAT, "not in it");
+    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"e/x\"}]", "d", ZF_E_FORMAT,
+                 "not in it");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d\"}]", "d", ZF_E_FORMAT, "not in it");
-    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d/x/y\"}]", "d", ZF_E_FORMAT, "no file name");
-    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"..\"}]", "", ZF_E_FORMAT, "no file name");
-    tree_refused("[{\"type\":\"file\",\"size\":134,\"path\":\"x\",\"lfs\":{\"size\":9}}]", "", ZF_E_FORMAT,
-                 "134 bytes, and 9 in LFS");
+    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d/x/y\"}]", "d", ZF_E_FORMAT,
+                 "no file name");
+    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"..\"}]", "", ZF_E_FORMAT,
+                 "no file name");
+    tree_refused("[{\"type\":\"file\",\"size\":134,\"path\":\"x\",\"lfs\":{\"size\":9}}]", "",
+                 ZF_E_FORMAT, "134 bytes, and 9 in LFS");
     tree_refused("[{\"type\":\"file\",\"path\":\"x\",\"lfs\":{}}]", "", ZF_E_FORMAT, "no size");
     tree_refused("[", "", ZF_E_FORMAT, "not sound JSON");
 }
@@ -476,11 +508,13 @@ static void a_manifest_stands_for_its_directories(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_ok(manifest("{\"zerofs_index\":1,\"more\":{},\"files\":[{\"path\":\"s!/z\",\"size\":9},"
-                       "{\"path\":\"s/x\",\"size\":7,\"mtime\":\"2026\"},{\"path\":\"latest\",\"size\":3},"
-                       "{\"path\":\"s/d/y\",\"size\":8}, {\"path\":\"s.t\",\"size\":0}]}",
-                       &f, &err),
-              &err);
+    assert_ok(
+        manifest(
+            "{\"zerofs_index\":1,\"more\":{},\"files\":[{\"path\":\"s!/z\",\"size\":9},"
+            "{\"path\":\"s/x\",\"size\":7,\"mtime\":\"2026\"},{\"path\":\"latest\",\"size\":3},"
+            "{\"path\":\"s/d/y\",\"size\":8}, {\"path\":\"s.t\",\"size\":0}]}",
+            &f, &err),
+        &err);
     assert_ok(entries_init(&e, &lim, &err) && index_file_list(&f, "", &e, &err), &err);
     assert_int_equal(e.n, 4);
     assert_true(entries_find(&e, "s")->dir && entries_find(&e, "s!")->dir);
@@ -512,7 +546,8 @@ static void wrong_manifests_are_refused(void **state)
         {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x\",\"size\":-1}]}", "no \"size\""},
         {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x\",\"size\":1},{\"path\":\"x\",\"size\":1}]}",
          "in it twice"},
-        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x/y\",\"size\":1},{\"path\":\"x!\",\"size\":1},"
+        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x/"
+         "y\",\"size\":1},{\"path\":\"x!\",\"size\":1},"
          "{\"path\":\"x\",\"size\":1}]}",
          "a file and a directory"},
     };

@@ -86,7 +86,10 @@ static bool list(struct names *names, const char *dir, char *out, size_t room, s
     return true;
 }
 
-#define SERVER(files) {.file = files, .n = sizeof files / sizeof files[0]}
+#define SERVER(files)                                                                              \
+    {                                                                                              \
+        .file = files, .n = sizeof files / sizeof files[0]                                         \
+    }
 
 static void check(struct names *names, const char *dir, const char *want)
 {
@@ -155,8 +158,9 @@ static void numbers_go_on_as_long_as_files_do(void **state)
 
 static void files_that_are_named_are_found(void **state)
 {
-    static const char pickle[] = "\x80\x02}q\x00X\x0b\x00\x00\x00__0_0.distcpX\x0c\x00\x00\x00__0_0.distcp"
-                                 "\x8c\x0d__17_0.distcp\x8c\x0a../x.distcp\x8c\x0c__9_9.distcp\x8c\xff.distcp";
+    static const char pickle[] =
+        "\x80\x02}q\x00X\x0b\x00\x00\x00__0_0.distcpX\x0c\x00\x00\x00__0_0.distcp"
+        "\x8c\x0d__17_0.distcp\x8c\x0a../x.distcp\x8c\x0c__9_9.distcp\x8c\xff.distcp";
     static const struct file files[] = {
         {".metadata", pickle, sizeof pickle - 1},
         {"__0_0.distcp", NULL, 0},
@@ -175,17 +179,19 @@ static void files_that_are_named_are_found(void **state)
     struct names *names = names_new(&ops, &s, &lim, &err);
 
     (void)state;
-    check(names, "", ".metadata model.safetensors.index.json model/ __0_0.distcp __17_0.distcp "
-                     "m-1.safetensors sub/ ");
+    check(names, "",
+          ".metadata model.safetensors.index.json model/ __0_0.distcp __17_0.distcp "
+          "m-1.safetensors sub/ ");
     check(names, "model", "rank0.pt ");
     names_free(names);
 }
 
 static void iterations_are_numbers(void **state)
 {
-    static const struct file files[] = {{"latest_checkpointed_iteration.txt", "42\n", 0},
-                                        {"iter_0000042/common.pt", NULL, 0},
-                                        {"iter_0000042/metadata.json", "{\"sharded_backend\": \"torch_dist\"}", 0}};
+    static const struct file files[] = {
+        {"latest_checkpointed_iteration.txt", "42\n", 0},
+        {"iter_0000042/common.pt", NULL, 0},
+        {"iter_0000042/metadata.json", "{\"sharded_backend\": \"torch_dist\"}", 0}};
     struct zf_limits lim = zf_limits_default();
     struct server s = SERVER(files);
     struct zf_err err;
@@ -235,7 +241,8 @@ static void bad_pointers_lead_nowhere(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
-        const struct file files[] = {{"latest", text[i], 0}, {"latest_checkpointed_iteration.txt", "x y", 0}};
+        const struct file files[] = {{"latest", text[i], 0},
+                                     {"latest_checkpointed_iteration.txt", "x y", 0}};
         struct server s = SERVER(files);
         struct zf_err err;
         struct names *names = names_new(&ops, &s, &lim, &err);

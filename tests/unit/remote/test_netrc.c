@@ -5,16 +5,17 @@
 
 #include "src/remote/netrc.h"
 
-static const char file[] = "# a comment\n"
-                           "machine a.example login alice password s3cret\n"
-                           "machine b.example\n\tlogin bob\n\taccount ignored\n\tpassword \"two words\\\"\\n\"\n"
-                           "machine nopass.example login carol\n"
-                           "machine again.example login one\n"
-                           "machine again.example login two password pw2\n"
-                           "macdef init\nmachine evil.example login x password y\n\n"
-                           "machine password login machine password default\n"
-                           "default login anonymous password me@here\n"
-                           "machine late.example login l password late\n";
+static const char file[] =
+    "# a comment\n"
+    "machine a.example login alice password s3cret\n"
+    "machine b.example\n\tlogin bob\n\taccount ignored\n\tpassword \"two words\\\"\\n\"\n"
+    "machine nopass.example login carol\n"
+    "machine again.example login one\n"
+    "machine again.example login two password pw2\n"
+    "macdef init\nmachine evil.example login x password y\n\n"
+    "machine password login machine password default\n"
+    "default login anonymous password me@here\n"
+    "machine late.example login l password late\n";
 
 static void check(const char *text, const char *host, const char *user, const char *password)
 {

@@ -11,7 +11,11 @@ static struct zf_err err;
 static void as_they_are(void **state)
 {
     static const char *const row[] = {
-        "http://h", "https://h:8080/a/b?x=y#z", "HTTP://h/~!$&'()*+,;=:@%20", "https://[::1]:80/", "http://h/a@b",
+        "http://h",
+        "https://h:8080/a/b?x=y#z",
+        "HTTP://h/~!$&'()*+,;=:@%20",
+        "https://[::1]:80/",
+        "http://h/a@b",
     };
 
     (void)state;
@@ -25,8 +29,9 @@ static void refused(void **state)
     static const struct {
         const char *url, *why;
     } row[] = {
-        {"ftp://h/a", "no http or https"}, {"h/a", "no http or https"},         {"", "no http or https"},
-        {"http://", "names no host"},      {"https:///a", "names no host"},     {"http://:80/", "names no host"},
+        {"ftp://h/a", "no http or https"}, {"h/a", "no http or https"},
+        {"", "no http or https"},          {"http://", "names no host"},
+        {"https:///a", "names no host"},   {"http://:80/", "names no host"},
         {"http://u:p@h/", "~/.netrc"},     {"http://u@h/", "~/.netrc"},
     };
 

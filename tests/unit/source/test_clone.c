@@ -103,7 +103,8 @@ static void expect(int fd, uint64_t at, uint64_t from, uint64_t n)
 static void whole_blocks_are_shared(void **state)
 {
     struct made m = make(*state);
-    struct zf_clone c = {.off = BLOCK, .n = 3 * BLOCK + 50, .to_off = 2 * BLOCK, .to = m.to, .done = 7};
+    struct zf_clone c = {
+        .off = BLOCK, .n = 3 * BLOCK + 50, .to_off = 2 * BLOCK, .to = m.to, .done = 7};
     struct zf_err err;
 
     assert_ok(zf_source_clone(m.shard, &c, &err), &err);
@@ -119,7 +120,8 @@ static void a_window_is_seen_through(void **state)
 {
     struct made m = make(*state);
     struct zf_err err;
-    zf_auto(source) struct zf_source *w = zf_window_new(m.shard, BLOCK - 16, 3 * BLOCK, "part", &err);
+    zf_auto(source) struct zf_source *w =
+        zf_window_new(m.shard, BLOCK - 16, 3 * BLOCK, "part", &err);
     struct zf_clone c = {.off = 16, .n = 3 * BLOCK - 16, .to = m.to};
 
     assert_ok(w && zf_source_clone(w, &c, &err), &err);
@@ -130,8 +132,9 @@ static void a_window_is_seen_through(void **state)
 
 static void what_does_not_line_up_is_not_asked_for(void **state)
 {
-    static const struct zf_clone odd[] = {
-        {.off = BLOCK + 1, .n = 2 * BLOCK}, {.off = BLOCK, .n = 2 * BLOCK, .to_off = 512}, {.off = BLOCK, .n = BLOCK - 1}};
+    static const struct zf_clone odd[] = {{.off = BLOCK + 1, .n = 2 * BLOCK},
+                                          {.off = BLOCK, .n = 2 * BLOCK, .to_off = 512},
+                                          {.off = BLOCK, .n = BLOCK - 1}};
     struct made m = make(*state);
     struct zf_err err;
     zf_auto(source) struct zf_source *mem = zf_mem_new("made", calloc(1, BLOCK), BLOCK, true, &err);
@@ -191,9 +194,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_blocks_are_shared, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_window_is_seen_through, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_line_up_is_not_asked_for, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_file_system_that_cannot_says_so, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_changes_is_not_shared, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(what_does_not_line_up_is_not_asked_for, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_file_system_that_cannot_says_so, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_changes_is_not_shared, scratch_setup,
+                                        scratch_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,8 @@ static bool still_none(const char *dir, enum zf_fact_kind kind, const char *path
     bool yes = zf_store_holds(st, &f, &src, &err);
     assert_null(src);
     if (!yes) {
-        assert_err(&err, ZF_E_STALE, ZF_OFF_NONE, kind == ZF_FACT_NO_DIR ? "no such directory" : "no such file");
+        assert_err(&err, ZF_E_STALE, ZF_OFF_NONE,
+                   kind == ZF_FACT_NO_DIR ? "no such directory" : "no such file");
         assert_non_null(strstr(err.path, path));
     }
     return yes;

@@ -55,7 +55,8 @@ static struct told *told_new(uint64_t size)
     return t;
 }
 
-static bool any_check(const void *head, size_t n_head, uint64_t have, uint64_t size, struct zf_err *why)
+static bool any_check(const void *head, size_t n_head, uint64_t have, uint64_t size,
+                      struct zf_err *why)
 {
     (void)head, (void)n_head, (void)have, (void)size, (void)why;
     return true;

@@ -83,7 +83,8 @@ static void through_what_stands_between(void **state)
 static void of_lost_bytes_only_what_is_there(void **state)
 {
     zf_auto(source) struct zf_source *far = far_away(1000);
-    zf_auto(source) struct zf_source *l = zf_lost_behind(far, 600, 2000, &(struct zf_lost){.why = "gone"}, &err);
+    zf_auto(source) struct zf_source *l =
+        zf_lost_behind(far, 600, 2000, &(struct zf_lost){.why = "gone"}, &err);
 
     (void)state;
     assert_ok(l, &err);
@@ -93,8 +94,8 @@ static void of_lost_bytes_only_what_is_there(void **state)
     assert_told(500, 10);
 }
 
-static bool locate(void *ctx, struct zf_source *file, const struct zf_item *it, struct zf_item_at *out,
-                   struct zf_err *e)
+static bool locate(void *ctx, struct zf_source *file, const struct zf_item *it,
+                   struct zf_item_at *out, struct zf_err *e)
 {
     (void)ctx, (void)file, (void)e;
     out->off = it->rec_off + 64;

@@ -184,12 +184,9 @@ static void too_many_bytes_are_refused(void **state)
 static void ties_to_what_is_left_out_survive(void **state)
 {
     const struct zf_tensor t[] = {
-        {.name = "a", .alias_of = 0},
-        {.name = "b", .alias_of = 1, .apart = true},
-        {.name = "c", .alias_of = 1},
-        {.name = "d", .alias_of = 4},
-        {.name = "e", .alias_of = 4},
-        {.name = "f", .alias_of = 1},
+        {.name = "a", .alias_of = 0}, {.name = "b", .alias_of = 1, .apart = true},
+        {.name = "c", .alias_of = 1}, {.name = "d", .alias_of = 4},
+        {.name = "e", .alias_of = 4}, {.name = "f", .alias_of = 1},
     };
     const struct zf_set set = {.path = "", .tensor = t, .n = 6}, *left = NULL;
     static const uint32_t owner[] = {0, 1, 3, 3, 1};

@@ -36,7 +36,8 @@ static struct zf_checkpoint *checkpoint(bool degraded)
     assert_ok(zf_build_text(b, "hf/config.json", config, sizeof config - 1, &err), &err);
     assert_ok(zf_build_text(b, "state/step.json", "3", 1, &err), &err);
     if (degraded) {
-        d = zf_build_tensor(b, (struct zf_spot){"", "gone", 4}, (struct zf_type){ZF_DT_F16, 1, &n}, &err);
+        d = zf_build_tensor(b, (struct zf_spot){"", "gone", 4}, (struct zf_type){ZF_DT_F16, 1, &n},
+                            &err);
         assert_ok(d && zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.why = "gone"}, &err), &err);
     }
     struct zf_checkpoint *c = zf_build_seal(b, "made", "by a test", &err);
@@ -50,7 +51,11 @@ static struct zf_tree *tree_of(struct zf_checkpoint *c, bool omit_lost)
     static struct zf_limits lim;
 
     lim = zf_limits_default();
-    return zf_tree_new(c, &(struct zf_view_opts){.omit_lost = omit_lost, .shard_size = 60, .keep = keep, .n_keep = 1, .lim = &lim}, &err);
+    return zf_tree_new(
+        c,
+        &(struct zf_view_opts){
+            .omit_lost = omit_lost, .shard_size = 60, .keep = keep, .n_keep = 1, .lim = &lim},
+        &err);
 }
 
 /* ---- with memory enough -------------------------------------------------------------------------- */

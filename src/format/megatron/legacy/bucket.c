@@ -83,8 +83,8 @@ static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chu
     const struct zf_tensor_ref *w = &m->ls->tensor.at[i].ref;
     bool of_expert = strstr(p->name, ".experts.") != NULL;
 
-    return p->chunk == chunk && (expert == 2 || of_expert == (expert == 1)) && w->packed && w->src &&
-           w->n > 0 && zf_values_can_round(m->param.dtype, w->dtype) &&
+    return p->chunk == chunk && (expert == 2 || of_expert == (expert == 1)) && w->packed &&
+           w->src && w->n > 0 && zf_values_can_round(m->param.dtype, w->dtype) &&
            zf_dtype_info(w->dtype)->kind == 'f' && !bucket_no_parameter(p->name);
 }
 
@@ -207,9 +207,9 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
 static bool bucket_unmapped(struct bucket_map *m, uint64_t optimizer, uint64_t gbuf,
                             const char *why, struct zf_err *err)
 {
-    m->r->unmapped = zf_arena_fmt(m->ls->a, err, "%s: buffer %llu of optimizer %llu: %s",
-                                  m->r->file->distrib, (unsigned long long)gbuf,
-                                  (unsigned long long)optimizer, why);
+    m->r->unmapped =
+        zf_arena_fmt(m->ls->a, err, "%s: buffer %llu of optimizer %llu: %s", m->r->file->distrib,
+                     (unsigned long long)gbuf, (unsigned long long)optimizer, why);
     return m->r->unmapped != NULL;
 }
 
@@ -266,8 +266,8 @@ static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *
         }
         if (flat.ndim != 1 || !flat.packed || flat.n != m->param.n) {
             *why = zf_arena_fmt(m->ls->a, err,
-                                "%.60s is not one vector of %llu elements, as its masters are", text,
-                                (unsigned long long)m->param.n);
+                                "%.60s is not one vector of %llu elements, as its masters are",
+                                text, (unsigned long long)m->param.n);
             return *why != NULL;
         }
     }

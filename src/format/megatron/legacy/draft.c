@@ -27,8 +27,9 @@ static bool draft_value(struct legacy_save *ls, const char *name, const struct l
     if (!set) {
         return false;
     }
-    return v->number ? zf_build_scalar(ls->b, draft_spot(set, name), v->dtype, &v->bits, err)
-                     : zf_tensor_ref_draft(ls->b, draft_spot(set, name), &v->ref, NULL, err) != NULL;
+    return v->number
+               ? zf_build_scalar(ls->b, draft_spot(set, name), v->dtype, &v->bits, err)
+               : zf_tensor_ref_draft(ls->b, draft_spot(set, name), &v->ref, NULL, err) != NULL;
 }
 
 /* ---- one rank ---- */

@@ -29,8 +29,7 @@ bool legacy_files_parse(const char *name, struct legacy_file *out)
             return false;
         }
         for (size_t i = 0; i < n; i++) {
-            out->number[out->n_numbers] =
-                10 * out->number[out->n_numbers] + (uint32_t)(p[i] - '0');
+            out->number[out->n_numbers] = 10 * out->number[out->n_numbers] + (uint32_t)(p[i] - '0');
         }
         out->n_numbers++;
         p += n;
@@ -127,7 +126,8 @@ static uint32_t files_most(const struct legacy_files *f, uint32_t k)
     uint32_t most = 0;
 
     for (uint32_t i = 0; i < f->n; i++) {
-        most = f->file[i].n_numbers > k && f->file[i].number[k] > most ? f->file[i].number[k] : most;
+        most =
+            f->file[i].n_numbers > k && f->file[i].number[k] > most ? f->file[i].number[k] : most;
     }
     return most + 1;
 }
@@ -242,10 +242,11 @@ static bool files_walk(struct legacy_files *f, const uint32_t *by_place, struct 
             }
             if (f->file[i - 1].expert_tensor != FILES_NO_ETP &&
                 f->file[i - 1].expert_tensor != etp) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "args say %u tensor parts of experts and %u of all else, so that two "
-                               "ranks write \"%s\"",
-                               f->expert_tensor, tp, f->file[i - 1].dir);
+                return zf_fail(
+                    err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "args say %u tensor parts of experts and %u of all else, so that two "
+                    "ranks write \"%s\"",
+                    f->expert_tensor, tp, f->file[i - 1].dir);
             }
             f->file[i - 1].expert_tensor = etp;
         }
@@ -284,13 +285,9 @@ bool legacy_files_settle(struct legacy_files *f, const struct megatron_settings 
     for (uint32_t k = 0; k < ZF_N_AXES; k++) { /* each is at most 2^20 */
         total *= total > FILES_MESH ? 1 : files_parts(f->mesh.size[k]);
     }
-    total = total > FILES_MESH ||
-                    (uint64_t)f->expert_tensor * files_parts(f->mesh.size[ZF_AXIS_EXPERT]) *
-                            files_parts(f->mesh.size[ZF_AXIS_PIPELINE]) >
-                        FILES_MESH
-                ? 0
-                : total;
-    if (total == 0) {
+    uint64_t experts = (uint64_t)f->expert_tensor * files_parts(f->mesh.size[ZF_AXIS_EXPERT]) *
+                       files_parts(f->mesh.size[ZF_AXIS_PIPELINE]);
+    if (total > FILES_MESH || experts > FILES_MESH) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "args claim a mesh of more than %u model-parallel ranks", FILES_MESH);
     }

@@ -39,8 +39,7 @@ static const char *join_name(struct legacy_join *j, const struct legacy_layers *
 
     zf_out_add(&out, name->stack.p ? name->stack.p : "", name->stack.n);
     if (name->layer_n > 0) {
-        zf_out_dec(&out,
-                   legacy_layers_number(l, name, p->chunk, f->at.at[ZF_AXIS_PIPELINE]));
+        zf_out_dec(&out, legacy_layers_number(l, name, p->chunk, f->at.at[ZF_AXIS_PIPELINE]));
     }
     if (name->expert_n > 0) {
         zf_out_add(&out, p->name + at, name->expert_at - at);
@@ -84,8 +83,7 @@ static struct legacy_whole *join_lookup(const struct legacy_join *j, const char 
     return NULL;
 }
 
-const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name,
-                                            size_t n)
+const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name, size_t n)
 {
     return join_lookup(j, name, n, zf_hash(0, name, n));
 }
@@ -185,8 +183,7 @@ static bool join_shape(const struct legacy_part *p, const struct legacy_name *na
 static bool join_describe(struct legacy_join *j, const struct legacy_part *p,
                           struct legacy_name *name, struct legacy_whole *w, struct zf_err *err)
 {
-    uint32_t ranks =
-        name->expert_n > 0 ? j->files->expert_tensor : join_size(j, ZF_AXIS_TENSOR);
+    uint32_t ranks = name->expert_n > 0 ? j->files->expert_tensor : join_size(j, ZF_AXIS_TENSOR);
 
     if (p->ndim != name->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", p->ndim,
@@ -224,7 +221,7 @@ static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, 
     *new = *w;
     new->tied = legacy_names_tied(w->name, w->name_n);
     new->slot = zf_arena_get(j->a, w->n_slots, sizeof *new->slot, err);
-    return new->slot && zf_index_add(&j->by_name, hash, (uint32_t)(j->whole.n - 1), err);
+    return new->slot &&zf_index_add(&j->by_name, hash, (uint32_t)(j->whole.n - 1), err);
 }
 
 /* How many experts have this tensor of their layer. */
@@ -264,10 +261,11 @@ static bool join_experts_complete(const struct legacy_join *j, const struct zf_t
 
     for (size_t i = 0; i < experts->index.n; i++) {
         if (e[i].n != j->settings->num_experts) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%llu experts have a tensor like \"%.120s\", but args.num_experts is %llu",
-                           (unsigned long long)e[i].n, e[i].name,
-                           (unsigned long long)j->settings->num_experts);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "%llu experts have a tensor like \"%.120s\", but args.num_experts is %llu",
+                (unsigned long long)e[i].n, e[i].name,
+                (unsigned long long)j->settings->num_experts);
         }
     }
     return true;
@@ -297,8 +295,8 @@ static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint
     if (have && !join_same(have, &w, err)) {
         return join_reason(j, p, err);
     }
-    if (!have && (!join_add_whole(j, &w, hash, err) ||
-                  !join_count_expert(experts, &w, p, &name, err))) {
+    if (!have &&
+        (!join_add_whole(j, &w, hash, err) || !join_count_expert(experts, &w, p, &name, err))) {
         return false;
     }
     have = have ? have : &j->whole.at[j->whole.n - 1];
@@ -343,20 +341,19 @@ static bool join_layers_complete(const struct legacy_join *j, const struct legac
             const struct legacy_part *p = &j->part[i];
             struct legacy_name name;
 
-            if (!legacy_names_parse(p->name, p->name_n, j->settings, &name) ||
-                name.stack.n == 0 || name.stack_id != s) {
+            if (!legacy_names_parse(p->name, p->name_n, j->settings, &name) || name.stack.n == 0 ||
+                name.stack_id != s) {
                 continue;
             }
-            uint64_t at = legacy_layers_number(
-                l, &name, p->chunk, j->files->file[p->file].at.at[ZF_AXIS_PIPELINE]);
+            uint64_t at = legacy_layers_number(l, &name, p->chunk,
+                                               j->files->file[p->file].at.at[ZF_AXIS_PIPELINE]);
             left -= !seen[at];
             seen[at] = true;
         }
         for (uint64_t k = 0; k < n; k++) {
             if (!seen[k]) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "layer %llu of \"%s\" is in no file", (unsigned long long)k,
-                               l->name[s]);
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %llu of \"%s\" is in no file",
+                               (unsigned long long)k, l->name[s]);
             }
         }
     }
@@ -469,8 +466,8 @@ void legacy_join_fini(struct legacy_join *j)
     zf_index_fini(&j->by_name);
 }
 
-bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape,
-                     uint32_t k, struct legacy_box *out)
+bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape, uint32_t k,
+                     struct legacy_box *out)
 {
     uint64_t halves = w->cut == LEGACY_GATED ? 2 : 1;
     uint64_t rows = w->ndim > 0 ? shape[0] / halves : 1, columns = w->ndim > 1 ? shape[1] : 1;

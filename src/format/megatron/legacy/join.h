@@ -21,7 +21,7 @@ struct legacy_box {
     uint64_t start[2], size[2]; /* in w */
     uint64_t row;               /* of the part, where the box begins */
 };
-bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape,
-                     uint32_t k, struct legacy_box *out);
+bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape, uint32_t k,
+                     struct legacy_box *out);
 
 #endif

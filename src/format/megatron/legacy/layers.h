@@ -7,8 +7,8 @@
 
 struct legacy_layers {
     uint32_t stages, chunks;
-    uint64_t *begin;             /* [LEGACY_STACKS * chunks * stages] of each stack's chunks */
-    uint64_t *count;             /* likewise */
+    uint64_t *begin; /* [LEGACY_STACKS * chunks * stages] of each stack's chunks */
+    uint64_t *count; /* likewise */
     uint64_t total[LEGACY_STACKS];
     const char *name[LEGACY_STACKS]; /* NULL: there is no such stack */
 };

@@ -250,7 +250,8 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
         return false;
     }
     /* what has no names is shown nowhere else */
-    return (!masters || legacy_note_unmapped(ls, j, err)) && legacy_draft_model(ls, j, masters, err) &&
+    return (!masters || legacy_note_unmapped(ls, j, err)) &&
+           legacy_draft_model(ls, j, masters, err) &&
            legacy_draft_ranks(ls, !masters || ls->stray.n > 0, true, err);
 }
 
@@ -303,10 +304,11 @@ static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
 static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
 {
     return ls->files.n_optim == 0 ||
-           zf_build_note(ls->b, err,
-                         "the optimizer is not shown: optim.pt of %u folders holds parts of vectors, and "
-                         "nothing says which parameters are in them",
-                         ls->files.n_optim);
+           zf_build_note(
+               ls->b, err,
+               "the optimizer is not shown: optim.pt of %u folders holds parts of vectors, and "
+               "nothing says which parameters are in them",
+               ls->files.n_optim);
 }
 
 static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)

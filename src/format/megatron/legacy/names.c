@@ -183,7 +183,8 @@ int legacy_names_final(const char *p, size_t n)
         size_t len = strlen(names_stacks[i]) - (sizeof layers - 1);
 
         if (n > len && memcmp(p, names_stacks[i], len) == 0 &&
-            (strncmp(p + len, "final_layernorm.", 16) == 0 || strncmp(p + len, "final_norm.", 11) == 0)) {
+            (strncmp(p + len, "final_layernorm.", 16) == 0 ||
+             strncmp(p + len, "final_norm.", 11) == 0)) {
             return i;
         }
     }

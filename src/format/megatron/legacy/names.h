@@ -29,7 +29,7 @@ struct legacy_name {
     /* The number of the layer within its file, and where in the name it is; n = 0: of no layer. */
     struct legacy_text stack; /* "decoder.layers.", which is in front of it */
     uint64_t layer;
-    size_t layer_n; /* digits */
+    size_t layer_n;    /* digits */
     uint32_t stack_id; /* below LEGACY_STACKS */
     bool mtp;          /* its numbers are those of the whole model already */
     /* The same of the expert; at = 0: of none. */

@@ -47,8 +47,8 @@ struct optim_reading {
 /* ---- values ---- */
 
 static bool optim_value(struct legacy_save *ls, struct zf_torch *t, const struct zf_pv *key,
-                               const struct zf_pv *v, struct legacy_value *out, bool *yes,
-                               struct zf_err *err)
+                        const struct zf_pv *v, struct legacy_value *out, bool *yes,
+                        struct zf_err *err)
 {
     uint64_t n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
@@ -129,9 +129,10 @@ static bool optim_read_group(struct optim_reading *x, uint32_t k, uint64_t g,
     }
     *begin = (uint32_t)x->master.n;
     if (n > x->r->n_parts) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "fp32_from_fp16_params[%llu] has %llu masters, but the model only %u tensors",
-                       (unsigned long long)g, (unsigned long long)n, x->r->n_parts);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "fp32_from_fp16_params[%llu] has %llu masters, but the model only %u tensors",
+            (unsigned long long)g, (unsigned long long)n, x->r->n_parts);
     }
     group->n = (uint32_t)n;
     group->to = zf_arena_get(x->ls->a, n, sizeof *group->to, err);
@@ -244,8 +245,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
 /* Why the masters have no names; *why in the arena. */
 static bool optim_explain(struct optim_reading *x, const struct zf_assign *a, struct zf_err *err)
 {
-    const struct optim_master *m =
-        &x->master.at[x->begin.at[a->open.group] + a->open.item];
+    const struct optim_master *m = &x->master.at[x->begin.at[a->open.group] + a->open.item];
     const struct legacy_part *part = x->ls->part.at + x->r->first_part;
 
     x->r->unproven =
@@ -357,8 +357,7 @@ static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char
 
 /* One entry of a state: all of its values, to their owner or among the strays. */
 static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
-                             const struct zf_pv *key, const struct zf_pv *entry,
-                             struct zf_err *err)
+                             const struct zf_pv *key, const struct zf_pv *entry, struct zf_err *err)
 {
     uint64_t id;
 
@@ -373,7 +372,7 @@ static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
         bool yes;
 
         if (!optim_value(x->ls, x->t, zf_pv_key(entry, i), zf_pv_val(entry, i), &value, &yes,
-                                err) ||
+                         err) ||
             (yes && !optim_give_value(x, owner, number, &value, err))) {
             return false;
         }
@@ -421,8 +420,8 @@ static bool optim_give(struct optim_reading *x, const struct zf_pv *v, struct zf
         const struct zf_pv *state = zf_pv_get(optim_inner(optim_get(v, k)), "state");
 
         for (uint64_t i = 0; zf_pv_is_map(state) && i < zf_pv_len(state); i++) {
-            if (!optim_give_entry(x, chained, (uint32_t)k, zf_pv_key(state, i),
-                                  zf_pv_val(state, i), err)) {
+            if (!optim_give_entry(x, chained, (uint32_t)k, zf_pv_key(state, i), zf_pv_val(state, i),
+                                  err)) {
                 return false;
             }
         }

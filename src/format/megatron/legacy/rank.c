@@ -40,8 +40,8 @@ static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf,
     if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored)) {
         return true; /* None: the module had nothing to say */
     }
-    char *key = zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key,
-                             zf_out_text(&x->name));
+    char *key =
+        zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
     if (!key) {
         return false;
     }
@@ -54,8 +54,8 @@ static bool rank_extra_tensor(struct rank_reading *x, const struct zf_leaf *leaf
                               struct zf_err *err)
 {
     struct zf_tensor_ref ref;
-    char *key = zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key,
-                             zf_out_text(&x->name));
+    char *key =
+        zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
 
     return key && zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &ref, err) &&
            zf_tensor_ref_draft(x->ls->b, (struct zf_spot){"extra", key, strlen(key)}, &ref, NULL,
@@ -130,10 +130,11 @@ static bool rank_models_in_order(const struct rank_reading *x, const struct zf_p
             continue;
         }
         if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "there is \"%.20s\", and %s: chunks of a virtual pipeline are missing, or "
-                           "two models are mixed",
-                           text, x->r->numbered ? "not all in front of it" : "\"model\" as well");
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "there is \"%.20s\", and %s: chunks of a virtual pipeline are missing, or "
+                "two models are mixed",
+                text, x->r->numbered ? "not all in front of it" : "\"model\" as well");
         }
     }
     return true;
@@ -174,9 +175,9 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
 /* Settings of one process: its number, its machine, its folders and logs. */
 static bool rank_own_setting(const char *key, const char *name)
 {
-    static const char *const words[] = {"path", "dir",    "save",  "load",    "host", "addr",
-                                        "port", "wandb",  "tensorboard", "log", "device",
-                                        "node", "timing", "profile", NULL};
+    static const char *const words[] = {"path",   "dir",  "save",   "load",        "host",
+                                        "addr",   "port", "wandb",  "tensorboard", "log",
+                                        "device", "node", "timing", "profile",     NULL};
     size_t n = strlen(name);
 
     (void)key;
@@ -197,7 +198,8 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     static const char *const keys[] = {"iteration", "checkpoint_version", "opt_param_scheduler",
                                        "lr_scheduler"};
     const struct zf_pv *root = zf_torch_root(t), *args = zf_pv_get(root, "args");
-    zf_auto(agree) struct zf_agree *said = zf_agree_new(r->file->path, ls->o->lim->model_memory, err);
+    zf_auto(agree) struct zf_agree *said =
+        zf_agree_new(r->file->path, ls->o->lim->model_memory, err);
 
     args = zf_pv_is_map(args) ? args : zf_pv_state(args);
     if (!zf_pv_u64(zf_pv_get(args, "rank"), &r->writer)) {

@@ -119,19 +119,17 @@ static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const stru
     const struct legacy_value *w = same_find(&c->ls->tensor.at[of], v->key);
     bool copies = c->ls->part.at[i].first == of;
 
-    if (!w || w->number != v->number || (v->number ? w->dtype : w->ref.dtype) !=
-                                            (v->number ? v->dtype : v->ref.dtype) ||
+    if (!w || w->number != v->number ||
+        (v->number ? w->dtype : w->ref.dtype) != (v->number ? v->dtype : v->ref.dtype) ||
         (!v->number && w->ref.ndim != v->ref.ndim)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s of \"%.100s\" in %s is of another kind than in %s", v->key,
-                       c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i),
-                       same_dir(c, of));
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE, "%s of \"%.100s\" in %s is of another kind than in %s",
+            v->key, c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i), same_dir(c, of));
     }
     if (v->number) {
         return v->bits == w->bits ||
-               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s of \"%.100s\" in %s is not that in %s", v->key,
-                       c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i),
+               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s of \"%.100s\" in %s is not that in %s",
+                       v->key, c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i),
                        same_dir(c, of));
     }
     return (!copies && v->ref.ndim > 0) || same_refs(c, i, of, v->key, &v->ref, &w->ref, err);

@@ -36,17 +36,17 @@ struct legacy_stray {
 #define LEGACY_NO_WRITER UINT64_MAX
 struct legacy_rank {
     const struct legacy_file *file;
-    uint64_t writer;               /* args.rank, the process that wrote the file; or LEGACY_NO_WRITER */
-    bool lost;                     /* degraded: it could not be read */
-    uint32_t first_part, n_parts;  /* of the save */
+    uint64_t writer; /* args.rank, the process that wrote the file; or LEGACY_NO_WRITER */
+    bool lost;       /* degraded: it could not be read */
+    uint32_t first_part, n_parts; /* of the save */
     uint32_t first_stray, n_strays;
     uint32_t first_flat, n_flats;
-    uint32_t n_chunks;             /* of the virtual pipeline */
-    bool numbered;                 /* "model0", not "model" */
-    bool masters;                  /* it has masters … */
-    const char *unproven;          /* … and this is why they have no names; NULL = they have */
-    const char *unmapped;          /* a flat buffer without names, and why; NULL: there is none */
-    const char *odd;               /* a tensor of the model that could not be read, or NULL */
+    uint32_t n_chunks;    /* of the virtual pipeline */
+    bool numbered;        /* "model0", not "model" */
+    bool masters;         /* it has masters … */
+    const char *unproven; /* … and this is why they have no names; NULL = they have */
+    const char *unmapped; /* a flat buffer without names, and why; NULL: there is none */
+    const char *odd;      /* a tensor of the model that could not be read, or NULL */
 };
 
 /* A flat vector of distrib_optim.pt. */
@@ -64,7 +64,7 @@ struct legacy_save {
     struct zf_torch_ahead ahead;
     struct zf_agree *said; /* what the first rank's file says and all must */
     struct megatron_settings settings;
-    double version; /* checkpoint_version; 0 = not said */
+    double version;    /* checkpoint_version; 0 = not said */
     uint32_t compares; /* that may still be made to map flat buffers, for all of them together */
     struct legacy_files files;
     struct legacy_rank *rank; /* [files.n] */

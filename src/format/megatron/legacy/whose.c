@@ -91,10 +91,11 @@ static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *
 
     n = n ? n : 1;
     return r->writer == LEGACY_NO_WRITER || r->writer % n == tensor ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the folder is of tensor rank %u, but by args.rank it was written by process %llu, "
-                   "which is tensor rank %llu of %u: folders were exchanged",
-                   tensor, (unsigned long long)r->writer, (unsigned long long)(r->writer % n), n) ||
+           zf_fail(
+               err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "the folder is of tensor rank %u, but by args.rank it was written by process %llu, "
+               "which is tensor rank %llu of %u: folders were exchanged",
+               tensor, (unsigned long long)r->writer, (unsigned long long)(r->writer % n), n) ||
            zf_err_in(err, "%s!", r->file->dir);
 }
 
@@ -120,16 +121,17 @@ static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct zf_t
     if (!l) {
         return false;
     }
-    uint32_t of = p->file                                            ? p->file
+    uint32_t of = p->file                                               ? p->file
                   : l->file && ls->rank[l->file - 1].writer > r->writer ? l->file
                                                                         : 0;
     p->file = l->file = i + 1;
     return of == 0 ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "by args.rank %s was written by process %llu and %s by %llu: folders were exchanged "
-                   "or copied",
-                   ls->rank[of - 1].file->dir, (unsigned long long)ls->rank[of - 1].writer, r->file->dir,
-                   (unsigned long long)r->writer);
+           zf_fail(
+               err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "by args.rank %s was written by process %llu and %s by %llu: folders were exchanged "
+               "or copied",
+               ls->rank[of - 1].file->dir, (unsigned long long)ls->rank[of - 1].writer,
+               r->file->dir, (unsigned long long)r->writer);
 }
 
 static bool whose_wrote(const struct legacy_save *ls, struct zf_err *err)

@@ -7,13 +7,15 @@
 #include "src/format/deepspeed/autoep.h"
 
 /* A layer of four experts of 3 x 2 on two ranks; what the second has, and how many there are. */
-#define RANK(e, n, from, to)                                                                                           \
-    #e ": {'shard_shape': [" n ", 3, 2], 'pieces': [{'shape': [" n ", 3, 2], 'source': [" from ", [6, 2, 1]], 'dest': [" to    \
-    ", [6, 2, 1]]}]}"
-#define LAYER(name, all, experts, second)                                                                              \
-    "{'expert_key_prefix': '" name "', 'ep_rank': 1, 'expert_placement': {'ranks': [{'rank': 0, 'experts': [0, 1]}, "  \
-    "{'rank': 1, 'experts': " experts "}]}, 'affine_maps': {'params': {'" name ".w1': {'logical_shape': [" all         \
-    ", 3, 2], 'ranks': {" RANK(0, "2", "0", "0") ", " second "}}}}}"
+#define RANK(e, n, from, to)                                                                       \
+#e ": {'shard_shape': [" n ", 3, 2], 'pieces': [{'shape': [" n ", 3, 2], 'source': [" from     \
+       ", [6, 2, 1]], 'dest': [" to ", [6, 2, 1]]}]}"
+#define LAYER(name, all, experts, second)                                                          \
+    "{'expert_key_prefix': '" name                                                                 \
+    "', 'ep_rank': 1, 'expert_placement': {'ranks': [{'rank': 0, 'experts': [0, 1]}, "             \
+    "{'rank': 1, 'experts': " experts "}]}, 'affine_maps': {'params': {'" name                     \
+    ".w1': {'logical_shape': [" all ", 3, 2], 'ranks': {" RANK(0, "2", "0", "0") ", " second       \
+                                                                                 "}}}}}"
 
 struct made {
     struct zf_arena *a;
@@ -39,8 +41,8 @@ static void says_who_has_which(void **state)
     struct made m = {0};
 
     (void)state;
-    assert_true(read_layers(&m, "[" LAYER("m.9", "4", "[2, 3]", RANK(1, "2", "12", "0")) ", "
-                                LAYER("m.10", "3", "[2]", RANK(1, "1", "12", "0")) "]"));
+    assert_true(read_layers(&m, "[" LAYER("m.9", "4", "[2, 3]", RANK(1, "2", "12", "0")) ", " LAYER(
+                                    "m.10", "3", "[2]", RANK(1, "1", "12", "0")) "]"));
     assert_int_equal(m.n, 2);
     const struct ds_fused *f = ds_autoep_find(m.fused, m.n, (struct ds_name){"m.9.w1", 6});
     assert_non_null(f);
@@ -63,7 +65,8 @@ static void without_maps(void **state)
     struct made m = {0};
 
     (void)state;
-    assert_true(read_layers(&m, "[{'expert_key_prefix': 'p', 'ep_size': 3, 'num_local_experts': 2}]"));
+    assert_true(
+        read_layers(&m, "[{'expert_key_prefix': 'p', 'ep_size': 3, 'num_local_experts': 2}]"));
     assert_int_equal(m.n, 3);
     for (size_t i = 0; i < 3; i++) {
         const struct ds_fused *f = ds_autoep_find(m.fused, m.n, (struct ds_name){names[i], 4});
@@ -84,20 +87,28 @@ static void refuses(void **state)
         enum zf_code code;
         const char *says;
     } row[] = {
-        {LAYER("m", "4", "[1, 2]", RANK(1, "2", "6", "0")), ZF_E_FORMAT, "begin with expert 1, expected 2"},
-        {LAYER("m", "4", "[3]", RANK(1, "1", "18", "0")), ZF_E_FORMAT, "begin with expert 3, expected 2"},
+        {LAYER("m", "4", "[1, 2]", RANK(1, "2", "6", "0")), ZF_E_FORMAT,
+         "begin with expert 1, expected 2"},
+        {LAYER("m", "4", "[3]", RANK(1, "1", "18", "0")), ZF_E_FORMAT,
+         "begin with expert 3, expected 2"},
         {LAYER("m", "4", "[2, 3]", RANK(1, "2", "13", "0")), ZF_E_UNSUPPORTED, "cut otherwise"},
         {LAYER("m", "4", "[2, 3]", RANK(1, "2", "12", "6")), ZF_E_UNSUPPORTED, "cut otherwise"},
-        {LAYER("m", "4", "[3, 2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "expert_placement.ranks[1]"},
+        {LAYER("m", "4", "[3, 2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
+         "expert_placement.ranks[1]"},
         {LAYER("m", "4", "[2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "expert_placement.ranks[1]"},
         {LAYER("m", "4", "[2]", RANK(1, "1", "12", "0")), ZF_E_FORMAT, "covers 3 of 4"},
-        {LAYER("m", "3", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "puts 2 experts behind expert 2 of 3"},
+        {LAYER("m", "3", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
+         "puts 2 experts behind expert 2 of 3"},
         {LAYER("m", "4", "[2, 3]", RANK(2, "2", "12", "0")), ZF_E_FORMAT, "are not 0, 1"},
-        {LAYER("m", "'x'", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "logical_shape is not a list of 3"},
-        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "'x'", "0")), ZF_E_FORMAT, "offset of an affine map is no number"},
-        {"{'expert_key_prefix': 'p', 'ep_size': 0, 'num_local_experts': 2}", ZF_E_FORMAT, "no ep_size"},
+        {LAYER("m", "'x'", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
+         "logical_shape is not a list of 3"},
+        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "'x'", "0")), ZF_E_FORMAT,
+         "offset of an affine map is no number"},
+        {"{'expert_key_prefix': 'p', 'ep_size': 0, 'num_local_experts': 2}", ZF_E_FORMAT,
+         "no ep_size"},
         {"{'expert_key_prefix': 'p', 'ep_size': 2}", ZF_E_FORMAT, "no ep_size"},
-        {"{'expert_key_prefix': 7, 'ep_size': 2, 'num_local_experts': 2}", ZF_E_FORMAT, "expert_key_prefix"},
+        {"{'expert_key_prefix': 7, 'ep_size': 2, 'num_local_experts': 2}", ZF_E_FORMAT,
+         "expert_key_prefix"},
     };
     struct made m = {0};
     char layers[2000];

@@ -5,7 +5,10 @@
 #include "src/format/deepspeed/experts.h"
 #include "src/format/deepspeed/mappings.h"
 
-#define NAME(text) {text, sizeof text - 1}
+#define NAME(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
 
 struct made {
     struct zf_limits lim;
@@ -25,7 +28,8 @@ static void make(struct made *m, struct ds_slice slice[4][2], uint32_t n_dp)
     m->ds = (struct ds_save){.o = &m->o, .a = zf_arena_new(1 << 20, &m->err)};
     for (uint32_t r = 0; r < 4; r++) {
         m->part[r] = (struct ds_part){.dp = r, .partitions = 2, .slice = slice[r], .n_slices = 2};
-        m->optim[r] = (struct ds_optim){.path = "some_optim_states.pt", .dp = r, .part = &m->part[r], .n_parts = 1};
+        m->optim[r] = (struct ds_optim){
+            .path = "some_optim_states.pt", .dp = r, .part = &m->part[r], .n_parts = 1};
     }
     m->mp = (struct ds_rank){.save = &m->ds, .optim = m->optim, .n_dp = n_dp};
 }
@@ -115,9 +119,11 @@ static void refuses(void **state)
 static void weights_have_the_shapes(void **state)
 {
     static const uint64_t five_two[] = {5, 2};
-    struct ds_param param[] = {{.name = NAME("a"), .n = 10, .ndim = 1}, {.name = NAME("t"), .n = 10, .ndim = 1}};
+    struct ds_param param[] = {{.name = NAME("a"), .n = 10, .ndim = 1},
+                               {.name = NAME("t"), .n = 10, .ndim = 1}};
     struct ds_param tied = {.name = NAME("t"), .n = 10, .ndim = 2, .shape = five_two};
-    struct ds_entry entry = {.name = NAME("a"), .tensor = true, .view = {.n = 10, .ndim = 2, .shape = five_two}};
+    struct ds_entry entry = {
+        .name = NAME("a"), .tensor = true, .view = {.n = 10, .ndim = 2, .shape = five_two}};
     struct ds_group group = {.n = 2, .param = param};
     struct made m;
 

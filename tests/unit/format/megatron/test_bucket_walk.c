@@ -57,7 +57,8 @@ static struct walk_result walk(const char *pieces, const char *const *bucket, ui
     struct zf_err err;
     char *copy = strdup(pieces), *save_unit = NULL, *save;
 
-    for (char *unit = strtok_r(copy, " ", &save_unit); unit; unit = strtok_r(NULL, " ", &save_unit)) {
+    for (char *unit = strtok_r(copy, " ", &save_unit); unit;
+         unit = strtok_r(NULL, " ", &save_unit)) {
         static uint32_t units;
 
         units++;
@@ -90,8 +91,8 @@ static void rules(void **state)
 
     (void)state;
     /* padding up to the next multiple, whatever is in it; a layer that is elsewhere */
-    assert_int_equal(walk("ab lmn+op qrs+tu wxyz", BUCKETS("ab??qrs?tu??wxyz"), 4, false, where).kind,
-                     WALK_ONE);
+    assert_int_equal(
+        walk("ab lmn+op qrs+tu wxyz", BUCKETS("ab??qrs?tu??wxyz"), 4, false, where).kind, WALK_ONE);
     assert_string_equal(where, "ab@0:0 lmn- op- qrs@0:4 tu@0:8 wxyz@0:12 ");
     /* without padding, as up to core 0.7 */
     assert_int_equal(walk("ab cde", BUCKETS("abcde"), 1, false, where).kind, WALK_ONE);
@@ -103,9 +104,11 @@ static void rules(void **state)
     assert_string_equal(where, "00- 00@0:0 ab@0:4 ");
     /* two layers that nothing tells apart */
     assert_int_equal(walk("11+ab 11+ab", BUCKETS("11??ab"), 4, false, where).kind, WALK_SEVERAL);
-    assert_int_equal(walk("11+ab 11+ab", BUCKETS("11??ab??11??ab"), 4, false, where).kind, WALK_ONE);
+    assert_int_equal(walk("11+ab 11+ab", BUCKETS("11??ab??11??ab"), 4, false, where).kind,
+                     WALK_ONE);
     /* a bucket ends behind a parameter, in the middle of a layer; an empty one changes nothing */
-    assert_int_equal(walk("abc+de fg", BUCKETS("abc", "", "de??fg"), 4, false, where).kind, WALK_ONE);
+    assert_int_equal(walk("abc+de fg", BUCKETS("abc", "", "de??fg"), 4, false, where).kind,
+                     WALK_ONE);
     assert_string_equal(where, "abc@0:0 de@2:0 fg@2:4 ");
     assert_int_equal(walk("abc+de fg", BUCKETS("abc?", "de??fg"), 4, false, where).kind, WALK_NONE);
     assert_int_equal(walk("abc+de fg", BUCKETS("abc", "de??fg?"), 4, false, where).kind, WALK_NONE);

@@ -22,9 +22,11 @@ static void means(const char *key, enum mg_what what, const char *state, const c
 static void weights(void **state)
 {
     (void)state;
-    means("model.module.decoder.layers.0.mlp.linear_fc1.weight_w", MG_WEIGHT, "", "decoder.layers.0.mlp.linear_fc1.weight_w");
+    means("model.module.decoder.layers.0.mlp.linear_fc1.weight_w", MG_WEIGHT, "",
+          "decoder.layers.0.mlp.linear_fc1.weight_w");
     means("model.module.module.module.output_layer.weight", MG_WEIGHT, "", "output_layer.weight");
-    means("model.embedding.word_embeddings.weight", MG_WEIGHT, "", "embedding.word_embeddings.weight");
+    means("model.embedding.word_embeddings.weight", MG_WEIGHT, "",
+          "embedding.word_embeddings.weight");
     means("model.model.w", MG_WEIGHT, "", "model.w"); /* never a second model. */
     means("model.module.model.w", MG_WEIGHT, "", "model.w");
     means("model.module.", MG_WEIGHT, "", "module.");
@@ -39,8 +41,8 @@ static void optimizer(void **state)
     struct mg_key k;
 
     (void)state;
-    means("optimizer.state.module.module.decoder.final_layernorm.weight.exp_avg", MG_STATE, "exp_avg",
-          "decoder.final_layernorm.weight");
+    means("optimizer.state.module.module.decoder.final_layernorm.weight.exp_avg", MG_STATE,
+          "exp_avg", "decoder.final_layernorm.weight");
     means("optimizer.state.model.w.step", MG_STATE, "step", "model.w");
     means("optimizer.state.module.module.exp_avg", MG_STATE, "exp_avg", "module");
     means("optimizer.state.3.exp_avg_sq", MG_STATE, "exp_avg_sq", "3");

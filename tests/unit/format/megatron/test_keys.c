@@ -73,7 +73,8 @@ static void states_name_their_parameter(void **state)
 
 static void buckets_have_numbers(void **state)
 {
-#define FLAT "optimizer.distributed.dp_group_idx_3.gbuf_idx_1.dtype_(torch.bfloat16, torch.float32)."
+#define FLAT                                                                                       \
+    "optimizer.distributed.dp_group_idx_3.gbuf_idx_1.dtype_(torch.bfloat16, torch.float32)."
     struct mg_key k = key_of("chained_1." FLAT "bucket_idx_2.exp_avg_sq");
 
     (void)state;
@@ -88,9 +89,10 @@ static void buckets_have_numbers(void **state)
     assert_int_equal(key_of(FLAT "bucket_idx_2.").what, MG_OTHER);
     assert_int_equal(key_of(FLAT "bucket_idx_x.param").what, MG_OTHER);
     assert_int_equal(key_of("optimizer.distributed.dp_group_idx_0.optimizer").what, MG_OTHER);
-    assert_int_equal(
-        key_of("optimizer.distributed.dp_group_idx_9999999999999999999.gbuf_idx_0.dtype_x.bucket_idx_0.p").what,
-        MG_OTHER);
+    assert_int_equal(key_of("optimizer.distributed.dp_group_idx_9999999999999999999.gbuf_idx_0."
+                            "dtype_x.bucket_idx_0.p")
+                         .what,
+                     MG_OTHER);
 }
 
 static void objects_are_told_from_the_right(void **state)

@@ -42,7 +42,10 @@ static void knows_cut_and_shape(void **state)
         {"decoder.layers.3.mlp.linear_fc1.bias", LEGACY_GATED, 1, {48, 0}},
         {"decoder.layers.3.mlp.linear_fc2.weight", LEGACY_COLUMNS, 2, {16, 24}},
         {"decoder.layers.3.mlp.router.weight", LEGACY_COPY, 2, {8, 16}},
-        {"decoder.layers.3.mlp.experts.local_experts.7.linear_fc1.weight", LEGACY_GATED, 2, {12, 16}},
+        {"decoder.layers.3.mlp.experts.local_experts.7.linear_fc1.weight",
+         LEGACY_GATED,
+         2,
+         {12, 16}},
         {"decoder.layers.3.mlp.experts.linear_fc2.weight7", LEGACY_COLUMNS, 2, {16, 6}},
         {"mtp.layers.3.eh_proj.weight", LEGACY_EITHER, 2, {16, 32}},
         {"mtp.layers.3.transformer_layer.mlp.linear_fc2.weight", LEGACY_COLUMNS, 2, {16, 24}},
@@ -202,9 +205,9 @@ static void two_numbers_mean_what_args_say(void **state)
                                                            .pipeline_model_parallel_size = 2},
                                names, 2, f, &err),
                         "mp_rank_01_000");
-    assert_string_equal(settle(&(struct megatron_settings){.tensor_model_parallel_size = 2}, names, 2,
-                               f, &err),
-                        "failed");
+    assert_string_equal(
+        settle(&(struct megatron_settings){.tensor_model_parallel_size = 2}, names, 2, f, &err),
+        "failed");
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "2 numbers");
 }
 

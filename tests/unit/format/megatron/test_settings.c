@@ -53,8 +53,8 @@ static void reads_a_mapping(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_int_equal(settings_of("(dVtensor_model_parallel_size\nI2\nsVnum_layers\nI4\ns.", &s, &err),
-                     ZF_OK);
+    assert_int_equal(
+        settings_of("(dVtensor_model_parallel_size\nI2\nsVnum_layers\nI4\ns.", &s, &err), ZF_OK);
     assert_int_equal(s.tensor_model_parallel_size, 2);
     assert_int_equal(megatron_settings_expert_tensor(&s), 2);
     assert_int_equal(settings_of("N.", &s, &err), ZF_OK);

@@ -45,16 +45,20 @@ static void refused(const char *yaml, const char *part)
 
 static void reads_each_layout(void **state)
 {
-    static const char *const at[] = {"", "model:\n  ", "model:\n  transformer:\n    ", "config:\n  ", "model:\n  config:\n    "};
+    static const char *const at[] = {"", "model:\n  ", "model:\n  transformer:\n    ",
+                                     "config:\n  ", "model:\n  config:\n    "};
 
     (void)state;
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         char yaml[300];
-        size_t pad = strlen(at[i]) - (size_t)(strrchr(at[i], '\n') ? strrchr(at[i], '\n') + 1 - at[i] : 0);
+        size_t pad =
+            strlen(at[i]) - (size_t)(strrchr(at[i], '\n') ? strrchr(at[i], '\n') + 1 - at[i] : 0);
 
-        (void)snprintf(yaml, sizeof yaml, "train:\n  num_layers: 9\n%snum_layers: 4\n%*stensor_model_parallel_size: 2\n"
-                       "%*snum_moe_experts: 8\n%*skv_channels: null\n%*sgated_linear_unit: true\n",
-                       at[i], (int)pad, "", (int)pad, "", (int)pad, "", (int)pad, "");
+        (void)snprintf(
+            yaml, sizeof yaml,
+            "train:\n  num_layers: 9\n%snum_layers: 4\n%*stensor_model_parallel_size: 2\n"
+            "%*snum_moe_experts: 8\n%*skv_channels: null\n%*sgated_linear_unit: true\n",
+            at[i], (int)pad, "", (int)pad, "", (int)pad, "", (int)pad, "");
         struct megatron_settings s = reads(yaml);
         assert_int_equal(s.num_layers, 4);
         assert_int_equal(s.tensor_model_parallel_size, 2);
@@ -67,7 +71,8 @@ static void reads_each_layout(void **state)
 
 static void names_of_other_programs(void **state)
 {
-    struct megatron_settings s = reads("share_embeddings_and_output_weights: false\nactivation: fast-swiglu\n");
+    struct megatron_settings s =
+        reads("share_embeddings_and_output_weights: false\nactivation: fast-swiglu\n");
 
     (void)state;
     assert_int_equal(s.untie_embeddings_and_output_weights, MEGATRON_YES);
@@ -80,8 +85,10 @@ static void names_of_other_programs(void **state)
 
 static void what_is_no_size_says_nothing(void **state)
 {
-    static const char *const odd[] = {"~", "", "'4'", "${x}", "4.0", "4e1", "0x4", "-4", "four", "[4]", "{a: 4}", "+4", "4 4",
-                                      "1111111111111111111", "!!int '4'", "&a"};
+    static const char *const odd[] = {
+        "~",         "",     "'4'", "${x}",   "4.0", "4e1", "0x4",
+        "-4",        "four", "[4]", "{a: 4}", "+4",  "4 4", "1111111111111111111",
+        "!!int '4'", "&a"};
 
     (void)state;
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
@@ -124,8 +131,10 @@ static void finds_the_file(void **state)
     if (!zf_yaml_here()) {
         skip();
     }
-    zf_auto(store) struct zf_store *none = store_mem_new(&lim, &err), *nemo = store_mem_new(&lim, &err),
-                                    *bridge = store_mem_new(&lim, &err), *bad = store_mem_new(&lim, &err);
+    zf_auto(store) struct zf_store *none = store_mem_new(&lim, &err),
+                                   *nemo = store_mem_new(&lim, &err),
+                                   *bridge = store_mem_new(&lim, &err),
+                                   *bad = store_mem_new(&lim, &err);
     assert_true(none && nemo && bridge && bad);
     assert_ok(megatron_settings_yaml(none, NULL, &lim, &s, file, &err), &err);
     assert_string_equal(file, "");
