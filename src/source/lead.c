@@ -7,7 +7,7 @@
 /* How a reader begins: with reads so large, until the kernel's stretches are.  Their bytes are dropped. */
 #define START_READ (1u << 20)
 #define START_BYTES (2u << 20)
-#define DROP_BYTES (64u << 10)
+#define DROP_BYTES (16u << 10) /* on a stack, which musl gives a thread 128 KiB of */
 /* After that a byte at such distances is enough: the page at which the kernel goes on (PG_readahead) is the first of the
  * last stretch, and stretches are 128 KiB, or that doubled several times, from where the first of them began
  * (page_cache_ra_order, page_cache_async_ra, Linux 6.18). */
