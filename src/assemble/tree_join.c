@@ -291,3 +291,28 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     zf_vec_fini(&w.item);
     return ok && zf_build_withdraw(j->b, j->tree, j->n_stages * j->n_ranks, err);
 }
+
+bool zf_tree_stay(struct zf_build *b, uint32_t n, const char *why, struct zf_err *err)
+{
+    return zf_build_note(b, err,
+                         "the %u model-parallel ranks are not joined, each is below mp_rank_NN/: "
+                         "%.500s",
+                         n, why);
+}
+
+bool zf_tree_join_or_stay(struct zf_tree_join *j, struct zf_err *err)
+{
+    char why[520];
+
+    if (zf_tree_join(j, err)) {
+        return true;
+    }
+    /* Everything is as before. */
+    if ((err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) ||
+        ((j->told || j->stages_differ) && !zf_build_degraded(j->b))) {
+        return false;
+    }
+    (void)snprintf(why, sizeof why, "%.510s", err->msg);
+    zf_err_clear(err);
+    return zf_tree_stay(j->b, j->n_stages * j->n_ranks, why, err);
+}

@@ -26,6 +26,7 @@ struct zf_tree_join {
     /* Asked when everything is joined: a last reason not to, or NULL. */
     bool (*done)(void *ctx, struct zf_err *err);
     void *ctx;
+    bool told;          /* somebody says how it is joined: where that does not fit, that is an error */
     bool stages_differ; /* out: it failed because one name has other bytes in another stage */
 };
 
@@ -34,5 +35,12 @@ struct zf_tree_join {
  * Errors: with the tensor's name; everything is as before then.  Copies or stages that differ are
  * ZF_E_FORMAT. */
 bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err) ZF_CHECKED;
+
+/* Notes why the trees of n ranks stay as they are. */
+bool zf_tree_stay(struct zf_build *b, uint32_t n, const char *why, struct zf_err *err) ZF_CHECKED;
+
+/* zf_tree_join; but trees that do not fit together stay, with a note, unless `told` or stages_differ.
+ * Those are errors where the build is not degraded. */
+bool zf_tree_join_or_stay(struct zf_tree_join *j, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -6,7 +6,6 @@
  * Source: deepspeed/checkpoint/ds_to_universal.py (merge_tp_slices), 0.11.2 … 0.19.8. */
 #include "tp_join.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/tp_rules.h>
@@ -183,14 +182,6 @@ static bool tp_read_info(struct tp_join *j, struct zf_err *err)
                              j->ds->tp, &j->info, err);
 }
 
-static bool tp_stay(struct tp_join *j, const char *why, struct zf_err *err)
-{
-    return zf_build_note(j->ds->b, err,
-                         "the %u model-parallel ranks are not joined, each is below mp_rank_NN/: "
-                         "%.500s",
-                         j->all->n, why);
-}
-
 /* Is there anything that says how?  *why: what to note if not; NULL = there is. */
 static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
 {
@@ -212,22 +203,6 @@ static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
     return true;
 }
 
-/* The join failed, and everything is as before. */
-static bool tp_failed(struct tp_join *j, const struct zf_tree_join *t, struct zf_err *err)
-{
-    char why[520];
-
-    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) {
-        return false;
-    }
-    if ((j->rules || t->stages_differ) && !j->ds->o->degraded) {
-        return false;
-    }
-    (void)snprintf(why, sizeof why, "%.510s", err->msg);
-    zf_err_clear(err);
-    return tp_stay(j, why, err);
-}
-
 static bool tp_join(struct tp_join *j, struct zf_err *err)
 {
     const char **tree = zf_arena_get(j->ds->a, j->all->n, sizeof(*tree), err);
@@ -237,19 +212,20 @@ static bool tp_join(struct tp_join *j, struct zf_err *err)
                              .n_ranks = j->ds->tp,
                              .cut = tp_cut,
                              .done = tp_done,
-                             .ctx = j};
+                             .ctx = j,
+                             .told = j->rules != NULL};
     const char *why;
 
     if (!tree || !tp_find_way(j, &why, err)) {
         return false;
     }
     if (why) {
-        return tp_stay(j, why, err);
+        return zf_tree_stay(t.b, j->all->n, why, err);
     }
     for (uint32_t i = 0; i < j->all->n; i++) {
         tree[i] = j->all->rank[i].tree;
     }
-    return zf_tree_join(&t, err) || tp_failed(j, &t, err);
+    return zf_tree_join_or_stay(&t, err);
 }
 
 bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
@@ -261,7 +237,7 @@ bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         return true;
     }
     if (all->n != ds->dir.n_mp) {
-        return tp_stay(&j, "the files of a rank are missing", err);
+        return zf_tree_stay(ds->b, all->n, "the files of a rank are missing", err);
     }
     zf_auto(tp_rules) struct zf_tp_rules *rules =
         ds->o->tp_rules ? zf_tp_rules_load(ds->o->tp_rules, err) : NULL;
