@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One folder a format; what is in each is written with Python's standard library and compared with it.
 TESTS += \
+	tests/format/consolidated/test_consolidated.py \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \
@@ -41,6 +42,7 @@ TESTS += \
 	tests/format/torch/test_torch.py \
 	$(NULL)
 EXTRA_DIST += \
+	tests/format/consolidated/test_consolidated.py \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
 	tests/format/deepspeed/test_deepspeed.py \

@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	tests/frameworks/consume.py \
 	tests/frameworks/damaged.py \
 	tests/frameworks/make_deepspeed.py \
+	tests/frameworks/make_fairscale.py \
 	tests/frameworks/make_hf.py \
 	tests/frameworks/make_megatron.py \
 	tests/frameworks/make_olmo.py \

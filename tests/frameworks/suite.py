@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, megatron, olmo, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, megatron, olmo, fairscale, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -29,6 +29,7 @@ PRODUCERS = [
     ("deepspeed", ["deepspeed"]),
     ("megatron", ["megatron", "psutil"]),
     ("olmo", ["olmo_core"]),
+    ("fairscale", ["fairscale"]),
 ]
 SECONDS = 400
 # Whole trees are copied where they are small; thousands of files tell cp nothing new.

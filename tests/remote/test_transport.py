@@ -52,7 +52,7 @@ def weights(where, *opts):
 
 
 def fixtures():
-    for family in ("dcp", "deepspeed", "hf", "megatron", "olmo"):
+    for family in ("consolidated", "dcp", "deepspeed", "hf", "megatron", "olmo"):
         for name in sorted(os.listdir(os.path.join(DATA, family))):
             d = os.path.join(family, name)
             if os.path.isdir(os.path.join(DATA, d)):

@@ -26,7 +26,7 @@ struct zf_tree_join {
     /* Asked when everything is joined: a last reason not to, or NULL. */
     bool (*done)(void *ctx, struct zf_err *err);
     void *ctx;
-    bool told;          /* somebody says how it is joined: where that does not fit, that is an error */
+    bool told; /* somebody says how it is joined: where that does not fit, that is an error */
     bool stages_differ; /* out: it failed because one name has other bytes in another stage */
 };
 

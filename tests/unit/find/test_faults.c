@@ -422,6 +422,7 @@ static void all_faults(const char *path, long points, long calls, long heap)
 }
 
 static const char *const checkpoint[] = {
+    "consolidated/fairscale0.4.13_llama3_w4",
     "dcp/dcp2.2.2_on_torch2.13/fsdp1_sharded_w2",
     "dcp/torch2.13/accelerate_fsdp2_save_state",
     "dcp/torch2.13/hf_dist_w2",

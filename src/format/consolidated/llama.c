@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "llama.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/codec/json.h>
+
+#define PARAMS "params.json"
+
+/* What the extents of a parameter are, one a dimension. */
+enum llama_extent {
+    LLAMA_MODEL,
+    LLAMA_QUERY,
+    LLAMA_KEY,
+    LLAMA_VOCABULARY,
+    LLAMA_ANY, /* of the feed-forward layers, and of rotary frequencies: nothing else says it */
+};
+
+/* Cut along the width of the model by Llama 1 and 2, along the vocabulary by Llama 3. */
+#define LLAMA_EITHER 2u
+
+struct llama_known {
+    const char *name; /* behind "layers.N.", if layer */
+    bool layer;
+    uint32_t ndim;
+    enum llama_extent extent[2];
+    enum zf_cut_kind kind;
+    uint32_t dim;
+};
+
+static const struct llama_known llama_table[] = {
+    {"attention.wq.weight", true, 2, {LLAMA_QUERY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"attention.wk.weight", true, 2, {LLAMA_KEY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"attention.wv.weight", true, 2, {LLAMA_KEY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"attention.wo.weight", true, 2, {LLAMA_MODEL, LLAMA_QUERY}, ZF_CUT_DIM, 1},
+    {"feed_forward.w1.weight", true, 2, {LLAMA_ANY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"feed_forward.w2.weight", true, 2, {LLAMA_MODEL, LLAMA_ANY}, ZF_CUT_DIM, 1},
+    {"feed_forward.w3.weight", true, 2, {LLAMA_ANY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"attention_norm.weight", true, 1, {LLAMA_MODEL}, ZF_CUT_COPIES, 0},
+    {"ffn_norm.weight", true, 1, {LLAMA_MODEL}, ZF_CUT_COPIES, 0},
+    {"norm.weight", false, 1, {LLAMA_MODEL}, ZF_CUT_COPIES, 0},
+    {"output.weight", false, 2, {LLAMA_VOCABULARY, LLAMA_MODEL}, ZF_CUT_DIM, 0},
+    {"tok_embeddings.weight", false, 2, {LLAMA_VOCABULARY, LLAMA_MODEL}, ZF_CUT_DIM, LLAMA_EITHER},
+    {"rope.freqs", false, 1, {LLAMA_ANY}, ZF_CUT_COPIES, 0},
+};
+
+/* ---- widths ---- */
+
+/* A positive number that is not absurd: widths are multiplied.  0 = absent, null or negative. */
+static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct zf_err *err)
+{
+    const json_t *v = json_object_get(j, key);
+
+    *out = 0;
+    if (!v || json_is_null(v) || (json_is_integer(v) && json_integer_value(v) < 0)) {
+        return true;
+    }
+    return (zf_json_u64(v, out) && *out <= UINT32_MAX) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is no number of this size", key);
+}
+
+static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf_err *err)
+{
+    uint64_t model, heads, keys, head;
+
+    if (!llama_number(j, "dim", &model, err) || !llama_number(j, "n_heads", &heads, err) ||
+        !llama_number(j, "n_kv_heads", &keys, err) || !llama_number(j, "head_dim", &head, err) ||
+        !llama_number(j, "vocab_size", &w->vocabulary, err)) {
+        return false;
+    }
+    if (model > 0 && model != w->model) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"dim\" is %llu, but norm.weight has %llu elements",
+                       (unsigned long long)model, (unsigned long long)w->model);
+    }
+    if (heads > 0) {
+        head = head > 0 ? head : w->model / heads;
+        w->query = heads * head;
+        w->key = (keys > 0 ? keys : heads) * head;
+    }
+    return true;
+}
+
+bool llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_limits *lim,
+                      struct llama_width *out, struct zf_err *err)
+{
+    uint64_t n;
+
+    /* Without params.json: heads as wide as the model, as in every Llama of Meta's. */
+    *out = (struct llama_width){.model = norm, .query = norm};
+    if (!zf_store_find(st, PARAMS)) {
+        return true;
+    }
+    zf_auto(mem) char *text = zf_store_slurp(st, PARAMS, lim->json_bytes, &n, err);
+    zf_auto(json) json_t *j = text ? zf_json_load(text, n, lim, err) : NULL;
+    return (j && llama_width_params(j, out, err)) || zf_err_in(err, PARAMS);
+}
+
+/* ---- parameters ---- */
+
+/* Bytes of "layers.N." at the head of a name, or 0. */
+static size_t llama_layer(const char *name, size_t n)
+{
+    static const char word[] = "layers.";
+    size_t at = sizeof word - 1;
+
+    if (n <= at || memcmp(name, word, at) != 0) {
+        return 0;
+    }
+    while (at < n && name[at] >= '0' && name[at] <= '9') {
+        at++;
+    }
+    return at > sizeof word - 1 && at < n && name[at] == '.' ? at + 1 : 0;
+}
+
+static bool llama_is(const struct llama_known *k, const struct zf_tree_tensor *t)
+{
+    const size_t layer = llama_layer(t->name, t->name_len), n = t->name_len - layer;
+
+    return k->layer == (layer > 0) && strlen(k->name) == n &&
+           memcmp(t->name + layer, k->name, n) == 0;
+}
+
+static uint64_t llama_extent(const struct llama_width *w, enum llama_extent e)
+{
+    switch (e) {
+    case LLAMA_MODEL:
+        return w->model;
+    case LLAMA_QUERY:
+        return w->query;
+    case LLAMA_KEY:
+        return w->key;
+    case LLAMA_VOCABULARY:
+        return w->vocabulary;
+    default:
+        return 0;
+    }
+}
+
+/* The whole that equal shards make is as the widths say. */
+static bool llama_fits(struct llama_width *w, const struct zf_tree_tensor *t,
+                       const struct llama_known *k, struct zf_cut_rule *out, struct zf_err *err)
+{
+    if (t->ndim != k->ndim) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", t->ndim,
+                       k->ndim);
+    }
+    *out = (struct zf_cut_rule){.kind = k->kind, .dim = k->dim};
+    if (k->dim == LLAMA_EITHER) {
+        out->dim = t->shard[0][1] == w->model ? 0 : 1;
+    }
+    for (uint32_t d = 0; d < k->ndim; d++) {
+        const bool cut = out->kind == ZF_CUT_DIM && out->dim == d;
+        const uint64_t want = llama_extent(w, k->extent[d]), part = t->shard[0][d];
+        const uint64_t ranks = cut ? t->n_ranks : 1;
+
+        if (want > 0 && (want % ranks != 0 || part != want / ranks)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the shard of each of %u ranks has %llu elements along dimension %u, "
+                           "which do not make the %llu of the whole",
+                           t->n_ranks, (unsigned long long)part, d, (unsigned long long)want);
+        }
+        w->proved = w->proved || (cut && want > 0);
+    }
+    return true;
+}
+
+static bool llama_shards_equal(const struct zf_tree_tensor *t, struct zf_err *err)
+{
+    for (uint32_t r = 1; t->ndim > 0 && r < t->n_ranks; r++) {
+        if (memcmp(t->shard[r], t->shard[0], t->ndim * sizeof(uint64_t)) != 0) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the shard of rank %u has another shape than that of rank 0", r);
+        }
+    }
+    return true;
+}
+
+bool llama_cut(struct llama_width *w, const struct zf_tree_tensor *t, struct zf_cut_rule *out,
+               struct zf_err *err)
+{
+    if (!llama_shards_equal(t, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof llama_table / sizeof llama_table[0]; i++) {
+        if (llama_is(&llama_table[i], t)) {
+            return llama_fits(w, t, &llama_table[i], out, err);
+        }
+    }
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "nothing says how it is cut (-o tp_rules=FILE can)");
+}
