@@ -5,6 +5,8 @@ noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
 	src/assemble/adapter.c \
 	src/assemble/agree.c \
+	src/assemble/agree_compare.c \
+	src/assemble/agree_list.h \
 	src/assemble/assign.c \
 	src/assemble/companions.c \
 	src/assemble/coord.c \

@@ -32,10 +32,10 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
 /* Was the value of a tensor read, which is not in the pickle? */
 bool zf_agree_read_data(const struct zf_agree *g);
 
-/* Do both say the same?  Nothing is added to either of them any more.
+/* Do both say the same?
  * shared: compare only what both of them name.
  * Errors: ZF_E_FORMAT naming both files and both values; err->path is g's file. */
-bool zf_agree_compare(struct zf_agree *g, struct zf_agree *first, bool shared,
+bool zf_agree_compare(const struct zf_agree *g, const struct zf_agree *first, bool shared,
                       struct zf_err *err) ZF_CHECKED;
 
 #endif

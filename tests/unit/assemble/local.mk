@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 assemble_tests = \
 	tests/unit/assemble/test_adapter \
+	tests/unit/assemble/test_agree \
 	tests/unit/assemble/test_assign \
 	tests/unit/assemble/test_coord \
 	tests/unit/assemble/test_cut \
@@ -18,6 +19,8 @@ check_PROGRAMS += $(assemble_tests)
 TESTS += $(assemble_tests)
 tests_unit_assemble_test_adapter_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_adapter_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
+tests_unit_assemble_test_agree_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_assemble_test_agree_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_assign_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_assign_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_coord_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
