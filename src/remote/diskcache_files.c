@@ -338,9 +338,12 @@ static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
     out[len] = '\0';
 }
 
+/* Those of an object beside each other, the last one used first. */
 static int diskcache_files_by_key(const void *a, const void *b)
 {
-    return strcmp(((const struct files_item *)a)->key, ((const struct files_item *)b)->key);
+    int by = strcmp(((const struct files_item *)a)->key, ((const struct files_item *)b)->key);
+
+    return by ? by : diskcache_files_older(b, a);
 }
 
 static struct zf_cached diskcache_files_object(const struct files *f, size_t *i)
@@ -349,10 +352,7 @@ static struct zf_cached diskcache_files_object(const struct files *f, size_t *i)
     struct zf_cached c = {.used = first->used};
 
     for (; *i < f->n && strcmp(f->at[*i].key, first->key) == 0; (*i)++) {
-        const struct files_item *it = &f->at[*i];
-
-        c.bytes += it->bytes;
-        c.used = it->used.tv_sec > c.used.tv_sec ? it->used : c.used;
+        c.bytes += f->at[*i].bytes;
     }
     return c;
 }

@@ -223,6 +223,10 @@ for name in mount.zerofs mount.fuse.zerofs; do
         [ \"\$(stat -c %u '$mnt/$file')\" = 7 ] && '$ZEROFS' umount '$mnt'"
 done
 helper=$tmp/mount.zerofs
+commas() {
+    timeout 60 "$helper" "$c" "$mnt" -o 'fsname=a\,rw\,,rw' && grep -q "^a,rw, $mnt " /proc/self/mounts && unmount "$mnt"
+}
+check 'mount.zerofs: a comma behind a backslash ends no word' commas
 check 'mount.zerofs: wrong words are 1' says 1 'needs a checkpoint' "$helper" "$c"
 check 'mount.zerofs: a wrong option is 1' says 1 'bogus' "$helper" "$c" "$mnt" -o bogus
 check 'mount.zerofs: no checkpoint is 32' says 32 'empty' "$helper" "$tmp/empty" "$mnt"

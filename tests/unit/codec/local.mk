@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CMOCKA
 codec_tests = \
+	tests/unit/codec/test_flip \
 	tests/unit/codec/test_json \
 	tests/unit/codec/test_jsonin \
 	tests/unit/codec/test_safetensors \
@@ -9,6 +10,8 @@ codec_tests = \
 check_PROGRAMS += $(codec_tests)
 TESTS += $(codec_tests)
 
+tests_unit_codec_test_flip_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
+tests_unit_codec_test_flip_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_json_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_json_LDADD = $(ZF_CODEC) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_codec_test_jsonin_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src

@@ -10,6 +10,7 @@
 #include "src/find/sidefiles.h"
 #include "src/find/table.h"
 #include "support/store_mem.h"
+#include "unit/source/scratch.h"
 
 static void add_text(struct fixture *f, const char *path, const char *text)
 {
@@ -236,6 +237,34 @@ static void test_saves(void **state)
     assert_int_equal(t.latest, 0);
 }
 
+/* `latest` names a save by the name in the run, or by a link to it, which is listed once. */
+static void test_saves_linked(void **state)
+{
+    static const char save[] = "\2\0\0\0\0\0\0\0{}";
+    static const struct {
+        const char *latest;
+        size_t at;
+    } row[] = {{"step9", 0}, {"best", 0}, {"step10", 1}, {"step11", 2}, {"nothing", 3}};
+    const struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+
+    scratch_bytes(*state, "step9/model.safetensors", save, 10);
+    scratch_bytes(*state, "data/0/model.safetensors", save, 10);
+    scratch_bytes(*state, "step11/model.safetensors", save, 10);
+    scratch_link(*state, "best", "step9");
+    scratch_link(*state, "step10", "data/0");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        zf_auto(saves) struct zf_saves t = {.name = NULL};
+
+        scratch_file(*state, "latest", row[i].latest);
+        zf_auto(store) struct zf_store *st = scratch_store(*state, 10);
+        assert_ok(zf_saves_list(st, &lim, &t, &err), &err);
+        assert_int_equal(t.n, 3);
+        assert_string_equal(t.name[1], "step10");
+        assert_int_equal(t.latest, row[i].at);
+    }
+}
+
 static void test_open_tells(void **state)
 {
     struct fixture *f = *state;
@@ -302,6 +331,7 @@ int main(void)
         TEST(test_ranks_are_no_series),
         TEST(test_two_levels),
         TEST(test_saves),
+        cmocka_unit_test_setup_teardown(test_saves_linked, scratch_setup, scratch_teardown),
         TEST(test_open_tells),
         cmocka_unit_test(test_trainer_folder),
         cmocka_unit_test(test_side_names),

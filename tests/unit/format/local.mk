@@ -13,6 +13,7 @@ format_tests = \
 	tests/unit/format/megatron/test_legacy \
 	tests/unit/format/megatron/test_settings \
 	tests/unit/format/megatron/test_settings_yaml \
+	tests/unit/format/olmo/test_rank_files \
 	tests/unit/format/test_ranks \
 	tests/unit/format/test_safetensors \
 	tests/unit/format/test_torchfile \
@@ -45,6 +46,8 @@ tests_unit_format_megatron_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_src
 tests_unit_format_megatron_test_settings_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_settings_yaml_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_settings_yaml_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
+tests_unit_format_olmo_test_rank_files_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_olmo_test_rank_files_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_test_safetensors_SOURCES = tests/unit/format/test_safetensors.c tests/support/golden.c
 tests_unit_format_test_safetensors_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_format_test_safetensors_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)

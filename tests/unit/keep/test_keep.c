@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "codec/torch/file.h"
 #include "keep/keep.h"
 #include "support/broken_io.h"
 #include "support/same_model.h"
@@ -158,6 +159,8 @@ static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
     zf_auto(source) struct zf_source *file = zf_store_open(st, "d/a.bin", &err);
     zf_auto(source) struct zf_source *part = file ? zf_window_new(file, 2, 8, "part", &err) : NULL;
     zf_auto(source) struct zf_source *swapped = part ? zf_swap_new(part, 4, &err) : NULL;
+    zf_auto(source) struct zf_source *conj =
+        part ? torch_flip_new(part, ZF_DT_C64, ZF_TORCH_FLIP_IMAG, &err) : NULL;
     zf_auto(source) struct zf_source *deflate =
         zf_window_new(file, DEFLATE_AT, ZSTD_AT - DEFLATE_AT, "deflate", &err);
     zf_auto(source) struct zf_source *inflated = zf_inflate_new(deflate, 8, 0xe8550e28, lim, &err);
@@ -166,8 +169,9 @@ static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
     zf_auto(source) struct zf_source *unpacked = zf_zstd_new(zstd, 8, lim, &err);
     zf_auto(source) struct zf_source *mem = zf_mem_new("mem", "memories", 8, false, &err);
 
-    assert_true(b && swapped && inflated && mem);
+    assert_true(b && swapped && conj && inflated && mem);
     add_floats(b, "y", swapped);
+    add_floats(b, "conj", conj);
     add_floats(b, "x", part);
     add_floats(b, "inflated", inflated);
     add_floats(b, "mem", mem);
@@ -221,9 +225,10 @@ static void a_model_comes_back(void **state)
     same_model(c, d);
     has_bytes(d, "x", "23456789");
     has_bytes(d, "y", "54329876");
+    has_bytes(d, "conj", "2345678\xb9"); /* '9' with its sign bit turned */
     has_bytes(d, "inflated", "deflated");
     has_bytes(d, "mem", "memories");
-    if (c->set[0].n == 5) {
+    if (c->set[0].n == 6) {
         has_bytes(d, "unpacked", "of zstd.");
     }
     /* What is read right after it was written may be written once more at the same time. */
@@ -274,6 +279,75 @@ static void a_damaged_byte_is_noticed(void **state)
     (void)close(fd);
     assert_ok(zf_keep_clear(own, &bytes, &err), &err);
     assert_int_equal(rmdir(own), 0);
+    drop_store(at);
+}
+
+/* What a body of a kept model, with a head that fits it, is loaded as. */
+static struct zf_checkpoint *load_body(struct zf_keep *k, struct zf_store *st, const uint8_t *body,
+                                       size_t n, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out all = {0};
+
+    keep_head(&all, body, n);
+    zf_out_add(&all, body, n);
+    assert_int_equal(all.n, KEEP_HEAD + n);
+    memset(err, 0, sizeof *err);
+    struct zf_checkpoint *c = keep_load_bytes(k, st, all.p, all.n, err);
+    assert_true(c || err->code != ZF_OK);
+    return c;
+}
+
+/* A checksum is no proof: what says anything else in its place is refused, or read without harm. */
+static void whatever_it_says(void **state)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char at[] = "/tmp/zf-kept-XXXXXX";
+    struct zf_err err, ignored;
+    uint64_t n, bytes;
+
+    (void)state;
+    assert_non_null(mkdtemp(at));
+    zf_auto(store) struct zf_store *st = a_store(&lim, at);
+    grow_old(at);
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(dir, "key\n", 1 << 20, &lim, &err);
+    assert_ok(k, &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = a_model(st, k, &lim);
+    const size_t n_sources = k->sources.n;
+    zf_auto(mem) uint8_t *sources = malloc(n_sources);
+    assert_true(c && sources);
+    memcpy(sources, k->sources.p, n_sources);
+    assert_ok(zf_keep_put(k, st, &err), &err);
+    zf_auto(mem) uint8_t *file = dir_read(k->dir, k->name, 1 << 20, &n, &err);
+    assert_true(file && n > KEEP_KEY_AT);
+    uint8_t *body = file + KEEP_HEAD;
+    const size_t len = (size_t)n - KEEP_HEAD;
+    zf_auto(checkpoint) struct zf_checkpoint *same = load_body(k, st, body, len, &err);
+    assert_ok(same, &err);
+    for (size_t i = 0; i < len; i++) {
+        const uint8_t was = body[i], other[] = {0, was + 1, was - 1, was ^ 0x80};
+
+        for (size_t j = 0; j < sizeof other; j++) {
+            char got[8];
+
+            body[i] = other[j];
+            zf_auto(checkpoint) struct zf_checkpoint *d = load_body(k, st, body, len, &err);
+            for (uint32_t t = 0; d && t < d->set[0].n; t++) {
+                (void)!zf_map_read(d->set[0].tensor[t].data, got, sizeof got, 0, &ignored);
+            }
+        }
+        body[i] = was;
+    }
+    /* The first source is the first file: 0 0. */
+    uint8_t *first = memmem(body, len, sources, n_sources);
+    assert_true(first && first[0] == 0 && first[1] == 0);
+    first[1] = 1;
+    assert_null(load_body(k, st, body, len, &err));
+    assert_err(&err, ZF_E_FORMAT, first + 2 - file, "a source of no kind");
+    first[1] = 0;
+    first[0] = 127;
+    assert_null(load_body(k, st, body, len, &err));
+    assert_err(&err, ZF_E_FORMAT, first + 1 - file, "a source of no kind");
+    assert_ok(zf_keep_clear(dir, &bytes, &err), &err);
     drop_store(at);
 }
 
@@ -366,6 +440,7 @@ int main(void)
         cmocka_unit_test(the_longest_unused_go_first),
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(a_damaged_byte_is_noticed),
+        cmocka_unit_test(whatever_it_says),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_dir, drop_dir);

@@ -12,6 +12,7 @@
 
 #include "overlay/save.h"
 #include "support/broken_io.h"
+#include "unit/source/scratch.h"
 #include "unit/view/made.h"
 
 static struct zf_limits lim;
@@ -231,6 +232,26 @@ static void one_that_is_open_is_asked(void **state)
     assert_int_equal(wanted.calls, 1);
 }
 
+/* Inode numbers have room for 2046 saves: more are refused, not shown in part. */
+static void more_saves_than_fit(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    char path[200];
+
+    for (int i = 1; i <= 2047; i++) {
+        (void)snprintf(path, sizeof path, "global_step%d/mp_rank_00_model_states.pt", i);
+        scratch_file(*state, path, "");
+    }
+    assert_null(zf_runs_tree(*state, &opts, log, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "cannot show more than 2046 saves");
+    (void)snprintf(path, sizeof path, "%s/global_step7/mp_rank_00_model_states.pt", (char *)*state);
+    assert_int_equal(unlink(path), 0);
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &opts, log, &err);
+    struct zf_stat st;
+    assert_ok(t, &err);
+    assert_true(zf_tree_walk(t, "global_step2047", &st) && zf_tree_walk(t, "global_step1", &st));
+}
+
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 /* Each call of the heap fails in turn while a run is listed: either it did not matter, or the failure says so. */
@@ -265,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_place_is_taken),
         cmocka_unit_test(one_that_is_open_is_asked),
+        cmocka_unit_test_setup_teardown(more_saves_than_fit, scratch_setup, scratch_teardown),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
 

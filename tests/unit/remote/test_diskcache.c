@@ -3,6 +3,7 @@
 #include "support/unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -119,6 +120,19 @@ static void another_object_is_another(void **state)
     assert_string_not_equal(diskcache_key_of(&a).hex, key.hex);
 }
 
+static uint64_t cached_bytes, cached_n;
+static char cached_url[200];
+static struct timespec cached_used;
+
+static void note_cached(void *ctx, const struct zf_cached *c)
+{
+    (void)ctx;
+    cached_bytes += c->bytes;
+    cached_n++;
+    cached_used = c->used;
+    (void)snprintf(cached_url, sizeof cached_url, "%s", c->url);
+}
+
 static void closed_to_others(void **state)
 {
     struct stat st;
@@ -136,6 +150,30 @@ static void closed_to_others(void **state)
     assert_null(diskcache_new(dir, 0, &err));
     assert_int_equal(err.code, ZF_E_USAGE);
     assert_int_equal(chmod(dir, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(dir, 1, (gid_t)-1), 0);
+        assert_null(diskcache_new(dir, 0, &err));
+        assert_int_equal(err.code, ZF_E_USAGE);
+    }
+    (void)snprintf(path, sizeof path, "%s/nowhere", dir);
+    assert_false(zf_remote_cache_each(path, note_cached, NULL, &err));
+    assert_int_equal(err.code, ZF_E_NOENT);
+}
+
+/* A cache is made where there is none, whatever failed before, but no directories above it. */
+static void made_where_there_is_none(void **state)
+{
+    char path[256];
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/new", dir);
+    errno = ENOTTY;
+    struct diskcache *c = diskcache_new(path, 0, &err);
+    assert_ok(c, &err);
+    diskcache_free(c);
+    (void)snprintf(path, sizeof path, "%s/no/where", dir);
+    assert_null(diskcache_new(path, 0, &err));
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "make the cache");
 }
 
 static void a_directory_of_something_else_is_refused(void **state)
@@ -221,17 +259,6 @@ static void a_block_at_anothers_place_is_not_believed(void **state)
     assert_true(get(1, N));
 }
 
-static uint64_t cached_bytes, cached_n;
-static char cached_url[200];
-
-static void note_cached(void *ctx, const struct zf_cached *c)
-{
-    (void)ctx;
-    cached_bytes += c->bytes;
-    cached_n++;
-    (void)snprintf(cached_url, sizeof cached_url, "%s", c->url);
-}
-
 static uint64_t cached(void)
 {
     cached_bytes = cached_n = 0;
@@ -255,6 +282,24 @@ static void listed_and_cleared(void **state)
     assert_false(get(0, N));
     put(0, 0, N);
     assert_true(get(0, N));
+}
+
+/* An object was used when the last of its files was. */
+static void listed_as_used_last(void **state)
+{
+    static const struct timespec used[] = {{1000, 5}, {2000, 7}, {2000, 8}, {2000, 6}, {1500, 9}};
+    char path[256];
+
+    (void)state;
+    for (uint64_t k = 0; k < sizeof used / sizeof *used; k++) {
+        put(0, k * DISKCACHE_SLOTS, N);
+        file_of(path, k * DISKCACHE_SLOTS);
+        assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){used[k], used[k]}, 0), 0);
+    }
+    (void)cached();
+    assert_int_equal(cached_n, 1);
+    assert_int_equal(cached_used.tv_sec, 2000);
+    assert_int_equal(cached_used.tv_nsec, 8);
 }
 
 /* What a terminal would obey is taken out of a name, wherever it stands; a space is none of it. */
@@ -488,11 +533,13 @@ int main(void)
         T(what_was_put_is_there),
         T(another_object_is_another),
         T(closed_to_others),
+        T(made_where_there_is_none),
         T(a_directory_of_something_else_is_refused),
         T(what_is_rotten_is_not_believed_and_replaced),
         T(what_was_cut_is_not_believed),
         T(a_block_at_anothers_place_is_not_believed),
         T(listed_and_cleared),
+        T(listed_as_used_last),
         T(listed_without_what_a_terminal_obeys),
         T(the_bound_holds_and_the_oldest_go),
         T(a_bad_count_is_counted),

@@ -84,6 +84,29 @@ static void the_longest_path_is_the_kernels(void **state)
     assert_int_equal(close(root), 0);
 }
 
+/* The walk holds a descriptor for each directory on its way: of more than 127 it opens nothing. */
+static void too_deep_opens_nothing(void **state)
+{
+    int root = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[2 * 128 + 2];
+
+    for (size_t i = 0; i < 128; i++) {
+        memcpy(path + 2 * i, "d/", 2);
+    }
+    assert_true(root >= 0);
+    strcpy(path + sizeof path - 2, "f");
+    scratch_file(*state, path, "too deep");
+    strcpy(path + sizeof path - 4, "f");
+    scratch_file(*state, path, "as deep as it goes");
+    assert_alike(root, path, O_RDONLY, false);
+    strcpy(path + sizeof path - 4, "d/f");
+    const int before = scratch_descriptors();
+    assert_int_equal(beneath_walk(root, path, O_RDONLY, false), -1);
+    assert_int_equal(errno, ENAMETOOLONG);
+    assert_int_equal(scratch_descriptors(), before);
+    assert_int_equal(close(root), 0);
+}
+
 /* /proc and /sys are other file systems than /, or there is nothing to see. */
 static void mount_points_are_left_alone(void **state)
 {
@@ -113,6 +136,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(walks_as_the_kernel_does, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(the_longest_path_is_the_kernels, scratch_setup,
                                         scratch_teardown),
+        cmocka_unit_test_setup_teardown(too_deep_opens_nothing, scratch_setup, scratch_teardown),
         cmocka_unit_test(mount_points_are_left_alone),
     };
 
