@@ -268,7 +268,9 @@ with Dir() as d:
     d.file("snap/0/model/weight", bytes(24))
     d.file("dict/meta.json", {"shape": [], "_type": "<class 'tensordict._td.TensorDict'>"})
     d.file("dict/weight.memmap", bytes(24))
-    for at, what in (("snap", "a save of torchsnapshot"), ("dict", "memory-mapped arrays (TensorDict and others)"),
+    d.file("nano/checkpoint_metadata.json", {"version": "1.2", "tp": 1, "dp": 1, "metas": {}})
+    d.st("nano/model/model/lm_head/pp_block/model_weight.safetensors")
+    for at, what in (("snap", "a save of torchsnapshot"), ("nano", "a save of nanotron"), ("dict", "memory-mapped arrays (TensorDict and others)"),
                      ("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
                      ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),
                      ("tf/variables", "a TensorFlow checkpoint"), ("ckpt", "a TensorFlow checkpoint")):
