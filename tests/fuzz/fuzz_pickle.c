@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes are read as pickles, one behind the other, and every question is asked of their values.  The first is read
- * once more by somebody who reads along, and must be the same. */
+ * once more by somebody who reads along, and once with its calls folded, and must be the same. */
 #include <stdlib.h>
 
 #include <zf/codec/pickle.h>
 #include <zf/codec/pvjson.h>
 
 #include "fuzz.h"
+#include "../support/folded.h"
 #include "../support/watched.h"
 
 #define DEPTH 6
@@ -72,6 +73,19 @@ static void along(const uint8_t *data, size_t size, const struct zf_pv *plain,
     ask(v, arena, DEPTH);
 }
 
+static void folded(const uint8_t *data, size_t size, const struct zf_pv *plain,
+                   const struct zf_limits *lim)
+{
+    struct zf_err err;
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(16 * (uint64_t)size + (64 << 20), &err);
+    const struct zf_pv *v = arena ? folded_load(data, size, arena, lim, &err) : NULL;
+
+    if (plain && v ? !folded_same(plain, v, 3) : plain && err.code == ZF_E_FORMAT) {
+        abort();
+    }
+    ask(v, arena, DEPTH);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zf_limits lim = zf_limits_default();
@@ -86,6 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.text_bytes = 32 << 10;
     v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
     along(data, size, v, &lim);
+    folded(data, size, v, &lim);
     in = zf_bytes_of(data, size);
     while (arena && (v = zf_pickle_load(&in, arena, &lim, &err)) != NULL) {
         ask(v, arena, DEPTH);

@@ -50,6 +50,21 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
                                           const struct zf_pv **pids_out,
                                           struct zf_err *err) ZF_CHECKED;
 
+/* The same where most of the pickle is calls that are alike: of the values that are set in a mapping those calls for which
+ * `wanted` answers yes (by their callee) are kept folded, in a sixth of the memory, if nothing else refers to them or to
+ * what can change in them.  Of a folded call all can be asked but for its arguments: these only zf_pv_unfold gives.
+ * Persistent ids are not listed. */
+const struct zf_pv *zf_pickle_load_folded(struct zf_bytes *in, uint64_t stored,
+                                          struct zf_arena *arena, const struct zf_limits *lim,
+                                          bool (*wanted)(const struct zf_pv *call),
+                                          struct zf_err *err) ZF_CHECKED;
+/* v as it was before it was folded, in *scratch, until that is used again; v itself if it is not folded.  What is made
+ * there is no longer folded, and never holds what is. */
+struct zf_pv_scratch {
+    uint64_t word[256];
+};
+const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *scratch);
+
 /* Reads along while a large pickle is read, so that it never is in memory as a whole. */
 struct zf_pickle_watch {
     /* `map`, so far a DICT without pairs, or one of which pairs were handed over already, is to become the

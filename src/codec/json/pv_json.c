@@ -32,6 +32,7 @@ struct pv_json_walk {
     const struct zf_pvjson_special *special;
     struct level level[DEPTH_MAX];
     unsigned depth;
+    struct zf_pv_scratch scratch; /* of a folded call, of which one is open at a time */
 };
 
 static bool pv_json_is_array(const struct level *l)
@@ -112,6 +113,7 @@ static void pv_json_value(struct pv_json_walk *w, const struct zf_pv *v, enum pv
         if (!plain && w->special && w->special->fn(w->special->ctx, v, o)) {
             return;
         }
+        v = zf_pv_unfold(v, &w->scratch);
         form = pvjson_form(o, &v);
     }
     if (form == ZF_PVJSON_DONE) {

@@ -228,6 +228,9 @@ static bool call_push_persid(struct pickle_vm *vm, struct zf_pv *id)
         return false;
     }
     v->at[0].v = id;
+    if (vm->folds.wanted) {
+        return pickle_push(vm, v);
+    }
     if (vm->last_pid) {
         vm->last_pid->at[1].v = v;
     } else {

@@ -98,8 +98,34 @@ static void *heap_from_arena(struct pickle_heap *h, uint64_t bytes, struct zf_er
     return pickle_heap_charge(h, bytes, err) ? zf_arena_get(h->arena, bytes, 1, err) : NULL;
 }
 
-/* bytes is a multiple of 8. */
-static void *heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
+/* Blocks from 2^SPARE_SLAB slots on are worth cutting up. */
+#define SPARE_SLAB 12u
+
+/* The next slab: the largest block that a container outgrew, if there is one, else a new one. */
+static bool heap_next_slab(struct pickle_heap *h, struct zf_err *err)
+{
+    for (unsigned class = ZF_PICKLE_CLASSES; class -- > SPARE_SLAB;) {
+        struct pv_items *b = h->spare[class];
+
+        if (b) {
+            h->spare[class] = b->at[0].items;
+            h->slab_left = b->cap * sizeof b->at[0];
+            h->slab = memset(b->at, 0, (size_t)h->slab_left);
+            return true;
+        }
+    }
+    uint8_t *slab = heap_from_arena(h, h->slab_next, err);
+
+    if (!slab) {
+        return false;
+    }
+    h->slab = slab;
+    h->slab_left = h->slab_next;
+    h->slab_next = h->slab_next < SLAB_MAX ? h->slab_next * 2 : SLAB_MAX;
+    return true;
+}
+
+void *pickle_heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 {
     uint64_t words = bytes / sizeof(union pv_slot);
     void **spent = words <= ZF_PICKLE_WORDS ? h->spent[words] : NULL;
@@ -112,13 +138,9 @@ static void *heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
         if (bytes > h->slab_next / 8) {
             return heap_from_arena(h, bytes, err);
         }
-        uint8_t *slab = heap_from_arena(h, h->slab_next, err);
-        if (!slab) {
+        if (!heap_next_slab(h, err)) {
             return NULL;
         }
-        h->slab = slab;
-        h->slab_left = h->slab_next;
-        h->slab_next = h->slab_next < SLAB_MAX ? h->slab_next * 2 : SLAB_MAX;
     }
     void *p = h->slab;
     h->slab += bytes;
@@ -141,7 +163,7 @@ struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint6
         return NULL;
     }
     h->objects++;
-    struct zf_pv *v = heap_get(h, sizeof *v + slots * sizeof v->at[0], err);
+    struct zf_pv *v = pickle_heap_get(h, sizeof *v + slots * sizeof v->at[0], err);
     if (v) {
         v->kind = (uint8_t)kind;
     }
@@ -224,7 +246,7 @@ static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct 
                           (unsigned long long)want);
             return NULL;
         }
-        b = heap_get(h, bytes, err);
+        b = pickle_heap_get(h, bytes, err);
         if (!b) {
             return NULL;
         }
@@ -325,7 +347,7 @@ struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call, stru
     if (call->flags & ZF_PV_MORE) {
         return call->at[1].more;
     }
-    struct pv_more *more = heap_get(h, sizeof *more, err);
+    struct pv_more *more = pickle_heap_get(h, sizeof *more, err);
     if (more) {
         *more = (struct pv_more){.args = call->at[1].v};
         call->at[1].more = more;

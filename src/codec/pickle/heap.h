@@ -66,6 +66,11 @@ struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call,
 bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
 /* Keeps a block of slots that nothing uses any more for the next container that grows. */
 void pickle_heap_recycle(struct pickle_heap *h, struct pv_items *b);
+/* bytes, a multiple of 8, of zeros; charged.  NULL on failure. */
+void *pickle_heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+/* Gives the memory of v, which nobody has any more, to values that are made later; what it held stays.  Does nothing
+ * to what the heap itself remembers. */
+void pickle_heap_give_back(struct pickle_heap *h, struct zf_pv *v);
 /* What the heap has beside the arena. */
 void pickle_heap_fini(struct pickle_heap *h);
 bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;

@@ -267,7 +267,7 @@ static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, u
     if (zf_bytes_left(in) > lim->pickle_bytes) {
         limit = vm->in.n = in->at + lim->pickle_bytes;
     }
-    if (vm->watch.with && !load_sift(vm)) {
+    if ((vm->watch.with || vm->folds.wanted) && !load_sift(vm)) {
         return NULL;
     }
     while (!vm->result) {
@@ -310,4 +310,14 @@ const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,
 
     *pids_out = v ? vm.first_pid : NULL;
     return v;
+}
+
+const struct zf_pv *zf_pickle_load_folded(struct zf_bytes *in, uint64_t stored,
+                                          struct zf_arena *arena, const struct zf_limits *lim,
+                                          bool (*wanted)(const struct zf_pv *call),
+                                          struct zf_err *err)
+{
+    zf_auto(vm) struct pickle_vm vm = {.in = *in, .err = err, .folds.wanted = wanted};
+
+    return load_all(&vm, in, stored, arena, lim);
 }

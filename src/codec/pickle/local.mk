@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 libzf_codec_la_SOURCES += \
 	src/codec/pickle/call.c \
+	src/codec/pickle/fold.c \
 	src/codec/pickle/got.c \
 	src/codec/pickle/heap.c \
 	src/codec/pickle/index.c \
@@ -16,6 +17,7 @@ libzf_codec_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
+	src/codec/pickle/fold.h \
 	src/codec/pickle/got.h \
 	src/codec/pickle/heap.h \
 	src/codec/pickle/index.h \

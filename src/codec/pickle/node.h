@@ -8,6 +8,7 @@
 
 struct pv_items;
 struct pv_more;
+struct pickle_fold_form;
 
 union pv_slot {
     int64_t i;
@@ -17,6 +18,7 @@ union pv_slot {
     struct pv_more *more;
     struct zf_arena *arena;
     struct pv_index *index;
+    const struct pickle_fold_form *form;
 };
 
 /*  kind            n                    slots
@@ -29,7 +31,8 @@ union pv_slot {
  *  LIST SET        elements             items
  *  DICT            pairs                items (key, value, key, value …)
  *  GLOBAL          -                    v module, v name (STR)
- *  CALL            elements or pairs    v callee, v args; with FLAG_MORE: v callee, more
+ *  CALL            elements or pairs    v callee, v args; with FLAG_MORE: v callee, more;
+ *                                       folded: form, and bytes (fold.c)
  *  PERSID          -                    v id, v the next PERSID of the pickle or NULL
  *  EXT             -                    i code */
 struct zf_pv {
@@ -43,6 +46,7 @@ struct zf_pv {
 enum {
     ZF_PV_SHARED = 1,   /* a constant: never written; a container that got no item yet */
     ZF_PV_HAS_NUL = 2,  /* STR: a NUL among its bytes */
+    ZF_PV_FOLDED = 2,   /* CALL: see fold.c; what is in it is asked of zf_pv_unfold */
     ZF_PV_MORE = 4,     /* CALL: at[1] is `more` */
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
     ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */

@@ -238,7 +238,7 @@ static bool ops_extend_map(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv 
     return known || to->n < 2 || pickle_maps_add(&vm->maps, &vm->heap, to, vm->err);
 }
 
-static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
+static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv **from, uint64_t n)
 {
     struct zf_pv *to = vm->popped[0];
     bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0), done;
@@ -260,7 +260,8 @@ static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv *const *from, uint6
     if (call) {
         to->flags |= ZF_PV_MAP;
     }
-    return ops_extend_map(vm, to, from, n);
+    return pickle_fold_values(&vm->folds, &vm->heap, from, n, vm->err) &&
+           ops_extend_map(vm, to, from, n);
 }
 
 bool pickle_do_append(struct pickle_vm *vm)

@@ -118,6 +118,7 @@ static uint64_t spend_slots(const struct zf_pv *v)
     case ZF_PV_BIGINT:
         return v->n / sizeof(union pv_slot) + 1;
     case ZF_PV_CALL:
+    case ZF_PV_PERSID:
         return 2;
     default:
         return 1;
@@ -139,6 +140,14 @@ static void spend_memory(struct pickle_heap *h, struct zf_pv *v)
     }
     v->kind = ZF_PV_SPENT;
     spend_words(h, v, slots + 1);
+}
+
+void pickle_heap_give_back(struct pickle_heap *h, struct zf_pv *v)
+{
+    if (!(v->flags & (ZF_PV_SHARED | ZF_PV_MANY)) &&
+        (v->kind == ZF_PV_PERSID || !spend_is_common(v))) {
+        spend_memory(h, v);
+    }
 }
 
 bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "fold.h"
 #include "index.h"
 #include "node.h"
 
@@ -192,7 +193,7 @@ void zf_pv_keep(const struct zf_pv *v)
 
 static const struct zf_pv *value_global_of(const struct zf_pv *v)
 {
-    v = value_is(v, ZF_PV_CALL) ? v->at[0].v : v;
+    v = value_is(v, ZF_PV_CALL) ? zf_pv_callee(v) : v;
     return value_is(v, ZF_PV_GLOBAL) ? v : NULL;
 }
 
@@ -225,7 +226,9 @@ bool zf_pv_is(const struct zf_pv *v, const char *module, const char *name)
 
 const struct zf_pv *zf_pv_callee(const struct zf_pv *v)
 {
-    return value_is(v, ZF_PV_CALL) ? v->at[0].v : NULL;
+    return !value_is(v, ZF_PV_CALL)  ? NULL
+           : v->flags & ZF_PV_FOLDED ? v->at[0].form->part[1].v
+                                     : v->at[0].v;
 }
 
 static const struct pv_more *value_more_of(const struct zf_pv *v)
@@ -237,7 +240,10 @@ const struct zf_pv *zf_pv_args(const struct zf_pv *v)
 {
     const struct pv_more *more = value_more_of(v);
 
-    return more ? more->args : value_is(v, ZF_PV_CALL) ? v->at[1].v : NULL;
+    if (more || !value_is(v, ZF_PV_CALL) || (v->flags & ZF_PV_FOLDED)) {
+        return more ? more->args : NULL;
+    }
+    return v->at[1].v;
 }
 
 const struct zf_pv *zf_pv_kwargs(const struct zf_pv *v)

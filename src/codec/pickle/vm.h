@@ -4,6 +4,7 @@
 #ifndef CODEC_PICKLE_VM_H
 #define CODEC_PICKLE_VM_H
 
+#include "fold.h"
 #include "heap.h"
 #include "keys.h"
 #include "memo.h"
@@ -23,6 +24,7 @@ struct pickle_vm {
     struct pickle_memo memo;
     struct pickle_maps maps;
     struct pickle_watch watch;
+    struct pickle_folds folds;
     struct zf_bytes in;
     struct zf_pv **stack;
     uint64_t sp, cap;
@@ -30,9 +32,9 @@ struct pickle_vm {
     uint64_t n_marks, marks_cap;
     uint64_t fence; /* no opcode reaches below: the last mark, or 0 */
     uint64_t frame_end;
-    bool cut;                   /* the input ended before the pickle did */
-    const struct zf_pv *result; /* set by STOP */
-    struct zf_pv *first_pid, *last_pid;
+    bool cut;                           /* the input ended before the pickle did */
+    const struct zf_pv *result;         /* set by STOP */
+    struct zf_pv *first_pid, *last_pid; /* of a pickle that is folded: none is kept */
     /* The opcode at work: its place, name and operand; what it took, still in the stack's memory,
      * so read before the first push. */
     uint64_t op_off;

@@ -173,7 +173,8 @@ struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limi
     t->lim = *lim;
     t->twins = w;
     t->arena = zf_arena_new(lim->pickle_memory, err);
-    if (!t->arena || !file_open_container(t, err)) {
+    t->scratch = t->arena ? zf_arena_get(t->arena, 1, sizeof *t->scratch, err) : NULL;
+    if (!t->scratch || !file_open_container(t, err)) {
         return NULL;
     }
     t->twins = NULL;

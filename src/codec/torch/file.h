@@ -78,12 +78,13 @@ struct zf_torch {
     struct zf_arena *large[5];
     const struct torch_container_ops *ops;
     const struct zf_pv *root;
-    uint64_t pickle_bytes;        /* the longest pickle, on disk */
-    const struct zf_pv *pids;     /* the persistent ids of the pickle that was read last */
-    struct zf_torch_twins *twins; /* borrowed while it is opened; NULL = none */
-    uint8_t *text;                /* the pickle, kept for them; NULL of a long one … */
-    uint64_t text_bytes;          /* 0: none is kept */
-    struct torch_print print;     /* … which has this */
+    struct zf_pv_scratch *scratch; /* for the value that torch_form_of looks at */
+    uint64_t pickle_bytes;         /* the longest pickle, on disk */
+    const struct zf_pv *pids;      /* the persistent ids of the pickle that was read last */
+    struct zf_torch_twins *twins;  /* borrowed while it is opened; NULL = none */
+    uint8_t *text;                 /* the pickle, kept for them; NULL of a long one … */
+    uint64_t text_bytes;           /* 0: none is kept */
+    struct torch_print print;      /* … which has this */
     bool twin;
     struct torch_number { /* a storage that was read ahead */
         uint64_t record, bytes;
@@ -177,7 +178,10 @@ struct torch_form {
     const char *name;
     const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
 };
+/* What is in it lives until the next one is asked for. */
 struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
+/* Is it a call of the kind that a file may have as many of as tensors (zf_pickle_load_folded)? */
+bool torch_form_folds(const struct zf_pv *call);
 
 /* numpy's forms as a tensor. */
 bool torch_numpy_load(struct zf_torch *t, const struct torch_form *form,

@@ -181,8 +181,10 @@ struct called {
     const struct zf_pv *args, *v;
 };
 
-static struct called form_called(const struct zf_pv *v)
+/* v may be folded, but what is in such a call is not: the scratch is good for all of a value. */
+static struct called form_called(const struct zf_torch *t, const struct zf_pv *v)
 {
+    v = zf_pv_unfold(v, t->scratch);
     return (struct called){zf_pv_module(v), zf_pv_name(v), zf_pv_args(v), v};
 }
 
@@ -204,7 +206,7 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
     if (zf_pv_kind(v) != ZF_PV_CALL) {
         return f;
     }
-    struct called c = form_called(v);
+    struct called c = form_called(t, v);
 
     for (int i = 0; i < MAX_WRAPPERS; i++, data = NULL) {
         const struct row *row = form_find_row(c.module, c.name);
@@ -226,9 +228,9 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
         }
         if (row || parameter) {
             cast = row && row->step == CAST ? zf_pv_item(c.args, 1) : cast;
-            c = data                           ? form_called(data)
+            c = data                           ? form_called(t, data)
                 : row && row->step == SUBCLASS ? form_called_by_type(c.args)
-                                               : form_called(zf_pv_item(c.args, 0));
+                                               : form_called(t, zf_pv_item(c.args, 0));
             continue;
         }
         if (c.v && (form_class_form(c.v, &f) || form_numpy_form(c.v, &f))) {
@@ -240,6 +242,13 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
         return (struct torch_form){.id = tensor ? ZF_FORM_OPAQUE : ZF_FORM_NOT, .name = c.name};
     }
     return (struct torch_form){.id = ZF_FORM_OPAQUE, .name = c.name};
+}
+
+bool torch_form_folds(const struct zf_pv *call)
+{
+    const struct row *row = form_find_row(zf_pv_module(call), zf_pv_name(call));
+
+    return row && (row->form == ZF_FORM_V2 || row->form == ZF_FORM_V3);
 }
 
 enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v)

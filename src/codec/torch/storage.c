@@ -93,6 +93,21 @@ static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *
     return s;
 }
 
+/* Its key for as long as t lives; that of the pid may be in a value that was unfolded. */
+static const char *storage_key(struct zf_torch *t, const struct torch_pid *pid, uint64_t record,
+                               struct zf_err *err)
+{
+    if (!t->zip) {
+        return pid->key;
+    }
+    if (pid->meta) {
+        return zf_arena_str(t->arena, pid->key, strlen(pid->key), err);
+    }
+    const char *name = zf_zip_member(t->zip, record).name;
+
+    return name + strlen(name) - strlen(pid->key);
+}
+
 struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *pid,
                                     struct zf_err *err)
 {
@@ -123,12 +138,13 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
                         zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
         return NULL;
     }
-    struct torch_store *s = storage_new_store(t, err);
+    const char *key = storage_key(t, pid, record, err);
+    struct torch_store *s = key ? storage_new_store(t, err) : NULL;
 
     if (!s) {
         return NULL;
     }
-    s->plain = (struct zf_torch_storage){.key = pid->key, .dtype = pid->dtype, .bytes = bytes};
+    s->plain = (struct zf_torch_storage){.key = key, .dtype = pid->dtype, .bytes = bytes};
     s->untyped = pid->untyped;
     s->meta = pid->meta;
     s->record = record;

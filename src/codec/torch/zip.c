@@ -111,7 +111,7 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
         return true;
     }
     struct zf_bytes in = zf_bytes_of(text, src->size);
-    t->root = zf_pickle_load_stored(&in, src->stored, t->arena, &t->lim, &t->pids, err);
+    t->root = zf_pickle_load_folded(&in, src->stored, t->arena, &t->lim, torch_form_folds, err);
     return t->root || zf_err_in(err, "%s", src->name);
 }
 

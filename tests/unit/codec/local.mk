@@ -37,9 +37,11 @@ tests_unit_codec_pickle_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_pickle.py
 TESTS += tests/unit/codec/test_pickle.py
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/codec/test_pickle_value tests/unit/codec/test_pickle_watch
-TESTS += tests/unit/codec/test_pickle_value tests/unit/codec/test_pickle_watch
+check_PROGRAMS += tests/unit/codec/test_pickle_fold tests/unit/codec/test_pickle_value tests/unit/codec/test_pickle_watch
+TESTS += tests/unit/codec/test_pickle_fold tests/unit/codec/test_pickle_value tests/unit/codec/test_pickle_watch
 endif
+tests_unit_codec_test_pickle_fold_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_pickle_fold_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_pickle_value_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_pickle_value_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_pickle_watch_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For test_pickle.py: reads pickles from stdin, each behind its length (8 bytes, little-endian),
  * and writes a line for each: the value in a notation of its own, or "! " and the error.  With
- * --json: the length of the JSON (or of the "! " line) and a newline, then the JSON. */
+ * --json: the length of the JSON (or of the "! " line) and a newline, then the JSON.
+ * Each is read once more with its calls folded, and a difference ends this. */
 #include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 
 #include <zf/codec/pickle.h>
 #include <zf/codec/pvjson.h>
+
+#include "../../support/folded.h"
 
 #define DEPTH 40
 
@@ -146,6 +149,23 @@ static bool json(const struct zf_pv *v, const struct zf_limits *lim, struct zf_e
     return true;
 }
 
+static void compare_folded(const void *p, uint64_t n, const struct zf_pv *plain,
+                           const struct zf_limits *lim, const struct zf_err *why)
+{
+    struct zf_err err;
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(UINT64_MAX, &err);
+    const struct zf_pv *v = arena ? folded_load(p, n, arena, lim, &err) : NULL;
+    bool same = plain ? v && folded_same(plain, v, 6)
+                      : !v && err.code == why->code && err.off == why->off &&
+                            (err.code == ZF_E_LIMIT || strcmp(err.msg, why->msg) == 0);
+
+    if (!same) {
+        (void)fprintf(stderr, "pickle_dump: another value when it is folded; %s\n",
+                      v ? "" : err.msg);
+        abort();
+    }
+}
+
 static bool one(bool as_json)
 {
     struct zf_limits lim = zf_limits_default();
@@ -166,6 +186,7 @@ static bool one(bool as_json)
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(UINT64_MAX, &err);
     struct zf_bytes in = zf_bytes_of(p, n);
     const struct zf_pv *v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
+    compare_folded(p, n, v, &lim, &err);
     if (v && !as_json) {
         dump(v, DEPTH);
         printf(" @%" PRIu64 "\n", in.at);
