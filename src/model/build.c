@@ -183,6 +183,23 @@ struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
     return zf_build_find_below(b, b->rest.prefix, spot);
 }
 
+/* A draft of that name in another set, or NULL.  An optimizer's states repeat the names of the weights, in
+ * their order: looked for is the one behind that which was found last, else the name in the first set. */
+static const struct zf_draft *build_namesake(struct zf_build *b, const struct draft_set *s,
+                                             const char *name, size_t n)
+{
+    const struct zf_draft *d = b->namesake < b->drafts.n ? b->drafts.at[b->namesake] : NULL;
+
+    if (!s || s == b->sets.at[0]) {
+        return NULL;
+    }
+    if (!d || d->name_len != n || memcmp(d->name, name, n) != 0) {
+        d = build_find_in(b, b->sets.at[0], name, n);
+    }
+    b->namesake = d ? d->number + 1 : b->namesake;
+    return d;
+}
+
 /* A draft without shape, entered under its name unless there is no set. */
 static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
                                         size_t n, struct zf_err *err)
@@ -200,14 +217,15 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
         return NULL;
     }
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
-    char *copy = d ? zf_arena_str(b->keep, name, n, err) : NULL;
-    if (!copy) {
+    const struct zf_draft *like = d ? build_namesake(b, s, name, n) : NULL;
+    const char *kept = like ? like->name : d ? zf_arena_str(b->keep, name, n, err) : NULL;
+    if (!kept) {
         return NULL;
     }
     d->b = b;
     d->number = (uint32_t)b->drafts.n;
     d->set = s;
-    d->name = copy;
+    d->name = kept;
     d->name_len = (uint32_t)n;
     if (!zf_vec_room(&b->drafts, 1, err) ||
         (s && !zf_index_add(&b->by_name, build_name_hash(s, name, n), d->number, err))) {

@@ -151,6 +151,7 @@ struct zf_build {
     struct build_saved *saved;
     uint32_t n_marks;
     const char *where; /* that was told last; temp's */
+    uint32_t namesake; /* the draft behind the one whose name was wanted once more */
 };
 
 /* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so

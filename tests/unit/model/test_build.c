@@ -117,6 +117,44 @@ static void neighbours_keep_their_shapes(void **state)
     }
 }
 
+/* An optimizer's states have the names of the weights, in their order or another, and perhaps others besides. */
+static void sets_share_their_names(void **state)
+{
+    static const char *const sets[] = {"", "optim/exp_avg", "optim/exp_avg_sq"};
+    enum { TENSORS = 12 };
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(4);
+    char name[8];
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        for (unsigned i = 0; i < TENSORS; i++) {
+            (void)snprintf(name, sizeof name, "w%u", k == 2 ? TENSORS - 1 - i : i);
+            bytes(b, sets[k], name, s, 0, 4);
+            if (k == 1 && i == 5) {
+                bytes(b, sets[k], "w", s, 0, 4);
+            }
+        }
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
+    assert_ok(c, &err);
+    for (size_t k = 0; k < 3; k++) {
+        const struct zf_set *set = zf_checkpoint_set(c, sets[k]);
+
+        assert_int_equal(set->n, TENSORS + (k == 1));
+        for (unsigned i = 0; i < TENSORS; i++) {
+            const size_t n = (size_t)snprintf(name, sizeof name, "w%u", i);
+            const struct zf_tensor *t = zf_set_find(set, name, n);
+
+            assert_non_null(t);
+            assert_string_equal(t->name, name);
+            assert_ptr_equal(t->name, zf_set_find(zf_checkpoint_set(c, ""), name, n)->name);
+        }
+    }
+    assert_string_equal(zf_set_find(zf_checkpoint_set(c, sets[1]), "w", 1)->name, "w");
+    assert_null(zf_set_find(zf_checkpoint_set(c, ""), "w", 1));
+}
+
 static void seals_sets_in_order(void **state)
 {
     struct zf_build *b = fresh(false);
@@ -589,6 +627,7 @@ int main(void)
         cmocka_unit_test(tells_the_file_and_the_name),
         cmocka_unit_test(sees_through_windows),
         cmocka_unit_test(neighbours_keep_their_shapes),
+        cmocka_unit_test(sets_share_their_names),
         cmocka_unit_test(seals_sets_in_order),
         cmocka_unit_test(refuses_two_of_one_name),
         cmocka_unit_test(finds_a_hundred_thousand_names),
