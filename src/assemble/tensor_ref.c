@@ -46,8 +46,25 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
 }
 
-bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
-                        struct zf_tensor_ref *out, struct zf_err *err)
+/* A copy of x's shape and strides, or that of the reference before, if they are the same. */
+static bool tensor_ref_copy(struct zf_keeper *k, const struct zf_torch_tensor *x,
+                            struct zf_err *err)
+{
+    const size_t n = x->ndim * sizeof *x->shape;
+
+    if (k->shape && k->ndim == x->ndim &&
+        (n == 0 || (memcmp(k->shape, x->shape, n) == 0 && memcmp(k->stride, x->stride, n) == 0))) {
+        return true;
+    }
+    k->ndim = x->ndim;
+    k->stride = zf_arena_copy(k->arena, x->stride, x->ndim, sizeof *x->stride, err);
+    k->shape = k->stride ? zf_arena_copy(k->arena, x->shape, x->ndim, sizeof *x->shape, err) : NULL;
+    return k->shape != NULL;
+}
+
+bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
+                             struct zf_source **empty, struct zf_tensor_ref *out,
+                             struct zf_err *err)
 {
     struct zf_torch_tensor x;
 
@@ -58,10 +75,29 @@ bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf
         return false;
     }
     out->key = zf_arena_str(k->arena, out->key, strlen(out->key), err);
-    return out->key &&
-           (out->shape = zf_arena_copy(k->arena, x.shape, x.ndim, sizeof *x.shape, err)) &&
-           (out->stride = zf_arena_copy(k->arena, x.stride, x.ndim, sizeof *x.stride, err)) &&
-           zf_keeper_hold(k, out->src, err);
+    if (!out->key || !tensor_ref_copy(k, &x, err)) {
+        return false;
+    }
+    out->shape = k->shape;
+    out->stride = k->stride;
+    if (x.storage->bytes > 0 || !out->src) {
+        return zf_keeper_hold(k, out->src, err);
+    }
+    if (*empty) {
+        out->src = *empty;
+        zf_torch_release(x.storage);
+        return true;
+    }
+    *empty = out->src;
+    return zf_keeper_hold(k, out->src, err);
+}
+
+bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
+                        struct zf_tensor_ref *out, struct zf_err *err)
+{
+    struct zf_source *empty = NULL;
+
+    return zf_tensor_ref_read_many(k, t, v, &empty, out, err);
 }
 
 static int tensor_ref_order(uint64_t a, uint64_t b)

@@ -24,6 +24,8 @@ struct zf_tensor_ref {
 struct zf_keeper {
     struct zf_arena *arena;
     zf_vec(struct zf_source *) held;
+    const uint64_t *shape, *stride; /* [ndim] of the reference that was read last; NULL = none */
+    uint32_t ndim;
 };
 /* Takes a reference on src, which may be NULL.  Errors: ZF_E_NOMEM. */
 bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err) ZF_CHECKED;
@@ -37,6 +39,12 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
  * zf_torch_tensor; of the arena. */
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_tensor_ref *out, struct zf_err *err) ZF_CHECKED;
+
+/* The same of one of the many tensors of a file.  Those of storages without a byte, of which ZeRO stage 3 leaves one
+ * a parameter, share a source, the first one's: *empty, which is NULL before the first tensor of the file. */
+bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
+                             struct zf_source **empty, struct zf_tensor_ref *out,
+                             struct zf_err *err) ZF_CHECKED;
 
 /* Orders references so that those of the same elements in the same shape are neighbours; 0 for
  * these: one tensor with two names. */

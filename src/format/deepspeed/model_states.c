@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <zf/base/num.h>
 
@@ -204,10 +205,38 @@ const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name na
     return NULL;
 }
 
+/* The parameters that come next in the groups, as far as the groups are few. */
+#define MODEL_CURSORS 8u
+struct model_cursors {
+    uint32_t at[MODEL_CURSORS];
+};
+
+/* The name of an entry of `module`: mostly one of the groups', which have the parameters in the same order. */
+static bool model_entry_name(struct ds_save *ds, const struct ds_model *m, struct model_cursors *c,
+                             const struct zf_pv *key, struct ds_name *out, struct zf_err *err)
+{
+    uint64_t n = 0;
+    const char *p = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+
+    for (uint32_t g = 0; p && g < m->n_groups && g < MODEL_CURSORS; g++) {
+        const struct ds_shapes *s = &m->group[g];
+        const struct ds_name *next = c->at[g] < s->n ? &s->param[c->at[g]].name : NULL;
+
+        if (next && next->n == n && memcmp(next->p, p, n) == 0) {
+            c->at[g]++;
+            *out = *next;
+            return true;
+        }
+    }
+    return ds_name_of(ds->a, key, "\"module\"", out, err);
+}
+
 static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
                               struct ds_model *m, struct zf_err *err)
 {
     uint64_t n = zf_pv_len(v);
+    struct model_cursors cursors = {0};
+    struct zf_source *empty = NULL;
 
     if (!zf_pv_is_map(v) && n > 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"module\" is not a mapping of names");
@@ -222,11 +251,12 @@ static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const stru
     for (uint64_t i = 0; m->entry && i < n; i++) {
         struct ds_entry *e = &m->entry[i];
 
-        if (!ds_name_of(ds->a, zf_pv_key(v, i), "\"module\"", &e->name, err)) {
+        if (!model_entry_name(ds, m, &cursors, zf_pv_key(v, i), &e->name, err)) {
             return false;
         }
         e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
-        if (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &e->view, err)) {
+        if (e->tensor &&
+            !zf_tensor_ref_read_many(&ds->keep, t, zf_pv_val(v, i), &empty, &e->view, err)) {
             return !ds_err_named(err) &&
                    zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
         }

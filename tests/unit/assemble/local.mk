@@ -11,6 +11,7 @@ assemble_tests = \
 	tests/unit/assemble/test_names \
 	tests/unit/assemble/test_flat_vector \
 	tests/unit/assemble/test_py_pattern \
+	tests/unit/assemble/test_tensor_ref \
 	tests/unit/assemble/test_torch_ahead \
 	tests/unit/assemble/test_tree_join \
 	tests/unit/assemble/test_values \
@@ -37,6 +38,8 @@ tests_unit_assemble_test_flat_vector_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_flat_vector_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_py_pattern_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_py_pattern_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
+tests_unit_assemble_test_tensor_ref_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_assemble_test_tensor_ref_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS)
 tests_unit_assemble_test_torch_ahead_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_assemble_test_torch_ahead_LDADD = $(ZF_ASSEMBLE) $(CMOCKA_LIBS) -lpthread
 tests_unit_assemble_test_tree_join_CPPFLAGS = $(TEST_CPPFLAGS)
