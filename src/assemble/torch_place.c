@@ -211,7 +211,7 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
         p->later = l->next;
         if (level > 1000) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                           "tensor \"%s\" is composed of too many tensors", l->name);
+                           "tensor \"%.120s\" is composed of too many tensors", l->name);
         }
         if (!place_value(p, &spot, zf_torch_kind(p->file->torch, l->value), l->value, err)) {
             return false;

@@ -85,16 +85,6 @@ static bool cast_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     return rest == 0 || map_cast_read_part(c, out + whole * c->out_size, i + whole, 0, rest, err);
 }
 
-static bool cast_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    return zf_map_each_source(((const struct cast_map *)m)->in, fn, ctx);
-}
-
-static bool cast_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    return zf_map_each_extent(((const struct cast_map *)m)->in, fn, ctx);
-}
-
 static bool cast_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
                         void *ctx)
 {
@@ -107,8 +97,6 @@ static bool cast_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_ea
 static const struct map_ops cast_ops = {
     .at = cast_at,
     .read = cast_read,
-    .each = cast_each,
-    .extents = cast_extents,
     .ranges = cast_ranges,
 };
 

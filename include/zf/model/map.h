@@ -40,8 +40,8 @@ bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype 
                       size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 /* Calls fn for every source the map touches, once per piece (provenance, verify), or once per
- * row of a piece where a slice cuts it.  off, len: bytes of the source.  Stops when fn returns
- * false, and then returns false. */
+ * row of a piece where a slice cuts it.  off, len: bytes of the source.  Of a map that casts, which
+ * no tensor has, nothing is said.  Stops when fn returns false, and then returns false. */
 bool zf_map_each_source(const struct zf_map *m,
                         bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
                         void *ctx);
@@ -68,9 +68,9 @@ struct zf_extent {
     const uint64_t *shape, *start, *size; /* [nd] */
     const uint64_t *stride;               /* [nd] bytes of src; NULL = packed, C order */
 };
-/* Calls fn for every piece, zeros too, in no particular order.  A cast map's pieces are those of
- * what it casts; those of slices and parts are runs, in one dimension.  Stops when fn returns
- * false, and then returns false. */
+/* Calls fn for every piece, zeros too, in no particular order.  Those of slices and parts are runs,
+ * in one dimension; of a map that casts nothing is said.  Stops when fn returns false, and then
+ * returns false. */
 typedef bool zf_map_extent_fn(void *ctx, const struct zf_extent *e);
 bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
 

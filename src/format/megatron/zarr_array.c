@@ -297,28 +297,12 @@ static bool array_list_nested(struct array *a, struct zf_err *err)
     return true;
 }
 
-static int array_by_number(const void *x, const void *y)
-{
-    const struct array_file *a = x, *b = y;
-
-    return a->number < b->number ? -1 : a->number > b->number;
-}
-
+/* By number, because listings are in natural order. */
 static bool array_find_files(struct array *a, struct zf_err *err)
 {
     bool nested = a->z.separator == '/' && a->z.ndim > 1;
 
-    if (!(nested ? array_list_nested(a, err) : array_list(a, "", true, NULL, err))) {
-        return false;
-    }
-    /* Listings are in natural order, which is that of the numbers but where a directory is also. */
-    for (size_t i = 1; i < a->file.n; i++) {
-        if (a->file.at[i - 1].number > a->file.at[i].number) {
-            qsort(a->file.at, a->file.n, sizeof *a->file.at, array_by_number);
-            break;
-        }
-    }
-    return true;
+    return nested ? array_list_nested(a, err) : array_list(a, "", true, NULL, err);
 }
 
 /* ---- pieces --------------------------------------------------------------------------------------- */

@@ -140,6 +140,23 @@ def names_are_not_proved():
     stays("another number of parameters", lists=[[0, 1], [3, 4, 5]])
 
 
+def numbers_that_cannot_be_read():
+    """A list of numbers that is damaged is refused; of a degraded save, numbers stay and a note says why."""
+    with Case() as c:
+        s, _ = made(c.dir)
+        key = "optimizer.optimizer.param_groups.1.params"
+        where = next(v for k, v in s.storage.items() if k.fqn == key)
+        with open(os.path.join(c.dir, where.relative_path), "r+b") as f:
+            f.seek(where.offset)
+            f.write(b"no pickle")
+        c.refused(key)
+        t = Tree(c.dir, "-d")
+        assert any("not mapped to parameters" in n for n in t.notes), t.notes
+        assert t.names("optim/exp_avg") == list("012345"), t.names("optim/exp_avg")
+        for n in WEIGHTS:
+            t.holds("", n, s.bytes["model." + n])
+
+
 def equal_norms_are_told_by_their_order():
     with Case() as c:
         one = [0x3f800000] * 4
@@ -166,5 +183,5 @@ def a_state_of_another_shape_keeps_its_number():
 
 
 if __name__ == "__main__":
-    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, equal_norms_are_told_by_their_order, without_masters_numbers_stay,
-          a_state_of_another_shape_keeps_its_number])
+    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, numbers_that_cannot_be_read, equal_norms_are_told_by_their_order,
+          without_masters_numbers_stay, a_state_of_another_shape_keeps_its_number])

@@ -138,6 +138,9 @@ expect("replicas of shards", hsdp, {":w": W})
 columns = rank_files((2,), [shard(1)],
                      [Tensor(*[4 * i + k + d for i in range(10) for k in (0, 1)], shape=(10, 2)) for d in (0, 2)])
 expect("shards of columns", columns, {":w": W})
+wide = [Tensor(*[2048 * i + k + d for i in range(3) for k in range(1024)], shape=(3, 1024)) for d in (0, 1024)]
+expect("of columns of some KiB", {f"model_world_size_2_rank_{r}.pt": {"w": DTensor(wide[r], (3, 2048), (2,), [r], [shard(1)])}
+                                  for r in (0, 1)}, {":w": Tensor(*range(3 * 2048), shape=(3, 2048))})
 
 
 def chunk(indices, size, coord):

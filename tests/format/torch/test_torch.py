@@ -69,6 +69,41 @@ same = Tensor(storage=base, shape=(2,))
 tree = expect("ties", {"m.pt": {"x": x, "y": y, "same": same}}, {":x": x, ":y": y, ":same": same})
 check("only equal elements are tied", tree.tie["", "x"] == tree.tie["", "same"] != tree.tie["", "y"], tree.tie)
 
+# ---- tensors of tensors --------------------------------------------------------------------------------
+
+outer = module("torch._tensor", _rebuild_from_type_v2=lambda *a: None)._rebuild_from_type_v2
+inner = module("torch._utils", _rebuild_wrapper_subclass=lambda *a: None)._rebuild_wrapper_subclass
+dtype = module("torch", float32=type("float32", (), {})).float32
+quantized = module("torchao.dtypes", AffineQuantizedTensor=type("AffineQuantizedTensor", (), {})).AffineQuantizedTensor
+
+
+class Wrapper:
+    """What torch makes of a subclass of Tensor whose attributes are tensors, as torchao's are, one in the other."""
+
+    def __init__(self, **attributes):
+        self.attributes = attributes
+
+    def __reduce__(self):
+        return outer, (inner, quantized, (quantized, dtype, (3,), (1,), 0, None, None, False), (None, self.attributes))
+
+
+plain = Wrapper(int_data=A, scale=B)
+expect("parts of parts", {"m.pt": {"w": Wrapper(tensor_impl=plain, mask=C), "v": Wrapper(a=plain, b=Wrapper(c=plain))}},
+       {":w.mask": C, ":w.tensor_impl.int_data": A, ":w.tensor_impl.scale": B, ":v.a.int_data": A, ":v.a.scale": B,
+        ":v.b.c.int_data": A, ":v.b.c.scale": B})
+
+
+def nested(n):
+    w = plain
+    for _ in range(n):
+        w = Wrapper(x=w)
+    return w
+
+
+expect("900 in one another", {"m.pt": {"w": nested(900)}},
+       {":w" + ".x" * 900 + ".int_data": A, ":w" + ".x" * 900 + ".scale": B})
+refused("and more than a thousand", {"m.pt": {"w": nested(1100)}}, "composed of too many tensors")
+
 # ---- training checkpoints ------------------------------------------------------------------------------
 
 

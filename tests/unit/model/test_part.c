@@ -124,6 +124,49 @@ static bool count_extent(void *ctx, const struct zf_extent *e)
     return true;
 }
 
+/* What is told of sources: *(uint64_t *)ctx bytes. */
+static bool count_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    assert_true(off <= s->size && len <= s->size - off);
+    *(uint64_t *)ctx += len;
+    return true;
+}
+
+static bool first_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    (void)s, (void)off, (void)len;
+    ++*(int *)ctx;
+    return false;
+}
+
+static bool note_loss(void *ctx, const struct zf_lost *how)
+{
+    assert_string_equal(how->file, "rank3.pt");
+    *(bool *)ctx = true;
+    return true;
+}
+
+/* As many bytes of sources are told of as its runs say there are; and what is lost is. */
+static void check_sources(const struct zf_map *map, bool lost)
+{
+    uint64_t told = 0, want = 0;
+    bool noted = false;
+    int calls = 0;
+
+    for (uint64_t at = 0; at < zf_map_size(map);) {
+        const struct zf_run run = zf_map_at(map, at);
+
+        want += run.kind == ZF_RUN_SRC ? run.len : 0;
+        at += run.len;
+    }
+    assert_true(zf_map_each_source(map, count_source, &told));
+    assert_int_equal(told, want);
+    assert_int_equal(zf_map_each_source(map, first_source, &calls), want == 0);
+    assert_int_equal(calls, want > 0);
+    assert_true(zf_map_each_loss(map, note_loss, &noted));
+    assert_int_equal(noted, lost);
+}
+
 static void check(const struct made *m, const struct zf_tensor *t)
 {
     uint64_t extents = 0, n = 1 + random_below(m->n), from = random_below(m->n - n + 1);
@@ -151,6 +194,7 @@ static void check(const struct made *m, const struct zf_tensor *t)
     assert_memory_equal(lost, m->lost, m->n);
     assert_true(zf_map_each_extent(t->data, count_extent, &extents));
     assert_int_equal(extents, m->n * ELEM);
+    check_sources(t->data, any);
 }
 
 static const struct zf_tensor *find(const struct zf_checkpoint *c, const char *name)
