@@ -46,6 +46,7 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
                                                   .drop = ahead_drop,
                                                   .ctx = a,
                                                   .weigh = ahead_weigh,
+                                                  .likely = a->twins ? a->likely : 0,
                                                   .most = zf_store_ahead(a->st),
                                                   .few = zf_store_is_far(a->st) ? ZF_AHEAD_FAR : 0},
                            n, err);

@@ -189,6 +189,8 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
     a->most = most;
     a->want = work.few;
     a->heaviest = work.weigh ? AHEAD_LEAST : 0;
+    a->heaviest = work.likely > a->heaviest ? work.likely : a->heaviest;
+    a->weighed = work.likely > 0;
     a->bounded = bounded;
     (void)pthread_mutex_init(&a->lock, NULL);
     (void)pthread_cond_init(&a->made, NULL);

@@ -15,6 +15,7 @@ struct zf_torch_ahead {
     uint64_t n, next;        /* … from path[next] on */
     struct zf_ahead *made;
     struct zf_torch_twins *twins; /* of files that are opened alike, or NULL */
+    uint64_t likely; /* what each of these will weigh (zf_torch_weight); 0 = not known */
 };
 
 /* Begins to open path[n], which are borrowed until all are open; forgets what was begun before.  The

@@ -367,6 +367,7 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
     if (!t) {
         return false;
     }
+    ds->files.likely = zf_torch_weight(t);
     out->read = model_read_root(ds, t, out, err);
     return (out->read && (ds->said_model || ds_agree_job(ds, t, f->path, err)) &&
             (ds->told_model || ds_state_model(ds, t, f->path, err)) &&

@@ -285,8 +285,23 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_file *next = mp->model_from + 1;
 
+    if (mp->compared) {
+        *err = mp->verdict;
+        return err->code == ZF_OK;
+    }
     return ds_agree_models(mp->save, next, (uint32_t)(mp->model_file + mp->n_model_files - next),
                            err);
+}
+
+/* Stage 3: a rank's pickle has a few hundred bytes a parameter, and so have the drafts.  The files are compared
+ * before there are any; what is wrong with them is told when it is their turn, behind what is wrong with the
+ * parameters.  Degraded, failures become notes in between. */
+static void rank_compare_early(struct ds_rank *mp)
+{
+    if (mp->save->dir.by_rank && mp->model.frozen.n == 0 && !mp->save->o->degraded) {
+        zf_err_clear(&mp->verdict);
+        mp->compared = rank_agree_models(mp, &mp->verdict) || mp->verdict.code != ZF_OK;
+    }
 }
 
 bool rank_read(struct ds_rank *mp, struct zf_err *err)
@@ -317,7 +332,11 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    return rank_read_optims(mp, err);
+    if (!rank_read_optims(mp, err)) {
+        return false;
+    }
+    rank_compare_early(mp);
+    return true;
 }
 
 struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)

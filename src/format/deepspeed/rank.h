@@ -50,12 +50,14 @@ struct ds_rank {
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
     uint32_t n_own;
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
+    bool compared;         /* its model-states files are, and this is what came of it: */
+    struct zf_err verdict; /* to be told where they were compared before (zero3.c) */
 };
 
 /* Reads the rank's files.
  * Errors: ZF_E_FORMAT files are missing, left over or of other saves; those of reading them. */
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
-/* Compares the model-states files behind the one that was read with it. */
+/* Compares the model-states files behind the one that was read with it, or tells what came of that. */
 bool rank_agree_models(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* Degraded: handles the failure to read m, which is as good as missing then.  Files of two saves are
  * refused all the same. */

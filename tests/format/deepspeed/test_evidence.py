@@ -165,6 +165,14 @@ for save in ("zero3_w2", "ds0_19_8_hftrainer_zero3_w2"):
 mixed("a shape", "zero3_w2", "model", shape("l1.weight", (5, 11)), "l1.weight[0] is 5, but 11")
 mixed("the steps of the model", "ds0_19_8_zero3_subgroups_w3_universal", "model", put(99, "global_steps"),
       "global_steps is 99, but ")
+# what is wrong with the parameters is told before what is wrong with the files of the model
+with copy("ds0_19_8_hftrainer_zero3_w2") as tag:
+    with Archive(files(tag, "optim")[-1]) as a:
+        del base(a)["state"][0]["exp_avg"]
+    with Archive(files(tag, "model")[-1]) as a:
+        put(99, "global_steps")(a)
+    refused("a missing state, and other steps", tag, os.path.basename(files(tag, "optim")[-1]),
+            'the state "exp_avg" of group 0 is missing')
 # both kinds of file tell the version and the settings
 for save in ("zero2_w2", "zero3_w2", "ds0_19_8_zero1_bf16opt_w3"):
     with copy(save) as tag:

@@ -273,6 +273,26 @@ static unsigned most_at_once(uint32_t most, uint64_t (*weigh)(const void *))
     return j.most;
 }
 
+/* What is known to be heavy before one was weighed is never made beside another one. */
+static void what_is_likely_heavy_is_made_alone(void **state)
+{
+    struct job j = job_new(0, 0);
+    const struct zf_ahead_work work = {.make = make_slowly,
+                                       .drop = drop,
+                                       .ctx = &j,
+                                       .weigh = weigh_too_much,
+                                       .likely = ZF_AHEAD_HEAVY};
+    struct zf_err err;
+
+    (void)state;
+    zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, N, &err);
+    assert_ok(a, &err);
+    for (uint64_t i = 0; i < 20; i++) {
+        take(&j, a, i);
+    }
+    assert_int_equal(j.most, 1);
+}
+
 static void waiting_asks_for_more(void **state)
 {
     (void)state;
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(one_alone_needs_no_thread),
         cmocka_unit_test(waiting_asks_for_more),
         cmocka_unit_test(one_that_is_heavy_is_made_ahead),
+        cmocka_unit_test(what_is_likely_heavy_is_made_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
