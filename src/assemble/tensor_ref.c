@@ -85,7 +85,7 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
     }
     if (*empty) {
         out->src = *empty;
-        zf_torch_release(x.storage);
+        zf_torch_release(t, &x);
         return true;
     }
     *empty = out->src;

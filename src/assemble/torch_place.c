@@ -14,9 +14,13 @@
 /* A tensor that may turn up a second time: the same elements of the same storage are one tensor
  * with two names. */
 struct tie {
-    uint64_t hash; /* of the elements and the set */
     const char *set;
     struct zf_draft *draft; /* NULL: not made yet */
+};
+/* Of the tensors of a storage that are not as the first of it. */
+struct other_tie {
+    uint64_t hash; /* of the elements and the set */
+    struct tie tie;
 };
 
 /* A piece of a composed tensor that is composed itself. */
@@ -32,7 +36,10 @@ struct placing {
     struct zf_names *names;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
-    struct zf_table ties; /* of struct tie */
+    struct tie
+        *first; /* [n_first] of the storages of the file, most of which have one tensor only */
+    uint64_t n_first;
+    struct zf_table ties; /* of struct other_tie */
     struct zf_arena *arena;
     struct zf_out name;
     const char *set;     /* of the last tie; tensors of one set follow each other */
@@ -71,23 +78,49 @@ static const char *place_tie_set(struct placing *p, const char *set, struct zf_e
     return p->set;
 }
 
+static bool place_is_tie(const struct tie *tie, const struct zf_spot *spot,
+                         const struct zf_tensor_ref *r)
+{
+    return tie->draft && strcmp(tie->set, spot->set) == 0 &&
+           zf_draft_is_from(tie->draft, (struct zf_type){r->dtype, r->ndim, r->shape},
+                            (struct zf_from){r->src, r->off, r->packed ? NULL : r->stride});
+}
+
+/* The tensor that this one may be a second name of, or where to note it for those to come; NULL: neither. */
+static bool place_find_tie(struct placing *p, const struct zf_spot *spot,
+                           const struct zf_torch_tensor *t, const struct zf_tensor_ref *r,
+                           struct tie **out, struct zf_err *err)
+{
+    *out = NULL;
+    if (zf_names_is_optim(*spot) || !t->storage->key || r->n == 0) {
+        return true;
+    }
+    struct tie *first = t->storage->record < p->n_first ? &p->first[t->storage->record] : NULL;
+
+    if (first && (!first->draft || place_is_tie(first, spot, r))) {
+        *out = first;
+        return true;
+    }
+    struct other_tie *other =
+        zf_table_put(&p->ties, place_tie_hash(r, spot->set), sizeof *other, err);
+
+    *out = other ? &other->tie : NULL;
+    return other != NULL;
+}
+
 static bool place_dense(struct placing *p, const struct zf_spot *spot,
                         const struct zf_torch_tensor *t, struct zf_err *err)
 {
     struct zf_tensor_ref r;
+    struct tie *tie;
 
     if (!zf_tensor_ref_of(t, &r, err)) {
         return false;
     }
-    bool may_tie = !zf_names_is_optim(*spot) && t->storage->key && r.n > 0;
-    struct tie *tie =
-        may_tie ? zf_table_put(&p->ties, place_tie_hash(&r, spot->set), sizeof *tie, err) : NULL;
-    if (may_tie && !tie) {
+    if (!place_find_tie(p, spot, t, &r, &tie, err)) {
         return false;
     }
-    if (tie && tie->draft && strcmp(tie->set, spot->set) == 0 &&
-        zf_draft_is_from(tie->draft, (struct zf_type){r.dtype, r.ndim, r.shape},
-                         (struct zf_from){r.src, r.off, r.packed ? NULL : r.stride})) {
+    if (tie && place_is_tie(tie, spot, &r)) {
         return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
     }
     struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, NULL, err);
@@ -169,7 +202,7 @@ static bool place_tensor(struct placing *p, const struct zf_spot *spot, const st
     }
     const bool ok = place_dense(p, spot, &t, err);
 
-    zf_torch_release(t.storage);
+    zf_torch_release(p->file->torch, &t);
     return ok;
 }
 
@@ -310,6 +343,12 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
 
     if (!arena) {
         return false;
+    }
+    p.n_first = zf_torch_n_records(f->torch);
+    zf_auto(mem) struct tie *first = calloc(p.n_first ? p.n_first : 1, sizeof *first);
+    p.first = first;
+    if (!first) {
+        return zf_fail_sys(err, "allocate memory");
     }
     bool ok = zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || groups_place(b, names, f->torch, f->head, err));

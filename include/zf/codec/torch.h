@@ -66,12 +66,11 @@ struct zf_torch_storage {
     uint64_t bytes;
     struct zf_source *src; /* borrowed from t: exactly `bytes` long, little-endian; NULL on meta */
     const uint8_t *known;  /* these bytes, when zf_torch_read_ahead read them; else NULL */
-    bool again;            /* src can be made again: see zf_torch_release */
+    uint64_t record; /* its number, below zf_torch_n_records; ZF_TORCH_NO_RECORD: it is none */
+    bool again;      /* it can be made again: see zf_torch_release */
 };
-
-/* Gives s->src back: nobody needs it before a tensor of s is asked for once more, which makes it again.
- * For files of so many storages that their sources would count. */
-void zf_torch_release(const struct zf_torch_storage *s);
+#define ZF_TORCH_NO_RECORD UINT64_MAX
+uint64_t zf_torch_n_records(const struct zf_torch *t);
 
 struct zf_torch_tensor {
     const struct zf_torch_storage *storage;
@@ -80,7 +79,12 @@ struct zf_torch_tensor {
     const uint64_t *shape, *stride; /* [ndim] elements */
     uint64_t off_elems;             /* first element in the storage */
     bool contiguous;                /* packed C order */
+    bool lent;                      /* shape and stride are for it alone */
 };
+
+/* Gives back what x needs: nobody looks at it, at its shape, or at its storage any more, unless a tensor of that storage
+ * is asked for once more, which finds it anew.  For files of so many storages that each would count. */
+void zf_torch_release(struct zf_torch *t, const struct zf_torch_tensor *x);
 
 /* The kind of a value, seen as a tensor. */
 enum zf_torch_kind {

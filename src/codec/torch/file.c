@@ -193,7 +193,7 @@ void zf_torch_free(struct zf_torch *t)
     for (size_t i = 0; i < sizeof t->large / sizeof t->large[0]; i++) {
         zf_arena_free(t->large[i]);
     }
-    free(t->by_record);
+    free(t->met);
     free(t->text);
     free(t->number);
     free(t);
@@ -210,6 +210,11 @@ uint64_t zf_torch_weight(const struct zf_torch *t)
 uint64_t zf_torch_pickle_bytes(const struct zf_torch *t)
 {
     return t->pickle_bytes;
+}
+
+uint64_t zf_torch_n_records(const struct zf_torch *t)
+{
+    return t->n_records;
 }
 
 const struct zf_pv *zf_torch_root(const struct zf_torch *t)

@@ -22,15 +22,26 @@ struct torch_variant {
     struct torch_variant *next;
 };
 
-/* One storage of the file; there can be as many as tensors. */
+/* One storage of the file, as long as somebody needs it. */
 struct torch_store {
     /* as it is in the file; its src is NULL until asked for, and on meta */
     struct zf_torch_storage plain;
-    uint64_t record;
     struct torch_variant *variants; /* changed ones */
-    struct torch_store *next;
+    struct torch_store *next;       /* of all, and of those that serve again */
+    struct torch_store *next_spare;
     bool untyped, meta;
 };
+
+/* What is known of a record of which a tensor was read; there can be as many as tensors. */
+struct torch_met {
+    struct torch_store *store; /* NULL: given back */
+    uint64_t bytes;
+    uint8_t dtype; /* enum zf_dtype */
+    bool untyped, met;
+};
+
+/* Shapes and strides of so many dimensions serve again. */
+#define TORCH_SPARE_DIMS 8u
 
 /* A run of storage bytes in a legacy stream or a tar. */
 struct torch_record {
@@ -92,8 +103,10 @@ struct zf_torch {
     } * number;
     uint64_t n_numbers;
     bool big; /* storages are big-endian */
-    struct torch_store *stores;
-    struct torch_store **by_record; /* [n_records] */
+    struct torch_store *stores, *spare_stores;
+    uint64_t *spare_dims[TORCH_SPARE_DIMS +
+                         1]; /* [n] holds arrays of n; the first word is the next one */
+    struct torch_met *met;   /* [n_records] */
     uint64_t n_records;
 
     struct zf_zip *zip; /* zip: */
@@ -187,6 +200,8 @@ bool torch_form_folds(const struct zf_pv *call);
 bool torch_numpy_load(struct zf_torch *t, const struct torch_form *form,
                       struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
+/* Room for n extents, which the caller fills. */
+uint64_t *torch_dims_new(struct zf_torch *t, uint64_t n, struct zf_err *err) ZF_CHECKED;
 /* A tuple, list or torch.Size of non-negative integers into the arena. */
 bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uint32_t *n_out,
                 uint64_t **out, struct zf_err *err) ZF_CHECKED;

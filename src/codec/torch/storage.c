@@ -69,23 +69,29 @@ bool torch_pid_load(struct zf_torch *t, const struct zf_pv *v, struct torch_pid 
            storage_load_view(t, zf_pv_item(id, 5), out, err);
 }
 
-static bool storage_check_same(struct zf_torch *t, const struct torch_store *s,
+static bool storage_check_same(struct zf_torch *t, const struct torch_met *met,
                                const struct torch_pid *pid, uint64_t bytes, struct zf_err *err)
 {
-    if (s->plain.dtype == pid->dtype && s->untyped == pid->untyped && s->plain.bytes == bytes) {
+    if (!met->met ||
+        (met->dtype == pid->dtype && met->untyped == pid->untyped && met->bytes == bytes)) {
         return true;
     }
     return torch_bad(t, err, ZF_E_FORMAT,
                      "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s",
-                     s->plain.key, (unsigned long long)s->plain.bytes,
-                     zf_dtype_info(s->plain.dtype)->torch, (unsigned long long)bytes,
+                     pid->key, (unsigned long long)met->bytes,
+                     zf_dtype_info((enum zf_dtype)met->dtype)->torch, (unsigned long long)bytes,
                      zf_dtype_info(pid->dtype)->torch);
 }
 
 static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *err)
 {
-    struct torch_store *s = zf_arena_get(t->arena, 1, sizeof *s, err);
+    struct torch_store *s = t->spare_stores;
 
+    if (s) {
+        t->spare_stores = s->next_spare;
+        return s;
+    }
+    s = zf_arena_get(t->arena, 1, sizeof *s, err);
     if (s) {
         s->next = t->stores;
         t->stores = s;
@@ -108,35 +114,37 @@ static const char *storage_key(struct zf_torch *t, const struct torch_pid *pid, 
     return name + strlen(name) - strlen(pid->key);
 }
 
+/* A record that was not met before has as many bytes as the persistent id says. */
+static bool storage_check_length(struct zf_torch *t, const struct torch_pid *pid, uint64_t bytes,
+                                 uint64_t have, struct zf_err *err)
+{
+    /* torch writes the whole storage and divides to count its elements: what is left over is less
+     * than one. */
+    return (have >= bytes && have - bytes < zf_dtype_info(pid->dtype)->bytes) ||
+           torch_bad(t, err, ZF_E_FORMAT,
+                     "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
+                     "its record has %llu",
+                     pid->key, (unsigned long long)bytes, (unsigned long long)pid->total,
+                     zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
+}
+
 struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *pid,
                                     struct zf_err *err)
 {
-    uint64_t bytes, record = 0, have = 0;
+    uint64_t bytes, record = ZF_TORCH_NO_RECORD, have = 0;
 
     if (!zf_mul(pid->total, zf_dtype_info(pid->dtype)->bytes, &bytes) || bytes > INT64_MAX) {
         (void)torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is said to have %llu elements",
                         pid->key, (unsigned long long)pid->total);
         return NULL;
     }
-    if (!pid->meta) {
-        if (!t->ops->find(t, pid->key, &record, &have, err)) {
-            return NULL;
-        }
-        if (t->by_record[record]) {
-            return storage_check_same(t, t->by_record[record], pid, bytes, err)
-                       ? t->by_record[record]
-                       : NULL;
-        }
-    }
-    /* torch writes the whole storage and divides to count its elements: what is left over is less
-     * than one. */
-    if (!pid->meta && (have < bytes || have - bytes >= zf_dtype_info(pid->dtype)->bytes)) {
-        (void)torch_bad(t, err, ZF_E_FORMAT,
-                        "storage \"%.80s\" should have %llu bytes (%llu elements of %s), but "
-                        "its record has %llu",
-                        pid->key, (unsigned long long)bytes, (unsigned long long)pid->total,
-                        zf_dtype_info(pid->dtype)->torch, (unsigned long long)have);
+    if (!pid->meta && (!t->ops->find(t, pid->key, &record, &have, err) ||
+                       !storage_check_same(t, &t->met[record], pid, bytes, err) ||
+                       (!t->met[record].met && !storage_check_length(t, pid, bytes, have, err)))) {
         return NULL;
+    }
+    if (!pid->meta && t->met[record].store) {
+        return t->met[record].store;
     }
     const char *key = storage_key(t, pid, record, err);
     struct torch_store *s = key ? storage_new_store(t, err) : NULL;
@@ -144,12 +152,12 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     if (!s) {
         return NULL;
     }
-    s->plain = (struct zf_torch_storage){.key = key, .dtype = pid->dtype, .bytes = bytes};
+    s->plain = (struct zf_torch_storage){
+        .key = key, .dtype = pid->dtype, .bytes = bytes, .record = record};
     s->untyped = pid->untyped;
     s->meta = pid->meta;
-    s->record = record;
     if (!pid->meta) {
-        t->by_record[record] = s;
+        t->met[record] = (struct torch_met){s, bytes, (uint8_t)pid->dtype, pid->untyped, true};
     }
     return s;
 }
@@ -214,7 +222,7 @@ void zf_torch_read_ahead(struct zf_torch *t)
 static const uint8_t *storage_known(const struct zf_torch *t, const struct torch_store *s)
 {
     for (uint64_t i = 0; i < t->n_numbers; i++) {
-        if (t->number[i].record == s->record && t->number[i].bytes >= s->plain.bytes) {
+        if (t->number[i].record == s->plain.record && t->number[i].bytes >= s->plain.bytes) {
             return t->number[i].byte;
         }
     }
@@ -232,7 +240,7 @@ static const struct zf_torch_storage *storage_plain(struct zf_torch *t, struct t
     }
     uint64_t at = 0;
 
-    p->src = t->ops->open(t, s->record, p->bytes, err);
+    p->src = t->ops->open(t, s->plain.record, p->bytes, err);
     if (!p->src) {
         return NULL;
     }
@@ -259,7 +267,7 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     if (v) {
         return &v->pub;
     }
-    zf_auto(source) struct zf_source *raw = t->ops->open(t, s->record, s->plain.bytes, err);
+    zf_auto(source) struct zf_source *raw = t->ops->open(t, s->plain.record, s->plain.bytes, err);
     v = raw ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
     if (!v || !(v->pub.src = storage_dress(raw, dtype, swap, flips, err))) {
         return NULL;
@@ -267,6 +275,7 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     v->pub.key = s->plain.key;
     v->pub.dtype = flips ? dtype : s->plain.dtype;
     v->pub.bytes = s->plain.bytes;
+    v->pub.record = s->plain.record;
     v->swap = swap;
     v->flips = flips;
     v->next = s->variants;
@@ -274,10 +283,42 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     return &v->pub;
 }
 
-void zf_torch_release(const struct zf_torch_storage *s)
+static void storage_spare_dims(struct zf_torch *t, uint32_t n, const uint64_t *dims)
 {
-    if (s->again) {
-        zf_source_unref(&((struct zf_torch_storage *)(uintptr_t)s)->src);
+    uint64_t *p = (uint64_t *)(uintptr_t)dims;
+
+    if (n > 0 && n <= TORCH_SPARE_DIMS) {
+        memcpy(p, &t->spare_dims[n], sizeof t->spare_dims[n]);
+        t->spare_dims[n] = p;
+    }
+}
+
+uint64_t *torch_dims_new(struct zf_torch *t, uint64_t n, struct zf_err *err)
+{
+    uint64_t *p = n > 0 && n <= TORCH_SPARE_DIMS ? t->spare_dims[n] : NULL;
+
+    if (p) {
+        memcpy(&t->spare_dims[n], p, sizeof t->spare_dims[n]);
+        return p;
+    }
+    return zf_arena_get(t->arena, n, sizeof *p, err);
+}
+
+void zf_torch_release(struct zf_torch *t, const struct zf_torch_tensor *x)
+{
+    struct torch_store *s = x->storage->again && x->storage->record < t->n_records
+                                ? t->met[x->storage->record].store
+                                : NULL;
+
+    if (x->lent) {
+        storage_spare_dims(t, x->ndim, x->shape);
+        storage_spare_dims(t, x->ndim, x->stride);
+    }
+    if (s && &s->plain == x->storage && !s->variants) {
+        zf_source_unref(&s->plain.src);
+        t->met[s->plain.record].store = NULL;
+        s->next_spare = t->spare_stores;
+        t->spare_stores = s;
     }
 }
 
@@ -290,8 +331,11 @@ const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype
     if (!s) {
         return NULL;
     }
-    s->plain = (struct zf_torch_storage){
-        .key = "", .dtype = dtype, .bytes = src->size, .src = zf_give(mine)};
+    s->plain = (struct zf_torch_storage){.key = "",
+                                         .dtype = dtype,
+                                         .bytes = src->size,
+                                         .src = zf_give(mine),
+                                         .record = ZF_TORCH_NO_RECORD};
     return &s->plain;
 }
 
@@ -302,7 +346,7 @@ void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unre
         bool is = t->ops->is_storage(t, i);
 
         *n_out += is;
-        *unread_out += is && !t->by_record[i];
+        *unread_out += is && !t->met[i].met;
     }
 }
 

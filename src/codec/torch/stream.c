@@ -76,9 +76,9 @@ static int stream_cmp_record(const void *a, const void *b)
 
 bool torch_record_sort(struct zf_torch *t, struct zf_err *err)
 {
-    free(t->by_record);
-    t->by_record = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->by_record);
-    if (!t->by_record) {
+    free(t->met);
+    t->met = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->met);
+    if (!t->met) {
         return zf_fail_sys(err, "allocate memory");
     }
     if (t->n_records) {

@@ -44,7 +44,7 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
                          (unsigned long long)n, (unsigned long long)t->lim.tensor_dims);
     }
     *n_out = (uint32_t)n;
-    *out = zf_arena_get(t->arena, n, sizeof **out, err);
+    *out = torch_dims_new(t, n, err);
     return *out && (zf_torch_extents(size, n, *out) ||
                     torch_bad(t, err, ZF_E_FORMAT,
                               "the %s of a tensor has an element that is no size", what));
@@ -216,6 +216,7 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
                          zf_dtype_info(pid->dtype)->torch);
     }
     out->shape = shape;
+    out->lent = true;
     out->storage = torch_store_as(t, store, out->dtype, flips, err);
     if (!out->storage || !tensor_pack_small(t, out, shape, stride, err) ||
         !tensor_check_extent(t, out, stride, have, err)) {
@@ -255,7 +256,7 @@ static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a meta tensor has strides or a shape that cannot be");
     }
-    *s = (struct zf_torch_storage){.key = "", .dtype = out->dtype};
+    *s = (struct zf_torch_storage){.key = "", .dtype = out->dtype, .record = ZF_TORCH_NO_RECORD};
     out->storage = s;
     out->shape = shape;
     out->stride = stride;

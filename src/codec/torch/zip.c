@@ -173,8 +173,8 @@ bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
         return false;
     }
     t->n_records = zf_zip_count(t->zip);
-    t->by_record = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->by_record);
-    if (!t->by_record) {
+    t->met = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->met);
+    if (!t->met) {
         return zf_fail_sys(err, "allocate memory");
     }
     if (!zip_find_prefix(t, &pkl, err) || !zip_load_byteorder(t, err) ||

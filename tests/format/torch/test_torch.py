@@ -69,6 +69,21 @@ same = Tensor(storage=base, shape=(2,))
 tree = expect("ties", {"m.pt": {"x": x, "y": y, "same": same}}, {":x": x, ":y": y, ":same": same})
 check("only equal elements are tied", tree.tie["", "x"] == tree.tie["", "same"] != tree.tie["", "y"], tree.tie)
 
+whole, z = Tensor(storage=base, shape=(4,)), Tensor(storage=base, shape=(2,), offset=2)
+square = Tensor(storage=base, shape=(2, 2))
+several = {"whole": whole, "x": x, "y": y, "square": square, "x2": same, "y2": z, "whole2": Tensor(storage=base, shape=(4,)),
+           "x3": Tensor(storage=base, shape=(2,)), "square2": Tensor(storage=base, shape=(2, 2))}
+tree = expect("several ties of one storage", {"m.pt": several}, {f":{k}": v for k, v in several.items()})
+inodes = collections.defaultdict(set)
+for k in several:
+    inodes[tree.tie["", k]].add(k)
+check("each with its own", sorted(map(sorted, inodes.values())) ==
+      [["square", "square2"], ["whole", "whole2"], ["x", "x2", "x3"], ["y", "y2"]], tree.tie)
+two = {"model": {"a": x, "b": y, "c": same}, "ema": {"a": x, "b": y, "c": same, "d": z}}
+tree = expect("a storage in two sets", {"m.pt": two}, {":a": x, ":b": y, ":c": same, "ema:a": x, "ema:b": y, "ema:c": same, "ema:d": z})
+check("ties stay in their set", tree.tie == {("", "a"): "a", ("", "b"): "b", ("", "c"): "a", ("ema", "a"): "a", ("ema", "b"): "b",
+                                             ("ema", "c"): "a", ("ema", "d"): "b"}, tree.tie)
+
 # ---- tensors of tensors --------------------------------------------------------------------------------
 
 outer = module("torch._tensor", _rebuild_from_type_v2=lambda *a: None)._rebuild_from_type_v2

@@ -66,6 +66,12 @@ tests_unit_codec_torch_dump_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_codec_torch_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_torch.py
 TESTS += tests/unit/codec/test_torch.py
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/codec/test_torch_release
+TESTS += tests/unit/codec/test_torch_release
+endif
+tests_unit_codec_test_torch_release_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_torch_release_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 
 # zarr
 if HAVE_CMOCKA
