@@ -82,7 +82,8 @@ static bool ahead_waited(const struct ahead_clock *began)
            now.slept - began->slept > now.preempted - began->preempted;
 }
 
-/* Of the few, one is always made ahead, so that the taker and a thread are at work. */
+/* Of the few, one is always made ahead, so that the taker and a thread are at work, unless it is known from the start
+ * that two would be too much: then none is, while the taker has the last one. */
 static bool ahead_may_begin(const struct zf_ahead *a)
 {
     const uint64_t ahead = a->begun - a->taken;
@@ -94,7 +95,10 @@ static bool ahead_may_begin(const struct zf_ahead *a)
     if (ahead >= a->work.few) {
         return weight <= ZF_AHEAD_ROOM;
     }
-    return ahead == 0 || !a->bounded || (a->weighed ? weight <= ZF_AHEAD_HEAVY : ahead < 2);
+    if (ahead == 0) {
+        return !a->bounded || a->work.likely == 0 || 2 * a->heaviest <= ZF_AHEAD_HEAVY;
+    }
+    return !a->bounded || (a->weighed ? weight <= ZF_AHEAD_HEAVY : ahead < 2);
 }
 
 /* ---- making --------------------------------------------------------------------------------- */

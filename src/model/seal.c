@@ -249,6 +249,9 @@ struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, 
     zf_auto(build) struct zf_build *b = build;
     struct sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
 
+    /* Nobody looks for a draft any more, and what is sealed beside the drafts is the peak of many builds. */
+    zf_index_fini(&b->by_name);
+    zf_index_fini(&b->by_path);
     if (!s || !seal_fill(b, &s->c, format, why ? why : "", err)) {
         return NULL;
     }
