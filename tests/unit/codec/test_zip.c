@@ -309,6 +309,28 @@ static void passes_on_failing_reads(void **state)
     }
 }
 
+/* Sizes that follow the data are looked at: that they cannot be read is no answer. */
+static void passes_on_sizes_that_cannot_be_read(void **state)
+{
+    zf_auto(source) struct zf_source *src = fixture_open(dir, "described.zip");
+    zf_auto(zip) struct zf_zip *whole = NULL;
+    struct zf_err err;
+    uint64_t at;
+
+    (void)state;
+    whole = zf_zip_open(src, &lim, &err);
+    assert_ok(whole && zf_zip_check_overlap(whole, &err), &err);
+    for (uint64_t i = 0; i < zf_zip_count(whole); i++) {
+        assert_ok(zf_zip_data_off(whole, i, &at, &err), &err);
+        at += zf_zip_member(whole, i).size;
+        zf_auto(source) struct zf_source *bad = fault_new(src, at, 1, &err);
+        assert_ok(bad, &err);
+        zf_auto(zip) struct zf_zip *z = zf_zip_open(bad, &lim, &err);
+        assert_false(z && zf_zip_check_overlap(z, &err));
+        assert_int_equal(err.code, ZF_E_IO);
+    }
+}
+
 /* ---- far away, where a member is found when it is read ---------------------------------------- */
 
 static struct zf_zip *open_far(struct zf_source *src, struct zf_err *err)
@@ -538,6 +560,7 @@ int main(void)
         cmocka_unit_test(refuses_every_truncation),
         cmocka_unit_test(survives_every_flip),
         cmocka_unit_test(passes_on_failing_reads),
+        cmocka_unit_test(passes_on_sizes_that_cannot_be_read),
         cmocka_unit_test(reads_archives_far_away),
         cmocka_unit_test(asks_for_a_header_when_its_member_is_read),
         cmocka_unit_test(refuses_far_away_what_it_refuses),

@@ -57,6 +57,30 @@ second = good.index(b"PK\1\2", central + 4)
 local2 = good.index(b"PK\3\4", 4)
 end = good.rindex(b"PK\5\6")
 
+
+
+class Streamed(io.RawIOBase):
+    """Where zipfile cannot go back: sizes follow the data then."""
+
+    def __init__(self):
+        super().__init__()
+        self.data = b""
+
+    def writable(self):
+        return True
+
+    def write(self, b):
+        self.data += bytes(b)
+        return len(b)
+
+
+streamed = Streamed()
+with zipfile.ZipFile(streamed, "w") as z:
+    for name in ("a/data.pkl", "a/data/0"):
+        with z.open(zipfile.ZipInfo(name), "w") as f:
+            f.write(bytes(300000))
+put("described.zip", streamed.data)
+
 put("good.zip", good)
 put("comment.zip", archive(MEMBERS, b"a word about PK\5\6 and what follows it, long enough " * 40))
 put("zip64.zip", archive(MEMBERS, zip64=True))

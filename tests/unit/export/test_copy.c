@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/hex.h>
 #include <zf/export/copy.h>
 
 #include "support/fault.h"
@@ -16,14 +17,16 @@
 enum { LONG = ZF_EXPORT_BUF + 4321, SHORT = 1000 };
 
 static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_name[] = "bad.u8",
-                     late_name[] = "late.u8";
+                     late_name[] = "late.u8", hashed_name[] = "hashed.u8";
 static int root;
 static struct zf_tree *tree;
 static struct zf_export_file file[] = {
     {.from = long_name, .to = long_name, .follows = UINT32_MAX},
     {.from = short_name, .to = short_name, .leader = 1, .follows = UINT32_MAX},
     {.from = bad_name, .to = bad_name, .leader = 2, .follows = UINT32_MAX},
-    {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX}};
+    {.from = late_name, .to = late_name, .leader = 3, .follows = UINT32_MAX},
+    {.from = hashed_name, .to = hashed_name, .leader = 4, .follows = UINT32_MAX}};
+enum { HASHED = 4 };
 enum { FILES = sizeof file / sizeof *file };
 static unsigned char buf[ZF_EXPORT_BUF];
 
@@ -45,6 +48,7 @@ static int setup(void **state)
     struct zf_build *b = made_build(false);
     (void)made_vector(b, "long", ZF_DT_U8, LONG);
     (void)made_vector(b, "short", ZF_DT_U8, SHORT);
+    (void)made_vector(b, "hashed", ZF_DT_U8, LONG);
     faulty(b, "bad", 0);
     faulty(b, "late", ZF_EXPORT_BUF);
     tree = made_tree(b, 0, NULL);
@@ -62,6 +66,7 @@ static int teardown(void **state)
     zf_tree_free(tree);
     (void)unlinkat(root, long_name, 0);
     (void)unlinkat(root, short_name, 0);
+    (void)unlinkat(root, hashed_name, 0);
     (void)unlinkat(root, ".late.u8.part", 0);
     (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
@@ -71,7 +76,7 @@ static int teardown(void **state)
 static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out) {
     struct zf_export_plan plan = {.file = file, .n = FILES};
     struct zf_export_run run =
-        {.tree = tree, .plan = &plan, .dest = dir, .root = root, .stop = stop};
+        {.tree = tree, .plan = &plan, .dest = dir, .root = root, .sums = i == HASHED, .stop = stop};
     struct zf_export_batch batch = {.most = 1};
 
     run.journal = zf_export_journal_open(root, &err);
@@ -159,12 +164,48 @@ static void what_cannot_be_read(void **state)
     assert_int_equal(kept, ZF_EXPORT_BUF);
 }
 
+/* The digest is sha256sum's. */
+static void expect_digest(void)
+{
+    char command[200], want[65] = "", got[65];
+
+    (void)snprintf(command, sizeof command, "sha256sum %s/%s", dir, hashed_name);
+    FILE *f = popen(command, "r");
+    assert_true(f && fread(want, 1, 64, f) == 64);
+    assert_int_equal(pclose(f), 0);
+    zf_hex(got, file[HASHED].sha256, sizeof file[HASHED].sha256);
+    assert_string_equal(got, want);
+    memset(file[HASHED].sha256, 0, sizeof file[HASHED].sha256);
+}
+
+/* Bytes that are there already count too: of a part, of a file that is known to be done, of one that was compared. */
+static void digests_of_what_is_kept(void **state)
+{
+    uint64_t kept;
+
+    (void)state;
+    assert_int_equal(export(HASHED, true, &kept), ZF_EXPORT_STOPPED);
+    assert_int_equal(export(HASHED, true, &kept), ZF_EXPORT_STOPPED); /* while it hashes the part */
+    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kept, ZF_EXPORT_BUF);
+    expect_whole(HASHED);
+    expect_digest();
+    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kept, LONG);
+    expect_digest();
+    assert_int_equal(unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0), 0);
+    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(kept, LONG);
+    expect_digest();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_behind_its_last_byte),
         cmocka_unit_test(stopped_on_its_way),
         cmocka_unit_test(what_cannot_be_read),
+        cmocka_unit_test(digests_of_what_is_kept),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
