@@ -367,6 +367,12 @@ static void reads_archives_far_away(void **state)
     assert_ok(small != NULL, &err);
     assert_ok(zf_source_pread(small, got, 5, 0, &err), &err);
     assert_string_equal(got, "small");
+    /* Rows of a box go each to its place. */
+    char first[3] = "", rest[3] = "";
+    const struct iovec iov[] = {{first, 2}, {rest, 2}};
+    assert_ok(zf_source_preadv(small, iov, 2, 1, &err), &err);
+    assert_string_equal(first, "ma");
+    assert_string_equal(rest, "ll");
     /* Its place is that of the file, which its name is a part of. */
     assert_ptr_equal(zf_source_origin(small, &at)->ops, &far_ops);
     assert_int_equal(at, (5ull << 30) + 3 + 30 + strlen("a/big") + 24 + 30 + strlen("a/small") + 1);

@@ -228,12 +228,25 @@ static void what_changed_before_the_first_read_is_stale(void **state)
     }
 }
 
+/* Another content of the same length at the same time: only ctime moves, if its clock has gone on. */
+static void write_over(const char *root, const char *name)
+{
+    char path[4200];
+    struct stat was;
+
+    scratch_path(root, name, path);
+    assert_int_equal(stat(path, &was), 0);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "XXXX", 4, 2), 4);
+    assert_int_equal(futimens(fd, (struct timespec[]){was.st_atim, was.st_mtim}), 0);
+    assert_int_equal(close(fd), 0);
+}
+
 /* In the tick of the clock in which it was made, a file can be written to without a trace. */
 static void a_file_of_this_very_moment_is_opened_at_once(void **state)
 {
-    char path[4200], name[20];
+    char name[20];
     struct zf_err err;
-    struct stat was;
 
     for (int i = 0; i < 50; i++) {
         char got[10] = "";
@@ -242,16 +255,40 @@ static void a_file_of_this_very_moment_is_opened_at_once(void **state)
         scratch_file(*state, name, "0123456789");
         zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
         zf_auto(source) struct zf_source *s = later_at(st, name);
-        scratch_path(*state, name, path);
-        assert_int_equal(stat(path, &was), 0);
-        int fd = open(path, O_RDWR | O_CLOEXEC);
-        assert_int_equal(pwrite(fd, "XXXX", 4, 2), 4);
-        assert_int_equal(futimens(fd, (struct timespec[]){was.st_atim, was.st_mtim}), 0);
-        assert_int_equal(close(fd), 0);
+        write_over(*state, name);
         if (zf_source_pread(s, got, sizeof got, 0, &err)) {
             assert_memory_equal(got, "0123456789", sizeof got);
         }
     }
+}
+
+/* So it is opened, too, where it is only relied on; which one that is gone cannot be. */
+static void a_file_of_this_very_moment_is_relied_on(void **state)
+{
+    char dir[20], name[22], path[4200];
+    const struct zf_entry *e;
+    struct zf_err err;
+    int fresh = 0;
+    size_t n;
+
+    for (int i = 0; i < 50; i++) {
+        (void)snprintf(dir, sizeof dir, "m%d", i);
+        (void)snprintf(name, sizeof name, "%s/f", dir);
+        scratch_file(*state, name, "0123456789");
+        zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
+        assert_ok(zf_store_rely(st, dir, &err), &err);
+        assert_ok(zf_store_unchanged(st, &err), &err);
+        write_over(*state, name);
+        assert_false(zf_store_unchanged(st, &err));
+        assert_int_equal(err.code, ZF_E_STALE);
+        zf_auto(store) struct zf_store *gone = scratch_store(*state, 8);
+        assert_ok(zf_store_list(gone, dir, &e, &n, &err), &err);
+        scratch_path(*state, name, path);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(zf_store_rely(gone, dir, &err), !e->fresh);
+        fresh += e->fresh;
+    }
+    assert_true(fresh > 0);
 }
 
 static void a_look_back_sees_what_was_not_opened(void **state)
@@ -369,6 +406,7 @@ int main(void)
         SCRATCH(a_process_short_of_descriptors_reads_all),
         SCRATCH(what_changed_before_the_first_read_is_stale),
         SCRATCH(a_file_of_this_very_moment_is_opened_at_once),
+        SCRATCH(a_file_of_this_very_moment_is_relied_on),
         SCRATCH(a_look_back_sees_what_was_not_opened),
         SCRATCH(a_directory_that_is_relied_on_is_looked_at),
         SCRATCH(what_is_no_file_is_refused),

@@ -429,6 +429,39 @@ static void a_prefix_has_a_tree_of_its_own(void **state)
     assert_false(zf_tree_walk(t, "mp_rank_01/extra/hf/config.json", &s));
 }
 
+/* The type in a config.json is that which is served; but what is longer than 16 MiB is no settings, and as it was. */
+static void long_settings_are_passed_on(void **state)
+{
+    static const char head[] = "{\"torch_dtype\":\"float32\",\"x\":\"", tail[] = "\"}",
+                      edited[] = "{\"torch_dtype\":\"bfloat16\",\"x\":\"";
+    static const uint64_t most = 16 << 20;
+
+    (void)state;
+    for (uint64_t n = most; n <= most + 1; n++) {
+        const char *want = n == most ? edited : head;
+        struct zf_build *b = made_build(false);
+        zf_auto(mem) char *text = malloc(n);
+        char got[sizeof edited] = "";
+        size_t k;
+
+        assert_non_null(text);
+        memset(text, 'a', n);
+        memcpy(text, head, sizeof head - 1);
+        memcpy(text + n - 2, tail, 2);
+        made_vector(b, "w", ZF_DT_F32, 3);
+        assert_ok(zf_build_text(b, "config.json", text, n, &err), &err);
+        zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
+        assert_ok(t, &err);
+        const struct zf_stat st = walk(t, "as/bf16/hf/config.json");
+        assert_int_equal(st.size, n + (n == most));
+        assert_ok(t->ops->read(t, st.ino, got, strlen(want), 0, &k, &err), &err);
+        assert_string_equal(got, want);
+        assert_ok(t->ops->read(t, st.ino, got, 4, st.size - 3, &k, &err), &err);
+        assert_int_equal(k, 3);
+        assert_memory_equal(got, "a\"}", 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +477,7 @@ int main(void)
         cmocka_unit_test(attributes_tell_what_a_file_is),
         cmocka_unit_test(a_long_list_of_sources_says_so),
         cmocka_unit_test(a_prefix_has_a_tree_of_its_own),
+        cmocka_unit_test(long_settings_are_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
