@@ -16,7 +16,7 @@
 static const char suffix[] = ".safetensors";
 
 /* Where the Hugging Face writer of torch.distributed.checkpoint keeps the boxes.
- * Source: torch/distributed/checkpoint/_hf_utils.py (2.8 … 2.14). */
+ * Source: torch/distributed/checkpoint/_hf_utils.py (2.8 … 2.15). */
 static const char boxes_key[] = "DCP_SHARDING_INFO";
 
 bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim, struct zf_err *err)

@@ -3,7 +3,7 @@
  * and bytes items there are, of which chunks they consist, and which range of which file holds each
  * chunk's item.  Keys, chunks and files are numbers, found again through hash tables: a save of a
  * thousand ranks has millions of chunks.
- * Source: torch/distributed/checkpoint/metadata.py, filesystem.py (1.13 … 2.14). */
+ * Source: torch/distributed/checkpoint/metadata.py, filesystem.py (1.13 … 2.15). */
 #ifndef DCP_METADATA_H
 #define DCP_METADATA_H
 

@@ -2,7 +2,7 @@
 /* Tensors of which a file holds one rank's piece: DTensor (FSDP2, tensor parallel) and
  * ShardedTensor (FSDP1).  What the pickle says, bounded and checked, in the arena of the zf_torch;
  * which box a piece fills is the format's arithmetic.  Source: torch/distributed/tensor (2.6 …
- * 2.14), torch/distributed/_shard (1.13 …). */
+ * 2.15), torch/distributed/_shard (1.13 …). */
 #ifndef ZF_CODEC_DTENSOR_H
 #define ZF_CODEC_DTENSOR_H
 

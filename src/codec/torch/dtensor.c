@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank's piece of a DTensor.  Source: torch/distributed/tensor/_dtensor_spec.py,
- * placement_types.py, torch/distributed/device_mesh.py (2.2 … 2.14). */
+ * placement_types.py, torch/distributed/device_mesh.py (2.2 … 2.15). */
 #include <zf/codec/dtensor.h>
 
 #include <string.h>

@@ -199,7 +199,8 @@ static void check_fixture(const char *rel)
     X("torch2.14/plain_1p_filepertensor")                                                          \
     X("torch2.14/st_2p")                                                                           \
     X("torch2.14/st_2p_filepertensor")                                                             \
-    X("torch2.14/zstd_2p")
+    X("torch2.14/zstd_2p")                                                                         \
+    X("torch2.15/checkpointable_w3")
 
 static void test_fixture(void **state)
 {
