@@ -35,6 +35,15 @@ def odd_names():
             c.cat(name, b"1234")
 
 
+def states_of_an_optimizer():
+    """Where the name of a weight ends is known from the weight, wherever it is among the names."""
+    for weight in ("a.weight", "z.weight"):
+        with Case() as c:
+            c.safetensors("x.safetensors", {weight: A["a"], f"optimizer.state.{weight}.mu.first": ("U8", [4], b"5678")})
+            c.cat(weight + ".u8", b"1234")
+            c.cat(f"optim/mu.first/{weight}.u8", b"5678")
+
+
 def several_files():
     with Case() as c:
         c.safetensors("one.safetensors", A)
@@ -104,6 +113,7 @@ main(
     [
         every_dtype_any_shape,
         odd_names,
+        states_of_an_optimizer,
         several_files,
         one_file_of_several,
         same_names_apart,

@@ -119,7 +119,6 @@ static void many_threads_find_the_same_items(void **state)
 static void nothing_is_looked_for_before_it_is_read(void **state)
 {
     struct plan *p = plan_new();
-    struct zf_err err;
     uint64_t off;
 
     (void)state;
@@ -130,19 +129,32 @@ static void nothing_is_looked_for_before_it_is_read(void **state)
     off = p->addr[7] + 2;
     assert_string_equal(zf_source_origin(p->src, &off)->name, "f");
     assert_int_equal(off, p->rec[7] + 6);
+    plan_free(p);
+}
 
-    uint8_t a[40], b[200], want[240];
-    struct iovec iov[2] = {{a, sizeof a}, {b, sizeof b}};
+/* Rows that lie in one item, and that lie in several however few bytes each has. */
+static void rows_go_on_in_the_next_item(void **state)
+{
+    static const size_t row[][2] = {{40, 200}, {25, 25}, {5, 26}, {26, 5}, {10, 20}, {0, 31}};
+    struct plan *p = plan_new();
+    uint8_t a[200], b[200], want[240];
+    struct zf_err err;
     size_t n = 0;
+
+    (void)state;
     for (unsigned i = 30; n < sizeof want; i++) {
         size_t len = i % 50 < sizeof want - n ? i % 50 : sizeof want - n;
 
         memcpy(want + n, p->file + p->rec[i] + 4, len);
         n += len;
     }
-    assert_ok(zf_source_preadv(p->src, iov, 2, p->addr[30], &err), &err);
-    assert_memory_equal(a, want, sizeof a);
-    assert_memory_equal(b, want + sizeof a, sizeof b);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const struct iovec iov[] = {{a, row[i][0]}, {b, row[i][1]}};
+
+        assert_ok(zf_source_preadv(p->src, iov, 2, p->addr[30], &err), &err);
+        assert_memory_equal(a, want, row[i][0]);
+        assert_memory_equal(b, want + row[i][0], row[i][1]);
+    }
     plan_free(p);
 }
 
@@ -157,8 +169,16 @@ static void a_failure_is_not_remembered(void **state)
     assert_false(zf_source_pread(p->src, &b, 1, p->addr[9], &err));
     assert_err(&err, ZF_E_FORMAT, p->rec[9], "no record here");
     assert_string_equal(err.path, "f");
+    uint8_t rows[2][20];
+    const struct iovec iov[] = {{rows[0], 20}, {rows[1], 20}};
+    assert_false(zf_source_preadv(p->src, iov, 2, p->addr[31], &err));
     p->broken = false;
     assert_true(item_right(p, 9));
+    assert_true(item_right(p, 30));
+    p->broken = true;
+    assert_false(
+        zf_source_preadv(p->src, iov, 2, p->addr[30], &err)); /* the next one is not known */
+    assert_err(&err, ZF_E_FORMAT, p->rec[31], "no record here");
     plan_free(p);
 }
 
@@ -182,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_threads_find_the_same_items),
         cmocka_unit_test(nothing_is_looked_for_before_it_is_read),
+        cmocka_unit_test(rows_go_on_in_the_next_item),
         cmocka_unit_test(a_failure_is_not_remembered),
         cmocka_unit_test(answers_outside_the_file_are_refused),
     };
