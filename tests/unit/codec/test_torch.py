@@ -216,6 +216,9 @@ reads("storages in the order of the key list",
              {"b": (1, b"bb"), "a": (1, b"aa")}), {"0": ([1], b"aa"), "1": ([1], b"bb")}, "legacy")
 reads("an empty tensor without a member",
       archive({"e": tensor(storage("9", "FloatStorage", 0), 5, (0, 4), (9, 9))}, {"9": b""}), {"e": ([0, 4], b"")})
+for how, make in ("", lambda t: archive(t, {"9": b""})), ("legacy", lambda t: legacy(t, {"9": (0, b"")})):
+    views = {k: tensor(storage("9", k + "Storage", 0, *[None] * bool(how)), 0, (0,), (1,)) for k in ("Float", "Int", "Bool")}
+    reads(f"an empty storage as several types {how}", make(views), {k: ([0], b"") for k in views}, how or "zip")
 v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 24, where="torch.storage"), 1, (2,), (2,),
           False, collections.OrderedDict(), named("torch", "uint16"))
 reads("an untyped storage", archive(v3, six), {"": ([2], F4[2:4] + F4[6:8])})
