@@ -79,7 +79,7 @@ static bool fold_children(const struct zf_pv *v, const union pv_slot **out, uint
         return true;
     case ZF_PV_CALL:
         *n_out = 2;
-        return v->n == 0 && !(v->flags & (ZF_PV_MORE | ZF_PV_MAP | ZF_PV_FOLDED));
+        return !(v->flags & (ZF_PV_MORE | ZF_PV_MAP | ZF_PV_FOLDED));
     case ZF_PV_PERSID:
         *n_out = 1;
         return v->at[1].v == NULL;
@@ -112,11 +112,11 @@ static bool fold_part(struct folding *f, struct zf_pv *v)
         f->own[f->n_own++] = v;
         return fold_number(f, (uint64_t)v->at[0].i << 1 ^ (uint64_t)(v->at[0].i >> 63));
     }
-    if ((v->flags & (ZF_PV_MANY | ZF_PV_READ)) || !fold_children(v, &child, &n) ||
+    if ((v->flags & ZF_PV_MANY) || !fold_children(v, &child, &n) ||
         f->n_parts + f->n_at + n > ZF_FOLD_PARTS) {
         return false;
     }
-    *p = (struct pickle_fold_part){.kind = v->kind, .flags = v->flags, .depth = v->depth};
+    *p = (struct pickle_fold_part){.kind = v->kind};
     f->own[f->n_own++] = v;
     if (v->kind == ZF_PV_STR) {
         return fold_text(f, v);
@@ -199,12 +199,8 @@ bool pickle_fold_values(struct pickle_folds *f, struct pickle_heap *h, struct zf
                         uint64_t n, struct zf_err *err)
 {
     for (uint64_t i = 1; f->wanted && i < n; i += 2) {
-        const struct zf_pv *v = pairs[i];
-
-        if (v->kind != ZF_PV_CALL || v->flags || v->n) {
-            continue;
-        }
-        if (f->wanted(v) && !fold_one(f, h, &pairs[i], err)) {
+        if (pairs[i]->kind == ZF_PV_CALL && f->wanted(pairs[i]) &&
+            !fold_one(f, h, &pairs[i], err)) {
             return false;
         }
     }
@@ -230,8 +226,7 @@ static uint64_t fold_read_number(const uint8_t **p)
 static uint64_t fold_make(const struct pickle_fold_part *part, struct zf_pv *to, const uint8_t **p,
                           uint64_t *n_values)
 {
-    *to = (struct zf_pv){
-        .kind = part->kind, .flags = part->flags, .depth = part->depth, .n = part->n};
+    *to = (struct zf_pv){.kind = (uint8_t)part->kind, .n = part->n};
     *n_values = part->kind == ZF_PV_TUPLE    ? part->n
                 : part->kind == ZF_PV_CALL   ? 2
                 : part->kind == ZF_PV_PERSID ? 1

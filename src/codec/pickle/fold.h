@@ -12,9 +12,7 @@
 /* One value of a folded call, in the order in which a pickle would say them. */
 struct pickle_fold_part {
     const struct zf_pv *v; /* the same one in all calls; NULL: each has its own */
-    uint8_t kind, flags;
-    uint16_t depth;
-    uint32_t n;
+    uint32_t kind, n;
 };
 
 /* What calls have in common.  Beside it a call has the numbers and texts of the parts that are its own. */

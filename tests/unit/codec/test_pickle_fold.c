@@ -153,6 +153,8 @@ static void what_is_pickled_as_usual_is_folded(void **state)
          "X\0\0\0\0X\1\0\0\0bX\3\0\0\0a\0btRu.");
     SAME(true, A REBUILD "(K\1K\2\x86q\1h\1tRu."); /* one shape for both */
     SAME(true, A REBUILD "(X\3\0\0\0cpuq\1h\1tRu.");
+    /* a number that somebody else has, too, whatever is made behind it */
+    SAME(true, A REBUILD "(M\xe8\3q\1tRX\1\0\0\0bh\1u(X\1\0\0\0cM\xe9\3X\1\0\0\0dM\xea\3u.");
 }
 
 /* What is asked for later, and then changes, is as it would be in a plain reader. */
@@ -258,6 +260,25 @@ static void only_so_many_are_told_from_each_other(void **state)
     }
 }
 
+static void it_is_as_deep_as_before(void **state)
+{
+    zf_auto(out) struct zf_out o = {0};
+    unsigned n_sound = 0;
+
+    (void)state;
+    begin(&o);
+    add(&o, "((" A REBUILD "(K\1\x85\x85tRuK\2tt.");
+    for (lim.pickle_depth = 1; lim.pickle_depth < 16; lim.pickle_depth++) {
+        zf_auto(arena) struct zf_arena *a = zf_arena_new(4u << 20, &err);
+        zf_auto(arena) struct zf_arena *b = zf_arena_new(4u << 20, &err);
+        bool sound = load(&o, a) != NULL;
+
+        n_sound += sound;
+        assert_int_equal(folded_load(o.p, o.n, b, &lim, &err) != NULL, sound);
+    }
+    assert_in_range(n_sound, 1, 14);
+}
+
 static void what_is_refused_is_refused_alike(void **state)
 {
     static const struct {
@@ -299,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup(what_somebody_else_has_is_not_folded, setup),
         cmocka_unit_test_setup(there_are_bounds, setup),
         cmocka_unit_test_setup(only_so_many_are_told_from_each_other, setup),
+        cmocka_unit_test_setup(it_is_as_deep_as_before, setup),
         cmocka_unit_test_setup(what_is_refused_is_refused_alike, setup),
     };
 
