@@ -55,6 +55,9 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
     zf_out_add(&g->bytes, zf_out_text(&g->name) + same, n - same);
     zf_out_var(&g->bytes, g->text.n);
     zf_out_add(&g->bytes, zf_out_text(&g->text), g->text.n);
+    /* what is in both names was looked at in the one before, but for the last bytes */
+    g->device = g->device || strstr(zf_out_text(&g->text), "uda:") ||
+                strstr(zf_out_text(&g->name) + (same > 3 ? same - 3 : 0), "uda:");
     zf_out_cut(&g->last, same);
     zf_out_add(&g->last, zf_out_text(&g->name) + same, n - same);
     if (g->bytes.n > g->budget) {
@@ -322,6 +325,7 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
     zf_out_cut(&g->last, 0);
     zf_out_str(&g->name, key);
     zf_out_str(&g->last, key);
+    g->device = g->device || strstr(key, "uda:");
     if (!agree_walk(g, t, v, may_differ, err)) {
         return false;
     }
@@ -335,4 +339,9 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
 bool zf_agree_read_data(const struct zf_agree *g)
 {
     return g->data;
+}
+
+bool zf_agree_has_device(const struct zf_agree *g)
+{
+    return g->device;
 }

@@ -20,7 +20,7 @@ struct zf_agree {
     zf_vec(struct agree_section) section;
     struct zf_out name, text; /* of the value that is looked at */
     struct zf_out last;       /* the name that was added last */
-    bool data;
+    bool data, device;        /* see zf_agree_read_data, zf_agree_has_device */
 };
 
 #endif

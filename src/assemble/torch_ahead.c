@@ -4,10 +4,10 @@
 #include <string.h>
 
 static struct zf_torch *ahead_open(const struct zf_torch_ahead *a, const char *path,
-                                   struct zf_err *err)
+                                   struct zf_torch_twins *twins, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(a->st, path, err);
-    struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, a->twins, err) : NULL;
+    struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, twins, err) : NULL;
 
     if (!t && !err->path[0]) {
         (void)zf_err_in(err, "%s", path);
@@ -19,7 +19,7 @@ static void *ahead_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     const struct zf_torch_ahead *a = ctx;
 
-    struct zf_torch *t = ahead_open(a, a->path[i], err);
+    struct zf_torch *t = ahead_open(a, a->path[i], a->alike ? a->twins : NULL, err);
 
     if (t && !zf_torch_is_twin(t)) {
         zf_torch_read_ahead(t);
@@ -46,43 +46,71 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
                                                   .drop = ahead_drop,
                                                   .ctx = a,
                                                   .weigh = ahead_weigh,
-                                                  .likely = a->twins ? a->likely : 0,
+                                                  .likely = a->alike ? a->likely : 0,
                                                   .most = zf_store_ahead(a->st),
                                                   .few = zf_store_is_far(a->st) ? ZF_AHEAD_FAR : 0},
                            n, err);
     return a->made != NULL;
 }
 
+/* Forgets what was begun; the twins stay. */
+static void torch_ahead_stop(struct zf_torch_ahead *a)
+{
+    zf_ahead_free(a->made);
+    a->made = NULL;
+    a->path = NULL;
+    a->n = a->next = 0;
+    a->alike = false;
+}
+
 bool zf_torch_ahead_begin(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
                           struct zf_err *err)
 {
-    zf_torch_ahead_fini(a);
+    torch_ahead_stop(a);
     return torch_ahead_start(a, path, n, err);
 }
 
-bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
-                                struct zf_err *err)
+static bool torch_ahead_new_twins(struct zf_torch_ahead *a, const char *first, struct zf_err *err)
 {
-    zf_torch_ahead_fini(a);
+    zf_torch_twins_free(a->twins);
+    a->first = first;
     a->twins = zf_torch_twins_new(err);
-    return a->twins && torch_ahead_start(a, path, n, err);
+    return a->twins != NULL;
+}
+
+bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
+                                const char *const *path, uint64_t n, struct zf_err *err)
+{
+    const bool known = first && a->first && strcmp(first, a->first) == 0;
+
+    torch_ahead_stop(a);
+    if (!known && !torch_ahead_new_twins(a, NULL, err)) {
+        return false;
+    }
+    a->alike = true;
+    return torch_ahead_start(a, path, n, err);
 }
 
 struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path, struct zf_err *err)
 {
     if (a->next == a->n || strcmp(a->path[a->next], path) != 0) {
-        return ahead_open(a, path, err);
+        return ahead_open(a, path, a->alike ? a->twins : NULL, err);
     }
     a->next++;
     return zf_ahead_take(a->made, err);
 }
 
+struct zf_torch *zf_torch_ahead_open_first(struct zf_torch_ahead *a, const char *path,
+                                           struct zf_err *err)
+{
+    torch_ahead_stop(a);
+    return torch_ahead_new_twins(a, path, err) ? ahead_open(a, path, a->twins, err) : NULL;
+}
+
 void zf_torch_ahead_fini(struct zf_torch_ahead *a)
 {
-    zf_ahead_free(a->made);
+    torch_ahead_stop(a);
     zf_torch_twins_free(a->twins);
-    a->made = NULL;
     a->twins = NULL;
-    a->path = NULL;
-    a->n = a->next = 0;
+    a->first = NULL;
 }

@@ -32,6 +32,9 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
 /* Was the value of a tensor read, which is not in the pickle? */
 bool zf_agree_read_data(const struct zf_agree *g);
 
+/* Does a name or a text hold the end of "cuda:"?  Then files that are alike but for a device's number may differ. */
+bool zf_agree_has_device(const struct zf_agree *g);
+
 /* Do both say the same?
  * shared: compare only what both of them name.
  * Errors: ZF_E_FORMAT naming both files and both values; err->path is g's file. */

@@ -25,7 +25,9 @@ static inline void zf_auto_torch(struct zf_torch **t)
 }
 
 /* Pickles that are known byte by byte: of files that many ranks write alike only the first is parsed.  What a
- * pickle says is in its bytes, but not what its tensors hold.  Any thread may use it. */
+ * pickle says is in its bytes, but not what its tensors hold.  Long ones are also known where the number N of one
+ * device in texts "cuda:N" is another one, so add none of which a value that counts holds "uda:" (a text could be cut into
+ * opcodes in front of that).  Any thread may use it. */
 struct zf_torch_twins;
 struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err) ZF_CHECKED;
 void zf_torch_twins_free(struct zf_torch_twins *w);

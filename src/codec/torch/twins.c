@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks of a job repeat themselves: of 1,024 model-states files of ZeRO stage 3, 1,015 have the pickle of
- * another one, byte by byte (the device's number is all that differs between the ranks of a node). */
+ * another one, byte by byte.  The device's number, which every storage has, is all that differs between the ranks of a
+ * node: of long pickles it is masked. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,10 +57,64 @@ static uint32_t twins_count(struct zf_torch_twins *w)
     return n;
 }
 
-/* 128 bits under the process's key: nobody can make two pickles of one print. */
-static struct torch_print twins_print(const uint8_t *p, uint64_t n)
+/* The text "cuda:N" as protocol 2 writes it; in front of N. */
+#define TWINS_DEVICE "X\6\0\0\0cuda:"
+#define TWINS_MASK '?'
+
+/* The byte behind the first TWINS_DEVICE from *at on, which is then behind it; NULL = there is none. */
+static uint8_t *twins_device(uint8_t *p, uint64_t n, uint64_t *at)
 {
-    return (struct torch_print){{zf_hash(0, p, (size_t)n), zf_hash(1, p, (size_t)n)}};
+    const size_t len = sizeof TWINS_DEVICE - 1;
+    uint8_t *hit = *at < n ? memmem(p + *at, (size_t)(n - *at), TWINS_DEVICE, len) : NULL;
+
+    if (!hit || (uint64_t)(hit - p) + len >= n) {
+        return NULL;
+    }
+    *at = (uint64_t)(hit - p) + len + 1;
+    return hit + len;
+}
+
+static void twins_change(uint8_t *p, uint64_t n, uint8_t from, uint8_t to)
+{
+    uint64_t at = 0;
+
+    for (uint8_t *d; (d = twins_device(p, n, &at));) {
+        *d = *d == from ? to : *d;
+    }
+}
+
+/* The device's number, if it is a digit and can be masked and put back. */
+static uint8_t twins_number(uint8_t *p, uint64_t n)
+{
+    uint64_t at = 0;
+    uint8_t first = 0;
+
+    for (uint8_t *d; (d = twins_device(p, n, &at));) {
+        first = first ? first : *d;
+        if (*d == TWINS_MASK) {
+            return 0;
+        }
+    }
+    return first >= '0' && first <= '9' ? first : 0;
+}
+
+/* 128 bits under the process's key: nobody can make two pickles of one print.  Of one with a device they are those of
+ * the pickle with its number masked, wherever it is the same, so that two of one print become each other by exchanging
+ * two digits within texts.  p is left as it was. */
+static struct torch_print twins_print(uint8_t *p, uint64_t n)
+{
+    const uint8_t number = twins_number(p, n);
+    const uint64_t kind = number ? 2 : 0;
+
+    if (number) {
+        twins_change(p, n, number, TWINS_MASK);
+    }
+    const struct torch_print print = {
+        {zf_hash(kind, p, (size_t)n), zf_hash(kind + 1, p, (size_t)n)}};
+    if (number) {
+        twins_change(p, n, TWINS_MASK, number);
+    }
+    return print;
 }
 
 /* p NULL: the pickle has that print. */

@@ -243,6 +243,19 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
     return model || !ds->said_model || zf_agree_compare(*first, ds->said_model, true, err);
 }
 
+/* Is all that the file that was read last said in its pickle, without a device's number? */
+static bool agree_is_plain(const struct ds_save *ds)
+{
+    return !zf_agree_read_data(ds->said) && !zf_agree_has_device(ds->said);
+}
+
+void ds_agree_remember(struct ds_save *ds, struct zf_torch *t)
+{
+    if (agree_is_plain(ds)) {
+        zf_torch_twins_add(ds->files.twins, t);
+    }
+}
+
 /* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
 static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct zf_err *err)
 {
@@ -252,7 +265,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
         return true;
     }
     if (t && ds_agree_read(ds, t, f->path, true, err)) {
-        bool plain = !zf_agree_read_data(ds->said);
+        bool plain = agree_is_plain(ds);
 
         if (!ds_agree_check(ds, true, err)) {
             return false;
@@ -268,9 +281,10 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
     return zf_note_failure(ds->b, err, "a file is not compared with the others: ");
 }
 
-bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n, struct zf_err *err)
+bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,
+                     struct zf_err *err)
 {
-    if (!save_expect_alike(ds, f, n, err)) {
+    if (!save_expect_alike(ds, first, f, n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -15,8 +15,10 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err) ZF_CHECK
  * all others.  Errors: likewise. */
 bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path,
                   struct zf_err *err) ZF_CHECKED;
-/* Compares the model-states files f[n], from which nothing else is read. */
-bool ds_agree_models(struct ds_save *ds, const struct ds_file *f, uint32_t n,
+/* The file t that was read last speaks for those with its pickle, if all that it said is in that. */
+void ds_agree_remember(struct ds_save *ds, struct zf_torch *t);
+/* Compares the model-states files f[n], from which nothing else is read, with the file `first`. */
+bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,
                      struct zf_err *err) ZF_CHECKED;
 
 #endif

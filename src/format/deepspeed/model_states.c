@@ -358,11 +358,10 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
            model_read_module(ds, t, zf_pv_get(root, "module"), m, err);
 }
 
-bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
-                   struct zf_err *err)
+/* t: the open file; NULL: it could not be opened. */
+static bool model_read(struct ds_save *ds, struct zf_torch *t, const struct ds_file *f,
+                       struct ds_model *out, struct zf_err *err)
 {
-    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
-
     *out = (struct ds_model){.path = f->path};
     if (!t) {
         return false;
@@ -373,4 +372,24 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
             (ds->told_model || ds_state_model(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, true, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
+}
+
+bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
+                   struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
+
+    return model_read(ds, t, f, out, err);
+}
+
+bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
+                         struct zf_err *err)
+{
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open_first(&ds->files, f->path, err);
+
+    if (!model_read(ds, t, f, out, err)) {
+        return false;
+    }
+    ds_agree_remember(ds, t);
+    return true;
 }

@@ -78,6 +78,9 @@ struct ds_model {
  * parallelism that is not read; those of zf_torch_open. */
 bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
                    struct zf_err *err) ZF_CHECKED;
+/* The same of the first file of a model-parallel rank, which the others repeat. */
+bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
+                         struct zf_err *err) ZF_CHECKED;
 /* How many model-parallel ranks the file says that there are; 0 = it does not. */
 static inline uint64_t ds_model_ranks(const struct ds_model *m)
 {

@@ -228,7 +228,7 @@ bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err
 static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
 {
     for (uint32_t i = 0; i < mp->n_model_files && !mp->model_from; i++) {
-        if (ds_model_read(mp->save, &mp->model_file[i], &mp->model, err)) {
+        if (ds_model_read_first(mp->save, &mp->model_file[i], &mp->model, err)) {
             mp->model_from = &mp->model_file[i];
         } else if (!rank_skip_model(mp->save, &mp->model, err)) {
             return false;
@@ -289,8 +289,8 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
         *err = mp->verdict;
         return err->code == ZF_OK;
     }
-    return ds_agree_models(mp->save, next, (uint32_t)(mp->model_file + mp->n_model_files - next),
-                           err);
+    return ds_agree_models(mp->save, mp->model.path, next,
+                           (uint32_t)(mp->model_file + mp->n_model_files - next), err);
 }
 
 /* Stage 3: a rank's pickle has a few hundred bytes a parameter, and so have the drafts.  The files are compared

@@ -24,10 +24,10 @@ bool save_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n, uin
     return path && zf_torch_ahead_begin(&ds->files, path, k, err);
 }
 
-bool save_expect_alike(struct ds_save *ds, const struct ds_file *file, uint32_t n,
-                       struct zf_err *err)
+bool save_expect_alike(struct ds_save *ds, const char *first, const struct ds_file *file,
+                       uint32_t n, struct zf_err *err)
 {
     const char **path = save_paths(ds, file, n, err);
 
-    return path && zf_torch_ahead_begin_alike(&ds->files, path, n, err);
+    return path && zf_torch_ahead_begin_alike(&ds->files, first, path, n, err);
 }

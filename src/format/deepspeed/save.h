@@ -36,9 +36,9 @@ struct ds_save {
 bool save_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n, uint32_t n_dp,
                  struct zf_err *err) ZF_CHECKED;
 
-/* The same of all of them, of which nothing is wanted but what they repeat. */
-bool save_expect_alike(struct ds_save *ds, const struct ds_file *file, uint32_t n,
-                       struct zf_err *err) ZF_CHECKED;
+/* The same of all of them, of which nothing is wanted but what they repeat of the file `first`. */
+bool save_expect_alike(struct ds_save *ds, const char *first, const struct ds_file *file,
+                       uint32_t n, struct zf_err *err) ZF_CHECKED;
 
 /* Does the failure name its file already?  ('!' begins a place inside one.) */
 static inline bool ds_err_named(const struct zf_err *err)

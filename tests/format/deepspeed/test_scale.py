@@ -41,10 +41,10 @@ def truncated(path):
     os.truncate(model_file(path, 13), os.path.getsize(model_file(path, 13)) - 30)
 
 
-def refused(name, word, file, client=None, after=None):
+def refused(name, word, file, client=None, after=None, params=PARAMS, ranks=RANKS):  # pylint: disable=too-many-arguments
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "run")
-        mk.zero3(path, PARAMS, RANKS, client=client)
+        mk.zero3(path, params, ranks, client=client)
         if after:
             after(path)
         got = run("info", path)
@@ -71,6 +71,19 @@ refused("rank 13 is of another step", "global_steps is 7, but 1000", "zero_pp_ra
 refused("equal pickles, another value in a tensor", "lr_scheduler.last_epoch is 8, but 9", "zero_pp_rank_13_mp",
         client=lambda r: {"lr_scheduler": {"last_epoch": Tensor(8.0 if r == 13 else 9.0, shape=())}})
 refused("equal pickles, a file cut short", "zip", "zero_pp_rank_13_mp", after=truncated)
+
+# Of long pickles the device's number, which each rank has its own of, may be all that differs; but only where it says nothing.
+LONG = mk.model(layers=1000, hidden=2, ffn=2, kv=2, vocab=4)
+with tempfile.TemporaryDirectory() as tmp:
+    at = os.path.join(tmp, "run")
+    mk.zero3(at, LONG, 3)
+    check("long pickles", os.path.getsize(model_file(at, 0)) > 1 << 20)
+    got = run("info", at)
+    check("which differ in the device", got.returncode == 0, got.stderr.decode())
+refused("long pickles, the last of another step", "global_steps is 7, but 1000", "zero_pp_rank_2_mp", params=LONG, ranks=3,
+        client=lambda r: {"global_steps": 7} if r == 2 else {})
+refused("long pickles, a device in the settings", "ds_config.device is 'cuda:1', but 'cuda:0'", "zero_pp_rank_1_mp", params=LONG,
+        ranks=3, client=lambda r: {"ds_config": {**mk.config(3), "device": f"cuda:{r}"}})
 
 with tempfile.TemporaryDirectory() as tmp:
     at = os.path.join(tmp, "run")

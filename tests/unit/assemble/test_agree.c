@@ -110,6 +110,32 @@ static void what_one_lacks_is_told_where_it_is_needed(void **state)
                 "shapes.a.w[0] is 8, but 7 in \"first\": files of different saves");
 }
 
+static void assert_device(const char *pickle, bool want)
+{
+    struct zf_err err;
+    zf_auto(agree) struct zf_agree *g = list_of("g", pickle, false, UINT64_MAX, &err);
+
+    assert_ok(g, &err);
+    assert_int_equal(zf_agree_has_device(g), want);
+}
+
+/* In a text, in a key, in a name whose beginning is that of the one before. */
+static void devices_are_seen(void **state)
+{
+    (void)state;
+    assert_device(SHAPES, false);
+    assert_device("(dS'v'\n(lS'cuda'\naS'0'\naS'cpu:0'\nas.", false);
+    assert_device("(dS'v'\n(lS'x'\naS'on cuda:0'\nas.", true);
+    assert_device("(dS'v'\n(lcuda:0\nrandom\nas.", true);
+    assert_device("(dS'cuda:1'\nI1\ns.", true);
+    assert_device("(dS'cuda:1'\n(dS'v'\nI1\nss.", true);
+    assert_device("(dS'v'\n(dS'cuda:0'\nI1\nss.", true);
+    assert_device("(dS'v'\n(dS'cuda'\nI1\nsS'cuda:'\nI1\nss.", true);
+    assert_device("(dS'v'\n(dS'cud'\nI1\nsS'cuda:'\nI1\nss.", true);
+    assert_device("(dS'v'\n(dS'cu'\nI1\nsS'cuda:'\nI1\nss.", true);
+    assert_device("(dS'v'\n(dS'c'\nI1\nsS'cuda:'\nI1\nss.", true);
+}
+
 enum { PARAMS = 2000 };
 
 /* The shapes of many parameters, of which the last has `end` rows. */
@@ -152,6 +178,7 @@ int main(void)
         cmocka_unit_test(equal_values_agree),
         cmocka_unit_test(the_first_name_that_differs_is_told),
         cmocka_unit_test(what_one_lacks_is_told_where_it_is_needed),
+        cmocka_unit_test(devices_are_seen),
         cmocka_unit_test(a_long_list_is_small),
     };
 

@@ -107,8 +107,20 @@ static void others_may_be_asked_for(void **state)
     zf_store_unref(&f.st);
 }
 
-/* A file of n tensors whose names begin with `word`, all of one storage. */
-static void add_file(struct zf_store *st, const char *path, uint64_t n, char word)
+static void add_tensor(struct zf_out *pickle, const char *name)
+{
+    const uint64_t one = 1;
+
+    zf_torch_write_tensor(pickle, &(struct zf_torch_write){.name = name,
+                                                           .name_len = (uint32_t)strlen(name),
+                                                           .dtype = ZF_DT_U8,
+                                                           .ndim = 1,
+                                                           .shape = &one});
+}
+
+/* A file of n tensors whose names begin with `word`, and of those of the names in `more`, all of one storage. */
+static void add_file_with(struct zf_store *st, const char *path, uint64_t n, char word,
+                          const char *const *more)
 {
     zf_auto(out) struct zf_out pickle = {0}, file = {0};
     zf_auto(zip_write) struct zf_zip_write w = {0};
@@ -117,14 +129,11 @@ static void add_file(struct zf_store *st, const char *path, uint64_t n, char wor
 
     zf_torch_write_begin(&pickle);
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t one = 1;
-        int len = snprintf(name, sizeof name, "%c%060llu", word, (unsigned long long)i);
-
-        zf_torch_write_tensor(&pickle, &(struct zf_torch_write){.name = name,
-                                                                .name_len = (uint32_t)len,
-                                                                .dtype = ZF_DT_U8,
-                                                                .ndim = 1,
-                                                                .shape = &one});
+        (void)snprintf(name, sizeof name, "%c%060llu", word, (unsigned long long)i);
+        add_tensor(&pickle, name);
+    }
+    for (; *more; more++) {
+        add_tensor(&pickle, *more);
     }
     zf_torch_write_end(&pickle);
     zf_zip_write_member(&w, "archive/data.pkl", pickle.n, 0, &file);
@@ -134,6 +143,13 @@ static void add_file(struct zf_store *st, const char *path, uint64_t n, char wor
     zf_zip_write_end(&w, &file);
     assert_ok(zf_out_ok(&pickle, &err) && zf_out_ok(&file, &err), &err);
     assert_ok(store_mem_add(st, path, file.p, file.n, &err), &err);
+}
+
+static void add_file(struct zf_store *st, const char *path, uint64_t n, char word)
+{
+    static const char *const none[] = {NULL};
+
+    add_file_with(st, path, n, word, none);
 }
 
 /* What was read once is not parsed again, however long it is; what differs in a letter is. */
@@ -153,7 +169,7 @@ static void twins_are_told_from_others(void **state)
             add_file(st, path[i], sizes[k], path[i][0]);
         }
         struct zf_torch_ahead a = {.st = st, .lim = &lim};
-        assert_ok(zf_torch_ahead_begin_alike(&a, path, 4, &err), &err);
+        assert_ok(zf_torch_ahead_begin_alike(&a, NULL, path, 4, &err), &err);
         for (size_t i = 0; i < 4; i++) {
             zf_auto(source) struct zf_source *src = zf_store_open(st, path[i], &err);
             zf_auto(torch) struct zf_torch *t = zf_torch_open_among(src, &lim, a.twins, &err);
@@ -168,12 +184,100 @@ static void twins_are_told_from_others(void **state)
     }
 }
 
+enum { LONG = 20000 /* tensors: a pickle of 2.5 MB */ };
+
+/* Is a file with the names b a twin of one with the names a? */
+static bool are_twins(uint64_t n, const char *const *a, const char *const *b)
+{
+    static const char *const path[] = {"a.pt", "b.pt"};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
+    struct zf_torch_ahead ahead = {.st = st, .lim = &lim};
+    uint64_t len;
+
+    assert_ok(st, &err);
+    add_file_with(st, path[0], n, 'w', a);
+    add_file_with(st, path[1], n, 'w', b);
+    zf_auto(torch) struct zf_torch *first = zf_torch_ahead_open_first(&ahead, path[0], &err);
+    assert_ok(first, &err);
+    /* what is read of it is what it says */
+    assert_string_equal(zf_pv_text(zf_pv_key(zf_torch_root(first), n), &len), a[0]);
+    zf_torch_twins_add(ahead.twins, first);
+    assert_ok(zf_torch_ahead_begin_alike(&ahead, path[0], &path[1], 1, &err), &err);
+    zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ahead, path[1], &err);
+    assert_ok(t, &err);
+    if (!zf_torch_is_twin(t)) {
+        assert_string_equal(zf_pv_text(zf_pv_key(zf_torch_root(t), n), &len), b[0]);
+    }
+    const bool are = zf_torch_is_twin(t);
+    zf_torch_ahead_fini(&ahead);
+    return are;
+}
+
+/* The device's number may differ in a long pickle, the same one everywhere, and nothing else. */
+static void a_device_may_be_another(void **state)
+{
+    static const char *const is[][4] = {
+        {"cuda:0", NULL},           {"cuda:1", NULL},           {"cuda:?", NULL},
+        {"cuda:x", NULL},           {"cudb:1", NULL},           {"cuda:0", "cuda:1", NULL},
+        {"cuda:1", "cuda:0", NULL}, {"cuda:2", "cuda:1", NULL}, {"cuda:0", "cuda:?", NULL},
+        {"cuda:1", "cuda:?", NULL}, {"cuda:10", NULL},          {"cuda:11", NULL},
+    };
+    static const int twins[][2] = {{0, 1}, {5, 7}};
+    const int n = sizeof is / sizeof is[0];
+
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        for (int k = i; k < n; k++) {
+            bool want = i == k;
+
+            for (size_t j = 0; j < sizeof twins / sizeof twins[0]; j++) {
+                want = want || (twins[j][0] == i && twins[j][1] == k);
+            }
+            assert_int_equal(are_twins(LONG / 2, is[i], is[k]), want);
+        }
+    }
+    assert_false(are_twins(10, is[0], is[1]));
+    assert_true(are_twins(10, is[0], is[0]));
+}
+
+/* Twins of one file are not those of another one. */
+static void twins_are_of_their_first(void **state)
+{
+    static const char *const path[] = {"a.pt", "b.pt"};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
+    struct zf_torch_ahead a = {.st = st, .lim = &lim};
+
+    (void)state;
+    assert_ok(st, &err);
+    add_file(st, path[0], LONG, 'w');
+    add_file(st, path[1], LONG, 'w');
+    for (int k = 0; k < 3; k++) {
+        zf_auto(torch) struct zf_torch *first = zf_torch_ahead_open_first(&a, path[0], &err);
+
+        assert_ok(first && !zf_torch_is_twin(first), &err);
+        zf_torch_twins_add(a.twins, first);
+        assert_ok(k > 0 || zf_torch_ahead_begin(&a, &path[1], 1, &err), &err);
+        assert_ok(k == 0 ||
+                      zf_torch_ahead_begin_alike(&a, k == 1 ? "c.pt" : NULL, &path[1], 1, &err),
+                  &err);
+        zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&a, path[1], &err);
+        assert_ok(t && !zf_torch_is_twin(t), &err);
+    }
+    zf_torch_ahead_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_file_is_as_if_it_were_alone),
         cmocka_unit_test(others_may_be_asked_for),
         cmocka_unit_test(twins_are_told_from_others),
+        cmocka_unit_test(a_device_may_be_another),
+        cmocka_unit_test(twins_are_of_their_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
