@@ -167,6 +167,28 @@ static void check_sources(const struct zf_map *map, bool lost)
     assert_int_equal(noted, lost);
 }
 
+static unsigned char told[1 << 14]; /* bytes of the one source */
+
+static bool note_range(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    (void)ctx;
+    assert_true(s->size <= sizeof told && off <= s->size && len <= s->size - off);
+    memset(told + off, 1, len);
+    return true;
+}
+
+/* What a read of these bytes needs is told beforehand; the tensor is of one source, or zeros. */
+static void check_ranges(const struct zf_map *map, uint64_t off, uint64_t n)
+{
+    memset(told, 0, sizeof told);
+    assert_true(zf_map_each_range(map, off, n, note_range, NULL));
+    for (uint64_t at = off; at < off + n; at++) {
+        const struct zf_run run = zf_map_at(map, at);
+
+        assert_true(run.kind != ZF_RUN_SRC || told[run.off]);
+    }
+}
+
 static void check(const struct made *m, const struct zf_tensor *t)
 {
     uint64_t extents = 0, n = 1 + random_below(m->n), from = random_below(m->n - n + 1);
@@ -183,6 +205,7 @@ static void check(const struct made *m, const struct zf_tensor *t)
     if (!any) {
         assert_ok(zf_map_read(t->data, got, n * ELEM, from * ELEM, &err), &err);
         assert_memory_equal(got, &m->want[from], n * ELEM);
+        check_ranges(t->data, from * ELEM, n * ELEM);
     }
     assert_int_equal(t->lost, any);
     while (zf_map_loss(t->data, loss.end, &loss)) {

@@ -291,6 +291,20 @@ static void far_axes_are_walked_in_order(void **state)
     }
 }
 
+struct range {
+    uint64_t off, len;
+    int times;
+};
+
+static bool note_range(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct range *r = ctx;
+
+    (void)s;
+    *r = (struct range){off, len, r->times + 1};
+    return true;
+}
+
 static void a_cast_reads_only_its_elements(void **state)
 {
     const struct matrix m = {{1024, 1024}, {1024, 1024}, {0, 0}};
@@ -310,6 +324,13 @@ static void a_cast_reads_only_its_elements(void **state)
             assert_ok(zf_map_read(cast, part, n, 100000 + off, &err), &err);
             assert_memory_equal(part, all + off, n);
             assert_true(n_bytes <= 2 * n + 8);
+            /* And these are told beforehand. */
+            const uint64_t first = (100000 + off) / 2, end = (100000 + off + n - 1) / 2 + 1;
+            struct range told = {0};
+            assert_true(zf_map_each_range(cast, 100000 + off, n, note_range, &told));
+            assert_int_equal(told.times, 1);
+            assert_int_equal(told.off, zf_map_at(c->set[0].tensor[0].data, first * 4).off);
+            assert_int_equal(told.len, (end - first) * 4);
         }
     }
 }
