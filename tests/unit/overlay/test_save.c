@@ -232,6 +232,26 @@ static void one_that_is_open_is_asked(void **state)
     assert_int_equal(wanted.calls, 1);
 }
 
+/* In place of one that cannot be opened its control files are: why, and that nothing is read. */
+static void one_that_is_refused_is_asked(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(dir, &opts, log, &err);
+    char text[400];
+
+    (void)state;
+    assert_ok(t, &err);
+    text_of(t, "global_step1/.zerofs/index.json", text);
+    assert_non_null(strstr(text, "\"zerofs.error/1\""));
+    assert_non_null(strstr(text, "\"global_step1\""));
+    assert_non_null(strstr(text, "half of it is there"));
+    text_of(t, "global_step1/.zerofs/log", text);
+    assert_non_null(strstr(text, "half of it is there"));
+    text_of(t, "global_step1/.zerofs/stats.json", text);
+    assert_non_null(strstr(text, "\"zerofs.stats/1\""));
+    assert_non_null(strstr(text, "\"sources\": []"));
+}
+
 /* Inode numbers have room for 2046 saves: more are refused, not shown in part. */
 static void more_saves_than_fit(void **state)
 {
@@ -286,6 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_place_is_taken),
         cmocka_unit_test(one_that_is_open_is_asked),
+        cmocka_unit_test(one_that_is_refused_is_asked),
         cmocka_unit_test_setup_teardown(more_saves_than_fit, scratch_setup, scratch_teardown),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
