@@ -41,6 +41,17 @@ no_words() {
     [ $? = 2 ] && [ ! -s "$tmp/out" ] && grep -q '^Usage' "$tmp/err"
 }
 check 'no words at all' no_words
+# An address of a file is that of a path, in which bytes may be written as %XX.
+file_address() {
+    cp -r "$c" "$tmp/a b%" && "$ZEROFS" ls "$tmp/a b%" >"$tmp/want" || return 1
+    for address in "file://$tmp/a%20b%25" "file://localhost$tmp/a%20b%25/" "FILE://LocalHost$tmp/%61 b%25"; do
+        "$ZEROFS" ls "$address" >"$tmp/out" && cmp "$tmp/want" "$tmp/out" || return 1
+    done
+    for address in "file://host$tmp/a%20b%25" "file://$tmp/a%20b%2" "file://$tmp/a%20b%25%00" 'file://' 'file://localhost'; do
+        says 2 "^zerofs: $address: an address of a file is file:///PATH" "$ZEROFS" ls "$address" || return 1
+    done
+}
+check 'an address of a file' file_address
 check 'a word that is no command' says 2 'frobnicate' "$ZEROFS" frobnicate
 check 'a command with a slip in it' says 2 'did you mean export?' "$ZEROFS" exprot "$c" / x
 check 'an option with a slip in it' says 2 'did you mean --tag?' "$ZEROFS" ls --tga=x "$c"

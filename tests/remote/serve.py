@@ -12,6 +12,7 @@ Faults (a value "VALUE@PATTERN" concerns paths that hold PATTERN; "N*VALUE" the 
   ignore_range=1     answers ranges with 200 and all            wrong_range=N    Content-Range moved by N
   wrong_total=N      total of Content-Range larger by N         multipart=1      multipart/byteranges
   encoding=gzip      says so, sends it plain                    garbage=1        no HTTP at all
+  excess=N           of a range N bytes more, and no length
   flip=1             another byte with the same ETag (a lie: nothing can notice that)
   etag=TEXT          that ETag instead of the file's            no_etag=1, no_time=1
   redirect=URL       302 to that                                no_list=1        404 for directories
@@ -195,12 +196,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             headers[1] = ("Content-Type", "multipart/byteranges; boundary=x")
         if self.fault("encoding"):
             headers.append(("Content-Encoding", self.fault("encoding")))
+        excess = self.fault("excess") if want_body and span else None
         self.send_response(206 if span else 200)
-        for k, v in headers + [("Content-Length", str(end - first))]:
+        for k, v in headers + [("Connection", "close") if excess is not None else ("Content-Length", str(end - first))]:
             self.send_header(k, v)
         self.end_headers()
         if want_body and self.command != "HEAD":
             self.body(full, first, end - first)
+            self.wfile.write(bytes(int(excess or 0)))
 
     def body(self, full, first, n):
         cut = {k: self.fault(k) for k in ("short", "reset", "stall")}

@@ -240,6 +240,17 @@ def faults_that_stay():
             assert done.exception() is None, (fault, done.exception())
 
 
+def a_body_that_goes_on():
+    """Without a length the end of the connection is the end of the bytes, of which there may be as many as announced."""
+    with tmpdir() as tmp, Server(tmp) as s:
+        data = big(tmp, 1 << 20)
+        s.faults["excess"] = "0@safetensors"
+        assert good("cat", s.url, "w.u8") == data
+        for excess in (1, 100000):
+            s.faults["excess"] = f"{excess}@safetensors"
+            refused(5, "the server sends more than the bytes it announced", args=("info", s.url))
+
+
 def redirects():
     with tmpdir() as tmp, Server(tmp) as s, Server(tmp) as t:
         data = big(tmp, 1 << 20)
@@ -456,7 +467,8 @@ if __name__ == "__main__":
     TESTS = [every_fixture_is_the_same_as_from_disk, a_single_file_and_directories_with_odd_names,
              a_large_read_uses_several_connections_and_few_bytes, memory_is_bounded, failures_that_pass_are_tried_again,
              a_stalled_answer_is_given_up_and_asked_for_again, never_tried_again, answers_that_are_not_what_was_asked_for,
-             an_object_that_changes_is_never_mixed, neither_etag_nor_time, faults_that_stay, redirects, nobody_answers, each_request_is_told_with_v,
+             an_object_that_changes_is_never_mixed, neither_etag_nor_time, faults_that_stay, a_body_that_goes_on, redirects,
+             nobody_answers, each_request_is_told_with_v,
              random_faults_never_make_a_wrong_byte, addresses_with_secrets, tls_is_verified, the_network_goes_and_comes_back,
              a_replaced_object_is_stale_for_ever, a_slow_object_stops_nobody_else, ended_by_a_signal]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
