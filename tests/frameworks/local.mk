@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Not part of `make check`, which needs Debian's packages only: scripts/test-frameworks runs these.
 EXTRA_DIST += \
+	tests/frameworks/anything.py \
 	tests/frameworks/casts.py \
 	tests/frameworks/constraints.txt \
 	tests/frameworks/consume.py \

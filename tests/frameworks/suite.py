@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, megatron, olmo, fairscale, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, megatron, olmo, fairscale, anything, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -15,6 +15,7 @@ import traceback
 import torch
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import anything
 import casts
 import consume
 import damaged
@@ -149,6 +150,8 @@ def main():
     for _, _, folder, _ in todo:
         for case in sorted(os.listdir(folder)):
             judge(tap, case, program, os.path.join(folder, case), scratch)
+    if not only or "anything" in only:
+        anything.run(tap, program, scratch)
     if not only or "casts" in only:
         casts.run(tap, program, scratch)
     if not only or "damaged" in only:
