@@ -30,6 +30,8 @@ struct loading {
     struct load_sources facts; /* files, by the number among the facts */
     struct load_sources files; /* of the sources; borrowed */
     struct load_sources sources;
+    uint8_t *
+        *text; /* what `in` reads, to be freed when it was unpacked; NULL: it is the caller's */
 };
 
 static bool load_bad(const struct loading *l, const char *what, struct zf_err *err)
@@ -282,6 +284,10 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
     if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err)) {
         return NULL;
     }
+    if (l->text) {
+        free(*l->text); /* as large as what the seal makes */
+        *l->text = NULL;
+    }
     return zf_build_seal(zf_give(b), format, why, err);
 }
 
@@ -308,10 +314,8 @@ static void load_drop(struct load_sources *s)
     free(s->at);
 }
 
-struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p,
-                                      uint64_t n, struct zf_err *err)
+static struct zf_checkpoint *load_bytes(struct loading l, struct zf_err *err)
 {
-    struct loading l = {.k = k, .st = st, .in = zf_bytes_of(p, n)};
     struct zf_checkpoint *c = load_all(&l, err);
 
     if (c) {
@@ -327,6 +331,12 @@ struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, co
     return c;
 }
 
+struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p,
+                                      uint64_t n, struct zf_err *err)
+{
+    return load_bytes((struct loading){.k = k, .st = st, .in = zf_bytes_of(p, n)}, err);
+}
+
 bool zf_keep_has(const struct zf_keep *k)
 {
     return faccessat(k->dir, k->name, F_OK, 0) == 0;
@@ -337,5 +347,7 @@ struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st, struc
     uint64_t n = 0;
     zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &n, err);
 
-    return p ? keep_load_bytes(k, st, p, n, err) : NULL;
+    return p ? load_bytes((struct loading){.k = k, .st = st, .in = zf_bytes_of(p, n), .text = &p},
+                          err)
+             : NULL;
 }
