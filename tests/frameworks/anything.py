@@ -53,6 +53,8 @@ class Maker:
             return t.unsqueeze(self.pick.randint(0, t.dim()))
         if kind == 5 and t.dim() and t.shape[0]:
             return t[self.pick.randint(0, last)]
+        if kind == 5 and t.dim() == 1 and t.is_contiguous():  # it is empty: only then torch saves one storage as two types
+            return t.view(self.pick.choice(list(TYPES)))
         if kind == 6 and t.is_complex():
             return self.pick.choice([t.conj, lambda: t.imag, lambda: t.real])()
         return t.unsqueeze(0).expand(3, *t.shape)
