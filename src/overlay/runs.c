@@ -373,7 +373,10 @@ static bool runs_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t 
 {
     const struct run_entry *entry = ino == INO_LATEST ? runs_latest(runs_of(base)) : NULL;
 
-    return entry && snprintf(buf, n, "%s", entry->file) > 0;
+    if (entry) {
+        (void)snprintf(buf, n, "%s", entry->file);
+    }
+    return entry != NULL;
 }
 
 static bool runs_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)

@@ -270,6 +270,13 @@ static void more_saves_than_fit(void **state)
     struct zf_stat st;
     assert_ok(t, &err);
     assert_true(zf_tree_walk(t, "global_step2047", &st) && zf_tree_walk(t, "global_step1", &st));
+    assert_false(t->ops->lookup(t, ZF_TREE_ROOT, "latest", &st));
+    scratch_file(*state, "latest", "global_step9");
+    zf_auto(tree) struct zf_tree *linked = zf_runs_tree(*state, &opts, log, &err);
+    assert_ok(linked, &err);
+    assert_true(linked->ops->lookup(linked, ZF_TREE_ROOT, "latest", &st));
+    assert_true(linked->ops->readlink(linked, st.ino, path, sizeof path));
+    assert_string_equal(path, "global_step9");
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
