@@ -239,9 +239,10 @@ def rules():
     refused("an expression that does not compile", files, "line 1:", "embed( 0\n")
     refused("an expression that is none by itself", files, "line 1:", "x)|(embed.* 0\n" + RULES)
     for name, text in (("nested bounds", "((((a{1,255}){1,255}){1,255}){1,255}"), ("open bounds", "((a{99,}){99,})"), ("nested repetitions", "(" * 30 + "a" + ")+" * 30),
+                       ("a bound of a thousand", "a{1000}"), ("bounds that are that together", "((a{9}){9}){10}"),
                        ("groups in groups", "(" * 2000 + "a" + ")" * 1999 + ")"), ("a long expression", "a|" * 4000 + "b")):
         refused(name, files, "line 1: the expression is too long", text + " 0\n" + RULES)
-    joined("bounds that are not", files, STATE, "x(y{2,3}z){4}[0-9]+\\((a+)+ 0\n" + RULES)
+    joined("bounds that are not", files, STATE, "x(y{2,3}z){4}[0-9]+\\((a+)+ 0\nx{999} 0\n((x{9}){9}){9} 0\n" + RULES)
     refused("no rules", files, "no rule", "# nothing\n")
     refused("a file of noise", files, "not a text", "a 0\n\0")
     got, _, err = dumped(files, None, "-r/nowhere")
