@@ -35,6 +35,7 @@ check '2000 files open at once' look many_open "$raw"
 check 'a listing read in pieces, and from the middle' look listing "$mnt"
 check 'control files: mapped, read with O_DIRECT, never stale' look control "$mnt"
 
+check 'the file system is as large as its tensors' look space "$mnt"
 check 'find' sh -c "find '$mnt' -type f | grep -q layer.11.weight.f32"
 check 'cp -r' cp -r "$mnt" "$tmp/tree"
 check 'the copy is the same' diff -r "$mnt" "$tmp/tree"

@@ -27,6 +27,11 @@ def make_checkpoint(path):
             f.write(b"".join(hashlib.sha256(b"%d %d" % (i, k)).digest() for k in range(n // 32)))
 
 
+def space(mnt):
+    st = os.statvfs(mnt)
+    assert st.f_blocks * st.f_frsize == 12 * (512 << 10), st
+
+
 def errno_of(call, *args, **options):
     try:
         call(*args, **options)
