@@ -404,9 +404,8 @@ static bool files_note_unread(const struct zf_torch_set *s, struct zf_err *err)
             met = m;
             n_met = n;
         }
-        if (unread > 0 && zf_build_n_tensors(b) > 0 &&
-            !zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
-                           m->file.path, (unsigned long long)unread, (unsigned long long)n)) {
+        const struct zf_place_file f = file_of(m);
+        if (zf_build_n_tensors(b) > 0 && !zf_place_note_unread(b, &f, err)) {
             return false;
         }
     }

@@ -36,8 +36,8 @@ struct placing {
     struct zf_names *names;
     const struct zf_place_file *file;
     const struct zf_limits *lim;
-    struct tie
-        *first; /* [n_first] of the storages of the file, most of which have one tensor only */
+    /* [n_first] of the storages of the file, most of which have one tensor only */
+    struct tie *first;
     uint64_t n_first;
     struct zf_table ties; /* of struct other_tie */
     struct zf_arena *arena;
@@ -355,4 +355,14 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     zf_auto_out(&p.name);
     zf_table_fini(&p.ties);
     return ok;
+}
+
+bool zf_place_note_unread(struct zf_build *b, const struct zf_place_file *f, struct zf_err *err)
+{
+    uint64_t n, unread;
+
+    zf_torch_storages(f->torch, &n, &unread);
+    return unread == 0 ||
+           zf_build_note(b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
+                         f->path, (unsigned long long)unread, (unsigned long long)n);
 }

@@ -13,15 +13,20 @@ from torchfile import (Pickler, Storage, Tensor, module, rebuild, save,  # noqa:
 DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 
 
+def write(files, folder):
+    """{name: bytes, or a value for torch.save}"""
+    for name, value in files.items():
+        if isinstance(value, bytes):
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(value)
+        else:
+            save(value, os.path.join(folder, name))
+
+
 class Tree:
     def __init__(self, files, degraded=False, point=None):
         with tempfile.TemporaryDirectory() as d:
-            for name, value in files.items():
-                if isinstance(value, bytes):
-                    with open(os.path.join(d, name), "wb") as f:
-                        f.write(value)
-                else:
-                    save(value, os.path.join(d, name))
+            write(files, d)
             run = subprocess.run([DUMP] + ["-d"] * degraded + [os.path.join(d, point or "")], capture_output=True,
                                  text=True, errors="surrogateescape", timeout=60)
         self.code, self.err = run.returncode, run.stderr.strip()

@@ -30,6 +30,10 @@ bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
 bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,
                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
+/* After that: notes how many of the file's storages no tensor shows.  Errors: of the note. */
+bool zf_place_note_unread(struct zf_build *b, const struct zf_place_file *f,
+                          struct zf_err *err) ZF_CHECKED;
+
 /* The spot of a leaf, or one under extra/ when that is taken already. */
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err) ZF_CHECKED;

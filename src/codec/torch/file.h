@@ -104,9 +104,9 @@ struct zf_torch {
     uint64_t n_numbers;
     bool big; /* storages are big-endian */
     struct torch_store *stores, *spare_stores;
-    uint64_t *spare_dims[TORCH_SPARE_DIMS +
-                         1]; /* [n] holds arrays of n; the first word is the next one */
-    struct torch_met *met;   /* [n_records] */
+    /* [n] holds arrays of n; the first word is the next one */
+    uint64_t *spare_dims[TORCH_SPARE_DIMS + 1];
+    struct torch_met *met; /* [n_records] */
     uint64_t n_records;
 
     struct zf_zip *zip; /* zip: */

@@ -104,18 +104,6 @@ static bool consolidated_names(struct consolidated *c, struct zf_err *err)
     return c->tree != NULL;
 }
 
-/* What no tensor shows is not passed over in silence. */
-static bool consolidated_note_unread(struct consolidated *c, const struct zf_place_file *f,
-                                     struct zf_err *err)
-{
-    uint64_t n, unread;
-
-    zf_torch_storages(f->torch, &n, &unread);
-    return unread == 0 ||
-           zf_build_note(c->b, err, "%s: %llu of its %llu storages belong to no tensor shown here",
-                         f->path, (unsigned long long)unread, (unsigned long long)n);
-}
-
 /* Drafts a rank's tensors in its tree; plain values are the first rank's. */
 static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_torch *t,
                                struct zf_err *err)
@@ -127,7 +115,7 @@ static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_
            zf_place_see(names, &f, c->o->lim, err) &&
            zf_place_all(c->b, names, &f, c->o->lim, err) && zf_build_prefix(c->b, "", err) &&
            (rank > 0 || zf_state_add(c->b, &f, NULL, c->o->lim, err)) &&
-           consolidated_note_unread(c, &f, err);
+           zf_place_note_unread(c->b, &f, err);
 }
 
 /* Degraded: a file that cannot be read is noted, as long as another one can. */

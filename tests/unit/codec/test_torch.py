@@ -224,6 +224,9 @@ v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 2
 reads("an untyped storage", archive(v3, six), {"": ([2], F4[2:4] + F4[6:8])})
 swapped = archive({"w": T, "v": v3}, six, extra=[("archive/byteorder", b"big")])
 refuses("one storage as two types", swapped, "also")
+nothing = tensor(storage("0", "IntStorage", 0), 0, (0,), (1,))
+refuses("one storage as two types, with bytes and then without", archive({"w": T, "e": nothing}, six), "also")
+refuses("… without bytes and then with", archive({"e": nothing, "w": tensor(S, 0, (0,), (1,))}, {"0": b""}), "also")
 reads("big-endian untyped storages", archive(v3, six, extra=[("archive/byteorder", b"big")]),
       {"": ([2], F4[3:1:-1] + F4[7:5:-1])})
 refuses("a third byte order", archive({"w": T}, six, extra=[("archive/byteorder", b"pdp")]), "byteorder", "pdp")
