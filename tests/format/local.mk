@@ -11,6 +11,7 @@ TESTS += \
 	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_mixed.py \
 	tests/format/deepspeed/test_parallel.py \
+	tests/format/deepspeed/test_refusals.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/test_scale.py \
 	tests/format/deepspeed/test_stage0.py \
@@ -52,6 +53,7 @@ EXTRA_DIST += \
 	tests/format/deepspeed/test_lost.py \
 	tests/format/deepspeed/test_mixed.py \
 	tests/format/deepspeed/test_parallel.py \
+	tests/format/deepspeed/test_refusals.py \
 	tests/format/deepspeed/test_same_state.py \
 	tests/format/deepspeed/test_scale.py \
 	tests/format/deepspeed/test_stage0.py \

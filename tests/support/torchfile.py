@@ -70,10 +70,10 @@ class Tensor:
     def __init__(self, *values, shape=None, storage=None, offset=0):
         self.storage = storage or Storage(values)
         self.shape = tuple(shape if shape is not None else [self.storage.n])
-        self.offset = offset
+        self.offset, self.strides = offset, None
 
     def __reduce__(self):
-        return rebuild, (self.storage, self.offset, self.shape, strides(self.shape), False, collections.OrderedDict())
+        return rebuild, (self.storage, self.offset, self.shape, self.strides or strides(self.shape), False, collections.OrderedDict())
 
     def hex(self):
         n = 1

@@ -369,8 +369,9 @@ static bool optim_read_cuts(struct ds_save *ds, struct zf_torch *t, const struct
         uint64_t k = zf_pv_len(zf_pv_item(cuts, g));
 
         if (k == 0 || k > CUTS_MOST || !zf_pv_is_seq(zf_pv_item(cuts, g))) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, CUTS "[%llu] has %llu sub-partitions",
-                           (unsigned long long)g, (unsigned long long)k);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           CUTS "[%llu] is not a list of 1 to %d sub-partitions",
+                           (unsigned long long)g, CUTS_MOST);
         }
         n_cuts[g] = (uint32_t)k;
         most = k > most ? k : most;
@@ -395,8 +396,13 @@ static bool optim_read_cuts(struct ds_save *ds, struct zf_torch *t, const struct
             }
         }
         if (i > 0) {
-            r->later[i - 1] = (struct ds_optim){
-                .path = r->path, .dp = r->dp, .part = part, .n_parts = r->n_parts};
+            const char *path = zf_arena_fmt(ds->a, err, "%s, sub-partition %u", r->path, i);
+
+            if (!path) {
+                return false;
+            }
+            r->later[i - 1] =
+                (struct ds_optim){.path = path, .dp = r->dp, .part = part, .n_parts = r->n_parts};
         }
     }
     return n_cuts && r->part && r->later;

@@ -36,9 +36,9 @@ static const struct ds_state *vector_same_state(const struct ds_group *g, uint32
     const struct ds_state *s = vector_find_state(&rank->part[g->index], want->key);
 
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the state \"%.*s\" of group %u is %s, unlike in \"%s\"", (int)want->key.n,
-                want->key.p, g->index, s ? "of another type" : "missing", ds_group_first(g)->path);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the state \"%.*s\" of group %u is %s in \"%s\"",
+                (int)want->key.n, want->key.p, g->index,
+                s ? "of another type than" : "missing, unlike", ds_group_first(g)->path);
         return zf_err_in(err, "%s", rank->path), NULL;
     }
     if (s->kind == ZF_DS_INT && s->i != want->i) {
@@ -147,6 +147,18 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
     return true;
 }
 
+bool vector_refuse_length(const struct ds_vector *v, uint32_t rank, uint64_t want, uint32_t fits,
+                          struct zf_err *err)
+{
+    zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "the optimizer state \"%.*s\" of group %u has %llu elements, expected %llu: on %u of the "
+        "ranks it is as long as the weights",
+        (int)v->key.n, v->key.p, v->group->index, (unsigned long long)v->part[rank]->n,
+        (unsigned long long)want, fits);
+    return zf_err_in(err, "%s", v->group->rank[rank]->path);
+}
+
 /* ---- placing ---- */
 
 bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
@@ -197,7 +209,8 @@ static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, str
     return true;
 }
 
-/* The file of a rank that was lost has a name like those of the others. */
+/* The file of a rank that was lost has a name like those of the others, which all have the number behind that
+ * (files.c). */
 static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vector *v,
                                   uint32_t rank, char path[1024])
 {
@@ -211,10 +224,6 @@ static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vect
     if (own[0]) {
         (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), own);
         return (struct zf_lost){.file = path, .why = "is damaged"};
-    }
-    if (!number) {
-        (void)snprintf(path, 1024, "the optimizer file of rank %u is missing", rank);
-        return (struct zf_lost){.why = path};
     }
     number += sizeof before - 1;
     (void)snprintf(path, 1024, "%s/%.*s%u%s", zf_store_name(ds->st), (int)(number - other), other,

@@ -29,6 +29,10 @@ typedef bool vector_place_fn(struct ds_save *ds, void *ctx, const struct ds_vect
 bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err) ZF_CHECKED;
 
+/* The state has another length than `want` on that rank: always false.  fits: the ranks on which it has that. */
+bool vector_refuse_length(const struct ds_vector *v, uint32_t rank, uint64_t want, uint32_t fits,
+                          struct zf_err *err) ZF_CHECKED;
+
 /* Where a parameter's elements go: a box of a tensor. */
 struct ds_target {
     struct zf_draft *draft;

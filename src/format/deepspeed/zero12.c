@@ -17,9 +17,10 @@ bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vec
     struct zf_flat_part *part = zf_arena_get(ds->a, g->n_ranks, sizeof *part, err);
 
     if (first->pad && first->n_pads != g->n) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "param_alignment_paddings[%u] has %u entries for %u parameters", g->index,
-                       first->n_pads, g->n);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "param_alignment_paddings[%u] has %u entries for %u parameters", g->index,
+                first->n_pads, g->n);
+        return zf_err_in(err, "%s", ds_group_first(g)->path);
     }
     for (uint32_t r = 0; part && r < g->n_ranks; r++) {
         const struct ds_optim *rank = g->rank[r];
@@ -117,11 +118,14 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
     const struct zf_flat_vector *flat = ctx;
     const struct ds_group *g = v->group;
     bool state = v->key.n > 0, muon = ds_group_first(g)->part[g->index].muon;
-    uint32_t ranks = 0, fits = 0;
+    uint32_t ranks = 0, fits = 0, other = 0;
 
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
+        bool same = v->part[r] && zero12_holds_partition(flat, v, r);
+
         ranks += v->part[r] != NULL;
-        fits += v->part[r] && zero12_holds_partition(flat, v, r);
+        fits += same;
+        other = v->part[r] && !same ? r : other;
     }
     if (state && (muon || fits < ranks)) {
         uint64_t *sum = zf_arena_get(ds->a, 2ull * flat->n_ranks, sizeof *sum, err);
@@ -140,10 +144,8 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
                              (int)v->key.n, v->key.p, g->index);
     }
     if (fits < ranks) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the optimizer state \"%.*s\" of group %u has the length of its partition "
-                       "on %u of %u ranks only",
-                       (int)v->key.n, v->key.p, g->index, fits, ranks);
+        return vector_refuse_length(v, other, flat->begin[other + 1] - flat->begin[other], fits,
+                                    err);
     }
     return vector_place(ds, v, flat, err);
 }

@@ -166,7 +166,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
 {
     const struct zf_flat_vector *flat = ctx;
     uint64_t want = flat->at[flat->n_params];
-    uint32_t fits = 0, others = 0;
+    uint32_t fits = 0, others = 0, other = 0;
 
     if (!zero3_check_swaps(ds, v, want, err)) {
         return false;
@@ -176,14 +176,12 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
 
         fits += same;
         others += v->part[r] && !same;
+        other = v->part[r] && !same ? r : other;
     }
     if (others == 0) {
         return zero3_place_slots(ds, v, flat, err);
     }
-    return fits > 0 ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                              "the optimizer state \"%.*s\" of group %u is as long as the weights "
-                              "on some ranks only",
-                              (int)v->key.n, v->key.p, v->group->index)
+    return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
                     : zf_build_note(ds->b, err,
                                     "the optimizer state \"%.*s\" of group %u is left out: its "
                                     "length is not that of the weights",
@@ -239,13 +237,25 @@ static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint3
     if (v && v->src && !ds_dir_same_rank(m->path, v->src->name, err)) {
         return false;
     }
-    if (!v || v->n != slot || !v->packed || v->dtype != zf_draft_type(d).dtype) {
-        zf_fail(
-            err, v && v->n != slot ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
-            "the slice of frozen parameter \"%.*s\" has %llu elements, expected %llu: quantized "
-            "or of another save",
-            (int)p->name.n, p->name.p, (unsigned long long)(v ? v->n : 0),
-            (unsigned long long)slot);
+    if (!v) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "it has no slice of the frozen parameter \"%.*s\", but \"%s\" has", (int)p->name.n,
+                p->name.p, mp->model.path);
+        return zf_err_in(err, "%s", m->path);
+    }
+    if (v->n != slot || !v->packed) {
+        zf_fail(err, v->n != slot ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
+                "the slice of frozen parameter \"%.*s\" has %llu elements%s, expected %llu%s",
+                (int)p->name.n, p->name.p, (unsigned long long)v->n,
+                v->packed ? "" : " and is not packed", (unsigned long long)slot,
+                v->n != slot ? ": quantized or of another save" : "");
+        return zf_err_in(err, "%s", m->path);
+    }
+    if (v->dtype != zf_draft_type(d).dtype) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the slice of frozen parameter \"%.*s\" is of %s, but of %s in \"%s\"",
+                (int)p->name.n, p->name.p, zf_dtype_info(v->dtype)->torch,
+                zf_dtype_info(zf_draft_type(d).dtype)->torch, mp->model.path);
         return zf_err_in(err, "%s", m->path);
     }
     return zf_draft_flat(d, piece.first, piece.n, (struct zf_from){.src = v->src, .off = v->off},

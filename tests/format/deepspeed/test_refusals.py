@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One value of a generated save is another: the whole sentence of the refusal, or what is shown all the same."""
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import makeds  # noqa: E402
+import makemp  # noqa: E402
+from dumped import dumped  # noqa: E402
+from makeds import Call, Half, OrderedDict, Size, State, f32  # noqa: E402
+from tap import check, done  # noqa: E402
+from torchfile import Storage, Tensor, named  # noqa: E402
+
+STATE = State({"w": (5, 3), "v": (4,)}, {"b": (3,), "one": ()}, frozen={"fix": (3, 2)}, buffers={"run": (2,)})
+MODEL, INNER, BASE = "model_states", "optimizer_state_dict", "base_optimizer_state"
+FLAT, CUTS = "single_partition_of_fp32_groups", "local_sub_partitions_of_fp32_groups"
+GONE = object()  # takes the value away
+
+
+def zero2():
+    return makeds.zero12(STATE, 2, prefix="")
+
+
+def elastic():
+    return makeds.zero12(STATE, 2, prefix="", lean=True)
+
+
+def zero3():
+    return makeds.zero3(STATE, 2, prefix="")
+
+
+def by_slices():
+    """Only param_slice_mappings name the parameters."""
+    return makemp.pipeline(State({"0.w": (5, 3), "0.v": (4,)}, {"1.b": (3,)}), [[0, 1]], 1, 2, mappings=True)
+
+
+def cuts():
+    return makeds.zero1_0_3_14(State({"w": (5, 3), "v": (4,)}, {"b": (3,)}), 2, [2, 1])
+
+
+def set_in(value, keys, new):
+    """value[keys] = new, or new(what it was); keys that are not in a container are attributes."""
+    *way, last = keys
+    for k in way:
+        value = value[k] if isinstance(value, (dict, list)) else getattr(value, k)
+    if new is GONE:
+        del value[last]
+    elif isinstance(value, (dict, list)):
+        value[last] = new(value[last]) if callable(new) else new
+    else:
+        setattr(value, last, new(getattr(value, last)) if callable(new) else new)
+
+
+def changed(save, word, *edits):
+    """The files of a save; edits, (keys, value) each, are done to those with the word in their names."""
+    files = save()
+    mine = [v for n, v in files.items() if word in n]
+    assert mine, word
+    for value in mine:
+        for keys, new in edits:
+            set_in(value, keys, new)
+    return files
+
+
+def refused(what, files, sentence, *opts):
+    got, _, err = dumped(files, *opts)
+    err = err[err.find("/tag/") + 5:] if "/tag/" in err else err
+    check(what, not got and err == sentence, f"{err!r}\n{sentence!r}\n{sorted(got)[:3]}")
+
+
+def stage_by_name(name):
+    return Call("builtins", "getattr", named("deepspeed.runtime.zero.config", "ZeroStageEnum"), name)
+
+
+def matrix(n=6):
+    return f32([1.0] * n, (2, n // 2))
+
+
+O0, O1 = (f"zero_pp_rank_{r}_mp_rank_00_optim_states.pt" for r in range(2))
+M, M0, M1 = "mp_rank_00_model_states.pt", *(f"zero_pp_rank_{r}_mp_rank_00_model_states.pt" for r in range(2))
+STATE0 = INNER, BASE, "state", 0
+for what, save, word, keys, new, sentence in (
+        # ---- the optimizer's files ----
+        ("a stage that there is not", zero2, O0, (INNER, "zero_stage"), stage_by_name("all"),
+         f"{O0}: zero_stage does not go with single_partition_of_fp32_groups"),
+        ("stage 3 with partitions", zero2, O0, (INNER, "zero_stage"), 3,
+         f"{O0}: zero_stage does not go with single_partition_of_fp32_groups"),
+        ("stage 2 with slots", zero3, O0, (INNER, "zero_stage"), 2, f"{O0}: zero_stage does not go with fp32_flat_groups"),
+        ("a partition_count of 0", zero2, O1, (INNER, "partition_count"), [2, 0], f"{O1}: partition_count is not a number > 0"),
+        ("a partition_count too few", zero2, O1, (INNER, "partition_count"), [2], f"{O1}: partition_count is not a number > 0"),
+        ("a partition_count that is a text", zero3, O0, (INNER, "partition_count"), "2", f"{O0}: partition_count is not a number > 0"),
+        ("1001 states", zero2, O0, STATE0, {str(i): 1 for i in range(1001)},
+         f"{O0}!state[0]: one group has 1001 optimizer states, expected a handful"),
+        ("a state that is not packed", zero2, O0, (*STATE0, "exp_avg"), Call("torch._utils", "_rebuild_tensor_v2", Storage([1.0] * 20), 0, (10,), (2,), False, OrderedDict()),
+         f"{O0}!state[0]!exp_avg: it has 1 dimensions and is not packed, expected a packed vector"),
+        ("a padding that is a text", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, "x"]],
+         f"{O0}: param_alignment_paddings holds something that is not a number >= 0"),
+        ("a negative padding", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, -1]],
+         f"{O0}: param_alignment_paddings holds something that is not a number >= 0"),
+        ("paddings of three parameters", zero2, "optim", (INNER, "param_alignment_paddings"), [[0, 0], [0, 0, 0]],
+         f"{O0}: param_alignment_paddings[1] has 3 entries for 2 parameters"),
+        ("masters in a mapping", zero2, O1, (INNER, FLAT), {0: f32([1.0])}, f"{O1}: single_partition_of_fp32_groups is not a list"),
+        ("masters that are a matrix", zero2, O1, (INNER, FLAT, 1), matrix(),
+         f"{O1}!single_partition_of_fp32_groups[1]: it has 2 dimensions, expected a packed vector"),
+        ("slots that are a mapping", zero3, O1, (INNER, "fp32_flat_groups"), {0: 1}, f"{O1}: fp32_flat_groups is not a list"),
+        ("neither masters nor slots", zero2, O0, (INNER, FLAT), GONE,
+         f"{O0}: not a ZeRO file: neither single_partition_of_fp32_groups nor fp32_flat_groups is in it"),
+        ("no optimizer", zero2, O0, (INNER,), GONE, f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
+        ("an optimizer that is a list", zero2, O0, (INNER,), [], f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
+        ("a group without sub-partitions", cuts, O1, (INNER, CUTS, 1), [],
+         f"{O1}: local_sub_partitions_of_fp32_groups[1] is not a list of 1 to 65536 sub-partitions"),
+        ("sub-partitions that are a mapping", cuts, O0, (INNER, CUTS, 1), {0: 1},
+         f"{O0}: local_sub_partitions_of_fp32_groups[1] is not a list of 1 to 65536 sub-partitions"),
+        ("a sub-partition that is a matrix", cuts, O1, (INNER, CUTS, 0, 1), matrix(),
+         f"{O1}!local_sub_partitions_of_fp32_groups[0][1]: it has 2 dimensions, expected a packed vector"),
+        ("a sub-partition's state that is a text", cuts, O0, (INNER, BASE, 0, 1, "exp_avg"), "x",
+         f'{O0}, sub-partition 1: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
+        ("a sub-partition of another step", cuts, O0, (INNER, BASE, 0, 1, "step"), 4,
+         f'{O0}, sub-partition 1: "step" of group 0 is 4, but 3 in "{O0}": ranks of different saves'),
+        ("partition_ranks of one group", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}],
+         f"{O0}: ds_zero_partition_groups has 1 entries for 2 groups"),
+        ("partition_ranks with a text", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}, {"partition_ranks": [0, "1"]}],
+         f"{O0}: partition_count and partition_rank of group 0 do not go with the 0 partition_ranks of rank 0"),
+        ("partition_ranks of no rank", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}, {}],
+         f"{O0}: partition_count and partition_rank of group 0 do not go with the 0 partition_ranks of rank 0"),
+        ("a mapping without a number", by_slices, O1, (INNER, "param_slice_mappings", 0, "0.v"), "x",
+         f"bf16_{O1}: param_slice_mappings[0] holds something that is no fragment"),
+        ("a mapping under a number", by_slices, O1, (INNER, "param_slice_mappings", 0, 7), "x",
+         f"bf16_{O1}: param_slice_mappings holds a name that is not a text"),
+        # ---- ranks of one save ----
+        ("a rank with one group", zero2, O1, (INNER, FLAT), lambda v: v[:1], f'{O1}: it holds 1 parameter groups, but "{O0}" has 2'),
+        ("a rank of another stage", zero2, O1, (INNER, "zero_stage"), 1, f'{O1}: it is of ZeRO stage 1, but "{O0}" of stage 2'),
+        ("a rank cut otherwise", zero2, O1, (INNER, "partition_count"), [2, 1],
+         f'{O1}: its groups are cut in other numbers of partitions than in "{O0}"'),
+        ("a state of another type", zero2, O1, (*STATE0, "exp_avg"), Half([1.0] * 10, (10,)),
+         f'{O1}: the state "exp_avg" of group 0 is of another type than in "{O0}"'),
+        ("a state that a rank lacks", zero2, O1, (*STATE0, "exp_avg"), GONE,
+         f'{O1}: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
+        ("masters of another type", zero2, O1, (INNER, FLAT, 0), Half([1.0] * 9, (9,)),
+         f'{O1}: the masters do not belong to these names: element 10 of "w" is 1, which does not round to the -1.046875 of "module" in "{M}"'),
+        ("a state that is short on a rank", zero2, O1, (*STATE0, "exp_avg"), f32([1.0] * 7),
+         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 9: on 1 of the ranks it is as long as the weights'),
+        ("a slot's state that is short on a rank", zero3, O1, (INNER, INNER, "state", 0, "exp_avg"), f32([1.0] * 7),
+         f'{O1}: the optimizer state "exp_avg" of group 0 has 7 elements, expected 10: on 1 of the ranks it is as long as the weights'),
+        ("slots that are short", zero3, O1, (INNER, "fp32_flat_groups", 0), f32([1.0] * 7),
+         f"{O1}: fp32_flat_groups[0] has 7 elements, expected 10 for its 2 parameters on 2 ranks"),
+        ("masters of another type, which round to the same", zero2, O1, (INNER, FLAT, 0), Half(makeds.flat(STATE, "wv", "fp32")[10:], (9,)),
+         f'{O1}: the weights of group 0 are bfloat16, but float32 in "{O0}"'),
+        ("a number that is another on a rank", lambda: changed(zero2, O0, ((*STATE0, "k"), 5)), O1, (*STATE0, "k"), 6,
+         f'{O1}: "k" of group 0 is 6, but 5 in "{O0}": ranks of different saves'),
+        ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},
+         'a ZenFlow save without the 16-bit weight "w", which would tell how its master is stored, is not supported'),
+        # ---- the model's files ----
+        ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}: the shape of "w" is not a torch.Size'),
+        ("a shape of 65 dimensions", zero2, M, ("param_shapes", 0, "w"), Size([1] * 65),
+         f'{M}: "w" has 65 dimensions, more than tensor_dims = 64'),
+        ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}: an extent of "w" is not a number >= 0'),
+        ("extents beyond 64 bits", zero2, M, ("param_shapes", 0, "w"), Size([1 << 40, 1 << 40]),
+         f'{M}: the extents of "w" multiply beyond 64 bits'),
+        ("a group that is a list", zero2, M, ("param_shapes", 0), [1], f"{M}: param_shapes is not a mapping of names to shapes"),
+        ("a parameter whose name is a number", zero2, M, ("param_shapes", 0, 7), Size([1]),
+         f"{M}: param_shapes holds a name that is not a text"),
+        ("shapes that are a text", zero2, M, ("param_shapes",), "x", f"{M}: param_shapes is neither a list nor a mapping"),
+        ("frozen shapes that are a list", zero2, M, ("frozen_param_shapes",), [1],
+         f"{M}: frozen_param_shapes is not a mapping of names to shapes"),
+        ("a buffer whose name is a number", zero2, M, ("buffer_names",), [7], f"{M}: buffer_names holds a name that is not a text"),
+        ("a name that is tied to a number", zero2, M, ("shared_params",), {"more": 7},
+         f"{M}: shared_params holds a name that is not a text"),
+        ("a slice whose name is a number", zero2, M, ("frozen_param_fragments", 7), f32([1.0]),
+         f"{M}: frozen_param_fragments holds a name that is not a text"),
+        ("a slice that is none", zero2, M, ("frozen_param_fragments", "fix"), "x",
+         f'{M}!frozen_param_fragments["fix"]: it is not a dense tensor'),
+        ("a module that is a list", zero2, M, ("module",), [1], f'{M}: "module" is not a mapping of names'),
+        ("no module", zero2, M, ("module",), GONE, f'{M}: not a model-states file: there is no "module" in it'),
+        ("a weight of another length", zero2, M, ("module", "w"), Half([1.0] * 14, (14,)),
+         f'{M}: "w" has 14 elements in "module", but 15 by its shape in param_shapes'),
+        ("a weight of the wrong storage", zero2, M, ("module", "w", "offset"), 1,
+         f'{M}: a tensor reaches beyond its storage "0": element 15 of 15 is needed'),
+        ("names of one group", zero2, M, ("param_shapes",), lambda v: v[:1], f'"{M}" names the parameters of 1 groups, but "{O0}" holds 2'),
+        ("no names", zero2, M, ("param_shapes",), GONE, f'no file says how the parameters are called (there is no param_shapes in "{M}")'),
+        ("ZenFlow under stage 3", zero3, "model", ("ds_config", "zero_optimization", "zenflow"), {"topk_ratio": 0.1},
+         "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices are stored transposed"),
+        ("a rank without a frozen slice", zero3, M1, ("frozen_param_fragments", "fix"), GONE,
+         f'{M1}: it has no slice of the frozen parameter "fix", but "{M0}" has'),
+        ("a frozen slice that is short", zero3, M1, ("frozen_param_fragments", "fix"), Half([1.0] * 2, (2,)),
+         f'{M1}: the slice of frozen parameter "fix" has 2 elements, expected 3: quantized or of another save'),
+        ("a frozen slice of another type", zero3, M1, ("frozen_param_fragments", "fix"), f32([1.0] * 3),
+         f'{M1}: the slice of frozen parameter "fix" is of float32, but of bfloat16 in "{M0}"'),
+        ("no frozen slice on rank 0", zero3, M0, ("frozen_param_fragments", "fix"), GONE,
+         f'the frozen parameter "fix" has a shape but no slice in "{M0}"'),
+        ("a frozen parameter that is trained", zero3, "model", ("frozen_param_shapes", "w"), Size([5, 3]),
+         f'the frozen parameter "w" has a shape but no slice in "{M0}"'),
+):
+    refused(what, changed(save, word, (keys, new)), sentence)
+
+
+def shows(what, files, changes=(), note=None, state=STATE, opts=()):
+    """The state, but for {(set, name): (dtype, shape, hex)}, None for what is left out."""
+    got, notes, err = dumped(files, *opts)
+    want = {k: v for k, v in {**state.expected(), **dict(changes)}.items() if v}
+    got = {k: v for k, v in got.items() if k[0] in ("", "extra") or (k[0].startswith("optim/") and k[0] != "optim/step")}
+    wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
+    check(what, not err and not wrong, (err, [(k, got.get(k), want.get(k)) for k in wrong[:4]]))
+    if note:
+        check(f"{what}: the note", note in notes, notes)
+
+
+def number(v):
+    return "f64", "", struct.pack("<d", v).hex()
+
+
+NO_LENGTH = 'the optimizer state "exp_avg" of group 0 is left out: its length is not that of the weights'
+NO_AVG = {("optim/exp_avg", n): None for n in STATE.groups[0]}
+shows("a state that is a number", changed(zero2, "optim", ((*STATE0, "d"), 0.5)), {("optim/d", n): number(0.5) for n in STATE.groups[0]})
+shows("a state that is a text, and one under a number", changed(zero2, "optim", ((*STATE0, "d"), "x"), ((*STATE0, 7), 1)))
+shows("a state that is a matrix", changed(zero2, "optim", ((*STATE0, "row"), matrix())))
+shows("states in another order", changed(zero2, "optim", ((INNER, BASE, "state"), lambda s: {k: s[k] for k in (1, 0)})))
+shows("a state of another length on all ranks", changed(zero2, "optim", ((*STATE0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
+shows("the same, elastic", changed(elastic, "optim", ((INNER, BASE, 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
+shows("the same under stage 3", changed(zero3, "optim", ((INNER, INNER, "state", 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
+TINY = State({"a": (1,)})
+shows("ranks without an element", makeds.zero12(TINY, 4), state=TINY)
+ACROSS = Tensor(shape=(5, 3), storage=Storage(data=makeds.bf16([STATE.values("w")[3 * i + j] for j in range(3) for i in range(5)]), n=15, cls="BFloat16Storage"))
+ACROSS.strides = (1, 5)
+shows("a weight in columns", changed(zero2, M, (("module", "w"), ACROSS)))
+refused("a weight in columns, of another value", changed(zero2, M, (("module", "w"), ACROSS), (("module", "w", "storage", "data"), lambda d: d[:14] + bytes([d[14], d[15] ^ 128]) + d[16:])),
+        f'{O0}: the masters do not belong to these names: element 7 of "w" is -1.12041903, which does not round to the 1.1171875 of "module" in "{M}"')
+FROZEN = State({"w": (5, 3)}, frozen={"f1": (3,), "f2": (4,), "f3": (2, 2)})
+shows("slices in another order", changed(lambda: makeds.zero3(FROZEN, 2), M1, (("frozen_param_fragments",), lambda d: OrderedDict(reversed(d.items())))), state=FROZEN)
+shows("an entry that is no tensor", changed(zero2, M, (("module", "more"), 7)), (), '"more" is left out: it is not a dense tensor')
+shows("an extra state that is a tensor", changed(zero2, M, (("module", "l._extra_state"), Half([1.0], (1,)))), {("extra", "l._extra_state"): ("bf16", "1", "803f")})
+shows("an extra state that is not", changed(zero2, M, (("module", "l._extra_state"), 7)))
+done()
