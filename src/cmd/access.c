@@ -89,7 +89,7 @@ void access_add(struct access *a, const char *path)
     access_look_above(a, slash == real ? strcpy(real, "/") : real);
 }
 
-struct zf_each_file {
+struct access_below {
     struct access *a;
     const char *dir;
     int n; /* its length */
@@ -97,7 +97,7 @@ struct zf_each_file {
 
 static void access_add_file(void *ctx, const struct zf_file_stats *s)
 {
-    const struct zf_each_file *e = ctx;
+    const struct access_below *e = ctx;
     zf_auto(mem) char *path = NULL;
 
     if (asprintf(&path, "%.*s/%s", e->n, e->dir, s->path) < 0) {
@@ -108,7 +108,7 @@ static void access_add_file(void *ctx, const struct zf_file_stats *s)
 
 void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, const char *source)
 {
-    struct zf_each_file e = {.a = a, .dir = source, .n = (int)strlen(source)};
+    struct access_below e = {.a = a, .dir = source, .n = (int)strlen(source)};
     struct stat st;
 
     if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)) {

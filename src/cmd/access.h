@@ -9,7 +9,6 @@
 #include <zf/model/model.h>
 
 struct access {
-    uid_t uid; /* as whose files are shown */
     gid_t gid;
     mode_t withheld; /* bits of 0555 that are taken off, so far */
     char *first;     /* the path that took the first, malloc'ed; NULL = none */

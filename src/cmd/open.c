@@ -219,7 +219,7 @@ bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
 uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct opts *o,
                        struct zf_log *log)
 {
-    zf_auto(access) struct access a = {.uid = (uid_t)o->uid, .gid = (gid_t)o->gid};
+    zf_auto(access) struct access a = {.gid = (gid_t)o->gid};
     struct zf_err why;
 
     /* Whose an object is no mode says. */
@@ -253,7 +253,7 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
 static uint16_t open_save_withheld(void *ctx, const char *dir)
 {
     const struct open_saves *s = ctx;
-    zf_auto(access) struct access a = {.uid = (uid_t)s->o->uid, .gid = (gid_t)s->o->gid};
+    zf_auto(access) struct access a = {.gid = (gid_t)s->o->gid};
 
     if (opts_passes(s->o, "allow_other") && !where_is_remote(dir)) {
         access_add(&a, dir);

@@ -488,16 +488,8 @@ static bool layout_grow(struct tree *t, const struct zf_view_opts *o, struct zf_
         return false;
     }
     show_hide_dirs(&t->nodes, o->show);
-    t->shelf_node = zf_arena_get(t->arena, t->n_shelves, sizeof *t->shelf_node, err);
-    if (!t->shelf_node || !nodes_list(&t->nodes, t->arena, err) || !layout_link_twins(t, err)) {
-        return false;
-    }
-    for (uint32_t k = 0; k < t->nodes.n; k++) {
-        if (t->nodes.v[k].kind == NODE_SHELF) {
-            t->shelf_node[t->nodes.v[k].payload] = k;
-        }
-    }
-    return layout_check_names(t, err);
+    return nodes_list(&t->nodes, t->arena, err) && layout_link_twins(t, err) &&
+           layout_check_names(t, err);
 }
 
 struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *o,

@@ -141,11 +141,11 @@ struct npy_as npy_as(enum zf_dtype t)
     case ZF_DT_F8_E4M3FNUZ:
     case ZF_DT_F8_E5M2FNUZ:
     case ZF_DT_F8_E8M0:
-        return (struct npy_as){.from = t, .to = ZF_DT_F32, .per = 1, .descr = "<f4"};
+        return (struct npy_as){.from = t, .to = ZF_DT_F32, .descr = "<f4"};
     case ZF_DT_C32:
-        return (struct npy_as){.from = ZF_DT_F16, .to = ZF_DT_F32, .per = 2, .descr = "<c8"};
+        return (struct npy_as){.from = ZF_DT_F16, .to = ZF_DT_F32, .descr = "<c8"};
     default:
-        return (struct npy_as){.from = t, .to = t, .per = 1, .descr = info->npy};
+        return (struct npy_as){.from = t, .to = t, .descr = info->npy};
     }
 }
 

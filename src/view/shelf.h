@@ -58,7 +58,6 @@ enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dt
 /* The numpy type for one that numpy lacks: bf16, f8 and complex halves widened without loss. */
 struct npy_as {
     enum zf_dtype from, to; /* per element cast; equal = none */
-    uint64_t per;           /* elements of `from` in one of the tensor's (2 for complex) */
     const char *descr;
 };
 struct npy_as npy_as(enum zf_dtype t);

@@ -15,7 +15,6 @@ struct tree {
     struct nodes nodes;
     struct shelf_set *set; /* [2 n_sets]: each, and what of it is not damaged (omit_lost) */
     struct shelf *shelf;
-    uint32_t *shelf_node; /* the directory node of each shelf */
     uint32_t n_shelves;
     struct bulk **bulk; /* each in the arena */
     uint32_t n_bulks;

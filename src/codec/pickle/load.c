@@ -33,12 +33,12 @@ enum operand_kind {
 struct op {
     const char *name; /* NULL: no such opcode */
     pickle_do_fn *run;
-    uint8_t operand, pops, to_mark, pushes;
+    uint8_t operand, pops, to_mark;
 };
 
 static const struct op ops[256] = {
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
-    [code] = {#name, pickle_do_##handler, ARG_##operand, pops, to_mark, pushes},
+    [code] = {#name, pickle_do_##handler, ARG_##operand, pops, to_mark},
 #include "ops.def"
 #undef OP
 };
