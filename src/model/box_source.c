@@ -56,40 +56,6 @@ static const struct zf_source_ops box_source_ops = {
     .fini = box_source_fini,
 };
 
-struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from, struct zf_err *err)
-{
-    uint64_t elem = zf_dtype_info(type.dtype)->bytes, bytes;
-    struct box_source *b = calloc(1, sizeof *b + ZF_BOX_DIMS * sizeof *b->dim);
-    struct box_source *fit;
-
-    if (!b) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for a strided tensor");
-        return NULL;
-    }
-    if (!zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes) || bytes == 0) {
-        free(b);
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a strided tensor whose size overflows");
-        return NULL;
-    }
-    for (uint32_t d = 0; d < type.ndim; d++) {
-        if (type.shape[d] != 1) {
-            b->dim[b->nd].size = type.shape[d];
-            b->dim[b->nd++].stride = from.stride[d] * elem; /* inside `from`, by contract */
-        }
-    }
-    b->dim[b->nd].size = elem;
-    b->dim[b->nd++].stride = 1;
-    fit = realloc(b, sizeof *b + b->nd * sizeof *b->dim);
-    b = fit ? fit : b;
-    if (!zf_source_init(&b->src, &box_source_ops, from.src->name, bytes, err)) {
-        free(b);
-        return NULL;
-    }
-    b->off = from.off;
-    b->from = zf_source_ref(from.src);
-    return &b->src;
-}
-
 struct zf_source *box_source_new(const struct box *box, struct zf_err *err)
 {
     struct box_source *b = calloc(1, sizeof *b + box->nd * sizeof *b->dim);
@@ -111,4 +77,25 @@ struct zf_source *box_source_new(const struct box *box, struct zf_err *err)
     b->off = box->off;
     b->from = zf_source_ref(box->src);
     return &b->src;
+}
+
+struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from, struct zf_err *err)
+{
+    uint64_t elem = zf_dtype_info(type.dtype)->bytes, bytes;
+    struct box box = {.src = from.src, .off = from.off};
+
+    if (!zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes) || bytes == 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a strided tensor whose size overflows");
+        return NULL;
+    }
+    for (uint32_t d = 0; d < type.ndim; d++) {
+        if (type.shape[d] != 1) {
+            box.size[box.nd] = type.shape[d];
+            box.stride[box.nd++] = from.stride[d] * elem; /* inside `from`, by contract */
+        }
+    }
+    box.size[box.nd] = elem;
+    box.stride[box.nd++] = 1;
+    box_measure(&box);
+    return box_source_new(&box, err);
 }
