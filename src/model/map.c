@@ -120,16 +120,37 @@ bool zf_map_clone(const struct zf_map *m, uint64_t off, struct zf_clone *c, stru
     return run.kind != ZF_RUN_SRC || zf_source_clone(run.src, c, err);
 }
 
-/* All of the map in one piece, whose place the caller has filled in. */
-static bool map_one_extent(const struct zf_map *m, struct zf_extent e, zf_map_extent_fn *fn,
-                           void *ctx)
-{
-    const uint64_t zero = 0;
+/* ---- run by run --------------------------------------------------------------------------- */
 
-    e.nd = 1;
-    e.shape = e.size = &m->size;
-    e.start = &zero;
-    return fn(ctx, &e);
+bool map_run_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
+{
+    struct zf_run run;
+
+    for (uint64_t at = 0; at < m->size; at += run.len) {
+        run = zf_map_at(m, at);
+        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, run.len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    struct zf_run run;
+
+    for (uint64_t at = 0; at < m->size; at += run.len) {
+        run = zf_map_at(m, at);
+        struct zf_extent e = {.nd = 1, .shape = &m->size, .start = &at, .size = &run.len};
+
+        e.src = run.kind == ZF_RUN_SRC ? run.src : NULL;
+        e.mem = run.kind == ZF_RUN_MEM ? run.mem : NULL;
+        e.off = run.off;
+        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- zeros -------------------------------------------------------------------------------- */
@@ -147,13 +168,8 @@ static bool map_zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t
     return true;
 }
 
-static bool map_zeros_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    return map_one_extent(m, (struct zf_extent){0}, fn, ctx);
-}
-
 static const struct map_ops zeros_ops = {
-    .at = map_zeros_at, .read = map_zeros_read, .extents = map_zeros_extents};
+    .at = map_zeros_at, .read = map_zeros_read, .extents = map_run_extents};
 
 struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
 {
@@ -187,13 +203,8 @@ static bool map_mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t o
     return true;
 }
 
-static bool map_mem_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    return map_one_extent(m, (struct zf_extent){.mem = ((const struct mem_map *)m)->p}, fn, ctx);
-}
-
 static const struct map_ops mem_ops = {
-    .at = map_mem_at, .read = map_mem_read, .extents = map_mem_extents};
+    .at = map_mem_at, .read = map_mem_read, .extents = map_run_extents};
 
 struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err)
 {
@@ -230,24 +241,8 @@ static bool map_source_read(const struct zf_map *m, void *buf, size_t n, uint64_
     return zf_source_pread(sm->src, buf, n, sm->off + off, err);
 }
 
-static bool map_source_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    const struct source_map *sm = (const struct source_map *)m;
-
-    return fn(ctx, sm->src, sm->off, m->size);
-}
-
-static bool map_source_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    const struct source_map *sm = (const struct source_map *)m;
-
-    return map_one_extent(m, (struct zf_extent){.src = sm->src, .off = sm->off}, fn, ctx);
-}
-
-static const struct map_ops source_ops = {.at = map_source_at,
-                                          .read = map_source_read,
-                                          .each = map_source_each,
-                                          .extents = map_source_extents};
+static const struct map_ops source_ops = {
+    .at = map_source_at, .read = map_source_read, .each = map_run_each, .extents = map_run_extents};
 
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err)

@@ -42,7 +42,8 @@ static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t of
 /* The ranges of a map inside another one. */
 bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx);
 
-/* The extents of a map whose pieces are not boxes of its own: one for each of its runs. */
+/* The sources and the extents of a map whose pieces are not boxes of its own: one for each run. */
+bool map_run_each(const struct zf_map *m, map_each_fn *fn, void *ctx);
 bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
 
 /* n zeros: pieces without a source, empty tensors. */

@@ -27,19 +27,6 @@ static bool slice_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     return zf_map_read(s->in, buf, n, s->off + off, err);
 }
 
-static bool slice_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    struct zf_run run;
-
-    for (uint64_t at = 0; at < m->size; at += run.len) {
-        run = slice_at(m, at);
-        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, run.len)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool slice_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
                          void *ctx)
 {
@@ -51,7 +38,7 @@ static bool slice_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_e
 static const struct map_ops slice_ops = {
     .at = slice_at,
     .read = slice_read,
-    .each = slice_each,
+    .each = map_run_each,
     .extents = map_run_extents,
     .ranges = slice_ranges,
 };
@@ -78,22 +65,4 @@ struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t
         s->off += ((const struct slice_map *)m)->off;
     }
     return &s->map;
-}
-
-bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    struct zf_run run;
-
-    for (uint64_t at = 0; at < m->size; at += run.len) {
-        run = zf_map_at(m, at);
-        struct zf_extent e = {.nd = 1, .shape = &m->size, .start = &at, .size = &run.len};
-
-        e.src = run.kind == ZF_RUN_SRC ? run.src : NULL;
-        e.mem = run.kind == ZF_RUN_MEM ? run.mem : NULL;
-        e.off = run.off;
-        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e)) {
-            return false;
-        }
-    }
-    return true;
 }

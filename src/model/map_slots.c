@@ -43,21 +43,8 @@ static bool slots_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
     return true;
 }
 
-static bool slots_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    struct zf_run run;
-
-    for (uint64_t off = 0; off < m->size; off += run.len) {
-        run = slots_at(m, off);
-        if (!fn(ctx, run.src, run.off, run.len)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static const struct map_ops slots_ops = {
-    .at = slots_at, .read = slots_read, .each = slots_each, .extents = map_run_extents};
+    .at = slots_at, .read = slots_read, .each = map_run_each, .extents = map_run_extents};
 
 struct fault slots_prove(const struct slots *s, uint64_t size)
 {
