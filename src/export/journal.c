@@ -173,22 +173,18 @@ struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
     return j;
 }
 
+static int journal_cmp_path(const void *path, const void *line)
+{
+    return strcmp(path, ((const struct journal_line *)line)->path);
+}
+
 struct zf_export_past zf_export_journal_past(const struct zf_export_journal *j, const char *path)
 {
-    const struct journal_line key = {.path = path, .at = 0};
-    size_t lo = 0, hi = j->line.n;
+    const struct journal_line *found =
+        j->line.n ? bsearch(path, j->line.at, j->line.n, sizeof *j->line.at, journal_cmp_path)
+                  : NULL;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (strcmp(j->line.at[mid].path, key.path) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < j->line.n && strcmp(j->line.at[lo].path, path) == 0 ? j->line.at[lo].past
-                                                                    : (struct zf_export_past){0};
+    return found ? found->past : (struct zf_export_past){0};
 }
 
 bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const char *id,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/name.h>
@@ -26,45 +27,34 @@ int path_order(const char *a, const char *b)
     return x - y;
 }
 
+static int model_cmp_blob(const void *path, const void *blob)
+{
+    return path_order(path, ((const struct zf_blob *)blob)->path);
+}
+
 const struct zf_blob *zf_checkpoint_blob(const struct zf_checkpoint *c, const char *path)
 {
-    uint32_t lo = 0, hi = c->n_blobs;
+    return bsearch(path, c->blob, c->n_blobs, sizeof *c->blob, model_cmp_blob);
+}
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        int cmp = path_order(c->blob[mid].path, path);
+struct model_name {
+    const char *at;
+    size_t n;
+};
 
-        if (cmp == 0) {
-            return &c->blob[mid];
-        }
-        if (cmp < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return NULL;
+static int model_cmp_tensor(const void *name, const void *tensor)
+{
+    const struct model_name *a = name;
+    const struct zf_tensor *t = tensor;
+
+    return zf_name_cmp(a->at, a->n, t->name, t->name_len);
 }
 
 const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, size_t n)
 {
-    uint32_t lo = 0, hi = s->n;
+    const struct model_name key = {name, n};
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct zf_tensor *t = &s->tensor[mid];
-        int cmp = zf_name_cmp(t->name, t->name_len, name, n);
-
-        if (cmp == 0) {
-            return t;
-        }
-        if (cmp < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return NULL;
+    return s->n ? bsearch(&key, s->tensor, s->n, sizeof *s->tensor, model_cmp_tensor) : NULL;
 }
 
 void zf_checkpoint_free(struct zf_checkpoint *c)

@@ -216,23 +216,17 @@ void nodes_list_all(struct nodes *ns)
     }
 }
 
+static int nodes_cmp_name(const void *name, const void *node)
+{
+    const char *own = ((const struct node *)node)->name;
+
+    return zf_name_cmp(name, strlen(name), own, strlen(own));
+}
+
 uint32_t nodes_find(const struct nodes *ns, uint32_t dir, const char *name)
 {
-    uint32_t lo = ns->v[dir].first, hi = lo + ns->v[dir].n;
-    size_t len = strlen(name);
+    const struct node *of = &ns->v[dir], *child = ns->v + of->first;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        int c = zf_name_cmp(ns->v[mid].name, strlen(ns->v[mid].name), name, len);
-
-        if (c == 0) {
-            return mid;
-        }
-        if (c < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return UINT32_MAX;
+    child = bsearch(name, child, of->n, sizeof *child, nodes_cmp_name);
+    return child ? (uint32_t)(child - ns->v) : UINT32_MAX;
 }
