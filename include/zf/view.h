@@ -3,7 +3,6 @@
 #ifndef ZF_VIEW_H
 #define ZF_VIEW_H
 
-#include <zf/model/clone.h>
 #include <zf/model/model.h>
 #include <zf/tree.h>
 

@@ -5,7 +5,6 @@
 #include <zf/base/num.h>
 
 #include "draft.h"
-#include "draft_run.h"
 
 /* Are these strides what a packed box has anyway?  Strides of extents of 1 mean nothing. */
 static bool box_is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *stride)

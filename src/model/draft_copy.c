@@ -6,7 +6,6 @@
 
 #include "box.h"
 #include "draft.h"
-#include "draft_run.h"
 
 struct copy {
     struct zf_draft *d;

@@ -3,14 +3,13 @@
  * stretch of the tensor, so is the run, and it is kept flat: two numbers, and a map without
  * dimensions.  Otherwise it is cut into smaller boxes, and from then on all of the tensor is boxes:
  * flat pieces from before are cut too, so that seal has one kind to prove. */
-#include "draft_run.h"
+#include "draft.h"
 
 #include <stdio.h>
 
 #include <zf/base/num.h>
 
 #include "box.h"
-#include "draft.h"
 
 /* Is the box one stretch of the tensor?  Then *out_first is where in the tensor the run begins. */
 static bool run_is_flat(const struct zf_draft *d, const struct run *r, uint64_t *out_first)
@@ -136,21 +135,24 @@ static bool draft_run_inside(const struct zf_draft *d, const struct run *r, stru
     return draft_refuse(d, err, text);
 }
 
-static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, struct zf_err *err)
+bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
+                  uint64_t n, struct zf_from from, struct zf_err *err)
 {
+    struct run r = {.start = start, .size = size, .first = first, .n = n};
     uint32_t number;
 
+    d = draft_data(d);
     if (!draft_run_inside(d, &r, err)) {
         return false;
     }
-    if (r.n == 0) {
+    if (n == 0) {
         return true;
     }
     if (from.stride) {
         return draft_refuse(d, err, "has a flat slice with strides");
     }
     /* Inside the tensor, whose bytes were counted: cannot overflow. */
-    uint64_t bytes = r.n * zf_dtype_info(d->dtype)->bytes;
+    uint64_t bytes = n * zf_dtype_info(d->dtype)->bytes;
     if (!draft_take_source(d, &from, bytes, &number, err)) {
         return false;
     }
@@ -159,29 +161,23 @@ static bool run_take(struct zf_draft *d, struct run r, struct zf_from from, stru
     return draft_run_add(d, &r, err);
 }
 
-bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
-                  uint64_t n, struct zf_from from, struct zf_err *err)
-{
-    return run_take(draft_data(d),
-                    (struct run){.start = start, .size = size, .first = first, .n = n}, from, err);
-}
-
 bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
                    struct zf_err *err)
 {
-    return run_take(draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, from,
-                    err);
+    return zf_draft_run(d, NULL, d->shape, first, n, from, err);
 }
 
-static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how,
-                     struct zf_err *err)
+bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
+                       uint64_t first, uint64_t n, const struct zf_lost *how, struct zf_err *err)
 {
+    struct run r = {.start = start, .size = size, .first = first, .n = n};
     uint32_t number;
 
+    d = draft_data(d);
     if (!draft_run_inside(d, &r, err)) {
         return false;
     }
-    if (r.n == 0) {
+    if (n == 0) {
         return true;
     }
     if (!draft_lost_source(d, NULL, 0, draft_bytes(d), how, &number, err)) {
@@ -191,18 +187,10 @@ static bool run_lose(struct zf_draft *d, struct run r, const struct zf_lost *how
     return draft_run_add(d, &r, err);
 }
 
-bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                       uint64_t first, uint64_t n, const struct zf_lost *how, struct zf_err *err)
-{
-    return run_lose(draft_data(d),
-                    (struct run){.start = start, .size = size, .first = first, .n = n}, how, err);
-}
-
 bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
                         struct zf_err *err)
 {
-    return run_lose(draft_data(d), (struct run){.size = d->shape, .first = first, .n = n}, how,
-                    err);
+    return zf_draft_lost_run(d, NULL, d->shape, first, n, how, err);
 }
 
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,

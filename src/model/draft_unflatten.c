@@ -5,7 +5,6 @@
 
 #include "draft.h"
 #include "draft_index.h"
-#include "draft_run.h"
 
 /* What of the stretch [at, at + r->n) of `of` piece p has, as a run of r's box. */
 static bool unflatten_piece(struct zf_draft *d, const struct run *r, const struct zf_draft *of,

@@ -48,7 +48,6 @@ libzf_model_la_LIBADD =
 noinst_HEADERS += \
 	include/zf/model/build.h \
 	include/zf/model/cast.h \
-	include/zf/model/clone.h \
 	include/zf/model/map.h \
 	include/zf/model/model.h \
 	include/zf/model/pack.h \
@@ -59,7 +58,6 @@ noinst_HEADERS += \
 	src/model/cast_tiny.h \
 	src/model/draft.h \
 	src/model/draft_index.h \
-	src/model/draft_run.h \
 	src/model/grid_kind.h \
 	src/model/map_flat.h \
 	src/model/map_grid.h \

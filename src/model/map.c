@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <zf/base/num.h>
-#include <zf/model/clone.h>
 #include <zf/source/want.h>
 
 uint64_t zf_map_size(const struct zf_map *m)

@@ -6,6 +6,7 @@
 
 #include <zf/base/arena.h>
 #include <zf/base/dtype.h>
+#include <zf/source/clone.h>
 #include <zf/source/source.h>
 
 struct zf_map;
@@ -38,6 +39,11 @@ bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
  * the result. */
 bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
                       size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
+
+/* zf_source_clone of what the map has at byte off (< size) and of what follows that; c->off and
+ * c->n are set here.  Errors: as reading it. */
+bool zf_map_clone(const struct zf_map *m, uint64_t off, struct zf_clone *c,
+                  struct zf_err *err) ZF_CHECKED;
 
 /* Calls fn for every source the map touches, once per piece (provenance, verify), or once per
  * row of a piece where a slice cuts it.  off, len: bytes of the source.  Of a map that casts, which
