@@ -46,6 +46,16 @@ void box_measure(struct box *b);
 uint64_t box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
                  uint64_t *extent);
 
+/* The coordinates c [nd] of byte `off` of a tensor. */
+static inline void box_coordinates(uint32_t nd, const uint64_t *tensor_stride, uint64_t off,
+                                   uint64_t *c)
+{
+    for (uint32_t d = 0; d < nd; d++) {
+        c[d] = off / tensor_stride[d];
+        off %= tensor_stride[d];
+    }
+}
+
 /* The number of bytes of the box before byte `off` of the tensor, whose coordinates are c [nd]. */
 uint64_t box_rank(const struct box *b, const uint64_t *c);
 

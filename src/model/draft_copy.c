@@ -4,6 +4,8 @@
  * for each of the original's. */
 #include <string.h>
 
+#include <zf/base/num.h>
+
 #include "box.h"
 #include "draft.h"
 
@@ -49,16 +51,6 @@ static bool copy_box(const struct copy *c, const struct piece *what, const uint6
     return true;
 }
 
-static void copy_packed(const struct copy *c, const uint64_t *size)
-{
-    uint64_t step = 1;
-
-    for (uint32_t k = c->of->ndim; k-- > 0;) {
-        c->stride[k] = step;
-        step *= size[k];
-    }
-}
-
 /* A stretch of `of` is a few boxes, each packed in the source. */
 static bool copy_run(const struct copy *c, const struct piece *from, uint64_t *box,
                      struct zf_err *err)
@@ -69,7 +61,7 @@ static bool copy_run(const struct copy *c, const struct piece *from, uint64_t *b
     for (uint64_t done = 0; done < from->box[1]; done += n, what.off += n * elem) {
         n = box_sub(c->of->ndim, c->of->shape, from->box[0] + done, from->box[1] - done, box,
                     box + c->of->ndim);
-        copy_packed(c, box + c->of->ndim);
+        zf_packed_strides(c->of->ndim, box + c->of->ndim, c->stride);
         if (!copy_box(c, &what, box, box + c->of->ndim, err)) {
             return false;
         }
@@ -88,7 +80,7 @@ static bool copy_piece(const struct copy *c, const struct piece *p, uint64_t *bo
     if (p->stride) {
         memcpy(c->stride, p->stride, nd * sizeof *c->stride);
     } else {
-        copy_packed(c, p->box + nd);
+        zf_packed_strides(nd, p->box + nd, c->stride);
     }
     return copy_box(c, p, p->box, p->box + nd, err);
 }

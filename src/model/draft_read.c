@@ -59,7 +59,6 @@ struct bytes {
 static void read_measure(const struct zf_draft *d, struct bytes *t)
 {
     struct draft_axes a = draft_axes(d);
-    uint64_t n = 1;
 
     t->nd = 0;
     for (uint32_t i = 0; i < a.nd; i++) {
@@ -68,10 +67,7 @@ static void read_measure(const struct zf_draft *d, struct bytes *t)
         }
     }
     t->shape[t->nd++] = zf_dtype_info(d->dtype)->bytes;
-    for (uint32_t i = t->nd; i-- > 0;) {
-        t->stride[i] = n;
-        n *= t->shape[i];
-    }
+    zf_packed_strides(t->nd, t->shape, t->stride);
 }
 
 /* The piece as a box of bytes. */
@@ -96,18 +92,6 @@ static void read_box(const struct zf_draft *d, const struct piece *p, const stru
     out->tensor_shape = t->shape;
     out->tensor_stride = t->stride;
     box_measure(out);
-}
-
-/* The bytes of the box before byte `at` of the tensor. */
-static uint64_t read_rank(const struct box *b, uint64_t at)
-{
-    uint64_t c[ZF_BOX_DIMS];
-
-    for (uint32_t i = 0; i < b->nd; i++) {
-        c[i] = at / b->tensor_stride[i];
-        at %= b->tensor_stride[i];
-    }
-    return box_rank(b, c);
 }
 
 /* Counts elements [first, first + n) of the tensor, which are in the step. */
@@ -162,12 +146,15 @@ static bool read_source(struct step *s, const struct piece *p, struct zf_err *er
     const struct wanted *w = &s->want;
     uint64_t elem = zf_dtype_info(w->d->dtype)->bytes;
     zf_auto(scratch) struct scratch scratch = {0};
+    uint64_t from[ZF_BOX_DIMS], to[ZF_BOX_DIMS];
     struct bytes t;
     struct box box;
 
     read_measure(w->d, &t);
     read_box(w->d, p, &t, &box);
-    uint64_t lo = read_rank(&box, w->first * elem), hi = read_rank(&box, (w->first + w->n) * elem);
+    box_coordinates(box.nd, t.stride, w->first * elem, from);
+    box_coordinates(box.nd, t.stride, (w->first + w->n) * elem, to);
+    uint64_t lo = box_rank(&box, from), hi = box_rank(&box, to);
     return lo == hi || (read_rows(s, &box, lo, hi, err) &&
                         box_read(&box, lo, hi, w->buf, w->first * elem, &scratch, err));
 }

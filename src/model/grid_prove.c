@@ -376,10 +376,7 @@ static uint64_t grid_covered(const struct grid *g, uint64_t off)
     uint64_t c[ZF_BOX_DIMS], n = 0;
     struct box box;
 
-    for (uint32_t d = 0; d < g->nd; d++) {
-        c[d] = off / g->tensor_stride[d];
-        off %= g->tensor_stride[d];
-    }
+    box_coordinates(g->nd, g->tensor_stride, off, c);
     for (uint32_t i = 0; i < g->n; i++) {
         grid_box(g, i, &box);
         n += box_rank(&box, c);

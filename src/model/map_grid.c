@@ -35,14 +35,6 @@ void grid_box(const struct grid *g, uint32_t i, struct box *out)
     box_measure(out);
 }
 
-static void map_grid_coordinates(const struct grid *g, uint64_t off, uint64_t *c)
-{
-    for (uint32_t d = 0; d < g->nd; d++) {
-        c[d] = off / g->tensor_stride[d];
-        off %= g->tensor_stride[d];
-    }
-}
-
 /* ---- which boxes touch a region ----------------------------------------------------------- */
 
 /* A region of the tensor, corner to corner (inclusive), and a walk over the boxes that touch it.
@@ -151,7 +143,7 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
     struct box box;
     uint32_t i, last = g->nd - 1;
 
-    map_grid_coordinates(g, off, w.lo);
+    box_coordinates(g->nd, g->tensor_stride, off, w.lo);
     memcpy(w.hi, w.lo, g->nd * sizeof *w.hi);
     map_grid_walk_init(&w, g);
     if (!map_grid_walk_next(&w, &i)) {
@@ -174,8 +166,8 @@ static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, u
 {
     uint32_t d = 0;
 
-    map_grid_coordinates(g, off, w->lo);
-    map_grid_coordinates(g, off + n - 1, w->hi);
+    box_coordinates(g->nd, g->tensor_stride, off, w->lo);
+    box_coordinates(g->nd, g->tensor_stride, off + n - 1, w->hi);
     while (d + 1 < g->nd && w->lo[d] == w->hi[d]) {
         d++;
     }
@@ -203,8 +195,8 @@ static void map_grid_visit_begin(struct map_grid_visit *v, const struct grid *g,
                                  uint64_t *n)
 {
     *n = map_grid_region(&v->walk, g, off, *n);
-    map_grid_coordinates(g, off, v->from);
-    map_grid_coordinates(g, off + *n, v->to);
+    box_coordinates(g->nd, g->tensor_stride, off, v->from);
+    box_coordinates(g->nd, g->tensor_stride, off + *n, v->to);
     map_grid_walk_init(&v->walk, g);
 }
 
