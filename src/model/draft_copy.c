@@ -137,12 +137,10 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
     d->lost = d->lost || of->lost;
     d->unshaped = d->unshaped || of->unshaped;
     d->noted = d->noted || of->noted;
-    uint64_t words = piece_words(of);
-    for (const struct piece_block *b = draft_blocks(of); b; b = b->next) {
-        for (uint64_t i = 0; i < b->n; i++) {
-            if (!copy_piece(&c, (const void *)(b->words + i * words), box, err)) {
-                return false;
-            }
+    struct piece_walk walk = piece_walk(of);
+    for (const struct piece *p; (p = piece_next(&walk));) {
+        if (!copy_piece(&c, p, box, err)) {
+            return false;
         }
     }
     return true;

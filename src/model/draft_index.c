@@ -39,12 +39,6 @@ void draft_extent(const struct zf_draft *d, const struct piece *p, const uint64_
     }
 }
 
-static const struct piece *draft_index_piece(const struct zf_draft *d, const struct piece_block *b,
-                                             uint64_t i)
-{
-    return (const void *)(b->words + i * piece_words(d));
-}
-
 /* Its tree needs all corners in a row, but only while it is made. */
 static const struct boxtree *draft_index_tree(const struct zf_draft *d,
                                               const struct draft_index *index, struct zf_err *err)
@@ -73,7 +67,7 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
 {
     struct zf_arena *temp = d->b->temp;
     struct draft_index *index = zf_arena_get(temp, 1, sizeof *index, err);
-    uint64_t n = 0;
+    struct piece_walk walk = piece_walk(d);
 
     if (!index) {
         return NULL;
@@ -85,10 +79,8 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
     if (!index->piece) {
         return NULL;
     }
-    for (const struct piece_block *b = draft_blocks(d); b; b = b->next) {
-        for (uint64_t i = 0; i < b->n; i++) {
-            index->piece[n++] = draft_index_piece(d, b, i);
-        }
+    for (uint64_t i = 0; i < d->n_pieces; i++) {
+        index->piece[i] = piece_next(&walk);
     }
     index->tree = draft_index_tree(d, index, err);
     return index->tree ? index : NULL;
@@ -100,11 +92,11 @@ bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *l
     if (!draft_expand(d, err)) {
         return false;
     }
-    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .block = draft_blocks(d)};
+    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .all = piece_walk(d)};
     if (d->n_pieces <= FEW) {
         return true;
     }
-    if (!d->found || d->found->first != w->block || d->found->n_pieces != d->n_pieces) {
+    if (!d->found || d->found->first != w->all.block || d->found->n_pieces != d->n_pieces) {
         d->found = draft_index_new(d, err);
     }
     w->index = d->found;
@@ -122,29 +114,18 @@ static bool draft_walk_touches(const struct draft_walk *w, const struct piece *p
     return boxtree_touches(draft_axes(w->d).nd, start, size, w->lo, w->hi);
 }
 
-static const struct piece *draft_walk_block(struct draft_walk *w)
-{
-    for (; w->block; w->block = w->block->next, w->pos = 0) {
-        while (w->pos < w->block->n) {
-            const struct piece *p = draft_index_piece(w->d, w->block, w->pos++);
-
-            if (draft_walk_touches(w, p)) {
-                return p;
-            }
-        }
-    }
-    return NULL;
-}
-
 const struct piece *draft_walk_next(struct draft_walk *w)
 {
+    const struct piece *p;
+
     if (!w->index) {
-        return draft_walk_block(w);
+        while ((p = piece_next(&w->all)) && !draft_walk_touches(w, p)) {
+        }
+        return p;
     }
     for (;;) {
         while (w->pos < w->end) {
-            const struct piece *p = w->index->piece[w->index->order[w->pos++]];
-
+            p = w->index->piece[w->index->order[w->pos++]];
             if (draft_walk_touches(w, p)) {
                 return p;
             }

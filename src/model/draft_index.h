@@ -27,7 +27,7 @@ struct draft_walk {
     const struct draft_index *index; /* NULL = few pieces: all are looked at */
     struct boxtree_walk tree;
     uint32_t pos, end;
-    const struct piece_block *block;
+    struct piece_walk all;
 };
 bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *lo,
                      const uint64_t *hi, struct zf_err *err) ZF_CHECKED;

@@ -62,21 +62,17 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
     if (!build_save_draft(d, err) || !draft_expand(d, err)) {
         return false;
     }
-    struct piece_block *flat = draft_blocks(d);
-    uint64_t words = piece_words(d);
+    struct piece_walk flat = piece_walk(d);
     d->kind = ZF_DRAFT_BOX;
     d->b->rest.n_pieces -= d->n_pieces;
     d->n_pieces = 0;
     d->pieces.first = d->pieces.last = NULL;
-    for (; flat; flat = flat->next) {
-        for (uint64_t i = 0; i < flat->n; i++) {
-            const struct piece *p = (const void *)(flat->words + i * words);
-            const struct run r = {
-                .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
+    for (const struct piece *p; (p = piece_next(&flat));) {
+        const struct run r = {
+            .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
 
-            if (!run_add_boxes(d, &r, err)) {
-                return false;
-            }
+        if (!run_add_boxes(d, &r, err)) {
+            return false;
         }
     }
     return true;

@@ -128,17 +128,12 @@ static bool pack_box_piece(struct packing *p, const struct zf_draft *d, const st
 
 static bool pack_pieces(struct packing *p, const struct zf_draft *d, struct zf_err *err)
 {
-    uint64_t words = piece_words(d);
+    struct piece_walk walk = piece_walk(d);
     bool ok = true;
 
     zf_out_var(p->out, d->n_pieces);
-    for (const struct piece_block *b = draft_blocks(d); b; b = b->next) {
-        for (uint64_t i = 0; ok && i < b->n; i++) {
-            const struct piece *x = (const void *)(b->words + i * words);
-
-            ok = d->kind == ZF_DRAFT_BOX ? pack_box_piece(p, d, x, err)
-                                         : pack_flat_piece(p, d, x, err);
-        }
+    for (const struct piece *x; ok && (x = piece_next(&walk));) {
+        ok = d->kind == ZF_DRAFT_BOX ? pack_box_piece(p, d, x, err) : pack_flat_piece(p, d, x, err);
     }
     return ok;
 }

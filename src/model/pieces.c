@@ -150,23 +150,20 @@ static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, stru
     struct flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
     struct zf_draft **of =
         p ? zf_arena_get(scratch, d->parts ? d->n_pieces : 0, sizeof(*of), err) : NULL;
-    uint64_t words = piece_words(d), elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
+    uint64_t elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
+    struct piece_walk walk = piece_walk(d);
 
     if (!of) {
         return false;
     }
-    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
-        for (uint64_t i = 0; i < b->n; i++) {
-            const struct piece *from = (const void *)(b->words + i * words);
-
-            p[n++] = (struct flat_piece){.first = from->box[0] * elem,
-                                         .len = from->box[1] * elem,
-                                         .off = from->off,
-                                         .src = (uint32_t)from->src};
-            if (from->of) {
-                p[n - 1].src = pieces_part_number(n_of);
-                of[n_of++] = from->of;
-            }
+    for (const struct piece *from; (from = piece_next(&walk));) {
+        p[n++] = (struct flat_piece){.first = from->box[0] * elem,
+                                     .len = from->box[1] * elem,
+                                     .off = from->off,
+                                     .src = (uint32_t)from->src};
+        if (from->of) {
+            p[n - 1].src = pieces_part_number(n_of);
+            of[n_of++] = from->of;
         }
     }
     return n_of > 0 ? pieces_parts_map(d, p, n, of, scratch, err)
@@ -203,20 +200,16 @@ static bool pieces_joinable(const struct zf_draft *d, const struct piece *p, uin
 static void pieces_look(const struct zf_draft *d, const uint32_t *dim, uint32_t nd, bool *may,
                         struct joined *j)
 {
-    uint64_t words = piece_words(d);
+    struct piece_walk walk = piece_walk(d);
 
-    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
-        for (uint64_t i = 0; i < b->n; i++) {
-            const struct piece *p = (const void *)(b->words + i * words);
-
-            for (uint32_t k = 1; k < nd; k++) {
-                may[k] = may[k] && pieces_joinable(d, p, dim[k - 1], dim[k]);
-            }
-            if (p->stride) {
-                j->strided = true;
-                j->by_bytes = j->by_bytes || (nd > 0 && p->stride[dim[nd - 1]] != 1 &&
-                                              p->box[d->ndim + dim[nd - 1]] != 1);
-            }
+    for (const struct piece *p; (p = piece_next(&walk));) {
+        for (uint32_t k = 1; k < nd; k++) {
+            may[k] = may[k] && pieces_joinable(d, p, dim[k - 1], dim[k]);
+        }
+        if (p->stride) {
+            j->strided = true;
+            j->by_bytes = j->by_bytes || (nd > 0 && p->stride[dim[nd - 1]] != 1 &&
+                                          p->box[d->ndim + dim[nd - 1]] != 1);
         }
     }
 }
@@ -291,7 +284,7 @@ static void pieces_put_box(const struct zf_draft *d, const struct piece *p, cons
 static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, struct boxes *out,
                               struct zf_arena *scratch, struct zf_err *err)
 {
-    uint64_t words = piece_words(d), n = d->n_pieces;
+    uint64_t n = d->n_pieces;
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
 
     out->nd = j->by_bytes || j->nd == 0 ? j->nd + 1 : j->nd;
@@ -308,10 +301,9 @@ static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, 
                        !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err)))) {
         return false;
     }
-    for (struct piece_block *b = draft_blocks(d); b; b = b->next) {
-        for (uint64_t i = 0; i < b->n; i++) {
-            pieces_put_box(d, (const void *)(b->words + i * words), j, out, out->n++);
-        }
+    struct piece_walk walk = piece_walk(d);
+    for (const struct piece *p; (p = piece_next(&walk));) {
+        pieces_put_box(d, p, j, out, out->n++);
     }
     return true;
 }
