@@ -37,6 +37,10 @@ tests_mount_unanswered_LDADD =
 TESTS += tests/mount/test_handles.py
 EXTRA_DIST += tests/mount/test_handles.py
 
+# A socket in the device's place: what a kernel would not ask.
+TESTS += tests/mount/test_protocol.py
+EXTRA_DIST += tests/mount/test_protocol.py
+
 # Other file systems below a checkpoint.
 TESTS += tests/mount/xdev.sh
 EXTRA_DIST += tests/mount/xdev.sh
