@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makelegacy  # noqa: E402
+import torchfile as tf  # noqa: E402
 from makelegacy import Mem, Model  # noqa: E402
 from tap import check, done  # noqa: E402
 
@@ -178,6 +179,9 @@ def other_head(rank, model):
 
 # ---- not joined, and why ----
 
+COO = tf.Call("torch._utils", "_rebuild_sparse_tensor", tf.Call("torch.serialization", "_get_layout", "torch.sparse_coo"),
+              (Mem((1, 1), [0, 0]).torch(), Mem((1,), [1]).torch(), (4,)))
+
 def without_bytes(model, part, name, want_root=False):
     """What an edit changed is not compared; only where things are."""
     got, notes, err = tree(model.files())
@@ -212,6 +216,32 @@ without_bytes(edited(Model(mtp_num_layers=2), optimizer=None, edit_file=lambda r
               "a layer of multi-token prediction too many")
 without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("mtp.layers.1.")]),
               'there, and one is number 2', "a layer of multi-token prediction that no rank has")
+for what, part, model in (
+        ("an expert beyond the rank's", 'mp_rank_00_000!"decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight": it is of the rank\'s expert 2, but args.num_experts is 4 on 2 ranks',
+         edited(Model(ep=2, **MOE), edit=put("decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight", Mem((8, 6), [1] * 48, "bf16").torch()))),
+        ("a module that may be cut", 'mp_rank_00!"decoder.layers.0.self_attention.linear_q_down_proj.weight": neither args nor attributes say whether ranks share it',
+         edited(Model(tp=2, **MLA), edit_file=lambda r, v: v["args"].row[2].pop("q_lora_rank"))),
+        ("an extent beyond 64 bits", 'mp_rank_00!"decoder.layers.0.self_attention.linear_qkv.weight": its extents multiply beyond 64 bits',
+         edited(Model(tp=4), edit=put("decoder.layers.0.self_attention.linear_qkv.weight", Mem((1 << 62, 0), []).torch()))),
+        ("a gated unit of odd rows", 'mp_rank_00!"decoder.layers.0.mlp.linear_fc1.weight": its 23 rows are not two halves of a gated unit',
+         edited(Model(), edit=put("decoder.layers.0.mlp.linear_fc1.weight", Mem((23, 8), [1] * 184, "bf16").torch()),
+                edit_file=lambda r, v: v["args"].row[2].pop("ffn_hidden_size"))),
+        ("a norm of two dimensions", 'mp_rank_00!"decoder.layers.0.input_layernorm.weight": it has 2 dimensions, expected 1',
+         edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((2, 4), [1] * 8, "bf16").torch()))),
+        ("a layer that no file has", 'layer 1 of "decoder.layers." is in no file',
+         edited(Model(layers=[[3]]), edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("decoder.layers.1.")])),
+        ("a rank that lacks the last layer of its stage", '"mp_rank_01" has 1 layers of "decoder.layers." in chunk 0, other ranks of its stage have 2',
+         edited(Model(tp=2, layers=[[2]]), edit=lambda r, m: [m.pop(k) for k in list(m) if r[0] == 1 and k.startswith("decoder.layers.1.")])),
+        ("a sparse tensor", 'mp_rank_00: "decoder.layers.0.mlp.linear_fc2.weight" is no dense tensor',
+         edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weight", COO, 0))),
+        ("a stage of fewer chunks", "mp_rank_00_001 has 1 chunks of a virtual pipeline, mp_rank_00_000 has 2",
+         edited(Model(pp=2, vp=2), edit_file=lambda r, v: v.pop("model1") if r[1] == 1 else None)),
+):
+    without_bytes(edited(model, optimizer=None), "the ranks are not joined: " + part, what)
+for what, part, attrs in (("whole", "it should be cut along dimension 1, but by its master's attributes it is not cut", {"tensor_model_parallel": False}),
+                          ("in two stripes", "its master's attributes say 2 interleaved parts a rank, its name one",
+                           {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 2})):
+    without_bytes(edited(Model(tp=2), attrs=lambda cut, a=attrs: a if cut == "columns" else Model.attrs(Model(tp=2), cut)), part, "a master that says it is " + what)
 by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2")
 by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
 by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
