@@ -4,6 +4,7 @@
 what is damaged is refused."""
 import io
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -293,6 +294,77 @@ def numbers(rank, value):
 got = tree(edited(Model(tp=2), edit_file=numbers).files())[0]
 check("states without masters keep their numbers", ("mp_rank_00/optim/exp_avg", "0") in got and not any(k[0].startswith("optim/") for k in got),
       sorted(k for k in got if "optim" in k[0])[:4])
+
+
+def states(change):
+    """change(state) of each parameter's states on rank 1, which are those of rank 0 otherwise."""
+    def edit(rank, value):
+        for state in value["optimizer"]["optimizer"]["state"].values():
+            change(state) if rank[0] == 1 else None
+    return edit
+
+
+def steps(first, second=None):
+    """Steps that are numbers, as torch.optim kept them until 1.11."""
+    def edit(rank, value):
+        for state in value["optimizer"]["optimizer"]["state"].values():
+            state["step"] = second if rank[0] == 1 and second is not None else first
+    return edit
+
+
+for value, row in ((7, ("i64", "", struct.pack("<q", 7).hex())), (2.5, ("f64", "", struct.pack("<d", 2.5).hex()))):
+    model = edited(Model(tp=2), edit_file=steps(value))
+    joins(f"steps that are numbers, {value}", model)
+    got = tree(model.files())[0]
+    check(f"step {value} is each parameter's", {got.get(("optim/step", n)) for s, n in model.expected() if s == "optim/exp_avg"} == {row}, sorted(got)[:4])
+EMB = '"embedding.word_embeddings.weight"'
+for what, part, change in (
+        ("another step", f"step of {EMB} in mp_rank_01 is not that in mp_rank_00", steps(7, 8)),
+        ("a step of another kind", f"step of {EMB} in mp_rank_01 is of another kind than in mp_rank_00", states(lambda s: s.update(step=2))),
+        ("a state that one rank lacks", f"{EMB} has another master or other states in mp_rank_01 than in mp_rank_00", states(lambda s: s.pop("exp_avg"))),
+        ("a state of another name", f"momentum of {EMB} in mp_rank_01 is of another kind than in mp_rank_00",
+         states(lambda s: s.update(momentum=s.pop("exp_avg")))),
+):
+    unnamed(what, edited(Model(tp=2), edit_file=change), part)
+refused("masters too many", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["fp32_from_fp16_params"].__setitem__(0, [Mem((2,), [1, 2]).torch()] * 40)).files(),
+        "mp_rank_00/model_optim_rng.pt: fp32_from_fp16_params[0] has 40 masters, but the model only 12 tensors")
+
+
+def buffers(change, second=None):
+    """The only buffer of both ranks, after change(types, values), and a second one."""
+    model = edited(Model(tp=2), optimizer="flat")
+    files = model.files()
+    for t in (0, 1):
+        types = files[f"mp_rank_0{t}/distrib_optim.pt"][0]
+        change(types, types[makelegacy.BF16, makelegacy.FLOAT32])
+        files[f"mp_rank_0{t}/distrib_optim.pt"].update({} if second is None else {1: second})
+    return tree(files)
+
+
+class Twins(Model):
+    """Two layers hold the same, and the buffer one of them."""
+
+    def tensors(self):
+        for place, name, full_name, cut, full, expert in super().tensors():
+            yield place, name, full_name, cut, makelegacy.fresh(name.replace("layers.1", "layers.0"), full.shape), expert
+
+    def flat(self, rows):
+        return super().flat([r for r in rows if ".layers.1." not in r[1]])
+
+
+for what, part, change in (
+        ("no masters", "there are no masters in it", lambda types, v: v.pop("param")),
+        ("masters that are no vector", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(param=Mem((2, 2), [0] * 4).torch())),
+        ("more elements than there are", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(numel_unpadded=1 << 40)),
+        ("two types", "it holds several types, or is not coalesced", lambda types, v: types.update({(makelegacy.FLOAT32, makelegacy.FLOAT32): v})),
+        ("a chunk too many", "buffer 1 of optimizer 0: its chunk of the virtual pipeline is not known", lambda types, v: None),
+):
+    got, notes, err = buffers(change, {} if what == "a chunk too many" else None)
+    check(f"a buffer with {what} has no map", not err and any("mp_rank_00/distrib_optim.pt: " in n and part in n for n in notes) and
+          ("", EMB[1:-1]) in got and not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
+got, notes, err = tree(edited(Twins(layers=[[2]]), optimizer="flat").files())
+check("two orders of a buffer", not err and any("several orders of the parameters round to the weights" in n for n in notes) and
+      not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 
 
 def one_byte(at):
