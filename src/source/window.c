@@ -47,21 +47,20 @@ static bool window_origin(struct zf_source *s, uint64_t *off, struct zf_source *
     return true;
 }
 
-/* Its name is its parent's and what was put behind it. */
+/* Its name is its parent's, with what was put behind it: zf_window_new gives no other. */
 static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     const struct window *w = (const struct window *)s;
-    size_t n = strlen(w->base.parent->name);
-    bool named = s->name[n] == '!';
+    const char *behind = s->name + strlen(w->base.parent->name);
 
     out->kind = &kind_window;
     out->parent = w->base.parent;
     out->n[0] = w->off;
     out->n[1] = s->size;
-    if (named) {
-        zf_out_str(&out->bytes, s->name + n + 1);
+    if (*behind == '!') {
+        zf_out_str(&out->bytes, behind + 1);
     }
-    return strncmp(s->name, w->base.parent->name, n) == 0 && (named || s->name[n] == '\0');
+    return true;
 }
 
 static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
