@@ -232,14 +232,9 @@ static const struct zf_source_ops whole_ops = {
 struct zf_source *dcp_whole_new(struct zf_source *file, struct dcp_item item,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
-    struct whole *w = calloc(1, sizeof *w);
+    struct whole *w = zf_source_new(sizeof *w, &whole_ops, file->name, item.len, err);
 
     if (!w) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for an item");
-        return NULL;
-    }
-    if (!zf_source_init(&w->src, &whole_ops, file->name, item.len, err)) {
-        free(w);
         return NULL;
     }
     w->file = zf_source_ref(file);

@@ -58,15 +58,11 @@ static const struct zf_source_ops box_source_ops = {
 
 struct zf_source *box_source_new(const struct box *box, struct zf_err *err)
 {
-    struct box_source *b = calloc(1, sizeof *b + box->nd * sizeof *b->dim);
-    uint64_t bytes = box->inner[0] * box->size[0];
+    const uint64_t bytes = box->inner[0] * box->size[0];
+    struct box_source *b = zf_source_new(sizeof *b + box->nd * sizeof *b->dim, &box_source_ops,
+                                         box->src->name, bytes, err);
 
     if (!b) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for a strided box");
-        return NULL;
-    }
-    if (!zf_source_init(&b->src, &box_source_ops, box->src->name, bytes, err)) {
-        free(b);
         return NULL;
     }
     b->nd = box->nd;

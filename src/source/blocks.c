@@ -12,43 +12,49 @@
 #define SPAN_MAX (1ull << 30)
 #define BLOCKS_MAX 4096
 
-bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
-                 uint64_t size, const struct zf_limits *lim, struct zf_err *err)
+void *blocks_new(size_t each, const struct zf_source_ops *ops, blocks_load_fn *load,
+                 struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
+                 struct zf_err *err)
 {
     if (size > lim->inflate_bytes) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "%" PRIu64
                       " bytes once decompressed are more than the limit inflate_bytes=%" PRIu64,
                       size, lim->inflate_bytes);
-        return zf_err_in(err, "%s", parent->name);
+        (void)zf_err_in(err, "%s", parent->name);
+        return NULL;
     }
     struct zf_shared shared = zf_source_shared(parent);
     struct zf_cache *cache =
         shared.cache ? zf_cache_ref(shared.cache) : zf_cache_new(lim->cache_bytes, err);
-    if (!cache) {
-        return false;
-    }
-    if (!zf_source_init(&b->src, ops, parent->name, size, err)) {
+    struct blocks *b = cache ? zf_source_new(each, ops, parent->name, size, err) : NULL;
+    if (!b) {
         zf_cache_unref(&cache);
-        return false;
+        return NULL;
     }
     b->src.stored = parent->stored < size ? parent->stored : size;
     b->parent = zf_source_ref(parent);
     b->cache = cache;
     b->gate = shared.gate;
     b->owner = cache_owner(cache);
+    b->load = load;
+    (void)pthread_mutex_init(&b->lock, NULL);
     for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
         b->span *= 2;
     }
-    return true;
+    return b;
 }
 
-void blocks_fini(struct blocks *b)
+void blocks_fini(struct zf_source *s)
 {
+    struct blocks *b = (struct blocks *)s;
+
+    (void)pthread_mutex_destroy(&b->lock);
     cache_drop(b->cache, b->owner);
     zf_cache_unref(&b->cache);
     zf_source_unref(&b->parent);
-    zf_source_fini(&b->src);
+    zf_source_fini(s);
+    free(b);
 }
 
 uint64_t blocks_count(const struct blocks *b)

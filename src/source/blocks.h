@@ -3,12 +3,18 @@
 #ifndef SOURCE_BLOCKS_H
 #define SOURCE_BLOCKS_H
 
+#include <pthread.h>
+
 #include <zf/source/source.h>
 
 #include "cache.h"
 #include "gate.h"
 
-/* The head of such a source. */
+struct blocks;
+/* Makes block k, whole, from any thread.  Gives a reference. */
+typedef struct block *blocks_load_fn(struct blocks *b, uint64_t k, struct zf_err *err);
+
+/* What such a source begins with. */
 struct blocks {
     struct zf_source src;
     struct zf_source *parent;
@@ -16,16 +22,18 @@ struct blocks {
     struct zf_gate *gate; /* of the file that parent comes from, borrowed; NULL = none */
     uint64_t owner;       /* in the cache */
     uint64_t span;        /* bytes of a block; the last one may be shorter */
-    /* Makes block k, whole, from any thread.  Gives a reference. */
-    struct block *(*load)(struct blocks *b, uint64_t k, struct zf_err *err);
+    pthread_mutex_t lock; /* for the kind, of what it needs to make blocks */
+    blocks_load_fn *load;
 };
 
-/* Fills the head: ops->pread should be blocks_pread.  Takes its own reference on parent and
- * finds the cache of the store that parent comes from.  load is for the caller to set.  On failure
- * nothing is to be freed.  Errors: ZF_E_LIMIT inflate_bytes, ZF_E_NOMEM. */
-bool blocks_init(struct blocks *b, const struct zf_source_ops *ops, struct zf_source *parent,
-                 uint64_t size, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-void blocks_fini(struct blocks *b);
+/* `each` bytes that begin so, zero behind that; ops->pread should be blocks_pread.  Takes its own
+ * reference on parent and finds the cache of the store that parent comes from.
+ * Errors: ZF_E_LIMIT inflate_bytes, ZF_E_NOMEM. */
+void *blocks_new(size_t each, const struct zf_source_ops *ops, blocks_load_fn *load,
+                 struct zf_source *parent, uint64_t size, const struct zf_limits *lim,
+                 struct zf_err *err) ZF_CHECKED;
+/* As ops->fini, where nothing else is owned. */
+void blocks_fini(struct zf_source *s);
 
 bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                   struct zf_err *err) ZF_CHECKED;

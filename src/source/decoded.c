@@ -4,7 +4,6 @@
 #include <zf/source/decoded.h>
 
 #include <inttypes.h>
-#include <pthread.h>
 
 #include <zf/source/want.h>
 
@@ -13,7 +12,6 @@
 struct decoded {
     struct blocks b;
     const struct zf_decoder *how;
-    pthread_mutex_t lock; /* held while it is decompressed */
 };
 
 /* What does not compress grows, but with none of the codecs by more than an eighth. */
@@ -62,27 +60,16 @@ static struct block *decoded_make(struct decoded *d, struct zf_err *err)
 
 static struct block *decoded_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
-    struct decoded *d = (struct decoded *)b;
-
-    (void)pthread_mutex_lock(&d->lock);
+    (void)pthread_mutex_lock(&b->lock);
     struct block *block = cache_get(b->cache, b->owner, k);
     if (!block) {
-        block = decoded_make(d, err);
+        block = decoded_make((struct decoded *)b, err);
         if (block) {
             cache_put_any(b->cache, b->owner, k, block);
         }
     }
-    (void)pthread_mutex_unlock(&d->lock);
+    (void)pthread_mutex_unlock(&b->lock);
     return block;
-}
-
-static void decoded_fini(struct zf_source *s)
-{
-    struct decoded *d = (struct decoded *)s;
-
-    (void)pthread_mutex_destroy(&d->lock);
-    blocks_fini(&d->b);
-    free(d);
 }
 
 static bool decoded_trace(struct zf_source *s, struct zf_trace *t)
@@ -104,7 +91,7 @@ static const struct zf_source_ops decoded_ops = {
     .pread = blocks_pread,
     .trace = decoded_trace,
     .want = decoded_want,
-    .fini = decoded_fini,
+    .fini = blocks_fini,
 };
 
 struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
@@ -122,18 +109,11 @@ struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
     if (!decoded_check(parent, size, how, err)) {
         return NULL;
     }
-    struct decoded *d = calloc(1, sizeof *d);
+    struct decoded *d = blocks_new(sizeof *d, &decoded_ops, decoded_load, parent, size, lim, err);
     if (!d) {
-        (void)zf_fail_sys(err, "make a decompressing source");
-        return NULL;
-    }
-    if (!blocks_init(&d->b, &decoded_ops, parent, size, lim, err)) {
-        free(d);
         return NULL;
     }
     d->b.span = size ? size : 1;
-    d->b.load = decoded_load;
     d->how = how;
-    (void)pthread_mutex_init(&d->lock, NULL);
     return &d->b.src;
 }

@@ -4,7 +4,6 @@
  * again from the state at its start.  Unlike restarting at deflate's own block boundaries, this
  * holds however few of those a stream has. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -26,9 +25,9 @@ struct inflater {
     uint32_t crc_want;
     _Atomic uint64_t frontier; /* blocks before this one were made once: their points are known */
     atomic_bool bad;           /* the CRC is wrong: nothing can be trusted any more */
-    pthread_mutex_t lock;      /* of what follows, and for moving the frontier */
-    uLong crc;                 /* of all blocks before the frontier */
-    struct point *point[];     /* [count]; written once, before the frontier passes */
+    /* Under the lock, as moving the frontier. */
+    uLong crc;            /* of all blocks before the frontier */
+    struct point **point; /* [count]; each written once, before the frontier passes */
 };
 
 static bool inflate_bad_stream(const struct point *p, const char *what, struct zf_err *err)
@@ -219,7 +218,7 @@ static struct block *inflate_load(struct blocks *b, uint64_t k, struct zf_err *e
     if (k < atomic_load_explicit(&f->frontier, memory_order_acquire)) {
         return inflate_again(f, k, err);
     }
-    (void)pthread_mutex_lock(&f->lock);
+    (void)pthread_mutex_lock(&b->lock);
     uint64_t at = atomic_load_explicit(&f->frontier, memory_order_relaxed);
     bool passed = k < at;
     for (; at <= k; at++) {
@@ -229,7 +228,7 @@ static struct block *inflate_load(struct blocks *b, uint64_t k, struct zf_err *e
             break;
         }
     }
-    (void)pthread_mutex_unlock(&f->lock);
+    (void)pthread_mutex_unlock(&b->lock);
     return passed ? inflate_again(f, k, err) : block;
 }
 
@@ -250,12 +249,11 @@ static void inflate_fini(struct zf_source *s)
 {
     struct inflater *f = (struct inflater *)s;
 
-    for (uint64_t k = 0; k < blocks_count(&f->b); k++) {
+    for (uint64_t k = 0; f->point && k < blocks_count(&f->b); k++) {
         inflate_point_free(f->point[k]);
     }
-    (void)pthread_mutex_destroy(&f->lock);
-    blocks_fini(&f->b);
-    free(f);
+    free(f->point);
+    blocks_fini(s);
 }
 
 static bool inflate_trace(struct zf_source *s, struct zf_trace *t)
@@ -295,8 +293,6 @@ static const struct zf_source_ops inflate_ops = {
 struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32_t crc,
                                  const struct zf_limits *lim, struct zf_err *err)
 {
-    struct blocks head = {0};
-
     /* Before any memory is taken for it. */
     if (size / RATIO_MAX > parent->size) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -305,20 +301,17 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    if (!blocks_init(&head, &inflate_ops, parent, size, lim, err)) {
-        return NULL;
-    }
-    size_t n = (size_t)blocks_count(&head);
-    struct inflater *f = calloc(1, sizeof *f + n * sizeof f->point[0]);
+    struct inflater *f = blocks_new(sizeof *f, &inflate_ops, inflate_load, parent, size, lim, err);
     if (!f) {
-        (void)zf_fail_sys(err, "make an inflating source");
-        blocks_fini(&head);
         return NULL;
     }
-    f->b = head;
-    f->b.load = inflate_load;
+    f->point = calloc((size_t)blocks_count(&f->b) + 1, sizeof(struct point *));
+    if (!f->point) {
+        (void)zf_fail_sys(err, "make an inflating source");
+        inflate_fini(&f->b.src);
+        return NULL;
+    }
     f->crc_want = crc;
     f->crc = crc32_z(0, NULL, 0);
-    (void)pthread_mutex_init(&f->lock, NULL);
     return &f->b.src;
 }

@@ -336,14 +336,9 @@ static const struct zf_source_ops items_ops = {
 struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate_fn, void *ctx,
                                void (*ctx_free)(void *), struct zf_err *err)
 {
-    struct items *t = calloc(1, sizeof *t);
+    struct items *t = zf_source_new(sizeof *t, &items_ops, file ? file->name : "", 0, err);
 
     if (!t) {
-        (void)zf_fail_sys(err, "make a table of items");
-        return NULL;
-    }
-    if (!zf_source_init(&t->src, &items_ops, file ? file->name : "", 0, err)) {
-        free(t);
         return NULL;
     }
     t->file = zf_source_ref(file);

@@ -6,7 +6,6 @@
  * places, or one jumps, large blocks push each other out before they are used up, and each read of
  * a MiB loads a whole one again.  That shows as blocks that are entered in the middle: then blocks
  * become half as large, twice at most, until somebody goes through one after the other again. */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -24,8 +23,7 @@
 struct kept {
     struct blocks b;
     atomic_uint grade; /* a block has span >> grade bytes */
-    pthread_mutex_t
-        lock; /* held while a block is read, so that no two threads read the same; of all below */
+    /* Under the lock, which is held while a block is read: no two threads read the same. */
     uint64_t end; /* of the block that was read last */
     unsigned scattered, followed;
 };
@@ -68,7 +66,7 @@ static struct block *kept_load(struct kept *s, const struct kept_block *w, uint6
 {
     struct blocks *b = &s->b;
 
-    (void)pthread_mutex_lock(&s->lock);
+    (void)pthread_mutex_lock(&b->lock);
     struct block *block = cache_get(b->cache, b->owner, w->key);
     if (!block && (block = cache_block(b->cache, w->n, err)) != NULL) {
         kept_notice(s, w, into);
@@ -78,7 +76,7 @@ static struct block *kept_load(struct kept *s, const struct kept_block *w, uint6
             block_unref(&block);
         }
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_unlock(&b->lock);
     return block;
 }
 
@@ -112,15 +110,6 @@ static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off,
     return true;
 }
 
-static void kept_fini(struct zf_source *s)
-{
-    struct kept *k = (struct kept *)s;
-
-    (void)pthread_mutex_destroy(&k->lock);
-    blocks_fini(&k->b);
-    free(k);
-}
-
 static bool kept_origin(struct zf_source *s, uint64_t *off, struct zf_source **parent_out)
 {
     (void)off;
@@ -132,26 +121,19 @@ static const struct zf_source_ops kept_ops = {
     .kind = "kept",
     .pread = kept_pread,
     .origin = kept_origin,
-    .fini = kept_fini,
+    .fini = blocks_fini,
 };
 
 struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const struct zf_limits *lim,
                               struct zf_err *err)
 {
-    struct kept *k = calloc(1, sizeof *k);
     struct zf_limits any = *lim;
 
-    if (!k) {
-        (void)zf_fail_sys(err, "keep blocks of a source");
-        return NULL;
-    }
     any.inflate_bytes = UINT64_MAX; /* nothing grows here */
-    if (!blocks_init(&k->b, &kept_ops, parent, parent->size, &any, err)) {
-        free(k);
+    struct kept *k = blocks_new(sizeof *k, &kept_ops, NULL, parent, parent->size, &any, err);
+    if (!k) {
         return NULL;
     }
     k->b.span = span < 1u << (GRADES - 1) ? 1u << (GRADES - 1) : span;
-    atomic_init(&k->grade, 0);
-    (void)pthread_mutex_init(&k->lock, NULL);
     return &k->b.src;
 }

@@ -74,16 +74,15 @@ struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_
                                  const struct zf_lost *how, struct zf_err *err)
 {
     size_t n = strlen(how->why) + 1;
-    struct lost *l = calloc(1, sizeof *l + n);
+    struct lost *l = zf_source_new(sizeof *l + n, &lost_ops, cut ? parent->name : "", size, err);
 
-    if (!l || !(l->file = strdup(how->file ? how->file : ""))) {
-        free(l);
-        (void)zf_fail_sys(err, "note what is lost");
+    if (!l) {
         return NULL;
     }
-    if (!zf_source_init(&l->src, &lost_ops, cut ? parent->name : "", size, err)) {
-        free(l->file);
-        free(l);
+    l->file = strdup(how->file ? how->file : "");
+    if (!l->file) {
+        (void)zf_fail_sys(err, "note what is lost");
+        lost_fini(&l->src);
         return NULL;
     }
     memcpy(l->why, how->why, n);

@@ -69,14 +69,9 @@ static const struct zf_source_ops mem_ops = {
 
 struct zf_source *zf_mem_new(const char *name, void *p, uint64_t n, bool take, struct zf_err *err)
 {
-    struct mem *m = calloc(1, sizeof *m);
+    struct mem *m = zf_source_new(sizeof *m, &mem_ops, name, n, err);
 
     if (!m) {
-        (void)zf_fail_sys(err, "make a memory source");
-        return NULL;
-    }
-    if (!zf_source_init(&m->src, &mem_ops, name, n, err)) {
-        free(m);
         return NULL;
     }
     m->p = p;

@@ -39,21 +39,31 @@ void zf_source_fini(struct zf_source *s)
     s->doubts = NULL;
 }
 
-void *zf_derived_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
-                     struct zf_source *parent, struct zf_err *err)
+void *zf_source_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
+                    struct zf_err *err)
 {
-    struct zf_derived *d = calloc(1, each);
+    struct zf_source *s = calloc(1, each);
 
-    if (!d) {
+    if (!s) {
         (void)zf_fail_sys(err, "make a source");
         return NULL;
     }
-    if (!zf_source_init(&d->src, ops, name, size, err)) {
-        free(d);
+    if (!zf_source_init(s, ops, name, size, err)) {
+        free(s);
         return NULL;
     }
-    d->src.stored = parent->stored < size ? parent->stored : size;
-    d->parent = zf_source_ref(parent);
+    return s;
+}
+
+void *zf_derived_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
+                     struct zf_source *parent, struct zf_err *err)
+{
+    struct zf_derived *d = zf_source_new(each, ops, name, size, err);
+
+    if (d) {
+        d->src.stored = parent->stored < size ? parent->stored : size;
+        d->parent = zf_source_ref(parent);
+    }
     return d;
 }
 

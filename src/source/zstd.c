@@ -11,7 +11,6 @@
 #ifdef HAVE_ZSTD
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include <zf/base/vec.h>
@@ -41,7 +40,7 @@ struct stream {
 
 struct unzstd {
     struct blocks b;
-    pthread_mutex_t lock;  /* of the rest */
+    /* Under the lock. */
     struct stream *stream; /* at the first byte of block `next`, or NULL */
     uint64_t next;
     zf_vec(struct frame) frames; /* ascending, a block or more apart */
@@ -275,11 +274,11 @@ static struct block *zstd_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     struct unzstd *u = (struct unzstd *)b;
 
-    (void)pthread_mutex_lock(&u->lock);
+    (void)pthread_mutex_lock(&b->lock);
     /* Another thread may have passed here while this one waited. */
     struct block *block = cache_get(b->cache, b->owner, k);
     block = block ? block : zstd_seek(u, k, err);
-    (void)pthread_mutex_unlock(&u->lock);
+    (void)pthread_mutex_unlock(&b->lock);
     return block;
 }
 
@@ -289,9 +288,7 @@ static void zstd_fini(struct zf_source *s)
 
     zstd_stream_free(u->stream);
     zf_vec_fini(&u->frames);
-    (void)pthread_mutex_destroy(&u->lock);
-    blocks_fini(&u->b);
-    free(u);
+    blocks_fini(s);
 }
 
 static bool zstd_trace(struct zf_source *s, struct zf_trace *t)
@@ -320,19 +317,7 @@ static const struct zf_source_ops zstd_ops = {
 static struct zf_source *zstd_new(struct zf_source *parent, uint64_t size,
                                   const struct zf_limits *lim, struct zf_err *err)
 {
-    struct unzstd *u = calloc(1, sizeof *u);
-
-    if (!u) {
-        (void)zf_fail_sys(err, "make a zstd source");
-        return NULL;
-    }
-    if (!blocks_init(&u->b, &zstd_ops, parent, size, lim, err)) {
-        free(u);
-        return NULL;
-    }
-    u->b.load = zstd_load;
-    (void)pthread_mutex_init(&u->lock, NULL);
-    return &u->b.src;
+    return blocks_new(sizeof(struct unzstd), &zstd_ops, zstd_load, parent, size, lim, err);
 }
 
 struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,

@@ -199,8 +199,11 @@ struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_
  * texts are the source's) is filled when it is. */
 bool zf_source_lost(const struct zf_source *s, uint64_t off, uint64_t *until, struct zf_lost *out);
 
-/* For makers of new kinds: fills the common head, with one reference and its own copy of name.  On
- * failure nothing is to be freed. */
+/* For makers of new kinds: `each` bytes that begin with a struct zf_source, zero behind that.  It has one
+ * reference and its own copy of name.  Errors: ZF_E_NOMEM. */
+void *zf_source_new(size_t each, const struct zf_source_ops *ops, const char *name, uint64_t size,
+                    struct zf_err *err) ZF_CHECKED;
+/* The same of memory that is the caller's.  On failure nothing is to be freed. */
 bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const char *name,
                     uint64_t size, struct zf_err *err) ZF_CHECKED;
 /* The other end, for ops->fini. */
