@@ -5,7 +5,7 @@
 #ifndef REMOTE_AUTH_H
 #define REMOTE_AUTH_H
 
-#include <zf/base/err.h>
+#include "headers.h"
 
 struct auth;
 struct http_reply;
@@ -20,23 +20,13 @@ struct auth_ask {
     size_t n_body;
 };
 
-/* Headers that signing adds; never logged, freed after the attempt. */
-struct auth_headers {
-    char *line[16];
-    size_t n;
-};
-/* Adds "name: value".  Errors: ZF_E_NOMEM, ZF_E_LIMIT too many. */
-bool auth_add(struct auth_headers *h, const char *name, const char *value,
-              struct zf_err *err) ZF_CHECKED;
-void auth_headers_fini(struct auth_headers *h);
-
 struct auth_ops {
-    bool (*sign)(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+    /* Adds what signing adds. */
+    bool (*sign)(struct auth *a, const struct auth_ask *ask, struct headers *add,
                  struct zf_err *err);
     /* The server answered 400, 401 or 403 (refused has status, headers and body): has something
-     * been renewed or learnt, so that one more attempt is worth it?  False with err->code ZF_OK:
-     * no.  NULL = never. */
-    bool (*renew)(struct auth *a, const struct http_reply *refused, struct zf_err *err);
+     * been renewed or learnt, so that one more attempt is worth it?  NULL = never. */
+    bool (*renew)(struct auth *a, const struct http_reply *refused);
     /* Says in a sentence why the server refused (a status of 300 or more); false always.  Must not
      * wait: the client's own thread calls it.  listing: it was a directory that was asked for.
      * NULL = in the client's words. */

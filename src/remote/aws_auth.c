@@ -117,22 +117,9 @@ static bool auth_fetch(struct aws_auth *s, struct zf_err *err)
     return true;
 }
 
-static bool auth_add_line(struct auth_headers *add, const struct zf_out *line, struct zf_err *err)
+static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, struct headers *add,
+                             struct zf_err *err)
 {
-    const char *text = zf_out_text(line), *colon = strchr(text, ':');
-    char name[64];
-
-    if (!colon) {
-        return true;
-    }
-    snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
-    return auth_add(add, name, colon + 2, err);
-}
-
-static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask,
-                             struct auth_headers *add, struct zf_err *err)
-{
-    zf_auto(sigv4_headers) struct sigv4_headers h = {0};
     char region[sizeof s->region];
     time_t now = time(NULL);
 
@@ -153,12 +140,10 @@ static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask,
                              .region = region,
                              .service = "s3",
                              .now = now};
-    return sigv4_sign(&sign, &key, &h, err) && auth_add_line(add, &h.date, err) &&
-           auth_add_line(add, &h.sha256, err) && auth_add_line(add, &h.token, err) &&
-           auth_add_line(add, &h.authorization, err);
+    return sigv4_sign(&sign, &key, add, err);
 }
 
-static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
                       struct zf_err *err)
 {
     struct aws_auth *s = auth_of(a);
@@ -173,7 +158,7 @@ bool aws_auth_learn(struct auth *a, const struct http_reply *r)
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
-    zf_auto(mem) char *told = r->head ? http_header(r, "x-amz-bucket-region", false) : NULL;
+    zf_auto(mem) char *told = r->head ? http_header(r, "x-amz-bucket-region") : NULL;
 
     s3_error_read(&e, r->body, r->n_body);
     const char *region = told && *told ? told : e.region;
@@ -209,12 +194,11 @@ static bool auth_again(struct aws_auth *s)
            strcmp(old.token ? old.token : "", s->key.token ? s->key.token : "") != 0;
 }
 
-static bool auth_renew(struct auth *a, const struct http_reply *refused, struct zf_err *err)
+static bool auth_renew(struct auth *a, const struct http_reply *refused)
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
 
-    (void)err;
     if (aws_auth_learn(a, refused)) {
         return true;
     }

@@ -4,65 +4,15 @@
  * command line of AWS and all its other libraries read. */
 #include "aws_conf.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <strings.h>
-#include <unistd.h>
-
-#include <zf/base/fd.h>
-#include <zf/base/out.h>
 
 #include "uri.h"
-
-const char *aws_conf_env(const char *name)
-{
-    const char *v = getenv(name);
-
-    return v && *v ? v : NULL;
-}
-
-bool aws_conf_file(const char *path, size_t most, char **out, size_t *n_out, struct zf_err *err)
-{
-    zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    *out = NULL;
-    *n_out = 0;
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-        return true;
-    }
-    if (fd < 0) {
-        (void)zf_fail_sys(err, "read it");
-        return zf_err_in(err, "%s", path);
-    }
-    char *p = malloc(most + 2);
-    size_t n = 0;
-    while (p && n <= most) {
-        ssize_t got = read(fd, p + n, most + 1 - n);
-        if (got < 0 && errno != EINTR) {
-            (void)zf_fail_sys(err, "read it");
-            free(p);
-            return zf_err_in(err, "%s", path);
-        }
-        if (got == 0) {
-            break;
-        }
-        n += got > 0 ? (size_t)got : 0;
-    }
-    if (!p || n > most) {
-        free(p);
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s has more than %zu bytes", path, most);
-    }
-    p[n] = '\0';
-    *out = p;
-    *n_out = n;
-    return true;
-}
 
 /* $NAME's path, or the one below the home directory. */
 static char *conf_path(const char *name, const char *below, struct zf_err *err)
 {
-    const char *set = aws_conf_env(name), *home = aws_conf_env("HOME");
+    const char *set = settings_env(name), *home = settings_env("HOME");
     const char *first = "", *rest = set ? set : below;
     char *path = NULL;
 
@@ -79,25 +29,17 @@ static char *conf_path(const char *name, const char *below, struct zf_err *err)
 
 static bool conf_read(const char *path, struct ini *out, struct zf_err *err)
 {
-    char *p;
-    size_t n;
+    zf_auto(secret_out) struct zf_out text = {0};
 
-    if (!aws_conf_file(path, INI_BYTES, &p, &n, err)) {
-        return false;
-    }
-    bool good = !p || ini_parse(out, p, n, err) || zf_err_in(err, "%s", path);
-    if (p) {
-        explicit_bzero(p, n);
-    }
-    free(p);
-    return good;
+    return settings_file(path, INI_BYTES, &text, err) &&
+           (!text.p || ini_parse(out, text.p, text.n, err) || zf_err_in(err, "%s", path));
 }
 
 bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
 {
-    const char *named = profile ? profile : aws_conf_env("AWS_DEFAULT_PROFILE");
+    const char *named = profile ? profile : settings_env("AWS_DEFAULT_PROFILE");
 
-    named = named ? named : aws_conf_env("AWS_PROFILE");
+    named = named ? named : settings_env("AWS_PROFILE");
     *c = (struct aws_conf){.chosen = profile != NULL};
     c->config_path = conf_path("AWS_CONFIG_FILE", "/.aws/config", err);
     c->shared_path =
@@ -193,7 +135,7 @@ bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out
                        struct zf_err *err)
 {
     char name[40] = "AWS_ENDPOINT_URL_";
-    const char *ignore = aws_conf_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    const char *ignore = settings_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
     size_t n = strlen(name);
 
     for (const char *p = service; *p && n < sizeof name - 1; p++) {
@@ -204,8 +146,8 @@ bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out
                         : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls"))) {
         return true;
     }
-    const char *url = aws_conf_env(name);
-    url = url ? url : aws_conf_env("AWS_ENDPOINT_URL");
+    const char *url = settings_env(name);
+    url = url ? url : settings_env("AWS_ENDPOINT_URL");
     if (!url && !conf_services(c, service, out, err)) {
         return false;
     }
@@ -226,9 +168,9 @@ bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out
 
 const char *aws_conf_region(const struct aws_conf *c)
 {
-    const char *v = aws_conf_env("AWS_REGION");
+    const char *v = settings_env("AWS_REGION");
 
-    v = v ? v : aws_conf_env("AWS_DEFAULT_REGION");
+    v = v ? v : settings_env("AWS_DEFAULT_REGION");
     v = v ? v : aws_conf_get(c, c->profile, "region");
     return v && *v ? v : NULL;
 }

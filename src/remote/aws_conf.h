@@ -8,6 +8,7 @@
 #include <zf/base/err.h>
 
 #include "ini.h"
+#include "settings.h"
 
 struct aws_conf {
     struct ini config, shared;       /* ~/.aws/config, ~/.aws/credentials */
@@ -27,9 +28,6 @@ static inline void zf_auto_aws_conf(struct aws_conf *c)
     aws_conf_fini(c);
 }
 
-/* What a variable of the environment says; NULL: not set, or empty. */
-const char *aws_conf_env(const char *name);
-
 bool aws_conf_has(const struct aws_conf *c, const char *profile);
 
 /* An option of a profile: what the credentials file says before what the config file says.  Lends;
@@ -46,10 +44,5 @@ const char *aws_conf_region(const struct aws_conf *c);
 
 /* The `name` in the nested value `s3` of the profile (addressing_style), malloc'ed; NULL: not there. */
 char *aws_conf_s3(const struct aws_conf *c, const char *name);
-
-/* All of a small file, malloc'ed and terminated; *n_out = 0 and NULL where there is none.  Errors: ZF_E_IO,
- * ZF_E_LIMIT more than `most` bytes; the sentence names the path. */
-bool aws_conf_file(const char *path, size_t most, char **out, size_t *n_out,
-                   struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -13,23 +13,6 @@
 
 #define FETCH_MOST (256u << 10) /* bytes of a reply, or of a token in a file */
 
-/* Texts that may hold a secret, wiped when the scope is left. */
-static inline void zf_auto_fetch_text(struct zf_out *o)
-{
-    if (o->p) {
-        explicit_bzero(o->p, o->n);
-    }
-    zf_auto_out(o);
-}
-
-static inline void zf_auto_fetch_reply(struct http_reply *r)
-{
-    if (r->body) {
-        explicit_bzero(r->body, r->n_body);
-    }
-    http_reply_fini(r);
-}
-
 /* May the service of a container be asked at this URL?  Over plain HTTP only on this machine, and at the
  * addresses that containers have for it (botocore/utils.py, ContainerMetadataFetcher, 1.43). */
 static bool aws_fetch_allowed(const char *url)
@@ -51,47 +34,34 @@ static bool aws_fetch_allowed(const char *url)
     return uri_part_is(u.scheme, "https") || loop;
 }
 
-/* "Authorization: …" as the environment says; *out stays empty where it says none. */
-static bool fetch_container_auth(struct zf_out *out, struct zf_err *err)
+/* "Authorization: …" as the environment says, if it does. */
+static bool fetch_container_auth(struct headers *out, struct zf_err *err)
 {
-    const char *path = aws_conf_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    const char *token = aws_conf_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-    char *text = NULL;
-    size_t n = 0;
+    const char *path = settings_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = settings_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    zf_auto(secret_out) struct zf_out text = {0};
 
     if (path) {
-        if (!aws_conf_file(path, FETCH_MOST, &text, &n, err)) {
+        if (!settings_file(path, FETCH_MOST, &text, err)) {
             return false;
         }
-        if (!text) {
+        if (!text.p) {
             return zf_fail(
                 err, ZF_E_USAGE, ZF_OFF_NONE,
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names %.150s, which is not there", path);
         }
-        token = text;
+        token = text.p;
     }
-    bool good =
-        !token || !strpbrk(token, "\r\n") ||
-        zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                "the authorization token for the container's credentials has several lines");
-    if (good && token) {
-        zf_out_str(out, "Authorization: ");
-        zf_out_str(out, token);
-    }
-    if (text) {
-        explicit_bzero(text, n);
-    }
-    free(text);
-    return good && zf_out_ok(out, err);
+    return !token || headers_add(out, "Authorization", token, err);
 }
 
 static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)
 {
-    const char *relative = aws_conf_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *full = aws_conf_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *relative = settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     zf_auto(out) struct zf_out url = {0};
-    zf_auto(fetch_text) struct zf_out token = {0};
-    zf_auto(fetch_reply) struct http_reply r = {.status = 0};
+    zf_auto(headers) struct headers h = {.n = 0};
+    zf_auto(secret_reply) struct http_reply r = {.status = 0};
 
     if (relative) {
         zf_out_str(&url, "http://169.254.170.2");
@@ -101,14 +71,14 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https, or on this machine");
     }
-    if (!fetch_container_auth(&token, err) || !zf_out_ok(&url, err)) {
+    if (!headers_add(&h, "Accept", "application/json", err) || !fetch_container_auth(&h, err) ||
+        !zf_out_ok(&url, err)) {
         return false;
     }
-    const char *header[] = {"Accept: application/json", zf_out_text(&token)};
     /* Whoever knows the path gets the keys, within a task of ECS. */
     struct http_ask ask = {.url = zf_out_text(&url),
-                           .header = header,
-                           .n_header = 1 + (token.n > 0),
+                           .header = (const char *const *)h.line,
+                           .n_header = h.n,
                            .max_body = FETCH_MOST,
                            .secret = true,
                            .timeout = 6,
@@ -119,12 +89,12 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
 static bool fetch_instance_ask(const struct aws_fetch *f, const char *path, const char *token,
                                struct http_reply *r, struct zf_err *err)
 {
-    const char *base = aws_conf_env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    const char *seconds = aws_conf_env("AWS_METADATA_SERVICE_TIMEOUT");
-    const char *tries = aws_conf_env("AWS_METADATA_SERVICE_NUM_ATTEMPTS");
+    const char *base = settings_env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    const char *seconds = settings_env("AWS_METADATA_SERVICE_TIMEOUT");
+    const char *tries = settings_env("AWS_METADATA_SERVICE_NUM_ATTEMPTS");
     double timeout = seconds ? strtod(seconds, NULL) : 1;
     zf_auto(out) struct zf_out url = {0};
-    zf_auto(fetch_text) struct zf_out line = {0};
+    zf_auto(secret_out) struct zf_out line = {0};
 
     base = base ? base : "http://169.254.169.254";
     zf_out_str(&url, base);
@@ -156,13 +126,7 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
     if (text) {
         text[strcspn(text, "\r\n")] = '\0';
     }
-    for (const char *p = text; p && *p; p++) {
-        if (*p <= ' ' || *p > '~') {
-            text = NULL;
-            break;
-        }
-    }
-    return (text && *text) ||
+    return (text && settings_is_word(text)) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the instance's metadata service answers with no line of text");
 }
@@ -171,10 +135,10 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
  * that it would, this is no instance of EC2, or one without a role. */
 static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)
 {
-    const char *off = aws_conf_env("AWS_EC2_METADATA_DISABLED");
-    zf_auto(fetch_reply) struct http_reply token = {.status = 0};
+    const char *off = settings_env("AWS_EC2_METADATA_DISABLED");
+    zf_auto(secret_reply) struct http_reply token = {.status = 0};
     zf_auto(http_reply) struct http_reply role = {.status = 0};
-    zf_auto(fetch_reply) struct http_reply key = {.status = 0};
+    zf_auto(secret_reply) struct http_reply key = {.status = 0};
     zf_auto(out) struct zf_out path = {0};
 
     zf_out_str(&path, "meta-data/iam/security-credentials/");
@@ -239,21 +203,18 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
                       const struct aws_key *as, struct aws_key *out, struct zf_err *err)
 {
     zf_auto(out) struct zf_out url = {0};
-    zf_auto(sigv4_headers) struct sigv4_headers h = {0};
-    zf_auto(fetch_reply) struct http_reply r = {.status = 0};
-    const char *header[5] = {"Content-Type: application/x-www-form-urlencoded; charset=utf-8"};
-    size_t n = 1;
+    zf_auto(headers) struct headers h = {.n = 0};
+    zf_auto(secret_reply) struct http_reply r = {.status = 0};
+    static const char form[] = "Content-Type: application/x-www-form-urlencoded; charset=utf-8";
 
     fetch_sts_url(f, &url);
-    if (!zf_out_ok(&url, err) || !zf_out_ok(body, err)) {
+    if (!zf_out_ok(&url, err) || !zf_out_ok(body, err) || !headers_add_line(&h, form, err)) {
         return false;
     }
     if (as) {
         struct sigv4_key key = {as->id, as->secret, as->token};
         struct sigv4_ask sign = {.method = "POST",
                                  .url = zf_out_text(&url),
-                                 .header = header,
-                                 .n_header = 1,
                                  .body = zf_out_text(body),
                                  .n_body = body->n,
                                  .region = f->region ? f->region : "us-east-1",
@@ -262,15 +223,11 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
         if (!sigv4_sign(&sign, &key, &h, err)) {
             return false;
         }
-        const struct zf_out *add[] = {&h.date, &h.sha256, &h.authorization, &h.token};
-        for (size_t i = 0; i < 3 + (h.token.n > 0); i++) {
-            header[n++] = zf_out_text(add[i]);
-        }
     }
     struct http_ask ask = {.method = "POST",
                            .url = zf_out_text(&url),
-                           .header = header,
-                           .n_header = n,
+                           .header = (const char *const *)h.line,
+                           .n_header = h.n,
                            .body = zf_out_text(body),
                            .n_body = body->n,
                            .max_body = FETCH_MOST,
@@ -292,23 +249,20 @@ static void fetch_role_fields(struct zf_out *body, const struct aws_role *role)
 
 static bool fetch_web_identity(const struct aws_fetch *f, struct aws_key *out, struct zf_err *err)
 {
-    zf_auto(fetch_text) struct zf_out body = {0};
-    char *token;
-    size_t n;
+    zf_auto(secret_out) struct zf_out body = {0};
+    zf_auto(secret_out) struct zf_out token = {0};
 
     /* Read each time: whoever runs the machine renews it there. */
-    if (!aws_conf_file(f->plan->token_file, FETCH_MOST, &token, &n, err)) {
+    if (!settings_file(f->plan->token_file, FETCH_MOST, &token, err)) {
         return false;
     }
-    if (!token) {
+    if (!token.p) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the web identity token %.200s is not there",
                        f->plan->token_file);
     }
     zf_out_str(&body, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15");
     fetch_role_fields(&body, &f->plan->role[0]);
-    fetch_field(&body, "WebIdentityToken", token);
-    explicit_bzero(token, n);
-    free(token);
+    fetch_field(&body, "WebIdentityToken", token.p);
     return fetch_sts(f, &body, NULL, out, err);
 }
 

@@ -13,19 +13,11 @@ struct plan_walk {
     unsigned n_seen;
 };
 
-static void plan_wipe(char *text)
-{
-    if (text) {
-        explicit_bzero(text, strlen(text));
-    }
-    free(text);
-}
-
 void aws_plan_fini(struct aws_plan *p)
 {
-    plan_wipe(p->id);
-    plan_wipe(p->secret);
-    plan_wipe(p->token);
+    secret_free(p->id);
+    secret_free(p->secret);
+    secret_free(p->token);
     free(p->token_file);
     for (unsigned i = 0; i < p->n_roles; i++) {
         free(p->role[i].arn);
@@ -53,9 +45,9 @@ static bool plan_key(struct aws_plan *p, const char *id, const char *secret, con
 /* AWS_ACCESS_KEY_ID and what belongs to it.  *found: it is set. */
 static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
 {
-    const char *id = aws_conf_env("AWS_ACCESS_KEY_ID");
-    const char *secret = aws_conf_env("AWS_SECRET_ACCESS_KEY");
-    const char *token = aws_conf_env("AWS_SECURITY_TOKEN");
+    const char *id = settings_env("AWS_ACCESS_KEY_ID");
+    const char *secret = settings_env("AWS_SECRET_ACCESS_KEY");
+    const char *token = settings_env("AWS_SECURITY_TOKEN");
 
     *found = id != NULL;
     if (!id) {
@@ -66,14 +58,14 @@ static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
                        "AWS_ACCESS_KEY_ID is set, AWS_SECRET_ACCESS_KEY is not");
     }
     p->from = "the environment";
-    return plan_key(p, id, secret, token ? token : aws_conf_env("AWS_SESSION_TOKEN"), err);
+    return plan_key(p, id, secret, token ? token : settings_env("AWS_SESSION_TOKEN"), err);
 }
 
 /* What a profile says, with the variable that goes before it where the environment counts. */
 static const char *plan_say(const struct plan_walk *w, const char *profile, const char *option,
                             const char *variable)
 {
-    const char *v = variable ? aws_conf_env(variable) : NULL;
+    const char *v = variable ? settings_env(variable) : NULL;
 
     return v ? v : aws_conf_get(w->conf, profile, option);
 }
@@ -247,8 +239,8 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
         }
     } else if (strcasecmp(source, "EcsContainer") == 0) {
         w->plan->base = AWS_CONTAINER;
-        found = aws_conf_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
-                aws_conf_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        found = settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+                settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     } else if (strcasecmp(source, "Ec2InstanceMetadata") == 0) {
         w->plan->base = AWS_INSTANCE;
         w->plan->sure = true;
@@ -336,7 +328,7 @@ static void plan_reverse(struct aws_plan *p)
 
 static bool plan_unsigned(void)
 {
-    const char *v = aws_conf_env("AWS_NO_SIGN_REQUEST");
+    const char *v = settings_env("AWS_NO_SIGN_REQUEST");
 
     return v && (strcasecmp(v, "yes") == 0 || strcasecmp(v, "true") == 0 || strcmp(v, "1") == 0);
 }
@@ -367,8 +359,8 @@ bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *
     if (found) {
         return true;
     }
-    bool container = aws_conf_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
-                     aws_conf_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    bool container = settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+                     settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     p->base = container ? AWS_CONTAINER : AWS_INSTANCE;
     p->from = container ? "the container" : "the instance";
     return true;

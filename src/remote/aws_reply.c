@@ -8,45 +8,27 @@
 
 #include <zf/codec/json.h>
 
+#include "settings.h"
 #include "timestamp.h"
 #include "xml.h"
 
 #define AWS_REPLY_TEXT 32768 /* bytes of one member; tokens have about 1000 */
 
-static void reply_wipe(char *text)
-{
-    if (text) {
-        explicit_bzero(text, strlen(text));
-    }
-    free(text);
-}
-
 void aws_key_fini(struct aws_key *k)
 {
-    reply_wipe(k->id);
-    reply_wipe(k->secret);
-    reply_wipe(k->token);
+    secret_free(k->id);
+    secret_free(k->secret);
+    secret_free(k->token);
     *k = (struct aws_key){0};
-}
-
-/* What goes into a header line is visible ASCII. */
-static bool reply_plain(const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        if (*p <= ' ' || *p > '~') {
-            return false;
-        }
-    }
-    return *text && strlen(text) <= AWS_REPLY_TEXT;
 }
 
 static bool reply_take(char **out, const char *text, const char *name, struct zf_err *err)
 {
-    if (!text || !reply_plain(text)) {
+    if (!text || !settings_is_word(text) || strlen(text) > AWS_REPLY_TEXT) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the answer of the credential service has no %s, or a strange one", name);
     }
-    reply_wipe(*out);
+    secret_free(*out);
     *out = strdup(text);
     return *out || zf_fail_sys(err, "read credentials");
 }

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "aws_conf.h"
 #include "gs_cred.h"
 #include "s3_error.h"
+#include "settings.h"
 
 /* seconds before its end that a token is renewed; google-auth's REFRESH_THRESHOLD */
 #define GS_EARLY 225
@@ -39,20 +39,11 @@ static struct gs_auth *gs_of(struct auth *a)
     return (struct gs_auth *)a;
 }
 
-static void gs_wipe_token(struct gs_auth *g)
-{
-    if (g->token) {
-        explicit_bzero(g->token, strlen(g->token));
-    }
-    free(g->token);
-    g->token = NULL;
-}
-
 static void gs_fini(struct auth *a)
 {
     struct gs_auth *g = gs_of(a);
 
-    gs_wipe_token(g);
+    secret_free(g->token);
     gs_cred_fini(&g->cred);
     free(g->bucket);
     (void)pthread_mutex_destroy(&g->lock);
@@ -64,7 +55,7 @@ static void gs_fini(struct auth *a)
 static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err *err)
 {
     static const char *const header[] = {"Content-Type: application/x-www-form-urlencoded"};
-    zf_auto(out) struct zf_out form = {0};
+    zf_auto(secret_out) struct zf_out form = {0};
 
     if (!gs_cred_form(&g->cred, time(NULL), &form, err)) {
         return false;
@@ -78,11 +69,7 @@ static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err
                            .max_body = GS_MOST,
                            .timeout = 20,
                            .tries = 3};
-    bool good = http_do(g->http, &ask, r, err);
-    if (form.p) {
-        explicit_bzero(form.p, form.n);
-    }
-    return good;
+    return http_do(g->http, &ask, r, err);
 }
 
 /* A token of the machine's account; where nothing answers, *none: this is no machine of Google's. */
@@ -90,7 +77,7 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
                              struct zf_err *err)
 {
     static const char *const header[] = {"Metadata-Flavor: Google"};
-    const char *host = aws_conf_env("GCE_METADATA_HOST"), *off = aws_conf_env("NO_GCE_CHECK");
+    const char *host = settings_env("GCE_METADATA_HOST"), *off = settings_env("NO_GCE_CHECK");
     zf_auto(out) struct zf_out url = {0};
 
     zf_out_str(&url, "http://");
@@ -124,7 +111,7 @@ static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
     uint64_t early = seconds / 4 < GS_EARLY ? seconds / 4 : GS_EARLY;
     time_t now = time(NULL);
 
-    gs_wipe_token(g);
+    secret_free(g->token);
     g->token = token;
     g->asked = true;
     g->expires = seconds ? now + (time_t)seconds : 0;
@@ -136,8 +123,8 @@ static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
 
 static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
 {
-    zf_auto(http_reply) struct http_reply r = {.status = 0};
-    const char *set = aws_conf_env("GOOGLE_OAUTH_ACCESS_TOKEN");
+    zf_auto(secret_reply) struct http_reply r = {.status = 0};
+    const char *set = settings_env("GOOGLE_OAUTH_ACCESS_TOKEN");
     uint64_t seconds = 0;
     char *token = NULL;
     bool none = false;
@@ -150,9 +137,6 @@ static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
     bool good =
         g->base == GS_FILE ? gs_fetch_file(g, &r, err) : gs_fetch_machine(g, &r, &none, err);
     good = good && (none || gs_cred_token(r.body, r.n_body, &token, &seconds, err));
-    if (r.body) {
-        explicit_bzero(r.body, r.n_body);
-    }
     if (good) {
         gs_set(g, token, seconds);
         return true;
@@ -165,11 +149,11 @@ static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
     return zf_err_in(err, "credentials");
 }
 
-static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
                     struct zf_err *err)
 {
     struct gs_auth *g = gs_of(a);
-    zf_auto(out) struct zf_out line = {0};
+    zf_auto(secret_out) struct zf_out line = {0};
 
     (void)ask;
     (void)pthread_mutex_lock(&g->lock);
@@ -178,22 +162,18 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct auth_head
     if (good && g->token) {
         zf_out_str(&line, "Bearer ");
         zf_out_str(&line, g->token);
-        good = zf_out_ok(&line, err) && auth_add(add, "authorization", zf_out_text(&line), err);
+        good = zf_out_ok(&line, err) && headers_add(add, "authorization", zf_out_text(&line), err);
     }
     (void)pthread_mutex_unlock(&g->lock);
-    if (line.p) {
-        explicit_bzero(line.p, line.n);
-    }
     return good;
 }
 
 /* A token that was withdrawn before its time is fetched once more. */
-static bool gs_renew(struct auth *a, const struct http_reply *refused, struct zf_err *err)
+static bool gs_renew(struct auth *a, const struct http_reply *refused)
 {
     struct gs_auth *g = gs_of(a);
     struct zf_err ignored = {.code = ZF_OK};
 
-    (void)err;
     if (refused->status != 401) {
         return false;
     }
@@ -233,30 +213,25 @@ static const struct auth_ops gs_auth_ops = {
  * wrote.  *found: there is one. */
 static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
 {
-    const char *named = aws_conf_env("GOOGLE_APPLICATION_CREDENTIALS");
-    const char *dir = aws_conf_env("CLOUDSDK_CONFIG"), *home = aws_conf_env("HOME");
+    const char *named = settings_env("GOOGLE_APPLICATION_CREDENTIALS");
+    const char *dir = settings_env("CLOUDSDK_CONFIG"), *home = settings_env("HOME");
     zf_auto(out) struct zf_out path = {0};
-    char *text;
-    size_t n;
+    zf_auto(secret_out) struct zf_out text = {0};
 
     zf_out_str(&path, named ? named : dir ? dir : home ? home : "");
     zf_out_str(&path, named ? ""
                       : dir ? "/application_default_credentials.json"
                             : "/.config/gcloud/application_default_credentials.json");
-    if (!zf_out_ok(&path, err) ||
-        !aws_conf_file(zf_out_text(&path), GS_CRED_BYTES, &text, &n, err)) {
+    if (!zf_out_ok(&path, err) || !settings_file(zf_out_text(&path), GS_CRED_BYTES, &text, err)) {
         return false;
     }
-    *found = text != NULL;
-    if (!text) {
+    *found = text.p != NULL;
+    if (!*found) {
         return !named ||
                zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "GOOGLE_APPLICATION_CREDENTIALS names %.200s, which is not there", named);
     }
-    bool good = gs_cred_read(&g->cred, text, n, err) || zf_err_in(err, "%s", zf_out_text(&path));
-    explicit_bzero(text, n);
-    free(text);
-    return good;
+    return gs_cred_read(&g->cred, text.p, text.n, err) || zf_err_in(err, "%s", zf_out_text(&path));
 }
 
 struct auth *gs_auth_new(struct http *http, const char *bucket, struct zf_err *err)
@@ -274,7 +249,7 @@ struct auth *gs_auth_new(struct http *http, const char *bucket, struct zf_err *e
     (void)pthread_mutex_init(&g->facts, NULL);
     g->bucket = strdup(bucket);
     bool good = g->bucket || zf_fail_sys(err, "ask for objects");
-    if (good && aws_conf_env("GOOGLE_OAUTH_ACCESS_TOKEN")) {
+    if (good && settings_env("GOOGLE_OAUTH_ACCESS_TOKEN")) {
         g->base = GS_TOKEN;
     } else if (good) {
         good = gs_file(g, &file, err);

@@ -10,17 +10,10 @@
 #include <zf/codec/json.h>
 
 #include "rs256.h"
+#include "settings.h"
 #include "uri.h"
 
 #define GS_SCOPE "https://www.googleapis.com/auth/devstorage.read_only"
-
-static void gs_wipe(char *text)
-{
-    if (text) {
-        explicit_bzero(text, strlen(text));
-    }
-    free(text);
-}
 
 void gs_cred_fini(struct gs_cred *c)
 {
@@ -28,7 +21,7 @@ void gs_cred_fini(struct gs_cred *c)
                    c->client_id, c->client_secret, c->refresh};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        gs_wipe(all[i]);
+        secret_free(all[i]);
     }
     *c = (struct gs_cred){0};
 }
@@ -99,15 +92,10 @@ bool gs_cred_token(const void *p, size_t n, char **token, uint64_t *seconds, str
     struct zf_err why = {.code = ZF_OK};
     zf_auto(json) json_t *j = zf_json_load(p, n, &lim, &why);
     const char *text = json_string_value(json_object_get(j, "access_token"));
-    size_t len = text ? strlen(text) : 0;
 
     *token = NULL;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] <= ' ' || text[i] > '~') {
-            len = 0;
-        }
-    }
-    if (!len || !zf_json_u64(json_object_get(j, "expires_in"), seconds) || *seconds > 1u << 30) {
+    if (!text || !settings_is_word(text) ||
+        !zf_json_u64(json_object_get(j, "expires_in"), seconds) || *seconds > 1u << 30) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the answer of the token service has no access_token with its expires_in");
     }

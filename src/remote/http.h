@@ -5,6 +5,7 @@
 #ifndef REMOTE_HTTP_H
 #define REMOTE_HTTP_H
 
+#include <string.h>
 #include <time.h>
 
 #include <zf/base/auto.h>
@@ -36,17 +37,24 @@ struct http_reply {
     struct http_object object;
     uint8_t *body; /* malloc'ed, a zero byte behind it; of an error the beginning */
     size_t n_body;
-    uint64_t off, len; /* the range that came */
-    char *url;         /* that answered, behind all redirects */
-    char *head;        /* the header lines of all answers, redirects included */
-    size_t last;       /* where those of the last one begin */
+    uint64_t len; /* bytes of the range that came */
+    char *url;    /* that answered, behind all redirects */
+    char *head;   /* the header lines of all answers, redirects included */
+    size_t last;  /* where those of the last one begin */
 };
-/* The value of the header, of the last answer or (first) of the first, which may have been a
- * redirect.  NULL: there is none.  Gives malloc'ed text. */
-char *http_header(const struct http_reply *r, const char *name, bool first);
+/* The value of the last answer's header of this name, malloc'ed.  NULL: there is none. */
+char *http_header(const struct http_reply *r, const char *name);
 void http_reply_fini(struct http_reply *r);
 static inline void zf_auto_http_reply(struct http_reply *r)
 {
+    http_reply_fini(r);
+}
+/* The same of one whose body is a secret. */
+static inline void zf_auto_secret_reply(struct http_reply *r)
+{
+    if (r->body) {
+        explicit_bzero(r->body, r->n_body);
+    }
     http_reply_fini(r);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http_call.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,19 +13,16 @@ _Static_assert(sizeof((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl'
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static bool http_call_copy(struct http_call *c, const struct http_ask *ask)
+static bool http_call_copy(struct http_call *c, const struct http_ask *ask, struct zf_err *err)
 {
-    c->header = calloc(ask->n_header + 1, sizeof *c->header);
     c->at = strdup(ask->url);
     c->origin = url_origin(ask->url);
     c->payload = ask->n_body ? malloc(ask->n_body) : NULL;
-    if (!c->header || !c->at || !c->origin || (ask->n_body && !c->payload)) {
-        return false;
+    if (!c->at || !c->origin || (ask->n_body && !c->payload)) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    c->ask.n_header = 0;
-    for (; c->ask.n_header < ask->n_header; c->ask.n_header++) {
-        c->header[c->ask.n_header] = strdup(ask->header[c->ask.n_header]);
-        if (!c->header[c->ask.n_header]) {
+    for (size_t i = 0; i < ask->n_header; i++) {
+        if (!headers_add_line(&c->header, ask->header[i], err)) {
             return false;
         }
     }
@@ -35,7 +31,7 @@ static bool http_call_copy(struct http_call *c, const struct http_ask *ask)
     }
     c->same = ask->same ? *ask->same : HTTP_OBJECT_UNKNOWN;
     c->ask.same = ask->same ? &c->same : NULL;
-    c->ask.header = (const char *const *)c->header;
+    c->ask.header = NULL; /* c->header from here on */
     c->ask.body = c->payload;
     c->ask.method = ask->method ? ask->method : "GET";
     c->ask.max_body = ask->max_body ? ask->max_body : 1 << 20;
@@ -54,9 +50,8 @@ struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err)
     }
     c->refs = 1;
     c->ask = *ask;
-    if (!http_call_copy(c, ask)) {
+    if (!http_call_copy(c, ask, err)) {
         http_call_free(c);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     c->ask.url = NULL; /* c->at from here on */
@@ -67,16 +62,13 @@ struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err)
 void http_call_free(struct http_call *c)
 {
     http_call_end(c);
-    for (size_t i = 0; c->header && i < c->ask.n_header; i++) {
-        free(c->header[i]);
-    }
-    free(c->header);
+    headers_fini(&c->header);
     free(c->payload);
     free(c->origin);
     free(c->at);
     free(c->lines.p);
     free(c->body.p);
-    auth_headers_fini(&c->sign);
+    headers_fini(&c->sign);
     (void)pthread_cond_destroy(&c->moved);
     free(c);
 }
@@ -90,102 +82,67 @@ bool http_call_at_home(const struct http_call *c)
     return origin && strcmp(origin, c->origin) == 0;
 }
 
-/* "Range" and what makes the server refuse another object; with those of the caller.  malloc'ed. */
-struct http_call_lines {
-    char *line[12];
-    size_t n;
-};
-
-static void http_call_lines_fini(struct http_call_lines *l)
-{
-    while (l->n) {
-        free(l->line[--l->n]);
-    }
-}
-
-static void zf_auto_http_call_lines(struct http_call_lines *l)
-{
-    http_call_lines_fini(l);
-}
-
-static bool http_call_add(struct http_call_lines *l, char *line)
-{
-    if (!line || l->n == sizeof l->line / sizeof l->line[0]) {
-        free(line);
-        return false;
-    }
-    l->line[l->n++] = line;
-    return true;
-}
-
-__attribute__((format(printf, 2, 3))) static bool http_call_say(struct http_call_lines *l,
-                                                                const char *fmt, ...)
-{
-    va_list ap;
-    char *line = NULL;
-
-    va_start(ap, fmt);
-    int n = vasprintf(&line, fmt, ap);
-    va_end(ap);
-    return http_call_add(l, n < 0 ? NULL : line);
-}
-
-/* A tag that a redirect promised is not the one its target goes by. */
-static bool http_call_say_same(const struct http_call *c, struct http_call_lines *l)
+/* What makes the server refuse another object.  A tag that a redirect promised is not the one its target
+ * goes by. */
+static bool http_call_add_same(const struct http_call *c, struct headers *h, struct zf_err *err)
 {
     const struct http_object *o = c->ask.same;
     static const char day[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char month[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    char date[64];
     struct tm t;
 
     if (!o || strcmp(c->ask.method, "GET") != 0) {
         return true;
     }
     if (o->etag[0] && strncmp(o->etag, "W/", 2) != 0) {
-        return http_call_say(l, "If-Match: %s", o->etag);
+        return headers_add(h, "If-Match", o->etag, err);
+    }
+    if (!o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t)) {
+        return true;
     }
     /* Not strftime, which speaks the user's language. */
-    return !o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t) ||
-           http_call_say(l, "If-Unmodified-Since: %s, %02d %s %d %02d:%02d:%02d GMT",
-                         day[t.tm_wday], t.tm_mday, month[t.tm_mon], t.tm_year + 1900, t.tm_hour,
-                         t.tm_min, t.tm_sec);
+    (void)snprintf(date, sizeof date, "%s, %02d %s %d %02d:%02d:%02d GMT", day[t.tm_wday],
+                   t.tm_mday, month[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+    return headers_add(h, "If-Unmodified-Since", date, err);
 }
 
 /* What is sent besides libcurl's own; to strangers only what is asked for. */
-static bool http_call_lines(const struct http_call *c, struct http_call_lines *l)
+static bool http_call_lines(const struct http_call *c, struct headers *h, struct zf_err *err)
 {
     bool home = http_call_at_home(c), ok = true;
+    char range[64];
 
     if (c->ask.len) {
-        ok = http_call_say(l, "Range: bytes=%llu-%llu", (unsigned long long)c->ask.off,
-                           (unsigned long long)(c->ask.off + c->ask.len - 1));
+        (void)snprintf(range, sizeof range, "bytes=%llu-%llu", (unsigned long long)c->ask.off,
+                       (unsigned long long)(c->ask.off + c->ask.len - 1));
+        ok = headers_add(h, "Range", range, err);
     }
-    for (size_t i = 0; ok && home && i < c->ask.n_header; i++) {
-        ok = http_call_add(l, strdup(c->header[i]));
+    for (size_t i = 0; ok && home && i < c->header.n; i++) {
+        ok = headers_add_line(h, c->header.line[i], err);
     }
-    return ok && (!home || http_call_say_same(c, l));
+    return ok && (!home || http_call_add_same(c, h, err));
 }
 
 bool http_call_sign(struct http_call *c, struct zf_err *err)
 {
-    zf_auto(http_call_lines) struct http_call_lines l = {.n = 0};
+    zf_auto(headers) struct headers h = {.n = 0};
 
-    auth_headers_fini(&c->sign);
+    headers_fini(&c->sign);
     if (!c->ask.auth || !http_call_at_home(c)) {
         return true;
     }
+    if (!http_call_lines(c, &h, err)) {
+        return false;
+    }
     const struct auth_ask ask = {.method = c->ask.method,
                                  .url = c->at,
-                                 .header = (const char *const *)l.line,
+                                 .header = (const char *const *)h.line,
+                                 .n_header = h.n,
                                  .body = c->payload,
                                  .n_body = c->ask.n_body};
-    if (!http_call_lines(c, &l)) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    struct auth_ask now = ask;
-    now.n_header = l.n;
-    return c->ask.auth->ops->sign(c->ask.auth, &now, &c->sign, err);
+    return c->ask.auth->ops->sign(c->ask.auth, &ask, &c->sign, err);
 }
 
 /* ---- what comes in --------------------------------------------------------------------------- */
@@ -287,27 +244,27 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
 
-static bool http_call_headers(struct http_call *c)
+static bool http_call_append(struct http_call *c, const char *line, struct zf_err *err)
 {
-    zf_auto(http_call_lines) struct http_call_lines l = {.n = 0};
-    struct curl_slist *list = NULL, *more;
-    bool ok =
-        http_call_lines(c, &l) && (more = curl_slist_append(list, "Accept-Encoding: identity"));
+    struct curl_slist *more = curl_slist_append(c->list, line);
 
-    list = ok ? more : NULL;
-    for (size_t i = 0; ok && i < l.n; i++) {
-        ok = (more = curl_slist_append(list, l.line[i])) != NULL;
-        list = ok ? more : list;
+    c->list = more ? more : c->list;
+    return more || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+static bool http_call_headers(struct http_call *c, struct zf_err *err)
+{
+    zf_auto(headers) struct headers h = {.n = 0};
+    bool ok = http_call_lines(c, &h, err) && http_call_append(c, "Accept-Encoding: identity", err);
+
+    for (size_t i = 0; ok && i < h.n; i++) {
+        ok = http_call_append(c, h.line[i], err);
     }
     for (size_t i = 0; ok && i < c->sign.n; i++) {
-        ok = (more = curl_slist_append(list, c->sign.line[i])) != NULL;
-        list = ok ? more : list;
+        ok = http_call_append(c, c->sign.line[i], err);
     }
     /* No "Expect: 100-continue", whose answer libcurl waits for. */
-    ok = ok && (!c->ask.n_body || (more = curl_slist_append(list, "Expect:")));
-    list = ok && c->ask.n_body ? more : list;
-    c->list = list;
-    return ok;
+    return ok && (!c->ask.n_body || http_call_append(c, "Expect:", err));
 }
 
 static void http_call_method(const struct http_call *c, CURL *e)
@@ -375,9 +332,9 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double n
     CURL *e = curl_easy_init();
 
     c->easy = e;
-    if (!e || !http_call_headers(c)) {
+    if (!e || !http_call_headers(c, err)) {
         http_call_end(c);
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return e ? false : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     if (!c->redirects) {
         zf_out_cut(&c->lines, 0);
@@ -409,7 +366,6 @@ void http_call_reply(struct http_call *c, struct http_reply *out)
     *out = (struct http_reply){.status = c->head.status, .object = c->head.object};
     if (c->ask.len && c->head.has_range) {
         out->object.size = c->head.total;
-        out->off = c->head.first;
         out->len = c->got;
     } else if (c->ask.len && c->head.unsatisfied) {
         out->object.size = c->head.total;

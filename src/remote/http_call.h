@@ -25,7 +25,7 @@ struct http_call {
 
     /* What was asked; copies. */
     struct http_ask ask;
-    char **header;
+    struct headers header;
     void *payload;
     struct http_object same;
     char *origin; /* that credentials are for */
@@ -44,7 +44,7 @@ struct http_call {
     bool renew;      /* the answer asks for it */
     double deadline; /* CLOCK_MONOTONIC, seconds */
     double not_before;
-    struct auth_headers sign;
+    struct headers sign;
 
     /* The attempt. */
     void *easy, *list;
@@ -59,7 +59,7 @@ struct http_call {
     struct zf_err err;
 };
 
-/* A copy of *ask with one reference.  Errors: ZF_E_NOMEM, ZF_E_USAGE no such URL. */
+/* A copy of *ask with one reference.  Errors: ZF_E_NOMEM, ZF_E_USAGE no such URL or header. */
 struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err) ZF_CHECKED;
 void http_call_free(struct http_call *c);
 
@@ -74,7 +74,7 @@ struct http_ways {
     double connect, stall, total; /* seconds */
     uint32_t connections;
 };
-/* Makes the easy handle of an attempt; c->easy.  Errors: ZF_E_NOMEM. */
+/* Makes the easy handle of an attempt; c->easy.  Errors: ZF_E_NOMEM; of headers_add. */
 bool http_call_begin(struct http_call *c, const struct http_ways *ways, double now,
                      struct zf_err *err) ZF_CHECKED;
 /* Frees it. */

@@ -8,6 +8,7 @@
 
 #include "curl_late.h"
 #include "http_inside.h"
+#include "settings.h"
 
 #define HTTP_CONNECTIONS 16
 #define HTTP_TIMEOUT 120.0
@@ -26,21 +27,14 @@ static bool http_begin_thread(pthread_t *t, void *(*run)(void *), struct http *h
     return ok;
 }
 
-static const char *http_env(const char *name)
-{
-    const char *v = getenv(name);
-
-    return v && v[0] ? v : NULL;
-}
-
 static struct http_ways http_ways_of(const struct zf_remote_opts *o)
 {
     double total = o->timeout > 0 ? o->timeout : HTTP_TIMEOUT;
-    const char *bundle = http_env("CURL_CA_BUNDLE");
+    const char *bundle = settings_env("CURL_CA_BUNDLE");
 
-    bundle = o->cacert ? o->cacert : bundle ? bundle : http_env("SSL_CERT_FILE");
+    bundle = o->cacert ? o->cacert : bundle ? bundle : settings_env("SSL_CERT_FILE");
     return (struct http_ways){.cacert = bundle,
-                              .capath = o->cacert ? NULL : http_env("SSL_CERT_DIR"),
+                              .capath = o->cacert ? NULL : settings_env("SSL_CERT_DIR"),
                               .connect = total / 4 < 10 ? total / 4 : 10,
                               .stall = total / 4 < 20 ? total / 4 : 20,
                               .total = total,

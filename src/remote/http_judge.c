@@ -40,7 +40,7 @@ static char *http_judge_target(const char *from, const char *location)
 static enum http_next http_judge_redirect(struct http_call *c)
 {
     const struct http_reply r = {.head = c->lines.p, .last = c->last};
-    zf_auto(mem) char *location = http_header(&r, "Location", false);
+    zf_auto(mem) char *location = http_header(&r, "Location");
     char *to = location ? http_judge_target(c->at, location) : NULL;
     zf_auto(mem) char *shown = to ? url_shown(to) : NULL;
     struct zf_err why;

@@ -106,13 +106,13 @@ static void http_say_result(struct http *h, const struct http_call *c, int resul
 
 /* ---- the clerk ------------------------------------------------------------------------------- */
 
-static bool http_renew(struct http_call *c, struct zf_err *err)
+static bool http_renew(struct http_call *c)
 {
     struct http_reply refused;
     bool again;
 
     http_call_reply(c, &refused);
-    again = c->ask.auth->ops->renew(c->ask.auth, &refused, err);
+    again = c->ask.auth->ops->renew(c->ask.auth, &refused);
     /* Whoever asked gets to see it, should this have been the last attempt. */
     size_t n = refused.head ? strlen(refused.head) : 0;
     c->body = (struct zf_out){(char *)refused.body, refused.n_body, refused.n_body, false};
@@ -127,7 +127,7 @@ static bool http_renew(struct http_call *c, struct zf_err *err)
 static void http_sign_again(struct http_call *c)
 {
     struct zf_err err = {.code = ZF_OK};
-    bool ok = !c->renew || http_renew(c, &err);
+    bool ok = !c->renew || http_renew(c);
 
     ok = ok && http_call_sign(c, &err);
     if (!ok && err.code != ZF_OK) {
@@ -214,7 +214,7 @@ static void http_run(struct http *h, struct http_call *c, double now)
 static void http_sign_later(struct http *h, struct http_call *c)
 {
     if (!c->ask.auth || (!c->renew && !http_call_at_home(c))) {
-        auth_headers_fini(&c->sign);
+        headers_fini(&c->sign);
         c->state = HTTP_QUEUED;
         return;
     }
@@ -289,10 +289,7 @@ static void http_ended(struct http *h, struct http_call *c, int result)
     } else if (next == HTTP_ELSEWHERE) {
         http_follow(h, c);
     } else {
-        /* The sentence, should nothing be renewed. */
-        struct zf_err keep = c->err;
-        c->renew = true;
-        c->err = keep;
+        c->renew = true; /* c->err has the sentence, should nothing be renewed */
         http_sign_later(h, c);
     }
 }

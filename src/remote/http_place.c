@@ -137,7 +137,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
                       atomic_load_explicit(&h->place.lists_all, memory_order_relaxed));
         return false;
     }
-    zf_auto(mem) char *type = http_header(&r, "Content-Type", false);
+    zf_auto(mem) char *type = http_header(&r, "Content-Type");
     e->date = r.object.date;
     /* Links are relative to what answered, which may be elsewhere after a redirect. */
     const char *base = r.url && zf_name_ends(r.url, "/") ? r.url : url.p;

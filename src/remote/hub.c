@@ -18,6 +18,7 @@
 #include "hub_json.h"
 #include "login.h"
 #include "place.h"
+#include "settings.h"
 #include "uri.h"
 #include "url.h"
 
@@ -37,18 +38,11 @@ struct hub {
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static const char *hub_env(const char *name)
-{
-    const char *v = getenv(name);
-
-    return v && *v ? v : NULL;
-}
-
 /* Source: constants.py, ENV_VARS_TRUE_VALUES. */
 static bool hub_env_true(const char *name)
 {
     static const char *const yes[] = {"1", "ON", "YES", "TRUE"};
-    const char *v = hub_env(name);
+    const char *v = settings_env(name);
 
     for (size_t i = 0; v && i < sizeof yes / sizeof yes[0]; i++) {
         if (strcasecmp(v, yes[i]) == 0) {
@@ -61,8 +55,8 @@ static bool hub_env_true(const char *name)
 /* The token's file; malloc'ed, or NULL. */
 static char *hub_token_path(void)
 {
-    const char *path = hub_env("HF_TOKEN_PATH"), *hf = hub_env("HF_HOME"),
-               *cache = hub_env("XDG_CACHE_HOME"), *home = hub_env("HOME");
+    const char *path = settings_env("HF_TOKEN_PATH"), *hf = settings_env("HF_HOME"),
+               *cache = settings_env("XDG_CACHE_HOME"), *home = settings_env("HOME");
     char *out = NULL;
     int n = path    ? asprintf(&out, "%s", path)
             : hf    ? asprintf(&out, "%s/token", hf)
@@ -89,44 +83,29 @@ static void hub_token_clean(char *t)
     t[n] = '\0';
 }
 
-static char *hub_token_read(void)
-{
-    zf_auto(mem) char *path = hub_token_path();
-    FILE *f = path ? fopen(path, "re") : NULL;
-    char *text = f ? calloc(1, HUB_TOKEN) : NULL;
-
-    if (text) {
-        text[fread(text, 1, HUB_TOKEN - 1, f)] = '\0';
-    }
-    if (f) {
-        (void)fclose(f);
-    }
-    return text;
-}
-
 static bool hub_login(struct hub *h, struct zf_err *err)
 {
-    const char *env = hub_env("HF_TOKEN") ? hub_env("HF_TOKEN") : hub_env("HUGGING_FACE_HUB_TOKEN");
-    bool off = hub_env_true("HF_HUB_DISABLE_IMPLICIT_TOKEN");
-    char *token = off ? NULL : env ? strdup(env) : hub_token_read();
+    const char *env = settings_env("HF_TOKEN");
+    zf_auto(mem) char *path = hub_token_path();
+    zf_auto(secret_out) struct zf_out token = {.p = NULL};
 
-    if (!token) {
+    env = env ? env : settings_env("HUGGING_FACE_HUB_TOKEN");
+    if (hub_env_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
         return true;
     }
-    hub_token_clean(token);
-    h->auth = *token ? login_bearer(token, err) : NULL;
-    bool ok = !*token || h->auth;
-    explicit_bzero(token, strlen(token));
-    free(token);
-    return ok;
+    if (env) {
+        zf_out_str(&token, env);
+    } else if (path && !login_read(path, HUB_TOKEN, &token, err)) {
+        return false;
+    }
+    if (token.p) {
+        hub_token_clean(token.p);
+        h->auth = *token.p ? login_bearer(token.p, err) : NULL;
+    }
+    return zf_out_ok(&token, err) && (h->auth || !*zf_out_text(&token));
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-static char *hub_dup(const char *p, size_t n)
-{
-    return strndup(p, n);
-}
 
 /* How much of `p`, behind an '@', is the revision: up to a '/', but refs/pr/1 and refs/convert/parquet
  * are whole.  Source: huggingface_hub 0.36, hf_file_system.py, SPECIAL_REFS_REVISION_REGEX. */
@@ -185,7 +164,7 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
         return hub_address_bad(err);
     }
     h->kind = strdup(kind);
-    h->repo = hub_dup(p, n);
+    h->repo = strndup(p, n);
     p += n;
     if (*p == '@') {
         size_t len = hub_revision_len(++p);
@@ -210,7 +189,7 @@ static void hub_quote_revision(struct zf_out *o, const char *revision)
 {
     for (const char *p = revision; *p;) {
         size_t n = strcspn(p, "/");
-        zf_auto(mem) char *part = hub_dup(p, n);
+        zf_auto(mem) char *part = strndup(p, n);
 
         uri_encode(o, part ? part : "", part ? strlen(part) : 0, true);
         o->bad = o->bad || !part;
@@ -225,7 +204,7 @@ static void hub_quote_revision(struct zf_out *o, const char *revision)
 /* What the hub says besides its status.  Source: utils/_http.py, hf_raise_for_status. */
 static bool hub_refused(const struct hub *h, const struct http_reply *r, struct zf_err *err)
 {
-    zf_auto(mem) char *code = http_header(r, "X-Error-Code", false);
+    zf_auto(mem) char *code = http_header(r, "X-Error-Code");
     const char *why = code ? code : "";
     struct zf_err was = *err;
 
@@ -326,7 +305,7 @@ static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *u
 static bool hub_turn(const struct hub *h, const struct http_reply *r, struct zf_out *url,
                      bool *more_out, struct zf_err *err)
 {
-    zf_auto(mem) char *link = http_header(r, "Link", false);
+    zf_auto(mem) char *link = http_header(r, "Link");
 
     *more_out = link && hub_next(link, url);
     if (!*more_out) {
@@ -436,7 +415,7 @@ static bool hub_rename(struct hub *h, struct zf_err *err)
 
 static bool hub_begin(struct hub *h, const char *address, struct zf_err *err)
 {
-    const char *named = hub_env("HF_ENDPOINT");
+    const char *named = settings_env("HF_ENDPOINT");
 
     if (hub_env_true("HF_HUB_OFFLINE")) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "HF_HUB_OFFLINE is set, so the hub is not asked");

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include <zf/base/out.h>
+#include "settings.h"
 
 struct ini_work {
     struct ini *ini;
@@ -16,10 +16,7 @@ struct ini_work {
 
 static inline void zf_auto_ini_work(struct ini_work *w)
 {
-    if (w->value.p) {
-        explicit_bzero(w->value.p, w->value.n);
-    }
-    zf_auto_out(&w->value);
+    zf_auto_secret_out(&w->value);
 }
 
 /* What Python's str.strip() takes away, of ASCII. */
@@ -38,14 +35,6 @@ static void ini_strip(const char **p, size_t *n)
     }
 }
 
-static void ini_wipe(char *text)
-{
-    if (text) {
-        explicit_bzero(text, strlen(text));
-    }
-    free(text);
-}
-
 void ini_fini(struct ini *ini)
 {
     for (size_t i = 0; i < ini->section.n; i++) {
@@ -53,7 +42,7 @@ void ini_fini(struct ini *ini)
     }
     for (size_t i = 0; i < ini->option.n; i++) {
         free(ini->option.at[i].name);
-        ini_wipe(ini->option.at[i].value);
+        secret_free(ini->option.at[i].value);
     }
     zf_vec_fini(&ini->section);
     zf_vec_fini(&ini->option);

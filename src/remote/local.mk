@@ -11,6 +11,8 @@ libzf_remote_la_SOURCES = \
 	src/remote/diskcache_files.c \
 	src/remote/gs_cred.c \
 	src/remote/gs_cred.h \
+	src/remote/headers.c \
+	src/remote/headers.h \
 	src/remote/ini.c \
 	src/remote/ini.h \
 	src/remote/remote.c \
@@ -20,6 +22,8 @@ libzf_remote_la_SOURCES = \
 	src/remote/s3_error.h \
 	src/remote/s3_list.c \
 	src/remote/s3_list.h \
+	src/remote/settings.c \
+	src/remote/settings.h \
 	src/remote/sigv4.c \
 	src/remote/sigv4.h \
 	src/remote/timestamp.c \

@@ -9,9 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <zf/base/out.h>
-
 #include "netrc.h"
+#include "settings.h"
 #include "url.h"
 
 enum { LOGIN_FILE = 1 << 20 }; /* bytes of a netrc file */
@@ -21,19 +20,18 @@ struct login {
     char *value; /* of the header Authorization */
 };
 
-static bool login_sign(struct auth *a, const struct auth_ask *ask, struct auth_headers *add,
+static bool login_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
                        struct zf_err *err)
 {
     (void)ask;
-    return auth_add(add, "Authorization", ((struct login *)a)->value, err);
+    return headers_add(add, "Authorization", ((struct login *)a)->value, err);
 }
 
 static void login_fini(struct auth *a)
 {
     struct login *l = (struct login *)a;
 
-    explicit_bzero(l->value, strlen(l->value));
-    free(l->value);
+    secret_free(l->value);
     free(l);
 }
 
@@ -52,13 +50,11 @@ static struct auth *login_of(const char *scheme, const char *word, const char *f
 {
     struct login *l = calloc(1, sizeof *l);
 
-    for (const char *p = word; *p; p++) {
-        if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f) {
-            free(l);
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a byte that no header can carry",
-                          from);
-            return NULL;
-        }
+    if (*word && !settings_is_word(word)) {
+        free(l);
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a byte that no header can carry",
+                      from);
+        return NULL;
     }
     if (!l || asprintf(&l->value, "%s %s", scheme, word) < 0) {
         free(l);
@@ -78,16 +74,14 @@ struct auth *login_bearer(const char *token, struct zf_err *err)
 static struct auth *login_basic(const char *pair, size_t n, struct zf_err *err)
 {
     size_t room = BASE64_ENCODE_RAW_LENGTH(n);
-    zf_auto(mem) char *word = calloc(1, room + 1);
+    zf_auto(secret) char *word = calloc(1, room + 1);
 
     if (!word) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
     base64_encode_raw(word, n, (const uint8_t *)pair);
-    struct auth *a = login_of("Basic", word, "the password", err);
-    explicit_bzero(word, room);
-    return a;
+    return login_of("Basic", word, "the password", err);
 }
 
 /* ---- netrc ----------------------------------------------------------------------------------- */
@@ -95,50 +89,46 @@ static struct auth *login_basic(const char *pair, size_t n, struct zf_err *err)
 /* $NETRC or ~/.netrc; malloc'ed, NULL: there is no place for one. */
 static char *login_netrc_path(void)
 {
-    const char *named = getenv("NETRC"), *home = getenv("HOME");
-    const struct passwd *pw = home && *home ? NULL : getpwuid(getuid());
+    const char *named = settings_env("NETRC"), *home = settings_env("HOME");
+    const struct passwd *pw = home ? NULL : getpwuid(getuid());
     char *path = NULL;
 
-    if (named && *named) {
+    if (named) {
         return strdup(named);
     }
-    home = home && *home ? home : pw ? pw->pw_dir : NULL;
+    home = home ? home : pw ? pw->pw_dir : NULL;
     return home && asprintf(&path, "%s/.netrc", home) >= 0 ? path : NULL;
 }
 
-/* The file's bytes; NULL: there is none that can be read, as for curl. */
-static char *login_netrc_read(const char *path, size_t *n_out)
+bool login_read(const char *path, size_t most, struct zf_out *out, struct zf_err *err)
 {
-    FILE *f = fopen(path, "re");
-    char *text = f ? malloc(LOGIN_FILE) : NULL;
-
-    *n_out = text ? fread(text, 1, LOGIN_FILE, f) : 0;
-    if (f) {
-        (void)fclose(f);
+    if (settings_file(path, most, out, err)) {
+        return true;
     }
-    return text;
+    zf_auto_secret_out(out);
+    return err->code == ZF_E_IO;
 }
 
 static bool login_netrc(const char *url, struct auth **out, struct zf_err *err)
 {
     zf_auto(mem) char *path = login_netrc_path();
     zf_auto(mem) char *host = url_host(url);
-    size_t n = 0;
-    zf_auto(mem) char *text = path ? login_netrc_read(path, &n) : NULL;
+    zf_auto(secret_out) struct zf_out text = {.p = NULL};
     zf_auto(netrc) struct netrc_login l = {.user = {.p = NULL}};
-    zf_auto(out) struct zf_out pair = {.p = NULL};
+    zf_auto(secret_out) struct zf_out pair = {.p = NULL};
     bool found;
 
-    if (!text || !host) {
+    if (path && !login_read(path, LOGIN_FILE, &text, err)) {
+        return false;
+    }
+    if (!text.p || !host) {
         return true;
     }
     char *port = host[0] == '[' ? strchr(host, ']') : strrchr(host, ':');
     if (port) {
         *(port + (host[0] == '[')) = '\0';
     }
-    bool ok = netrc_find(text, n, host, &l, &found, err);
-    explicit_bzero(text, n);
-    if (!ok) {
+    if (!netrc_find(text.p, text.n, host, &l, &found, err)) {
         return zf_err_in(err, "%s", path);
     }
     if (found) {
@@ -146,7 +136,6 @@ static bool login_netrc(const char *url, struct auth **out, struct zf_err *err)
         zf_out_str(&pair, ":");
         zf_out_str(&pair, zf_out_text(&l.password));
         *out = zf_out_ok(&pair, err) ? login_basic(pair.p, pair.n, err) : NULL;
-        explicit_bzero(pair.p, pair.n);
     }
     return !found || *out;
 }
@@ -155,14 +144,15 @@ static bool login_netrc(const char *url, struct auth **out, struct zf_err *err)
 
 bool login_new(const char *url, struct auth **out, struct zf_err *err)
 {
-    const char *token = getenv("ZEROFS_HTTP_BEARER"), *pair = getenv("ZEROFS_HTTP_USERPWD");
+    const char *token = settings_env("ZEROFS_HTTP_BEARER"),
+               *pair = settings_env("ZEROFS_HTTP_USERPWD");
 
     *out = NULL;
-    if (token && *token) {
+    if (token) {
         *out = login_of("Bearer", token, "ZEROFS_HTTP_BEARER", err);
         return *out != NULL;
     }
-    if (pair && *pair) {
+    if (pair) {
         if (!strchr(pair, ':')) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "ZEROFS_HTTP_USERPWD is no user:password, there is no colon in it");

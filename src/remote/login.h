@@ -10,6 +10,8 @@
 #ifndef REMOTE_LOGIN_H
 #define REMOTE_LOGIN_H
 
+#include <zf/base/out.h>
+
 #include "auth.h"
 
 /* For the server of this URL; *out NULL where there is nothing to say.  Errors: ZF_E_FORMAT the netrc
@@ -18,6 +20,10 @@ bool login_new(const char *url, struct auth **out, struct zf_err *err) ZF_CHECKE
 
 /* With this token; takes nothing. */
 struct auth *login_bearer(const char *token, struct zf_err *err) ZF_CHECKED;
+
+/* Adds a file of these to *out, which stays empty where there is none that can be read, as for curl.
+ * Errors: ZF_E_LIMIT more than `most` bytes: a part of one may hold a part of a password. */
+bool login_read(const char *path, size_t most, struct zf_out *out, struct zf_err *err) ZF_CHECKED;
 
 /* NULL is fine. */
 void login_free(struct auth *a);

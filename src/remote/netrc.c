@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <strings.h>
 
+#include "settings.h"
+
 struct netrc {
     const char *p, *end;
     struct zf_out word;
@@ -12,11 +14,8 @@ struct netrc {
 
 void netrc_fini(struct netrc_login *l)
 {
-    if (l->password.p) {
-        explicit_bzero(l->password.p, l->password.cap);
-    }
     zf_auto_out(&l->user);
-    zf_auto_out(&l->password);
+    zf_auto_secret_out(&l->password);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -173,10 +172,7 @@ bool netrc_find(const char *text, size_t n, const char *host, struct netrc_login
     netrc_entries(&r, host, &mine, &other);
     bool bad =
         r.word.bad || mine.user.bad || mine.password.bad || other.user.bad || other.password.bad;
-    if (r.word.p) {
-        explicit_bzero(r.word.p, r.word.cap);
-    }
-    zf_auto_out(&r.word);
+    zf_auto_secret_out(&r.word);
     if (r.broken) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a quote in the netrc file is not closed");
     }

@@ -168,7 +168,7 @@ static void object_fini(struct zf_source *s)
     struct object *o = (struct object *)s;
 
     free(o->shown);
-    place_at_fini(&o->at);
+    free(o->at.url);
     object_shared_unref(o->shared);
     zf_gate_unref(o->gate);
     (void)pthread_mutex_destroy(&o->lock);

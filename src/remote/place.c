@@ -20,19 +20,8 @@ void place_fini(struct place *p)
     p->shown = NULL;
 }
 
-void place_at_fini(struct place_at *at)
-{
-    free(at->url);
-    while (at->n_header) {
-        free(at->header[--at->n_header]);
-    }
-    *at = (struct place_at){.url = NULL};
-}
-
 struct http_ask place_ask(const struct place_at *at)
 {
-    return (struct http_ask){.url = at->url,
-                             .header = (const char *const *)at->header,
-                             .n_header = at->n_header,
-                             .auth = at->auth};
+    return (struct http_ask){
+        .url = at->url, .header = &at->header, .n_header = at->header != NULL, .auth = at->auth};
 }

@@ -21,15 +21,13 @@ typedef bool place_add_fn(void *ctx, const struct place_entry *e, struct zf_err 
 
 /* How an object is asked for. */
 struct place_at {
-    char *url;       /* malloc'ed */
-    char *header[8]; /* malloc'ed "Name: value" */
-    size_t n_header;
-    struct auth *auth; /* borrowed from the place; NULL = none */
+    char *url;          /* malloc'ed */
+    const char *header; /* "Name: value", borrowed from the place, as auth; NULL = none */
+    struct auth *auth;
 };
-void place_at_fini(struct place_at *at);
 static inline void zf_auto_place_at(struct place_at *at)
 {
-    place_at_fini(at);
+    free(at->url);
 }
 /* An ask made of it, which borrows from it. */
 struct http_ask place_ask(const struct place_at *at);

@@ -117,15 +117,6 @@ static void s3_key(const struct s3_place *s, const char *path, struct zf_out *ke
     zf_out_str(key, path);
 }
 
-static bool s3_header(const struct s3_place *s, struct place_at *out, struct zf_err *err)
-{
-    if (!s->pays) {
-        return true;
-    }
-    out->header[out->n_header] = strdup(s->pays);
-    return out->header[out->n_header++] || zf_fail_sys(err, "ask for an object");
-}
-
 /* Does the reply name another region, so that the same question may be answered there? */
 static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
 {
@@ -169,17 +160,15 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     zf_auto(out) struct zf_out key = {0};
     zf_auto(out) struct zf_out url = {0};
 
-    *out = (struct place_at){.auth = s->auth};
+    *out = (struct place_at){.header = s->pays, .auth = s->auth};
     s3_settle(s);
     s3_key(s, path, &key);
     s3_bucket_url(s, &url);
     uri_encode(&url, zf_out_text(&key), key.n, true);
-    if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err) || !s3_header(s, out, err)) {
-        place_at_fini(out);
+    if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err)) {
         return false;
     }
-    out->url = url.p;
-    url = (struct zf_out){0};
+    out->url = zf_give(url.p);
     return true;
 }
 
@@ -242,14 +231,13 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
     for (unsigned tries = 0;; tries++) {
         zf_auto(out) struct zf_out url = {0};
         zf_auto(http_reply) struct http_reply r = {.status = 0};
-        zf_auto(place_at) struct place_at at = {.auth = s->auth};
         s3_bucket_url(s, &url);
         s3_query(l, &url);
-        if (!zf_out_ok(&url, err) || !s3_header(s, &at, err)) {
+        if (!zf_out_ok(&url, err)) {
             return false;
         }
+        const struct place_at at = {.url = url.p, .header = s->pays, .auth = s->auth};
         struct http_ask ask = place_ask(&at);
-        ask.url = zf_out_text(&url);
         ask.max_body = S3_PAGE_BYTES;
         if (http_do(s->place.http, &ask, &r, err)) {
             s3_settle_mark(s);
@@ -376,7 +364,7 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
                         struct zf_err *err)
 {
     zf_auto(mem) char *style = c->profile ? aws_conf_s3(c, "addressing_style") : NULL;
-    const char *set = k->endpoint_variable ? aws_conf_env(k->endpoint_variable) : NULL;
+    const char *set = k->endpoint_variable ? settings_env(k->endpoint_variable) : NULL;
     struct uri u;
 
     set = set ? set : k->endpoint;
@@ -405,8 +393,8 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
 
 static bool s3_pays(struct s3_place *s, bool google, struct zf_err *err)
 {
-    const char *payer = aws_conf_env("AWS_REQUEST_PAYER"),
-               *project = aws_conf_env("GOOGLE_CLOUD_QUOTA_PROJECT");
+    const char *payer = settings_env("AWS_REQUEST_PAYER"),
+               *project = settings_env("GOOGLE_CLOUD_QUOTA_PROJECT");
 
     if (google && project && !strpbrk(project, "\r\n")) {
         return asprintf(&s->pays, "x-goog-user-project: %s", project) >= 0 ||
@@ -428,8 +416,8 @@ static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const st
                               .bucket = s->bucket,
                               .store = k->store,
                               .region = k->region,
-                              .id = aws_conf_env("GS_ACCESS_KEY_ID"),
-                              .secret = aws_conf_env("GS_SECRET_ACCESS_KEY")};
+                              .id = settings_env("GS_ACCESS_KEY_ID"),
+                              .secret = settings_env("GS_SECRET_ACCESS_KEY")};
 
     if (!s3_endpoint(s, k, &none, err)) {
         return false;
@@ -447,7 +435,7 @@ static bool s3_open_aws(struct s3_place *s, const struct s3_kind *k, const struc
                         struct zf_err *err)
 {
     zf_auto(aws_conf) struct aws_conf c = {0};
-    const char *profile = k->profile_variable ? aws_conf_env(k->profile_variable) : NULL;
+    const char *profile = k->profile_variable ? settings_env(k->profile_variable) : NULL;
 
     if (!aws_conf_load(&c, profile, err) || !s3_endpoint(s, k, &c, err)) {
         return false;

@@ -10,9 +10,11 @@
 #include <nettle/hmac.h>
 #include <nettle/sha2.h>
 
+#include <zf/base/hex.h>
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
 
+#include "settings.h"
 #include "uri.h"
 
 #define SIGV4_HASH SHA256_DIGEST_SIZE
@@ -26,7 +28,8 @@ struct sigv4_pair {
 struct sigv4_work {
     const struct sigv4_ask *ask;
     struct uri u;
-    char stamp[20]; /* 20260102T030405Z */
+    char stamp[20];                /* 20260102T030405Z */
+    char body[2 * SIGV4_HASH + 1]; /* its hash */
     struct zf_out host, canonical, names, text, scope;
     zf_vec(struct sigv4_pair) pairs;
 };
@@ -44,18 +47,6 @@ static void sigv4_work_fini(struct sigv4_work *w)
 static inline void zf_auto_sigv4_work(struct sigv4_work *w)
 {
     sigv4_work_fini(w);
-}
-
-void sigv4_headers_fini(struct sigv4_headers *h)
-{
-    struct zf_out *all[] = {&h->date, &h->sha256, &h->token, &h->authorization};
-
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i]->p) {
-            explicit_bzero(all[i]->p, all[i]->n);
-        }
-        zf_auto_out(all[i]);
-    }
 }
 
 /* key[SIGV4_HASH] becomes HMAC(key, text). */
@@ -209,11 +200,9 @@ static void sigv4_host(struct sigv4_work *w)
 }
 
 /* The canonical request: method, path, query, headers, their names, and the body's hash. */
-static bool sigv4_canonical(struct sigv4_work *w, const struct sigv4_headers *h, struct zf_err *err)
+static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, struct zf_err *err)
 {
     const struct sigv4_ask *ask = w->ask;
-    const char *own[] = {zf_out_text(&w->host), zf_out_text(&h->date), zf_out_text(&h->sha256),
-                         h->token.n ? zf_out_text(&h->token) : NULL};
 
     zf_out_str(&w->canonical, ask->method);
     zf_out_str(&w->canonical, "\n");
@@ -224,8 +213,11 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct sigv4_headers *h,
     }
     zf_out_str(&w->canonical, "\n");
     w->pairs.n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (own[i] && !sigv4_header_add(w, own[i], err)) {
+    if (!sigv4_header_add(w, zf_out_text(&w->host), err)) {
+        return false;
+    }
+    for (size_t i = 0; i < own->n; i++) {
+        if (!sigv4_header_add(w, own->line[i], err)) {
             return false;
         }
     }
@@ -237,7 +229,7 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct sigv4_headers *h,
     }
     sigv4_headers_text(w);
     zf_out_str(&w->canonical, "\n");
-    zf_out_str(&w->canonical, strchr(zf_out_text(&h->sha256), ' ') + 1);
+    zf_out_str(&w->canonical, w->body);
     return zf_out_ok(&w->canonical, err) && zf_out_ok(&w->names, err);
 }
 
@@ -265,7 +257,7 @@ static void sigv4_text(struct sigv4_work *w)
 static void sigv4_signature(const struct sigv4_work *w, const char *secret, uint8_t *out)
 {
     struct hmac_sha256_ctx ctx;
-    zf_auto(out) struct zf_out first = {0};
+    zf_auto(secret_out) struct zf_out first = {0};
 
     zf_out_str(&first, "AWS4");
     zf_out_str(&first, secret);
@@ -273,17 +265,14 @@ static void sigv4_signature(const struct sigv4_work *w, const char *secret, uint
     hmac_sha256_update(&ctx, 8, (const uint8_t *)w->stamp);
     hmac_sha256_digest(&ctx, SIGV4_HASH, out);
     explicit_bzero(&ctx, sizeof ctx);
-    if (first.p) {
-        explicit_bzero(first.p, first.n);
-    }
     sigv4_hmac(out, w->ask->region, strlen(w->ask->region));
     sigv4_hmac(out, w->ask->service, strlen(w->ask->service));
     sigv4_hmac(out, "aws4_request", 12);
     sigv4_hmac(out, zf_out_text(&w->text), w->text.n);
 }
 
-static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key,
-                        struct sigv4_headers *out, struct zf_err *err)
+static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struct headers *out,
+                        struct zf_err *err)
 {
     uint8_t hash[SIGV4_HASH];
     struct tm tm;
@@ -292,24 +281,20 @@ static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key,
         !strftime(w->stamp, sizeof w->stamp, "%Y%m%dT%H%M%SZ", &tm)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "only an absolute URL can be signed");
     }
-    zf_out_str(&out->date, "x-amz-date: ");
-    zf_out_str(&out->date, w->stamp);
     zf_sha256(w->ask->body, w->ask->n_body, hash);
-    zf_out_str(&out->sha256, "x-amz-content-sha256: ");
-    zf_out_hex(&out->sha256, hash, SIGV4_HASH);
-    if (key->token) {
-        zf_out_str(&out->token, "x-amz-security-token: ");
-        zf_out_str(&out->token, key->token);
-    }
+    zf_hex(w->body, hash, SIGV4_HASH);
     sigv4_host(w);
-    return zf_out_ok(&out->date, err) && zf_out_ok(&out->sha256, err) &&
-           zf_out_ok(&out->token, err) && zf_out_ok(&w->host, err);
+    return headers_add(out, "x-amz-date", w->stamp, err) &&
+           headers_add(out, "x-amz-content-sha256", w->body, err) &&
+           (!key->token || headers_add(out, "x-amz-security-token", key->token, err)) &&
+           zf_out_ok(&w->host, err);
 }
 
-bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct sigv4_headers *out,
+bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct headers *out,
                 struct zf_err *err)
 {
     zf_auto(sigv4_work) struct sigv4_work w = {.ask = ask};
+    zf_auto(out) struct zf_out line = {0};
     uint8_t sum[SIGV4_HASH];
 
     if (!sigv4_begin(&w, key, out, err) || !sigv4_canonical(&w, out, err)) {
@@ -317,14 +302,14 @@ bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct
     }
     sigv4_text(&w);
     sigv4_signature(&w, key->secret, sum);
-    zf_out_str(&out->authorization, "authorization: AWS4-HMAC-SHA256 Credential=");
-    zf_out_str(&out->authorization, key->id);
-    zf_out_str(&out->authorization, "/");
-    zf_out_str(&out->authorization, zf_out_text(&w.scope));
-    zf_out_str(&out->authorization, ", SignedHeaders=");
-    zf_out_str(&out->authorization, zf_out_text(&w.names));
-    zf_out_str(&out->authorization, ", Signature=");
-    zf_out_hex(&out->authorization, sum, SIGV4_HASH);
-    return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) &&
-           zf_out_ok(&out->authorization, err);
+    zf_out_str(&line, "AWS4-HMAC-SHA256 Credential=");
+    zf_out_str(&line, key->id);
+    zf_out_str(&line, "/");
+    zf_out_str(&line, zf_out_text(&w.scope));
+    zf_out_str(&line, ", SignedHeaders=");
+    zf_out_str(&line, zf_out_text(&w.names));
+    zf_out_str(&line, ", Signature=");
+    zf_out_hex(&line, sum, SIGV4_HASH);
+    return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) && zf_out_ok(&line, err) &&
+           headers_add(out, "authorization", zf_out_text(&line), err);
 }

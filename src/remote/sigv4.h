@@ -10,8 +10,7 @@
 
 #include <time.h>
 
-#include <zf/base/err.h>
-#include <zf/base/out.h>
+#include "headers.h"
 
 struct sigv4_key {
     const char *id, *secret;
@@ -31,20 +30,9 @@ struct sigv4_ask {
     time_t now;
 };
 
-/* The headers that a signed request has in addition, each as "name: value". */
-struct sigv4_headers {
-    struct zf_out date, sha256, token, authorization; /* token is empty where the key has none */
-};
-
-void sigv4_headers_fini(struct sigv4_headers *h);
-
-static inline void zf_auto_sigv4_headers(struct sigv4_headers *h)
-{
-    sigv4_headers_fini(h);
-}
-
-/* Signs; *out is empty at first.  Errors: ZF_E_USAGE not an absolute URL, ZF_E_NOMEM. */
-bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct sigv4_headers *out,
+/* Adds the headers that a signed request has in addition: x-amz-date, x-amz-content-sha256, where the key has
+ * a token x-amz-security-token, and authorization.  Errors: ZF_E_USAGE not an absolute URL; of headers_add. */
+bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct headers *out,
                 struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the user says besides the command line, in variables and small files; and memory that held a secret,
+ * which is wiped before it is given back. */
+#ifndef REMOTE_SETTINGS_H
+#define REMOTE_SETTINGS_H
+
+#include <zf/base/auto.h>
+#include <zf/base/err.h>
+#include <zf/base/out.h>
+
+/* What a variable of the environment says; NULL: not set, or empty. */
+const char *settings_env(const char *name);
+
+/* Adds all of a small file to *out, which must be empty; out->p stays NULL where there is none.
+ * Errors: ZF_E_IO; ZF_E_LIMIT more than `most` bytes; the sentence names the path. */
+bool settings_file(const char *path, size_t most, struct zf_out *out,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* Is it a word of visible ASCII, as a header can carry? */
+bool settings_is_word(const char *text);
+
+/* NULL is fine. */
+static inline void secret_free(char *text)
+{
+    if (text) {
+        explicit_bzero(text, strlen(text));
+    }
+    free(text);
+}
+static inline void zf_auto_secret(char **text)
+{
+    secret_free(*text);
+}
+static inline void zf_auto_secret_out(struct zf_out *o)
+{
+    if (o->p) {
+        explicit_bzero(o->p, o->cap);
+    }
+    zf_auto_out(o);
+}
+
+#endif
