@@ -23,13 +23,9 @@ bool zf_each_file(const struct zf_each *e, const char *dir, struct zf_err *err) 
 bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 /* Calls e->file and e->dir for every path that matches (glob.h), presentations only when nothing
- * else does; from then on the tree lists them.  *n_out: matches.  Errors: the same. */
-bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out,
-                   struct zf_err *err) ZF_CHECKED;
-
-/* Nothing in the tree is called, or matches, `path`: fills *err (ZF_E_NOENT) with that and the nearest
- * names.  Returns false. */
-bool zf_each_missing(struct zf_tree *tree, const char *path, struct zf_err *err);
+ * else does; from then on the tree lists them.  Errors: the same; ZF_E_NOENT nothing matches, or
+ * `pattern` is none and so the name of nothing, and the nearest names are told. */
+bool zf_each_match(const struct zf_each *e, const char *pattern, struct zf_err *err) ZF_CHECKED;
 
 /* path without empty components, "." and a '/' at its ends; malloc'ed, NULL without memory. */
 char *zf_each_normal(const char *path);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <zf/base/fd.h>
-#include <zf/base/glob.h>
+#include <zf/base/name.h>
 #include <zf/each.h>
 #include <zf/view.h>
 
@@ -45,12 +45,9 @@ static bool cat_is_text(const char *path, const struct zf_stat *st, struct zf_tr
 {
     static const char *const binary[] = {".safetensors", ".bin", ".npy", ".pt", ".model"};
     struct zf_node_tensor tensor;
-    size_t n = strlen(path);
 
     for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++) {
-        size_t k = strlen(binary[i]);
-
-        if (n >= k && strcmp(path + n - k, binary[i]) == 0) {
+        if (zf_name_ends(path, binary[i])) {
             return false;
         }
     }
@@ -74,7 +71,6 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
     const struct zf_each each = {.tree = c->tree, .file = cat_file, .ctx = c};
     zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
-    uint64_t n = 0;
 
     if (!path) {
         return zf_fail_sys(err, "copy");
@@ -86,10 +82,7 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "is a directory");
         return zf_err_in(err, "%s", given);
     }
-    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
-        return false;
-    }
-    return n > 0 || zf_each_missing(c->tree, path, err);
+    return zf_each_match(&each, path, err);
 }
 
 static int cat_run(const struct cmd *self, int argc, char **argv)

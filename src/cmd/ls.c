@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/base/glob.h>
 #include <zf/base/name.h>
 #include <zf/codec/json.h>
 #include <zf/each.h>
@@ -138,7 +137,6 @@ static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *
         .tree = ls->tree, .all = ls->all, .file = ls_show, .dir = ls_show, .ctx = (void *)ls};
     zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
-    uint64_t n = 0;
 
     if (!path) {
         return zf_fail_sys(err, "list");
@@ -150,10 +148,7 @@ static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *
         each.dir = ls->deep ? NULL : ls_show;
         return ls->deep ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
     }
-    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
-        return false;
-    }
-    return n > 0 || zf_each_missing(ls->tree, path, err);
+    return zf_each_match(&each, path, err);
 }
 
 /* Every file of every set. */

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include <zf/base/glob.h>
 #include <zf/base/vec.h>
 #include <zf/each.h>
 
@@ -67,7 +66,6 @@ static bool plan_look_up(struct look *look, const char *path, bool content, stru
 {
     struct zf_each each = {.tree = look->tree, .all = look->all, .file = plan_add, .ctx = look};
     struct zf_stat st;
-    uint64_t n = 0;
 
     look->base = plan_dir_len(path, strlen(path));
     if (zf_tree_walk(look->tree, path, &st)) {
@@ -79,10 +77,7 @@ static bool plan_look_up(struct look *look, const char *path, bool content, stru
     }
     each.dir = plan_add_dir;
     look->base = plan_dir_len(path, strcspn(path, "*?[\\"));
-    if (zf_glob_is_pattern(path) && !zf_each_match(&each, path, &n, err)) {
-        return false;
-    }
-    return n > 0 || zf_each_missing(look->tree, path, err);
+    return zf_each_match(&each, path, err);
 }
 
 static int plan_by_to(const void *a, const void *b, void *ctx)

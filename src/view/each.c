@@ -3,11 +3,11 @@
  * stranger's file wants. */
 #include <zf/each.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/glob.h>
 #include <zf/base/nearest.h>
+#include <zf/base/path.h>
 #include <zf/base/vec.h>
 #include <zf/view.h>
 
@@ -50,14 +50,6 @@ static void each_drop(struct todo *todo)
     zf_vec_fini(todo);
 }
 
-/* Malloc'ed: names may nest further than any fixed length. */
-static char *each_join(const char *dir, const char *name)
-{
-    char *path;
-
-    return asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0 ? NULL : path;
-}
-
 /* A stack gives the last one first; listings read better the other way. */
 static void each_turn(struct todo *todo, size_t first)
 {
@@ -90,12 +82,9 @@ static bool each_list(const struct zf_each *e, struct todo *todo, const char *di
         if (each_skips(e, dir, name)) {
             continue;
         }
-        zf_auto(mem) char *path = each_join(dir, name);
+        zf_auto(mem) char *path = zf_relpath_join(dir, name, err);
 
-        if (!path) {
-            return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the listing");
-        }
-        if (st.kind == ZF_NODE_DIR && !each_push(todo, path, err)) {
+        if (!path || (st.kind == ZF_NODE_DIR && !each_push(todo, path, err))) {
             return false;
         }
         if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
@@ -132,6 +121,34 @@ bool zf_each_entry(const struct zf_each *e, const char *dir, struct zf_err *err)
     return ok;
 }
 
+/* ---- what is not there ---------------------------------------------------------------------------- */
+
+static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    (void)st, (void)err;
+    zf_nearest_offer(ctx, path);
+    return true;
+}
+
+/* Nothing is called `path`: fills *err (ZF_E_NOENT) with that and the nearest names. */
+static bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
+{
+    zf_auto(nearest) struct zf_nearest near = {.want = path};
+    struct zf_each every = {.tree = tree, .file = each_offer, .dir = each_offer, .ctx = &near};
+    struct zf_err ignored;
+    char hint[256];
+
+    zf_tree_list_all(tree);
+    bool ok = zf_each_file(&every, "", &ignored);
+    if (ok && near.n == 0) {
+        every.all = true;
+        ok = zf_each_file(&every, "", &ignored);
+    }
+    (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such file in this checkpoint%s",
+                  ok ? zf_nearest_text(&near, hint, sizeof hint) : "");
+    return zf_err_in(err, "%s", path);
+}
+
 /* ---- patterns ----------------------------------------------------------------------------------- */
 
 struct matching {
@@ -164,52 +181,26 @@ static bool each_match_dir(void *ctx, const char *path, const struct zf_stat *st
     return m->e->dir(m->e->ctx, path, st, err);
 }
 
-bool zf_each_match(const struct zf_each *e, const char *pattern, uint64_t *n_out,
-                   struct zf_err *err)
+bool zf_each_match(const struct zf_each *e, const char *pattern, struct zf_err *err)
 {
     struct matching m = {.e = e, .pattern = pattern};
     struct zf_each every = {
         .tree = e->tree, .all = e->all, .file = each_match_file, .dir = each_match_dir, .ctx = &m};
 
+    if (!zf_glob_is_pattern(pattern)) {
+        return each_missing(e->tree, pattern, err);
+    }
     bool ok = zf_each_file(&every, "", err);
     if (ok && m.n == 0) {
         zf_tree_list_all(e->tree);
         every.all = true;
         ok = zf_each_file(&every, "", err);
     }
-    *n_out = m.n;
-    return ok;
-}
-
-/* ---- what is not there ---------------------------------------------------------------------------- */
-
-static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
-{
-    (void)st, (void)err;
-    zf_nearest_offer(ctx, path);
-    return true;
-}
-
-bool zf_each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
-{
-    zf_auto(nearest) struct zf_nearest near = {.want = path};
-    struct zf_each every = {.tree = tree, .file = each_offer, .dir = each_offer, .ctx = &near};
-    struct zf_err ignored;
-    char hint[256];
-
-    if (zf_glob_is_pattern(path)) {
+    if (ok && m.n == 0) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "nothing in this checkpoint matches");
-        return zf_err_in(err, "%s", path);
+        return zf_err_in(err, "%s", pattern);
     }
-    zf_tree_list_all(tree);
-    bool ok = zf_each_file(&every, "", &ignored);
-    if (ok && near.n == 0) {
-        every.all = true;
-        ok = zf_each_file(&every, "", &ignored);
-    }
-    (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such file in this checkpoint%s",
-                  ok ? zf_nearest_text(&near, hint, sizeof hint) : "");
-    return zf_err_in(err, "%s", path);
+    return ok;
 }
 
 char *zf_each_normal(const char *path)
