@@ -35,6 +35,7 @@ uint64_t bulk_page_end(uint64_t n)
 void bulk_fini(struct bulk *b)
 {
     (void)pthread_mutex_destroy(&b->lock);
+    zf_vec_fini(&b->hurt);
     zf_arena_free(b->arena);
 }
 
@@ -51,26 +52,6 @@ static bool bulk_add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, 
         return false;
     }
     p->part.at[p->part.n++] = (struct zf_part){.map = map, .n = n};
-    return true;
-}
-
-static bool bulk_add_hurt(struct bulk_plan *p, uint64_t first, uint32_t tensor, uint32_t width,
-                          struct zf_err *err)
-{
-    if (p->n_hurt == p->cap_hurt) {
-        uint32_t cap = p->cap_hurt ? 2 * p->cap_hurt : 16;
-        struct bulk_hurt *grown = zf_arena_get(p->arena, cap, sizeof *grown, err);
-
-        if (!grown) {
-            return false;
-        }
-        if (p->n_hurt) {
-            memcpy(grown, p->hurt, p->n_hurt * sizeof *grown);
-        }
-        p->hurt = grown;
-        p->cap_hurt = cap;
-    }
-    p->hurt[p->n_hurt++] = (struct bulk_hurt){first, tensor, width};
     return true;
 }
 
@@ -112,8 +93,13 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
     if (n == 0 || p->only_size) {
         return true;
     }
-    if (t->lost && !bulk_add_hurt(p, first, i, zf_dtype_info(served)->bytes, err)) {
-        return false;
+    if (t->lost) {
+        struct bulk_hurt *h = zf_vec_push(&p->hurt, err);
+
+        if (!h) {
+            return false;
+        }
+        *h = (struct bulk_hurt){first, i, zf_dtype_info(served)->bytes};
     }
     if (served != t->dtype) {
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
@@ -168,13 +154,13 @@ static struct zf_map *bulk_build(struct bulk *b, struct zf_err *err)
 
     zf_vec_fini(&p.part);
     if (!m) {
+        zf_vec_fini(&p.hurt);
         zf_arena_free(p.arena);
         (void)zf_err_in(err, "%s", b->kind->name);
         return NULL;
     }
     b->arena = p.arena;
     b->hurt = p.hurt;
-    b->n_hurt = p.n_hurt;
     return m;
 }
 

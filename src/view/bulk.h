@@ -19,6 +19,7 @@ struct bulk_hurt {
     uint64_t first;
     uint32_t tensor, width;
 };
+typedef zf_vec(struct bulk_hurt) bulk_hurts;
 
 /* Plans the file: its bytes as pieces in memory and tensors' data, in order; or only their size. */
 struct bulk_plan {
@@ -27,8 +28,7 @@ struct bulk_plan {
     uint64_t size;  /* bytes so far */
     bool only_size; /* nothing is kept */
     bool lost;      /* some of its bytes cannot be read */
-    struct bulk_hurt *hurt;
-    uint32_t n_hurt, cap_hurt;
+    bulk_hurts hurt;
 };
 /* Adds bytes, copied.  Errors: ZF_E_LIMIT the file would be larger than files can be. */
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n,
@@ -59,8 +59,7 @@ struct bulk {
     _Atomic uint64_t size; /* UINT64_MAX = not known yet */
     bool lost;             /* known with the size */
     _Atomic(struct zf_map *) map;
-    const struct bulk_hurt *hurt; /* known with the map; in the order of the file */
-    uint32_t n_hurt;
+    bulk_hurts hurt; /* known with the map; in the order of the file */
     struct zf_arena *arena;
 };
 

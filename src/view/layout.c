@@ -23,7 +23,6 @@ struct layout {
     struct tree *t;
     const struct zf_view_opts *o;
     zf_vec(struct place) place;
-    size_t bulk_cap;
     bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
@@ -51,6 +50,12 @@ static bool layout_put_shelf(struct layout *p, const char *path, struct shelf sh
     return layout_put(p, at, err);
 }
 
+/* The number of the bulk file that was made last. */
+static uint32_t layout_last_bulk(const struct layout *p)
+{
+    return (uint32_t)p->t->bulk.n - 1;
+}
+
 /* A bulk file to be made. */
 struct bulk_place {
     const char *dir, *name;
@@ -63,23 +68,16 @@ struct bulk_place {
 static bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err)
 {
     struct tree *t = p->t;
-
-    struct bulk **grown =
-        zf_vec_grow(t->bulk, t->n_bulks, 1, &p->bulk_cap, sizeof(struct bulk *), err);
-
-    if (!grown) {
-        return false;
-    }
-    t->bulk = grown;
     struct bulk *b = zf_arena_get(t->arena, 1, sizeof *b, err);
-    if (!b) {
+
+    if (!b || !zf_vec_room(&t->bulk, 1, err)) {
         return false;
     }
     bulk_init(b, what.kind, what.of->of, what.of->cast, what.shard);
-    t->bulk[t->n_bulks] = b;
+    t->bulk.at[t->bulk.n++] = b;
     return layout_put(p,
                       (struct place){layout_join(t->arena, what.dir, what.name, err), NODE_BULK,
-                                     t->n_bulks++, what.hidden},
+                                     layout_last_bulk(p), what.hidden},
                       err);
 }
 
@@ -212,7 +210,7 @@ static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf 
                           struct zf_err *err)
 {
     struct zf_arena *a = p->t->arena;
-    uint32_t whole = p->t->n_bulks - 1;
+    uint32_t whole = layout_last_bulk(p);
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
     bool adapter = layout_is_adapter_set(p, of->of->set->path);
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
@@ -252,10 +250,10 @@ static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const 
     bool ok = layout_put_bulk(p, what, err);
 
     for (int i = 0; ok && i < 2; i++) {
-        ok = layout_put(
-            p,
-            (struct place){layout_join(a, dir, below[i], err), NODE_BULK, p->t->n_bulks - 1, false},
-            err);
+        ok = layout_put(p,
+                        (struct place){layout_join(a, dir, below[i], err), NODE_BULK,
+                                       layout_last_bulk(p), false},
+                        err);
     }
     return ok;
 }
@@ -277,8 +275,9 @@ static bool layout_put_adapter(struct layout *p, const char *path, const char *d
 {
     char *file = layout_join(p->t->arena, dir, HF_ADAPTER, err);
 
-    return file && (!*path || !layout_is_adapter_set(p, path) ||
-                    layout_put(p, (struct place){file, NODE_BULK, p->t->n_bulks - 1, false}, err));
+    return file &&
+           (!*path || !layout_is_adapter_set(p, path) ||
+            layout_put(p, (struct place){file, NODE_BULK, layout_last_bulk(p), false}, err));
 }
 
 /* All presentations of a set under one directory: the set's own, or one below as/. */
@@ -404,7 +403,7 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
 static bool layout_check_nodes(const struct tree *t, struct zf_err *err)
 {
     for (uint32_t k = 1; k < t->nodes.n; k++) {
-        const struct node *n = &t->nodes.v[k], *up = &t->nodes.v[n->parent];
+        const struct node *n = &t->nodes.at[k], *up = &t->nodes.at[n->parent];
         uint32_t i;
 
         if (up->kind == NODE_SHELF && shelf_find(&t->shelf[up->payload], n->name, &i)) {
@@ -447,13 +446,13 @@ static bool layout_check_names(const struct tree *t, struct zf_err *err)
 static bool layout_link_twins(struct tree *t, struct zf_err *err)
 {
     uint32_t *first[] = {zf_arena_get(t->arena, t->c->n_blobs, sizeof(uint32_t), err),
-                         zf_arena_get(t->arena, t->n_bulks, sizeof(uint32_t), err)};
+                         zf_arena_get(t->arena, t->bulk.n, sizeof(uint32_t), err)};
 
     if (!first[0] || !first[1]) {
         return false;
     }
     for (uint32_t k = 0; k < t->nodes.n; k++) {
-        struct node *n = &t->nodes.v[k];
+        struct node *n = &t->nodes.at[k];
 
         n->same = k;
         if (!node_is_dir(n)) {
@@ -461,7 +460,7 @@ static bool layout_link_twins(struct tree *t, struct zf_err *err)
 
             *at = *at ? *at : k; /* node 0 is a directory */
             n->same = *at;
-            t->nodes.v[n->same].links++;
+            t->nodes.at[n->same].links++;
         }
     }
     return true;

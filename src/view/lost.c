@@ -159,8 +159,8 @@ static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, ui
 
 static void lost_explain_bulk(const struct bulk *b, uint64_t off, size_t n, struct zf_err *err)
 {
-    for (uint32_t k = 0; k < b->n_hurt; k++) {
-        const struct bulk_hurt *h = &b->hurt[k];
+    for (uint32_t k = 0; k < b->hurt.n; k++) {
+        const struct bulk_hurt *h = &b->hurt.at[k];
         const struct zf_tensor *t = &b->of->set->tensor[h->tensor];
         uint32_t own = zf_dtype_info(t->dtype)->bytes;
         uint64_t from = off > h->first ? (off - h->first) / h->width * own : 0;
@@ -193,6 +193,6 @@ void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size
         last += zf_dtype_info(set->tensor[s->i].dtype)->bytes - 1;
         (void)lost_explain(set, &set->tensor[s->i], from, last + 1, err);
     } else if (s->node->kind == NODE_BULK) {
-        lost_explain_bulk(t->bulk[s->node->payload], off, n, err);
+        lost_explain_bulk(t->bulk.at[s->node->payload], off, n, err);
     }
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <zf/base/name.h>
-#include <zf/base/vec.h>
 
 static size_t nodes_head_len(const char *path)
 {
@@ -52,15 +51,11 @@ struct maker {
     zf_vec(struct nodes_pending) todo; /* one a node */
     const struct place *place;
     struct zf_arena *a;
-    size_t cap;
 };
 
 static bool nodes_room(struct maker *m, struct zf_err *err)
 {
-    struct node *v = zf_vec_grow(m->out->v, m->out->n, 1, &m->cap, sizeof *v, err);
-
-    m->out->v = v ? v : m->out->v;
-    return v && zf_vec_room(&m->todo, 1, err);
+    return zf_vec_room(m->out, 1, err) && zf_vec_room(&m->todo, 1, err);
 }
 
 /* Names that cannot be looked up: "", ".", "..", and those longer than a file's can be. */
@@ -107,7 +102,7 @@ static bool nodes_make_child(struct maker *m, uint32_t parent, struct nodes_pend
         return false;
     }
     char *name = zf_arena_str(m->a, full + of.depth, len, err);
-    m->out->v[m->out->n] = (struct node){
+    m->out->at[m->out->n] = (struct node){
         .name = name,
         .parent = parent,
         .kind = own ? first->kind : NODE_DIR,
@@ -128,7 +123,7 @@ bool node_is_dir(const struct node *n)
 static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *err)
 {
     struct nodes_pending p = m->todo.at[dir];
-    uint32_t first = m->out->n;
+    uint32_t first = (uint32_t)m->out->n;
 
     for (uint32_t lo = p.lo; lo < p.hi;) {
         const char *name = m->place[lo].path + p.depth;
@@ -144,8 +139,8 @@ static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *er
         }
         lo = hi;
     }
-    m->out->v[dir].first = first;
-    m->out->v[dir].n = m->out->n - first;
+    m->out->at[dir].first = first;
+    m->out->at[dir].n = (uint32_t)m->out->n - first;
     return true;
 }
 
@@ -157,7 +152,7 @@ static bool nodes_make_all(struct maker *m, uint32_t n, struct zf_err *err)
     if (!nodes_room(m, err)) {
         return false;
     }
-    m->out->v[0] = (struct node){
+    m->out->at[0] = (struct node){
         .name = "",
         .kind = rooted ? m->place[0].kind : NODE_DIR,
         .payload = rooted ? m->place[0].payload : 0,
@@ -190,9 +185,9 @@ static void nodes_list_children(struct nodes *ns, struct node *dir)
 {
     dir->n_listed = dir->n_dirs = 0;
     for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
-        if (!ns->v[k].hidden) {
+        if (!ns->at[k].hidden) {
             ns->listed[dir->first + dir->n_listed++] = k;
-            dir->n_dirs += node_is_dir(&ns->v[k]);
+            dir->n_dirs += node_is_dir(&ns->at[k]);
         }
     }
 }
@@ -201,7 +196,7 @@ bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err)
 {
     ns->listed = zf_arena_get(a, ns->n, sizeof *ns->listed, err);
     for (uint32_t k = 0; ns->listed && k < ns->n; k++) {
-        nodes_list_children(ns, &ns->v[k]);
+        nodes_list_children(ns, &ns->at[k]);
     }
     return ns->listed != NULL;
 }
@@ -209,10 +204,10 @@ bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err)
 void nodes_list_all(struct nodes *ns)
 {
     for (uint32_t k = 0; k < ns->n; k++) {
-        ns->v[k].hidden = false;
+        ns->at[k].hidden = false;
     }
     for (uint32_t k = 0; k < ns->n; k++) {
-        nodes_list_children(ns, &ns->v[k]);
+        nodes_list_children(ns, &ns->at[k]);
     }
 }
 
@@ -225,8 +220,8 @@ static int nodes_cmp_name(const void *name, const void *node)
 
 uint32_t nodes_find(const struct nodes *ns, uint32_t dir, const char *name)
 {
-    const struct node *of = &ns->v[dir], *child = ns->v + of->first;
+    const struct node *of = &ns->at[dir], *child = ns->at + of->first;
 
     child = bsearch(name, child, of->n, sizeof *child, nodes_cmp_name);
-    return child ? (uint32_t)(child - ns->v) : UINT32_MAX;
+    return child ? (uint32_t)(child - ns->at) : UINT32_MAX;
 }

@@ -6,6 +6,7 @@
 #define VIEW_NODES_H
 
 #include <zf/base/arena.h>
+#include <zf/base/vec.h>
 
 enum node_kind { NODE_DIR, NODE_SHELF /* a directory with computed files */, NODE_BLOB, NODE_BULK };
 
@@ -23,9 +24,8 @@ struct node {
 };
 
 struct nodes {
-    struct node *v; /* v[0] is the root */
-    uint32_t n;
-    uint32_t *listed; /* listed[dir.first + i], i < dir.n_listed: the nodes that `dir` lists */
+    zf_vec(struct node); /* the first is the root */
+    uint32_t *listed;    /* listed[dir.first + i], i < dir.n_listed: the nodes that `dir` lists */
 };
 
 /* A node and its path: '/'-separated, "" = the root. */

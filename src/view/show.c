@@ -90,8 +90,8 @@ void show_hide_dirs(struct nodes *ns, uint32_t show)
         return;
     }
     for (uint32_t k = 1; k < ns->n; k++) {
-        struct node *n = &ns->v[k];
-        const struct node *up = &ns->v[n->parent];
+        struct node *n = &ns->at[k];
+        const struct node *up = &ns->at[n->parent];
         bool beside = n->parent == 0 || (up->parent == 0 && strncmp(up->name, "mp_rank_", 8) == 0);
         uint32_t bits = beside && node_is_dir(n) ? show_dir_bits(n->name) : 0;
 

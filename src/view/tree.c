@@ -27,7 +27,7 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
         return false;
     }
     if (s == 0) {
-        *out = (struct spot){.node = low <= t->nodes.n ? &t->nodes.v[low - 1] : NULL};
+        *out = (struct spot){.node = low <= t->nodes.n ? &t->nodes.at[low - 1] : NULL};
         return out->node != NULL;
     }
     if (s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
@@ -52,12 +52,12 @@ static void tree_stat_file(const struct tree *t, const struct shelf *s, uint32_t
 
 static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out)
 {
-    const struct node *n = &t->nodes.v[k];
+    const struct node *n = &t->nodes.at[k];
     struct zf_err err;
 
     *out = (struct zf_stat){.ino = tree_node_ino(n->same),
                             .kind = ZF_NODE_FILE,
-                            .nlink = t->nodes.v[n->same].links,
+                            .nlink = t->nodes.at[n->same].links,
                             .mtime = t->c->mtime};
     if (n->kind == NODE_BLOB) {
         const struct zf_blob *b = &t->c->blob[n->payload];
@@ -66,9 +66,9 @@ static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out
         out->mtime = b->mtime.tv_sec ? b->mtime : t->c->mtime;
     } else if (n->kind == NODE_BULK) {
         /* Without memory to plan it: asked for again next time; reading it says why. */
-        out->live = !bulk_size(t->bulk[n->payload], &out->size, &err);
-        out->lost = !out->live && t->bulk[n->payload]->lost;
-        out->mapped = t->bulk[n->payload]->kind == &bulk_safetensors;
+        out->live = !bulk_size(t->bulk.at[n->payload], &out->size, &err);
+        out->lost = !out->live && t->bulk.at[n->payload]->lost;
+        out->mapped = t->bulk.at[n->payload]->kind == &bulk_safetensors;
     } else {
         out->kind = ZF_NODE_DIR;
         out->nlink = 2 + n->n_dirs;
@@ -84,7 +84,7 @@ static bool tree_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
     if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
         return false;
     }
-    uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.v), name);
+    uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.at), name);
     if (k != UINT32_MAX) {
         tree_stat_node(t, k, out);
         return true;
@@ -105,7 +105,7 @@ static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return false;
     }
     if (s.node) {
-        tree_stat_node(t, (uint32_t)(s.node - t->nodes.v), out);
+        tree_stat_node(t, (uint32_t)(s.node - t->nodes.at), out);
         return true;
     }
     tree_stat_file(t, s.shelf, s.i, out);
@@ -125,7 +125,7 @@ static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
     if (at < s.node->n_listed) {
         uint32_t k = t->nodes.listed[s.node->first + at];
 
-        (void)snprintf(name, 256, "%s", t->nodes.v[k].name);
+        (void)snprintf(name, 256, "%s", t->nodes.at[k].name);
         tree_stat_node(t, k, out);
         return true;
     }
@@ -156,7 +156,7 @@ static bool tree_read_node(const struct tree *t, const struct node *n, void *buf
     if (n->kind == NODE_BLOB) {
         return zf_map_read(t->c->blob[n->payload].data, buf, len, off, err);
     }
-    const struct zf_map *m = bulk_map(t->bulk[n->payload], err);
+    const struct zf_map *m = bulk_map(t->bulk.at[n->payload], err);
     return m && zf_map_read(m, buf, len, off, err);
 }
 
@@ -173,7 +173,7 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
                        (unsigned long long)ino);
     }
     if (s.node && s.node->kind == NODE_BULK &&
-        !bulk_size(t->bulk[s.node->payload], &st.size, err)) {
+        !bulk_size(t->bulk.at[s.node->payload], &st.size, err)) {
         return false;
     }
     if (off >= st.size) {
@@ -204,7 +204,7 @@ static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t
     } else if (s.node->kind == NODE_BLOB) {
         m = t->c->blob[s.node->payload].data;
     } else if (s.node->kind == NODE_BULK) {
-        m = bulk_map_if_made(t->bulk[s.node->payload]);
+        m = bulk_map_if_made(t->bulk.at[s.node->payload]);
     }
     if (m) {
         zf_map_want(m, off, n, how);
@@ -239,11 +239,11 @@ static void tree_free(struct zf_tree *base)
 {
     struct tree *t = (struct tree *)base;
 
-    for (uint32_t i = 0; i < t->n_bulks; i++) {
-        bulk_fini(t->bulk[i]);
+    for (uint32_t i = 0; i < t->bulk.n; i++) {
+        bulk_fini(t->bulk.at[i]);
     }
-    free(t->bulk);
-    free(t->nodes.v);
+    zf_vec_fini(&t->bulk);
+    zf_vec_fini(&t->nodes);
     zf_arena_free(t->arena);
     zf_checkpoint_free(t->c);
     free(t);
@@ -308,5 +308,5 @@ const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_e
     if (s.node->kind == NODE_BLOB) {
         return t->c->blob[s.node->payload].data;
     }
-    return s.node->kind == NODE_BULK ? bulk_map(t->bulk[s.node->payload], err) : NULL;
+    return s.node->kind == NODE_BULK ? bulk_map(t->bulk.at[s.node->payload], err) : NULL;
 }

@@ -16,8 +16,7 @@ struct tree {
     struct shelf_set *set; /* [2 n_sets]: each, and what of it is not damaged (omit_lost) */
     struct shelf *shelf;
     uint32_t n_shelves;
-    struct bulk **bulk; /* each in the arena */
-    uint32_t n_bulks;
+    zf_vec(struct bulk *) bulk; /* each in the arena */
 };
 
 /* The node of an inode number. */

@@ -30,7 +30,7 @@ static bool build(struct made *m, const struct place *place, uint32_t n)
 
 static void drop(struct made *m)
 {
-    free(m->nodes.v);
+    zf_vec_fini(&m->nodes);
     zf_arena_free(m->arena);
 }
 
@@ -51,25 +51,25 @@ static void children_stand_together_in_natural_order(void **state)
 
     (void)state;
     assert_ok(build(&m, place, sizeof place / sizeof place[0]), &err);
-    const struct node *root = &m.nodes.v[0];
+    const struct node *root = &m.nodes.at[0];
     assert_int_equal(root->kind, NODE_SHELF);
     assert_int_equal(root->n, 5);
     assert_int_equal(root->n_dirs, 4);
     for (uint32_t i = 0; i < root->n; i++) {
-        const struct node *n = &m.nodes.v[root->first + i];
+        const struct node *n = &m.nodes.at[root->first + i];
 
         assert_string_equal(n->name, want[i]);
         assert_int_equal(n->parent, 0);
         assert_int_equal(nodes_find(&m.nodes, 0, want[i]), root->first + i);
     }
     uint32_t two = nodes_find(&m.nodes, 0, "layers.2");
-    assert_int_equal(m.nodes.v[two].payload, 2);
+    assert_int_equal(m.nodes.at[two].payload, 2);
     uint32_t npy = nodes_find(&m.nodes, two, "npy");
-    assert_int_equal(m.nodes.v[npy].payload, 4);
-    assert_int_equal(m.nodes.v[npy].parent, two);
+    assert_int_equal(m.nodes.at[npy].payload, 4);
+    assert_int_equal(m.nodes.at[npy].parent, two);
     uint32_t x = nodes_find(&m.nodes, 0, "x"), y = nodes_find(&m.nodes, x, "y");
-    assert_int_equal(m.nodes.v[x].kind, NODE_DIR);
-    assert_int_equal(m.nodes.v[nodes_find(&m.nodes, y, "z")].payload, 6);
+    assert_int_equal(m.nodes.at[x].kind, NODE_DIR);
+    assert_int_equal(m.nodes.at[nodes_find(&m.nodes, y, "z")].payload, 6);
     assert_int_equal(nodes_find(&m.nodes, 0, "layers.1"), UINT32_MAX);
     assert_int_equal(nodes_find(&m.nodes, 0, ""), UINT32_MAX);
     assert_int_equal(nodes_find(&m.nodes, npy, "z"), UINT32_MAX);
@@ -86,15 +86,15 @@ static void what_is_hidden_is_found_but_not_listed(void **state)
 
     (void)state;
     assert_ok(build(&m, place, sizeof place / sizeof place[0]), &err);
-    const struct node *root = &m.nodes.v[0];
+    const struct node *root = &m.nodes.at[0];
     assert_int_equal(root->n, 3);
     assert_int_equal(root->n_listed, 2);
     assert_int_equal(root->n_dirs, 1);
-    assert_string_equal(m.nodes.v[m.nodes.listed[root->first]].name, "a");
-    assert_string_equal(m.nodes.v[m.nodes.listed[root->first + 1]].name, "c");
+    assert_string_equal(m.nodes.at[m.nodes.listed[root->first]].name, "a");
+    assert_string_equal(m.nodes.at[m.nodes.listed[root->first + 1]].name, "c");
     uint32_t b = nodes_find(&m.nodes, 0, "b");
     assert_int_not_equal(b, UINT32_MAX);
-    assert_int_equal(m.nodes.v[b].n_listed, 1);
+    assert_int_equal(m.nodes.at[b].n_listed, 1);
     nodes_list_all(&m.nodes);
     assert_int_equal(root->n_listed, 3);
     assert_int_equal(root->n_dirs, 2);
@@ -147,7 +147,7 @@ static void nothing_is_an_empty_root(void **state)
     (void)state;
     assert_ok(build(&m, NULL, 0), &err);
     assert_int_equal(m.nodes.n, 1);
-    assert_int_equal(m.nodes.v[0].kind, NODE_DIR);
+    assert_int_equal(m.nodes.at[0].kind, NODE_DIR);
     assert_int_equal(nodes_find(&m.nodes, 0, "a"), UINT32_MAX);
     drop(&m);
 }
