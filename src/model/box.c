@@ -24,8 +24,8 @@ void box_measure(struct box *b)
     }
 }
 
-uint64_t box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
-                 uint64_t *extent)
+uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                    uint64_t *extent)
 {
     uint64_t count = 1; /* positions so far */
     bool whole = true;  /* in all dimensions inside this one */
@@ -90,7 +90,7 @@ bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
 {
     while (lo < hi) {
         uint64_t start[ZF_BOX_DIMS], extent[ZF_BOX_DIMS], off = b->off, span = 1;
-        const uint64_t n = box_sub(b->nd, b->size, lo, hi - lo, start, extent);
+        const uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, start, extent);
 
         for (uint32_t d = 0; d < b->nd; d++) {
             off += start[d] * b->stride[d];

@@ -40,12 +40,6 @@ static inline void zf_auto_scratch(struct scratch *s)
 /* Fills inner, and stride of a packed box, from size. */
 void box_measure(struct box *b);
 
-/* The largest box in the box size [nd] that begins at position `at` of its C order and is whole in
- * its inner dimensions, with at most n positions: where it begins and what it has in each dimension
- * into start and extent [nd].  Returns its positions.  At most 2 * nd - 1 such make any stretch. */
-uint64_t box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
-                 uint64_t *extent);
-
 /* The coordinates c [nd] of byte `off` of a tensor. */
 static inline void box_coordinates(uint32_t nd, const uint64_t *tensor_stride, uint64_t off,
                                    uint64_t *c)

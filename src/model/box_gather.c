@@ -297,7 +297,7 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
     }
     p.room = (unsigned char *)room->at;
     while (lo < hi) {
-        uint64_t n = box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
+        uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
 
         p.src_off = b->off;
         for (uint32_t d = 0; d < b->nd; d++) {

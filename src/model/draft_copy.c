@@ -59,8 +59,8 @@ static bool copy_run(const struct copy *c, const struct piece *from, uint64_t *b
     struct piece what = {.off = from->off, .src = from->src};
 
     for (uint64_t done = 0; done < from->box[1]; done += n, what.off += n * elem) {
-        n = box_sub(c->of->ndim, c->of->shape, from->box[0] + done, from->box[1] - done, box,
-                    box + c->of->ndim);
+        n = zf_box_sub(c->of->ndim, c->of->shape, from->box[0] + done, from->box[1] - done, box,
+                       box + c->of->ndim);
         zf_packed_strides(c->of->ndim, box + c->of->ndim, c->stride);
         if (!copy_box(c, &what, box, box + c->of->ndim, err)) {
             return false;

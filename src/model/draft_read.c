@@ -221,7 +221,7 @@ static bool read_stretch(struct wanted w, wanted_vec *later, struct zf_err *err)
     while (hi && w.n > 0) {
         struct step s = {.want = w, .later = later};
 
-        s.want.n = box_sub(a.nd, a.shape, w.first, w.n < STEP ? w.n : STEP, lo, hi);
+        s.want.n = zf_box_sub(a.nd, a.shape, w.first, w.n < STEP ? w.n : STEP, lo, hi);
         for (uint32_t i = 0; i < a.nd; i++) {
             hi[i] += lo[i] - 1;
         }

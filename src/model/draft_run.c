@@ -43,7 +43,8 @@ static bool run_add_boxes(struct zf_draft *d, const struct run *r, struct zf_err
         }
         p->off = r->off + done * elem;
         p->src = r->src;
-        done += box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
+        done +=
+            zf_box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
         for (uint32_t i = 0; r->start && i < d->ndim; i++) {
             p->box[i] += r->start[i];
         }

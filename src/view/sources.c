@@ -133,31 +133,6 @@ static void sources_put_place(struct list *l, const struct zf_trace *t, uint64_t
 
 /* ---- stretches of a box ---------------------------------------------------------------------- */
 
-/* The largest box that begins at element `first` of the C order of dim[nd] and has at most n
- * elements; returns their number. */
-static uint64_t sources_next_box(const uint64_t *dim, uint32_t nd, uint64_t first, uint64_t n,
-                                 uint64_t *at, uint64_t *extent)
-{
-    uint64_t inner = 1;
-    uint32_t d = nd;
-
-    for (uint32_t k = nd; k-- > 0;) {
-        at[k] = first % dim[k];
-        first /= dim[k];
-        extent[k] = 1;
-    }
-    while (d-- > 0) {
-        uint64_t fit = n / inner, left = dim[d] - at[d];
-
-        extent[d] = fit < left ? fit : left;
-        if (at[d] != 0 || extent[d] < dim[d]) {
-            return extent[d] * inner;
-        }
-        inner *= dim[d];
-    }
-    return inner;
-}
-
 /* A contiguous range: l->count elements from l->start on, and how to list its bytes. */
 struct stretch {
     uint64_t first, n; /* elements */
@@ -172,7 +147,7 @@ static void sources_put_stretch(struct list *l, struct stretch s)
     uint64_t off = 0;
 
     while (s.n > 0 && l->out->n <= l->cap) {
-        uint64_t n = sources_next_box(l->count, l->t->ndim, s.first, s.n, l->at, l->extent);
+        uint64_t n = zf_box_sub(l->t->ndim, l->count, s.first, s.n, l->at, l->extent);
 
         for (uint32_t d = 0; d < l->t->ndim; d++) {
             l->at[d] += l->start[d];

@@ -64,6 +64,12 @@ bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
 /* Tells these sources that those bytes will be read soon (zf_source_want). */
 void zf_map_want(const struct zf_map *m, uint64_t off, uint64_t n, enum zf_soon how);
 
+/* The largest box in the box size [nd] that begins at position `at` of its C order and is whole in
+ * its inner dimensions, with at most n positions: where it begins and what it has in each dimension
+ * into start and extent [nd].  Returns its positions.  At most 2 * nd - 1 such make any stretch. */
+uint64_t zf_box_sub(uint32_t nd, const uint64_t *size, uint64_t at, uint64_t n, uint64_t *start,
+                    uint64_t *extent);
+
 /* A piece of a tensor's map and where its bytes come from: a box in dimensions of the map's own, the
  * last of which counts bytes.  The tensor's dimensions are these, or several of them are one here. */
 struct zf_extent {
