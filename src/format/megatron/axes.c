@@ -154,18 +154,19 @@ static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, ui
     }
     t->sliced = axes > 0;
     for (uint64_t i = 0; i < n; i++) {
-        p.layer = layers == MG_NONE ? MG_NONE : i / n_experts;
-        p.expert = experts == MG_NONE ? MG_NONE : i % n_experts;
+        uint64_t layer = layers == MG_NONE ? MG_NONE : i / n_experts;
+        uint64_t expert = experts == MG_NONE ? MG_NONE : i % n_experts;
+
         p.first = i * inner;
         p.name = t->name.name;
         if (axes) {
-            size_t len = mg_key_numbered(&t->name, p.layer, p.expert, name, sizeof name);
+            size_t len = mg_key_numbered(&t->name, layer, expert, name, sizeof name);
             char *own = zf_arena_get(s->arena, len + 1, 1, err);
 
             if (!own) {
                 return false;
             }
-            (void)mg_key_numbered(&t->name, p.layer, p.expert, own, len + 1);
+            (void)mg_key_numbered(&t->name, layer, expert, own, len + 1);
             p.name = (struct mg_text){own, len};
         }
         if (!mg_save_param(s, &p, err)) {

@@ -153,17 +153,16 @@ static bool key_is_index(struct mg_text t)
 static bool key_take_object(struct mg_key *k, const char *key, size_t n)
 {
     const char *slash = n ? memrchr(key, '/', n) : NULL;
-    struct mg_text t;
+    struct mg_text t, offset;
 
     if (!slash) {
         return false;
     }
     t = (struct mg_text){slash + 1, n - (size_t)(slash - key) - 1};
-    if (!mg_text_take(&t, "shard_") || !key_take_until(&t, "_", &k->offset) ||
-        !key_is_index(k->offset) || !key_is_index(t)) {
+    if (!mg_text_take(&t, "shard_") || !key_take_until(&t, "_", &offset) || !key_is_index(offset) ||
+        !key_is_index(t)) {
         return false;
     }
-    k->shape = t;
     k->what = MG_OBJECT;
     k->name = (struct mg_text){key, (size_t)(slash - key)};
     return true;

@@ -44,9 +44,8 @@ struct mg_key {
     size_t layer_at, expert_at;
     struct {
         uint64_t group, gbuf, bucket;
-        struct mg_text dtype;     /* "(torch.bfloat16, torch.float32)" */
-    } flat;                       /* BUCKET */
-    struct mg_text offset, shape; /* OBJECT: "0.1", "1.2" */
+        struct mg_text dtype; /* "(torch.bfloat16, torch.float32)" */
+    } flat;                   /* BUCKET */
 };
 
 /* Always succeeds: what is not understood is a weight, or, of an optimizer, MG_OTHER. */

@@ -107,17 +107,6 @@ static const struct zf_pv *save_common_dict(const struct zf_pv *root)
     return zf_pv_is_map(first) ? first : NULL;
 }
 
-static bool save_take_sharding(struct mg_save *s, const struct zf_pv *common, struct zf_err *err)
-{
-    const struct zf_pv *type =
-        zf_pv_get(zf_pv_get(common, "optimizer"), "param_state_sharding_type");
-    uint64_t n = 0;
-    const char *text = zf_pv_kind(type) == ZF_PV_STR ? zf_pv_text(type, &n) : NULL;
-
-    s->sharding = text ? zf_arena_str(s->arena, text, n, err) : NULL;
-    return !text || s->sharding;
-}
-
 static bool save_take_common(struct mg_save *s, const struct zf_pv *common, struct zf_err *err)
 {
     uint64_t step;
@@ -126,8 +115,7 @@ static bool save_take_common(struct mg_save *s, const struct zf_pv *common, stru
         !mg_iteration_check(s->st, step, s->b, err)) {
         return false;
     }
-    return megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err) &&
-           save_take_sharding(s, common, err);
+    return megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err);
 }
 
 bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, const char *name,

@@ -52,7 +52,6 @@ struct mg_param {
     struct zf_draft *of; /* its elements are those of this hidden draft from `first` on */
     uint64_t first;
     const struct mg_tensor *from; /* the tensor that it is a slice of, or all of; else NULL */
-    uint64_t layer, expert;       /* the numbers that were inserted, or MG_NONE */
     bool alone;                   /* a master without a weight that it was held against */
     bool apart;                   /* a part of another parameter, which is in the list too */
     const size_t *part; /* [n_parts] that one: numbers in the list, one part behind the other */
@@ -68,7 +67,6 @@ struct mg_save {
     zf_vec(struct mg_object) object;
     zf_vec(struct mg_param) param;
     struct megatron_settings settings; /* of args; zeros where there are none */
-    const char *sharding;              /* param_state_sharding_type, or NULL */
     /* A master was found not to round to its weight: then the root has the stored weights. */
     bool masters_doubted;
     /* What a backend keeps open, freed with the save; or NULL. */
@@ -104,8 +102,8 @@ bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *e
 /* The object of that key, or NULL.  By going through all. */
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key);
 
-/* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, sharding, step,
- * and state/<name>.json.  Errors: of zf_torch_open and settings, in the file `path`. */
+/* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, step, and
+ * state/<name>.json.  Errors: of zf_torch_open and settings, in the file `path`. */
 bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, const char *name,
                     struct zf_err *err) ZF_CHECKED;
 

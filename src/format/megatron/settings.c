@@ -36,14 +36,11 @@ static const struct settings_row *settings_find(const struct settings_row *row, 
 }
 
 bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
-                            bool *known, struct zf_err *err)
+                            struct zf_err *err)
 {
     const struct settings_row *row =
         settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);
 
-    if (known) {
-        *known = row != NULL;
-    }
     if (row && value > row->most) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is %llu, expected at most %llu", name,
                        (unsigned long long)value, (unsigned long long)row->most);
@@ -54,7 +51,7 @@ bool megatron_settings_size(struct megatron_settings *s, const char *name, uint6
     return true;
 }
 
-bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool value)
+void megatron_settings_flag(struct megatron_settings *s, const char *name, bool value)
 {
     const struct settings_row *row =
         settings_find(settings_flags, SETTINGS_N(settings_flags), name);
@@ -63,7 +60,6 @@ bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool 
     if (row) {
         memcpy((char *)s + row->at, &flag, sizeof flag);
     }
-    return row != NULL;
 }
 
 uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name)
@@ -106,7 +102,7 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "args.%s is negative or far too large, expected a size", row->name);
         }
-        if (!megatron_settings_size(out, row->name, n, NULL, err)) {
+        if (!megatron_settings_size(out, row->name, n, err)) {
             return zf_err_in(err, "!args");
         }
     }
@@ -116,7 +112,7 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
 
         /* int too: scripts pass 0 and 1 */
         if (zf_pv_int(settings_value(args, row->name), &yes)) {
-            (void)megatron_settings_flag(out, row->name, yes != 0);
+            megatron_settings_flag(out, row->name, yes != 0);
         }
     }
     return true;

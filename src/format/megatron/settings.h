@@ -53,11 +53,11 @@ struct megatron_settings {
 #undef X
 };
 
-/* Sets the one that has this name; another one is passed over, and *known (or NULL) is false.
+/* Sets the one that has this name; another one is passed over.
  * Errors: ZF_E_FORMAT the value is out of its range. */
 bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
-                            bool *known, struct zf_err *err) ZF_CHECKED;
-bool megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
+                            struct zf_err *err) ZF_CHECKED;
+void megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
 
 /* The size, or the flag, of that name; 0: it was not said, or there is none. */
 uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name);

@@ -83,13 +83,13 @@ static bool yaml_set(struct megatron_settings *out, const char *name, const char
     bool yes;
 
     if (yaml_bool(value, &yes)) {
-        (void)megatron_settings_flag(out, name, yes != opposite);
+        megatron_settings_flag(out, name, yes != opposite);
         return true;
     }
     if (digits == 0 || value[digits] || digits > 18) {
         return true; /* null, another name, ${interpolation}: nothing is said */
     }
-    return megatron_settings_size(out, name, strtoull(value, NULL, 10), NULL, err);
+    return megatron_settings_size(out, name, strtoull(value, NULL, 10), err);
 }
 
 static bool yaml_take(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *err)

@@ -151,7 +151,6 @@ static bool names_find(enum names_where where, const char *p, size_t n,
         if (row->where != where || !names_fits(row->name, p, n, out)) {
             continue;
         }
-        out->known = row->name;
         out->cut = row->cut;
         for (out->ndim = 0; out->ndim < 2 && row->size[out->ndim] != SIZE_NONE; out->ndim++) {
             out->shape[out->ndim] = names_size_of(row->size[out->ndim], s);

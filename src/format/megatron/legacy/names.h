@@ -22,7 +22,6 @@ struct legacy_text {
 };
 
 struct legacy_name {
-    const char *known; /* the row of the table */
     enum legacy_cut cut;
     uint32_t ndim;
     uint64_t shape[2]; /* of the joined tensor; 0 = not known */

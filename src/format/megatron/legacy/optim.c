@@ -436,9 +436,9 @@ bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     const struct zf_pv *v = zf_pv_get(zf_torch_root(t), "optimizer");
 
     r->first_stray = (uint32_t)ls->stray.n;
-    bool ok = optim_read_masters(&x, v, err);
-    r->masters = x.master.n > 0;
-    ok = ok && (!r->masters || optim_prove(&x, err)) && optim_give(&x, v, err);
+    bool ok = optim_read_masters(&x, v, err) && (x.master.n == 0 || optim_prove(&x, err)) &&
+              optim_give(&x, v, err);
+
     r->n_strays = (uint32_t)ls->stray.n - r->first_stray;
     zf_vec_fini(&x.master);
     zf_vec_fini(&x.group);

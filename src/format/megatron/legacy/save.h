@@ -43,8 +43,7 @@ struct legacy_rank {
     uint32_t first_flat, n_flats;
     uint32_t n_chunks;    /* of the virtual pipeline */
     bool numbered;        /* "model0", not "model" */
-    bool masters;         /* it has masters … */
-    const char *unproven; /* … and this is why they have no names; NULL = they have */
+    const char *unproven; /* why its masters have no names; NULL = they have, or there are none */
     const char *unmapped; /* a flat buffer without names, and why; NULL: there is none */
     const char *odd;      /* a tensor of the model that could not be read, or NULL */
 };

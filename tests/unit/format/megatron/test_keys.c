@@ -102,8 +102,6 @@ static void objects_are_told_from_the_right(void **state)
     (void)state;
     assert_int_equal(k.what, MG_OBJECT);
     assert_text(k.name, "a/shard_0_1/b");
-    assert_text(k.offset, "0.1");
-    assert_text(k.shape, "1.2");
     assert_int_equal(key_of("rng_state/shard_0.1_1.2").what, MG_OBJECT);
     assert_int_equal(key_of("a/shard_0_").what, MG_WEIGHT);
     assert_int_equal(key_of("a/shard__1").what, MG_WEIGHT);
