@@ -33,19 +33,12 @@ struct flat_object {
     size_t object; /* its number + 1 */
 };
 
-static bool flat_ends(struct mg_text t, const char *end)
-{
-    size_t n = strlen(end);
-
-    return t.n >= n && memcmp(t.p + t.n - n, end, n) == 0;
-}
-
 static bool flat_see_objects(struct flat *f, struct zf_err *err)
 {
     for (size_t i = 0; i < f->s->object.n; i++) {
         struct mg_text name = f->s->object.at[i].name.name;
 
-        if (flat_ends(name, LENGTHS)) {
+        if (mg_text_ends(name, LENGTHS)) {
             struct flat_object *o =
                 zf_table_put(&f->objects, zf_hash(0, name.p, name.n), sizeof *o, err);
 
@@ -92,8 +85,7 @@ static int flat_order(const void *a, const void *b)
 static bool flat_same_buffer(const struct mg_key *k, const struct mg_key *l)
 {
     return k->chain == l->chain && k->flat.group == l->flat.group && k->flat.gbuf == l->flat.gbuf &&
-           k->flat.dtype.n == l->flat.dtype.n &&
-           memcmp(k->flat.dtype.p, l->flat.dtype.p, k->flat.dtype.n) == 0;
+           mg_text_same(k->flat.dtype, l->flat.dtype);
 }
 
 /* The states of tensors [0, n) of one buffer, each of which must have all buckets. */
@@ -123,8 +115,8 @@ static bool flat_fill(struct flat *f, struct flat_buffer *b, struct mg_tensor *c
         for (uint64_t j = 0; j < n_buckets; j++) {
             const struct mg_tensor *x = t[k * n_buckets + j];
 
-            if (x->name.flat.bucket != j || x->name.state.n != state->name.n || x->type.ndim != 1 ||
-                memcmp(x->name.state.p, state->name.p, state->name.n) != 0) {
+            if (x->name.flat.bucket != j || x->type.ndim != 1 ||
+                !mg_text_same(x->name.state, state->name)) {
                 b->why = "a bucket is missing, or of another form";
                 return true;
             }
@@ -189,7 +181,7 @@ static bool flat_dtype_is(const struct zf_pv *key, struct mg_text text)
     int n = snprintf(is, sizeof is, "(%s.%s, %s.%s)", zf_pv_module(zf_pv_item(key, 0)),
                      zf_pv_name(zf_pv_item(key, 0)), zf_pv_module(zf_pv_item(key, 1)),
                      zf_pv_name(zf_pv_item(key, 1)));
-    return n > 0 && (size_t)n < sizeof is && text.n == (size_t)n && memcmp(is, text.p, text.n) == 0;
+    return n > 0 && (size_t)n < sizeof is && mg_text_is(text, is);
 }
 
 /* [{(dtype, dtype): [n of each bucket]} of each gbuf], in a list of one in DCP. */
@@ -392,7 +384,7 @@ static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group
     unsigned long long g = 0;
     unsigned int c = 0;
 
-    if (!flat_ends(name, JOINED) || name.n >= sizeof text) {
+    if (!mg_text_ends(name, JOINED) || name.n >= sizeof text) {
         return false;
     }
     memcpy(text, name.p, name.n);

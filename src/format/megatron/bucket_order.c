@@ -62,13 +62,6 @@ static const char *const order_modules[] = {"enorm.",
 static const char *const order_endings[] = {"layer_norm_weight", "layer_norm_bias", "weight",
                                             "bias"};
 
-static bool order_ends(struct mg_text name, const char *end)
-{
-    size_t n = strlen(end);
-
-    return name.n >= n && memcmp(name.p + name.n - n, end, n) == 0;
-}
-
 /* The place of the first of `list` that begins `t`, or n. */
 static uint64_t order_rank(const char *const *list, size_t n, const char *p, size_t len)
 {
@@ -87,7 +80,7 @@ uint64_t bucket_order_ending(struct mg_text name)
 {
     size_t i = 0;
 
-    while (i < 4 && !order_ends(name, order_endings[i])) {
+    while (i < 4 && !mg_text_ends(name, order_endings[i])) {
         i++;
     }
     return i;

@@ -44,18 +44,11 @@ static uint64_t rows_number(struct mg_text name, const char *word, size_t *end)
     return found;
 }
 
-static bool rows_ends(struct mg_text name, const char *end)
-{
-    size_t n = strlen(end);
-
-    return name.n >= n && memcmp(name.p + name.n - n, end, n) == 0;
-}
-
 /* Buffers of modules, which no optimizer has. */
 static bool rows_no_parameter(struct mg_text name)
 {
-    return rows_ends(name, ".inv_freq") || rows_ends(name, ".expert_bias") ||
-           rows_ends(name, ".local_tokens_per_expert") || rows_ends(name, "._extra_state");
+    return mg_text_ends(name, ".inv_freq") || mg_text_ends(name, ".expert_bias") ||
+           mg_text_ends(name, ".local_tokens_per_expert") || mg_text_ends(name, "._extra_state");
 }
 
 static bool rows_wanted(const struct mg_param *p)
@@ -217,11 +210,11 @@ static void rows_sizes(struct bucket_rows *r)
     for (size_t i = 0; i < r->target.n; i++) {
         const struct bucket_target *t = &r->target.at[i];
         uint64_t cuts = rows_most_cuts(&r->s->param.at[t->param]);
-        bool fc2 = rows_ends(t->name, "linear_fc2.weight");
+        bool fc2 = mg_text_ends(t->name, "linear_fc2.weight");
 
         if (t->expert != MG_NONE) {
             expert = fc2 && !expert ? cuts : expert;
-        } else if (rows_ends(t->name, "word_embeddings.weight") || (fc2 && !dense)) {
+        } else if (mg_text_ends(t->name, "word_embeddings.weight") || (fc2 && !dense)) {
             dense = cuts;
         }
     }

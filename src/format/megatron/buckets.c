@@ -260,7 +260,7 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
 static const struct flat_state *buckets_state(const struct flat_buffer *f, struct mg_text name)
 {
     for (uint32_t i = 0; i < f->n_states; i++) {
-        if (f->state[i].name.n == name.n && memcmp(f->state[i].name.p, name.p, name.n) == 0) {
+        if (mg_text_same(f->state[i].name, name)) {
             return &f->state[i];
         }
     }

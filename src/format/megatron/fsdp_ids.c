@@ -73,11 +73,7 @@ static bool ids_is_weight(const struct mg_tensor *t)
 /* "3.12" */
 static bool ids_numbers(struct mg_text name, uint64_t *group, uint64_t *i)
 {
-    const char *dot = name.n ? memchr(name.p, '.', name.n) : NULL;
-    size_t n = dot ? (size_t)(dot - name.p) : 0;
-
-    return dot && mg_fsdp_id((struct mg_text){name.p, n}, group) &&
-           mg_fsdp_id((struct mg_text){dot + 1, name.n - n - 1}, i);
+    return mg_text_take_number(&name, group) && mg_text_take(&name, ".") && mg_fsdp_id(name, i);
 }
 
 static int ids_by_place(const void *a, const void *b)

@@ -16,26 +16,18 @@ static struct mg_text fsdp_bare(struct mg_text t)
 
 bool mg_fsdp_id(struct mg_text t, uint64_t *out)
 {
-    *out = 0;
-    for (size_t i = 0; i < t.n; i++) {
-        if (t.p[i] < '0' || t.p[i] > '9') {
-            return false;
-        }
-        *out = *out * 10 + (uint64_t)(t.p[i] - '0');
-    }
-    return t.n > 0 && t.n <= 18;
+    return mg_text_take_number(&t, out) && t.n == 0;
 }
 
 /* Takes "12." from the front. */
 static void fsdp_take_chain(struct mg_text *t, uint32_t *chain)
 {
-    const char *dot = t->n ? memchr(t->p, '.', t->n) : NULL;
+    struct mg_text rest = *t;
     uint64_t n;
 
-    if (dot && mg_fsdp_id((struct mg_text){t->p, (size_t)(dot - t->p)}, &n) && n < MG_NO_CHAIN) {
+    if (mg_text_take_number(&rest, &n) && mg_text_take(&rest, ".") && n < MG_NO_CHAIN) {
         *chain = (uint32_t)n;
-        t->n -= (size_t)(dot - t->p) + 1;
-        t->p = dot + 1;
+        *t = rest;
     }
 }
 

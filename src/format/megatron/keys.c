@@ -22,8 +22,7 @@ static bool key_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Takes a decimal number of at most 18 digits from the front of *t. */
-static bool key_take_number(struct mg_text *t, uint64_t *out)
+bool mg_text_take_number(struct mg_text *t, uint64_t *out)
 {
     size_t n = 0;
 
@@ -56,6 +55,18 @@ static bool key_take_until(struct mg_text *t, const char *stop, struct mg_text *
 bool mg_text_is(struct mg_text t, const char *text)
 {
     return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
+}
+
+bool mg_text_same(struct mg_text a, struct mg_text b)
+{
+    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+bool mg_text_ends(struct mg_text t, const char *end)
+{
+    size_t n = strlen(end);
+
+    return t.n >= n && memcmp(t.p + t.n - n, end, n) == 0;
 }
 
 bool mg_key_is_master(struct mg_text state)
@@ -106,10 +117,11 @@ static void key_take_name(struct mg_key *k, enum mg_what what, struct mg_text t)
 
 static bool key_take_bucket(struct mg_key *k, struct mg_text t)
 {
-    if (!mg_text_take(&t, "distributed.dp_group_idx_") || !key_take_number(&t, &k->flat.group) ||
-        !mg_text_take(&t, ".gbuf_idx_") || !key_take_number(&t, &k->flat.gbuf) ||
-        !mg_text_take(&t, ".dtype_") || !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
-        !key_take_number(&t, &k->flat.bucket) || !mg_text_take(&t, ".") || t.n == 0) {
+    if (!mg_text_take(&t, "distributed.dp_group_idx_") ||
+        !mg_text_take_number(&t, &k->flat.group) || !mg_text_take(&t, ".gbuf_idx_") ||
+        !mg_text_take_number(&t, &k->flat.gbuf) || !mg_text_take(&t, ".dtype_") ||
+        !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
+        !mg_text_take_number(&t, &k->flat.bucket) || !mg_text_take(&t, ".") || t.n == 0) {
         return false;
     }
     k->what = MG_BUCKET;
@@ -177,7 +189,7 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
     if (key_take_object(out, key, n)) {
         return;
     }
-    if (mg_text_take(&chained, "chained_") && key_take_number(&chained, &chain) &&
+    if (mg_text_take(&chained, "chained_") && mg_text_take_number(&chained, &chain) &&
         chain < MG_NO_CHAIN && mg_text_take(&chained, ".") && chained.n) {
         out->chain = (uint32_t)chain;
         t = chained;

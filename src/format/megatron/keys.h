@@ -57,8 +57,12 @@ void mg_key_find_axes(struct mg_key *k);
 /* Is the state a copy in full precision of the parameter itself? */
 bool mg_key_is_master(struct mg_text state);
 bool mg_text_is(struct mg_text t, const char *text);
+bool mg_text_same(struct mg_text a, struct mg_text b);
+bool mg_text_ends(struct mg_text t, const char *end);
 /* Takes `word` from the front of *t; false: it does not begin so. */
 bool mg_text_take(struct mg_text *t, const char *word);
+/* Takes a decimal number of at most 18 digits from the front of *t; false: there is none. */
+bool mg_text_take_number(struct mg_text *t, uint64_t *out);
 
 #define MG_NONE UINT64_MAX /* no layer, no expert */
 /* k->name with the numbers of layer and expert inserted, as the numbered form of the same model has

@@ -67,7 +67,7 @@ static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
 /* A save that has begun: what is common to all ranks is written first. */
 static bool megatron_is_begun(struct zf_store *st)
 {
-    return zf_store_has(st, "common.pt", ZF_ENTRY_FILE);
+    return zf_store_has(st, MG_COMMON_FILE, ZF_ENTRY_FILE);
 }
 
 static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts *o,

@@ -32,19 +32,12 @@ static const struct parts_kind {
 };
 #define PARTS_KINDS (sizeof parts_kinds / sizeof *parts_kinds)
 
-static bool parts_ends(struct mg_text t, const char *end)
-{
-    size_t n = strlen(end);
-
-    return t.n >= n && memcmp(t.p + t.n - n, end, n) == 0;
-}
-
 /* Is the end of the name exactly these components? */
 static bool parts_is_whole(struct mg_text t, const char *whole)
 {
     size_t n = strlen(whole);
 
-    return parts_ends(t, whole) && (t.n == n || t.p[t.n - n - 1] == '.');
+    return mg_text_ends(t, whole) && (t.n == n || t.p[t.n - n - 1] == '.');
 }
 
 /* Which part of that kind the name is, or n; *whole = the name of the parameter. */
@@ -52,7 +45,7 @@ static uint32_t parts_which(const struct parts_kind *kind, struct mg_text name,
                             struct mg_text *whole)
 {
     for (uint32_t i = 0; i < kind->n; i++) {
-        if (parts_ends(name, kind->end[i])) {
+        if (mg_text_ends(name, kind->end[i])) {
             *whole = (struct mg_text){name.p, name.n - strlen(kind->end[i])};
             if (parts_is_whole(*whole, kind->whole)) {
                 return i;

@@ -118,8 +118,7 @@ static bool save_take_common(struct mg_save *s, const struct zf_pv *common, stru
     return megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err);
 }
 
-bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, const char *name,
-                    struct zf_err *err)
+bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, s->lim, err);
     const struct zf_pv *common = t ? save_common_dict(zf_torch_root(t)) : NULL;
@@ -133,5 +132,14 @@ bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, 
     if (common && !save_take_common(s, common, err)) {
         return zf_err_in(err, "%s", path);
     }
-    return zf_state_add(s->b, &file, name, s->lim, err);
+    return zf_state_add(s->b, &file, "common", s->lim, err);
+}
+
+bool mg_save_common_file(struct mg_save *s, struct zf_err *err)
+{
+    if (!zf_store_has(s->st, MG_COMMON_FILE, ZF_ENTRY_FILE)) {
+        return true;
+    }
+    zf_auto(source) struct zf_source *src = zf_store_open(s->st, MG_COMMON_FILE, err);
+    return src && mg_save_common(s, src, MG_COMMON_FILE, err);
 }

@@ -102,9 +102,15 @@ bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *e
 /* The object of that key, or NULL.  By going through all. */
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key);
 
+/* What is left of the state dict without its shards.  Source: megatron/core/dist_checkpointing/
+ * strategies/common.py (COMMON_STATE_FNAME, 0.4 … 0.18); in 0.19 an object of .metadata. */
+#define MG_COMMON_FILE "common.pt"
+
 /* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, step, and
- * state/<name>.json.  Errors: of zf_torch_open and settings, in the file `path`. */
-bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, const char *name,
+ * state/common.json.  Errors: of zf_torch_open and settings, in the file `path`. */
+bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path,
                     struct zf_err *err) ZF_CHECKED;
+/* The same of MG_COMMON_FILE, if there is one. */
+bool mg_save_common_file(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 
 #endif

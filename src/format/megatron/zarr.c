@@ -12,8 +12,6 @@
 #include "zarr_array.h"
 #include "zarr_objects.h"
 
-#define COMMON_FILE "common.pt"
-
 /* A file with content whose name begins with a digit. */
 static bool zarr_has_chunks(struct zf_store *st, const char *key)
 {
@@ -115,15 +113,5 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
 
 bool mg_zarr(struct mg_save *s, struct zf_err *err)
 {
-    if (!zarr_keys(s, err)) {
-        return false;
-    }
-    if (!zf_store_rely(s->st, "", err)) {
-        return false;
-    }
-    if (!zf_store_has(s->st, COMMON_FILE, ZF_ENTRY_FILE)) {
-        return true;
-    }
-    zf_auto(source) struct zf_source *src = zf_store_open(s->st, COMMON_FILE, err);
-    return src && mg_save_common(s, src, COMMON_FILE, "common", err);
+    return zarr_keys(s, err) && zf_store_rely(s->st, "", err) && mg_save_common_file(s, err);
 }
