@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t coord_size(const struct zf_mesh *mesh, int axis)
-{
-    return mesh->size[axis] > 1 ? mesh->size[axis] : 1;
-}
-
 bool zf_coord_is_first(struct zf_coord c)
 {
     static const struct zf_coord first;
@@ -22,7 +17,7 @@ uint64_t zf_coord_number(const struct zf_mesh *mesh, struct zf_coord c)
     uint64_t n = 0;
 
     for (int a = ZF_N_AXES; a-- > 0;) {
-        n = n * coord_size(mesh, a) + c.at[a];
+        n = n * zf_mesh_parts(mesh, (enum zf_axis)a) + c.at[a];
     }
     return n;
 }

@@ -167,6 +167,27 @@ bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64
     return true;
 }
 
+bool zf_values_round_each(struct zf_values master, struct zf_values weight, uint64_t n,
+                          const struct zf_sample *s, struct zf_mismatch *out, struct zf_err *err)
+{
+    uint64_t mb = zf_dtype_info(master.dtype)->bytes, wb = zf_dtype_info(weight.dtype)->bytes;
+    struct zf_span span;
+
+    out->found = false;
+    for (uint32_t k = 0; !out->found && zf_sample_span(s, n, k, &span); k++) {
+        struct zf_values from = {master.src, master.off + span.first * mb, master.dtype};
+        struct zf_values to = {weight.src, weight.off + span.first * wb, weight.dtype};
+
+        if (!zf_values_round(from, to, span.n, out, err)) {
+            return false;
+        }
+        if (out->found) {
+            out->at += span.first;
+        }
+    }
+    return true;
+}
+
 /* Elements [at.first, at.first + at.n) behind the beginnings. */
 static bool values_round_stretch(struct zf_draft_at master, struct zf_draft_at weight,
                                  struct zf_span at, struct zf_mismatch *out, struct zf_err *err)

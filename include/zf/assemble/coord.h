@@ -27,6 +27,11 @@ struct zf_mesh {
     uint32_t size[ZF_N_AXES];
 };
 
+static inline uint32_t zf_mesh_parts(const struct zf_mesh *mesh, enum zf_axis axis)
+{
+    return mesh->size[axis] ? mesh->size[axis] : 1;
+}
+
 /* Where files differ in the data rank only. */
 static inline struct zf_coord zf_coord_data(uint32_t rank)
 {

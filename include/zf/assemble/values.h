@@ -42,6 +42,11 @@ bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t 
 bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64_t n,
                         const struct zf_sample *s, struct zf_mismatch *out,
                         struct zf_err *err) ZF_CHECKED;
+/* The same, one place after the other up to the first that differs: for masters that are tried against many
+ * weights, most of which differ at once. */
+bool zf_values_round_each(struct zf_values master, struct zf_values weight, uint64_t n,
+                          const struct zf_sample *s, struct zf_mismatch *out,
+                          struct zf_err *err) ZF_CHECKED;
 /* The same of elements in memory, whose types can be compared. */
 void zf_values_compare(const void *master, enum zf_dtype from, const void *weight, enum zf_dtype to,
                        size_t n, struct zf_mismatch *out);

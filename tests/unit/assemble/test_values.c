@@ -139,8 +139,9 @@ static void many(void **state)
     }
 }
 
-/* A changed element is found at every place of the sample, and told by its number. */
-static void places_at_once(void **state)
+/* A changed element is found at every place of the sample, and told by its number, whether the places are read at
+ * once or one after the other. */
+static void places_of_a_sample(void **state)
 {
     enum { N = 100000 };
     static float full[N];
@@ -158,9 +159,13 @@ static void places_at_once(void **state)
         weight[span.first] = 0x3f80;
         assert_true(zf_values_round_at(masters, weights, N, &s, &miss, &err));
         assert_true(miss.found && miss.at == span.first && miss.weight == 1);
+        assert_true(zf_values_round_each(masters, weights, N, &s, &miss, &err));
+        assert_true(miss.found && miss.at == span.first && miss.weight == 1);
         weight[span.first] = 0;
     }
     assert_true(zf_values_round_at(masters, weights, N, &s, &miss, &err));
+    assert_false(miss.found);
+    assert_true(zf_values_round_each(masters, weights, N, &s, &miss, &err));
     assert_false(miss.found);
 }
 
@@ -287,7 +292,7 @@ int main(void)
         cmocka_unit_test(places_are_spread),
         cmocka_unit_test(roundings),
         cmocka_unit_test(many),
-        cmocka_unit_test(places_at_once),
+        cmocka_unit_test(places_of_a_sample),
         cmocka_unit_test(drafts),
         cmocka_unit_test(copies),
     };

@@ -137,19 +137,14 @@ static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t fir
 {
     const struct bucket_map *m = ctx;
     const struct zf_tensor_ref *w = &m->ls->tensor.at[m->part[piece]].ref;
-    uint64_t mb = zf_dtype_info(m->param.dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
-    struct zf_mismatch miss = {.found = false};
-    struct zf_span span;
+    struct zf_values master = {m->param.src, m->param.off, m->param.dtype};
+    struct zf_mismatch miss;
 
     (void)bucket; /* all are one */
-    for (uint32_t k = 0; !miss.found && zf_sample_span(&m->sample, w->n, k, &span); k++) {
-        struct zf_values master = {m->param.src, m->param.off + (first + span.first) * mb,
-                                   m->param.dtype};
-        struct zf_values weight = {w->src, w->off + span.first * wb, w->dtype};
-
-        if (!zf_values_round(master, weight, span.n, &miss, err)) {
-            return false;
-        }
+    master.off += first * zf_dtype_info(master.dtype)->bytes;
+    if (!zf_values_round_each(master, (struct zf_values){w->src, w->off, w->dtype}, w->n,
+                              &m->sample, &miss, err)) {
+        return false;
     }
     *same = !miss.found;
     return true;

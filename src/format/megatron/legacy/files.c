@@ -172,7 +172,7 @@ static bool files_place(const struct legacy_files *f, struct legacy_file *file,
                        f->mesh.size[ZF_AXIS_PIPELINE], f->mesh.size[ZF_AXIS_EXPERT], n);
     }
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t size = f->mesh.size[axis[k]] ? f->mesh.size[axis[k]] : 1;
+        uint32_t size = zf_mesh_parts(&f->mesh, axis[k]);
 
         if (file->number[k] >= size) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -187,17 +187,12 @@ static bool files_place(const struct legacy_files *f, struct legacy_file *file,
     return true;
 }
 
-static uint32_t files_parts(uint32_t size)
-{
-    return size ? size : 1;
-}
-
 /* The name of the folder of that place. */
 static const char *files_name(const struct legacy_files *f, struct zf_coord at, struct zf_arena *a,
                               struct zf_err *err)
 {
-    bool stages = files_parts(f->mesh.size[ZF_AXIS_PIPELINE]) > 1;
-    bool experts = files_parts(f->mesh.size[ZF_AXIS_EXPERT]) > 1;
+    bool stages = zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE) > 1;
+    bool experts = zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT) > 1;
     char pp[16] = "", ep[16] = "";
 
     if (stages) {
@@ -218,11 +213,11 @@ static const char *files_name(const struct legacy_files *f, struct zf_coord at, 
 static bool files_walk(struct legacy_files *f, const uint32_t *by_place, struct zf_arena *a,
                        const char **missing_out, struct zf_err *err)
 {
-    uint32_t tp = files_parts(f->mesh.size[ZF_AXIS_TENSOR]);
-    uint32_t ep = files_parts(f->mesh.size[ZF_AXIS_EXPERT]);
+    uint32_t tp = zf_mesh_parts(&f->mesh, ZF_AXIS_TENSOR);
+    uint32_t ep = zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT);
     uint64_t grid = (uint64_t)f->expert_tensor * ep, most = grid > tp ? grid : tp;
 
-    for (uint32_t p = 0; p < files_parts(f->mesh.size[ZF_AXIS_PIPELINE]); p++) {
+    for (uint32_t p = 0; p < zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE); p++) {
         for (uint64_t r = 0; r < most; r++) {
             struct zf_coord at = {.at[ZF_AXIS_TENSOR] = (uint32_t)(r % tp),
                                   .at[ZF_AXIS_EXPERT] = (uint32_t)(r / f->expert_tensor % ep),
@@ -281,12 +276,12 @@ bool legacy_files_settle(struct legacy_files *f, const struct megatron_settings 
     *missing_out = NULL;
     f->expert_tensor = (uint32_t)megatron_settings_expert_tensor(s);
     f->expert_tensor =
-        f->expert_tensor ? f->expert_tensor : files_parts(f->mesh.size[ZF_AXIS_TENSOR]);
+        f->expert_tensor ? f->expert_tensor : zf_mesh_parts(&f->mesh, ZF_AXIS_TENSOR);
     for (uint32_t k = 0; k < ZF_N_AXES; k++) { /* each is at most 2^20 */
-        total *= total > FILES_MESH ? 1 : files_parts(f->mesh.size[k]);
+        total *= total > FILES_MESH ? 1 : zf_mesh_parts(&f->mesh, (enum zf_axis)k);
     }
-    uint64_t experts = (uint64_t)f->expert_tensor * files_parts(f->mesh.size[ZF_AXIS_EXPERT]) *
-                       files_parts(f->mesh.size[ZF_AXIS_PIPELINE]);
+    uint64_t experts = (uint64_t)f->expert_tensor * zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT) *
+                       zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE);
     if (total > FILES_MESH || experts > FILES_MESH) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "args claim a mesh of more than %u model-parallel ranks", FILES_MESH);

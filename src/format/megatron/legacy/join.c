@@ -11,13 +11,6 @@
 
 #include "layers.h"
 
-static uint32_t join_size(const struct legacy_join *j, enum zf_axis axis)
-{
-    uint32_t n = j->files->mesh.size[axis];
-
-    return n ? n : 1;
-}
-
 static bool join_reason(const struct legacy_join *j, const struct legacy_part *p,
                         struct zf_err *err)
 {
@@ -33,7 +26,7 @@ static const char *join_name(struct legacy_join *j, const struct legacy_layers *
                              size_t *n_out, struct zf_err *err)
 {
     const struct legacy_file *f = &j->files->file[p->file];
-    uint64_t per_rank = j->settings->num_experts / join_size(j, ZF_AXIS_EXPERT);
+    uint64_t per_rank = j->settings->num_experts / zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
     size_t at = name->stack.n + name->layer_n, end = name->expert_at + name->expert_n;
     zf_auto(out) struct zf_out out = {0};
 
@@ -58,7 +51,7 @@ static bool join_expert_is_there(const struct legacy_join *j, const struct legac
                                  struct zf_err *err)
 {
     uint64_t n = j->settings->num_experts;
-    uint32_t ranks = join_size(j, ZF_AXIS_EXPERT);
+    uint32_t ranks = zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
 
     if (name->expert_n == 0 || (n % ranks == 0 && name->expert < n / ranks)) {
         return true;
@@ -119,7 +112,7 @@ static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_pa
 {
     int dim = join_dimension(cut);
 
-    if (p->attr == LEGACY_ATTR_UNSAID || join_size(j, ZF_AXIS_TENSOR) == 1) {
+    if (p->attr == LEGACY_ATTR_UNSAID || zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR) == 1) {
         return true;
     }
     if (p->attr == LEGACY_ATTR_WHOLE) {
@@ -183,7 +176,8 @@ static bool join_shape(const struct legacy_part *p, const struct legacy_name *na
 static bool join_describe(struct legacy_join *j, const struct legacy_part *p,
                           struct legacy_name *name, struct legacy_whole *w, struct zf_err *err)
 {
-    uint32_t ranks = name->expert_n > 0 ? j->files->expert_tensor : join_size(j, ZF_AXIS_TENSOR);
+    uint32_t ranks = name->expert_n > 0 ? j->files->expert_tensor
+                                        : zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR);
 
     if (p->ndim != name->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", p->ndim,
@@ -394,7 +388,7 @@ static bool join_mtp_complete(const struct legacy_join *j, struct zf_err *err)
 /* Where in the model a part is: stages within chunks. */
 static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
 {
-    return (uint64_t)p->chunk * join_size(j, ZF_AXIS_PIPELINE) +
+    return (uint64_t)p->chunk * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE) +
            j->files->file[p->file].at.at[ZF_AXIS_PIPELINE];
 }
 

@@ -72,10 +72,10 @@ static bool layers_count_files(struct legacy_layers *l, const struct legacy_join
 
 bool legacy_layers_count(struct legacy_layers *l, const struct legacy_join *j, struct zf_err *err)
 {
-    uint32_t stages = j->files->mesh.size[ZF_AXIS_PIPELINE];
     uint64_t n;
 
-    *l = (struct legacy_layers){.stages = stages ? stages : 1, .chunks = j->n_chunks};
+    *l = (struct legacy_layers){.stages = zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE),
+                                .chunks = j->n_chunks};
     n = (uint64_t)LEGACY_STACKS * l->chunks * l->stages;
     l->begin = zf_arena_get(j->a, n, sizeof *l->begin, err);
     l->count = zf_arena_get(j->a, n, sizeof *l->count, err);

@@ -272,13 +272,6 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
 
 /* ---- the save ---- */
 
-static uint32_t legacy_parts(const struct legacy_save *ls, enum zf_axis axis)
-{
-    uint32_t n = ls->files.mesh.size[axis];
-
-    return n ? n : 1;
-}
-
 static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
 {
     const char *missing;
@@ -295,8 +288,9 @@ static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
                        "%s %s: %s %u tensor, %u pipeline and %u expert ranks", path,
                        zf_absent(ls->st, path, why),
                        ls->files.said ? "args say" : "by the names of the folders there are",
-                       legacy_parts(ls, ZF_AXIS_TENSOR), legacy_parts(ls, ZF_AXIS_PIPELINE),
-                       legacy_parts(ls, ZF_AXIS_EXPERT));
+                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR),
+                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_PIPELINE),
+                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_EXPERT));
     }
     return true;
 }

@@ -41,7 +41,6 @@ struct optim_reading {
     zf_vec(uint32_t) begin; /* of each group in master */
     struct zf_table by_id;  /* struct optim_owned */
     struct zf_sample sample;
-    struct zf_mismatch miss;
 };
 
 /* ---- values ---- */
@@ -211,35 +210,22 @@ static bool optim_is_weight(const struct zf_tensor_ref *r)
            r->dtype != ZF_DT_F32 && r->dtype != ZF_DT_F64;
 }
 
-static bool optim_rounds(struct optim_reading *x, const struct zf_tensor_ref *m,
-                         const struct zf_tensor_ref *w, bool *yes, struct zf_err *err)
-{
-    uint64_t mb = zf_dtype_info(m->dtype)->bytes, wb = zf_dtype_info(w->dtype)->bytes;
-    struct zf_span span;
-
-    *yes = m->packed && zf_values_can_round(m->dtype, w->dtype);
-    for (uint32_t k = 0; *yes && zf_sample_span(&x->sample, w->n, k, &span); k++) {
-        struct zf_values master = {m->src, m->off + span.first * mb, m->dtype};
-        struct zf_values weight = {w->src, w->off + span.first * wb, w->dtype};
-
-        if (!zf_values_round(master, weight, span.n, &x->miss, err)) {
-            return false;
-        }
-        x->miss.at += span.first;
-        *yes = !x->miss.found;
-    }
-    return true;
-}
-
 static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate, bool *yes,
                       struct zf_err *err)
 {
     struct optim_reading *x = ctx;
     const struct zf_tensor_ref *m = &x->master.at[x->begin.at[group] + item].ref;
     const struct zf_tensor_ref *w = &x->ls->tensor.at[x->r->first_part + candidate].ref;
+    struct zf_mismatch miss = {.found = false};
 
-    *yes = optim_same_shape(w, m);
-    return !*yes || optim_rounds(x, m, w, yes, err);
+    *yes = optim_same_shape(w, m) && m->packed && zf_values_can_round(m->dtype, w->dtype);
+    if (*yes && !zf_values_round_each((struct zf_values){m->src, m->off, m->dtype},
+                                      (struct zf_values){w->src, w->off, w->dtype}, w->n,
+                                      &x->sample, &miss, err)) {
+        return false;
+    }
+    *yes = *yes && !miss.found;
+    return true;
 }
 
 /* Why the masters have no names; *why in the arena. */

@@ -87,9 +87,9 @@ static bool whose_one_wrote_all(const struct legacy_save *ls)
 static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
-    uint32_t n = ls->files.mesh.size[ZF_AXIS_TENSOR], tensor = r->file->at.at[ZF_AXIS_TENSOR];
+    uint32_t n = zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR);
+    uint32_t tensor = r->file->at.at[ZF_AXIS_TENSOR];
 
-    n = n ? n : 1;
     return r->writer == LEGACY_NO_WRITER || r->writer % n == tensor ||
            zf_fail(
                err, ZF_E_FORMAT, ZF_OFF_NONE,
