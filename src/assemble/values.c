@@ -285,8 +285,7 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
 {
     uint64_t len;
 
-    *same = a->dtype == b->dtype && a->ndim == b->ndim &&
-            memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
+    *same = a->dtype == b->dtype && zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape) &&
             memcmp(a->stride, b->stride, a->ndim * sizeof *a->stride) == 0 &&
             values_extent(a, &len);
     if (!*same || len == 0) {

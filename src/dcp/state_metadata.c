@@ -172,8 +172,8 @@ static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, stru
 
 static bool state_same_tensor(const struct dcp_key *a, const struct dcp_key *b)
 {
-    return a->is_bytes == b->is_bytes && a->dtype == b->dtype && a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0;
+    return a->is_bytes == b->is_bytes && a->dtype == b->dtype &&
+           zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape);
 }
 
 /* "float32 [4, 6]", or "bytes". */

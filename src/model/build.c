@@ -238,10 +238,14 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     return d;
 }
 
+bool zf_shape_equal(uint32_t an, const uint64_t *a, uint32_t bn, const uint64_t *b)
+{
+    return an == bn && (an == 0 || memcmp(a, b, an * sizeof *a) == 0);
+}
+
 bool zf_type_equal(struct zf_type a, struct zf_type b)
 {
-    return a.dtype == b.dtype && a.ndim == b.ndim &&
-           (a.ndim == 0 || memcmp(a.shape, b.shape, a.ndim * sizeof *a.shape) == 0);
+    return a.dtype == b.dtype && zf_shape_equal(a.ndim, a.shape, b.ndim, b.shape);
 }
 
 /* The set at the path behind the prefix, which is made where it is not. */

@@ -35,7 +35,9 @@ struct zf_type {
     uint32_t ndim;
     const uint64_t *shape; /* [ndim] elements; NULL for a scalar */
 };
+/* Are the types, or the shapes a[an] and b[bn], the same? */
 bool zf_type_equal(struct zf_type a, struct zf_type b);
+bool zf_shape_equal(uint32_t an, const uint64_t *a, uint32_t bn, const uint64_t *b);
 
 /* From here on sets, files and what is found are those below `prefix`, a tree path ("mp_rank_03");
  * "" = the root again.  Copies it.  Errors: ZF_E_FORMAT it is no plain relative path. */

@@ -168,8 +168,8 @@ static bool llama_fits(struct llama_width *w, const struct zf_tree_tensor *t,
 
 static bool llama_shards_equal(const struct zf_tree_tensor *t, struct zf_err *err)
 {
-    for (uint32_t r = 1; t->ndim > 0 && r < t->n_ranks; r++) {
-        if (memcmp(t->shard[r], t->shard[0], t->ndim * sizeof(uint64_t)) != 0) {
+    for (uint32_t r = 1; r < t->n_ranks; r++) {
+        if (!zf_shape_equal(t->ndim, t->shard[r], t->ndim, t->shard[0])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the shard of rank %u has another shape than that of rank 0", r);
         }

@@ -95,10 +95,9 @@ static bool buffers_is_false(const struct ds_rank *mp, const struct ds_alias *a)
 {
     const struct ds_entry *e = buffers_own(mp, a->name);
     struct zf_draft *of = e ? rank_find(mp, a->of) : NULL;
+    struct zf_type t = of ? zf_draft_type(of) : (struct zf_type){0};
 
-    return of && (zf_draft_type(of).ndim != e->view.ndim ||
-                  (e->view.ndim && memcmp(zf_draft_type(of).shape, e->view.shape,
-                                          e->view.ndim * sizeof *e->view.shape) != 0));
+    return of && !zf_shape_equal(t.ndim, t.shape, e->view.ndim, e->view.shape);
 }
 
 static bool buffers_draft_own(struct ds_rank *mp, const struct ds_alias *a, bool *done,
@@ -256,9 +255,7 @@ static bool buffers_check_frozen(struct ds_rank *mp, struct zf_err *err)
         const struct ds_param *p = &m->frozen.param[i];
         const struct ds_entry *e = ds_model_find(m, p->name);
 
-        if (e && e->tensor &&
-            (e->view.ndim != p->ndim ||
-             (p->ndim && memcmp(e->view.shape, p->shape, p->ndim * sizeof *p->shape) != 0))) {
+        if (e && e->tensor && !zf_shape_equal(e->view.ndim, e->view.shape, p->ndim, p->shape)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.*s\" has another shape in \"module\" than in frozen_param_shapes",
                     (int)(p->name.n < 100 ? p->name.n : 100), p->name.p);

@@ -215,9 +215,8 @@ static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
             if (!e->tensor || e->view.n != n || !ds_name_eq(e->name, rest)) {
                 continue;
             }
-            if (found && (found->view.ndim != e->view.ndim ||
-                          memcmp(found->view.shape, e->view.shape,
-                                 e->view.ndim * sizeof *e->view.shape) != 0)) {
+            if (found &&
+                !zf_shape_equal(found->view.ndim, found->view.shape, e->view.ndim, e->view.shape)) {
                 return NULL;
             }
             found = e;

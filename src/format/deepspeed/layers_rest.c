@@ -39,8 +39,7 @@ static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, stru
         return !master;
     }
     struct zf_type t = zf_draft_type(master);
-    if (t.ndim != e->view.ndim ||
-        (t.ndim && memcmp(t.shape, e->view.shape, t.ndim * sizeof *t.shape) != 0)) {
+    if (!zf_shape_equal(t.ndim, t.shape, e->view.ndim, e->view.shape)) {
         zf_build_undo(b);
         *out = LAYERS_OTHER;
         return true;

@@ -91,8 +91,7 @@ static bool masters_is_free(const struct ds_guess *q, uint32_t i, const struct z
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
-    return q->weight[i] && !q->used[i] && w->ndim == v->ndim &&
-           memcmp(w->shape, v->shape, v->ndim * sizeof *v->shape) == 0;
+    return q->weight[i] && !q->used[i] && zf_shape_equal(w->ndim, w->shape, v->ndim, v->shape);
 }
 
 static const struct ds_name *masters_name_of(const struct ds_guess *q, uint32_t i)

@@ -176,8 +176,7 @@ static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *
 
             const uint64_t *shape = p->whole ? p->whole : p->shape;
 
-            if (!e || e->view.ndim != p->ndim ||
-                (p->ndim && memcmp(e->view.shape, shape, p->ndim * sizeof *shape) != 0)) {
+            if (!e || !zf_shape_equal(e->view.ndim, e->view.shape, p->ndim, shape)) {
                 return false;
             }
         }

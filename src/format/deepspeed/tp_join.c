@@ -45,8 +45,7 @@ static bool tp_use_affine(const struct tp_affine *e, const struct zf_tree_tensor
                           struct zf_cut *out, struct zf_err *err)
 {
     for (uint32_t r = 0; r < t->n_ranks; r++) {
-        if (e->cut.ndim != t->ndim ||
-            (t->ndim && memcmp(e->shard[r], t->shard[r], t->ndim * sizeof(uint64_t)) != 0)) {
+        if (!zf_shape_equal(e->cut.ndim, e->shard[r], t->ndim, t->shard[r])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the shard of tensor-parallel rank %u has another shape than in "
                            "affine_map",

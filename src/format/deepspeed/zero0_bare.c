@@ -43,8 +43,7 @@ static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, stru
         if (r.ndim == 0) {
             continue;
         }
-        *yes = !some || (r.ndim == one->like.ndim &&
-                         memcmp(r.shape, one->like.shape, r.ndim * sizeof *r.shape) == 0);
+        *yes = !some || zf_shape_equal(r.ndim, r.shape, one->like.ndim, one->like.shape);
         one->like = r;
         some = true;
     }
@@ -56,8 +55,7 @@ static bool bare_fits(const struct ds_guess *q, uint32_t i, const struct zf_tens
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
-    return q->weight[i] && w->ndim == r->ndim &&
-           memcmp(w->shape, r->shape, r->ndim * sizeof *r->shape) == 0;
+    return q->weight[i] && zf_shape_equal(w->ndim, w->shape, r->ndim, r->shape);
 }
 
 /* The only weight of that shape that no other state has; false: there is none, or several. */

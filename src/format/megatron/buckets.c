@@ -351,8 +351,7 @@ static bool buckets_is_flat(const struct whole *w, const struct zf_type *type)
     const struct bucket_piece *p = w->piece[0]->piece;
 
     return w->n == 1 && p->n_boxes == 1 &&
-           (type->ndim == 0 ||
-            memcmp(p->box[0].size, type->shape, type->ndim * sizeof(uint64_t)) == 0);
+           zf_shape_equal(type->ndim, p->box[0].size, type->ndim, type->shape);
 }
 
 static bool buckets_join(const struct buckets *b, const struct whole *w, struct mg_param *p,

@@ -153,11 +153,10 @@ static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate
     const struct ids *x = ctx;
     const struct mg_tensor *m = ids_tensor(x, x->master.at[x->begin.at[group] + item].tensor);
     const struct mg_tensor *w = ids_tensor(x, x->weight.at[candidate]);
-    struct zf_type full = m->type;
     struct zf_mismatch miss;
 
-    full.dtype = w->type.dtype;
-    *yes = zf_type_equal(full, w->type) && zf_values_can_round(m->type.dtype, w->type.dtype);
+    *yes = zf_shape_equal(m->type.ndim, m->type.shape, w->type.ndim, w->type.shape) &&
+           zf_values_can_round(m->type.dtype, w->type.dtype);
     if (!*yes) {
         return true;
     }
@@ -312,10 +311,8 @@ static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_te
 /* One value for all of the parameter, or one for each element. */
 static bool ids_suits(const struct mg_tensor *t, const struct mg_tensor *w)
 {
-    struct zf_type type = t->type;
-
-    type.dtype = w->type.dtype;
-    return t->type.ndim == 0 || zf_type_equal(type, w->type);
+    return t->type.ndim == 0 ||
+           zf_shape_equal(t->type.ndim, t->type.shape, w->type.ndim, w->type.shape);
 }
 
 static void ids_name(struct ids *x)

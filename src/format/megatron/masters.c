@@ -39,14 +39,6 @@ static bool masters_see_weights(const struct mg_save *s, struct zf_table *weight
     return true;
 }
 
-static bool masters_same_shape(const struct mg_param *m, const struct mg_param *w)
-{
-    struct zf_type full = m->type;
-
-    full.dtype = w->type.dtype;
-    return zf_type_equal(full, w->type);
-}
-
 /* Can the weight be a rounded form of the master?  Of one type it is a copy: a model in fp32 has masters too
  * (get_parameter_state of distrib_optimizer.py), and they are shifted as others. */
 static bool masters_comparable(const struct mg_param *m, const struct mg_param *w)
@@ -121,7 +113,7 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
     struct zf_mismatch miss = {.found = false};
     int n = (int)(m->name.n < 200 ? m->name.n : 200);
 
-    if (!masters_same_shape(m, w)) {
+    if (!zf_shape_equal(m->type.ndim, m->type.shape, w->type.ndim, w->type.shape)) {
         s->masters_doubted = true;
         return zf_build_note(
             s->b, err,

@@ -342,14 +342,13 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
                               struct zf_spot spot, struct zf_err *err)
 {
     struct zf_draft *of = zf_build_find(p->s->b, (struct zf_spot){"", spot.name, spot.name_len});
-    struct zf_type type = {t->dtype, t->ndim, t->shape}, want;
+    struct zf_type want;
 
     if (!*p->dir || t->ndim == 0 || strncmp(spot.set, "optim/", 6) != 0) {
         return true;
     }
     want = of ? zf_draft_type(of) : (struct zf_type){0};
-    type.dtype = want.dtype;
-    if (of && (zf_type_equal(type, want) || t->ndim != want.ndim)) {
+    if (of && (t->ndim != want.ndim || zf_shape_equal(t->ndim, t->shape, want.ndim, want.shape))) {
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -354,12 +354,7 @@ bool flat_params_read(struct zf_keeper *k, struct zf_torch *t, struct olmo_flats
 
 static bool flat_same_param(const struct olmo_param *a, const struct olmo_param *b)
 {
-    bool same = strcmp(a->name, b->name) == 0 && a->ndim == b->ndim;
-
-    for (uint32_t d = 0; same && d < a->ndim; d++) {
-        same = a->shape[d] == b->shape[d];
-    }
-    return same;
+    return strcmp(a->name, b->name) == 0 && zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape);
 }
 
 static bool flat_agree(const struct olmo_flat *f, const struct olmo_flat *first, const char *path,

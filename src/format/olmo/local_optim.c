@@ -206,8 +206,7 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
 /* A vector, or, of a parameter that is not sharded (NO_SHARD), its shape. */
 static bool optim_has_shape(const struct olmo_param *p, const struct zf_tensor_ref *x)
 {
-    return x->ndim == 1 || zf_type_equal((struct zf_type){x->dtype, x->ndim, x->shape},
-                                         (struct zf_type){x->dtype, p->ndim, p->shape});
+    return x->ndim == 1 || zf_shape_equal(x->ndim, x->shape, p->ndim, p->shape);
 }
 
 static bool optim_check_part(const struct optim_reading *r, const struct optim_state *s,

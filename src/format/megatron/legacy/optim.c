@@ -198,12 +198,6 @@ static bool optim_read_masters(struct optim_reading *x, const struct zf_pv *v, s
 
 /* ---- proving ---- */
 
-static bool optim_same_shape(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b)
-{
-    return a->ndim == b->ndim &&
-           (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
-}
-
 static bool optim_is_weight(const struct zf_tensor_ref *r)
 {
     return r->packed && r->src && r->n > 0 && zf_dtype_info(r->dtype)->kind == 'f' &&
@@ -218,7 +212,8 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
     const struct zf_tensor_ref *w = &x->ls->tensor.at[x->r->first_part + candidate].ref;
     struct zf_mismatch miss = {.found = false};
 
-    *yes = optim_same_shape(w, m) && m->packed && zf_values_can_round(m->dtype, w->dtype);
+    *yes = zf_shape_equal(w->ndim, w->shape, m->ndim, m->shape) && m->packed &&
+           zf_values_can_round(m->dtype, w->dtype);
     if (*yes && !zf_values_round_each((struct zf_values){m->src, m->off, m->dtype},
                                       (struct zf_values){w->src, w->off, w->dtype}, w->n,
                                       &x->sample, &miss, err)) {
@@ -323,7 +318,8 @@ static uint32_t optim_owner(const struct optim_reading *x, uint32_t optimizer, u
 /* Is it a value for each element of the parameter, or one for all? */
 static bool optim_suits(const struct legacy_value *v, const struct zf_tensor_ref *w)
 {
-    return v->number || v->ref.ndim == 0 || optim_same_shape(&v->ref, w);
+    return v->number || v->ref.ndim == 0 ||
+           zf_shape_equal(v->ref.ndim, v->ref.shape, w->ndim, w->shape);
 }
 
 static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char *number,
