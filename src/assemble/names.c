@@ -73,6 +73,15 @@ bool zf_path_join(struct zf_out *out, struct zf_path path, struct zf_err *err)
     return zf_out_ok(out, err);
 }
 
+const char *zf_path_encoded(struct zf_arena *a, const char *dir, const char *name, size_t n,
+                            const char *suffix, struct zf_err *err)
+{
+    char file[ZF_NAME_MAX + 1];
+
+    (void)zf_name_encode(file, name, n, suffix);
+    return zf_arena_fmt(a, err, "%s/%s", dir, file);
+}
+
 uint64_t zf_path_hash(struct zf_path path)
 {
     uint64_t h = path.n;

@@ -6,6 +6,7 @@
 #ifndef ZF_ASSEMBLE_NAMES_H
 #define ZF_ASSEMBLE_NAMES_H
 
+#include <zf/base/arena.h>
 #include <zf/assemble/key_path.h>
 #include <zf/base/auto.h>
 #include <zf/base/err.h>
@@ -15,6 +16,9 @@
 /* The steps joined by dots; replaces what out held.  Errors: ZF_E_NOMEM. */
 bool zf_path_join(struct zf_out *out, struct zf_path path, struct zf_err *err) ZF_CHECKED;
 
+/* The tree path <dir>/<name><suffix> with the name encoded, in the arena: "optim/exp_avg", the set of a state. */
+const char *zf_path_encoded(struct zf_arena *a, const char *dir, const char *name, size_t n,
+                            const char *suffix, struct zf_err *err) ZF_CHECKED;
 /* Equal for equal paths; for others but by a chance of 2^-64. */
 uint64_t zf_path_hash(struct zf_path path);
 

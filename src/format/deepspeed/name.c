@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/name.h>
-
 bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
                 struct zf_err *err)
 {
@@ -48,12 +46,4 @@ void ds_name_sort(struct ds_name *list, uint32_t n)
 bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name name)
 {
     return n > 0 && bsearch(&name, sorted, n, sizeof *sorted, name_order) != NULL;
-}
-
-const char *ds_optim_set(struct zf_arena *a, struct ds_name key, struct zf_err *err)
-{
-    char file[ZF_NAME_MAX + 1];
-
-    zf_name_encode(file, key.p, key.n, "");
-    return zf_arena_fmt(a, err, "optim/%s", file);
 }

@@ -3,6 +3,7 @@
 #ifndef FORMAT_DEEPSPEED_NAME_H
 #define FORMAT_DEEPSPEED_NAME_H
 
+#include <zf/assemble/names.h>
 #include <zf/codec/pickle.h>
 #include <zf/model/build.h>
 
@@ -24,7 +25,4 @@ int ds_name_cmp(struct ds_name a, struct ds_name b);
 /* Lists may be as long as a file makes them: they are sorted once and then searched. */
 void ds_name_sort(struct ds_name *list, uint32_t n);
 bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name name);
-/* The tree path of an optimizer state's set: "optim/<key>". */
-const char *ds_optim_set(struct zf_arena *a, struct ds_name key, struct zf_err *err) ZF_CHECKED;
-
 #endif

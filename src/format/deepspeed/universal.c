@@ -126,7 +126,7 @@ static bool universal_draft_file(struct ds_rank *mp, const char *path, const cha
 {
     struct ds_name key = {file, (uint32_t)(strlen(file) - strlen(".pt"))};
     bool master = key.n == 4 && memcmp(file, "fp32", 4) == 0;
-    const char *set = master ? "" : ds_optim_set(mp->save->a, key, err);
+    const char *set = master ? "" : zf_path_encoded(mp->save->a, "optim", key.p, key.n, "", err);
     const char *full = set ? zf_arena_fmt(mp->save->a, err, "%s/%s", path, file) : NULL;
     zf_auto(source) struct zf_source *src = full ? zf_store_open(mp->save->st, full, err) : NULL;
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, mp->save->o->lim, err) : NULL;

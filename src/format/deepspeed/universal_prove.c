@@ -182,7 +182,7 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
             continue;
         }
         if (!ds_name_of(ds->a, zf_pv_key(states, i), "the optimizer's state", &v.key, err) ||
-            !(v.set = ds_optim_set(ds->a, v.key, err)) ||
+            !(v.set = zf_path_encoded(ds->a, "optim", v.key.p, v.key.n, "", err)) ||
             !prove_value(ds, t, zf_pv_val(states, i), &v, err)) {
             return false;
         }

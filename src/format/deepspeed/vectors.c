@@ -110,7 +110,7 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
 {
     const struct ds_group *g = v->group;
 
-    v->set = ds_optim_set(ds->a, s->key, err);
+    v->set = zf_path_encoded(ds->a, "optim", s->key.p, s->key.n, "", err);
     v->key = s->key;
     v->dtype = s->flat.dtype;
     v->lean = ds_group_first(g)->part[g->index].lean;

@@ -120,7 +120,7 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
         return true;
     }
     if (!ds_name_of(q->mp->save->a, key, "the optimizer's state", &k, err) ||
-        !(set = ds_optim_set(q->mp->save->a, k, err))) {
+        !(set = zf_path_encoded(q->mp->save->a, "optim", k.p, k.n, "", err))) {
         return false;
     }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {

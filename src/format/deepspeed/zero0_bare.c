@@ -183,7 +183,7 @@ static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, s
             continue;
         }
         if (!ds_name_of(ds->a, zf_pv_key(one->state, i), "the optimizer's state", &key, err) ||
-            !(set = ds_optim_set(ds->a, key, err))) {
+            !(set = zf_path_encoded(ds->a, "optim", key.p, key.n, "", err))) {
             return false;
         }
         if (named) {

@@ -331,7 +331,7 @@ static bool core_spot(const struct core_part *p, const char *key, struct zf_spot
         return true;
     }
     const char *from = key + sizeof core_state - 1, *word = mark + sizeof core_mark - 1;
-    const char *set = save_optim_set(a, word, strlen(word), err);
+    const char *set = zf_path_encoded(a, "optim", word, strlen(word), "", err);
     name = set ? save_clean_name(a, from, (uint64_t)(mark - from), err) : NULL;
     *out = name ? save_spot(set, name) : *out;
     return name != NULL;

@@ -8,7 +8,6 @@
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/assemble/torch_place.h>
-#include <zf/base/name.h>
 #include <zf/codec/pvjson.h>
 
 #include "key64.h"
@@ -190,23 +189,6 @@ static bool full_see_ids(const struct full *f, const struct zf_pv *groups, struc
     return true;
 }
 
-/* state/<head>.<path>.json; a value of the model's file has no head. */
-static bool full_tell(const struct full *f, const struct full_value *v, const struct zf_pv *pv,
-                      struct zf_err *err)
-{
-    struct zf_out key = {0};
-    char name[ZF_NAME_MAX + 1];
-    zf_auto(mem) char *text = NULL;
-    uint64_t n;
-
-    bool ok = zf_path_join(&key, v->path, err);
-    (void)zf_name_encode(name, ok ? zf_out_text(&key) : "", ok ? key.n : 0, ".json");
-    zf_auto_out(&key);
-    const char *path = ok ? zf_arena_fmt(f->s->a, err, "state/%s", name) : NULL;
-    return path && zf_pv_json(pv, f->s->o->lim, NULL, &text, &n, err) &&
-           zf_build_text(f->s->b, path, text, n, err);
-}
-
 static bool full_is_groups(const struct full_value *v)
 {
     const struct zf_step *last = &v->path.step[v->path.n - 1];
@@ -221,7 +203,8 @@ static bool full_read_pickled(const struct full *f, const struct full_value *v, 
     char name[48];
 
     if (pv) {
-        return (!full_is_groups(v) || full_see_ids(f, pv, err)) && full_tell(f, v, pv, err);
+        return (!full_is_groups(v) || full_see_ids(f, pv, err)) &&
+               save_tell(f->s, v->path, pv, err);
     }
     (void)snprintf(name, sizeof name, "%.40s", v->path.step[v->path.n - 1].p);
     return err->code != ZF_E_NOMEM && err->code != ZF_E_IO &&

@@ -128,7 +128,7 @@ static bool optim_draft(struct optim_reading *r, struct optim_state *s, enum zf_
 {
     const struct olmo_param *p = optim_param(r, s->param);
     struct zf_type type = {.dtype = dtype};
-    const char *set = save_optim_set(r->l->save->a, s->key, strlen(s->key), err);
+    const char *set = zf_path_encoded(r->l->save->a, "optim", s->key, strlen(s->key), "", err);
 
     if (!s->shared) {
         type.ndim = p->ndim;
@@ -197,7 +197,7 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
     }
     s->number = f;
     s->first.n = 0;
-    const char *set = save_optim_set(r->l->save->a, s->key, strlen(s->key), err);
+    const char *set = zf_path_encoded(r->l->save->a, "optim", s->key, strlen(s->key), "", err);
     s->shared = set && zf_build_scalar(b, save_spot(set, optim_param(r, s->param)->name),
                                        whole ? ZF_DT_I64 : ZF_DT_F64, whole ? (void *)&i : &f, err);
     return s->shared;
@@ -407,7 +407,8 @@ static const char *optim_only_lost(const struct optim_reading *r, uint32_t param
 static bool optim_add_lost(struct optim_reading *r, const struct optim_state *like,
                            struct zf_err *err)
 {
-    const char *set = save_optim_set(r->l->save->a, like->key, strlen(like->key), err);
+    const char *set =
+        zf_path_encoded(r->l->save->a, "optim", like->key, strlen(like->key), "", err);
 
     for (uint32_t i = 0; set && i < r->l->first.n_params; i++) {
         uint32_t rank = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "save.h"
 
-#include <zf/base/name.h>
 #include <zf/base/out.h>
 #include <zf/codec/pvjson.h>
 
@@ -41,12 +40,18 @@ const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n, struc
     return out;
 }
 
-const char *save_optim_set(struct zf_arena *a, const char *key, uint64_t n, struct zf_err *err)
+bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v, struct zf_err *err)
 {
-    char name[ZF_NAME_MAX + 1];
+    zf_auto(out) struct zf_out key = {0};
+    zf_auto(mem) char *text = NULL;
+    uint64_t n;
 
-    (void)zf_name_encode(name, key, (size_t)n, "");
-    return zf_arena_fmt(a, err, "optim/%s", name);
+    if (!zf_path_join(&key, path, err)) {
+        return false;
+    }
+    const char *file = zf_path_encoded(s->a, "state", zf_out_text(&key), key.n, ".json", err);
+    return file && zf_pv_json(v, s->o->lim, NULL, &text, &n, err) &&
+           zf_build_text(s->b, file, text, n, err);
 }
 
 bool save_groups_json(struct olmo_save *s, const struct zf_pv *const *group, uint64_t n,

@@ -3,6 +3,7 @@
 #ifndef OLMO_SAVE_H
 #define OLMO_SAVE_H
 
+#include <zf/assemble/names.h>
 #include <zf/assemble/tensor_ref.h>
 #include <zf/assemble/torch_ahead.h>
 #include <zf/format.h>
@@ -25,15 +26,14 @@ void save_fini(struct olmo_save *s);
 const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n,
                             struct zf_err *err) ZF_CHECKED;
 
-/* "optim/<key>", encoded, in the arena. */
-const char *save_optim_set(struct zf_arena *a, const char *key, uint64_t n,
-                           struct zf_err *err) ZF_CHECKED;
-
 static inline struct zf_spot save_spot(const char *set, const char *name)
 {
     return (struct zf_spot){.set = set, .name = name, .name_len = strlen(name)};
 }
 
+/* Shows a value that is no tensor as state/<path>.json. */
+bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
+               struct zf_err *err) ZF_CHECKED;
 /* Shows the settings of the optimizer's groups as state/optim.json: n texts of JSON, one a group. */
 bool save_groups_json(struct olmo_save *s, const struct zf_pv *const *group, uint64_t n,
                       struct zf_err *err) ZF_CHECKED;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/names.h>
 #include <zf/base/name.h>
 #include <zf/codec/pvjson.h>
 
@@ -106,20 +105,6 @@ static const char *unsharded_key(const struct unsharded *u, const char *key, str
                         key);
 }
 
-/* A setting of the optimizer: state/<key>.json. */
-static bool unsharded_tell(const struct unsharded *u, const char *key, const struct zf_pv *v,
-                           struct zf_err *err)
-{
-    zf_auto(mem) char *text = NULL;
-    char name[ZF_NAME_MAX + 1];
-    uint64_t n;
-
-    (void)zf_name_encode(name, key, strlen(key), ".json");
-    const char *path = zf_arena_fmt(u->s->a, err, "state/%s", name);
-    return path && zf_pv_json(v, u->s->o->lim, NULL, &text, &n, err) &&
-           zf_build_text(u->s->b, path, text, n, err);
-}
-
 static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *path,
                           const char *key, const struct zf_pv *v, struct zf_err *err)
 {
@@ -129,7 +114,9 @@ static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *p
         return false;
     }
     if (zf_torch_kind(t, v) == ZF_TORCH_NOT) {
-        return unsharded_tell(u, full, v, err);
+        const struct zf_step step = {.p = full, .n = strlen(full)};
+
+        return save_tell(u->s, (struct zf_path){&step, 1}, v, err);
     }
     struct unsharded_tensor *x = zf_vec_push(&u->tensor, err);
     if (!x) {

@@ -3,16 +3,7 @@
 
 #include <string.h>
 
-#include <zf/base/name.h>
-
-/* "optim/<key>", in the arena. */
-static const char *draft_optim_set(struct legacy_save *ls, const char *key, struct zf_err *err)
-{
-    char file[ZF_NAME_MAX + 1];
-
-    (void)zf_name_encode(file, key, strlen(key), "");
-    return zf_arena_fmt(ls->a, err, "optim/%s", file);
-}
+#include <zf/assemble/names.h>
 
 static struct zf_spot draft_spot(const char *set, const char *name)
 {
@@ -22,7 +13,7 @@ static struct zf_spot draft_spot(const char *set, const char *name)
 static bool draft_value(struct legacy_save *ls, const char *name, const struct legacy_value *v,
                         struct zf_err *err)
 {
-    const char *set = draft_optim_set(ls, v->key, err);
+    const char *set = zf_path_encoded(ls->a, "optim", v->key, strlen(v->key), "", err);
 
     if (!set) {
         return false;
@@ -176,7 +167,9 @@ static bool draft_states(struct legacy_save *ls, const struct legacy_whole *w, s
 
     for (size_t i = 0; i < t->state.n; i++) {
         const struct legacy_value *v = &t->state.at[i];
-        struct draft_what what = {.set = draft_optim_set(ls, v->key, err), .state = i + 1};
+        struct draft_what what = {
+            .set = zf_path_encoded(ls->a, "optim", v->key, strlen(v->key), "", err),
+            .state = i + 1};
 
         if (v->number || (v->ref.ndim == 0 && w->ndim > 0)) {
             if (!draft_value(ls, w->name, v, err)) {

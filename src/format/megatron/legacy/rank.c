@@ -10,7 +10,6 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_json.h>
-#include <zf/base/name.h>
 
 #include "optim.h"
 
@@ -30,7 +29,6 @@ static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf,
 {
     struct zf_err ignored = {.code = ZF_OK};
     const struct zf_pv *v = leaf->value;
-    char file[ZF_NAME_MAX + 1];
     const char *p;
     uint64_t n;
 
@@ -45,8 +43,7 @@ static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf,
     if (!key) {
         return false;
     }
-    (void)zf_name_encode(file, key, strlen(key), "");
-    char *path = zf_arena_fmt(x->ls->a, err, "extra/%s", file);
+    const char *path = zf_path_encoded(x->ls->a, "extra", key, strlen(key), "", err);
     return path && zf_build_text(x->ls->b, path, p, n, err);
 }
 
