@@ -5,21 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/tensor_ref.h>
+
 bool groups_is_optimizer(const struct zf_pv *root)
 {
     return zf_pv_is_map(zf_pv_get(root, "state")) && zf_pv_is_seq(zf_pv_get(root, "param_groups"));
-}
-
-bool groups_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
-                         struct zf_err *err)
-{
-    int64_t i;
-    double f;
-
-    if (zf_pv_int(v, &i)) {
-        return zf_build_scalar(b, *spot, ZF_DT_I64, &i, err);
-    }
-    return !zf_pv_float(v, &f) || zf_build_scalar(b, *spot, ZF_DT_F64, &f, err);
 }
 
 typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optimizer,
@@ -126,7 +116,7 @@ static bool groups_place_step(const struct stepping *s, const char *head, const 
     if (!zf_names_is_optim(spot) || zf_build_find(s->b, spot)) {
         return true;
     }
-    return groups_place_number(s->b, &spot, step, err);
+    return zf_number_draft(s->b, spot, step, err);
 }
 
 /* torch's own optimizers keep a step per parameter; apex and Transformer Engine one per group. */

@@ -12,10 +12,6 @@
 /* True for the state dict of an optimizer (state and param_groups). */
 bool groups_is_optimizer(const struct zf_pv *v);
 
-/* A Python int or float as a tensor of no dimensions, i64 or f64; other values are left out. */
-bool groups_place_number(struct zf_build *b, const struct zf_spot *spot, const struct zf_pv *v,
-                         struct zf_err *err) ZF_CHECKED;
-
 /* Enters in names what the groups' `param_names` say.  head: first step of every path of the file,
  * or NULL.  Errors: ZF_E_NOMEM. */
 bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head,

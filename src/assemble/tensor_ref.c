@@ -141,3 +141,15 @@ struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, struct zf_spot spot,
     from.stride = r->stride;
     return zf_draft_box(d, NULL, r->shape, from, err) ? d : NULL;
 }
+
+bool zf_number_draft(struct zf_build *b, struct zf_spot spot, const struct zf_pv *v,
+                     struct zf_err *err)
+{
+    int64_t i;
+    double f;
+
+    if (zf_pv_int(v, &i)) {
+        return zf_build_scalar(b, spot, ZF_DT_I64, &i, err);
+    }
+    return !zf_pv_float(v, &f) || zf_build_scalar(b, spot, ZF_DT_F64, &f, err);
+}

@@ -175,7 +175,7 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
         return place_dense(p, &spot, part->tensor, err);
     }
     if (zf_pv_is_number(part->value)) {
-        return groups_place_number(p->b, &spot, part->value, err);
+        return zf_number_draft(p->b, spot, part->value, err);
     }
     return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
                ? place_postpone(p, &spot, part->value, err)
@@ -285,7 +285,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         return true;
     }
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
-           (!zf_names_is_optim(spot) || groups_place_number(p->b, &spot, leaf->value, err));
+           (!zf_names_is_optim(spot) || zf_number_draft(p->b, spot, leaf->value, err));
 }
 
 static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)

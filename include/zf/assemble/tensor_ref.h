@@ -46,6 +46,11 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
                              struct zf_source **empty, struct zf_tensor_ref *out,
                              struct zf_err *err) ZF_CHECKED;
 
+/* Drafts a number of Python's (zf_pv_is_number; a bool counts as int) as a tensor without dimensions, I64 or F64; any
+ * other value is nothing.  Errors: of zf_build_scalar. */
+bool zf_number_draft(struct zf_build *b, struct zf_spot spot, const struct zf_pv *v,
+                     struct zf_err *err) ZF_CHECKED;
+
 /* Orders references so that those of the same elements in the same shape are neighbours; 0 for
  * these: one tensor with two names. */
 int zf_tensor_ref_cmp(const struct zf_tensor_ref *a, const struct zf_tensor_ref *b);

@@ -102,8 +102,6 @@ static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const 
     const struct zf_pv *v = zf_torch_root(t);
     struct zf_tensor_ref view;
     bool expert = false;
-    int64_t i;
-    double f;
 
     (void)zf_pv_bool(zf_pv_get(v, "is_expert_param"), &expert);
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
@@ -112,11 +110,8 @@ static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const 
                universal_draft_tensor(mp, set, p, &view, err) &&
                universal_check_shape(mp, p, &view, expert, err);
     }
-    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(mp->save->b, ds_spot(set, p->name), ZF_DT_I64, &i, err);
-    }
-    if (zf_pv_float(v, &f)) {
-        return zf_build_scalar(mp->save->b, ds_spot(set, p->name), ZF_DT_F64, &f, err);
+    if (zf_pv_is_number(v)) {
+        return zf_number_draft(mp->save->b, ds_spot(set, p->name), v, err);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds neither a tensor nor a number");
 }

@@ -113,8 +113,6 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
     struct ds_name k;
     struct zf_tensor_ref s;
     const char *set;
-    int64_t i;
-    double f;
 
     if (zf_pv_kind(key) != ZF_PV_STR) {
         return true;
@@ -123,11 +121,8 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
         !(set = zf_path_encoded(q->mp->save->a, "optim", k.p, k.n, "", err))) {
         return false;
     }
-    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(q->mp->save->b, ds_spot(set, name), ZF_DT_I64, &i, err);
-    }
-    if (zf_pv_float(v, &f)) {
-        return zf_build_scalar(q->mp->save->b, ds_spot(set, name), ZF_DT_F64, &f, err);
+    if (zf_pv_is_number(v)) {
+        return zf_number_draft(q->mp->save->b, ds_spot(set, name), v, err);
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;

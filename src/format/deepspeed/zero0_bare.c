@@ -149,14 +149,9 @@ static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name
 {
     struct ds_save *ds = b->q->mp->save;
     struct zf_tensor_ref r;
-    int64_t i;
-    double f;
 
-    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
-        return zf_build_scalar(ds->b, spot, ZF_DT_I64, &i, err);
-    }
-    if (zf_pv_float(v, &f)) {
-        return zf_build_scalar(ds->b, spot, ZF_DT_F64, &f, err);
+    if (zf_pv_is_number(v)) {
+        return zf_number_draft(ds->b, spot, v, err);
     }
     if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
         return true;
