@@ -34,7 +34,7 @@ static int apart_by_bytes(const void *pa, const void *pb)
 
 static const char *apart_text(const struct ds_apart_bytes *b, char out[240])
 {
-    int what = (int)(b->what.n < 80 ? b->what.n : 80), of = (int)(b->of.n < 100 ? b->of.n : 100);
+    int what = (int)(b->what.n < 80 ? b->what.n : 80), of = ds_name_shown(b->of);
 
     if (b->of.p) {
         (void)snprintf(out, 240, "%.*s of \"%.*s\"", what, b->what.p, of, b->of.p);

@@ -135,8 +135,7 @@ static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "shared_params ties \"%.*s\" to \"%.*s\", but what \"module\" has of them differs",
-            (int)(a->name.n < 100 ? a->name.n : 100), a->name.p,
-            (int)(a->of.n < 100 ? a->of.n : 100), a->of.p);
+            ds_name_shown(a->name), a->name.p, ds_name_shown(a->of), a->of.p);
     return zf_err_in(err, "%s", mp->model.path);
 }
 
@@ -258,7 +257,7 @@ static bool buffers_check_frozen(struct ds_rank *mp, struct zf_err *err)
         if (e && e->tensor && !zf_shape_equal(e->view.ndim, e->view.shape, p->ndim, p->shape)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.*s\" has another shape in \"module\" than in frozen_param_shapes",
-                    (int)(p->name.n < 100 ? p->name.n : 100), p->name.p);
+                    ds_name_shown(p->name), p->name.p);
             return zf_err_in(err, "%s", m->path);
         }
     }

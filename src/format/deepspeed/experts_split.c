@@ -126,11 +126,7 @@ static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32
 const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t e, uint32_t *n,
                                  struct zf_err *err)
 {
-    const struct ds_optim *first = mp->optim;
-
-    while (first->lost) {
-        first++;
-    }
+    const struct ds_optim *first = rank_optim(mp);
     const struct ds_part *p = &first->part[g];
     if (p->ranks) {
         return split_listed(mp, g, e, n, err);

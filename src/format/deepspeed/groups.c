@@ -129,11 +129,7 @@ static bool groups_have_experts(const struct ds_rank *mp, const struct ds_optim 
 
 static bool groups_match(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct ds_optim *first = mp->optim;
-
-    while (first->lost) {
-        first++;
-    }
+    const struct ds_optim *first = rank_optim(mp);
     const struct ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
     uint32_t n = mp->model.has_shapes ? mp->model.n_groups : first->n_groups;
     if (!shapes && first->n_parts > 0 && first->part[0].slice) {

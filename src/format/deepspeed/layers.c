@@ -109,7 +109,7 @@ static bool layers_no_file(const struct ds_rank *mp, uint32_t number, struct ds_
                              *mp->tree ? mp->tree : "the model");
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is missing: \"%s\" names \"%.*s\"", path,
-                   mp->model.path, (int)(name.n < 100 ? name.n : 100), name.p);
+                   mp->model.path, ds_name_shown(name), name.p);
 }
 
 /* The rank's names speak of this parameter or buffer. */
@@ -353,7 +353,7 @@ static bool layers_check_names(const struct ds_rank *mp, struct zf_err *err)
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "it names \"%.*s\", which the file of layer %u does not have: a file of "
                     "another layer or save",
-                    (int)(name.n < 100 ? name.n : 100), name.p, number);
+                    ds_name_shown(name), name.p, number);
             return zf_err_in(err, "%s", m->path) || zf_forgive(mp->save->b, err);
         }
     }

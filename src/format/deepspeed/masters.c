@@ -99,11 +99,6 @@ static const struct ds_name *masters_name_of(const struct ds_guess *q, uint32_t 
     return &q->mp->model.entry[i].name;
 }
 
-static int masters_shown(const struct ds_name *name)
-{
-    return name->n < 100 ? (int)name->n : 100;
-}
-
 /* Entry i is whose weights the master should round to; q->miss says where it does not. */
 static bool masters_refuse(const struct ds_guess *q, uint32_t i, struct zf_err *err)
 {
@@ -112,7 +107,7 @@ static bool masters_refuse(const struct ds_guess *q, uint32_t i, struct zf_err *
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "element %llu of the master of \"%.*s\" is %.9g, which does not round to its "
                    "weight %.9g in \"module\"",
-                   (unsigned long long)q->miss.at, masters_shown(name), name->p, q->miss.master,
+                   (unsigned long long)q->miss.at, ds_name_shown(*name), name->p, q->miss.master,
                    q->miss.weight);
 }
 

@@ -184,11 +184,6 @@ static bool value_compare(struct value_search *s, const struct value_vector *v, 
     return true;
 }
 
-static int value_shown(const struct ds_name *name)
-{
-    return name->n < 100 ? (int)name->n : 100;
-}
-
 /* Two parameters, or one and the padding, fit where one can be. */
 static bool value_open(const struct value_search *s, uint32_t g, uint32_t a, uint32_t b,
                        struct zf_err *err)
@@ -199,7 +194,7 @@ static bool value_open(const struct value_search *s, uint32_t g, uint32_t a, uin
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "a master of group %u fits \"%.*s\" as well as %s%.*s%s: param_shapes does not "
                    "say which parameters are in which group, and the weights do not prove it",
-                   g, value_shown(x), x->p, y ? "\"" : "the padding", y ? value_shown(y) : 0,
+                   g, ds_name_shown(*x), x->p, y ? "\"" : "the padding", y ? ds_name_shown(*y) : 0,
                    y ? y->p : "", y ? "\"" : "");
 }
 

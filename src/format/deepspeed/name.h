@@ -17,6 +17,12 @@ static inline struct zf_spot ds_spot(const char *set, struct ds_name name)
     return (struct zf_spot){set, name.p, name.n};
 }
 
+/* So many bytes of a name are shown in a message. */
+static inline int ds_name_shown(struct ds_name name)
+{
+    return name.n < 100 ? (int)name.n : 100;
+}
+
 /* Copies a text value into the arena; false (ZF_E_FORMAT, naming `what`) when it is no text. */
 bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
                 struct zf_err *err) ZF_CHECKED;

@@ -220,6 +220,16 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- the rank ---- */
 
+const struct ds_optim *rank_optim(const struct ds_rank *mp)
+{
+    uint32_t r = 0;
+
+    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
+        r++;
+    }
+    return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
+}
+
 bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err *err)
 {
     return ds->o->degraded && !m->read && err->code != ZF_E_UNSUPPORTED && zf_forgive(ds->b, err);

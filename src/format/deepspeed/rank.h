@@ -59,6 +59,8 @@ struct ds_rank {
 bool rank_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* Compares the model-states files behind the one that was read with it, or tells what came of that. */
 bool rank_agree_models(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+/* The first optimizer file that could be read, or NULL. */
+const struct ds_optim *rank_optim(const struct ds_rank *mp);
 /* Degraded: handles the failure to read m, which is as good as missing then.  Files of two saves are
  * refused all the same. */
 bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err *err) ZF_CHECKED;

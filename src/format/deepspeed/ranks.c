@@ -79,29 +79,15 @@ const struct ds_rank *ds_ranks_first(const struct ds_ranks *all)
 /* A stage whose optimizer's files do not name the parameters has but the layers' files. */
 static void ranks_keep_stage(struct ds_rank *mp)
 {
-    uint32_t r = 0;
+    const struct ds_optim *first = rank_optim(mp);
 
     mp->model.pipeline = true;
-    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
-        r++;
-    }
-    if (!mp->optim || r == mp->n_dp || mp->optim[r].n_parts == 0 || !mp->optim[r].part[0].slice) {
+    if (!first || first->n_parts == 0 || !first->part[0].slice) {
         mp->plain = true;
         mp->n_optim_files = 0;
         mp->optim = NULL;
         mp->n_dp = 0;
     }
-}
-
-/* The first optimizer file that could be read, or NULL. */
-static const struct ds_optim *ranks_optim(const struct ds_rank *mp)
-{
-    uint32_t r = 0;
-
-    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
-        r++;
-    }
-    return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
 }
 
 /* The only rank has lost its model states.  The optimizer's files name its parameters: before 0.6 by
@@ -110,7 +96,7 @@ static const struct ds_optim *ranks_optim(const struct ds_rank *mp)
  * a matrix may be transposed, and of experts, whose numbers are in the model states. */
 static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept, struct zf_err *err)
 {
-    const struct ds_optim *first = ranks_optim(mp);
+    const struct ds_optim *first = rank_optim(mp);
     bool experts = ds->dir.n_experts > 0;
 
     *kept = false;
@@ -158,7 +144,7 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "no model-states file can be read, and nothing else has the shapes of the "
                 "parameters%s",
-                all->n > 0 && ranks_optim(all->rank) && ranks_optim(all->rank)->sliced
+                all->n > 0 && rank_optim(all->rank) && rank_optim(all->rank)->sliced
                     ? ", or where one ends in the vectors of stage 3"
                     : "");
         return all->n > 0 && zf_err_in(err, "%s", all->rank[0].model.path);

@@ -191,7 +191,7 @@ static bool tp_unescape(struct zf_arena *a, const struct zf_pv *key, struct ds_n
     }
     if (text.n < 2 || text.p[0] != '^' || text.p[text.n - 1] != '$') {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "\"%.*s\" in affine_map is not one name",
-                       (int)(text.n < 100 ? text.n : 100), text.p);
+                       ds_name_shown(text), text.p);
     }
     char *p = zf_arena_get(a, text.n, 1, err);
     uint32_t n = 0;
@@ -200,8 +200,7 @@ static bool tp_unescape(struct zf_arena *a, const struct zf_pv *key, struct ds_n
 
         if (special && (text.p[i] != '\\' || i + 2 >= text.n)) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "\"%.*s\" in affine_map is not one name",
-                           (int)(text.n < 100 ? text.n : 100), text.p);
+                           "\"%.*s\" in affine_map is not one name", ds_name_shown(text), text.p);
         }
         p[n++] = text.p[i += special];
     }
@@ -233,7 +232,7 @@ static bool tp_read_affine(struct ds_save *ds, const struct zf_pv *map, uint32_t
         }
         if (e->name.p) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.*s\" is in affine_map twice",
-                           (int)(name.n < 100 ? name.n : 100), name.p);
+                           ds_name_shown(name), name.p);
         }
         e->name = name;
         if (!affine_read(ds->a, zf_pv_val(params, i), n_ranks, e, err)) {
@@ -241,7 +240,7 @@ static bool tp_read_affine(struct ds_save *ds, const struct zf_pv *map, uint32_t
 
             (void)snprintf(msg, sizeof msg, "%.190s", err->msg);
             return zf_fail(err, err->code, ZF_OFF_NONE, "\"%.*s\" in affine_map: %s",
-                           (int)(name.n < 100 ? name.n : 100), name.p, msg);
+                           ds_name_shown(name), name.p, msg);
         }
     }
     return true;

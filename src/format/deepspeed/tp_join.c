@@ -162,7 +162,7 @@ static bool tp_done(void *ctx, struct zf_err *err)
         if (!p->used) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the pattern \"%.*s\" of universal_checkpoint_info fits no parameter",
-                           (int)(p->text.n < 100 ? p->text.n : 100), p->text.p);
+                           ds_name_shown(p->text), p->text.p);
         }
     }
     return true;

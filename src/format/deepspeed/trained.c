@@ -7,19 +7,13 @@
 
 #include <zf/assemble/adapter.h>
 
-/* The names that the ranks of one tree train, sorted. */
-struct trained {
-    struct ds_name *name;
-    uint32_t n;
-};
-
 static bool trained_is_in(const struct ds_rank *mp, const char *dir)
 {
     return !mp->plain && (!*dir || strcmp(mp->tree, dir) == 0);
 }
 
-static bool trained_names(struct ds_save *ds, const struct ds_ranks *all, const char *dir,
-                          struct trained *out, struct zf_err *err)
+bool ds_trained_names(struct ds_save *ds, const struct ds_ranks *all, const char *dir,
+                      struct ds_trained *out, struct zf_err *err)
 {
     uint64_t n = 0;
 
@@ -31,7 +25,7 @@ static bool trained_names(struct ds_save *ds, const struct ds_ranks *all, const 
             n += mp->group[g].n;
         }
     }
-    *out = (struct trained){zf_arena_get(ds->a, n, sizeof *out->name, err), 0};
+    *out = (struct ds_trained){zf_arena_get(ds->a, n, sizeof *out->name, err), 0};
     for (uint32_t r = 0; out->name && r < all->n; r++) {
         const struct ds_rank *mp = &all->rank[r];
 
@@ -51,7 +45,7 @@ static bool trained_names(struct ds_save *ds, const struct ds_ranks *all, const 
 }
 
 /* Is there a weight that is not trained? */
-static bool trained_is_part(struct zf_build *b, const char *dir, const struct trained *t)
+static bool trained_is_part(struct zf_build *b, const char *dir, const struct ds_trained *t)
 {
     struct zf_draft *tie;
     struct zf_spot s;
@@ -69,8 +63,8 @@ static bool trained_is_part(struct zf_build *b, const char *dir, const struct tr
 static bool trained_show_tree(struct ds_save *ds, const struct ds_ranks *all, const char *dir,
                               struct zf_err *err)
 {
-    struct trained t;
-    bool ok = trained_names(ds, all, dir, &t, err) && zf_build_prefix(ds->b, dir, err);
+    struct ds_trained t;
+    bool ok = ds_trained_names(ds, all, dir, &t, err) && zf_build_prefix(ds->b, dir, err);
     bool part = ok && trained_is_part(ds->b, dir, &t);
 
     for (uint32_t i = 0; ok && part && i < t.n; i++) {

@@ -62,8 +62,8 @@ static bool prove_rounds(struct ds_save *ds, const struct ds_rank *mp, struct ds
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "zero/%.*s/fp32.pt: element %llu is %.9g, which does not round to its weight "
                    "%.9g in \"module\" of \"%s\": %s",
-                   (int)(name.n < 100 ? name.n : 100), name.p, (unsigned long long)miss.at,
-                   miss.master, miss.weight, mp->model.path, prove_why(&mp->model));
+                   ds_name_shown(name), name.p, (unsigned long long)miss.at, miss.master,
+                   miss.weight, mp->model.path, prove_why(&mp->model));
 }
 
 static bool prove_all_round(struct ds_save *ds, const struct ds_rank *mp, struct zf_err *err)
@@ -115,9 +115,8 @@ static bool prove_slots(struct ds_save *ds, struct prove_vector *v, struct zf_er
                            "zero/%.*s/%.*s.pt: element %llu is %.9g, but %.9g in " STATE_FILE
                            ": a parameter of another save, or converted wrongly (releases before "
                            "0.18 could not several sub-groups)",
-                           (int)(p->name.n < 100 ? p->name.n : 100), p->name.p,
-                           (int)(v->key.n < 40 ? v->key.n : 40), v->key.p,
-                           (unsigned long long)miss.at, miss.weight, miss.master);
+                           ds_name_shown(p->name), p->name.p, (int)(v->key.n < 40 ? v->key.n : 40),
+                           v->key.p, (unsigned long long)miss.at, miss.weight, miss.master);
         }
         at += slot;
     }

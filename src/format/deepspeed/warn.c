@@ -9,18 +9,10 @@
 
 #include <zf/assemble/names.h>
 
+#include "trained.h"
+
 /* The releases up to 0.18 make every buffer float32. */
 #define INTEGERS_KEPT 19
-
-static const struct ds_optim *warn_first(const struct ds_rank *mp)
-{
-    uint32_t r = 0;
-
-    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
-        r++;
-    }
-    return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
-}
 
 /* The mappings are made from the declared order, unless padding between parameters made the dealing
  * known to them. */
@@ -44,47 +36,29 @@ static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, s
                          "this save is scrambled");
 }
 
-static struct ds_name *warn_trained(const struct ds_rank *mp, uint32_t *n, struct zf_err *err)
-{
-    uint64_t all = 0;
-
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
-        all += mp->group[g].n;
-    }
-    struct ds_name *out = zf_arena_get(mp->save->a, all, sizeof *out, err);
-    *n = 0;
-    for (uint32_t g = 0; out && g < mp->n_groups; g++) {
-        for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            out[(*n)++] = mp->group[g].param[i].name;
-        }
-    }
-    if (out) {
-        ds_name_sort(out, *n);
-    }
-    return out;
-}
-
 /* Stage 1 and BF16_Optimizer record no frozen parameters: zero_to_fp32.py drops them. */
 static bool warn_frozen(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
-    uint32_t n_trained, n = 0;
-    const struct ds_name *trained = warn_trained(mp, &n_trained, err);
+    const struct ds_ranks alone = {.rank = mp, .n = 1};
+    struct ds_trained trained;
+    uint32_t n = 0;
+    bool ok = ds_trained_names(mp->save, &alone, "", &trained, err);
 
-    for (uint32_t i = 0; trained && m->has_buffers && i < m->n_entries; i++) {
+    for (uint32_t i = 0; ok && m->has_buffers && i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
 
         n += e->tensor && e->view.n > 0 && (!mp->tie || mp->tie[i] == i) &&
              !zf_names_extra_state(e->name.p, e->name.n) &&
              !ds_name_listed(m->buffer, m->n_buffers, e->name) &&
              !ds_name_listed(m->second, m->n_aliases, e->name) &&
-             !ds_name_listed(trained, n_trained, e->name);
+             !ds_name_listed(trained.name, trained.n, e->name);
     }
-    return trained && (n == 0 || m->frozen.n > 0 ||
-                       zf_build_note(mp->save->b, err,
-                                     "%u frozen parameters are in \"module\" only: zero_to_fp32.py "
-                                     "leaves them out",
-                                     n));
+    return ok && (n == 0 || m->frozen.n > 0 ||
+                  zf_build_note(mp->save->b, err,
+                                "%u frozen parameters are in \"module\" only: zero_to_fp32.py "
+                                "leaves them out",
+                                n));
 }
 
 static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err *err)
@@ -167,7 +141,7 @@ bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, c
 
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct ds_optim *first = warn_first(mp);
+    const struct ds_optim *first = rank_optim(mp);
     double step;
 
     if (!first || mp->plain || mp->save->dir.universal) {

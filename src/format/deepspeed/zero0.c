@@ -99,8 +99,8 @@ static bool zero0_note_open(const struct ds_guess *q, struct zf_err *err)
                          "the fp32 masters and the optimizer's states are left out, and the "
                          "weights are those of 16 bits: a master of group %llu fits \"%.*s\" as "
                          "well as \"%.*s\", so no names are proven",
-                         (unsigned long long)q->open.group, (int)(a->n < 100 ? a->n : 100), a->p,
-                         (int)(b->n < 100 ? b->n : 100), b->p);
+                         (unsigned long long)q->open.group, ds_name_shown(*a), a->p,
+                         ds_name_shown(*b), b->p);
 }
 
 /* ---- drafting ---- */
@@ -140,8 +140,7 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
         return zf_build_note(q->mp->save->b, err,
                              "the optimizer state \"%.*s\" of \"%.*s\" is left out: its length is "
                              "not that of the weight",
-                             (int)(k.n < 80 ? k.n : 80), k.p, (int)(name.n < 100 ? name.n : 100),
-                             name.p);
+                             (int)(k.n < 80 ? k.n : 80), k.p, ds_name_shown(name), name.p);
     }
     const struct ds_apart_bytes at = {.src = s.src, .off = s.off, .what = k, .of = name};
     if (s.ndim > 0 && s.packed && !ds_apart_add(&q->states, &at, s.dtype, s.n, err)) {
