@@ -2,7 +2,7 @@
 /* Buffers, frozen parameters and tied names have no flat vector; each is served in the dtype it was
  * saved in. Source: deepspeed/runtime/engine.py (_get_buffer_names, _get_shared_params),
  * 0.6.0 … 0.19.8. */
-#include "buffers.h"
+#include "steps.h"
 
 #include <string.h>
 

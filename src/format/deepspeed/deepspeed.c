@@ -6,19 +6,13 @@
 #include <zf/assemble/companions.h>
 #include <zf/format.h>
 
-#include "buffers.h"
+#include "steps.h"
 #include "experts.h"
 #include "groups.h"
-#include "layers_rest.h"
 #include "merged.h"
 #include "order.h"
-#include "stored.h"
-#include "tp_join.h"
 #include "trained.h"
-#include "universal.h"
-#include "universal_prove.h"
 #include "warn.h"
-#include "zero0.h"
 #include "zero12.h"
 #include "zero3.h"
 

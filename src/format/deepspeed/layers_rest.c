@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers' files that no name speaks of.  Source: as in layers.c. */
-#include "layers_rest.h"
+/* Whose the layers' files are that no name speaks of: a tied module's, or nobody's.  Source: as in layers.c. */
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -46,13 +46,11 @@ noinst_HEADERS += \
 	src/format/deepspeed/agree.h \
 	src/format/deepspeed/apart.h \
 	src/format/deepspeed/autoep.h \
-	src/format/deepspeed/buffers.h \
 	src/format/deepspeed/experts.h \
 	src/format/deepspeed/extra_state.h \
 	src/format/deepspeed/files.h \
 	src/format/deepspeed/groups.h \
 	src/format/deepspeed/layers.h \
-	src/format/deepspeed/layers_rest.h \
 	src/format/deepspeed/mappings.h \
 	src/format/deepspeed/masters.h \
 	src/format/deepspeed/merged.h \
@@ -63,18 +61,14 @@ noinst_HEADERS += \
 	src/format/deepspeed/rank.h \
 	src/format/deepspeed/ranks.h \
 	src/format/deepspeed/save.h \
-	src/format/deepspeed/stored.h \
 	src/format/deepspeed/ties.h \
 	src/format/deepspeed/tp_digest.h \
 	src/format/deepspeed/tp_info.h \
-	src/format/deepspeed/tp_join.h \
 	src/format/deepspeed/trained.h \
-	src/format/deepspeed/universal.h \
-	src/format/deepspeed/universal_prove.h \
 	src/format/deepspeed/vectors.h \
 	src/format/deepspeed/warn.h \
-	src/format/deepspeed/zero0.h \
 	src/format/deepspeed/zero0_bare.h \
 	src/format/deepspeed/zero12.h \
 	src/format/deepspeed/zero3.h \
+	src/format/deepspeed/steps.h \
 	$(NULL)

@@ -9,7 +9,7 @@
 #include <zf/assemble/files.h>
 #include <zf/codec/safetensors.h>
 
-#include "stored.h"
+#include "steps.h"
 
 #include "ties.h"
 #include "zero3.h"

@@ -4,7 +4,7 @@
  * were written for other names would make that wrong without a word, each of them must fit some
  * parameter, as there.  What is no parameter must be equal on all ranks.
  * Source: deepspeed/checkpoint/ds_to_universal.py (merge_tp_slices), 0.11.2 … 0.19.8. */
-#include "tp_join.h"
+#include "steps.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "universal.h"
+#include "steps.h"
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>

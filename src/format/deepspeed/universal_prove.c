@@ -4,7 +4,7 @@
  * are so from the second sub-group on.
  * Source: deepspeed/checkpoint/ds_to_universal.py (_save_optimizer_state, _save_optimizer_state_stage3),
  * 0.14.5 … 0.19.8, and what they made of real saves. */
-#include "universal_prove.h"
+#include "steps.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * 16-bit weights in its place would hide that something is damaged.  Where masters are only too
  * much alike to be told apart, the 16-bit weights are served, and a note says why. Source:
  * deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, 0.18.9 and 0.19.8. */
-#include "zero0.h"
+#include "steps.h"
 
 #include <string.h>
 

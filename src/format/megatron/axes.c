@@ -4,7 +4,7 @@
  * the same length along that axis, and cut into single layers.  "experts.experts." of shape (E, …),
  * or (L, E, …), is recognised by the name alone: grouped experts are cut by ranks, others one by one.
  * Source: megatron/core/transformer/transformer_block.py, moe/experts.py sharded_state_dict (0.4 … 0.19). */
-#include "axes.h"
+#include "steps.h"
 
 #include <zf/base/hash.h>
 #include <zf/base/num.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each buffer is one rank's: which one is tried out, the likeliest first.  What all ranks held of a
  * parameter is then put together like any chunks. */
-#include "buckets.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>

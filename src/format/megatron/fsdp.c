@@ -2,7 +2,7 @@
 /* Nothing but the keys says that Megatron wrote such a save, so they are looked for in .metadata.  Small
  * items become JSON: state/common.json, and state/optimizer.json, which holds the optimizer's settings a
  * parameter (param_to_group_meta, about 18 each) or a group.  All are in extra/ as they are. */
-#include "fsdp.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>

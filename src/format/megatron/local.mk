@@ -6,7 +6,6 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/bucket_order.c \
 	src/format/megatron/bucket_rows.c \
 	src/format/megatron/bucket_walk.c \
-	src/format/megatron/beside.c \
 	src/format/megatron/dcp_lists.c \
 	src/format/megatron/fsdp.c \
 	src/format/megatron/fsdp_ids.c \
@@ -29,31 +28,23 @@ libzf_format_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
-	src/format/megatron/axes.h \
 	src/format/megatron/bucket_flat.h \
 	src/format/megatron/bucket_match.h \
 	src/format/megatron/bucket_order.h \
 	src/format/megatron/bucket_rows.h \
 	src/format/megatron/bucket_walk.h \
-	src/format/megatron/beside.h \
 	src/format/megatron/dcp_lists.h \
-	src/format/megatron/fsdp.h \
 	src/format/megatron/fsdp_ids.h \
 	src/format/megatron/fsdp_keys.h \
 	src/format/megatron/iteration.h \
-	src/format/megatron/buckets.h \
 	src/format/megatron/keys.h \
-	src/format/megatron/masters.h \
 	src/format/megatron/local_save.h \
-	src/format/megatron/parts.h \
-	src/format/megatron/place.h \
 	src/format/megatron/save.h \
 	src/format/megatron/settings.h \
 	src/format/megatron/settings_yaml.h \
-	src/format/megatron/torch_dist.h \
-	src/format/megatron/zarr.h \
 	src/format/megatron/zarr_array.h \
 	src/format/megatron/zarr_objects.h \
+	src/format/megatron/steps.h \
 	$(NULL)
 
 include src/format/megatron/legacy/local.mk

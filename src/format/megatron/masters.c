@@ -3,7 +3,7 @@
  * several buckets of which one is padded: the writer packs them without the padding, and cuts at
  * padded offsets (megatron/core/optimizer/distrib_optimizer.py; mended upstream by pull 5077).
  * The weights are right, so each master is held against its weight before any is believed. */
-#include "masters.h"
+#include "steps.h"
 
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>

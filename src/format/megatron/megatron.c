@@ -5,23 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/companions.h>
 #include <zf/assemble/files.h>
+#include <zf/assemble/torch_files.h>
 #include <zf/codec/json.h>
 #include <zf/format.h>
 
-#include "axes.h"
-#include "beside.h"
-#include "fsdp.h"
-#include "buckets.h"
 #include "legacy/legacy.h"
 #include "legacy/files.h"
 #include "local_save.h"
-#include "masters.h"
-#include "parts.h"
-#include "place.h"
 #include "settings_yaml.h"
-#include "torch_dist.h"
-#include "zarr.h"
+#include "steps.h"
 #include "zarr_array.h"
 
 extern const struct zf_format zf_format_megatron;
@@ -163,6 +157,17 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     return true;
 }
 
+/* What trainers put beside the tensors of a save in torch.save files.  Source: Megatron-Bridge
+ * training/utils/checkpoint_utils.py, TRAIN_STATE_FILE (0.1 … 0.6); megatron/training/checkpointing.py,
+ * save_dataloader_state (core 0.9 … 0.19), which are called as other trainers' companions.  common.pt is the
+ * save's own. */
+static bool megatron_is_beside(const char *name)
+{
+    return strcmp(name, "train_state.pt") == 0 ||
+           (strcmp(name, MG_COMMON_FILE) != 0 && zf_torch_set_named(name) &&
+            zf_torch_set_role(name) != ZF_ROLE_WEIGHTS);
+}
+
 static bool megatron_open(const struct zf_save *save, const struct zf_open_opts *o,
                           struct zf_build *b, struct zf_err *err)
 {
@@ -175,7 +180,8 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
     return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
            megatron_sizes(&s, save, err) && mg_flat_find(&s, s.arena, &buffers, err) &&
            mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
-           mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) && mg_beside(&s, o, err);
+           mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&
+           zf_companions_add_those(s.st, o, b, megatron_is_beside, err);
 }
 
 const struct zf_format zf_format_megatron = {

@@ -5,7 +5,7 @@
  * order below.
  * Source: megatron/core/transformer/mlp.py apply_swiglu_sharded_factory (singleton_local_shards, 0.15 …
  * 0.19), megatron/core/ssm/mamba_mixer.py and gated_delta_net.py sharded_state_dict (0.9 … 0.19). */
-#include "parts.h"
+#include "steps.h"
 
 #include <string.h>
 

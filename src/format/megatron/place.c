@@ -4,7 +4,7 @@
  * else an optimizer keeps of a parameter is in optim/ under the parameter's name, and where two have the
  * same of one parameter, under their own keys in front of it.  Where a place is taken nevertheless, by a
  * key that wraps the same name, the tensor is in extra/ under its key. */
-#include "place.h"
+#include "steps.h"
 
 #include <string.h>
 

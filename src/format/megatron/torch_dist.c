@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "torch_dist.h"
+/* The manifest says torch_dist: .metadata describes the tensors, and the common state lies beside it or in it. */
+#include "steps.h"
 
 #include <zf/assemble/files.h>
 

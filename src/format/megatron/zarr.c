@@ -2,7 +2,7 @@
 /* Every directory with a .zarray is a tensor, every one with shard_*.pt files a grid of objects; its
  * name is the key.  `<key>.sync` are zarr's lock files, with an empty .zarray among them.
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py, strategies/common.py (0.4 … 0.9). */
-#include "zarr.h"
+#include "steps.h"
 
 #include <string.h>
 

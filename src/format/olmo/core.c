@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core.h"
+/* OLMo-core 0.x, which OLMo's checkpointer "olmo_core" writes too: model/ and optim/ each with a
+ * metadata.json and a safetensors file a rank.  docs/formats/olmo.md says what is where. */
+#include "layouts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

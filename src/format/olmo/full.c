@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "full.h"
+/* OLMo's full checkpoints in safetensors, whose names are pickled paths (key64.h).  Those in torch.save
+ * files alone, family torch reads. */
+#include "layouts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "local.h"
+/* OLMo's "local" layout: model/, optim/ and train/ with a torch.save file a rank, in which FSDP1's flat
+ * parameters lie as each rank had them.  docs/formats/olmo.md says what is where. */
+#include "layouts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +10,6 @@
 #include <zf/assemble/values.h>
 
 #include "local_lay.h"
-#include "local_optim.h"
 #include "train.h"
 
 static const char rank_stem[] = "rank", rank_tail[] = ".pt";

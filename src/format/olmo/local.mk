@@ -18,18 +18,13 @@ libzf_format_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
-	src/format/olmo/core.h \
 	src/format/olmo/core_meta.h \
 	src/format/olmo/flat_params.h \
-	src/format/olmo/full.h \
 	src/format/olmo/key64.h \
-	src/format/olmo/local.h \
 	src/format/olmo/local_lay.h \
-	src/format/olmo/local_optim.h \
 	src/format/olmo/rank_files.h \
 	src/format/olmo/save.h \
-	src/format/olmo/sharded.h \
 	src/format/olmo/steps.h \
 	src/format/olmo/train.h \
-	src/format/olmo/unsharded.h \
+	src/format/olmo/layouts.h \
 	$(NULL)

@@ -40,6 +40,8 @@ bool local_lay(struct olmo_local *l, struct zf_err *err) ZF_CHECKED;
 bool local_part(const struct olmo_local *l, struct olmo_where at, uint32_t shard,
                 struct zf_flat_piece *out);
 
+/* Drafts the states of all parameters, when there is an optim/ at all (local_optim.c). */
+bool local_optim_draft(struct olmo_local *l, struct zf_err *err) ZF_CHECKED;
 /* Notes a failure about a rank's file where the build is degraded, in which case the file is as good as
  * missing; *why_out (in the arena) is what it said. */
 bool local_forgive(struct olmo_save *s, const char **why_out, struct zf_err *err) ZF_CHECKED;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "local_optim.h"
+/* The optimizer of a "local" save: optim/rank3.pt is the state dict of that rank's torch optimizer, in
+ * which the moments of a parameter have the elements that the rank's flat parameter has of it. */
+#include "local_lay.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,12 +6,8 @@
 
 #include <zf/format.h>
 
-#include "core.h"
-#include "full.h"
-#include "local.h"
-#include "sharded.h"
+#include "layouts.h"
 #include "steps.h"
-#include "unsharded.h"
 
 extern const struct zf_format zf_format_olmo;
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sharded.h"
+/* OLMo's "torch_new" and OLMo-core from 1.0 on: a DCP directory model_and_optim/ and the trainer's state
+ * beside it.  Without the latter, family dcp reads the same. */
+#include "layouts.h"
 
 #include <zf/dcp.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unsharded.h"
+/* What OLMo-core's unsharding leaves besides model.pt: model/chunk-00000.pt …, dicts of some tensors each,
+ * or a file for each tensor, which is called by its name with dashes for dots.
+ * Source: olmo_core/distributed/checkpoint/__init__.py, unshard_checkpoint (2.0 … 3.0). */
+#include "layouts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state,
  * get_parameter_state_dp_zero), 0.4 … 0.19: {"buckets_coalesced": True, gbuf: {(dtype, dtype):
  * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
-#include "bucket.h"
+#include "steps.h"
 
 #include <string.h>
 

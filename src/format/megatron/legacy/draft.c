@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "draft.h"
+/* What was read of the ranks, as tensors of the checkpoint. */
+#include "steps.h"
 
 #include <string.h>
 

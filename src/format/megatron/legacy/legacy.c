@@ -9,11 +9,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 
-#include "bucket.h"
-#include "draft.h"
-#include "rank.h"
-#include "same.h"
-#include "whose.h"
+#include "steps.h"
 
 /* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
 #define LEGACY_COMPARES (1u << 23)
@@ -317,6 +313,21 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
     return (settled || zf_forgive(ls->b, err)) && legacy_draft(ls, settled, err);
 }
 
+static void legacy_fini(struct legacy_save *ls)
+{
+    for (size_t i = 0; i < ls->tensor.n; i++) {
+        zf_vec_fini(&ls->tensor.at[i].state);
+    }
+    zf_vec_fini(&ls->part);
+    zf_vec_fini(&ls->tensor);
+    zf_vec_fini(&ls->stray);
+    zf_vec_fini(&ls->flat);
+    zf_torch_ahead_fini(&ls->ahead);
+    zf_keeper_fini(&ls->keep);
+    zf_agree_free(ls->said);
+    zf_arena_free(ls->a);
+}
+
 bool legacy_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                  struct zf_err *err)
 {
@@ -325,7 +336,6 @@ bool legacy_open(const struct zf_save *save, const struct zf_open_opts *o, struc
     ls.ahead = (struct zf_torch_ahead){.st = ls.st, .lim = o->lim};
     ls.a = ls.keep.arena = zf_arena_new(o->lim->model_memory, err);
     bool ok = ls.a && legacy_open_save(&ls, err);
-    legacy_save_fini(&ls);
-    zf_arena_free(ls.a);
+    legacy_fini(&ls);
     return ok;
 }

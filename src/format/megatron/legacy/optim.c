@@ -4,7 +4,7 @@
  * and a master rounds to its parameter, which proves whose it is.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), 0.4 … 0.19; megatron/optimizer/optimizer.py before. */
-#include "optim.h"
+#include "steps.h"
 
 #include <string.h>
 

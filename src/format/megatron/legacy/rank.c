@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_optim_rng.pt.  Source: megatron/training/checkpointing.py (generate_state_dict), 0.4 … 0.19;
  * `model` is flat in releases with core models and nested mappings before. */
-#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_json.h>
 
-#include "optim.h"
+#include "steps.h"
 
 /* ---- the model ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "same.h"
+/* Copies that several ranks hold must be equal before one of them is served for all. */
+#include "steps.h"
 
 #include <string.h>
 

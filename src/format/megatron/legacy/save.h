@@ -72,6 +72,4 @@ struct legacy_save {
     zf_vec(struct legacy_stray) stray;
     zf_vec(struct legacy_flat) flat;
 };
-void legacy_save_fini(struct legacy_save *ls);
-
 #endif

@@ -5,7 +5,7 @@
  * Source: megatron/core/parallel_state.py (RankGenerator, "tp-cp-ep-dp-pp" and "tp-cp-ep-pp-dp");
  * megatron/training/arguments.py (args.rank), 0.4 … 0.19.  tools/checkpoint writes all ranks from one
  * process, whose number is in all files then. */
-#include "whose.h"
+#include "steps.h"
 
 #include <string.h>
 

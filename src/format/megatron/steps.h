@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of a save, in the order in which megatron.c goes through it; save.h has the lists that the steps fill.
+ * Each has a file of its own. */
+#ifndef FORMAT_MEGATRON_STEPS_H
+#define FORMAT_MEGATRON_STEPS_H
+
+#include "bucket_flat.h"
+
+/* ---- backends: tensors and objects as stored, settings, state/ ---- */
+
+/* torch_dist: .metadata and .distcp files, read by the driver in <zf/dcp.h>.
+ * Errors: of the driver and of mg_save_common; ZF_E_FORMAT there is no .metadata. */
+bool mg_torch_dist(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* zarr (core 0.4 … 0.15): a directory a tensor, a file a chunk, a file an object.  Lists each directory once and
+ * opens no chunk, but for the first of a compressed tensor, whose head is compared with what .zarray says. */
+bool mg_zarr(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* fsdp_dtensor (Megatron-FSDP) and torch_dcp (torch's FSDP2): Megatron's state dict as torch.distributed.checkpoint
+ * flattens it, without a manifest of Megatron's.  Does st's root look like one?  Reads the beginning of .metadata;
+ * `why` says what was seen. */
+bool mg_fsdp_is(struct zf_store *st, char why[160]);
+/* Errors: of the driver; ZF_E_FORMAT the iteration inside is not that of the folder. */
+bool mg_fsdp(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+/* ---- parameters out of them ---- */
+
+/* Makes parameters of the stored weights and optimizer states: one a layer and expert where the axes
+ * are found, else one a tensor.  Sets `sliced` of each tensor.
+ * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
+bool mg_axes_slice(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* Adds a joined parameter for each that is in the list in parts only, all of them of one type and equal
+ * but in their first dimension, and says of its parts that they are apart.
+ * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
+bool mg_parts_join(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* Are the masters what the weights were rounded from?  Compares the first and last elements of each with its weight.
+ * Where one does not round to it, masters_doubted is set, and a note says which.
+ * Errors: of reading, but for what a degraded build has lost. */
+bool mg_masters_check(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* Adds the states of every parameter that is proved to be in the buffers, whole or not at all, and notes
+ * what is mapped, and why the rest is not.  The list of parameters is complete otherwise; ZF_VALUES_ENDS
+ * elements at either end of each piece are compared.
+ * Errors: of reading and of the build. */
+bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers,
+                    struct zf_err *err) ZF_CHECKED;
+/* Shows everything in the save at its place in the tree, by the rules of zerofs(5):
+ * parameters, stacked/, bucket/, extra/.  Errors: of the build. */
+bool mg_place(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+#endif
