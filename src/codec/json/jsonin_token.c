@@ -100,46 +100,30 @@ bool jsonin_charge(struct zf_jsonin *in, uint64_t bytes)
 
 /* ---- strings ---- */
 
-/* Four hexadecimal digits, or -1. */
-static int32_t token_hex(const unsigned char *p)
-{
-    int32_t v = 0;
-
-    for (int i = 0; i < 4; i++) {
-        int digit = zf_hex_digit((char)p[i]);
-
-        if (digit < 0) {
-            return -1;
-        }
-        v = v << 4 | digit;
-    }
-    return v;
-}
-
 /* \uXXXX, or two of them that are the halves of one character; p[n] begins with the backslash. */
-static bool token_take_unicode(struct zf_jsonin *in, const unsigned char *p, size_t n)
+static bool token_take_unicode(struct zf_jsonin *in, const char *p, size_t n)
 {
-    int32_t c = n >= 6 ? token_hex(p + 2) : -1, low = -1;
     uint64_t place = jsonin_place(in);
+    uint32_t c, low = 0;
 
-    if (c < 0) {
+    if (n < 6 || !zf_hex_number(p + 2, 4, &c)) {
         return jsonin_fail(in, ZF_E_FORMAT, place,
                            "\\u is not followed by four hexadecimal digits");
     }
     if (c == 0) {
         return jsonin_fail(in, ZF_E_FORMAT, place, "\\u0000 in a text");
     }
-    if (c >= 0xd800 && c <= 0xdbff && n >= 12 && p[6] == '\\' && p[7] == 'u') {
-        low = token_hex(p + 8);
+    if (c < 0xd800 || c > 0xdfff) {
+        in->at += 6;
+        zf_out_utf8(&in->text, c);
+        return true;
     }
-    if (c >= 0xd800 && c <= 0xdfff && (low < 0xdc00 || low > 0xdfff)) {
-        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u%04" PRIx32 " is half of a character",
-                           (uint32_t)c);
+    if (c > 0xdbff || n < 12 || p[6] != '\\' || p[7] != 'u' || !zf_hex_number(p + 8, 4, &low) ||
+        low < 0xdc00 || low > 0xdfff) {
+        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u%04" PRIx32 " is half of a character", c);
     }
-    in->at += low < 0 ? 6 : 12;
-    zf_out_utf8(&in->text,
-                low < 0 ? (uint32_t)c
-                        : 0x10000u + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
+    in->at += 12;
+    zf_out_utf8(&in->text, 0x10000u + ((c & 0x3ff) << 10 | (low & 0x3ff)));
     return true;
 }
 
@@ -149,7 +133,7 @@ static bool token_take_escape(struct zf_jsonin *in, const unsigned char *p, size
     const char *known = n > 1 && p[1] ? strchr(letter, p[1]) : NULL;
 
     if (n > 1 && p[1] == 'u') {
-        return token_take_unicode(in, p, n);
+        return token_take_unicode(in, (const char *)p, n);
     }
     if (!known) {
         return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),

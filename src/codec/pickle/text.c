@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include <zf/base/hex.h>
-#include <zf/base/num.h>
+#include <zf/base/out.h>
+#include <zf/base/utf8.h>
 
 /* Python itself refuses longer decimal numbers, as the conversion takes quadratic time
  * (sys.set_int_max_str_digits). */
@@ -20,28 +21,20 @@ static struct zf_pv *text_wrong(struct zf_err *err, const char *what)
     return NULL;
 }
 
-/* Length of the sequence at p in bytes; 0 = not UTF-8. */
-static unsigned text_sequence(const uint8_t *p, uint64_t left)
-{
-    unsigned n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-    if (n == 0 || p[0] > 0xf4 || n > left) {
-        return 0;
-    }
-    for (unsigned i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    return overlong || (p[0] == 0xf4 && p[1] > 0x8f) ? 0 : n;
-}
-
-/* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
-static bool text_utf8(const char *text, uint64_t n, bool *nul_out)
+/* Length of the character at p in bytes; 0 = not UTF-8, but for surrogates, which Python lets in. */
+static size_t text_char(const char *text, uint64_t left)
 {
     const uint8_t *p = (const uint8_t *)text;
 
+    if (left >= 3 && p[0] == 0xed && p[1] >= 0xa0 && p[1] <= 0xbf && (p[2] & 0xc0) == 0x80) {
+        return 3;
+    }
+    return zf_utf8_len(text, left);
+}
+
+/* Is it UTF-8, counting surrogates in?  Says also whether a NUL is in it. */
+static bool text_utf8(const char *p, uint64_t n, bool *nul_out)
+{
     *nul_out = n && memchr(p, '\0', n) != NULL;
     for (uint64_t i = 0; i < n;) {
         uint64_t eight = 0x80;
@@ -52,31 +45,13 @@ static bool text_utf8(const char *text, uint64_t n, bool *nul_out)
             i += sizeof eight;
             continue;
         }
-        unsigned k = text_sequence(p + i, n - i);
+        size_t k = text_char(p + i, n - i);
         if (k == 0) {
             return false;
         }
         i += k;
     }
     return true;
-}
-
-/* Writes one code point (surrogates too) as UTF-8, at most 4 bytes; returns how many. */
-static unsigned text_put(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    unsigned n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-
-    for (unsigned i = n - 1; i > 0; i--) {
-        out[i] = (char)(0x80 | (c & 0x3f));
-        c >>= 6;
-    }
-    out[0] = (char)(lead[n] | c);
-    return n;
 }
 
 static struct zf_pv *text_value(struct pickle_heap *h, const char *p, uint64_t n, bool nul,
@@ -228,54 +203,35 @@ struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n
     return v;
 }
 
-/* Exactly `digits` hex digits; false when they are not there. */
-static bool text_hex_number(const char *p, uint64_t left, unsigned digits, uint32_t *out)
-{
-    uint32_t c = 0;
-
-    if (left < digits) {
-        return false;
-    }
-    for (unsigned i = 0; i < digits; i++) {
-        int d = zf_hex_digit(p[i]);
-        if (d < 0) {
-            return false;
-        }
-        c = c << 4 | (uint32_t)d;
-    }
-    *out = c;
-    return true;
-}
-
-/* Decodes the escape behind a backslash: bytes read, and the bytes they mean in out (at most 2
- * bytes). 0 = a broken one.  Unknown escapes are kept as they are, as in Python. */
-static uint64_t text_escape(const char *p, uint64_t left, char *out, uint64_t *n_out)
+/* Decodes the escape behind a backslash; returns the bytes read, 0 = a broken one.  Unknown escapes
+ * are kept as they are, as in Python. */
+static uint64_t text_escape(const char *p, uint64_t left, struct zf_out *out)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     const char *simple = p[0] ? strchr(from, p[0]) : NULL;
     uint32_t c = 0;
+    uint64_t k = 0;
 
-    *n_out = 1;
     if (simple) {
-        out[0] = to[simple - from];
+        zf_out_u8(out, (uint8_t)to[simple - from]);
         return 1;
     }
     if (p[0] == 'x') {
-        bool ok = text_hex_number(p + 1, left - 1, 2, &c);
-        out[0] = (char)c;
-        return ok ? 3 : 0;
+        if (left < 3 || !zf_hex_number(p + 1, 2, &c)) {
+            return 0;
+        }
+        zf_out_u8(out, (uint8_t)c);
+        return 3;
     }
-    uint64_t k = 0;
     for (; k < 3 && k < left && p[k] >= '0' && p[k] <= '7'; k++) {
         c = c * 8 + (uint32_t)(p[k] - '0');
     }
     if (k) {
-        out[0] = (char)c;
+        zf_out_u8(out, (uint8_t)c);
         return k;
     }
-    out[0] = '\\';
-    out[1] = p[0];
-    *n_out = 2;
+    zf_out_u8(out, '\\');
+    zf_out_u8(out, (uint8_t)p[0]);
     return 1;
 }
 
@@ -290,57 +246,43 @@ struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t 
     }
     p++;
     n -= 2;
-    zf_auto(mem) char *buf = malloc(n + 2);
-    if (!buf) {
-        (void)pickle_no_memory(err);
-        return NULL;
-    }
-    uint64_t at = 0;
+    zf_auto(out) struct zf_out text = {0};
     for (uint64_t i = 0; i < n;) {
         if (p[i] != '\\') {
-            buf[at++] = p[i++];
+            zf_out_u8(&text, (uint8_t)p[i++]);
             continue;
         }
-        uint64_t got = 1, k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, buf + at, &got) : 0;
+        uint64_t k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, &text) : 0;
         if (k == 0) {
             return text_wrong(err, "holds a broken backslash escape");
         }
         i += 1 + k;
-        at += got;
     }
-    return pickle_text_str2(h, buf, at, err);
+    return zf_out_ok(&text, err) ? pickle_text_str2(h, zf_out_text(&text), text.n, err) : NULL;
 }
 
 struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
                                       struct zf_err *err)
 {
-    uint64_t room, at = 0;
+    zf_auto(out) struct zf_out text = {0};
 
-    /* Only a Latin-1 byte grows: to two. */
-    if (!zf_mul_add(n, 2, 4, &room)) {
-        return text_wrong(err, "is too long");
-    }
-    zf_auto(mem) char *buf = malloc(room);
-    if (!buf) {
-        (void)pickle_no_memory(err);
-        return NULL;
-    }
     for (uint64_t i = 0; i < n;) {
         uint32_t c = (uint8_t)p[i++];
         if (c == '\\' && i < n) {
             unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
-            if (digits && (!text_hex_number(p + i + 1, n - i - 1, digits, &c) || c > 0x10ffff)) {
+            if (digits &&
+                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff)) {
                 return text_wrong(err, "holds a broken \\u escape");
             }
             if (digits == 0) {
-                buf[at++] = '\\';
+                zf_out_u8(&text, '\\');
                 c = (uint8_t)p[i];
             }
             i += 1 + digits;
         }
-        at += text_put(buf + at, c);
+        zf_out_utf8(&text, c);
     }
-    return pickle_text_str(h, buf, at, err);
+    return zf_out_ok(&text, err) ? pickle_text_str(h, zf_out_text(&text), text.n, err) : NULL;
 }
 
 bool pickle_text_key(const char *p, uint64_t n, uint64_t *out)
