@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small mappings are searched one key after the other.  A large one gets a table of indices at the
  * first question. */
-#include "index.h"
+#include "node.h"
 
 #include <string.h>
 

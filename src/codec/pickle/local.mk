@@ -20,7 +20,6 @@ noinst_HEADERS += \
 	src/codec/pickle/fold.h \
 	src/codec/pickle/got.h \
 	src/codec/pickle/heap.h \
-	src/codec/pickle/index.h \
 	src/codec/pickle/keys.h \
 	src/codec/pickle/memo.h \
 	src/codec/pickle/node.h \

@@ -18,13 +18,6 @@ struct memo_far {
     struct zf_pv *v;
 };
 
-static void memo_many(struct zf_pv *v)
-{
-    if (!(v->flags & ZF_PV_SHARED)) {
-        v->flags |= ZF_PV_MANY;
-    }
-}
-
 static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
 {
     const struct memo_far *f = m->far.index.n ? zf_table_get(&m->far, zf_hash_number(key)) : NULL;
@@ -99,7 +92,7 @@ static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t 
     uint64_t hash = zf_hash_number(key);
     struct memo_far *f = zf_table_get(&m->far, hash);
 
-    memo_many(v);
+    (void)pickle_again(v);
     if (!f) {
         f = memo_count(m, h, err) && pickle_heap_charge(h, FAR_BYTES, err)
                 ? zf_table_put(&m->far, hash, sizeof *f, err)
@@ -121,7 +114,7 @@ static bool memo_sifted_put(struct pickle_memo *m, struct pickle_heap *h, uint64
     if (pickle_got_rank(&m->got, key, &rank)) {
         was = m->dense[rank] != NULL;
         m->dense[rank] = v;
-        memo_many(v);
+        (void)pickle_again(v);
     } else if (!pickle_bits_set(&m->set, &m->n_set_words, h, key, &was, err)) {
         return false;
     }

@@ -82,4 +82,18 @@ extern const char *const pv_kind_names[];
 /* The name that Python 3 gives a module of Python 2; module itself when it kept it. */
 const char *pv_module_now(const char *module);
 
+/* The value of a text key of n bytes among many pairs, the last if there are several; NULL = absent.
+ * The index is made at the first question and kept in the arena (index.c). */
+const struct zf_pv *pickle_index_get(struct pv_items *items, uint32_t pairs, const char *key,
+                                     uint64_t n);
+
+/* v is about to be referenced from one more place. */
+static inline struct zf_pv *pickle_again(struct zf_pv *v)
+{
+    if (!(v->flags & ZF_PV_SHARED)) {
+        v->flags |= ZF_PV_MANY;
+    }
+    return v;
+}
+
 #endif

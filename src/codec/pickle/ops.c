@@ -6,12 +6,6 @@
 #include "text.h"
 #include "vm.h"
 
-/* Constants are never written: whoever wants to write calls ops_own() first. */
-static bool ops_push_shared(struct pickle_vm *vm, const struct zf_pv *v)
-{
-    return pickle_push(vm, (struct zf_pv *)v);
-}
-
 /* An empty container becomes a value of its own only when that can be observed: when it is memoized,
  * doubled or gets an item. */
 static struct zf_pv *ops_own(struct pickle_vm *vm, struct zf_pv *v)
@@ -169,17 +163,17 @@ bool pickle_do_tuple_mark(struct pickle_vm *vm)
 
 bool pickle_do_empty_list(struct pickle_vm *vm)
 {
-    return ops_push_shared(vm, &pv_no_list);
+    return pickle_push_constant(vm, &pv_no_list);
 }
 
 bool pickle_do_empty_dict(struct pickle_vm *vm)
 {
-    return ops_push_shared(vm, &pv_no_dict);
+    return pickle_push_constant(vm, &pv_no_dict);
 }
 
 bool pickle_do_empty_set(struct pickle_vm *vm)
 {
-    return ops_push_shared(vm, &pv_no_set);
+    return pickle_push_constant(vm, &pv_no_set);
 }
 
 /* Adds `n` values to a container and puts it back on the stack. */

@@ -16,12 +16,6 @@ struct zf_pv *pickle_told(struct pickle_vm *vm, struct zf_pv *v)
     return v;
 }
 
-/* Nobody writes to constants: see ops_own() of ops.c. */
-static bool ops_push_constant(struct pickle_vm *vm, const struct zf_pv *v)
-{
-    return pickle_push(vm, (struct zf_pv *)v);
-}
-
 static bool ops_push_told(struct pickle_vm *vm, struct zf_pv *v)
 {
     return pickle_push(vm, pickle_told(vm, v));
@@ -31,17 +25,17 @@ static bool ops_push_told(struct pickle_vm *vm, struct zf_pv *v)
 
 bool pickle_do_none(struct pickle_vm *vm)
 {
-    return ops_push_constant(vm, &pv_none);
+    return pickle_push_constant(vm, &pv_none);
 }
 
 bool pickle_do_true(struct pickle_vm *vm)
 {
-    return ops_push_constant(vm, &pv_true);
+    return pickle_push_constant(vm, &pv_true);
 }
 
 bool pickle_do_false(struct pickle_vm *vm)
 {
-    return ops_push_constant(vm, &pv_false);
+    return pickle_push_constant(vm, &pv_false);
 }
 
 bool pickle_do_int(struct pickle_vm *vm)
@@ -53,7 +47,7 @@ bool pickle_do_int_text(struct pickle_vm *vm)
 {
     /* Protocols 0 and 1 write booleans with a needless zero. */
     if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1')) {
-        return ops_push_constant(vm, vm->arg.p[1] == '1' ? &pv_true : &pv_false);
+        return pickle_push_constant(vm, vm->arg.p[1] == '1' ? &pv_true : &pv_false);
     }
     return ops_push_told(vm, pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "fold.h"
-#include "index.h"
 #include "node.h"
 
 static bool value_is(const struct zf_pv *v, enum zf_pv_kind kind)
@@ -186,8 +185,8 @@ bool zf_pv_late(const struct zf_pv *v)
 
 void zf_pv_keep(const struct zf_pv *v)
 {
-    if (v && !(v->flags & ZF_PV_SHARED)) {
-        ((struct zf_pv *)v)->flags |= ZF_PV_MANY;
+    if (v) {
+        (void)pickle_again((struct zf_pv *)v);
     }
 }
 

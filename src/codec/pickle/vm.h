@@ -59,20 +59,18 @@ static inline bool pickle_push(struct pickle_vm *vm, struct zf_pv *v)
     return true;
 }
 
+/* Constants are never written: whoever wants to write makes a value of its own first. */
+static inline bool pickle_push_constant(struct pickle_vm *vm, const struct zf_pv *v)
+{
+    return pickle_push(vm, (struct zf_pv *)v);
+}
+
 /* "opcode X <predicate>" of a message that a callee began when it gave v = NULL; its offset is
  * ours. */
 struct zf_pv *pickle_told(struct pickle_vm *vm, struct zf_pv *v);
 
 /* A TUPLE of n values from the stack; NULL on failure. */
 struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n);
-/* v is about to be referenced from one more place. */
-static inline struct zf_pv *pickle_again(struct zf_pv *v)
-{
-    if (!(v->flags & ZF_PV_SHARED)) {
-        v->flags |= ZF_PV_MANY;
-    }
-    return v;
-}
 /* Before v changes, which it remembers where that is late (zf_pv_late).  False, ZF_E_FORMAT: v was read by somebody
  * before the pickle was at its end, and would now change. */
 bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v);
