@@ -355,7 +355,13 @@ bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, st
                        (unsigned long long)zf_pv_len(ranks), n_ranks);
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
-        if (!affine_read_rank(a, affine_rank(ranks, r), &s, room, &part[r], &shard[r], err)) {
+        const struct zf_pv *one = affine_rank(ranks, r);
+
+        if (!one) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "it says nothing of tensor-parallel rank %u", r);
+        }
+        if (!affine_read_rank(a, one, &s, room, &part[r], &shard[r], err)) {
             return false;
         }
     }

@@ -188,6 +188,42 @@ def not_joined():
     piece(lambda p: p[0].update(shape=[5, 1 << 63]), "", "a piece of 2^63 elements")
     piece(lambda p: p[0]["source"].__setitem__(1, [6]), "strides", "a piece with a stride too few")
     piece(lambda p: p.append("x"), "shape", "a piece that is a text")
+    for name, why, change in (
+            ("a stride that is a text", "its stride holds something that is no number", lambda p: p[0]["source"].__setitem__(1, [6, "x"])),
+            ("seventeen strides", "its stride is not a list of at most 16 numbers", lambda p: p[0]["dest"].__setitem__(1, [1] * 17)),
+            ("a place that is a number", "a piece has no first element and strides", lambda p: p[0].update(source=3)),
+            ("a piece of 4097 columns", "it has more than 4096 pieces on a rank", lambda p: p[0].update(shape=[4097, 1], source=[0, [0, 1]])),
+            ("4097 pieces", "it has more than 4096 pieces on a rank", lambda p: p.extend([p[0]] * 4096)),
+            ("a piece that steps beyond 64 bits", "a piece reaches beyond 64 bits", lambda p: p[0].update(shape=[2, 1], source=[3, [(1 << 64) - 1, 1]]))):
+        piece(change, f'"back.weight" in affine_map: {why}', name)
+
+    def mapped(change, why, name):
+        def go(info):
+            change(info["affine_map"]["params"])
+        case(name, why, go, info=makemp.affine(STATE, CUTS, 2))
+
+    back, why = r"^back\.weight$", '"back.weight" in affine_map: '
+    for name, text, change in (
+            ("a shape that is a text", why + "its logical_shape is not a list", lambda p: p[back].update(logical_shape="x")),
+            ("a shape beyond 64 bits", why + "its shape multiplies beyond 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
+            ("a shard that is a text", why + "its shard_shape is not a list", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
+            ("a shard of one dimension", why + "its shard has 1 dimensions, the whole tensor 2", lambda p: p[back]["ranks"][1].update(shard_shape=[15])),
+            ("a shard beyond 64 bits", why + "its shape multiplies beyond 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
+            ("a map of ranks 0 and 5", why + "it says nothing of tensor-parallel rank 1", lambda p: p[back]["ranks"].update({5: p[back]["ranks"].pop(1)})),
+            ("a name without its ends", '"back" in affine_map is not one name', lambda p: p.update(back={})),
+            ("a name that is a pattern", '"^back.*$" in affine_map is not one name', lambda p: p.update({"^back.*$": {}})),
+            ("a name that ends within an escape", '"^back\\$" in affine_map is not one name', lambda p: p.update({"^back\\$": {}})),
+            ("a name that is a number", "affine_map holds a name that is not a text", lambda p: p.update({7: {}})),
+            ("a name twice", '"back.weight" is in affine_map twice', lambda p: p.update({r"^\back\.weight$": p[back]}))):
+        mapped(change, text, name)
+    for name, change in (("a piece without elements", lambda p: p[back]["ranks"][1]["pieces"].append({**p[back]["ranks"][1]["pieces"][0], "shape": [0, 3]})),
+                         ("one stretch of rows", lambda p: p[r"^embed\.weight$"]["ranks"][0].update(
+                             pieces=[{"shape": [16], "source": [0, [1]], "dest": [0, [1]], "locations": [0]}]))):
+        info = makemp.affine(STATE, CUTS, 2)
+        change(info["affine_map"]["params"])
+        joined(name, makemp.tensor(STATE, CUTS, 2, 2, 2, info), STATE)
+    case("20001 patterns", "there are more than 20000 patterns", lambda i: i.update(tp_replicated_parameter_patterns=["x"] * 20001))
+    case("a pattern that is a number", "a list of patterns holds a name that is not a text", lambda i: i["tp_replicated_parameter_patterns"].append(7))
     case("a map of other ranks", "tensor-parallel ranks", lambda i: i["affine_map"]["params"]["^scale$"]["ranks"].update({2: {}}),
          info=makemp.affine(STATE, CUTS, 2))
     case("a parameter that is not in the map", "neither", lambda i: i["affine_map"]["params"].pop(r"^embed\.weight$"),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training in fp32 without ZeRO: the optimizer's states have numbers, and names only where something proves them."""
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -69,8 +70,8 @@ def fused(groups, same=(), edit=None, tail=()):
             "optimizer_state_dict": {"state": state, "param_groups": [{"lr": 0.1, "params": [g]} for g in range(len(groups))]}}}}
 
 
-def cut(what, groups):
-    got, notes, err = dumped(fused(groups))
+def cut(what, groups, files=None):
+    got, notes, err = dumped(files or fused(groups))
     names = {n for g in groups for n in g}
     want = {}
     for n, s in ORDER.items():
@@ -102,6 +103,87 @@ refused("an element of the last", 'element 4 of the master of "e"', ["abcde"], e
 refused("an element of the last of some: it is held against what comes behind", 'element 0 of the master of "b"', ["ad"], edit=lambda v: v.__setitem__(13, 7.0))
 refused("all of them", "of the master of", ["abcde"], edit=lambda v: v.reverse())
 
+# ---- a list of masters a group (fp16/unfused_optimizer.py) ----
+
+MODEL = "mp_rank_00_model_states.pt"
+
+
+def unfused(groups, change=lambda optimizer: None):
+    """groups: the names of each, in the optimizer's order."""
+    files = fused(groups)
+    optimizer = files[MODEL]["optimizer"]
+    del optimizer["fp32_groups_flat"]
+    optimizer["fp32_groups"] = [[f32(values(n), ORDER[n]) for n in names] for names in groups]
+    given = [n for names in groups for n in names]
+    numbers = iter(range(len(given)))
+    optimizer["optimizer_state_dict"] = {
+        "state": {i: {"step": 3, **{k: f32(values(n, k), ORDER[n]) for k in ("exp_avg", "exp_avg_sq")}} for i, n in enumerate(given)},
+        "param_groups": [{"lr": 0.1, "params": [next(numbers) for _ in names]} for names in groups]}
+    change(optimizer)
+    return files
+
+
+def number(n):
+    return lambda o: o["optimizer_state_dict"]["state"][0].update(n)
+
+
+for groups in (["abcde"], ["edcba"], ["ba", "edc"], ["cad"], ["eb", ""]):
+    cut(f"unfused, in {len(groups)} groups {groups}", groups, unfused(groups))
+cut("unfused, a state that is a text, and one under a number", ["edcba"], unfused(["edcba"], change=number({"d": "x", 7: 1})))
+got, notes, err = dumped(unfused(["edcba"], change=number({"d": 0.25})))
+check("unfused: a state that is a number", not err and got["optim/d", "e"] == ("f64", "", "000000000000d03f") and ("optim/d", "a") not in got, err)
+got, notes, err = dumped(unfused(["edcba"], change=number({"d": f32([1.0] * 7)})))
+check("unfused: a state of another length", not err and not any(k[0] == "optim/d" for k in got) and
+      'the optimizer state "d" of "e" is left out: its length is not that of the weight' in notes, (err, notes))
+
+
+def left_out(what, files, note):
+    """Only the weights of 16 bits, and why."""
+    got, notes, err = dumped(files)
+    check(what, not err and note in notes and {k for k in got if k[0] != "trained"} == {("", n) for n in files[MODEL]["module"]} and
+          all(v[0] == "bf16" for v in got.values()), (err, notes, sorted(got)))
+
+
+OPEN = ("the fp32 masters and the optimizer's states are left out, and the weights are those of 16 bits: a master of group {} fits "
+        '"{}" as well as "{}", so no names are proven')
+for given in ("edcba", "abcd"):
+    TWIN = unfused([given])
+    TWIN[MODEL]["module"]["f"] = makeds.Half(values("d"), ORDER["d"])
+    left_out(f"unfused: {given}, and a frozen one has the values of d", TWIN, OPEN.format(0, "d", "f"))
+TWICE = fused(["ab"])
+for first, second in ("ab", "cd"):
+    whole = makeds.Storage(data=makeds.bf16(values("a") + values("b")), n=16, cls="BFloat16Storage")
+    TWICE[MODEL]["module"][first] = makeds.Tensor(shape=(4, 3), storage=whole)
+    TWICE[MODEL]["module"][second] = makeds.Tensor(shape=(4,), storage=whole, offset=12)
+left_out("fused: the weights are in two storages alike", TWICE, OPEN.format(0, "a", "c"))
+EXPERTS = unfused(["abcde"])
+EXPERTS[MODEL]["num_experts"] = [4]
+left_out("experts", EXPERTS, "the optimizer's masters and states are left out: without ZeRO expp_rank_*_optim_states.pt have them, those of the "
+         "experts too, and without names")
+
+
+def told(what, files, sentence):
+    got, _, err = dumped(files)
+    check(what, not got and err.endswith(f"{MODEL}{sentence}"), (err, sorted(got)[:3]))
+
+
+def masters(change):
+    return unfused(["edcba"], change=lambda o: change(o["fp32_groups"][0]))
+
+
+ACROSS = f32(values("a"), (4, 3))
+ACROSS.strides = (1, 4)
+told("a master in columns", masters(lambda m: m.__setitem__(4, ACROSS)), "!fp32_groups[0][4]: it is not packed")
+told("a master that is a text", masters(lambda m: m.__setitem__(1, "x")), "!fp32_groups[0][1]: it is not a dense tensor")
+told("a master too many", masters(lambda m: m.append(m[0])), ': fp32_groups[0] has 6 masters, but "module" only 5 names')
+told("a master of no parameter's shape", masters(lambda m: m.__setitem__(1, f32([1.0] * 7))),
+     ': master 1 of group 0 has 7 elements in 1 dimensions, and no parameter of that shape is left in "module" for it')
+told("a master of another value", masters(lambda m: m.__setitem__(1, f32([9.0] * 5, (5,)))),
+     f': element 0 of the master of "d" is 9, which does not round to its weight {struct.unpack("<f", bytes(2) + makeds.bf16(values("d"))[:2])[0]:.9g} in "module"')
+
+
+# ---- no masters ----
+
 for given in ("abc", "cab", "bca"):
     for groups in (1, 2):
         named(f"one weight of each shape, given as {given} in {groups} groups", save(SHAPES, given, groups=groups), SHAPES, proved(given))
@@ -128,4 +210,9 @@ got, notes, err = dumped(other)
 check("an optimizer of another kind", not err and any("left out" in n for n in notes), (err, notes))
 got, notes, err = dumped(save(SHAPES, "abc", more={"d": 0.25, "k": 7}))
 check("numbers", not err and got["optim/d", "a"][0] == "f64" and got["optim/k", "b"][0] == "i64", (err, sorted(got)))
+given = save(SHAPES, "abc", more={7: 1.0, "note": "x"})
+named("a state under a number, and a text", given, SHAPES, proved("abc"))
+given = save(SHAPES, "abc", names="abc")
+given[MODEL]["optimizer"]["param_groups"][0]["params"] = [0, 2, 1]
+named("names of numbers that do not follow each other", given, SHAPES, numbered("abc"))
 done()
