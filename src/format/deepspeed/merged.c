@@ -59,7 +59,10 @@ bool ds_merged_settle(struct ds_rank *mp, struct zf_err *err)
     struct zf_err first;
 
     if (mp->model.zenflow) {
-        return ds_order_settle(mp, err);
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "a ZenFlow save that names the parameters of all groups together is not "
+                "supported: its weights prove no order");
+        return zf_err_in(err, "%s", mp->model.path);
     }
     if (!ds_merged_by_storage(mp, &shown, err)) {
         return false;

@@ -3,6 +3,7 @@
 """Releases up to 0.4.2 record the model's parameters in the model's order and nothing of the optimizer's groups.  Which masters are
 whose is proved by the 16-bit weights, by their storages or by their values, or the save is refused."""
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -33,8 +34,9 @@ def tree(files, *opts):
             [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
 
 
-def shows(name, files, want, note=None):
+def shows(name, files, want, note=None, sets=("", "optim/exp_avg", "optim/exp_avg_sq")):
     got, notes, err = tree(files)
+    got = {k: v for k, v in got.items() if k[0] in sets}
     wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
     check(name, not err and not wrong, f"{err} wrong: {wrong[:6]}")
     check(f"{name}: the note", not note or any(note in n for n in notes), notes)
@@ -113,4 +115,46 @@ for views in (True, False):
 flood = Alike({f"a{i}": (2,) for i in range(3000)}, {f"b{i}": (3,) for i in range(3000)})
 flood.same = {n: 0 for g in flood.groups for n in g}
 refused("thousands of equal parameters", makeds.zero12_merged(flood, 2, [n for p in zip(*flood.groups) for n in p], False, False), "as well as")
+
+
+def inner(files, rank):
+    return files[f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]
+
+
+# More groups of one length than are compared by their storages: the weights tell.
+CROWD = State(*[{f"{g}.a": (2,), f"{g}.b": (3,)} for g in range(130)], moments=("exp_avg",))
+shows("130 groups of one length", makeds.zero12_merged(CROWD, 1, CROWD.names()), CROWD.expected())
+shows("the same in another order", makeds.zero12_merged(CROWD, 1, [f"{g}.{k}" for k in "ab" for g in range(130)]), CROWD.expected(), "the weights in")
+# Three alike, in one group: both orders are possible.
+same = Alike({"a": (3,), "b": (3,), "c": (3,)})
+same.same = {"b": "a", "c": "a"}
+refused("three alike in one group", makeds.zero12_merged(same, 2, "abc", False, False),
+        'mp_rank_00_model_states.pt: a master of group 0 fits "b" as well as "c": param_shapes does not say which parameters are in which group')
+# Partitions that are no equal parts.
+for views in (True, False):
+    files = makeds.zero12_merged(TWO, 3, ORDER, False, views)
+    one, two = (inner(files, r)["single_partition_of_fp32_groups"] for r in (1, 2))
+    values = [*struct.iter_unpack("<f", one[0].storage.data), *struct.iter_unpack("<f", two[0].storage.data)]
+    one[0], two[0] = (makeds.f32([v for v, in part]) for part in (values[:one[0].storage.n - 1], values[one[0].storage.n - 1:]))
+    refused(f"a partition that is short, views: {views}", files, "zero_pp_rank_1_mp_rank_00_optim_states.pt: the partition of group 0 has 38 elements, expected 39 as on other ranks")
+# Masters that were saved with their padding, and in 16 bits.
+for ranks in (2, 3):
+    files = makeds.zero12_merged(TWO, ranks, ORDER, False, False)
+    for k in range(ranks):
+        for g, group in enumerate(TWO.groups):
+            inner(files, k)["single_partition_of_fp32_groups"][g] = makeds.f32(makeds.partitions(makeds.flat(TWO, group, "fp32"), ranks)[k][0])
+    shows(f"masters with padding, {ranks} ranks", files, {k: v for k, v in EXPECTED.items() if not k[0]}, "the weights in", ("",))
+files = makeds.zero12_merged(TWO, 2, ORDER, False, False)
+for r in range(2):
+    masters = inner(files, r)["single_partition_of_fp32_groups"]
+    for g, m in enumerate(masters):
+        values = [v for v, in struct.iter_unpack("<f", m.storage.data)]
+        masters[g] = makeds.Half(values, (len(values),))
+half = {("", n): ("bf16", ",".join(map(str, TWO.shape(n))), makeds.bf16(TWO.values(n)).hex()) for n in [*TWO.names(), *TWO.frozen, *TWO.buffers]}
+shows("masters of 16 bits", files, half, "the weights in", ("",))
+files = makeds.zero12_merged(TWO, 2, ORDER)
+files["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"zenflow": {}}}
+got, _, err = tree(files)
+check("ZenFlow, which is younger", not got and err.endswith("mp_rank_00_model_states.pt: a ZenFlow save that names the parameters of all groups together is not "
+                                                            "supported: its weights prove no order"), err)
 done()

@@ -3,7 +3,9 @@
 """One value of a generated save is another: the whole sentence of the refusal, or what is shown all the same."""
 import os
 import struct
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
@@ -13,6 +15,7 @@ from makeds import Call, Half, OrderedDict, Size, State, f32  # noqa: E402
 from tap import check, done  # noqa: E402
 from torchfile import Storage, Tensor, named  # noqa: E402
 
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 STATE = State({"w": (5, 3), "v": (4,)}, {"b": (3,), "one": ()}, frozen={"fix": (3, 2)}, buffers={"run": (2,)})
 MODEL, INNER, BASE = "model_states", "optimizer_state_dict", "base_optimizer_state"
 FLAT, CUTS = "single_partition_of_fp32_groups", "local_sub_partitions_of_fp32_groups"
@@ -180,6 +183,14 @@ for what, save, word, keys, new, sentence in (
          f'{M}: a tensor reaches beyond its storage "0": element 15 of 15 is needed'),
         ("names of one group", zero2, M, ("param_shapes",), lambda v: v[:1], f'"{M}" names the parameters of 1 groups, but "{O0}" holds 2'),
         ("no names", zero2, M, ("param_shapes",), GONE, f'no file says how the parameters are called (there is no param_shapes in "{M}")'),
+        ("mappings that begin late", by_slices, O1, (INNER, "param_slice_mappings", 0, "0.v"), Call("d.f", "fragment_address", state={"numel": 4, "start": 6}),
+         f'bf16_{O1}: param_slice_mappings[0] has "0.v" begin at element 6, expected 5'),
+        ("stage 3 with the model of stage 2", lambda: {n: v for n, v in {**zero2(), **zero3()}.items() if "optim" in n or n == M}, M, ("global_steps",), 3,
+         f'"{O0}" is of ZeRO stage 3, but "{M}" is not: two saves are mixed in this directory'),
+        ("universal without shapes", lambda: makeds.universal(STATE, 1), M, ("param_shapes",), GONE,
+         f"{M}: a universal checkpoint without param_shapes is not supported"),
+        ("layers alone", lambda: {"layer_00-model_states.pt": {"w": Half([1.0], (1,))}}, "layer", ("v",), Half([1.0], (1,)),
+         "there are files of layers, but no model-states file"),
         ("ZenFlow under stage 3", zero3, "model", ("ds_config", "zero_optimization", "zenflow"), {"topk_ratio": 0.1},
          "a ZenFlow save of stage 3 is not supported: nothing tells whether its matrices are stored transposed"),
         ("a rank without a frozen slice", zero3, M1, ("frozen_param_fragments", "fix"), GONE,
@@ -205,6 +216,17 @@ def shows(what, files, changes=(), note=None, state=STATE, opts=()):
     check(what, not err and not wrong, (err, [(k, got.get(k), want.get(k)) for k in wrong[:4]]))
     if note:
         check(f"{what}: the note", note in notes, notes)
+
+
+for what, files, most, sentence in (
+        ("shapes", zero2(), 1, f'{M}: param_shapes has 2 names, more than tensors = 1'),
+        ("entries", zero2(), 3, f'{M}: "module" has 6 names, more than tensors = 3'),
+        ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}: single_partition_of_fp32_groups has 20 entries, more than tensors = 19'),
+        ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}: ds_autoep_layers has more names than tensors = 8")):
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(os.path.join(d, "tag"), files)
+        r = subprocess.run([ZEROFS, "info", "-o", f"limit=tensors={most}", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
+    check(f"more {what} than the limit", r.returncode == 4 and r.stderr.strip().endswith(sentence), (r.returncode, r.stderr))
 
 
 def number(v):
