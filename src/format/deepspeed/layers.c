@@ -112,24 +112,32 @@ static bool layers_no_file(const struct ds_rank *mp, uint32_t number, struct ds_
                    mp->model.path, ds_name_shown(name), name.p);
 }
 
+/* The rank's file of a layer, or NULL. */
+static struct ds_layer *layers_find(const struct ds_rank *mp, const struct ds_layers *l,
+                                    uint32_t number)
+{
+    const struct ds_dir *d = &mp->save->dir;
+    const struct ds_file key = {.mp = d->layer_model ? mp->tensor : 0, .layer = number};
+
+    return d->n_layers ? bsearch(&key, l->layer, d->n_layers, sizeof *l->layer, layers_cmp) : NULL;
+}
+
 /* The rank's names speak of this parameter or buffer. */
 static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name name,
                          struct zf_err *err)
 {
-    const struct ds_dir *d = &mp->save->dir;
-    struct ds_file key = {.mp = d->layer_model ? mp->tensor : 0};
+    uint32_t number;
 
-    if (!layers_number(name, &key.layer)) {
+    if (!layers_number(name, &number)) {
         return true;
     }
-    struct ds_layer *found =
-        d->n_layers ? bsearch(&key, l->layer, d->n_layers, sizeof *l->layer, layers_cmp) : NULL;
+    struct ds_layer *found = layers_find(mp, l, number);
     if (!found) {
-        return layers_no_file(mp, key.layer, name, err);
+        return layers_no_file(mp, number, name, err);
     }
     if (found->owner && found->owner != mp) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is named by \"%s\" and by \"%s\"",
-                key.layer, found->owner->model.path, mp->model.path);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is named by \"%s\" and by \"%s\"", number,
+                found->owner->model.path, mp->model.path);
         return zf_err_in(err, "%s", found->file->path);
     }
     found->owner = mp;
@@ -335,8 +343,10 @@ static bool layers_give_numbered(struct ds_rank *mp, const struct ds_layer *l, s
     return ds_layers_give(mp, l, head, err);
 }
 
-/* A layer's file has every trained parameter of the layer, but for experts, whose files are others. */
-static bool layers_check_names(const struct ds_rank *mp, struct zf_err *err)
+/* A layer's file, if it is there, has every trained parameter of the layer, but for experts, whose files are
+ * others. */
+static bool layers_check_names(const struct ds_rank *mp, const struct ds_layers *l,
+                               struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
     struct ds_expert_name expert;
@@ -347,7 +357,7 @@ static bool layers_check_names(const struct ds_rank *mp, struct zf_err *err)
             struct ds_name name = m->group[g].param[i].name;
 
             if (!layers_number(name, &number) || ds_expert_name(name, &expert) ||
-                ds_model_find(m, name)) {
+                !layers_find(mp, l, number) || ds_model_find(m, name)) {
                 continue;
             }
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -383,7 +393,7 @@ bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *
     for (uint32_t i = 0; i < all->n; i++) {
         if (!layers_find_shapes(&all->rank[i], out, err) ||
             !ds_model_index(ds, &all->rank[i].model, err) ||
-            (!ds->dir.universal && !layers_check_names(&all->rank[i], err))) {
+            (!ds->dir.universal && !layers_check_names(&all->rank[i], out, err))) {
             return false;
         }
     }

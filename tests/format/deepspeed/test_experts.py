@@ -265,4 +265,60 @@ GONE = Fused().files()
 del GONE[expert(0, 3)]
 refused("AutoEP: an expert's file is missing", GONE, "expert_3")
 
+
+# ---- what the sentences say ----
+
+MODEL = "mp_rank_00_model_states.pt"
+
+
+def mapped(change):
+    """AutoEP's map of w1, in every way that it can be wrong."""
+    files = Fused().files()
+    layer = files[MODEL]["ds_autoep_layers"][0]
+    change(layer["affine_maps"]["params"]["m.experts.w1"])
+    return files
+
+
+def short(files, ranks):
+    return {n: v for n, v in files.items() if not any(f"_rank_{r}_" in n and "optim" in n for r in ranks)}
+
+
+def renamed(files):
+    shapes = files[MODEL]["param_shapes"]
+    shapes[1] = OrderedDict((n.replace(f"moe{WORD}0.", f"moe{WORD}2."), s) for n, s in shapes[1].items())
+
+
+for what, files, sentence, opts in (
+        ("a map without dimensions", mapped(lambda m: m.update(logical_shape=[])), f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map has 0 dimensions and 2 ranks', ()),
+        ("a map of nine", mapped(lambda m: m.update(logical_shape=[1] * 9)), f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map has 9 dimensions and 2 ranks', ()),
+        ("a map beyond 64 bits", mapped(lambda m: m.update(logical_shape=[4, 1 << 40, 1 << 40])),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its extents multiply beyond 64 bits', ()),
+        ("a map of ranks 0 and 2", mapped(lambda m: m["ranks"].update({2: m["ranks"].pop(1)})),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: the ranks of its affine map are not 0, 1 …', ()),
+        ("a map with a text", mapped(lambda m: m["ranks"][0].update(shard_shape="x")),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: shard_shape is not a list of 3 numbers', ()),
+        ("a map from nowhere", mapped(lambda m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, "x")),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: an offset of an affine map is no number', ()),
+        ("a map that ends early", mapped(lambda m: m["ranks"].pop(1)),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map covers 2 of 4 experts', ()),
+        ("a map of columns", mapped(lambda m: m["ranks"][1]["pieces"][0]["dest"].__setitem__(1, [1, 2, 6])),
+         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: a tensor of experts that is cut otherwise than between experts that follow each other is not supported', ()),
+        ("another shape than the map has", (lambda f: f[MODEL]["param_shapes"][1].update({"m.experts.w1": Size((3, 3, 5))}) or f)(Fused().files()),
+         f'{MODEL}: "m.experts.w1" is in 2 vectors, of another shape than the affine map has for each of 2 expert-parallel ranks', ()),
+        ("experts 1 and 2", changed(renamed),
+         f'{MODEL}: the experts of "moe.deepspeed_moe.experts.deepspeed_experts.2.0.weight" that group 1 names are not 0 … 1', ()),
+        ("all ranks of a vector are lost", short(GOOD.files(), (1, 3)),
+         "no optimizer file of the ranks of vector 1 of group 1 can be read", ("-d",)),
+        ("another type in one vector", None, '"m.experts.w1" is of several types on the ranks', ())):
+    if files is None:
+        files = Fused().files()
+        for r in (1, 3):
+            parts = files[f"bf16_zero_pp_rank_{r}_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]["single_partition_of_fp32_groups"]
+            whole = partitions(AUTO.all.values("m.experts.w1")[30:], 2)[r // 2]
+            parts[1] = Half(whole[0][:whole[1]], (whole[1],))
+    with tempfile.TemporaryDirectory() as top:
+        makeds.write(os.path.join(top, "tag"), files)
+        got, _, error = dump(os.path.join(top, "tag"), *opts)
+    error = error.split("/tag/")[-1]
+    check(what, not got and error == sentence, f"{error!r}\n{sentence!r}")
 done()

@@ -329,6 +329,48 @@ def pipelines():
     files = makemp.pipeline(PP, [[1, 2], [4]], tied=TIED)
     files["layer_04-model_states.pt"] = [1, 2]
     refused("a layer that is a list", files, "layer_04-model_states.pt")
+    layers_alone()
+
+
+def layers_alone():
+    """Files of layers, one of which is changed."""
+    def case(change, *args, **options):
+        files = makemp.pipeline(PP, [[1, 2], [4]], *args, tied=TIED, **options)
+        change(files)
+        return files
+
+    half, layer = makeds.Half([1.0, 2.0, 3.0, 4.0], [2, 2]), "layer_{:02d}-model_states.pt".format
+    refused("an entry whose name is a number", case(lambda f: f[layer(4)].update({7: half})), f"/{layer(4)}: the layer holds a name that is not a text")
+    files = case(lambda f: f.pop("layer_02-model_01-model_states.pt"), 2, 1, PP_CUTS, makemp.patterns(PP, PP_CUTS))
+    refused("a layer's file of the second tensor rank is missing", files,
+            'layer_02-model_01-model_states.pt is missing: "mp_rank_01_model_states.pt" names "2.weight"')
+    got, notes, err = dumped(files, None, "-d")
+    check("the same, degraded: only what it held is missing", not err and ("mp_rank_01", "2.weight") in got and ("mp_rank_01/stored", "2.weight") not in got and
+          [n for n in notes if "layer" in n] == ['layer_02-model_01-model_states.pt is missing: it holds weights of "mp_rank_01"'], (err, notes))
+    refused("files of layers for one tensor rank", case(lambda f: [f.pop(n) for n in list(f) if "-model_01-" in n], 2, 1, PP_CUTS),
+            "layer_04-model_00-model_states.pt: there are 2 tensor-parallel ranks, but files of layers for 1")
+    for what, other in (("of another name", {"up": half}), ("of another shape", {"word.weight": half})):
+        def before(f, other=other):
+            f[layer(5)] = f.pop(layer(0))
+            f[layer(0)] = makeds.OrderedDict(other)
+        name = f"0.{next(iter(other))}"
+        got, _, err = dumped(case(before))
+        check(f"a layer {what} in front of a tied module", not err and got["", name] == got["stored", name] == ("bf16", "2,2", "803f004040408040") and
+              got["stored", "tied_modules.embed.word.weight"][2] == makeds.bf16(PP.values("tied_modules.embed.word.weight")).hex() and
+              ("", "5.word.weight") not in got, (err, sorted(got)))
+    joined("an entry of a tied module that is no tensor", case(lambda f: f[layer(0)].update(more=7)), PP)
+    lost = case(lambda f: [f.pop(n) for n in list(f) if "rank_0_mp_rank_0" in n and "optim" in n], dp=2)
+    got, notes, err = dumped(lost, None, "-d")
+    check("a tied module whose masters are lost", not err and not any("stored/ lacks" in n for n in notes) and
+          ("stored", "tied_modules.embed.word.weight") in got and ("", "0.word.weight") not in got, (err, notes))
+    files = case(lambda f: f.update({layer(3): makeds.OrderedDict({"word.weight": makeds.Half([1.0] * 24, [4, 6])})}), mappings=True)
+    refused("two files that may be a tied module's", files,
+            'nothing tells the shape of "tied_modules.embed.word.weight": there is no 16-bit weight of its 24 elements')
+
+    def twice(f):
+        f[layer(3)] = makeds.OrderedDict(up=half)
+        f["mp_rank_00_model_states.pt"]["shared_params"] = {"3.up": "1.weight"}
+    refused("a name that is tied and in a file of its own", case(twice), f'{layer(3)}: there are two tensors of the name "3.up" in mp_rank_00')
 
 
 def universals():

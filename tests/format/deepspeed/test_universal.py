@@ -85,4 +85,24 @@ for what, files in (("stage 2", one), ("stage 3", three)):
             check(f"{what}, {path} {how}, degraded: nothing else is lost", not err and all(got.get(k) == whole[k] for k in kept) and
                   got.get(("" if file == "fp32" else f"optim/{file}", "l1.weight")) != whole["" if file == "fp32" else f"optim/{file}", "l1.weight"],
                   (err, notes))
+
+# ---- what a file may hold -----------------------------------------------------------------------------------------------
+
+for value, want in ((0.25, ("f64", "", "000000000000d03f")), (7, ("i64", "", "0700000000000000"))):
+    good(f"a state that is the number {value}", {**one, "zero/l1.bias/more.pt": value, **{f"zero/{n}/more.pt": value for n in STATE.groups[0]}})
+    got = dumped({**one, **{f"zero/{n}/more.pt": value for n in STATE.groups[0]}})[0]
+    check(f"the number {value}", got["optim/more", "l1.bias"] == want, got.get(("optim/more", "l1.bias")))
+got, _, err = dumped({**one, "zero/l1.bias/exp_avg.pt": "x"})
+check("a file that holds a text", not got and err.endswith("zero/l1.bias/exp_avg.pt: it holds neither a tensor nor a number"), err)
+for what, change in (("of another number of ranks", lambda v: v.update(partition_count=3)), ("of one group", lambda v: v["fp32_flat_groups"].pop()),
+                     ("with a state under a number", lambda v: v["optimizer_state_dict"]["state"][0].update({7: 1}))):
+    again = makeds.universal3(STATE, 2)
+    change(again["zero/optimizer_state.pt"])
+    good(f"an optimizer_state.pt {what}", again)
+noise = {**three, "zero/optimizer_state.pt": b"noise"}
+got, _, err = dumped(noise)
+check("an optimizer_state.pt that is noise", not got and "zero/optimizer_state.pt" in err and err.count("\n") == 0, err)
+got, notes, err = dumped(noise, "-d")
+check("the same, degraded", not err and all(got.get(k) == v for k, v in STATE.expected().items()) and
+      any("zero/optimizer_state.pt" in n for n in notes), (err, notes))
 done()
