@@ -34,9 +34,9 @@ def tree(files, *opts):
             [r[1] for r in rows if r[0] == "note"], run.stderr.strip())
 
 
-def shows(name, files, want, note=None, sets=("", "optim/exp_avg", "optim/exp_avg_sq")):
+def shows(name, files, want, note=None, sets=("", "optim/exp_avg", "optim/exp_avg_sq"), names=()):
     got, notes, err = tree(files)
-    got = {k: v for k, v in got.items() if k[0] in sets}
+    got = {k: v for k, v in got.items() if k[0] in sets and (not names or k[1] in names)}
     wrong = sorted(k for k in {*got, *want} if got.get(k) != want.get(k))
     check(name, not err and not wrong, f"{err} wrong: {wrong[:6]}")
     check(f"{name}: the note", not note or any(note in n for n in notes), notes)
@@ -157,4 +157,13 @@ files["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"zenfl
 got, _, err = tree(files)
 check("ZenFlow, which is younger", not got and err.endswith("mp_rank_00_model_states.pt: a ZenFlow save that names the parameters of all groups together is not "
                                                             "supported: its weights prove no order"), err)
+# Weights of 32 bits, which masters of 16 on another rank cannot round to.
+files = makeds.zero12_merged(TWO, 2, ORDER, False, False)
+for n, s in {**DECAY, **NONE, **FROZEN}.items():
+    files["mp_rank_00_model_states.pt"]["module"][n] = makeds.f32(TWO.values(n), s)
+shows("weights of 32 bits", files, {k: v for k, v in EXPECTED.items() if k[1] in TWO.names()}, "the weights in", ("", "optim/exp_avg", "optim/exp_avg_sq"), TWO.names())
+masters = inner(files, 1)["single_partition_of_fp32_groups"]
+masters[0] = makeds.Half([v for v, in struct.iter_unpack("<f", masters[0].storage.data)], (masters[0].storage.n,))
+got, _, err = tree(files)
+check("and masters of 16 on another rank", not got and "the masters of group 0 from element " in err and 'round to no parameter\'s weights in "module"' in err, err)
 done()

@@ -254,4 +254,38 @@ shows("slices in another order", changed(lambda: makeds.zero3(FROZEN, 2), M1, ((
 shows("an entry that is no tensor", changed(zero2, M, (("module", "more"), 7)), (), '"more" is left out: it is not a dense tensor')
 shows("an extra state that is a tensor", changed(zero2, M, (("module", "l._extra_state"), Half([1.0], (1,)))), {("extra", "l._extra_state"): ("bf16", "1", "803f")})
 shows("an extra state that is not", changed(zero2, M, (("module", "l._extra_state"), 7)))
+shows("a state under a text", changed(zero2, "optim", ((INNER, BASE, "state", "x"), {"step": 5})))
+
+# Muon: every rank has the momentum of each parameter that touches its partition, wholly.
+MUON = State({"a": (3, 4), "none": (0, 4), "b": (2, 4), "c": (5,)}, moments=("momentum_buffer",))
+
+
+def muon(ranks):
+    files = makeds.zero12(MUON, ranks, prefix="")
+    each = makeds.partitions(makeds.flat(MUON, "abc", "fp32"), ranks)
+    ends, at = {}, 0
+    for n in MUON.names():
+        ends[n] = at, at + makeds.numel(MUON.shape(n))
+        at = ends[n][1]
+    for r in range(ranks):
+        base = files[f"zero_pp_rank_{r}_mp_rank_00_optim_states.pt"][INNER][BASE]
+        lo, hi = r * len(each[0][0]), (r + 1) * len(each[0][0])
+        mine = [n for n, (first, end) in ends.items() if first < end and max(first, lo) < min(end, hi)]
+        base["state"][0]["momentum_buffer"] = f32(makeds.flat(MUON, mine, "momentum_buffer"))
+        base["param_groups"][0]["use_muon"] = True
+    return files
+
+
+for n_ranks in (1, 2, 3, 5):
+    shows(f"Muon on {n_ranks} ranks", muon(n_ranks), state=MUON)
+FIRST = muon(3)
+del FIRST[O0]
+got, notes, err = dumped(FIRST, "-d")
+check("Muon without rank 0, degraded: what another rank has wholly is there", not err and all(
+    (got.get(("optim/momentum_buffer", n)) == MUON.expected()["optim/momentum_buffer", n]) for n in "bc"), (err, notes, sorted(got)))
+shows("a short momentum is left out", changed(lambda: muon(2), "optim", ((*STATE0, "momentum_buffer"), f32([1.0] * 70))),
+      {("optim/momentum_buffer", n): None for n in MUON.names()},
+      'the optimizer state "momentum_buffer" of group 0 is left out: its length is not that of the weights', MUON)
+
+refused("no optimizer file of stage 3 can be read", {n: b"noise" if "optim" in n else v for n, v in zero3().items()}, "no optimizer file can be read", "-d")
 done()
