@@ -174,7 +174,7 @@ static bool rules_read(struct zf_tp_rules *r, char *text, struct zf_err *err)
         for (size_t n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]);) {
             s[--n] = '\0';
         }
-        if (r->rule.n >= RULES_MOST) {
+        if (*s && r->rule.n >= RULES_MOST) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %u rules",
                            RULES_MOST);
         }

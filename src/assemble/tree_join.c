@@ -207,11 +207,21 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
            zf_cut_draft(&cut, j->b, spot, w->shard, &w->check, err);
 }
 
+#define TREE_SET 1024
+
+/* Where what a rank has otherwise than the root lies; false: it has no such place. */
+static bool tree_beside(const struct tree_work *w, const struct tree_item *it, char set[TREE_SET])
+{
+    int n = snprintf(set, TREE_SET, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
+
+    return n > 0 && n < TREE_SET;
+}
+
 static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_draft *root =
         zf_build_find(w->j->b, (struct zf_spot){it->set, it->name, it->name_len});
-    char set[1024];
+    char set[TREE_SET];
     bool same = false;
 
     if (!root) {
@@ -220,23 +230,24 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
     if (!zf_cut_same(&w->check, root, it->draft, &same, err)) {
         return false;
     }
-    int n =
-        snprintf(set, sizeof set, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
-    return same || (n > 0 && (size_t)n < sizeof set && tree_copy(w, it, set, err));
+    return same || (tree_beside(w, it, set) && tree_copy(w, it, set, err));
 }
 
 /* A second name, once all tensors are there. */
 static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_build *b = w->j->b;
-    struct zf_spot of;
-    struct zf_draft *d;
+    const struct zf_spot of = zf_draft_spot(it->tie);
+    struct zf_draft *d = NULL;
+    char set[TREE_SET];
 
-    if (zf_build_find(b, (struct zf_spot){it->set, it->name, it->name_len})) {
+    if (tree_is_extra(it->set) && tree_beside(w, it, set)) {
+        d = zf_build_find(b, (struct zf_spot){set, of.name, of.name_len});
+    }
+    if (zf_build_find(b, (struct zf_spot){d ? set : it->set, it->name, it->name_len})) {
         return true;
     }
-    of = zf_draft_spot(it->tie);
-    d = zf_build_find(b, (struct zf_spot){it->set, of.name, of.name_len});
+    d = d ? d : zf_build_find(b, (struct zf_spot){it->set, of.name, of.name_len});
     if (!d) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it is a second name of is not there");
     }

@@ -167,6 +167,49 @@ static void what_is_extra_is_there_once_or_beside(void **state)
     end(&w);
 }
 
+/* … and so does its second name. */
+static void what_lies_beside_keeps_its_names(void **state)
+{
+    struct joined w;
+
+    (void)state;
+    begin(&w, 1, 3);
+    for (uint32_t k = 0; k < 3; k++) {
+        struct zf_draft *d = put(&w, k, "extra", "a", k == 1 ? "abd" : "abc");
+
+        (void)put(&w, k, "", "copy", "xyz");
+        if (k > 0) {
+            tie(&w, d, "z");
+        }
+    }
+    assert_ok(zf_tree_join(&w.j, &err), &err);
+    expect(&w, "|copy=xyz extra|a=abc extra|z->a extra/mp_rank_01|a=abd extra/mp_rank_01|z->a");
+    end(&w);
+}
+
+/* A module may be shared by stages of which the first is none. */
+static void stages_share(void **state)
+{
+    struct joined w;
+
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        begin(&w, 3, 1);
+        (void)put(&w, 0, "", "a", "abc");
+        (void)put(&w, 1, "", "b", "def");
+        (void)put(&w, 2, "", "b", other ? "deg" : "def");
+        if (other) {
+            refused(&w, "\"b\": it is in several pipeline stages, but what mp_rank_02 has of it "
+                        "differs from mp_rank_01");
+            assert_true(w.j.stages_differ);
+        } else {
+            assert_ok(zf_tree_join(&w.j, &err), &err);
+            expect(&w, "|a=abc |b=def");
+        }
+        end(&w);
+    }
+}
+
 static void one_rank_needs_no_rule(void **state)
 {
     struct joined w;
@@ -244,6 +287,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_and_stages_become_one),
         cmocka_unit_test(what_is_extra_is_there_once_or_beside),
+        cmocka_unit_test(what_lies_beside_keeps_its_names),
+        cmocka_unit_test(stages_share),
         cmocka_unit_test(one_rank_needs_no_rule),
         cmocka_unit_test(stages_that_differ_are_told),
         cmocka_unit_test(ranks_must_have_the_same),
