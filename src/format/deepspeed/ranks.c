@@ -76,13 +76,19 @@ const struct ds_rank *ds_ranks_first(const struct ds_ranks *all)
     return i < all->n ? &all->rank[i] : NULL;
 }
 
-/* A stage whose optimizer's files do not name the parameters has but the layers' files. */
+/* A stage whose optimizer's files do not name the parameters, each those of its partition, has but the
+ * layers' files. */
 static void ranks_keep_stage(struct ds_rank *mp)
 {
-    const struct ds_optim *first = rank_optim(mp);
+    bool named = rank_optim(mp) != NULL;
 
     mp->model.pipeline = true;
-    if (!first || first->n_parts == 0 || !first->part[0].slice) {
+    for (uint32_t r = 0; named && r < mp->n_dp; r++) {
+        const struct ds_optim *o = &mp->optim[r];
+
+        named = !o->lost && o->n_parts > 0 && o->part[0].slice;
+    }
+    if (!named) {
         mp->plain = true;
         mp->n_optim_files = 0;
         mp->optim = NULL;

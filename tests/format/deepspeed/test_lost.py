@@ -86,6 +86,11 @@ def pipelines():
         lost(f"pipeline, dp {dp}: the model states of a stage, nothing names the parameters", shapes, "mp_rank_01_model",
              "the model-states file of rank 0 of mp_rank_01",
              [("", n) for n in ("tied_modules.embed.word.weight", "1.weight", "2.weight", "4.running")] + [("stored", "4.weight")], (), "mp_rank_01")
+        if dp > 1:
+            got, notes, err = dumped(without(without(files, "mp_rank_01_model"), "rank_1_mp_rank_01_optim"), "-d")
+            check("pipeline: the model states of a stage and an optimizer's file, which names parameters",
+                  not err and got["", "1.weight"] == PP.expected()["", "1.weight"] and got["stored", "4.weight"][0] == "bf16" and
+                  not any(k[1] == "4.weight" and k[0].startswith("optim") for k in got), (err, notes, sorted(got)))
         got, notes, err = dumped(without(files, "layer_00"))
         check(f"pipeline, dp {dp}: a tied module without a file", not err and ("stored", "tied_modules.embed.word.weight") not in got and
               sum('is that of "tied_modules.embed": stored/ lacks' in n for n in notes) == 1, (err, notes))
