@@ -12,7 +12,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused  # noqa: E402
-from torchfile import strides  # noqa: E402
+from torchfile import named, strides  # noqa: E402
 
 # ---- plain tensors -------------------------------------------------------------------------------------
 
@@ -183,6 +183,60 @@ lie["model_world_size_2_rank_1.pt"]["w"].coord = [1]
 lie["model_world_size_2_rank_1.pt"]["w"].local = rows(0, 1, 2, 3, 4, 5)
 refused("ranks that disagree about the shape", lie, "it is float32 [12, 4], but float32 [10, 4] in \"model_world_size_2_rank_0.pt\"")
 
+# ---- ShardedTensors that were made -----------------------------------------------------------------------
+
+api, meta_of = "torch.distributed._shard.sharded_tensor", "torch.distributed._shard.metadata"
+sharded_class = named(api + ".api", "ShardedTensor")
+row = [(0, 5), (5, 10)]
+
+
+class Sharded:
+    """Rows of `of` ranks' shards, of which `own` are here."""
+
+    def __init__(self, own, of=None, shape=(10, 4), world=2, tensor=None):
+        self.own, self.of, self.shape, self.world, self.tensor = own, row if of is None else of, shape, world, tensor
+
+    def metadata(self, lo, hi):
+        return made(named(meta_of, "ShardMetadata"), shard_offsets=[lo, 0], shard_sizes=[hi - lo, self.shape[1]], placement="rank:0/cpu")
+
+    def __reduce__(self):
+        f32 = sys.modules["torch"].float32
+        shards = [made(named(api + ".shard", "Shard"), tensor=self.tensor or rows(*range(lo, hi)), metadata=self.metadata(lo, hi)) for lo, hi in self.own]
+        meta = made(named(api + ".metadata", "ShardedTensorMetadata"), size=self.shape, shards_metadata=[self.metadata(lo, hi) for lo, hi in self.of])
+        group = made(named(api + ".api", "ProcessGroupState"), global_rank=0, global_world_size=self.world, local_rank=0, local_world_size=self.world)
+        return outer, (inner, sharded_class, (sharded_class, f32, self.shape, strides(self.shape), 0, None, None, False), (shards, meta, group, None, False))
+
+
+def shards_of(**second):
+    return {"rank0.pt": {"w": Sharded(row[:1])}, "rank1.pt": {"w": Sharded(**{"own": row[1:], **second})}}
+
+
+expect("two shards", shards_of(), {":w": W})
+SAVES = "files of different saves"
+for what, second, why in (
+        ("another list of shards", {"of": [(0, 5), (5, 8), (8, 10)]}, f'it is cut in 3 shards, but in 2 in "rank0.pt": {SAVES}'),
+        ("a shard in another place", {"of": [(0, 4), (5, 10)]}, f'shard 0 is said to span 0 … 4 of dimension 0, but 0 … 5 in "rank0.pt": {SAVES}'),
+        ("a tensor of another shape", {"shape": (10, 5), "tensor": Tensor(*range(25), shape=(5, 5))},
+         f'it is float32 [10, 5], but float32 [10, 4] in "rank0.pt": {SAVES}'),
+        ("a shard that is shorter than is said", {"tensor": rows(5, 6)}, "shard 0 has not the shape that its metadata says"),
+        ("a shard of one dimension", {"tensor": Tensor(*range(20))}, "the rank's piece is float32 of 1 dimensions, the whole float32 of 2")):
+    tree = Tree(shards_of(**second))
+    check(what, tree.code == 1 and tree.err.endswith(f"rank1.pt!w!: {why}"), tree.err)
+for what, piece in (("a DTensor", DTensor(rows(0), (1, 4), (1,), [0], [replicate])), ("a shard", Sharded(row[1:]))):
+    files = shards_of(tensor=piece)
+    for f in files.values():
+        f["whole"] = A
+    tree = expect(f"a shard that is {what}", {"rank0.pt": {"whole": A}, "rank1.pt": files["rank1.pt"]}, {":whole": A})
+    check(f"a shard that is {what}: the note", "rank1.pt: \"w\" is left out: the rank's piece is no plain tensor" in tree.notes, tree.notes)
+tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}})
+check("ranks of three", tree.code == 1 and tree.err.endswith("rank0.pt: saved by 3 ranks, but there are files of 2: some are missing"), tree.err)
+tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}}, degraded=True)
+check("the same, degraded", tree.has(":w", W) and "rank0.pt was saved by 3 ranks, but there are files of 2" in tree.notes, (tree.err, tree.notes))
+lie = rank_files((2,), [shard(0)], [rows(0, 1, 2, 3, 4), Tensor(*range(20))])
+tree = Tree(lie)
+check("a piece of one dimension", tree.code == 1 and tree.err.endswith(
+    "model_world_size_2_rank_1.pt!w!: the rank's piece is float32 of 1 dimensions, the whole float32 of 2"), tree.err)
+
 # ---- what every rank repeats ----------------------------------------------------------------------------
 
 RANK = "rank{}.pt".format
@@ -215,6 +269,11 @@ differ("a setting inside", lambda r: {"model": {"w": A}, "optim": moments(0, Ten
        "0.99", "optim.param_groups[0].betas[1] is 0.89")
 differ("steps of a parameter", lambda r: {"model": {"w": A}, "optim": moments(0, Tensor(5 + r), r)}, "5",
        "optim.state[0].step is 6")
+for cls, form, one, two_ in (("LongStorage", "q", 5, 6), ("IntStorage", "i", 5, 6), ("DoubleStorage", "d", 0.5, 0.75), ("FloatStorage", "f", 0.5, 0.75),
+                             ("ComplexFloatStorage", "Q", 0x15, 0x16)):
+    shown = ("0x15", "0x16") if form == "Q" else (str(one), str(two_))
+    differ(f"steps of {cls}", lambda r, cls=cls, form=form, value=(one, two_): {"model": {"w": A}, "optim": moments(0, Tensor(
+        storage=Storage(data=struct.pack("<" + form, value[r]), n=1, cls=cls), shape=()), r)}, shown[0], f"optim.state[0].step is {shown[1]}")
 differ("steps of a name", lambda r: {"model": {"w": A}, "optim": moments("w", 5 + r, r)}, "5",
        "optim.state.w.step is 6")
 differ("meshes", lambda r: {"w": DTensor(rows(*range(5 * r, 5 * r + 5)), (10, 4), (2,) if r else (2, 1),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.save files of many shapes, alone, in directories and damaged, told as a tree."""
 import collections
+import io
 import json
 import os
 import pickle
@@ -44,6 +45,10 @@ expect("a text key and a number that look alike", {"m.pt": {0: A, "0": B}}, {":0
 
 expect("keys that are no text", {"m.pt": {("a", "b"): A, (1, "c", 2): B}}, {":(a, b)": A, ":(1, c, 2)": B})
 
+odd = {True: A, False: B, 2.5: C, None: A, collections.OrderedDict: B, b"x": C, 1 << 70: A}
+expect("keys that are no text either", {"m.pt": odd},
+       {":True": A, ":False": B, ":2.5": C, ":None": A, ":collections.OrderedDict": B, ":key5": C, ":key6": A})
+
 Pair = collections.namedtuple("Pair", "first second")
 module("made", Pair=Pair)
 expect("a named tuple", {"m.pt": {"p": Pair(A, B)}}, {":p.0": A, ":p.1": B})
@@ -62,6 +67,40 @@ slots = Slots()
 slots.w, slots.v = A, 5
 Slots.__reduce__ = lambda self: (Thing, (), (None, {"w": self.w, "v": self.v}))
 expect("an object with slots", {"m.pt": slots}, {":w": A})
+for what, root in (('an object of "made.Thing"', Thing()), ("a dict", {}), ("a list", [])):
+    if isinstance(root, Thing):
+        root.s = Storage([1, 2])
+    elif isinstance(root, dict):
+        root["s"] = Storage([1, 2])
+    else:
+        root.append(Storage([1, 2]))
+    refused(f"a storage without a tensor in {what}", {"m.pt": root}, f"m.pt: 1 storage, but no tensor that could be shown; at its top is {what}")
+tree = expect("bytes of a module", {"m.pt": {"l._extra_state": io.BytesIO(b"abc"), "w": A}}, {":w": A})
+check("they are a file", tree.blob.get("extra/l._extra_state") == "abc", tree.blob)
+
+# ---- steps of optimizers that keep one a group ----
+
+held = {"model": {"a": A, "b": B}}
+
+
+def grouped(text, count=3, **state):
+    """An optimizer of one parameter, whose group counts its steps."""
+    out = optimizer(A, names=None if text else ["a"], step=count)
+    out["state"] = {"a" if text else 0: {**out["state"][0], **state}}
+    out["param_groups"][0]["params"] = ["a" if text else 0, 0.5]
+    out["param_groups"][0].pop("param_names", None) if text else out["param_groups"][0]["param_names"].append("b")
+    return out
+
+
+for text in (True, False):
+    for key, value in (("optimizer", grouped(text)), ("optimizer_states", [grouped(text), 5])):
+        tree = Tree({"m.pt": {**held, key: value}})
+        check(f"the step of a group, {key}, parameters by {'name' if text else 'number'}", tree.tensor.get(("optim/step", "a")) == ("i64", "", "03" + 14 * "0") and
+              tree.has("optim/exp_avg:a", A) and ("optim/step", "b") not in tree.tensor, (tree.err, tree.tensor))
+    tree = Tree({"m.pt": {**held, "optimizer": grouped(text, count=C)}})
+    check("a step that is a tensor is no group's", ("optim/step", "a") not in tree.tensor, tree.tensor)
+    tree = Tree({"m.pt": {**held, "optimizer": grouped(text, step=C)}})
+    check("a parameter's own step is before that", tree.has("optim/step:a", C), tree.tensor)
 
 base = Storage([1, 2, 3, 4])
 x, y = Tensor(storage=base, shape=(2,)), Tensor(storage=base, shape=(2,), offset=2)
@@ -172,6 +211,13 @@ for name, noted in ("m.bin", True), ("copy", False):
     tree = Tree({**published, name: {"w": A}})
     check(f"weights in {name} beside safetensors: {'a note' if noted else 'no word'}",
           tree.code == 0 and ["not shown" in n for n in tree.notes] == [True] * noted, f"{tree.err} {tree.notes}")
+pair = {f"{n}.bin.index.json": json.dumps({"weight_map": {"a": "x.bin"}}).encode() for n in ("one", "two")}
+refused("two indices", {**pair, "x.bin": {"a": A}}, "two indices are here, one.bin.index.json and two.bin.index.json; point at one of them")
+for said, told in ((5, "(no text)"), ("../x.bin", "../x.bin")):
+    refused(f"an index that names {said}", {"pytorch_model.bin.index.json": json.dumps({"weight_map": {"a": said}}).encode(), "x.bin": {"a": A}},
+            f'tensor "a" is said to be in "{told}", expected the name of a file beside the index')
+expect("two optimizers of one name", {"pytorch_model.bin": {"w": A}, "optimizer.bin": optimizer(B), "optimizer.pt": optimizer(C)},
+       {":w": A, "optim/exp_avg:optimizer.0": B, "optim/exp_avg:optimizer_1.0": C})
 expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_model_1.bin": {"w": B},
                                         "pytorch_model_12.bin": {"w": C}}, {":w": A, "model_1:w": B, "model_12:w": C})
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
