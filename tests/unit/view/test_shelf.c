@@ -88,6 +88,7 @@ static void every_listed_name_is_found(void **state)
     assert_int_equal(walk(t, "%2Ebf16").size, 2);
     assert_int_equal(walk(t, "%2E.bf16").size, 4);
     assert_int_equal(walk(t, "a%2Fb.bf16").size, 8);
+    assert_int_equal(walk(t, "a%2Fb.bf16").nlink, 1);
     assert_int_equal(walk(t, "%2541.bf16").size, 10);
     assert_int_equal(walk(t, "%FF%FE.bf16").size, 16);
     assert_int_equal(walk(t, "npy/%2Enpy").size, 128 + 4);
