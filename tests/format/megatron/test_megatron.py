@@ -353,6 +353,12 @@ def refused_arithmetic():
             change(s, key)
             s.finish()
             c.refused(key, part)
+    with Case() as c:
+        s, key = Save(c.dir), "decoder.final_layernorm.weight"
+        s.boxes(key, (1,), [(0, (0,), (1,))])
+        s.mcore[key] = {"nd_reformulated_orig_global_shape": ()}
+        s.finish()
+        c.refused(key, "one less")
     for pieces, part in (([5], "covered by nothing"), ([4, 1], "covered by nothing")):
         with Case() as c:
             s = Save(c.dir)

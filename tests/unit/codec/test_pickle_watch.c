@@ -93,6 +93,31 @@ static void pairs_are_handed_over_and_their_memory_serves_again(void **state)
     assert_true(zf_pv_eq(w.kept, "key 0"));
 }
 
+/* Whether a state comes is known at the next key but one: both are handed over then, not at the end of the batch. */
+static void an_object_without_state_goes_with_the_next(void **state)
+{
+    zf_auto(out) struct zf_out o = {0};
+    zf_auto(arena) struct zf_arena *b = zf_arena_new(96u << 10, &err);
+    struct watched w;
+
+    (void)state;
+    begin(&o);
+    add_text(&o, "first");
+    add(&o, "}\x94(");
+    add_text(&o, "bare");
+    add(&o, "j\0\0\x10\0)\x81\x94");
+    for (uint16_t i = 0; i < 2000; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof key, "key %u", i);
+        add_text(&o, key);
+        add_object(&o, i);
+    }
+    add(&o, "uub.");
+    assert_ok(read_along(&w, &o, b, NULL) != NULL, &err);
+    assert_int_equal(w.n_pairs, 2001);
+}
+
 static void every_truncation_is_refused(void **state)
 {
     zf_auto(out) struct zf_out o = {0};
@@ -204,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(pairs_are_handed_over_and_their_memory_serves_again, setup),
+        cmocka_unit_test_setup(an_object_without_state_goes_with_the_next, setup),
         cmocka_unit_test_setup(every_truncation_is_refused, setup),
         cmocka_unit_test_setup(what_was_read_cannot_be_taken_back, setup),
         cmocka_unit_test_setup(what_was_read_cannot_change, setup),

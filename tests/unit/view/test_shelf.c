@@ -94,6 +94,20 @@ static void every_listed_name_is_found(void **state)
     assert_int_equal(walk(t, "npy/%2Enpy").size, 128 + 4);
 }
 
+static void a_cut_name_is_found_where_it_is_the_only_one(void **state)
+{
+    struct zf_build *b = made_build(false);
+    char name[300];
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    made_vector(b, name, ZF_DT_F32, 3);
+    zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
+    assert_ok(t, &err);
+    check_listing(t, ZF_TREE_ROOT);
+}
+
 static void other_spellings_are_not_found(void **state)
 {
     static const char *const bad[] = {"w",         "w.",
@@ -467,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_listed_name_is_found),
+        cmocka_unit_test(a_cut_name_is_found_where_it_is_the_only_one),
         cmocka_unit_test(other_spellings_are_not_found),
         cmocka_unit_test(two_names_of_one_file_are_refused),
         cmocka_unit_test(a_tensor_may_not_take_a_kept_name),
