@@ -314,6 +314,7 @@ struct whole {
 
 static bool buckets_look(const struct buckets *b, size_t param, struct whole *w, struct zf_err *err)
 {
+    static const char differ[] = "two ranks' copies of it differ";
     uint64_t n = 0;
     const struct zf_type *type = &b->s->param.at[param].type;
 
@@ -329,14 +330,16 @@ static bool buckets_look(const struct buckets *b, size_t param, struct whole *w,
             w->covered += h->piece->n;
             continue;
         }
-        w->why = k == 64 ? "it is in too many pieces" : NULL;
+        w->why = k == 64                                                ? "it is in too many pieces"
+                 : h->buffer->n_states != w->piece[k]->buffer->n_states ? differ
+                                                                        : NULL;
         for (uint32_t j = 0; !w->why && j < h->buffer->n_states; j++) {
             bool same;
 
             if (!buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err)) {
                 return false;
             }
-            w->why = same ? NULL : "two ranks' copies of it differ";
+            w->why = same ? NULL : differ;
         }
     }
     if (!w->why && (!zf_elems(type->ndim, type->shape, &n) || n != w->covered)) {

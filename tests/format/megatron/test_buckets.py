@@ -21,8 +21,8 @@ PADDED = "pypi_0.17.1_dp3_fully_reshardable_padded"
 KEY = "optimizer.distributed.dp_group_idx_%d.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_%d.%s"
 
 
-def dump(folder):
-    r = subprocess.run([DUMP, folder], capture_output=True, timeout=60)
+def dump(folder, *opts):
+    r = subprocess.run([DUMP, *opts, folder], capture_output=True, timeout=60)
     return r.returncode, r.stdout.decode("utf8", "surrogateescape"), r.stderr.decode("utf8", "surrogateescape")
 
 
@@ -117,7 +117,7 @@ def masters_are_held_against_weights():
     assert "the fp32 masters are not those of the weights" in out
 
 
-def made(edit, numel=None, boxes=None, states=("param", "exp_avg")):
+def made(edit, numel=None, boxes=None, states=("param", "exp_avg"), opts=(), **args):
     """One weight of 64 elements and its flat buffer, after `edit`; (exit status, tensors, text, errors)."""
     with tempfile.TemporaryDirectory() as tmp:
         s = Save(tmp)
@@ -129,8 +129,8 @@ def made(edit, numel=None, boxes=None, states=("param", "exp_avg")):
         s.object("optimizer.distributed.dp_group_idx_0.per_bucket_numel_unpadded/shard_0_1",
                  [{types: numel if numel is not None else [64]}])
         edit(s)
-        s.finish()
-        code, out, err = dump(tmp)
+        s.finish(**args)
+        code, out, err = dump(tmp, *opts)
         return code, tensors(out), out, err
 
 
@@ -190,6 +190,112 @@ def lengths_that_lie():
         assert have["", "a.weight"][0] == "bf16"
 
 
+def gathered(change=lambda values: None, name="optimizer.distributed.dp_group_idx_0.param_state/shard_0_1", data=None):
+    """The edit that adds a buffer as dp_zero gathers it, after change(values)."""
+    def edit(s):
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        values = {"param": Tensor(*(i - 3.5 for i in range(64))), "exp_avg": Tensor(*range(64)), "numel_unpadded": 64}
+        change(values)
+        s.object(name, archive([{0: {types: values}}]) if data is None else data)
+    return edit
+
+
+def buffers_that_lack_something():
+    """The buffer stays in bucket/, the weight in the root, and the note says why."""
+    def bucket(state, k, shape=(64,)):
+        return lambda s: s.boxes(KEY % (0, k, state), shape, [(0, (0,) * len(shape), shape)])
+    lengths = "optimizer.distributed.dp_group_idx_1.per_bucket_numel_unpadded/shard_0_1"
+    unknown = KEY.replace("bfloat16", "nosuch") % (1, 0, "param")
+
+    def odd_type(s):
+        s.boxes(unknown, (64,), [(0, (0,), (64,))])
+        s.object(lengths, [{(s.w.torch_dtype("nosuch"), s.w.torch_dtype("float32")): [64]}])
+    buffer = KEY[:KEY.index(".bucket_idx")] % 0
+    zero = "optimizer.distributed.dp_group_idx_0.param_state/shard_0_1/0/0/(torch.bfloat16, torch.float32)"
+    for name, part, edit, states in (
+            (buffer, "a bucket is missing", bucket("param", 1), ("param", "exp_avg")),
+            (buffer, "a bucket is missing, or of another form", lambda s: [bucket(x, 1)(s) for x in ("param", "exp_avg")], ()),
+            (buffer, "a bucket is missing, or of another form", bucket("exp_avg", 0, (8, 8)), ("param",)),
+            (buffer, "it has no masters to prove it with", lambda s: None, ("exp_avg",)),
+            (unknown[:unknown.index(".bucket_idx")], "the type of its weights is not known", odd_type, ()),
+            (zero, "its length (numel_unpadded) is not there", gathered(lambda v: v.pop("numel_unpadded")), ()),
+            (zero, "a flat state has several dimensions", gathered(lambda v: v.update(exp_avg=Tensor(*range(64), shape=(8, 8)))), ()),
+            (zero, "it has no masters to prove it with", gathered(lambda v: v.pop("param")), ())):
+        code, have, out, err = made(edit, states=states)
+        assert code == 0 and f"note\tthe flat optimizer buffer {name} is not mapped to parameters: {part}\n" in out, f"{part}: {err} {out[-400:]}"
+        assert "0 of 1 flat optimizer buffers are mapped" in out and not names(have, "optim/exp_avg"), out[-400:]
+        assert have["", "a.weight"][0] == "bf16" and names(have, "bucket"), part
+
+
+def objects_of_a_buffer_that_are_damaged():
+    """Refused with the object's key; degraded, the buffer alone has no map."""
+    lengths, zero = (f"optimizer.distributed.dp_group_idx_1.{k}/shard_0_1" for k in ("per_bucket_numel_unpadded", "param_state"))
+
+    def no_lengths(s):
+        for state in ("param", "exp_avg"):
+            s.boxes(KEY % (1, 0, state), (64,), [(0, (0,), (64,))])
+        s.object(lengths, b"PK\3\4 and no more")
+
+    for key, edit, note in ((lengths, no_lengths, "the lengths of its buckets (per_bucket_numel_unpadded) are lost"),
+                            (zero, gathered(name=zero, data=b"PK\3\4 and no more"), None)):
+        code, _, _, err = made(edit)
+        assert code and key in err, f"{key}: {err}"
+        code, have, out, err = made(edit, opts=("-d",))
+        assert code == 0 and (not note or note in out), f"{key}: {err} {out[-400:]}"
+        assert ("optim/exp_avg", "a.weight") in have, key
+
+
+def masters_that_are_lost():
+    """Degraded, a buffer whose masters cannot be read has no map, and the reason names the file."""
+    def beside(s):
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        for state in ("param", "exp_avg"):
+            s.boxes(KEY % (1, 0, state), (64,), [(0, (0,), (64,))])
+        s.object("optimizer.distributed.dp_group_idx_1.per_bucket_numel_unpadded/shard_0_1", [{types: [64]}])
+        for index, info in s.storage.items():
+            info.relative_path = "gone.distcp" if index.fqn == KEY % (1, 0, "param") else info.relative_path
+    code, have, out, err = made(beside, opts=("-d",))
+    lines = [line for line in out.split("\n") if "dp_group_idx_1" in line and "is not mapped" in line]
+    assert code == 0 and len(lines) == 1 and "gone.distcp" in lines[0], f"{err} {out[-600:]}"
+    assert ("optim/exp_avg", "a.weight") in have
+
+
+def buffers_of_a_chained_optimizer():
+    """chained_N. is part of the names of objects and of what is in them."""
+    name = "chained_1.optimizer.distributed.dp_group_idx_0.param_state/shard_0_1"
+    code, have, out, err = made(gathered(name=name), states=())
+    assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out, f"{err} {out[-400:]}"
+    assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
+    assert ("bucket", name + "/0/0/(torch.bfloat16, torch.float32)/exp_avg") in have
+    # of another name it is an object as any
+    code, have, out, err = made(gathered(name="model.param_state/shard_0_1"))
+    assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out and len(names(have, "bucket")) == 2, f"{err} {out[-400:]}"
+
+
+def states_that_not_all_ranks_have():
+    """What one of two buffers lacks of a parameter is not shown; that of a copy is a difference."""
+    n = 128
+    masters = b"".join(struct.pack("<f", -1 - i) for i in range(n))
+    for halves, fewer in ((True, 2), (False, 1), (False, 2)):
+        def edit(s, halves=halves, fewer=fewer):
+            s.stack("b.weight", (n,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 4 * n, 4)))
+            types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+            for group in (1, 2):
+                data = masters[(group - 1) * 256:group * 256] if halves else masters
+                m = len(data) // 4
+                for state in ("param", "exp_avg", "exp_sqr")[:2 if group == fewer else 3]:
+                    s.boxes(KEY % (group, 0, state), (m,), [(0, (0,), (m,))], data=data)
+                s.object(f"optimizer.distributed.dp_group_idx_{group}.per_bucket_numel_unpadded/shard_0_1", [{types: [m]}])
+        code, have, out, err = made(edit, tensor_model_parallel_size=2 if halves else 1)
+        assert code == 0 and f"{2 if halves else 3} of 3 flat optimizer buffers are mapped" in out, f"{err} {out[-900:]}"
+        if halves:
+            assert have["optim/exp_avg", "b.weight"] == ("f32", masters) and ("optim/exp_sqr", "b.weight") not in have, sorted(have)
+            assert have["", "b.weight"] == ("f32", masters)
+        else:
+            assert "no optimizer state of \"b.weight\" out of flat buffers: two ranks' copies of it differ" in out, out[-900:]
+            assert not [k for k in have if k[1] == "b.weight" and k[0].startswith("optim/")], sorted(have)
+
+
 def a_shape_that_does_not_divide_a_bucket():
     """mcore_data of a bucket, as of any flattened tensor."""
     for shape, part in (((65,), "not cut evenly"), ((48,), "boxes of"), ((8, 8), "one less"), ((0,), "boxes of")):
@@ -219,7 +325,9 @@ def what_is_tried_is_bounded_for_all_buffers_together():
 
 def main():
     for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is,
-                 a_parameter_that_two_buffers_hold, lengths_that_lie, a_shape_that_does_not_divide_a_bucket,
+                 a_parameter_that_two_buffers_hold, lengths_that_lie, buffers_that_lack_something,
+                 objects_of_a_buffer_that_are_damaged, masters_that_are_lost, buffers_of_a_chained_optimizer,
+                 states_that_not_all_ranks_have, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,
                  one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):
