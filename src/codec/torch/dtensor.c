@@ -50,8 +50,12 @@ static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint
     struct zf_torch_tensor ranks;
     const struct zf_pv *grid = zf_pv_attr(mesh, "mesh");
 
-    if (!zf_torch_tensor(t, grid ? grid : zf_pv_attr(mesh, "_mesh"), &ranks, err)) {
-        return zf_err_in(err, "device mesh of a DTensor");
+    grid = grid ? grid : zf_pv_attr(mesh, "_mesh");
+    if (zf_torch_kind(t, grid) == ZF_TORCH_NOT) {
+        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor whose device mesh has no tensor of ranks");
+    }
+    if (!zf_torch_tensor(t, grid, &ranks, err)) {
+        return false;
     }
     if (i >= ranks.ndim || ranks.shape[i] == 0) {
         return torch_bad(t, err, ZF_E_FORMAT,

@@ -257,17 +257,43 @@ short = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"),
 run, rows = dump(put(archive({"a": short}, {})))
 check("a numpy array of too few bytes is no tensor", run.returncode == 0 and not tensors(rows))
 
-old = tar([
-    ("sys_info", text({})),
-    ("pickle", text({"w": Pid("77"), "v": Pid("78")})),
-    ("tensors", text(2)
-     + text((77, 5, named("torch", "FloatTensor"))) + struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
-     + text((78, 6, named("torch", "FloatTensor"))) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
-    ("storages", text(1) + text((5, "cpu", named("torch", "FloatStorage"))) + struct.pack("<q", 6) + F4
-     + text([(6, 5, 2, 4)])),
-])
+FLOATS = named("torch", "FloatTensor")
+ROWS = struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
+
+
+def torch01(ids=(Pid("77"), Pid("78")), n=1, key=5, cls="FloatStorage", count=6, views=((6, 5, 2, 4),), of=5, first=ROWS, skip=()):
+    """A tar of two tensors, on a storage and on a view of it."""
+    return tar([member for member in (
+        ("sys_info", text({})), ("pickle", text(dict(zip("wv", ids)))),
+        ("tensors", text(2) + text((77, of, FLOATS)) + first + text((78, 6, FLOATS)) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
+        ("storages", text(n) + text((key, "cpu", named("torch", cls))) + struct.pack("<q", count) + F4 + text(list(views))),
+    ) if member[0] not in skip])
+
+
+old = torch01()
 transposed = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
 reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
+reads("… with numbers for persistent ids", torch01(ids=(Pid(77), Pid(78))), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
+reads("… and one that no tensor has", torch01(ids=(Pid(77), Pid(79))), {"w": ([3, 2], transposed)}, "tar")
+for what, word, how in (
+        ("without its tensors", 'the tar has no whole member "tensors"', {"skip": ("tensors",)}),
+        ("without its pickle", 'the tar has no whole member "pickle"', {"skip": ("pickle",)}),
+        ("with a storage of no key", "whose key is no number and no text", {"key": None}),
+        ("with more storages than bytes", "more storages or tensors than it can hold", {"n": 1 << 40}),
+        ("with a negative count", "more storages or tensors than it can hold", {"n": -1}),
+        ("with an unknown class", 'storage "5" is of the unknown class "OddStorage"', {"cls": "OddStorage"}),
+        ("with a storage of too many elements", 'storage "5" reaches beyond the end of the file', {"count": 1 << 20}),
+        ("with a count that wraps", 'storage "5" reaches beyond the end of the file', {"count": 1 << 62}),
+        ("with a view beyond its whole", 'storage "6" is a view that is not inside its whole', {"views": [(6, 5, 3, 4)]}),
+        ("with a view of nothing", 'storage "6" is a view that is not inside its whole', {"views": [(6, 9, 0, 1)]}),
+        ("with a view that wraps", 'storage "6" is a view that is not inside its whole', {"views": [(6, 5, 1 << 62, 4)]}),
+        ("with a tensor on no storage", 'tensor "77" is on storage "9", which is missing', {"of": 9}),
+        ("with a tensor of too many dimensions", "a tensor of 65 dimensions, more than the limit tensor_dims=64", {"first": struct.pack("<ii", 65, 0)}),
+        ("with a tensor past its storage", 'beyond its storage "5"', {"first": struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 1)})):
+    refuses("a tar " + what, torch01(**how), word)
+reads("a tar whose storage has a text for a key", torch01(key="5"), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
+at = old.index(b"storages\0")
+refuses("a tar whose last member goes on behind its end", old[:at + 124] + b"77777777777\0" + old[at + 136:], 'no whole member "storages"')
 
 # torch 1.9 and older say nothing of whether the indices are sorted.
 coo = Call("torch._utils", "_rebuild_sparse_tensor", Call("torch.serialization", "_get_layout", "torch.sparse_coo"),
@@ -329,6 +355,118 @@ refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not one of torch.save")
 for first in ("tensors2", "storage"):
     refuses(f"a tar whose first member is {first}", tar([(first, text(2))]), "not a file of torch.save")
 refuses("noise", bytes(range(7, 255)), "not a file of torch.save")
+
+V3 = ("torch._utils", "_rebuild_tensor_v3")
+RAW, INT32 = storage("0", "UntypedStorage", 24, where="torch.storage"), named("torch", "int32")
+V3_END = (False, collections.OrderedDict())
+META = ("torch._utils", "_rebuild_meta_tensor_no_storage")
+for what, word, value in (
+        ("an offset that is no size", 'the offset of a tensor in its storage "0" is no size', tensor(S, "1", (2,), (1,))),
+        ("a dtype that is none", "the dtype of a tensor is no dtype", Call(*V3, RAW, 0, (2,), (1,), *V3_END, 5)),
+        ("a dtype that nobody knows", 'tensors of dtype "float7" cannot be read', Call(*V3, RAW, 0, (2,), (1,), *V3_END, named("torch", "float7"))),
+        ("integers on a storage of floats", 'a tensor of int32 on a storage "0" of float32', Call(*V3, S, 0, (2,), (1,), *V3_END, INT32)),
+        ("a view of two integers a byte", "a view of a tensor of quint4x2",
+         Call("torch._utils", "_rebuild_qtensor", packed, 1, (2, 5), (5, 1), (named("torch", "per_tensor_affine"), 0.5, 1), False, collections.OrderedDict())),
+        ("a meta tensor without a stride", "a meta tensor has strides or a shape that cannot be", Call(*META, INT32, (2, 3), (1,), False)),
+        ("a meta tensor beyond 64 bits", "a meta tensor has strides or a shape that cannot be", Call(*META, INT32, (1 << 40, 1 << 40), (1, 1), False)),
+        ("a device's tensor of another type", "a tensor of float16 kept as float32",
+         Call("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", T, named("torch", "float16"), "xla:0", False)),
+):
+    refuses(what, archive({"w": value}, six), word)
+refuses("bytes that begin within an element", legacy({"w": Call(*V3, storage("7", "UntypedStorage", 24, ("8", 2, 8), where="torch.storage"), 0, (2,), (1,), *V3_END, INT32)},
+                                                      {"7": (24, F4)}), 'storage "7" begins within an element')
+reads("… on one", legacy({"w": Call(*V3, storage("7", "UntypedStorage", 24, ("8", 4, 8), where="torch.storage"), 0, (2,), (1,), *V3_END, INT32)}, {"7": (24, F4)}),
+      {"w": ([2], F4[4:12])}, "legacy")
+
+# ---- tensors of several processes -------------------------------------------------------------------
+
+MESH = tensor(storage("1", "LongStorage", 2), 0, (2,), (1,))
+SHARD = Call("torch.distributed.tensor.placement_types", "Shard", 0)
+WRAP = (named("torch._utils", "_rebuild_wrapper_subclass"), named("torch.distributed.tensor", "DTensor"))
+F32 = named("torch", "float32")
+
+
+def objects(name, **state):
+    return Call("torch.distributed", name, state=state)
+
+
+def mesh(grid, at=None):
+    """A mesh as torch keeps it until 2.13, of the process that stands at `at`."""
+    return objects("DeviceMesh", mesh=grid, **({} if at is None else {"_coordinate_on_dim": at}))
+
+
+def layout(shape, stride=1):
+    """As 2.14 does."""
+    return objects("DeviceMesh", _layout=objects("Layout", axes=(objects("Axis", shape=shape, stride=stride),)), _coordinate_on_dim=[1])
+
+
+def dtensor(mesh, places=(SHARD,), shape=(4, 3), stride=(3, 1), **fields):
+    fields = {"_local_tensor": T, "_spec": objects("DTensorSpec", mesh=mesh, placements=places), **fields}
+    return archive({"w": Call("torch._tensor", "_rebuild_from_type_v2", *WRAP, (WRAP[1], F32, shape, stride, 0, None, "cpu", False),
+                              {k: v for k, v in fields.items() if v})}, {**six, "1": struct.pack("<2q", 3, 1)})
+
+
+def rows_of(data):
+    run, rows = dump(put(data))
+    return [r[1:] for r in rows[1:]] if run.returncode == 0 else run.stderr
+
+
+for what, data, axis, ranks in (("a tensor of ranks", dtensor(mesh(MESH, [1])), "1/2:shard:0", "3,1"), ("a layout", dtensor(layout(2)), "1/2:shard:0", ""),
+                                ("a nested layout", dtensor(layout((2, 3))), "1/6:shard:0", ""),
+                                ("a strided shard", dtensor(layout(2), (objects("_StridedShard", dim=1, split_factor=3),)), "1/2:strided:1", ""),
+                                ("ranks that are no integers", dtensor(mesh(tensor(S, 0, (2,), (1,)), [1])), "1/2:shard:0", "")):
+    got = rows_of(data)
+    check(f"a DTensor over {what}", got[0] == ["dtensor", "float32", "4,3", axis, ranks] and got[1][2] == "2,3", got)
+for what, word, data in (
+        ("a layout of no rank", "a device mesh with an empty axis", dtensor(layout(0))),
+        ("a nested layout of no rank", "a device mesh with an empty or endless axis", dtensor(layout((2, 0)))),
+        ("a nested layout beyond 64 bits", "a device mesh with an empty or endless axis", dtensor(layout((1 << 40, 1 << 40)))),
+        ("a layout of a text", "the device mesh of a tensor", dtensor(layout("2"))),
+        ("no ranks", "a DTensor whose device mesh has no tensor of ranks", dtensor(mesh(2))),
+        ("more placements than axes", "a device mesh of 1 axes for a DTensor with more placements", dtensor(mesh(MESH), (SHARD, SHARD))),
+        ("an unknown placement", 'a DTensor with the placement "Ragged"', dtensor(mesh(MESH), (objects("Ragged", dim=0),))),
+        ("a dimension that it has not", "a DTensor of 2 dimensions is cut along one that it has not", dtensor(mesh(MESH), (objects("Shard", dim=2),))),
+        ("no split factor", "a strided shard without a split factor", dtensor(mesh(MESH), (objects("_StridedShard", dim=0),))),
+        ("a split factor of nothing", "a strided shard without a split factor", dtensor(mesh(MESH), (objects("_StridedShard", dim=0, split_factor=0),))),
+        ("no placements", "a DTensor without a device mesh or placements", dtensor(mesh(MESH), None)),
+        ("a rank outside", "a DTensor whose rank stands outside its device mesh", dtensor(mesh(MESH, [2]))),
+        ("strides too few", "a DTensor with strides or a shape that cannot be", dtensor(mesh(MESH), stride=(1,))),
+        ("more bytes than any file", "a DTensor with strides or a shape that cannot be", dtensor(mesh(MESH), shape=(1 << 62, 3))),
+        ("no spec", "a DTensor without its local tensor or its spec", dtensor(mesh(MESH), _spec=None))):
+    refuses(f"a DTensor with {what}", data, word)
+
+
+def shard(off, size, placement="rank:1/cpu", more=(("tensor", T),)):
+    meta = objects("ShardMetadata", shard_offsets=off, shard_sizes=size, placement=placement)
+    return meta, objects("Shard", metadata=meta, **dict(more))
+
+
+def sharded(boxes=None, size=(4, 3), props=None, state=4, called=False):
+    boxes = boxes if boxes is not None else [shard([0, 0], [2, 3], objects("_remote_device", _rank=3)), shard([2, 0], [2, 3])]
+    props = props or objects("TensorProperties", dtype=F32)
+    meta = objects("ShardedTensorMetadata", shards_metadata=[b[0] for b in boxes] if boxes else None, size=size, tensor_properties=props)
+    parts = ([b[1] for b in boxes[:1]], meta, objects("ProcessGroupState", global_rank=3, global_world_size=5), None)[:state]
+    where = "torch.distributed._shard.sharded_tensor.api", "ShardedTensor"
+    return archive({"w": Call("torch._tensor", "_rebuild_from_type_v2", WRAP[0], named(*where), (None, F32), parts) if called else Call(*where, state=parts)}, six)
+
+
+SHARDS = [["sharded", "float32", "4,3", "3/5"], ["box", "3", "0,0", "2,3"], ["box", "1", "2,0", "2,3"], ["local", "-", "0,0", "0"]]
+for how, data in (("of its class", sharded()), ("of a rebuilt subclass", sharded(called=True)),
+                  ("whose properties are a tuple", sharded(props=Call("torch.distributed", "TensorProperties", state=(F32, None))))):
+    got = rows_of(data)
+    check(f"a ShardedTensor {how}", got[:4] == SHARDS and got[4][:3] == ["dense", "float32", "2,3"], got)
+for what, word, data in (
+        ("outside its tensor", "a shard that does not lie inside its tensor", sharded([shard([3, 0], [2, 3])])),
+        ("of other dimensions", "a shard that does not lie inside its tensor", sharded([shard([0], [2])])),
+        ("without shards", "a ShardedTensor without a list of shards", sharded([])),
+        ("with a shard of no tensor", "a shard without a tensor", sharded([shard([0, 0], [2, 3], more=())])),
+        ("with a shard that is nowhere", "the shard offsets of a tensor", sharded([shard(None, [2, 3])])),
+        ("without metadata", "a ShardedTensor without its shards and their metadata", sharded(state=3)),
+        ("larger than any file", "the shape of a ShardedTensor is too large for any file", sharded(size=(1 << 61, 4))),
+        ("of no dtype", "the dtype of a tensor is no dtype", sharded(props=objects("TensorProperties", dtype=5)))):
+    refuses(f"a ShardedTensor {what}", data, word)
+
+# ---- legacy streams ---------------------------------------------------------------------------------
 
 L = legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}, {"7": (6, F4)})
 refuses("a legacy count of too many elements", L[:-32] + struct.pack("<q", 2**61) + F4, 'storage "7"')
