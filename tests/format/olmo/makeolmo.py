@@ -54,12 +54,15 @@ class Rank(dict):
 
 # ---- local ---------------------------------------------------------------------------------------------
 
+ALIGN = 4  # elements at whose multiples a parameter begins
+
+
 def layout(each, shards, pads):
     """[(name, shape, begin)] of the parameters in the vector, the entries of _numels_with_padding, length of a shard."""
     at, entries, placed = 0, [], []
     for name, shape in each:
-        if pads and at % 4:
-            entries.append(4 - at % 4)
+        if pads and at % ALIGN:
+            entries.append(ALIGN - at % ALIGN)
             at += entries[-1]
         placed.append((name, shape, at))
         entries.append(math.prod(shape))

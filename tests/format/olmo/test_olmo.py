@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,9 @@ for world in (2, 3):
     same(f"OLMo-core 0.x, one of {world} replicas has the tensors, the others' files are empty", replicas)
 same("local, two replicas of three shards", m.local(6, replicas=2))
 same("local, unsharded replicas", m.local(3, replicas=3))
+for m.ALIGN in (1, 2, 8):
+    same(f"local, parameters that begin at multiples of {m.ALIGN} elements", m.local(3))
+m.ALIGN = 4
 whole = {k: v for k, v in truth().items()}
 same("full in safetensors", m.full())
 same("full, ids instead of names", m.full(ids=True))
@@ -282,6 +286,15 @@ noted("local: all have others than the trainer", m.local(2, step=7), "counted 3 
 for step in (2, 3, 4):  # a state that is made to be saved counts one step
     tree = saved(m.local(2, step=step))
     check(f"3 steps, {step} of the trainer", tree.code == 0 and not any("counted" in n for n in tree.notes), tree.notes)
+for what, n in ("i64", 3), ("f64", 3.0):
+    files = m.local(2, step=7)
+    for rank in files:
+        for path in rank:
+            for entry in rank[path].get("state", {}).values() if path.startswith("optim/") else ():
+                entry.update(step=n, empty=None)
+    tree = saved(files)
+    check(f"steps that are Python's numbers, {what}", tree.tensor["optim/step", one] == (what, "", struct.pack("<q" if what == "i64" else "<d", n).hex()) and
+          any("counted 3 steps, but the trainer 7" in x for x in tree.notes), tree.notes)
 noted("full: of another step than train.pt", {**m.full(), "train.pt": m.train(1, 7)}, "counted 3 steps, but the trainer 7")
 
 # ---- a run -------------------------------------------------------------------------------------------
@@ -437,15 +450,65 @@ BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data")
        ("a moment that is missing", "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg"), "no \"exp_avg\""),
        ("a moment that is too long", "optim/rank1.pt", lambda v: v["state"][0].__setitem__("exp_avg", Tensor(*[1.0] * 30)),
         "has 30 elements"),
+       ("no names' list", P, put("_fqns", 5), "_fqns"),
+       ("a name that is a number", P, put("_fqns", lambda n: [5] + n[1:]), "_fqns"),
+       ("shapes that are no list", P, put("_shapes", 5), "_shapes"),
+       ("a shape that is a number", P, put("_shapes", lambda s: [7] + s[1:]), "_shapes"),
+       ("a negative extent", P, put("_shapes", lambda s: [(-3, -9)] + s[1:]), "_shapes"),
+       ("a length that is text", P, put("_numels", lambda n: ("27",) + n[1:]), "_numels"),
+       ("lengths beyond 64 bits", P, lambda v: [put(k, [x] * 5)(v) for k, x in (("_shapes", (1 << 62,)), ("_numels", 1 << 62))], "_numels"),
+       ("padding that is no list", P, put("_numels_with_padding", 5), "_numels_with_padding"),
+       ("an end that is padded otherwise", P, put("_numels_with_padding", lambda n: n[:-1] + (9,)),
+        'behind "blocks.0.ff.weight" there is padding of 9 elements, in model/rank0.pt of 1'),
+       ("a place that is no _ShardParamInfo", P, put("_shard_param_infos", lambda i: (5,) + i[1:]), "_shard_param_infos"),
+       ("a place of text", P, put("_shard_param_infos", info(4, True, "0", 9, 0, 8)), "_shard_param_infos"),
+       ("a module fewer", P, lambda v: v["modules"].pop(), "it has 2 flat parameters, model/rank0.pt has 3"),
+       ("no data in the first file", "model/rank0.pt", lambda v: handle_of(v).pop(H + "data"), "flat_param.data"),
+       ("a name of the optimizer that is a number", "optim/rank1.pt", lambda v: v["param_groups"][0]["param_names"].__setitem__(0, 5),
+        "parameter 0 of param_groups[0] has no name or id"),
+       ("an id that is text", "optim/rank1.pt", lambda v: v["param_groups"][0]["params"].__setitem__(1, "1"),
+        "parameter 1 of param_groups[0] has no name or id"),
+       ("a step that is a number here and a tensor there", "optim/rank1.pt", lambda v: v["state"][0].update(step=3),
+        f'"step" of "{one}" differs from that in optim/rank0.pt'),
+       ("a moment of one number", "optim/rank1.pt", lambda v: v["state"][0].update(exp_avg=Tensor(1.0, shape=())),
+        f'"exp_avg" of "{one}" differs from that in optim/rank0.pt'),
+       ("a moment of one number in front of vectors", "optim/rank0.pt", lambda v: v["state"][0].update(exp_avg=Tensor(1.0, shape=())),
+        f'"exp_avg" of "{one}" differs from that in optim/rank0.pt', "optim/rank1.pt"),
        ("a moment that is text", "optim/rank1.pt", lambda v: v["state"][0].__setitem__("exp_avg", "x"), "neither")]
 for what, path, change, *parts in BAD:
     refused(what, edit(m.local(2), path, change), path, *parts)
-for what, key, new, *parts in [("indices that are too many", "_shard_indices", (0, 4), "_shard_indices"),
+
+
+def by_name(value):
+    names = value["param_groups"][0]["param_names"]
+    value["state"] = {names[i]: entry for i, entry in value["state"].items()}
+
+
+same("states called by names", edit(edit(m.local(2), "optim/rank0.pt", by_name), "optim/rank1.pt", by_name))
+same("nothing is here of a parameter of no elements", edit(m.local(2), P, put("_shard_param_infos", info(2, True, 0, 0, 0, 0), 0)))
+for what, n in ("numbers", 4), ("more exact numbers", 3.5):
+    files = m.local(2)
+    for i, rank in enumerate(files):
+        rank[f"optim/rank{i}.pt"]["state"][0]["step"] = n + i
+    refused(f"steps that are other {what}", files, "optim/rank1.pt", f'"step" of "{one}" differs from that in optim/rank0.pt')
+for what, key, new, *parts in [("no offsets", "_shard_param_offsets", None, "_shard_param_offsets"),
+                               ("an offset of text, torch 2.0", "_shard_param_offsets", lambda o: (("0", 1),) + o[1:], "_shard_param_offsets"),
+                               ("indices that are too many", "_shard_indices", (0, 4), "_shard_indices"),
                                ("an end behind the parameter, torch 2.0", "_shard_param_offsets", lambda o: ((0, 999),) + o[1:],
                                 "999"),
                                ("a hole, torch 2.0", "_shard_param_offsets",
                                 lambda o: ((o[0][0] + 1, o[0][1]),) + o[1:], "another rank or save")]:
     refused(what, edit(m.local(2, new=False), P, put(key, new)), P, *parts)
+files = m.local(2)
+files[0]["metadata.yaml"] = b"# of a run\nworld_size:  2 # ranks\n"
+same("metadata.yaml says it behind a comment", files)
+noted("a trainer's file is missing", without(m.local(2), "train/rank1.pt"), "1 of 2 ranks have a file in train/")
+files = m.local(2)
+files[1]["train/rank1.pt"] = b"PK\3\4 and no more"
+noted("a trainer's file that cannot be read is left out", files, "train/rank1.pt")
+files = m.local(2)
+files[1]["model/rank9999999.pt"] = b""
+refused("a rank of seven digits", files, "10000000 ranks are more than")
 for text in (b"world_size: 3\n", b"world_size: two\n", b"", b"world_size: 0\n", b"world_size: 2x\n"):
     files = m.local(2)
     files[0]["metadata.yaml"] = text
@@ -491,6 +554,15 @@ lost("degraded: a moment is missing", edit(m.local(2), "optim/rank1.pt", lambda 
      m.part(0, 35, 1, m.layout(m.MODEL[""], 2, True)[2])[2])
 tree = saved(edit(m.local(2), "optim/rank0.pt", lambda v: v["state"][0].__setitem__("exp_avg", Tensor(1.0))), "-n")
 check("degraded: the first moment is no part", tree.code == 0 and tree.tensor["optim/exp_avg", "blocks.1.ff.weight"], tree.err)
+
+
+def cut_all(d):
+    for i in (0, 1):
+        cut(os.path.join(d, f"model/rank{i}.pt"))
+
+
+tree = saved(m.local(2), "-d", change=cut_all)
+check("degraded: no model file can be read", tree.code == 1 and "model/rank0.pt" in tree.err, tree.err)
 # a replica has the same
 copies = saved(without(m.local(4, replicas=2), "model/rank0.pt"), "-n")
 check("degraded: a replica is as good", copies.code == 0 and
@@ -530,6 +602,10 @@ for what, path, change, *parts in [
         ("offsets that are no numbers", META, spec(T, 1, flattened_offsets=[["a", 18]]), T),
         ("neither offsets nor a box", META, spec(T, 1, flattened_offsets=None), T, "neither"),
         ("offsets and a box", META, spec(T, 1, local_shape=[1, 5], global_offset=[0, 0]), T, "both"),
+        ("a box of text", META, spec(T, 1, flattened_offsets=None, local_shape=["7", 2], global_offset=[0, 3]), T, '"local_shape" holds something that is no size'),
+        ("a box of three sizes", META, spec(T, 1, flattened_offsets=None, local_shape=[7, 2, 1], global_offset=[0, 3]), T, '"local_shape" is no list of 2 sizes'),
+        ("ranges beyond 64 bits", META, lambda j: [of(T, shape=[(1 << 63) - 1, 1])(j), spec(T, 1, flattened_offsets=[[0, (1 << 63) - 1]] * 3)(j)], T,
+         "its ranges are too long"),
         ("another type", META, of(T, dtype="BF16"), T, "bfloat16"),
         ("an unknown type", META, of(T, dtype="F99"), "F99"),
         ("another shape", META, of(T, shape=[6, 5]), T),
@@ -551,6 +627,54 @@ for key, raw, what in [("num_param_groups", b"\2" + b"\0" * 7, "another number o
             dtype, shape, old = value[key]
             value[key] = (dtype, shape, raw or b"\xff" * len(old))
     refused("OLMo-core: " + what, files, key)
+
+
+def grouped(change, *opts, **how):
+    """OLMo-core's tree after change(files, metadata of optim/, name of the file that has the group)."""
+    files = m.core(2)
+    meta = files["optim/metadata.json"]["tensors"]
+    (where,) = meta["param_group0"]["shard_spec_per_file"]
+    change(files, meta, where)
+    return saved(files, *opts, **how)
+
+
+def move(files, meta, where):
+    meta["param_group1"] = meta.pop("param_group0")
+    files["optim/" + where]["param_group1"] = files["optim/" + where].pop("param_group0")
+
+
+def uncounted(files, meta, where):
+    (at,) = meta.pop("num_param_groups")["shard_spec_per_file"]
+    files["optim/" + at].pop("num_param_groups")
+
+
+def strange(files, meta, where):
+    meta["temperature"] = meta.pop("state_keys")
+    for value in files.values():
+        if "state_keys" in value:
+            value["temperature"] = value.pop("state_keys")
+
+
+def twice(files, meta, where):
+    other = "rank_0.safetensors" if where == "rank_1.safetensors" else "rank_1.safetensors"
+    meta["param_group0"]["shard_spec_per_file"][other] = {"flattened_offsets": [[0, 1]], "local_shape": None, "global_offset": None}
+
+
+tree = grouped(move)
+check("OLMo-core: a group of another number", tree.code == 1 and 'there is no "param_group0"' in tree.err, tree.err)
+tree = grouped(twice)
+check("OLMo-core: a group in two files", tree.code == 1 and '"param_group0" is not in one file' in tree.err, (tree.code, tree.err, tree.notes))
+tree = grouped(uncounted)
+check("OLMo-core: groups that nobody counts", tree.code == 0 and '"lr": 0.5' in tree.blob["state/optim.json"], tree.err)
+tree = grouped(strange)
+check("OLMo-core: what is of no parameter", tree.code == 0 and ("extra", "temperature") in tree.tensor, (tree.err, sorted(tree.tensor)[-3:]))
+tree = grouped(lambda files, meta, where: files.pop("optim/" + where), "-d")
+check("OLMo-core, degraded: a group is lost with its file", tree.code == 0 and any('"param_group0" is lost with its file' in n for n in tree.notes) and
+      "state/optim.json" not in tree.blob, f"{tree.err} {tree.notes}")
+extra = {**m.core(2), "model/rank_2.safetensors": b"no header"}
+refused("a rank's file that nobody names, and nobody can read", extra, "model/rank_2.safetensors")
+tree = saved(extra, "-d")
+check("OLMo-core, degraded: the same", tree.code == 0 and tree.state().items() >= truth().items(), tree.err)
 box = m.core(2, "boxes")
 spec(T, 1, global_offset=[0, 3])(box[META])
 refused("OLMo-core: a box that leaves the tensor", box, T, "leaves the tensor")
@@ -580,11 +704,15 @@ def full(path, change):
 
 
 ONE = ("F32", [1], b"\0\0\0\0")
+for name in ("model.safetensors", "weights.safetensors"):
+    tree = saved({name: m.full()["model.safetensors"]}, point=name)
+    check(f"pointing at {name}", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if not k[0]}, (tree.err, sorted(tree.tensor)[:3]))
 for what, key, *parts in [("a name that is no base64", "gAS!", "base64"), ("a name that is no pickle", "gASVgASV", "gASVgASV"),
                           ("a plain name among them", "model.w", "base64"),
                           ("a list for a path", m.base64.urlsafe_b64encode(m.pickle.dumps((["w"], False))).decode(), "not (path"),
                           ("no flag", m.base64.urlsafe_b64encode(m.pickle.dumps((("w",), "x"))).decode(), "not (path"),
                           ("an empty path", m.key64(), "not (path"), ("a path of None", m.key64(None), "neither text"),
+                          ("a name too long", "A" * 65540, "a name of 65540 letters"),
                           ("one name twice", m.key64(T, protocol=5), T)]:
     if what == "one name twice":
         tree = saved(full("model.safetensors", lambda t, k=key: t.update({k: ONE})))
@@ -594,6 +722,8 @@ for what, key, *parts in [("a name that is no base64", "gAS!", "base64"), ("a na
 refused("a cut file", m.full(), "model.safetensors", change=on_disk("model.safetensors", cut))
 tree = saved(full("optim.safetensors", lambda t: t.update({m.key64("x", pickled=True): ("U8", [2], b"\xff\xff")})))
 check("a pickled value that is none is left out", tree.code == 0 and any("left out" in n for n in tree.notes), tree.notes)
+tree = saved(full("optim.safetensors", lambda t: t.update({m.key64("x", pickled=True): ONE})))
+check("a pickled value that is no bytes is left out", tree.code == 0 and any("a pickled value is 4 elements of float32, not bytes" in n for n in tree.notes), tree.notes)
 plain = saved({"model.safetensors": {"gain": ONE, "w": ONE}})
 check("plain safetensors are not OLMo's", plain.code == 0 and ("", "gain") in plain.tensor, plain.err)
 done()
