@@ -494,6 +494,13 @@ def check_refused():
         refused(name, data, said)
 
 
+def check_line_ends():
+    """Text pickles that went through another system's text mode."""
+    for end in (b" ", b"\r", b"\t \r"):
+        got = ours([b"S'a b'" + end + b"\n."])[0]
+        check("STRING with %r behind its quote" % end, got.startswith("u" + b"a b".hex() + " "), got)
+
+
 def check_keys():
     """Two keys in every kind of mapping: refused exactly when Python says that they are one."""
     nan = float("nan")
@@ -601,7 +608,7 @@ def check_json(pickles, plain):
         ((1, 2), "[1, 2]\n"), ([], "[]\n"), ({}, "{}\n"), ([1, "a"], '[\n  1,\n  "a"\n]\n'), ({1}, "[1]\n"),
         ({1: "a", "1": "b", True: "c", None: 0, (2, "x"): 1}, None),
         (math.nan, '{"__float__": "nan"}\n'), (-math.inf, '{"__float__": "-inf"}\n'),
-        (b"\0\xff", '{"__bytes__": "00ff", "length": 2}\n'), ("\ud800", '"\\\\ud800"\n'),
+        (b"\0\xff", '{"__bytes__": "00ff", "length": 2}\n'), ("\ud800", '"\\\\ud800"\n'), ("한국\n힣", '"한국\\n힣"\n'),
         (collections.OrderedDict(a=1), '{\n  "a": 1\n}\n'), (collections.defaultdict(list, a=1), '{\n  "a": 1\n}\n'),
         (collections.Counter("aa"), '{\n  "a": 2\n}\n'), (collections.deque([1, 2]), "[1, 2]\n"),
         (argparse.Namespace(lr=0.1), '{\n  "__class__": "argparse.Namespace",\n  "lr": 0.1\n}\n'),
@@ -624,6 +631,11 @@ def check_json(pickles, plain):
             same_text = text == want if want.endswith("\n") else got == json.loads(want)
             name = "JSON of %s, protocol %d" % (ascii(value).split(" at 0x")[0].replace("#", ""), protocol)
             check(name, same_text, "%r\n%r" % (text, want))
+    many = 3 ** 12600
+    size = many.bit_length() // 8 + 1
+    got = strict(as_json([pickle.dumps(many, 2)])[0])
+    check("JSON of a number of 6,000 digits is its bytes", got["length"] == size and len(got["__int__"]) >= 64 and
+          many.to_bytes(size, "little").hex().startswith(got["__int__"]), got)
     for name, data, want in [
         ("a cycle", b"]\x94h\0a.", [{"__ref__": "1 level up"}]),
         ("an enum member of CPython 3.11", b"cbuiltins\ngetattr\ncm\nE\nX\1\0\0\0W\x86R.", {"__enum__": "m.E.W"}),
@@ -682,6 +694,7 @@ def main():
     real = fixtures()
     same("real checkpoints", [data for _, data in real])
     check_refused()
+    check_line_ends()
     check_keys()
     check_bombs()
     small = [x for x in real if len(x[1]) < 20000]

@@ -252,6 +252,10 @@ array = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"),
              state=(1, (2, 3), dtype, True, struct.pack(">6f", *range(6))))
 reads("a numpy array, big-endian and in Fortran order", archive({"a": array}, {}),
       {"a": ([2, 3], struct.pack("<6f", 0, 2, 4, 1, 3, 5))})
+for core in ("numpy.core", "numpy._core"):
+    for order, floats in (("C", range(6)), ("F", (0, 2, 4, 1, 3, 5))):
+        buffer = Call(core + ".numeric", "_frombuffer", struct.pack(">6f", *range(6)), dtype, (2, 3), order)
+        reads(f"a numpy array of pickle protocol 5, {core}, {order}", archive({"a": buffer}, {}, 4), {"a": ([2, 3], struct.pack("<6f", *floats))})
 short = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"), (0,), b"b",
              state=(1, (9, 9), dtype, True, b"few"))
 run, rows = dump(put(archive({"a": short}, {})))
@@ -378,6 +382,19 @@ refuses("bytes that begin within an element", legacy({"w": Call(*V3, storage("7"
 reads("… on one", legacy({"w": Call(*V3, storage("7", "UntypedStorage", 24, ("8", 4, 8), where="torch.storage"), 0, (2,), (1,), *V3_END, INT32)}, {"7": (24, F4)}),
       {"w": ([2], F4[4:12])}, "legacy")
 
+LAYOUT = ("torch.serialization", "_get_layout")
+for what, word, value in (
+        ("a sparse tensor without values", "a tensor of layout sparse_coo lacks its values",
+         Call("torch._utils", "_rebuild_sparse_tensor", Call(*LAYOUT, "torch.sparse_coo"), (T, T))),
+        ("a compressed tensor without values", "a tensor of layout sparse_csr lacks its values",
+         Call("torch._utils", "_rebuild_sparse_csr_tensor", Call(*LAYOUT, "torch.sparse_csr"), (T, T, T))),
+        ("an unknown layout", 'a sparse tensor of layout "sparse_star"', Call("torch._utils", "_rebuild_sparse_tensor", Call(*LAYOUT, "torch.sparse_star"), (T, T, T))),
+        ("a nested tensor of three parts", "a nested tensor without buffer, sizes, strides and offsets", Call("torch._utils", "_rebuild_nested_tensor", T, T, T)),
+):
+    refuses(what, archive({"w": value}, six), word)
+reads("a sparse tensor whose layout is an object", archive({"w": Call("torch._utils", "_rebuild_sparse_tensor", named("torch", "sparse_coo"), (T, T, (9,)))}, six),
+      {"w.indices": ([2, 3], F4), "w.values": ([2, 3], F4)})
+
 # ---- tensors of several processes -------------------------------------------------------------------
 
 MESH = tensor(storage("1", "LongStorage", 2), 0, (2,), (1,))
@@ -474,6 +491,12 @@ refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, 'storag
 refuses("a legacy storage that no value uses", legacy({"w": 1}, {"7": (6, F4)}), "no value uses it")
 refuses("a legacy key listed twice", b"".join(
     text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
+refuses("legacy keys that are no list", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, {"7": 1})), "the list of storage keys is no list")
+refuses("a legacy key that is a number", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", 8])), "storage key 1 is no text")
+refuses("a legacy storage that is not listed", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}),
+        'storage "7" is missing: the file does not list it')
+reads("a legacy stream with a class's source", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,)), "c": Pid("module", FLOATS, "net.py", "class Net")},
+                                                      {"7": (6, F4)}), {"w": ([6], F4)}, "legacy")
 refuses("another legacy protocol", b"".join(text(x) for x in (MAGIC, 1002, {}, {}, [])), "1001")
 refuses("a legacy view outside its storage",
         legacy({"w": tensor(storage("7", "FloatStorage", 6, ("8", 4, 4)), 0, (1,), (1,))}, {"7": (6, F4)}), "view")
