@@ -635,7 +635,7 @@ def check_json(pickles, plain):
     size = many.bit_length() // 8 + 1
     got = strict(as_json([pickle.dumps(many, 2)])[0])
     check("JSON of a number of 6,000 digits is its bytes", got["length"] == size and len(got["__int__"]) >= 64 and
-          many.to_bytes(size, "little").hex().startswith(got["__int__"]), got)
+          many.to_bytes(size, "little").hex().startswith(got["__int__"].rstrip(".")), got)
     for name, data, want in [
         ("a cycle", b"]\x94h\0a.", [{"__ref__": "1 level up"}]),
         ("an enum member of CPython 3.11", b"cbuiltins\ngetattr\ncm\nE\nX\1\0\0\0W\x86R.", {"__enum__": "m.E.W"}),
