@@ -25,17 +25,17 @@ static uint32_t ask_ndim(const struct dcp_key *k)
 /* The size of the cells is that of the largest chunk. */
 static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
 {
-    for (uint64_t i = 0; i < d->n_keys; i++) {
+    for (uint64_t i = 0; i < d->key.n; i++) {
         d->grid[i].chunk = ZF_DCP_NONE;
-        d->grid[i].cuts = zf_arena_get(d->pickles, d->key[i].ndim, sizeof(uint64_t), err);
+        d->grid[i].cuts = zf_arena_get(d->pickles, d->key.at[i].ndim, sizeof(uint64_t), err);
         if (!d->grid[i].cuts) {
             return false;
         }
     }
-    for (uint32_t i = 0; i < d->n_chunks; i++) {
-        const struct dcp_key *k = &d->key[d->chunk[i].key];
-        struct dcp_grid *g = &d->grid[d->chunk[i].key];
-        const uint64_t *size = d->chunk[i].box + k->ndim;
+    for (uint32_t i = 0; i < d->chunk.n; i++) {
+        const struct dcp_key *k = &d->key.at[d->chunk.at[i].key];
+        struct dcp_grid *g = &d->grid[d->chunk.at[i].key];
+        const uint64_t *size = d->chunk.at[i].box + k->ndim;
 
         g->chunk = g->chunk == ZF_DCP_NONE ? i : g->chunk;
         for (uint32_t n = 0; n < k->ndim; n++) {
@@ -47,7 +47,7 @@ static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
 
 static bool ask_is_cell(const struct zf_dcp *d, const struct dcp_grid *g, const struct dcp_chunk *c)
 {
-    const struct dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key.at[c->key];
     const uint64_t *start = c->box, *size = start + k->ndim;
 
     for (uint32_t i = 0; i < ask_ndim(k); i++) {
@@ -78,30 +78,30 @@ static void ask_settle(const struct dcp_key *k, struct dcp_grid *g)
 
 static bool ask_grids(struct zf_dcp *d, struct zf_err *err)
 {
-    d->grid = zf_arena_get(d->pickles, d->n_keys, sizeof *d->grid, err);
+    d->grid = zf_arena_get(d->pickles, d->key.n, sizeof *d->grid, err);
     if (!d->grid || !ask_measure(d, err)) {
         return false;
     }
-    for (uint64_t i = 0; i < d->n_chunks; i++) {
-        struct dcp_grid *g = &d->grid[d->chunk[i].key];
+    for (uint64_t i = 0; i < d->chunk.n; i++) {
+        struct dcp_grid *g = &d->grid[d->chunk.at[i].key];
 
         g->n++;
-        g->odd = g->odd || !ask_is_cell(d, g, &d->chunk[i]);
+        g->odd = g->odd || !ask_is_cell(d, g, &d->chunk.at[i]);
     }
-    for (uint64_t i = 0; i < d->n_keys; i++) {
-        ask_settle(&d->key[i], &d->grid[i]);
+    for (uint64_t i = 0; i < d->key.n; i++) {
+        ask_settle(&d->key.at[i], &d->grid[i]);
     }
     return true;
 }
 
 uint64_t zf_dcp_n_keys(const struct zf_dcp *d)
 {
-    return d->n_keys;
+    return d->key.n;
 }
 
 bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_err *err)
 {
-    const struct dcp_key *k = &d->key[i];
+    const struct dcp_key *k = &d->key.at[i];
 
     if (!d->grid && !ask_grids(d, err)) {
         return false;
@@ -122,10 +122,10 @@ struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err)
     if (!d->grid && !ask_grids(d, err)) {
         return NULL;
     }
-    if (!d->source || !d->key[i].is_bytes || d->grid[i].chunk == ZF_DCP_NONE) {
+    if (!d->source || !d->key.at[i].is_bytes || d->grid[i].chunk == ZF_DCP_NONE) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "\"%.120s\" is no bytes item that was placed",
-                      d->key[i].name);
+                      d->key.at[i].name);
         return NULL;
     }
-    return dcp_bytes_source(d, &d->chunk[d->grid[i].chunk], err);
+    return dcp_bytes_source(d, &d->chunk.at[d->grid[i].chunk], err);
 }

@@ -18,15 +18,15 @@ static bool bytes_check_one(struct dcp_placing *p, struct dcp_chunk *c, struct z
     }
     p->n_whole++;
     c->whole = dcp_whole(p->file[c->item.file], c->item, p->lim, err);
-    return c->whole || zf_err_in(err, "!%.160s", p->d->key[c->key].name);
+    return c->whole || zf_err_in(err, "!%.160s", p->d->key.at[c->key].name);
 }
 
 bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct dcp_chunk *c = &p->d->chunk[order[i]];
+        struct dcp_chunk *c = &p->d->chunk.at[order[i]];
 
-        if (!c->lost && p->d->key[c->key].is_bytes && !bytes_check_one(p, c, err) &&
+        if (!c->lost && p->d->key.at[c->key].is_bytes && !bytes_check_one(p, c, err) &&
             !dcp_lose(p, c, err)) {
             return false;
         }
@@ -49,7 +49,7 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     struct zf_path steps;
-    const char *path = dcp_path(p->d, &p->d->key[c->key], &p->room, &steps, err)
+    const char *path = dcp_path(p->d, &p->d->key.at[c->key], &p->room, &steps, err)
                            ? zf_names_blob(p->names, steps, err)
                            : NULL;
     zf_auto(source) struct zf_source *src = NULL;
@@ -70,9 +70,9 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
     zf_auto(item_json) struct zf_item_json json = {0};
     zf_auto(out) struct zf_out key = {0};
 
-    for (uint64_t i = 0; i < d->n_chunks; i++) {
-        const struct dcp_chunk *c = &d->chunk[i];
-        const struct dcp_key *k = &d->key[c->key];
+    for (uint64_t i = 0; i < d->chunk.n; i++) {
+        const struct dcp_chunk *c = &d->chunk.at[i];
+        const struct dcp_key *k = &d->key.at[c->key];
         zf_auto(dcp_look) struct dcp_look look = {0};
         struct zf_path path;
         struct zf_err ignored;

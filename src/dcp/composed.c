@@ -90,15 +90,15 @@ static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *
     return n == 0 || zf_fail(err, ZF_E_FORMAT, c->item.off,
                              "the item of \"%.100s\" holds data, .metadata says that the tensor "
                              "has no elements",
-                             p->d->key[c->key].name);
+                             p->d->key.at[c->key].name);
 }
 
 bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                        struct dcp_usual *usual, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct dcp_chunk *c = &p->d->chunk[order[i]];
-        struct dcp_key *k = &p->d->key[c->key];
+        struct dcp_chunk *c = &p->d->chunk.at[order[i]];
+        struct dcp_key *k = &p->d->key.at[c->key];
         uint64_t len;
 
         if (c->lost || k->is_bytes || k->composed || k->doubtful) {
@@ -224,7 +224,7 @@ static bool composed_join_chunks(struct composed_joining *j, const uint32_t *chu
     uint32_t n_parts = 0;
 
     for (uint64_t i = 0; i < n; i++) {
-        const struct dcp_chunk *c = &d->chunk[chunk[i]];
+        const struct dcp_chunk *c = &d->chunk.at[chunk[i]];
         zf_auto(dcp_look) struct dcp_look look = {0};
 
         if (c->lost) {
@@ -280,8 +280,8 @@ static bool composed_join_at(struct composed_joining *j, struct zf_spot spot, co
 static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t n,
                           struct zf_err *err)
 {
-    const struct dcp_chunk *c = &p->d->chunk[chunk[0]];
-    const struct dcp_key *k = &p->d->key[c->key];
+    const struct dcp_chunk *c = &p->d->chunk.at[chunk[0]];
+    const struct dcp_key *k = &p->d->key.at[c->key];
     struct composed_joining j = {.p = p, .key = k, .whole = n == 1};
     struct zf_path path;
     struct zf_spot spot;
@@ -321,20 +321,20 @@ bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err
     struct zf_dcp *d = p->d;
     uint64_t n = 0, end;
 
-    for (uint32_t i = 0; i < d->n_chunks; i++) {
-        if (d->key[d->chunk[i].key].composed && !d->key[d->chunk[i].key].doubtful) {
+    for (uint32_t i = 0; i < d->chunk.n; i++) {
+        if (d->key.at[d->chunk.at[i].key].composed && !d->key.at[d->chunk.at[i].key].doubtful) {
             order[n++] = i;
         }
     }
-    qsort_r(order, n, sizeof *order, composed_by_key, d->chunk);
+    qsort_r(order, n, sizeof *order, composed_by_key, d->chunk.at);
     for (uint64_t i = 0; i < n; i = end) {
-        const struct dcp_chunk *c = &d->chunk[order[i]];
+        const struct dcp_chunk *c = &d->chunk.at[order[i]];
 
-        for (end = i + 1; end < n && d->chunk[order[end]].key == c->key; end++) {
+        for (end = i + 1; end < n && d->chunk.at[order[end]].key == c->key; end++) {
         }
         if (!composed_join(p, order + i, end - i, err)) {
             zf_err_in(err, "%s",
-                      c->item.file == ZF_DCP_NONE ? ".metadata" : d->file[c->item.file].path);
+                      c->item.file == ZF_DCP_NONE ? ".metadata" : d->file.at[c->item.file].path);
             if (!zf_forgive(p->b, err)) {
                 return false;
             }

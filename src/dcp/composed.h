@@ -20,7 +20,7 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                        struct dcp_usual *usual, struct zf_err *err) ZF_CHECKED;
 
 /* Adds the parts of all composed tensors, as <name>.<part>; all parts of one, or none.
- * order: room for n_chunks numbers.
+ * order: room for chunk.n numbers.
  * Errors: ZF_E_UNSUPPORTED the chunks of one cannot be joined part by part. */
 bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err) ZF_CHECKED;
 

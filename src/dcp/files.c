@@ -14,21 +14,21 @@
 
 static const char *files_key(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
-    return d->key[c->key].name;
+    return d->key.at[c->key].name;
 }
 
 /* The files in which a chunk is. */
 static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
 {
-    bool *used = calloc(d->n_files + 1, sizeof *used);
+    bool *used = calloc(d->file.n + 1, sizeof *used);
 
     if (!used) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files", SHOW(d->n_files));
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files", SHOW(d->file.n));
         return NULL;
     }
-    for (uint64_t i = 0; i < d->n_chunks; i++) {
-        if (d->chunk[i].item.file != ZF_DCP_NONE) {
-            used[d->chunk[i].item.file] = true;
+    for (uint64_t i = 0; i < d->chunk.n; i++) {
+        if (d->chunk.at[i].item.file != ZF_DCP_NONE) {
+            used[d->chunk.at[i].item.file] = true;
         }
     }
     return used;
@@ -42,17 +42,17 @@ bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
     if (!used) {
         return false;
     }
-    for (uint64_t i = 0; i < p->d->n_files; i++) {
+    for (uint64_t i = 0; i < p->d->file.n; i++) {
         if (!used[i]) {
             continue;
         }
-        p->file[i] = zf_store_open(p->st, p->d->file[i].path, err);
+        p->file[i] = zf_store_open(p->st, p->d->file.at[i].path, err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                         "the file %s; .metadata says that items are in it",
-                        zf_absent(p->st, p->d->file[i].path, is));
-                zf_err_in(err, "%s", p->d->file[i].path);
+                        zf_absent(p->st, p->d->file.at[i].path, is));
+                zf_err_in(err, "%s", p->d->file.at[i].path);
             }
             if (!zf_forgive(p->b, err)) {
                 return false;
@@ -79,8 +79,8 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, str
     struct zf_dcp *d = p->d;
     uint64_t n = 0;
 
-    for (uint32_t i = 0; i < d->n_chunks; i++) {
-        struct dcp_chunk *c = &d->chunk[i];
+    for (uint32_t i = 0; i < d->chunk.n; i++) {
+        struct dcp_chunk *c = &d->chunk.at[i];
 
         if (c->item.file != ZF_DCP_NONE && !c->lost) {
             order[n++] = i;
@@ -94,7 +94,7 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, str
             }
         }
     }
-    qsort_r(order, n, sizeof *order, files_by_place, d->chunk);
+    qsort_r(order, n, sizeof *order, files_by_place, d->chunk.at);
     *n_out = n;
     return true;
 }
@@ -103,7 +103,7 @@ uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n
 {
     uint64_t end = 1;
 
-    while (end < n && d->chunk[order[end]].item.file == d->chunk[order[0]].item.file) {
+    while (end < n && d->chunk.at[order[end]].item.file == d->chunk.at[order[0]].item.file) {
         end++;
     }
     return end;
@@ -115,7 +115,7 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
     struct dcp_chunk *before = NULL;
 
     for (uint64_t i = 0; i < n; i++) {
-        struct dcp_chunk *c = &d->chunk[order[i]];
+        struct dcp_chunk *c = &d->chunk.at[order[i]];
         struct zf_source *file = p->file[c->item.file];
         bool ok = true;
 
@@ -150,21 +150,22 @@ bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err)
     const struct zf_dcp *d = p->d;
     uint64_t longer = 0, first = 0;
 
-    for (uint64_t i = 0; i < d->n_files; i++) {
-        if (p->file[i] && p->file[i]->size < d->file[i].end) {
+    for (uint64_t i = 0; i < d->file.n; i++) {
+        if (p->file[i] && p->file[i]->size < d->file.at[i].end) {
             (void)zf_fail(err, ZF_E_FORMAT, p->file[i]->size,
-                          "the file ends here, its last item at byte %llu", SHOW(d->file[i].end));
-            if (zf_err_in(err, "%s", d->file[i].path) || !zf_forgive(p->b, err)) {
+                          "the file ends here, its last item at byte %llu",
+                          SHOW(d->file.at[i].end));
+            if (zf_err_in(err, "%s", d->file.at[i].path) || !zf_forgive(p->b, err)) {
                 return false;
             }
         }
-        if (p->file[i] && p->file[i]->size > d->file[i].end && longer++ == 0) {
+        if (p->file[i] && p->file[i]->size > d->file.at[i].end && longer++ == 0) {
             first = i;
         }
     }
     return !longer ||
            zf_build_note(p->b, err,
                          "%s has %llu bytes behind its last item that .metadata does not mention%s",
-                         d->file[first].path, SHOW(p->file[first]->size - d->file[first].end),
+                         d->file.at[first].path, SHOW(p->file[first]->size - d->file.at[first].end),
                          longer > 1 ? ", and so have others" : "");
 }

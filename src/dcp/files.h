@@ -8,7 +8,7 @@
 /* Opens every file that a chunk is in (p->file).  Errors: ZF_E_FORMAT one is missing. */
 bool dcp_files_open(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
-/* order [n_chunks]: the numbers of the chunks that have an item, file by file and in the order of the
+/* order [chunk.n]: the numbers of the chunks that have an item, file by file and in the order of the
  * file; *n_out of them.  Errors: ZF_E_FORMAT a chunk has none. */
 bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out,
                     struct zf_err *err) ZF_CHECKED;

@@ -29,8 +29,5 @@ noinst_HEADERS += \
 	src/dcp/metadata.h \
 	src/dcp/paths.h \
 	src/dcp/placing.h \
-	src/dcp/replicas.h \
-	src/dcp/state_metadata.h \
-	src/dcp/storage_data.h \
 	src/dcp/whole.h \
 	$(NULL)

@@ -53,11 +53,11 @@ bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_
         const char *name = zf_pv_text(zf_pv_key(mcore, i), &n);
         uint32_t key = name ? dcp_find_key(d, name, n) : ZF_DCP_NONE;
 
-        if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key[key], zf_pv_val(mcore, i), err)) {
+        if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key.at[key], zf_pv_val(mcore, i), err)) {
             if (!dcp_settle(r, err)) {
                 return false;
             }
-            d->key[key].doubtful = true;
+            d->key.at[key].doubtful = true;
         }
     }
     return true;

@@ -46,16 +46,16 @@ void zf_dcp_free(struct zf_dcp *d)
     zf_index_fini(&d->chunks);
     zf_index_fini(&d->files);
     zf_arena_free(d->pickles);
-    for (uint64_t i = 0; d->source && i < d->n_files; i++) {
+    for (uint64_t i = 0; d->source && i < d->file.n; i++) {
         zf_source_unref(&d->source[i]);
     }
     free(d->source);
     free(d->draft);
-    free(d->key);
-    free(d->chunk);
-    free(d->box);
-    free(d->file);
-    free(d->copy);
+    zf_vec_fini(&d->key);
+    zf_vec_fini(&d->chunk);
+    zf_vec_fini(&d->box);
+    zf_vec_fini(&d->file);
+    zf_vec_fini(&d->copy);
     zf_vec_fini(&d->pass);
     free(d);
 }
@@ -73,7 +73,7 @@ uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
     uint32_t i;
 
     while ((i = zf_index_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
-        const struct dcp_key *k = &d->key[i];
+        const struct dcp_key *k = &d->key.at[i];
 
         if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
             return i;
@@ -85,38 +85,32 @@ uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
 bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
                  uint32_t *out, struct zf_err *err)
 {
-    struct dcp_key *key;
-
-    if (d->n_keys >= lim->tensors || d->n_keys >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
+    if (d->key.n >= lim->tensors || d->key.n >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
-                       (unsigned long long)d->n_keys);
+                       (unsigned long long)d->key.n);
     }
-    key = zf_vec_grow(d->key, d->n_keys, 1, &d->cap_keys, sizeof *key, err);
+    struct dcp_key *key = zf_vec_push(&d->key, err);
     if (!key) {
         return false;
     }
-    d->key = key;
-    *out = (uint32_t)d->n_keys;
-    key[d->n_keys] = (struct dcp_key){.name = p,
-                                      .name_len = (uint32_t)n,
-                                      .pass = (uint32_t)d->pass.n,
-                                      .group = d->at_group & 0xff};
-    return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err) && ++d->n_keys;
+    *out = (uint32_t)(d->key.n - 1);
+    *key = (struct dcp_key){.name = p,
+                            .name_len = (uint32_t)n,
+                            .pass = (uint32_t)d->pass.n,
+                            .group = d->at_group & 0xff};
+    return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err);
 }
 
 /* ---- chunks ---- */
 
 static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
-    return zf_hash(key, start, d->key[key].ndim * sizeof *start);
+    return zf_hash(key, start, d->key.at[key].ndim * sizeof *start);
 }
 
 uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
 {
-    uint64_t *box = zf_vec_grow(d->box, 0, 2u * ndim + 1, &d->cap_box, sizeof *box, err);
-
-    d->box = box ? box : d->box;
-    return box;
+    return zf_vec_room(&d->box, 2u * ndim + 1, err) ? d->box.at : NULL;
 }
 
 /* The box at hand.  One that is all of its tensor lies in front of the tensor's shape and behind it. */
@@ -126,34 +120,29 @@ static const uint64_t *metadata_keep_box(struct zf_dcp *d, const struct dcp_key 
     static const uint64_t none;
     const uint64_t *corner = k->shape ? k->shape - k->ndim : &none;
 
-    if (k->ndim == 0 || memcmp(d->box, corner, 2 * k->ndim * sizeof *corner) == 0) {
+    if (k->ndim == 0 || memcmp(d->box.at, corner, 2 * k->ndim * sizeof *corner) == 0) {
         return corner;
     }
-    return zf_arena_copy(d->pickles, d->box, 2 * (uint64_t)k->ndim, sizeof *corner, err);
+    return zf_arena_copy(d->pickles, d->box.at, 2 * (uint64_t)k->ndim, sizeof *corner, err);
 }
 
 struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
-    struct dcp_chunk *chunk;
-    uint64_t hash = metadata_box_hash(d, key, d->box);
-    const uint64_t *box = metadata_keep_box(d, &d->key[key], err);
+    uint64_t hash = metadata_box_hash(d, key, d->box.at);
+    const uint64_t *box = metadata_keep_box(d, &d->key.at[key], err);
 
-    if (d->n_chunks >= lim->pieces || d->n_chunks >= ZF_DCP_NONE - 1) {
+    if (d->chunk.n >= lim->pieces || d->chunk.n >= ZF_DCP_NONE - 1) {
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu chunks (limit pieces)",
-                (unsigned long long)d->n_chunks);
+                (unsigned long long)d->chunk.n);
         return NULL;
     }
-    chunk = box ? zf_vec_grow(d->chunk, d->n_chunks, 1, &d->cap_chunks, sizeof *chunk, err) : NULL;
+    struct dcp_chunk *chunk = box ? zf_vec_push(&d->chunk, err) : NULL;
     if (!chunk) {
         return NULL;
     }
-    d->chunk = chunk;
-    chunk[d->n_chunks] = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
-    if (!hidden && !zf_index_add(&d->chunks, hash, (uint32_t)d->n_chunks, err)) {
-        return NULL;
-    }
-    return &chunk[d->n_chunks++];
+    *chunk = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
+    return hidden || zf_index_add(&d->chunks, hash, (uint32_t)(d->chunk.n - 1), err) ? chunk : NULL;
 }
 
 uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
@@ -162,10 +151,10 @@ uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *st
     uint32_t i;
 
     while ((i = zf_index_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
-        const struct dcp_chunk *c = &d->chunk[i];
+        const struct dcp_chunk *c = &d->chunk.at[i];
 
         if (i >= from && c->key == key &&
-            memcmp(c->box, start, d->key[key].ndim * sizeof *start) == 0) {
+            memcmp(c->box, start, d->key.at[key].ndim * sizeof *start) == 0) {
             return i;
         }
     }
@@ -180,19 +169,18 @@ bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_
     struct dcp_file *file;
 
     while ((*out = zf_index_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
-        if (strcmp(d->file[*out].path, path) == 0) {
+        if (strcmp(d->file.at[*out].path, path) == 0) {
             return true;
         }
     }
     path = zf_arena_str(d->pickles, path, strlen(path), err);
-    file = path ? zf_vec_grow(d->file, d->n_files, 1, &d->cap_files, sizeof *file, err) : NULL;
+    file = path ? zf_vec_push(&d->file, err) : NULL;
     if (!file) {
         return false;
     }
-    d->file = file;
-    *out = (uint32_t)d->n_files;
-    file[*out] = (struct dcp_file){.path = path};
-    return zf_index_add(&d->files, hash, *out, err) && ++d->n_files;
+    file->path = path;
+    *out = (uint32_t)(d->file.n - 1);
+    return zf_index_add(&d->files, hash, *out, err);
 }
 
 /* ---- one metadata file ---- */

@@ -78,22 +78,17 @@ struct zf_dcp {
     struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
     uint32_t n_groups, at_group; /* at: of the metadata that is read */
     struct zf_limits lim;
-    struct dcp_key *key;
-    size_t n_keys, cap_keys;
-    struct dcp_chunk *chunk; /* of size 0 only where the whole tensor is */
-    size_t n_chunks, cap_chunks;
-    struct dcp_copy *copy; /* of the values that every rank repeats (replicas.h) */
-    size_t n_copies, cap_copies;
-    uint64_t *box; /* the one at hand (dcp_box_room) */
-    size_t cap_box;
-    struct dcp_file *file;
-    size_t n_files, cap_files;
+    zf_vec(struct dcp_key) key;
+    zf_vec(struct dcp_chunk) chunk; /* of size 0 only where the whole tensor is */
+    zf_vec(struct dcp_copy) copy;   /* of the values that every rank repeats (replicas.c) */
+    zf_vec(uint64_t) box;           /* the one at hand (dcp_box_room) */
+    zf_vec(struct dcp_file) file;
     zf_vec(const char *) pass; /* paths of the metadata files read; keys count from 1 */
     struct zf_arena *pickles;  /* all values */
     struct zf_source *
-        *source;             /* [n_files] once placed; NULL = not there (degraded), or not needed */
-    struct zf_draft **draft; /* [n_keys] once placed */
-    struct dcp_grid *grid;   /* [n_keys] once asked for (ask.c) */
+        *source;             /* [file.n] once placed; NULL = not there (degraded), or not needed */
+    struct zf_draft **draft; /* [key.n] once placed */
+    struct dcp_grid *grid;   /* [key.n] once asked for (ask.c) */
     struct zf_index keys, chunks, files;
 };
 
@@ -136,5 +131,20 @@ bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err);
 
 /* A degraded build goes on after a failure: true, and it is noted. */
 bool dcp_settle(struct dcp_reading *r, struct zf_err *err);
+
+/* ---- its parts, each in a file of its own ---- */
+
+/* Reads one entry of state_dict_metadata into r->d; it may be gone afterwards.  A name that an earlier
+ * metadata file described (rank-local metadata) gets further chunks; a chunk that was there already
+ * is passed over.
+ * Errors: ZF_E_FORMAT names the key; ZF_E_UNSUPPORTED dtype, torch 1.12; ZF_E_LIMIT. */
+bool dcp_take_state(struct dcp_reading *r, const struct zf_pv *key, const struct zf_pv *v,
+                    struct zf_err *err) ZF_CHECKED;
+/* Reads one pair of storage_data into the chunks of r->d, after state_dict_metadata; it may be gone afterwards.
+ * Errors: ZF_E_FORMAT names the key; ZF_E_NOMEM. */
+bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *index, const struct zf_pv *info,
+                      struct zf_err *err) ZF_CHECKED;
+/* Notes what was strange, at the end.  Errors: ZF_E_NOMEM. */
+bool dcp_end_storage(const struct dcp_reading *r, struct zf_err *err) ZF_CHECKED;
 
 #endif

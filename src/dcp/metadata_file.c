@@ -9,8 +9,6 @@
 
 #include "mcore_data.h"
 #include "paths.h"
-#include "state_metadata.h"
-#include "storage_data.h"
 
 typedef bool file_take_fn(struct dcp_reading *r, const struct zf_pv *key, const struct zf_pv *val,
                           struct zf_err *err);
@@ -135,7 +133,7 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
 {
     zf_auto(dcp_paths) struct dcp_paths *paths = dcp_paths_new(err);
     struct file_reading f = {
-        .r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->n_chunks, .paths = paths},
+        .r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->chunk.n, .paths = paths},
         .part = {[FILE_STATE] = {"state_dict_metadata", dcp_take_state, NULL, 0},
                  [FILE_STORAGE] = {"storage_data", dcp_take_storage, NULL, 0},
                  [FILE_PATHS] = {"planner_data", dcp_take_path, NULL, 0}}};

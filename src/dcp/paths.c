@@ -116,7 +116,7 @@ bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct 
     if (number == ZF_DCP_NONE) {
         return true;
     }
-    struct dcp_key *key = &r->d->key[number];
+    struct dcp_key *key = &r->d->key.at[number];
     if (!paths_read(s, tuple, err)) {
         return false;
     }

@@ -6,18 +6,18 @@
 bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 {
     p->names = zf_names_new(err);
-    p->d->source = calloc(p->d->n_files + 1, sizeof *p->d->source);
-    p->d->draft = calloc(p->d->n_keys + 1, sizeof *p->d->draft);
+    p->d->source = calloc(p->d->file.n + 1, sizeof *p->d->source);
+    p->d->draft = calloc(p->d->key.n + 1, sizeof *p->d->draft);
     p->file = p->d->source;
-    p->items = calloc(p->d->n_files + 1, sizeof *p->items);
+    p->items = calloc(p->d->file.n + 1, sizeof *p->items);
     return p->names && ((p->file && p->d->draft && p->items) ||
                         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files",
-                                (unsigned long long)p->d->n_files));
+                                (unsigned long long)p->d->file.n));
 }
 
 void dcp_placing_fini(struct dcp_placing *p)
 {
-    for (uint64_t i = 0; p->items && i < p->d->n_files; i++) {
+    for (uint64_t i = 0; p->items && i < p->d->file.n; i++) {
         zf_source_unref(&p->items[i]);
     }
     dcp_steps_fini(&p->room);
@@ -27,7 +27,7 @@ void dcp_placing_fini(struct dcp_placing *p)
 
 uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
-    const struct dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key.at[c->key];
     uint64_t n = 0;
 
     /* A box inside a tensor whose size was checked. */
@@ -36,7 +36,8 @@ uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
 
 bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
-    zf_err_in(err, "%s", c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->item.file].path);
+    zf_err_in(err, "%s",
+              c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file.at[c->item.file].path);
     if (!zf_forgive(p->b, err)) {
         return false;
     }

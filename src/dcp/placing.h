@@ -19,7 +19,7 @@ struct dcp_placing {
     struct zf_names *names;
     struct dcp_steps room;    /* for the path at hand */
     struct zf_source **file;  /* d->source */
-    struct zf_source **items; /* [n_files]; NULL = no tensors in it */
+    struct zf_source **items; /* [file.n]; NULL = no tensors in it */
     uint32_t n_whole;         /* bytes items that were checked while mounting */
 };
 
@@ -37,5 +37,10 @@ uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c);
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
  * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */
 bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
+
+/* Compares the copies that storage_data.c recorded with the item that is shown, as far as that takes few
+ * reads.
+ * Errors: ZF_E_FORMAT naming both files and both values. */
+bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -3,7 +3,7 @@
  * ranks have.  One item is shown.  The others are compared with it, because nothing else shows that
  * the files of two saves were mixed.
  * Source: torch/distributed/checkpoint/state_dict_saver.py (2.9 … 2.14). */
-#include "replicas.h"
+#include "placing.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_ite
     if (!file || item.len > COPY_BYTES_MAX) {
         return NULL;
     }
-    said = zf_agree_new(p->d->file[item.file].path, p->lim->model_memory, err);
+    said = zf_agree_new(p->d->file.at[item.file].path, p->lim->model_memory, err);
     if (!said) {
         return NULL;
     }
@@ -44,8 +44,8 @@ static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_ite
 static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *copy,
                                 struct zf_err *err)
 {
-    const struct dcp_chunk *c = &p->d->chunk[copy->chunk];
-    const char *name = p->d->key[c->key].name;
+    const struct dcp_chunk *c = &p->d->chunk.at[copy->chunk];
+    const char *name = p->d->key.at[c->key].name;
     zf_auto(agree) struct zf_agree *a = NULL, *b = NULL;
 
     if (c->lost || c->item.file == ZF_DCP_NONE) {
@@ -58,8 +58,8 @@ static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *co
 
 bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err)
 {
-    for (uint64_t i = 0; i < p->d->n_copies && i < COPY_MAX; i++) {
-        if (!replicas_copy_check(p, &p->d->copy[i], err)) {
+    for (uint64_t i = 0; i < p->d->copy.n && i < COPY_MAX; i++) {
+        if (!replicas_copy_check(p, &p->d->copy.at[i], err)) {
             return false;
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state_metadata.h"
+/* state_dict_metadata: which tensors and bytes items there are, and their chunks. */
+#include "metadata.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static uint64_t *state_shape_room(struct dcp_reading *r, uint64_t ndim, struct z
 static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *start,
                         const uint64_t *size, struct zf_err *err)
 {
-    struct dcp_key *k = &r->d->key[key];
+    struct dcp_key *k = &r->d->key.at[key];
     uint64_t *wider = state_shape_room(r, k->ndim, err), bytes;
 
     if (!wider) {
@@ -48,7 +49,7 @@ static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t
     struct dcp_chunk *c;
     uint64_t n;
 
-    if (!zf_elems(d->key[key].ndim, d->key[key].shape, &n) || n > 0 ||
+    if (!zf_elems(d->key.at[key].ndim, d->key.at[key].shape, &n) || n > 0 ||
         dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE) {
         return true;
     }
@@ -65,7 +66,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
                              struct zf_err *err)
 {
     struct zf_dcp *d = r->d;
-    const struct dcp_key *k = &d->key[key];
+    const struct dcp_key *k = &d->key.at[key];
     uint64_t *start = dcp_box_room(d, k->ndim, err), *size = start + k->ndim, n;
     bool known = false;
     uint32_t twin;
@@ -95,7 +96,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
     }
     twin = dcp_find_chunk(d, key, start, 0);
     if (twin != ZF_DCP_NONE) {
-        const uint64_t *other = d->chunk[twin].box + k->ndim;
+        const uint64_t *other = d->chunk.at[twin].box + k->ndim;
 
         known = twin >= r->first_chunk;
         if (!known && memcmp(other, size, k->ndim * sizeof *size) == 0) {
@@ -124,7 +125,7 @@ static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint3
             return false;
         }
         zf_pv_keep(fqn);
-    } else if (d->key[*key_out].pass == d->pass.n) {
+    } else if (d->key.at[*key_out].pass == d->pass.n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" is described twice", name);
     }
     return true;
@@ -194,7 +195,7 @@ static const char *state_describe(const struct dcp_key *k, char *out, size_t n)
 static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_key *seen,
                           struct zf_err *err)
 {
-    struct dcp_key *k = &r->d->key[key];
+    struct dcp_key *k = &r->d->key.at[key];
     char here[80], there[80];
 
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -226,12 +227,12 @@ static bool state_take_tensor(struct dcp_reading *r, const struct zf_pv *fqn, co
         return false;
     }
     if (fresh) {
-        struct dcp_key *k = &r->d->key[key];
+        struct dcp_key *k = &r->d->key.at[key];
 
         k->dtype = seen.dtype;
         k->ndim = seen.ndim;
         k->shape = seen.shape;
-    } else if (!state_same_tensor(&r->d->key[key], &seen)) {
+    } else if (!state_same_tensor(&r->d->key.at[key], &seen)) {
         return state_differs(r, key, &seen, err);
     }
     for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
@@ -253,9 +254,9 @@ static bool state_take_bytes(struct dcp_reading *r, const struct zf_pv *fqn, str
     if (!fresh) {
         const struct dcp_key seen = {.is_bytes = true};
 
-        return r->d->key[key].is_bytes || state_differs(r, key, &seen, err);
+        return r->d->key.at[key].is_bytes || state_differs(r, key, &seen, err);
     }
-    r->d->key[key].is_bytes = true;
+    r->d->key.at[key].is_bytes = true;
     return dcp_box_room(r->d, 0, err) && dcp_add_chunk(r->d, key, false, r->lim, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "storage_data.h"
+/* storage_data: which range of which file holds each chunk's item. */
+#include "metadata.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,8 +67,8 @@ static bool storage_read_item(struct dcp_reading *r, const struct zf_pv *v, cons
         return zf_err_in(err, "!%.160s", name);
     }
     out->wrap = storage_wrap(zf_pv_attr(v, "transform_descriptors"));
-    if (end > r->d->file[out->file].end) {
-        r->d->file[out->file].end = end;
+    if (end > r->d->file.at[out->file].end) {
+        r->d->file.at[out->file].end = end;
     }
     return true;
 }
@@ -117,23 +118,21 @@ static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, u
         return odd ||
                zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the files of a save");
     }
-    if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key[d->chunk[chunk].key])) {
+    if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key.at[d->chunk.at[chunk].key])) {
         return true;
     }
-    copy = zf_vec_grow(d->copy, d->n_copies, 1, &d->cap_copies, sizeof *copy, err);
-    if (!copy) {
-        return false;
+    copy = zf_vec_push(&d->copy, err);
+    if (copy) {
+        *copy = (struct dcp_copy){.chunk = chunk, .item = item};
     }
-    d->copy = copy;
-    copy[d->n_copies++] = (struct dcp_copy){.chunk = chunk, .item = item};
-    return true;
+    return copy != NULL;
 }
 
 /* Takes one _StorageInfo for chunk c. */
 static bool storage_take_info(struct dcp_reading *r, struct dcp_chunk *c, const struct zf_pv *v,
                               struct zf_err *err)
 {
-    const char *name = r->d->key[c->key].name;
+    const char *name = r->d->key.at[c->key].name;
     struct dcp_item item;
 
     if (c->item.file != ZF_DCP_NONE || c->lost) {
@@ -165,21 +164,21 @@ static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
         r->n_strange++;
         return storage_pass_over(r, info, ZF_DCP_NONE, err);
     }
-    start = dcp_box_room(d, d->key[key].ndim, err);
+    start = dcp_box_room(d, d->key.at[key].ndim, err);
     if (!start) {
         return false;
     }
-    if (!d->key[key].is_bytes && !zf_torch_extents(offset, d->key[key].ndim, start)) {
+    if (!d->key.at[key].is_bytes && !zf_torch_extents(offset, d->key.at[key].ndim, start)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": storage_data has an offset that is not %u numbers >= 0", name,
-                       d->key[key].ndim);
+                       d->key.at[key].ndim);
     }
     chunk = dcp_find_chunk(d, key, start, r->first_chunk);
     if (chunk == ZF_DCP_NONE) {
         /* an empty shard, or the copy of another rank */
         return storage_pass_over(r, info, dcp_find_chunk(d, key, start, 0), err);
     }
-    return storage_take_info(r, &d->chunk[chunk], info, err);
+    return storage_take_info(r, &d->chunk.at[chunk], info, err);
 }
 
 bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *index, const struct zf_pv *info,

@@ -23,7 +23,6 @@
 #include "mcore_data.h"
 #include "paths.h"
 #include "placing.h"
-#include "replicas.h"
 
 #define SHOW(n) ((unsigned long long)(n))
 
@@ -31,11 +30,11 @@ static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
 
-    for (uint64_t i = 0; i < d->n_keys; i++) {
+    for (uint64_t i = 0; i < d->key.n; i++) {
         struct zf_path path;
 
-        if (!d->key[i].is_bytes && (!dcp_path(d, &d->key[i], &p->room, &path, err) ||
-                                    !zf_names_see(p->names, path, err))) {
+        if (!d->key.at[i].is_bytes && (!dcp_path(d, &d->key.at[i], &p->room, &path, err) ||
+                                       !zf_names_see(p->names, path, err))) {
             return false;
         }
     }
@@ -62,7 +61,7 @@ static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, ui
 /* Is the item a plain tensor's, whose data is found when it is read? */
 static bool tensors_is_plain(const struct zf_dcp *d, const struct dcp_chunk *c)
 {
-    const struct dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key.at[c->key];
 
     return !c->lost && !c->empty && !k->is_bytes && !k->composed && !k->doubtful;
 }
@@ -74,10 +73,10 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
     struct zf_dcp *d = p->d;
     struct dcp_record *record;
     struct zf_source **items;
-    uint64_t n_records = 0, file = d->chunk[order[0]].item.file;
+    uint64_t n_records = 0, file = d->chunk.at[order[0]].item.file;
 
     for (uint64_t i = 0; i < n; i++) {
-        n_records += tensors_is_plain(d, &d->chunk[order[i]]);
+        n_records += tensors_is_plain(d, &d->chunk.at[order[i]]);
     }
     if (n_records == 0) {
         return true;
@@ -88,8 +87,8 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
     }
     n_records = 0;
     for (uint64_t i = 0; i < n; i++) {
-        const struct dcp_chunk *c = &d->chunk[order[i]];
-        const struct dcp_key *k = &d->key[c->key];
+        const struct dcp_chunk *c = &d->chunk.at[order[i]];
+        const struct dcp_key *k = &d->key.at[c->key];
 
         if (tensors_is_plain(d, c)) {
             record[n_records++] =
@@ -105,7 +104,7 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
         return false;
     }
     for (uint64_t i = 0; i < n; i++) {
-        struct dcp_chunk *c = &d->chunk[order[i]];
+        struct dcp_chunk *c = &d->chunk.at[order[i]];
 
         if (tensors_is_plain(d, c) &&
             !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->item.off, err)) {
@@ -143,7 +142,7 @@ static bool tensors_lose(struct dcp_placing *p, const struct zf_spot *spot, stru
 static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft **out,
                           struct zf_err *err)
 {
-    const struct dcp_key *k = &p->d->key[key];
+    const struct dcp_key *k = &p->d->key.at[key];
     struct zf_type type = {k->dtype, k->ndim, k->shape};
     struct zf_spot spot = {"", k->name, k->name_len};
     struct zf_path path;
@@ -172,7 +171,7 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
                                        char text[64], char path[1024])
 {
     const struct zf_source *file = c->item.file == ZF_DCP_NONE ? NULL : p->file[c->item.file];
-    const char *name = c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file[c->item.file].path;
+    const char *name = c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file.at[c->item.file].path;
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
     if (c->item.file == ZF_DCP_NONE) {
@@ -217,7 +216,7 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
                               struct zf_draft *draft, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
-    const struct dcp_key *k = &d->key[c->key];
+    const struct dcp_key *k = &d->key.at[c->key];
     const uint64_t *start = c->box, *size = start + k->ndim;
     struct zf_from from = {.off = c->item.off};
     struct zf_lost lost;
@@ -238,16 +237,18 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
 static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
-    for (uint64_t i = 0; i < d->n_keys; i++) {
-        if (!d->key[i].is_bytes && !d->key[i].composed && !tensors_draft(p, i, &d->draft[i], err)) {
+    for (uint64_t i = 0; i < d->key.n; i++) {
+        if (!d->key.at[i].is_bytes && !d->key.at[i].composed &&
+            !tensors_draft(p, i, &d->draft[i], err)) {
             return false;
         }
     }
-    for (uint64_t i = 0; i < d->n_chunks; i++) {
-        const struct dcp_chunk *c = &d->chunk[i];
-        bool none = c->empty || d->key[c->key].doubtful || !d->draft[c->key];
-        bool ok = d->key[c->key].is_bytes ? p->hidden || dcp_bytes(p, c, err)
-                                          : none || tensors_put_chunk(p, c, d->draft[c->key], err);
+    for (uint64_t i = 0; i < d->chunk.n; i++) {
+        const struct dcp_chunk *c = &d->chunk.at[i];
+        bool none = c->empty || d->key.at[c->key].doubtful || !d->draft[c->key];
+        bool ok = d->key.at[c->key].is_bytes
+                      ? p->hidden || dcp_bytes(p, c, err)
+                      : none || tensors_put_chunk(p, c, d->draft[c->key], err);
 
         if (!ok) {
             return false;
@@ -258,7 +259,7 @@ static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 
 static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
 {
-    zf_auto(mem) uint32_t *order = calloc(p->d->n_chunks + 1, sizeof *order);
+    zf_auto(mem) uint32_t *order = calloc(p->d->chunk.n + 1, sizeof *order);
     uint64_t n;
 
     zf_index_fini(&p->d->keys); /* nothing is looked up by name any more */
@@ -266,7 +267,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
 
     if (!order) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
-                       SHOW(p->d->n_chunks));
+                       SHOW(p->d->chunk.n));
     }
     return tensors_see_names(p, err) && dcp_files_open(p, err) &&
            dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&

@@ -130,7 +130,7 @@ static void what_is_a_grid(void **state)
 
         assert_ok(d && dcp_add_key(d, "w", 1, &lim, &number, &err), &err);
         const uint32_t ndim = row[i].key.ndim;
-        struct dcp_key *key = &d->key[number];
+        struct dcp_key *key = &d->key.at[number];
         const char *name = key->name;
         *key = row[i].key;
         key->name = name, key->name_len = 1;
