@@ -12,8 +12,9 @@
 
 struct zf_assign_group {
     uint32_t n;
-    uint32_t *to; /* [n] out: the candidate of each item */
-    bool settled; /* out */
+    uint32_t first; /* the caller's: number of the first item in a list of its own */
+    uint32_t *to;   /* [n] out: the candidate of each item */
+    bool settled;   /* out */
 };
 
 struct zf_assign {

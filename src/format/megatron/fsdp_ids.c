@@ -34,10 +34,9 @@ struct ids_owner {
 
 struct ids {
     struct mg_save *s;
-    zf_vec(struct ids_master) master; /* by optimizer, group and number */
-    zf_vec(uint32_t) weight;          /* tensors that may have one, in the order of the model */
-    zf_vec(struct zf_assign_group) group;
-    zf_vec(uint32_t) begin; /* of each group in master */
+    zf_vec(struct ids_master) master;     /* by optimizer, group and number */
+    zf_vec(uint32_t) weight;              /* tensors that may have one, in the order of the model */
+    zf_vec(struct zf_assign_group) group; /* first: in master */
     struct zf_table owner;
     const char *why; /* nothing is proved, or NULL */
 };
@@ -47,7 +46,6 @@ static void zf_auto_ids(struct ids *x)
     zf_vec_fini(&x->master);
     zf_vec_fini(&x->weight);
     zf_vec_fini(&x->group);
-    zf_vec_fini(&x->begin);
     zf_table_fini(&x->owner);
 }
 
@@ -123,16 +121,15 @@ static bool ids_find_groups(struct ids *x, struct zf_err *err)
 
         if (i == 0 || last->chain != m->chain || last->group != m->group) {
             struct zf_assign_group *group = zf_vec_push(&x->group, err);
-            uint32_t *begin = group ? zf_vec_push(&x->begin, err) : NULL;
 
-            if (!begin) {
+            if (!group) {
                 return false;
             }
-            *begin = (uint32_t)i;
+            group->first = (uint32_t)i;
         }
         x->group.at[x->group.n - 1].n++;
-        x->why =
-            m->i == i - x->begin.at[x->begin.n - 1] ? x->why : "a master of a group is missing";
+        x->why = m->i == i - x->group.at[x->group.n - 1].first ? x->why
+                                                               : "a master of a group is missing";
     }
     for (size_t g = 0; g < x->group.n; g++) {
         struct zf_assign_group *group = &x->group.at[g];
@@ -151,7 +148,7 @@ static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate
                     struct zf_err *err)
 {
     const struct ids *x = ctx;
-    const struct mg_tensor *m = ids_tensor(x, x->master.at[x->begin.at[group] + item].tensor);
+    const struct mg_tensor *m = ids_tensor(x, x->master.at[x->group.at[group].first + item].tensor);
     const struct mg_tensor *w = ids_tensor(x, x->weight.at[candidate]);
     struct zf_mismatch miss;
 
@@ -171,7 +168,7 @@ static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate
 static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err *err)
 {
     const struct mg_tensor *m =
-        ids_tensor(x, x->master.at[x->begin.at[a->open.group] + a->open.item].tensor);
+        ids_tensor(x, x->master.at[x->group.at[a->open.group].first + a->open.item].tensor);
 
     x->why =
         a->open.none
@@ -232,7 +229,7 @@ static bool ids_hash(uint32_t chain, uint64_t id, uint64_t *out)
 /* The numbers of a group's parameters. */
 static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, struct zf_err *err)
 {
-    const struct ids_master *m = &x->master.at[x->begin.at[g]];
+    const struct ids_master *m = &x->master.at[x->group.at[g].first];
 
     if (!zf_pv_is_seq(list) || zf_pv_len(list) != x->group.at[g].n) {
         x->why = "param_groups has another number of parameters than there are masters";
@@ -279,7 +276,7 @@ static struct mg_object *ids_find_list(struct ids *x, const struct mg_tensor *m,
 static bool ids_number(struct ids *x, struct zf_err *err)
 {
     for (size_t g = 0; g < x->group.n && !x->why; g++) {
-        const struct ids_master *m = &x->master.at[x->begin.at[g]];
+        const struct ids_master *m = &x->master.at[x->group.at[g].first];
         struct mg_object *o = ids_find_list(x, ids_tensor(x, m->tensor), m->group, err);
 
         if (!o) {
@@ -327,7 +324,7 @@ static void ids_name(struct ids *x)
     }
     for (size_t g = 0; g < x->group.n; g++) {
         for (uint32_t i = 0; i < x->group.at[g].n; i++) {
-            struct mg_tensor *m = &x->s->tensor.at[x->master.at[x->begin.at[g] + i].tensor];
+            struct mg_tensor *m = &x->s->tensor.at[x->master.at[x->group.at[g].first + i].tensor];
 
             m->name.name = ids_tensor(x, x->weight.at[x->group.at[g].to[i]])->name.name;
             m->name.state = (struct mg_text){"param", 5};

@@ -37,9 +37,8 @@ struct optim_reading {
     struct legacy_rank *r;
     struct zf_torch *t;
     zf_vec(struct optim_master) master;
-    zf_vec(struct zf_assign_group) group;
-    zf_vec(uint32_t) begin; /* of each group in master */
-    struct zf_table by_id;  /* struct optim_owned */
+    zf_vec(struct zf_assign_group) group; /* first: in master */
+    struct zf_table by_id;                /* struct optim_owned */
     struct zf_sample sample;
 };
 
@@ -120,13 +119,12 @@ static bool optim_read_group(struct optim_reading *x, uint32_t k, uint64_t g,
                              struct zf_err *err)
 {
     struct zf_assign_group *group = zf_vec_push(&x->group, err);
-    uint32_t *begin = group ? zf_vec_push(&x->begin, err) : NULL;
     uint64_t n = zf_pv_len(list);
 
-    if (!begin) {
+    if (!group) {
         return false;
     }
-    *begin = (uint32_t)x->master.n;
+    group->first = (uint32_t)x->master.n;
     if (n > x->r->n_parts) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -208,7 +206,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
                       struct zf_err *err)
 {
     struct optim_reading *x = ctx;
-    const struct zf_tensor_ref *m = &x->master.at[x->begin.at[group] + item].ref;
+    const struct zf_tensor_ref *m = &x->master.at[x->group.at[group].first + item].ref;
     const struct zf_tensor_ref *w = &x->ls->tensor.at[x->r->first_part + candidate].ref;
     struct zf_mismatch miss = {.found = false};
 
@@ -226,7 +224,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
 /* Why the masters have no names; *why in the arena. */
 static bool optim_explain(struct optim_reading *x, const struct zf_assign *a, struct zf_err *err)
 {
-    const struct optim_master *m = &x->master.at[x->begin.at[a->open.group] + a->open.item];
+    const struct optim_master *m = &x->master.at[x->group.at[a->open.group].first + a->open.item];
     const struct legacy_part *part = x->ls->part.at + x->r->first_part;
 
     x->r->unproven =
@@ -366,7 +364,7 @@ static bool optim_give_masters(struct optim_reading *x, bool chained, struct zf_
 {
     for (size_t g = 0; g < x->group.n; g++) {
         for (uint32_t i = 0; i < x->group.at[g].n; i++) {
-            const struct optim_master *m = &x->master.at[x->begin.at[g] + i];
+            const struct optim_master *m = &x->master.at[x->group.at[g].first + i];
             uint32_t at = x->r->unproven ? 0 : x->r->first_part + x->group.at[g].to[i];
 
             if (!x->r->unproven) {
@@ -424,7 +422,6 @@ bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     r->n_strays = (uint32_t)ls->stray.n - r->first_stray;
     zf_vec_fini(&x.master);
     zf_vec_fini(&x.group);
-    zf_vec_fini(&x.begin);
     zf_table_fini(&x.by_id);
     return ok;
 }
