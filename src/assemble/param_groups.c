@@ -57,11 +57,9 @@ static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, opt
     return true;
 }
 
-static bool groups_see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
-                             struct zf_err *err)
+bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_pv *groups,
+                     struct zf_err *err)
 {
-    const struct zf_pv *groups = zf_pv_get(optimizer, "param_groups");
-
     for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
         const struct zf_pv *texts = zf_pv_get(zf_pv_item(groups, g), "param_names");
@@ -73,12 +71,18 @@ static bool groups_see_names(void *ctx, const char *head, const struct zf_pv *op
             const char *name = zf_pv_kind(text) == ZF_PV_STR ? zf_pv_text(text, &len) : NULL;
 
             if (name && zf_pv_u64(zf_pv_item(ids, i), &id) &&
-                !zf_names_id(ctx, head, id, name, len, err)) {
+                !zf_names_id(names, head, id, name, len, err)) {
                 return false;
             }
         }
     }
     return true;
+}
+
+static bool groups_see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
+                             struct zf_err *err)
+{
+    return zf_names_groups(ctx, head, zf_pv_get(optimizer, "param_groups"), err);
 }
 
 bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head, struct zf_err *err)

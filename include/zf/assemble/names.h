@@ -26,6 +26,7 @@ uint64_t zf_path_hash(struct zf_path path);
  * module.py (1.10 ...). */
 bool zf_names_extra_state(const char *key, size_t n);
 
+struct zf_pv;
 struct zf_names;
 
 /* Gives an empty context.  Errors: ZF_E_NOMEM. */
@@ -48,6 +49,9 @@ bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n,
 bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const char *name,
                  size_t name_len, struct zf_err *err) ZF_CHECKED;
 
+/* The same of every id that the groups of the optimizer, its param_groups, give a name to. */
+bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_pv *groups,
+                     struct zf_err *err) ZF_CHECKED;
 /* Is the path, by its spelling, an entry of an optimizer's state?  False when memory is out. */
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
 

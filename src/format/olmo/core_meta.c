@@ -33,7 +33,7 @@ struct reading {
     const struct zf_limits *lim;
     struct zf_arena *a;
     struct core_meta *out;
-    uint32_t cap; /* of out->file */
+    zf_vec(const char *) file; /* of out->file */
     struct zf_table files;
     struct zf_jsonin *in;
     zf_vec(uint64_t) number;       /* of the list that is being read */
@@ -57,7 +57,6 @@ static bool core_file(struct reading *r, const char *name, uint32_t *out, struct
 {
     uint64_t hash = zf_hash(0, name, strlen(name));
     const struct known_file *known = zf_table_get(&r->files, hash);
-    struct core_meta *m = r->out;
 
     if (known) {
         *out = known->number;
@@ -67,28 +66,17 @@ static bool core_file(struct reading *r, const char *name, uint32_t *out, struct
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.80s\" is no name of a file beside metadata.json", name);
     }
-    if (m->n_files == CORE_FILES_MAX) {
+    if (r->file.n == CORE_FILES_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %d files", CORE_FILES_MAX);
     }
-    if (m->n_files == r->cap) {
-        const char **more = zf_arena_get(r->a, 2ull * r->cap + 8, sizeof *more, err);
-
-        if (!more) {
-            return false;
-        }
-        if (m->n_files > 0) {
-            memcpy(more, m->file, m->n_files * sizeof *more);
-        }
-        m->file = more;
-        r->cap = 2 * r->cap + 8;
-    }
     struct known_file *e = zf_table_put(&r->files, hash, sizeof *e, err);
-    m->file[m->n_files] = e ? zf_arena_str(r->a, name, strlen(name), err) : NULL;
-    if (!e || !m->file[m->n_files]) {
+    const char **file = e ? zf_vec_push(&r->file, err) : NULL;
+    if (!file) {
         return false;
     }
-    *out = e->number = m->n_files++;
-    return true;
+    *file = zf_arena_str(r->a, name, strlen(name), err);
+    *out = e->number = (uint32_t)(r->file.n - 1);
+    return *file != NULL;
 }
 
 /* ---- what is said ---- */
@@ -404,7 +392,9 @@ static bool core_end(struct reading *r, bool ok, struct zf_err *err)
     }
     m->n = r->tensor.n;
     m->tensor = zf_arena_copy(r->a, r->tensor.at, m->n, sizeof *m->tensor, err);
-    return m->tensor != NULL;
+    m->n_files = (uint32_t)r->file.n;
+    m->file = zf_arena_copy(r->a, r->file.at, r->file.n, sizeof *m->file, err);
+    return m->tensor && m->file;
 }
 
 bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct zf_arena *a,
@@ -416,6 +406,7 @@ bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct z
     r.in = zf_jsonin_new(src, 0, src->size, lim, err);
     bool ok = r.in && core_end(&r, core_read(&r, err), err);
     zf_jsonin_free(r.in);
+    zf_vec_fini(&r.file);
     zf_vec_fini(&r.number);
     zf_vec_fini(&r.said);
     zf_vec_fini(&r.tensor);

@@ -170,27 +170,6 @@ static const struct zf_pv *full_unpickle(const struct full *f, const struct full
     return zf_pickle_load(&in, f->s->a, lim, err);
 }
 
-/* The names that the groups of an optimizer give to its ids. */
-static bool full_see_ids(const struct full *f, const struct zf_pv *groups, struct zf_err *err)
-{
-    for (uint64_t g = 0; g < zf_pv_len(groups); g++) {
-        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
-        const struct zf_pv *names = zf_pv_get(zf_pv_item(groups, g), "param_names");
-        uint64_t id, n;
-
-        for (uint64_t i = 0; zf_pv_len(names) == zf_pv_len(ids) && i < zf_pv_len(ids); i++) {
-            const struct zf_pv *name = zf_pv_item(names, i);
-            const char *text = zf_pv_kind(name) == ZF_PV_STR ? zf_pv_text(name, &n) : NULL;
-
-            if (text && zf_pv_u64(zf_pv_item(ids, i), &id) &&
-                !zf_names_id(f->names, "optim", id, text, (size_t)n, err)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static bool full_is_groups(const struct full_value *v)
 {
     const struct zf_step *last = &v->path.step[v->path.n - 1];
@@ -205,7 +184,7 @@ static bool full_read_pickled(const struct full *f, const struct full_value *v, 
     char name[48];
 
     if (pv) {
-        return (!full_is_groups(v) || full_see_ids(f, pv, err)) &&
+        return (!full_is_groups(v) || zf_names_groups(f->names, "optim", pv, err)) &&
                save_tell(f->s, v->path, pv, err);
     }
     (void)snprintf(name, sizeof name, "%.40s", v->path.step[v->path.n - 1].p);
