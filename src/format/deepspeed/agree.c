@@ -65,13 +65,6 @@ static bool agree_add_settings(struct ds_said *s, const struct zf_pv *root, stru
                         err);
 }
 
-static bool agree_add_common(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
-{
-    return agree_add_settings(s, root, err) &&
-           zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
-                        true, err);
-}
-
 /* Adds the values of map that have these names, as in<name>. */
 static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv *map,
                            const char *words, struct zf_err *err)
@@ -111,12 +104,17 @@ static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf
                           "last_batch_iteration last_epoch _step_count", err);
 }
 
+static bool agree_add_shapes(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+{
+    return zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
+                        true, err);
+}
+
 static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_job(s, root, err) &&
            agree_add_each(s, "", root, "frozen_param_shapes buffer_names", err) &&
-           zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
-                        true, err);
+           agree_add_shapes(s, root, err);
 }
 
 /* The steps of every group: states[i] is a mapping with a "step". */
@@ -168,7 +166,7 @@ static bool agree_add_optim(struct ds_said *s, const struct zf_pv *root, struct 
                           "partition_count ds_version base_optimizer_state_step "
                           "param_alignment_paddings",
                           err) &&
-           agree_add_common(s, root, err) &&
+           agree_add_settings(s, root, err) && agree_add_shapes(s, root, err) &&
            agree_add_base(s, INNER ".base_optimizer_state", zf_pv_get(in, "base_optimizer_state"),
                           err) &&
            agree_add_base(s, INNER "." INNER, zf_pv_get(in, INNER), err);

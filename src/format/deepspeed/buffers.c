@@ -222,6 +222,21 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
+/* Second names of entries that are drafted. */
+static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, const uint32_t *tie,
+                               struct zf_err *err)
+{
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
+        bool done;
+
+        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Of experts: what the optimizer does not have, be they frozen or there are no masters. */
 static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
@@ -234,15 +249,7 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
             return false;
         }
     }
-    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
-        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
-        bool done;
-
-        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
-            return false;
-        }
-    }
-    return tie != NULL;
+    return tie && buffers_draft_ties(mp, m, tie, err);
 }
 
 /* Stages 1 and 2 say up to three times what a frozen parameter is. */
@@ -288,13 +295,5 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
         !buffers_draft_aliases(mp, err)) {
         return false;
     }
-    for (uint32_t i = 0; i < m->n_entries; i++) {
-        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
-        bool done;
-
-        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
-            return false;
-        }
-    }
-    return buffers_draft_experts(mp, err);
+    return buffers_draft_ties(mp, m, tie, err) && buffers_draft_experts(mp, err);
 }

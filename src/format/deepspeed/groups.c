@@ -91,11 +91,6 @@ bool ds_groups_pick(struct ds_rank *mp, const struct ds_group *like, const uint3
     return out->param && out->len;
 }
 
-static bool groups_make(struct ds_rank *mp, struct zf_err *err)
-{
-    return groups_fill(mp, mp->model.group, mp->model.n_groups, err);
-}
-
 /* A vector that is cut into sub-partitions has all ranks' first ones in front, then all second
  * ones …  Source: deepspeed/runtime/zero/stage1.py (get_data_parallel_sub_partitions), 0.3.14. */
 static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first, struct zf_err *err)
@@ -178,7 +173,7 @@ static bool groups_universal(struct ds_rank *mp, struct zf_err *err)
         return zf_err_in(err, "%s", mp->model.path);
     }
     mp->n_dp = mp->n_model_files;
-    return groups_make(mp, err);
+    return groups_fill(mp, mp->model.group, mp->model.n_groups, err);
 }
 
 bool ds_groups_make(struct ds_rank *mp, struct zf_err *err)

@@ -314,22 +314,19 @@ bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *he
                     struct zf_err *err)
 {
     struct ds_model *m = &mp->model;
-    size_t n = strlen(head);
+    const struct ds_name front = {head, (uint32_t)strlen(head)};
 
     if (!layers_room(mp, l->n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < l->n; i++) {
         struct ds_entry *e = &m->entry[m->n_entries + i];
-        char *name = zf_arena_get(mp->save->a, n + l->entry[i].name.n + 1, 1, err);
 
-        if (!name) {
+        *e = l->entry[i];
+        e->name = ds_name_join(mp->save->a, front, e->name, err);
+        if (!e->name.p) {
             return false;
         }
-        memcpy(name, head, n);
-        memcpy(name + n, l->entry[i].name.p, l->entry[i].name.n);
-        *e = l->entry[i];
-        e->name = (struct ds_name){name, (uint32_t)n + l->entry[i].name.n};
     }
     m->n_entries += l->n;
     return true;

@@ -10,20 +10,6 @@
 
 /* ---- tied modules ---- */
 
-/* The parameter "tied_modules.<key>.<rest>" of this rank. */
-static struct ds_name layers_tied_name(struct ds_save *ds, struct ds_name key, struct ds_name rest,
-                                       struct zf_err *err)
-{
-    char *p = zf_arena_get(ds->a, key.n + rest.n + 1ull, 1, err);
-
-    if (!p) {
-        return (struct ds_name){NULL, 0};
-    }
-    memcpy(p, key.p, key.n);
-    memcpy(p + key.n, rest.p, rest.n);
-    return (struct ds_name){p, key.n + rest.n};
-}
-
 enum layers_fit { LAYERS_OTHER, LAYERS_DIFFERS, LAYERS_FITS };
 
 /* Is entry e what the master of that name rounds to? */
@@ -63,7 +49,7 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
 
     *out = l->n > 0 ? LAYERS_FITS : LAYERS_OTHER;
     for (uint32_t i = 0; i < l->n && *out != LAYERS_OTHER; i++) {
-        struct ds_name name = layers_tied_name(mp->save, key, l->entry[i].name, err);
+        struct ds_name name = ds_name_join(mp->save->a, key, l->entry[i].name, err);
 
         if (!name.p) {
             return false;
@@ -159,14 +145,13 @@ static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
 {
     struct zf_build *b = mp->save->b;
     char head[16];
-    const char *name;
 
-    (void)snprintf(head, sizeof head, "%u.", l->file->layer);
-    name = zf_arena_fmt(mp->save->a, err, "%s%.*s", head, (int)e->name.n, e->name.p);
-    if (!name || !e->tensor) {
-        return name != NULL;
+    int n = snprintf(head, sizeof head, "%u.", l->file->layer);
+    struct ds_name full =
+        ds_name_join(mp->save->a, (struct ds_name){head, (uint32_t)n}, e->name, err);
+    if (!full.p || !e->tensor) {
+        return full.p != NULL;
     }
-    struct ds_name full = {name, (uint32_t)strlen(name)};
     return zf_tensor_ref_draft(b, ds_spot("", full), &e->view, NULL, err) &&
            (mp->plain || zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
 }

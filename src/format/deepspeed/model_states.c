@@ -283,13 +283,6 @@ static bool model_read_mesh(const struct zf_pv *root, struct ds_model *m, struct
     return true;
 }
 
-static bool model_is_true(const struct zf_pv *v)
-{
-    bool yes = false;
-
-    return zf_pv_bool(v, &yes) && yes;
-}
-
 /* The layers of AutoEP, under one of the two names they had. */
 static const struct zf_pv *model_autoep(const struct zf_pv *root)
 {
@@ -337,12 +330,11 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     m->zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
     m->mp_world = zf_pv_u64(zf_pv_get(root, "mp_world_size"), &m->mp_world) ? m->mp_world : 0;
     m->pipeline = zf_pv_kind(zf_pv_get(root, "module")) == ZF_PV_NONE;
-    m->round_robin = model_is_true(zf_pv_get(zero, "round_robin_gradients"));
-    m->quantized = model_is_true(zf_pv_get(zero, "zero_quantized_nontrainable_weights"));
-    m->super_offload =
-        model_is_true(zf_pv_get(zf_pv_get(zero, "offload_optimizer"), "super_offload"));
-    m->blocks = model_is_true(
-        zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
+    m->round_robin = ds_is_true(zf_pv_get(zero, "round_robin_gradients"));
+    m->quantized = ds_is_true(zf_pv_get(zero, "zero_quantized_nontrainable_weights"));
+    m->super_offload = ds_is_true(zf_pv_get(zf_pv_get(zero, "offload_optimizer"), "super_offload"));
+    m->blocks =
+        ds_is_true(zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
     m->moe = zf_pv_kind(zf_pv_get(root, "num_experts")) != ZF_PV_NONE;
     m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
     return model_read_mesh(root, m, err) &&

@@ -19,6 +19,18 @@ bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, str
     return out->p != NULL;
 }
 
+struct ds_name ds_name_join(struct zf_arena *a, struct ds_name x, struct ds_name y,
+                            struct zf_err *err)
+{
+    char *p = zf_arena_get(a, x.n + y.n + 1ull, 1, err);
+
+    if (p) {
+        memcpy(p, x.p, x.n);
+        memcpy(p + x.n, y.p, y.n);
+    }
+    return (struct ds_name){p, x.n + y.n};
+}
+
 bool ds_name_eq(struct ds_name a, struct ds_name b)
 {
     return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;

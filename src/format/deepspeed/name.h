@@ -23,9 +23,20 @@ static inline int ds_name_shown(struct ds_name name)
     return name.n < 100 ? (int)name.n : 100;
 }
 
+/* Is it there, and True? */
+static inline bool ds_is_true(const struct zf_pv *v)
+{
+    bool yes = false;
+
+    return zf_pv_bool(v, &yes) && yes;
+}
+
 /* Copies a text value into the arena; false (ZF_E_FORMAT, naming `what`) when it is no text. */
 bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
                 struct zf_err *err) ZF_CHECKED;
+/* Both, one behind the other, in the arena; .p = NULL: it has no room. */
+struct ds_name ds_name_join(struct zf_arena *a, struct ds_name x, struct ds_name y,
+                            struct zf_err *err) ZF_CHECKED;
 bool ds_name_eq(struct ds_name a, struct ds_name b);
 int ds_name_cmp(struct ds_name a, struct ds_name b);
 /* Lists may be as long as a file makes them: they are sorted once and then searched. */

@@ -236,13 +236,6 @@ static bool optim_read_vectors(struct ds_save *ds, struct zf_torch *t, const str
     return r->part != NULL;
 }
 
-static bool optim_is(const struct zf_pv *settings, const char *what)
-{
-    bool yes = false;
-
-    return zf_pv_bool(zf_pv_get(settings, what), &yes) && yes;
-}
-
 /* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
 static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *base,
                             struct ds_optim *r, struct zf_err *err)
@@ -257,8 +250,8 @@ static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct
 
         p->dp = r->dp;
         p->lean = lean;
-        p->muon = optim_is(set, "use_muon");
-        p->moe = optim_is(set, "moe");
+        p->muon = ds_is_true(zf_pv_get(set, "use_muon"));
+        p->moe = ds_is_true(zf_pv_get(set, "moe"));
         if (!optim_read_states(ds, t, lean ? zf_pv_item(base, g) : ds_by_id(state, g), set, p,
                                err)) {
             return !ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
@@ -463,10 +456,9 @@ static void optim_read_config(const struct zf_pv *root, struct ds_optim *r)
 {
     const struct zf_pv *config = zf_pv_get(root, "ds_config");
     const struct zf_pv *zero = zf_pv_get(config, "zero_optimization");
-    bool yes = false;
 
     r->config.known = zf_pv_is_map(config); /* or it is the path of a file */
-    r->config.round_robin = zf_pv_bool(zf_pv_get(zero, "round_robin_gradients"), &yes) && yes;
+    r->config.round_robin = ds_is_true(zf_pv_get(zero, "round_robin_gradients"));
     r->config.zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
 }
 
