@@ -244,13 +244,9 @@ static bool st_files_mentions_boxes(struct zf_source *src)
     }
     struct zf_bytes b = zf_bytes_of(word, sizeof word);
     uint64_t n = zf_bytes_le64(&b);
-    zf_auto(mem) char *text = malloc((size_t)n);
-    if (!text) {
-        return zf_fail(&ignored, ZF_E_NOMEM, ZF_OFF_NONE,
-                       "out of memory for a header"); /* counted */
-    }
-    return zf_source_pread(src, text, (size_t)n, sizeof word, &ignored) &&
-           memmem(text, (size_t)n, boxes_key, sizeof boxes_key - 1);
+    zf_auto(mem) char *text = zf_source_slurp(src, sizeof word, n, &ignored);
+
+    return text && memmem(text, (size_t)n, boxes_key, sizeof boxes_key - 1);
 }
 
 bool zf_st_file_has_boxes(struct zf_store *st, const char *path, const struct zf_limits *lim)

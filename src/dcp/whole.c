@@ -76,7 +76,7 @@ static bool whole_zip(struct zf_source *s, const struct zf_limits *lim, struct z
 static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *arena = NULL;
-    zf_auto(mem) uint8_t *p = NULL;
+    zf_auto(mem) char *p = NULL;
 
     if (zf_torch_sniff(s)) {
         zf_auto(torch) struct zf_torch *t = zf_torch_open(s, lim, err);
@@ -87,12 +87,9 @@ static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struc
         return true;
     }
     arena = zf_arena_new(lim->pickle_memory, err);
-    p = arena ? malloc((size_t)s->size + 1) : NULL;
-    if (!p) {
-        return arena && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a pickle");
-    }
+    p = arena ? zf_source_slurp(s, 0, s->size, err) : NULL;
     struct zf_bytes in = zf_bytes_of(p, s->size);
-    if (!zf_source_pread(s, p, (size_t)s->size, 0, err) || !zf_pickle_load(&in, arena, lim, err)) {
+    if (!p || !zf_pickle_load(&in, arena, lim, err)) {
         return false;
     }
     return zf_bytes_left(&in) == 0 ||

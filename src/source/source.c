@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/source/source.h>
 
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -137,6 +138,19 @@ static uint64_t source_iov_bytes(const struct iovec *iov, int n_iov)
         }
     }
     return sum;
+}
+
+char *zf_source_slurp(struct zf_source *s, uint64_t off, uint64_t n, struct zf_err *err)
+{
+    zf_auto(mem) char *p = n < SIZE_MAX ? malloc((size_t)n + 1) : NULL;
+
+    if (!p) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %" PRIu64 " bytes", n);
+        (void)zf_err_in(err, "%s", s->name);
+        return NULL;
+    }
+    p[n] = '\0';
+    return zf_source_pread(s, p, (size_t)n, off, err) ? zf_give(p) : NULL;
 }
 
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,

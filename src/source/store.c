@@ -407,24 +407,13 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
     if (!src) {
         return NULL;
     }
-    if (src->size > max_bytes || src->size >= SIZE_MAX) {
+    if (src->size > max_bytes) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "the file has %" PRIu64 " bytes, more than the %" PRIu64 " allowed here",
                       src->size, max_bytes);
         (void)zf_err_in(err, "%s", src->name);
         return NULL;
     }
-    char *text = malloc((size_t)src->size + 1);
-    if (!text) {
-        (void)zf_fail_sys(err, "read a file into memory");
-        (void)zf_err_in(err, "%s", src->name);
-        return NULL;
-    }
-    if (!zf_source_pread(src, text, (size_t)src->size, 0, err)) {
-        free(text);
-        return NULL;
-    }
-    text[src->size] = '\0';
     *n_out = src->size;
-    return text;
+    return zf_source_slurp(src, 0, src->size, err);
 }

@@ -104,6 +104,8 @@ struct zf_source {
 bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
                      struct zf_err *err) ZF_CHECKED;
 
+/* Bytes [off, off + n) in memory, malloc'ed and terminated; who calls bounds n.  Errors: likewise; ZF_E_NOMEM. */
+char *zf_source_slurp(struct zf_source *s, uint64_t off, uint64_t n, struct zf_err *err) ZF_CHECKED;
 /* Scatters consecutive bytes from off on over iov; n_iov may exceed IOV_MAX. */
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err) ZF_CHECKED;

@@ -40,9 +40,9 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
                                                 ? zf_store_open(st, ".metadata", &ignored)
                                                 : NULL;
     size_t n = src && src->size < FSDP_HEAD ? (size_t)src->size : FSDP_HEAD;
-    zf_auto(mem) char *head = src ? malloc(n + 1) : NULL;
+    zf_auto(mem) char *head = src ? zf_source_slurp(src, 0, n, &ignored) : NULL;
 
-    if (!head || !zf_source_pread(src, head, n, 0, &ignored)) {
+    if (!head) {
         return false;
     }
     bool version = memmem(head, n, "checkpoint_version", 18) != NULL;

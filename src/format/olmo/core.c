@@ -383,17 +383,7 @@ static char *core_slurp(const struct core_part *p, const struct core_tensor *t, 
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.80s\" has %" PRIu64 " bytes", t->key, *n);
         return NULL;
     }
-    char *out = malloc((size_t)*n + 1);
-    if (!out) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for \"%.80s\"", t->key);
-        return NULL;
-    }
-    if (zf_source_pread(p->files.file[p->opened[s->file] - 1].src, out, (size_t)*n, e->begin,
-                        err)) {
-        return out;
-    }
-    free(out);
-    return NULL;
+    return zf_source_slurp(p->files.file[p->opened[s->file] - 1].src, e->begin, *n, err);
 }
 
 static const struct core_tensor *core_tensor(const struct core_part *p, const char *key)

@@ -157,12 +157,8 @@ static const struct zf_pv *full_unpickle(const struct full *f, const struct full
                 (unsigned long long)n, zf_dtype_info(v->entry->dtype)->torch);
         return NULL;
     }
-    zf_auto(mem) char *bytes = malloc((size_t)n + 1);
+    zf_auto(mem) char *bytes = zf_source_slurp(v->src, v->entry->begin, n, err);
     if (!bytes) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a pickled value");
-        return NULL;
-    }
-    if (!zf_source_pread(v->src, bytes, (size_t)n, v->entry->begin, err)) {
         return NULL;
     }
     struct zf_bytes in = zf_bytes_of(bytes, n);
