@@ -72,39 +72,32 @@ bool sidefiles_is(const char *name)
     return save_name_fits(name, sidefiles_pattern, FNM_PERIOD) || sidefiles_is_state(name);
 }
 
-/* Where the file is shown. */
-static void sidefiles_path(char out[sizeof "state/" + ZF_NAME_MAX], const char *name, bool state)
-{
-    static const char state_dir[] = "state/";
-    size_t n = state ? sizeof state_dir - 1 : 0;
-
-    memcpy(out, state_dir, n);
-    (void)zf_name_encode(out + n, name, strlen(name), "");
-}
-
-static bool sidefiles_pass(struct zf_store *st, const char *name, const char *file,
+/* Adds the file, below state/ or at the root.  fill: where another has its place already, that stays. */
+static bool sidefiles_pass(struct zf_store *st, const char *name, bool state, bool fill,
                            struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
+    char file[sizeof "state/" + ZF_NAME_MAX] = "state/";
+    size_t n = state ? strlen(file) : 0;
 
-    if (!src) {
-        return false;
+    (void)zf_name_encode(file + n, name, strlen(name), "");
+    const bool taken = zf_build_has_file(b, file);
+    if (taken && fill) {
+        return true;
     }
-    if (zf_build_has_file(b, file)) {
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
+    if (src && taken) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
     }
-    return zf_build_blob(b, file, src, 0, src->size, err);
+    return src && zf_build_blob(b, file, src, 0, src->size, err);
 }
 
 /* Adds the file, or notes why it is not shown. */
 static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build *b,
                           struct zf_err *err)
 {
-    char file[sizeof "state/" + ZF_NAME_MAX];
     struct zf_err why = {.code = ZF_OK};
 
-    sidefiles_path(file, name, sidefiles_is_state(name));
-    return sidefiles_pass(st, name, file, b, &why) ||
+    return sidefiles_pass(st, name, sidefiles_is_state(name), false, b, &why) ||
            zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
 }
 
@@ -138,14 +131,13 @@ static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_bui
 
     for (struct zf_entries l = zf_store_entries(st, dir); sub && l.e < l.end; l.e++) {
         bool state = context && save_name_fits(l.e->name, sidefiles_context, FNM_PERIOD);
-        char file[sizeof "state/" + ZF_NAME_MAX];
         struct zf_err why = {.code = ZF_OK};
 
         if (l.e->kind == ZF_ENTRY_DIR || !(state || sidefiles_is(l.e->name))) {
             continue;
         }
-        sidefiles_path(file, l.e->name, state || sidefiles_is_state(l.e->name));
-        if (!zf_build_has_file(b, file) && !sidefiles_pass(sub, l.e->name, file, b, &why) &&
+        if (!sidefiles_pass(sub, l.e->name, state || sidefiles_is_state(l.e->name), true, b,
+                            &why) &&
             !zf_build_note(b, err, "%s/%s is not shown: %s", dir, l.e->name, why.msg)) {
             return false;
         }
@@ -177,7 +169,6 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
 {
     struct zf_err why = {.code = ZF_OK};
     zf_auto(store) struct zf_store *st = zf_store_by(o->opener, dir, o->lim, &why);
-    char file[sizeof "state/" + ZF_NAME_MAX];
     const struct zf_entry *e;
     size_t n, taken = 0;
 
@@ -193,10 +184,9 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
             sidefiles_is_state(e[i].name)) {
             continue;
         }
-        sidefiles_path(file, e[i].name, false);
         taken++;
         why = (struct zf_err){.code = ZF_OK};
-        if (!zf_build_has_file(b, file) && !sidefiles_pass(st, e[i].name, file, b, &why) &&
+        if (!sidefiles_pass(st, e[i].name, false, true, b, &why) &&
             !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
             return false;
         }
