@@ -33,18 +33,6 @@ uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
     return (uint16_t)(h ^ h >> 32);
 }
 
-/* Decompresses an item: one pass finds its length, its bytes are read through a cache of blocks. */
-static struct zf_source *items_unzstd(struct zf_source *packed, uint64_t max_bytes,
-                                      const struct zf_limits *lim, struct zf_err *err)
-{
-    uint64_t size;
-
-    if (!zf_zstd_size(packed, max_bytes, lim, &size, err)) {
-        return NULL;
-    }
-    return zf_zstd_new(packed, size, lim, err);
-}
-
 void dcp_look_fini(struct dcp_look *look)
 {
     zf_torch_free(look->torch);
@@ -57,6 +45,7 @@ struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_
 {
     zf_auto(source) struct zf_source *packed = NULL;
     char name[40];
+    uint64_t size;
 
     if (item.wrap == ZF_DCP_OTHER) {
         (void)zf_fail(err, ZF_E_UNSUPPORTED, item.off,
@@ -66,9 +55,11 @@ struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_
     snprintf(name, sizeof name, "item@%" PRIu64, item.off);
     packed = zf_window_new(file, item.off, item.len, name, err);
     if (!packed || item.wrap == ZF_DCP_PLAIN) {
-        return packed ? zf_source_ref(packed) : NULL;
+        return zf_give(packed);
     }
-    return items_unzstd(packed, max_bytes, lim, err);
+    /* One pass finds the length, the bytes are read through a cache of blocks. */
+    return zf_zstd_size(packed, max_bytes, lim, &size, err) ? zf_zstd_new(packed, size, lim, err)
+                                                            : NULL;
 }
 
 bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_item item,

@@ -14,13 +14,13 @@ extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
 
-static bool torch_probe_file(struct zf_store *st, const char *file, struct zf_probe *out)
+static void torch_probe_file(struct zf_store *st, const char *file, enum zf_fit fit,
+                             struct zf_probe *out)
 {
     if (zf_torch_set_sniff(st, file)) {
-        out->fit = ZF_FIT_PROOF;
+        out->fit = fit;
         snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", file);
     }
-    return true;
 }
 
 /* A directory fits by its files of weights; an optimizer or RNG state alone is only a hint, because
@@ -34,12 +34,11 @@ static bool torch_probe_dir(struct zf_store *st, struct zf_probe *out, struct zf
         return false;
     }
     for (size_t i = 0; i < n && out->fit != ZF_FIT_PROOF; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !zf_torch_set_named(e[i].name) ||
-            !zf_torch_set_sniff(st, e[i].name)) {
-            continue;
+        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name)) {
+            bool weights = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS;
+
+            torch_probe_file(st, e[i].name, weights ? ZF_FIT_PROOF : ZF_FIT_WEAK, out);
         }
-        out->fit = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS ? ZF_FIT_PROOF : ZF_FIT_WEAK;
-        snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", e[i].name);
     }
     return true;
 }
@@ -62,8 +61,11 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
         snprintf(out->why, sizeof out->why, "the index %.120s", index);
         return true;
     }
-    return save->file ? torch_probe_file(save->store, save->file, out)
-                      : torch_probe_dir(save->store, out, err);
+    if (!save->file) {
+        return torch_probe_dir(save->store, out, err);
+    }
+    torch_probe_file(save->store, save->file, ZF_FIT_PROOF, out);
+    return true;
 }
 
 struct torch_adding {
