@@ -117,6 +117,19 @@ void http_leave(struct http_call *c);
 /* Lets go at once, whatever it does; sink.done may come later. */
 void http_cancel(struct http_call *c);
 
+/* Requests 0 … n-1, HTTP_MANY of them at most on their way at a time, whose answers are taken in their order.  The
+ * first failure, of *bad_out, ends it: those that were begun are cancelled. */
+#define HTTP_MANY 128
+struct http_many {
+    /* Begins request i with http_start; *out stays NULL where there is none to be made. */
+    bool (*begin)(void *ctx, size_t i, struct http_call **out, struct zf_err *err);
+    /* Takes its answer with http_wait. */
+    bool (*end)(void *ctx, size_t i, struct http_call *c, struct zf_err *err);
+    void *ctx;
+};
+bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out,
+                  struct zf_err *err) ZF_CHECKED;
+
 /* Calls fn for every host so far. */
 void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx);
 /* Counts blocks of the URL's host that need not be fetched.  The host lives as long as the client; NULL:

@@ -192,6 +192,35 @@ bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
     return c && http_wait(c, out, err);
 }
 
+bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out, struct zf_err *err)
+{
+    struct http_call *call[HTTP_MANY];
+    size_t at[HTTP_MANY], begun = 0, n_calls = 0, waited = 0;
+    bool ok = true;
+
+    while (ok && (begun < n || waited < n_calls)) {
+        if (begun < n && n_calls - waited < HTTP_MANY) {
+            struct http_call *c = NULL;
+
+            ok = m->begin(m->ctx, begun, &c, err);
+            if (c) {
+                at[n_calls % HTTP_MANY] = begun;
+                call[n_calls++ % HTTP_MANY] = c;
+            }
+            *bad_out = begun++;
+        } else {
+            const size_t k = waited++ % HTTP_MANY;
+
+            *bad_out = at[k];
+            ok = m->end(m->ctx, at[k], call[k], err);
+        }
+    }
+    for (; waited < n_calls; waited++) {
+        http_cancel(call[waited % HTTP_MANY]);
+    }
+    return ok;
+}
+
 void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)
 {
     (void)pthread_mutex_lock(&h->lock);

@@ -184,7 +184,7 @@ static bool http_place_list(struct place *p, const char *dir, place_add_fn *add,
         zf_err_clear(err);
         ok = http_place_unlisted(h, dir, &e, err);
     }
-    return ok && unlisted_give(&e, add, ctx, err);
+    return ok && place_give(&e, add, ctx, err);
 }
 
 static void http_place_fini(struct place *p)

@@ -360,19 +360,8 @@ static bool hub_list(struct place *p, const char *dir, place_add_fn *add, void *
     if (!dir[0] && full[0]) {
         full[strlen(full) - 1] = '\0';
     }
-    if (!entries_init(&e, h->lim, err) || !hub_pages(h, full, &e, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < e.n; i++) {
-        struct place_entry out = {
-            .name = e.at[i].name, .dir = e.at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
-
-        out.object.size = e.at[i].sized ? e.at[i].size : HTTP_SIZE_UNKNOWN;
-        if (!add(ctx, &out, err)) {
-            return false;
-        }
-    }
-    return true;
+    return entries_init(&e, h->lim, err) && hub_pages(h, full, &e, err) &&
+           place_give(&e, add, ctx, err);
 }
 
 static void hub_fini(struct place *p)

@@ -143,7 +143,7 @@ struct zf_source *noted_open(struct object_shared *s, const char *path, const ch
         return NULL;
     }
     struct zf_source *src =
-        object_open_as(s, path, name, &n.was, listed && noted_vouched(listed, &n.was), err);
+        object_open(s, path, name, &n.was, true, listed && noted_vouched(listed, &n.was), err);
     if (src && !noted_here((struct object *)src, &n, err)) {
         zf_source_unref(&src);
     }

@@ -291,7 +291,8 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
 }
 
 struct zf_source *object_open(struct object_shared *s, const char *path, const char *name,
-                              const struct http_object *known, bool later, struct zf_err *err)
+                              const struct http_object *known, bool later, bool listed,
+                              struct zf_err *err)
 {
     struct object *o = object_new(s, path, name, err);
 
@@ -299,7 +300,7 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
         return NULL;
     }
     o->was = known ? *known : HTTP_OBJECT_UNKNOWN;
-    o->listed = known && http_object_exact(known);
+    o->listed = listed;
     bool sized = known && known->size != HTTP_SIZE_UNKNOWN;
     if (sized) {
         o->src.size = o->src.stored = known->size;
@@ -316,17 +317,6 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
     return &o->src;
 }
 
-struct zf_source *object_open_as(struct object_shared *s, const char *path, const char *name,
-                                 const struct http_object *o, bool listed, struct zf_err *err)
-{
-    struct zf_source *src = object_open(s, path, name, o, true, err);
-
-    if (src) {
-        ((struct object *)src)->listed = listed;
-    }
-    return src;
-}
-
 struct object *object_of(struct zf_source *src)
 {
     return src->ops == &object_ops ? (struct object *)src : NULL;
@@ -334,20 +324,29 @@ struct object *object_of(struct zf_source *src)
 
 /* ---- once more ------------------------------------------------------------------------------- */
 
-/* Asked at the same time at most; the client has fewer connections. */
-#define OBJECT_LOOKS 64
-
-static struct http_call *object_look(struct object *o, struct zf_err *err)
+static bool object_vouched(const struct object *o)
 {
-    struct http_ask ask = place_ask(&o->at);
-
-    ask.method = "HEAD";
-    ask.same = &o->was;
-    return http_start(o->shared->place->http, &ask, err);
+    return o->listed || o->shared->place->pinned ||
+           (atomic_load(&o->proved) == atomic_load(&o->shared->met) && !atomic_load(&o->stale));
 }
 
-static bool object_looked(struct http_call *c, struct object *o, struct zf_err *err)
+static bool object_look(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
 {
+    struct object *o = ((struct object **)ctx)[i];
+    struct http_ask ask = place_ask(&o->at);
+
+    if (object_vouched(o)) {
+        return true;
+    }
+    ask.method = "HEAD";
+    ask.same = &o->was;
+    *out = http_start(o->shared->place->http, &ask, err);
+    return *out != NULL;
+}
+
+static bool object_looked(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
+{
+    struct object *o = ((struct object **)ctx)[i];
     zf_auto(http_reply) struct http_reply r = {.status = 0};
 
     bool ok = http_wait(c, &r, err);
@@ -358,38 +357,10 @@ static bool object_looked(struct http_call *c, struct object *o, struct zf_err *
     return ok;
 }
 
-static bool object_vouched(const struct object *o)
-{
-    return o->listed || o->shared->place->pinned ||
-           (atomic_load(&o->proved) == atomic_load(&o->shared->met) && !atomic_load(&o->stale));
-}
-
 bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out, struct zf_err *err)
 {
-    struct http_call *call[OBJECT_LOOKS];
-    size_t begun = 0, at[OBJECT_LOOKS], n_calls = 0, waited = 0;
-    bool ok = true;
+    const struct http_many looks = {
+        .begin = object_look, .end = object_looked, .ctx = (void *)(uintptr_t)src};
 
-    while (ok && (begun < n || waited < n_calls)) {
-        if (begun < n && n_calls - waited < OBJECT_LOOKS) {
-            struct object *o = (struct object *)src[begun];
-
-            if (!object_vouched(o)) {
-                at[n_calls % OBJECT_LOOKS] = begun;
-                call[n_calls % OBJECT_LOOKS] = object_look(o, err);
-                ok = call[n_calls % OBJECT_LOOKS] != NULL;
-                n_calls += ok;
-                *bad_out = begun;
-            }
-            begun++;
-            continue;
-        }
-        *bad_out = at[waited % OBJECT_LOOKS];
-        ok = object_looked(call[waited % OBJECT_LOOKS], (struct object *)src[*bad_out], err);
-        waited++;
-    }
-    for (; waited < n_calls; waited++) {
-        http_cancel(call[waited % OBJECT_LOOKS]);
-    }
-    return ok;
+    return http_do_many(&looks, n, bad_out, err);
 }

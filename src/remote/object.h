@@ -8,18 +8,12 @@
 
 void object_shared_unref(struct object_shared *s);
 
-/* Opens the object at `path`.  known: what the listing says of it, NULL = nothing; later: believe that
- * and let the first read find out.  name is for messages.
- * Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_STALE not what the listing said. */
+/* Opens the object at `path`.  known: what it is said to be, NULL = nothing; later: believe that and let
+ * the first read find out; listed: a listing of now says so, and vouches for it.  name is for messages.
+ * Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_STALE not what was said. */
 struct zf_source *object_open(struct object_shared *s, const char *path, const char *name,
-                              const struct http_object *known, bool later,
+                              const struct http_object *known, bool later, bool listed,
                               struct zf_err *err) ZF_CHECKED;
-
-/* The object that o says, of which nothing is asked until it is read.  listed: a listing of now
- * says so too, and vouches for it.  Errors: ZF_E_NOMEM. */
-struct zf_source *object_open_as(struct object_shared *s, const char *path, const char *name,
-                                 const struct http_object *o, bool listed,
-                                 struct zf_err *err) ZF_CHECKED;
 
 /* Is it a source of this kind?  Else NULL. */
 struct object *object_of(struct zf_source *src);

@@ -25,3 +25,33 @@ struct http_ask place_ask(const struct place_at *at)
     return (struct http_ask){
         .url = at->url, .header = &at->header, .n_header = at->header != NULL, .auth = at->auth};
 }
+
+struct http_call *place_head(struct place *p, const char *path, struct zf_err *err)
+{
+    zf_auto(place_at) struct place_at at = {.url = NULL};
+
+    if (!p->ops->at(p, path, &at, err)) {
+        return NULL;
+    }
+    struct http_ask ask = place_ask(&at);
+    ask.method = "HEAD";
+    return http_start(p->http, &ask, err);
+}
+
+bool place_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        struct place_entry out = {
+            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
+
+        if (e->at[i].sized) {
+            out.object.size = e->at[i].size;
+            out.object.mtime.tv_sec = e->at[i].mtime;
+            out.object.date = e->date;
+        }
+        if (!add(ctx, &out, err)) {
+            return false;
+        }
+    }
+    return true;
+}

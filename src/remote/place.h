@@ -7,9 +7,8 @@
 
 #include <zf/base/limits.h>
 
+#include "entries.h"
 #include "http.h"
-
-struct place;
 
 struct place_entry {
     const char *name; /* one component, decoded; unsafe ones are refused by the store */
@@ -31,6 +30,12 @@ static inline void zf_auto_place_at(struct place_at *at)
 }
 /* An ask made of it, which borrows from it. */
 struct http_ask place_ask(const struct place_at *at);
+
+struct place;
+/* Begins to ask for the head of the object at `path`.  NULL: of place_ops.at, http_start. */
+struct http_call *place_head(struct place *p, const char *path, struct zf_err *err) ZF_CHECKED;
+/* Gives what entries say to a listing. */
+bool place_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err) ZF_CHECKED;
 
 /* Paths are relative, of plain components, not encoded; "" is the place itself. */
 struct place_ops {

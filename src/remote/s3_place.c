@@ -288,7 +288,7 @@ static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a
         return false;
     }
     zf_err_clear(err);
-    return unlisted_give(&e, a->add, a->ctx, err);
+    return place_give(&e, a->add, a->ctx, err);
 }
 
 static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,

@@ -7,22 +7,19 @@
 
 #include <zf/base/path.h>
 
-/* Asked for at the same time at most; the client has fewer connections. */
-#define SIZES_WINDOW 64
-
 bool sizes_add(void *ctx, const struct place_entry *e, struct zf_err *err)
 {
-    const struct sizes_adding *a = ctx;
+    struct sizes *all = ctx;
 
     if (!zf_relpath_ok(e->name) || strchr(e->name, '/')) {
         return true; /* "..", say: no way to a file */
     }
-    if (a->all->n >= a->most) {
+    if (all->n >= all->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "the directory has more than %" PRIu64 " entries (limit dir_entries)",
-                       a->most);
+                       all->most);
     }
-    struct sizes_entry *to = zf_vec_push(a->all, err);
+    struct sizes_entry *to = zf_vec_push(all, err);
     if (!to) {
         return false;
     }
@@ -38,28 +35,35 @@ void sizes_fini(struct sizes *all)
     zf_vec_fini(all);
 }
 
-static struct http_call *sizes_ask(struct place *p, const char *dir, const struct sizes_entry *e,
-                                   struct zf_err *err)
-{
-    zf_auto(mem) char *path = zf_relpath_join(dir, e->name, err);
-    zf_auto(place_at) struct place_at at = {.url = NULL};
+/* The entries of a directory whose sizes are asked for. */
+struct sizes_asked {
+    struct place *p;
+    const char *dir;
+    struct sizes *all;
+};
 
-    if (!path || !p->ops->at(p, path, &at, err)) {
-        return NULL;
+static bool sizes_ask(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
+{
+    const struct sizes_asked *a = ctx;
+
+    if (!a->all->at[i].asked) {
+        return true;
     }
-    struct http_ask ask = place_ask(&at);
-    ask.method = "HEAD";
-    return http_start(p->http, &ask, err);
+    zf_auto(mem) char *path = zf_relpath_join(a->dir, a->all->at[i].name, err);
+    *out = path ? place_head(a->p, path, err) : NULL;
+    return *out != NULL;
 }
 
 /* What the server refuses is there, but cannot be read; that is said when it is opened. */
-static bool sizes_take(struct http_call *c, struct sizes_entry *e, struct zf_err *err)
+static bool sizes_take(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
 {
+    struct sizes_entry *e = &((const struct sizes_asked *)ctx)->all->at[i];
     zf_auto(http_reply) struct http_reply r = {.status = 0};
     bool ok = http_wait(c, &r, err);
 
     if (!ok && r.status < 300) {
-        return false;
+        err->path[0] = '\0';
+        return zf_err_in(err, "%s", e->name);
     }
     e->gone = !ok || r.object.size == HTTP_SIZE_UNKNOWN;
     if (ok) {
@@ -68,45 +72,21 @@ static bool sizes_take(struct http_call *c, struct sizes_entry *e, struct zf_err
     return true;
 }
 
-bool sizes_mark(struct sizes *all)
+void sizes_mark(struct sizes *all)
 {
     for (size_t i = 0; i < all->n; i++) {
         struct sizes_entry *e = &all->at[i];
 
         e->asked = !e->dir && e->object.size == HTTP_SIZE_UNKNOWN;
     }
-    return true;
 }
 
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all, struct zf_err *err)
 {
-    struct http_call *call[SIZES_WINDOW];
-    size_t at[SIZES_WINDOW], begun = 0, n_calls = 0, waited = 0;
-    bool ok = sizes_mark(all);
+    struct sizes_asked a = {p, dir, all};
+    const struct http_many heads = {.begin = sizes_ask, .end = sizes_take, .ctx = &a};
+    size_t bad;
 
-    while (ok && (begun < all->n || waited < n_calls)) {
-        if (begun < all->n && n_calls - waited < SIZES_WINDOW) {
-            const struct sizes_entry *e = &all->at[begun];
-
-            if (e->asked) {
-                at[n_calls % SIZES_WINDOW] = begun;
-                call[n_calls % SIZES_WINDOW] = sizes_ask(p, dir, e, err);
-                ok = call[n_calls % SIZES_WINDOW] != NULL;
-                n_calls += ok;
-            }
-            begun++;
-            continue;
-        }
-        struct sizes_entry *e = &all->at[at[waited % SIZES_WINDOW]];
-        ok = sizes_take(call[waited % SIZES_WINDOW], e, err);
-        if (!ok) {
-            err->path[0] = '\0';
-            (void)zf_err_in(err, "%s", e->name);
-        }
-        waited++;
-    }
-    for (; waited < n_calls; waited++) {
-        http_cancel(call[waited % SIZES_WINDOW]);
-    }
-    return ok;
+    sizes_mark(all);
+    return http_do_many(&heads, all->n, &bad, err);
 }

@@ -18,13 +18,10 @@ struct sizes_entry {
 };
 struct sizes {
     zf_vec(struct sizes_entry);
+    uint64_t most;
 };
 
 /* A place_add_fn; ctx is a struct sizes.  Errors: ZF_E_NOMEM, ZF_E_LIMIT more than `most` names. */
-struct sizes_adding {
-    struct sizes *all;
-    uint64_t most;
-};
 bool sizes_add(void *ctx, const struct place_entry *e, struct zf_err *err);
 
 /* Asks for what is not known of the files in `dir`, many at once.
@@ -32,8 +29,8 @@ bool sizes_add(void *ctx, const struct place_entry *e, struct zf_err *err);
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all,
                     struct zf_err *err) ZF_CHECKED;
 
-/* Only notes which files it would ask for.  True. */
-bool sizes_mark(struct sizes *all);
+/* Only notes which files it would ask for. */
+void sizes_mark(struct sizes *all);
 
 void sizes_fini(struct sizes *all);
 static inline void zf_auto_sizes(struct sizes *all)

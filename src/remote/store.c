@@ -119,15 +119,16 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
 {
     struct store *s = self;
     struct place *p = s->shared->place;
-    zf_auto(sizes) struct sizes all = {0};
-    struct sizes_adding a = {.all = &all, .most = l->limit};
-    bool ok = p->ops->list(p, dir, sizes_add, &a, err);
+    zf_auto(sizes) struct sizes all = {.most = l->limit};
+    bool ok = p->ops->list(p, dir, sizes_add, &all, err);
 
     if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
+    } else if (l->names_do) {
+        sizes_mark(&all);
+    } else {
+        ok = sizes_complete(p, dir, &all, err); /* names the file in it */
     }
-    ok = ok && (l->names_do ? sizes_mark(&all)
-                            : sizes_complete(p, dir, &all, err)); /* names the file in it */
     if (!l->again) {
         object_met(s->shared);
     }
@@ -155,11 +156,9 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
         object_met(s->shared);
         return local;
     }
-    struct zf_source *src =
-        object_open(s->shared, path, name, listed ? &o : NULL, known != NULL, err);
-    if (src && asked) {
-        object_of(src)->listed = false; /* no listing says what it is */
-    }
+    /* Of one that was asked itself no listing says what it is. */
+    struct zf_source *src = object_open(s->shared, path, name, listed ? &o : NULL, known != NULL,
+                                        listed && !asked && http_object_exact(&o), err);
     /* What was not listed with its size has it now. */
     local = s->local && src ? local_cache_open(s->local, path, src->size) : NULL;
     if (local) {

@@ -25,45 +25,44 @@ bool unlisted_missing(const struct http_reply *r)
     return r->status == 404 || r->status == 410 || r->status == 403 || r->status == 405;
 }
 
-static struct http_call *unlisted_head(struct unlisted *u, const char *path, struct zf_err *err)
-{
-    zf_auto(place_at) struct place_at at = {.url = NULL};
+/* Files that are asked for. */
+struct unlisted_asked {
+    struct unlisted *u;
+    const char *const *path;
+    struct names_found *out;
+};
 
-    if (!u->place->ops->at(u->place, path, &at, err)) {
-        return NULL;
+static bool unlisted_head(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
+{
+    const struct unlisted_asked *a = ctx;
+
+    *out = place_head(a->u->place, a->path[i], err);
+    return *out != NULL;
+}
+
+static bool unlisted_is(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
+{
+    struct names_found *out = &((const struct unlisted_asked *)ctx)->out[i];
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    struct zf_err why;
+
+    out->is = http_wait(c, &r, &why);
+    out->size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
+    if (!out->is && !unlisted_missing(&r)) {
+        *err = why;
+        return false;
     }
-    struct http_ask ask = place_ask(&at);
-    ask.method = "HEAD";
-    return http_start(u->place->http, &ask, err);
+    return true;
 }
 
 bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct names_found *out,
                    struct zf_err *err)
 {
-    zf_auto(mem) struct http_call **call = calloc(n ? n : 1, sizeof *call);
-    bool ok = call || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    size_t started = 0;
+    struct unlisted_asked a = {u, path, out};
+    const struct http_many heads = {.begin = unlisted_head, .end = unlisted_is, .ctx = &a};
+    size_t bad;
 
-    for (; ok && started < n; started += ok) {
-        call[started] = unlisted_head(u, path[started], err);
-        ok = call[started] != NULL;
-    }
-    for (size_t i = 0; i < started; i++) {
-        zf_auto(http_reply) struct http_reply r = {.status = 0};
-        struct zf_err why = {.code = ZF_OK};
-
-        if (!ok) {
-            http_cancel(call[i]);
-            continue;
-        }
-        out[i].is = http_wait(call[i], &r, &why);
-        out[i].size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
-        if (!out[i].is && !unlisted_missing(&r)) {
-            *err = why;
-            ok = false;
-        }
-    }
-    return ok;
+    return http_do_many(&heads, n, &bad, err);
 }
 
 /* A whole file, terminated. */
@@ -143,24 +142,6 @@ bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, str
     }
     zf_err_clear(err);
     return has ? index_file_list(&u->index, dir, out, err) : names_list(u->names, dir, out, err);
-}
-
-bool unlisted_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err)
-{
-    for (size_t i = 0; i < e->n; i++) {
-        struct place_entry out = {
-            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
-
-        if (e->at[i].sized) {
-            out.object.size = e->at[i].size;
-            out.object.mtime.tv_sec = e->at[i].mtime;
-            out.object.date = e->date;
-        }
-        if (!add(ctx, &out, err)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

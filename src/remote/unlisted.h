@@ -30,8 +30,4 @@ bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct
  * list answer 403 for what is missing. */
 bool unlisted_missing(const struct http_reply *r);
 
-/* Gives the entries to a place's listing. */
-bool unlisted_give(const struct entries *e, place_add_fn *add, void *ctx,
-                   struct zf_err *err) ZF_CHECKED;
-
 #endif

@@ -38,7 +38,7 @@ static int setup(void **state)
     assert_ok(place.http, &err);
     shared.cache = blockcache_new(BLOCK_SIZE, &err);
     assert_ok(shared.cache, &err);
-    src = object_open_as(&shared, URL, "rank0.pt", &was, false, &err);
+    src = object_open(&shared, URL, "rank0.pt", &was, true, false, &err);
     assert_ok(src, &err);
     assert_ok(noted_put(src, &note, &err), &err);
     return 0;
