@@ -122,11 +122,8 @@ static bool conf_is_url(const char *url, struct zf_err *err)
 {
     struct uri u;
 
-    if (uri_split(url, &u) && (uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")) &&
-        !u.user.n && !u.query.n) {
-        return true;
-    }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+    return (uri_split(url, &u) && uri_is_web(&u)) ||
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "an endpoint is set that is no plain http:// or https:// URL (AWS_ENDPOINT_URL, "
                    "endpoint_url of a profile)");
 }

@@ -244,18 +244,23 @@ static bool hub_get(struct hub *h, const char *url, struct http_reply *r, struct
     return http_do(h->place.http, &ask, r, err) || hub_refused(h, r, err);
 }
 
+/* The front of what is asked of the repository: "https://hub/api/models/OWNER/NAME" and `what`. */
+static void hub_api(const struct hub *h, const char *what, struct zf_out *url)
+{
+    const char *const part[] = {h->endpoint, "/api/", h->kind, "/", h->repo, what};
+
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        zf_out_str(url, part[i]);
+    }
+}
+
 /* Asks which commit the revision is now. */
 static bool hub_pin(struct hub *h, struct zf_err *err)
 {
     zf_auto(out) struct zf_out url = {.p = NULL};
     zf_auto(http_reply) struct http_reply r = {.status = 0};
 
-    zf_out_str(&url, h->endpoint);
-    zf_out_str(&url, "/api/");
-    zf_out_str(&url, h->kind);
-    zf_out_str(&url, "/");
-    zf_out_str(&url, h->repo);
-    zf_out_str(&url, "/revision/");
+    hub_api(h, "/revision/", &url);
     hub_quote_revision(&url, h->revision);
     return zf_out_ok(&url, err) && hub_get(h, url.p, &r, err) &&
            (hub_commit((const char *)r.body, r.n_body, h->lim, h->commit, err) ||
@@ -288,12 +293,7 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
 /* The first page of the listing of `full`. */
 static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *url)
 {
-    zf_out_str(url, h->endpoint);
-    zf_out_str(url, "/api/");
-    zf_out_str(url, h->kind);
-    zf_out_str(url, "/");
-    zf_out_str(url, h->repo);
-    zf_out_str(url, "/tree/");
+    hub_api(h, "/tree/", url);
     zf_out_str(url, h->commit);
     zf_out_str(url, full[0] ? "/" : "");
     uri_encode(url, full, strlen(full), true);

@@ -26,7 +26,7 @@ struct list_page {
     struct zf_out key, etag, version;
     uint64_t size;
     bool have_size;
-    struct timespec mtime;
+    time_t mtime; /* the HTTP header that it is compared with has no fractions */
 };
 
 static inline void zf_auto_list_page(struct list_page *p)
@@ -171,6 +171,26 @@ static bool list_keep(struct list_page *p, const char *name, struct zf_err *err)
     return (e->name && e->etag && e->version) || zf_fail_sys(err, "list a directory");
 }
 
+/* A tag that does not fit counts as not said: two that differ behind the cut would be the same. */
+static void list_tag(char *out, size_t room, const char *text)
+{
+    if (strlen(text) < room) {
+        memcpy(out, text, strlen(text) + 1);
+    }
+}
+
+static struct place_entry list_file(const char *name, uint64_t size, time_t mtime, const char *etag,
+                                    const char *version)
+{
+    struct place_entry e = {.name = name, .object = HTTP_OBJECT_UNKNOWN};
+
+    e.object.size = size;
+    e.object.mtime.tv_sec = mtime;
+    list_tag(e.object.etag, sizeof e.object.etag, etag);
+    list_tag(e.object.version, sizeof e.object.version, version);
+    return e;
+}
+
 static bool list_tell(struct list_page *p, bool dir, struct zf_err *err)
 {
     bool bad, tell = false;
@@ -192,15 +212,11 @@ static bool list_tell(struct list_page *p, bool dir, struct zf_err *err)
     if (!dir && p->size == 0) {
         return list_keep(p, name, err);
     }
-    struct s3_item item = {.name = name, .dir = dir, .etag = "", .version = ""};
+    struct place_entry e = {.name = name, .dir = true, .object = HTTP_OBJECT_UNKNOWN};
     if (!dir) {
-        item.size = p->size;
-        item.etag = zf_out_text(&p->etag);
-        item.version = zf_out_text(&p->version);
-        item.mtime = p->mtime;
+        e = list_file(name, p->size, p->mtime, zf_out_text(&p->etag), zf_out_text(&p->version));
     }
-    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) &&
-           p->l->add(p->l->ctx, &item, err);
+    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) && p->l->add(p->l->ctx, &e, err);
 }
 
 static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
@@ -222,13 +238,14 @@ static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
 static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
 {
     struct list_page *p = ctx;
+    struct timespec t;
 
     if (e->open && strcmp(e->path, "ListBucketResult/Contents") == 0) {
         zf_out_cut(&p->key, 0);
         zf_out_cut(&p->etag, 0);
         zf_out_cut(&p->version, 0);
         p->have_size = false;
-        p->mtime = (struct timespec){0};
+        p->mtime = 0;
     } else if (list_is(e, "ListBucketResult/Contents/Key") ||
                list_is(e, "ListBucketResult/CommonPrefixes/Prefix")) {
         return list_key(p, e, err) && (!strstr(e->path, "/Prefix") || list_tell(p, true, err));
@@ -239,9 +256,7 @@ static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
     } else if (list_is(e, "ListBucketResult/Contents/Generation")) {
         zf_out_add(&p->version, e->text, e->n);
     } else if (list_is(e, "ListBucketResult/Contents/LastModified")) {
-        if (!timestamp_iso(e->text, &p->mtime)) {
-            p->mtime = (struct timespec){0};
-        }
+        p->mtime = timestamp_iso(e->text, &t) ? t.tv_sec : 0;
     } else if (list_is(e, "ListBucketResult/Contents")) {
         return list_tell(p, false, err);
     }
@@ -286,9 +301,9 @@ bool s3_list_end(struct s3_list *l, struct zf_err *err)
     for (size_t i = 0; i < l->empty.n; i++) {
         const struct s3_empty *e = &l->empty.at[i];
         const struct list_seen *seen = zf_table_get(&l->names, zf_hash_str(0, e->name));
-        struct s3_item item = {
-            .name = e->name, .etag = e->etag, .version = e->version, .mtime = e->mtime};
-        if (!seen->dir && !l->add(l->ctx, &item, err)) {
+        const struct place_entry file = list_file(e->name, 0, e->mtime, e->etag, e->version);
+
+        if (!seen->dir && !l->add(l->ctx, &file, err)) {
             return false;
         }
     }

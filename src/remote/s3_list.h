@@ -5,33 +5,19 @@
 #ifndef ZF_REMOTE_S3_LIST_H
 #define ZF_REMOTE_S3_LIST_H
 
-#include <time.h>
-
-#include <zf/base/err.h>
-#include <zf/base/out.h>
-#include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-struct s3_item {
-    const char *name; /* one component; good until the callback returns */
-    bool dir;
-    uint64_t size;
-    const char *etag;      /* as the server wrote it, quotes included; "": not said */
-    const char *version;   /* Google's generation; "" */
-    struct timespec mtime; /* 0: not said */
-};
-
-typedef bool s3_item_fn(void *ctx, const struct s3_item *item, struct zf_err *err);
+#include "place.h"
 
 struct s3_empty {
     char *name, *etag, *version; /* owned */
-    struct timespec mtime;
+    time_t mtime;
 };
 
 struct s3_list {
     const char *prefix; /* "" or ending in '/'; borrows */
     uint64_t max;       /* names that the directory may have */
-    s3_item_fn *add;
+    place_add_fn *add;
     void *ctx;
     bool marker;                   /* the directory itself is an object, "prefix/" */
     bool more;                     /* there is a next page, which `token` asks for */

@@ -67,14 +67,6 @@ static void s3_fini(struct place *p)
     free(s);
 }
 
-static void s3_lower(struct zf_out *out, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char c = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32) : p[i];
-        zf_out_add(out, &c, 1);
-    }
-}
-
 /* The bucket's URL, '/' at its end.  Amazon's ends in the region's name, which may be learnt later. */
 static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
 {
@@ -90,17 +82,13 @@ static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
         url->bad = true;
         return;
     }
-    s3_lower(url, u.scheme.p, u.scheme.n);
+    uri_lower(url, u.scheme.p, u.scheme.n);
     zf_out_str(url, "://");
     if (!s->path_style) {
-        s3_lower(url, s->bucket, strlen(s->bucket));
+        uri_lower(url, s->bucket, strlen(s->bucket));
         zf_out_str(url, ".");
     }
-    s3_lower(url, u.host.p, u.host.n);
-    if (!uri_default_port(&u)) {
-        zf_out_str(url, ":");
-        zf_out_add(url, u.port.p, u.port.n);
-    }
+    uri_host(url, &u);
     zf_out_add(url, u.path.p, u.path.n);
     zf_out_str(url, u.path.n && u.path.p[u.path.n - 1] == '/' ? "" : "/");
     if (s->path_style) {
@@ -172,31 +160,6 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     return true;
 }
 
-struct s3_adding {
-    place_add_fn *add;
-    void *ctx;
-    bool any;
-};
-
-static bool s3_add(void *ctx, const struct s3_item *item, struct zf_err *err)
-{
-    struct s3_adding *a = ctx;
-    struct place_entry e = {.name = item->name, .dir = item->dir, .object = HTTP_OBJECT_UNKNOWN};
-
-    if (!item->dir) {
-        e.object.size = item->size;
-        e.object.mtime.tv_sec = item->mtime.tv_sec; /* the header has no fractions */
-        if (strlen(item->etag) < sizeof e.object.etag) {
-            memcpy(e.object.etag, item->etag, strlen(item->etag) + 1);
-        }
-        if (strlen(item->version) < sizeof e.object.version) {
-            memcpy(e.object.version, item->version, strlen(item->version) + 1);
-        }
-    }
-    a->any = true;
-    return a->add(a->ctx, &e, err);
-}
-
 /* The query of a page: its names in their order, which is the one that is signed. */
 static void s3_query(const struct s3_list *l, struct zf_out *url)
 {
@@ -250,11 +213,11 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
     }
 }
 
-static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a,
+static bool s3_pages(struct s3_place *s, const char *prefix, place_add_fn *add, void *ctx,
                      struct zf_err *err)
 {
     zf_auto(s3_list) struct s3_list l = {
-        .prefix = prefix, .max = s->lim->dir_entries, .add = s3_add, .ctx = a};
+        .prefix = prefix, .max = s->lim->dir_entries, .add = add, .ctx = ctx};
 
     do {
         if (!s3_page(s, &l, err)) {
@@ -264,14 +227,14 @@ static bool s3_pages(struct s3_place *s, const char *prefix, struct s3_adding *a
     if (!s3_list_end(&l, err)) {
         return false;
     }
-    return a->any || l.marker || !prefix[0] ||
+    return l.names.index.n || l.marker || !prefix[0] ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                    "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?",
                    s->bucket, prefix);
 }
 
 /* What is found without listing; that it may not be listed, *err, stays what is said where nothing is. */
-static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a,
+static bool s3_unlisted(struct s3_place *s, const char *dir, place_add_fn *add, void *ctx,
                         struct zf_err *err)
 {
     zf_auto(entries) struct entries e = {.text = NULL};
@@ -288,14 +251,13 @@ static bool s3_unlisted(struct s3_place *s, const char *dir, struct s3_adding *a
         return false;
     }
     zf_err_clear(err);
-    return place_give(&e, a->add, a->ctx, err);
+    return place_give(&e, add, ctx, err);
 }
 
 static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
                           struct zf_err *err)
 {
     struct s3_place *s = s3_of(p);
-    struct s3_adding a = {.add = add, .ctx = ctx};
     zf_auto(out) struct zf_out prefix = {0};
 
     s3_key(s, dir, &prefix);
@@ -303,8 +265,8 @@ static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, v
     if (!zf_out_ok(&prefix, err)) {
         return false;
     }
-    return s3_pages(s, zf_out_text(&prefix), &a, err) ||
-           (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, &a, err));
+    return s3_pages(s, zf_out_text(&prefix), add, ctx, err) ||
+           (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, add, ctx, err));
 }
 
 static const struct place_ops s3_place_ops = {
@@ -379,8 +341,7 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
     } else if (!aws_conf_endpoint(c, "s3", &s->endpoint, err)) {
         return false;
     }
-    if (s->endpoint && (!uri_split(s->endpoint, &u) || u.user.n || u.query.n ||
-                        !(uri_part_is(u.scheme, "http") || uri_part_is(u.scheme, "https")))) {
+    if (s->endpoint && (!uri_split(s->endpoint, &u) || !uri_is_web(&u))) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is no plain http:// or https:// URL",
                        k->endpoint_variable ? k->endpoint_variable : "the endpoint");
     }

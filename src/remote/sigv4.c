@@ -87,14 +87,6 @@ static int sigv4_header_cmp(const void *x, const void *y)
     return c ? c : (a->order > b->order) - (a->order < b->order);
 }
 
-static void sigv4_lower(struct zf_out *out, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char c = (char)tolower((unsigned char)p[i]);
-        zf_out_add(out, &c, 1);
-    }
-}
-
 static bool sigv4_query(struct sigv4_work *w, struct zf_err *err)
 {
     struct uri_part q = w->u.query;
@@ -176,27 +168,15 @@ static void sigv4_headers_text(struct sigv4_work *w)
             zf_out_str(&w->canonical, ",");
         } else {
             zf_out_str(&w->canonical, i ? "\n" : "");
-            sigv4_lower(&w->canonical, p->name, p->n_name);
+            uri_lower(&w->canonical, p->name, p->n_name);
             zf_out_str(&w->canonical, ":");
             zf_out_str(&w->names, i ? ";" : "");
-            sigv4_lower(&w->names, p->name, p->n_name);
+            uri_lower(&w->names, p->name, p->n_name);
         }
         sigv4_trim(&w->canonical, p->value, p->n_value);
     }
     zf_out_str(&w->canonical, "\n\n");
     zf_out_add(&w->canonical, zf_out_text(&w->names), w->names.n);
-}
-
-/* "host: name[:port]", as clients send it: in lower case, which the URL must have as well, and
- * without a port that the scheme means anyway. */
-static void sigv4_host(struct sigv4_work *w)
-{
-    zf_out_str(&w->host, "host: ");
-    sigv4_lower(&w->host, w->u.host.p, w->u.host.n);
-    if (!uri_default_port(&w->u)) {
-        zf_out_str(&w->host, ":");
-        zf_out_add(&w->host, w->u.port.p, w->u.port.n);
-    }
 }
 
 /* The canonical request: method, path, query, headers, their names, and the body's hash. */
@@ -283,7 +263,8 @@ static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struc
     }
     zf_sha256(w->ask->body, w->ask->n_body, hash);
     zf_hex(w->body, hash, SIGV4_HASH);
-    sigv4_host(w);
+    zf_out_str(&w->host, "host: ");
+    uri_host(&w->host, &w->u);
     return headers_add(out, "x-amz-date", w->stamp, err) &&
            headers_add(out, "x-amz-content-sha256", w->body, err) &&
            (!key->token || headers_add(out, "x-amz-security-token", key->token, err)) &&

@@ -5,11 +5,6 @@
 
 #include <zf/base/hex.h>
 
-static size_t uri_span(const char *p, const char *stop)
-{
-    return strcspn(p, stop);
-}
-
 /* host[:port], where the host may be an address in brackets. */
 static bool uri_authority(struct uri_part text, struct uri *out)
 {
@@ -40,7 +35,7 @@ static bool uri_authority(struct uri_part text, struct uri *out)
 
 bool uri_split(const char *url, struct uri *out)
 {
-    size_t n = uri_span(url, ":/?#");
+    size_t n = strcspn(url, ":/?#");
 
     *out = (struct uri){0};
     if (!n || strncmp(url + n, "://", 3) != 0) {
@@ -48,16 +43,16 @@ bool uri_split(const char *url, struct uri *out)
     }
     out->scheme = (struct uri_part){url, n};
     const char *p = url + n + 3;
-    n = uri_span(p, "/?#");
+    n = strcspn(p, "/?#");
     if (!uri_authority((struct uri_part){p, n}, out)) {
         return false;
     }
     p += n;
-    n = uri_span(p, "?#");
+    n = strcspn(p, "?#");
     out->path = (struct uri_part){p, n};
     p += n;
     if (*p == '?') {
-        out->query = (struct uri_part){p + 1, uri_span(p + 1, "#")};
+        out->query = (struct uri_part){p + 1, strcspn(p + 1, "#")};
     }
     return true;
 }
@@ -67,10 +62,35 @@ bool uri_part_is(struct uri_part part, const char *text)
     return strlen(text) == part.n && strncasecmp(part.p, text, part.n) == 0;
 }
 
-bool uri_default_port(const struct uri *u)
+/* Is the port none, or the one that the scheme means anyway? */
+static bool uri_default_port(const struct uri *u)
 {
     return !u->port.n || (uri_part_is(u->scheme, "https") && uri_part_is(u->port, "443")) ||
            (uri_part_is(u->scheme, "http") && uri_part_is(u->port, "80"));
+}
+
+bool uri_is_web(const struct uri *u)
+{
+    return (uri_part_is(u->scheme, "http") || uri_part_is(u->scheme, "https")) && !u->user.n &&
+           !u->query.n;
+}
+
+void uri_lower(struct zf_out *out, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char c = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] + 32) : p[i];
+
+        zf_out_add(out, &c, 1);
+    }
+}
+
+void uri_host(struct zf_out *out, const struct uri *u)
+{
+    uri_lower(out, u->host.p, u->host.n);
+    if (!uri_default_port(u)) {
+        zf_out_str(out, ":");
+        zf_out_add(out, u->port.p, u->port.n);
+    }
 }
 
 static bool uri_plain(unsigned char c)

@@ -28,8 +28,14 @@ bool uri_split(const char *url, struct uri *out) ZF_CHECKED;
 /* True where the part is this text, letter for letter but for case. */
 bool uri_part_is(struct uri_part part, const char *text);
 
-/* Is the port none, or the one that the scheme means anyway? */
-bool uri_default_port(const struct uri *u);
+/* Is it a plain http:// or https:// URL, without user info or query? */
+bool uri_is_web(const struct uri *u);
+
+/* Adds p[n] in lower case, as far as it is ASCII. */
+void uri_lower(struct zf_out *out, const char *p, size_t n);
+
+/* Adds "host[:port]" as clients send it: in lower case, and without a port that the scheme means anyway. */
+void uri_host(struct zf_out *out, const struct uri *u);
 
 /* Adds p[n], encoded; '/' stays where `slash` is true. */
 void uri_encode(struct zf_out *out, const char *p, size_t n, bool slash);

@@ -15,7 +15,7 @@ struct told {
     uint64_t hash;
 };
 
-static bool tell(void *ctx, const struct s3_item *item, struct zf_err *err)
+static bool tell(void *ctx, const struct place_entry *item, struct zf_err *err)
 {
     uint64_t hash = zf_hash_str(0, item->name);
 

@@ -47,12 +47,13 @@ static json_t *say_sign(const json_t *j, struct zf_err *err)
     return json_pack("[s,s,s,s]", h.line[0], h.line[1], h.n == 4 ? h.line[2] : "", h.line[h.n - 1]);
 }
 
-static bool item_add(void *ctx, const struct s3_item *item, struct zf_err *err)
+static bool item_add(void *ctx, const struct place_entry *e, struct zf_err *err)
 {
     (void)err;
-    return json_array_append_new(ctx, json_pack("[s,b,I,s,I]", item->name, item->dir,
-                                                (json_int_t)item->size, item->etag,
-                                                (json_int_t)item->mtime.tv_sec)) == 0;
+    return json_array_append_new(ctx,
+                                 json_pack("[s,b,I,s,I]", e->name, e->dir,
+                                           e->dir ? 0 : (json_int_t)e->object.size, e->object.etag,
+                                           (json_int_t)e->object.mtime.tv_sec)) == 0;
 }
 
 static json_t *say_list(const json_t *j, struct zf_err *err)
