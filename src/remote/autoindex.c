@@ -4,9 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "autoindex_html.h"
-#include "autoindex_json.h"
-
 static bool autoindex_is_json(const char *body, uint64_t n, const char *type)
 {
     if (type) {

@@ -14,4 +14,10 @@ bool autoindex_read(const char *body, uint64_t n, const char *type, const char *
                     const struct zf_limits *lim, struct entries *out,
                     struct zf_err *err) ZF_CHECKED;
 
+/* The same of an HTML page (autoindex_html.c), and of a JSON document (autoindex_json.c). */
+bool autoindex_html(const char *body, uint64_t n, const char *url, struct entries *out,
+                    struct zf_err *err) ZF_CHECKED;
+bool autoindex_json(const char *body, uint64_t n, const struct zf_limits *lim, struct entries *out,
+                    struct zf_err *err) ZF_CHECKED;
+
 #endif

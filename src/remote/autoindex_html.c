@@ -13,7 +13,7 @@
  *
  * A page that was cut short must not pass for a directory of fewer files: what holds the links
  * (<pre>, <ul>, <table>, <body>) has to be closed behind the last one. */
-#include "autoindex_html.h"
+#include "autoindex.h"
 
 #include <ctype.h>
 #include <string.h>

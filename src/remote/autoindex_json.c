@@ -6,7 +6,7 @@
  * Caddy 2.6, fileserver/browsetplcontext.go, answers so when "application/json" is in Accept: {"name",
  * "size", "url", "mod_time", "mode", "is_dir", "is_symlink"}; the names of directories end in '/', and
  * the size of a link is its own, which says nothing. */
-#include "autoindex_json.h"
+#include "autoindex.h"
 
 #include <string.h>
 

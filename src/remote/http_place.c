@@ -194,8 +194,7 @@ static void http_place_fini(struct place *p)
     unlisted_free(h->unlisted);
     login_free(h->auth);
     free(h->base);
-    place_fini(p);
-    free(h);
+    place_free(p);
 }
 
 static const struct place_ops http_place_ops = {
@@ -207,12 +206,11 @@ static const struct place_ops http_place_ops = {
 
 struct place *place_open_http(const struct place_new *n, struct zf_err *err)
 {
-    struct http_place *h = url_check(n->address, err) ? calloc(1, sizeof *h) : NULL;
+    struct http_place *h =
+        url_check(n->address, err) ? place_make(sizeof *h, &http_place_ops, n, err) : NULL;
     struct zf_out o = {0};
 
-    if (!h || !place_init(&h->place, &http_place_ops, n, err)) {
-        (void)(h || err->code || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
-        free(h);
+    if (!h) {
         return NULL;
     }
     h->lim = n->lim;

@@ -374,8 +374,7 @@ static void hub_fini(struct place *p)
     free(h->repo);
     free(h->revision);
     free(h->dir);
-    place_fini(p);
-    free(h);
+    place_free(p);
 }
 
 static const struct place_ops hub_ops = {
@@ -422,11 +421,9 @@ static bool hub_begin(struct hub *h, const char *address, struct zf_err *err)
 
 struct place *place_open_hub(const struct place_new *n, struct zf_err *err)
 {
-    struct hub *h = calloc(1, sizeof *h);
+    struct hub *h = place_make(sizeof *h, &hub_ops, n, err);
 
-    if (!h || !place_init(&h->place, &hub_ops, n, err)) {
-        (void)(h || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
-        free(h);
+    if (!h) {
         return NULL;
     }
     h->lim = n->lim;

@@ -102,16 +102,12 @@ libzf_remote_la_SOURCES += \
 	src/remote/autoindex.c \
 	src/remote/autoindex.h \
 	src/remote/autoindex_html.c \
-	src/remote/autoindex_html.h \
 	src/remote/autoindex_json.c \
-	src/remote/autoindex_json.h \
 	src/remote/href.c \
 	src/remote/href.h \
 	src/remote/hub.c \
 	src/remote/hub_json.c \
 	src/remote/hub_json.h \
-	src/remote/local_cache.c \
-	src/remote/local_cache.h \
 	src/remote/login.c \
 	src/remote/login.h \
 	src/remote/names.c \

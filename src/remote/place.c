@@ -4,20 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool place_init(struct place *p, const struct place_ops *ops, const struct place_new *n,
-                struct zf_err *err)
+void *place_make(size_t each, const struct place_ops *ops, const struct place_new *n,
+                 struct zf_err *err)
 {
+    struct place *p = calloc(1, each);
+    char *shown = strdup(n->address);
+
+    if (!p || !shown) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        free(p);
+        free(shown);
+        return NULL;
+    }
     p->ops = ops;
     p->http = n->http;
     p->options = n->options;
-    p->shown = strdup(n->address);
-    return p->shown || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    p->shown = shown;
+    return p;
 }
 
-void place_fini(struct place *p)
+void place_free(struct place *p)
 {
     free(p->shown);
-    p->shown = NULL;
+    free(p);
 }
 
 struct http_ask place_ask(const struct place_at *at)

@@ -35,7 +35,8 @@ struct place;
 /* Begins to ask for the head of the object at `path`.  NULL: of place_ops.at, http_start. */
 struct http_call *place_head(struct place *p, const char *path, struct zf_err *err) ZF_CHECKED;
 /* Gives what entries say to a listing. */
-bool place_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err) ZF_CHECKED;
+bool place_give(const struct entries *e, place_add_fn *add, void *ctx,
+                struct zf_err *err) ZF_CHECKED;
 
 /* Paths are relative, of plain components, not encoded; "" is the place itself. */
 struct place_ops {
@@ -70,10 +71,11 @@ struct place_new {
     /* as the user gave it, without user info or a slash at the end: "s3://b/p" */
     const char *address;
 };
-/* Frees what place_init made; for ops->fini. */
-bool place_init(struct place *p, const struct place_ops *ops, const struct place_new *n,
-                struct zf_err *err) ZF_CHECKED;
-void place_fini(struct place *p);
+/* `each` bytes that begin with a struct place, zero behind that.  Errors: ZF_E_NOMEM. */
+void *place_make(size_t each, const struct place_ops *ops, const struct place_new *n,
+                 struct zf_err *err) ZF_CHECKED;
+/* Frees it, for ops->fini. */
+void place_free(struct place *p);
 
 /* The openers of table.def: place_open_http and so on. */
 #define SCHEME(name, kind)                                                                         \

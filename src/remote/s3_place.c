@@ -63,8 +63,7 @@ static void s3_fini(struct place *p)
     free(s->endpoint);
     free(s->pays);
     (void)pthread_mutex_destroy(&s->lock);
-    place_fini(p);
-    free(s);
+    place_free(p);
 }
 
 /* The bucket's URL, '/' at its end.  Amazon's ends in the region's name, which may be learnt later. */
@@ -432,13 +431,12 @@ static struct place *s3_place_new(const struct s3_kind *k, const struct place_ne
     if (!xml_ready(err)) {
         return NULL;
     }
-    struct s3_place *s = calloc(1, sizeof *s);
+    struct s3_place *s = place_make(sizeof *s, &s3_place_ops, n, err);
     if (!s) {
-        (void)zf_fail_sys(err, "open the bucket");
         return NULL;
     }
     (void)pthread_mutex_init(&s->lock, NULL);
-    if (!place_init(&s->place, &s3_place_ops, n, err) || !s3_open(s, k, n, err)) {
+    if (!s3_open(s, k, n, err)) {
         s3_fini(&s->place);
         return NULL;
     }

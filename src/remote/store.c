@@ -13,7 +13,6 @@
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 
-#include "local_cache.h"
 #include "noted.h"
 #include "object.h"
 #include "sizes.h"
@@ -142,15 +141,32 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* -o local_cache=DIR, as OLMo means it: a file that lies in DIR too, under the same path and with the same
+ * size, is read from there.  Source: OLMo olmo/util.py, resource_path (0.6.0), which looks for the name
+ * alone; the size is our own condition.  NULL: there is none, or it cannot be opened. */
+static struct zf_source *store_open_local(const struct store *s, const char *path, uint64_t size)
+{
+    const struct zf_entry *e = s->local ? zf_store_find(s->local, path) : NULL;
+    struct zf_err ignored;
+
+    if (!e || e->kind != ZF_ENTRY_FILE || e->id.size != size) {
+        return NULL;
+    }
+    struct zf_source *src = zf_store_open(s->local, path, &ignored);
+    if (src && src->size != size) {
+        zf_source_unref(&src);
+    }
+    return src;
+}
+
 static struct zf_source *store_open(void *self, const char *path, const char *name,
                                     const struct zf_entry *known, struct zf_err *err)
 {
     struct store *s = self;
     struct http_object o;
     bool asked, listed = store_recall(s, path, &o, &asked);
-    struct zf_source *local = s->local && listed && o.size != HTTP_SIZE_UNKNOWN
-                                  ? local_cache_open(s->local, path, o.size)
-                                  : NULL;
+    struct zf_source *local =
+        listed && o.size != HTTP_SIZE_UNKNOWN ? store_open_local(s, path, o.size) : NULL;
 
     if (local) {
         object_met(s->shared);
@@ -160,7 +176,7 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
     struct zf_source *src = object_open(s->shared, path, name, listed ? &o : NULL, known != NULL,
                                         listed && !asked && http_object_exact(&o), err);
     /* What was not listed with its size has it now. */
-    local = s->local && src ? local_cache_open(s->local, path, src->size) : NULL;
+    local = src ? store_open_local(s, path, src->size) : NULL;
     if (local) {
         zf_source_unref(&src);
     }
@@ -197,7 +213,7 @@ static bool store_unchanged(void *self, struct zf_source *const *file, size_t n,
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     for (size_t i = 0; i < n; i++) {
-        if (!local_cache_is(file[i])) {
+        if (object_of(file[i])) {
             at[some] = i;
             object[some++] = file[i];
         } else if (!file[i]->ops->unchanged(file[i], err)) {
