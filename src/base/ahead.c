@@ -11,10 +11,11 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include <zf/base/thread.h>
 
 /* Bytes that a thing counts for before one was weighed. */
 #define AHEAD_LEAST (256u << 10)
@@ -159,19 +160,13 @@ static void *ahead_run(void *arg)
     return NULL;
 }
 
-/* Starts the threads that are wanted and not there; the lock is held.  Signals are for the threads that
- * were there before. */
+/* Starts the threads that are wanted and not there; the lock is held. */
 static void ahead_more(struct zf_ahead *a)
 {
-    sigset_t all, was;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &was);
     while (!a->stop && a->n_threads < a->want && a->n_threads + 1 < a->n &&
-           pthread_create(&a->thread[a->n_threads], NULL, ahead_run, a) == 0) {
+           zf_thread_start(&a->thread[a->n_threads], ahead_run, a) == 0) {
         a->n_threads++;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &was, NULL);
 }
 
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err)

@@ -21,6 +21,7 @@ libzf_base_la_SOURCES = \
 	src/base/out.c \
 	src/base/path.c \
 	src/base/table.c \
+	src/base/thread.c \
 	src/base/vec.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
@@ -31,6 +32,7 @@ noinst_HEADERS += \
 	include/zf/base/auto.h \
 	include/zf/base/buffer.h \
 	include/zf/base/bytes.h \
+	include/zf/base/clock.h \
 	include/zf/base/dtype.h \
 	include/zf/base/err.h \
 	include/zf/base/fd.h \
@@ -47,5 +49,6 @@ noinst_HEADERS += \
 	include/zf/base/path.h \
 	include/zf/base/soon.h \
 	include/zf/base/table.h \
+	include/zf/base/thread.h \
 	include/zf/base/vec.h \
 	$(NULL)

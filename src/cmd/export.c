@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/thread.h>
 #include <zf/export/copy.h>
 #include <zf/export/dest.h>
 #include <zf/export/sums.h>
@@ -128,13 +129,7 @@ static void export_watch(struct workers *workers)
 {
     (void)pthread_mutex_lock(&workers->say);
     while (workers->working > 0) {
-        struct timespec until;
-
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 200000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&workers->left, &workers->say, &until);
+        (void)zf_thread_wait(&workers->left, &workers->say, 200);
         if (workers->show) {
             export_progress_show(&workers->progress);
         }

@@ -6,16 +6,14 @@
 #include "export_progress.h"
 
 #include <stdio.h>
-#include <time.h>
+
+#include <zf/base/clock.h>
 
 #include "print.h"
 
 static double progress_now(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    return (double)zf_clock_ns() / 1e9;
 }
 
 static uint64_t progress_copied(const struct export_progress *p)

@@ -7,6 +7,7 @@
 
 #include <config.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/out.h>
 
 #include "where.h"
@@ -115,7 +116,7 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
     zf_auto(out) struct zf_out key = {0};
 
     *k = (struct kept){.always = strcmp(how, "auto") != 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &k->began);
+    k->began = zf_clock_ns();
     /* Another place's files have no facts in this store; what could not be read may be readable
      * again with no file's date changed: always read.  Of an address no credential can be part: it
      * would be refused. */
@@ -147,12 +148,7 @@ struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st)
 
 static bool kept_worth(const struct kept *k)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return k->always ||
-           (now.tv_sec - k->began.tv_sec) * 1000000000ll + (now.tv_nsec - k->began.tv_nsec) >
-               KEPT_WORTH_NS;
+    return k->always || zf_clock_ns() - k->began > KEPT_WORTH_NS;
 }
 
 void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, const struct opts *o)

@@ -11,8 +11,8 @@
 struct kept {
     struct zf_keep *keep; /* NULL: neither looked for nor kept */
     bool always;          /* keep it however quickly it was read */
-    struct timespec began;
-    struct zf_err why; /* it was not there, or was of no use; ZF_OK: it was */
+    int64_t began;        /* zf_clock_ns() */
+    struct zf_err why;    /* it was not there, or was of no use; ZF_OK: it was */
 };
 
 /* What the options say of the checkpoint at `path`; that no directory can be had is no failure. */

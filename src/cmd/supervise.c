@@ -25,8 +25,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <zf/base/clock.h>
 
 #include "cmd.h"
 
@@ -163,10 +164,7 @@ static _Noreturn void supervise_worker_run(const struct supervise *s, const stru
 
 static int64_t supervise_now_ms(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return zf_clock_ns() / 1000000;
 }
 
 static void supervise_say(const struct watch *w, const char *text)

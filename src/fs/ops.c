@@ -19,9 +19,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #include <zf/base/buffer.h>
+#include <zf/base/clock.h>
 #include <zf/source/gate.h>
 #include <zf/source/want.h>
 
@@ -250,14 +250,6 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
-static int64_t ops_clock(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* After the answer, which need not wait for this. */
 static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, int64_t began,
                            int64_t ended)
@@ -293,7 +285,7 @@ static void ops_answer_into(const struct park_read *r, void *buf)
     (void)zf_want_watch(true);
     (void)zf_gate_yielding(true);
     zf_gate_interruptible(park_given_up, (void *)(uintptr_t)r);
-    const int64_t began = ops_clock();
+    const int64_t began = zf_clock_ns();
     bool ok = fs->tree->ops->read(fs->tree, r->ino, buf, r->size, (uint64_t)r->off, &n, &err);
     (void)zf_gate_yielding(false);
     if (!ok && err.code == ZF_E_BUSY) {
@@ -312,7 +304,7 @@ static void ops_answer_into(const struct park_read *r, void *buf)
         ops_fail_read(r, buf, &err);
         return;
     }
-    const int64_t ended = ops_clock();
+    const int64_t ended = zf_clock_ns();
     (void)fuse_reply_buf(r->req, buf, n);
     ops_look_ahead(fs, r, n, began, ended);
 }

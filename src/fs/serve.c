@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,9 +19,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <zf/base/thread.h>
 #include <zf/source/gate.h>
 
 #include "attach.h"
@@ -210,21 +209,13 @@ static void serve_end_loop(struct session *s)
         fuse_session_exit(s->se);
     }
     for (int ms = 0; s->stage != OVER; ms += NUDGE_MS) {
-        struct timespec until;
-
         if (ms >= STOP_MS) {
             _exit(0);
         }
         if (s->stage == LOOPING) {
             (void)pthread_kill(s->serving, SIGTERM);
         }
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += NUDGE_MS * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_nsec -= 1000000000L;
-            until.tv_sec++;
-        }
-        (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
+        (void)zf_thread_wait(&s->changed, &s->lock, NUDGE_MS);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -263,21 +254,12 @@ static void *serve_guard_run(void *arg)
     return NULL;
 }
 
-/* Signals are for the main thread and those of the loop. */
+/* Beside the main thread and those of the loop, to which signals go. */
 static bool serve_start_thread(pthread_t *out, void *(*run)(void *), struct session *s,
                                struct zf_err *err)
 {
-    sigset_t all, old;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(out, NULL, run, s);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc != 0) {
-        errno = rc;
-        return zf_fail_sys(err, "start a thread");
-    }
-    return true;
+    errno = zf_thread_start(out, run, s);
+    return errno == 0 || zf_fail_sys(err, "start a thread");
 }
 
 static bool serve_start_threads(struct session *s, struct zf_err *err)

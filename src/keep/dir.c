@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/fd.h>
 #include <zf/base/vec.h>
 
@@ -199,10 +200,7 @@ static int dir_newest_first(const void *a, const void *b)
     const struct timespec *s = &((const struct dir_file *)a)->used,
                           *t = &((const struct dir_file *)b)->used;
 
-    if (s->tv_sec != t->tv_sec) {
-        return s->tv_sec > t->tv_sec ? -1 : 1;
-    }
-    return (s->tv_nsec < t->tv_nsec) - (s->tv_nsec > t->tv_nsec);
+    return zf_clock_cmp(t, s);
 }
 
 static bool dir_list(int dir, struct dir_files *f, struct zf_err *err)

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include <zf/base/clock.h>
 #include <zf/codec/json.h>
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
@@ -174,19 +174,11 @@ static struct zf_tree *save_refusal_new(struct save *s, struct zf_err *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int64_t save_now_ns(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Under the lock.  Is there anything to be gained by opening it (again)?  Takes the fingerprint
  * first, so that what changes during the opening is met by the next look. */
 static bool save_worth_trying(struct save *s)
 {
-    int64_t now = save_now_ns();
+    int64_t now = zf_clock_ns();
     bool first = s->tried_ns == 0;
     struct fingerprint before = s->seen;
 

@@ -2,24 +2,19 @@
 #include "blockcache.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <zf/base/hash.h>
 #include <zf/base/list.h>
 #include <zf/base/table.h>
+#include <zf/base/thread.h>
 #include <zf/source/gate.h>
-
-struct block_key {
-    uint64_t owner, k;
-};
 
 struct blockcache_entry {
     struct zf_registered in_table; /* first, so that it can be cast back */
     struct block block;
     struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
-    struct block_key key;
+    uint64_t owner, k;
     unsigned pins, waiting; /* readers, among those that pin it */
     pthread_cond_t moved;   /* for these alone: of many that wait each has its own block */
     bool loading, kept;     /* kept: in the table */
@@ -35,8 +30,8 @@ static struct blockcache_entry *blockcache_of(struct block *b)
 }
 
 struct blockcache {
-    pthread_mutex_t lock;                /* of all below */
-    uint64_t limit, bytes, idle, owners; /* idle: bytes in the list */
+    pthread_mutex_t lock; /* of all below */
+    uint64_t limit, bytes, owners;
     struct zf_registry table;
     struct blockcache_entry *list;
 };
@@ -60,7 +55,6 @@ static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry 
     if (e->kept) {
         zf_registry_remove(&c->table, &e->in_table);
         zf_list_remove(&c->list, e);
-        c->idle -= e->block.n;
     }
     c->bytes -= e->block.n;
     (void)pthread_cond_destroy(&e->moved);
@@ -96,8 +90,7 @@ static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t o
     uint64_t at = 0;
     struct blockcache_entry *e;
 
-    while ((e = zf_registry_next(&c->table, hash, &at)) &&
-           (e->key.owner != owner || e->key.k != k)) {
+    while ((e = zf_registry_next(&c->table, hash, &at)) && (e->owner != owner || e->k != k)) {
     }
     return e;
 }
@@ -119,7 +112,8 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 
     if (e && data) {
         e->block = (struct block){.data = data, .n = n};
-        e->key = (struct block_key){.owner = owner, .k = k};
+        e->owner = owner;
+        e->k = k;
         e->loading = true;
         e->kept = zf_registry_add(&c->table, &e->in_table, zf_hash(owner, &k, sizeof k), &ignored);
     }
@@ -139,7 +133,6 @@ static void blockcache_pin(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->pins++ == 0) {
         zf_list_remove(&c->list, e);
-        c->idle -= e->block.n;
     }
 }
 
@@ -196,7 +189,6 @@ static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
     zf_registry_remove(&c->table, &e->in_table);
     if (e->pins == 0) {
         zf_list_remove(&c->list, e);
-        c->idle -= e->block.n;
     }
     e->kept = false;
 }
@@ -221,18 +213,6 @@ void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_er
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-/* Sleeps until it was loaded, a tenth of a second at most.  The lock is held. */
-static void blockcache_sleep(struct blockcache *c, struct blockcache_entry *e)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&e->moved, &c->lock, &until);
-}
-
 bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
 {
     struct blockcache_entry *e = blockcache_of(b);
@@ -242,7 +222,8 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
     e->used = true;
     e->waiting++;
     while (e->loading && !given_up) {
-        blockcache_sleep(c, e);
+        (void)zf_thread_wait(&e->moved, &c->lock,
+                             100); /* then see whether the reader still waits */
         given_up = e->loading && zf_gate_interrupted();
     }
     e->waiting--;
@@ -267,7 +248,6 @@ void blockcache_unpin(struct blockcache *c, struct block *b)
     if (--e->pins == 0) {
         if (e->kept) {
             zf_list_append(&c->list, e);
-            c->idle += e->block.n;
             blockcache_shrink(c);
         } else {
             blockcache_free_entry(c, e);

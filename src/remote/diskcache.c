@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <nettle/sha2.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +14,7 @@
 #include <zf/base/fd.h>
 #include <zf/base/hash.h>
 #include <zf/base/hex.h>
+#include <zf/base/thread.h>
 #include <zf/source/gate.h>
 
 /* What may wait to be written: readers wait when it is more than the first; what was on its way by
@@ -23,7 +22,7 @@
 #define QUEUE_BUSY (32ull << 20)
 #define QUEUE_MOST (192ull << 20)
 /* How long a disk is waited for that takes nothing. */
-#define QUEUE_TICK_NS 50000000
+#define QUEUE_TICK_MS 50
 #define QUEUE_TICKS 20
 /* A file's mtime is when it was last used, to so many seconds. */
 #define USED_SECONDS 60
@@ -280,15 +279,10 @@ static void *diskcache_run(void *arg)
     return NULL;
 }
 
-/* Under the lock; signals are for others. */
+/* Under the lock. */
 static bool diskcache_start(struct diskcache *c)
 {
-    sigset_t all, old;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    c->runs = c->runs || pthread_create(&c->writer, NULL, diskcache_run, c) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    c->runs = c->runs || zf_thread_start(&c->writer, diskcache_run, c) == 0;
     return c->runs;
 }
 
@@ -327,17 +321,6 @@ bool diskcache_has_room(struct diskcache *c)
     return room;
 }
 
-static void diskcache_tick(struct diskcache *c)
-{
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += QUEUE_TICK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&c->less, &c->lock, &until);
-}
-
 void diskcache_wait(struct diskcache *c)
 {
     (void)pthread_mutex_lock(&c->lock);
@@ -351,7 +334,7 @@ void diskcache_wait(struct diskcache *c)
         if (ticks == QUEUE_TICKS) {
             c->stuck = c->taken + 1;
         } else {
-            diskcache_tick(c);
+            (void)zf_thread_wait(&c->less, &c->lock, QUEUE_TICK_MS);
         }
     }
     (void)pthread_mutex_unlock(&c->lock);

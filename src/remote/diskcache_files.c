@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/vec.h>
 #include <zf/remote.h>
 
@@ -142,10 +143,7 @@ static int diskcache_files_older(const void *a, const void *b)
     const struct timespec *s = &((const struct files_item *)a)->used,
                           *t = &((const struct files_item *)b)->used;
 
-    if (s->tv_sec != t->tv_sec) {
-        return s->tv_sec < t->tv_sec ? -1 : 1;
-    }
-    return (s->tv_nsec > t->tv_nsec) - (s->tv_nsec < t->tv_nsec);
+    return zf_clock_cmp(s, t);
 }
 
 /* With its directory, if it was the last one of it. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's beginning and end, and the side of those who ask; http_loop.c does the work. */
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/list.h>
+#include <zf/base/thread.h>
 
 #include "curl_late.h"
 #include "http_inside.h"
@@ -14,18 +14,6 @@
 #define HTTP_TIMEOUT 120.0
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static bool http_begin_thread(pthread_t *t, void *(*run)(void *), struct http *h)
-{
-    sigset_t all, was;
-
-    /* Signals are for the threads that were there before. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &was);
-    bool ok = pthread_create(t, NULL, run, h) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return ok;
-}
 
 static struct http_ways http_ways_of(const struct zf_remote_opts *o)
 {
@@ -60,8 +48,8 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
     (void)curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)h->ways.connections);
     /* Kept while nobody needs them, of a few hosts. */
     (void)curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, (long)h->ways.connections * 4);
-    h->has_thread = http_begin_thread(&h->thread, http_loop, h);
-    h->has_clerk = h->has_thread && http_begin_thread(&h->clerk, http_loop_clerk, h);
+    h->has_thread = zf_thread_start(&h->thread, http_loop, h) == 0;
+    h->has_clerk = h->has_thread && zf_thread_start(&h->clerk, http_loop_clerk, h) == 0;
     if (!h->has_clerk) {
         http_free(h);
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "cannot start a thread for requests");
@@ -125,7 +113,7 @@ struct http_call *http_start(struct http *h, const struct http_ask *ask, struct 
     }
     c->http = h;
     c->most_tries = ask->tries;
-    c->deadline = http_now() + (ask->timeout > 0 ? ask->timeout : h->ways.total);
+    c->deadline = (double)zf_clock_ns() / 1e9 + (ask->timeout > 0 ? ask->timeout : h->ways.total);
     (void)pthread_mutex_lock(&h->lock);
     c->host = http_host_of(&h->hosts, c->at);
     if (c->host) {

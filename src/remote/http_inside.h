@@ -22,8 +22,6 @@ struct http {
     struct http_call *calls;
 };
 
-/* CLOCK_MONOTONIC, in seconds. */
-double http_now(void);
 /* The client's thread, and the clerk's; arg: the client. */
 void *http_loop(void *arg);
 void *http_loop_clerk(void *arg);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/hash.h>
 
 #include "curl_late.h"
@@ -270,8 +271,7 @@ enum http_next http_call_judge(struct http_call *c, int result)
 double http_call_pause(const struct http_call *c)
 {
     double most = 0.1;
-    uint64_t key[2] = {(uint64_t)(uintptr_t)c, c->tries};
-    struct timespec t;
+    const uint64_t key[3] = {(uintptr_t)c, c->tries, (uint64_t)zf_clock_ns()};
 
     if (c->head.retry_after >= 0 && http_judge_temporary(c->head.status)) {
         return c->head.retry_after;
@@ -279,8 +279,6 @@ double http_call_pause(const struct http_call *c)
     for (unsigned i = 1; i < c->tries && most < 5; i++) {
         most *= 2;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    key[0] ^= (uint64_t)t.tv_nsec;
     /* Between half of it and all of it, so that those who failed together do not come back together. */
     return most * (.5 + (double)(zf_hash(0, key, sizeof key) % 1000) / 2000);
 }

@@ -5,8 +5,8 @@
  * is done by a second thread, the clerk, before a call is tried again. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/list.h>
 
 #include "curl_late.h"
@@ -16,14 +16,6 @@
 #define HTTP_TRIES 8
 /* One that never answered is given up sooner: most likely the address is wrong. */
 #define HTTP_TRIES_STRANGER 3
-
-double http_now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* ---- the end of a call ----------------------------------------------------------------------- */
 
@@ -285,7 +277,7 @@ static void http_ended(struct http *h, struct http_call *c, int result)
     c->host->active--;
     c->state = HTTP_QUEUED;
     if (next == HTTP_AGAIN) {
-        http_try_again(h, c, http_now());
+        http_try_again(h, c, (double)zf_clock_ns() / 1e9);
     } else if (next == HTTP_ELSEWHERE) {
         http_follow(h, c);
     } else {
@@ -328,7 +320,7 @@ static void http_take_in(struct http *h)
 static double http_start_some(struct http *h, bool ahead, double wait)
 {
     struct http_call *c, *next;
-    double now = http_now();
+    double now = (double)zf_clock_ns() / 1e9;
 
     for (c = h->calls; c; c = next) {
         next = c->next;

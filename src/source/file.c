@@ -20,6 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <zf/base/clock.h>
+
 #include "lead.h"
 #include "want.h"
 
@@ -46,11 +48,6 @@ struct zf_identity file_identity_of(const struct stat *st)
     };
 }
 
-static bool file_same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /* Compares with what was remembered.  `size` comes first: a shorter file is reported with by how
  * much. */
 static bool file_compare(const struct zf_identity *id, const struct stat *st, struct zf_err *err)
@@ -69,10 +66,10 @@ static bool file_compare(const struct zf_identity *id, const struct stat *st, st
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                        "the file has grown by %" PRIu64 " bytes since mount time", size - id->size);
     }
-    if (!file_same_time(&st->st_mtim, &id->mtime)) {
+    if (zf_clock_cmp(&st->st_mtim, &id->mtime) != 0) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
     }
-    if (!file_same_time(&st->st_ctim, &id->ctime)) {
+    if (zf_clock_cmp(&st->st_ctim, &id->ctime) != 0) {
         return zf_fail(
             err, ZF_E_STALE, ZF_OFF_NONE,
             st->st_nlink == 0
@@ -264,12 +261,10 @@ static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int
 
 /* A read that took longer than memory and the kernel's own read-ahead account for: 150 us and a
  * nanosecond a byte.  Pages of the page cache come ten times as fast. */
-static bool file_waited(struct timespec since, uint64_t bytes)
+static bool file_waited(int64_t since, uint64_t bytes)
 {
-    struct timespec now;
+    const int64_t ns = zf_clock_ns() - since;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t ns = (int64_t)(now.tv_sec - since.tv_sec) * 1000000000 + (now.tv_nsec - since.tv_nsec);
     return ns > 150000 && (uint64_t)ns - 150000 > bytes;
 }
 
@@ -314,15 +309,12 @@ static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err
 {
     const uint64_t bytes = file_wish_bytes(w);
     const bool watched = zf_want_watched();
-    struct timespec began;
     bool held;
 
     if (!zf_gate_enter(f->gate, &held, err)) {
         return false;
     }
-    if (watched) {
-        (void)clock_gettime(CLOCK_MONOTONIC, &began);
-    }
+    const int64_t began = watched ? zf_clock_ns() : 0;
     int fd = file_enter(f, err);
     bool ok = fd >= 0;
 

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <zf/base/clock.h>
+
 /* Of the descriptors that the process may have: for the mount, directories, sockets. */
 #define POOL_RESERVE 128u
 /* As many shards as any save was seen to have; each descriptor costs the kernel about 1 KiB. */
@@ -60,7 +62,7 @@ void pool_unref(struct pool **p)
     zf_cache_unref(&gone->cache);
     reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
-    free(gone->ring);
+    zf_vec_fini(&gone->ring);
     free(gone);
 }
 
@@ -92,8 +94,8 @@ void slot_leave(struct slot *s)
 /* Takes ring[at] out; the last one moves into its place. */
 static void pool_unlink_slot(struct pool *p, size_t at)
 {
-    p->ring[at] = p->ring[--p->n];
-    p->ring[at]->at = at;
+    p->ring.at[at] = p->ring.at[--p->ring.n];
+    p->ring.at[at]->at = at;
 }
 
 /* Shuts a slot unless a read is inside. */
@@ -111,19 +113,17 @@ static bool pool_shut(struct pool *p, struct slot *s)
     return true;
 }
 
-static time_t pool_now(void)
+/* Seconds. */
+static int64_t pool_now(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
+    return zf_clock_ns() / 1000000000;
 }
 
 /* Whether descriptors are free again is found out by taking more of them, which at worst fails once
  * a second and is put right by relieve. */
 static void pool_recover(struct pool *p)
 {
-    time_t now = p->limit < p->most && p->n >= p->limit ? pool_now() : p->tried;
+    const int64_t now = p->limit < p->most && p->ring.n >= p->limit ? pool_now() : p->tried;
 
     if (now > p->tried) {
         p->limit = p->limit < p->most / 2 ? 2 * p->limit : p->most;
@@ -135,9 +135,9 @@ static void pool_recover(struct pool *p)
 static void pool_make_room(struct pool *p)
 {
     pool_recover(p);
-    for (size_t steps = 2 * p->n; steps > 0 && p->n >= p->limit; steps--) {
-        p->hand = p->hand + 1 < p->n ? p->hand + 1 : 0;
-        struct slot *s = p->ring[p->hand];
+    for (size_t steps = 2 * p->ring.n; steps > 0 && p->ring.n >= p->limit; steps--) {
+        p->hand = p->hand + 1 < p->ring.n ? p->hand + 1 : 0;
+        struct slot *s = p->ring.at[p->hand];
 
         if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
             (void)pool_shut(p, s);
@@ -149,11 +149,11 @@ static void pool_make_room(struct pool *p)
 static bool pool_relieve(struct pool *p)
 {
     (void)pthread_mutex_lock(&p->lock);
-    size_t before = p->n;
+    size_t before = p->ring.n;
     p->limit = before > 1 ? before / 2 : 1;
     p->tried = pool_now();
     pool_make_room(p);
-    bool less = p->n < before;
+    bool less = p->ring.n < before;
     (void)pthread_mutex_unlock(&p->lock);
     return less;
 }
@@ -172,19 +172,14 @@ int pool_open(struct pool *p, const char *path, int flags)
 
 static bool pool_link_slot(struct pool *p, struct slot *s)
 {
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? 2 * p->cap : 16;
-        struct slot **ring = realloc(p->ring, cap * sizeof(struct slot *));
+    struct zf_err ignored;
+    struct slot **to = zf_vec_push(&p->ring, &ignored);
 
-        if (!ring) {
-            return false;
-        }
-        p->ring = ring;
-        p->cap = cap;
+    if (to) {
+        *to = s;
+        s->at = p->ring.n - 1;
     }
-    s->at = p->n;
-    p->ring[p->n++] = s;
-    return true;
+    return to != NULL;
 }
 
 int pool_put(struct pool *p, struct slot *s, int fd)

@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
+#include <zf/base/vec.h>
 
 #include "cache.h"
 #include "reach.h"
@@ -34,9 +34,9 @@ struct pool {
     uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */
     uint64_t limit;         /* <= most: lower for a while after the process ran out of them */
-    time_t tried;           /* when the limit was last moved; CLOCK_MONOTONIC */
-    struct slot **ring;
-    size_t n, cap, hand;
+    int64_t tried;          /* the second in which the limit was last moved */
+    zf_vec(struct slot *) ring;
+    size_t hand; /* in the ring */
 };
 
 /* Errors: as reach_init. */

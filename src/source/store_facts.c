@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/hash.h>
 
 #include "store_table.h"
@@ -50,8 +51,7 @@ static bool fact_is_young(const struct zf_identity *id, struct timespec since)
         old.tv_sec--;
         old.tv_nsec += 1000000000;
     }
-    return id->ctime.tv_sec > old.tv_sec ||
-           (id->ctime.tv_sec == old.tv_sec && id->ctime.tv_nsec >= old.tv_nsec);
+    return zf_clock_cmp(&id->ctime, &old) >= 0;
 }
 
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)

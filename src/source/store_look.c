@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <zf/base/ahead.h>
+#include <zf/base/clock.h>
 #include <zf/base/path.h>
 
 #include "store_table.h"
@@ -44,9 +45,7 @@ static void look_newest(void *ctx, const struct zf_file_stats *s)
 {
     struct timespec *newest = ctx;
 
-    if (s->id &&
-        (s->id->mtime.tv_sec > newest->tv_sec ||
-         (s->id->mtime.tv_sec == newest->tv_sec && s->id->mtime.tv_nsec > newest->tv_nsec))) {
+    if (s->id && zf_clock_cmp(&s->id->mtime, newest) > 0) {
         *newest = s->id->mtime;
     }
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "want.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
+
+#include <zf/base/thread.h>
 
 #define JOBS 256
 #define THREADS 4
 /* A thread that had nothing to do for so long ends. */
-#define IDLE_SECONDS 2
+#define IDLE_MS 2000
 
 struct want_job {
     struct zf_source *src; /* a reference */
@@ -101,14 +100,10 @@ static bool want_take(struct want_job *out)
 /* False: nothing came for a while. */
 static bool want_sleep(void)
 {
-    struct timespec until;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += IDLE_SECONDS;
     wants.idle++;
-    int rc = pthread_cond_timedwait(&wants.more, &wants.lock, &until);
+    bool woken = zf_thread_wait(&wants.more, &wants.lock, IDLE_MS);
     wants.idle--;
-    return rc == 0 || wants.n > 0;
+    return woken || wants.n > 0;
 }
 
 static void *want_run(void *arg)
@@ -138,11 +133,10 @@ static void *want_run(void *arg)
     return NULL;
 }
 
-/* One more thread if there is room for one; signals are for others. */
+/* One more thread if there is room for one. */
 static void want_start_thread(void)
 {
     pthread_t t;
-    sigset_t all, old;
     size_t me = 0;
 
     while (me < THREADS && wants.runs[me]) {
@@ -151,10 +145,7 @@ static void want_start_thread(void)
     if (me == THREADS) {
         return;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    wants.runs[me] = pthread_create(&t, NULL, want_run, (void *)(uintptr_t)me) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    wants.runs[me] = zf_thread_start(&t, want_run, (void *)(uintptr_t)me) == 0;
     if (wants.runs[me]) {
         (void)pthread_detach(t);
     }

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cat and export read a file in one thread, a piece at a time: over a network each piece would
  * cost a round trip. */
+#include <zf/base/clock.h>
 #include <zf/tree.h>
-
-#include <time.h>
 
 /* How far ahead, and how much is asked for at a time. */
 #define THROUGH_AHEAD (64ull << 20)
 #define THROUGH_STEP (16ull << 20)
 /* A read that took longer was not from memory. */
 #define THROUGH_SLOW_NS 3000000
-
-static int64_t through_now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
 
 static void through_ask(struct zf_through *w, uint64_t from)
 {
@@ -38,9 +29,9 @@ bool zf_through_read(struct zf_through *w, void *buf, size_t n, uint64_t off, si
     if (w->slow && w->tree->ops->want && off < w->size) {
         through_ask(w, off);
     }
-    const int64_t began = through_now();
+    const int64_t began = zf_clock_ns();
     bool ok = w->tree->ops->read(w->tree, w->ino, buf, n, off, n_out, err);
 
-    w->slow = w->slow || through_now() - began > THROUGH_SLOW_NS;
+    w->slow = w->slow || zf_clock_ns() - began > THROUGH_SLOW_NS;
     return ok;
 }

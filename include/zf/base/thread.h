@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that work beside those of the program. */
+#ifndef ZF_BASE_THREAD_H
+#define ZF_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* Starts one, and gives 0 or an errno.  Signals are for the threads that were there before. */
+int zf_thread_start(pthread_t *out, void *(*run)(void *), void *arg);
+
+/* Waits for the condition, as many milliseconds at most.  False: it was as many. */
+bool zf_thread_wait(pthread_cond_t *cond, pthread_mutex_t *lock, unsigned ms);
+
+#endif
