@@ -251,3 +251,15 @@ void zf_ahead_free(struct zf_ahead *a)
     free(a->thread);
     free(a);
 }
+
+bool zf_ahead_all(struct zf_ahead_work work, uint64_t n, struct zf_err *err)
+{
+    zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, n, err);
+
+    for (uint64_t i = 0; a && i < n; i++) {
+        if (!zf_ahead_take(a, err)) {
+            return false;
+        }
+    }
+    return a != NULL;
+}

@@ -156,12 +156,9 @@ static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
     if (!zf_store_is_far(st) || dirs->n < 2) {
         return;
     }
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(
-        (struct zf_ahead_work){
-            .make = saves_look, .ctx = &l, .most = zf_store_ahead(st), .few = ZF_AHEAD_FAR},
-        dirs->n, &ignored);
-    for (size_t i = 0; ahead && i < dirs->n && zf_ahead_take(ahead, &ignored); i++) {
-    }
+    const struct zf_ahead_work work = {
+        .make = saves_look, .ctx = &l, .most = zf_store_ahead(st), .few = ZF_AHEAD_FAR};
+    (void)!zf_ahead_all(work, dirs->n, &ignored);
 }
 
 /* The directories of `dir` that may hold a save. */

@@ -163,14 +163,8 @@ static bool load_far(struct loading *l, struct zf_err *err)
 {
     const struct zf_ahead_work work = {
         .make = load_hold, .ctx = l, .most = zf_store_ahead(l->st), .few = ZF_AHEAD_FAR};
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, l->claims.n, err);
 
-    for (uint64_t i = 0; ahead && i < l->claims.n; i++) {
-        if (!zf_ahead_take(ahead, err)) {
-            return false;
-        }
-    }
-    return ahead != NULL;
+    return zf_ahead_all(work, l->claims.n, err);
 }
 
 /* The files come last, of which the listings say whether they are the same. */

@@ -140,25 +140,17 @@ static void *store_dir_look_row(void *ctx, uint64_t row, struct zf_err *err)
     return ctx;
 }
 
-static void store_dir_looked(void *row)
-{
-    (void)row;
-}
-
 static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
 {
     const uint64_t rows = names->l->n / STORE_DIR_ROW + (names->l->n % STORE_DIR_ROW != 0);
-    const struct zf_ahead_work work = {.make = store_dir_look_row,
-                                       .drop = store_dir_looked,
-                                       .ctx = names,
-                                       .most = STORE_DIR_AHEAD};
-    zf_auto(ahead) struct zf_ahead *ahead = rows > 16 ? zf_ahead_new(work, rows, err) : NULL;
+    const struct zf_ahead_work work = {
+        .make = store_dir_look_row, .ctx = names, .most = STORE_DIR_AHEAD};
 
-    for (uint64_t i = 0; i < rows; i++) {
-        if (!(rows > 16 ? ahead && zf_ahead_take(ahead, err)
-                        : store_dir_look_row(names, i, err) != NULL)) {
-            return false;
-        }
+    if (rows > 16) {
+        return zf_ahead_all(work, rows, err);
+    }
+    for (size_t i = 0; i < names->l->n; i++) {
+        store_dir_look_at(names, i);
     }
     return true;
 }

@@ -207,38 +207,36 @@ static bool look_at_file(struct store_table *t, const struct kept *f, struct zf_
            store_look_being_written(t, f->path, "file", err);
 }
 
-/* Directories, which may have many entries: several threads look at them. */
-struct look_dirs {
+/* What is looked at once more. */
+struct look {
     struct store_table *t;
-    struct kept **dir;
+    struct kept **file, **dir;
+    size_t n_files, n_dirs;
 };
 
-static void *look_ahead(void *ctx, uint64_t i, struct zf_err *err)
+static void *look_dir(void *ctx, uint64_t i, struct zf_err *err)
 {
-    const struct look_dirs *l = ctx;
+    const struct look *l = ctx;
 
     return look_at_dir(l->t, l->dir[i], err) ? ctx : NULL;
 }
 
-static void look_done(void *looked)
+/* Directories may have many entries: several threads look at them. */
+static bool look_at_dirs(struct look *l, struct zf_err *err)
 {
-    (void)looked;
+    const struct zf_ahead_work work = {.make = look_dir, .ctx = l, .most = l->t->ops->ahead};
+
+    return zf_ahead_all(work, l->n_dirs, err);
 }
 
 /* Files, so many in a row. */
 #define LOOK_ROW 8u
 
-struct look_files {
-    struct store_table *t;
-    struct kept **file;
-    size_t n;
-};
-
-static void *look_row_ahead(void *ctx, uint64_t row, struct zf_err *err)
+static void *look_row(void *ctx, uint64_t row, struct zf_err *err)
 {
-    const struct look_files *l = ctx;
+    const struct look *l = ctx;
 
-    for (size_t i = row * LOOK_ROW; i < (row + 1) * LOOK_ROW && i < l->n; i++) {
+    for (size_t i = row * LOOK_ROW; i < (row + 1) * LOOK_ROW && i < l->n_files; i++) {
         if (!look_at_file(l->t, l->file[i], err)) {
             return NULL;
         }
@@ -246,103 +244,62 @@ static void *look_row_ahead(void *ctx, uint64_t row, struct zf_err *err)
     return ctx;
 }
 
-static bool look_at_rows(struct store_table *t, struct kept **file, size_t n, struct zf_err *err)
+static bool look_at_rows(struct look *l, struct zf_err *err)
 {
-    struct look_files l = {t, file, n};
-    const uint64_t rows = n / LOOK_ROW + (n % LOOK_ROW != 0);
-    const struct zf_ahead_work work = {
-        .make = look_row_ahead, .drop = look_done, .ctx = &l, .most = t->ops->ahead};
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, rows, err);
+    const struct zf_ahead_work work = {.make = look_row, .ctx = l, .most = l->t->ops->ahead};
 
-    for (uint64_t i = 0; ahead && i < rows; i++) {
-        if (!zf_ahead_take(ahead, err)) {
-            return false;
-        }
-    }
-    return ahead != NULL;
-}
-
-static bool look_at_dirs(struct store_table *t, struct kept **dir, size_t n, struct zf_err *err)
-{
-    struct look_dirs l = {t, dir};
-    const struct zf_ahead_work work = {
-        .make = look_ahead, .drop = look_done, .ctx = &l, .most = t->ops->ahead};
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, n, err);
-
-    for (size_t i = 0; ahead && i < n; i++) {
-        if (!zf_ahead_take(ahead, err)) {
-            return false;
-        }
-    }
-    return ahead != NULL;
+    return zf_ahead_all(work, l->n_files / LOOK_ROW + (l->n_files % LOOK_ROW != 0), err);
 }
 
 /* All files at once, where the kind can do that. */
-static bool look_at_files(struct store_table *t, struct kept *const *file, size_t n,
-                          struct zf_err *err)
+static bool look_at_files(const struct look *l, struct zf_err *err)
 {
-    zf_auto(mem) struct zf_source **src = calloc(n + 1, sizeof(struct zf_source *));
-    zf_auto(mem) size_t *at = calloc(n + 1, sizeof(size_t));
+    zf_auto(mem) struct zf_source **src = calloc(l->n_files + 1, sizeof(struct zf_source *));
+    zf_auto(mem) size_t *at = calloc(l->n_files + 1, sizeof(size_t));
     size_t some = 0, bad = 0;
 
     if (!src || !at) {
         return zf_fail_sys(err, "look at the files once more");
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!file[i]->vouched) {
-            src[some] = file[i]->src;
+    for (size_t i = 0; i < l->n_files; i++) {
+        if (!l->file[i]->vouched) {
+            src[some] = l->file[i]->src;
             at[some++] = i;
         }
     }
-    if (t->ops->unchanged(t->self, src, some, &bad, err)) {
+    if (l->t->ops->unchanged(l->t->self, src, some, &bad, err)) {
         return true;
     }
     /* That it cannot be asked for says nothing of the file. */
     return err->code == ZF_E_STALE || err->code == ZF_E_NOENT
-               ? store_look_being_written(t, file[at[bad]]->path, "file", err)
+               ? store_look_being_written(l->t, l->file[at[bad]]->path, "file", err)
                : false;
 }
 
 /* Of a place far away both are asked for at the same time. */
-struct look_all {
-    struct store_table *t;
-    struct kept **file, **dir;
-    size_t n_files, n_dirs;
-};
-
 static void *look_half(void *ctx, uint64_t i, struct zf_err *err)
 {
-    const struct look_all *l = ctx;
-    bool ok = i ? look_at_dirs(l->t, l->dir, l->n_dirs, err)
-                : look_at_files(l->t, l->file, l->n_files, err);
-
-    return ok ? ctx : NULL;
-}
-
-static bool look_at_both(struct look_all *l, struct zf_err *err)
-{
-    const struct zf_ahead_work work = {.make = look_half, .drop = look_done, .ctx = l};
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, 2, err);
-
-    return ahead && zf_ahead_take(ahead, err) && zf_ahead_take(ahead, err);
+    return (i ? look_at_dirs(ctx, err) : look_at_files(ctx, err)) ? ctx : NULL;
 }
 
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct store_table *t = st->t;
-    size_t n_files = 0, n_dirs = 0;
+    struct look l = {.t = t};
 
     (void)pthread_mutex_lock(&t->lock);
-    zf_auto(mem) struct kept **file = look_list(&t->files, &n_files, err);
-    for (size_t i = 0; i < n_files; i++) {
+    zf_auto(mem) struct kept **file = look_list(&t->files, &l.n_files, err);
+    for (size_t i = 0; i < l.n_files; i++) {
         look_count(t, file[i]);
     }
-    zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &n_dirs, err) : NULL;
+    zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &l.n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
+    l.file = file;
+    l.dir = dir;
     if (dir && t->ops->unchanged) {
-        return look_at_both(&(struct look_all){t, file, dir, n_files, n_dirs}, err);
+        return zf_ahead_all((struct zf_ahead_work){.make = look_half, .ctx = &l}, 2, err);
     }
-    return dir && look_at_rows(t, file, n_files, err) && look_at_dirs(t, dir, n_dirs, err);
+    return dir && look_at_rows(&l, err) && look_at_dirs(&l, err);
 }
 
 /* ---- what could not be looked at ---------------------------------------------------------------- */

@@ -41,6 +41,10 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
  * behind it can be taken nevertheless.  One thread takes, at most n times. */
 void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err) ZF_CHECKED;
 
+/* The same of work that is done and makes nothing, so that what make gives need only not be NULL: takes all.
+ * Errors: ZF_E_NOMEM; of the first that fails, behind which no more is begun. */
+bool zf_ahead_all(struct zf_ahead_work work, uint64_t n, struct zf_err *err) ZF_CHECKED;
+
 /* Waits for what is being made.  NULL is fine. */
 void zf_ahead_free(struct zf_ahead *a);
 static inline void zf_auto_ahead(struct zf_ahead **a)

@@ -70,11 +70,6 @@ static void *zarr_list_ahead(void *ctx, uint64_t i, struct zf_err *err)
     return zf_store_list(k->st, k->key[i], &e, &n, err) ? ctx : NULL;
 }
 
-static void zarr_keep_listing(void *listed)
-{
-    (void)listed; /* the store has it */
-}
-
 static bool zarr_find_keys(struct mg_save *s, struct zarr_keys *k, struct zf_err *err)
 {
     const struct zf_entry *e;
@@ -100,8 +95,8 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
     if (!zarr_find_keys(s, &k, err)) {
         return false;
     }
-    const struct zf_ahead_work work = {
-        .make = zarr_list_ahead, .drop = zarr_keep_listing, .ctx = &k};
+    const struct zf_ahead_work work = {.make = zarr_list_ahead,
+                                       .ctx = &k}; /* the store keeps them */
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, k.n, err);
     for (uint64_t i = 0; ahead && i < k.n; i++) {
         if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err)) {
