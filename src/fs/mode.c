@@ -18,6 +18,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
+
 /* Smaller files are what programs read in small pieces or again and again: settings, norms, a tokenizer. */
 #define LARGE (64u << 20)
 
@@ -69,20 +71,13 @@ static void mode_raise_read_ahead(dev_t dev, struct zf_fs_modes *m)
     char path[60], text[16];
 
     (void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(dev), minor(dev));
-    int writable = m->read_ahead_wanted ? open(path, O_WRONLY | O_CLOEXEC) : -1;
-    if (writable >= 0) {
-        int n = snprintf(text, sizeof text, "%u", m->read_ahead_wanted);
-
-        if (write(writable, text, (size_t)n) < 0) {
-            /* What it is now is read below. */
-        }
-        (void)close(writable);
+    zf_auto(fd) int writable = m->read_ahead_wanted ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    int n = snprintf(text, sizeof text, "%u", m->read_ahead_wanted);
+    if (writable >= 0 && write(writable, text, (size_t)n) < 0) {
+        /* What it is now is read below. */
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        m->read_ahead_kib = mode_read_ahead(fd);
-        (void)close(fd);
-    }
+    zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    m->read_ahead_kib = fd >= 0 ? mode_read_ahead(fd) : 0;
     if (m->read_ahead_kib && m->read_ahead_kib < m->read_ahead_wanted) {
         (void)snprintf(m->remedy, sizeof m->remedy, "echo %u >%s", m->read_ahead_wanted, path);
     }
@@ -92,15 +87,11 @@ static void mode_raise_read_ahead(dev_t dev, struct zf_fs_modes *m)
 
 bool mode_has_io_uring(void)
 {
-    char on = 'N';
-    int fd = open("/sys/module/fuse/parameters/enable_uring", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        on = read(fd, &on, 1) == 1 ? on : 'N';
-        (void)close(fd);
-    }
 #ifdef FUSE_CAP_OVER_IO_URING
-    return on == 'Y';
+    zf_auto(fd) int fd = open("/sys/module/fuse/parameters/enable_uring", O_RDONLY | O_CLOEXEC);
+    char on;
+
+    return fd >= 0 && read(fd, &on, 1) == 1 && on == 'Y';
 #else
     return false;
 #endif

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <zf/base/auto.h>
+#include <zf/base/fd.h>
 
 extern char **environ;
 
@@ -157,17 +157,12 @@ static bool mountpoint_mount_of(int fd, const char *path, struct zf_mount *out)
 bool zf_mount_at(const char *path, struct zf_mount *out)
 {
     char name[48], real[PATH_MAX];
-    int fd = mountpoint_open_path(path);
+    zf_auto(fd) int fd = mountpoint_open_path(path);
 
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     ssize_t n = fd >= 0 ? readlink(name, real, sizeof real - 1) : -1;
     real[n > 0 ? n : 0] = '\0';
-    bool ok = mountpoint_mount_of(fd, real, out);
-
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok;
+    return mountpoint_mount_of(fd, real, out);
 }
 
 /* ---- taking one off -------------------------------------------------------------------------- */
@@ -192,55 +187,45 @@ bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
 }
 
+/* Detaches what is at `name`, which leads to `path`. */
+static bool mountpoint_umount(const char *name, int flags, const char *path, struct zf_err *err)
+{
+    if (umount2(name, MNT_DETACH | flags) == 0) {
+        return true;
+    }
+    return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
+}
+
 /* Through the descriptor, so that what somebody mounts at the path meanwhile stays. */
 static bool mountpoint_detach_fd(int fd, const char *path, struct zf_err *err)
 {
     char name[48];
 
     (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    if (umount2(name, MNT_DETACH) == 0) {
-        return true;
-    }
-    return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
+    return mountpoint_umount(name, 0, path, err);
 }
 
 enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err)
 {
     struct zf_mount at, row;
-    int fd = mountpoint_open_path(path);
-    enum zf_detached result;
+    zf_auto(fd) int fd = mountpoint_open_path(path);
 
     if (mountpoint_mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
-        result = mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
-    } else {
-        result = mountpoint_find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
-                     ? ZF_DETACH_COVERED
-                     : ZF_DETACH_GONE;
+        return mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return result;
+    return mountpoint_find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
+               ? ZF_DETACH_COVERED
+               : ZF_DETACH_GONE;
 }
 
 bool zf_mount_detach_any(const char *path, struct zf_err *err)
 {
-    if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
-        return true;
-    }
-    return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
+    return mountpoint_umount(path, UMOUNT_NOFOLLOW, path, err);
 }
 
 /* ---- dead or alive --------------------------------------------------------------------------- */
 
 #define PROBE_MS 1000
-
-static void mountpoint_sleep_ms(long ms)
-{
-    struct timespec t = {.tv_nsec = ms * 1000000};
-
-    (void)nanosleep(&t, NULL);
-}
 
 bool zf_mount_dead(const char *path)
 {
@@ -258,11 +243,11 @@ bool zf_mount_dead(const char *path)
         if (got != 0) {
             break;
         }
-        mountpoint_sleep_ms(1);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     if (pid > 0 && got == 0) {
-        (void)kill(pid,
-                   SIGKILL); /* and it is not waited for: it may not end before it is answered */
+        /* And it is not waited for: it may not end before it is answered. */
+        (void)kill(pid, SIGKILL);
     }
     return got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1;
 }

@@ -445,84 +445,26 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 /* Every way to write.  The kernel answers most of them itself for a read-only mount; an NFS server
  * or a remount must get the same answer. */
-static void ops_no_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
-                           struct fuse_file_info *fi)
-{
-    (void)ino, (void)attr, (void)to_set, (void)fi;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                         dev_t rdev)
-{
-    (void)parent, (void)name, (void)mode, (void)rdev;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
-{
-    (void)parent, (void)name, (void)mode;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    (void)parent, (void)name;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
-{
-    (void)link, (void)parent, (void)name;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-                          const char *newname, unsigned int flags)
-{
-    (void)parent, (void)name, (void)newparent, (void)newname, (void)flags;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
-{
-    (void)ino, (void)newparent, (void)newname;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-                         struct fuse_file_info *fi)
-{
-    (void)ino, (void)buf, (void)size, (void)off, (void)fi;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                          struct fuse_file_info *fi)
-{
-    (void)parent, (void)name, (void)mode, (void)fi;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-                            size_t size, int flags)
-{
-    (void)ino, (void)name, (void)value, (void)size, (void)flags;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
-{
-    (void)ino, (void)name;
-    (void)fuse_reply_err(req, EROFS);
-}
-
-static void ops_no_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
-                             struct fuse_file_info *fi)
-{
-    (void)ino, (void)mode, (void)off, (void)len, (void)fi;
-    (void)fuse_reply_err(req, EROFS);
-}
+#define REFUSE(name, ...)                                                                          \
+    static void ops_no_##name(fuse_req_t req, __VA_ARGS__)                                         \
+    {                                                                                              \
+        (void)fuse_reply_err(req, EROFS);                                                          \
+    }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+REFUSE(setattr, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
+REFUSE(mknod, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+REFUSE(mkdir, fuse_ino_t parent, const char *name, mode_t mode)
+REFUSE(unlink, fuse_ino_t parent, const char *name)
+REFUSE(symlink, const char *link, fuse_ino_t parent, const char *name)
+REFUSE(rename, fuse_ino_t parent, const char *name, fuse_ino_t to, const char *as, unsigned flags)
+REFUSE(link, fuse_ino_t ino, fuse_ino_t parent, const char *name)
+REFUSE(write, fuse_ino_t ino, const char *p, size_t n, off_t off, struct fuse_file_info *fi)
+REFUSE(create, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+REFUSE(setxattr, fuse_ino_t ino, const char *name, const char *value, size_t n, int flags)
+REFUSE(removexattr, fuse_ino_t ino, const char *name)
+REFUSE(fallocate, fuse_ino_t ino, int mode, off_t off, off_t n, struct fuse_file_info *fi)
+#pragma GCC diagnostic pop
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {

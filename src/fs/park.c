@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
 #include <zf/source/gate.h>
 
 struct parked {
@@ -43,12 +44,9 @@ static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
     char path[40], status[4096];
 
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)fuse_req_ctx(req)->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, status, sizeof status - 1) : -1;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     if (n < 0) {
         return NOT_SEEN; /* gone, or of another world that is not seen from here */
     }

@@ -23,6 +23,18 @@
  * xattrs=on): a listing with attributes then spends a tenth of a second on them at most. */
 #define FEW_FILES 4096u
 
+/* What the kernel asks for first is how many bytes there are. */
+static void xattrs_reply(fuse_req_t req, size_t size, const char *p, size_t n)
+{
+    if (size == 0) {
+        (void)fuse_reply_xattr(req, n);
+    } else if (n > size) {
+        (void)fuse_reply_err(req, ERANGE);
+    } else {
+        (void)fuse_reply_buf(req, p, n);
+    }
+}
+
 void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     const struct fs *fs = fuse_req_userdata(req);
@@ -40,17 +52,10 @@ void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
     b = zf_buffer_take(XATTR_MAX);
     x.value = b ? b->at : NULL;
     for (size_t i = 0; x.value && fs->tree->ops->xattr(fs->tree, ino, i, &x); i++) {
-        if (strcmp(x.name, name) != 0) {
-            continue;
+        if (strcmp(x.name, name) == 0) {
+            xattrs_reply(req, size, x.value, x.len);
+            return;
         }
-        if (size == 0) {
-            (void)fuse_reply_xattr(req, x.len);
-        } else if (x.len > size) {
-            (void)fuse_reply_err(req, ERANGE);
-        } else {
-            (void)fuse_reply_buf(req, x.value, x.len);
-        }
-        return;
     }
     (void)fuse_reply_err(req, x.value ? ENODATA : ENOMEM);
 }
@@ -87,13 +92,9 @@ void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
             used += n;
         }
     }
-    if (!x.value) {
-        (void)fuse_reply_err(req, ENOMEM);
-    } else if (size == 0) {
-        (void)fuse_reply_xattr(req, used);
-    } else if (used > size) {
-        (void)fuse_reply_err(req, ERANGE);
+    if (x.value) {
+        xattrs_reply(req, size, names, used);
     } else {
-        (void)fuse_reply_buf(req, names, used);
+        (void)fuse_reply_err(req, ENOMEM);
     }
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <zf/base/auto.h>
 #include <zf/base/err.h>
 
 /* `zf_auto(fd) int fd = open(...)`; closes nothing when the descriptor is negative. */
