@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diskcache.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -70,28 +71,18 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     return key;
 }
 
-static void diskcache_u64(uint8_t *to, uint64_t v)
-{
-    for (int i = 0; i < 8; i++) {
-        to[i] = (uint8_t)(v >> (8 * i));
-    }
-}
-
 /* Length and sum, little-endian.  The sum is for what goes wrong by itself: whoever may write here could
  * as well be us. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
                      uint8_t entry[DISKCACHE_ENTRY])
 {
     static const struct zf_hash_key own = {.k = {0x7a65726f66732062, 0x6c6f636b73203031}};
-    uint8_t number[16];
-
-    diskcache_u64(number, k);
-    diskcache_u64(number + 8, n);
+    const uint64_t number[2] = {htole64(k), htole64(n)};
     uint64_t h = zf_hash_of(&own, 1, key->hex, 64);
+
     h = zf_hash_of(&own, h, number, sizeof number);
     h = zf_hash_of(&own, h, p, n);
-    diskcache_u64(entry, n);
-    diskcache_u64(entry + 8, h);
+    memcpy(entry, &(uint64_t[2]){htole64(n), htole64(h)}, DISKCACHE_ENTRY);
 }
 
 /* The name of a block's file below the directory. */
@@ -123,23 +114,19 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
     char path[128];
 
     diskcache_path(path, key, k);
-    int fd = openat(c->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
+    zf_auto(fd) int fd = openat(c->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || n > DISKCACHE_BLOCK ||
+        zf_fd_pread(fd, entry, sizeof entry, k % DISKCACHE_SLOTS * DISKCACHE_ENTRY) !=
+            (ssize_t)sizeof entry ||
+        zf_fd_pread(fd, buf, n, diskcache_place(k)) != (ssize_t)n) {
         return false;
     }
-    bool ok = n <= DISKCACHE_BLOCK &&
-              zf_fd_pread(fd, entry, sizeof entry, k % DISKCACHE_SLOTS * DISKCACHE_ENTRY) ==
-                  (ssize_t)sizeof entry &&
-              zf_fd_pread(fd, buf, n, diskcache_place(k)) == (ssize_t)n;
-    if (ok) {
-        diskcache_entry(key, k, buf, n, want);
-        ok = memcmp(entry, want, sizeof want) == 0;
+    diskcache_entry(key, k, buf, n, want);
+    if (memcmp(entry, want, sizeof want) != 0) {
+        return false;
     }
-    if (ok) {
-        diskcache_used(fd);
-    }
-    (void)close(fd);
-    return ok;
+    diskcache_used(fd);
+    return true;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -153,13 +140,11 @@ static void diskcache_write_about(struct diskcache *c, const struct diskcache_jo
         return;
     }
     (void)snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
-    int fd = openat(c->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    zf_auto(fd) int fd = openat(c->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         return;
     }
-    bool ok = zf_fd_write(fd, j->about, strlen(j->about));
-    (void)close(fd);
-    if (!ok || renameat(c->dir, temp, c->dir, path) != 0) {
+    if (!zf_fd_write(fd, j->about, strlen(j->about)) || renameat(c->dir, temp, c->dir, path) != 0) {
         (void)unlinkat(c->dir, temp, 0);
     }
 }
@@ -200,7 +185,8 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
         bytes += j->n;
     }
     /* Before it is written, so that who is killed in between leaves less than is counted. */
-    int fd = diskcache_count(c->dir, bytes, c->most) ? diskcache_open_file(c, first) : -1;
+    zf_auto(fd) int fd =
+        diskcache_count(c->dir, bytes, c->most) ? diskcache_open_file(c, first) : -1;
     bool ok = fd >= 0;
 
     for (const struct diskcache_job *j = first; ok && j; j = j->next) {
@@ -209,18 +195,14 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
     if (ok) {
         diskcache_write_about(c, first);
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
 }
 
 static void diskcache_write(struct diskcache *c, const struct diskcache_job *first)
 {
-    int lock = diskcache_lock(c->dir);
+    zf_auto(fd) int lock = diskcache_lock(c->dir);
 
     if (lock >= 0) {
         diskcache_write_locked(c, first);
-        (void)close(lock);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/fd.h>
 #include <zf/base/vec.h>
 #include <zf/remote.h>
 
@@ -48,6 +49,13 @@ int diskcache_lock(int dir)
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
+
+static inline void zf_auto_files_dir(DIR **d)
+{
+    if (*d) {
+        (void)closedir(*d);
+    }
+}
 
 static DIR *diskcache_files_dir(int at, const char *name)
 {
@@ -117,23 +125,20 @@ static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct 
 
 static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
 {
-    DIR *all = diskcache_files_dir(dir, "o");
-    bool ok = true;
+    zf_auto(files_dir) DIR *all = diskcache_files_dir(dir, "o");
 
     if (!all) {
         return errno == ENOENT || zf_fail_sys(err, "list the cache");
     }
-    for (struct dirent *e; ok && (e = readdir(all));) {
-        DIR *d =
+    for (struct dirent *e; (e = readdir(all));) {
+        zf_auto(files_dir) DIR *d =
             diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
 
-        if (d) {
-            ok = diskcache_files_of(f, d, e->d_name, err);
-            (void)closedir(d);
+        if (d && !diskcache_files_of(f, d, e->d_name, err)) {
+            return false;
         }
     }
-    (void)closedir(all);
-    return ok;
+    return true;
 }
 
 /* ---- counting and evicting; under the lock --------------------------------------------------- */
@@ -156,15 +161,12 @@ static bool diskcache_files_remove(int dir, const struct files_item *it)
     if (unlinkat(dir, path, 0) != 0 && errno != ENOENT) {
         return false;
     }
-    DIR *d = diskcache_files_dir(dir, object);
+    zf_auto(files_dir) DIR *d = diskcache_files_dir(dir, object);
     uint64_t number;
     bool last = d != NULL;
 
     for (struct dirent *e; last && (e = readdir(d));) {
         last = !diskcache_files_number(e->d_name, &number);
-    }
-    if (d) {
-        (void)closedir(d);
     }
     if (last) {
         (void)snprintf(path, sizeof path, "%s/about", object);
@@ -197,13 +199,10 @@ static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
 static uint64_t diskcache_files_used(int dir)
 {
     char text[32] = "";
-    int fd = openat(dir, "used", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    zf_auto(fd) int fd = openat(dir, "used", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     char *end;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     uint64_t used = strtoull(text, &end, 10);
     /* What cannot be read is counted. */
     return n > 0 && text[0] >= '0' && text[0] <= '9' && *end == '\n' ? used : UINT64_MAX;
@@ -213,13 +212,9 @@ static bool diskcache_files_set_used(int dir, uint64_t used)
 {
     char text[32];
     int n = snprintf(text, sizeof text, "%020" PRIu64 "\n", used);
-    int fd = openat(dir, "used", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool ok = fd >= 0 && pwrite(fd, text, (size_t)n, 0) == n;
+    zf_auto(fd) int fd = openat(dir, "used", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok;
+    return fd >= 0 && pwrite(fd, text, (size_t)n, 0) == n;
 }
 
 bool diskcache_count(int dir, uint64_t more, uint64_t most)
@@ -242,49 +237,47 @@ bool diskcache_count(int dir, uint64_t more, uint64_t most)
 
 static bool diskcache_files_is_empty(int fd)
 {
-    DIR *d = diskcache_files_dir(fd, ".");
+    zf_auto(files_dir) DIR *d = diskcache_files_dir(fd, ".");
     bool empty = d != NULL;
 
     for (struct dirent *e; empty && (e = readdir(d));) {
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
                 strncmp(e->d_name, MARK, strlen(MARK)) == 0;
     }
-    if (d) {
-        (void)closedir(d);
-    }
     return empty;
+}
+
+/* Of two who make it at once one is first; the lock is on the file that stays. */
+static bool diskcache_files_make(int fd)
+{
+    char temp[64];
+
+    (void)snprintf(temp, sizeof temp, MARK ".%ld", (long)getpid());
+    zf_auto(fd) int made =
+        openat(fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = made >= 0 && write(made, MARK_TEXT, 2) == 2 &&
+              (linkat(fd, temp, fd, MARK, 0) == 0 || errno == EEXIST);
+    const int why = errno;
+    (void)unlinkat(fd, temp, 0);
+    errno = why;
+    return ok;
 }
 
 /* A directory that is nobody's yet becomes a cache; one of something else does not. */
 static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
 {
     char text[8] = "";
-    int mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    zf_auto(fd) int mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
     if (mark < 0 && errno == ENOENT && make && diskcache_files_is_empty(fd)) {
-        char temp[64];
-
-        (void)snprintf(temp, sizeof temp, MARK ".%ld", (long)getpid());
-        int made = openat(fd, temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-        bool ok = made >= 0 && write(made, MARK_TEXT, 2) == 2;
-        if (made >= 0) {
-            (void)close(made);
-        }
-        /* Of two who make it at once one is first; the lock is on the file that stays. */
-        ok = ok && (linkat(fd, temp, fd, MARK, 0) == 0 || errno == EEXIST);
-        (void)unlinkat(fd, temp, 0);
-        if (!ok) {
+        if (!diskcache_files_make(fd)) {
             return zf_fail_sys(err, "make the cache");
         }
         (void)mkdirat(fd, "o", 0700);
     }
     /* Or another process made it one meanwhile. */
     mark = mark < 0 ? openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : mark;
-    bool ok = mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0;
-    if (mark >= 0) {
-        (void)close(mark);
-    }
-    return ok ||
+    return (mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "this directory is no cache of zerofs: an empty or a new one can become one");
 }
@@ -308,9 +301,7 @@ int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
         return fd;
     }
     (void)zf_err_in(err, "%s", path);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    zf_auto_fd(&fd);
     return -1;
 }
 
@@ -322,13 +313,10 @@ static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
     char path[128];
 
     (void)snprintf(path, sizeof path, "o/%s/about", key);
-    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    zf_auto(fd) int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t got = fd >= 0 ? read(fd, out, n - 1) : -1;
     size_t len = 0;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     while (got > 0 && len < (size_t)got && out[len] != '\n' && out[len] != '\0') {
         out[len] = (unsigned char)out[len] < ' ' || out[len] == 0x7f ? '?' : out[len];
         len++;
@@ -357,7 +345,7 @@ static struct zf_cached diskcache_files_object(const struct files *f, size_t *i)
 
 bool zf_remote_cache_each(const char *path, zf_cached_fn *fn, void *ctx, struct zf_err *err)
 {
-    int dir = diskcache_open_dir(path, false, err);
+    zf_auto(fd) int dir = diskcache_open_dir(path, false, err);
     struct files f = {0};
     char url[4096];
 
@@ -377,13 +365,13 @@ bool zf_remote_cache_each(const char *path, zf_cached_fn *fn, void *ctx, struct 
         fn(ctx, &c);
     }
     zf_vec_fini(&f);
-    (void)close(dir);
     return ok;
 }
 
 bool zf_remote_cache_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
 {
-    int dir = diskcache_open_dir(path, false, err), lock = dir >= 0 ? diskcache_lock(dir) : -1;
+    zf_auto(fd) int dir = diskcache_open_dir(path, false, err);
+    zf_auto(fd) int lock = dir >= 0 ? diskcache_lock(dir) : -1;
     struct files f = {0};
     uint64_t left = 0;
 
@@ -397,9 +385,5 @@ bool zf_remote_cache_clear(const char *path, uint64_t *bytes_out, struct zf_err 
                 zf_fail_sys(err, "clear the cache"));
     *bytes_out = ok ? f.bytes - left : 0;
     zf_vec_fini(&f);
-    if (lock >= 0) {
-        (void)close(lock);
-    }
-    (void)close(dir);
     return ok;
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/fd.h>
 
 #include "lead.h"
 #include "want.h"
@@ -452,16 +453,12 @@ static bool file_unchanged(struct zf_source *s, struct zf_err *err)
 {
     struct file *f = (struct file *)s;
     struct stat st;
-    int fd = pool_open(f->pool, f->path, O_PATH);
-    bool ok = fd >= 0 && fstat(fd, &st) == 0;
+    zf_auto(fd) int fd = pool_open(f->pool, f->path, O_PATH);
 
-    if (!ok) {
-        (void)reach_fail(&f->pool->reach, f->path, "open the file", err);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        return reach_fail(&f->pool->reach, f->path, "open the file", err);
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return ok && file_op_unchanged(f, &st, err);
+    return file_op_unchanged(f, &st, err);
 }
 
 static void file_fini(struct zf_source *s)

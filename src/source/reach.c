@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zf/base/fd.h>
+
 #include "beneath.h"
 
 /* The length of C in "C/snapshots[/<revision>…]", the last such place; 0 when there is none. */
@@ -66,12 +68,8 @@ bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
 
 void reach_fini(struct reach *r)
 {
-    if (r->root >= 0) {
-        (void)close(r->root);
-    }
-    if (r->cache >= 0) {
-        (void)close(r->cache);
-    }
+    zf_auto_fd(&r->root);
+    zf_auto_fd(&r->cache);
     free(r->abs);
     free(r->pointed);
     *r = (struct reach){.root = -1, .cache = -1};
@@ -121,12 +119,9 @@ static const char *reach_blob_of(const struct reach *r, const char *path, const 
 /* Text of the link at `path`, whose directory must lie beneath the root. */
 static bool reach_link_text(const struct reach *r, const char *path, char *out, size_t n)
 {
-    int fd = beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
+    zf_auto(fd) int fd = beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
     ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", out, n - 1);
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     if (got < 0) {
         return false;
     }

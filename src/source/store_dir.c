@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 #include <zf/base/ahead.h>
+#include <zf/base/fd.h>
 #include <zf/base/vec.h>
 
 #include "beneath.h"
 #include "file.h"
 #include <zf/source/store_kind.h>
 
-/* The descriptor behind a path that is only looked at; the entry itself is never opened.  False: errno
- * says why. */
 /* A directory may be on a network: requests in flight that a server of one still likes. */
 #define STORE_DIR_AHEAD 64
 
+/* What is behind a path; the entry itself is never opened.  False: errno says why. */
 static bool store_dir_look(const struct reach *r, const char *path, struct stat *st)
 {
     int fd = reach_open(r, path, O_PATH);
@@ -65,14 +65,9 @@ static bool store_dir_inspect(const struct reach *r, int dir, const char *name, 
     if (type != DT_DIR && type != DT_UNKNOWN) {
         return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
     }
-    int fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, r->xdev);
+    zf_auto(fd) int fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, r->xdev);
 
-    if (fd < 0) {
-        return false;
-    }
-    bool ok = fstat(fd, st) == 0;
-    (void)close(fd);
-    return ok;
+    return fd >= 0 && fstat(fd, st) == 0;
 }
 
 /* A directory that is being listed; open as fd. */
@@ -211,11 +206,8 @@ static struct zf_source *dir_open(void *self, const char *path, const char *name
 static bool dir_reaches(void *self, const char *path, struct zf_err *err)
 {
     const struct pool *pool = self;
-    int fd = reach_open(&pool->reach, path, O_PATH);
+    zf_auto(fd) int fd = reach_open(&pool->reach, path, O_PATH);
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
     return fd >= 0 || errno != EXDEV || reach_fail(&pool->reach, path, "open it", err);
 }
 
@@ -230,13 +222,12 @@ static char *store_dir_last_part(const char *path)
 static char *dir_base(void *self, const char *dir, struct zf_err *err)
 {
     struct pool *pool = self;
-    int fd = reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
+    zf_auto(fd) int fd = reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
 
     if (fd < 0) {
         (void)store_dir_no_directory(&pool->reach, dir, err);
         return NULL;
     }
-    (void)close(fd);
     zf_auto(mem) char *full = NULL;
     if (asprintf(&full, "%s/%s", pool->reach.abs, dir) < 0) {
         full = NULL;
@@ -317,13 +308,9 @@ static struct pool *store_dir_pool_at(const char *dir, const struct zf_limits *l
 /* Can the file be opened from its own directory?  A link that leads elsewhere cannot. */
 static bool store_dir_reachable(const struct pool *pool, const char *file)
 {
-    int fd = file ? reach_open(&pool->reach, file, O_PATH) : -1;
-    bool away = file && fd < 0 && errno == EXDEV;
+    zf_auto(fd) int fd = file ? reach_open(&pool->reach, file, O_PATH) : -1;
 
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return !away;
+    return !file || fd >= 0 || errno != EXDEV;
 }
 
 /* Opens the directory of `path`; *cut points into path and into the malloc'ed *copy. */
