@@ -51,6 +51,21 @@ static bool dtype_same(const char *row, const char *name, size_t n)
     return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
 
+/* column: offsetof a grammar's name in the rows. */
+static bool dtype_find(size_t column, const char *name, size_t n, enum zf_dtype *out)
+{
+    for (int i = 0; i < ZF_DT_COUNT; i++) {
+        const char *row;
+
+        memcpy(&row, (const char *)&table[i] + column, sizeof row);
+        if (dtype_same(row, name, n)) {
+            *out = (enum zf_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* torch has second names for the common types: torch.float is torch.float32. */
 static const struct {
     const char *name;
@@ -63,11 +78,8 @@ static const struct {
 
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)
 {
-    for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (dtype_same(table[i].torch, name, n)) {
-            *out = (enum zf_dtype)i;
-            return true;
-        }
+    if (dtype_find(offsetof(struct zf_dtype_info, torch), name, n, out)) {
+        return true;
     }
     for (size_t i = 0; i < sizeof second_names / sizeof second_names[0]; i++) {
         if (dtype_same(second_names[i].name, name, n)) {
@@ -80,24 +92,12 @@ bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)
 
 bool zf_dtype_by_storage(const char *name, size_t n, enum zf_dtype *out)
 {
-    for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (dtype_same(table[i].storage, name, n)) {
-            *out = (enum zf_dtype)i;
-            return true;
-        }
-    }
-    return false;
+    return dtype_find(offsetof(struct zf_dtype_info, storage), name, n, out);
 }
 
 bool zf_dtype_by_safetensors(const char *name, enum zf_dtype *out)
 {
-    for (int i = 0; i < ZF_DT_COUNT; i++) {
-        if (dtype_same(table[i].safetensors, name, strlen(name))) {
-            *out = (enum zf_dtype)i;
-            return true;
-        }
-    }
-    return false;
+    return dtype_find(offsetof(struct zf_dtype_info, safetensors), name, strlen(name), out);
 }
 
 bool zf_dtype_size(enum zf_dtype t, uint32_t ndim, const uint64_t *shape, uint64_t *out)

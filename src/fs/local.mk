@@ -21,8 +21,6 @@ noinst_HEADERS += \
 	src/fs/ahead.h \
 	src/fs/attach.h \
 	src/fs/mode.h \
-	src/fs/ops.h \
 	src/fs/park.h \
 	src/fs/session.h \
-	src/fs/xattrs.h \
 	$(NULL)

@@ -12,7 +12,7 @@
  * threads. */
 #include "config.h"
 
-#include "ops.h"
+#include "session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,6 @@
 
 #include "mode.h"
 #include "park.h"
-#include "xattrs.h"
 
 /* The time for which the kernel may remember a name whose file changes.  That a name is not there is not
  * remembered at all in a directory that may grow. */

@@ -7,7 +7,7 @@
  * mount point, because a thread may be held by a source that never answers. */
 #include "config.h"
 
-#include "ops.h"
+#include "session.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -23,4 +23,9 @@ struct fs {
     struct ahead ahead;
 };
 
+/* The request handlers (ops.c); and among them those for extended attributes (xattrs.c). */
+extern const struct fuse_lowlevel_ops zf_ops;
+void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size);
+
 #endif

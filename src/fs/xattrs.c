@@ -8,7 +8,7 @@
  * of the device (getfilecon_cache and has_acl_cache in coreutils' src/ls.c, 8.x to 9.7), and
  * ENOSYS, after which the kernel asks nothing of that kind any more (fs/fuse/xattr.c).  Foreign
  * names get the first always; the list of names gets the second where the tree is large. */
-#include "xattrs.h"
+#include "session.h"
 
 #include <errno.h>
 #include <string.h>

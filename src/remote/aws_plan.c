@@ -108,10 +108,20 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
                err);
 }
 
-/* The key in one file's section of the profile.  *found: it has one. */
-static bool plan_file_key(struct aws_plan *p, const char *profile, const char *const say[4],
-                          bool *found, struct zf_err *err)
+/* The key in the profile's section of the credentials file, or of both files together, when that has none.
+ * *found: there is one. */
+static bool plan_profile_key(struct plan_walk *w, const char *profile, bool both, bool *found,
+                             struct zf_err *err)
 {
+    static const char *const option[4] = {"aws_access_key_id", "aws_secret_access_key",
+                                          "aws_security_token", "aws_session_token"};
+    const struct ini *shared = &w->conf->shared;
+    const size_t at = ini_section(shared, profile);
+    const char *say[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        say[i] = both ? aws_conf_get(w->conf, profile, option[i]) : ini_get(shared, at, option[i]);
+    }
     *found = say[0] != NULL;
     if (!*found) {
         return true;
@@ -121,35 +131,8 @@ static bool plan_file_key(struct aws_plan *p, const char *profile, const char *c
                        "the profile \"%.60s\" has aws_access_key_id, but no aws_secret_access_key",
                        profile);
     }
-    p->from = "a profile";
-    return plan_key(p, say[0], say[1], say[2] ? say[2] : say[3], err);
-}
-
-static const char *const plan_key_option[4] = {"aws_access_key_id", "aws_secret_access_key",
-                                               "aws_security_token", "aws_session_token"};
-
-static bool plan_shared_key(struct plan_walk *w, const char *profile, bool *found,
-                            struct zf_err *err)
-{
-    const char *say[4];
-    size_t at = ini_section(&w->conf->shared, profile);
-
-    for (unsigned i = 0; i < 4; i++) {
-        say[i] = ini_get(&w->conf->shared, at, plan_key_option[i]);
-    }
-    return plan_file_key(w->plan, profile, say, found, err);
-}
-
-/* Both files together: what the other file has was found before. */
-static bool plan_config_key(struct plan_walk *w, const char *profile, bool *found,
-                            struct zf_err *err)
-{
-    const char *say[4];
-
-    for (unsigned i = 0; i < 4; i++) {
-        say[i] = aws_conf_get(w->conf, profile, plan_key_option[i]);
-    }
-    return plan_file_key(w->plan, profile, say, found, err);
+    w->plan->from = "a profile";
+    return plan_key(w->plan, say[0], say[1], say[2] ? say[2] : say[3], err);
 }
 
 static bool plan_cannot(const struct plan_walk *w, const char *profile, bool process,
@@ -185,13 +168,13 @@ static bool plan_profile(struct plan_walk *w, const char *profile, bool env, boo
     if (!plan_cannot(w, profile, false, err)) {
         return false;
     }
-    if (!plan_shared_key(w, profile, found, err)) {
+    if (!plan_profile_key(w, profile, false, found, err)) {
         return false;
     }
     if (*found) {
         return true;
     }
-    return plan_cannot(w, profile, true, err) && plan_config_key(w, profile, found, err);
+    return plan_cannot(w, profile, true, err) && plan_profile_key(w, profile, true, found, err);
 }
 
 static bool plan_has_role(const struct plan_walk *w, const char *profile)
@@ -227,6 +210,12 @@ static bool plan_role(struct plan_walk *w, const char *profile, struct zf_err *e
            plan_copy(&r->duration, aws_conf_get(c, profile, "duration_seconds"), err);
 }
 
+static bool plan_has_container(void)
+{
+    return settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+           settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+}
+
 /* credential_source = Environment, EcsContainer or Ec2InstanceMetadata. */
 static bool plan_source(struct plan_walk *w, const char *profile, const char *source,
                         struct zf_err *err)
@@ -239,8 +228,7 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
         }
     } else if (strcasecmp(source, "EcsContainer") == 0) {
         w->plan->base = AWS_CONTAINER;
-        found = settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
-                settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        found = plan_has_container();
     } else if (strcasecmp(source, "Ec2InstanceMetadata") == 0) {
         w->plan->base = AWS_INSTANCE;
         w->plan->sure = true;
@@ -359,8 +347,7 @@ bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *
     if (found) {
         return true;
     }
-    bool container = settings_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
-                     settings_env("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const bool container = plan_has_container();
     p->base = container ? AWS_CONTAINER : AWS_INSTANCE;
     p->from = container ? "the container" : "the instance";
     return true;

@@ -13,6 +13,7 @@
 #include <zf/codec/json.h>
 
 enum {
+    NAMES_ROUND = 4096,   /* named files asked for at a time */
     NAMES_BATCH = 32,     /* numbers asked for at a time; none of them there ends a series */
     NAMES_MOST = 100000,  /* of one number */
     NAMES_POINTER = 4096, /* bytes of a pointer file */
@@ -144,6 +145,13 @@ static bool names_round(struct names_ask *a, struct zf_err *err)
     }
     names_drop(a);
     return ok;
+}
+
+/* Another file names this one: it is asked for, some time. */
+static bool names_want_named(struct names_ask *a, const char *name, struct zf_err *err)
+{
+    return !zf_relpath_ok(name) || entries_find(a->out, name) ||
+           (names_want(a, name, err) && (a->path.n < NAMES_ROUND || names_round(a, err)));
 }
 
 static bool names_has(const struct names_ask *a, const char *path)
@@ -288,8 +296,7 @@ static bool names_index(struct names_ask *a, const char *path, const char *key, 
     {
         const char *name = json_string_value(file);
 
-        if (name && zf_relpath_ok(name) && !entries_find(a->out, name) &&
-            (!names_want(a, name, err) || (a->path.n >= 4096 && !names_round(a, err)))) {
+        if (name && !names_want_named(a, name, err)) {
             return false;
         }
     }
@@ -328,10 +335,9 @@ static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *e
         if (!name) {
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
-        bool is = strlen(name) == len && zf_relpath_ok(name) &&
+        bool is = strlen(name) == len &&
                   (zf_name_ends(name, ".distcp") || zf_name_ends(name, ".safetensors"));
-        if (is && !entries_find(a->out, name) &&
-            (!names_want(a, name, err) || (a->path.n >= 4096 && !names_round(a, err)))) {
+        if (is && !names_want_named(a, name, err)) {
             return false;
         }
     }

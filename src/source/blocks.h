@@ -5,10 +5,10 @@
 
 #include <pthread.h>
 
+#include <zf/source/gate.h>
 #include <zf/source/source.h>
 
 #include "cache.h"
-#include "gate.h"
 
 struct blocks;
 /* Makes block k, whole, from any thread.  Gives a reference. */

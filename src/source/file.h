@@ -5,9 +5,9 @@
 
 #include <sys/stat.h>
 
+#include <zf/source/gate.h>
 #include <zf/source/store.h>
 
-#include "gate.h"
 #include "pool.h"
 
 /* Opens `path` (relative to the pool's root) and remembers what it is; when that is `known`, it is

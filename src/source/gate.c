@@ -2,12 +2,20 @@
 /* No waiter is forgotten: it is counted before its thread looks whether a gate has room, and who
  * leaves a gate gives the room back before looking whether anybody waits.  All of it is in one
  * order (memory_order_seq_cst), so one of the two sees the other. */
-#include "gate.h"
+#include <zf/source/gate.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include <zf/base/list.h>
+
+struct zf_gate {
+    atomic_uint refs;
+    atomic_uint inside;
+    struct zf_gate_waiter *queue; /* a list; under the lock of all gates, as what follows */
+    struct zf_gate *prev, *next;  /* among those that have a queue */
+};
 
 static struct {
     atomic_uint room;   /* reads that may be inside */

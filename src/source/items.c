@@ -4,9 +4,8 @@
 #include <inttypes.h>
 
 #include <zf/base/num.h>
+#include <zf/source/gate.h>
 #include <zf/source/want.h>
-
-#include "gate.h"
 
 /* data, by its two low bits: ..10 = not looked for yet, rec_off above them; ...1 = the offset in
  * the file; ..00 = a struct item_made *. */

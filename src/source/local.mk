@@ -14,7 +14,6 @@ libzf_source_la_SOURCES = \
 	src/source/file.c \
 	src/source/file.h \
 	src/source/gate.c \
-	src/source/gate.h \
 	src/source/inflate.c \
 	src/source/items.c \
 	src/source/kinds.c \
