@@ -39,4 +39,12 @@ struct auth {
     const struct auth_ops *ops;
 };
 
+/* NULL is fine. */
+static inline void auth_free(struct auth *a)
+{
+    if (a) {
+        a->ops->fini(a);
+    }
+}
+
 #endif

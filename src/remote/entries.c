@@ -78,13 +78,7 @@ static bool entries_put(struct entries *e, uint64_t hash, const struct entry *wh
     e->at = grown;
     e->at[e->n] = *what;
     e->at[e->n].name = zf_arena_str(e->text, what->name, n, err);
-    if (what->tag) {
-        e->at[e->n].tag = zf_arena_str(e->text, what->tag, strlen(what->tag), err);
-    }
-    if (!e->at[e->n].name || (what->tag && !e->at[e->n].tag)) {
-        return false;
-    }
-    return zf_index_add(&e->by_name, hash, (uint32_t)e->n++, err);
+    return e->at[e->n].name && zf_index_add(&e->by_name, hash, (uint32_t)e->n++, err);
 }
 
 bool entries_add(struct entries *e, const struct entry *what, size_t n, struct zf_err *err)

@@ -21,7 +21,6 @@ struct entry {
     uint64_t size;
     /* to the second at least, and of what a link leads to; 0 = the listing does not say */
     time_t mtime;
-    const char *tag; /* what the listing says the content is (a hash), or NULL */
 };
 
 struct entries {

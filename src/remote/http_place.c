@@ -192,13 +192,12 @@ static void http_place_fini(struct place *p)
     struct http_place *h = (struct http_place *)p;
 
     unlisted_free(h->unlisted);
-    login_free(h->auth);
+    auth_free(h->auth);
     free(h->base);
     place_free(p);
 }
 
 static const struct place_ops http_place_ops = {
-    .kind = "http",
     .list = http_place_list,
     .at = http_place_at,
     .fini = http_place_fini,

@@ -368,7 +368,7 @@ static void hub_fini(struct place *p)
 {
     struct hub *h = (struct hub *)p;
 
-    login_free(h->auth);
+    auth_free(h->auth);
     free(h->endpoint);
     free(h->kind);
     free(h->repo);
@@ -378,7 +378,6 @@ static void hub_fini(struct place *p)
 }
 
 static const struct place_ops hub_ops = {
-    .kind = "hf",
     .list = hub_list,
     .at = hub_at,
     .fini = hub_fini,

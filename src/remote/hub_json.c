@@ -21,7 +21,6 @@ static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
     uint64_t large;
 
     e->sized = zf_json_u64(json_object_get(o, "size"), &e->size);
-    e->tag = json_string_value(json_object_get(o, "oid"));
     if (!json_is_object(lfs)) {
         return true;
     }
@@ -36,7 +35,6 @@ static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
     }
     e->sized = true;
     e->size = large;
-    e->tag = json_string_value(json_object_get(lfs, "oid"));
     return true;
 }
 

@@ -9,9 +9,8 @@
 #include "entries.h"
 
 /* Adds what a page of GET /api/models/OWNER/NAME/tree/COMMIT/DIR says: an array of {"type": "file" |
- * "directory", "path" from the repository's root, "size", "oid", "lfs": {"oid", "size"}}.  The size of
- * a file in LFS is that of the file; its tag is the SHA-256 of the content, that of any other file its
- * git blob's id.  Errors: ZF_E_FORMAT; ZF_E_LIMIT; ZF_E_NOMEM. */
+ * "directory", "path" from the repository's root, "size", "lfs": {"size"}}.  The size of
+ * a file in LFS is that of the file.  Errors: ZF_E_FORMAT; ZF_E_LIMIT; ZF_E_NOMEM. */
 bool hub_tree_page(const char *body, uint64_t n, const char *dir, const struct zf_limits *lim,
                    struct entries *out, struct zf_err *err) ZF_CHECKED;
 

@@ -37,13 +37,6 @@ static void login_fini(struct auth *a)
 
 static const struct auth_ops login_ops = {.sign = login_sign, .fini = login_fini};
 
-void login_free(struct auth *a)
-{
-    if (a) {
-        a->ops->fini(a);
-    }
-}
-
 /* "scheme word", whose word must be of bytes that a header can carry. */
 static struct auth *login_of(const char *scheme, const char *word, const char *from,
                              struct zf_err *err)

@@ -25,7 +25,4 @@ struct auth *login_bearer(const char *token, struct zf_err *err) ZF_CHECKED;
  * Errors: ZF_E_LIMIT more than `most` bytes: a part of one may hold a part of a password. */
 bool login_read(const char *path, size_t most, struct zf_out *out, struct zf_err *err) ZF_CHECKED;
 
-/* NULL is fine. */
-void login_free(struct auth *a);
-
 #endif

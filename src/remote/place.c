@@ -18,7 +18,6 @@ void *place_make(size_t each, const struct place_ops *ops, const struct place_ne
     }
     p->ops = ops;
     p->http = n->http;
-    p->options = n->options;
     p->shown = shown;
     return p;
 }

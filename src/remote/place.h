@@ -40,7 +40,6 @@ bool place_give(const struct entries *e, place_add_fn *add, void *ctx,
 
 /* Paths are relative, of plain components, not encoded; "" is the place itself. */
 struct place_ops {
-    const char *kind; /* "http", "s3", … */
     /* The entries of the directory.  ZF_E_NOENT: there is none; ZF_E_UNSUPPORTED: this place lists
      * nothing, but names may be asked for. */
     bool (*list)(struct place *p, const char *dir, place_add_fn *add, void *ctx,
@@ -52,10 +51,9 @@ struct place_ops {
 
 struct place {
     const struct place_ops *ops;
-    struct http *http;                    /* borrowed */
-    const struct zf_remote_opts *options; /* borrowed */
-    char *shown; /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
-    bool pinned; /* what is there never changes: a commit, which `shown` names */
+    struct http *http; /* borrowed */
+    char *shown;       /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
+    bool pinned;       /* what is there never changes: a commit, which `shown` names */
     /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
     bool firm;
     /* what `list` gives is all that is there, but for names with a dot in front */
@@ -66,7 +64,6 @@ struct place {
 /* What a scheme's opener gets. */
 struct place_new {
     struct http *http;
-    const struct zf_remote_opts *options;
     const struct zf_limits *lim;
     /* as the user gave it, without user info or a slash at the end: "s3://b/p" */
     const char *address;

@@ -129,8 +129,7 @@ static bool remote_begin(struct zf_remote *r, struct zf_err *err)
 static struct place *remote_place(struct zf_remote *r, const char *address,
                                   const struct zf_limits *lim, struct zf_err *err)
 {
-    const struct place_new n = {
-        .http = r->http, .options = &r->opts, .lim = lim, .address = address};
+    const struct place_new n = {.http = r->http, .lim = lim, .address = address};
 
 #define SCHEME(name, kind)                                                                         \
     if (url_is(address, #name)) {                                                                  \
@@ -148,7 +147,10 @@ static struct zf_store *remote_store(struct zf_remote *r, const char *address, c
 {
     struct place *p = remote_place(r, address, lim, err);
 
-    return p ? store_of_place(p, focus, r->cache, r->disk, lim, err) : NULL;
+    const struct store_ways w = {
+        .focus = focus, .cache = r->cache, .disk = r->disk, .local = r->opts.local_cache};
+
+    return p ? store_of_place(p, &w, lim, err) : NULL;
 }
 
 static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address,

@@ -55,9 +55,7 @@ static void s3_fini(struct place *p)
     struct s3_place *s = s3_of(p);
 
     unlisted_free(s->unlisted);
-    if (s->auth) {
-        s->auth->ops->fini(s->auth);
-    }
+    auth_free(s->auth);
     free(s->bucket);
     free(s->prefix);
     free(s->endpoint);
@@ -269,7 +267,6 @@ static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, v
 }
 
 static const struct place_ops s3_place_ops = {
-    .kind = "s3",
     .list = s3_place_list,
     .at = s3_at,
     .fini = s3_fini,

@@ -295,7 +295,7 @@ static const struct zf_store_ops store_ops = {
 };
 
 /* Takes the place. */
-static struct store *store_make(struct place *p, struct blockcache *cache,
+static struct store *store_make(struct place *p, const struct store_ways *w,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     struct store *s = calloc(1, sizeof *s);
@@ -312,7 +312,8 @@ static struct store *store_make(struct place *p, struct blockcache *cache,
     }
     atomic_init(&shared->refs, 1);
     shared->place = p;
-    shared->cache = cache;
+    shared->cache = w->cache;
+    shared->disk = w->disk;
     shared->decoded = decoded;
     shared->dev = object_hash(0, p->shown);
     s->shared = shared;
@@ -321,10 +322,9 @@ static struct store *store_make(struct place *p, struct blockcache *cache,
 }
 
 /* Opens the directory of -o local_cache=. */
-static bool store_with_local(struct store *s, const struct zf_limits *lim, struct zf_err *err)
+static bool store_with_local(struct store *s, const char *dir, const struct zf_limits *lim,
+                             struct zf_err *err)
 {
-    const char *dir = s->shared->place->options->local_cache;
-
     if (!dir) {
         return true;
     }
@@ -337,26 +337,24 @@ static bool store_with_local(struct store *s, const struct zf_limits *lim, struc
     return s->local != NULL;
 }
 
-struct zf_store *store_of_place(struct place *p, const char *focus, struct blockcache *cache,
-                                struct diskcache *disk, const struct zf_limits *lim,
-                                struct zf_err *err)
+struct zf_store *store_of_place(struct place *p, const struct store_ways *w,
+                                const struct zf_limits *lim, struct zf_err *err)
 {
-    struct store *s = store_make(p, cache, lim, err);
+    struct store *s = store_make(p, w, lim, err);
     zf_auto(mem) char *name = NULL;
 
     if (!s) {
         return NULL;
     }
-    s->shared->disk = disk;
-    if (!store_with_local(s, lim, err)) {
+    if (!store_with_local(s, w->local, lim, err)) {
         store_fini(s);
         return NULL;
     }
-    if (focus && asprintf(&name, "%s/%s", p->shown, focus) < 0) {
+    if (w->focus && asprintf(&name, "%s/%s", p->shown, w->focus) < 0) {
         name = NULL;
     }
-    return zf_store_new(
-        &store_ops, s,
-        (struct zf_store_look){.name = name ? name : p->shown, .shown = p->shown, .focus = focus},
-        lim, err);
+    return zf_store_new(&store_ops, s,
+                        (struct zf_store_look){
+                            .name = name ? name : p->shown, .shown = p->shown, .focus = w->focus},
+                        lim, err);
 }

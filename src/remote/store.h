@@ -9,10 +9,15 @@
 #include "diskcache.h"
 #include "place.h"
 
-/* Takes the place, also on failure.  focus: the one file that is meant, or NULL; its name in messages
- * is then the address.  disk: or NULL.  Errors: ZF_E_NOMEM. */
-struct zf_store *store_of_place(struct place *p, const char *focus, struct blockcache *cache,
-                                struct diskcache *disk, const struct zf_limits *lim,
-                                struct zf_err *err) ZF_CHECKED;
+/* What a store reads through; NULL = without. */
+struct store_ways {
+    const char *focus; /* the one file that is meant; its name in messages is then the address */
+    const char *local; /* -o local_cache=DIR */
+    struct blockcache *cache; /* never NULL */
+    struct diskcache *disk;
+};
+/* Takes the place, also on failure.  Errors: ZF_E_NOMEM; of zf_store_dir. */
+struct zf_store *store_of_place(struct place *p, const struct store_ways *w,
+                                const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -15,7 +15,7 @@ static bool at(struct place *p, const char *path, struct place_at *out, struct z
     return out->url || zf_fail(e, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-static const struct place_ops ops = {.kind = "test", .at = at};
+static const struct place_ops ops = {.at = at};
 static struct zf_remote_opts opts;
 static struct place place = {.ops = &ops, .firm = true};
 static struct object_shared shared = {.place = &place};
