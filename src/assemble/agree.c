@@ -51,10 +51,8 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
         same++;
     }
     zf_out_var(&g->bytes, same);
-    zf_out_var(&g->bytes, n - same);
-    zf_out_add(&g->bytes, zf_out_text(&g->name) + same, n - same);
-    zf_out_var(&g->bytes, g->text.n);
-    zf_out_add(&g->bytes, zf_out_text(&g->text), g->text.n);
+    zf_out_counted(&g->bytes, zf_out_text(&g->name) + same, n - same);
+    zf_out_counted(&g->bytes, g->text.p, g->text.n);
     /* what is in both names was looked at in the one before, but for the last bytes */
     g->device = g->device || strstr(zf_out_text(&g->text), "uda:") ||
                 strstr(zf_out_text(&g->name) + (same > 3 ? same - 3 : 0), "uda:");

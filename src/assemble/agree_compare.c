@@ -73,10 +73,11 @@ static bool agree_unfold(struct agree_side *s, const struct agree_part *part, st
     (void)zf_bytes_take(&b, strlen(part->key) + 1);
     while (zf_bytes_left(&b) > 0) {
         zf_out_cut(&name, zf_bytes_var(&b));
-        uint64_t n = zf_bytes_var(&b);
-        zf_out_add(&name, zf_bytes_take(&b, n), n);
-        n = zf_bytes_var(&b);
-        const char *text = zf_arena_str(s->arena, zf_bytes_take(&b, n), n, err);
+        uint64_t n;
+        const char *more = zf_bytes_counted(&b, &n);
+        zf_out_add(&name, more, n);
+        more = zf_bytes_counted(&b, &n);
+        const char *text = zf_arena_str(s->arena, more, n, err);
         const char *copy = text ? zf_arena_str(s->arena, zf_out_text(&name), name.n, err) : NULL;
         struct agree_pair *p = copy ? zf_vec_push(&s->pair, err) : NULL;
 

@@ -50,6 +50,12 @@ void zf_out_var(struct zf_out *o, uint64_t v)
     zf_out_add(o, byte, n);
 }
 
+void zf_out_counted(struct zf_out *o, const void *p, size_t n)
+{
+    zf_out_var(o, n);
+    zf_out_add(o, p, n);
+}
+
 void zf_out_fill(struct zf_out *o, char c, size_t n)
 {
     if (n && out_room(o, n)) {

@@ -53,8 +53,8 @@ static bool load_room(struct loading *l, struct load_sources *s, uint64_t *n_out
 
 static char *load_text(struct loading *l, struct zf_err *err)
 {
-    const uint64_t n = zf_bytes_var(&l->in);
-    const char *p = zf_bytes_take(&l->in, n);
+    uint64_t n;
+    const char *p = zf_bytes_counted(&l->in, &n);
     char *copy = p ? strndup(p, (size_t)n) : NULL;
 
     if (!copy) {
@@ -120,8 +120,10 @@ static bool load_fact(struct loading *l, struct zf_err *err)
         f.print[1] = zf_bytes_le64(&l->in);
     }
     if (f.kind == ZF_FACT_FILE) {
-        const uint64_t n = zf_bytes_var(&l->in);
-        f.note = zf_bytes_of(zf_bytes_take(&l->in, n), n);
+        uint64_t n;
+        const void *note = zf_bytes_counted(&l->in, &n);
+
+        f.note = zf_bytes_of(note, n);
     }
     struct zf_fact *to = zf_vec_push(&l->claims, err);
     if (!to) {
@@ -225,8 +227,9 @@ static struct zf_source *load_made(struct loading *l, const struct zf_source_kin
     for (size_t i = 0; i < sizeof r.n / sizeof r.n[0]; i++) {
         r.n[i] = zf_bytes_var(&l->in);
     }
-    const uint64_t n = zf_bytes_var(&l->in);
-    r.bytes = zf_bytes_of(zf_bytes_take(&l->in, n), n);
+    uint64_t n;
+    const void *bytes = zf_bytes_counted(&l->in, &n);
+    r.bytes = zf_bytes_of(bytes, n);
     if (l->in.bad || parent > l->sources.n) {
         (void)load_bad(l, "a source that is cut", err);
         return NULL;

@@ -77,12 +77,6 @@ void zf_keep_free(struct zf_keep *k)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static void put_text(struct zf_out *out, const char *p, size_t n)
-{
-    zf_out_var(out, n);
-    zf_out_add(out, p, n);
-}
-
 static bool put_number(struct zf_keep *k, const struct zf_source *s, struct zf_err *err)
 {
     struct keep_source *e = zf_table_put(&k->known, zf_hash_address(s), sizeof *e, err);
@@ -121,7 +115,7 @@ static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct 
     for (size_t i = 0; i < sizeof r->n / sizeof r->n[0]; i++) {
         zf_out_var(&k->sources, r->n[i]);
     }
-    put_text(&k->sources, r->bytes.p, r->bytes.n);
+    zf_out_counted(&k->sources, r->bytes.p, r->bytes.n);
     return zf_out_ok(&r->bytes, err) && put_number(k, s, err);
 }
 
@@ -184,7 +178,7 @@ void zf_keep_sealing(void *ctx, const struct zf_build *b, const char *format, co
 
     put_forget(k);
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
-        put_text(&k->about, text[i], strlen(text[i]));
+        zf_out_counted(&k->about, text[i], strlen(text[i]));
     }
     k->noted = zf_build_pack(b, put_source, k, &k->model, &k->why);
 }
@@ -203,13 +197,13 @@ static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
 
     p->n++;
     zf_out_u8(&p->out, (uint8_t)f->kind);
-    put_text(&p->out, f->path, strlen(f->path));
+    zf_out_counted(&p->out, f->path, strlen(f->path));
     if (f->kind == ZF_FACT_DIR || f->kind == ZF_FACT_FILE) {
         zf_out_le64(&p->out, f->print[0]);
         zf_out_le64(&p->out, f->print[1]);
     }
     if (f->kind == ZF_FACT_FILE) {
-        put_text(&p->out, (const char *)f->note.p, (size_t)f->note.n);
+        zf_out_counted(&p->out, f->note.p, (size_t)f->note.n);
         struct keep_source *e = zf_table_put(&p->files, zf_hash_address(f->src), sizeof *e, err);
 
         if (!e) {
@@ -292,9 +286,9 @@ static bool put_body(struct zf_keep *k, const struct zf_store *st, struct put_fa
 
     zf_out_le32(body, (uint32_t)strlen(k->key));
     zf_out_str(body, k->key);
-    put_text(body, called, strlen(called));
+    zf_out_counted(body, called, strlen(called));
     zf_out_add(body, k->about.p, k->about.n);
-    put_text(body, pin, strlen(pin));
+    zf_out_counted(body, pin, strlen(pin));
     zf_out_var(body, facts->n);
     zf_out_add(body, facts->out.p, facts->out.n);
     if (!put_files(k, facts, body, err)) {

@@ -23,12 +23,6 @@ struct pack_stretches {
     uint64_t number;
 };
 
-static void pack_text(struct packing *p, const char *text, uint64_t n)
-{
-    zf_out_var(p->out, n);
-    zf_out_add(p->out, text, (size_t)n);
-}
-
 /* i: in the build's table. */
 static bool pack_source(struct packing *p, uint64_t i, struct zf_err *err)
 {
@@ -195,7 +189,7 @@ static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_er
     if (d->set) {
         zf_out_var(p->out, d->set->number);
     }
-    pack_text(p, d->name, d->name_len);
+    zf_out_counted(p->out, d->name, d->name_len);
     if (same) {
         zf_out_var(p->out, tie ? tie->number : d->same.as->number);
         return true;
@@ -209,7 +203,7 @@ static bool pack_drafts(struct packing *p, struct zf_err *err)
     for (size_t i = 0; i < p->b->sets.n; i++) {
         const struct draft_set *s = p->b->sets.at[i];
 
-        pack_text(p, s->path, strlen(s->path));
+        zf_out_counted(p->out, s->path, strlen(s->path));
         zf_out_u8(p->out, s->raw_only);
     }
     zf_out_var(p->out, p->b->drafts.n);
@@ -236,11 +230,11 @@ static void pack_notes(struct packing *p)
     bool dropped = made > rest->n_notes;
     zf_out_var(p->out, rest->n_notes + dropped);
     for (const struct note_item *n = rest->notes; n; n = n->next) {
-        pack_text(p, n->text, strlen(n->text));
+        zf_out_counted(p->out, n->text, strlen(n->text));
     }
     if (dropped) {
         int n = snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)(made - rest->n_notes));
-        pack_text(p, more, (uint64_t)n);
+        zf_out_counted(p->out, more, (uint64_t)n);
     }
 }
 
@@ -250,7 +244,7 @@ static bool pack_file(struct packing *p, const struct blob_item *f, struct zf_er
     const struct zf_run run = n ? zf_map_at(f->map, 0) : (struct zf_run){.mem = ""};
     uint32_t number;
 
-    pack_text(p, f->path, strlen(f->path));
+    zf_out_counted(p->out, f->path, strlen(f->path));
     if (run.kind == ZF_RUN_SRC) {
         zf_out_u8(p->out, PACK_RANGE);
         if (!sources_add(p->b->sources, run.src, &number, err) || !pack_source(p, number, err)) {
@@ -265,7 +259,7 @@ static bool pack_file(struct packing *p, const struct blob_item *f, struct zf_er
                        f->path);
     }
     zf_out_u8(p->out, PACK_BYTES);
-    pack_text(p, run.mem, n);
+    zf_out_counted(p->out, run.mem, n);
     return true;
 }
 
@@ -273,7 +267,7 @@ static bool pack_all(struct packing *p, struct zf_err *err)
 {
     const struct build_rest *rest = &p->b->rest;
 
-    pack_text(p, rest->tag, strlen(rest->tag));
+    zf_out_counted(p->out, rest->tag, strlen(rest->tag));
     zf_out_u8(p->out, rest->has_step);
     zf_out_var(p->out, rest->has_step ? (uint64_t)rest->step : 0);
     pack_notes(p);

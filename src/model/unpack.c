@@ -34,8 +34,7 @@ static bool unpack_count(struct unpacking *u, uint64_t *n_out, struct zf_err *er
 /* Borrowed from the input, not terminated. */
 static const char *unpack_text(struct unpacking *u, uint64_t *n_out, struct zf_err *err)
 {
-    *n_out = zf_bytes_var(u->in);
-    const char *p = zf_bytes_take(u->in, *n_out);
+    const char *p = zf_bytes_counted(u->in, n_out);
 
     if (!p) {
         (void)unpack_bad(u, "a text that is cut", err);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/vec.h>
 
 bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err *err)
 {
@@ -18,7 +17,7 @@ void entries_fini(struct entries *e)
 {
     zf_arena_free(e->text);
     zf_index_fini(&e->by_name);
-    free(e->at);
+    zf_vec_fini(e);
     *e = (struct entries){.text = NULL};
 }
 
@@ -70,15 +69,14 @@ static bool entries_again(struct entry *was, const struct entry *is, struct zf_e
 static bool entries_put(struct entries *e, uint64_t hash, const struct entry *what, size_t n,
                         struct zf_err *err)
 {
-    struct entry *grown = zf_vec_grow(e->at, e->n, 1, &e->cap, sizeof *grown, err);
+    struct entry *to = zf_vec_push(e, err);
 
-    if (!grown) {
+    if (!to) {
         return false;
     }
-    e->at = grown;
-    e->at[e->n] = *what;
-    e->at[e->n].name = zf_arena_str(e->text, what->name, n, err);
-    return e->at[e->n].name && zf_index_add(&e->by_name, hash, (uint32_t)e->n++, err);
+    *to = *what;
+    to->name = zf_arena_str(e->text, what->name, n, err);
+    return to->name && zf_index_add(&e->by_name, hash, (uint32_t)(e->n - 1), err);
 }
 
 bool entries_add(struct entries *e, const struct entry *what, size_t n, struct zf_err *err)

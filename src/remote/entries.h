@@ -13,6 +13,7 @@
 #include <zf/base/arena.h>
 #include <zf/base/limits.h>
 #include <zf/base/table.h>
+#include <zf/base/vec.h>
 
 struct entry {
     const char *name; /* terminated; the set's own copy once it was added */
@@ -25,8 +26,7 @@ struct entry {
 
 struct entries {
     struct zf_arena *text;
-    struct entry *at;
-    size_t n, cap;
+    zf_vec(struct entry);
     time_t date; /* when the listing was made, by the server's clock; 0 */
     struct zf_index by_name;
     uint64_t most; /* limit dir_entries */

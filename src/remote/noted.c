@@ -74,10 +74,8 @@ bool noted_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
     zf_out_le64(out, place[1]);
     zf_out_var(out, src->size);
     zf_out_var(out, (uint64_t)is.mtime.tv_sec);
-    zf_out_var(out, strlen(is.etag));
-    zf_out_str(out, is.etag);
-    zf_out_var(out, strlen(is.version));
-    zf_out_str(out, is.version);
+    zf_out_counted(out, is.etag, strlen(is.etag));
+    zf_out_counted(out, is.version, strlen(is.version));
     return zf_out_ok(out, err);
 }
 
@@ -90,10 +88,10 @@ struct noted {
 
 static void noted_text(struct zf_bytes *in, char *out, size_t room)
 {
-    const uint64_t n = zf_bytes_var(in);
-    const char *p = n < room ? zf_bytes_take(in, n) : NULL;
+    uint64_t n;
+    const char *p = zf_bytes_counted(in, &n);
 
-    in->bad = in->bad || !p || memchr(p, '\0', (size_t)n);
+    in->bad = in->bad || n >= room || memchr(p, '\0', (size_t)n);
     if (!in->bad) {
         memcpy(out, p, (size_t)n);
         out[n] = '\0';

@@ -3,7 +3,6 @@
  * OLMo names them, gs:// with HMAC keys.  Source of the variables: OLMo, olmo/util.py
  * (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and AWS_NO_SIGN_REQUEST are
  * GDAL's names (vsis3). */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +40,7 @@ struct s3_place {
     bool path_style;
     const struct zf_limits *lim;
     struct unlisted *unlisted; /* for those who may read and not list */
-    pthread_mutex_t lock;      /* of settled */
-    bool settled;              /* the bucket has answered: its region is right */
+    atomic_bool settled;       /* the bucket has answered: its region is right */
 };
 
 static struct s3_place *s3_of(struct place *p)
@@ -60,7 +58,6 @@ static void s3_fini(struct place *p)
     free(s->prefix);
     free(s->endpoint);
     free(s->pays);
-    (void)pthread_mutex_destroy(&s->lock);
     place_free(p);
 }
 
@@ -110,13 +107,6 @@ static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
     return moved && s->aws && aws_auth_learn(s->auth, r);
 }
 
-static void s3_settle_mark(struct s3_place *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->settled = true;
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 /* Before the first object of a bucket that was not listed: any answer to HEAD says its region.
  * What else it says does not matter, since who may not list may read. */
 static void s3_settle(struct s3_place *s)
@@ -125,10 +115,7 @@ static void s3_settle(struct s3_place *s)
     zf_auto(http_reply) struct http_reply r = {.status = 0};
     struct zf_err ignored = {.code = ZF_OK};
 
-    (void)pthread_mutex_lock(&s->lock);
-    bool known = s->settled || !s->aws;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (known) {
+    if (!s->aws || atomic_load_explicit(&s->settled, memory_order_relaxed)) {
         return;
     }
     s3_bucket_url(s, &url);
@@ -136,7 +123,7 @@ static void s3_settle(struct s3_place *s)
     if (!url.bad && !http_do(s->place.http, &ask, &r, &ignored)) {
         (void)s3_elsewhere(s, &r);
     }
-    s3_settle_mark(s);
+    atomic_store_explicit(&s->settled, true, memory_order_relaxed);
 }
 
 static bool s3_at(struct place *p, const char *path, struct place_at *out, struct zf_err *err)
@@ -180,7 +167,8 @@ static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf
     }
     (void)s->auth->ops->explain(s->auth, r, true, err);
     if (r->status == 403 && strstr(err->msg, "list the bucket")) {
-        s3_settle_mark(s); /* it knows who asks: the region is right */
+        atomic_store_explicit(&s->settled, true,
+                              memory_order_relaxed); /* it knows who asks: the region is right */
         err->code = ZF_E_UNSUPPORTED;
     }
     return false;
@@ -200,7 +188,7 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
         struct http_ask ask = place_ask(&at);
         ask.max_body = S3_PAGE_BYTES;
         if (http_do(s->place.http, &ask, &r, err)) {
-            s3_settle_mark(s);
+            atomic_store_explicit(&s->settled, true, memory_order_relaxed);
             return s3_list_page(l, r.body, r.n_body, err);
         }
         if (tries || !s3_elsewhere(s, &r)) {
@@ -432,7 +420,6 @@ static struct place *s3_place_new(const struct s3_kind *k, const struct place_ne
     if (!s) {
         return NULL;
     }
-    (void)pthread_mutex_init(&s->lock, NULL);
     if (!s3_open(s, k, n, err)) {
         s3_fini(&s->place);
         return NULL;

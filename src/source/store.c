@@ -73,13 +73,9 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
 struct zf_store *zf_store_new(const struct zf_store_ops *ops, void *self, struct zf_store_look look,
                               const struct zf_limits *lim, struct zf_err *err)
 {
-    struct store_table *t = store_table_new(ops, self, look.shown, lim);
+    struct store_table *t = store_table_new(ops, self, look.shown, lim, err);
 
-    if (!t) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
-    return store_of(t, look, "", err);
+    return t ? store_of(t, look, "", err) : NULL;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

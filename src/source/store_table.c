@@ -42,14 +42,14 @@ void store_table_unref(struct store_table *t)
 }
 
 struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, const char *shown,
-                                    const struct zf_limits *lim)
+                                    const struct zf_limits *lim, struct zf_err *err)
 {
     struct store_table *t = calloc(1, sizeof *t);
     char *copy = strdup(shown);
-    struct zf_err ignored;
-    struct zf_doubts *doubts = doubts_new(&ignored);
+    struct zf_doubts *doubts = doubts_new(err);
 
     if (!t || !copy || !doubts) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         free(t);
         free(copy);
         doubts_unref(doubts);

@@ -53,9 +53,9 @@ struct zf_store {
     char *prefix; /* this store's directory in the table, "" = root */
 };
 
-/* Takes self (also on failure); shown is copied.  NULL: out of memory. */
+/* Takes self (also on failure); shown is copied.  Errors: ZF_E_NOMEM. */
 struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, const char *shown,
-                                    const struct zf_limits *lim);
+                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 void store_table_unref(struct store_table *t);
 
 /* By what a file may be opened later: its entry, or what was noted of it before; NULL where there

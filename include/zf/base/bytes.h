@@ -112,6 +112,13 @@ static inline uint64_t zf_bytes_var(struct zf_bytes *b)
     return 0;
 }
 
+/* Borrows bytes whose number stands in front of them (zf_bytes_var); NULL (and bad) as zf_bytes_take. */
+static inline const void *zf_bytes_counted(struct zf_bytes *b, uint64_t *n_out)
+{
+    *n_out = zf_bytes_var(b);
+    return zf_bytes_take(b, *n_out);
+}
+
 /* Borrows a line without its '\n' (which is consumed); NULL (and bad) when there is no '\n'. */
 const char *zf_bytes_line(struct zf_bytes *b, uint64_t *len_out);
 

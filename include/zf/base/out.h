@@ -37,6 +37,8 @@ void zf_out_le32(struct zf_out *o, uint32_t v);
 void zf_out_le64(struct zf_out *o, uint64_t v);
 /* As zf_bytes_var reads it. */
 void zf_out_var(struct zf_out *o, uint64_t v);
+/* The bytes p[n], their number in front. */
+void zf_out_counted(struct zf_out *o, const void *p, size_t n);
 void zf_out_fill(struct zf_out *o, char c, size_t n);
 /* The number in decimal digits. */
 void zf_out_dec(struct zf_out *o, uint64_t v);

@@ -104,8 +104,7 @@ static bool array_recipe(void *ctx, struct zf_recipe *out)
     out->n[0] = f->z.n_chunks;
     out->n[1] = f->z.chunk_bytes;
     for (size_t i = 0; i < 2; i++) {
-        zf_out_var(&out->bytes, strlen(text[i]));
-        zf_out_str(&out->bytes, text[i]);
+        zf_out_counted(&out->bytes, text[i], strlen(text[i]));
     }
     zf_out_u8(&out->bytes, (uint8_t)f->z.dtype);
     zf_out_u8(&out->bytes, (uint8_t)f->z.codec);
@@ -120,8 +119,8 @@ static bool array_recipe(void *ctx, struct zf_recipe *out)
 
 static char *array_remake_text(struct zf_remake *r)
 {
-    const uint64_t n = zf_bytes_var(&r->bytes);
-    const char *p = zf_bytes_take(&r->bytes, n);
+    uint64_t n;
+    const char *p = zf_bytes_counted(&r->bytes, &n);
 
     return p ? strndup(p, (size_t)n) : NULL;
 }
