@@ -182,7 +182,8 @@ static bool http_place_list(struct place *p, const char *dir, place_add_fn *add,
         atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
     } else if (!known) {
         zf_err_clear(err);
-        ok = http_place_unlisted(h, dir, &e, err);
+        entries_fini(&e); /* what a page links to that is no listing */
+        ok = entries_init(&e, h->lim, err) && http_place_unlisted(h, dir, &e, err);
     }
     return ok && place_give(&e, add, ctx, err);
 }

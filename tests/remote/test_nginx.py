@@ -66,6 +66,17 @@ def lists_nothing():
         refused(5, "zerofs index DIR", "info", n.url[0] + "nowhere")
 
 
+def a_page_is_no_listing():
+    """What it links to is not taken for the names of files."""
+    here = os.path.join(DATA, MODEL)
+    with tempfile.TemporaryDirectory(dir=TMP) as d:
+        shutil.copytree(here, d + "/m")
+        with open(d + "/m/index.html", "w", encoding="utf-8") as f:
+            f.write('<html><body><p>See <a href="config.json/">the settings</a> and <a href="none.pt">more</a>.</p></body></html>')
+        with nginx("index index.html;", root=d) as n:
+            compare(n.url[0] + "m", here)
+
+
 # ---- ranges ------------------------------------------------------------------------------------------
 
 
@@ -262,7 +273,7 @@ def is_not_there():
 
 if __name__ == "__main__":
     need_addresses()
-    TESTS = [lists_in_html, lists_in_json, names_that_want_encoding, lists_nothing, ranges, is_never_compressed, a_file_that_is_replaced,
+    TESTS = [lists_in_html, lists_in_json, names_that_want_encoding, lists_nothing, a_page_is_no_listing, ranges, is_never_compressed, a_file_that_is_replaced,
              a_file_that_is_deleted, tls, redirects, passwords_stay_with_their_host, basic_auth, a_file_that_may_not_be_read, is_away_for_a_while,
              is_not_there]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
