@@ -316,18 +316,26 @@ ROWS, COLS = 32, 60  # of a chunk: too large to be taken for a plain tensor by t
 CHUNK = bytes(i % 251 for i in range(ROWS * COLS))
 
 
-def composed_item(parts):
-    """A tensor subclass of several tensors (torch/_utils.py, _rebuild_wrapper_subclass).  parts: name -> (shape, strides)"""
+def composed_value(parts):
+    """A tensor subclass of several tensors (torch/_utils.py, _rebuild_wrapper_subclass).  parts: name -> (shape, strides), or parts of
+    another one."""
     kind = torchfile.named("made", "Int8Tensor")
     made = {}
-    for name, (shape, strides) in parts.items():
+    for name, part in parts.items():
+        if isinstance(part, dict):
+            made[name] = composed_value(part)
+            continue
+        shape, strides = part
         n = math.prod(shape)
         stored = torchfile.Storage(data=CHUNK[:n], n=n, cls="CharStorage")
         made[name] = torchfile.tensor(stored, 0, shape, strides)
-    value = torchfile.Call(
+    return torchfile.Call(
         "torch._tensor", "_rebuild_from_type_v2", torchfile.named("torch._utils", "_rebuild_wrapper_subclass"), kind,
         (kind, torchfile.named("torch", "float32"), (ROWS, COLS), (COLS, 1), 0, None, None, False), made)
-    return torchfile.archive(value, extra=[("archive/byteorder", "little"), ("archive/version", "3\n")])
+
+
+def composed_item(parts):
+    return torchfile.archive(composed_value(parts), extra=[("archive/byteorder", "little"), ("archive/version", "3\n")])
 
 
 def composed(s, *chunks):
@@ -382,6 +390,80 @@ def composed_of_parts_that_differ():
             s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 
 
+def composed_of_composed():
+    with Save() as s:
+        s.write(composed(s, *2 * [{"inner": {"data": WHOLE}, "none": NONE}]))
+        s.cat("layers.0.weight.inner.data.i8", 2 * CHUNK)
+        s.cat("layers.0.weight.none.i8", b"")
+
+
+def composed_of_which_a_chunk_is_lost():
+    """The rows of a lost chunk have parts of which nothing is known."""
+    with Save() as s:
+        c = composed(s, *2 * [{"data": WHOLE, "none": NONE}])
+        next(v for k, v in c.storage.items() if k.fqn == "model.layers.0.weight" and v.relative_path == "__1_0.distcp").relative_path = "gone.distcp"
+        s.write(c)
+        s.refused("gone.distcp")
+        s.told('"model.layers.0.weight" is a tensor made of others, and a chunk of it is missing', opts=DEGRADED)
+        s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
+
+
+def more_than_limits_allow():
+    for limit, part in (("tensors=1", "more than 1 tensors (limit tensors)"), ("pieces=3", "more than 3 chunks (limit pieces)"),
+                        ("tensor_dims=1", "2 dimensions (limit tensor_dims)")):
+        with Save() as s:
+            s.write(s.make())
+            s.refused(".metadata", part, opts=("-o", "limit=" + limit))
+
+
+def a_key_of_two_kinds():
+    """A tensor for one rank, bytes for the other."""
+    for bytes_of, first, second in ((1, "float32 [5, 6]", "bytes"), (0, "bytes", "float32 [5, 6]")):
+        with Save() as s:
+            for rank in (0, 1):
+                c, name = s.make(), "model.layers.0.weight"
+                c.storage = {k: v for k, v in c.storage.items() if v.relative_path == f"__{rank}_0.distcp"}
+                for t in c.state.values():
+                    t.chunks = [t.chunks[rank]]
+                if rank == bytes_of:
+                    c.state[name] = c.w.BytesStorageMetadata()
+                s.write(c, f"__{rank}.metadata")
+            s.refused("__1.metadata", f'"{name}" is {second}, but {first} in', "__0.metadata")
+
+
+def chunks_at_one_place():
+    with Save() as s:
+        c = s.make()
+        chunks = c.state["model.layers.0.weight"].chunks
+        chunks.append(c.w.of(type(chunks[0]), offsets=chunks[0].offsets, sizes=c.w.size(1, 6)))
+        s.write(c)
+        s.refused(".metadata", '"model.layers.0.weight": two chunks start at the same place')
+
+
+def items_of_other_tensors():
+    """What the item holds, and what .metadata promised."""
+    for shape, dtype, part in (((4, 6), "float32", "the item holds 72 bytes of data, .metadata promised 48"),
+                               ((5, 6), "bfloat16", "the item holds float32, .metadata promised bfloat16")):
+        with Save() as s:
+            c = s.make()
+            c.tensor(("model", "other"), shape, dtype)
+            mine, other = (next(v for k, v in c.storage.items() if k.fqn == name) for name in ("model.layers.0.weight", "model.other"))
+            mine.offset, mine.length, other.offset, other.length = other.offset, other.length, mine.offset, mine.length
+            s.write(c)
+            for name in ("layers.0.weight.f32", "other" + (".f32" if dtype == "float32" else ".bf16")):
+                r = s.run("cat", name)
+                assert r.returncode == 4 and b"__0_0.distcp" in r.stderr and b"the item holds" in r.stderr, r
+            assert part in r.stderr.decode(), r
+
+
+def a_path_that_is_too_long():
+    with Save() as s:
+        c = s.make()
+        next(iter(c.storage.values())).relative_path = "/".join(["x" * 200] * 25)
+        s.write(c)
+        s.refused(".metadata", 'relative_path "' + "x" * 120 + '" is too long')
+
+
 main(
     [
         path_of_another_key,
@@ -403,5 +485,12 @@ main(
         composed_of_a_transposed_part,
         composed_under_a_name_that_is_taken,
         composed_of_parts_that_differ,
+        composed_of_composed,
+        composed_of_which_a_chunk_is_lost,
+        more_than_limits_allow,
+        a_key_of_two_kinds,
+        chunks_at_one_place,
+        items_of_other_tensors,
+        a_path_that_is_too_long,
     ]
 )

@@ -129,11 +129,18 @@ class Model:
                         ("self_attention.linear_proj.bias", "copy", (h,)),
                         ("self_attention.linear_qkv.weight", "rows", ((n + 2 * groups) * head, h)),
                         ("self_attention.linear_qkv.bias", "rows", ((n + 2 * groups) * head,)))
+        if self.args.get("_cross"):
+            yield from (("cross_attention.linear_proj.weight", "columns", (h, h)), ("cross_attention.linear_q.weight", "rows", (n * head, h)),
+                        ("cross_attention.linear_kv.weight", "rows", (2 * groups * head, h)), ("self_attention.k_layernorm.weight", "copy", (head,)))
         yield "pre_mlp_layernorm.weight", "copy", (h,)
         if not moe:
             yield from (("mlp.linear_fc1.weight", fc1, (glu * f, h)), ("mlp.linear_fc2.weight", "columns", (h, f)))
             return
         e, m = self.args["num_experts"], self.args.get("moe_ffn_hidden_size") or f
+        shared = self.args.get("moe_shared_expert_intermediate_size")
+        if shared:
+            yield from (("mlp.shared_experts.linear_fc1.weight", fc1, (glu * shared, h)), ("mlp.shared_experts.linear_fc2.weight", "columns", (h, shared)),
+                        ("mlp.shared_experts.gate_weight", "copy", (1, h)))
         yield "mlp.router.weight", "copy", (e, h)
         for i in range(e):
             a, b = ("mlp.experts.linear_fc1.weight", "mlp.experts.linear_fc2.weight") if self.grouped else \

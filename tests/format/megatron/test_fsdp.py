@@ -157,6 +157,20 @@ def numbers_that_cannot_be_read():
             t.holds("", n, s.bytes["model." + n])
 
 
+def masters_that_cannot_be_read():
+    """Refused by their file; of a degraded save, numbers stay, and the note names it."""
+    with Case() as c:
+        s, _ = made(c.dir)
+        where = next(v for k, v in s.storage.items() if k.fqn == "optimizer.fp32_from_fp16_params.0.1")
+        with open(os.path.join(c.dir, where.relative_path), "r+b") as f:
+            f.seek(where.offset)
+            f.write(b"no archive")
+        c.refused(where.relative_path, "unsupported item encoding 6e 6f 20 61")
+        t = Tree(c.dir, "-d")
+        assert any("not mapped to parameters" in n and where.relative_path in n for n in t.notes), t.notes
+        assert t.names("optim/exp_avg") == list("012345"), t.names("optim/exp_avg")
+
+
 def equal_norms_are_told_by_their_order():
     with Case() as c:
         one = [0x3f800000] * 4
@@ -183,5 +197,5 @@ def a_state_of_another_shape_keeps_its_number():
 
 
 if __name__ == "__main__":
-    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, numbers_that_cannot_be_read, equal_norms_are_told_by_their_order,
+    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, numbers_that_cannot_be_read, masters_that_cannot_be_read, equal_norms_are_told_by_their_order,
           without_masters_numbers_stay, a_state_of_another_shape_keeps_its_number])

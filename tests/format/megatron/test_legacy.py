@@ -92,6 +92,8 @@ for kind in ("plain", "flat", None):
                       "ep 2 tp 2 etp 1 pp 2": {"ep": 2, "tp": 2, "etp": 1, "pp": 2, **MOE},
                       "every other layer has experts": {"ep": 2, "pp": 2, "layers": [[2, 2]], "_freq": 2, **MOE},
                       "mla": {"tp": 2, **MLA}, "mla, down projections cut": {"tp": 2, "_down": "rows", **MLA},
+                      "cross attention": {"tp": 2, "_cross": True, "num_query_groups": 2, "group_query_attention": True},
+                      "shared experts": {"ep": 2, "tp": 2, "moe_shared_expert_intermediate_size": 10, **MOE},
                       "mtp": {"tp": 2, "pp": 2, "mtp_num_layers": 2}}.items():
         joins(f"{how}, {kind} optimizer", edited(Model(**args), optimizer=kind))
 joins("experts in one module", edited(Model(ep=2, tp=2, **MOE), grouped=True))
@@ -229,6 +231,13 @@ for what, part, model in (
                 edit_file=lambda r, v: v["args"].row[2].pop("ffn_hidden_size"))),
         ("a norm of two dimensions", 'mp_rank_00!"decoder.layers.0.input_layernorm.weight": it has 2 dimensions, expected 1',
          edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((2, 4), [1] * 8, "bf16").torch()))),
+        *((f"{what} of another size", f'mp_rank_00!"decoder.layers.0.{name}": dimension {d} of all ranks together is {is_}, but args demand {want}',
+           edited(Model(tp=2, moe_shared_expert_intermediate_size=10, **MOE), edit=put(f"decoder.layers.0.{name}", Mem(shape, [1] * shape[0] * shape[-1], "bf16").torch())))
+          for what, name, shape, d, is_, want in (
+              ("shared experts", "mlp.shared_experts.linear_fc1.weight", (12, 8), 0, 24, 20), ("a gate", "mlp.shared_experts.gate_weight", (2, 8), 0, 2, 1),
+              ("queries", "cross_attention.linear_q.weight", (5, 8), 0, 10, 8), ("keys and values", "cross_attention.linear_kv.weight", (5, 8), 0, 10, 16))),
+        ("a norm of keys of another size", 'mp_rank_00!"decoder.layers.0.self_attention.k_layernorm.weight": dimension 0 of all ranks together is 3, but args demand 2',
+         edited(Model(tp=2), edit=put("decoder.layers.0.self_attention.k_layernorm.weight", Mem((3,), [1] * 3, "bf16").torch()))),
         ("a layer that no file has", 'layer 1 of "decoder.layers." is in no file',
          edited(Model(layers=[[3]]), edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("decoder.layers.1.")])),
         ("a rank that lacks the last layer of its stage", '"mp_rank_01" has 1 layers of "decoder.layers." in chunk 0, other ranks of its stage have 2',
@@ -433,6 +442,11 @@ not_joined("tensor ranks exchanged, by args", exchanged(edited(Model(tp=2), opti
 not_joined("inner stages exchanged, by args", exchanged(edited(Model(pp=4), optimizer=None, edit_file=numbered), {"mp_rank_00_001": "mp_rank_00_002", "mp_rank_00_002": "mp_rank_00_001"}),
            "mp_rank_00_001 was written by process 8 and mp_rank_00_002 by 4")
 joins("processes as they should be", edited(Model(tp=2, pp=2), edit_file=numbered))
+joins("only one rank says which process it was", edited(Model(tp=2, pp=2), edit_file=lambda r, v: v["args"].row[2].update(rank=0) if r[:2] == (0, 0) else None))
+joins("numbers among the weights", edited(Model(tp=2), edit=lambda r, m: m.update({"count": 7, "decoder.layers.0.a._extra_state": 7})))
+joins("attributes and slots", edited(Model(tp=2), attrs=lambda cut: (Model.attrs(Model(tp=2), cut), None) if cut != "copy" else None))
+joins("states of no parameter", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["optimizer"]["state"].update({"x": {"step": 1}, 99: 5})))
+joins("states with more than tensors", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["optimizer"]["state"][0].update({5: 1, "name": "adam"})))
 joins("one process that wrote all", edited(Model(tp=2, pp=2), edit_file=lambda r, v: v["args"].row[2].update(rank=0)))
 joins("stages of experts, numbered", edited(Model(tp=2, pp=2, ep=2, etp=1, **MOE), edit_file=lambda r, v: v["args"].row[2].update(rank=r[0] + 4 * r[1] + 0 * r[2])))
 same = edited(Model(tp=2), optimizer=None, edit=lambda r, m: [m.update({k: Mem(t.shape, [0x3f80] * t.storage.n, "bf16").torch()}) for k, t in list(m.items())])
@@ -469,6 +483,17 @@ refused("a rank that does not save", files, "mp_rank_01_000", "is of no rank tha
 files = Model(tp=2).files()
 files["mp_rank_02/model_optim_rng.pt"] = files["mp_rank_00/model_optim_rng.pt"]
 refused("a rank too many", files, "mp_rank_02", "args say 2")
+refused("a pipeline rank too many", {**Model(pp=2).files(), "mp_rank_00_002/model_optim_rng.pt": Model(pp=2).files()["mp_rank_00_000/model_optim_rng.pt"]},
+        "mp_rank_00_002", "the folder is of pipeline rank 2, but args say 2 of them")
+refused("an expert rank too many", {**Model(ep=2, **MOE).files(), "mp_rank_00_002/model_optim_rng.pt": Model(ep=2, **MOE).files()["mp_rank_00_000/model_optim_rng.pt"]},
+        "mp_rank_00_002", "the folder is of expert rank 2, but args say 2 of them")
+refused("two folders of one rank", {**Model(tp=2).files(), "mp_rank_1/model_optim_rng.pt": Model(tp=2).files()["mp_rank_01/model_optim_rng.pt"]},
+        "are of the same rank: saves of two runs are mixed", '"mp_rank_01"', '"mp_rank_1"')
+refused("a model that is a list", edited(Model(tp=2), edit_file=lambda r, v: v.update(model=[1]) if r[0] == 1 else None).files(),
+        'mp_rank_01/model_optim_rng.pt: "model" is not a mapping of names')
+refused("a file that is a list", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": [1]}, "mp_rank_01/model_optim_rng.pt: it holds no mapping of names")
+refused("a master that is no tensor", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["fp32_from_fp16_params"][1].__setitem__(0, None)).files(),
+        "mp_rank_00/model_optim_rng.pt", "optimizer.fp32_from_fp16_params[1][0]")
 refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v for k, v in Model(tp=2, pp=2).files().items()}, "mp_rank_00_000_000",
         "3 numbers")
 refused("a file that is damaged", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": b"PK\3\4 and no more"}, "mp_rank_01/model_optim_rng.pt")
