@@ -93,19 +93,17 @@ uint64_t bucket_order_top(struct mg_text name)
 
 uint64_t bucket_order_module(struct mg_text name, size_t rest, enum bucket_order order)
 {
-    static const char multi[] = "transformer_layer.";
+    static const char multi[] = "transformer_layer."; /* of multi-token prediction */
     const char *p = name.p + rest;
     size_t n = name.n - rest;
-    uint64_t shift = 0;
 
     if (n > sizeof multi - 1 && memcmp(p, multi, sizeof multi - 1) == 0) {
         p += sizeof multi - 1;
         n -= sizeof multi - 1;
-        shift = 3; /* behind enorm, hnorm and eh_proj */
     }
     uint64_t rank = ORDER_RANK(order_modules, p, n);
     if (order == BUCKET_FUSED && rank == 4) {
         rank = 15; /* linear_qkv's norm is its first parameter */
     }
-    return rank + shift;
+    return rank;
 }

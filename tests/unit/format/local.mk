@@ -7,6 +7,7 @@ format_tests = \
 	tests/unit/format/deepspeed/test_mappings \
 	tests/unit/format/deepspeed/test_tp_digest \
 	tests/unit/format/dcp/test_dcp \
+	tests/unit/format/megatron/test_bucket_order \
 	tests/unit/format/megatron/test_bucket_walk \
 	tests/unit/format/megatron/test_keys \
 	tests/unit/format/megatron/test_fsdp_keys \
@@ -34,6 +35,8 @@ tests_unit_format_deepspeed_test_tp_digest_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_dcp_test_dcp_SOURCES = tests/unit/format/dcp/test_dcp.c tests/support/golden.c
 tests_unit_format_dcp_test_dcp_CPPFLAGS = $(TEST_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_unit_format_dcp_test_dcp_LDADD = $(ZF_FORMAT) $(JANSSON_LIBS) $(CMOCKA_LIBS)
+tests_unit_format_megatron_test_bucket_order_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_format_megatron_test_bucket_order_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_bucket_walk_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_format_megatron_test_bucket_walk_LDADD = $(ZF_FORMAT) $(CMOCKA_LIBS)
 tests_unit_format_megatron_test_keys_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
