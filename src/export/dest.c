@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zf/base/hex.h>
 #include <zf/base/name.h>
@@ -66,7 +67,8 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
         return zf_fail_sys(err, "find the destination");
     }
     bool file = !S_ISDIR(st.st_mode);
-    if (file && !force) {
+    /* What is not there yet is not where the file lies. */
+    if (file && (!force || access(path, F_OK) != 0)) {
         return true;
     }
     if (file) {

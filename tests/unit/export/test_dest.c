@@ -216,6 +216,32 @@ static void a_directory_that_cannot_be_made(void **state)
     assert_int_equal(mkdir(dir, 0700), 0);
 }
 
+/* --force replaces what it finds: never beside the file that it reads, by whatever name that goes. */
+static void the_directory_of_a_checkpoint_of_one_file(void **state)
+{
+    struct zf_err err;
+    char file[100], beside[100], dots[100];
+    int fd;
+
+    (void)state;
+    write_part("weights");
+    (void)snprintf(file, sizeof file, "%s/.a.part", dir);
+    (void)snprintf(beside, sizeof beside, "%s/a", dir);
+    (void)snprintf(dots, sizeof dots, "%s/../%s", dir, strrchr(dir, '/') + 1);
+    for (int k = 0; k < 2; k++) {
+        assert_false(zf_export_dest_open(k ? dots : dir, file, true, &fd, &err));
+        assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "the checkpoint's own directory cannot be the destination");
+    }
+    assert_true(zf_export_dest_open(dir, file, false, &fd, &err));
+    assert_int_equal(close(fd), 0);
+    assert_ok(zf_export_dest_open(beside, file, true, &fd, &err), &err);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(rmdir(beside), 0);
+    assert_false(zf_export_dest_open("", file, false, &fd, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "the destination has no name");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_part_of_a_long_name, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_no_file_has, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_made, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_directory_of_a_checkpoint_of_one_file, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_the_disk_does_not_take, setup, teardown),
     };
 
