@@ -33,6 +33,10 @@ for o in '' '-o show=raw' '-o show=all'; do
     check "everything is found by name, $o" shown "$o" by_name "$mnt"
     check "link counts agree with what is listed, $o" shown "$o" links "$mnt"
 done
+ckpt=$ZF_DATA/deepspeed/ds0_19_8_peft_lora_zero3_w2
+check 'show=trained lists an adapter, which is what was trained' shown '-o show=raw:trained' trained "$mnt" adapter trained
+check 'show=stored does not' shown '-o show=raw:stored' trained "$mnt"
+ckpt=$zero
 check 'an unknown word is refused' refused 2 'show lists raw, npy.*found "rwa"' -o show=rwa "$ckpt" "$mnt"
 check 'all stands alone' refused 2 'stand alone' -o show=all,raw "$ckpt" "$mnt"
 check 'an empty list is refused' refused 2 'found ""' -o show= "$ckpt" "$mnt"

@@ -55,6 +55,11 @@ def everything(mnt):
             assert presentations - {"as"} <= listed(mnt, path, "as", dtype), (path, dtype)
 
 
+def trained(mnt, *words):
+    """Of what was trained alone, the root lists these."""
+    expect(listed(mnt) & {"adapter", "trained"}, set(words), "")
+
+
 def lists(mnt, *words):
     wanted = {WORDS[w] for w in words if w in WORDS}
     expect(listed(mnt), wanted | (raw(mnt, "") if "raw" in words else set()), "")

@@ -2,8 +2,13 @@
 /* Patterns over paths, relative paths, and the names offered for one that is not there. */
 #include "support/unit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <zf/base/glob.h>
 #include <zf/base/nearest.h>
+#include <zf/base/num.h>
 #include <zf/base/path.h>
 
 #include "support/random.h"
@@ -191,12 +196,55 @@ static void relative_paths(void **state)
     }
 }
 
+static void paths_from_the_working_directory(void **state)
+{
+    struct zf_err err;
+    char want[4200];
+    char *path = strdup("a/b"), *there = strdup("/c");
+    zf_auto(mem) char *here = getcwd(NULL, 0);
+
+    (void)state;
+    (void)snprintf(want, sizeof want, "%s/a/b", here);
+    assert_true(zf_path_absolute(&path, &err));
+    assert_string_equal(path, want);
+    assert_true(zf_path_absolute(&there, &err));
+    assert_string_equal(there, "/c");
+    free(path);
+    free(there);
+}
+
+static void sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t n;
+    } good[] = {{"0", 0},           {"18446744073709551615", UINT64_MAX},
+                {"1k", 1024},       {"1K", 1024},
+                {"3MiB", 3u << 20}, {"2GB", 2ull << 30},
+                {"5Ti", 5ull << 40}};
+    static const char *const bad[] = {
+        "", "x", "-1", "+1", " 1", "1x", "1kk", "1kiBx", "1B", "18446744073709551616", "16777216T"};
+    uint64_t n;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(zf_num_size(good[i].text, &n));
+        assert_int_equal(n, good[i].n);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (zf_num_size(bad[i], &n)) {
+            fail_msg("\"%s\" is taken for a size", bad[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns),      cmocka_unit_test(relative_paths),
         cmocka_unit_test(nearest_names), cmocka_unit_test(nearest_by_the_whole_table),
-        cmocka_unit_test(nearest_few),
+        cmocka_unit_test(nearest_few),   cmocka_unit_test(paths_from_the_working_directory),
+        cmocka_unit_test(sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -386,6 +386,27 @@ static void a_file_outlives_its_store(void **state)
     assert_reads(a, "0123456789");
 }
 
+/* sysfs says a page of every file, and gives what there is. */
+static void a_file_that_ends_before_its_size(void **state)
+{
+    static const char dir[] = "/sys/kernel/mm/transparent_hugepage";
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    char page[4096];
+
+    (void)state;
+    zf_auto(store) struct zf_store *store = zf_store_dir(dir, &lim, &err);
+    zf_auto(source) struct zf_source *s = store ? zf_store_open(store, "enabled", &err) : NULL;
+    if (!s || s->size != sizeof page) {
+        skip();
+    }
+    assert_ok(zf_source_pread(s, page, 4, 0, &err), &err);
+    assert_false(zf_source_pread(s, page, (size_t)s->size, 0, &err));
+    assert_int_equal(err.code, ZF_E_IO);
+    assert_true(err.off >= 4 && err.off < s->size);
+    assert_string_equal(err.msg, "the file ends here, though it has 4096 bytes");
+}
+
 int main(void)
 {
 #define SCRATCH(fn) cmocka_unit_test_setup_teardown(fn, scratch_setup, scratch_teardown)
@@ -402,6 +423,7 @@ int main(void)
         SCRATCH(the_pool_follows_what_the_process_may_have),
         SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
+        cmocka_unit_test(a_file_that_ends_before_its_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
