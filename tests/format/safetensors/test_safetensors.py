@@ -100,6 +100,30 @@ def damaged_headers():
         c.refused("x.safetensors", "safetensors allows 100000000")
 
 
+def headers_beyond_limits():
+    deep = {"a": ("U8", [1] * 65, b"1")}
+    for tensors, opts, part in ((deep, (), 'tensor "a" has 65 dimensions, more than 64 (limit tensor_dims)'),
+                                ({**A, "b": A["a"]}, ("-o", "limit=tensors=1"), "more than 1 tensors (limit tensors)"),
+                                (deep, ("-o", "limit=json_bytes=64"), "(limit json_bytes)")):
+        with Case() as c:
+            c.safetensors("x.safetensors", tensors)
+            c.refused("x.safetensors", part, opts=opts)
+    with Case() as c:
+        c.safetensors("x.safetensors", deep)
+        c.cat("a.u8", b"1", "-o", "limit=tensor_dims=65")
+
+
+def a_header_behind_blanks():
+    """By its contents alone, which begin with the blanks that JSON allows."""
+    with Case() as c:
+        path = c.safetensors("x.safetensors", A)
+        with open(path, "rb") as f:
+            n, rest = int.from_bytes(f.read(8), "little"), f.read()
+        c.file("weights", (n + 12).to_bytes(8, "little") + b" \n\t\r" * 3 + rest)
+        os.remove(path)
+        c.cat("a.u8", b"1234", at="weights")
+
+
 def side_files_and_metadata():
     with Case() as c:
         c.safetensors("model.safetensors", A)
@@ -119,6 +143,8 @@ main(
         same_names_apart,
         cut_short,
         damaged_headers,
+        headers_beyond_limits,
+        a_header_behind_blanks,
         side_files_and_metadata,
     ]
 )
