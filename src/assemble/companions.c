@@ -56,7 +56,8 @@ bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct
     return zf_companions_add_those(st, o, b, companions_fits, err);
 }
 
-bool zf_companions_note_weights(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+bool zf_companions_note_weights(struct zf_store *st, bool elsewhere, struct zf_build *b,
+                                struct zf_err *err)
 {
     const char *first = NULL;
     const struct zf_entry *e;
@@ -76,6 +77,14 @@ bool zf_companions_note_weights(struct zf_store *st, struct zf_build *b, struct 
     if (found > 1) {
         (void)snprintf(more, sizeof more, " and %zu more of its kind", found - 1);
     }
-    return !first || zf_build_note(b, err, "%s%s %s not shown: the weights are read from elsewhere",
-                                   first, more, found == 1 ? "is" : "are");
+    if (!first) {
+        return true;
+    }
+    return elsewhere
+               ? zf_build_note(b, err, "%s%s %s not shown: the weights are read from elsewhere",
+                               first, more, found == 1 ? "is" : "are")
+               : zf_build_note(b, err,
+                               "weights are in %s%s, but not shown beside an optimizer that was "
+                               "saved apart: point at that file",
+                               first, more);
 }

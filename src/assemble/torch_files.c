@@ -454,17 +454,28 @@ static bool files_place_members(struct zf_torch_set *s, struct zf_err *err)
     return join_finish(s->join, err) && files_note_unread(s, err);
 }
 
+/* What is behind "pytorch_model", or behind "pytorch_model_fsdp", as FSDP's whole state dicts are called,
+ * in the name of a file of weights; else NULL. */
+static const char *files_behind_model(const struct member *m)
+{
+    static const char stem[] = "pytorch_model", fsdp[] = "_fsdp";
+    const char *rest = m->file.path + sizeof stem - 1;
+
+    if (m->role != ZF_ROLE_WEIGHTS || strncmp(m->file.path, stem, sizeof stem - 1) != 0) {
+        return NULL;
+    }
+    return strncmp(rest, fsdp, sizeof fsdp - 1) == 0 ? rest + sizeof fsdp - 1 : rest;
+}
+
 /* "pytorch_model_1.bin": the second model of accelerate's save_state; answers its number, else
- * NULL. Source: accelerate/checkpointing.py, save_accelerator_state (0.20 … 1.15). */
+ * NULL. Source: accelerate/checkpointing.py save_accelerator_state, utils/fsdp_utils.py save_fsdp_model
+ * (0.20 … 1.15). */
 static const char *files_model_number(const struct member *m)
 {
-    static const char stem[] = "pytorch_model_";
-    const char *number = m->file.path + sizeof stem - 1;
+    const char *rest = files_behind_model(m);
+    size_t digits = rest && *rest == '_' ? strspn(rest + 1, "0123456789") : 0;
 
-    return m->role == ZF_ROLE_WEIGHTS && strncmp(m->file.path, stem, sizeof stem - 1) == 0 &&
-                   *number != '.' && strcmp(number + strspn(number, "0123456789"), ".bin") == 0
-               ? number
-               : NULL;
+    return digits && strcmp(rest + 1 + digits, ".bin") == 0 ? rest + 1 : NULL;
 }
 
 /* Several models: the first is the container, the others lie beside it. */
@@ -484,8 +495,9 @@ static void files_name_models(struct zf_torch_set *s)
     }
     for (size_t i = 0; several && i < s->member.n; i++) {
         struct member *m = s->member.at[i];
+        const char *rest = files_behind_model(m);
 
-        if (strcmp(m->file.path, "pytorch_model.bin") == 0) {
+        if (rest && strcmp(rest, ".bin") == 0) {
             (void)snprintf(m->head, sizeof m->head, "model");
         }
     }

@@ -167,6 +167,13 @@ with Dir() as d:
         check(f"model {k} has its own bytes", one == both, (len(one), len(both)))
 
 with Dir() as d:
+    d.dcp("optimizer_0", "--plans")
+    d.torch("pytorch_model_fsdp_rank0.bin", {"w": A})
+    d.torch("pytorch_model_fsdp_rank1.bin", {"w": B})
+    notes = d.info()[1]["notes"]
+    check("FSDP's local weights beside their optimizer", any("point at" in n for n in notes), notes)
+
+with Dir() as d:
     d.torch("pytorch_model.bin", {"w": A})
     d.torch("pytorch_model_1.bin", {"w": B})
     d.torch("optimizer.bin", optimizer(A))

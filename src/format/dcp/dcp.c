@@ -22,6 +22,7 @@ struct dcp_parts {
         struct zf_dcp_group group;
     } part[ZF_DCP_GROUPS_MAX];
     uint32_t n;
+    bool only_optimizer; /* the weights, if any, are no DCP save */
 };
 
 static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_group group)
@@ -103,8 +104,7 @@ static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
     }
 }
 
-/* "pytorch_model_fsdp_0", "optimizer_0": accelerate's save_state, which Trainer uses too.
- * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.20 … 1.15). */
+/* "<stem>0" and so on, each with a save in it. */
 static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_parts *out)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
@@ -117,6 +117,17 @@ static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_
     }
 }
 
+/* accelerate's save_state, which Trainer uses too: "pytorch_model_fsdp_0" (until 0.24
+ * "pytorch_model_0") and "optimizer_0".
+ * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.21 … 1.15). */
+static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
+{
+    dcp_find_numbered(st, "pytorch_model_fsdp_", out);
+    dcp_find_numbered(st, "pytorch_model_", out);
+    out->only_optimizer = out->n == 0;
+    dcp_find_numbered(st, "optimizer_", out);
+}
+
 /* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
 static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 {
@@ -126,9 +137,9 @@ static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
     } else if (dcp_is_save(st, "model_and_optim")) {
         dcp_add_part(out, "model_and_optim", (struct zf_dcp_group){0});
     } else {
-        dcp_find_numbered(st, "pytorch_model_fsdp_", out);
-        dcp_find_numbered(st, "optimizer_", out);
+        dcp_find_accelerate(st, out);
         if (out->n == 0) {
+            out->only_optimizer = false;
             dcp_find_pair(st, out);
         }
     }
@@ -240,7 +251,7 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
         }
     }
     return zf_dcp_place(d, st, o->lim, b, err) && zf_companions_add(st, o, b, err) &&
-           zf_companions_note_weights(st, b, err);
+           zf_companions_note_weights(st, !parts.only_optimizer, b, err);
 }
 
 const struct zf_format zf_format_dcp = {

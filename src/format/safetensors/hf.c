@@ -151,7 +151,7 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     }
     return zf_st_files_some(&files, err) && st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
            zf_st_files_metadata(&files, b, err) && zf_companions_add(st, o, b, err) &&
-           zf_companions_note_weights(st, b, err);
+           zf_companions_note_weights(st, true, b, err);
 }
 
 const struct zf_format zf_format_hf = {

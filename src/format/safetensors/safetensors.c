@@ -162,7 +162,7 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
     }
     return zf_st_files_metadata(&files, b, err) &&
            (save->file || (zf_companions_add(save->store, o, b, err) &&
-                           zf_companions_note_weights(save->store, b, err)));
+                           zf_companions_note_weights(save->store, true, b, err)));
 }
 
 const struct zf_format zf_format_safetensors = {

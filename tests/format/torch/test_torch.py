@@ -220,6 +220,8 @@ expect("two optimizers of one name", {"pytorch_model.bin": {"w": A}, "optimizer.
        {":w": A, "optim/exp_avg:optimizer.0": B, "optim/exp_avg:optimizer_1.0": C})
 expect("several models of accelerate", {"pytorch_model.bin": {"w": A}, "pytorch_model_1.bin": {"w": B},
                                         "pytorch_model_12.bin": {"w": C}}, {":w": A, "model_1:w": B, "model_12:w": C})
+expect("several models of accelerate under FSDP", {"pytorch_model_fsdp.bin": {"w": A}, "pytorch_model_fsdp_1.bin": {"w": B}},
+       {":w": A, "model_1:w": B})
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
 check("what is lost is told", any("is missing" in n for n in tree.notes), tree.notes)

@@ -175,6 +175,10 @@ static void check_fixture(const char *rel)
     X("torch1.13/plain_1p_filepertensor")                                                          \
     X("torch1.13/st_2p")                                                                           \
     X("torch1.13/st_2p_filepertensor")                                                             \
+    X("torch2.0/st_w3")                                                                            \
+    X("torch2.1/accelerate0.23_fsdp1_save_state")                                                  \
+    X("torch2.3/dtensor_2x2_w4")                                                                   \
+    X("torch2.4/fsdp2_w2")                                                                         \
     X("torch2.13/accelerate_fsdp2_save_state")                                                     \
     X("torch2.13/accelerate_fsdp2_save_state/optimizer_0")                                         \
     X("torch2.13/accelerate_fsdp2_save_state/pytorch_model_fsdp_0")                                \
