@@ -6,6 +6,7 @@
 
 #include <zf/base/num.h>
 #include <zf/codec/json.h>
+#include <zf/overlay/index.h>
 #include <zf/overlay/lost.h>
 
 #include "config_note.h"
@@ -133,38 +134,24 @@ static json_t *info_json_set(const struct zf_set *s)
                      (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
-static void info_json_host(void *ctx, const struct zf_host_stats *s)
-{
-    json_t *hosts = ctx;
-
-    (void)json_array_append_new(
-        hosts, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "host", s->host, "requests",
-                         (json_int_t)s->requests, "retries", (json_int_t)s->retries, "bytes",
-                         (json_int_t)s->bytes, "cache_hits", (json_int_t)s->hits, "errors",
-                         (json_int_t)s->errors));
-}
-
 static void info_print_json(const char *path, const struct zf_checkpoint *c, const char *config)
 {
-    json_t *sets = json_array(), *notes = json_array();
+    json_t *sets = json_array(), *notes = zf_index_notes(c);
 
     for (uint32_t i = 0; i < c->n_sets; i++) {
         (void)json_array_append_new(sets, info_json_set(&c->set[i]));
     }
-    for (uint32_t i = 0; i < c->n_notes; i++) {
-        (void)json_array_append_new(notes, zf_json_string(c->note[i], strlen(c->note[i])));
-    }
     if (config) {
         (void)json_array_append_new(notes, json_string(config));
     }
-    json_t *j = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o}", "schema", "zerofs.info/1",
-        "path", zf_json_string(path, strlen(path)), "format", c->format, "why",
-        zf_json_string(c->why, strlen(c->why)), "tag", zf_json_string(c->tag, strlen(c->tag)),
-        "step", c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces,
-        "sets", sets, "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c));
+    json_t *j = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o}", "schema",
+                          "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
+                          zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
+                          c->has_step ? json_integer(c->step) : NULL, "pieces",
+                          (json_int_t)c->n_pieces, "sets", sets, "files", (json_int_t)c->n_blobs,
+                          "notes", notes, "lost", zf_lost_json(c));
     json_t *hosts = json_array();
-    zf_store_hosts(c->store, info_json_host, hosts);
+    zf_store_hosts(c->store, zf_index_add_host, hosts);
     if (json_array_size(hosts)) {
         (void)json_object_set(j, "hosts", hosts);
     }

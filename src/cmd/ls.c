@@ -100,7 +100,7 @@ static void ls_show_json(const char *path, const struct zf_stat *st, const struc
     } else {
         (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
     }
-    (void)json_object_set_new(j, "path", zf_json_string(path, strlen(path)));
+    (void)json_object_set_new(j, "path", zf_json_text(path));
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     json_decref(j);
 }

@@ -14,6 +14,7 @@
 
 #include <zf/codec/json.h>
 #include <zf/mountpoint.h>
+#include <zf/overlay/index.h>
 
 #include "open.h"
 
@@ -42,7 +43,7 @@ static void mounted_add_option(void *ctx, const char *text)
     }
     text = whole ? whole : text;
     if (!mounted_is_beside(text)) {
-        (void)json_array_append_new(ctx, zf_json_string(text, strlen(text)));
+        (void)json_array_append_new(ctx, zf_json_text(text));
     }
 }
 
@@ -63,36 +64,30 @@ static json_t *mounted_shown_name(const char *source, const char *tag)
     zf_auto(mem) char *text = NULL;
 
     if (!t || (n > t && source[n - t - 1] == '/' && strcmp(source + n - t, tag) == 0)) {
-        return zf_json_string(source, n);
+        return zf_json_text(source);
     }
-    return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : zf_json_string(text, strlen(text));
+    return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : zf_json_text(text);
 }
 
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
 {
-    json_t *j =
-        json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
-                  zf_json_string(job->source, strlen(job->source)), "shows",
-                  mounted_shown_name(job->source, tag), "options", mounted_options_of(job->opts));
-    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
-
-    json_decref(j);
-    if (!text) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount's description");
-    }
-    return text;
+    return zf_index_dump(json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
+                                   zf_json_text(job->source), "shows",
+                                   mounted_shown_name(job->source, tag), "options",
+                                   mounted_options_of(job->opts)),
+                         NULL, err);
 }
 
 char *mounted_modes_text(const struct zf_fs_modes *m)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s}", "schema", "zerofs.modes/1", "io",
-                          m->direct ? "direct" : "cached", "why", m->why, "io_uring", m->io_uring,
-                          "read_ahead_kib", (int)m->read_ahead_kib, "read_ahead_wanted_kib",
-                          (int)m->read_ahead_wanted, "remedy", m->remedy);
-    char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
+    struct zf_err ignored;
 
-    json_decref(j);
-    return text;
+    return zf_index_dump(json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:s}", "schema",
+                                   "zerofs.modes/1", "io", m->direct ? "direct" : "cached", "why",
+                                   m->why, "io_uring", m->io_uring, "read_ahead_kib",
+                                   (int)m->read_ahead_kib, "read_ahead_wanted_kib",
+                                   (int)m->read_ahead_wanted, "remedy", m->remedy),
+                         NULL, &ignored);
 }
 
 /* ---- what is there --------------------------------------------------------------------------- */

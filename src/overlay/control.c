@@ -132,29 +132,29 @@ static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, st
     return false;
 }
 
-static bool control_op_lookup(struct zf_tree *t, uint64_t dir, const char *name,
-                              struct zf_stat *out)
+static bool control_found(const struct control *c, bool found, struct zf_stat *out)
 {
-    bool found = control_lookup(t, dir, name, out);
-
     if (found) {
-        out->withheld |= control_of(t)->withheld;
+        out->withheld |= c->withheld;
     }
     return found;
 }
 
+static bool control_op_lookup(struct zf_tree *t, uint64_t dir, const char *name,
+                              struct zf_stat *out)
+{
+    return control_found(control_of(t), control_lookup(t, dir, name, out), out);
+}
+
 static bool control_op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 {
+    struct control *c = control_of(t);
     enum control_file f;
 
-    bool found = control_mine(ino, &f)
-                     ? control_stat_mine(control_of(t), f, out)
-                     : control_of(t)->inner->ops->stat(control_of(t)->inner, ino, out);
-
-    if (found) {
-        out->withheld |= control_of(t)->withheld;
-    }
-    return found;
+    return control_found(c,
+                         control_mine(ino, &f) ? control_stat_mine(c, f, out)
+                                               : c->inner->ops->stat(c->inner, ino, out),
+                         out);
 }
 
 static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
@@ -175,12 +175,7 @@ static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *na
 static bool control_op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
                              struct zf_stat *out)
 {
-    bool found = control_entry(t, dir, at, name, out);
-
-    if (found) {
-        out->withheld |= control_of(t)->withheld;
-    }
-    return found;
+    return control_found(control_of(t), control_entry(t, dir, at, name, out), out);
 }
 
 static bool control_op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
@@ -331,23 +326,10 @@ static void control_add_file(void *ctx, const struct zf_file_stats *s)
 {
     json_t *files = ctx;
 
-    (void)json_array_append_new(files, json_pack("{s:o, s:I, s:I, s:I, s:I}", "file",
-                                                 zf_json_string(s->path, strlen(s->path)), "size",
-                                                 (json_int_t)s->size, "reads", (json_int_t)s->reads,
-                                                 "bytes", (json_int_t)s->bytes, "errors",
-                                                 (json_int_t)s->errors));
-}
-
-static void control_add_host(void *ctx, const struct zf_host_stats *s)
-{
-    json_t *hosts = ctx;
-
     (void)json_array_append_new(
-        hosts,
-        json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "host",
-                  zf_json_string(s->host, strlen(s->host)), "requests", (json_int_t)s->requests,
-                  "retries", (json_int_t)s->retries, "bytes", (json_int_t)s->bytes, "cache_hits",
-                  (json_int_t)s->hits, "errors", (json_int_t)s->errors));
+        files, json_pack("{s:o, s:I, s:I, s:I, s:I}", "file", zf_json_text(s->path), "size",
+                         (json_int_t)s->size, "reads", (json_int_t)s->reads, "bytes",
+                         (json_int_t)s->bytes, "errors", (json_int_t)s->errors));
 }
 
 static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *err)
@@ -356,7 +338,7 @@ static char *control_checkpoint_stats(void *ctx, size_t *n_out, struct zf_err *e
     json_t *files = json_array(), *hosts = json_array();
 
     zf_store_stats(st, control_add_file, files);
-    zf_store_hosts(st, control_add_host, hosts);
+    zf_store_hosts(st, zf_index_add_host, hosts);
     return zf_index_dump(json_pack("{s:s, s:b, s:o, s:o}", "schema", "zerofs.stats/1", "model_kept",
                                    zf_tree_checkpoint(ctx)->kept, "sources", files, "hosts", hosts),
                          n_out, err);

@@ -41,18 +41,32 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     return j;
 }
 
-static json_t *index_head_of(const struct zf_checkpoint *c)
+void zf_index_add_host(void *hosts, const struct zf_host_stats *s)
+{
+    (void)json_array_append_new(
+        hosts, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "host", zf_json_text(s->host),
+                         "requests", (json_int_t)s->requests, "retries", (json_int_t)s->retries,
+                         "bytes", (json_int_t)s->bytes, "cache_hits", (json_int_t)s->hits, "errors",
+                         (json_int_t)s->errors));
+}
+
+json_t *zf_index_notes(const struct zf_checkpoint *c)
 {
     json_t *notes = json_array();
 
     for (uint32_t i = 0; notes && i < c->n_notes; i++) {
-        (void)json_array_append_new(notes, zf_json_string(c->note[i], strlen(c->note[i])));
+        (void)json_array_append_new(notes, zf_json_text(c->note[i]));
     }
-    return json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o?, s:I, s:o}", "schema", "zerofs.index/1", "zerofs",
-        PACKAGE_VERSION, "format", c->format, "why", zf_json_string(c->why, strlen(c->why)), "tag",
-        zf_json_string(c->tag, strlen(c->tag)), "step", c->has_step ? json_integer(c->step) : NULL,
-        "pieces", (json_int_t)c->n_pieces, "notes", notes);
+    return notes;
+}
+
+static json_t *index_head_of(const struct zf_checkpoint *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o?, s:I, s:o}", "schema", "zerofs.index/1",
+                     "zerofs", PACKAGE_VERSION, "format", c->format, "why", zf_json_text(c->why),
+                     "tag", zf_json_text(c->tag), "step",
+                     c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces,
+                     "notes", zf_index_notes(c));
 }
 
 /* Prints the object without its closing brace, so that the long list can follow in pieces. */
@@ -98,7 +112,7 @@ static bool index_print_files(FILE *f, const struct zf_checkpoint *c)
 
     for (uint32_t i = 0; i < c->n_blobs; i++) {
         const struct zf_blob *b = &c->blob[i];
-        json_t *path = zf_json_string(b->path, strlen(b->path));
+        json_t *path = zf_json_text(b->path);
 
         if (!index_print_item(
                 f, &sep,
@@ -138,6 +152,8 @@ char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file");
         return NULL;
     }
-    *n_out = strlen(text);
+    if (n_out) {
+        *n_out = strlen(text);
+    }
     return text;
 }

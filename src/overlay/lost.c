@@ -19,16 +19,11 @@ struct causes {
     uint32_t n;
 };
 
-static bool lost_has_file(const struct zf_lost *how)
-{
-    return how->file && how->file[0];
-}
-
 /* Stops when it has seen enough. */
 static bool lost_note_cause(void *ctx, const struct zf_lost *how)
 {
     struct causes *c = ctx;
-    const char *what = lost_has_file(how) ? how->file : how->why;
+    const char *what = how->file[0] ? how->file : how->why;
 
     for (uint32_t i = c->n; i-- > 0;) {
         if (c->seen[i] == what || strcmp(c->seen[i], what) == 0) {
@@ -67,7 +62,7 @@ static void lost_survey(const struct zf_checkpoint *c, uint64_t *lost_out, uint6
 
 void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
 {
-    struct causes causes = {.first = {.why = "pieces of them are missing"}};
+    struct causes causes = {.first = {.file = "", .why = "pieces of them are missing"}};
     uint64_t lost, all;
     char others[48] = "";
     struct zf_err err;
@@ -81,7 +76,7 @@ void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
                        causes.n == MOST_FILES ? "at least " : "", causes.n - 1,
                        causes.n == 2 ? "" : "s");
     }
-    const char *file = lost_has_file(&causes.first) ? causes.first.file : "";
+    const char *file = causes.first.file;
     size_t len = strlen(file);
     (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
                   "%" PRIu64 " of %" PRIu64 " tensors have lost bytes: %s%s%s%.200s%s "
@@ -93,11 +88,6 @@ void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
-
-static json_t *lost_text(const char *p)
-{
-    return zf_json_string(p ? p : "", p ? strlen(p) : 0);
-}
 
 json_t *zf_lost_ranges(const struct zf_tensor *t)
 {
@@ -112,8 +102,8 @@ json_t *zf_lost_ranges(const struct zf_tensor *t)
         }
         (void)json_array_append_new(
             list, json_pack("{s:I, s:I, s:o, s:o}", "first", (json_int_t)loss.first, "end",
-                            (json_int_t)loss.end, "file", lost_text(loss.how.file), "why",
-                            lost_text(loss.how.why)));
+                            (json_int_t)loss.end, "file", zf_json_text(loss.how.file), "why",
+                            zf_json_text(loss.how.why)));
     }
     return list;
 }
@@ -128,7 +118,7 @@ json_t *zf_lost_json(const struct zf_checkpoint *c)
 
             if (t->lost) {
                 (void)json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "set",
-                                                            lost_text(c->set[s].path), "name",
+                                                            zf_json_text(c->set[s].path), "name",
                                                             zf_json_string(t->name, t->name_len),
                                                             "lost_bytes", zf_lost_ranges(t)));
             }
@@ -136,9 +126,9 @@ json_t *zf_lost_json(const struct zf_checkpoint *c)
     }
     for (uint32_t i = 0; i < c->n_missing; i++) {
         (void)json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "set", "", "name",
-                                                    lost_text(c->missing[i].name), "file",
-                                                    lost_text(c->missing[i].how.file), "why",
-                                                    lost_text(c->missing[i].how.why)));
+                                                    zf_json_text(c->missing[i].name), "file",
+                                                    zf_json_text(c->missing[i].how.file), "why",
+                                                    zf_json_text(c->missing[i].how.why)));
     }
     return list;
 }

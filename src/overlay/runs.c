@@ -57,21 +57,12 @@ static struct runs *runs_of(struct zf_tree *t)
 
 /* ---- which saves there are ------------------------------------------------------------------- */
 
-static uint32_t runs_find_name(const struct runs *t, const char *name)
+/* The number of the save of that name, or of that file name; all there are when there is none. */
+static uint32_t runs_find(const struct runs *t, const char *name, bool file)
 {
     uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
 
-    while (i < n && strcmp(t->entry[i]->name, name) != 0) {
-        i++;
-    }
-    return i;
-}
-
-static uint32_t runs_find_file(const struct runs *t, const char *file)
-{
-    uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire), i = 0;
-
-    while (i < n && strcmp(t->entry[i]->file, file) != 0) {
+    while (i < n && strcmp(file ? t->entry[i]->file : t->entry[i]->name, name) != 0) {
         i++;
     }
     return i;
@@ -107,7 +98,7 @@ static bool runs_take_list(struct runs *t, struct zf_store *st, const struct zf_
     bool there[MAX_SAVES] = {false};
 
     for (size_t i = 0; i < list->n; i++) {
-        uint32_t k = runs_find_name(t, list->name[i]);
+        uint32_t k = runs_find(t, list->name[i], false);
 
         if (k == t->n && !runs_add(t, st, list->name[i], err)) {
             return false;
@@ -118,7 +109,7 @@ static bool runs_take_list(struct runs *t, struct zf_store *st, const struct zf_
     for (uint32_t i = 0; i < t->n; i++) {
         t->entry[i]->listed = there[i];
     }
-    t->latest = list->latest < list->n ? runs_find_name(t, list->name[list->latest]) : UINT32_MAX;
+    t->latest = list->latest < list->n ? runs_find(t, list->name[list->latest], false) : UINT32_MAX;
     return true;
 }
 
@@ -242,7 +233,7 @@ static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
 
     if (dir == ZF_TREE_ROOT) {
         runs_refresh(t);
-        k = runs_find_file(t, name);
+        k = runs_find(t, name, true);
         return k < t->n ? runs_stat_save(t, k, out)
                         : strcmp(name, "latest") == 0 && runs_stat_latest(t, out);
     }
@@ -442,8 +433,7 @@ static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
     json_t *names = json_array();
 
     for (uint32_t k = 0; k < t->n; k++) {
-        (void)json_array_append_new(names,
-                                    zf_json_string(t->entry[k]->name, strlen(t->entry[k]->name)));
+        (void)json_array_append_new(names, zf_json_text(t->entry[k]->name));
     }
     return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out,
                          err);

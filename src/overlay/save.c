@@ -134,8 +134,7 @@ static char *save_refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
 
     (void)zf_err_text(&why, text, sizeof text);
     return zf_index_dump(json_pack("{s:s, s:o, s:o}", "schema", "zerofs.error/1", "tag",
-                                   zf_json_string(s->name, strlen(s->name)), "error",
-                                   zf_json_string(text, strlen(text))),
+                                   zf_json_text(s->name), "error", zf_json_text(text)),
                          n_out, err);
 }
 

@@ -20,8 +20,9 @@ static inline void zf_auto_json(json_t **j)
     json_decref(*j);
 }
 
-/* A JSON string of any bytes: what is no UTF-8 becomes U+FFFD.  A reference, or NULL without memory. */
+/* A JSON string of any bytes, or of a text: what is no UTF-8 becomes U+FFFD.  A reference, or NULL without memory. */
 json_t *zf_json_string(const char *p, size_t n);
+json_t *zf_json_text(const char *p);
 
 /* A non-negative integer; false for anything else (floats, negatives). */
 bool zf_json_u64(const json_t *j, uint64_t *out) ZF_CHECKED;

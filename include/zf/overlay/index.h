@@ -12,10 +12,17 @@
  * "lost".  Gives a reference, or NULL without memory. */
 json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t);
 
+/* The notes of a checkpoint, as zf_index_tensor. */
+json_t *zf_index_notes(const struct zf_checkpoint *c);
+
+/* For zf_store_hosts; hosts: a JSON array, which gets {"host", "requests", "retries", "bytes",
+ * "cache_hits", "errors"}. */
+void zf_index_add_host(void *hosts, const struct zf_host_stats *s);
+
 /* The whole document as text, malloc'ed; one tensor a line. */
 char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* j, which is taken, as text for a file of /.zerofs; malloc'ed, *n_out bytes.
+/* j, which is taken, as text for a file of /.zerofs; malloc'ed, *n_out bytes (may be NULL).
  * Errors: ZF_E_NOMEM, also when j is NULL. */
 char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err);
 

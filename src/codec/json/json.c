@@ -96,6 +96,11 @@ json_t *zf_json_string(const char *p, size_t n)
     return j;
 }
 
+json_t *zf_json_text(const char *p)
+{
+    return zf_json_string(p, strlen(p));
+}
+
 bool zf_json_u64(const json_t *j, uint64_t *out)
 {
     if (!json_is_integer(j) || json_integer_value(j) < 0) {
