@@ -8,14 +8,9 @@
 /* Tensors that are listed; --json has all. */
 #define MOST_LINES 200
 
-static bool lost_has_file(const struct zf_lost *how)
-{
-    return how->file && how->file[0];
-}
-
 static void lost_print_reason(FILE *to, const struct zf_lost *how)
 {
-    if (lost_has_file(how)) {
+    if (how->file[0]) {
         print_name(to, how->file);
         (void)fputc(' ', to);
     }

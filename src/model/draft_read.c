@@ -44,7 +44,7 @@ static bool read_blame(const struct zf_draft *d, uint64_t elem, const char *by, 
 static bool read_lost(const struct zf_lost *how, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s", how->why);
-    return how->file && *how->file ? zf_err_in(err, "%s", how->file) : false;
+    return how->file[0] ? zf_err_in(err, "%s", how->file) : false;
 }
 
 /* ---- one piece ---------------------------------------------------------------------------- */

@@ -66,9 +66,7 @@ static void lost_put_text(struct zf_out *o, const char *key, const char *text, s
 
 static void lost_put_reason(struct zf_out *o, const struct zf_lost *how)
 {
-    const char *file = how->file ? how->file : "";
-
-    lost_put_text(o, ",\"file\":", file, strlen(file));
+    lost_put_text(o, ",\"file\":", how->file, strlen(how->file));
     lost_put_text(o, ",\"why\":", how->why, strlen(how->why));
 }
 
@@ -151,7 +149,7 @@ static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, ui
                   "%.120s; bytes %llu to %llu of the tensor \"%s%s%.90s\" are lost", loss.how.why,
                   (unsigned long long)loss.first, (unsigned long long)loss.end - 1, set->path,
                   set->path[0] ? "/" : "", t->name);
-    if (loss.how.file && loss.how.file[0]) {
+    if (loss.how.file[0]) {
         (void)zf_err_in(err, "%s", loss.how.file);
     }
     return true;

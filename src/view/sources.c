@@ -84,7 +84,7 @@ static void sources_entry_end(struct list *l)
 static void sources_put_lost(struct list *l, const struct zf_lost *how)
 {
     zf_out_str(l->out, ",\"lost\":true");
-    if (how->file && how->file[0]) {
+    if (how->file[0]) {
         sources_put_text(l, ",\"file\":", how->file);
     }
     sources_put_text(l, ",\"why\":", how->why);

@@ -183,7 +183,8 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width,
 /* What is known of lost bytes.  "FILE WHY" is a sentence when file is not empty ("x.pt" and "is
  * missing"), else why is one. */
 struct zf_lost {
-    const char *file; /* the shard that is missing, short or damaged; NULL or "" = not known */
+    /* The shard that is missing, short or damaged; "" = not known.  Only who makes one may say NULL. */
+    const char *file;
     const char *why;
     bool unshaped; /* not even the tensor's shape is proven: never filled */
     /* What they read as, over and over: one element.  n = 0: reading them fails with ZF_E_IO. */
