@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include <zf/base/err.h>
@@ -34,6 +35,13 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
  * False: the path or /proc is not there; or, with out->id set, the mount's root is outside of a chroot,
  * whose mountinfo leaves it out. */
 bool zf_mount_at(const char *path, struct zf_mount *out);
+
+/* Is it /dev/fd/N, the open device of a mount that somebody else made?  Where that is, and when, only
+ * they know. */
+static inline bool zf_mount_given(const char *mountpoint)
+{
+    return strncmp(mountpoint, "/dev/fd/", 8) == 0;
+}
 
 static inline bool zf_mount_same(const struct zf_mount *a, const struct zf_mount *b)
 {

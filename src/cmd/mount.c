@@ -342,7 +342,7 @@ static int mount_serve_here(const struct mount_job *job, int lock)
 /* An already opened /dev/fuse (/dev/fd/N) is a mount point too: how containers are given one. */
 static char *mount_resolve_mountpoint(const char *mnt)
 {
-    return strncmp(mnt, "/dev/fd/", 8) == 0 ? strdup(mnt) : realpath(mnt, NULL);
+    return zf_mount_given(mnt) ? strdup(mnt) : realpath(mnt, NULL);
 }
 
 /* -1 to go on and mount, or an exit code. */
@@ -375,7 +375,7 @@ static int mount_fail_path(const char *what, const char *path)
 /* With the mount point locked, so that of two that mount at once one finds the other's mount. */
 static int mount_locked(struct mount_job *job, bool foreground, bool *already_out, int lock)
 {
-    bool given = strncmp(job->mountpoint, "/dev/fd/", 8) == 0;
+    bool given = zf_mount_given(job->mountpoint);
     struct zf_err err;
     int code = given ? -1 : mount_check_mounted(job, already_out);
 
@@ -411,7 +411,7 @@ static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
         return mount_fail_path("open the checkpoint", job->source);
     }
     job->source = source;
-    if (strncmp(job->mountpoint, "/dev/fd/", 8) != 0) {
+    if (!zf_mount_given(job->mountpoint)) {
         code = mount_check_mounted(job, already_out);
         if (code >= 0) {
             return code;

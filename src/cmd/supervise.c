@@ -270,14 +270,6 @@ static void supervise_watch_worker(struct watch *w, const struct inherited *old)
     }
 }
 
-#define GIVEN "/dev/fd/"
-
-/* An open device of a mount that somebody else made. */
-static bool supervise_is_given(const char *mountpoint)
-{
-    return strncmp(mountpoint, GIVEN, strlen(GIVEN)) == 0;
-}
-
 /* Something was mounted over ours: what is below comes off when that is gone. */
 static bool supervise_wait_uncovered(const struct inherited *old)
 {
@@ -324,7 +316,7 @@ static void supervise_clean_up(struct watch *w, const struct inherited *old)
 {
     struct zf_mount at;
 
-    if (supervise_is_given(w->s->mountpoint) || (!w->mounted && !supervise_find_unreported(w))) {
+    if (zf_mount_given(w->s->mountpoint) || (!w->mounted && !supervise_find_unreported(w))) {
         return;
     }
     if (w->ended && zf_mount_at(w->s->mountpoint, &at) && zf_mount_same(&at, &w->mount) &&
@@ -380,9 +372,9 @@ static int supervise_start(struct watch *w, const struct inherited *old)
         supervise_worker_run(w->s, old, self, link[1]);
     }
     (void)close(link[1]);
-    if (supervise_is_given(w->s->mountpoint)) {
+    if (zf_mount_given(w->s->mountpoint)) {
         /* The device lives as long as somebody holds it, and this is not the one who serves it. */
-        (void)close((int)strtol(w->s->mountpoint + strlen(GIVEN), NULL, 10));
+        (void)close((int)strtol(w->s->mountpoint + strlen("/dev/fd/"), NULL, 10));
     }
     w->link = link[0];
     return w->worker < 0 ? -1 : 0;

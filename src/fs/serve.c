@@ -133,12 +133,6 @@ static void serve_signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
     guard_wake = -1;
 }
 
-/* With /dev/fd/N somebody else mounts: where, and when, only they know. */
-static bool serve_mounted_by_others(const char *mountpoint)
-{
-    return strncmp(mountpoint, "/dev/fd/", 8) == 0;
-}
-
 /* Asks the mount for its root.  When the process is killed meanwhile, a thread that waits for an
  * answer which is on its way stays in the kernel until the device is closed; so it must not itself be
  * one that holds the device.  Hence a table of descriptors of its own, without it. */
@@ -162,7 +156,7 @@ static void *serve_ready_run(void *arg)
     const struct zf_fs_opts *o = s->o;
     pthread_t asker;
 
-    s->answers = serve_mounted_by_others(o->mountpoint);
+    s->answers = zf_mount_given(o->mountpoint);
     if (!s->answers && pthread_create(&asker, NULL, serve_asker_run, s) == 0) {
         (void)pthread_join(asker, NULL);
     }
@@ -327,7 +321,7 @@ static bool serve_attach(struct session *s, struct zf_err *err)
     char name[32];
     int fd;
 
-    if (serve_mounted_by_others(o->mountpoint)) {
+    if (zf_mount_given(o->mountpoint)) {
         return fuse_session_mount(s->se, o->mountpoint) == 0 ||
                zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is no open descriptor", o->mountpoint);
     }
