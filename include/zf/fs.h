@@ -28,7 +28,7 @@ struct zf_fs_modes {
 struct zf_fs_opts {
     const char *mountpoint, *fsname, *subtype;
     const char *const *fuse_opt; /* handed to libfuse as they are: allow_other … */
-    uint32_t n_fuse_opt;
+    size_t n_fuse_opt;
     uid_t uid;
     gid_t gid;
     mode_t umask;                       /* taken from 0444 and 0555 */

@@ -34,7 +34,7 @@ struct zf_view_opts {
     bool omit_lost;          /* damaged tensors are left out of all but the raw files */
     uint64_t shard_size;     /* bytes of one hf/ shard; 0 = 5 GB */
     const char *const *keep; /* globs: tensors that as/ leaves as they are */
-    uint32_t n_keep;
+    size_t n_keep;
     const struct zf_limits *lim;
 };
 

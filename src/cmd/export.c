@@ -206,7 +206,7 @@ static void export_make_seed(struct zf_store *st, const struct opts *o, uint8_t 
     }
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         for (uint32_t k = 0; k < lists[i]->n; k++) {
-            sha256_update(&ctx, strlen(lists[i]->v[k]) + 1, (const uint8_t *)lists[i]->v[k]);
+            sha256_update(&ctx, strlen(lists[i]->at[k]) + 1, (const uint8_t *)lists[i]->at[k]);
         }
         sha256_update(&ctx, 1, (const uint8_t *)"");
     }

@@ -197,7 +197,7 @@ static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
         .subtype = o->subtype ? o->subtype : "zerofs",
-        .fuse_opt = (const char *const *)o->pass.v,
+        .fuse_opt = (const char *const *)o->pass.at,
         .n_fuse_opt = o->pass.n,
         .uid = (uid_t)o->uid,
         .gid = (gid_t)o->gid,

@@ -51,11 +51,11 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
 
         for (uint32_t s = 0; !used && s < c->n_sets; s++) {
             for (uint32_t i = 0; !used && i < c->set[s].n; i++) {
-                used = fnmatch(o->keep.v[k], c->set[s].tensor[i].name, 0) == 0;
+                used = fnmatch(o->keep.at[k], c->set[s].tensor[i].name, 0) == 0;
             }
         }
         if (!used) {
-            open_warn_unused(NULL, "keep", o->keep.v[k]);
+            open_warn_unused(NULL, "keep", o->keep.at[k]);
         }
     }
 }
@@ -86,11 +86,11 @@ static struct zf_checkpoint *open_selected(struct zf_checkpoint *c, const struct
 {
     struct zf_select select = {
         .strip_prefix = o->strip_prefix,
-        .only = (const char *const *)o->only.v,
+        .only = (const char *const *)o->only.at,
         .n_only = o->only.n,
-        .except = (const char *const *)o->except.v,
+        .except = (const char *const *)o->except.at,
         .n_except = o->except.n,
-        .rename = (const char *const *)o->rename.v,
+        .rename = (const char *const *)o->rename.at,
         .n_rename = o->rename.n,
         .unused = open_warn_unused,
     };
@@ -194,7 +194,7 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
 {
     struct zf_view_opts how = {
         .shard_size = o->shard_size,
-        .keep = (const char *const *)o->keep.v,
+        .keep = (const char *const *)o->keep.at,
         .n_keep = o->keep.n,
         .lim = &o->lim,
         .show = o->shown,

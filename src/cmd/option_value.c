@@ -48,9 +48,9 @@ struct opts opts_default(void)
 static void options_list_fini(struct opt_list *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
-        free(l->v[i]);
+        free(l->at[i]);
     }
-    free(l->v);
+    zf_vec_fini(l);
 }
 
 void opts_fini(struct opts *o)
@@ -64,7 +64,6 @@ void opts_fini(struct opts *o)
         } else if (option_rows[i].kind == LIST || option_rows[i].kind == PASS ||
                    option_rows[i].kind == WORDS) {
             options_list_fini(field);
-            *(struct opt_list *)field = (struct opt_list){0};
         }
     }
 }
@@ -72,7 +71,7 @@ void opts_fini(struct opts *o)
 bool opts_passes(const struct opts *o, const char *word)
 {
     for (uint32_t i = 0; i < o->pass.n; i++) {
-        if (strcmp(o->pass.v[i], word) == 0) {
+        if (strcmp(o->pass.at[i], word) == 0) {
             return true;
         }
     }
@@ -81,18 +80,9 @@ bool opts_passes(const struct opts *o, const char *word)
 
 static bool options_append(struct opt_list *l, const char *text, struct zf_err *err)
 {
-    char **v = realloc(l->v, (l->n + 1) * sizeof *v);
+    char **copy = zf_vec_push(l, err);
 
-    if (!v) {
-        return zf_fail_sys(err, "keep an option");
-    }
-    l->v = v;
-    l->v[l->n] = strdup(text);
-    if (!l->v[l->n]) {
-        return zf_fail_sys(err, "keep an option");
-    }
-    l->n++;
-    return true;
+    return copy && ((*copy = strdup(text)) || zf_fail_sys(err, "keep an option"));
 }
 
 /* words: a|b|c. */
@@ -298,13 +288,13 @@ bool options_settle(struct opts *o, struct zf_err *err)
         return false;
     }
     for (uint32_t i = 0; i < o->show.n; i++) {
-        if (!zf_show_add(&o->shown, o->show.v[i], err)) {
+        if (!zf_show_add(&o->shown, o->show.at[i], err)) {
             return false;
         }
     }
     o->shown = o->shown ? o->shown : ZF_SHOW_AUTO;
     for (uint32_t i = 0; i < o->limit.n; i++) {
-        if (!zf_limits_set(&o->lim, o->limit.v[i], err)) {
+        if (!zf_limits_set(&o->lim, o->limit.at[i], err)) {
             return false;
         }
     }
@@ -321,9 +311,10 @@ static void options_each_text(const char *name, const char *value, void (*fn)(vo
     }
 }
 
-static void options_each_field(const struct option_row *r, const void *field,
+static void options_each_field(const struct option_row *r, const struct opts *o,
                                void (*fn)(void *, const char *), void *ctx)
 {
+    const void *field = (const char *)o + r->at;
     const struct opt_list *list = field;
     char number[40];
 
@@ -341,15 +332,12 @@ static void options_each_field(const struct option_row *r, const void *field,
     case LIST:
     case WORDS:
         for (uint32_t i = 0; i < list->n; i++) {
-            options_each_text(r->name, list->v[i], fn, ctx);
+            options_each_text(r->name, list->at[i], fn, ctx);
         }
         return;
     case PASS: /* several rows share the list */
-        for (uint32_t i = 0; i < list->n; i++) {
-            if (strcmp(list->v[i], r->name) == 0) {
-                fn(ctx, r->name);
-                return;
-            }
+        if (opts_passes(o, r->name)) {
+            fn(ctx, r->name);
         }
         return;
     case SECONDS:
@@ -370,6 +358,6 @@ static void options_each_field(const struct option_row *r, const void *field,
 void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx)
 {
     for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        options_each_field(&option_rows[i], (const char *)o + option_rows[i].at, fn, ctx);
+        options_each_field(&option_rows[i], o, fn, ctx);
     }
 }

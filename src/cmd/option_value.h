@@ -7,10 +7,10 @@
 
 #include <zf/base/auto.h>
 #include <zf/base/limits.h>
+#include <zf/base/vec.h>
 
 struct opt_list {
-    char **v;
-    uint32_t n;
+    zf_vec(char *);
 };
 
 /* As given; NULL or empty = not given.  Numbers hold their default. */

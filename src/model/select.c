@@ -112,7 +112,7 @@ static bool select_selection_init(struct selection *s, const struct zf_select *h
 }
 
 static void select_report_unused(const struct zf_select *how, const char *option,
-                                 const char *const *value, const bool *used, uint32_t n)
+                                 const char *const *value, const bool *used, size_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (!used[i]) {
@@ -139,7 +139,7 @@ static void select_selection_report(const struct selection *s)
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* All are tried, so that each that fits is known to. */
-static bool select_matches_any(const char *const *glob, bool *used, uint32_t n, const char *name)
+static bool select_matches_any(const char *const *glob, bool *used, size_t n, const char *name)
 {
     bool any = false;
 

@@ -102,9 +102,9 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
 struct zf_select {
     const char *strip_prefix; /* or NULL */
     const char *const *only, *const *except;
-    uint32_t n_only, n_except;
+    size_t n_only, n_except;
     const char *const *rename; /* "REGEX=REPLACEMENT" */
-    uint32_t n_rename;
+    size_t n_rename;
     /* Called after a selection that succeeded for each of the above that fitted no tensor, with the
      * option's name and its value; NULL = nobody wants to know. */
     void (*unused)(void *ctx, const char *option, const char *value);

@@ -99,10 +99,10 @@ static void lists_grow_and_commas_can_be_kept(void **state)
     zf_auto(opts) struct opts o = list("only=a*,only=b\\,c,rename=x=y");
 
     assert_int_equal(o.only.n, 2);
-    assert_string_equal(o.only.v[0], "a*");
-    assert_string_equal(o.only.v[1], "b,c");
+    assert_string_equal(o.only.at[0], "a*");
+    assert_string_equal(o.only.at[1], "b,c");
     assert_int_equal(o.rename.n, 1);
-    assert_string_equal(o.rename.v[0], "x=y");
+    assert_string_equal(o.rename.at[0], "x=y");
     assert_int_equal(o.except.n, 0);
 }
 
@@ -112,7 +112,7 @@ static void words_need_no_backslash(void **state)
     zf_auto(opts) struct opts o = list("show=raw,npy,degraded");
 
     assert_int_equal(o.show.n, 2);
-    assert_string_equal(o.show.v[1], "npy");
+    assert_string_equal(o.show.at[1], "npy");
     assert_true(o.degraded);
 }
 
