@@ -10,7 +10,6 @@
 #include <zf/assemble/files.h>
 #include <zf/base/bytes.h>
 #include <zf/base/name.h>
-#include <zf/base/vec.h>
 #include <zf/codec/json.h>
 
 static const char suffix[] = ".safetensors";
@@ -29,10 +28,10 @@ bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim, struct
 void zf_st_files_fini(struct zf_st_files *f)
 {
     for (size_t i = 0; i < f->n; i++) {
-        zf_source_unref(&f->file[i].src);
-        zf_st_boxes_fini(&f->file[i].boxes);
+        zf_source_unref(&f->at[i].src);
+        zf_st_boxes_fini(&f->at[i].boxes);
     }
-    free(f->file);
+    zf_vec_fini(f);
     zf_arena_free(f->arena);
     *f = (struct zf_st_files){.n = 0};
 }
@@ -90,18 +89,6 @@ static void st_files_drop(struct zf_st_file *file)
     zf_st_boxes_fini(&file->boxes);
 }
 
-static bool st_files_keep(struct zf_st_files *f, const struct zf_st_file *file, struct zf_err *err)
-{
-    struct zf_st_file *grown = zf_vec_grow(f->file, f->n, 1, &f->cap, sizeof *grown, err);
-
-    if (!grown) {
-        return false;
-    }
-    f->file = grown;
-    f->file[f->n++] = *file;
-    return true;
-}
-
 /* Turns the failure to read a file into a note, where the build is degraded. */
 static bool st_files_judge(struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
 {
@@ -125,7 +112,8 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
     bool loaded = st_files_load(&file, f, st, lim, err);
 
     if (loaded && (st_files_check_size(&file, err) || st_files_judge(f, b, err)) &&
-        st_files_keep(f, &file, err)) {
+        zf_vec_room(f, 1, err)) {
+        f->at[f->n++] = file;
         return true;
     }
     st_files_drop(&file);
@@ -226,7 +214,7 @@ static bool st_files_show_metadata(const struct zf_st_file *file, bool alone, st
 bool zf_st_files_metadata(const struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
 {
     for (size_t i = 0; i < f->n; i++) {
-        if (!st_files_show_metadata(&f->file[i], f->n == 1, b, err)) {
+        if (!st_files_show_metadata(&f->at[i], f->n == 1, b, err)) {
             return false;
         }
     }

@@ -5,6 +5,7 @@
 
 #include <zf/assemble/open_opts.h>
 #include <zf/assemble/st_boxes.h>
+#include <zf/base/vec.h>
 #include <zf/codec/safetensors.h>
 #include <zf/model/build.h>
 
@@ -17,8 +18,7 @@ struct zf_st_file {
 
 struct zf_st_files {
     struct zf_arena *arena;
-    struct zf_st_file *file;
-    size_t n, cap;
+    zf_vec(struct zf_st_file);
     size_t n_skipped; /* -o degraded: damaged files, reported in notes */
     /* -o degraded: the first file that should be here and could not be read, in the arena; NULL = none.
      * What it said about the boxes of any tensor is lost with it. */

@@ -101,7 +101,7 @@ static bool core_read_meta(struct core_part *p, struct zf_err *err)
 /* Enters the tensors of one file. */
 static bool core_enter(struct core_part *p, uint32_t number, struct zf_err *err)
 {
-    const struct zf_st_header *h = &p->files.file[p->opened[number] - 1].head;
+    const struct zf_st_header *h = &p->files.at[p->opened[number] - 1].head;
 
     for (uint64_t i = 0; i < h->n; i++) {
         const struct zf_st_entry *e = &h->entry[i];
@@ -277,7 +277,7 @@ static bool core_draft_shard(const struct core_part *p, const struct core_tensor
         memcpy(why, err->msg, sizeof why);
         return zf_forgive(p->s->b, err) && core_lose(p, s, d, why, err);
     }
-    struct zf_from from = {.src = p->files.file[p->opened[s->file] - 1].src, .off = e->begin};
+    struct zf_from from = {.src = p->files.at[p->opened[s->file] - 1].src, .off = e->begin};
     for (uint64_t i = 0; i < s->n_ranges; i++) {
         uint64_t first = s->range[2 * i], n = s->range[2 * i + 1] - first;
 
@@ -383,7 +383,7 @@ static char *core_slurp(const struct core_part *p, const struct core_tensor *t, 
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.80s\" has %" PRIu64 " bytes", t->key, *n);
         return NULL;
     }
-    return zf_source_slurp(p->files.file[p->opened[s->file] - 1].src, e->begin, *n, err);
+    return zf_source_slurp(p->files.at[p->opened[s->file] - 1].src, e->begin, *n, err);
 }
 
 static const struct core_tensor *core_tensor(const struct core_part *p, const char *key)

@@ -122,7 +122,7 @@ static bool full_set_head(struct full *f, struct full_value *v, struct zf_err *e
 
 static bool full_read_names(struct full *f, size_t file, struct zf_err *err)
 {
-    const struct zf_st_file *x = &f->files.file[file];
+    const struct zf_st_file *x = &f->files.at[file];
 
     for (uint64_t i = 0; i < x->head.n; i++) {
         const struct zf_st_entry *e = &x->head.entry[i];

@@ -42,7 +42,7 @@ static bool join_gather(const struct zf_st_files *f, struct join_piece **out, si
     size_t n = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        n += f->file[i].head.n;
+        n += f->at[i].head.n;
     }
     p = calloc(n + 1, sizeof *p);
     if (!p) {
@@ -50,13 +50,13 @@ static bool join_gather(const struct zf_st_files *f, struct join_piece **out, si
     }
     n = 0;
     for (size_t i = 0; i < f->n; i++) {
-        for (uint64_t k = 0; k < f->file[i].head.n; k++) {
-            const struct zf_st_entry *e = &f->file[i].head.entry[k];
-            const struct zf_st_box *box = zf_st_boxes_find(&f->file[i].boxes, e->name);
+        for (uint64_t k = 0; k < f->at[i].head.n; k++) {
+            const struct zf_st_entry *e = &f->at[i].head.entry[k];
+            const struct zf_st_box *box = zf_st_boxes_find(&f->at[i].boxes, e->name);
 
             /* It has another name when one file holds several boxes of one tensor. */
             p[n++] = (struct join_piece){.name = box && box->whole ? box->whole : e->name,
-                                         .file = &f->file[i],
+                                         .file = &f->at[i],
                                          .entry = e,
                                          .box = box && box->given ? box : NULL};
         }
@@ -261,7 +261,7 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
         return NULL;
     }
     for (size_t i = 0; i < j->files->n; i++) {
-        if (strcmp(j->files->file[i].path, file) == 0) {
+        if (strcmp(j->files->at[i].path, file) == 0) {
             return "does not hold it";
         }
     }

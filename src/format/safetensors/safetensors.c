@@ -126,15 +126,15 @@ static bool safetensors_join_apart(const struct zf_st_files *files, struct zf_bu
                                    struct zf_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
-        struct zf_st_files one = {.file = &files->file[i], .n = 1, .lacks = files->lacks};
-        bool root = strcmp(files->file[i].path, main_file) == 0;
+        struct zf_st_files one = {.at = &files->at[i], .n = 1, .lacks = files->lacks};
+        bool root = strcmp(files->at[i].path, main_file) == 0;
         char set[ZF_NAME_MAX + 1];
         size_t n;
-        const char *stem = zf_st_file_stem(files->file[i].path, &n);
+        const char *stem = zf_st_file_stem(files->at[i].path, &n);
 
         zf_name_encode(set, stem, n, "");
         if (zf_names_reserved(set)) {
-            zf_name_encode(set, files->file[i].path, strlen(files->file[i].path), "");
+            zf_name_encode(set, files->at[i].path, strlen(files->at[i].path), "");
         }
         if (!st_join(&one, NULL, root ? NULL : set, b, err)) {
             return false;
