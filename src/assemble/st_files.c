@@ -58,7 +58,7 @@ static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
     return zf_err_in(err, "%s!%s", file->path, boxes_key);
 }
 
-/* Header and boxes of one file; its size is for check_size. */
+/* Header and boxes of one file; its size is for zf_st_check_size(). */
 static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
                           const struct zf_limits *lim, struct zf_err *err)
 {
@@ -69,18 +69,6 @@ static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct
     }
     return file->src && zf_st_load_head(file->src, f->arena, lim, &file->head, err) &&
            st_files_load_boxes(file, f->arena, lim, err);
-}
-
-static bool st_files_check_size(const struct zf_st_file *file, struct zf_err *err)
-{
-    uint64_t size = file->src->size, end = file->head.end_off;
-
-    if (size == end) {
-        return true;
-    }
-    zf_fail(err, ZF_E_FORMAT, end < size ? end : size,
-            "found a file of %" PRIu64 " bytes, its header describes %" PRIu64, size, end);
-    return zf_err_in(err, "%s", file->src->name);
 }
 
 static void st_files_drop(struct zf_st_file *file)
@@ -111,7 +99,7 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
     }
     bool loaded = st_files_load(&file, f, st, lim, err);
 
-    if (loaded && (st_files_check_size(&file, err) || st_files_judge(f, b, err)) &&
+    if (loaded && (zf_st_check_size(&file.head, file.src, err) || st_files_judge(f, b, err)) &&
         zf_vec_room(f, 1, err)) {
         f->at[f->n++] = file;
         return true;

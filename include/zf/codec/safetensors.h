@@ -30,7 +30,11 @@ struct zf_st_header {
 bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                 struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 
-/* The same without the last check: the file may be shorter (or longer) than out->end_off. */
+/* The last of these checks.  Errors: ZF_E_FORMAT. */
+bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
+                      struct zf_err *err) ZF_CHECKED;
+
+/* zf_st_load without that check: the file may be shorter (or longer) than out->end_off. */
 bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                      struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 

@@ -365,19 +365,22 @@ bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct
     return err->path[0] ? false : zf_err_in(err, "%s", src->name);
 }
 
+bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src, struct zf_err *err)
+{
+    uint64_t size = src->size, end = h->end_off;
+
+    if (size == end) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, end < size ? end : size,
+            "found a file of %" PRIu64 " bytes, its header describes %" PRIu64, size, end);
+    return zf_err_in(err, "%s", src->name);
+}
+
 bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                 struct zf_st_header *out, struct zf_err *err)
 {
-    if (!zf_st_load_head(src, arena, lim, out, err)) {
-        return false;
-    }
-    if (out->end_off != src->size) {
-        zf_fail(err, ZF_E_FORMAT, out->end_off < src->size ? out->end_off : src->size,
-                "found a file of %" PRIu64 " bytes, its header describes %" PRIu64, src->size,
-                out->end_off);
-        return zf_err_in(err, "%s", src->name);
-    }
-    return true;
+    return zf_st_load_head(src, arena, lim, out, err) && zf_st_check_size(out, src, err);
 }
 
 bool zf_st_sniff(struct zf_source *src)
