@@ -7,10 +7,11 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "local.h"
+
 #define ALIGN 64u
 #define FULL32 0xffffffffu
 #define FULL16 0xffffu
-#define LOCAL_BYTES 30u
 #define UTF8_FLAG 0x0800u
 #define DOS_1980 0x0021u /* 1 January 1980: the zero that torch writes is no date */
 
