@@ -138,6 +138,8 @@ const struct zf_pv *zf_pv_state(const struct zf_pv *v);  /* CALL: the last BUILD
 /* The attribute of an instance: looks in its state's dict, then in the second half of a (dict,
  * slots) pair. */
 const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name);
+/* The same of the state itself. */
+const struct zf_pv *zf_pv_field(const struct zf_pv *state, const char *name);
 const struct zf_pv *zf_pv_persid(const struct zf_pv *v);      /* PERSID: the id */
 const struct zf_pv *zf_pv_persid_next(const struct zf_pv *v); /* PERSID: the one read after it */
 

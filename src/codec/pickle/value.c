@@ -266,7 +266,11 @@ const struct zf_pv *zf_pv_state(const struct zf_pv *v)
 
 const struct zf_pv *zf_pv_attr(const struct zf_pv *v, const char *name)
 {
-    const struct zf_pv *state = zf_pv_state(v);
+    return zf_pv_field(zf_pv_state(v), name);
+}
+
+const struct zf_pv *zf_pv_field(const struct zf_pv *state, const char *name)
+{
     const struct zf_pv *found = zf_pv_get(state, name);
 
     if (found || !value_is(state, ZF_PV_TUPLE) || state->n != 2) {

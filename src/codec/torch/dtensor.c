@@ -12,17 +12,6 @@
 #define MAX_AXES 64u         /* of a mesh; two or three are usual */
 #define MAX_RANKS (1u << 20) /* larger meshes are not listed */
 
-/* An attribute of an object, a key of a mapping, or of either half of a (dict, slots) state. */
-static const struct zf_pv *dtensor_field(const struct zf_pv *state, const char *name)
-{
-    const struct zf_pv *v = zf_pv_get(state, name);
-
-    for (uint64_t i = 0; !v && zf_pv_kind(state) == ZF_PV_TUPLE && i < 2; i++) {
-        v = zf_pv_get(zf_pv_item(state, i), name);
-    }
-    return v;
-}
-
 /* The number of ranks along axis i: 2.14 keeps a layout of (nested) shapes, before it a tensor
  * of ranks. */
 static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint64_t i,
@@ -182,9 +171,9 @@ bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtens
     if (f.id != ZF_FORM_DTENSOR) {
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no DTensor");
     }
-    const struct zf_pv *spec = dtensor_field(f.state, "_spec");
+    const struct zf_pv *spec = zf_pv_field(f.state, "_spec");
 
-    out->local = dtensor_field(f.state, "_local_tensor");
+    out->local = zf_pv_field(f.state, "_local_tensor");
     if (!out->local || !spec) {
         return torch_bad(t, err, ZF_E_FORMAT, "a DTensor without its local tensor or its spec");
     }

@@ -132,6 +132,9 @@ bool torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                       struct zf_err *err) ZF_CHECKED;
 /* Records sorted by key: sort them, and the two container operations. */
+/* The little-endian number at *off of the file, and past it. */
+bool torch_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out,
+                    struct zf_err *err) ZF_CHECKED;
 bool torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 struct torch_record *torch_record_get(struct zf_torch *t, const char *key);
 bool torch_record_is_storage(const struct zf_torch *t, uint64_t record);

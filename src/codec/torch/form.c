@@ -2,6 +2,7 @@
 /* Which tensor a value describes.  Source: torch/_utils.py, torch/_tensor.py (0.4 … 2.13); numpy's
  * multiarray pickles (1.x, 2.x). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/name.h>
@@ -150,6 +151,11 @@ static bool form_is_set(const struct zf_pv *state, const struct zf_pv **data_out
 static const struct torch_form form_built = {.id = ZF_FORM_CHANGED, .name = "a state"};
 static const struct torch_form form_set = {.id = ZF_FORM_CHANGED, .name = "an attribute"};
 
+static int form_cmp_entry(const void *key, const void *entry)
+{
+    return strcmp(key, ((const struct torch_entry *)entry)->key);
+}
+
 static struct torch_form form_entry_form(const struct zf_torch *t, const struct zf_pv *v)
 {
     uint64_t n = 0;
@@ -162,17 +168,10 @@ static struct torch_form form_entry_form(const struct zf_torch *t, const struct 
         (void)snprintf(digits, sizeof digits, "%lld", (long long)number);
         key = digits;
     }
-    for (uint64_t lo = 0, hi = key ? t->n_entries : 0; lo < hi;) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        int c = strcmp(key, t->entry[mid].key);
-
-        if (c == 0) {
-            return (struct torch_form){.id = ZF_FORM_ENTRY, .entry = &t->entry[mid]};
-        }
-        lo = c > 0 ? mid + 1 : lo;
-        hi = c < 0 ? mid : hi;
-    }
-    return (struct torch_form){.id = ZF_FORM_NOT};
+    const struct torch_entry *entry =
+        key && t->n_entries ? bsearch(key, t->entry, t->n_entries, sizeof *entry, form_cmp_entry)
+                            : NULL;
+    return (struct torch_form){.id = entry ? ZF_FORM_ENTRY : ZF_FORM_NOT, .entry = entry};
 }
 
 /* A call to look at; the function of _rebuild_from_type_v2 is one that has no value of its own. */

@@ -102,24 +102,21 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
     }
     for (uint64_t i = 0; i < t->n_records; i++) {
         struct torch_record *r = in_order[i];
-        uint8_t count[8];
+        uint64_t n;
 
         if (r->es == 0) {
             return torch_bad(t, err, ZF_E_FORMAT,
                              "storage \"%.80s\" is of no known class: no value uses it", r->key);
         }
-        if (!zf_within(off, sizeof count, t->src->size)) {
+        if (!zf_within(off, sizeof n, t->src->size)) {
             return torch_bad(t, err, ZF_E_FORMAT,
                              "the file ends at byte %llu, before storage \"%.80s\"",
                              (unsigned long long)t->src->size, r->key);
         }
-        if (!zf_source_pread(t->src, count, sizeof count, off, err)) {
+        if (!torch_read_u64(t, &off, &n, err)) {
             return false;
         }
-        struct zf_bytes b = zf_bytes_of(count, sizeof count);
-        uint64_t n = zf_bytes_le64(&b);
-
-        r->off = off + sizeof count;
+        r->off = off;
         if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
             return torch_bad(
                 t, err, ZF_E_FORMAT,

@@ -74,6 +74,20 @@ static int stream_cmp_record(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
+bool torch_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
+{
+    uint8_t raw[8];
+
+    if (!zf_source_pread(t->src, raw, sizeof raw, *off, err)) {
+        return false;
+    }
+    struct zf_bytes b = zf_bytes_of(raw, sizeof raw);
+
+    *out = zf_bytes_le64(&b);
+    *off += sizeof raw;
+    return true;
+}
+
 bool torch_record_sort(struct zf_torch *t, struct zf_err *err)
 {
     free(t->met);

@@ -71,20 +71,6 @@ static bool tar_load_count(struct zf_torch *t, uint64_t *off, uint64_t each, uin
                      "the tar counts more storages or tensors than it can hold");
 }
 
-static bool tar_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
-{
-    uint8_t raw[8];
-
-    if (!zf_source_pread(t->src, raw, sizeof raw, *off, err)) {
-        return false;
-    }
-    struct zf_bytes b = zf_bytes_of(raw, sizeof raw);
-
-    *out = zf_bytes_le64(&b);
-    *off += sizeof raw;
-    return true;
-}
-
 /* (key, location, class), the element count, the bytes. */
 static bool tar_load_storage(struct zf_torch *t, uint64_t *off, struct torch_record *r,
                              struct zf_err *err)
@@ -101,7 +87,7 @@ static bool tar_load_storage(struct zf_torch *t, uint64_t *off, struct torch_rec
         return torch_bad(t, err, ZF_E_UNSUPPORTED,
                          "storage \"%.80s\" is of the unknown class \"%.80s\"", r->key, class);
     }
-    if (!tar_read_u64(t, off, &n, err)) {
+    if (!torch_read_u64(t, off, &n, err)) {
         return false;
     }
     r->es = zf_dtype_info(r->dtype)->bytes;
@@ -179,7 +165,7 @@ static bool tar_load_numbers(struct zf_torch *t, uint64_t *off, struct torch_ent
 {
     uint64_t ndim, n;
 
-    if (!tar_read_u64(t, off, &ndim, err)) {
+    if (!torch_read_u64(t, off, &ndim, err)) {
         return false;
     }
     e->ndim = (uint32_t)ndim; /* the upper half is filler */
@@ -194,12 +180,12 @@ static bool tar_load_numbers(struct zf_torch *t, uint64_t *off, struct torch_ent
     bool ok = e->stride != NULL;
 
     for (uint64_t d = 0; ok && d < n; d++) {
-        ok = tar_read_u64(t, off, &e->shape[d], err);
+        ok = torch_read_u64(t, off, &e->shape[d], err);
     }
     for (uint64_t d = 0; ok && d < n; d++) {
-        ok = tar_read_u64(t, off, &e->stride[d], err);
+        ok = torch_read_u64(t, off, &e->stride[d], err);
     }
-    return ok && tar_read_u64(t, off, &e->off, err);
+    return ok && torch_read_u64(t, off, &e->off, err);
 }
 
 /* (key, storage key, class), then ndim, sizes, strides and offset as 64-bit numbers. */
