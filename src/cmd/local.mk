@@ -13,8 +13,6 @@ zerofs_SOURCES = \
 	src/cmd/export_failed.h \
 	src/cmd/export_progress.c \
 	src/cmd/export_progress.h \
-	src/cmd/foreign.c \
-	src/cmd/foreign.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/kept.c \

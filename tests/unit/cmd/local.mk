@@ -4,7 +4,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/cmd/test_options
 TESTS += tests/unit/cmd/test_options
 
-tests_unit_cmd_test_options_SOURCES = tests/unit/cmd/test_options.c src/cmd/foreign.c src/cmd/option_value.c src/cmd/options.c
+tests_unit_cmd_test_options_SOURCES = tests/unit/cmd/test_options.c src/cmd/option_value.c src/cmd/options.c
 tests_unit_cmd_test_options_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_cmd_test_options_LDADD = $(ZF_VIEW) $(CMOCKA_LIBS)
 endif
