@@ -63,7 +63,6 @@ noinst_HEADERS += \
 	include/zf/assemble/tensor_ref.h \
 	include/zf/assemble/torch_ahead.h \
 	include/zf/assemble/torch_files.h \
-	include/zf/assemble/torch_json.h \
 	include/zf/assemble/torch_place.h \
 	include/zf/assemble/torch_visit.h \
 	include/zf/assemble/tp_rules.h \

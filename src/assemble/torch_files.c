@@ -6,7 +6,6 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_ahead.h>
-#include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/base/name.h>
 #include <zf/base/table.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <zf/assemble/torch_json.h>
+/* What a torch.save file holds besides tensors, as JSON below state/. */
+#include <zf/assemble/torch_place.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,8 +9,7 @@
 #include <zf/overlay/index.h>
 #include <zf/overlay/lost.h>
 
-#include "config_note.h"
-#include "lost.h"
+#include "info.h"
 #include "mounted.h"
 #include "open.h"
 #include "print.h"

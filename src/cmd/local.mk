@@ -6,7 +6,6 @@ zerofs_SOURCES = \
 	src/cmd/cache.c \
 	src/cmd/cat.c \
 	src/cmd/config_note.c \
-	src/cmd/config_note.h \
 	src/cmd/cmd.h \
 	src/cmd/export.c \
 	src/cmd/export_failed.c \
@@ -18,8 +17,8 @@ zerofs_SOURCES = \
 	src/cmd/kept.c \
 	src/cmd/kept.h \
 	src/cmd/info.c \
+	src/cmd/info.h \
 	src/cmd/lost.c \
-	src/cmd/lost.h \
 	src/cmd/ls.c \
 	src/cmd/main.c \
 	src/cmd/mount.c \

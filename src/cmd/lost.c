@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lost.h"
+/* What info says about lost bytes, tensor by tensor. */
+#include "info.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts the tensors of torch.save files into a checkpoint under construction. */
+/* Puts what torch.save files hold into a checkpoint under construction. */
 #ifndef ZF_ASSEMBLE_TORCH_PLACE_H
 #define ZF_ASSEMBLE_TORCH_PLACE_H
 
@@ -37,5 +37,12 @@ bool zf_place_note_unread(struct zf_build *b, const struct zf_place_file *f,
 /* The spot of a leaf, or one under extra/ when that is taken already. */
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err) ZF_CHECKED;
+
+/* What the file holds besides tensors: adds state/<name>.json with the whole value of
+ * the file, or, name NULL, one state/<key>.json for each top-level key.  A key that holds nothing but
+ * tensors has no file.  In the place of a tensor the JSON has {"__tensor__": "its path"}.  A value whose
+ * JSON would be longer than text_bytes is reported in a note instead.  Errors: of the build. */
+bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char *name,
+                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

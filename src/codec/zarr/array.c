@@ -6,7 +6,7 @@
 
 #include <zf/base/num.h>
 
-#include "fill.h"
+#include "inside.h"
 
 static bool array_bad(struct zf_err *err, const char *key, const char *what)
 {

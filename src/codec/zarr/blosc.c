@@ -5,7 +5,7 @@
  * Source: c-blosc 1.21, README_CHUNK_FORMAT.rst and blosc.h. */
 #include "config.h"
 
-#include "chunk.h"
+#include "inside.h"
 
 #ifdef HAVE_BLOSC
 

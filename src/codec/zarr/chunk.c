@@ -5,7 +5,7 @@
  * Source: numcodecs 0.13, one module a codec. */
 #include "config.h"
 
-#include "chunk.h"
+#include "inside.h"
 
 #include <inttypes.h>
 #include <zlib.h>

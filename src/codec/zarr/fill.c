@@ -2,7 +2,7 @@
 /* fill_value: what elements are that no chunk holds.  A number, true or false; "NaN" and the
  * infinities as words; of a complex type two of those; of types that JSON has nothing for
  * (|V2 as bfloat16) also the bytes in base64. */
-#include "fill.h"
+#include "inside.h"
 
 #include <endian.h>
 #include <math.h>

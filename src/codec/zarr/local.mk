@@ -7,6 +7,5 @@ libzf_codec_la_SOURCES += \
 	$(NULL)
 
 noinst_HEADERS += \
-	src/codec/zarr/chunk.h \
-	src/codec/zarr/fill.h \
+	src/codec/zarr/inside.h \
 	$(NULL)

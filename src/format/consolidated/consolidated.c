@@ -7,7 +7,6 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_ahead.h>
 #include <zf/assemble/torch_files.h>
-#include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/assemble/tp_rules.h>
 #include <zf/format.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <zf/assemble/names.h>
-#include <zf/assemble/torch_json.h>
 #include <zf/assemble/torch_place.h>
 
 /* These hold weights and are drafted elsewhere. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include <zf/assemble/torch_json.h>
+#include <zf/assemble/torch_place.h>
 
 #include "iteration.h"
 

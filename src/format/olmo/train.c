@@ -6,7 +6,7 @@
 
 #include <zf/assemble/agree.h>
 #include <zf/assemble/degraded.h>
-#include <zf/assemble/torch_json.h>
+#include <zf/assemble/torch_place.h>
 
 static const char yaml_file[] = "metadata.yaml", yaml_key[] = "world_size:";
 

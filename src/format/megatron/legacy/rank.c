@@ -8,7 +8,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
-#include <zf/assemble/torch_json.h>
+#include <zf/assemble/torch_place.h>
 
 #include "steps.h"
 

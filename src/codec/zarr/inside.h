@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CODEC_ZARR_FILL_H
-#define CODEC_ZARR_FILL_H
+/* What the files of this directory have of each other. */
+#ifndef CODEC_ZARR_INSIDE_H
+#define CODEC_ZARR_INSIDE_H
 
 #include <zf/codec/json.h>
 #include <zf/codec/zarr.h>
+#include <zf/source/decoded.h>
+
+/* NULL where zerofs was built without it. */
+extern const struct zf_decoder *const zarr_blosc;
 
 /* Reads fill_value, which is not null, into z->fill; z->dtype is known.
  * Errors: ZF_E_FORMAT it is no value of that type. */
