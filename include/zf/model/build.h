@@ -5,6 +5,8 @@
 #ifndef ZF_MODEL_BUILD_H
 #define ZF_MODEL_BUILD_H
 
+#include <string.h>
+
 #include <zf/base/limits.h>
 #include <zf/model/model.h>
 
@@ -30,6 +32,11 @@ struct zf_spot {
     const char *name; /* raw, any bytes */
     size_t name_len;
 };
+static inline struct zf_spot zf_spot_of(const char *set, const char *name)
+{
+    return (struct zf_spot){set, name, strlen(name)};
+}
+
 struct zf_type {
     enum zf_dtype dtype;
     uint32_t ndim;

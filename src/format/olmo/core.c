@@ -321,7 +321,7 @@ static bool core_spot(const struct core_part *p, const char *key, struct zf_spot
 
     if (!p->optim) {
         name = save_clean_name(a, key, strlen(key), err);
-        *out = name ? save_spot("", name) : *out;
+        *out = name ? zf_spot_of("", name) : *out;
         return name != NULL;
     }
     for (const char *at = key; (at = strstr(at, core_mark)); at++) {
@@ -329,13 +329,13 @@ static bool core_spot(const struct core_part *p, const char *key, struct zf_spot
     }
     if (!mark || strncmp(key, core_state, sizeof core_state - 1) != 0 ||
         mark < key + sizeof core_state - 1 || !mark[sizeof core_mark - 1]) {
-        *out = save_spot("extra", key);
+        *out = zf_spot_of("extra", key);
         return true;
     }
     const char *from = key + sizeof core_state - 1, *word = mark + sizeof core_mark - 1;
     const char *set = zf_path_encoded(a, "optim", word, strlen(word), "", err);
     name = set ? save_clean_name(a, from, (uint64_t)(mark - from), err) : NULL;
-    *out = name ? save_spot(set, name) : *out;
+    *out = name ? zf_spot_of(set, name) : *out;
     return name != NULL;
 }
 

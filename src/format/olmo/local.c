@@ -241,7 +241,7 @@ static bool local_draft(const struct local_reading *r, struct zf_err *err)
         const struct olmo_flat *f = &l->first.flat[at.flat];
         const struct olmo_param *p = &f->param[at.param];
         struct zf_type type = {f->data.dtype, p->ndim, p->shape};
-        struct zf_draft *d = zf_build_tensor(l->save->b, save_spot("", p->name), type, err);
+        struct zf_draft *d = zf_build_tensor(l->save->b, zf_spot_of("", p->name), type, err);
         uint64_t n = 0;
 
         if (!d || !zf_draft_where(d, l->first_path, err)) {

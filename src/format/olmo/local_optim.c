@@ -136,7 +136,7 @@ static bool optim_draft(struct optim_reading *r, struct optim_state *s, enum zf_
         type.ndim = p->ndim;
         type.shape = p->shape;
     }
-    s->draft = set ? zf_build_tensor(r->l->save->b, save_spot(set, p->name), type, err) : NULL;
+    s->draft = set ? zf_build_tensor(r->l->save->b, zf_spot_of(set, p->name), type, err) : NULL;
     return s->draft && zf_draft_where(s->draft, r->path, err);
 }
 
@@ -200,7 +200,7 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
     s->number = f;
     s->first.n = 0;
     const char *set = zf_path_encoded(r->l->save->a, "optim", s->key, strlen(s->key), "", err);
-    s->shared = set && zf_build_scalar(b, save_spot(set, optim_param(r, s->param)->name),
+    s->shared = set && zf_build_scalar(b, zf_spot_of(set, optim_param(r, s->param)->name),
                                        whole ? ZF_DT_I64 : ZF_DT_F64, whole ? (void *)&i : &f, err);
     return s->shared;
 }

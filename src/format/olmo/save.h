@@ -26,11 +26,6 @@ void save_fini(struct olmo_save *s);
 const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n,
                             struct zf_err *err) ZF_CHECKED;
 
-static inline struct zf_spot save_spot(const char *set, const char *name)
-{
-    return (struct zf_spot){.set = set, .name = name, .name_len = strlen(name)};
-}
-
 /* Shows a value that is no tensor as state/<path>.json. */
 bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
                struct zf_err *err) ZF_CHECKED;

@@ -85,9 +85,9 @@ static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
 {
     const struct torch_adding *a = ctx;
 
-    return zf_build_find(a->b, (struct zf_spot){"", tensor, strlen(tensor)}) ? NULL
-           : zf_store_has(a->st, file, ZF_ENTRY_FILE)                        ? "does not hold it"
-                                                                             : "is missing";
+    return zf_build_find(a->b, zf_spot_of("", tensor)) ? NULL
+           : zf_store_has(a->st, file, ZF_ENTRY_FILE)  ? "does not hold it"
+                                                       : "is missing";
 }
 
 /* "pytorch_model-00002-of-00003.bin": how many files there should be; 0 = no such name. */

@@ -6,11 +6,6 @@
 
 #include <zf/assemble/names.h>
 
-static struct zf_spot draft_spot(const char *set, const char *name)
-{
-    return (struct zf_spot){set, name, strlen(name)};
-}
-
 static bool draft_value(struct legacy_save *ls, const char *name, const struct legacy_value *v,
                         struct zf_err *err)
 {
@@ -20,8 +15,8 @@ static bool draft_value(struct legacy_save *ls, const char *name, const struct l
         return false;
     }
     return v->number
-               ? zf_build_scalar(ls->b, draft_spot(set, name), v->dtype, &v->bits, err)
-               : zf_tensor_ref_draft(ls->b, draft_spot(set, name), &v->ref, NULL, err) != NULL;
+               ? zf_build_scalar(ls->b, zf_spot_of(set, name), v->dtype, &v->bits, err)
+               : zf_tensor_ref_draft(ls->b, zf_spot_of(set, name), &v->ref, NULL, err) != NULL;
 }
 
 /* ---- one rank ---- */
@@ -56,7 +51,7 @@ static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool
         const char *name = draft_rank_name(ls, r, &ls->part.at[i], err);
 
         if (!name ||
-            !zf_tensor_ref_draft(ls->b, draft_spot("", name), &ls->tensor.at[i].ref, r->file->path,
+            !zf_tensor_ref_draft(ls->b, zf_spot_of("", name), &ls->tensor.at[i].ref, r->file->path,
                                  err) ||
             (optim && !draft_rank_optim(ls, &ls->tensor.at[i], name, err))) {
             return false;
@@ -68,7 +63,7 @@ static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool
     for (uint32_t i = r->first_flat; i < r->first_flat + r->n_flats; i++) {
         const struct legacy_flat *f = &ls->flat.at[i];
 
-        if (!zf_tensor_ref_draft(ls->b, draft_spot("bucket", f->name), &f->ref, r->file->distrib,
+        if (!zf_tensor_ref_draft(ls->b, zf_spot_of("bucket", f->name), &f->ref, r->file->distrib,
                                  err)) {
             return false;
         }
@@ -146,7 +141,7 @@ static struct zf_draft *draft_whole(struct legacy_save *ls, const struct legacy_
     const struct zf_tensor_ref *first = draft_ref(ls, w->slot[0] - 1, what, key);
     uint32_t file = ls->part.at[w->slot[0] - 1].file;
     struct zf_type type = {first->dtype, w->ndim, w->shape};
-    struct zf_draft *d = zf_build_tensor(ls->b, draft_spot(what->set, w->name), type, err);
+    struct zf_draft *d = zf_build_tensor(ls->b, zf_spot_of(what->set, w->name), type, err);
 
     if (!d || !zf_draft_where(d, ls->files.file[file].path, err)) {
         return NULL;
@@ -205,7 +200,7 @@ static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole
 static bool draft_tie(struct legacy_save *ls, const struct legacy_whole *w, const char *set,
                       struct zf_err *err)
 {
-    struct zf_draft *of = zf_build_find(ls->b, draft_spot(set, w->tied));
+    struct zf_draft *of = zf_build_find(ls->b, zf_spot_of(set, w->tied));
 
     return !of || zf_build_alias(ls->b, of, w->name, w->name_n, err);
 }

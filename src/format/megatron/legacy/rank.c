@@ -54,8 +54,7 @@ static bool rank_extra_tensor(struct rank_reading *x, const struct zf_leaf *leaf
         zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
 
     return key && zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &ref, err) &&
-           zf_tensor_ref_draft(x->ls->b, (struct zf_spot){"extra", key, strlen(key)}, &ref, NULL,
-                               err);
+           zf_tensor_ref_draft(x->ls->b, zf_spot_of("extra", key), &ref, NULL, err);
 }
 
 static bool rank_add_part(struct rank_reading *x, const struct zf_leaf *leaf, struct zf_err *err)
