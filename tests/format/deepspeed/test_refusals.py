@@ -81,6 +81,18 @@ def matrix(n=6):
     return f32([1.0] * n, (2, n // 2))
 
 
+def wide(add):
+    """All masters in 64 bits, of which one is another."""
+    files = zero2()
+    for i, v in enumerate(v[INNER][FLAT] for n, v in files.items() if "optim" in n):
+        for g, t in enumerate(v):
+            values = [x for x, in struct.iter_unpack("<f", t.storage.data)]
+            if (i, g) == (1, 0):
+                values[3] += add
+            v[g] = Tensor(shape=t.shape, storage=Storage(data=struct.pack(f"<{len(values)}d", *values), n=len(values), cls="DoubleStorage"))
+    return files
+
+
 O0, O1 = (f"zero_pp_rank_{r}_mp_rank_00_optim_states.pt" for r in range(2))
 M, M0, M1 = "mp_rank_00_model_states.pt", *(f"zero_pp_rank_{r}_mp_rank_00_model_states.pt" for r in range(2))
 STATE0 = INNER, BASE, "state", 0
@@ -151,6 +163,8 @@ for what, save, word, keys, new, sentence in (
          f"{O1}: fp32_flat_groups[0] has 7 elements, expected 10 for its 2 parameters on 2 ranks"),
         ("masters of another type, which round to the same", zero2, O1, (INNER, FLAT, 0), Half(makeds.flat(STATE, "wv", "fp32")[10:], (9,)),
          f'{O1}: the weights of group 0 are bfloat16, but float32 in "{O0}"'),
+        ("masters of 64 bits", lambda: wide(0.5), O0, (INNER, "overflow"), False,
+         f'{O1}: the masters do not belong to these names: element 13 of "w" is -1.16560531, which does not round to the -1.6640625 of "module" in "{M}"'),
         ("a number that is another on a rank", lambda: changed(zero2, O0, ((*STATE0, "k"), 5)), O1, (*STATE0, "k"), 6,
          f'{O1}: "k" of group 0 is 6, but 5 in "{O0}": ranks of different saves'),
         ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},

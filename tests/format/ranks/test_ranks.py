@@ -286,6 +286,8 @@ check("of two saves, and degraded", tree.code == 1 and "step is 8" in tree.err, 
 tree = Tree(two(lambda r: {"model": {"w": A}, "step": 7, "rng": r, "seed": r, "loss": 0.5 + r, "optim": moments(0, 5, r),
                            "dataloader": {"step": r}}))
 check("what is a rank's own", tree.code == 0, tree.err)
+expect("files that are lists", two(lambda r: [A, B]), {":0": A, ":1": B})
+expect("groups that are none", two(lambda r: {"model": {"w": A}, "optim": {"state": {}, "param_groups": [5 + r]}}), {":w": A})
 tree = Tree(two(lambda r: {"model": {f"w{r}": A}, "step": 7,
                            "optim": {"state": {0: {"step": 4 + r, "exp_avg": A}},
                                      "param_groups": [{"lr": 0.5, "weight_decay": 0.0 + r, "params": [0][:1 + r] * (1 + r)}]}}))

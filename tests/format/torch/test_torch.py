@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save, storage_of  # noqa: E402
+from made import A, B, C, Storage, Tensor, Tree, check, done, expect, module, optimizer, refused, save, storage_of, write  # noqa: E402
 import torchfile  # noqa: E402
 
 # ---- values --------------------------------------------------------------------------------------------
@@ -225,6 +225,12 @@ expect("several models of accelerate under FSDP", {"pytorch_model_fsdp.bin": {"w
 refused("a file of the index is missing", {**with_index, **first}, "is missing")
 tree = expect("the same, degraded", {**with_index, **first}, {":a": A}, degraded=True)
 check("what is lost is told", any("is missing" in n for n in tree.notes), tree.notes)
+with tempfile.TemporaryDirectory() as d:
+    write({**with_index, **first}, d)
+    for pattern, listed in ("*", True), ("a", False), ("b*", None):
+        run = subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "info", "-o", "degraded", "-o", f"only={pattern}", d], capture_output=True, text=True)
+        said = "lost     b: all of it: pytorch_model-00002-of-00002.bin is missing\n"
+        check(f"only {pattern} of what is lost is told", run.returncode == (2 if listed is None else 0) and (said in run.stdout) == bool(listed), run)
 refused("a numbered file is missing", first, "2 files")
 tree = expect("the same, degraded and without an index", first, {":a": A}, degraded=True)
 check("the missing number is told", any("found here: 1" in n for n in tree.notes), tree.notes)

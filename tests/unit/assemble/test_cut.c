@@ -279,6 +279,7 @@ static void refuses_rules_that_do_not_fit(void **state)
 {
     static const uint64_t even[2][2] = {{4, 6}, {4, 6}}, uneven[2][2] = {{4, 6}, {3, 5}};
     static const uint64_t width[] = {1, 2, 2, 2}, huge[] = {UINT64_MAX, 2, 5, 2};
+    static const uint64_t halves[2][2] = {{1ull << 63, 6}, {1ull << 63, 6}};
 
     (void)state;
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_DIM, .dim = 2}, 2, even, "dimension 2");
@@ -294,6 +295,30 @@ static void refuses_rules_that_do_not_fit(void **state)
             "recorded widths");
     refused(&(struct zf_cut_rule){.kind = ZF_CUT_SUBS, .n_subs = 2, .width = huge}, 2, even,
             "64 bits");
+    refused(&(struct zf_cut_rule){.kind = ZF_CUT_DIM}, 2, halves, "the whole is beyond 64 bits");
+}
+
+static void refuses_shards_of_other_types(void **state)
+{
+    const uint64_t shape[1] = {4}, *shards[2] = {shape, shape};
+    static struct fixture f;
+    struct zf_copy_check check = {0};
+    struct zf_cut c;
+
+    (void)state;
+    begin(&f);
+    assert_ok(zf_cut_lay(&(struct zf_cut_rule){.kind = ZF_CUT_DIM}, 1, shards, 2, f.a, &c, &err),
+              &err);
+    for (uint32_t r = 0; r < 2; r++) {
+        f.draft[r] = zf_build_tensor(f.b, (struct zf_spot){r ? "1" : "0", "w", 1},
+                                     (struct zf_type){r ? ZF_DT_BF16 : ZF_DT_F16, 1, shape}, &err);
+        assert_ok(f.draft[r], &err);
+    }
+    assert_false(zf_cut_draft(&c, f.b, whole_spot, f.draft, &check, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "the shard of rank 1 is of another type than that of rank 0");
+    zf_copy_check_fini(&check);
+    end(&f);
 }
 
 static void not_proved(struct zf_cut_part *part, uint32_t n, enum zf_code code, const char *why)
@@ -328,6 +353,27 @@ static void proves_that_boxes_tile(void **state)
     not_proved(overlap, 2, ZF_E_FORMAT, "overlaps one of rank 0");
     not_proved(hole, 2, ZF_E_FORMAT, "8 elements");
     not_proved(outside, 2, ZF_E_FORMAT, "leaves the whole");
+
+    /* a row in 4,096 pieces, and in one more */
+    enum { MOST_BOXES = 4096 };
+    static uint64_t at[MOST_BOXES + 1][1];
+    static struct zf_cut_box box[MOST_BOXES + 1];
+    const uint64_t one[1] = {1}, large[2] = {1ull << 33, 1ull << 33};
+    for (uint64_t i = 0; i <= MOST_BOXES; i++) {
+        at[i][0] = i;
+        box[i] = (struct zf_cut_box){zero, at[i], one};
+    }
+    for (uint32_t n = MOST_BOXES; n <= MOST_BOXES + 1; n++) {
+        const uint64_t row[1] = {n};
+        const struct zf_cut_part many = {box, n};
+
+        c = (struct zf_cut){.ndim = 1, .n_ranks = 1, .shape = row, .part = &many};
+        assert_int_equal(zf_cut_prove(&c, &err), n == MOST_BOXES);
+    }
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "it is cut in more than 4096 pieces");
+    c = (struct zf_cut){.ndim = 2, .n_ranks = 2, .shape = large, .part = two};
+    assert_false(zf_cut_prove(&c, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "the whole is beyond 64 bits");
 }
 
 int main(void)
@@ -336,6 +382,7 @@ int main(void)
         cmocka_unit_test(joins_what_was_cut),
         cmocka_unit_test(finds_copies_that_differ),
         cmocka_unit_test(refuses_rules_that_do_not_fit),
+        cmocka_unit_test(refuses_shards_of_other_types),
         cmocka_unit_test(proves_that_boxes_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -211,6 +211,68 @@ static void a_guessed_shape_is_never_filled(void **state)
     assert_false(zf_map_read(c->set[0].tensor[0].data, got, 1, 0, &err));
 }
 
+/* Boxes that are too far apart for a table of cells, and bytes that none covers. */
+static void holes_between_boxes_are_lost(void **state)
+{
+    enum { N = 1000 };
+    const uint64_t shape[2] = {N, N}, one[2] = {1, 1};
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(N);
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
+                                         (struct zf_type){ZF_DT_U8, 2, shape}, &err);
+
+    (void)state;
+    for (uint64_t i = 0; i < N; i++) {
+        assert_ok(zf_draft_box(d, (uint64_t[]){i, i}, one, (struct zf_from){s, i, NULL}, &err),
+                  &err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = seal(b);
+    const struct zf_map *m = c->set[0].tensor[0].data;
+    for (uint64_t at = 0; at < N * N; at += at % (N + 1) == 0 ? 1 : N / 2) {
+        uint64_t here = at / (N + 1) * (N + 1);
+        struct zf_loss loss;
+        unsigned char got;
+
+        assert_int_equal(zf_map_loss(m, at, &loss), here < N * N - 1);
+        if (here < N * N - 1) {
+            assert_int_equal(loss.first, at == here ? at + 1 : at);
+            assert_int_equal(loss.end, here + N + 1);
+            assert_string_equal(loss.how.why, "no piece of the tensor covers this byte");
+        }
+        assert_int_equal(zf_map_read(m, &got, 1, at, &err), at == here);
+        assert_true(at != here || got == at / (N + 1) % 60 + 1);
+    }
+}
+
+/* A tensor of more pieces than are looked at, the last of which is lost. */
+static void what_is_not_looked_at_counts_as_lost(void **state)
+{
+    enum { LOOKS = 1 << 20 };
+    const uint64_t n = LOOKS + 10;
+    struct zf_build *b = fresh(false);
+    zf_auto(source) struct zf_source *s = shard(n);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
+    const struct zf_lost how = {.file = "rank1.pt", .why = "is missing"};
+    struct zf_loss loss;
+
+    (void)state;
+    for (uint64_t i = 0; i < n - 1; i++) {
+        assert_ok(zf_draft_flat(d, i, 1, (struct zf_from){s, n - 1 - i, NULL}, &err), &err);
+    }
+    assert_ok(zf_draft_lost_flat(d, n - 1, 1, &how, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = seal(b);
+    const struct zf_map *m = c->set[0].tensor[0].data;
+    assert_true(zf_map_loss(m, 0, &loss));
+    assert_int_equal(loss.first, LOOKS);
+    assert_int_equal(loss.end, n);
+    assert_string_equal(loss.how.why, "not looked at");
+    assert_true(zf_map_loss(m, 20, &loss));
+    assert_int_equal(loss.first, n - 1);
+    assert_int_equal(loss.end, n);
+    assert_string_equal(loss.how.why, "is missing");
+}
+
 static bool count(void *ctx, const struct zf_lost *how)
 {
     (void)how;
@@ -245,6 +307,8 @@ int main(void)
         cmocka_unit_test(integers_have_no_nan),
         cmocka_unit_test(columns_are_lost),
         cmocka_unit_test(a_guessed_shape_is_never_filled),
+        cmocka_unit_test(holes_between_boxes_are_lost),
+        cmocka_unit_test(what_is_not_looked_at_counts_as_lost),
         cmocka_unit_test(what_is_whole_has_no_loss),
     };
 

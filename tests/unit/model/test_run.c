@@ -364,6 +364,72 @@ static void a_million_runs_are_cheap(void **state)
     }
 }
 
+static struct zf_draft *tensor(struct zf_build *b, const char *name, struct zf_type type)
+{
+    struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, strlen(name)}, type, &err);
+
+    assert_ok(d, &err);
+    return d;
+}
+
+/* What a tensor cannot be made of, and nothing of it is left behind. */
+static void what_is_no_piece_is_refused(void **state)
+{
+    const uint64_t shape[2] = {2, 3}, zero[2] = {0, 0}, column[2] = {1, 2}, six = 6;
+    const double number = 1;
+    struct zf_limits lim = zf_limits_default();
+    struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    zf_auto(source) struct zf_source *s = random_source(12);
+    const struct zf_from from = {s, 0, NULL}, turned = {s, 0, column};
+    unsigned char got[6], want[6];
+
+    (void)state;
+    assert_ok(b, &err);
+    struct zf_draft *d = tensor(b, "d", (struct zf_type){ZF_DT_U8, 2, shape});
+    struct zf_draft *wide = tensor(b, "wide", (struct zf_type){ZF_DT_F16, 2, shape});
+    struct zf_draft *flat = tensor(b, "flat", (struct zf_type){ZF_DT_U8, 1, &six});
+    const struct zf_spot spot = {"", "one", 3};
+
+    assert_ok(zf_draft_flat(wide, 0, 6, from, &err), &err);
+    assert_ok(zf_draft_box(flat, zero, &six, (struct zf_from){s, 0, (uint64_t[]){2}}, &err), &err);
+    assert_ok(zf_build_scalar(b, spot, ZF_DT_F64, &number, &err), &err);
+    assert_false(zf_draft_run(d, NULL, shape, 0, 6, turned, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"d\" of shape [2, 3] has a flat slice with strides");
+    assert_false(zf_draft_copy(d, zero, wide, zero, shape, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"d\" of shape [2, 3] has a box of a tensor of another type");
+    assert_false(zf_draft_copy(d, zero, d, zero, shape, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"d\" of shape [2, 3] has a box of a tensor of another type");
+    assert_false(zf_draft_unflatten(d, NULL, shape, flat, 0, &err));
+    assert_err(
+        &err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "tensor \"d\" of shape [2, 3] has a stretch of a tensor whose elements are not packed");
+    struct zf_draft *one = tensor(b, "two", (struct zf_type){ZF_DT_F64, 0, NULL});
+    assert_ok(zf_draft_copy(one, zero, zf_build_find(b, spot), zero, NULL, &err), &err);
+    assert_false(zf_draft_copy(one, zero, zf_build_find(b, spot), zero, NULL, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"two\" of shape [] is a value and has pieces besides");
+    struct zf_draft *piece = tensor(b, "piece", (struct zf_type){ZF_DT_F64, 0, NULL});
+    assert_ok(zf_draft_flat(piece, 0, 1, from, &err), &err);
+    assert_false(zf_draft_copy(piece, zero, zf_build_find(b, spot), zero, NULL, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "tensor \"piece\" of shape [] has a piece of a value");
+    assert_false(zf_draft_box(d, zero, shape,
+                              (struct zf_from){s, 0, (uint64_t[]){UINT64_MAX, UINT64_MAX}}, &err));
+    assert_err(
+        &err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "tensor \"d\" of shape [2, 3] has a piece at byte 0 that reaches beyond the end of its "
+        "data (12 bytes)");
+    assert_ok(zf_draft_flat(d, 0, 6, from, &err), &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
+    assert_ok(c, &err);
+    assert_ok(zf_source_pread(s, want, sizeof want, 0, &err), &err);
+    assert_ok(zf_map_read(c->set[0].tensor[0].data, got, sizeof got, 0, &err), &err);
+    assert_memory_equal(got, want, sizeof want);
+}
+
 int main(void)
 {
     random_seed = 20240301;
@@ -373,6 +439,7 @@ int main(void)
         cmocka_unit_test(lost_runs_lose_what_they_cover),
         cmocka_unit_test(a_run_that_is_cut_short_keeps_its_beginning),
         cmocka_unit_test(a_million_runs_are_cheap),
+        cmocka_unit_test(what_is_no_piece_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
