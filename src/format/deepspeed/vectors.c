@@ -80,6 +80,56 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
     return true;
 }
 
+/* Is the number that rank r keeps the same as s? */
+static bool vector_same_number(const struct ds_vector *v, uint32_t r, const struct ds_state *s,
+                               bool *same, struct zf_err *err)
+{
+    const struct ds_state *mine =
+        vector_find_state(&v->group->rank[r]->part[v->group->index], s->key);
+    const size_t n = zf_dtype_info(v->dtype)->bytes;
+    unsigned char a[16], b[16];
+
+    if (s->kind == ZF_DS_FLOAT) {
+        *same = memcmp(&mine->f, &s->f, sizeof s->f) == 0;
+        return true;
+    }
+    if (n > sizeof a || !s->flat.src || !mine->flat.src) {
+        return true;
+    }
+    if (!zf_source_pread(s->flat.src, a, n, s->flat.off, err) ||
+        !zf_source_pread(mine->flat.src, b, n, mine->flat.off, err)) {
+        return false;
+    }
+    *same = memcmp(a, b, n) == 0;
+    return true;
+}
+
+/* A number that each rank has for itself, as of what it estimates from its own part of the weights, is here
+ * that of the first one.  Steps are compared already (agree.c), and so are whole numbers. */
+static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const struct ds_state *s,
+                            struct zf_err *err)
+{
+    const struct ds_group *g = v->group;
+    bool same = true;
+
+    if (s->kind == ZF_DS_INT || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0)) {
+        return true;
+    }
+    for (uint32_t r = 0; same && r < g->n_ranks; r++) {
+        if (g->rank[r]->lost || vector_same_number(v, r, s, &same, err)) {
+            continue;
+        }
+        if (!ds->o->degraded || err->code != ZF_E_IO) {
+            return false;
+        }
+        zf_err_clear(err); /* bytes that are lost prove nothing */
+    }
+    return same || zf_build_note(ds->b, err,
+                                 "the optimizer state \"%.*s\" of group %u is not the same on all "
+                                 "ranks: that of \"%s\" is shown",
+                                 (int)s->key.n, s->key.p, g->index, ds_group_first(g)->path);
+}
+
 /* Makes v the masters of its group. */
 static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 {
@@ -139,8 +189,9 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
         const struct ds_state *s = &p->state[i];
 
         if (!vector_state(ds, &v, s, err) ||
-            !(s->kind == ZF_DS_FLAT ? place(ds, ctx, &v, err)
-                                    : vector_draft_scalar(ds, &v, s, err))) {
+            !(s->kind == ZF_DS_FLAT
+                  ? place(ds, ctx, &v, err)
+                  : vector_draft_scalar(ds, &v, s, err) && vector_note_own(ds, &v, s, err))) {
             return false;
         }
     }

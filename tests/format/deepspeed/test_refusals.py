@@ -250,6 +250,12 @@ def number(v):
 NO_LENGTH = 'the optimizer state "exp_avg" of group 0 is left out: its length is not that of the weights'
 NO_AVG = {("optim/exp_avg", n): None for n in STATE.groups[0]}
 shows("a state that is a number", changed(zero2, "optim", ((*STATE0, "d"), 0.5)), {("optim/d", n): number(0.5) for n in STATE.groups[0]})
+OWN = f'the optimizer state "d" of group 0 is not the same on all ranks: that of "{O0}" is shown'
+for what, one, two, hexes in (("numbers", 0.5, 0.75, number(0.5)), ("tensors", f32([0.5], ()), f32([0.75], ()), ("f32", "", "0000003f"))):
+    own = changed(lambda one=one: changed(zero2, O0, ((*STATE0, "d"), one)), O1, ((*STATE0, "d"), two))
+    shows(f"{what} of each rank's own", own, {("optim/d", n): hexes for n in STATE.groups[0]}, OWN)
+    notes = dumped(changed(zero2, "optim", ((*STATE0, "d"), one)))[1]
+    check(f"{what} that all ranks have", OWN not in notes, notes)
 shows("a state that is a text, and one under a number", changed(zero2, "optim", ((*STATE0, "d"), "x"), ((*STATE0, 7), 1)))
 shows("a state that is a matrix", changed(zero2, "optim", ((*STATE0, "row"), matrix())))
 shows("states in another order", changed(zero2, "optim", ((INNER, BASE, "state"), lambda s: {k: s[k] for k in (1, 0)})))
