@@ -275,9 +275,30 @@ static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, s
                            path, zf_absent(mp->save->st, path, is), mp->model.path);
 }
 
-/* Every trained parameter must have been there. */
-static bool universal_check_all(struct ds_rank *mp, struct zf_err *err)
+/* With tensor-parallel ranks param_shapes has the shape of a shard.  What "module" has of it is shown. */
+static bool universal_lose_shards(struct ds_rank *mp, struct ds_name name, struct zf_err *err)
 {
+    const struct ds_entry *e = ds_model_find(&mp->model, name);
+    const char *path = zf_arena_fmt(mp->save->a, err, "%s/zero/%.*s/fp32.pt",
+                                    zf_store_name(mp->save->st), (int)name.n, name.p);
+
+    if (!path) {
+        return false;
+    }
+    if (e && e->tensor) {
+        return zf_build_note(mp->save->b, err,
+                             "%s is missing or damaged: the weights are those of \"module\"",
+                             path + strlen(zf_store_name(mp->save->st)) + 1);
+    }
+    return zf_build_missing(mp->save->b, name.p, name.n,
+                            &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
+}
+
+/* Every trained parameter must have been there. */
+static bool universal_check_all(const struct universal *u, struct zf_err *err)
+{
+    struct ds_rank *mp = u->mp;
+
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             const struct ds_param *p = &mp->group[g].param[i];
@@ -285,10 +306,8 @@ static bool universal_check_all(struct ds_rank *mp, struct zf_err *err)
             struct zf_draft *d = zf_build_find(mp->save->b, ds_spot("", name));
 
             if (!d && mp->save->o->degraded && mp->save->tp > 1) {
-                /* param_shapes has the shape of a shard */
-                if (!zf_build_missing(mp->save->b, name.p, name.n,
-                                      &(struct zf_lost){.file = "zero/", .why = "is missing"},
-                                      err)) {
+                /* once, of the ranks that name it */
+                if (universal_find(u, name)->param == p && !universal_lose_shards(mp, name, err)) {
                     return false;
                 }
                 continue;
@@ -311,7 +330,7 @@ static bool universal_check_all(struct ds_rank *mp, struct zf_err *err)
 bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
 {
     struct universal u = {.mp = mp};
-    bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(mp, err);
+    bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(&u, err);
 
     zf_table_fini(&u.by_name);
     return ok && (u.left == 0 ||

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -390,6 +391,18 @@ def universals():
     joined("universal, experts joined already", files, STATE)
     del files["zero/l1.bias/fp32.pt"]
     refused("universal, a parameter is missing", files, "zero/l1.bias/fp32.pt is missing")
+    files = {n: v for n, v in files.items() if "l1.bias" not in n}
+    got, notes, err = dumped(files, None, "-d")
+    want = {k: v for k, v in STATE.expected().items() if k[1] != "l1.bias"}
+    check("the same, degraded: its 16-bit weights, and nothing else is lost", not err and all(got.get(k) == v for k, v in want.items()) and
+          got["", "l1.bias"] == ("bf16", "11", makeds.bf16(STATE.values("l1.bias")).hex()) and
+          [n for n in notes if "l1.bias" in n] == ['zero/l1.bias/fp32.pt is missing or damaged: the weights are those of "module"'], (err, notes))
+    files = makemp.universal(makemp.pipeline(pp, [[1, 2], [4]], 2, 1, PP_CUTS, makemp.patterns(pp, PP_CUTS), TIED), pp)
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(os.path.join(d, "tag"), {n: v for n, v in files.items() if "4.bias" not in n})
+        said = subprocess.run([ZEROFS, "info", "-o", "degraded", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
+    check("universal, pp 2, tp 2, degraded: what no layer has is lost, once", said.returncode == 0 and
+          said.stdout.count("4.bias: all of it: ") == 1 and "zero/4.bias/fp32.pt is missing or damaged" in said.stdout, (said.stdout, said.stderr))
 
 
 def several_saves():
