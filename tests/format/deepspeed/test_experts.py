@@ -221,6 +221,14 @@ for why, size in (("of no ranks", 0), ("of too many ranks", 1 << 40)):
 autoep("an ep_rank that is another", fused(lambda layer, _: layer.update(ep_rank=1)), "expert-parallel rank 1", kind="model", every=True)
 
 
+with tempfile.TemporaryDirectory() as d:
+    shutil.copytree(glob.glob(os.path.join(DATA, "ds0_19_8_autoep2_zero3_w4/global_step*"))[0], f"{d}/c")
+    for gone in glob.glob(f"{d}/c/*zero_pp_rank_[13]_*optim_states.pt"):
+        os.remove(gone)
+    got, _, err = dump(f"{d}/c", "-d")
+    check("no rank that lists the second vector's is left", not got and err.endswith("partition_ranks of group 1 leave ranks out"), (err, len(got)))
+
+
 class Fused(Moe):
     """Stages 1 and 2 of AutoEP: one tensor w1 of 4 experts, two of them on each expert-parallel rank."""
 

@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
 import makemp  # noqa: E402
-from dumped import dumped  # noqa: E402
+from dumped import dump, dumped  # noqa: E402
 from makeds import Call, Half, OrderedDict, Size, State, f32  # noqa: E402
 from tap import check, done  # noqa: E402
 from torchfile import Storage, Tensor, named  # noqa: E402
@@ -308,4 +308,34 @@ shows("a short momentum is left out", changed(lambda: muon(2), "optim", ((*STATE
       'the optimizer state "momentum_buffer" of group 0 is left out: its length is not that of the weights', MUON)
 
 refused("no optimizer file of stage 3 can be read", {n: b"noise" if "optim" in n else v for n, v in zero3().items()}, "no optimizer file can be read", "-d")
+
+
+def gathered(what, files, note, same=True):
+    """Files of 16-bit weights beside a tag of stage 3: stored/ is what they hold, or is left out."""
+    with tempfile.TemporaryDirectory() as d:
+        makeds.write(d, {**{f"tag/{n}": v for n, v in zero3().items()}, **{n: v for n, v in files.items() if not isinstance(v, bytes)}})
+        for n, v in [("latest", b"tag"), *files.items()]:
+            if isinstance(v, bytes):
+                with open(os.path.join(d, n), "wb") as f:
+                    f.write(v)
+        got, notes, err = dump(d)
+    stored = {k[1]: v for k, v in got.items() if k[0] == "stored"}
+    check(what, not err and bool(stored) == same and all(stored[n][2] == makeds.bf16(STATE.values(n)).hex() for n in STATE.names() if same), (err, stored))
+    check(f"{what}: the note", [n for n in notes if "stored/" in n] == ([note] if note else []), notes)
+
+
+HALVES = [{n: Half(STATE.values(n), STATE.shape(n)) for n in names} for names in (["w", "b"], ["v", "one", "fix"])]
+SERIES = "pytorch_model-0000{}-of-00002.bin".format
+NOT_ONCE = "stored/ is left out: the pytorch_model*.bin beside the tag do not hold every trained parameter once"
+gathered("weights in one file", {"pytorch_model.bin": {**HALVES[0], **HALVES[1]}}, None)
+gathered("weights in two", {SERIES(1): HALVES[0], SERIES(2): HALVES[1]}, None)
+gathered("beside what is no tensor", {SERIES(1): {**HALVES[0], "version": 3}, SERIES(2): HALVES[1]}, None)
+gathered("and more than was saved", {SERIES(1): {**HALVES[0], "kept": Half([1.0], (1,))}, SERIES(2): HALVES[1]},
+         "1 names are in stored/ only: the save was made without its frozen parameters")
+gathered("one of two files", {SERIES(1): HALVES[0]}, NOT_ONCE, False)
+gathered("a weight twice", {SERIES(1): HALVES[0], SERIES(2): {**HALVES[1], "w": HALVES[0]["w"]}}, NOT_ONCE, False)
+gathered("a weight of another shape", {SERIES(1): {**HALVES[0], "w": Half(STATE.values("w"), (3, 5))}, SERIES(2): HALVES[1]}, NOT_ONCE, False)
+gathered("of another name", {"pytorch_model_1.bin": {**HALVES[0], **HALVES[1]}}, None, False)
+gathered("of another save", {SERIES(1): {**HALVES[0], "w": Half([9.0] * 15, (5, 3))}, SERIES(2): HALVES[1]},
+         'stored/ is left out: the pytorch_model*.bin beside the tag are of another save ("w" is not what its master rounds to)', False)
 done()
