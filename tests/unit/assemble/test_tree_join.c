@@ -268,6 +268,31 @@ static void ranks_must_have_the_same(void **state)
     end(&w);
 }
 
+/* Files of a tree go with it, and no others. */
+static void files_of_the_trees_go(void **state)
+{
+    static const char *const path[] = {"mp_rank_00/x.json", "state/y.json", "mp_rank_000/z.json",
+                                       "mp_rank_01/deep/x.json"};
+    struct joined w;
+
+    (void)state;
+    begin(&w, 1, 2);
+    (void)put(&w, 0, "", "a", "abc");
+    (void)put(&w, 1, "", "a", "def");
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(zf_build_text(w.b, path[i], "{}", 2, &err), &err);
+    }
+    assert_ok(zf_tree_join(&w.j, &err), &err);
+    struct zf_checkpoint *c = zf_build_seal(w.b, "made", "by a test", &err);
+    assert_ok(c, &err);
+    assert_int_equal(c->n_blobs, 2);
+    assert_string_equal(c->blob[0].path, path[2]);
+    assert_string_equal(c->blob[1].path, path[1]);
+    zf_checkpoint_free(c);
+    w.b = NULL;
+    end(&w);
+}
+
 static void somebody_has_the_last_word(void **state)
 {
     struct joined w;
@@ -292,6 +317,7 @@ int main(void)
         cmocka_unit_test(one_rank_needs_no_rule),
         cmocka_unit_test(stages_that_differ_are_told),
         cmocka_unit_test(ranks_must_have_the_same),
+        cmocka_unit_test(files_of_the_trees_go),
         cmocka_unit_test(somebody_has_the_last_word),
     };
 
