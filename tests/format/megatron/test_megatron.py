@@ -359,6 +359,12 @@ def refused_arithmetic():
         s.mcore[key] = {"nd_reformulated_orig_global_shape": ()}
         s.finish()
         c.refused(key, "one less")
+    with Case() as c:
+        s, key = Save(c.dir), "decoder.final_layernorm.weight"
+        s.boxes(key, (1,) * 66, [(0, (0,) * 66, (1,) * 66)])
+        s.mcore[key] = {"nd_reformulated_orig_global_shape": (1,) * 65}
+        s.finish()
+        c.refused(key, "shape of 65 dimensions", opts=("-o", "limit=tensor_dims=70"))
     for pieces, part in (([5], "covered by nothing"), ([4, 1], "covered by nothing")):
         with Case() as c:
             s = Save(c.dir)
