@@ -4,6 +4,7 @@
 over a socket in /dev/fuse's place, in the words of linux/fuse.h (protocol 7.31)."""
 import errno
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -14,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from tap import main  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+LLAMA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "transformers5.23.0_llama_tied_bf16_single")
 CKPT = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "torchsave_legacy_views")
 FILE, NOWHERE, ROOT = b"base.f32", 12345 << 40, 1
 LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, GETXATTR, LISTXATTR = 1, 2, 3, 5, 14, 15, 22, 23
@@ -43,12 +45,12 @@ ON_ROOT = {  # of what would change the directory
 class Kernel:
     """One end of the device; the other is served."""
 
-    def __init__(self, *opts, **streams):
+    def __init__(self, *opts, ckpt=CKPT, **streams):
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.unique = 0
         with theirs:
             fd = theirs.fileno()
-            self.served = subprocess.Popen([ZEROFS, "mount", CKPT, f"/dev/fd/{fd}", "-f", *opts], pass_fds=[fd], **streams)
+            self.served = subprocess.Popen([ZEROFS, "mount", ckpt, f"/dev/fd/{fd}", "-f", *opts], pass_fds=[fd], **streams)
         self.end.settimeout(60)
         assert self.ask(INIT, 0, struct.pack("<4I", 7, 31, 1 << 17, 0))[0] == 0
 
@@ -154,6 +156,26 @@ def a_listing_goes_on_where_it_broke_off():
         assert all(k.find(name.encode()) for name in names)
 
 
+def only_what_never_changes_stays_in_the_page_cache():
+    direct, keep = 1, 2  # FOPEN_DIRECT_IO, FOPEN_KEEP_CACHE
+
+    def kept(k, node):
+        error, answer = k.ask(OPEN, node, struct.pack("<2I", os.O_RDONLY, 0))
+        assert error == 0
+        return struct.unpack_from("<8xI", answer)[0] & (direct | keep)
+
+    with Kernel() as k:
+        assert kept(k, k.find(FILE)) == keep
+        assert kept(k, k.find(b"stats.json", k.find(b".zerofs"))) == direct
+    with tempfile.TemporaryDirectory() as cut:
+        shard = os.path.join(cut, "model.safetensors")
+        shutil.copy(os.path.join(LLAMA, "model.safetensors"), shard)
+        os.truncate(shard, os.path.getsize(shard) - 1)
+        with Kernel("-o", "degraded", ckpt=cut) as k:
+            both = {kept(k, k.find(name)) for name in (b"model.embed_tokens.weight.bf16", b"model.norm.weight.bf16")}
+            assert both == {direct, keep}, both
+
+
 def every_request_is_printed_for_who_debugs():
     with tempfile.TemporaryFile() as said:
         with Kernel("-d", stderr=said) as k:
@@ -169,5 +191,5 @@ def a_descriptor_that_is_not_open_is_refused():
 
 main([every_way_to_write_is_refused, no_inode_is_stale_and_no_offset_before_the_file,
       what_is_forgotten_is_not_answered_and_still_there, attributes_say_how_long_they_are,
-      a_listing_goes_on_where_it_broke_off, every_request_is_printed_for_who_debugs,
+      a_listing_goes_on_where_it_broke_off, only_what_never_changes_stays_in_the_page_cache, every_request_is_printed_for_who_debugs,
       a_descriptor_that_is_not_open_is_refused])

@@ -108,6 +108,52 @@ static void a_cut_name_is_found_where_it_is_the_only_one(void **state)
     check_listing(t, ZF_TREE_ROOT);
 }
 
+static bool lists(struct zf_tree *t, const char *want)
+{
+    char name[256];
+    struct zf_stat s;
+
+    for (uint64_t n = 0; t->ops->entry(t, ZF_TREE_ROOT, n, name, &s); n++) {
+        if (strcmp(name, want) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it is listed or not, each is found. */
+static void sets_beside_the_weights_are_listed_by_their_word(void **state)
+{
+    static const struct {
+        const char *set, *dir;
+        uint32_t word;
+    } beside[] = {{"stacked", "stacked", ZF_SHOW_STORED},
+                  {"bucket", "bucket", ZF_SHOW_STORED},
+                  {"adapter", "adapter", ZF_SHOW_TRAINED},
+                  {"optim/exp_avg", "optim", ZF_SHOW_OPTIM}};
+    static const uint32_t words[] = {ZF_SHOW_RAW, ZF_SHOW_STORED, ZF_SHOW_TRAINED, ZF_SHOW_OPTIM};
+    struct zf_limits lim = zf_limits_default();
+
+    (void)state;
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        struct zf_build *b = made_build(false);
+
+        made_vector(b, "w", ZF_DT_F32, 3);
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+            made_tensor(b, beside[i].set, "w", ZF_DT_F32, 1, &(uint64_t){3});
+        }
+        struct zf_checkpoint *c = zf_build_seal(b, "made", "by a test", &err);
+        assert_ok(c, &err);
+        zf_auto(tree) struct zf_tree *t =
+            zf_tree_new(c, &(struct zf_view_opts){.show = words[k], .lim = &lim}, &err);
+        assert_ok(t, &err);
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+            assert_int_equal(lists(t, beside[i].dir), beside[i].word == words[k]);
+            assert_int_equal(walk(t, beside[i].dir).kind, ZF_NODE_DIR);
+        }
+    }
+}
+
 static void other_spellings_are_not_found(void **state)
 {
     static const char *const bad[] = {"w",         "w.",
@@ -482,6 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_listed_name_is_found),
         cmocka_unit_test(a_cut_name_is_found_where_it_is_the_only_one),
+        cmocka_unit_test(sets_beside_the_weights_are_listed_by_their_word),
         cmocka_unit_test(other_spellings_are_not_found),
         cmocka_unit_test(two_names_of_one_file_are_refused),
         cmocka_unit_test(a_tensor_may_not_take_a_kept_name),
