@@ -18,6 +18,12 @@ bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *e
     return true;
 }
 
+void zf_keeper_into(struct zf_keeper *k, struct zf_arena *a)
+{
+    k->arena = a;
+    k->shape = k->stride = NULL; /* theirs may end before a does */
+}
+
 void zf_keeper_fini(struct zf_keeper *k)
 {
     for (size_t i = 0; i < k->held.n; i++) {

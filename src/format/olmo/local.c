@@ -197,9 +197,9 @@ static bool local_read_rank(struct local_reading *r, uint32_t rank, struct zf_er
         r->shard = zf_arena_get(l->save->a, l->n_shards, sizeof *r->shard, err);
         f = l->first;
     } else {
-        keep->arena = a;
+        zf_keeper_into(keep, a);
         bool read = flat_params_read(keep, t, &f, err);
-        keep->arena = l->save->a;
+        zf_keeper_into(keep, l->save->a);
         if (!read) {
             return zf_err_in(err, "%s", path);
         }

@@ -50,8 +50,8 @@ static void add_file(struct zf_store *st, const char *path)
     assert_ok(store_mem_add(st, path, file.p, file.n, &err), &err);
 }
 
-static void read_file(struct zf_keeper *k, struct zf_store *st, const char *path,
-                      struct zf_tensor_ref ref[TENSORS])
+static void read_some(struct zf_keeper *k, struct zf_store *st, const char *path, uint64_t first,
+                      uint64_t n, struct zf_tensor_ref *ref)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_source *empty = NULL;
@@ -60,8 +60,8 @@ static void read_file(struct zf_keeper *k, struct zf_store *st, const char *path
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, &lim, &err) : NULL;
 
     assert_ok(t, &err);
-    for (uint64_t i = 0; i < TENSORS; i++) {
-        const struct zf_pv *v = zf_pv_val(zf_torch_root(t), i);
+    for (uint64_t i = 0; i < n; i++) {
+        const struct zf_pv *v = zf_pv_val(zf_torch_root(t), first + i);
 
         assert_ok(zf_tensor_ref_read_many(k, t, v, &empty, &ref[i], &err), &err);
     }
@@ -81,8 +81,8 @@ static void empty_ones_share_a_source(void **state)
     assert_ok(st && arena, &err);
     add_file(st, "a.pt");
     add_file(st, "b.pt");
-    read_file(&k, st, "a.pt", a);
-    read_file(&k, st, "b.pt", b);
+    read_some(&k, st, "a.pt", 0, TENSORS, a);
+    read_some(&k, st, "b.pt", 0, TENSORS, b);
     assert_int_equal(k.held.n, 2 * (TENSORS / 10 + 1));
     for (uint64_t i = 0; i < TENSORS; i++) {
         char key[16], byte;
@@ -106,10 +106,39 @@ static void empty_ones_share_a_source(void **state)
     zf_keeper_fini(&k);
 }
 
+/* References of one shape share it, but not with those that are forgotten before them. */
+static void shapes_end_with_their_arena(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_tensor_ref own[2], other, again;
+    struct zf_err err;
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(1u << 20, &err);
+    zf_auto(arena) struct zf_arena *brief = zf_arena_new(1u << 20, &err);
+    struct zf_keeper k = {.arena = arena};
+
+    (void)state;
+    assert_ok(st && arena && brief, &err);
+    add_file(st, "a.pt");
+    read_some(&k, st, "a.pt", 9, 1, &own[0]);
+    read_some(&k, st, "a.pt", 19, 1, &own[1]);
+    assert_ptr_equal(own[0].shape, own[1].shape);
+    zf_keeper_into(&k, brief);
+    read_some(&k, st, "a.pt", 29, 1, &other);
+    zf_keeper_into(&k, arena);
+    read_some(&k, st, "a.pt", 39, 1, &again);
+    assert_ptr_not_equal(other.shape, own[0].shape);
+    assert_ptr_not_equal(again.shape, other.shape);
+    assert_ptr_not_equal(again.stride, other.stride);
+    assert_int_equal(again.shape[0], 3);
+    zf_keeper_fini(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_ones_share_a_source),
+        cmocka_unit_test(shapes_end_with_their_arena),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
