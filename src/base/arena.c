@@ -9,6 +9,27 @@
 
 #include <zf/base/num.h>
 
+/* Under the address sanitizer nothing of a block may be touched but what was handed out, and between
+ * any two things is a gap, so that it sees a step beyond one of them as it does with malloc. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GUARDED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define GUARDED
+#endif
+
+#ifdef GUARDED
+#include <sanitizer/asan_interface.h>
+#define GAP 16u
+#define HIDE(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define SHOW(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define GAP 0u
+#define HIDE(p, n) ((void)(p), (void)(n))
+#define SHOW(p, n) ((void)(p), (void)(n))
+#endif
+
 /* A block is twice as large as the one before, up to BLOCK_MAX; larger requests get a block of
  * their own. */
 #define BLOCK_MIN 4096
@@ -20,6 +41,9 @@ struct arena_block {
     size_t at, back; /* handed out from the front (aligned), and from the back (texts) */
     _Alignas(max_align_t) char data[];
 };
+
+/* What one thing in it may have, so that its block has a size. */
+#define LARGEST (SIZE_MAX - ALIGN - GAP - sizeof(struct arena_block))
 
 struct zf_arena {
     struct arena_block *head;
@@ -48,10 +72,10 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
             "more than %llu bytes of memory are needed (limits pickle_memory, model_memory)",
             (unsigned long long)a->budget);
     }
-    if (a->head && a->head->back - a->head->at >= n) {
+    if (a->head && a->head->back - a->head->at >= n + GAP) {
         return true;
     }
-    size_t size = n > a->next_size ? n : a->next_size;
+    size_t size = n + GAP > a->next_size ? n + GAP : a->next_size;
     struct arena_block *b = calloc(1, sizeof *b + size);
     if (!b) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE,
@@ -59,6 +83,7 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
                        "would allow %llu)",
                        (unsigned long long)a->used, (unsigned long long)a->budget);
     }
+    HIDE(b->data, size);
     b->back = size;
     b->next = a->head;
     if (a->next_size < BLOCK_MAX) {
@@ -72,7 +97,7 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
 {
     uint64_t bytes;
 
-    if (!zf_mul(n, size, &bytes) || bytes > SIZE_MAX - ALIGN - sizeof(struct arena_block)) {
+    if (!zf_mul(n, size, &bytes) || bytes > LARGEST) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "%llu things of %llu bytes do not fit into memory", (unsigned long long)n,
                       (unsigned long long)size);
@@ -84,8 +109,9 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
         return NULL;
     }
     void *p = a->head->data + a->head->at;
-    a->head->at += take;
+    a->head->at += take + GAP;
     a->used += take;
+    SHOW(p, (size_t)bytes);
     return p;
 }
 
@@ -99,7 +125,7 @@ void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size
 
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)
 {
-    if (n > SIZE_MAX - ALIGN - sizeof(struct arena_block) - 1) {
+    if (n > LARGEST - 1) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes does not fit into memory",
                       (unsigned long long)n);
         return NULL;
@@ -109,9 +135,10 @@ char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err 
         return NULL;
     }
     /* From the back, so that texts of any length leave the front aligned. */
-    a->head->back -= take;
+    char *out = a->head->data + a->head->back - take;
+    a->head->back -= take + GAP;
     a->used += take;
-    char *out = a->head->data + a->head->back;
+    SHOW(out, take);
     if (n) {
         memcpy(out, p, (size_t)n);
     }
