@@ -253,7 +253,17 @@ void *realloc(void *p, size_t n)
 {
     return broken_heap() ? NULL : __libc_realloc(p, n);
 }
+
+bool broken_has_heap(void)
+{
+    return true;
+}
 #else
+bool broken_has_heap(void)
+{
+    return false;
+}
+
 bool broken_heap_is_new(long at)
 {
     (void)at;

@@ -25,6 +25,8 @@ struct broken_plan {
     long at;
 };
 
+/* Can the heap fail?  A sanitizer brings one of its own. */
+bool broken_has_heap(void);
 /* From here on calls are counted and written down; plan: NULL = none fails. */
 void broken_begin(const struct broken_plan *plan);
 /* No more of it.  Returns how many calls failed. */

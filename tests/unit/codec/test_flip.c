@@ -96,6 +96,8 @@ static void what_cannot_be_read(void **state)
     assert_ok(s, &err);
     assert_false(zf_source_pread(s, got, sizeof got, 4, &err));
     assert_err(&err, ZF_E_IO, 4, "damaged");
+    zf_source_unref(&s);
+    zf_source_fini(&damaged);
 }
 
 static void numbers_that_are_none(void **state)

@@ -102,8 +102,10 @@ static void short_items_are_bytes(void **state)
 /* Which cuts are told of a tensor's rows, by the chunks that hold them. */
 static void what_is_a_grid(void **state)
 {
-    static const uint64_t rows[] = {5}, flat[] = {5, 4}, five[] = {5};
-    static const struct {
+    /* A shape stands behind its corner (metadata_keep_box). */
+    static const uint64_t from_0[] = {0, 5}, from_0_0[] = {0, 0, 5, 4}, five[] = {5};
+    const uint64_t *const rows = from_0 + 1, *const flat = from_0_0 + 2;
+    const struct {
         struct dcp_key key;
         uint64_t box[2][4]; /* starts, then sizes; a size of 0: there is no such chunk */
         uint64_t want;      /* chunks of the first dimension; 0: it is no grid */
