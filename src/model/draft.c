@@ -143,6 +143,20 @@ struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
     return memset(last->words + last->n++ * words, 0, (size_t)(words * 8));
 }
 
+struct piece *draft_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
+                             uint64_t off, struct zf_err *err)
+{
+    struct piece *p = draft_new_piece(d, err);
+
+    if (p) {
+        p->box[0] = first;
+        p->box[1] = n;
+        p->src = src;
+        p->off = off;
+    }
+    return p;
+}
+
 static bool draft_outside(const struct zf_draft *d, const struct zf_source *src, uint64_t off,
                           struct zf_err *err)
 {

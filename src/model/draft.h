@@ -28,6 +28,9 @@ uint64_t draft_slots_ruled(const struct zf_draft *d);
 
 /* Room for a piece of d's kind, FLAT or BOX, all zero. */
 struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* Elements [first, first + n) of d, which is FLAT, at byte `off` of source number `src`. */
+struct piece *draft_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
+                             uint64_t off, struct zf_err *err) ZF_CHECKED;
 /* All of d, which is EMPTY, is at byte `off` of source number `src`. */
 bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err) ZF_CHECKED;
 

@@ -79,19 +79,14 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
     return true;
 }
 
-static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n,
-                                  struct zf_err *err)
+static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
+                                  uint64_t off, struct zf_err *err)
 {
     if (!build_save_draft(d, err) || !draft_expand(d, err)) {
         return NULL;
     }
     d->kind = ZF_DRAFT_FLAT;
-    struct piece *p = draft_new_piece(d, err);
-    if (p) {
-        p->box[0] = first;
-        p->box[1] = n;
-    }
-    return p;
+    return draft_new_flat(d, first, n, src, off, err);
 }
 
 bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
@@ -104,13 +99,7 @@ bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err)
     if (d->kind == ZF_DRAFT_EMPTY && r->n == d->elems) {
         return draft_put_whole(d, r->src, r->off, err);
     }
-    struct piece *p = run_new_flat(d, first, r->n, err);
-    if (!p) {
-        return false;
-    }
-    p->off = r->off;
-    p->src = r->src;
-    return true;
+    return run_new_flat(d, first, r->n, r->src, r->off, err) != NULL;
 }
 
 /* Is the run inside its box, and the box inside the tensor?  Errors: ZF_E_FORMAT they are not. */
@@ -205,9 +194,9 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
     if (d->kind == ZF_DRAFT_BOX) {
         return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
     }
-    struct piece *p = n > 0 ? run_new_flat(d, first, n, err) : NULL;
+    uint64_t off = of_first * zf_dtype_info(d->dtype)->bytes;
+    struct piece *p = n > 0 ? run_new_flat(d, first, n, 0, off, err) : NULL;
     if (p) {
-        p->off = of_first * zf_dtype_info(d->dtype)->bytes;
         p->of = of;
         d->parts = true;
     }

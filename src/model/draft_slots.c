@@ -62,21 +62,6 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
     return true;
 }
 
-/* Elements [first, first + n) of d, which is FLAT, as a piece. */
-static bool slots_put(struct zf_draft *d, uint64_t first, uint64_t n, uint32_t src, uint64_t off,
-                      struct zf_err *err)
-{
-    struct piece *p = draft_new_piece(d, err);
-
-    if (p) {
-        p->box[0] = first;
-        p->box[1] = n;
-        p->src = src;
-        p->off = off;
-    }
-    return p != NULL;
-}
-
 uint64_t draft_slots_ruled(const struct zf_draft *d)
 {
     return d->kind == ZF_DRAFT_SLOTS ? slots_used(d->slots, draft_bytes(d)) : 0;
@@ -89,8 +74,8 @@ static bool slots_expand(struct zf_draft *d, const struct slots *s, struct zf_er
     for (uint64_t first = 0; first < d->elems && k < s->of->n; first += slot, k++) {
         uint64_t left = d->elems - first;
 
-        if (!slots_put(d, first, left < slot ? left : slot, s->of->src[k], s->of->off[k] + s->at,
-                       err)) {
+        if (!draft_new_flat(d, first, left < slot ? left : slot, s->of->src[k],
+                            s->of->off[k] + s->at, err)) {
             return false;
         }
     }
@@ -114,5 +99,5 @@ bool draft_expand(struct zf_draft *d, struct zf_err *err)
     d->pieces.first = d->pieces.last = NULL;
     return was.kind == ZF_DRAFT_SLOTS
                ? slots_expand(d, was.slots, err)
-               : slots_put(d, 0, d->elems, was.whole.src, was.whole.off, err);
+               : draft_new_flat(d, 0, d->elems, was.whole.src, was.whole.off, err) != NULL;
 }
