@@ -57,7 +57,7 @@ static void mount_worker_mounted(void *ctx, const struct zf_mount *m)
 {
     const struct service *v = ctx;
 
-    supervise_mounted(v->link, m);
+    supervise_report(v->link, REPORT_MOUNTED, m);
 }
 
 static void mount_worker_modes(void *ctx, const struct zf_fs_modes *m)
@@ -94,14 +94,14 @@ static void mount_worker_ready(void *ctx)
         mount_leave_terminal();
     }
     mount_worker_tell_remedy(v);
-    supervise_ready(v->link);
+    supervise_report(v->link, REPORT_READY, NULL);
 }
 
 static void mount_worker_stopping(void *ctx)
 {
     const struct service *v = ctx;
 
-    supervise_stopping(v->link);
+    supervise_report(v->link, REPORT_STOPPING, NULL);
 }
 
 /* In the supervisor. */
@@ -259,7 +259,7 @@ static int mount_work(void *ctx, int link)
 {
     int code = mount_serve(ctx, link);
 
-    supervise_leaving(link);
+    supervise_report(link, REPORT_LEAVING, NULL);
     remote_end();
     return code;
 }

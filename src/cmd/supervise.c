@@ -39,10 +39,8 @@
 /* For what it still has to write when its mount is gone, and nobody waits for it. */
 #define LEAVE_MS 15000
 
-enum report { REPORT_MOUNTED, REPORT_READY, REPORT_STOPPING, REPORT_LEAVING };
-
 struct message {
-    enum report what;
+    enum supervise_report what;
     struct zf_mount mount;
 };
 
@@ -118,31 +116,13 @@ static void supervise_signals_give_back(const struct inherited *old)
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
-static void supervise_report(int link, const struct message *m)
+void supervise_report(int link, enum supervise_report what, const struct zf_mount *m)
 {
-    if (send(link, m, sizeof *m, MSG_NOSIGNAL) < 0) {
+    const struct message message = {.what = what, .mount = m ? *m : (struct zf_mount){0}};
+
+    if (send(link, &message, sizeof message, MSG_NOSIGNAL) < 0) {
         /* The supervisor is gone, which the guard of the session sees as well. */
     }
-}
-
-void supervise_mounted(int link, const struct zf_mount *m)
-{
-    supervise_report(link, &(struct message){.what = REPORT_MOUNTED, .mount = *m});
-}
-
-void supervise_ready(int link)
-{
-    supervise_report(link, &(struct message){.what = REPORT_READY});
-}
-
-void supervise_stopping(int link)
-{
-    supervise_report(link, &(struct message){.what = REPORT_STOPPING});
-}
-
-void supervise_leaving(int link)
-{
-    supervise_report(link, &(struct message){.what = REPORT_LEAVING});
 }
 
 static _Noreturn void supervise_worker_run(const struct supervise *s, const struct inherited *old,

@@ -23,10 +23,13 @@ struct supervise {
 int supervise(const struct supervise *s);
 
 /* The worker's reports. */
-void supervise_mounted(int link, const struct zf_mount *m);
-void supervise_ready(int link);
-void supervise_stopping(int link);
-/* It serves no more, and its mount is gone; it only writes what it has. */
-void supervise_leaving(int link);
+enum supervise_report {
+    REPORT_MOUNTED,
+    REPORT_READY,
+    REPORT_STOPPING,
+    REPORT_LEAVING /* it serves no more, and its mount is gone; it only writes what it has */
+};
+/* m: of MOUNTED, else NULL. */
+void supervise_report(int link, enum supervise_report what, const struct zf_mount *m);
 
 #endif
