@@ -4,12 +4,12 @@
  * the clock keeps its times: what changed within the last seconds makes the whole unsettled. */
 #include "fingerprint.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/path.h>
 #include <zf/base/vec.h>
 
 /* Coarser than the clock of any file system in use (FAT: 2 s). */
@@ -41,16 +41,13 @@ static void fingerprint_push(struct fingerprint_walk *w, char *path)
 static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const struct zf_entry *e)
 {
     uint64_t h = zf_hash_str(zf_hash_str(e->kind, dir), e->name);
-    char *path = NULL;
+    struct zf_err ignored;
 
     w->hash += zf_hash(h, &e->id, sizeof e->id);
     w->newest = e->id.mtime.tv_sec > w->newest ? e->id.mtime.tv_sec : w->newest;
     w->newest = e->id.ctime.tv_sec > w->newest ? e->id.ctime.tv_sec : w->newest;
     if (e->kind == ZF_ENTRY_DIR) {
-        if (asprintf(&path, "%s/%s", dir, e->name) < 0) {
-            path = NULL;
-        }
-        fingerprint_push(w, path);
+        fingerprint_push(w, zf_relpath_join(dir, e->name, &ignored));
     }
 }
 

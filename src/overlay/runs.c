@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include <zf/base/name.h>
+#include <zf/base/path.h>
 #include <zf/codec/json.h>
 #include <zf/find.h>
 #include <zf/overlay/control.h>
@@ -180,16 +181,14 @@ static struct zf_tree *runs_tree_of(struct runs *t, uint64_t ino, uint32_t *k_ou
 /* A save that was not opened yet is as closed as its directory. */
 static uint16_t runs_withheld_from(const struct runs *t, uint32_t k)
 {
-    zf_auto(mem) char *path = NULL;
     struct zf_tree *tree = save_opened(t->entry[k]->save);
     struct zf_stat root;
+    struct zf_err ignored;
 
     if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root)) {
         return root.withheld;
     }
-    if (asprintf(&path, "%s/%s", t->path, t->entry[k]->name) < 0) {
-        path = NULL;
-    }
+    zf_auto(mem) char *path = zf_relpath_join(t->path, t->entry[k]->name, &ignored);
     return t->o.withheld(t->o.ctx, path ? path : "");
 }
 
