@@ -8,7 +8,6 @@ libzf_view_la_SOURCES = \
 	src/view/each.c \
 	src/view/hf.c \
 	src/view/hf.h \
-	src/view/hf_config.c \
 	src/view/lost.c \
 	src/view/lost.h \
 	src/view/nodes.c \
