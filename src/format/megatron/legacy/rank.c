@@ -35,7 +35,7 @@ static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf,
         v = zf_pv_item(zf_pv_state(v), 0);
     }
     if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored)) {
-        return true; /* None: the module had nothing to say */
+        return true; /* a number; no module gives one */
     }
     char *key =
         zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
