@@ -117,6 +117,22 @@ static void test_bytes_that_are_no_text(void **state)
     }
 }
 
+/* Three bytes for each of them; the C library notices what is written behind its room. */
+static void test_many_bytes_that_are_no_text(void **state)
+{
+    enum { N = 20000 };
+    char bytes[N];
+
+    (void)state;
+    memset(bytes, 0xff, sizeof bytes);
+    zf_auto(json) json_t *j = zf_json_string(bytes, sizeof bytes);
+    assert_non_null(j);
+    assert_int_equal(json_string_length(j), 3 * N);
+    for (size_t i = 0; i < N; i++) {
+        assert_memory_equal(json_string_value(j) + 3 * i, LOST, 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_size),
         cmocka_unit_test(test_bytes_that_are_no_text),
+        cmocka_unit_test(test_many_bytes_that_are_no_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
