@@ -265,9 +265,9 @@ FLOATS = named("torch", "FloatTensor")
 ROWS = struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
 
 
-def torch01(ids=(Pid("77"), Pid("78")), n=1, key=5, cls="FloatStorage", count=6, views=((6, 5, 2, 4),), of=5, first=ROWS, skip=()):
+def torch01(ids=(Pid("77"), Pid("78")), n=1, key=5, cls="FloatStorage", count=6, views=((6, 5, 2, 4),), of=5, first=ROWS, skip=(), below=""):
     """A tar of two tensors, on a storage and on a view of it."""
-    return tar([member for member in (
+    return tar([(below + member[0], member[1]) for member in (
         ("sys_info", text({})), ("pickle", text(dict(zip("wv", ids)))),
         ("tensors", text(2) + text((77, of, FLOATS)) + first + text((78, 6, FLOATS)) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
         ("storages", text(n) + text((key, "cpu", named("torch", cls))) + struct.pack("<q", count) + F4 + text(list(views))),
@@ -296,6 +296,7 @@ for what, word, how in (
         ("with a tensor past its storage", 'beyond its storage "5"', {"first": struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 1)})):
     refuses("a tar " + what, torch01(**how), word)
 reads("a tar whose storage has a text for a key", torch01(key="5"), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
+reads("a tar of names that begin with ./", torch01(below="./"), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
 at = old.index(b"storages\0")
 refuses("a tar whose last member goes on behind its end", old[:at + 124] + b"77777777777\0" + old[at + 136:], 'no whole member "storages"')
 
