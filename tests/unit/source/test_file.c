@@ -9,7 +9,31 @@
 
 #include <zf/source/store.h>
 
+#include "support/next.h"
 #include "unit/source/scratch.h"
+
+/* So many reads to come are interrupted by a signal before they begin. */
+static atomic_int interrupts;
+
+static bool interrupted(void)
+{
+    if (interrupts == 0) {
+        return false;
+    }
+    interrupts--;
+    errno = EINTR;
+    return true;
+}
+
+ssize_t pread(int fd, void *p, size_t n, off_t off)
+{
+    return interrupted() ? -1 : NEXT(pread)(fd, p, n, off);
+}
+
+ssize_t preadv(int fd, const struct iovec *v, int n, off_t off)
+{
+    return interrupted() ? -1 : NEXT(preadv)(fd, v, n, off);
+}
 
 static struct zf_source *file_at(struct zf_store *st, const char *name)
 {
@@ -386,6 +410,26 @@ static void a_file_outlives_its_store(void **state)
     assert_reads(a, "0123456789");
 }
 
+static void an_interrupted_read_is_begun_again(void **state)
+{
+    char b[10];
+    struct zf_err err;
+    struct iovec iov[2] = {{b, 4}, {b + 4, 6}};
+
+    scratch_file(*state, "a", "0123456789");
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    interrupts = 2;
+    assert_ok(zf_source_pread(a, b, sizeof b, 0, &err), &err);
+    assert_int_equal(interrupts, 0);
+    assert_memory_equal(b, "0123456789", sizeof b);
+    memset(b, 0, sizeof b);
+    interrupts = 2;
+    assert_ok(zf_source_preadv(a, iov, 2, 0, &err), &err);
+    assert_int_equal(interrupts, 0);
+    assert_memory_equal(b, "0123456789", sizeof b);
+}
+
 /* sysfs says a page of every file, and gives what there is. */
 static void a_file_that_ends_before_its_size(void **state)
 {
@@ -423,6 +467,7 @@ int main(void)
         SCRATCH(the_pool_follows_what_the_process_may_have),
         SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
+        SCRATCH(an_interrupted_read_is_begun_again),
         cmocka_unit_test(a_file_that_ends_before_its_size),
     };
 
