@@ -193,18 +193,17 @@ static bool locate_left_over(struct located *l, const struct promise *p,
 static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
                                     struct zf_err *err)
 {
-    bool file = match_file(l->dir) != NULL;
     zf_auto(promise) struct promise p = {.name = NULL};
 
     if (!match_dir(l->dir, o, &l->match, err)) {
         return NEXT_FAILED;
     }
-    bool fits = locate_fits(&l->match, o);
-    if (fits && (file || o->tag || o->format || l->match.format->latest)) {
-        return NEXT_DONE;
+    if (match_file(l->dir)) {
+        return NEXT_NOWHERE; /* whatever fits it is taken then */
     }
-    if (file) {
-        return NEXT_NOWHERE;
+    bool fits = locate_fits(&l->match, o);
+    if (fits && (o->format || l->match.format->latest)) {
+        return NEXT_DONE;
     }
     if (o->tag && !zf_store_has(l->dir, o->tag, ZF_ENTRY_DIR)) {
         (void)save_word_none(l->dir, o, o->tag, err);
