@@ -18,7 +18,7 @@ ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 LLAMA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "transformers5.23.0_llama_tied_bf16_single")
 CKPT = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "hf", "torchsave_legacy_views")
 FILE, NOWHERE, ROOT = b"base.f32", 12345 << 40, 1
-LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, GETXATTR, LISTXATTR = 1, 2, 3, 5, 14, 15, 22, 23
+LOOKUP, FORGET, GETATTR, READLINK, OPEN, READ, STATFS, GETXATTR, LISTXATTR = 1, 2, 3, 5, 14, 15, 17, 22, 23
 INIT, OPENDIR, READDIR, BATCH_FORGET = 26, 27, 28, 42
 ON_FILE = {  # opcode and body of what would change the file
     "setattr": (4, bytes(88)),
@@ -176,6 +176,18 @@ def only_what_never_changes_stays_in_the_page_cache():
             assert both == {direct, keep}, both
 
 
+def a_block_that_is_begun_counts():
+    for n in (0, 1, 511, 512, 513):
+        with tempfile.TemporaryDirectory() as ckpt:
+            head = b'{"w":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}' % (n, n)
+            with open(os.path.join(ckpt, "model.safetensors"), "wb") as f:
+                f.write(struct.pack("<Q", len(head)) + head + bytes(n))
+            with Kernel(ckpt=ckpt) as k:
+                error, answer = k.ask(STATFS, ROOT, b"")
+                blocks, files, size = struct.unpack_from("<Q16xQ16xI", answer)
+                assert error == 0 and (blocks, files, size) == ((n + 511) // 512, 1, 512), (n, blocks, files, size)
+
+
 def every_request_is_printed_for_who_debugs():
     with tempfile.TemporaryFile() as said:
         with Kernel("-d", stderr=said) as k:
@@ -191,5 +203,6 @@ def a_descriptor_that_is_not_open_is_refused():
 
 main([every_way_to_write_is_refused, no_inode_is_stale_and_no_offset_before_the_file,
       what_is_forgotten_is_not_answered_and_still_there, attributes_say_how_long_they_are,
-      a_listing_goes_on_where_it_broke_off, only_what_never_changes_stays_in_the_page_cache, every_request_is_printed_for_who_debugs,
+      a_listing_goes_on_where_it_broke_off, only_what_never_changes_stays_in_the_page_cache, a_block_that_is_begun_counts,
+      every_request_is_printed_for_who_debugs,
       a_descriptor_that_is_not_open_is_refused])

@@ -99,6 +99,9 @@ refused("zeros of two lengths", makeds.zero12_merged(short, 2, ["a", "c", "d", "
 pad = Alike({"a": (3, 3), "b": (5, 3)}, {"c": (2, 2), "d": (1,)}, frozen={"f": (1,)})
 pad.same = {"d": 0}
 refused("a zero at the end is a parameter or padding", makeds.zero12_merged(pad, 2, ["a", "c", "b", "d", "f"], False, False), '"d"', "padding")
+full = Alike({"a": (3, 3), "b": (5, 3)}, {"c": (2, 2), "d": (4,)})
+full.same = {"d": 0}
+shows("zeros at the end that are longer than any padding", makeds.zero12_merged(full, 2, ["a", "c", "b", "d"], False, False), full.expected())
 
 # In no order that a release has written; a value that no weight rounds from.
 odd = makeds.zero12_merged(TWO, 2, list(reversed(ORDER)), False, False)

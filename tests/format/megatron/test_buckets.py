@@ -268,8 +268,10 @@ def buffers_of_a_chained_optimizer():
     assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
     assert ("bucket", name + "/0/0/(torch.bfloat16, torch.float32)/exp_avg") in have
     # of another name it is an object as any
-    code, have, out, err = made(gathered(name="model.param_state/shard_0_1"))
-    assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out and len(names(have, "bucket")) == 2, f"{err} {out[-400:]}"
+    zero = "optimizer.distributed.dp_group_idx_0.param_state"
+    for other in "model.param_state", f"{zero} 2", "x" * 5000 + zero:
+        code, have, out, err = made(gathered(name=f"{other}/shard_0_1"))
+        assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out and len(names(have, "bucket")) == 2, f"{err} {out[-400:]}"
 
 
 def states_that_not_all_ranks_have():

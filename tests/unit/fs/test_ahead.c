@@ -212,6 +212,26 @@ static void test_jumps_get_nothing(void **state)
     assert_int_equal(led_in_all, 0);
 }
 
+/* The read that it jumped with counts among its reads: with the next one it is a stream that others do not push
+ * out of sight. */
+static void test_who_jumped_may_go_on(void **state)
+{
+    static const uint64_t jump[] = {0, 8, 20};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jump / sizeof *jump; i++) {
+        (void)one(7, jump[i] * KIB, 4 * KIB, false, US);
+    }
+    (void)one(7, 36 * KIB, 4 * KIB, false, US); /* more is left out by now than was read */
+    assert_int_equal(one(7, 40 * KIB, 4 * KIB, true, 20 * MS).n, 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        (void)one(100 + i, 0, 4 * KIB, false, US);
+    }
+    struct ahead_ask ask = one(7, 44 * KIB, 4 * KIB, true, 20 * MS);
+    assert_int_equal(ask.off, 48 * KIB);
+    assert_int_equal(ask.n, MIB);
+}
+
 /* ---- fast storage ----------------------------------------------------------------------------- */
 
 /* 2 GB/s, as one reader of the kernel's own reading ahead meets it: a read waits for 4 MiB, the next three for
@@ -344,6 +364,7 @@ int main(void)
         T(test_all_streams_keep_to_the_bound),
         T(test_several_readers_of_one_file),
         T(test_jumps_get_nothing),
+        T(test_who_jumped_may_go_on),
         T(test_a_fast_disk_is_left_to_the_kernel),
         T(test_one_wait_leads_nobody),
         T(test_several_are_not_led),

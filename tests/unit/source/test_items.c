@@ -197,6 +197,32 @@ static void answers_outside_the_file_are_refused(void **state)
     plan_free(p);
 }
 
+/* Each item's own source holds the file. */
+static void what_items_hold_is_let_go(void **state)
+{
+    uint8_t bytes[24] = {0};
+    struct plan p = {0};
+    struct zf_err err;
+    zf_auto(source) struct zf_source *file = zf_mem_new("f", bytes, sizeof bytes, false, &err);
+    uint64_t addr[2];
+    uint8_t b;
+
+    (void)state;
+    p.src = zf_items_new(file, locate, &p, ctx_free, &err);
+    assert_ok(p.src, &err);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(zf_items_add(p.src, 12 * i, 8, &addr[i], &err), &err);
+    }
+    zf_items_seal(p.src);
+    assert_int_equal(atomic_load(&file->refs), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(zf_source_pread(p.src, &b, 1, addr[i], &err), &err);
+    }
+    assert_int_equal(atomic_load(&file->refs), 4);
+    zf_source_unref(&p.src);
+    assert_int_equal(atomic_load(&file->refs), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +231,7 @@ int main(void)
         cmocka_unit_test(rows_go_on_in_the_next_item),
         cmocka_unit_test(a_failure_is_not_remembered),
         cmocka_unit_test(answers_outside_the_file_are_refused),
+        cmocka_unit_test(what_items_hold_is_let_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
