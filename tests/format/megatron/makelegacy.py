@@ -95,6 +95,7 @@ class Model:
                      "swiglu": True, "untie_embeddings_and_output_weights": True, "bf16": True, "iteration": 10, **args}
         self.iteration, self.version = 10, 3.0
         self.optimizer = "plain"      # or "flat", or None
+        self.align = 64               # elements, of a parameter in a flat buffer; 1 up to core 0.7
         self.attributes = True
         self.grouped = False          # experts in one module
         self.old = False              # names of Megatron-LM before core
@@ -264,7 +265,7 @@ class Model:
                 vectors = {"param": [], "exp_avg": [], "exp_avg_sq": []}
                 for r in reversed([r for r in rows if r[0] == v]):
                     for k, x in (("param", r[3]), ("exp_avg", moment(r[3], 1)), ("exp_avg_sq", moment(r[3], 2))):
-                        vectors[k] += [0] * (-len(vectors[k]) % 64) + x.values
+                        vectors[k] += [0] * (-len(vectors[k]) % self.align) + x.values
                 n = len(vectors["param"])
                 out[v] = {(BF16, FLOAT32): {**{k: Mem((n,), x).torch() for k, x in vectors.items()}, "numel_unpadded": n}}
             return out

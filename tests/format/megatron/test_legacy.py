@@ -97,6 +97,7 @@ for kind in ("plain", "flat", None):
                       "mtp": {"tp": 2, "pp": 2, "mtp_num_layers": 2}}.items():
         joins(f"{how}, {kind} optimizer", edited(Model(**args), optimizer=kind))
 joins("experts in one module", edited(Model(ep=2, tp=2, **MOE), grouped=True))
+joins("a flat buffer without gaps", edited(Model(**{**MLA, "q_lora_rank": 5}), optimizer="flat", align=1))
 joins("masters without attributes", edited(Model(tp=2, pp=2), attributes=False))
 joins("names of old releases", edited(Model(tp=2, pp=2), old=True, optimizer=None))
 

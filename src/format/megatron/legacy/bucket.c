@@ -220,27 +220,25 @@ static const char *bucket_why(enum walk_kind kind)
     }
 }
 
-/* Walks the buffer at both alignments; NULL in *why: there is one way. */
+/* One walk serves both alignments: where buckets are joined, a piece may follow another without a gap.
+ * NULL in *why: there is one way. */
 static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, struct zf_err *err)
 {
-    struct walk_in in = {.piece = m->piece,
-                         .n_pieces = m->n,
-                         .len = &len,
-                         .n_buckets = 1,
-                         .align = BUCKET_ALIGN,
-                         .joined = true,
-                         .same = bucket_same,
-                         .ctx = m};
+    const struct walk_in in = {.piece = m->piece,
+                               .n_pieces = m->n,
+                               .len = &len,
+                               .n_buckets = 1,
+                               .align = BUCKET_ALIGN,
+                               .joined = true,
+                               .most = m->ls->compares,
+                               .same = bucket_same,
+                               .ctx = m};
     struct walk_result found = {.kind = WALK_MANY};
 
-    for (int k = 0; m->ls->compares > 0 && (k == 0 || (k == 1 && found.kind == WALK_NONE)); k++) {
-        in.align = k == 0 ? BUCKET_ALIGN : 1;
-        in.most = m->ls->compares;
-        if (!bucket_walk(&in, m->place, &found, err)) {
-            return false;
-        }
-        m->ls->compares -= found.compared;
+    if (in.most > 0 && !bucket_walk(&in, m->place, &found, err)) {
+        return false;
     }
+    m->ls->compares -= found.compared;
     *why = found.kind == WALK_ONE ? NULL : bucket_why(found.kind);
     return true;
 }
