@@ -30,6 +30,9 @@ check 'a reader of it can be killed' look killed "$mnt" "$tmp/control"
 check 'one that handles a signal goes on waiting' look interrupted "$mnt" "$tmp/control"
 check 'unmounted' unmount "$mnt"
 
+check 'with seven threads for shards' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded,max_threads=7
+check 'all of which wait: metadata' look hangs_everywhere "$mnt" "$tmp/control"
+check 'unmounted' unmount "$mnt"
 check 'with one thread for shards' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded,max_threads=1
 check 'metadata and what needs no shard' look hangs_alone "$mnt" "$tmp/control"
 check 'SIGTERM while reads wait' look ended "$mnt" "$tmp/control" "$(daemon_of "$mnt")"

@@ -15,8 +15,8 @@ import time
 
 PAGE = 4096
 N = 1024 * PAGE
-HANGS = "model-00002-of-00002.safetensors"
-SHARDS = {"model-00001-of-00002.safetensors": ("a.0", "a.1"), HANGS: ("b.0", "b.1")}
+HANGS, MORE, LAST = (f"model-0000{i}-of-00004.safetensors" for i in (2, 3, 4))
+SHARDS = {"model-00001-of-00004.safetensors": ("a.0", "a.1"), HANGS: ("b.0", "b.1"), MORE: ("c.0",), LAST: ("d.0",)}
 
 
 def page(name, k):
@@ -33,7 +33,7 @@ def make(path, cut="0"):
             if file == HANGS:
                 f.truncate(f.tell() - int(cut))
     with open(os.path.join(path, "model.safetensors.index.json"), "w") as f:
-        json.dump({"metadata": {"total_size": 4 * N}, "weight_map": {k: f for f, ns in SHARDS.items() for k in ns}}, f)
+        json.dump({"metadata": {"total_size": N * sum(map(len, SHARDS.values()))}, "weight_map": {k: f for f, ns in SHARDS.items() for k in ns}}, f)
 
 
 def cold(path, flags=0):
@@ -63,8 +63,8 @@ def until(what, seconds=60):
 
 class Stall:
     """The shard hangs as long as this is open."""
-    def __init__(self, control):
-        self.flag = os.path.join(control, "read." + HANGS)
+    def __init__(self, control, shard=HANGS):
+        self.flag = os.path.join(control, "read." + shard)
         self.count = os.path.join(control, "blocked")
 
     def __enter__(self):
@@ -164,8 +164,8 @@ def another_reader(mnt, k):
     return p
 
 
-def crowd(mnt, n):
-    threads = [threading.Thread(target=pread, args=(os.path.join(mnt, "b.0.f32"), k, True), daemon=True) for k in range(n)]
+def crowd(mnt, n, name="b.0"):
+    threads = [threading.Thread(target=pread, args=(os.path.join(mnt, name + ".f32"), k, True), daemon=True) for k in range(n)]
     for t in threads:
         t.start()
     return threads
@@ -205,6 +205,21 @@ def hangs_alone(mnt, control):
         took = sum((metadata(mnt, k) for k in range(20)), [])
         assert statistics.median(took) < 0.1, took
         assert stall.blocked() == 1, stall.blocked()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive(), "a reader was forgotten"
+
+
+def hangs_everywhere(mnt, control):
+    """Seven reads may wait for shards: of the first that hangs four, of the next two, of the third one."""
+    threads, pool = [], concurrent.futures.ThreadPoolExecutor(1)
+    with Stall(control) as stall, Stall(control, MORE), Stall(control, LAST):
+        for name, waiting in ("b.0", 4), ("c.0", 6), ("d.0", 7):
+            threads += crowd(mnt, 10, name)
+            until(lambda waiting=waiting: stall.blocked() == waiting)
+        for k in range(20):
+            pool.submit(metadata, mnt, k).result(20)
+        assert stall.blocked() == 7, stall.blocked()
     for t in threads:
         t.join(60)
         assert not t.is_alive(), "a reader was forgotten"
