@@ -198,6 +198,28 @@ static void random_layouts(void **state)
     }
 }
 
+/* Strides of extents of 1 say nothing, so that such a piece is packed. */
+static void one_element_is_packed(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    const uint64_t one[2] = {1, 1};
+    const struct zf_type type = {ZF_DT_F16, 1, one};
+    struct zf_err err;
+    uint16_t got;
+
+    (void)state;
+    zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
+    zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    struct zf_draft *of = zf_build_tensor(b, (struct zf_spot){"", "of", 2}, type, &err);
+    const struct zf_from from = {src, 10, (uint64_t[]){7}};
+    assert_ok(zf_draft_box(of, NULL, one, from, &err), &err);
+    struct zf_draft *d =
+        zf_build_tensor(b, (struct zf_spot){"", "d", 1}, (struct zf_type){ZF_DT_F16, 2, one}, &err);
+    assert_ok(zf_draft_unflatten(d, NULL, one, of, 0, &err), &err);
+    assert_ok(zf_draft_read(d, 0, 1, &got, &err), &err);
+    assert_int_equal(got, data[5]);
+}
+
 /* Lost bytes are errors, filled or not, and those beside them are read. */
 static void lost_bytes(void **state)
 {
@@ -266,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_layouts),
         cmocka_unit_test(unflattened),
+        cmocka_unit_test(one_element_is_packed),
         cmocka_unit_test(lost_bytes),
         cmocka_unit_test(many_boxes),
     };
