@@ -379,6 +379,21 @@ static void test_bad_mounts(void **state)
     }
 }
 
+/* Of bytes that are compressed, up to 1 MiB are looked at before anybody reads them. */
+static void test_bad_wrapped(void **state)
+{
+    (void)state;
+#ifdef HAVE_ZSTD
+    const char *dir = make("--bytes 1 --bad wrapped");
+    struct zf_err err;
+
+    assert_null(open_dir(dir, false, &err));
+    assert_int_equal(zf_err_exit(&err), 4);
+    assert_non_null(strstr(err.path, "train.step0"));
+    drop(dir);
+#endif
+}
+
 /* What only the first read of an item can tell. */
 static void test_bad_items(void **state)
 {
@@ -557,6 +572,7 @@ int main(void)
             cmocka_unit_test(test_versions),
         cmocka_unit_test(test_large_offsets),
         cmocka_unit_test(test_bad_mounts),
+        cmocka_unit_test(test_bad_wrapped),
         cmocka_unit_test(test_bad_items),
         cmocka_unit_test(test_half_written),
         cmocka_unit_test(test_unservable),
