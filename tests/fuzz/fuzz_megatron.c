@@ -38,8 +38,7 @@ static void check_key(const char *key, size_t n)
     check_inside(k.name, key, n);
     check_inside(k.state, key, n);
     check_inside(k.flat.dtype, key, n);
-    check_inside(k.offset, key, n);
-    check_inside(k.shape, key, n);
+    check_inside(k.container, key, n);
     check(k.layer_at < k.name.n + (k.name.n == 0) && k.expert_at < k.name.n + (k.name.n == 0));
     if ((k.what != MG_WEIGHT && k.what != MG_STATE) || n > 400 || memchr(key, '\0', n)) {
         return;

@@ -27,10 +27,9 @@ int main(int argc, char **argv)
     const struct cast_kernels *k;
     enum zf_dtype from, to;
     size_t n = 0, cap = 4u << 20;
-    char *in = malloc(cap), *out = malloc(4 * cap + BEHIND), behind[BEHIND];
+    char behind[BEHIND];
 
-    if (argc != 4 || !in || !out || !type_of(argv[1], &from) || !type_of(argv[2], &to) ||
-        !zf_can_cast(from, to)) {
+    if (argc != 4 || !type_of(argv[1], &from) || !type_of(argv[2], &to) || !zf_can_cast(from, to)) {
         return 2;
     }
     if (strcmp(argv[3], "rows") == 0) {
@@ -43,16 +42,18 @@ int main(int argc, char **argv)
     if (!k) {
         return 77;
     }
+    char *in = malloc(cap), *out = malloc(4 * cap + BEHIND);
+    if (!in || !out) {
+        return 2;
+    }
     n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;
     size_t bytes = n * zf_dtype_info(to)->bytes;
     memset(behind, 0x5a, sizeof behind);
     memcpy(out + bytes, behind, sizeof behind);
     cast_kernels_run(k, out, to, in, from, n);
-    if (memcmp(out + bytes, behind, sizeof behind) != 0) {
-        return 3;
-    }
-    bool ok = fwrite(out, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    bool inside = memcmp(out + bytes, behind, sizeof behind) == 0,
+         ok = fwrite(out, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
     free(in);
     free(out);
-    return ok ? 0 : 1;
+    return !inside ? 3 : ok ? 0 : 1;
 }
