@@ -3,14 +3,32 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 
 #include <zf/base/fd.h>
+
+/* How long a pipe may say nothing: a shell gives one as /dev/fd/N, and who writes it may be slow. */
+#define PIPE_MS 10000
 
 const char *settings_env(const char *name)
 {
     const char *v = getenv(name);
 
     return v && *v ? v : NULL;
+}
+
+static ssize_t settings_read(int fd, char *p, size_t n)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ssize_t got;
+
+    while ((got = read(fd, p, n)) < 0 && (errno == EINTR || errno == EAGAIN)) {
+        if (errno == EAGAIN && poll(&ready, 1, PIPE_MS) == 0) {
+            errno = ETIMEDOUT;
+            break;
+        }
+    }
+    return got;
 }
 
 bool settings_file(const char *path, size_t most, struct zf_out *out, struct zf_err *err)
@@ -27,11 +45,8 @@ bool settings_file(const char *path, size_t most, struct zf_out *out, struct zf_
         if (!zf_out_ok(out, err)) {
             return false;
         }
-        while (n <= most && (got = read(fd, out->p + n, most + 1 - n)) != 0) {
-            if (got < 0 && errno != EINTR) {
-                break;
-            }
-            n += got > 0 ? (size_t)got : 0;
+        while (n <= most && (got = settings_read(fd, out->p + n, most + 1 - n)) > 0) {
+            n += (size_t)got;
         }
         zf_out_cut(out, n);
     }

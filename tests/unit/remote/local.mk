@@ -27,6 +27,7 @@ remote_listing_tests = \
 	tests/unit/remote/test_listings \
 	tests/unit/remote/test_names \
 	tests/unit/remote/test_netrc \
+	tests/unit/remote/test_settings \
 	tests/unit/remote/test_url \
 	$(NULL)
 check_PROGRAMS += $(remote_listing_tests)
@@ -39,5 +40,7 @@ tests_unit_remote_test_names_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_remote_test_names_LDADD = $(ZF_REMOTE) $(JANSSON_LIBS) $(CMOCKA_LIBS)
 tests_unit_remote_test_netrc_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
 tests_unit_remote_test_netrc_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS)
+tests_unit_remote_test_settings_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)
+tests_unit_remote_test_settings_LDADD = $(ZF_REMOTE) $(CMOCKA_LIBS)
 endif
 endif
