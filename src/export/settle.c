@@ -2,7 +2,7 @@
 /* An fsync(2) makes the file system commit what it has noted and the disk empty its cache, whatever
  * the file holds: of thousands of small tensors that is most of an export.  So a few files are put
  * on the disk by one syncfs(2), which does both once, and each of them is asked afterwards whether
- * its own bytes arrived: that is known of every file, a failure of syncfs only since Linux 5.8.
+ * its own bytes arrived: syncfs reports a failed write once, perhaps to another thread of the export.
  *
  * syncfs also waits for what others wrote to that file system, and not every file system has made
  * certain what it says it has (FUSE sends its server nothing): one that is not known here, and one

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#include <zf/base/err.h>
+
 /* Opens the relative `path` beneath the directory `dir` ("." = dir itself) with these open(2)
  * flags; O_CLOEXEC and O_NOCTTY are added.  Symbolic links are followed as long as they stay
  * beneath; one that does not gives EXDEV, a loop ELOOP.  Without `xdev` a mount point on the way
@@ -12,9 +14,9 @@
  * errno.  Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_XDEV. */
 int beneath_open(int dir, const char *path, int flags, bool xdev);
 
-/* The same without openat2 (kernels before 5.6, strict seccomp profiles): one component at a time.
- * Another file system is known by the device number of its directories: one that is mounted a
- * second time elsewhere is not noticed, nor is one that is mounted on a regular file. */
-int beneath_walk(int dir, const char *path, int flags, bool xdev);
+/* Whether openat2 may be called at all, tried on the directory `dir`.  Errors: ZF_E_IO with a
+ * sentence that names the cause, where the kernel lacks it (ENOSYS) or a seccomp profile of before
+ * libseccomp 2.5 refuses it (EPERM); err->sys is that number. */
+bool beneath_check(int dir, struct zf_err *err) ZF_CHECKED;
 
 #endif

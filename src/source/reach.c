@@ -62,6 +62,10 @@ bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
         reach_fini(r);
         return false;
     }
+    if (!beneath_check(r->root, err)) {
+        reach_fini(r);
+        return false;
+    }
     reach_find_cache(r);
     return true;
 }
