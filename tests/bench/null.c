@@ -4,6 +4,8 @@
  * and replies are those of src/fs, so that the rest of the difference is ours.  direct: past the page
  * cache; io_uring: requests come over it, where libfuse and the kernel can; of=FILE: the bytes are
  * read from there, as any daemon must that shows what is somewhere. */
+#include "config.h"
+
 #define FUSE_USE_VERSION 312
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +76,9 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     (void)ino;
     fi->direct_io = direct;
     fi->keep_cache = 1;
+#ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
+#endif
     (void)fuse_reply_open(req, fi);
 }
 
@@ -105,6 +109,24 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t n, off_t off, struct 
 static const struct fuse_lowlevel_ops ops = {
     .init = op_init, .lookup = op_lookup, .getattr = op_getattr, .open = op_open, .read = op_read};
 
+/* As src/fs/serve.c does. */
+static int serve(struct fuse_session *se)
+{
+#ifdef HAVE_FUSE_LOOP_CFG
+    struct fuse_loop_config *cfg = fuse_loop_cfg_create();
+
+    fuse_loop_cfg_set_max_threads(cfg, 64);
+    fuse_loop_cfg_set_idle_threads(cfg, 2);
+    int rc = fuse_session_loop_mt(se, cfg);
+    fuse_loop_cfg_destroy(cfg);
+    return rc;
+#else
+    struct fuse_loop_config cfg = {.max_idle_threads = 2};
+
+    return fuse_session_loop_mt(se, &cfg);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
@@ -124,12 +146,7 @@ int main(int argc, char **argv)
     }
     struct fuse_session *se = ok ? fuse_session_new(&args, &ops, sizeof ops, NULL) : NULL;
     if (se && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, argv[argc - 1]) == 0) {
-        struct fuse_loop_config *cfg = fuse_loop_cfg_create();
-
-        fuse_loop_cfg_set_max_threads(cfg, 64);
-        fuse_loop_cfg_set_idle_threads(cfg, 2);
-        rc = fuse_session_loop_mt(se, cfg) < 0;
-        fuse_loop_cfg_destroy(cfg);
+        rc = serve(se) < 0;
         fuse_session_unmount(se);
     }
     fuse_opt_free_args(&args);
