@@ -20,6 +20,7 @@ libzf_base_la_SOURCES = \
 	src/base/num.c \
 	src/base/out.c \
 	src/base/path.c \
+	src/base/sorted.c \
 	src/base/table.c \
 	src/base/thread.c \
 	src/base/vec.c \
@@ -40,7 +41,6 @@ noinst_HEADERS += \
 	include/zf/base/hash.h \
 	include/zf/base/hex.h \
 	include/zf/base/limits.h \
-	include/zf/base/list.h \
 	include/zf/base/name.h \
 	include/zf/base/utf8.h \
 	include/zf/base/nearest.h \
@@ -48,6 +48,7 @@ noinst_HEADERS += \
 	include/zf/base/out.h \
 	include/zf/base/path.h \
 	include/zf/base/soon.h \
+	include/zf/base/sorted.h \
 	include/zf/base/table.h \
 	include/zf/base/thread.h \
 	include/zf/base/vec.h \

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/list.h>
 #include <zf/base/table.h>
 #include <zf/base/thread.h>
 #include <zf/source/gate.h>
@@ -54,7 +53,7 @@ static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry 
 {
     if (e->kept) {
         zf_registry_remove(&c->table, &e->in_table);
-        zf_list_remove(&c->list, e);
+        DL_DELETE(c->list, e);
     }
     c->bytes -= e->block.n;
     (void)pthread_cond_destroy(&e->moved);
@@ -132,7 +131,7 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 static void blockcache_pin(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->pins++ == 0) {
-        zf_list_remove(&c->list, e);
+        DL_DELETE(c->list, e);
     }
 }
 
@@ -188,7 +187,7 @@ static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
     }
     zf_registry_remove(&c->table, &e->in_table);
     if (e->pins == 0) {
-        zf_list_remove(&c->list, e);
+        DL_DELETE(c->list, e);
     }
     e->kept = false;
 }
@@ -247,7 +246,7 @@ void blockcache_unpin(struct blockcache *c, struct block *b)
     (void)pthread_mutex_lock(&c->lock);
     if (--e->pins == 0) {
         if (e->kept) {
-            zf_list_append(&c->list, e);
+            DL_APPEND(c->list, e);
             blockcache_shrink(c);
         } else {
             blockcache_free_entry(c, e);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include <zf/base/clock.h>
-#include <zf/base/list.h>
+#include <zf/base/table.h>
 #include <zf/base/thread.h>
 
 #include "curl_late.h"
@@ -62,7 +62,7 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 static void http_end_all(struct http *h, struct http_call **list)
 {
     for (struct http_call *c; (c = *list);) {
-        zf_list_remove(list, c);
+        DL_DELETE(*list, c);
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
         if (c->state == HTTP_RUNNING) {
             (void)curl_multi_remove_handle(h->multi, c->easy);
@@ -118,7 +118,7 @@ struct http_call *http_start(struct http *h, const struct http_ask *ask, struct 
     c->host = http_host_of(&h->hosts, c->at);
     if (c->host) {
         c->refs++;
-        zf_list_append(&h->inbox, c);
+        DL_APPEND(h->inbox, c);
     }
     (void)pthread_mutex_unlock(&h->lock);
     if (!c->host) {

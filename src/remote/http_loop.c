@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <zf/base/clock.h>
-#include <zf/base/list.h>
+#include <zf/base/table.h>
 
 #include "curl_late.h"
 #include "http_inside.h"
@@ -140,11 +140,11 @@ void *http_loop_clerk(void *arg)
             (void)pthread_cond_wait(&h->work, &h->lock);
             continue;
         }
-        zf_list_remove(&h->desk, c);
+        DL_DELETE(h->desk, c);
         (void)pthread_mutex_unlock(&h->lock);
         http_sign_again(c);
         (void)pthread_mutex_lock(&h->lock);
-        zf_list_append(&h->inbox, c);
+        DL_APPEND(h->inbox, c);
         (void)curl_multi_wakeup(h->multi);
     }
     (void)pthread_mutex_unlock(&h->lock);
@@ -178,7 +178,7 @@ static void http_drop(struct http *h, struct http_call *c, bool ok)
         (void)curl_multi_remove_handle(h->multi, c->easy);
         c->host->active--;
     }
-    zf_list_remove(&h->calls, c);
+    DL_DELETE(h->calls, c);
     http_finish(h, c, ok);
 }
 
@@ -211,9 +211,9 @@ static void http_sign_later(struct http *h, struct http_call *c)
         return;
     }
     c->state = HTTP_SIGNING;
-    zf_list_remove(&h->calls, c);
+    DL_DELETE(h->calls, c);
     (void)pthread_mutex_lock(&h->lock);
-    zf_list_append(&h->desk, c);
+    DL_APPEND(h->desk, c);
     (void)pthread_cond_signal(&h->work);
     (void)pthread_mutex_unlock(&h->lock);
 }
@@ -294,9 +294,9 @@ static void http_take_in(struct http *h)
 
     (void)pthread_mutex_lock(&h->lock);
     for (; (c = h->inbox);) {
-        zf_list_remove(&h->inbox, c);
+        DL_DELETE(h->inbox, c);
         c->state = HTTP_QUEUED;
-        zf_list_append(&h->calls, c);
+        DL_APPEND(h->calls, c);
     }
     cancels = h->cancels;
     h->cancels = false;

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/list.h>
 #include <zf/base/table.h>
 
 struct cache_key {
@@ -102,7 +101,7 @@ struct zf_cache *zf_cache_ref(struct zf_cache *c)
 static void cache_evict(struct zf_cache *c, struct entry *e)
 {
     zf_registry_remove(&c->table, &e->in_table);
-    zf_list_remove(&c->list, e);
+    DL_DELETE(c->list, e);
     c->bytes -= e->block->n;
     block_unref(&e->block);
     free(e);
@@ -151,8 +150,8 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
         b = cache_block_ref(c->giant_block);
     }
     if (e) {
-        zf_list_remove(&c->list, e);
-        zf_list_append(&c->list, e);
+        DL_DELETE(c->list, e);
+        DL_APPEND(c->list, e);
     }
     (void)pthread_mutex_unlock(&c->lock);
     return b;
@@ -190,7 +189,7 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
     if (e) {
         e->key = (struct cache_key){.owner = owner, .k = k};
         e->block = cache_block_ref(b);
-        zf_list_append(&c->list, e);
+        DL_APPEND(c->list, e);
         c->bytes += b->n;
     }
     while (c->bytes > c->limit) {

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include <zf/base/list.h>
+#include <zf/base/table.h>
 
 struct zf_gate {
     atomic_uint refs;
@@ -124,10 +124,10 @@ static void gate_take_out(struct zf_gate_waiter *w)
 {
     struct zf_gate *g = w->gate;
 
-    zf_list_remove(&g->queue, w);
+    DL_DELETE(g->queue, w);
     w->gate = NULL;
     if (!g->queue) {
-        zf_list_remove(&gates.queued, g);
+        DL_DELETE(gates.queued, g);
     }
     atomic_fetch_sub(&gates.waiting, 1);
     zf_gate_unref(g);
@@ -141,9 +141,9 @@ void zf_gate_wait(struct zf_gate_waiter *w)
     (void)pthread_mutex_lock(&gates.lock);
     w->gate = g;
     if (!g->queue) {
-        zf_list_append(&gates.queued, g);
+        DL_APPEND(gates.queued, g);
     }
-    zf_list_append(&g->queue, w);
+    DL_APPEND(g->queue, w);
     atomic_fetch_add(&gates.waiting, 1);
     (void)pthread_mutex_unlock(&gates.lock);
 }
@@ -186,8 +186,8 @@ struct zf_gate_waiter *zf_gate_next(void)
     struct zf_gate_waiter *w = g ? g->queue : NULL;
     if (w) {
         /* Equals take turns. */
-        zf_list_remove(&gates.queued, g);
-        zf_list_append(&gates.queued, g);
+        DL_DELETE(gates.queued, g);
+        DL_APPEND(gates.queued, g);
         gate_take_out(w);
     }
     (void)pthread_mutex_unlock(&gates.lock);

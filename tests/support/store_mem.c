@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/base/list.h>
+#include <zf/base/table.h>
 #include <zf/base/vec.h>
 #include <zf/source/store_kind.h>
 
@@ -126,7 +126,7 @@ static void mem_fini(void *self)
         zf_source_unref(&t->file.at[i].src);
     }
     zf_vec_fini(&t->file);
-    zf_list_remove(&store_mem_trees, t);
+    DL_DELETE(store_mem_trees, t);
     free(t);
 }
 
@@ -145,7 +145,7 @@ struct zf_store *store_mem_new(const struct zf_limits *lim, struct zf_err *err)
         (void)zf_fail_sys(err, "make a store");
         return NULL;
     }
-    zf_list_append(&store_mem_trees, t);
+    DL_APPEND(store_mem_trees, t);
     struct zf_store *st =
         zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
     if (st) {

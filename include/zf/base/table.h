@@ -11,8 +11,111 @@
 #define ZF_BASE_TABLE_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <zf/base/err.h>
+#include <zf/base/hash.h>
+
+/* uthash under the key of the process, with failed allocations reported. */
+#define HASH_FUNCTION(p, n, h) ((h) = (unsigned)zf_hash(0, (p), (n)))
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+#include <utlist.h>
+
+/* The entry in `table` (NULL when empty) whose key is the n bytes at p, or NULL. */
+#define zf_table_find(table, p, n)                                                                 \
+    __extension__({                                                                                \
+        const void *zf_key = (p);                                                                  \
+        const size_t zf_key_n = (n);                                                               \
+        __typeof__(*(table)) *zf_found;                                                            \
+        HASH_FIND(hh, table, zf_key, zf_key_n, zf_found);                                          \
+        zf_found;                                                                                  \
+    })
+
+/* The same for a terminated text, and for a number. */
+#define zf_table_find_str(table, s)                                                                \
+    __extension__({                                                                                \
+        const char *zf_text = (s);                                                                 \
+        zf_table_find(table, zf_text, strlen(zf_text));                                            \
+    })
+#define zf_table_find_id(table, id)                                                                \
+    __extension__({                                                                                \
+        const uint64_t zf_id = (id);                                                               \
+        zf_table_find(table, &zf_id, sizeof zf_id);                                                \
+    })
+
+static inline bool zf_table_full(unsigned n, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a table of %u names", n);
+}
+
+/* Enters e, which is not in yet, under the n bytes at p; both stay the caller's, unmoved, for as
+ * long as e is in.  False: ZF_E_NOMEM, e is not in, the table is as it was. */
+#define zf_table_add(table, p, n, e, err)                                                          \
+    __extension__({                                                                                \
+        HASH_ADD_KEYPTR(hh, table, p, n, e);                                                       \
+        (e)->hh.tbl || zf_table_full(HASH_COUNT(table), err);                                      \
+    })
+
+/* An entry of `size` bytes that are zero, with a copy of its key behind them. */
+static inline void *zf_entry_new(size_t size, const void *p, size_t n)
+{
+    char *e = calloc(1, size + n);
+
+    if (e) {
+        (void)memcpy(e + size, p, n);
+    }
+    return e;
+}
+
+/* The entry whose key is the n bytes at p; where there is none, a new one, zero but for `hh`, which
+ * has a copy of the key (hh.key, hh.keylen) and is freed by zf_table_free() or
+ * `zf_auto(uthash) struct foo *table = NULL;`: `UT_hash_handle hh` is the first member of such
+ * entries.  NULL: ZF_E_NOMEM, the table is as it was. */
+#define zf_table_make(table, p, n, err)                                                            \
+    __extension__({                                                                                \
+        _Static_assert(offsetof(__typeof__(*(table)), hh) == 0, "hh is the first member");         \
+        const void *zf_key = (p);                                                                  \
+        const size_t zf_key_n = (n);                                                               \
+        __typeof__(*(table)) *zf_made;                                                             \
+        unsigned zf_hashed;                                                                        \
+        HASH_VALUE(zf_key, zf_key_n, zf_hashed);                                                   \
+        HASH_FIND_BYHASHVALUE(hh, table, zf_key, zf_key_n, zf_hashed, zf_made);                    \
+        if (!zf_made && (zf_made = zf_entry_new(sizeof *zf_made, zf_key, zf_key_n))) {             \
+            HASH_ADD_KEYPTR_BYHASHVALUE(hh, table, zf_made + 1, zf_key_n, zf_hashed, zf_made);     \
+            if (!zf_made->hh.tbl) {                                                                \
+                free(zf_made);                                                                     \
+                zf_made = NULL;                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+        zf_made || zf_table_full(HASH_COUNT(table), err) ? zf_made : NULL;                         \
+    })
+#define zf_table_make_str(table, s, err)                                                           \
+    __extension__({                                                                                \
+        const char *zf_text = (s);                                                                 \
+        zf_table_make(table, zf_text, strlen(zf_text), err);                                       \
+    })
+#define zf_table_make_id(table, id, err)                                                           \
+    __extension__({                                                                                \
+        const uint64_t zf_id = (id);                                                               \
+        zf_table_make(table, &zf_id, sizeof zf_id, err);                                           \
+    })
+
+/* Frees a table and the entries that zf_table_make() made. */
+static inline void zf_auto_uthash(void *table)
+{
+    UT_hash_handle *e = *(UT_hash_handle **)table, *next;
+
+    if (e) {
+        free(e->tbl->buckets);
+        free(e->tbl);
+    }
+    for (; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+}
+#define zf_table_free(table) (zf_auto_uthash(&(table)), (table) = NULL, (void)0)
 
 #define ZF_INDEX_NONE UINT32_MAX
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sets that are filled first and searched afterwards, for what there can be 10^6 of: 8 bytes an
+ * element, or 16 where elements are pairs.  {0} is an empty one. */
+#ifndef ZF_BASE_SORTED_H
+#define ZF_BASE_SORTED_H
+
+#include <stdlib.h>
+
+#include <zf/base/err.h>
+
+struct zf_sorted {
+    uint64_t *at;   /* [n]; of pairs [2 n], one behind the other */
+    size_t n, cap;  /* elements */
+    bool pairs;     /* set before the first one is added */
+    bool is_sorted; /* without duplicates */
+};
+
+/* Adds an element; of what is added twice one is kept.  second: of a pair, else ignored.
+ * False: ZF_E_NOMEM, the set is as it was. */
+bool zf_sorted_add(struct zf_sorted *s, uint64_t first, uint64_t second,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* Number of the elements whose first word is `first`: they lie one behind the other from *at_out
+ * on, in order.  Sorts what was added since the last call, O(n log n): ask when all is there. */
+size_t zf_sorted_find(struct zf_sorted *s, uint64_t first, size_t *at_out);
+
+static inline bool zf_sorted_has(struct zf_sorted *s, uint64_t first)
+{
+    size_t at;
+
+    return zf_sorted_find(s, first, &at) > 0;
+}
+
+static inline void zf_sorted_fini(struct zf_sorted *s)
+{
+    free(s->at);
+    *s = (struct zf_sorted){.pairs = s->pairs};
+}
+
+#endif
