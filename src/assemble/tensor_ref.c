@@ -73,29 +73,30 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
                              struct zf_err *err)
 {
     struct zf_torch_tensor x;
+    struct zf_tensor_ref r;
 
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a dense tensor");
     }
-    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err)) {
+    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, &r, err)) {
         return false;
     }
-    out->key = zf_arena_str(k->arena, out->key, strlen(out->key), err);
-    if (!out->key || !tensor_ref_copy(k, &x, err)) {
+    r.key = zf_arena_str(k->arena, r.key, strlen(r.key), err);
+    if (!r.key || !tensor_ref_copy(k, &x, err)) {
         return false;
     }
-    out->shape = k->shape;
-    out->stride = k->stride;
-    if (x.storage->bytes > 0 || !out->src) {
-        return zf_keeper_hold(k, out->src, err);
-    }
-    if (*empty) {
-        out->src = *empty;
+    r.shape = k->shape;
+    r.stride = k->stride;
+    if (x.storage->bytes == 0 && r.src && *empty) {
+        r.src = *empty;
         zf_torch_release(t, &x);
-        return true;
+    } else if (!zf_keeper_hold(k, r.src, err)) {
+        return false;
+    } else if (x.storage->bytes == 0) {
+        *empty = r.src;
     }
-    *empty = out->src;
-    return zf_keeper_hold(k, out->src, err);
+    *out = r;
+    return true;
 }
 
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,

@@ -37,7 +37,7 @@ void zf_keeper_fini(struct zf_keeper *k);
  * Errors: ZF_E_FORMAT sizes beyond 64 bits. */
 bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out,
                       struct zf_err *err) ZF_CHECKED;
-/* The same of a value of the file, kept.  Errors: ZF_E_FORMAT v is no dense tensor; those of
+/* The same of a value of the file, kept; *out is written when it is whole.  Errors: ZF_E_FORMAT v is no dense tensor; those of
  * zf_torch_tensor; of the arena. */
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_tensor_ref *out, struct zf_err *err) ZF_CHECKED;

@@ -28,7 +28,7 @@ static bool buffers_is_placeholder(const struct ds_rank *mp, const struct ds_ent
 /* Drafts entry e, which is no second name of another. */
 static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, struct zf_err *err)
 {
-    if (zf_names_extra_state(e->name.p, e->name.n)) {
+    if (e->lost || zf_names_extra_state(e->name.p, e->name.n)) {
         return !e->tensor ||
                zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err);
     }

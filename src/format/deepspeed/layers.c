@@ -24,6 +24,8 @@ static bool layers_read_one(struct ds_save *ds, struct ds_layer *l, struct zf_er
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, l->file->path, err);
     const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
     uint64_t n = zf_pv_len(root);
+    struct zf_source *empty = NULL;
+    bool judged = false;
 
     if (!t) {
         return false;
@@ -34,19 +36,23 @@ static bool layers_read_one(struct ds_save *ds, struct ds_layer *l, struct zf_er
     }
     l->entry = zf_arena_get(ds->a, n, sizeof *l->entry, err);
     for (uint64_t i = 0; l->entry && i < n; i++) {
-        struct ds_entry *e = &l->entry[l->n++];
+        struct ds_entry *e = &l->entry[i];
 
-        e->tensor = zf_torch_kind(t, zf_pv_val(root, i)) == ZF_TORCH_DENSE;
-        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the layer", &e->name, err) ||
-            (e->tensor && !zf_tensor_ref_read(&ds->keep, t, zf_pv_val(root, i), &e->view, err))) {
-            return !ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t));
+        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the layer", &e->name, err)) {
+            return zf_err_in(err, "%s", zf_torch_name(t));
         }
-        /* every storage of a file is in one archive */
-        if (i == 0 && e->tensor && e->view.src &&
-            !ds_dir_same_rank(l->file->path, e->view.src->name, err)) {
+        if (!ds_entry_read(ds, t, "", zf_pv_val(root, i), &empty, e, err)) {
             return false;
         }
+        /* every storage of a file is in one archive */
+        if (!judged && e->tensor && e->view.src) {
+            judged = true;
+            if (!ds_dir_same_rank(l->file->path, e->view.src->name, err)) {
+                return false;
+            }
+        }
     }
+    l->n = l->entry ? (uint32_t)n : 0; /* of a file that is refused, nothing counts */
     return l->entry != NULL;
 }
 

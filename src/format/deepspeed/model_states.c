@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
 
 #include "agree.h"
@@ -231,6 +232,23 @@ static bool model_entry_name(struct ds_save *ds, const struct ds_model *m, struc
     return ds_name_of(ds->a, key, "\"module\"", out, err);
 }
 
+bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, const struct zf_pv *v,
+                   struct zf_source **empty, struct ds_entry *e, struct zf_err *err)
+{
+    e->tensor = zf_torch_kind(t, v) == ZF_TORCH_DENSE;
+    if (!e->tensor || zf_tensor_ref_read_many(&ds->keep, t, v, empty, &e->view, err)) {
+        return true;
+    }
+    e->tensor = false;
+    e->lost = true;
+    if (zf_build_degraded(ds->b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT) {
+        return zf_leave_out(ds->b, zf_torch_name(t), e->name.p, err);
+    }
+    return !ds_err_named(err) &&
+           (zf_err_in(err, "!%s[\"%.*s\"]", where, ds_name_shown(e->name), e->name.p) ||
+            zf_err_in(err, "%s", zf_torch_name(t)));
+}
+
 static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
                               struct ds_model *m, struct zf_err *err)
 {
@@ -254,11 +272,8 @@ static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const stru
         if (!model_entry_name(ds, m, &cursors, zf_pv_key(v, i), &e->name, err)) {
             return false;
         }
-        e->tensor = zf_torch_kind(t, zf_pv_val(v, i)) == ZF_TORCH_DENSE;
-        if (e->tensor &&
-            !zf_tensor_ref_read_many(&ds->keep, t, zf_pv_val(v, i), &empty, &e->view, err)) {
-            return !ds_err_named(err) &&
-                   zf_err_in(err, "!module[\"%.*s\"]", (int)e->name.n, e->name.p);
+        if (!ds_entry_read(ds, t, "module", zf_pv_val(v, i), &empty, e, err)) {
+            return false;
         }
     }
     return m->entry && ds_model_index(ds, m, err);

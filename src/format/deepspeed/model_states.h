@@ -30,6 +30,7 @@ struct ds_shapes {
 struct ds_entry {
     struct ds_name name;
     bool tensor; /* view is filled; else some other value (None, bytes …) */
+    bool lost;   /* degraded: a tensor that cannot be read, as a note says */
     struct zf_tensor_ref view;
 };
 
@@ -81,6 +82,10 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
 /* The same of the first file of a model-parallel rank, which the others repeat. */
 bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
                          struct zf_err *err) ZF_CHECKED;
+/* Reads the value of e, whose name is known, from the mapping `where` of file t; *empty as for zf_tensor_ref_read_many.
+ * Degraded, a tensor that cannot be read is lost, and a note says so.  Errors: of zf_tensor_ref_read_many. */
+bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, const struct zf_pv *v,
+                   struct zf_source **empty, struct ds_entry *e, struct zf_err *err) ZF_CHECKED;
 /* How many model-parallel ranks the file says that there are; 0 = it does not. */
 static inline uint64_t ds_model_ranks(const struct ds_model *m)
 {

@@ -12,7 +12,7 @@ import tempfile
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 import makeds  # noqa: E402
 import makemp  # noqa: E402
-from dumped import dumped  # noqa: E402
+from dumped import dump, dumped  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 from torchedit import Archive  # noqa: E402
@@ -219,8 +219,63 @@ def never_saved():
         check(f"SuperOffload, moments {moments}", not err and ("", "norm") in got and any("SuperOffload kept" in n for n in notes) != moments, (err, notes))
 
 
+def layers():
+    """One tensor of a layer's file cannot be read."""
+    def hurt(files, *tensors):
+        for file, name in tensors:
+            t = files[file][name]
+            short = makeds.Storage(data=t.storage.data, n=t.storage.n - 1, cls=t.storage.cls.__name__)
+            files[file] = makeds.OrderedDict({**files[file], name: makeds.Tensor(shape=t.shape, storage=short)})
+        return files
+
+    def alone(whole, got, lost):
+        """trained/ depends on what else there is"""
+        lost = [k for s, n in lost for k in ((s, n), ("stored", n))]
+        return all(k in whole for k in lost[::2]) and {k: v for k, v in got.items() if k[0] != "trained"} == \
+            {k: v for k, v in whole.items() if k not in lost and k[0] != "trained"}
+
+    for dp in (1, 2):
+        files = makemp.pipeline(PP, [[1, 2], [4]], dp=dp, tied=TIED)
+        whole = dumped(files)[0]
+        for names, lost in ((["2 weight"], [("stored", "2.weight")]), (["1 weight", "2 weight"], [("stored", "1.weight"), ("stored", "2.weight")]),
+                            (["4 weight", "2 weight"], [("stored", "4.weight"), ("stored", "2.weight")]),
+                            (["4 weight", "4 running"], [("stored", "4.weight"), ("", "4.running")]),
+                            (["0 word.weight", "4 bias"], [("stored", "tied_modules.embed.word.weight"), ("stored", "4.bias")]),
+                            (["4 running", "1 weight", "2 weight", "4 weight"],
+                             [("", "4.running"), ("stored", "1.weight"), ("stored", "2.weight"), ("stored", "4.weight")])):
+            bad = hurt(dict(files), *[(f"layer_{n[0]:>02}-model_states.pt", n[2:]) for n in names])
+            got, _, err = dumped(bad)
+            check(f"dp {dp}, {names} of layers cannot be read: refused", not got and "layer_0" in err and "storage" in err, err)
+            got, notes, err = dumped(bad, "-d")
+            check(f"dp {dp}, {names} of layers cannot be read, degraded: they alone are lost", not err and alone(whole, got, lost) and
+                  all(any(f"layer_{n[0]:>02}" in t and n[2:] in t for t in notes) for n in names), (err, notes, set(whole) ^ set(got)))
+    for stage in (1, 2, 3):
+        files = makeds.zero12(STATE, 2, stage) if stage < 3 else makeds.zero3(STATE, 2)
+        whole = dumped(files)[0]
+        first = next(n for n in files if "model_states" in n)
+        for name in ("count", "l1.weight")[:1 if stage == 3 else 2]:
+            bad = {**files, first: {**files[first], "module": hurt({"m": files[first]["module"]}, ("m", name))["m"]}}
+            got, _, err = dumped(bad)
+            check(f"stage {stage}, {name} cannot be read: refused", not got and "storage" in err, err)
+            got, notes, err = dumped(bad, "-d")
+            check(f"stage {stage}, {name} cannot be read, degraded: it alone is lost",
+                  not err and alone(whole, got, [("", name)] if name == "count" else [("stored", name)]) and
+                  any(f'"{name}"' in n for n in notes), (err, notes, set(whole) ^ set(got)))
+    name = "ds0_19_8_pp2_zero1_w2"
+    with tempfile.TemporaryDirectory() as d:
+        top = shutil.copytree(os.path.join(DATA, name, "global_step2"), os.path.join(d, "global_step2"))
+        whole = dump(top)[0]
+        os.remove(os.path.join(top, "layer_03-model_states.pt"))
+        without_it = dump(top, "-d")[0]
+        shutil.copy(os.path.join(top, "layer_04-model_states.pt"), os.path.join(top, "layer_03-model_states.pt"))
+        got, notes, err = dump(top, "-d")
+        check("the file of another layer, degraded: nothing of it is shown", not err and got and got == without_it != whole and
+              any("the file of another layer" in n for n in notes), (err, notes, set(whole) ^ set(got)))
+
+
 tensor_ranks()
 pipelines()
+layers()
 slices()
 never_saved()
 alone()
