@@ -18,6 +18,10 @@
 /* DistributedDataParallel is a module with one called this. */
 static const char ddp_word[] = "module.";
 
+/* What holds container and optimizers in some saves, and much else of the trainer.  Source: composer/trainer/
+ * trainer.py and core/state.py (0.32), {"state": {"model", "optimizers", …}, "rng"}. */
+static const char *const outer_words[] = {"state"};
+
 static const char *const master_words[] = {"fp32_param", "param", "master_param"};
 
 #define OPTIM "optim/"
@@ -80,6 +84,18 @@ const char *zf_path_encoded(struct zf_arena *a, const char *dir, const char *nam
 
     (void)zf_name_encode(file, name, n, suffix);
     return zf_arena_fmt(a, err, "%s/%s", dir, file);
+}
+
+/* The path inside of what holds container and optimizers; that of anything else there stays. */
+static struct zf_path names_inside(struct zf_path path)
+{
+    const struct zf_step *s = path.step;
+
+    if (path.n > 2 && !s[0].index && !s[1].index && ONE_OF(s[0].p, s[0].n, outer_words) &&
+        (container_number(s[1].p, s[1].n) >= 0 || word_starts(s[1].p, s[1].n, "optim"))) {
+        return (struct zf_path){.step = s + 1, .n = path.n - 1};
+    }
+    return path;
 }
 
 uint64_t zf_path_hash(struct zf_path path)
@@ -221,8 +237,11 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
 
 bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    return wrappers_off(&names->wrappers, &path, err) && zf_path_join(&names->key, path, err) &&
-           names_see(names, path, err);
+    if (!wrappers_off(&names->wrappers, &path, err)) {
+        return false;
+    }
+    path = names_inside(path);
+    return zf_path_join(&names->key, path, err) && names_see(names, path, err);
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -230,6 +249,7 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
     struct zf_err err;
     struct optim_key e;
 
+    path = names_inside(path);
     return zf_path_join(&names->key, path, &err) &&
            optim_key_parse(path, zf_out_text(&names->key), names->key.n, &e);
 }
@@ -397,9 +417,12 @@ static bool names_place(struct zf_names *names, struct zf_path path, struct zf_s
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    return (names->settled || names_settle(names, err)) &&
-           wrappers_off(&names->wrappers, &path, err) && zf_path_join(&names->key, path, err) &&
-           names_place(names, path, out, err);
+    if (!(names->settled || names_settle(names, err)) ||
+        !wrappers_off(&names->wrappers, &path, err)) {
+        return false;
+    }
+    path = names_inside(path);
+    return zf_path_join(&names->key, path, err) && names_place(names, path, out, err);
 }
 
 bool zf_names_place_flat(struct zf_names *names, const char *key, size_t n, struct zf_spot *out,

@@ -15,27 +15,59 @@ bool groups_is_optimizer(const struct zf_pv *root)
 typedef bool optimizer_fn(void *ctx, const char *head, const struct zf_pv *optimizer,
                           struct zf_err *err);
 
-/* One key of a file: an optimizer, or a list of them (Lightning's optimizer_states). */
+/* The text of a key of a dict, or NULL. */
+static const char *groups_key(const struct zf_pv *map, uint64_t i)
+{
+    const struct zf_pv *key = zf_pv_key(map, i);
+    uint64_t n;
+
+    return zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+}
+
+/* One key of a file: an optimizer, a list of them (Lightning's optimizer_states) or a dict of them by their
+ * classes (Composer's optimizers). */
 static bool groups_each_of_key(const char *key, const struct zf_pv *v, optimizer_fn *fn, void *ctx,
                                struct zf_err *err)
 {
+    const bool seq = zf_pv_is_seq(v), map = zf_pv_is_map(v);
     char head[300];
 
     if (groups_is_optimizer(v)) {
         return fn(ctx, key, v, err);
     }
-    for (uint64_t i = 0; zf_pv_is_seq(v) && i < zf_pv_len(v); i++) {
-        const struct zf_pv *item = zf_pv_item(v, i);
+    for (uint64_t i = 0; (seq || map) && i < zf_pv_len(v); i++) {
+        const struct zf_pv *item = seq ? zf_pv_item(v, i) : zf_pv_val(v, i);
+        const char *name = seq ? NULL : groups_key(v, i);
 
-        (void)snprintf(head, sizeof head, "%.250s.%" PRIu64, key, i);
-        if (groups_is_optimizer(item) && !fn(ctx, head, item, err)) {
+        if (!groups_is_optimizer(item) || !(seq || name)) {
+            continue;
+        }
+        (void)(seq ? snprintf(head, sizeof head, "%.250s.%" PRIu64, key, i)
+                   : snprintf(head, sizeof head, "%.120s.%.120s", key, name));
+        if (!fn(ctx, head, item, err)) {
             return false;
         }
     }
     return true;
 }
 
-/* Calls fn for the optimizers of a file that are recognised by their place. */
+/* The optimizers among the keys of a dict. */
+static bool groups_each_of_map(const struct zf_pv *map, optimizer_fn *fn, void *ctx,
+                               struct zf_err *err)
+{
+    for (uint64_t i = 0; zf_pv_is_map(map) && i < zf_pv_len(map); i++) {
+        const char *text = groups_key(map, i);
+
+        if (text && strncmp(text, "optim", 5) == 0 &&
+            !groups_each_of_key(text, zf_pv_val(map, i), fn, ctx, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls fn for the optimizers of a file that are recognised by their place: at its top, or in its "state",
+ * which is no part of their names (names.c, outer_words). */
 static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, optimizer_fn *fn,
                                   void *ctx, struct zf_err *err)
 {
@@ -44,17 +76,8 @@ static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, opt
     if (file_head) {
         return groups_each_of_key(file_head, root, fn, ctx, err);
     }
-    for (uint64_t i = 0; zf_pv_is_map(root) && i < zf_pv_len(root); i++) {
-        const struct zf_pv *key = zf_pv_key(root, i);
-        uint64_t n;
-        const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
-
-        if (text && strncmp(text, "optim", 5) == 0 &&
-            !groups_each_of_key(text, zf_pv_val(root, i), fn, ctx, err)) {
-            return false;
-        }
-    }
-    return true;
+    return groups_each_of_map(root, fn, ctx, err) &&
+           groups_each_of_map(zf_pv_get(root, "state"), fn, ctx, err);
 }
 
 bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_pv *groups,

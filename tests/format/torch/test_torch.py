@@ -102,6 +102,18 @@ for text in (True, False):
     tree = Tree({"m.pt": {**held, "optimizer": grouped(text, step=C)}})
     check("a parameter's own step is before that", tree.has("optim/step:a", C), tree.tensor)
 
+# Composer without FSDP: container and optimizers are in "state", random states of each rank beside it.
+for names in (None, ["a", "b"]):
+    adam = grouped(False, count=3)
+    adam["param_groups"][0]["param_names"] = names or []
+    state = {"model": {"a": A, "b": B}, "optimizers": {"DecoupledAdamW": adam}, "callbacks": {"c": {"seen": C}}, "timestamp": {"batch": 2}}
+    name = "a" if names else "0"
+    rng = [{"python": (3, (1, 2), None), "torch": A}, {"torch": B}]
+    tree = expect(f"Composer's save, parameters by {'name' if names else 'number'}", {"ep0-ba2-rank0.pt": {"state": state, "rng": rng}},
+                  {":a": A, ":b": B, f"optim/exp_avg:{name}": A, "extra:state.callbacks.c.seen": C,
+                   "extra:rng.0.torch": A, "extra:rng.1.torch": B}, exactly=False)
+    check("and the steps of its groups", tree.tensor.get(("optim/step", name), ("",))[0] == "i64" and len(tree.tensor) == 7, tree.tensor)
+
 base = Storage([1, 2, 3, 4])
 x, y = Tensor(storage=base, shape=(2,)), Tensor(storage=base, shape=(2,), offset=2)
 same = Tensor(storage=base, shape=(2,))

@@ -66,6 +66,32 @@ static void expect(struct zf_names *names, const char *path, const char *want)
 
 #define PATHS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+/* Composer: what holds container and optimizers is no part of a name, whatever else is in it. */
+static void rule1_outer(void **state)
+{
+    (void)state;
+    struct zf_err err = {0};
+    struct given g;
+    zf_auto(names) struct zf_names *names = names_of(
+        PATHS("state|model|net.w", "state|optimizers|Adam|state.net.w.exp_avg",
+              "state|optimizers|Adam|state|0|step", "state|train_metrics|m", "rng|#0|torch"));
+
+    assert_ok(zf_names_id(names, "optimizers.Adam", 0, "net.w", 5, &err), &err);
+    assert_string_equal(zf_names_container(names), "model");
+    expect(names, "state|model|net.w", ":net.w");
+    expect(names, "state|optimizers|Adam|state.net.w.exp_avg", "optim/exp_avg:net.w");
+    expect(names, "state|optimizers|Adam|state|0|step", "optim/step:net.w");
+    expect(names, "state|train_metrics|m", "extra:state.train_metrics.m");
+    expect(names, "rng|#0|torch", "extra:rng.0.torch");
+    assert_true(zf_names_is_entry(names, path_of(&g, "state|optimizers|Adam|state|0|step")));
+    /* Nobody's container: a flat name, a list, and no more than two steps. */
+    zf_auto(names) struct zf_names *flat =
+        names_of(PATHS("state.model.w", "state|#0|w", "state|model"));
+    expect(flat, "state.model.w", ":state.model.w");
+    expect(flat, "state|#0|w", ":state.0.w");
+    expect(flat, "state|model", ":state.model");
+}
+
 static void rule1_container(void **state)
 {
     (void)state;
@@ -416,6 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rule1_container),
+        cmocka_unit_test(rule1_outer),
         cmocka_unit_test(wrappers_words),
         cmocka_unit_test(ddp_word),
         cmocka_unit_test(rule1_order_of_containers),
