@@ -4,20 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <zf/base/hash.h>
 #include <zf/base/table.h>
 #include <zf/base/thread.h>
 #include <zf/source/gate.h>
 
 struct blockcache_entry {
-    struct zf_registered in_table; /* first, so that it can be cast back */
+    UT_hash_handle hh;
+    struct blockcache_key {
+        uint64_t owner, k;
+    } key;
     struct block block;
     struct blockcache_entry *prev, *next; /* of those that are not pinned; longest unused first */
-    uint64_t owner, k;
-    unsigned pins, waiting; /* readers, among those that pin it */
-    pthread_cond_t moved;   /* for these alone: of many that wait each has its own block */
-    bool loading, kept;     /* kept: in the table */
-    bool used;              /* somebody has waited for it, or found it */
+    unsigned pins, waiting;               /* readers, among those that pin it */
+    pthread_cond_t moved; /* for these alone: of many that wait each has its own block */
+    bool loading, kept;   /* kept: in the table */
+    bool used;            /* somebody has waited for it, or found it */
     bool failed;
     struct zf_err *why; /* NULL: out of memory */
 };
@@ -31,7 +32,7 @@ static struct blockcache_entry *blockcache_of(struct block *b)
 struct blockcache {
     pthread_mutex_t lock; /* of all below */
     uint64_t limit, bytes, owners;
-    struct zf_registry table;
+    struct blockcache_entry *table; /* uthash */
     struct blockcache_entry *list;
 };
 
@@ -52,7 +53,7 @@ struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
 static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry *e)
 {
     if (e->kept) {
-        zf_registry_remove(&c->table, &e->in_table);
+        HASH_DEL(c->table, e);
         DL_DELETE(c->list, e);
     }
     c->bytes -= e->block.n;
@@ -70,7 +71,6 @@ void blockcache_free(struct blockcache *c)
     while (c->list) {
         blockcache_free_entry(c, c->list);
     }
-    zf_registry_fini(&c->table);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -85,13 +85,9 @@ uint64_t blockcache_owner(struct blockcache *c)
 
 static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t owner, uint64_t k)
 {
-    const uint64_t hash = zf_hash(owner, &k, sizeof k);
-    uint64_t at = 0;
-    struct blockcache_entry *e;
+    const struct blockcache_key key = {.owner = owner, .k = k};
 
-    while ((e = zf_registry_next(&c->table, hash, &at)) && (e->owner != owner || e->k != k)) {
-    }
-    return e;
+    return zf_table_find(c->table, &key, sizeof key);
 }
 
 /* The lock is held.  What is pinned is on its way to a reader, and stays beyond the bound. */
@@ -111,10 +107,9 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 
     if (e && data) {
         e->block = (struct block){.data = data, .n = n};
-        e->owner = owner;
-        e->k = k;
+        e->key = (struct blockcache_key){.owner = owner, .k = k};
         e->loading = true;
-        e->kept = zf_registry_add(&c->table, &e->in_table, zf_hash(owner, &k, sizeof k), &ignored);
+        e->kept = zf_table_add(c->table, &e->key, sizeof e->key, e, &ignored);
     }
     if (!e || !data || !e->kept) {
         free(e);
@@ -185,7 +180,7 @@ static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
     if (!e->kept) {
         return;
     }
-    zf_registry_remove(&c->table, &e->in_table);
+    HASH_DEL(c->table, e);
     if (e->pins == 0) {
         DL_DELETE(c->list, e);
     }

@@ -4,7 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/base/hash.h>
+struct entry_number {
+    UT_hash_handle hh; /* key: the entry's own copy of the name */
+    size_t i;
+};
 
 bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err *err)
 {
@@ -15,8 +18,8 @@ bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err 
 
 void entries_fini(struct entries *e)
 {
+    HASH_CLEAR(hh, e->by_name); /* what is in it lies in the arena */
     zf_arena_free(e->text);
-    zf_index_fini(&e->by_name);
     zf_vec_fini(e);
     *e = (struct entries){.text = NULL};
 }
@@ -28,23 +31,16 @@ static bool entries_name_ok(const char *name, size_t n)
            !(n <= 2 && memcmp(name, "..", n) == 0);
 }
 
-static struct entry *entries_same(const struct entries *e, uint64_t hash, const char *name,
-                                  size_t n)
+static struct entry *entries_same(const struct entries *e, const char *name, size_t n)
 {
-    uint64_t at = 0;
-    uint32_t i;
+    const struct entry_number *found = zf_table_find(e->by_name, name, n);
 
-    while ((i = zf_index_next(&e->by_name, hash, &at)) != ZF_INDEX_NONE) {
-        if (strncmp(e->at[i].name, name, n) == 0 && e->at[i].name[n] == '\0') {
-            return &e->at[i];
-        }
-    }
-    return NULL;
+    return found ? &e->at[found->i] : NULL;
 }
 
 const struct entry *entries_find(const struct entries *e, const char *name)
 {
-    return entries_same(e, zf_hash(0, name, strlen(name)), name, strlen(name));
+    return entries_same(e, name, strlen(name));
 }
 
 /* The name is there already: is it the same thing? */
@@ -66,17 +62,18 @@ static bool entries_again(struct entry *was, const struct entry *is, struct zf_e
     return true;
 }
 
-static bool entries_put(struct entries *e, uint64_t hash, const struct entry *what, size_t n,
-                        struct zf_err *err)
+static bool entries_put(struct entries *e, const struct entry *what, size_t n, struct zf_err *err)
 {
-    struct entry *to = zf_vec_push(e, err);
+    struct entry_number *number = zf_arena_get(e->text, 1, sizeof *number, err);
+    struct entry *to = number ? zf_vec_push(e, err) : NULL;
 
     if (!to) {
         return false;
     }
     *to = *what;
     to->name = zf_arena_str(e->text, what->name, n, err);
-    return to->name && zf_index_add(&e->by_name, hash, (uint32_t)(e->n - 1), err);
+    number->i = e->n - 1;
+    return to->name && zf_table_add(e->by_name, to->name, n, number, err);
 }
 
 bool entries_add(struct entries *e, const struct entry *what, size_t n, struct zf_err *err)
@@ -86,8 +83,7 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
                        "the listing has an entry \"%.*s\", which is no file name",
                        n < 100 ? (int)n : 100, what->name);
     }
-    uint64_t hash = zf_hash(0, what->name, n);
-    struct entry *was = entries_same(e, hash, what->name, n);
+    struct entry *was = entries_same(e, what->name, n);
     if (was) {
         return entries_again(was, what, err);
     }
@@ -96,5 +92,5 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
                        "the listing has more than %" PRIu64 " entries (limit dir_entries)",
                        e->most);
     }
-    return entries_put(e, hash, what, n, err);
+    return entries_put(e, what, n, err);
 }

@@ -24,12 +24,13 @@ struct entry {
     time_t mtime;
 };
 
+struct entry_number;
 struct entries {
     struct zf_arena *text;
     zf_vec(struct entry);
-    time_t date; /* when the listing was made, by the server's clock; 0 */
-    struct zf_index by_name;
-    uint64_t most; /* limit dir_entries */
+    time_t date;                  /* when the listing was made, by the server's clock; 0 */
+    struct entry_number *by_name; /* uthash */
+    uint64_t most;                /* limit dir_entries */
 };
 
 /* Errors: ZF_E_NOMEM. */

@@ -16,7 +16,7 @@
 #define S3_LIST_IDLE 100 /* pages in a row without a new name: S3 may send a few, ListObjectsV2 */
 
 struct list_seen {
-    uint64_t hash;
+    UT_hash_handle hh; /* key: the name, or a token */
     bool dir, empty;
 };
 
@@ -138,18 +138,17 @@ static bool list_note(struct list_page *p, const char *name, bool dir, bool *tel
                       struct zf_err *err)
 {
     struct s3_list *l = p->l;
-    uint64_t hash = zf_hash_str(0, name);
-    struct list_seen *seen = zf_table_get(&l->names, hash);
+    struct list_seen *seen = zf_table_find_str(l->names, name);
 
     if (seen) {
         return list_again(p, seen, name, dir, tell, err);
     }
-    if (l->names.index.n >= l->max) {
+    if (HASH_COUNT(l->names) >= l->max) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "more than %llu names in one directory (--limit dir_entries=N allows more)",
                        (unsigned long long)l->max);
     }
-    seen = zf_table_put(&l->names, hash, sizeof *seen, err);
+    seen = zf_table_make_str(l->names, name, err);
     if (!seen) {
         return false;
     }
@@ -277,14 +276,15 @@ static bool list_goes_on(struct list_page *p, struct zf_err *err)
                        "the server says that its listing goes on, but not where "
                        "(NextContinuationToken): it does not speak ListObjectsV2");
     }
-    uint64_t hash = zf_hash(0, zf_out_text(&l->token), l->token.n);
-    if (zf_table_get(&l->tokens, hash) || l->idle > S3_LIST_IDLE) {
+    const char *token = zf_out_text(&l->token);
+    if (zf_table_find(l->tokens, token, l->token.n) || l->idle > S3_LIST_IDLE) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the server's listing is endless: after %zu names it %s", l->names.index.n,
+                       "the server's listing is endless: after %u names it %s",
+                       HASH_COUNT(l->names),
                        l->idle > S3_LIST_IDLE ? "brings nothing new any more"
                                               : "leads back to a page it has shown");
     }
-    return zf_table_put(&l->tokens, hash, sizeof(struct list_seen), err) != NULL;
+    return zf_table_make(l->tokens, token, l->token.n, err) != NULL;
 }
 
 bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err)
@@ -300,7 +300,7 @@ bool s3_list_end(struct s3_list *l, struct zf_err *err)
 {
     for (size_t i = 0; i < l->empty.n; i++) {
         const struct s3_empty *e = &l->empty.at[i];
-        const struct list_seen *seen = zf_table_get(&l->names, zf_hash_str(0, e->name));
+        const struct list_seen *seen = zf_table_find_str(l->names, e->name);
         const struct place_entry file = list_file(e->name, 0, e->mtime, e->etag, e->version);
 
         if (!seen->dir && !l->add(l->ctx, &file, err)) {
@@ -319,6 +319,6 @@ void s3_list_fini(struct s3_list *l)
     }
     zf_vec_fini(&l->empty);
     zf_auto_out(&l->token);
-    zf_table_fini(&l->names);
-    zf_table_fini(&l->tokens);
+    zf_table_free(l->names);
+    zf_table_free(l->tokens);
 }

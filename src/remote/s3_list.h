@@ -14,17 +14,18 @@ struct s3_empty {
     time_t mtime;
 };
 
+struct list_seen;
 struct s3_list {
     const char *prefix; /* "" or ending in '/'; borrows */
     uint64_t max;       /* names that the directory may have */
     place_add_fn *add;
     void *ctx;
-    bool marker;                   /* the directory itself is an object, "prefix/" */
-    bool more;                     /* there is a next page, which `token` asks for */
-    struct zf_out token;           /* raw */
-    struct zf_table names, tokens; /* seen so far */
-    unsigned idle;                 /* pages in a row that brought nothing new */
-    zf_vec(struct s3_empty) empty; /* reported at the end, but for markers of directories */
+    bool marker;                      /* the directory itself is an object, "prefix/" */
+    bool more;                        /* there is a next page, which `token` asks for */
+    struct zf_out token;              /* raw */
+    struct list_seen *names, *tokens; /* seen so far; uthash */
+    unsigned idle;                    /* pages in a row that brought nothing new */
+    zf_vec(struct s3_empty) empty;    /* reported at the end, but for markers of directories */
 };
 
 /* Reads a page and reports its entries; `more` and `token` say what to ask for next.

@@ -212,7 +212,7 @@ static bool s3_pages(struct s3_place *s, const char *prefix, place_add_fn *add, 
     if (!s3_list_end(&l, err)) {
         return false;
     }
-    return l.names.index.n || l.marker || !prefix[0] ||
+    return l.names || l.marker || !prefix[0] ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                    "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?",
                    s->bucket, prefix);

@@ -19,7 +19,7 @@
 
 /* As a listing said. */
 struct store_listed {
-    uint64_t hash; /* of the path */
+    UT_hash_handle hh; /* key: the path */
     uint64_t size;
     struct timespec mtime;
     time_t date;
@@ -29,9 +29,9 @@ struct store_listed {
 
 struct store {
     struct object_shared *shared;
-    pthread_mutex_t lock; /* of the table */
-    struct zf_table listed;
-    struct zf_store *local; /* -o local_cache=; NULL = none */
+    pthread_mutex_t lock;        /* of the table */
+    struct store_listed *listed; /* uthash */
+    struct zf_store *local;      /* -o local_cache=; NULL = none */
 };
 
 /* ---- what was listed ------------------------------------------------------------------------- */
@@ -44,14 +44,12 @@ static char *store_text(const char *text)
 static bool store_remember(struct store *s, const char *path, const struct http_object *o,
                            bool asked, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_str(0, path);
-
     (void)pthread_mutex_lock(&s->lock);
-    struct store_listed *l = zf_table_put(&s->listed, hash, sizeof *l, err);
+    struct store_listed *l = zf_table_make_str(s->listed, path, err);
     if (l) {
         free(l->etag);
         free(l->version);
-        *l = (struct store_listed){.hash = hash,
+        *l = (struct store_listed){.hh = l->hh,
                                    .size = o->size,
                                    .mtime = o->mtime,
                                    .date = o->date,
@@ -68,7 +66,7 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
                          bool *asked_out)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const struct store_listed *l = zf_table_get(&s->listed, zf_hash_str(0, path));
+    const struct store_listed *l = zf_table_find_str(s->listed, path);
     *out = HTTP_OBJECT_UNKNOWN;
     if (asked_out) {
         *asked_out = l && l->asked;
@@ -268,13 +266,11 @@ static void store_fini(void *self)
 {
     struct store *s = self;
 
-    for (size_t i = 0; i < s->listed.index.n; i++) {
-        struct store_listed *l = (struct store_listed *)s->listed.entry + i;
-
+    for (struct store_listed *l = s->listed; l; l = l->hh.next) {
         free(l->etag);
         free(l->version);
     }
-    zf_table_fini(&s->listed);
+    zf_table_free(s->listed);
     object_shared_unref(s->shared);
     zf_store_unref(&s->local);
     (void)pthread_mutex_destroy(&s->lock);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <zf/base/hash.h>
 #include <zf/base/table.h>
 
 struct cache_key {
@@ -13,8 +12,8 @@ struct cache_key {
 };
 
 struct entry {
-    struct zf_registered in_table; /* first, so that it can be cast back */
-    struct entry *prev, *next;     /* longest unused first */
+    UT_hash_handle hh;         /* key: `key` */
+    struct entry *prev, *next; /* longest unused first */
     struct cache_key key;
     struct block *block;
 };
@@ -24,7 +23,7 @@ struct zf_cache {
     atomic_uint_least64_t owners;
     uint64_t limit;
     pthread_mutex_t lock; /* of all below */
-    struct zf_registry table;
+    struct entry *table;  /* uthash */
     struct entry *list;
     uint64_t bytes;         /* of those in the list */
     struct cache_key giant; /* of a block that is larger than the limit */
@@ -100,7 +99,7 @@ struct zf_cache *zf_cache_ref(struct zf_cache *c)
 
 static void cache_evict(struct zf_cache *c, struct entry *e)
 {
-    zf_registry_remove(&c->table, &e->in_table);
+    HASH_DEL(c->table, e);
     DL_DELETE(c->list, e);
     c->bytes -= e->block->n;
     block_unref(&e->block);
@@ -118,7 +117,6 @@ void zf_cache_unref(struct zf_cache **c)
     while (gone->list) {
         cache_evict(gone, gone->list);
     }
-    zf_registry_fini(&gone->table);
     block_unref(&gone->giant_block);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone);
@@ -131,14 +129,9 @@ uint64_t cache_owner(struct zf_cache *c)
 
 static struct entry *cache_find(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
-    const uint64_t hash = zf_hash(owner, &k, sizeof k);
-    uint64_t at = 0;
-    struct entry *e;
+    const struct cache_key key = {.owner = owner, .k = k};
 
-    while ((e = zf_registry_next(&c->table, hash, &at)) &&
-           (e->key.owner != owner || e->key.k != k)) {
-    }
-    return e;
+    return zf_table_find(c->table, &key, sizeof key);
 }
 
 struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
@@ -182,12 +175,14 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
     }
     (void)pthread_mutex_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
-    if (e && !zf_registry_add(&c->table, &e->in_table, zf_hash(owner, &k, sizeof k), &ignored)) {
+    if (e) {
+        e->key = (struct cache_key){.owner = owner, .k = k};
+    }
+    if (e && !zf_table_add(c->table, &e->key, sizeof e->key, e, &ignored)) {
         free(e);
         e = NULL;
     }
     if (e) {
-        e->key = (struct cache_key){.owner = owner, .k = k};
         e->block = cache_block_ref(b);
         DL_APPEND(c->list, e);
         c->bytes += b->n;

@@ -177,7 +177,7 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
     const struct zf_entry key = {.name = name};
 
     (void)pthread_mutex_lock(&t->lock);
-    const struct kept *k = store_kept_find(&t->dirs, dir, strlen(dir));
+    const struct kept *k = store_kept_find(t->dirs, dir, strlen(dir));
     bool known = k && !k->making && k->l.whole;
     (void)pthread_mutex_unlock(&t->lock);
     if (!known || name[0] == '.') {

@@ -56,8 +56,8 @@ static bool fact_is_young(const struct zf_identity *id, struct timespec since)
 
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)
 {
-    struct zf_registry *table = dir ? &t->no_dirs : &t->no_files;
-    const struct kept *k = store_kept_find(table, path, strlen(path));
+    struct kept **table = dir ? &t->no_dirs : &t->no_files;
+    const struct kept *k = store_kept_find(*table, path, strlen(path));
     bool there = err->code != ZF_E_NOENT && err->code != ZF_E_FORMAT;
 
     t->doubtful = t->doubtful || there || (!k && !store_kept_new(table, path, NULL));
@@ -114,12 +114,12 @@ static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind k
     return to->fn(to->ctx, &f, err);
 }
 
-static bool fact_tell_all(struct store_table *t, struct zf_registry *table, enum zf_fact_kind kind,
+static bool fact_tell_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
                           const struct fact_to *to, struct zf_err *err)
 {
     store_kept_sort(table);
-    for (size_t i = 0; i < table->index.n; i++) {
-        if (!fact_tell(t, store_kept_at(table, i), kind, to, err)) {
+    for (struct kept *k = *table; k; k = k->hh.next) {
+        if (!fact_tell(t, k, kind, to, err)) {
             return false;
         }
     }

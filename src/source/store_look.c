@@ -21,8 +21,7 @@ void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
 
     (void)pthread_mutex_lock(&t->lock);
     store_kept_sort(&t->files);
-    for (size_t i = 0; i < t->files.index.n; i++) {
-        const struct kept *f = store_kept_at(&t->files, i);
+    for (const struct kept *f = t->files; f; f = f->hh.next) {
         struct zf_identity id;
         struct zf_usage u = {0};
 
@@ -69,9 +68,9 @@ static bool store_look_being_written(const struct store_table *t, const char *pa
 
 /* The files of a table, or its directories that count, in the order of their paths; malloc'ed.  The
  * lock is held; it need not be while they are looked at, for what is made stays. */
-static struct kept **look_list(struct zf_registry *table, size_t *n_out, struct zf_err *err)
+static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err *err)
 {
-    struct kept **list = calloc(table->index.n + 1, sizeof *list);
+    struct kept **list = calloc(HASH_COUNT(*table) + 1u, sizeof *list);
     size_t n = 0;
 
     if (!list) {
@@ -79,9 +78,7 @@ static struct kept **look_list(struct zf_registry *table, size_t *n_out, struct 
         return NULL;
     }
     store_kept_sort(table);
-    for (size_t i = 0; i < table->index.n; i++) {
-        struct kept *k = store_kept_at(table, i);
-
+    for (struct kept *k = *table; k; k = k->hh.next) {
         if (!k->making && (k->src || k->counts || k->relied)) {
             list[n++] = k;
         }
@@ -95,7 +92,7 @@ static struct kept **look_list(struct zf_registry *table, size_t *n_out, struct 
 static void look_count(struct store_table *t, struct kept *f)
 {
     const char *slash = strrchr(f->path, '/');
-    struct kept *d = store_kept_find(&t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0);
+    struct kept *d = store_kept_find(t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0);
 
     if (d) {
         d->counts = true;

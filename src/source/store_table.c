@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include <zf/base/hash.h>
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void store_kept_free(struct kept *k)
@@ -16,12 +14,15 @@ static void store_kept_free(struct kept *k)
     free(k);
 }
 
-static void store_kept_free_all(struct zf_registry *table)
+static void store_kept_free_all(struct kept *table)
 {
-    for (size_t i = 0; i < table->index.n; i++) {
-        store_kept_free(store_kept_at(table, i));
+    struct kept *k, *next;
+
+    HASH_ITER(hh, table, k, next)
+    {
+        HASH_DEL(table, k);
+        store_kept_free(k);
     }
-    zf_registry_fini(table);
 }
 
 void store_table_unref(struct store_table *t)
@@ -29,10 +30,10 @@ void store_table_unref(struct store_table *t)
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    store_kept_free_all(&t->files);
-    store_kept_free_all(&t->dirs);
-    store_kept_free_all(&t->no_files);
-    store_kept_free_all(&t->no_dirs);
+    store_kept_free_all(t->files);
+    store_kept_free_all(t->dirs);
+    store_kept_free_all(t->no_files);
+    store_kept_free_all(t->no_dirs);
     t->ops->fini(t->self);
     (void)pthread_cond_destroy(&t->made);
     (void)pthread_mutex_destroy(&t->lock);
@@ -69,54 +70,48 @@ struct store_table *store_table_new(const struct zf_store_ops *ops, void *self, 
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n)
+struct kept *store_kept_find(struct kept *table, const char *path, size_t n)
 {
-    const uint64_t hash = zf_hash(0, path, n);
-    uint64_t at = 0;
-    struct kept *k;
-
-    while ((k = zf_registry_next(table, hash, &at)) &&
-           (strncmp(k->path, path, n) != 0 || k->path[n] != '\0')) {
-    }
-    return k;
+    return zf_table_find(table, path, n);
 }
 
-struct kept *store_kept_new(struct zf_registry *table, const char *path,
-                            const struct zf_entry *known)
+struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known)
 {
     const size_t n = strlen(path);
     struct kept *k = calloc(1, sizeof *k + n + 1);
     struct zf_err ignored;
 
-    if (!k || !zf_registry_add(table, &k->in_table, zf_hash(0, path, n), &ignored)) {
+    if (!k) {
+        return NULL;
+    }
+    memcpy(k->path, path, n + 1);
+    if (!zf_table_add(*table, k->path, n, k, &ignored)) {
         free(k);
         return NULL;
     }
     k->known = known;
-    memcpy(k->path, path, n + 1);
     return k;
 }
 
-static int store_kept_order(const void *a, const void *b)
+static int store_kept_order(const struct kept *a, const struct kept *b)
 {
-    return strcmp((*(struct kept *const *)a)->path, (*(struct kept *const *)b)->path);
+    return strcmp(a->path, b->path);
 }
 
-void store_kept_sort(struct zf_registry *table)
+void store_kept_sort(struct kept **table)
 {
-    zf_registry_sort(table, store_kept_order);
+    HASH_SORT(*table, store_kept_order);
 }
 
-static enum doubts_kind store_doubts_kind(const struct store_table *t,
-                                          const struct zf_registry *table)
+static enum doubts_kind store_doubts_kind(const struct store_table *t, struct kept *const *table)
 {
     return table == &t->dirs ? DOUBTS_DIR : DOUBTS_FILE;
 }
 
 /* The lock is held, but not while `make` works.  What failed is not kept here, so that it can be tried again
  * when it is settled. */
-static struct kept *store_kept_make(struct store_table *t, struct zf_registry *table,
-                                    const char *path, const struct kept_by *by, kept_make_fn *make,
+static struct kept *store_kept_make(struct store_table *t, struct kept **table, const char *path,
+                                    const struct kept_by *by, kept_make_fn *make,
                                     struct zf_err *err)
 {
     struct kept *k = store_kept_new(table, path, by ? by->known : NULL);
@@ -136,7 +131,7 @@ static struct kept *store_kept_make(struct store_table *t, struct zf_registry *t
     (void)pthread_cond_broadcast(&t->made);
     if (!ok) {
         store_fact_failed(t, table == &t->dirs, path, err);
-        zf_registry_remove(table, &k->in_table);
+        HASH_DEL(*table, k);
         store_kept_free(k);
         doubts_add(t->doubts, store_doubts_kind(t, table), path, err);
         return NULL;
@@ -144,14 +139,14 @@ static struct kept *store_kept_make(struct store_table *t, struct zf_registry *t
     return k;
 }
 
-struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, const char *path,
+struct kept *store_kept_get(struct store_table *t, struct kept **table, const char *path,
                             const struct kept_by *by, kept_make_fn *make, struct zf_err *err)
 {
     struct kept *k = NULL;
 
     (void)pthread_mutex_lock(&t->lock);
     for (;;) {
-        k = store_kept_find(table, path, strlen(path));
+        k = store_kept_find(*table, path, strlen(path));
         if (!k || !k->making) {
             break;
         }

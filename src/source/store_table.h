@@ -12,9 +12,9 @@
 
 /* A file that was opened, or a directory that was listed. */
 struct kept {
-    struct zf_registered in_table; /* first, so that it can be cast back */
-    bool unknown;                  /* of a directory: an entry could not be looked at */
-    bool making; /* by a thread that does not hold the lock; others wait, then look again */
+    UT_hash_handle hh; /* key: the path */
+    bool unknown;      /* of a directory: an entry could not be looked at */
+    bool making;       /* by a thread that does not hold the lock; others wait, then look again */
     struct zf_source *src;        /* of a file */
     const struct zf_entry *known; /* of a file that its first read opens; else NULL */
     /* of a file: its directory, listed again, says what it is; for zf_store_unchanged alone */
@@ -38,8 +38,8 @@ struct store_table {
      * take long or hang, the lock is free. */
     pthread_mutex_t lock;
     pthread_cond_t made;
-    struct zf_registry files, dirs;
-    struct zf_registry no_files, no_dirs; /* what was asked for and is not there */
+    struct kept *files, *dirs;       /* uthash */
+    struct kept *no_files, *no_dirs; /* what was asked for and is not there */
     bool doubtful; /* something failed that may do otherwise when it is asked again */
     char *shown;
     struct zf_doubts *doubts;
@@ -68,21 +68,16 @@ struct kept_by {
 /* Opens the file, or lists the directory, k->path. */
 typedef bool kept_make_fn(struct store_table *t, struct kept *k, struct zf_err *err);
 /* The entry of that path, made at the first question; lives as long as the table. */
-struct kept *store_kept_get(struct store_table *t, struct zf_registry *table, const char *path,
+struct kept *store_kept_get(struct store_table *t, struct kept **table, const char *path,
                             const struct kept_by *by, kept_make_fn *make,
                             struct zf_err *err) ZF_CHECKED;
 
 /* In each of these the lock is held.  The entry of path[n], or NULL. */
-struct kept *store_kept_find(const struct zf_registry *table, const char *path, size_t n);
+struct kept *store_kept_find(struct kept *table, const char *path, size_t n);
 /* Makes one that is not there yet.  NULL: out of memory. */
-struct kept *store_kept_new(struct zf_registry *table, const char *path,
-                            const struct zf_entry *known);
+struct kept *store_kept_new(struct kept **table, const char *path, const struct zf_entry *known);
 /* By their paths. */
-void store_kept_sort(struct zf_registry *table);
-static inline struct kept *store_kept_at(const struct zf_registry *table, size_t i)
-{
-    return (struct kept *)table->at[i];
-}
+void store_kept_sort(struct kept **table);
 
 /* Asking for that file, or directory, has failed: remembered for zf_store_facts.  The lock is held. */
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/hash.h>
+#include <zf/base/table.h>
 
 #include "fuzz.h"
 #include "src/remote/aws_reply.h"
@@ -12,24 +12,24 @@
 #include "src/remote/s3_list.h"
 
 struct told {
-    uint64_t hash;
+    UT_hash_handle hh;
 };
 
 static bool tell(void *ctx, const struct place_entry *item, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_str(0, item->name);
+    struct told **told = ctx;
 
     if (!item->name[0] || strchr(item->name, '/') || strcmp(item->name, "..") == 0 ||
-        strcmp(item->name, ".") == 0 || zf_table_get(ctx, hash)) {
+        strcmp(item->name, ".") == 0 || zf_table_find_str(*told, item->name)) {
         abort();
     }
-    return zf_table_put(ctx, hash, sizeof(struct told), err) != NULL;
+    return zf_table_make_str(*told, item->name, err) != NULL;
 }
 
 static void list(const uint8_t *data, size_t size, const char *prefix)
 {
     struct zf_err err = {.code = ZF_OK};
-    zf_auto(table) struct zf_table told = {0};
+    zf_auto(uthash) struct told *told = NULL;
     zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .max = 100, .add = tell, .ctx = &told};
 
     /* The same page again is an endless listing as soon as it says that there is more. */
