@@ -7,6 +7,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_ahead.h>
 #include <zf/assemble/torch_place.h>
+#include <zf/assemble/torch_visit.h>
 #include <zf/base/name.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
@@ -116,6 +117,38 @@ bool zf_torch_set_sniff(struct zf_store *st, const char *name)
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
 
     return src && zf_torch_sniff(src);
+}
+
+/* A file without tensors that is larger than this is not told from others. */
+enum { FILES_SMALL = 1 << 20 };
+
+static bool files_found(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+{
+    bool *found = ctx;
+
+    (void)err;
+    *found = leaf->kind != ZF_TORCH_NOT;
+    return !*found; /* one is enough */
+}
+
+bool zf_torch_set_holds(struct zf_store *st, const char *name, const struct zf_limits *lim)
+{
+    struct zf_err why = {.code = ZF_OK};
+    uint64_t n, unread;
+    bool found = false;
+    struct zf_visit visit = {.fn = files_found, .ctx = &found};
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
+
+    if (!src || !zf_torch_sniff(src)) {
+        return false;
+    }
+    zf_auto(torch) struct zf_torch *t =
+        src->size > FILES_SMALL ? NULL : zf_torch_open(src, lim, &why);
+    if (!t || !zf_torch_visit(t, zf_torch_root(t), NULL, lim, &visit, &why)) {
+        return true;
+    }
+    zf_torch_storages(t, &n, &unread);
+    return found || n;
 }
 
 enum zf_torch_role zf_torch_set_role(const char *name)

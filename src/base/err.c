@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A word longer than this is cut, rather than left out. */
+enum { ERR_CUT_NEAR = 48 };
+
 /* Names and values from an untrusted file go to terminals and logs: no control bytes, and UTF-8 only,
  * the end of a text that was cut included. */
 static void err_defang(char *s)
@@ -23,6 +26,43 @@ static void err_defang(char *s)
             k = 1;
         }
     }
+}
+
+/* Where a text of n bytes that goes on behind them is cut: at a space that is near, never inside a
+ * character. */
+static size_t err_cut_at(const char *s, size_t n)
+{
+    size_t space = n;
+
+    while (space && n - space < ERR_CUT_NEAR && s[space] != ' ') {
+        space--;
+    }
+    if (space && n - space < ERR_CUT_NEAR) {
+        return space;
+    }
+    while (n && ((unsigned char)s[n] & 0xc0) == 0x80) {
+        n--;
+    }
+    return n;
+}
+
+static void err_say(char *out, size_t n, const char *fmt, va_list ap)
+{
+    static const char more[] = "…";
+    int len = vsnprintf(out, n, fmt, ap);
+
+    if (len >= 0 && (size_t)len >= n && n > sizeof more) {
+        memcpy(out + err_cut_at(out, n - sizeof more), more, sizeof more);
+    }
+}
+
+void zf_say(char *out, size_t n, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_say(out, n, fmt, ap);
+    va_end(ap);
 }
 
 static atomic_uint_least64_t err_nomem;
@@ -44,7 +84,7 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     err->off = off;
     err->path[0] = '\0';
     va_start(ap, fmt);
-    (void)vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    err_say(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
     err_defang(err->msg);
     return false;
@@ -117,7 +157,7 @@ const char *zf_err_text(const struct zf_err *err, char *out, size_t n)
     if (err->off != ZF_OFF_NONE) {
         (void)snprintf(at, sizeof at, "byte %llu: ", (unsigned long long)err->off);
     }
-    (void)snprintf(out, n, "%s%s%s%s", err->path, err->path[0] ? ": " : "", at, err->msg);
+    zf_say(out, n, "%s%s%s%s", err->path, err->path[0] ? ": " : "", at, err->msg);
     return out;
 }
 

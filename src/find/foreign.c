@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <zf/assemble/files.h>
+#include <zf/assemble/torch_files.h>
 #include <zf/base/path.h>
 
 #include "save_name.h"
@@ -95,6 +96,9 @@ static const struct foreign *foreign_file(struct zf_store *st, const char *name)
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
 
+    if (zf_torch_set_sniff(st, name)) {
+        zf_source_unref(&src); /* what it is by its first bytes is known */
+    }
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct foreign *f = &foreign_table[i];
 

@@ -4,6 +4,7 @@ libzf_find_la_SOURCES = \
 	src/find/foreign.c \
 	src/find/latest.c \
 	src/find/locate.c \
+	src/find/loose.c \
 	src/find/match.c \
 	src/find/newer.c \
 	src/find/open.c \
@@ -22,6 +23,7 @@ noinst_HEADERS += \
 	src/find/foreign.h \
 	src/find/latest.h \
 	src/find/locate.h \
+	src/find/loose.h \
 	src/find/match.h \
 	src/find/newer.h \
 	src/find/promise.h \

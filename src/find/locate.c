@@ -6,7 +6,9 @@
  * 2. A pointer file is a promise: where it names something that is no save, the directory is
  *    refused, whatever else lies in it.  Only where the named save is gone and no other is left are
  *    loose weights read, as whoever removed the save to keep the weights expects.
- * 3. A family that fits makes this the place, unless only optimizer files and the like were found.
+ * 3. A family that fits makes this the place, unless only optimizer files and the like were found, or files
+ *    of weights without a manifest (loose.c) beside finished saves: those are what is meant, unless the files are a
+ *    whole model.  What was not taken is a note.
  * 4. Otherwise the way leads on: to the save that -o tag or the pointer file names, or to the only
  *    save further down, or to the newest of a numbered series.
  * 5. Where no way leads on, a weak fit is taken after all; else the place is refused, and the
@@ -22,6 +24,7 @@
 #include <zf/base/path.h>
 
 #include "foreign.h"
+#include "loose.h"
 #include "promise.h"
 #include "save_name.h"
 #include "save_word.h"
@@ -113,7 +116,7 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
 static const char *locate_choose(struct located *l, const struct zf_saves *s, struct zf_err *err)
 {
     const char *last = s->name[s->n - 1];
-    bool series = strncmp(last, "global_step", 11) != 0;
+    bool series = true;
     int64_t step;
 
     for (size_t i = 0; series && i < s->n; i++) {
@@ -142,6 +145,19 @@ static void locate_tell_newer(struct located *l, const char *name, const struct 
     }
 }
 
+/* Into one of the saves s. */
+static enum locate_next locate_take(struct located *l, struct zf_saves *s,
+                                    const struct zf_open_opts *o, struct zf_err *err)
+{
+    saves_drop_release(s);
+    const char *name = locate_choose(l, s, err);
+    if (!name) {
+        return NEXT_FAILED;
+    }
+    locate_tell_newer(l, name, o->lim);
+    return locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
+}
+
 static enum locate_next locate_search(struct located *l, const struct zf_open_opts *o,
                                       struct zf_err *err)
 {
@@ -158,13 +174,7 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
         (void)(l->path && zf_err_in(err, "%s", l->path));
         return NEXT_FAILED;
     }
-    saves_drop_release(&s);
-    const char *name = locate_choose(l, &s, err);
-    if (!name) {
-        return NEXT_FAILED;
-    }
-    locate_tell_newer(l, name, o->lim);
-    return locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
+    return locate_take(l, &s, o, err);
 }
 
 /* ---- one directory --------------------------------------------------------------------------- */
@@ -188,6 +198,29 @@ static bool locate_left_over(struct located *l, const struct promise *p,
     (void)snprintf(l->note, sizeof l->note,
                    "the latest save is said to be %.60s, which is not here", p->name);
     return true;
+}
+
+/* Files of weights fit, which may lie beside the saves that are meant: p or their names say which. */
+static enum locate_next locate_beside(struct located *l, const struct promise *p,
+                                      const struct zf_open_opts *o, struct zf_err *err)
+{
+    zf_auto(saves) struct zf_saves s = {.name = NULL};
+
+    if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err)) {
+        return NEXT_FAILED;
+    }
+    /* A directory that happens to be called latest, and no other, promises nothing. */
+    bool alone = s.n == 1 && p->state == PROMISE_KEPT && !p->is_file;
+    if (!s.n || alone || loose_is_model(l->dir, &l->match, &s)) {
+        loose_note_saves(&s, l->beside, sizeof l->beside);
+        return NEXT_DONE;
+    }
+    loose_note_files(l->dir, &l->match, l->beside, sizeof l->beside);
+    if (p->state != PROMISE_KEPT) {
+        return locate_take(l, &s, o, err);
+    }
+    locate_tell_newer(l, p->name, o->lim);
+    return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
 static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
@@ -220,8 +253,11 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
         (void)promise_refuse(&p, l->dir, o->lim, err);
         return NEXT_FAILED;
     }
-    if (fits) {
+    if (fits && broken) {
         return NEXT_DONE;
+    }
+    if (fits) {
+        return loose_fits(&l->match) ? locate_beside(l, &p, o, err) : NEXT_DONE;
     }
     if (p.state == PROMISE_KEPT) {
         locate_tell_newer(l, p.name, o->lim);
@@ -273,11 +309,10 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
         return zf_err_in(err, "%s", file);
     }
     locate_passed_over(st, also, sizeof also);
-    return zf_fail(
-        err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-        "no checkpoint is here: no manifest, index, safetensors or torch.save file, nor one in a "
-        "directory below%s",
-        also);
+    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "no checkpoint is here: no manifest, index, safetensors or torch.save file with "
+                   "tensors, nor one in a directory below%s",
+                   also);
 }
 
 /* No way leads on: a weak fit, or a file of the format that was asked for by name. */
@@ -362,8 +397,8 @@ static bool locate_name(struct located *l, bool asked, struct zf_err *err)
     return l->tag != NULL;
 }
 
-bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *out,
-            struct zf_err *err)
+static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct located *out,
+                       struct zf_err *err)
 {
     struct zf_open_opts here = *o;
     zf_auto(mem) char *tag = NULL;
@@ -382,4 +417,29 @@ bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *o
         here.tag = *tag ? tag : NULL;
     }
     return locate_walk(out, &here, err) && locate_name(out, here.tag != NULL, err);
+}
+
+/* Nothing of the format that was asked for is there: says what is.  Returns false. */
+static bool locate_other_format(struct zf_store *st, const struct zf_open_opts *o,
+                                struct zf_err *err)
+{
+    struct zf_open_opts any = *o;
+    zf_auto(located) struct located l = {.dir = NULL};
+    struct zf_err ignored;
+
+    any.format = NULL;
+    if (!locate_any(st, &any, &l, &ignored) || strcmp(l.match.format->name, o->format) == 0) {
+        return false;
+    }
+    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                   "nothing here is of the format %s that was asked for: %.120s%sis of format %s",
+                   o->format, l.tag ? l.tag : "", l.tag ? " " : "it ", l.match.format->name);
+}
+
+bool locate(struct zf_store *st, const struct zf_open_opts *o, struct located *out,
+            struct zf_err *err)
+{
+    return locate_any(st, o, out, err) ||
+           (o->format && (err->code == ZF_E_UNKNOWN || err->code == ZF_E_FORMAT) &&
+            locate_other_format(st, o, err));
 }

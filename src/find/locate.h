@@ -14,7 +14,8 @@ struct located {
     char *tag;              /* of the save, as -o tag takes it, or NULL: it was pointed at */
     char note[160];         /* why this save and no other, or "" */
     char newer[NEWER_NOTE]; /* which newer save there is, or "" */
-    struct match match;     /* the family, and what it opens */
+    char beside[NEWER_NOTE]; /* what else there is that could have been meant, or "" */
+    struct match match;      /* the family, and what it opens */
 };
 
 void located_fini(struct located *l);

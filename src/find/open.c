@@ -23,6 +23,7 @@ static bool open_describe(struct zf_build *b, const struct located *l, struct zf
     }
     return (!l->note[0] || zf_build_note(b, err, "%s", l->note)) &&
            (!l->newer[0] || zf_build_note(b, err, "%s", l->newer)) &&
+           (!l->beside[0] || zf_build_note(b, err, "%s", l->beside)) &&
            (!tag || zf_build_tag(b, tag, err));
 }
 
@@ -99,6 +100,18 @@ static void open_explain(struct zf_store *st, uint64_t since, bool degraded, str
     }
 }
 
+/* A checkpoint without a tensor is none, unless the very file was pointed at. */
+static bool open_empty(const struct located *l, const struct zf_open_opts *o, struct zf_build *b,
+                       struct zf_err *err)
+{
+    if (zf_build_n_tensors(b)) {
+        return true;
+    }
+    return l->match.save.file || o->degraded
+               ? zf_build_note(b, err, "no tensor is in it")
+               : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no tensor is in this save");
+}
+
 /* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:
  * zf_err_nomem_count. */
 static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
@@ -124,6 +137,9 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     }
     if (!open_doubts(st, since, o->degraded, b, err)) {
         return NULL;
+    }
+    if (!open_empty(&l, o, b, err)) {
+        return open_refused(&l, err);
     }
     const uint64_t side = zf_store_doubts(st);
     if (!open_side_files(&l, b, err)) {

@@ -29,7 +29,7 @@ void zf_saves_free(struct zf_saves *s)
     *s = (struct zf_saves){.name = NULL};
 }
 
-static bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err)
+bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err)
 {
     char **more = realloc(s->name, (s->n + 1) * sizeof *more), *copy = strdup(path);
 

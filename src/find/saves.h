@@ -15,6 +15,9 @@ static inline void zf_auto_saves(struct zf_saves *s)
 bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err) ZF_CHECKED;
 
+/* Adds a save; copies path. */
+bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err) ZF_CHECKED;
+
 /* The directories of st whose names are those of saves, whatever they hold. */
 bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 

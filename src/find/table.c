@@ -27,6 +27,19 @@ const struct zf_source_kind *zf_find_kind(size_t n)
     return NULL;
 }
 
+unsigned table_level(const struct zf_format *f)
+{
+    unsigned level = 0;
+
+    for (size_t i = 0; i < TABLE_ROWS; i++) {
+        level += table_row[i] == NULL;
+        if (table_row[i] == f) {
+            return level;
+        }
+    }
+    return 0;
+}
+
 const struct zf_format *table_find(const char *name)
 {
     for (size_t i = 0; i < TABLE_ROWS; i++) {

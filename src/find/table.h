@@ -17,6 +17,9 @@ enum {
 /* The families in the order of their levels; a NULL begins a level. */
 extern const struct zf_format *const table_row[TABLE_ROWS];
 
+/* Its level, from 1 up; 0: it is no row. */
+unsigned table_level(const struct zf_format *f);
+
 /* The row of that name, or NULL. */
 const struct zf_format *table_find(const char *name);
 

@@ -206,6 +206,88 @@ for top in [DATA, *os.environ.get("ZF_FIXTURES", "").split()]:
         dirs.sort()
         advice(os.path.relpath(path, top), path)
 
+# ---- files of weights beside saves ---------------------------------------------------------------------
+
+def beside(what, d, at, tag, *notes, opts=()):
+    r, j = d.info(at, *opts)
+    found = [n for n in j.get("notes", []) if "newest of" not in n and "the only one here" not in n]
+    check(what, j.get("tag") == (tag or "") and len(found) == len(notes) and all(n in f for n, f in zip(notes, found)),
+          r.stderr or j)
+
+
+NOT_SHOWN = "old.pt beside the saves is not shown"
+with Dir() as d:
+    for step in (10, 20):
+        d.st(f"run/iter_00000{step}/model.safetensors")
+        d.st(f"epochs/epoch_{step}/model.safetensors")
+    d.torch("run/old.pt", {"x": A})
+    beside("a stray file does not hide the saves of a run", d, "run", "iter_0000020", NOT_SHOWN)
+    beside("it is shown when it is pointed at", d, "run/old.pt", None)
+    beside("or its format is asked for", d, "run", None, opts=("-o", "format=torch"))
+    beside("a save that is asked for", d, "run", "iter_0000010", opts=("-o", "tag=10"))
+    d.file("run/latest_checkpointed_iteration.txt", b"10")
+    beside("nor what the tracker names", d, "run", "iter_0000010", "iter_0000020 is newer", NOT_SHOWN)
+    os.unlink(d.path("run/latest_checkpointed_iteration.txt"))
+    d.torch("run/older.pth", {"y": A})
+    d.torch("run/rng_state_0.pth", {"y": A})
+    beside("several stray files", d, "run", "iter_0000020", "old.pt, older.pth beside the saves are not shown")
+    d.file("run/config.json", {"model_type": "llama"})
+    beside("a configuration makes torch.save files no model of a Megatron run", d, "run", "iter_0000020", "old.pt, older.pth")
+    d.st("epochs/stray.safetensors")
+    d.st("epochs/step_3/model.safetensors")
+    d.says("saves of two series and a stray file", 3, "several checkpoints are here", "epoch_10, epoch_20, step_3", at="epochs")
+    d.file("unfinished/iter_0000010/__0_0.distcp", b"")
+    d.torch("unfinished/old.pt", {"x": A})
+    beside("beside a save that was not finished the file is shown", d, "unfinished", None, "1 save beside them is unfinished")
+
+with Dir() as d:
+    d.zero("zero", 3, 4)
+    r, j = d.info("zero")
+    check("DeepSpeed's saves without latest: the newest, and a note", j.get("tag") == "global_step4" and
+          "global_step4 is the newest of 2 saves here" in j["notes"], r.stderr or j)
+    d.torch("zero/pytorch_model.bin", {"x": A})
+    beside("what zero_to_fp32 left does not hide a ZeRO save", d, "zero", "global_step4",
+           "pytorch_model.bin beside the saves is not shown")
+    d.file("zero/config.json", {"model_type": "llama"})
+    beside("nor with a configuration", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+
+for name in ("model.safetensors", "pytorch_model.bin"):
+    with Dir() as d:
+        if name.endswith(".bin"):
+            d.torch("run/" + name, {"x": A})
+        else:
+            d.st("run/" + name)
+        for step in (5, 15):
+            d.st(f"run/checkpoint-{step}/model.safetensors")
+        beside(f"{name} without a configuration, beside saves", d, "run", "checkpoint-15", name + " beside the saves is not shown")
+        d.file("run/config.json", {"model_type": "llama"})
+        beside(f"a trainer's last model of {name}", d, "run", None, "checkpoint-5, checkpoint-15 beside them are saves of their own")
+        beside("and its saves", d, "run", "checkpoint-15", opts=("-o", "tag=newest"))
+
+# ---- files without a tensor ------------------------------------------------------------------------------
+
+with Dir() as d:
+    d.torch("run/step_1/step_scheduler.pt", {"steps": 1})
+    d.says("a file without a tensor makes no checkpoint", 3, "no checkpoint is here", at="run")
+    d.says("nor where it lies", 3, "no checkpoint is here", at="run/step_1")
+    r, j = d.info("run/step_1/step_scheduler.pt")
+    check("pointed at, it is shown with a note", "no tensor is in it" in j.get("notes", []), r.stderr or j)
+    d.st("run/step_1/model/model.safetensors")
+    r, j = d.info("run")
+    check("what lies below is found", j.get("tag") == "run/step_1/model" or j.get("tag") == "step_1/model", r.stderr or j)
+    d.safetensors("empty/model.safetensors", {})
+    d.says("a mount of no tensors", 3, "no tensor is in this save", at="empty")
+
+# ---- a format that is not there --------------------------------------------------------------------------
+
+with Dir() as d:
+    d.zero("zero", 3, 5, latest=5)
+    d.st("mega/iter_0000010/model.safetensors")
+    for at, name, is_in, found in (("zero", "megatron", "deepspeed", "global_step5"), ("zero", "olmo", "deepspeed", "global_step5"),
+                                   ("zero/global_step3", "dcp", "deepspeed", "it"), ("mega", "dcp", "safetensors", "iter_0000010")):
+        d.says(f"{at} as {name}", 3, f"nothing here is of the format {name} that was asked for: {found} is of format {is_in}",
+               at=at, opts=("-o", "format=" + name))
+
 # ---- what is there and not read ------------------------------------------------------------------------
 
 def tar_of(mode):

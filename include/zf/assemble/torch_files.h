@@ -51,6 +51,10 @@ bool zf_torch_set_named(const char *name);
 /* Does st's file `name` begin as torch.save writes it? */
 bool zf_torch_set_sniff(struct zf_store *st, const char *name);
 
+/* The same, and is a tensor in it, as far as one can see?  A small file is read through; one that is large
+ * or damaged is taken for one with tensors. */
+bool zf_torch_set_holds(struct zf_store *st, const char *name, const struct zf_limits *lim);
+
 /* The role of a file by its name, where nothing else says it. */
 enum zf_torch_role zf_torch_set_role(const char *name);
 

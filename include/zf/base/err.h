@@ -39,6 +39,9 @@ struct zf_err {
 bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* snprintf for sentences: one too long for out[n] is cut between words, and ends in "…". */
+void zf_say(char *out, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>".
  * Returns false. */
 bool zf_fail_sys(struct zf_err *err, const char *what);

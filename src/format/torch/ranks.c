@@ -169,14 +169,15 @@ static bool ranks_has_safetensors(struct zf_store *st)
     return false;
 }
 
-/* The first file of the group that begins as torch.save writes it, or NULL. */
-static const char *ranks_sound_one(struct zf_store *st, const struct group *g)
+/* The first file of the group that torch.save wrote, with tensors in it, or NULL. */
+static const char *ranks_sound_one(struct zf_store *st, const struct group *g,
+                                   const struct zf_limits *lim)
 {
     struct rank_name r;
 
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         if (ranks_parse(l.e->name, &r) && ranks_same_group(g, l.e->name, &r) &&
-            zf_torch_set_sniff(st, l.e->name)) {
+            zf_torch_set_holds(st, l.e->name, lim)) {
             return l.e->name;
         }
     }
@@ -189,7 +190,6 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     struct groups all;
     bool mixed;
 
-    (void)o;
     out->fit = ZF_FIT_NO;
     if (!ranks_look(save, &all, &mixed, err)) {
         return false;
@@ -201,7 +201,7 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     }
     for (size_t i = 0; i < all.n; i++) {
         const char *name = all.group[i].role == ZF_ROLE_WEIGHTS
-                               ? ranks_sound_one(save->store, &all.group[i])
+                               ? ranks_sound_one(save->store, &all.group[i], o->lim)
                                : NULL;
 
         if (name && out->fit != ZF_FIT_PROOF) {

@@ -14,18 +14,16 @@ extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
 
-static void torch_probe_file(struct zf_store *st, const char *file, enum zf_fit fit,
-                             struct zf_probe *out)
+static void torch_probe_is(const char *file, enum zf_fit fit, struct zf_probe *out)
 {
-    if (zf_torch_set_sniff(st, file)) {
-        out->fit = fit;
-        snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", file);
-    }
+    out->fit = fit;
+    snprintf(out->why, sizeof out->why, "%.100s begins as torch.save writes it", file);
 }
 
 /* A directory fits by its files of weights; an optimizer or RNG state alone is only a hint, because
- * it lies beside weights of every kind. */
-static bool torch_probe_dir(struct zf_store *st, struct zf_probe *out, struct zf_err *err)
+ * it lies beside weights of every kind, and a file without a tensor is not even that. */
+static bool torch_probe_dir(struct zf_store *st, const struct zf_limits *lim, struct zf_probe *out,
+                            struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -37,7 +35,9 @@ static bool torch_probe_dir(struct zf_store *st, struct zf_probe *out, struct zf
         if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name)) {
             bool weights = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS;
 
-            torch_probe_file(st, e[i].name, weights ? ZF_FIT_PROOF : ZF_FIT_WEAK, out);
+            if ((weights || out->fit == ZF_FIT_NO) && zf_torch_set_holds(st, e[i].name, lim)) {
+                torch_probe_is(e[i].name, weights ? ZF_FIT_PROOF : ZF_FIT_WEAK, out);
+            }
         }
     }
     return true;
@@ -48,7 +48,6 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
 {
     zf_auto(mem) char *index = NULL;
 
-    (void)o;
     out->fit = ZF_FIT_NO;
     if (!zf_st_index_find(save->store, save->file, index_tail, &index, err)) {
         if (err->code != ZF_E_UNKNOWN) {
@@ -62,9 +61,11 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
         return true;
     }
     if (!save->file) {
-        return torch_probe_dir(save->store, out, err);
+        return torch_probe_dir(save->store, o->lim, out, err);
     }
-    torch_probe_file(save->store, save->file, ZF_FIT_PROOF, out);
+    if (zf_torch_set_sniff(save->store, save->file)) {
+        torch_probe_is(save->file, ZF_FIT_PROOF, out);
+    }
     return true;
 }
 

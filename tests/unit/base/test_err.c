@@ -2,6 +2,7 @@
 #include "support/unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 static void tells_one_sentence(void **state)
 {
@@ -117,6 +118,31 @@ static void counts_what_memory_ran_out_for(void **state)
     assert_int_equal(zf_err_nomem_count(), before + 2);
 }
 
+/* Sentences that are too long end between two words, or two characters. */
+static void cuts_between_words(void **state)
+{
+    char out[20], long_word[400], want[400];
+    struct zf_err err;
+
+    (void)state;
+    zf_say(out, sizeof out, "%s", "exactly nineteen ch");
+    assert_string_equal(out, "exactly nineteen ch");
+    zf_say(out, sizeof out, "%s", "exactly nineteen chr");
+    assert_string_equal(out, "exactly nineteen…");
+    zf_say(out, sizeof out, "%s", "exactly sixteen. and more");
+    assert_string_equal(out, "exactly sixteen.…");
+    zf_say(out, sizeof out, "%s",
+           "\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244x\303\244");
+    assert_string_equal(out, "\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244…");
+    zf_say(out, 4, "%s", "abcdef");
+    assert_string_equal(out, "abc");
+    memset(long_word, 'x', sizeof long_word - 1);
+    long_word[sizeof long_word - 1] = '\0';
+    assert_false(zf_fail(&err, ZF_E_FORMAT, ZF_OFF_NONE, "found %s", long_word));
+    (void)snprintf(want, sizeof want, "found %.*s…", (int)(sizeof err.msg - 1 - 3 - 6), long_word);
+    assert_string_equal(err.msg, want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +152,7 @@ int main(void)
         cmocka_unit_test(keeps_both_ends_of_a_long_path),
         cmocka_unit_test(shows_no_control_bytes),
         cmocka_unit_test(maps_codes),
+        cmocka_unit_test(cuts_between_words),
         cmocka_unit_test(counts_what_memory_ran_out_for),
     };
 

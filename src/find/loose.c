@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/st_files.h>
+#include <zf/assemble/torch_files.h>
+
+#include "save_word.h"
+#include "saves.h"
+#include "table.h"
+
+/* Files that say what a model is whose weights lie beside them.  Source: transformers (configuration_utils.py,
+ * CONFIG_NAME), peft (CONFIG_NAME), Meta's llama (params.json beside consolidated.NN.pth). */
+static const char *const loose_config[] = {"config.json", "adapter_config.json", "params.json"};
+
+bool loose_fits(const struct match *m)
+{
+    return m->format && table_level(m->format) > 1 && m->probe.fit > ZF_FIT_WEAK;
+}
+
+static bool loose_is(const struct match *m, const char *family)
+{
+    return strcmp(m->format->name, family) == 0;
+}
+
+bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_saves *s)
+{
+    bool is = false;
+
+    if (!loose_is(m, "safetensors") && !loose_is(m, "torch")) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof loose_config / sizeof loose_config[0]; i++) {
+        is = is || zf_store_has(st, loose_config[i], ZF_ENTRY_FILE);
+    }
+    for (size_t i = 0; i < s->n && loose_is(m, "torch"); i++) {
+        is = is && strncmp(s->name[i], "checkpoint-", 11) == 0;
+    }
+    return is;
+}
+
+bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits *lim,
+                 struct zf_saves *out, struct zf_err *err)
+{
+    size_t n = 0;
+    bool found = !named;
+
+    if (!saves_by_name(st, out, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < out->n; i++) {
+        struct zf_err why;
+        bool whole = saves_is_whole(st, out->name[i], lim, &why);
+
+        if (!out->unknown.code) {
+            out->unknown = why;
+        }
+        found = found || strcmp(out->name[i], named) == 0;
+        if (whole || (named && strcmp(out->name[i], named) == 0)) {
+            out->name[n++] = out->name[i];
+        } else {
+            free(out->name[i]);
+            out->weak++;
+        }
+    }
+    out->n = n;
+    return found || saves_add(out, named, err);
+}
+
+/* A file that the family would have shown. */
+static bool loose_is_file(struct zf_store *st, const struct match *m, const struct zf_entry *e)
+{
+    if (e->kind != ZF_ENTRY_FILE) {
+        return false;
+    }
+    return loose_is(m, "torch")
+               ? zf_torch_set_named(e->name) && zf_torch_set_role(e->name) == ZF_ROLE_WEIGHTS &&
+                     zf_torch_set_sniff(st, e->name)
+               : zf_st_file_named(e->name);
+}
+
+void loose_note_files(struct zf_store *st, const struct match *m, char *note, size_t n)
+{
+    char list[120] = "";
+    size_t files = 0, at = 0;
+
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (!loose_is_file(st, m, l.e)) {
+            continue;
+        }
+        if (files++ < 2) {
+            zf_say(list + at, sizeof list - at, "%s%.48s", at ? ", " : "", l.e->name);
+            at = strlen(list);
+        }
+    }
+    zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see %s", list,
+           files > 2 ? ", …" : "", files == 1 ? "is" : "are", files == 1 ? "it" : "one of them",
+           files == 1 ? "it" : "it");
+}
+
+void loose_note_saves(const struct zf_saves *s, char *note, size_t n)
+{
+    char list[120];
+
+    if (s->n) {
+        save_word_list(s, NULL, list, sizeof list);
+        zf_say(note, n,
+               "the files in this directory are shown; %s %s (choose one with -o tag=NAME)", list,
+               s->n == 1 ? "beside them is a save of its own"
+                         : "beside them are saves of their own");
+    } else if (s->weak) {
+        zf_say(note, n,
+               "the files in this directory are shown; %zu %s beside them %s unfinished or without "
+               "weights",
+               s->weak, s->weak == 1 ? "save" : "saves", s->weak == 1 ? "is" : "are");
+    }
+}
