@@ -26,6 +26,7 @@ struct fetch {
     struct object *o; /* a reference */
     uint64_t k;       /* the first block */
     size_t n, ready;  /* blocks; how many of them are */
+    uint64_t put;     /* bytes that this attempt has put into them, from the first on */
     bool sized;       /* this attempt's answer says where it ends */
     bool guarded;     /* the object was exactly known before; and what had been met by then */
     uint64_t met;
@@ -58,6 +59,7 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
     struct object *o = f->o;
 
     f->sized = sized;
+    f->put = 0;
     (void)pthread_mutex_lock(&o->lock);
     struct http_object *was = &o->was;
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
@@ -82,6 +84,9 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
     struct fetch *f = ctx;
     const uint8_t *from = p;
 
+    if (at != f->put) {
+        return; /* nothing is passed over */
+    }
     while (n) {
         size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
         size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
@@ -98,20 +103,37 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
             blockcache_loaded(f->o->shared->cache, f->block[k], NULL);
             f->ready++;
         }
-        at += len;
+        f->put = at += len;
         from += len;
         n -= len;
     }
 }
 
+/* How many blocks have all their bytes, of this attempt or by an earlier one. */
+static size_t fetch_filled(const struct fetch *f)
+{
+    size_t i = f->ready;
+    uint64_t end = (uint64_t)i * BLOCK_SIZE;
+
+    while (i < f->n && f->put >= end + f->block[i]->n) {
+        end += f->block[i++]->n;
+    }
+    return i;
+}
+
+/* Whatever the client says: a block to which no bytes came is not loaded. */
 static void fetch_free(struct fetch *f, const struct zf_err *why)
 {
     struct blockcache *cache = f->o->shared->cache;
     struct zf_source *src = &f->o->src;
 
+    const struct zf_err none = {
+        .code = ZF_E_IO, .off = ZF_OFF_NONE, .msg = "the answer ended before its last byte came"};
+    const size_t filled = why ? f->ready : fetch_filled(f);
+
     for (size_t i = 0; i < f->n; i++) {
         if (i >= f->ready) {
-            blockcache_loaded(cache, f->block[i], why);
+            blockcache_loaded(cache, f->block[i], i < filled ? NULL : why ? why : &none);
         }
         blockcache_unpin(cache, f->block[i]);
     }
@@ -132,7 +154,7 @@ static void fetch_done(void *ctx, const struct http_reply *r, const struct zf_er
     if (why.code == ZF_E_STALE) {
         atomic_store_explicit(&f->o->stale, true, memory_order_relaxed);
     }
-    for (size_t i = 0; i < (err ? f->ready : f->n); i++) {
+    for (size_t i = 0; i < (err ? f->ready : fetch_filled(f)); i++) {
         diskblocks_put(f->o, f->k + i, f->block[i]);
     }
     fetch_free(f, err ? &why : NULL);

@@ -147,24 +147,40 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
 
 /* ---- what comes in --------------------------------------------------------------------------- */
 
-/* In the client's thread, as all below. */
+/* In the client's thread, as all below.  Lines come behind the body too, as a trailer; what they say was
+ * not there when the head was checked. */
 static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
 {
     struct http_call *c = ctx;
 
     n *= size;
-    if (c->lines.n + n > HTTP_HEAD_MOST) {
+    if (c->lines.n + c->trailer + n > HTTP_HEAD_MOST) {
         c->refused = true;
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the answer has more than %u bytes of headers",
                       HTTP_HEAD_MOST);
         return 0;
+    }
+    if (c->over) {
+        c->trailer += n;
+        return n;
     }
     if (n > 5 && memcmp(p, "HTTP/", 5) == 0) {
         c->last = c->lines.n;
     }
     zf_out_add(&c->lines, p, n);
     http_head_line(&c->head, p, n, time(NULL));
+    /* Where libcurl sees the end as well; behind an interim answer comes another head. */
+    c->over = n && (p[0] == '\r' || p[0] == '\n') && c->head.status >= 200;
     return n;
+}
+
+bool http_call_check(struct http_call *c)
+{
+    const struct http_head *h = &c->head;
+
+    c->checked = c->over = true;
+    c->want = c->ask.len ? h->last - h->first + 1 : h->has_length ? h->length : HTTP_SIZE_UNKNOWN;
+    return http_check(&c->ask, h, &c->err);
 }
 
 static bool http_call_succeeded(const struct http_call *c)
@@ -182,9 +198,7 @@ static size_t http_call_too_long(struct http_call *c, const char *what)
 /* The body of a range goes where it belongs, once its head was found good. */
 static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
 {
-    uint64_t want = c->head.last - c->head.first + 1;
-
-    if (n > want - c->got) {
+    if (n > c->want - c->got) {
         return http_call_too_long(c, "bytes it announced");
     }
     if (c->ask.sink.put) {
@@ -221,8 +235,7 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
         return n <= room ? n : 0;
     }
     if (!c->checked) {
-        c->checked = true;
-        c->refused = !http_check(&c->ask, &c->head, &c->err) || !http_call_tell(c);
+        c->refused = !http_call_check(c) || !http_call_tell(c);
     }
     if (c->refused) {
         return 0;
@@ -323,6 +336,8 @@ static void http_call_plain(struct http_call *c, CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
     (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_call_on_body);
     (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
+    /* What a proxy says before the tunnel stands is no answer. */
+    (void)curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
 }
 
@@ -342,8 +357,9 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double n
     }
     http_head_begin(&c->head);
     zf_out_cut(&c->body, 0);
-    c->got = 0;
-    c->checked = c->refused = false;
+    c->got = c->trailer = 0;
+    c->want = HTTP_SIZE_UNKNOWN;
+    c->over = c->checked = c->refused = false;
     c->said[0] = '\0';
     zf_err_clear(&c->err);
     http_call_plain(c, e);

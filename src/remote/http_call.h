@@ -51,9 +51,11 @@ struct http_call {
     char said[256]; /* by libcurl; CURL_ERROR_SIZE */
     struct http_head head;
     struct zf_out lines;
-    size_t last; /* where in lines the last answer begins */
+    size_t last;    /* where in lines the last answer begins */
+    size_t trailer; /* bytes of lines behind the head, which say nothing */
     struct zf_out body;
-    uint64_t got;
+    uint64_t got, want; /* bytes of the body; and how many the head announced, HTTP_SIZE_UNKNOWN */
+    bool over;          /* the head has ended: nothing changes it */
     bool checked, refused; /* the head was looked at; and is not what was asked for: err says why */
 
     struct zf_err err;
@@ -90,8 +92,10 @@ double http_call_pause(const struct http_call *c);
 /* Hands what is known over to *out, which is empty. */
 void http_call_reply(struct http_call *c, struct http_reply *out);
 
-/* Checks the head of an answer of 200 to 299 (or 416) against what was asked.  Errors: ZF_E_STALE another
- * object, ZF_E_IO not what was asked for. */
+/* Checks the head of an answer of 200 to 299 against what was asked, and remembers how long the body is to
+ * be.  Errors: ZF_E_STALE another object, ZF_E_IO not what was asked for. */
+bool http_call_check(struct http_call *c);
+/* The check alone. */
 bool http_check(const struct http_ask *ask, const struct http_head *head,
                 struct zf_err *err) ZF_CHECKED;
 

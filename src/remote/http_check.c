@@ -76,8 +76,18 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the answer has a Content-Encoding: its bytes are not the object's");
     }
-    if (ask->len && h->status != 416 && !http_check_range(ask, h, err)) {
+    if (h->twice || (h->has_length && h->chunked)) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the answer contradicts itself: it has %s%s",
+                       h->twice ? h->twice : "Content-Length and Transfer-Encoding",
+                       h->twice ? " twice, with two values" : "");
+    }
+    if (ask->len && !http_check_range(ask, h, err)) {
         return false;
+    }
+    /* 203 are the bytes that a proxy made of them, 204 and 206 are not all of them. */
+    if (!ask->len && h->status != 200) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the server answers with status %ld where 200 was expected", h->status);
     }
     struct http_object now = h->object;
 

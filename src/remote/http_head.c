@@ -100,12 +100,35 @@ void http_head_begin(struct http_head *h)
 
 /* One that does not fit, or is no tag, counts as not sent: two that differ behind the cut would be
  * the same. */
-static void http_head_tag(char *out, size_t room, const char *value)
+static void http_head_tag(struct http_head *h, const char *name, char *out, size_t room,
+                          const char *value)
 {
     size_t n = strlen(value);
 
     if (n < room) {
+        h->twice = out[0] && strcmp(out, value) != 0 ? name : h->twice;
         memcpy(out, value, n + 1);
+    }
+}
+
+static void http_head_length(struct http_head *h, const char *value)
+{
+    const uint64_t was = h->length;
+    const bool had = h->has_length;
+
+    h->has_length = http_head_number(value, &h->length);
+    h->twice = had && (!h->has_length || h->length != was) ? "Content-Length" : h->twice;
+}
+
+static void http_head_range(struct http_head *h, const char *value)
+{
+    const struct http_head was = *h;
+
+    h->bad_range = !http_content_range(value, h) || was.bad_range;
+    if ((was.has_range || was.unsatisfied) &&
+        (was.has_range != h->has_range || was.first != h->first || was.last != h->last ||
+         was.total != h->total)) {
+        h->twice = "Content-Range";
     }
 }
 
@@ -128,7 +151,8 @@ static void http_head_linked(struct http_head *h, const char *name, const char *
     uint64_t size;
 
     if (strcasecmp(name, "x-linked-etag") == 0) {
-        http_head_tag(h->object.etag, sizeof h->object.etag, value);
+        h->object.etag[0] = '\0'; /* the redirect's own is none of the target */
+        http_head_tag(h, "X-Linked-ETag", h->object.etag, sizeof h->object.etag, value);
         h->linked = true;
     } else if (strcasecmp(name, "x-linked-size") == 0 && http_head_number(value, &size)) {
         h->object.size = size;
@@ -140,22 +164,25 @@ static void http_head_field(struct http_head *h, const char *name, const char *v
     time_t when;
 
     if (strcasecmp(name, "content-length") == 0) {
-        h->has_length = http_head_number(value, &h->length);
+        http_head_length(h, value);
     } else if (strcasecmp(name, "content-range") == 0) {
-        h->bad_range = !http_content_range(value, h);
+        http_head_range(h, value);
     } else if (strcasecmp(name, "content-encoding") == 0) {
-        h->encoded = value[0] && strcasecmp(value, "identity") != 0;
+        h->encoded = h->encoded || (value[0] && strcasecmp(value, "identity") != 0);
+    } else if (strcasecmp(name, "transfer-encoding") == 0) {
+        h->chunked = true;
+        h->encoded = h->encoded || strcasecmp(value, "chunked") != 0;
     } else if (strcasecmp(name, "content-type") == 0) {
         h->multipart = strncasecmp(value, "multipart/byteranges", 20) == 0;
     } else if (strcasecmp(name, "etag") == 0 && !h->linked) {
-        http_head_tag(h->object.etag, sizeof h->object.etag, value);
+        http_head_tag(h, "ETag", h->object.etag, sizeof h->object.etag, value);
     } else if (strcasecmp(name, "last-modified") == 0 && http_date(value, &when)) {
         h->object.mtime.tv_sec = when;
     } else if (strcasecmp(name, "date") == 0 && http_date(value, &when)) {
         h->object.date = when;
     } else if (strcasecmp(name, "x-amz-version-id") == 0 ||
                strcasecmp(name, "x-goog-generation") == 0) {
-        http_head_tag(h->object.version, sizeof h->object.version, value);
+        http_head_tag(h, "the version", h->object.version, sizeof h->object.version, value);
     } else if (strcasecmp(name, "retry-after") == 0) {
         http_head_retry(h, value, now);
     } else if (strcasecmp(name, "location") == 0) {

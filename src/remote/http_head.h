@@ -10,12 +10,13 @@ struct http_head {
     long status;
     char reason[64]; /* "Not Found"; "" */
     struct http_object object;
-    bool has_length, has_range, unsatisfied;
+    bool has_length, has_range, unsatisfied, chunked;
     bool bad_range;          /* a Content-Range that is none */
+    const char *twice;       /* a field that came twice with two values; NULL = none did */
     uint64_t length;         /* Content-Length */
     uint64_t first, last;    /* Content-Range */
     uint64_t total;          /* of it, also where it is unsatisfied; HTTP_SIZE_UNKNOWN: '*' */
-    bool encoded, multipart; /* Content-Encoding other than identity; multipart/byteranges */
+    bool encoded, multipart; /* a coding other than identity and chunked; multipart/byteranges */
     double retry_after;      /* seconds from now; negative: not said */
     bool has_location;
     bool linked; /* object has the size and tag that a redirect promised of its target */

@@ -224,24 +224,21 @@ static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
 /* The range is whole, or the connection was cut where nothing says how long the body was. */
 static enum http_next http_judge_good(struct http_call *c)
 {
-    bool head = strcmp(c->ask.method, "HEAD") == 0;
-
-    if (c->head.status == 204 || head) {
-        return !head || http_check(&c->ask, &c->head, &c->err) ? HTTP_GOOD : HTTP_BAD;
-    }
-    if (!c->checked && !http_check(&c->ask, &c->head, &c->err)) {
+    if (!c->checked && !http_call_check(c)) {
         return HTTP_BAD;
     }
-    uint64_t want = c->ask.len           ? c->head.last - c->head.first + 1
-                    : c->head.has_length ? c->head.length
-                                         : c->got;
-    if (c->got < want) {
+    if (strcmp(c->ask.method, "HEAD") == 0 || c->want == HTTP_SIZE_UNKNOWN || c->got == c->want) {
+        return HTTP_GOOD;
+    }
+    if (c->got < c->want) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
                       "the server sent %llu bytes of %llu and closed the connection",
-                      (unsigned long long)c->got, (unsigned long long)want);
+                      (unsigned long long)c->got, (unsigned long long)c->want);
         return HTTP_AGAIN;
     }
-    return HTTP_GOOD;
+    (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server sends %llu bytes, but announced %llu",
+                  (unsigned long long)c->got, (unsigned long long)c->want);
+    return HTTP_BAD;
 }
 
 enum http_next http_call_judge(struct http_call *c, int result)

@@ -30,6 +30,10 @@ EXTRA_DIST += tests/remote/aws_dump.py tests/remote/s3server.py \
 TESTS += tests/remote/test_transport.py
 EXTRA_DIST += tests/remote/test_transport.py
 
+# Answers that are not what was asked for, byte for byte.
+TESTS += tests/remote/test_hostile.py
+EXTRA_DIST += tests/remote/rawserver.py tests/remote/test_hostile.py
+
 # Places: web servers, a manifest, names, the hub.
 TESTS += tests/remote/test_places.py tests/remote/test_nginx.py
 EXTRA_DIST += tests/remote/hub.py tests/remote/nginx.py tests/remote/places.py tests/remote/test_places.py tests/remote/test_nginx.py

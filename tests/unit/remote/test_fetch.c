@@ -264,6 +264,48 @@ static void a_second_attempt_does_not_touch_what_is_ready(void **state)
     close_object();
 }
 
+/* A client that calls an answer whole which was not: what no byte came to is an error, not memory. */
+static void what_no_byte_came_to_is_not_loaded(void **state)
+{
+    (void)state;
+    for (int sized = 0; sized < 2; sized++) {
+        open_object(4 * B, 10);
+        hold = true;
+        want(0, 4, 0, 0);
+        const struct http_sink *sink = &asked[0].ask.sink;
+        uint8_t *bytes = malloc(2 * B);
+        assert_non_null(bytes);
+        memset(bytes, content, 2 * B);
+        assert_ok(sink->begin(sink->ctx, &now, sized, &err), &err);
+        sink->put(sink->ctx, 0, bytes, 2 * B - 1);
+        sink->put(sink->ctx, 3 * B, bytes, B); /* nor what comes behind a gap */
+        const struct http_reply r = {.status = 206};
+        struct block *block;
+        bool ready;
+        assert_int_equal(blockcache_claim(shared.cache, o.owner, 1, B, &block, &ready),
+                         BLOCKCACHE_THERE);
+        sink->done(sink->ctx, &r, NULL);
+        assert_false(blockcache_wait(shared.cache, block, &err));
+        assert_int_equal(err.code, ZF_E_IO);
+        blockcache_unpin(shared.cache, block);
+        hold = false;
+        assert_ok(read_blocks(0, 4, 0), &err); /* asked for again */
+        assert_int_equal(n_asked, 2);
+        assert_asked(1, 1, 3);
+        free(bytes);
+        close_object();
+    }
+    /* Nor when there was not even a beginning. */
+    open_object(2 * B, 10);
+    hold = true;
+    want(0, 2, 0, 0);
+    asked[0].ask.sink.done(asked[0].ask.sink.ctx, NULL, NULL);
+    hold = false;
+    assert_ok(read_blocks(0, 2, 0), &err);
+    assert_int_equal(n_asked, 2);
+    close_object();
+}
+
 /* Only a request that named the object, and was made when all had been met. */
 static void what_a_request_proves(void **state)
 {
@@ -303,6 +345,7 @@ int main(void)
         cmocka_unit_test(nothing_lies_beyond_the_end),
         cmocka_unit_test(another_object_is_refused),
         cmocka_unit_test(a_second_attempt_does_not_touch_what_is_ready),
+        cmocka_unit_test(what_no_byte_came_to_is_not_loaded),
         cmocka_unit_test(what_a_request_proves),
     };
 
