@@ -137,9 +137,11 @@ def no_urls_are_refused():
 
 INI = ["", "[a]\nx=1", "[a]\nx = 1 \n y\n\n z\n[b]\nX:2\n", "[a]\nx=1\n[a]\ny=2", "[a]\nx=1\nx=2", "x=1", "[a]\njunk", "[a]\n=1",
        "[a] # comment\nx = 1 # not a comment\n", "; c\n#d\n[a]\n  x = 1\n  y = 2\n", "[a]\ns3 =\n  addressing_style = path\n  z = 1\nq=2",
-       "[a]\nx=1\n\n\n\n[b]\n", "[a]\nx =\n\n\n", "[a]\r\nx=1\r\ny=2\r\n", "[a]\n  x=1\n y=2\n   z", "[a\nx=1", "[]\nx=1", "[a]b]\nx=1",
+       "[a]\nx=1\n\n\n\n[b]\n", "[a]\nx =\n\n\n", "[a]\r\nx=1\r\ny=2\r\n", "[a]\n  x=1\n y=2\n   z", "[a\nx=1", "[]\nx=1",
        "[a]\nx = = :\n", "[a]\nx:=1", "[DEFAULT]\nx=1\n[a]\ny=2\n", "[a]\nx=1\n#c\n  more\n", "[a]\nx=1\n  #c\n  more\n", "\n\n[a]\nk = v w\n",
        "[a]\nä = ö\n", "[profile \"x y\"]\na=b\n", "[a]\nx\n=1\n", "[a]\n[b]\n[c]\n", "  [a]\n  x=1\n", "[a]\nx=1\n  [b]\n  y=2\n"]
+if sys.version_info >= (3, 10):  # before, a section's name ended at its first bracket
+    INI.append("[a]b]\nx=1")
 
 
 def ini_by_python(text):

@@ -4,6 +4,7 @@
 it.  Servers are this folder's own: one of the web with three kinds of listing, one of objects, one of the hub."""
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import bytefile  # noqa: E402 pylint: disable=wrong-import-position
 import hub  # noqa: E402 pylint: disable=wrong-import-position
 import s3server  # noqa: E402 pylint: disable=wrong-import-position
 from serve import Server  # noqa: E402 pylint: disable=wrong-import-position
-from tap import Tap, need_addresses  # noqa: E402 pylint: disable=wrong-import-position
+from tap import Skip, Tap, need_addresses  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", "tests/data")
@@ -277,6 +278,10 @@ def spelled_otherwise():
         first = c.keep()
         assert c.ls(c.url + "//") == first
         assert c.ls(c.url.replace("http:", "HTTP:")) == first
+        try:
+            socket.getaddrinfo("localhost", None)
+        except OSError as e:
+            raise Skip("localhost is not resolved here") from e
         assert c.ls(c.url.replace("127.0.0.1", "localhost")) == first
 
 
