@@ -20,7 +20,10 @@ static struct zf_store *open_place(void *ctx, const char *where, const struct zf
     const struct opts *o = ctx;
 
     if (!where_is_remote(where)) {
-        return zf_store_dir_xdev(where, o->xdev, lim, err);
+        const struct zf_dir_opts how = {.xdev = o->xdev,
+                                        .strict = o->changed && strcmp(o->changed, "strict") == 0};
+
+        return zf_store_dir_with(where, &how, lim, err);
     }
     struct zf_remote *remote = remote_of(o, err);
     return remote ? zf_remote_open(remote, where, lim, err) : NULL;

@@ -15,8 +15,8 @@ struct opt_list {
 
 /* As given; NULL or empty = not given.  Numbers hold their default. */
 struct opts {
-    char *format, *tag, *lost, *strip_prefix, *side, *tp_rules, *fsname, *subtype, *xattrs, *io,
-        *model_cache;
+    char *format, *tag, *lost, *changed, *strip_prefix, *side, *tp_rules, *fsname, *subtype,
+        *xattrs, *io, *model_cache;
     char *cacert, *cache_dir, *local_cache; /* of addresses */
     struct opt_list rename, only, except, keep, limit, pass, show;
     uint32_t shown; /* show, as bits of enum zf_show */

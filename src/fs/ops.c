@@ -152,6 +152,19 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_readlink(req, target);
 }
 
+/* Of a stale file no other read will be better. */
+static void ops_log(const struct fs *fs, const struct zf_err *err)
+{
+    static const char advice[] = "; mount again to go on";
+    struct zf_err said = *err;
+    size_t n = strlen(said.msg), most = sizeof said.msg - sizeof advice;
+
+    if (err->code == ZF_E_STALE) {
+        memcpy(said.msg + (n < most ? n : most), advice, sizeof advice);
+    }
+    fs->opts->log(fs->opts->log_ctx, &said);
+}
+
 /* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
  * it is reported once, at the first file that is concerned. */
 static void ops_tell_maps(struct fs *fs)
@@ -244,7 +257,7 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
         ops_tell_maps(fs);
     }
     if (fs->opts->log) {
-        fs->opts->log(fs->opts->log_ctx, err);
+        ops_log(fs, err);
     }
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }

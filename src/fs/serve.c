@@ -2,7 +2,7 @@
 /* A session from mount to unmount.
  *
  * Three threads beside those that libfuse's loop makes: the caller's runs the loop; one waits
- * until the mount answers; a guard waits for a signal or for the end of the process that
+ * until the mount answers, and looks at the files that are served from then on; a guard waits for a signal or for the end of the process that
  * supervises us, and ends the session.  The guard does not wait for the loop before it frees the
  * mount point, because a thread may be held by a source that never answers. */
 #include "config.h"
@@ -23,6 +23,7 @@
 
 #include <zf/base/thread.h>
 #include <zf/source/gate.h>
+#include <zf/source/store.h>
 
 #include "attach.h"
 #include "mode.h"
@@ -149,6 +150,22 @@ static void *serve_asker_run(void *arg)
     return NULL;
 }
 
+#define LOOK_MS 5000
+
+/* Until the session ends: what became of the files that are served. */
+static void serve_look(struct session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->stage == LOOPING) {
+        if (!zf_thread_wait(&s->changed, &s->lock, LOOK_MS) && s->stage == LOOPING) {
+            (void)pthread_mutex_unlock(&s->lock);
+            zf_files_look(s->o->log, s->o->log_ctx);
+            (void)pthread_mutex_lock(&s->lock);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 /* Waits until the mount answers, in a thread of its own because the answer comes from the loop. */
 static void *serve_ready_run(void *arg)
 {
@@ -170,6 +187,9 @@ static void *serve_ready_run(void *arg)
         if (o->ready) {
             o->ready(o->session_ctx);
         }
+        if (o->log) {
+            serve_look(s);
+        }
     }
     return NULL;
 }
@@ -186,7 +206,7 @@ static void serve_stage_set(struct session *s, enum stage stage)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->stage = stage;
-    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }
 

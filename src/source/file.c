@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
- * After each read an fstat(2) proves that the file is still the one that was mounted: the same
- * device, inode, size, mtime and ctime.  A write moves ctime before it moves a byte, and nothing can
- * put ctime back, so bytes that were read while it held are the old ones.
- *
- * A file that was deleted, or replaced by a rename, keeps its bytes, but losing a name moves ctime
- * just as a write does whose mtime was put back, and afterwards nobody can know which of the two it
- * was, or whether it was both.  So it is stale like any other.  And a file that was once seen
- * changed stays stale, whatever it looks like later: what was put back is not known to be what was
- * there. */
+ * After each read a look proves that the file is still the one that was mounted (same.c). */
 #include "file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/fs.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -24,6 +17,7 @@
 #include <zf/base/fd.h>
 
 #include "lead.h"
+#include "same.h"
 #include "want.h"
 
 struct file {
@@ -32,67 +26,10 @@ struct file {
     struct pool *pool;
     char *path; /* relative to the pool's root */
     struct zf_gate *gate;
-    struct zf_identity id; /* what the file was when it was first looked at */
-    atomic_bool stale;     /* it was seen changed once */
-    struct lead led;       /* of the one thread that want_later has in here */
+    struct same same;
+    struct lead led; /* of the one thread that want_later has in here */
     atomic_uint_least64_t reads, bytes, errors;
 };
-
-struct zf_identity file_identity_of(const struct stat *st)
-{
-    return (struct zf_identity){
-        .dev = st->st_dev,
-        .ino = st->st_ino,
-        .size = (uint64_t)st->st_size,
-        .mtime = st->st_mtim,
-        .ctime = st->st_ctim,
-    };
-}
-
-/* Compares with what was remembered.  `size` comes first: a shorter file is reported with by how
- * much. */
-static bool file_compare(const struct zf_identity *id, const struct stat *st, struct zf_err *err)
-{
-    uint64_t size = (uint64_t)st->st_size;
-
-    if (st->st_dev != id->dev || st->st_ino != id->ino) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "another file has taken the place of the one that was mounted");
-    }
-    if (size < id->size) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the file is %" PRIu64 " bytes shorter than at mount time", id->size - size);
-    }
-    if (size > id->size) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "the file has grown by %" PRIu64 " bytes since mount time", size - id->size);
-    }
-    if (zf_clock_cmp(&st->st_mtim, &id->mtime) != 0) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
-    }
-    if (zf_clock_cmp(&st->st_ctim, &id->ctime) != 0) {
-        return zf_fail(
-            err, ZF_E_STALE, ZF_OFF_NONE,
-            st->st_nlink == 0
-                ? "the file was deleted or replaced since mount time; whether it was "
-                  "written to before that cannot be known"
-                : "the file's inode was changed since mount time, its bytes perhaps too");
-    }
-    return true;
-}
-
-/* As compare, and remembers for ever that the file was changed. */
-static bool file_op_unchanged(struct file *f, const struct stat *st, struct zf_err *err)
-{
-    if (!file_compare(&f->id, st, err)) {
-        atomic_store_explicit(&f->stale, true, memory_order_relaxed);
-        return false;
-    }
-    return !atomic_load_explicit(&f->stale, memory_order_relaxed) ||
-           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                   "the file was seen changed since mount time; that it looks as before again does "
-                   "not prove its bytes");
-}
 
 static bool file_sys_fail(struct zf_err *err, const char *what, uint64_t off)
 {
@@ -157,6 +94,13 @@ static int file_open_regular(struct pool *pool, const char *path, struct stat *s
     return fd;
 }
 
+static bool file_guard(struct file *f, int fd, struct zf_err *err)
+{
+    const struct same_how how = {.strict = f->pool->strict, .name = f->src.name};
+
+    return same_check(&f->same, fd, &how, err);
+}
+
 /* Opens a file again whose descriptor the pool had closed. */
 static int file_reopen(struct file *f, struct zf_err *err)
 {
@@ -169,11 +113,20 @@ static int file_reopen(struct file *f, struct zf_err *err)
         }
         return -1;
     }
-    if (!file_op_unchanged(f, &st, err)) {
+    if (!file_guard(f, fd, err)) {
         (void)close(fd);
         return -1;
     }
     return fd;
+}
+
+/* The descriptor of a stale file is no use, and keeps a deleted one on the disk. */
+static void file_leave(struct file *f)
+{
+    slot_leave(&f->slot);
+    if (atomic_load_explicit(&f->same.stale, memory_order_relaxed)) {
+        pool_drop(f->pool, &f->slot);
+    }
 }
 
 static int file_enter(struct file *f, struct zf_err *err)
@@ -192,14 +145,6 @@ static int file_enter(struct file *f, struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     return fd;
-}
-
-static bool file_guard(struct file *f, int fd, struct zf_err *err)
-{
-    struct stat st;
-
-    return fstat(fd, &st) == 0 ? file_op_unchanged(f, &st, err)
-                               : file_sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
 }
 
 /* All n bytes, however the kernel cuts them. */
@@ -321,7 +266,7 @@ static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err
 
     if (ok) {
         ok = file_read_wish(f, fd, w, err) && file_guard(f, fd, err);
-        slot_leave(&f->slot);
+        file_leave(f);
     }
     zf_gate_leave(f->gate, held);
     if (watched && file_waited(began, bytes)) {
@@ -378,7 +323,7 @@ bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t 
 
         *done_out = ioctl(to, FICLONERANGE, &range) == 0;
         ok = file_guard(f, fd, err);
-        slot_leave(&f->slot);
+        file_leave(f);
     }
     zf_gate_leave(f->gate, held);
     return ok;
@@ -406,7 +351,7 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
         off += k;
         n -= k;
     }
-    slot_leave(&f->slot);
+    file_leave(f);
 }
 
 static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
@@ -417,7 +362,7 @@ static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
 
     if (fd >= 0) {
         lead(fd, &f->led, off, n);
-        slot_leave(&f->slot);
+        file_leave(f);
     }
 }
 
@@ -428,7 +373,7 @@ static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
 
 static struct zf_identity file_identity(const struct zf_source *s)
 {
-    return ((const struct file *)s)->id;
+    return ((const struct file *)s)->same.id;
 }
 
 static struct zf_shared file_shared(const struct zf_source *s)
@@ -452,13 +397,10 @@ static struct zf_usage file_usage(const struct zf_source *s)
 static bool file_unchanged(struct zf_source *s, struct zf_err *err)
 {
     struct file *f = (struct file *)s;
-    struct stat st;
     zf_auto(fd) int fd = pool_open(f->pool, f->path, O_PATH);
 
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        return reach_fail(&f->pool->reach, f->path, "open the file", err);
-    }
-    return file_op_unchanged(f, &st, err);
+    return fd < 0 ? reach_fail(&f->pool->reach, f->path, "open the file", err)
+                  : file_guard(f, fd, err);
 }
 
 static void file_fini(struct zf_source *s)
@@ -485,6 +427,56 @@ static const struct zf_source_ops file_ops = {
     .want = file_want,
     .fini = file_fini,
 };
+
+static struct file *file_of(struct slot *s)
+{
+    return (struct file *)(void *)((char *)s - offsetof(struct file, slot));
+}
+
+/* False: its last reference is given up just now. */
+static bool file_hold(struct slot *slot)
+{
+    atomic_uint *refs = &file_of(slot)->src.refs;
+    unsigned n = atomic_load_explicit(refs, memory_order_relaxed);
+
+    while (n && !atomic_compare_exchange_weak(refs, &n, n + 1)) {
+    }
+    return n != 0;
+}
+
+static void file_look(struct slot *slot)
+{
+    struct file *f = file_of(slot);
+    const struct same_how how = {
+        .sync = AT_STATX_DONT_SYNC, .strict = f->pool->strict, .name = f->src.name};
+    struct zf_source *held = &f->src;
+    struct zf_err ignored; /* whoever reads it hears of it */
+    int fd = slot_look(slot);
+
+    if (fd >= 0) {
+        (void)!same_check(&f->same, fd, &how, &ignored);
+        file_leave(f);
+    }
+    zf_source_unref(&held);
+}
+
+void zf_files_look(void (*say)(void *ctx, const struct zf_err *what), void *ctx)
+{
+    char first[384];
+    struct zf_err what;
+
+    pools_each(file_hold, file_look);
+    const size_t n = same_moved(first, sizeof first);
+    if (n) {
+        (void)zf_fail(
+            &what, ZF_E_IO, ZF_OFF_NONE,
+            "mode, owner or number of links changed since mount time, of %zu file%s; size, "
+            "modification time and inode did not, so it goes on (-o changed=strict: EIO)",
+            n, n == 1 ? "" : "s");
+        (void)zf_err_in(&what, "%s", first);
+        say(ctx, &what);
+    }
+}
 
 bool file_is(const struct zf_source *s)
 {
@@ -540,7 +532,7 @@ static struct file *file_shut(struct pool *pool, const char *path, const char *n
     }
     f->path = copy;
     f->gate = gate;
-    f->id = *id;
+    same_init(&f->same, id);
     f->pool = pool_ref(pool);
     slot_init(&f->slot);
     return f;
@@ -558,7 +550,7 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
         return NULL;
     }
     if (file_let_tick_pass(fd, began, &st, err)) {
-        const struct zf_identity id = file_identity_of(&st);
+        const struct zf_identity id = same_identity_of(&st);
 
         f = file_shut(pool, path, name, &id, err);
     }
@@ -571,7 +563,7 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
         file_fini(&f->src);
         return NULL;
     }
-    slot_leave(&f->slot);
+    file_leave(f);
     return &f->src;
 }
 

@@ -16,8 +16,6 @@
 struct zf_source *file_new(struct pool *pool, const char *path, const char *name,
                            const struct zf_identity *known, struct zf_err *err) ZF_CHECKED;
 
-struct zf_identity file_identity_of(const struct stat *st);
-
 bool file_is(const struct zf_source *s);
 /* Shares whole blocks of such a file with `to`; *done_out: the file system could.  Errors: as of reads. */
 bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,

@@ -28,6 +28,8 @@ libzf_source_la_SOURCES = \
 	src/source/pool.h \
 	src/source/reach.c \
 	src/source/reach.h \
+	src/source/same.c \
+	src/source/same.h \
 	src/source/source.c \
 	src/source/store.c \
 	src/source/store_dir.c \

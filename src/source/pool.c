@@ -13,6 +13,10 @@
 /* As many shards as any save was seen to have; each descriptor costs the kernel about 1 KiB. */
 #define POOL_MOST 65536u
 
+/* All that there are. */
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *pools;
+
 /* How many descriptors a pool may keep where nobody said it.  That several pools share them, and
  * whatever else takes some, is found out when there are no more (pool_relieve). */
 static uint64_t pool_may_have(void)
@@ -42,6 +46,10 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
     atomic_init(&p->refs, 1);
     p->most = p->limit = lim->open_files ? lim->open_files : pool_may_have();
     (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_mutex_lock(&pools_lock);
+    p->other = pools;
+    pools = p;
+    (void)pthread_mutex_unlock(&pools_lock);
     return p;
 }
 
@@ -59,6 +67,13 @@ void pool_unref(struct pool **p)
     if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
+    (void)pthread_mutex_lock(&pools_lock);
+    struct pool **at = &pools;
+    while (*at != gone) {
+        at = &(*at)->other;
+    }
+    *at = gone->other;
+    (void)pthread_mutex_unlock(&pools_lock);
     zf_cache_unref(&gone->cache);
     reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
@@ -74,16 +89,23 @@ void slot_init(struct slot *s)
     s->at = 0;
 }
 
-int slot_enter(struct slot *s)
+int slot_look(struct slot *s)
 {
     if (atomic_fetch_add_explicit(&s->users, 1, memory_order_acquire) & ZF_SLOT_SHUT) {
         slot_leave(s);
         return -1;
     }
-    if (!atomic_load_explicit(&s->hot, memory_order_relaxed)) {
+    return s->fd;
+}
+
+int slot_enter(struct slot *s)
+{
+    const int fd = slot_look(s);
+
+    if (fd >= 0 && !atomic_load_explicit(&s->hot, memory_order_relaxed)) {
         atomic_store_explicit(&s->hot, true, memory_order_relaxed);
     }
-    return s->fd;
+    return fd;
 }
 
 void slot_leave(struct slot *s)
@@ -211,4 +233,53 @@ void pool_drop(struct pool *p, struct slot *s)
         (void)pool_shut(p, s);
     }
     (void)pthread_mutex_unlock(&p->lock);
+}
+
+/* One that is being freed is passed over; which is first, or next, NULL: none. */
+static struct pool *pool_after(const struct pool *p)
+{
+    struct pool *next;
+
+    (void)pthread_mutex_lock(&pools_lock);
+    for (next = p ? p->other : pools; next; next = next->other) {
+        unsigned refs = atomic_load_explicit(&next->refs, memory_order_relaxed);
+
+        while (refs && !atomic_compare_exchange_weak(&next->refs, &refs, refs + 1)) {
+        }
+        if (refs) {
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&pools_lock);
+    return next;
+}
+
+/* The ring changes meanwhile: a slot that moved to a place that was passed is met the next time. */
+static void pool_each(struct pool *p, bool (*hold)(struct slot *s), void (*look)(struct slot *s))
+{
+    bool more = true;
+
+    for (size_t i = 0; more; i++) {
+        struct slot *s = NULL;
+
+        (void)pthread_mutex_lock(&p->lock);
+        more = i < p->ring.n;
+        s = more && hold(p->ring.at[i]) ? p->ring.at[i] : NULL;
+        (void)pthread_mutex_unlock(&p->lock);
+        if (s) {
+            look(s);
+        }
+    }
+}
+
+void pools_each(bool (*hold)(struct slot *s), void (*look)(struct slot *s))
+{
+    struct pool *p = pool_after(NULL);
+
+    while (p) {
+        pool_each(p, hold, look);
+        struct pool *next = pool_after(p);
+        pool_unref(&p);
+        p = next;
+    }
 }

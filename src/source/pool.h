@@ -31,12 +31,14 @@ struct pool {
     atomic_uint refs;
     struct reach reach;
     struct zf_cache *cache; /* of what is decompressed from the files */
+    bool strict;            /* any change of a file counts (same.h) */
     uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */
     uint64_t limit;         /* <= most: lower for a while after the process ran out of them */
     int64_t tried;          /* the second in which the limit was last moved */
     zf_vec(struct slot *) ring;
-    size_t hand; /* in the ring */
+    size_t hand;        /* in the ring */
+    struct pool *other; /* the next of all pools; under their lock */
 };
 
 /* Errors: as reach_init. */
@@ -52,12 +54,18 @@ int pool_open(struct pool *p, const char *path, int flags);
 void slot_init(struct slot *s);
 /* Borrows the descriptor until slot_leave; -1 when the slot is shut. */
 int slot_enter(struct slot *s);
+/* The same, and it does not count as a use that keeps the slot open. */
+int slot_look(struct slot *s);
 void slot_leave(struct slot *s);
 
 /* Takes fd for a slot found shut and enters it; gives the descriptor to use (another thread's may
  * have come first).  Closes idle descriptors over the limit.  -1: out of memory, fd is closed. */
 int pool_put(struct pool *p, struct slot *s, int fd);
-/* Closes the slot's descriptor for good; nobody may be inside. */
+/* Closes the slot's descriptor, unless somebody is inside. */
 void pool_drop(struct pool *p, struct slot *s);
+
+/* Calls look for each slot that has a descriptor, of all pools there are, for which hold was true: that keeps the
+ * slot's owner alive, and is called under the lock of the pool. */
+void pools_each(bool (*hold)(struct slot *s), void (*look)(struct slot *s));
 
 #endif

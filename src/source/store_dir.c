@@ -15,6 +15,7 @@
 
 #include "beneath.h"
 #include "file.h"
+#include "same.h"
 #include <zf/source/store_kind.h>
 
 /* A directory may be on a network: requests in flight that a server of one still likes. */
@@ -94,7 +95,7 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
-    e->id = file_identity_of(&st);
+    e->id = same_identity_of(&st);
     if (S_ISLNK(st.st_mode)) {
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
@@ -103,7 +104,7 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
             e->what = store_dir_broken_link(errno);
             return;
         }
-        e->id = file_identity_of(&st);
+        e->id = same_identity_of(&st);
     }
     e->what = file_what(st.st_mode);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
@@ -336,11 +337,11 @@ static bool store_dir_point_at(struct pool *pool, const struct cut *cut, struct 
 
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim, struct zf_err *err)
 {
-    return zf_store_dir_xdev(path, false, lim, err);
+    return zf_store_dir_with(path, NULL, lim, err);
 }
 
-struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_limits *lim,
-                                   struct zf_err *err)
+struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *how,
+                                   const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(mem) char *copy = NULL, *real = NULL;
     struct cut cut = {0};
@@ -359,8 +360,9 @@ struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_
     if (pool && !store_dir_point_at(pool, &cut, err)) {
         pool_unref(&pool);
     }
-    if (pool) {
-        pool->reach.xdev = xdev;
+    if (pool && how) {
+        pool->reach.xdev = how->xdev;
+        pool->strict = how->strict;
     }
     if (!pool) {
         (void)zf_err_in(err, "%s", path);

@@ -10,8 +10,8 @@ first=$ckpt/model-00001-of-00002.safetensors
 # fresh: a new checkpoint of two shards with three tensors of 1 MiB each, mounted.
 fresh() {
     [ -z "$(mounted_below_tmp)" ] || unmount "$mnt"
-    rm -rf "$ckpt"
-    look make_checkpoint "$ckpt" && "$ZEROFS" mount "$ckpt" "$mnt" && cp "$mnt/b.0.f32" "$tmp/b.0"
+    rm -rf "$ckpt" "$ckpt.backup"
+    look make_checkpoint "$ckpt" && "$ZEROFS" mount "$ckpt" "$mnt" "$@" && cp "$mnt/b.0.f32" "$tmp/b.0"
 }
 
 # One line in the log that matches, however often it was read.
@@ -30,7 +30,7 @@ check 'stats count the errors' look errors_counted "$mnt" 00001
 fresh
 check 'a shard is rewritten in place: ESTALE' look rewritten "$mnt" "$first"
 check 'files of the other shard are served' cmp "$mnt/b.0.f32" "$tmp/b.0"
-check 'one line in the log' logged_once "$first: byte [0-9]+: .*(changed|written)"
+check 'one line in the log, and what to type' logged_once "$first: byte [0-9]+: .*(changed|written).*mount again to go on( [(][0-9]+ times[)])?$"
 
 fresh
 check 'rewritten, with its old time put back: ESTALE' look rewritten_quietly "$mnt" "$first"
@@ -45,6 +45,17 @@ check 'rewritten and deleted before anybody looks' look rewritten_unseen "$mnt" 
 fresh
 check 'replaced by another file: old bytes or ESTALE' look replaced "$mnt" "$first"
 check 'files of the other shard are served' cmp "$mnt/b.0.f32" "$tmp/b.0"
+fresh
+check 'chmod, chown, ln, cp -al: it goes on' look harmless "$mnt" "$first"
+said_to_go_on() {
+    grep -E 'model-0000.-of-00002.safetensors: .*changed=strict' "$mnt/.zerofs/log"
+}
+check 'the log says so' until_true 30 said_to_go_on
+check 'and a write whose time was put back is found afterwards' look rewritten_quietly "$mnt" "$first"
+fresh -o changed=strict
+check 'changed=strict: ESTALE' look not_even_chmod "$mnt" "$first"
+fresh
+check 'a deleted shard that nobody reads gives its space back' look let_go "$mnt" "$first" "$(daemon_of "$mnt")"
 fresh
 check 'presentations too: npy, as, model.safetensors' look truncated_presentations "$mnt" "$first"
 fresh

@@ -19,12 +19,20 @@ struct zf_cache;
 struct zf_recipe;
 struct zf_doubts;
 
-/* What a file was when it was first looked at.  A later difference in any of it is ZF_E_STALE. */
+/* What chmod(2), chown(2) and link(2) change, which move ctime and touch no byte. */
+struct zf_identity_meta {
+    uint32_t mode, uid, gid, nlink;
+};
+
+/* What a file was when it was first looked at.  A later difference is ZF_E_STALE, but for one that `meta` explains
+ * (src/source/same.c). */
 struct zf_identity {
     uint64_t dev, ino, size;
     struct timespec mtime, ctime;
+    struct zf_identity_meta meta;
 };
-_Static_assert(sizeof(struct zf_identity) == 3 * sizeof(uint64_t) + 2 * sizeof(struct timespec),
+_Static_assert(sizeof(struct zf_identity) == 3 * sizeof(uint64_t) + 2 * sizeof(struct timespec) +
+                                                 sizeof(struct zf_identity_meta),
                "identities are compared and hashed as bytes");
 
 /* What all that reads from one file has in common; NULL = nothing. */

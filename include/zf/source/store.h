@@ -18,10 +18,17 @@ struct zf_store;
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 
-/* The same.  zf_store_dir never goes into another file system that is mounted below the directory
- * (its own mount, say, if this process serves one): with `xdev` this one does. */
-struct zf_store *zf_store_dir_xdev(const char *path, bool xdev, const struct zf_limits *lim,
-                                   struct zf_err *err) ZF_CHECKED;
+/* What a directory store does beyond its default. */
+struct zf_dir_opts {
+    bool
+        xdev; /* goes into other file systems that are mounted below the directory (its own mount, say) */
+    bool
+        strict; /* a file whose mode, owner or number of links changed, and nothing else, is stale too */
+};
+
+/* The same; how: NULL = the default. */
+struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *how,
+                                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* The same store seen from its directory `dir` ("" = itself).  Gives a reference of its own; files
  * opened through it belong to the parent's table.  Errors: ZF_E_NOENT not a directory. */
@@ -92,7 +99,8 @@ bool zf_store_reaches(struct zf_store *st, const char *path, struct zf_err *err)
 /* Gives a reference to the file (one source a path, however often it is asked for).  Remembers
  * size, mtime, ctime, device and inode at the first opening; a later difference is ZF_E_STALE at
  * the read that meets it and at all later ones, a shorter file ZF_E_IO.  A file that was deleted or
- * replaced is stale too, even while its descriptor is held: see src/source/file.c.  FIFOs and
+ * replaced is stale too, even while its descriptor is held; one whose mode, owner or number of links
+ * changed is not, unless asked for: see src/source/same.c.  FIFOs and
  * devices are refused without being opened.  Errors: ZF_E_NOENT, ZF_E_IO, ZF_E_FORMAT not a regular
  * file, a link to nothing. */
 struct zf_source *zf_store_open(struct zf_store *st, const char *path,
@@ -137,6 +145,12 @@ uint32_t zf_store_ahead(const struct zf_store *st);
  * malloc'ed copy. */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,
                      struct zf_err *err) ZF_CHECKED;
+
+/* Looks at every file that is held open, of all stores of the process, as far as the kernel knows by itself: the
+ * descriptors of those that are stale or deleted are closed, so that their space on the disk is given back, and of all
+ * changes since the last call that were taken for harmless (zf_dir_opts) say hears once, with the first file.  For a
+ * process that serves: every few seconds, from one thread. */
+void zf_files_look(void (*say)(void *ctx, const struct zf_err *what), void *ctx);
 
 /* The newest mtime among the files opened so far. */
 struct timespec zf_store_mtime(const struct zf_store *st);

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 MIB = 1 << 20
 
@@ -116,6 +117,47 @@ def rewritten(mnt, path):
         f.seek(2 * MIB)
         f.write(b"new bytes")
     all_stale(mnt)
+
+
+def tick(path):
+    """Until the clock that dates files has moved."""
+    beside = os.path.dirname(path) + ".tick"
+    stamps = set()
+    while len(stamps) < 2:
+        with open(beside, "w"):
+            stamps.add(os.stat(beside).st_ctime_ns)
+
+
+def harmless(mnt, path):
+    """A read after each, and three at once without any."""
+    backup = os.path.dirname(path) + ".backup"
+    was = read(mnt, "a.0.f32"), read(mnt, "a.1.f32")
+    owner = (1, 1) if os.geteuid() == 0 else (-1, -1)
+    for change in ((os.chmod, path, 0o640), (os.link, path, path + ".link"), (os.unlink, path + ".link"),
+                   (os.chown, path, *owner), (os.chmod, path, 0o600)):
+        tick(path)
+        change[0](*change[1:])
+        assert read(mnt, "a.0.f32") == was[0], change
+    subprocess.run(["cp", "-al", os.path.dirname(path), backup], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", os.path.dirname(path)], check=True)
+    assert read(mnt, "a.1.f32") == was[1]
+
+
+def not_even_chmod(mnt, path):
+    tick(path)
+    os.chmod(path, 0o640)
+    all_stale(mnt)
+
+
+def let_go(mnt, path, daemon):
+    """Its descriptor is closed though nobody reads."""
+    held = lambda: [os.readlink(f"/proc/{daemon}/fd/{k}") for k in os.listdir(f"/proc/{daemon}/fd")]
+    assert path in held()
+    os.unlink(path)
+    end = time.monotonic() + 60
+    while any(p.startswith(path) for p in held()):
+        assert time.monotonic() < end, held()
+        time.sleep(0.05)
 
 
 def rewritten_quietly(mnt, path):

@@ -93,13 +93,21 @@ class Writer:
         if os.path.exists(self.path) and not os.path.exists(self.path + ".link"):
             os.link(self.path, self.path + ".link")
 
+    def chmod(self):
+        os.fchmod(self.held, os.fstat(self.held).st_mode ^ 0o044)
+
     def away(self):
         if os.path.exists(self.path):
             os.rename(self.path, self.path + ".away")
         elif os.path.exists(self.path + ".away"):
             os.rename(self.path + ".away", self.path)
 
-    ALL = (write, write_quietly, write_mapped, truncate, grow, cut_and_grow, rename_over, delete, link, away, restore)
+    # What cannot be told from a write whose time was put back, and those.
+    HARMLESS = (link, chmod)
+    QUIET = (write_quietly, write_mapped, cut_and_grow, restore)
+    ANY = (write, truncate, grow, rename_over, delete, away)
+    # Options of the mount, and what may happen then.
+    RULES = (("changed=strict", ANY + QUIET + HARMLESS), ("changed=auto", ANY + QUIET), ("changed=auto", ANY + HARMLESS))
 
 
 class Readers:
@@ -182,7 +190,8 @@ class Readers:
 def one_round(zerofs, ckpt, mnt, seed):
     rng = random.Random(seed)
     make(ckpt)
-    subprocess.run([zerofs, "mount", ckpt, mnt], check=True, stdin=subprocess.DEVNULL)
+    option, kinds = rng.choice(Writer.RULES)
+    subprocess.run([zerofs, "mount", ckpt, mnt, "-o", option], check=True, stdin=subprocess.DEVNULL)
     readers = Readers(mnt, rng)
     writer = Writer(os.path.join(ckpt, "model.safetensors"), rng)
     try:
@@ -190,7 +199,7 @@ def one_round(zerofs, ckpt, mnt, seed):
             t.start()
         time.sleep(rng.choice((0, 0.02)))
         for _ in range(rng.randrange(1, 7)):
-            rng.choice(Writer.ALL)(writer)
+            rng.choice(kinds)(writer)
             time.sleep(rng.choice((0, 0, 0.001, 0.02)))
         time.sleep(0.05)
     finally:

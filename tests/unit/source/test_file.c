@@ -155,7 +155,154 @@ static void a_rewritten_file_stays_stale_when_it_is_deleted(void **state)
     assert_int_equal(close(rewrite_quietly(path)), 0);
     assert_fails(a, ZF_E_STALE, "inode was changed");
     assert_int_equal(unlink(path), 0);
+    assert_fails(a, ZF_E_STALE, "gone since mount time");
+}
+
+/* Counts what is said, and keeps the last. */
+struct heard {
+    int n;
+    struct zf_err last;
+};
+
+static void hear(void *ctx, const struct zf_err *what)
+{
+    struct heard *h = ctx;
+
+    h->n++;
+    h->last = *what;
+}
+
+/* Waits until the clock of the file system has moved on. */
+static void let_tick_pass(const char *root)
+{
+    char path[4200];
+    struct stat first, now;
+
+    scratch_file(root, "tick", "x");
+    scratch_path(root, "tick", path);
+    assert_int_equal(stat(path, &first), 0);
+    do {
+        scratch_file(root, "tick", "x");
+        assert_int_equal(stat(path, &now), 0);
+    } while (now.st_ctim.tv_sec == first.st_ctim.tv_sec &&
+             now.st_ctim.tv_nsec == first.st_ctim.tv_nsec);
+}
+
+/* Each is accepted once; what is written quietly afterwards is found as before. */
+static void mode_owner_and_links_may_change(void **state)
+{
+    char path[4200], other[4200];
+    struct heard heard = {0};
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_path(*state, "a", path);
+    scratch_path(*state, "b", other);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_reads(a, "0123456789");
+    zf_files_look(hear, &heard);
+    assert_int_equal(heard.n, 0);
+
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_reads(a, "0123456789");
+    let_tick_pass(*state);
+    assert_int_equal(link(path, other), 0);
+    assert_reads(a, "0123456789");
+    zf_files_look(hear, &heard);
+    assert_int_equal(heard.n, 1);
+    assert_string_equal(heard.last.path, path);
+    /* Seen by the look alone, so that another link and one less are no secret. */
+    let_tick_pass(*state);
+    assert_int_equal(unlink(other), 0);
+    zf_files_look(hear, &heard);
+    assert_int_equal(heard.n, 2);
+    let_tick_pass(*state);
+    assert_int_equal(link(path, other), 0);
+    assert_reads(a, "0123456789");
+    if (geteuid() == 0) {
+        let_tick_pass(*state);
+        assert_int_equal(chown(path, 1, 1), 0);
+        assert_reads(a, "0123456789");
+    }
+    zf_files_look(hear, &heard);
+    assert_int_equal(heard.n, 3);
+    zf_files_look(hear, &heard);
+    assert_int_equal(heard.n, 3);
+
+    let_tick_pass(*state);
+    assert_int_equal(close(rewrite_quietly(path)), 0);
+    assert_fails(a, ZF_E_STALE, "inode was changed");
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_fails(a, ZF_E_STALE, "was seen changed");
+}
+
+/* Also of a file that no descriptor is held on. */
+static void a_mode_that_changed_while_closed(void **state)
+{
+    char path[4200];
+    struct zf_err err;
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_file(*state, "other", "x");
+    let_tick_pass(*state);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
+    zf_auto(source) struct zf_source *a = zf_store_open_later(st, "a", &err);
+    assert_ok(a, &err);
+    scratch_path(*state, "a", path);
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_reads(a, "0123456789");
+    push_out(st);
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_reads(a, "0123456789");
+}
+
+static void strictly_any_change_counts(void **state)
+{
+    const struct zf_dir_opts strict = {.strict = true};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    char path[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_path(*state, "a", path);
+    zf_auto(store) struct zf_store *st = zf_store_dir_with(*state, &strict, &lim, &err);
+    assert_ok(st, &err);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    assert_reads(a, "0123456789");
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_fails(a, ZF_E_STALE, "inode was changed");
+}
+
+/* By the read that finds it, and where nobody reads by the look. */
+static void a_deleted_file_is_let_go(void **state)
+{
+    char path[4200];
+    struct heard heard = {0};
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_file(*state, "b", "0123456789");
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
+    int before = scratch_descriptors();
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    zf_auto(source) struct zf_source *b = file_at(st, "b");
+    assert_int_equal(scratch_descriptors(), before + 2);
+    zf_files_look(hear, &heard);
+    heard.n = 0; /* of other tests */
+    assert_int_equal(scratch_descriptors(), before + 2);
+    scratch_path(*state, "a", path);
+    assert_int_equal(unlink(path), 0);
     assert_fails(a, ZF_E_STALE, "deleted or replaced");
+    assert_int_equal(scratch_descriptors(), before + 1);
+    scratch_path(*state, "b", path);
+    assert_int_equal(unlink(path), 0);
+    zf_files_look(hear, &heard);
+    assert_int_equal(scratch_descriptors(), before);
+    assert_fails(b, ZF_E_STALE, "gone since mount time");
+    assert_int_equal(heard.n, 0);
 }
 
 /* Nobody looked between the write and the deletion: only ctime moved, once. */
@@ -458,6 +605,10 @@ int main(void)
         SCRATCH(a_truncated_file_is_no_zeros),
         SCRATCH(a_rewritten_file_is_stale),
         SCRATCH(a_rewritten_file_stays_stale_when_it_is_deleted),
+        SCRATCH(mode_owner_and_links_may_change),
+        SCRATCH(a_mode_that_changed_while_closed),
+        SCRATCH(strictly_any_change_counts),
+        SCRATCH(a_deleted_file_is_let_go),
         SCRATCH(a_deleted_file_may_have_been_rewritten),
         SCRATCH(a_replaced_file_is_stale),
         SCRATCH(stale_is_for_ever),

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After each read an fstat(2) proves that the file is still the one that was mounted: the same device, inode, size,
+ * mtime and ctime.  A write moves ctime before it moves a byte, and nothing can put ctime back, so bytes that were
+ * read while it held are the old ones.
+ *
+ * A file that was deleted, or replaced by a rename, keeps its bytes, but losing its last name moves ctime just as a
+ * write does whose mtime was put back, and afterwards nobody can know which of the two it was, or whether it was
+ * both.  So it is stale like any other.  And a file that was once seen changed stays stale, whatever it looks like
+ * later: what was put back is not known to be what was there.
+ *
+ * chmod(2), chown(2) and link(2) move ctime as well, and are daily: backups of hard links, `chmod -R a+rX`.  Where
+ * mode, owner or the number of links changed and size, mtime and inode did not, that is the reason.  A write whose
+ * mtime was put back AND one of these between two looks cannot be told from the latter alone (a change cookie would,
+ * but statx(2) shows none to programs): -o changed=strict is for those who fear it.  The new ctime is what is
+ * expected from then on, so that a write afterwards is found as before. */
+#include "same.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include <zf/base/clock.h>
+
+/* Held for a few comparisons, never for a system call: one file that hangs must not hold others. */
+static pthread_mutex_t same_lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t same_n_moved; /* not told yet */
+static char same_first[384];
+
+struct zf_identity same_identity_of(const struct stat *st)
+{
+    return (struct zf_identity){
+        .dev = st->st_dev,
+        .ino = st->st_ino,
+        .size = (uint64_t)st->st_size,
+        .mtime = st->st_mtim,
+        .ctime = st->st_ctim,
+        .meta = {.mode = st->st_mode,
+                 .uid = st->st_uid,
+                 .gid = st->st_gid,
+                 .nlink = st->st_nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)st->st_nlink},
+    };
+}
+
+static uint64_t same_ns(const struct timespec *t)
+{
+    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
+void same_init(struct same *s, const struct zf_identity *id)
+{
+    s->id = *id;
+    s->meta = id->meta;
+    atomic_init(&s->ctime, same_ns(&id->ctime));
+    atomic_init(&s->moved, 0);
+    atomic_init(&s->stale, false);
+}
+
+/* All but ctime.  `size` comes first: a shorter file is reported with by how much. */
+static bool same_compare(const struct zf_identity *id, const struct zf_identity *now,
+                         struct zf_err *err)
+{
+    if (now->dev != id->dev || now->ino != id->ino) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "another file has taken the place of the one that was mounted");
+    }
+    if (now->size < id->size) {
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the file is %" PRIu64 " bytes shorter than at mount time",
+                       id->size - now->size);
+    }
+    if (now->size > id->size) {
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                       "the file has grown by %" PRIu64 " bytes since mount time",
+                       now->size - id->size);
+    }
+    return zf_clock_cmp(&now->mtime, &id->mtime) == 0 ||
+           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was written to since mount time");
+}
+
+static void same_note(const char *name)
+{
+    if (same_n_moved++ == 0) {
+        (void)snprintf(same_first, sizeof same_first, "%s", name);
+    }
+}
+
+size_t same_moved(char *first, size_t n)
+{
+    (void)pthread_mutex_lock(&same_lock);
+    const size_t moved = same_n_moved;
+    same_n_moved = 0;
+    if (moved) {
+        (void)snprintf(first, n, "%s", same_first);
+    }
+    (void)pthread_mutex_unlock(&same_lock);
+    return moved;
+}
+
+/* ctime is another than expected: is one of those changes the reason?  *again_out: another thread has accepted one
+ * since `moved` was read, so that `now` may be older than what is expected. */
+static bool same_accept(struct same *s, const struct zf_identity *now, unsigned moved,
+                        const char *name, bool *again_out)
+{
+    (void)pthread_mutex_lock(&same_lock);
+    *again_out = atomic_load(&s->moved) != moved;
+    const bool explained = now->meta.nlink > 0 && memcmp(&now->meta, &s->meta, sizeof s->meta) != 0;
+    if (!*again_out && explained) {
+        s->meta = now->meta;
+        atomic_store(&s->ctime, same_ns(&now->ctime));
+        atomic_store(&s->moved, moved + 1);
+        same_note(name);
+    }
+    (void)pthread_mutex_unlock(&same_lock);
+    return explained;
+}
+
+static bool same_ask(int fd, int sync, struct stat *st)
+{
+    struct statx x;
+
+    if (!sync) {
+        return fstat(fd, st) == 0;
+    }
+    if (statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT | sync, STATX_BASIC_STATS, &x) != 0) {
+        return false;
+    }
+    *st = (struct stat){
+        .st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+        .st_ino = x.stx_ino,
+        .st_size = (off_t)x.stx_size,
+        .st_mtim = {x.stx_mtime.tv_sec, x.stx_mtime.tv_nsec},
+        .st_ctim = {x.stx_ctime.tv_sec, x.stx_ctime.tv_nsec},
+        .st_mode = x.stx_mode,
+        .st_uid = x.stx_uid,
+        .st_gid = x.stx_gid,
+        .st_nlink = x.stx_nlink,
+    };
+    return true;
+}
+
+/* *again_out: to be asked once more. */
+static bool same_look(struct same *s, int fd, const struct same_how *how, bool *again_out,
+                      struct zf_err *err)
+{
+    const unsigned moved = atomic_load_explicit(&s->moved, memory_order_acquire);
+    struct stat st;
+
+    *again_out = false;
+    if (!same_ask(fd, how->sync, &st)) {
+        const bool stale = errno == ESTALE;
+
+        (void)zf_fail_sys(err, "see whether the file changed");
+        err->code = stale ? ZF_E_STALE : err->code;
+        return false;
+    }
+    const struct zf_identity now = same_identity_of(&st);
+    if (!same_compare(&s->id, &now, err)) {
+        return false;
+    }
+    if (same_ns(&now.ctime) == atomic_load_explicit(&s->ctime, memory_order_relaxed) ||
+        (!how->strict && same_accept(s, &now, moved, how->name, again_out)) || *again_out) {
+        return true;
+    }
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                   now.meta.nlink == 0
+                       ? "the file was deleted or replaced since mount time; whether it was "
+                         "written to before that cannot be known"
+                       : "the file's inode was changed since mount time, its bytes perhaps too");
+}
+
+bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_err *err)
+{
+    bool again = true, ok = false;
+
+    while (again) {
+        ok = same_look(s, fd, how, &again, err);
+    }
+    if (!ok) {
+        /* Of one that cannot be asked nothing is known. */
+        if (err->sys == 0) {
+            atomic_store_explicit(&s->stale, true, memory_order_relaxed);
+        }
+        return false;
+    }
+    return !atomic_load_explicit(&s->stale, memory_order_relaxed) ||
+           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                   "the file was seen changed since mount time; that it looks as before again does "
+                   "not prove its bytes");
+}
