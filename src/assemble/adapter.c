@@ -1,95 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In a model's state an adapter's name is a component of its parameters' names, because a model can
- * have several: "base_model.model.q_proj.lora_A.default.weight".  In the file of one adapter that
- * component is left out, DoRA's vector loses its ".weight" too, and of a module that is trained as a
- * whole ("score.modules_to_save.default.weight") the rest alone remains ("score.weight").  What a
- * trainer's wrappers put in front of "base_model." is not PEFT's.
- * Source: peft/utils/save_and_load.py (get_peft_model_state_dict, 0.4 … 0.21), tuners/lora/layer.py. */
+/* An adapter is shown if all that is trained has a name in its file (adapter_name.h).  PEFT makes what a
+ * file lacks as if it were fresh, without an error, so that an adapter without a part of it would load and
+ * be another.  Parameters of the base model that are trained (bias="all", an unfrozen layer) have their own
+ * names in the file: PEFT loads them into the base model.
+ * Source: peft/utils/save_and_load.py (0.4 … 0.21), peft_model.py get_prompt_embedding_to_save. */
 #include <zf/assemble/adapter.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
+#include <zf/codec/json.h>
 
+#include "adapter_name.h"
 #include "optim_key.h"
 
-#define ADAPTER_NAME_MAX 4096 /* longer names are no parameters of one */
-#define ADAPTERS_MOST 10000   /* of one model */
+#define ADAPTERS_MOST 10000 /* of one model */
+/* A name in a message, for "%.*s". */
+#define ADAPTER_SHOWN(s) (int)((s).name_len < 200 ? (s).name_len : 200), (s).name
 
-/* The words that an adapter's name follows. */
-static bool adapter_is_part(const char *p, size_t n)
-{
-    static const char *const words[] = {"lora_A",           "lora_B",    "lora_embedding_A",
-                                        "lora_embedding_B", "lora_bias", "lora_magnitude_vector"};
-
-    return ONE_OF(p, n, words);
-}
-
-static size_t adapter_component(const char *p, const char *end)
-{
-    const char *dot = memchr(p, '.', (size_t)(end - p));
-
-    return (size_t)((dot ? dot : end) - p);
-}
-
-/* What wrappers put in front. */
-static const char *adapter_skip_wrappers(const char *name, const char *end)
-{
-    static const char base[] = "base_model.";
-    const char *at = memmem(name, (size_t)(end - name), base, sizeof base - 1);
-
-    return at && (at == name || at[-1] == '.') ? at : name;
-}
-
-/* Is it a parameter of an adapter?  Then *adapter [*n] is the adapter's name, borrowed from the name or a
- * constant, and out [ADAPTER_NAME_MAX] what PEFT calls it in adapter_model.safetensors. */
-static bool adapter_name(const char *name, size_t len, const char **adapter, size_t *n, char *out)
-{
-    const char *end = name + len, *begin = adapter_skip_wrappers(name, end), *p = begin;
-    size_t word = adapter_component(p, end), head;
-
-    while (!adapter_is_part(p, word) && !word_is(p, word, "modules_to_save")) {
-        if (p + word == end) {
-            return false;
-        }
-        p += word + 1;
-        word = adapter_component(p, end);
-    }
-    bool whole = word_is(p, word, "modules_to_save");
-    bool vector = word_is(p, word, "lora_magnitude_vector");
-    const char *rest = p + word + (p + word < end);
-    /* in front of the adapter's name */
-    head = whole ? (size_t)(p - begin) : (size_t)(p + word - begin);
-    *n = adapter_component(rest, end);
-    *adapter = rest;
-    if (*n == 0 || word_is(rest, *n, "weight") || word_is(rest, *n, "bias")) {
-        if (whole) {
-            return false;
-        }
-        *adapter = "default"; /* left out, as in an adapter's own file */
-        *n = strlen("default");
-    } else {
-        rest += *n + (rest + *n < end);
-    }
-    if (vector && word_is(rest, (size_t)(end - rest), "weight")) {
-        rest = end;
-    }
-    int total = snprintf(out, ADAPTER_NAME_MAX, "%.*s%s%.*s",
-                         (int)(head < ADAPTER_NAME_MAX ? head : ADAPTER_NAME_MAX), begin,
-                         rest < end && !whole ? "." : "", (int)(end - rest), rest);
-    return len < ADAPTER_NAME_MAX && total > 0 && total < ADAPTER_NAME_MAX;
-}
-
-/* ---- a tree's adapters ---- */
+static const char config_file[] = "adapter_config.json";
 
 struct adapter {
     char name[ZF_NAME_MAX + 1]; /* as a directory */
-    bool pair[2];               /* it has a lora_A, a lora_B */
+    const char
+        *methods[ADAPTER_WORDS_MOST]; /* by word: those that have it; NULL: it is not there */
+    uint64_t n[ADAPTER_WORDS_MOST];   /* by word: its tensors */
+    bool own;                         /* it has more than modules of the model */
+    bool trained, embeds;             /* embeds: it changes an embedding or the head */
+    char why[400];                    /* it is not shown because; "": it is */
 };
 struct adapters {
     zf_vec(struct adapter);
+    struct zf_build *b;
+    const char *dir;
+    struct zf_trained trained;
+    bool peft, known; /* a PeftModel's state; it is known what is trained */
 };
 
 static struct adapter *adapter_of(struct adapters *all, const char *name, size_t n,
@@ -114,93 +62,387 @@ static struct adapter *adapter_of(struct adapters *all, const char *name, size_t
     return made;
 }
 
-static bool adapter_see(struct zf_build *b, const char *dir, struct adapters *all,
-                        struct zf_err *err)
+/* The first reason stays. */
+__attribute__((format(printf, 2, 3))) static void adapter_refuse(struct adapter *a, const char *fmt,
+                                                                 ...)
 {
+    va_list ap;
+
+    if (!*a->why) {
+        va_start(ap, fmt);
+        (void)vsnprintf(a->why, sizeof a->why, fmt, ap);
+        va_end(ap);
+    }
+}
+
+static bool adapter_is_trained(const struct adapters *all, const char *name, size_t n)
+{
+    return all->trained.is && all->trained.is(all->trained.ctx, name, n);
+}
+
+/* PEFT saves the weights of a module of these names with an adapter of it.  Source: peft/utils/other.py
+ * EMBEDDING_LAYER_NAMES (0.4 … 0.21). */
+static bool adapter_is_embedding(const char *layer, size_t n)
+{
+    static const char *const words[] = {"embed_tokens", "lm_head"};
+    const char *dot = memrchr(layer, '.', n);
+    const char *leaf = dot ? dot + 1 : layer;
+
+    return ONE_OF(leaf, (size_t)(layer + n - leaf), words);
+}
+
+/* ---- what is there ---- */
+
+static bool adapter_see_one(struct adapters *all, struct zf_spot s, const struct adapter_name *name,
+                            struct zf_err *err)
+{
+    struct adapter *a = adapter_of(all, name->adapter, name->n, err);
+
+    if (!a) {
+        return false;
+    }
+    a->methods[name->word] = name->methods;
+    a->n[name->word] += !zf_name_ends(name->out, ".bias"); /* LoRA's own biases are extra */
+    a->own = a->own || adapter_is_own(name->kind);
+    a->trained = a->trained || adapter_is_trained(all, s.name, s.name_len);
+    a->embeds =
+        a->embeds || (adapter_is_own(name->kind) && name->kind != ADAPTER_TOKENS &&
+                      adapter_is_embedding(adapter_unwrapped(s.name, s.name_len), name->layer));
+    if (name->kind == ADAPTER_HALF) {
+        adapter_refuse(a, "\"%.*s\" are values whose positions are in no state of a model",
+                       ADAPTER_SHOWN(s));
+    } else if (name->kind == ADAPTER_COMPUTED) {
+        adapter_refuse(a, "PEFT saves what its prompt encoder computes with \"%.*s\"",
+                       ADAPTER_SHOWN(s));
+    }
+    return true;
+}
+
+static bool adapter_see(struct adapters *all, struct zf_err *err)
+{
+    struct adapter_name name;
     struct zf_draft *tie;
     struct zf_spot s;
     uint64_t at = 0;
 
-    while (zf_build_next(b, dir, &at, &s, &tie)) {
-        char out[ADAPTER_NAME_MAX];
-        const char *name;
-        size_t n;
+    while (zf_build_next(all->b, all->dir, &at, &s, &tie)) {
+        const char *bare = adapter_unwrapped(s.name, s.name_len);
 
-        if (s.set[0] || !adapter_name(s.name, s.name_len, &name, &n, out)) {
-            continue;
-        }
-        struct adapter *a = adapter_of(all, name, n, err);
-        if (!a) {
-            return false;
-        }
-        a->pair[0] = a->pair[0] || strstr(out, "lora_A") || strstr(out, "lora_embedding_A");
-        a->pair[1] = a->pair[1] || strstr(out, "lora_B") || strstr(out, "lora_embedding_B");
+        all->known = all->known || adapter_is_trained(all, s.name, s.name_len);
+        all->peft =
+            all->peft || word_starts(bare, s.name_len - (size_t)(bare - s.name), "base_model.");
     }
-    return true;
-}
-
-static bool adapter_show_tensors(struct zf_build *b, const char *dir, struct adapters *all,
-                                 struct zf_err *err)
-{
-    uint64_t n_before = zf_build_n_tensors(b), at = 0;
-    struct zf_draft *d, *tie;
-    struct zf_spot s;
-
-    while (at < n_before && (d = zf_build_next(b, dir, &at, &s, &tie))) {
-        char out[ADAPTER_NAME_MAX], set[2 * ZF_NAME_MAX];
-        const struct adapter *a;
-        const char *name;
-        size_t n;
-
-        if (s.set[0] || !adapter_name(s.name, s.name_len, &name, &n, out)) {
-            continue;
-        }
-        if (!(a = adapter_of(all, name, n, err))) {
-            return false;
-        }
-        if (!a->pair[0] || !a->pair[1]) {
-            continue;
-        }
-        (void)snprintf(set, sizeof set, "adapter/%s", a->name);
-        const struct zf_spot to = {set, out, strlen(out)};
-        if (!zf_build_find(b, to) && !zf_build_show(b, to, tie ? tie : d, err)) {
+    at = 0;
+    while (zf_build_next(all->b, all->dir, &at, &s, &tie)) {
+        if (!s.set[0] && adapter_name_read(s.name, s.name_len, all->peft, &name) &&
+            !adapter_see_one(all, s, &name, err)) {
             return false;
         }
     }
     return true;
 }
 
-static bool adapter_show_config(struct zf_build *b, const struct adapters *all,
-                                const struct adapter *a, struct zf_store *st, struct zf_err *err)
-{
-    static const char config[] = "adapter_config.json";
-    char own[ZF_NAME_MAX + sizeof config + 1], to[ZF_NAME_MAX + sizeof config + 10];
-    const char *from = own;
+/* ---- what is not understood ---- */
 
-    (void)snprintf(own, sizeof own, "%s/%s", a->name, config);
-    (void)snprintf(to, sizeof to, "adapter/%s/%s", a->name, config);
-    if (!zf_store_has(st, own, ZF_ENTRY_FILE)) {
-        from = config;
-        /* PEFT saves the adapter "default" in the directory itself, others below it */
-        if ((all->n > 1 && strcmp(a->name, "default") != 0) ||
-            !zf_store_has(st, config, ZF_ENTRY_FILE)) {
+/* Is a layer of PEFT's around name[n], one that keeps the layer of the model as its base_layer? */
+static bool adapter_is_inside(struct adapters *all, const char *name, size_t n)
+{
+    static const char base[] = "base_layer";
+    char at[ADAPTER_NAME_MAX + sizeof base + 8];
+
+    for (size_t i = 0; n < ADAPTER_NAME_MAX && i < n; i++) {
+        if (name[i] != '.') {
+            continue;
+        }
+        const char *rest = name + i + 1;
+        if (word_starts(rest, n - i - 1, base)) {
+            return false;
+        }
+        int len = snprintf(at, sizeof at, "%.*s.%s.weight", (int)i, name, base);
+        if (zf_build_find(all->b, (struct zf_spot){"", at, (size_t)len})) {
             return true;
         }
     }
-    zf_auto(source) struct zf_source *src = zf_store_open(st, from, err);
-    return src && zf_build_blob(b, to, src, 0, src->size, err);
+    return false;
 }
 
-bool zf_adapters_show(struct zf_build *b, const char *dir, struct zf_store *st, struct zf_err *err)
+/* Where the last component of name[n] that is called so begins, or 0; the first is none. */
+static size_t adapter_called(const char *name, size_t n, const char *word)
 {
-    struct adapters all = {0};
-    bool ok = adapter_see(b, dir, &all, err) && zf_build_prefix(b, dir, err) &&
-              (all.n == 0 || adapter_show_tensors(b, dir, &all, err));
+    size_t len = strlen(word);
 
-    for (size_t i = 0; ok && st && i < all.n; i++) {
-        ok = !all.at[i].pair[0] || !all.at[i].pair[1] ||
-             adapter_show_config(b, &all, &all.at[i], st, err);
+    for (size_t k = n > len ? n - len : 0; k > 0; k--) {
+        if (name[k - 1] == '.' && memcmp(name + k, word, len) == 0 &&
+            (k + len == n || name[k + len] == '.')) {
+            return k;
+        }
     }
+    return 0;
+}
+
+/* s is of no known word: it is the base model's, or of a method that is not known. */
+static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err *err)
+{
+    static const char base[] = "base_model.", model[] = "model.";
+    const char *bare = adapter_unwrapped(s.name, s.name_len);
+    size_t n = s.name_len - (size_t)(bare - s.name), last = 0, of = 0;
+    bool ours = adapter_is_inside(all, s.name, s.name_len);
+
+    for (size_t i = 0; i < all->n; i++) {
+        size_t at = adapter_called(bare, n, all->at[i].name);
+
+        of = at > last ? i : of;
+        last = at > last ? at : last;
+    }
+    if (!ours && all->peft) { /* what PEFT has of its own stands beside the model */
+        bool beside = word_starts(bare, n, base) &&
+                      !word_starts(bare + sizeof base - 1, n - sizeof base + 1, model);
+
+        ours = (beside && last) || adapter_called(bare, n, "default");
+    }
+    if (ours && all->n == 0 && !adapter_of(all, "default", strlen("default"), err)) {
+        return false;
+    }
+    for (size_t i = 0; ours && i < all->n; i++) {
+        if (!last || i == of) {
+            adapter_refuse(&all->at[i], "\"%.*s\" is of a method that is not known",
+                           ADAPTER_SHOWN(s));
+        }
+    }
+    return true;
+}
+
+static bool adapter_see_rest(struct adapters *all, struct zf_err *err)
+{
+    struct adapter_name name;
+    struct zf_draft *tie;
+    struct zf_spot s;
+    uint64_t at = 0;
+
+    while (zf_build_next(all->b, all->dir, &at, &s, &tie)) {
+        bool asked = !all->known || adapter_is_trained(all, s.name, s.name_len);
+
+        if (!s.set[0] && asked && !adapter_name_read(s.name, s.name_len, all->peft, &name) &&
+            !adapter_doubt(all, s, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- its settings ---- */
+
+static const char *adapter_config(const struct adapters *all, const struct adapter *a,
+                                  struct zf_store *st, char own[ZF_NAME_MAX + 40])
+{
+    (void)snprintf(own, ZF_NAME_MAX + 40, "%s/%s", a->name, config_file);
+    if (st && zf_store_has(st, own, ZF_ENTRY_FILE)) {
+        return own;
+    }
+    /* PEFT saves the adapter "default" in the directory itself, others below it */
+    bool here = all->n == 1 || strcmp(a->name, "default") == 0;
+    return st && here && zf_store_has(st, config_file, ZF_ENTRY_FILE) ? config_file : NULL;
+}
+
+static bool adapter_method_is(const char *list, const char *method)
+{
+    size_t n = strlen(method);
+
+    for (const char *at = list; (at = strstr(at, method)) != NULL; at += n) {
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) {
+            return true;
+        }
+    }
+    return !*list;
+}
+
+/* Settings with which PEFT saves other tensors than a state has. */
+static void adapter_agree_values(struct adapter *a, const json_t *j)
+{
+    static const struct {
+        const char *of, *needs;
+    } projection[] = {{"vera_lambda_d", "vera_A"},
+                      {"pvera_lambda_d", "pvera_A"},
+                      {"randlora_lambda", "randlora_A"},
+                      {"frod_lambda_l", "frod_V"},
+                      {"tinylora_v", "tinylora_P"}};
+    const json_t *ranks = json_object_get(j, "rank_pattern");
+
+    if (a->n[adapter_word("lora_E")] && json_object_size(ranks) > 0) {
+        adapter_refuse(a, "%s has a rank_pattern, by which PEFT saves some rows of each tensor",
+                       config_file);
+    }
+    if (a->n[adapter_word("vblora_logits_A")] &&
+        json_is_true(json_object_get(j, "save_only_topk_weights"))) {
+        adapter_refuse(a, "%s says save_only_topk_weights: what is saved is computed", config_file);
+    }
+    for (size_t i = 0; i < sizeof projection / sizeof projection[0]; i++) {
+        if (a->n[adapter_word(projection[i].of)] && !a->n[adapter_word(projection[i].needs)] &&
+            json_is_true(json_object_get(j, "save_projection"))) {
+            adapter_refuse(a, "%s says save_projection, but there is no %s", config_file,
+                           projection[i].needs);
+        }
+    }
+}
+
+static bool adapter_agree(struct adapters *all, struct adapter *a, struct zf_store *st,
+                          struct zf_err *err)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char own[ZF_NAME_MAX + 40];
+    const char *path = adapter_config(all, a, st, own);
+    struct zf_err why;
+    uint64_t n;
+
+    if (!path) {
+        return true;
+    }
+    zf_auto(mem) char *text = zf_store_slurp(st, path, lim.json_bytes, &n, err);
+    if (!text) {
+        return false;
+    }
+    zf_err_clear(&why);
+    zf_auto(json) json_t *j = zf_json_load(text, n, &lim, &why);
+    if (!j) {
+        adapter_refuse(a, "%.100s: %.250s", path, why.msg);
+        return true;
+    }
+    const char *method = json_string_value(json_object_get(j, "peft_type"));
+    for (unsigned i = 0; method && i < ADAPTER_WORDS_MOST; i++) {
+        if (a->methods[i] && !adapter_method_is(a->methods[i], method)) {
+            adapter_refuse(a, "%.100s says %.40s, its tensors are those of %.40s", path, method,
+                           a->methods[i]);
+        }
+    }
+    adapter_agree_values(a, j);
+    return true;
+}
+
+/* Half of a LoRA is none. */
+static void adapter_check_pairs(struct adapter *a)
+{
+    static const char *const pair[][2] = {{"lora_A", "lora_B"},
+                                          {"lora_embedding_A", "lora_embedding_B"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t first = a->n[adapter_word(pair[i][0])], second = a->n[adapter_word(pair[i][1])];
+
+        if (first != second) {
+            adapter_refuse(a, "it has %llu %s and %llu %s", (unsigned long long)first, pair[i][0],
+                           (unsigned long long)second, pair[i][1]);
+        }
+    }
+    if (!a->own && a->trained) {
+        adapter_refuse(a, "it has modules that are trained as a whole, and nothing else");
+    }
+}
+
+/* ---- showing ---- */
+
+static bool adapter_show_at(struct adapters *all, const struct adapter *a, const char *name,
+                            struct zf_draft *d, struct zf_err *err)
+{
+    char set[2 * ZF_NAME_MAX];
+
+    (void)snprintf(set, sizeof set, "adapter/%s", a->name);
+    const struct zf_spot to = {set, name, strlen(name)};
+    return !a->own || *a->why || zf_build_find(all->b, to) || zf_build_show(all->b, to, d, err);
+}
+
+/* A parameter of the model that an adapter's file has under its own name. */
+static bool adapter_show_base(struct adapters *all, struct zf_spot s, struct zf_draft *d,
+                              struct zf_err *err)
+{
+    static const char base[] = ".base_layer.";
+    const char *bare = adapter_unwrapped(s.name, s.name_len);
+    size_t n = s.name_len - (size_t)(bare - s.name);
+    const char *at = memmem(bare, n, base, sizeof base - 1);
+    bool trained = adapter_is_trained(all, s.name, s.name_len);
+    bool embedding = at && adapter_is_embedding(bare, (size_t)(at - bare));
+    char name[ADAPTER_NAME_MAX];
+
+    if (n >= sizeof name) {
+        return true;
+    }
+    (void)snprintf(name, sizeof name, "%.*s", (int)n, bare);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct adapter *a = &all->at[i];
+        bool with = embedding && a->embeds && !a->n[adapter_word("trainable_tokens_delta")];
+
+        if (((trained && a->trained) || with) && !adapter_show_at(all, a, name, d, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool adapter_show_tensors(struct adapters *all, struct zf_err *err)
+{
+    uint64_t n_before = zf_build_n_tensors(all->b), at = 0;
+    struct zf_draft *d, *tie;
+    struct adapter_name name;
+    struct zf_spot s;
+
+    while (at < n_before && (d = zf_build_next(all->b, all->dir, &at, &s, &tie))) {
+        if (s.set[0]) {
+            continue;
+        }
+        bool tied = tie != NULL;
+        d = tied ? tie : d;
+        if (!adapter_name_read(s.name, s.name_len, all->peft, &name)) {
+            if (!adapter_show_base(all, s, d, err)) {
+                return false;
+            }
+            continue;
+        }
+        const struct adapter *a = adapter_of(all, name.adapter, name.n, err);
+        bool left = name.kind == ADAPTER_LEFT || (tied && name.kind == ADAPTER_TOKENS);
+        if (!a || (!left && !adapter_show_at(all, a, name.out, d, err))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool adapter_tell(struct adapters *all, const struct adapter *a, struct zf_store *st,
+                         struct zf_err *err)
+{
+    char own[ZF_NAME_MAX + 40], to[2 * ZF_NAME_MAX];
+
+    if (*a->why) {
+        return zf_build_note(all->b, err, "%s%sadapter/%.100s/ is not there: %s", all->dir,
+                             *all->dir ? "/" : "", a->name, a->why);
+    }
+    const char *from = a->own ? adapter_config(all, a, st, own) : NULL;
+    if (!from) {
+        return true;
+    }
+    (void)snprintf(to, sizeof to, "adapter/%s/%s", a->name, config_file);
+    zf_auto(source) struct zf_source *src = zf_store_open(st, from, err);
+    return src && zf_build_blob(all->b, to, src, 0, src->size, err);
+}
+
+static bool adapter_all(struct adapters *all, struct zf_store *st, struct zf_err *err)
+{
+    bool ok = adapter_see(all, err) && adapter_see_rest(all, err);
+
+    for (size_t i = 0; ok && i < all->n; i++) {
+        adapter_check_pairs(&all->at[i]);
+        ok = adapter_agree(all, &all->at[i], st, err);
+    }
+    ok = ok && (all->n == 0 || adapter_show_tensors(all, err));
+    for (size_t i = 0; ok && i < all->n; i++) {
+        ok = adapter_tell(all, &all->at[i], st, err);
+    }
+    return ok;
+}
+
+bool zf_adapters_show(struct zf_build *b, const char *dir, struct zf_store *st,
+                      struct zf_trained trained, struct zf_err *err)
+{
+    struct adapters all = {.b = b, .dir = dir, .trained = trained};
+    bool ok = zf_build_prefix(b, dir, err) && adapter_all(&all, st, err);
+
     zf_vec_fini(&all);
     return ok && zf_build_prefix(b, "", err);
 }

@@ -4,6 +4,9 @@
 noinst_LTLIBRARIES += libzf-assemble.la
 libzf_assemble_la_SOURCES = \
 	src/assemble/adapter.c \
+	src/assemble/adapter_name.c \
+	src/assemble/adapter_name.h \
+	src/assemble/adapter_words.def \
 	src/assemble/agree.c \
 	src/assemble/agree_compare.c \
 	src/assemble/agree_list.h \

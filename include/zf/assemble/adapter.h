@@ -5,10 +5,17 @@
 
 #include <zf/model/build.h>
 
-/* Shows those of the root, or below the prefix `dir`, in adapter/<name>/ of it, if there is a pair
- * lora_A, lora_B; and the adapter_config.json of st, the directory beside the save, or of <name>/ in it.
- * st may be NULL.  No prefix is set in b.  Errors: of the build and the store. */
+/* Which parameters the optimizer holds.  is = NULL: nothing says so. */
+struct zf_trained {
+    bool (*is)(const void *ctx, const char *name, size_t n);
+    const void *ctx;
+};
+
+/* Shows those of the root, or below the prefix `dir`, in adapter/<name>/ of it: the tensors of the methods that are known, modules
+ * trained as a whole, and what else is trained, under its own name; and the adapter_config.json of st, the directory beside the
+ * save, or of <name>/ in it.  st may be NULL.  An adapter that would be incomplete, or that the settings contradict, is not shown,
+ * with a note that says why.  No prefix is set in b.  Errors: of the build and the store. */
 bool zf_adapters_show(struct zf_build *b, const char *dir, struct zf_store *st,
-                      struct zf_err *err) ZF_CHECKED;
+                      struct zf_trained trained, struct zf_err *err) ZF_CHECKED;
 
 #endif

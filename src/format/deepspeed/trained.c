@@ -60,6 +60,13 @@ static bool trained_is_part(struct zf_build *b, const char *dir, const struct ds
     return false;
 }
 
+static bool trained_is(const void *ctx, const char *name, size_t n)
+{
+    const struct ds_trained *t = ctx;
+
+    return ds_name_listed(t->name, t->n, (struct ds_name){name, (uint32_t)n});
+}
+
 static bool trained_show_tree(struct ds_save *ds, const struct ds_ranks *all, const char *dir,
                               struct zf_err *err)
 {
@@ -74,7 +81,8 @@ static bool trained_show_tree(struct ds_save *ds, const struct ds_ranks *all, co
         ok = !d || twice || zf_build_show(ds->b, ds_spot("trained", t.name[i]), d, err);
     }
     return ok && zf_build_prefix(ds->b, "", err) &&
-           zf_adapters_show(ds->b, dir, ds->run == ds->st ? NULL : ds->run, err);
+           zf_adapters_show(ds->b, dir, ds->run == ds->st ? NULL : ds->run,
+                            (struct zf_trained){trained_is, &t}, err);
 }
 
 bool ds_trained_show(struct ds_save *ds, const struct ds_ranks *all, struct zf_err *err)

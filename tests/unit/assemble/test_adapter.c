@@ -43,6 +43,25 @@ static void add(struct made *m, const char *name, size_t n)
     assert_ok(d && zf_draft_flat(d, 0, 1, (struct zf_from){m->src, 0, NULL}, &m->err), &m->err);
 }
 
+/* The other half of a lora_A or lora_B. */
+static void add_partner(struct made *m, const char *name, size_t n)
+{
+    char *other = malloc(n);
+    char *at;
+
+    assert_non_null(other);
+    memcpy(other, name, n);
+    at = memmem(other, n, ".lora_", 6);
+    if (at && (at[6] == 'A' || at[6] == 'B') && at[7] == '.') {
+        at[6] = at[6] == 'A' ? 'B' : 'A';
+        add(m, other, n);
+    } else if ((at = memmem(other, n, "lora_embedding_", 15))) {
+        at[15] = at[15] == 'A' ? 'B' : 'A';
+        add(m, other, n);
+    }
+    free(other);
+}
+
 /* Both halves of an adapter, without which it is none. */
 static void add_pair(struct made *m, const char *adapter)
 {
@@ -65,7 +84,8 @@ static bool shown(const struct made *m, const char *prefix, const char *adapter,
 static void names(void **state)
 {
     static const struct {
-        const char *name, *adapter, *out; /* out NULL: of no adapter */
+        const char *name, *adapter,
+            *out; /* out NULL: of no adapter; "": nor is the adapter shown then */
     } row[] = {
         {"base_model.model.q.lora_A.default.weight", "default", "base_model.model.q.lora_A.weight"},
         {"base_model.model.q.lora_B.french.weight", "french", "base_model.model.q.lora_B.weight"},
@@ -89,23 +109,28 @@ static void names(void **state)
         {"base_model.model.q.base_layer.weight", NULL, NULL},
         {"base_model.model.score.original_module.weight", NULL, NULL},
         {"base_model.model.score.modules_to_save.weight", NULL, NULL},
-        {"base_model.model.lora_Ax.default.weight", NULL, NULL},
-        {"base_model.model.xlora_A.default.weight", NULL, NULL},
+        {"base_model.model.lora_Ax.default.weight", NULL, ""},
+        {"base_model.model.xlora_A.default.weight", NULL, ""},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         const char *adapter = row[i].adapter ? row[i].adapter : "default";
         struct made m;
-        uint64_t n;
+        uint64_t n, before;
 
         make(&m, "");
         add_pair(&m, adapter);
         add(&m, row[i].name, strlen(row[i].name));
+        before = zf_build_n_tensors(m.b);
+        bool is = row[i].out && *row[i].out;
+        if (is && !memmem(row[i].name, strlen(row[i].name), ".bias", 5)) {
+            add_partner(&m, row[i].name, strlen(row[i].name));
+        }
         n = zf_build_n_tensors(m.b);
-        assert_ok(zf_adapters_show(m.b, "", NULL, &m.err), &m.err);
-        if (zf_build_n_tensors(m.b) - n != (row[i].out ? 3 : 2) ||
-            (row[i].out && !shown(&m, "", adapter, row[i].out))) {
+        assert_ok(zf_adapters_show(m.b, "", NULL, (struct zf_trained){0}, &m.err), &m.err);
+        if (zf_build_n_tensors(m.b) - n != (is ? n - before + 3 : (row[i].out ? 0 : 2)) ||
+            (is && !shown(&m, "", adapter, row[i].out))) {
             fail_msg("%s: %d shown", row[i].name, (int)(zf_build_n_tensors(m.b) - n));
         }
         unmake(&m);
@@ -129,9 +154,10 @@ static void lengths(void **state)
         make(&m, "");
         add_pair(&m, "default");
         add(&m, name, n);
+        add_partner(&m, name, n);
         before = zf_build_n_tensors(m.b);
-        assert_ok(zf_adapters_show(m.b, "", NULL, &m.err), &m.err);
-        assert_int_equal(zf_build_n_tensors(m.b) - before, n < 4096 ? 3 : 2);
+        assert_ok(zf_adapters_show(m.b, "", NULL, (struct zf_trained){0}, &m.err), &m.err);
+        assert_int_equal(zf_build_n_tensors(m.b) - before, n < 4096 ? 4 : 2);
         unmake(&m);
         free(name);
     }
@@ -152,7 +178,7 @@ static void shows_pairs(void **state)
         add_pair(&m, "default");
         add(&m, half, sizeof half - 1);
         add(&m, whole, sizeof whole - 1);
-        assert_ok(zf_adapters_show(m.b, prefix, NULL, &m.err), &m.err);
+        assert_ok(zf_adapters_show(m.b, prefix, NULL, (struct zf_trained){0}, &m.err), &m.err);
         assert_true(shown(&m, prefix, "default", "pair.lora_A.weight"));
         assert_true(shown(&m, prefix, "default", "pair.lora_B.weight"));
         assert_true(shown(&m, prefix, "default", "m.s.bias"));
