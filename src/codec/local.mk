@@ -2,7 +2,7 @@
 # Bytes to values and back, a folder a grammar; none knows what a checkpoint is.
 noinst_LTLIBRARIES += libzf-codec.la
 libzf_codec_la_SOURCES =
-libzf_codec_la_LIBADD = $(JANSSON_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS) $(YAML_LIBS)
+libzf_codec_la_LIBADD = $(JANSSON_LIBS) $(ZIP_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS) $(YAML_LIBS)
 
 noinst_HEADERS += \
 	include/zf/codec/dtensor.h \

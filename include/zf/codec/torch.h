@@ -31,8 +31,8 @@ static inline void zf_auto_torch(struct zf_torch **t)
 struct zf_torch_twins;
 struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err) ZF_CHECKED;
 void zf_torch_twins_free(struct zf_torch_twins *w);
-/* Opens src, with all that zf_torch_open checks of the container; of one whose pickle is in w that is all:
- * it is a twin, has no root, and none of its tensors can be asked for.  w NULL: there are none. */
+/* Opens src; one whose pickle is in w is a twin, has no root, and none of its tensors can be asked for: of an archive
+ * with the pickle in front, nothing but end record, first entry and that pickle is read then.  w NULL: there are none. */
 struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limits *lim,
                                      struct zf_torch_twins *w, struct zf_err *err) ZF_CHECKED;
 bool zf_torch_is_twin(const struct zf_torch *t);

@@ -22,6 +22,10 @@ struct zf_zip_member {
  * Errors: ZF_E_FORMAT, ZF_E_LIMIT, ZF_E_UNSUPPORTED (encrypted, other methods). */
 struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim,
                            struct zf_err *err) ZF_CHECKED;
+/* Opens it with the first member of the directory alone (or none, where it is empty): the other entries are not
+ * read, so that nothing is known of them.  Errors: as zf_zip_open. */
+struct zf_zip *zf_zip_open_first(struct zf_source *src, const struct zf_limits *lim,
+                                 struct zf_err *err) ZF_CHECKED;
 void zf_zip_free(struct zf_zip *z);
 static inline void zf_auto_zip(struct zf_zip **z)
 {

@@ -218,7 +218,11 @@ bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_
 bool torch_tensor_form(struct zf_torch *t, const struct torch_form *form,
                        struct zf_torch_tensor *out, struct zf_err *err) ZF_CHECKED;
 
-/* Is p[n], the pickle of t, known?  Otherwise *p is t's from here on if it is worth keeping. */
+/* Is any pickle of n bytes known? */
+bool torch_twins_may_know(const struct zf_torch *t, uint64_t n);
+/* Is p[n], the pickle of t, known?  p is as before in the end. */
+bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n);
+/* The same.  Otherwise *p is t's from here on if it is worth keeping. */
 bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n);
 
 #endif

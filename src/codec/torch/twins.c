@@ -132,23 +132,40 @@ static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_
     return false;
 }
 
-bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n)
+bool torch_twins_may_know(const struct zf_torch *t, uint64_t n)
+{
+    bool found = false;
+
+    for (uint32_t i = t->twins ? twins_count(t->twins) : 0; !found && i-- > 0;) {
+        found = t->twins->text[i].n == n;
+    }
+    return found;
+}
+
+bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n)
 {
     if (!t->twins || n == 0) {
         return false;
     }
     const bool small = n <= TWINS_BYTES;
-    uint32_t known = twins_count(t->twins);
 
-    t->print = small ? (struct torch_print){{0}} : twins_print(*p, n);
-    t->twin = twins_known(t->twins, known, small ? *p : NULL, n, &t->print);
-    if (!t->twin && known < TWINS_MOST) {
+    t->print = small ? (struct torch_print){{0}} : twins_print(p, n);
+    t->twin = twins_known(t->twins, twins_count(t->twins), small ? p : NULL, n, &t->print);
+    return t->twin;
+}
+
+bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n)
+{
+    if (torch_twins_know(t, *p, n)) {
+        return true;
+    }
+    if (t->twins && n > 0 && twins_count(t->twins) < TWINS_MOST) {
         t->text_bytes = n;
-        if (small) {
+        if (n <= TWINS_BYTES) {
             t->text = zf_give(*p);
         }
     }
-    return t->twin;
+    return false;
 }
 
 bool zf_torch_is_twin(const struct zf_torch *t)

@@ -150,6 +150,36 @@ static bool zip_is_storage(const struct zf_torch *t, uint64_t record)
             strncmp(m.name + n, "constants/", strlen("constants/")) == 0);
 }
 
+/* Is it a twin?  torch writes data.pkl first, so this can be answered from end record, first entry and that member: the
+ * other entries of such a file, of which nothing is served, are never read.  What fails here fails again when
+ * the archive is opened. */
+static bool zip_is_twin(struct zf_torch *t)
+{
+    struct zf_err err;
+
+    if (!t->twins) {
+        return false;
+    }
+    zf_auto(zip) struct zf_zip *z = zf_zip_open_first(t->src, &t->lim, &err);
+    const struct zf_zip_member m =
+        z && zf_zip_count(z) ? zf_zip_member(z, 0) : (struct zf_zip_member){.name = ""};
+    const char *slash = strchr(m.name, '/');
+
+    if (!slash || strcmp(slash, "/data.pkl") != 0 || m.method != 0 ||
+        !torch_twins_may_know(t, m.size)) {
+        return false;
+    }
+    zf_auto(source) struct zf_source *src = zf_zip_source(z, 0, &err);
+    zf_auto(mem) uint8_t *p = src ? malloc((size_t)m.size) : NULL;
+
+    if (!p || !zf_source_pread(src, p, (size_t)m.size, 0, &err) ||
+        !torch_twins_know(t, p, m.size)) {
+        return false;
+    }
+    t->pickle_bytes = m.size;
+    return true;
+}
+
 static const struct torch_container_ops zip_ops = {
     .name = "zip",
     .is_storage = zip_is_storage,
@@ -168,6 +198,9 @@ bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t pkl = 0, i;
 
+    if (zip_is_twin(t)) {
+        return true;
+    }
     t->zip = zf_zip_open(t->src, &t->lim, err);
     if (!t->zip) {
         return false;

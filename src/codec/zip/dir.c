@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: PKWARE APPNOTE 4.3.12, 4.4.4, 4.5.3. */
+/* Where each entry ends, and its name, is read here, since libzip gets a run of entries at a time; all else that an
+ * entry says is told by libzip.  Source: PKWARE APPNOTE 4.3.12. */
 #include "dir.h"
 
 #include <string.h>
 
 #include <zf/base/bytes.h>
-#include <zf/base/hash.h>
 #include <zf/base/num.h>
 
+#include "libzip.h"
 #include "local.h"
 
 #define ENTRY_BYTES 46u
 #define SIG_ENTRY 0x02014b50u
-#define EXTRA_ZIP64 1u
-#define IN_ZIP64 0xffffffffu
-#define FLAG_ENCRYPTED 1u
 /* Deflate cannot make more than this of one byte. */
 #define DEFLATE_RATIO 1032u
+/* Entries that libzip gets at once, and bytes of them, but for one more. */
+#define RUN_ENTRIES 512u
+#define RUN_BYTES (1u << 20)
 
 struct dir_reading {
     struct zip_reader *r;
     const struct zip_end *end;
     struct zip_dir *d;
-    uint64_t at, stop; /* the next entry; where the directory ends */
-    uint8_t *extra;    /* [UINT16_MAX] */
-};
-
-/* An entry as it is in the file. */
-struct dir_raw {
-    struct zf_zip_member m;
-    uint64_t at, name_len;
-    uint16_t flags, disk;
+    uint64_t at, stop;         /* the next entry; where the directory ends */
+    zf_vec(uint8_t) run;       /* entries, as they are in the file */
+    struct libzip_entry *fact; /* [RUN_ENTRIES] */
 };
 
 /* Every failure of this file's own names the archive. */
@@ -38,92 +33,76 @@ struct dir_raw {
 
 /* ---- one entry ---------------------------------------------------------------------------- */
 
-/* A number of 32 bits, or of 64 in the extra field. */
-static uint64_t dir_number(uint32_t small, struct zf_bytes *zip64)
+/* Appends the next n bytes of the directory to the run. */
+static bool dir_read(struct dir_reading *l, uint64_t n, struct zf_err *err)
 {
-    return small == IN_ZIP64 ? zf_bytes_le64(zip64) : small;
-}
-
-/* The zip64 record among extra fields; empty where there is none. */
-static struct zf_bytes dir_find_zip64(struct zf_bytes extra)
-{
-    while (zf_bytes_left(&extra)) {
-        const uint16_t id = zf_bytes_le16(&extra), len = zf_bytes_le16(&extra);
-        const uint8_t *p = zf_bytes_take(&extra, len);
-
-        if (p && id == EXTRA_ZIP64) {
-            return zf_bytes_of(p, len);
-        }
-    }
-    return zf_bytes_of(NULL, 0);
-}
-
-/* Adds n bytes at `off` to the names, and a NUL. */
-static bool dir_load_name(struct dir_reading *l, uint64_t n, uint64_t off, struct zf_err *err)
-{
-    struct zip_dir *d = l->d;
-
-    if (d->names.n > UINT32_MAX - n - 1) {
-        return BAD(l->r->src, err, ZF_E_LIMIT, off,
-                   "the names of its members take more than 4 GiB");
-    }
-    if (!zf_vec_room(&d->names, (size_t)n + 1, err) ||
-        !zip_reader_pread(l->r, d->names.at + d->names.n, n, off, err)) {
+    if (!zf_vec_room(&l->run, (size_t)n, err) ||
+        !zip_reader_pread(l->r, l->run.at + l->run.n, n, l->at, err)) {
         return false;
     }
-    d->names.at[d->names.n + n] = '\0';
+    l->run.n += (size_t)n;
+    l->at += n;
     return true;
 }
 
-/* Reads entry i and moves behind it; its name is behind the names then, and not yet one of them. */
-static bool dir_load_raw(struct dir_reading *l, uint64_t i, struct dir_raw *out, struct zf_err *err)
+/* Adds the name of entry i, the last n bytes of the run but for `behind`, to the names. */
+static bool dir_add_name(struct dir_reading *l, uint64_t i, uint64_t n, uint64_t behind,
+                         struct zf_err *err)
+{
+    struct zip_dir *d = l->d;
+    const uint8_t *name = l->run.at + l->run.n - behind - n;
+
+    if (n == 0 || memchr(name, 0, (size_t)n)) {
+        return BAD(l->r->src, err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   n ? "the name of member %llu has a NUL in it" : "member %llu has no name",
+                   (unsigned long long)i);
+    }
+    if (d->names.n > UINT32_MAX - n - 1) {
+        return BAD(l->r->src, err, ZF_E_LIMIT, l->at,
+                   "the names of its members take more than 4 GiB");
+    }
+    if (!zf_vec_room(&d->names, (size_t)n + 1, err)) {
+        return false;
+    }
+    d->entry[i].name = (uint32_t)d->names.n;
+    memcpy(d->names.at + d->names.n, name, (size_t)n);
+    d->names.n += (size_t)n;
+    d->names.at[d->names.n++] = '\0';
+    return true;
+}
+
+/* Reads entry i into the run, its name to the names, and moves behind it. */
+static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err)
 {
     const uint64_t off = l->at, left = l->stop - off;
-    uint8_t head[ENTRY_BYTES];
 
     if (left < ENTRY_BYTES) {
         return BAD(l->r->src, err, ZF_E_FORMAT, off,
                    "broken zip archive: the directory ends within entry %llu of %llu",
-                   (unsigned long long)i, (unsigned long long)l->d->n);
+                   (unsigned long long)i, (unsigned long long)l->end->entries);
     }
-    if (!zip_reader_pread(l->r, head, sizeof head, off, err)) {
+    if (!dir_read(l, ENTRY_BYTES, err)) {
         return false;
     }
-    struct zf_bytes b = zf_bytes_of(head, sizeof head);
+    struct zf_bytes b = zf_bytes_of(l->run.at + l->run.n - ENTRY_BYTES, ENTRY_BYTES);
     const bool begins = zf_bytes_le32(&b) == SIG_ENTRY;
-    b.at = 8;
-    out->flags = zf_bytes_le16(&b);
-    out->m = (struct zf_zip_member){.method = zf_bytes_le16(&b)};
-    b.at = 16;
-    out->m.crc = zf_bytes_le32(&b);
-    const uint32_t comp = zf_bytes_le32(&b), size = zf_bytes_le32(&b);
-    out->name_len = zf_bytes_le16(&b);
-    const uint64_t extra_len = zf_bytes_le16(&b), comment_len = zf_bytes_le16(&b);
-    out->disk = zf_bytes_le16(&b);
-    b.at = 42;
-    const uint32_t at = zf_bytes_le32(&b);
-    const uint64_t n = ENTRY_BYTES + out->name_len + extra_len + comment_len;
+    b.at = 28;
+    const uint64_t name = zf_bytes_le16(&b), extra = zf_bytes_le16(&b), comment = zf_bytes_le16(&b);
+    const uint16_t disk = zf_bytes_le16(&b);
+    const uint64_t n = name + extra + comment;
 
-    if (!begins || n > left) {
+    if (!begins || n > left - ENTRY_BYTES) {
         return BAD(l->r->src, err, ZF_E_FORMAT, off,
                    begins ? "broken zip archive: entry %llu reaches beyond the directory"
                           : "broken zip archive: entry %llu of the directory does not begin here",
                    (unsigned long long)i);
     }
-    l->at += n;
-    const bool wide = comp == IN_ZIP64 || size == IN_ZIP64 || at == IN_ZIP64;
-    if (!dir_load_name(l, out->name_len, off + ENTRY_BYTES, err) ||
-        (wide &&
-         !zip_reader_pread(l->r, l->extra, extra_len, off + ENTRY_BYTES + out->name_len, err))) {
+    if (!dir_read(l, n, err) || !dir_add_name(l, i, name, extra + comment, err)) {
         return false;
     }
-    struct zf_bytes zip64 = dir_find_zip64(zf_bytes_of(l->extra, wide ? extra_len : 0));
-    out->m.size = dir_number(size, &zip64);
-    out->m.comp_size = dir_number(comp, &zip64);
-    out->at = dir_number(at, &zip64);
-    return !zip64.bad || BAD(l->r->src, err, ZF_E_FORMAT, off,
-                             "broken zip archive: entry %llu lacks the 64 bits of its numbers",
-                             (unsigned long long)i);
+    return disk == 0 || BAD(l->r->src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                            "member \"%s\" is on disk %u: the archive is split over several disks",
+                            l->d->names.at + l->d->entry[i].name, disk);
 }
 
 /* Its sizes, against each other and against where the directory begins. */
@@ -148,88 +127,113 @@ static bool dir_check_sizes(const struct dir_reading *l, const struct zf_zip_mem
                (unsigned long long)m->size, (unsigned long long)m->comp_size);
 }
 
-static bool dir_check(const struct dir_reading *l, uint64_t i, const struct dir_raw *e,
+static bool dir_check(const struct dir_reading *l, const struct zf_zip_member *m, bool encrypted,
                       struct zf_err *err)
 {
     const struct zf_source *src = l->r->src;
 
-    if (e->name_len == 0 || strlen(e->m.name) != e->name_len) {
-        return BAD(src, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   e->name_len ? "the name of member %llu has a NUL in it"
-                               : "member %llu has no name",
-                   (unsigned long long)i);
+    if (encrypted) {
+        return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted", m->name);
     }
-    if (e->flags & FLAG_ENCRYPTED) {
-        return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted",
-                   e->m.name);
-    }
-    if (e->m.method != 0 && e->m.method != ZIP_DEFLATED) {
+    if (m->method != 0 && m->method != ZIP_DEFLATED) {
         return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "member \"%s\" is compressed by method %u; stored and deflated ones can be read",
-                   e->m.name, e->m.method);
+                   m->name, m->method);
     }
-    if (e->disk != 0) {
-        return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "member \"%s\" is on disk %u: the archive is split over several disks",
-                   e->m.name, e->disk);
-    }
-    return dir_check_sizes(l, &e->m, err);
+    return dir_check_sizes(l, m, err);
 }
 
-/* Keeps the member, whose name is the last of the names. */
-static bool dir_keep(struct zip_dir *d, uint64_t i, const struct dir_raw *e, struct zf_err *err)
+/* Keeps what libzip said of entry i. */
+static bool dir_keep(struct dir_reading *l, uint64_t i, const struct libzip_entry *f,
+                     struct zf_err *err)
 {
-    const bool deflated = e->m.method == ZIP_DEFLATED;
-    struct zip_deflated *more = deflated ? zf_vec_push(&d->deflated, err) : NULL;
+    struct zip_dir *d = l->d;
+    struct zip_entry *e = &d->entry[i];
+    const struct zf_zip_member m = {.name = d->names.at + e->name,
+                                    .size = f->size,
+                                    .comp_size = f->comp_size,
+                                    .crc = f->crc,
+                                    .method = f->method};
 
-    if (deflated && !more) {
+    if (!dir_check(l, &m, f->encrypted, err)) {
         return false;
     }
+    e->at = f->at;
+    e->comp_size = f->comp_size;
+    e->deflated = f->method == ZIP_DEFLATED;
+    struct zip_deflated *more = e->deflated ? zf_vec_push(&d->deflated, err) : NULL;
+
     if (more) {
-        *more = (struct zip_deflated){.size = e->m.size, .member = (uint32_t)i, .crc = e->m.crc};
+        *more = (struct zip_deflated){.size = f->size, .member = (uint32_t)i, .crc = f->crc};
     }
-    d->entry[i] = (struct zip_entry){.at = e->at,
-                                     .comp_size = e->m.comp_size,
-                                     .name = (uint32_t)d->names.n,
-                                     .deflated = deflated};
-    d->names.n += e->name_len + 1;
-    return true;
+    return more || !e->deflated;
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-static bool dir_index_names(const struct zf_source *src, struct zip_dir *d, struct zf_err *err)
+static int dir_cmp_name(const void *a, const void *b, void *dir)
 {
-    if (!zf_index_reserve(&d->by_name, (size_t)d->n, err)) {
-        return false;
-    }
-    for (uint64_t i = 0; i < d->n; i++) {
-        const char *name = d->names.at + d->entry[i].name;
+    const struct zip_dir *d = dir;
+    const uint32_t *x = a, *y = b;
 
-        if (zip_dir_find(d, name) != ZF_INDEX_NONE) {
-            return BAD(src, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member \"%s\"", name);
+    return strcmp(d->names.at + d->entry[*x].name, d->names.at + d->entry[*y].name);
+}
+
+static bool dir_sort_names(const struct zf_source *src, struct zip_dir *d, struct zf_err *err)
+{
+    d->by_name = malloc((d->n ? (size_t)d->n : 1) * sizeof *d->by_name);
+    if (!d->by_name) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    for (uint32_t i = 0; i < d->n; i++) {
+        d->by_name[i] = i;
+    }
+    qsort_r(d->by_name, (size_t)d->n, sizeof *d->by_name, dir_cmp_name, d);
+    for (uint64_t i = 1; i < d->n; i++) {
+        if (dir_cmp_name(&d->by_name[i - 1], &d->by_name[i], d) == 0) {
+            return BAD(src, err, ZF_E_FORMAT, ZF_OFF_NONE, "duplicate member \"%s\"",
+                       d->names.at + d->entry[d->by_name[i]].name);
         }
-        if (!zf_index_add(&d->by_name, zf_hash_str(0, name), (uint32_t)i, err)) {
+    }
+    return true;
+}
+
+/* Reads entries from i on, as many as make a run; *n_out: how many. */
+static bool dir_load_run(struct dir_reading *l, uint64_t i, uint32_t *n_out, struct zf_err *err)
+{
+    struct libzip_run run = {.off = l->at, .first = i};
+
+    l->run.n = 0;
+    while (run.n < RUN_ENTRIES && l->run.n < RUN_BYTES && i + run.n < l->d->n) {
+        if (!dir_load_entry(l, i + run.n, err)) {
+            return false;
+        }
+        run.n++;
+    }
+    run.p = l->run.at;
+    run.bytes = l->run.n;
+    if (!libzip_load(&run, l->fact, err)) {
+        return zf_err_in(err, "%s", l->r->src->name);
+    }
+    for (uint32_t k = 0; k < run.n; k++) {
+        if (!dir_keep(l, i + k, &l->fact[k], err)) {
             return false;
         }
     }
+    *n_out = run.n;
     return true;
 }
 
 static bool dir_load_entries(struct dir_reading *l, struct zf_err *err)
 {
-    for (uint64_t i = 0; i < l->d->n; i++) {
-        struct dir_raw e = {0};
+    uint32_t n = 0;
 
-        if (!dir_load_raw(l, i, &e, err)) {
-            return false;
-        }
-        e.m.name = l->d->names.at + l->d->names.n;
-        if (!dir_check(l, i, &e, err) || !dir_keep(l->d, i, &e, err)) {
+    for (uint64_t i = 0; i < l->d->n; i += n) {
+        if (!dir_load_run(l, i, &n, err)) {
             return false;
         }
     }
-    return l->at == l->stop ||
+    return l->at == l->stop || l->d->n < l->end->entries ||
            BAD(l->r->src, err, ZF_E_FORMAT, l->at,
                "broken zip archive: the directory goes on behind the last of its %llu members",
                (unsigned long long)l->d->n);
@@ -246,18 +250,18 @@ static void dir_fit_names(struct zip_dir *d)
     }
 }
 
-bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, struct zip_dir *out,
+bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, uint64_t n, struct zip_dir *out,
                   struct zf_err *err)
 {
-    *out = (struct zip_dir){.n = end->entries};
-    if (end->entries > end->dir_bytes / ENTRY_BYTES || end->entries >= ZF_INDEX_NONE) {
+    *out = (struct zip_dir){.n = n < end->entries ? n : end->entries};
+    if (end->entries > end->dir_bytes / ENTRY_BYTES || end->entries >= ZIP_DIR_NONE) {
         return BAD(r->src, err, ZF_E_FORMAT, end->dir_off,
                    "broken zip archive: the directory of %llu bytes is too short for %llu members",
                    (unsigned long long)end->dir_bytes, (unsigned long long)end->entries);
     }
-    zf_auto(mem) uint8_t *extra = malloc(UINT16_MAX);
+    zf_auto(mem) struct libzip_entry *fact = calloc(RUN_ENTRIES, sizeof *fact);
     out->entry = calloc(out->n ? (size_t)out->n : 1, sizeof *out->entry);
-    if (!extra || !out->entry) {
+    if (!fact || !out->entry) {
         return zf_fail_sys(err, "allocate memory");
     }
     struct dir_reading l = {.r = r,
@@ -265,12 +269,14 @@ bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, struct zip_di
                             .d = out,
                             .at = end->dir_off,
                             .stop = end->dir_off + end->dir_bytes,
-                            .extra = extra};
-    if (!dir_load_entries(&l, err)) {
+                            .fact = fact};
+    const bool ok = dir_load_entries(&l, err);
+    zf_vec_fini(&l.run);
+    if (!ok) {
         return false;
     }
     dir_fit_names(out);
-    return dir_index_names(r->src, out, err);
+    return dir_sort_names(r->src, out, err);
 }
 
 void zip_dir_fini(struct zip_dir *d)
@@ -278,7 +284,7 @@ void zip_dir_fini(struct zip_dir *d)
     free(d->entry);
     zf_vec_fini(&d->names);
     zf_vec_fini(&d->deflated);
-    zf_index_fini(&d->by_name);
+    free(d->by_name);
 }
 
 static int dir_cmp_deflated(const void *a, const void *b)
@@ -307,16 +313,19 @@ struct zf_zip_member zip_dir_member(const struct zip_dir *d, uint64_t i)
 
 uint32_t zip_dir_find(const struct zip_dir *d, const char *name)
 {
-    const uint64_t hash = zf_hash_str(0, name);
-    uint64_t at = 0;
-    uint32_t i;
+    uint64_t low = 0, high = d->n;
 
-    while ((i = zf_index_next(&d->by_name, hash, &at)) != ZF_INDEX_NONE) {
-        if (strcmp(d->names.at + d->entry[i].name, name) == 0) {
-            break;
+    while (low < high) {
+        const uint64_t mid = low + (high - low) / 2;
+        const int cmp = strcmp(name, d->names.at + d->entry[d->by_name[mid]].name);
+
+        if (cmp == 0) {
+            return d->by_name[mid];
         }
+        low = cmp > 0 ? mid + 1 : low;
+        high = cmp < 0 ? mid : high;
     }
-    return i;
+    return ZIP_DIR_NONE;
 }
 
 /* ---- where they are ----------------------------------------------------------------------- */

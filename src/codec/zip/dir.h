@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The central directory: what it says of each member, in as little memory as an archive of a
+/* The central directory, which libzip reads: what it says of each member, in as little memory as an archive of a
  * million members can do with. */
 #ifndef CODEC_ZIP_DIR_H
 #define CODEC_ZIP_DIR_H
 
-#include <zf/base/table.h>
 #include <zf/base/vec.h>
 #include <zf/codec/zip.h>
 
@@ -14,7 +13,7 @@
 #define ZIP_DEFLATED 8u /* the method; 0 is stored */
 
 struct zip_entry {
-    uint64_t at;            /* of the member's own header in the archive */
+    uint64_t at;            /* of the member's own header in the archive; 0 without data */
     uint64_t comp_size;     /* bytes of its data there; of a stored one, all of them */
     uint32_t name;          /* where its name begins among the names */
     uint32_t lead : 30;     /* bytes from `at` to its data; 0 = the header was not looked at yet */
@@ -33,18 +32,20 @@ struct zip_dir {
     struct zip_entry *entry;              /* [n] in the order of the directory */
     zf_vec(char) names;                   /* each ends with a NUL */
     zf_vec(struct zip_deflated) deflated; /* by member */
-    struct zf_index by_name;
+    uint32_t *by_name;                    /* [n] members, sorted by name */
 };
 
-/* Reads the directory that `end` names through r, and checks of each member what needs the directory
- * alone: a name that no other one has, inside the archive, stored or deflated, not encrypted, sizes
- * that can be.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT, ZF_E_NOMEM, those of reading. */
-bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, struct zip_dir *out,
+/* Reads the first n entries of the directory that `end` names through r, all of them where n is end->entries, and
+ * checks of each member what needs the directory alone: a name that no other one has, inside the archive, stored or
+ * deflated, not encrypted, sizes that can be.  Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_LIMIT, ZF_E_NOMEM, those of
+ * reading. */
+bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, uint64_t n, struct zip_dir *out,
                   struct zf_err *err) ZF_CHECKED;
 void zip_dir_fini(struct zip_dir *d);
 
 struct zf_zip_member zip_dir_member(const struct zip_dir *d, uint64_t i);
-/* ZF_INDEX_NONE: there is none of that name. */
+#define ZIP_DIR_NONE UINT32_MAX
+/* ZIP_DIR_NONE: there is none of that name. */
 uint32_t zip_dir_find(const struct zip_dir *d, const char *name);
 
 /* A member with bytes. */

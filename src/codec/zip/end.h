@@ -3,6 +3,7 @@
 #ifndef CODEC_ZIP_END_H
 #define CODEC_ZIP_END_H
 
+#include <zf/base/out.h>
 #include <zf/source/source.h>
 
 struct zip_end {
@@ -15,5 +16,8 @@ struct zip_end {
  * front, nor a record hidden in a comment can make two readers see two different archives.  Errors:
  * ZF_E_FORMAT, ZF_E_UNSUPPORTED, ZF_E_IO. Source: PKWARE APPNOTE 4.3.14-4.3.16. */
 bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err) ZF_CHECKED;
+
+/* Appends the records that say the same of an archive, to be put at its byte `at` (write.c). */
+void zip_end_emit(struct zf_out *o, const struct zip_end *end, uint64_t at);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "end.h"
 #include "local.h"
 
 #define ALIGN 64u
@@ -101,33 +102,40 @@ void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size
 
 /* The zip64 records always: torch writes them always, and every reader that knows them looks
  * there first. */
+void zip_end_emit(struct zf_out *o, const struct zip_end *end, uint64_t at)
+{
+    const uint16_t n = (uint16_t)(end->entries >= FULL16 ? FULL16 : end->entries);
+
+    zf_out_le32(o, 0x06064b50);
+    zf_out_le64(o, 44);
+    zf_out_le16(o, VERSION_ZIP64);
+    zf_out_le16(o, VERSION_ZIP64);
+    zf_out_le32(o, 0);
+    zf_out_le32(o, 0);
+    zf_out_le64(o, end->entries);
+    zf_out_le64(o, end->entries);
+    zf_out_le64(o, end->dir_bytes);
+    zf_out_le64(o, end->dir_off);
+    zf_out_le32(o, 0x07064b50);
+    zf_out_le32(o, 0);
+    zf_out_le64(o, at);
+    zf_out_le32(o, 1);
+    zf_out_le32(o, 0x06054b50);
+    zf_out_le32(o, 0);
+    zf_out_le16(o, n);
+    zf_out_le16(o, n);
+    zf_out_le32(o, write_saturated(end->dir_bytes));
+    zf_out_le32(o, write_saturated(end->dir_off));
+    zf_out_le16(o, 0);
+}
+
 void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail)
 {
-    uint64_t dir = w->at, len = w->central.n;
+    const struct zip_end end = {.entries = w->n, .dir_off = w->at, .dir_bytes = w->central.n};
 
     tail->bad = tail->bad || w->central.bad;
     zf_out_add(tail, w->central.p, w->central.n);
-    zf_out_le32(tail, 0x06064b50);
-    zf_out_le64(tail, 44);
-    zf_out_le16(tail, VERSION_ZIP64);
-    zf_out_le16(tail, VERSION_ZIP64);
-    zf_out_le32(tail, 0);
-    zf_out_le32(tail, 0);
-    zf_out_le64(tail, w->n);
-    zf_out_le64(tail, w->n);
-    zf_out_le64(tail, len);
-    zf_out_le64(tail, dir);
-    zf_out_le32(tail, 0x07064b50);
-    zf_out_le32(tail, 0);
-    zf_out_le64(tail, dir + len);
-    zf_out_le32(tail, 1);
-    zf_out_le32(tail, 0x06054b50);
-    zf_out_le32(tail, 0);
-    zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
-    zf_out_le16(tail, (uint16_t)(w->n >= FULL16 ? FULL16 : w->n));
-    zf_out_le32(tail, write_saturated(len));
-    zf_out_le32(tail, write_saturated(dir));
-    zf_out_le16(tail, 0);
+    zip_end_emit(tail, &end, end.dir_off + end.dir_bytes);
 }
 
 uint32_t zf_zip_crc(const void *p, size_t n)

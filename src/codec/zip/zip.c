@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reader of our own (no library says where a member's data are, and their directories take 250
- * bytes a member), and a strict one: readers that follow end record, directory or local headers
- * must not see two archives in one.  So the end record fixes the directory (end.c), names are
- * unique and sizes fit the file (dir.c), a member's local header names the same file as the
- * directory (local.c), and no two members share bytes. */
+/* libzip reads the directory of every archive (libzip.c): it is asked once, its facts are copied, and it is closed.
+ * Readers that follow end record, directory or local headers must not see two archives in one, so the rest is ours:
+ * the end record, because libzip takes the best of several and allocates for what it says (end.c); names that are
+ * unique and sizes that fit the file, because a name or a byte that is two members' would be served as both (dir.c); local
+ * headers, because libzip compares them only by reading every one (local.c); and that no two members share bytes, which
+ * it never asks. */
 #include <zf/codec/zip.h>
 
 #include <string.h>
@@ -47,7 +48,8 @@ static bool zip_check_end(struct zf_zip *z, const struct zip_end *end, struct zf
     return true;
 }
 
-static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
+/* Reads the directory, or of a directory of more entries the first n. */
+static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
 {
     struct zip_end end;
 
@@ -61,10 +63,10 @@ static bool zip_open_archive(struct zf_zip *z, struct zf_err *err)
         return false;
     }
     z->data_end = end.dir_off;
-    if (zf_source_is_far(z->src)) {
+    if (zf_source_is_far(z->src) && n >= end.entries) {
         zf_source_want(z->src, end.dir_off, end.dir_bytes, ZF_SOON_ALL);
     }
-    return zip_dir_load(&z->reader, &end, &z->dir, err);
+    return zip_dir_load(&z->reader, &end, n, &z->dir, err);
 }
 
 /* So many members' headers are fetched ahead at once: each may be a block of its own. */
@@ -83,6 +85,9 @@ static void zip_want_headers(struct zf_zip *z, uint64_t end)
     for (; z->slow && z->wanted < end && z->wanted < z->dir.n; z->wanted++) {
         const uint64_t at = z->dir.entry[z->wanted].at;
 
+        if (z->dir.entry[z->wanted].comp_size == 0) {
+            continue;
+        }
         if (at < from || at - from > to - from + WANT_GAP) {
             zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
             from = at;
@@ -92,7 +97,8 @@ static void zip_want_headers(struct zf_zip *z, uint64_t end)
     zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
 }
 
-struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)
+static struct zf_zip *zip_open_some(struct zf_source *src, const struct zf_limits *lim, uint64_t n,
+                                    struct zf_err *err)
 {
     zf_auto(zip) struct zf_zip *z = calloc(1, sizeof *z);
 
@@ -104,7 +110,7 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
     z->lim = *lim;
     zip_reader_init(&z->reader, src);
     const bool watched = zf_want_watch(true);
-    bool ok = zip_open_archive(z, err), waited = zf_want_waited();
+    bool ok = zip_open_archive(z, n, err), waited = zf_want_waited();
     (void)zf_want_watch(watched);
     if (!ok) {
         return NULL;
@@ -113,8 +119,23 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
         return NULL;
     }
     z->slow = !z->until && waited;
-    zip_want_headers(z, WANT_MEMBERS);
     return zf_give(z);
+}
+
+struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, struct zf_err *err)
+{
+    struct zf_zip *z = zip_open_some(src, lim, UINT64_MAX, err);
+
+    if (z) {
+        zip_want_headers(z, WANT_MEMBERS);
+    }
+    return z;
+}
+
+struct zf_zip *zf_zip_open_first(struct zf_source *src, const struct zf_limits *lim,
+                                 struct zf_err *err)
+{
+    return zip_open_some(src, lim, 1, err);
 }
 
 void zf_zip_free(struct zf_zip *z)
@@ -144,7 +165,7 @@ bool zf_zip_find(const struct zf_zip *z, const char *name, uint64_t *i_out)
     const uint32_t i = zip_dir_find(&z->dir, name);
 
     *i_out = i;
-    return i != ZF_INDEX_NONE;
+    return i != ZIP_DIR_NONE;
 }
 
 static struct zip_local zip_local_of(const struct zf_zip *z, uint64_t i)

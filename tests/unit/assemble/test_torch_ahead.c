@@ -8,6 +8,7 @@
 #include <zf/codec/zip_write.h>
 
 #include "unit/codec/fixture.h"
+#include "support/fault.h"
 #include "support/store_mem.h"
 
 #define SAMPLE                                                                                     \
@@ -118,15 +119,19 @@ static void add_tensor(struct zf_out *pickle, const char *name)
                                                            .shape = &one});
 }
 
+/* Bytes of the name of a third member, the last thing in the directory. */
+enum { TAIL = 20000 };
+
 /* A file of n tensors whose names begin with `word`, and of those of the names in `more`, all of one storage. */
 static void add_file_with(struct zf_store *st, const char *path, uint64_t n, char word,
                           const char *const *more)
 {
     zf_auto(out) struct zf_out pickle = {0}, file = {0};
     zf_auto(zip_write) struct zf_zip_write w = {0};
-    char name[64];
+    char name[64], tail[TAIL + 1] = "";
     struct zf_err err;
 
+    memset(tail, 't', TAIL);
     zf_torch_write_begin(&pickle);
     for (uint64_t i = 0; i < n; i++) {
         (void)snprintf(name, sizeof name, "%c%060llu", word, (unsigned long long)i);
@@ -140,6 +145,7 @@ static void add_file_with(struct zf_store *st, const char *path, uint64_t n, cha
     zf_out_add(&file, pickle.p, pickle.n);
     zf_zip_write_member(&w, "archive/data/0", 1, 0, &file);
     zf_out_u8(&file, 1);
+    zf_zip_write_member(&w, tail, 0, 0, &file);
     zf_zip_write_end(&w, &file);
     assert_ok(zf_out_ok(&pickle, &err) && zf_out_ok(&file, &err), &err);
     assert_ok(store_mem_add(st, path, file.p, file.n, &err), &err);
@@ -242,6 +248,37 @@ static void a_device_may_be_another(void **state)
     assert_true(are_twins(10, is[0], is[0]));
 }
 
+/* Of a twin, of which nothing is served, no more of the directory is read than the entry of its pickle. */
+static void a_twin_is_known_by_its_first_member(void **state)
+{
+    static const char *const path[] = {"a.pt", "b.pt"};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    zf_auto(store) struct zf_store *st = store_mem_new(&lim, &err);
+    struct zf_torch_twins *w = zf_torch_twins_new(&err);
+
+    (void)state;
+    assert_ok(st && w, &err);
+    add_file(st, path[0], 10, 'w');
+    add_file(st, path[1], 10, 'v');
+    for (int k = 0; k < 2; k++) {
+        zf_auto(source) struct zf_source *src = zf_store_open(st, path[k], &err);
+        zf_auto(source) struct zf_source *bad =
+            fault_new(src, src->size - TAIL / 2, TAIL / 4, &err);
+        zf_auto(torch) struct zf_torch *first = zf_torch_open_among(src, &lim, w, &err);
+
+        assert_ok(first && bad, &err);
+        assert_null(zf_torch_open_among(bad, &lim, w, &err));
+        assert_int_equal(err.code, ZF_E_IO);
+        zf_torch_twins_add(w, first);
+        zf_auto(torch) struct zf_torch *t = zf_torch_open_among(bad, &lim, w, &err);
+        assert_ok(t, &err);
+        assert_true(zf_torch_is_twin(t));
+        assert_int_equal(zf_torch_pickle_bytes(t), zf_torch_pickle_bytes(first));
+    }
+    zf_torch_twins_free(w);
+}
+
 /* Twins of one file are not those of another one. */
 static void twins_are_of_their_first(void **state)
 {
@@ -277,6 +314,7 @@ int main(void)
         cmocka_unit_test(others_may_be_asked_for),
         cmocka_unit_test(twins_are_told_from_others),
         cmocka_unit_test(a_device_may_be_another),
+        cmocka_unit_test(a_twin_is_known_by_its_first_member),
         cmocka_unit_test(twins_are_of_their_first),
     };
 

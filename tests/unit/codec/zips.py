@@ -142,6 +142,25 @@ body = moved + struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 4, 4, 3, 
 directory = entry(b"a/x", 8, 0) + entry(b"a/y", 4, len(moved))
 put("extra.zip", body + directory + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 2, 2, len(directory), len(body), 0))
 
+put("1500.zip", archive([(str(i), str(i).encode(), STORED) for i in range(1500)]))
+
+# A directory and its end record in the comment of an entry, with the name of a real one and another size.
+other = entry(b"a/data.pkl", 4, 0)
+inside = other + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(other), central + 46 + len("a/data.pkl"), 0)
+longer = bytearray(good[:central + 46 + len("a/data.pkl")] + inside + good[central + 46 + len("a/data.pkl"):])
+struct.pack_into("<H", longer, central + 32, len(inside))
+struct.pack_into("<I", longer, len(longer) - 10, len(longer) - 22 - central)
+put("within.zip", bytes(longer))
+
+# All names have one hash in libzip (h = h * 33 + c): "Ez" and "FY" have.
+N = 200000
+names = [b"a/" + b"".join(b"Ez" if i >> k & 1 else b"FY" for k in range(18)) for i in range(N)]
+directory = b"".join(entry(name, 0, 0) for name in names)
+head = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 0, 0, 33, 0, 0, 0, len(names[0]), 0) + names[0]
+put("collide.zip", head + directory + struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, N, N, len(directory), len(head)) +
+    struct.pack("<4sIQI", b"PK\6\7", 0, len(head) + len(directory), 1) +
+    struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xffff, 0xffff, len(directory), len(head), 0))
+
 # Beyond 4 GiB, as holes: a large member, and behind it a small and an empty one.
 BIG = (5 << 30) + 3
 with open(os.path.join(out, "big.zip"), "wb") as f:
