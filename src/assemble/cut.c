@@ -202,7 +202,7 @@ static bool cut_overlap(const struct zf_cut *c, const struct zf_cut_box *x,
 
 /* A box that was counted, and the rank that has it. */
 struct cut_seen {
-    uint64_t hash;
+    UT_hash_handle hh;
     const struct zf_cut_box *box;
     uint32_t rank;
 };
@@ -215,11 +215,11 @@ static uint64_t cut_hash(const struct zf_cut *c, const struct zf_cut_box *b)
 }
 
 /* The entry of the box, made if it is the first of its kind; *first says so. */
-static struct cut_seen *cut_see(struct zf_table *seen, const struct zf_cut *c,
+static struct cut_seen *cut_see(struct cut_seen **seen, const struct zf_cut *c,
                                 const struct zf_cut_box *b, uint32_t rank, bool *first,
                                 struct zf_err *err)
 {
-    struct cut_seen *s = zf_table_put(seen, cut_hash(c, b), sizeof *s, err);
+    struct cut_seen *s = zf_table_make_id(*seen, cut_hash(c, b), err);
 
     *first = s && !s->box;
     if (*first) {
@@ -229,10 +229,10 @@ static struct cut_seen *cut_see(struct zf_table *seen, const struct zf_cut *c,
     return s;
 }
 
-static bool cut_prove_box(const struct zf_cut *c, struct zf_table *seen, uint32_t rank,
+static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32_t rank,
                           const struct zf_cut_box *b, uint64_t *left, struct zf_err *err)
 {
-    size_t before = seen->index.n;
+    unsigned before = HASH_COUNT(*seen);
     uint64_t n;
     bool first;
 
@@ -252,9 +252,7 @@ static bool cut_prove_box(const struct zf_cut *c, struct zf_table *seen, uint32_
     if (before >= CUT_BOXES) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "it is cut in more than %u pieces", CUT_BOXES);
     }
-    for (size_t i = 0; i < before; i++) {
-        const struct cut_seen *s = (const struct cut_seen *)seen->entry + i;
-
+    for (const struct cut_seen *s = *seen; s->box != b; s = s->hh.next) {
         if (cut_overlap(c, s->box, b)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "a piece of rank %u overlaps one of rank %u", rank, s->rank);
@@ -266,7 +264,7 @@ static bool cut_prove_box(const struct zf_cut *c, struct zf_table *seen, uint32_
 
 bool zf_cut_prove(const struct zf_cut *c, struct zf_err *err)
 {
-    struct zf_table seen = {0};
+    struct cut_seen *seen = NULL;
     uint64_t left = 0;
     bool ok = zf_elems(c->ndim, c->shape, &left) ||
               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the whole is beyond 64 bits");
@@ -276,7 +274,7 @@ bool zf_cut_prove(const struct zf_cut *c, struct zf_err *err)
             ok = cut_prove_box(c, &seen, r, &c->part[r].box[i], &left, err);
         }
     }
-    zf_table_fini(&seen);
+    zf_table_free(seen);
     return ok && (left == 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                        "%llu elements of the whole tensor are on no rank",
                                        (unsigned long long)left));
@@ -438,7 +436,7 @@ struct zf_draft *zf_cut_draft(const struct zf_cut *c, struct zf_build *b, struct
 {
     const enum zf_dtype dtype = zf_draft_type(shard[0]).dtype;
     struct zf_draft *d = zf_build_tensor(b, spot, (struct zf_type){dtype, c->ndim, c->shape}, err);
-    struct zf_table seen = {0};
+    struct cut_seen *seen = NULL;
     bool ok = d != NULL, first;
 
     for (uint32_t r = 0; ok && r < c->n_ranks; r++) {
@@ -453,6 +451,6 @@ struct zf_draft *zf_cut_draft(const struct zf_cut *c, struct zf_build *b, struct
             ok = s && cut_take_box(d, shard, s, r, box, check, err);
         }
     }
-    zf_table_fini(&seen);
+    zf_table_free(seen);
     return ok ? d : NULL;
 }

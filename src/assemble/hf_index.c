@@ -11,19 +11,23 @@
 
 void zf_st_index_fini(struct zf_st_index *x)
 {
-    zf_vec_fini(&x->entry);
+    HASH_CLEAR(hh, x->entry); /* what is in it is the arena's */
     zf_vec_fini(&x->file);
-    zf_index_fini(&x->by_tensor);
     zf_arena_free(x->arena);
     free(x->path);
     *x = (struct zf_st_index){.path = NULL};
 }
 
+struct hf_index_file {
+    UT_hash_handle hh; /* key: the name */
+    uint32_t number;   /* + 1; 0: new */
+};
+
 /* An index while it is read. */
 struct hf_index_reading {
     struct zf_jsonin *in;
     struct zf_st_index *out;
-    struct zf_index by_name; /* numbers of its files */
+    struct hf_index_file *by_name; /* uthash */
 };
 
 /* The number of the file of that name, which is entered if it is new. */
@@ -31,17 +35,16 @@ static bool hf_index_number(struct hf_index_reading *r, const char *name, size_t
                             struct zf_err *err)
 {
     struct zf_st_index *x = r->out;
-    uint64_t hash = zf_hash(0, name, n), at = 0;
+    struct hf_index_file *f = zf_table_make(r->by_name, name, n, err);
 
-    while ((*out = zf_index_next(&r->by_name, hash, &at)) != ZF_INDEX_NONE) {
-        if (strcmp(x->file.at[*out], name) == 0) {
-            return true;
-        }
+    if (f && !f->number) {
+        const char **file = zf_vec_push(&x->file, err);
+
+        f->number = (uint32_t)x->file.n;
+        f = file && (*file = zf_arena_str(x->arena, name, n, err)) ? f : NULL;
     }
-    *out = (uint32_t)x->file.n;
-    const char **file = zf_vec_push(&x->file, err);
-    return file && (*file = zf_arena_str(x->arena, name, n, err)) &&
-           zf_index_add(&r->by_name, hash, *out, err);
+    *out = f ? f->number - 1 : 0;
+    return f != NULL;
 }
 
 /* A tensor of the map, whose name was read. */
@@ -50,10 +53,10 @@ static bool hf_index_entry(struct hf_index_reading *r, struct zf_err *err)
     struct zf_st_index *x = r->out;
     size_t n;
     const char *text = zf_jsonin_text(r->in, &n);
-    uint64_t hash = zf_hash(0, text, n);
-    struct zf_st_index_entry e = {.tensor = zf_arena_str(x->arena, text, n, err)};
+    struct zf_st_index_entry *e = zf_arena_get(x->arena, 1, sizeof *e, err);
 
-    if (!e.tensor || !zf_vec_room(&x->entry, 1, err)) {
+    e = e && (e->tensor = zf_arena_str(x->arena, text, n, err)) ? e : NULL;
+    if (!e || !zf_table_add(x->entry, e->tensor, n, e, err)) {
         return false;
     }
     bool is_text = zf_jsonin_string(r->in);
@@ -62,17 +65,9 @@ static bool hf_index_entry(struct hf_index_reading *r, struct zf_err *err)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
                        "beside the index",
-                       e.tensor, is_text ? text : "(no text)");
+                       e->tensor, is_text ? text : "(no text)");
     }
-    if (x->entry.n >= ZF_INDEX_NONE) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more tensors than can be counted");
-    }
-    if (!hf_index_number(r, text, n, &e.file, err) ||
-        !zf_index_add(&x->by_tensor, hash, (uint32_t)x->entry.n, err)) {
-        return false;
-    }
-    x->entry.at[x->entry.n++] = e;
-    return true;
+    return hf_index_number(r, text, n, &e->file, err);
 }
 
 static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
@@ -106,7 +101,7 @@ static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, const stru
         return false;
     }
     bool ok = hf_index_read(&r, err);
-    zf_index_fini(&r.by_name);
+    zf_table_free(r.by_name);
     return zf_jsonin_end(in, err) && ok;
 }
 
@@ -129,15 +124,9 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
 
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
 {
-    uint64_t at = 0;
-    uint32_t i;
+    const struct zf_st_index_entry *e = zf_table_find_str(x->entry, tensor);
 
-    while ((i = zf_index_next(&x->by_tensor, zf_hash_str(0, tensor), &at)) != ZF_INDEX_NONE) {
-        if (strcmp(x->entry.at[i].tensor, tensor) == 0) {
-            return x->file.at[x->entry.at[i].file];
-        }
-    }
-    return NULL;
+    return e ? x->file.at[e->file] : NULL;
 }
 
 bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
@@ -206,8 +195,8 @@ bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_rea
     const char *first = NULL;
     size_t missing = 0;
 
-    for (size_t i = 0; i < x->entry.n; i++) {
-        const char *tensor = x->entry.at[i].tensor, *file = x->file.at[x->entry.at[i].file];
+    for (const struct zf_st_index_entry *e = x->entry; e; e = e->hh.next) {
+        const char *tensor = e->tensor, *file = x->file.at[e->file];
         const struct zf_lost how = {.file = file, .why = r->lacks(r->ctx, tensor, file)};
 
         if (!how.why) {
@@ -226,8 +215,8 @@ bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_rea
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %zu tensors "
+            "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %u tensors "
             "are missing)",
-            first, zf_st_index_file(x, first), missing, x->entry.n);
+            first, zf_st_index_file(x, first), missing, HASH_COUNT(x->entry));
     return zf_err_in(err, "%s", x->path);
 }

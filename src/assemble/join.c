@@ -19,10 +19,15 @@
 
 /* What the first file said of a tensor. */
 struct join_first {
-    uint64_t hash; /* of the draft's address */
+    UT_hash_handle hh; /* of the draft's address */
     const char *file;
     const struct zf_dtensor *dt; /* NULL: no DTensor */
     const struct zf_sharded *st; /* NULL: no ShardedTensor */
+};
+
+/* A box of a tensor, by the hash of both. */
+struct join_box {
+    UT_hash_handle hh;
 };
 
 struct join {
@@ -35,10 +40,10 @@ struct join {
     struct zf_torch *torch;       /* the file itself, while it is open */
     struct replicas_place replicas;
     uint64_t world;
-    struct zf_table boxes; /* (tensor, box) that is there already */
-    struct zf_table first; /* of struct join_first */
-    uint64_t n_mesh;       /* the most ranks that a mesh has, 0 = no mesh yet */
-    int64_t group;         /* ranks of the process group of ShardedTensors, -1 = none yet */
+    struct join_box *boxes;   /* (tensor, box) that is there already */
+    struct join_first *first; /* of struct join_first */
+    uint64_t n_mesh;          /* the most ranks that a mesh has, 0 = no mesh yet */
+    int64_t group;            /* ranks of the process group of ShardedTensors, -1 = none yet */
     const char *mesh_file, *group_file;
 };
 
@@ -72,8 +77,8 @@ void join_free(struct join *j)
 
     parts_fini(&j->parts);
     zf_copy_check_fini(&j->replicas.check);
-    zf_table_fini(&j->boxes);
-    zf_table_fini(&j->first);
+    zf_table_free(j->boxes);
+    zf_table_free(j->first);
     zf_arena_free(arena);
     zf_arena_free(j->temp);
     free(j);
@@ -83,7 +88,7 @@ void join_free(struct join *j)
 static struct join_first *join_first_of(struct join *j, const struct zf_draft *d,
                                         struct zf_err *err)
 {
-    struct join_first *f = zf_table_put(&j->first, zf_hash_address(d), sizeof *f, err);
+    struct join_first *f = zf_table_make_id(j->first, (uintptr_t)d, err);
 
     if (f && !f->file) {
         f->file = j->file->path;
@@ -208,12 +213,12 @@ static bool join_seen(struct join *j, const struct zf_draft *d, const uint64_t *
 {
     size_t n = zf_draft_type(d).ndim * sizeof *start;
     uint64_t hash = zf_hash(zf_hash(zf_hash_address(d), start, n), size, n);
-    size_t before = j->boxes.index.n;
+    unsigned before = HASH_COUNT(j->boxes);
 
-    if (!zf_table_put(&j->boxes, hash, sizeof hash, err)) {
+    if (!zf_table_make_id(j->boxes, hash, err)) {
         return false;
     }
-    *seen = j->boxes.index.n == before;
+    *seen = HASH_COUNT(j->boxes) == before;
     return true;
 }
 
@@ -541,8 +546,7 @@ bool join_finish(struct join *j, struct zf_err *err)
         (j->group >= 0 && !join_check_world(j, j->group_file, (uint64_t)j->group, err))) {
         return false;
     }
-    for (size_t i = 0; i < j->parts.keys.n; i++) {
-        const struct part_key *key = j->parts.keys.at[i];
+    for (const struct part_key *key = j->parts.keys; key; key = key->hh.next) {
 
         if (key->copies.first && !replicas_place(&j->replicas, key->path, &key->copies, err)) {
             return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only hashes of what was seen are kept.  Two names with one hash could at worst make a file name
+/* Only hashes of what was seen are kept, and searched when all was seen.  Two names with one hash could at worst make a file name
  * longer than needed; bytes never depend on it. */
 #include <zf/assemble/names.h>
 
@@ -10,6 +10,7 @@
 #include <zf/base/arena.h>
 #include <zf/base/hash.h>
 #include <zf/base/name.h>
+#include <zf/base/sorted.h>
 #include <zf/base/table.h>
 
 #include "optim_key.h"
@@ -42,23 +43,18 @@ static const char *const own_names[] = {
     "pytorch_model.bin",
 };
 
-struct name_head {
-    uint64_t hash;
-    uint64_t head; /* the hash of the head; 1 = several heads, 0 = none yet */
-};
-
 struct name_id {
-    uint64_t hash;
-    const char *p; /* the name, in the arena */
+    UT_hash_handle hh; /* key: the hash of head and id */
+    const char *p;     /* the name, in the arena */
     size_t n;
 };
 
 struct zf_names {
     bool has[ZF_CONTAINERS], settled;
-    struct zf_table params;  /* names of what is no optimizer entry */
-    struct zf_table masters; /* names that have a master copy */
-    struct zf_table entries; /* (key, name) -> struct name_head */
-    struct zf_table ids;     /* (head, id) -> struct name_id */
+    struct zf_sorted params;  /* names of what is no optimizer entry */
+    struct zf_sorted masters; /* names that have a master copy */
+    struct zf_sorted entries; /* pairs: (key, name), head */
+    struct name_id *ids;      /* uthash */
     struct names_pending *pending;
     struct zf_arena *arena;
     struct zf_out key, set, name, word;
@@ -123,10 +119,9 @@ static uint64_t names_hash(const char *a, size_t an, const char *b, size_t bn)
     return zf_hash(zf_hash(0, a, an), b, bn);
 }
 
-/* Adds a name to a table of nothing but hashes. */
-static bool names_put(struct zf_table *t, const char *p, size_t n, struct zf_err *err)
+static bool names_put(struct zf_sorted *s, const char *p, size_t n, struct zf_err *err)
 {
-    return zf_table_put(t, zf_hash(0, p, n), sizeof(uint64_t), err) != NULL;
+    return zf_sorted_add(s, zf_hash(0, p, n), 0, err);
 }
 
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
@@ -137,24 +132,24 @@ struct names_pending {
 
 /* An optimizer of a DDP model calls its parameters by longer names than the model's own state dict;
  * the longer one stays where it is a parameter's. */
-static void names_drop_ddp(const struct zf_names *names, struct optim_key *e)
+static void names_drop_ddp(struct zf_names *names, struct optim_key *e)
 {
     const size_t w = sizeof ddp_word - 1;
 
     if (word_starts(e->name, e->name_len, ddp_word) &&
-        !zf_table_get(&names->params, zf_hash(0, e->name, e->name_len)) &&
-        zf_table_get(&names->params, zf_hash(0, e->name + w, e->name_len - w))) {
+        !zf_sorted_has(&names->params, zf_hash(0, e->name, e->name_len)) &&
+        zf_sorted_has(&names->params, zf_hash(0, e->name + w, e->name_len - w))) {
         e->name += w;
         e->name_len -= w;
     }
 }
 
 /* The entry's name as the tree spells it: integer ids by their parameter. */
-static void names_reduce_entry(const struct zf_names *names, struct optim_key *e)
+static void names_reduce_entry(struct zf_names *names, struct optim_key *e)
 {
     if (word_digits(e->name, e->name_len)) {
         const struct name_id *known =
-            zf_table_get(&names->ids, names_hash(e->head, e->head_len, e->name, e->name_len));
+            zf_table_find_id(names->ids, names_hash(e->head, e->head_len, e->name, e->name_len));
         if (known) {
             e->name = known->p;
             e->name_len = known->n;
@@ -171,18 +166,14 @@ static bool names_is_master(const struct optim_key *e)
 
 static bool names_remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
-    uint64_t head = zf_hash(0, e->head, e->head_len) | 2;
-
     if (!optim_key_split(e, &names->params)) {
         return true;
     }
     names_reduce_entry(names, e);
-    struct name_head *known = zf_table_put(
-        &names->entries, names_hash(e->key, e->key_len, e->name, e->name_len), sizeof *known, err);
-    if (!known) {
+    if (!zf_sorted_add(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len),
+                       zf_hash(0, e->head, e->head_len), err)) {
         return false;
     }
-    known->head = known->head == 0 || known->head == head ? head : 1;
     return !names_is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
 }
 
@@ -271,8 +262,7 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
     bool bare = wrappers_off(&names->wrappers, &path, err);
     const char *copy = bare ? zf_arena_str(names->arena, path.step->p, path.step->n, err) : NULL;
     struct name_id *known =
-        copy ? zf_table_put(&names->ids, names_hash(head, strlen(head), digits, (size_t)n),
-                            sizeof *known, err)
+        copy ? zf_table_make_id(names->ids, names_hash(head, strlen(head), digits, (size_t)n), err)
              : NULL;
 
     if (!known) {
@@ -336,10 +326,10 @@ static bool names_place_entry(struct zf_names *names, struct optim_key *e, struc
     if (names_is_master(e)) {
         return names_place_as(names, "", e->name, e->name_len, out, err);
     }
-    const struct name_head *known =
-        zf_table_get(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len));
+    size_t at, heads = zf_sorted_find(&names->entries,
+                                      names_hash(e->key, e->key_len, e->name, e->name_len), &at);
     zf_out_cut(&names->name, 0);
-    if (known && known->head == 1) {
+    if (heads > 1) {
         zf_out_add(&names->name, e->head, e->head_len);
         zf_out_str(&names->name, ".");
     }
@@ -352,7 +342,7 @@ static bool names_place_entry(struct zf_names *names, struct optim_key *e, struc
 static bool names_place_weight(struct zf_names *names, const char *name, size_t n,
                                struct zf_spot *out, struct zf_err *err)
 {
-    bool shadowed = zf_table_get(&names->masters, zf_hash(0, name, n)) != NULL;
+    const bool shadowed = zf_sorted_has(&names->masters, zf_hash(0, name, n));
 
     return names_place_as(names, shadowed ? "stored" : "", name, n, out, err);
 }
@@ -472,6 +462,7 @@ struct zf_names *zf_names_new(struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
         return NULL;
     }
+    names->entries.pairs = true;
     names->arena = zf_arena_new(UINT64_MAX, err);
     if (!names->arena) {
         free(names);
@@ -485,10 +476,10 @@ void zf_names_free(struct zf_names *names)
     if (!names) {
         return;
     }
-    zf_table_fini(&names->params);
-    zf_table_fini(&names->masters);
-    zf_table_fini(&names->entries);
-    zf_table_fini(&names->ids);
+    zf_sorted_fini(&names->params);
+    zf_sorted_fini(&names->masters);
+    zf_sorted_fini(&names->entries);
+    zf_table_free(names->ids);
     zf_auto_out(&names->key);
     zf_auto_out(&names->set);
     zf_auto_out(&names->name);

@@ -168,7 +168,7 @@ static void optim_key_split_at(struct optim_key *e, size_t dot, bool key_first)
     e->key_len = key_first ? an : bn;
 }
 
-bool optim_key_split(struct optim_key *e, const struct zf_table *params)
+bool optim_key_split(struct optim_key *e, struct zf_sorted *params)
 {
     size_t last = SIZE_MAX;
 
@@ -180,7 +180,7 @@ bool optim_key_split(struct optim_key *e, const struct zf_table *params)
             continue;
         }
         last = last == SIZE_MAX ? i : last;
-        if (zf_table_get(params, zf_hash(0, e->text, i))) {
+        if (zf_sorted_has(params, zf_hash(0, e->text, i))) {
             optim_key_split_at(e, i, false);
             return true;
         }

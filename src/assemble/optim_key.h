@@ -4,7 +4,7 @@
 #define ASSEMBLE_OPTIM_KEY_H
 
 #include <zf/assemble/key_path.h>
-#include <zf/base/table.h>
+#include <zf/base/sorted.h>
 
 /* Is p[n] exactly this word, one of these, all digits; does it start with it? */
 bool word_is(const char *p, size_t n, const char *word);
@@ -33,6 +33,6 @@ bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct opti
 
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
-bool optim_key_split(struct optim_key *e, const struct zf_table *params);
+bool optim_key_split(struct optim_key *e, struct zf_sorted *params);
 
 #endif

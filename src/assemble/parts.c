@@ -12,36 +12,33 @@
 void parts_fini(struct parts_kept *p)
 {
     zf_keeper_fini(&p->keep);
-    zf_index_fini(&p->by_path);
-    zf_vec_fini(&p->keys);
+    HASH_CLEAR(hh, p->keys); /* what is in it is the arena's */
+    zf_auto_out(&p->spelt);
 }
 
 /* ---- paths ---- */
 
-static bool parts_same_path(struct zf_path a, struct zf_path b)
+static bool parts_spell(struct parts_kept *p, struct zf_path path, struct zf_err *err)
 {
-    if (a.n != b.n) {
-        return false;
+    zf_out_cut(&p->spelt, 0);
+    for (uint32_t i = 0; i < path.n; i++) {
+        zf_out_le64(&p->spelt, path.step[i].n);
+        zf_out_add(&p->spelt, path.step[i].p, path.step[i].n);
+        zf_out_u8(&p->spelt, 0);
     }
-    for (uint32_t i = 0; i < a.n; i++) {
-        if (a.step[i].n != b.step[i].n || memcmp(a.step[i].p, b.step[i].p, a.step[i].n) != 0) {
-            return false;
-        }
-    }
-    return true;
+    return zf_out_ok(&p->spelt, err);
 }
 
-static bool parts_keep_path(struct zf_arena *a, struct zf_path path, struct zf_path *out,
-                            struct zf_err *err)
+/* A copy of the path whose texts are those of its key. */
+static bool parts_keep_path(struct zf_arena *a, struct zf_path path, const char *spelt,
+                            struct zf_path *out, struct zf_err *err)
 {
     struct zf_step *step = zf_arena_get(a, path.n, sizeof *step, err);
 
     for (uint32_t i = 0; step && i < path.n; i++) {
         step[i] = path.step[i];
-        step[i].p = zf_arena_str(a, path.step[i].p, path.step[i].n, err);
-        if (!step[i].p) {
-            return false;
-        }
+        step[i].p = spelt + sizeof(uint64_t);
+        spelt = step[i].p + step[i].n + 1;
     }
     *out = (struct zf_path){.step = step, .n = path.n};
     return step != NULL;
@@ -49,23 +46,21 @@ static bool parts_keep_path(struct zf_arena *a, struct zf_path path, struct zf_p
 
 static struct part_key *parts_key(struct parts_kept *p, struct zf_path path, struct zf_err *err)
 {
-    uint64_t hash = zf_path_hash(path), at = 0;
-    uint32_t i;
+    struct zf_arena *a = p->keep.arena;
 
-    while ((i = zf_index_next(&p->by_path, hash, &at)) != ZF_INDEX_NONE) {
-        if (parts_same_path(p->keys.at[i]->path, path)) {
-            return p->keys.at[i];
-        }
-    }
-    struct part_key *key = zf_arena_get(p->keep.arena, 1, sizeof *key, err);
-
-    if (!key || !parts_keep_path(p->keep.arena, path, &key->path, err) ||
-        !zf_vec_room(&p->keys, 1, err) ||
-        !zf_index_add(&p->by_path, hash, (uint32_t)p->keys.n, err)) {
+    if (!parts_spell(p, path, err)) {
         return NULL;
     }
-    p->keys.at[p->keys.n++] = key;
-    return key;
+    struct part_key *key = zf_table_find(p->keys, zf_out_text(&p->spelt), p->spelt.n);
+    if (key) {
+        return key;
+    }
+    const char *spelt = zf_arena_str(a, zf_out_text(&p->spelt), p->spelt.n, err);
+    key = spelt ? zf_arena_get(a, 1, sizeof *key, err) : NULL;
+    return key && parts_keep_path(a, path, spelt, &key->path, err) &&
+                   zf_table_add(p->keys, spelt, p->spelt.n, key, err)
+               ? key
+               : NULL;
 }
 
 /* ---- what is kept ---- */

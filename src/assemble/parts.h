@@ -4,6 +4,7 @@
 #define ASSEMBLE_PARTS_H
 
 #include <zf/assemble/tensor_ref.h>
+#include <zf/base/out.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 #include <zf/codec/dtensor.h>
@@ -13,6 +14,7 @@
 /* A path that several files have.  What the last of them said of it is shared by those that say the
  * same. */
 struct part_key {
+    UT_hash_handle hh; /* key: the path's steps, each behind its length */
     struct zf_path path;
     const struct zf_dtensor *dt; /* its axes have no coordinates, its tensor is no value */
     const struct zf_sharded *st; /* without local shards */
@@ -43,8 +45,8 @@ struct part {
 /* {.keep.arena = a} is empty; borrows a. */
 struct parts_kept {
     struct zf_keeper keep;
-    struct zf_index by_path;
-    zf_vec(struct part_key *) keys; /* in the order of their first part */
+    struct part_key *keys; /* uthash, in the order of their first part */
+    struct zf_out spelt;   /* the key of a path */
 };
 void parts_fini(struct parts_kept *p);
 

@@ -15,8 +15,7 @@ struct boxes_reading {
 
 void zf_st_boxes_fini(struct zf_st_boxes *b)
 {
-    zf_vec_fini(&b->box);
-    zf_index_fini(&b->by_name);
+    HASH_CLEAR(hh, b->box); /* what is in it is the arena's */
 }
 
 /* Whether the list is one of sizes, and of as many as the tensor has dimensions, is known when it is used. */
@@ -48,11 +47,10 @@ static bool boxes_read_box(struct boxes_reading *r, struct zf_err *err)
     struct zf_st_boxes *out = r->out;
     size_t n;
     const char *text = zf_jsonin_text(r->in, &n);
-    uint64_t hash = zf_hash(0, text, n);
-    struct zf_st_box *box = out->box.n < ZF_INDEX_NONE ? zf_vec_push(&out->box, err) : NULL;
+    struct zf_st_box *box = zf_arena_get(r->a, 1, sizeof *box, err);
 
     if (!box || !(box->name = zf_arena_str(r->a, text, n, err)) ||
-        !zf_index_add(&out->by_name, hash, (uint32_t)(out->box.n - 1), err)) {
+        !zf_table_add(out->box, box->name, n, box, err)) {
         return false;
     }
     uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
@@ -99,14 +97,5 @@ bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_a
 
 const struct zf_st_box *zf_st_boxes_find(const struct zf_st_boxes *b, const char *name)
 {
-    uint64_t at = 0;
-    uint32_t i;
-
-    while (b->box.n &&
-           (i = zf_index_next(&b->by_name, zf_hash_str(0, name), &at)) != ZF_INDEX_NONE) {
-        if (strcmp(b->box.at[i].name, name) == 0) {
-            return &b->box.at[i];
-        }
-    }
-    return NULL;
+    return zf_table_find_str(b->box, name);
 }

@@ -313,12 +313,12 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
 /* ---- one checkpoint? ---- */
 
 struct owner {
-    uint64_t hash;
+    UT_hash_handle hh;
     size_t member; /* its number + 1; 0 = none yet */
 };
 
 struct owners {
-    struct zf_table key; /* of struct owner */
+    struct owner *key; /* of struct owner */
     const struct zf_torch_set *set;
     size_t at;
 };
@@ -330,7 +330,7 @@ static bool files_own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
     if (leaf->kind == ZF_TORCH_NOT) {
         return true;
     }
-    struct owner *first = zf_table_put(&o->key, zf_path_hash(leaf->path), sizeof *first, err);
+    struct owner *first = zf_table_make_id(o->key, zf_path_hash(leaf->path), err);
     if (!first) {
         return false;
     }
@@ -372,7 +372,7 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
             ok = zf_torch_visit(m->torch, zf_torch_root(m->torch), head, s->lim, &visit, err);
         }
     }
-    zf_table_fini(&o.key);
+    zf_table_free(o.key);
     return ok;
 }
 

@@ -15,8 +15,8 @@
 #define KEYS_MAX 256
 
 struct named_tensor {
-    uint64_t hash;    /* of the address of its value */
-    const char *path; /* dotted, in the arena */
+    UT_hash_handle hh; /* of the address of its value */
+    const char *path;  /* dotted, in the arena */
 };
 
 struct state {
@@ -25,8 +25,8 @@ struct state {
     const struct zf_limits *lim;
     struct zf_limits text_lim; /* the same with what the file's size allows for text_bytes */
     struct zf_arena *arena;
-    struct zf_table tensors; /* of struct named_tensor */
-    bool plain;              /* a leaf that is no tensor was seen */
+    struct named_tensor *tensors; /* of struct named_tensor */
+    bool plain;                   /* a leaf that is no tensor was seen */
     struct zf_out path;
 };
 
@@ -38,8 +38,7 @@ static bool json_note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
         s->plain = true;
         return true;
     }
-    struct named_tensor *t =
-        zf_table_put(&s->tensors, zf_hash_address(leaf->value), sizeof *t, err);
+    struct named_tensor *t = zf_table_make_id(s->tensors, (uintptr_t)leaf->value, err);
     if (!t || t->path) {
         return t != NULL;
     }
@@ -52,7 +51,7 @@ static bool json_note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
 static bool json_tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
 {
     const struct state *s = ctx;
-    const struct named_tensor *t = zf_table_get(&s->tensors, zf_hash_address(v));
+    const struct named_tensor *t = zf_table_find_id(s->tensors, (uintptr_t)v);
 
     if (!t) {
         return false;
@@ -171,6 +170,6 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     bool ok = keys ? json_add_keys(&s, root, err)
                    : json_add_value(&s, name, strlen(name), f->head, root, err);
     zf_auto_out(&s.path);
-    zf_table_fini(&s.tensors);
+    zf_table_free(s.tensors);
     return ok;
 }

@@ -19,7 +19,7 @@ struct tie {
 };
 /* Of the tensors of a storage that are not as the first of it. */
 struct other_tie {
-    uint64_t hash; /* of the elements and the set */
+    UT_hash_handle hh; /* of the elements and the set */
     struct tie tie;
 };
 
@@ -39,7 +39,7 @@ struct placing {
     /* [n_first] of the storages of the file, most of which have one tensor only */
     struct tie *first;
     uint64_t n_first;
-    struct zf_table ties; /* of struct other_tie */
+    struct other_tie *ties; /* of struct other_tie */
     struct zf_arena *arena;
     struct zf_out name;
     const char *set;     /* of the last tie; tensors of one set follow each other */
@@ -101,8 +101,7 @@ static bool place_find_tie(struct placing *p, const struct zf_spot *spot,
         *out = first;
         return true;
     }
-    struct other_tie *other =
-        zf_table_put(&p->ties, place_tie_hash(r, spot->set), sizeof *other, err);
+    struct other_tie *other = zf_table_make_id(p->ties, place_tie_hash(r, spot->set), err);
 
     *out = other ? &other->tie : NULL;
     return other != NULL;
@@ -353,7 +352,7 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     bool ok = zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);
-    zf_table_fini(&p.ties);
+    zf_table_free(p.ties);
     return ok;
 }
 

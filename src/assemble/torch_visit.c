@@ -36,7 +36,7 @@ struct frame {
  * it is referenced, but lists that hold the next one twice would make 2^n tensors out of n lists. */
 enum { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 struct seen {
-    uint64_t hash; /* of its address */
+    UT_hash_handle hh; /* of its address */
     uint64_t state;
 };
 #define SHOWN_MAX 65536
@@ -63,7 +63,7 @@ struct visit_walk {
     struct zf_out name;
     zf_vec(struct frame) frame;
     size_t n_named; /* of the frames, counted from outside: their child's name is in the path */
-    struct zf_table seen;
+    struct seen *seen;
     uint64_t n_tensors;
 };
 
@@ -71,7 +71,7 @@ static void visit_walk_fini(struct visit_walk *w)
 {
     zf_auto_out(&w->key);
     zf_auto_out(&w->name);
-    zf_table_fini(&w->seen);
+    zf_table_free(w->seen);
     zf_vec_fini(&w->at);
     zf_vec_fini(&w->step);
     zf_vec_fini(&w->frame);
@@ -260,7 +260,7 @@ static bool visit_pop(struct visit_walk *w, struct zf_err *err)
     struct frame *f = &w->frame.at[--w->frame.n];
 
     if (f->many) {
-        struct seen *s = zf_table_put(&w->seen, zf_hash_address(f->v), sizeof *s, err);
+        struct seen *s = zf_table_make_id(w->seen, (uintptr_t)f->v, err);
 
         if (!s) {
             return false;
@@ -349,7 +349,7 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
 static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct frame *f,
                            bool *fresh_out, struct zf_err *err)
 {
-    struct seen *s = zf_table_put(&w->seen, zf_hash_address(in), sizeof *s, err);
+    struct seen *s = zf_table_make_id(w->seen, (uintptr_t)in, err);
 
     if (!s) {
         return false;

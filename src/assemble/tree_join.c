@@ -45,14 +45,14 @@ static bool tree_name(const struct tree_item *it, struct zf_err *err)
 /* ---- what there is ---- */
 
 struct tree_root {
-    uint64_t hash; /* of its path */
+    UT_hash_handle hh; /* of its path */
     uint32_t number;
 };
 
-static bool tree_index(const struct zf_tree_join *j, struct zf_table *out, struct zf_err *err)
+static bool tree_index(const struct zf_tree_join *j, struct tree_root **out, struct zf_err *err)
 {
     for (uint32_t i = 0; i < j->n_stages * j->n_ranks; i++) {
-        struct tree_root *r = zf_table_put(out, zf_hash_str(7, j->tree[i]), sizeof *r, err);
+        struct tree_root *r = zf_table_make_str(*out, j->tree[i], err);
 
         if (!r) {
             return false;
@@ -65,7 +65,7 @@ static bool tree_index(const struct zf_tree_join *j, struct zf_table *out, struc
 /* All tensors that are in one of the trees. */
 static bool tree_list(struct tree_work *w, struct zf_err *err)
 {
-    struct zf_table roots = {0};
+    struct tree_root *roots = NULL;
     struct zf_spot spot;
     struct zf_draft *d, *tie;
     uint64_t at = 0;
@@ -81,7 +81,7 @@ static bool tree_list(struct tree_work *w, struct zf_err *err)
         }
         memcpy(first, spot.set, n);
         first[n] = '\0';
-        const struct tree_root *r = zf_table_get(&roots, zf_hash_str(7, first));
+        const struct tree_root *r = zf_table_find_str(roots, first);
         if (!r) {
             continue;
         }
@@ -97,7 +97,7 @@ static bool tree_list(struct tree_work *w, struct zf_err *err)
             w->count[it->tree] += !tie && !tree_is_extra(it->set);
         }
     }
-    zf_table_fini(&roots);
+    zf_table_free(roots);
     return ok;
 }
 
@@ -300,7 +300,10 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     free(w.shape);
     free(w.count);
     zf_vec_fini(&w.item);
-    return ok && zf_build_withdraw(j->b, j->tree, j->n_stages * j->n_ranks, err);
+    if (ok) {
+        zf_build_withdraw(j->b, j->tree, j->n_stages * j->n_ranks);
+    }
+    return ok;
 }
 
 bool zf_tree_stay(struct zf_build *b, uint32_t n, const char *why, struct zf_err *err)

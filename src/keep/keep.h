@@ -32,7 +32,7 @@
 #define KEEP_KEY_AT 36 /* where the key begins */
 
 struct keep_source {
-    uint64_t hash; /* of its address */
+    UT_hash_handle hh; /* of its address */
     uint64_t number;
 };
 
@@ -48,7 +48,7 @@ struct zf_keep {
     struct zf_err why;
     struct zf_out about, sources, model;
     uint64_t n_sources;
-    struct zf_table known;            /* of struct keep_source */
+    struct keep_source *known;        /* of struct keep_source */
     zf_vec(struct zf_source *) files; /* among them; references */
 };
 

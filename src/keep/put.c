@@ -54,7 +54,7 @@ static void put_forget(struct zf_keep *k)
     zf_out_cut(&k->about, 0);
     zf_out_cut(&k->sources, 0);
     zf_out_cut(&k->model, 0);
-    zf_table_fini(&k->known);
+    zf_table_free(k->known);
     for (size_t i = 0; i < k->files.n; i++) {
         zf_source_unref(&k->files.at[i]);
     }
@@ -79,7 +79,7 @@ void zf_keep_free(struct zf_keep *k)
 
 static bool put_number(struct zf_keep *k, const struct zf_source *s, struct zf_err *err)
 {
-    struct keep_source *e = zf_table_put(&k->known, zf_hash_address(s), sizeof *e, err);
+    struct keep_source *e = zf_table_make_id(k->known, (uintptr_t)s, err);
 
     if (e) {
         e->number = k->n_sources++;
@@ -103,7 +103,7 @@ static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct 
                      struct zf_err *err)
 {
     const struct keep_source *parent =
-        r->parent ? zf_table_get(&k->known, zf_hash_address(r->parent)) : NULL;
+        r->parent ? zf_table_find_id(k->known, (uintptr_t)r->parent) : NULL;
     uint64_t kind;
 
     if (!kinds_number(r->kind, &kind) || (r->parent && !parent)) {
@@ -127,7 +127,7 @@ static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **
     bool ok = true;
 
     *next = NULL;
-    if (zf_table_get(&k->known, zf_hash_address(s))) {
+    if (zf_table_find_id(k->known, (uintptr_t)s)) {
         return true;
     }
     if (s->ops->identity) {
@@ -136,7 +136,7 @@ static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **
     if (!s->ops->recipe || !s->ops->recipe(s, &r)) {
         ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of kind \"%s\" is not kept",
                      s->ops->kind);
-    } else if (r.parent && !zf_table_get(&k->known, zf_hash_address(r.parent))) {
+    } else if (r.parent && !zf_table_find_id(k->known, (uintptr_t)r.parent)) {
         *next = r.parent;
     } else {
         ok = put_made(k, s, &r, err);
@@ -166,8 +166,7 @@ static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, s
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of too many others");
         }
     }
-    *number_out =
-        ((const struct keep_source *)zf_table_get(&k->known, zf_hash_address(src)))->number;
+    *number_out = ((const struct keep_source *)zf_table_find_id(k->known, (uintptr_t)src))->number;
     return true;
 }
 
@@ -188,7 +187,7 @@ void zf_keep_sealing(void *ctx, const struct zf_build *b, const char *format, co
 struct put_facts {
     struct zf_out out;
     uint64_t n, n_files;
-    struct zf_table files; /* of struct keep_source: number among the files */
+    struct keep_source *files; /* of struct keep_source: number among the files */
 };
 
 static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
@@ -204,7 +203,7 @@ static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
     }
     if (f->kind == ZF_FACT_FILE) {
         zf_out_counted(&p->out, f->note.p, (size_t)f->note.n);
-        struct keep_source *e = zf_table_put(&p->files, zf_hash_address(f->src), sizeof *e, err);
+        struct keep_source *e = zf_table_make_id(p->files, (uintptr_t)f->src, err);
 
         if (!e) {
             return false;
@@ -220,7 +219,7 @@ static bool put_files(const struct zf_keep *k, const struct put_facts *facts, st
 {
     zf_out_var(out, k->files.n);
     for (size_t i = 0; i < k->files.n; i++) {
-        const struct keep_source *e = zf_table_get(&facts->files, zf_hash_address(k->files.at[i]));
+        const struct keep_source *e = zf_table_find_id(facts->files, (uintptr_t)k->files.at[i]);
 
         if (!e) {
             (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -312,7 +311,7 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
     }
     bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) &&
               put_body(k, st, &facts, &body, err) && put_write(k, &body, err);
-    zf_table_fini(&facts.files);
+    zf_table_free(facts.files);
     zf_auto_out(&facts.out);
     put_forget(k);
     return ok;

@@ -45,10 +45,9 @@ void zf_build_free(struct zf_build *b)
     if (!b) {
         return;
     }
+    build_forget_names(b);
     zf_vec_fini(&b->drafts);
     zf_vec_fini(&b->sets);
-    zf_index_fini(&b->by_name);
-    zf_index_fini(&b->by_path);
     if (b->sources) {
         sources_fini(b->sources);
         free(b->sources);
@@ -118,17 +117,17 @@ static bool build_fail_long(const char *path, struct zf_err *err)
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
 }
 
+void build_forget_names(struct zf_build *b)
+{
+    for (struct draft_set *s = b->by_path; s; s = s->hh.next) {
+        HASH_CLEAR(hh, s->drafts);
+    }
+    HASH_CLEAR(hh, b->by_path);
+}
+
 static struct draft_set *build_get_set(const struct zf_build *b, const char *path)
 {
-    uint64_t at = 0, hash = build_set_hash(path);
-    uint32_t i;
-
-    while ((i = zf_index_next(&b->by_path, hash, &at)) != ZF_INDEX_NONE) {
-        if (strcmp(b->sets.at[i]->path, path) == 0) {
-            return b->sets.at[i];
-        }
-    }
-    return NULL;
+    return zf_table_find_str(b->by_path, path);
 }
 
 static struct draft_set *build_need_set(struct zf_build *b, const char *path, struct zf_err *err)
@@ -144,7 +143,7 @@ static struct draft_set *build_need_set(struct zf_build *b, const char *path, st
     s = zf_arena_get(b->temp, 1, sizeof *s, err);
     if (!s || !(s->path = zf_arena_str(b->keep, path, strlen(path), err)) ||
         !zf_vec_room(&b->sets, 1, err) ||
-        !zf_index_add(&b->by_path, build_set_hash(path), (uint32_t)b->sets.n, err)) {
+        !zf_table_add(b->by_path, s->path, strlen(s->path), s, err)) {
         return NULL;
     }
     s->number = (uint32_t)b->sets.n;
@@ -152,20 +151,9 @@ static struct draft_set *build_need_set(struct zf_build *b, const char *path, st
     return s;
 }
 
-static struct zf_draft *build_find_in(const struct zf_build *b, const struct draft_set *s,
-                                      const char *name, size_t n)
+static struct zf_draft *build_find_in(const struct draft_set *s, const char *name, size_t n)
 {
-    uint64_t at = 0, hash = build_name_hash(s, name, n);
-    uint32_t i;
-
-    while ((i = zf_index_next(&b->by_name, hash, &at)) != ZF_INDEX_NONE) {
-        struct zf_draft *d = b->drafts.at[i];
-
-        if (d->set == s && d->name_len == n && memcmp(d->name, name, n) == 0) {
-            return d;
-        }
-    }
-    return NULL;
+    return zf_table_find(s->drafts, name, n);
 }
 
 struct zf_draft *zf_build_find_below(const struct zf_build *b, const char *dir, struct zf_spot spot)
@@ -173,7 +161,7 @@ struct zf_draft *zf_build_find_below(const struct zf_build *b, const char *dir, 
     char full[PATH_BYTES];
     const char *path = build_path_below(dir, spot.set, full);
     struct draft_set *s = path ? build_get_set(b, path) : NULL;
-    struct zf_draft *d = s ? build_find_in(b, s, spot.name, spot.name_len) : NULL;
+    struct zf_draft *d = s ? build_find_in(s, spot.name, spot.name_len) : NULL;
 
     return d && draft_tie(d) ? draft_tie(d) : d;
 }
@@ -193,8 +181,8 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
     if (!s || s == b->sets.at[0]) {
         return NULL;
     }
-    if (!d || d->name_len != n || memcmp(d->name, name, n) != 0) {
-        d = build_find_in(b, b->sets.at[0], name, n);
+    if (!d || d->name_len != n || memcmp(draft_name(d), name, n) != 0) {
+        d = build_find_in(b->sets.at[0], name, n);
     }
     b->namesake = d ? d->number + 1 : b->namesake;
     return d;
@@ -204,13 +192,13 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
 static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
                                         size_t n, struct zf_err *err)
 {
-    if (s && build_find_in(b, s, name, n)) {
+    if (s && build_find_in(s, name, n)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
                       name, *s->path ? " in " : "", s->path);
         return NULL;
     }
-    if (b->drafts.n >= b->lim.tensors || n > UINT32_MAX || b->drafts.n >= ZF_INDEX_NONE) {
+    if (b->drafts.n >= b->lim.tensors || n > UINT32_MAX || b->drafts.n >= UINT32_MAX) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "there are more than %llu tensors (limit tensors)",
                       (unsigned long long)b->lim.tensors);
@@ -218,17 +206,16 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     }
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
     const struct zf_draft *like = d ? build_namesake(b, s, name, n) : NULL;
-    const char *kept = like ? like->name : d ? zf_arena_str(b->keep, name, n, err) : NULL;
+    const char *kept = like ? draft_name(like) : d ? zf_arena_str(b->keep, name, n, err) : NULL;
     if (!kept) {
         return NULL;
     }
     d->b = b;
     d->number = (uint32_t)b->drafts.n;
     d->set = s;
-    d->name = kept;
+    d->hh.key = kept;
     d->name_len = (uint32_t)n;
-    if (!zf_vec_room(&b->drafts, 1, err) ||
-        (s && !zf_index_add(&b->by_name, build_name_hash(s, name, n), d->number, err))) {
+    if (!zf_vec_room(&b->drafts, 1, err) || (s && !zf_table_add(s->drafts, kept, n, d, err))) {
         return NULL;
     }
     b->drafts.at[b->drafts.n++] = d;

@@ -41,9 +41,10 @@ enum draft_kind {
 
 /* There can be millions, so what only one kind has shares its room with what the others have. */
 struct zf_draft {
+    UT_hash_handle
+        hh; /* key: the name, in the checkpoint's arena; in the table of its set, until the seal */
     struct zf_build *b;
     struct draft_set *set; /* NULL = hidden */
-    const char *name;      /* checkpoint's arena */
     const uint64_t *shape; /* checkpoint's arena */
     const char *where;     /* of its metadata, or NULL */
     union {
@@ -76,7 +77,15 @@ struct zf_draft {
     bool inside : 1; /* `where` is a file that has the metadata under the tensor's name */
 };
 
+/* [name_len], terminated. */
+static inline const char *draft_name(const struct zf_draft *d)
+{
+    return d->hh.key;
+}
+
 struct draft_set {
+    UT_hash_handle hh;        /* key: the path */
+    struct zf_draft *drafts;  /* uthash */
     const char *path;         /* checkpoint's arena */
     uint32_t number, rank, n; /* in order of creation; in the order of paths; tensors in it */
     bool raw_only;
@@ -145,7 +154,7 @@ struct zf_build {
     struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;
-    struct zf_index by_name, by_path; /* of drafts and of sets */
+    struct draft_set *by_path; /* uthash */
     struct build_rest rest;
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
@@ -164,15 +173,8 @@ struct sealed {
     struct sources *sources;
 };
 
-/* The hash of a set's path, and of a tensor's name in its set. */
-static inline uint64_t build_set_hash(const char *path)
-{
-    return zf_hash_str(0, path);
-}
-static inline uint64_t build_name_hash(const struct draft_set *s, const char *name, size_t n)
-{
-    return zf_hash(s->number + (uint64_t)1, name, n);
-}
+/* Nothing is found by path or name any more. */
+void build_forget_names(struct zf_build *b);
 
 /* Before `at` is changed, which was there before the innermost mark; *mark (its own) says since when
  * it was saved already.  Without a mark it does nothing. */

@@ -15,13 +15,13 @@ struct zf_type zf_draft_type(const struct zf_draft *d)
 
 struct zf_spot zf_draft_spot(const struct zf_draft *d)
 {
-    return (struct zf_spot){d->set->path, d->name, d->name_len};
+    return (struct zf_spot){d->set->path, draft_name(d), d->name_len};
 }
 
 const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT])
 {
     int n = snprintf(out, DRAFT_TEXT, "tensor \"%.*s\" of shape [",
-                     (int)(d->name_len < 90 ? d->name_len : 90), d->name);
+                     (int)(d->name_len < 90 ? d->name_len : 90), draft_name(d));
     size_t at = (size_t)n;
 
     for (uint32_t i = 0; i < d->ndim && at < DRAFT_TEXT - 32; i++) {
@@ -49,7 +49,7 @@ bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what
 bool draft_place(const struct zf_draft *d, struct zf_err *err)
 {
     if (d->where && d->inside) {
-        return zf_err_in(err, "%s!%.*s", d->where, (int)d->name_len, d->name);
+        return zf_err_in(err, "%s!%.*s", d->where, (int)d->name_len, draft_name(d));
     }
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }

@@ -13,13 +13,13 @@ struct packing {
     struct zf_out *out;
     zf_pack_source_fn *number;
     void *ctx;
-    uint64_t *known;           /* [sources] number + 1, or 0 */
-    struct zf_table stretches; /* by address */
+    uint64_t *known;                  /* [sources] number + 1, or 0 */
+    struct pack_stretches *stretches; /* uthash */
     zf_vec(const struct zf_stretches *) order;
 };
 
 struct pack_stretches {
-    uint64_t hash;
+    UT_hash_handle hh; /* key: the address */
     uint64_t number;
 };
 
@@ -42,12 +42,10 @@ static bool pack_source(struct packing *p, uint64_t i, struct zf_err *err)
 
 static bool pack_add_stretches(struct packing *p, const struct zf_stretches *s, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_address(s);
-
-    if (zf_table_get(&p->stretches, hash)) {
+    if (zf_table_find_id(p->stretches, (uintptr_t)s)) {
         return true;
     }
-    struct pack_stretches *e = zf_table_put(&p->stretches, hash, sizeof *e, err);
+    struct pack_stretches *e = zf_table_make_id(p->stretches, (uintptr_t)s, err);
     if (!e || !zf_vec_room(&p->order, 1, err)) {
         return false;
     }
@@ -160,7 +158,7 @@ static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err
         zf_out_add(p->out, d->mem, (size_t)draft_bytes(d));
         return true;
     case ZF_DRAFT_SLOTS:
-        e = zf_table_get(&p->stretches, zf_hash_address(d->slots->of));
+        e = zf_table_find_id(p->stretches, (uintptr_t)d->slots->of);
         zf_out_var(p->out, e->number);
         zf_out_var(p->out, d->slots->at / elem);
         zf_out_var(p->out, d->slots->slot / elem);
@@ -189,7 +187,7 @@ static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_er
     if (d->set) {
         zf_out_var(p->out, d->set->number);
     }
-    zf_out_counted(p->out, d->name, d->name_len);
+    zf_out_counted(p->out, draft_name(d), d->name_len);
     if (same) {
         zf_out_var(p->out, tie ? tie->number : d->same.as->number);
         return true;
@@ -294,7 +292,7 @@ bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ct
     p.known = calloc(b->sources->n + 1, sizeof *p.known);
     bool ok = p.known ? pack_all(&p, err) : zf_fail_sys(err, "pack a model");
     free(p.known);
-    zf_table_fini(&p.stretches);
+    zf_table_free(p.stretches);
     zf_vec_fini(&p.order);
     return ok;
 }

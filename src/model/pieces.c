@@ -239,7 +239,8 @@ static bool pieces_join(const struct zf_draft *d, struct joined *j, struct zf_ar
         }
         if (j->nd == ZF_BOX_DIMS - 1) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "tensor \"%.120s\" is cut in %u dimensions or more", d->name, j->nd + 1);
+                           "tensor \"%.120s\" is cut in %u dimensions or more", draft_name(d),
+                           j->nd + 1);
         }
         j->first[j->nd] = j->last[j->nd] = dim[k];
         j->shape[j->nd++] = d->shape[dim[k]];

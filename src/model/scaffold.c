@@ -27,30 +27,12 @@ struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at
         const char *set = scaffold_below(d->set->path, dir);
 
         if (set) {
-            *out = (struct zf_spot){set, d->name, d->name_len};
+            *out = (struct zf_spot){set, draft_name(d), d->name_len};
             *tie = draft_tie(d);
             return d;
         }
     }
     return NULL;
-}
-
-static bool scaffold_index(struct zf_build *b, struct zf_err *err)
-{
-    zf_index_fini(&b->by_name);
-    if (!zf_index_reserve(&b->by_name, b->drafts.n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < b->drafts.n; i++) {
-        struct zf_draft *d = b->drafts.at[i];
-
-        d->number = (uint32_t)i;
-        if (!zf_index_add(&b->by_name, build_name_hash(d->set, d->name, d->name_len), (uint32_t)i,
-                          err)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static bool scaffold_below_any(const char *path, const char *const *dir, uint32_t n)
@@ -63,19 +45,23 @@ static bool scaffold_below_any(const char *path, const char *const *dir, uint32_
     return i < n;
 }
 
-bool zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n, struct zf_err *err)
+void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < b->sets.n; i++) {
         struct draft_set *s = b->sets.at[i];
 
-        s->n = scaffold_below_any(s->path, dir, n) ? 0 : s->n;
+        if (scaffold_below_any(s->path, dir, n)) {
+            HASH_CLEAR(hh, s->drafts);
+            s->n = 0;
+        }
     }
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
         if (d->set->n > 0) {
+            d->number = (uint32_t)kept;
             b->drafts.at[kept++] = d;
         } else {
             b->rest.n_pieces -= d->n_pieces;
@@ -91,5 +77,4 @@ bool zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n, s
             p = &(*p)->next;
         }
     }
-    return scaffold_index(b, err);
 }

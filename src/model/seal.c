@@ -20,7 +20,7 @@ static int seal_by_set_and_name(const void *a, const void *b)
     if (x->set != y->set) {
         return (x->set->rank > y->set->rank) - (x->set->rank < y->set->rank);
     }
-    return zf_name_cmp(x->name, x->name_len, y->name, y->name_len);
+    return zf_name_cmp(draft_name(x), x->name_len, draft_name(y), y->name_len);
 }
 
 static int seal_blob_by_path(const void *a, const void *b)
@@ -89,7 +89,7 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
         struct zf_draft *d = b->drafts.at[i], *data = draft_data(d), *tie = draft_tie(d);
         uint8_t nan[16];
 
-        t[i] = (struct zf_tensor){.name = d->name,
+        t[i] = (struct zf_tensor){.name = draft_name(d),
                                   .name_len = d->name_len,
                                   .ndim = d->ndim,
                                   .dtype = d->dtype,
@@ -250,8 +250,7 @@ struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, 
     struct sealed *s = zf_arena_get(b->keep, 1, sizeof *s, err);
 
     /* Nobody looks for a draft any more, and what is sealed beside the drafts is the peak of many builds. */
-    zf_index_fini(&b->by_name);
-    zf_index_fini(&b->by_path);
+    build_forget_names(b);
     if (!s || !seal_fill(b, &s->c, format, why ? why : "", err)) {
         return NULL;
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sources.h"
 
-#include <zf/base/hash.h>
+struct source_number {
+    UT_hash_handle hh; /* key: the address */
+    uint32_t number;
+};
 
 bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_address(s), at = 0;
-
     if (t->n == 0 && !zf_vec_push(t, err)) {
         return false;
     }
@@ -14,16 +15,16 @@ bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out, struct z
     if (!s) {
         return true;
     }
-    while ((*out = zf_index_next(&t->numbers, hash, &at)) != ZF_INDEX_NONE) {
-        if (t->at[*out] == s) {
-            return true;
-        }
+    if (t->n >= UINT32_MAX) {
+        return zf_table_full(UINT32_MAX, err);
     }
-    *out = (uint32_t)t->n;
-    if (t->n >= ZF_INDEX_NONE || !zf_vec_room(t, 1, err) ||
-        !zf_index_add(&t->numbers, hash, *out, err)) {
-        return false;
+    struct source_number *e =
+        zf_vec_room(t, 1, err) ? zf_table_make_id(t->numbers, (uintptr_t)s, err) : NULL;
+    if (!e || e->number) {
+        *out = e ? e->number : 0;
+        return e != NULL;
     }
+    *out = e->number = (uint32_t)t->n;
     t->at[t->n++] = zf_source_ref(s);
     return true;
 }
@@ -33,14 +34,16 @@ void sources_cut(struct sources *t, uint32_t n)
     while (t->n > n) {
         struct zf_source **last = &t->at[--t->n];
 
-        zf_index_remove(&t->numbers, zf_hash_address(*last), (uint32_t)t->n);
+        struct source_number *e = zf_table_find_id(t->numbers, (uintptr_t)*last);
+        HASH_DEL(t->numbers, e);
+        free(e);
         zf_source_unref(last);
     }
 }
 
 void sources_seal(struct sources *t)
 {
-    zf_index_fini(&t->numbers);
+    zf_table_free(t->numbers);
 }
 
 void sources_fini(struct sources *t)
@@ -49,5 +52,5 @@ void sources_fini(struct sources *t)
         zf_source_unref(&t->at[i]);
     }
     zf_vec_fini(t);
-    zf_index_fini(&t->numbers);
+    zf_table_free(t->numbers);
 }

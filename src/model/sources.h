@@ -8,9 +8,10 @@
 #include <zf/base/vec.h>
 #include <zf/source/source.h>
 
+struct source_number;
 struct sources {
-    zf_vec(struct zf_source *); /* at[0] is NULL */
-    struct zf_index numbers;    /* of the sources, by address; while building only */
+    zf_vec(struct zf_source *);    /* at[0] is NULL */
+    struct source_number *numbers; /* uthash, by address; while building only */
 };
 
 /* The number of s, which gets a reference when it is new; NULL is 0. */

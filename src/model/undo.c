@@ -37,17 +37,15 @@ void zf_build_undo(struct zf_build *b)
         memcpy(b->saved->at, b->saved->was, b->saved->n);
     }
     while (b->drafts.n > m->n_drafts) {
-        const struct zf_draft *d = b->drafts.at[--b->drafts.n];
+        struct zf_draft *d = b->drafts.at[--b->drafts.n];
 
         if (d->set) {
-            zf_index_remove(&b->by_name, build_name_hash(d->set, d->name, d->name_len), d->number);
+            HASH_DEL(d->set->drafts, d);
             d->set->n--;
         }
     }
     while (b->sets.n > m->n_sets) {
-        const struct draft_set *s = b->sets.at[--b->sets.n];
-
-        zf_index_remove(&b->by_path, build_set_hash(s->path), s->number);
+        HASH_DEL(b->by_path, b->sets.at[--b->sets.n]);
     }
     sources_cut(b->sources, m->n_sources ? m->n_sources : 1);
     b->rest = m->rest;
@@ -80,7 +78,7 @@ bool build_save_draft(struct zf_draft *d, struct zf_err *err)
     if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number) {
         return true;
     }
-    /* Pieces are added to the last block in place. */
+    /* Pieces are added to the last block in place; the table of names stays as it is. */
     return (!last || build_save(b, last, sizeof *last, &no_mark, err)) &&
-           build_save(b, d, sizeof *d, &d->mark, err);
+           build_save(b, &d->b, sizeof *d - sizeof d->hh, &d->mark, err);
 }

@@ -12,14 +12,14 @@
 #include <zf/source/store.h>
 
 struct zf_st_index_entry {
+    UT_hash_handle hh;  /* key: the tensor */
     const char *tensor; /* in the arena */
     uint32_t file;      /* number of the file that holds it */
 };
 
 struct zf_st_index {
     struct zf_arena *arena;
-    zf_vec(struct zf_st_index_entry) entry; /* the map, in its order */
-    struct zf_index by_tensor;              /* of their numbers */
+    struct zf_st_index_entry *entry; /* the map, in its order; uthash */
     zf_vec(const char *) file; /* the files named, each once, in the order of their first tensor; in
                                   the arena */
     char *path;                /* of the index, for messages */

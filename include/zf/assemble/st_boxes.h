@@ -10,6 +10,7 @@
 
 /* What is said of an entry of the file. */
 struct zf_st_box {
+    UT_hash_handle hh; /* key: the name */
     const char *name;  /* of the entry; in the arena, as all of it */
     const char *whole; /* "logical_fqn", the tensor's where the entry has another name, or NULL */
     bool given;        /* "saved_offsets" is there: n numbers */
@@ -20,8 +21,7 @@ struct zf_st_box {
 };
 
 struct zf_st_boxes {
-    zf_vec(struct zf_st_box) box;
-    struct zf_index by_name; /* of their numbers */
+    struct zf_st_box *box; /* uthash */
 };
 
 /* Reads DCP_SHARDING_INFO: {entry: {"saved_offsets": [...], "logical_fqn": name}}.  Everything is copied

@@ -219,7 +219,7 @@ static void joins_what_was_cut(void **state)
             char set[20];
 
             (void)snprintf(set, sizeof set, "mp_rank_%02u", r);
-            assert_ok(zf_build_withdraw(f.b, (const char *const[]){"other", set}, 2, &err), &err);
+            zf_build_withdraw(f.b, (const char *const[]){"other", set}, 2);
         }
         expect_whole(&f, rows * row);
         end(&f);
