@@ -19,7 +19,7 @@
  * directories of which one for a pattern with a slash. */
 enum { FOREIGN_DIRS = 64, FOREIGN_ENTRIES = 256, FOREIGN_INSIDE = 32, FOREIGN_MAGIC = 32 };
 
-enum foreign_kind { FOREIGN_ENTRY, FOREIGN_SAVE, FOREIGN_BYTES };
+enum foreign_kind { FOREIGN_ENTRY, FOREIGN_SAVE, FOREIGN_WHOLE, FOREIGN_HEAD, FOREIGN_BYTES };
 
 struct foreign {
     enum foreign_kind kind;
@@ -32,6 +32,9 @@ struct foreign {
 
 #define ENTRY(glob, what, hint) {FOREIGN_ENTRY, glob, 0, 0, "", "", what, hint},
 #define SAVE(glob, what, hint) {FOREIGN_SAVE, glob, 0, 0, "", "", what, hint},
+#define WHOLE(glob, what, hint) {FOREIGN_WHOLE, glob, 0, 0, "", "", what, hint},
+#define HEAD(glob, at, bytes, what, hint)                                                          \
+    {FOREIGN_HEAD, glob, at, sizeof(bytes) - 1, bytes, "", what, hint},
 #define MAGIC(glob, at, bytes, mask, what, hint)                                                   \
     {FOREIGN_BYTES, glob, at, sizeof(bytes) - 1, bytes, mask, what, hint},
 static const struct foreign foreign_table[] = {
@@ -39,6 +42,8 @@ static const struct foreign foreign_table[] = {
 };
 #undef ENTRY
 #undef SAVE
+#undef WHOLE
+#undef HEAD
 #undef MAGIC
 enum { N_FOREIGN = sizeof foreign_table / sizeof foreign_table[0] };
 
@@ -82,7 +87,7 @@ static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t
             continue;
         }
         zf_auto(mem) char *path = zf_relpath_join(e[i].name, name, &ignored);
-        if (path && zf_store_has(st, path, ZF_ENTRY_FILE)) {
+        if (path && zf_store_find(st, path)) {
             return true;
         }
         seen++;
@@ -103,7 +108,7 @@ static const struct foreign *foreign_file(struct zf_store *st, const char *name)
         const struct foreign *f = &foreign_table[i];
 
         if (fnmatch(f->glob, name, 0) == 0 &&
-            (f->kind != FOREIGN_BYTES || (src && foreign_bytes(f, src)))) {
+            (f->kind < FOREIGN_HEAD || (src && foreign_bytes(f, src)))) {
             return f;
         }
     }
@@ -129,23 +134,40 @@ static bool foreign_beside(const struct foreign *f, const char *dir, const char 
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-static const struct foreign *foreign_save_row(struct zf_store *st, const struct zf_entry *e,
-                                              size_t n)
+/* Does the row, one of a whole directory, fit an entry? */
+static bool foreign_entry(const struct foreign *f, struct zf_store *st, const struct zf_entry *e)
 {
+    struct zf_err ignored = {.code = ZF_OK};
+
+    if (fnmatch(f->glob, e->name, 0) != 0) {
+        return false;
+    }
+    zf_auto(source) struct zf_source *src =
+        f->kind == FOREIGN_HEAD ? zf_store_open(st, e->name, &ignored) : NULL;
+    return f->kind != FOREIGN_HEAD || (src && foreign_bytes(f, src));
+}
+
+/* The first row for whole directories that fits st's root; whole: only those that come before any family. */
+static const struct foreign *foreign_save_row(struct zf_store *st, bool whole)
+{
+    const struct zf_entries l = zf_store_entries(st, "");
+    const size_t n = (size_t)(l.end - l.e);
+
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct foreign *f = &foreign_table[i];
+        bool first = f->kind == FOREIGN_WHOLE || f->kind == FOREIGN_HEAD;
 
-        if (f->kind != FOREIGN_SAVE) {
+        if (!first && (whole || f->kind != FOREIGN_SAVE)) {
             continue;
         }
         if (strncmp(f->glob, "*/", 2) == 0) {
-            if (foreign_inside(st, e, n, f->glob + 2)) {
+            if (foreign_inside(st, l.e, n, f->glob + 2)) {
                 return f;
             }
             continue;
         }
         for (size_t k = 0; k < n && k < FOREIGN_ENTRIES; k++) {
-            if (fnmatch(f->glob, e[k].name, 0) == 0) {
+            if (foreign_entry(f, st, &l.e[k])) {
                 return f;
             }
         }
@@ -155,8 +177,13 @@ static const struct foreign *foreign_save_row(struct zf_store *st, const struct 
 
 bool foreign_save(struct zf_store *st, struct zf_err *err)
 {
-    struct zf_entries l = zf_store_entries(st, "");
-    const struct foreign *f = foreign_save_row(st, l.e, (size_t)(l.end - l.e));
+    const struct foreign *f = foreign_save_row(st, false);
+    return f && foreign_fail(f, err);
+}
+
+bool foreign_whole(struct zf_store *st, struct zf_err *err)
+{
+    const struct foreign *f = foreign_save_row(st, true);
     return f && foreign_fail(f, err);
 }
 

@@ -9,13 +9,20 @@
 #include <zf/base/path.h>
 
 /* `latest` holds a directory name: anything longer is not one. */
-enum { LATEST_MAX = 4096 };
+enum { LATEST_MAX = 4096, LATEST_NAME = 255 };
 
 /* Megatron's pointer file holds the number of an iteration: "10" is iter_0000010.  verl writes the
- * same file beside global_step_10.
+ * same file beside global_step_10, SkyRL latest_ckpt_global_step.txt.
  * Source: megatron/training/checkpointing.py, get_checkpoint_name (core 0.4 … 0.19);
- * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6). */
-static const char latest_megatron_file[] = "latest_checkpointed_iteration.txt";
+ * verl/utils/checkpoint/checkpoint_manager.py, find_latest_ckpt_path (0.2 … 0.6); SkyRL's
+ * skyrl_train/trainer.py, save_checkpoints. */
+static const char *const latest_numbers[] = {"latest_checkpointed_iteration.txt",
+                                             "latest_ckpt_global_step.txt"};
+
+/* Links to the latest save, or small files with its name where links cannot be made.  Source: nemo_automodel/
+ * components/checkpoint/checkpointing.py (0.7); composer/callbacks/checkpoint_saver.py, latest_filename (0.32).  A
+ * link of Composer may also lead to the one file that a save is. */
+static const char *const latest_links[] = {"LATEST", "latest-rank0.pt"};
 
 const char *latest_file(struct zf_store *st)
 {
@@ -49,7 +56,7 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
     return true;
 }
 
-/* The directory of an iteration: Megatron's, or verl's where that is there instead. */
+/* The directory of an iteration: of the first of these names that is there, else of the last. */
 static char *latest_iteration(struct zf_store *st, unsigned long long step)
 {
     char name[48];
@@ -65,11 +72,12 @@ static char *latest_iteration(struct zf_store *st, unsigned long long step)
  * digits than this are no iteration. */
 enum { LATEST_DIGITS = 15 };
 
-static bool latest_megatron(struct zf_store *st, char **name_out, struct zf_err *err)
+static bool latest_number(struct zf_store *st, const char *file, char **name_out,
+                          struct zf_err *err)
 {
     static const char space[] = " \t\r\n\v\f";
     uint64_t n = 0;
-    zf_auto(mem) char *text = zf_store_slurp(st, latest_megatron_file, LATEST_MAX, &n, err);
+    zf_auto(mem) char *text = zf_store_slurp(st, file, LATEST_MAX, &n, err);
 
     *name_out = NULL;
     if (!text) {
@@ -81,7 +89,7 @@ static bool latest_megatron(struct zf_store *st, char **name_out, struct zf_err 
     bool release = alone && len == 7 && memcmp(word, "release", 7) == 0;
     if (!release && (!alone || len == 0 || digits != len || len > LATEST_DIGITS)) {
         zf_fail(err, ZF_E_FORMAT, 0, "found \"%.60s\", expected a number or \"release\"", word);
-        return zf_err_in(err, "%s", latest_megatron_file);
+        return zf_err_in(err, "%s", file);
     }
     *name_out = release ? strdup("release") : latest_iteration(st, strtoull(word, NULL, 10));
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -96,6 +104,71 @@ static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err 
     return zf_err_in(err, "%s", file);
 }
 
+bool latest_is_link(const char *name)
+{
+    return strcmp(name, "latest") == 0 || strcmp(name, "LOWEST_VAL") == 0 ||
+           strcmp(name, latest_links[0]) == 0 || strcmp(name, latest_links[1]) == 0;
+}
+
+/* Small enough to be text; a torch.save file is never. */
+static bool latest_is_text(struct zf_store *st, const char *name)
+{
+    const struct zf_entry *e = zf_store_find(st, name);
+
+    return e && e->kind == ZF_ENTRY_FILE && e->id.size <= LATEST_NAME;
+}
+
+/* A link is the name itself; a small file holds it.  *name_out = NULL: it is neither. */
+static bool latest_link(struct zf_store *st, const char *name, char **name_out, struct zf_err *err)
+{
+    *name_out = NULL;
+    if (latest_is_text(st, name)) {
+        return latest_read(st, name, name_out, err);
+    }
+    if (zf_store_has(st, name, ZF_ENTRY_OTHER)) {
+        return latest_no_file(st, name, err);
+    }
+    if (zf_store_has(st, name, ZF_ENTRY_DIR)) {
+        *name_out = strdup(name);
+        return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return true;
+}
+
+bool latest_one_file(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    const char *name = latest_links[1];
+
+    *name_out = NULL;
+    if (!zf_store_has(st, name, ZF_ENTRY_FILE)) {
+        return true;
+    }
+    if (!latest_is_text(st, name)) {
+        *name_out = strdup(name);
+        return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (!latest_read(st, name, name_out, err)) {
+        return false;
+    }
+    if (!zf_store_has(st, *name_out, ZF_ENTRY_FILE)) {
+        free(*name_out);
+        *name_out = NULL;
+    }
+    return true;
+}
+
+bool latest_means_directory(struct zf_store *st, const char *name)
+{
+    return strcmp(name, latest_links[1]) == 0 && latest_is_text(st, name);
+}
+
+bool latest_named(struct zf_store *st, const char *name, char **name_out, struct zf_err *err)
+{
+    *name_out = NULL;
+    return !latest_is_link(name) || strcmp(name, "latest") == 0 ||
+           latest_link(st, name, name_out, err);
+}
+
 bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
 {
     const char *file = latest_file(st);
@@ -107,11 +180,21 @@ bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
     if (zf_store_has(st, "latest_universal", ZF_ENTRY_OTHER)) {
         return latest_no_file(st, "latest_universal", err);
     }
-    if (zf_store_has(st, latest_megatron_file, ZF_ENTRY_FILE)) {
-        return latest_megatron(st, name_out, err);
+    for (size_t i = 0; i < sizeof latest_numbers / sizeof latest_numbers[0]; i++) {
+        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_FILE)) {
+            return latest_number(st, latest_numbers[i], name_out, err);
+        }
+        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_OTHER)) {
+            return latest_no_file(st, latest_numbers[i], err);
+        }
     }
-    if (zf_store_has(st, latest_megatron_file, ZF_ENTRY_OTHER)) {
-        return latest_no_file(st, latest_megatron_file, err);
+    for (size_t i = 0; i < sizeof latest_links / sizeof latest_links[0]; i++) {
+        if (!latest_link(st, latest_links[i], name_out, err)) {
+            return false;
+        }
+        if (*name_out) {
+            return true;
+        }
     }
     /* A link or a directory; one that cannot be used is the caller's to refuse. */
     if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {

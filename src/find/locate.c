@@ -24,6 +24,7 @@
 #include <zf/base/path.h>
 
 #include "foreign.h"
+#include "latest.h"
 #include "loose.h"
 #include "promise.h"
 #include "save_name.h"
@@ -49,7 +50,8 @@ void located_fini(struct located *l)
     zf_store_unref(&l->outer);
     free(l->path);
     free(l->tag);
-    l->path = l->tag = NULL;
+    free(l->one);
+    l->path = l->tag = l->one = NULL;
 }
 
 /* ---- the way down ---------------------------------------------------------------------------- */
@@ -62,7 +64,7 @@ static bool locate_enter(struct located *l, const char *name, struct zf_err *err
     if (!sub) {
         return false;
     }
-    const char *base = strcmp(name, "latest") == 0 ? zf_store_base(sub) : name;
+    const char *base = latest_is_link(name) ? zf_store_base(sub) : name;
     char *path = zf_relpath_join(l->path ? l->path : "", base, err);
     if (!path) {
         zf_store_unref(&sub);
@@ -127,7 +129,7 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
         return NULL;
     }
     if (s->n > 1 && !series) {
-        (void)locate_several(s, l->path, err);
+        (void)(saves_all_foreign(l->dir, s, err) || locate_several(s, l->path, err));
         return NULL;
     }
     if (s->n > 1 && save_name_is_unsharded(last, s->name[s->n - 2])) {
@@ -145,10 +147,36 @@ static void locate_tell_newer(struct located *l, const char *name, const struct 
     }
 }
 
+/* All saves of s lie in one directory further down, which says itself which is the latest: that directory, or
+ * NULL. */
+static char *locate_run_of(struct located *l, const struct zf_saves *s)
+{
+    const char *slash = strrchr(s->name[0], '/');
+    const size_t n = slash ? (size_t)(slash - s->name[0]) : 0;
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *dir = n && s->n > 1 ? strndup(s->name[0], n) : NULL;
+    zf_auto(mem) char *latest = NULL, *one = NULL;
+
+    for (size_t i = 0; dir && i < s->n; i++) {
+        if (strncmp(s->name[i], dir, n) != 0 || s->name[i][n] != '/' ||
+            strchr(s->name[i] + n + 1, '/')) {
+            return NULL;
+        }
+    }
+    zf_auto(store) struct zf_store *run = dir ? zf_store_sub(l->dir, dir, &ignored) : NULL;
+    bool says = run && (!latest_save(run, &latest, &ignored) || latest ||
+                        !latest_one_file(run, &one, &ignored) || one);
+    return says ? zf_give(dir) : NULL;
+}
+
 /* Into one of the saves s. */
 static enum locate_next locate_take(struct located *l, struct zf_saves *s,
                                     const struct zf_open_opts *o, struct zf_err *err)
 {
+    zf_auto(mem) char *run = locate_run_of(l, s);
+    if (run) {
+        return locate_enter_each(l, run, err) ? NEXT_DEEPER : NEXT_FAILED;
+    }
     saves_drop_release(s);
     const char *name = locate_choose(l, s, err);
     if (!name) {
@@ -223,15 +251,54 @@ static enum locate_next locate_beside(struct located *l, const struct promise *p
     return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
+/* A tracker names one file: that is the save.  NEXT_NOWHERE: there is no such tracker. */
+static enum locate_next locate_one(struct located *l, const struct zf_open_opts *o,
+                                   struct zf_err *err)
+{
+    if (o->tag || o->format || !latest_one_file(l->dir, &l->one, err)) {
+        return o->tag || o->format ? NEXT_NOWHERE : NEXT_FAILED;
+    }
+    if (!l->one) {
+        return NEXT_NOWHERE;
+    }
+    if (!match_one(l->dir, l->one, o, &l->match, err)) {
+        return NEXT_FAILED;
+    }
+    if (!l->match.format) {
+        (void)foreign_find(l->dir, l->one, err);
+        return err->code ? NEXT_FAILED : NEXT_NOWHERE;
+    }
+    zf_say(l->note, sizeof l->note,
+           "%.80s is the latest save of this directory: point at another file to see that one",
+           l->one);
+    return NEXT_DONE;
+}
+
 static enum locate_next locate_here(struct located *l, const struct zf_open_opts *o,
                                     struct zf_err *err)
 {
     zf_auto(promise) struct promise p = {.name = NULL};
+    const char *file = match_file(l->dir);
 
+    if (!o->format && !o->tag && foreign_whole(l->dir, err)) {
+        if (!file) {
+            (void)(l->path && zf_err_in(err, "%s", l->path));
+            return NEXT_FAILED;
+        }
+        zf_say(l->beside, sizeof l->beside, "this file is a piece: %s", err->msg);
+        zf_err_clear(err);
+    }
+    if (!file) {
+        enum locate_next next = locate_one(l, o, err);
+
+        if (next != NEXT_NOWHERE) {
+            return next;
+        }
+    }
     if (!match_dir(l->dir, o, &l->match, err)) {
         return NEXT_FAILED;
     }
-    if (match_file(l->dir)) {
+    if (file) {
         return NEXT_NOWHERE; /* whatever fits it is taken then */
     }
     bool fits = locate_fits(&l->match, o);

@@ -12,6 +12,7 @@ struct located {
     struct zf_store *outer; /* the directory in which `dir` was found, or NULL: it was pointed at */
     char *path;             /* from what was pointed at to `dir`, or NULL */
     char *tag;              /* of the save, as -o tag takes it, or NULL: it was pointed at */
+    char *one;              /* the file that a tracker names as the save, or NULL */
     char note[160];         /* why this save and no other, or "" */
     char newer[NEWER_NOTE]; /* which newer save there is, or "" */
     char beside[NEWER_NOTE]; /* what else there is that could have been meant, or "" */

@@ -20,6 +20,8 @@ static const char *const match_manifest[] = {
     "latest",
     "latest_universal",
     "latest_checkpointed_iteration.txt",
+    "latest_ckpt_global_step.txt",
+    "LATEST",
     "*.metadata",
     "metadata.json",
     "*metadata.yaml",
@@ -30,11 +32,13 @@ static const char *const match_manifest[] = {
     NULL,
 };
 
-const char *match_file(const struct zf_store *st)
+const char *match_file(struct zf_store *st)
 {
     const char *focus = zf_store_focus(st);
 
-    return focus && !save_name_fits(focus, match_manifest, 0) ? focus : NULL;
+    return focus && !save_name_fits(focus, match_manifest, 0) && !latest_means_directory(st, focus)
+               ? focus
+               : NULL;
 }
 
 struct candidate {
@@ -95,7 +99,7 @@ static bool match_save(struct match *m, struct zf_store *st, const struct zf_ope
     struct zf_save *out = &c->save;
 
     *is_out = true;
-    *out = (struct zf_save){.store = st, .file = match_file(st)};
+    *out = (struct zf_save){.store = st, .file = m->save.file};
     if (!f->latest || out->file) {
         return true;
     }
@@ -164,7 +168,7 @@ static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open_opts *o,
                       struct fits *fits, struct zf_err *err)
 {
-    bool file = match_file(st) != NULL;
+    bool file = m->save.file != NULL;
 
     *fits = (struct fits){.since = zf_store_doubts(st)};
     for (size_t i = 0; i < TABLE_ROWS && (table_row[i] || !fits->any); i++) {
@@ -227,10 +231,16 @@ static bool match_stands(const struct candidate *won, const struct fits *fits)
 bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *out,
                struct zf_err *err)
 {
+    return match_one(st, match_file(st), o, out, err);
+}
+
+bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts *o,
+               struct match *out, struct zf_err *err)
+{
     struct fits fits;
     const struct candidate *won = NULL;
 
-    *out = (struct match){.save = {.store = st, .file = match_file(st)}};
+    *out = (struct match){.save = {.store = st, .file = file}};
     if (o->format && !table_find(o->format)) {
         return match_no_format(o->format, err);
     }

@@ -30,7 +30,7 @@ static inline void zf_auto_match(struct match *m)
 
 /* The file that the user pointed at and wants read by itself (borrowed), or NULL: the whole
  * directory is meant. */
-const char *match_file(const struct zf_store *st);
+const char *match_file(struct zf_store *st);
 
 /* Asks every family about st (or only o->format).  A store focused on a plain file is shown only to
  * families that read one file; one on a manifest (.metadata, latest …) means its directory.
@@ -39,5 +39,9 @@ const char *match_file(const struct zf_store *st);
  * unknown (the sentence lists the names); of the store. */
 bool match_dir(struct zf_store *st, const struct zf_open_opts *o, struct match *out,
                struct zf_err *err) ZF_CHECKED;
+
+/* The same for one file of it (borrowed), as if it had been pointed at, or NULL: all of it. */
+bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts *o,
+               struct match *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

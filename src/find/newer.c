@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "latest.h"
 #include "save_name.h"
 #include "saves.h"
 
@@ -98,7 +99,7 @@ static bool newer_step(struct zf_store *run, const char **base, int64_t *step, c
 {
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (strncmp(*base, "latest", 6) == 0) {
+    if (latest_is_link(*base) || strncmp(*base, "latest", 6) == 0) {
         zf_auto(store) struct zf_store *sub = zf_store_sub(run, *base, &ignored);
 
         (void)snprintf(name, 256, "%s", sub ? zf_store_base(sub) : "");

@@ -183,12 +183,17 @@ static struct zf_checkpoint *open_whole(struct zf_store *st, const struct zf_ope
     zf_auto(saves) struct zf_saves s = {.name = NULL};
     struct zf_err first = {.code = ZF_OK};
     struct zf_open_opts how = *o;
-    char note[400] = "", why[300];
+    char note[500] = "", left[100] = "", why[300];
 
     if (!save_word_by_age(st, o, &s, err)) {
         return NULL;
     }
     how.degraded = false;
+    if (s.weak) {
+        zf_say(left, sizeof left, "%zu more %s unfinished or without weights", s.weak,
+               s.weak == 1 ? "is" : "are");
+        zf_say(note, sizeof note, "%s", left);
+    }
     if (s.n == 0) {
         how.tag = NULL;
         return open_one(st, &how, "", err);
@@ -201,8 +206,8 @@ static struct zf_checkpoint *open_whole(struct zf_store *st, const struct zf_ope
         }
         if (i == 0) {
             first = *err;
-            (void)snprintf(note, sizeof note, "%.80s is not whole: %s", s.name[0],
-                           zf_err_text(err, why, sizeof why));
+            zf_say(note, sizeof note, "%s%s%.80s is not whole: %s", left, *left ? "; " : "",
+                   s.name[0], zf_err_text(err, why, sizeof why));
         }
     }
     (void)zf_fail(err, first.code, first.off, "none of the %zu saves here is whole; the newest: %s",

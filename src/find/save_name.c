@@ -158,6 +158,7 @@ bool save_name_is_unfinished(const char *name)
  * written, and what a file system keeps at its root: only root may look into it (mke2fs(8)). */
 bool save_name_is_beside(const char *name)
 {
-    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strcmp(name, "lost+found") == 0 ||
+    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strcmp(name, "LATEST") == 0 ||
+           strcmp(name, "LOWEST_VAL") == 0 || strcmp(name, "lost+found") == 0 ||
            save_name_is_tmp(name);
 }

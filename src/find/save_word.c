@@ -32,7 +32,8 @@ void save_word_list(const struct zf_saves *s, const char *above, char *out, size
 void save_word_note(const struct zf_saves *s, const char *name, bool only, char note[160])
 {
     int at = s->n > 1 ? snprintf(note, 160, "%.80s is the newest of %zu saves here", name, s->n)
-             : only   ? snprintf(note, 160, "the checkpoint is in %.80s, the only one here", name)
+             : only   ? snprintf(note, 160, "the checkpoint is in %.80s%s", name,
+                               s->part ? "" : ", the only one here")
                       : 0;
 
     if (s->weak) {
@@ -235,6 +236,9 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
     /* `latest` may be a directory or a link to one: the link's target is what is shown. */
     if (zf_store_has(st, o->tag, ZF_ENTRY_DIR)) {
         return save_word_take(o->tag, name_out, err);
+    }
+    if (!latest_named(st, o->tag, name_out, err) || *name_out) {
+        return *name_out != NULL;
     }
     if (strcmp(o->tag, "latest") == 0) {
         return save_word_latest(st, name_out, err);

@@ -7,11 +7,13 @@
  * directory that they lie in. */
 #include "saves.h"
 
+#include <fnmatch.h>
 #include <string.h>
 
 #include <zf/base/ahead.h>
 #include <zf/base/path.h>
 
+#include "foreign.h"
 #include "latest.h"
 #include "match.h"
 #include "save_name.h"
@@ -19,6 +21,8 @@
 /* At most so many steps down (experiment / run / checkpoint-60), in so many directories of one
  * depth. */
 enum { SAVES_DEPTH = 3, SAVES_DIRS = 128 };
+/* So many saves beside one are looked at for what it lacks. */
+enum { SAVES_BESIDE = 16 };
 
 void zf_saves_free(struct zf_saves *s)
 {
@@ -86,6 +90,44 @@ static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
+/* DeepSpeed writes the model's file first: does `dir` have files like this one? */
+static bool saves_has_file(struct zf_store *st, const char *dir, const char *pattern)
+{
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE && fnmatch(pattern, l.e->name, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A DeepSpeed save of which only the model's files are there, where others of the series have an optimizer: it was
+ * being written, or half of it was removed. */
+static bool saves_lacks_optimizer(struct zf_store *st, const char *dir)
+{
+    static const char model[] = "*mp_rank_*_model_states.pt", optim[] = "*_optim_states.pt";
+    const char *slash = strrchr(dir, '/'), *base = slash ? slash + 1 : dir;
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *above = strndup(dir, slash ? (size_t)(slash - dir) : 0);
+    unsigned seen = 0;
+
+    if (!above || !saves_has_file(st, dir, model) || saves_has_file(st, dir, optim)) {
+        return false;
+    }
+    for (struct zf_entries l = zf_store_entries(st, above); l.e < l.end && seen < SAVES_BESIDE;
+         l.e++) {
+        if (l.e->kind != ZF_ENTRY_DIR || !save_name_same_series(l.e->name, base)) {
+            continue;
+        }
+        zf_auto(mem) char *path = zf_relpath_join(above, l.e->name, &ignored);
+        if (path && saves_has_file(st, path, optim)) {
+            return true;
+        }
+        seen++;
+    }
+    return false;
+}
+
 /* How well `dir` fits a family, as far as it can be read. */
 static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
@@ -99,10 +141,14 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
     if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE)) {
         return ZF_FIT_NO;
     }
+    if (foreign_whole(sub, &err)) {
+        return ZF_FIT_NAMES; /* opening it says what it is */
+    }
     if (!match_dir(sub, &o, &m, &err)) {
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
     }
-    return !m.format ? ZF_FIT_NO : m.probe.unfinished ? ZF_FIT_WEAK : m.probe.fit;
+    bool begun = m.format && (m.probe.unfinished || saves_lacks_optimizer(st, dir));
+    return !m.format ? ZF_FIT_NO : begun ? ZF_FIT_WEAK : m.probe.fit;
 }
 
 /* How well `dir` fits a family.  Two families that tie: NAMES, so that opening it reports the
@@ -342,6 +388,44 @@ static bool saves_search(struct zf_store *st, const char *dir, const struct zf_l
     return true;
 }
 
+/* Has the directory `name` of `dir` directories of its own? */
+static bool saves_has_dirs(struct zf_store *st, const char *dir, const char *name)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *path = zf_relpath_join(dir ? dir : "", name, &ignored);
+
+    for (struct zf_entries l = zf_store_entries(st, path ? path : ""); path && l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_DIR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Are there directories beside the only save of s in which nobody looked? */
+static bool saves_unseen(struct zf_store *st, const struct zf_saves *s)
+{
+    const char *name = s->name[0], *slash;
+
+    for (size_t above = 0;; above = (size_t)(slash - name) + 1) {
+        zf_auto(mem) char *dir = strndup(name, above ? above - 1 : 0);
+        const char *next = name + above;
+
+        slash = strchr(next, '/');
+        const size_t n = slash ? (size_t)(slash - next) : strlen(next);
+        for (struct zf_entries l = zf_store_entries(st, dir ? dir : ""); l.e < l.end; l.e++) {
+            bool mine = strncmp(l.e->name, next, n) == 0 && l.e->name[n] == '\0';
+
+            if (l.e->kind == ZF_ENTRY_DIR && !mine && saves_has_dirs(st, dir, l.e->name)) {
+                return true;
+            }
+        }
+        if (!slash) {
+            return false;
+        }
+    }
+}
+
 bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err)
 {
@@ -362,6 +446,25 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     }
     if (!ok) {
         zf_saves_free(out);
+        return false;
     }
-    return ok;
+    out->part = out->n == 1 && saves_unseen(st, out);
+    return true;
+}
+
+bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_err *err)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct zf_err why = {.code = ZF_OK};
+        zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->name[i], &why);
+
+        if (!sub || !foreign_whole(sub, &why)) {
+            return false;
+        }
+        if (i == 0) {
+            *err = why;
+            (void)zf_err_in(err, "%s", s->name[0]);
+        }
+    }
+    return s->n > 0;
 }

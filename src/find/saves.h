@@ -33,4 +33,7 @@ void saves_drop_release(struct zf_saves *s);
 /* By their names all these directories are parts of one save. */
 bool saves_are_parts(const struct zf_saves *s);
 
+/* All of s are of a kind that is not read: *err says so of the first. */
+bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_err *err);
+
 #endif

@@ -288,6 +288,81 @@ with Dir() as d:
         d.says(f"{at} as {name}", 3, f"nothing here is of the format {name} that was asked for: {found} is of format {is_in}",
                at=at, opts=("-o", "format=" + name))
 
+# ---- saves of which a part is left -------------------------------------------------------------------------
+
+with Dir() as d:
+    for step in (3, 4, 5):
+        shutil.copytree(os.path.join(DATA, "deepspeed/zero2_w2/global_step3"), d.path(f"run/global_step{step}"))
+    for name in os.listdir(d.path("run/global_step5")):
+        if "optim_states" in name:
+            os.unlink(d.path("run/global_step5/" + name))
+    for what, opts in (("newest", ("-o", "tag=newest")), ("whole", ("-o", "tag=whole")), ("nothing", ())):
+        r, j = d.info("run", *opts)
+        check(f"a save without its optimizer is passed over: {what}", j.get("tag") == "global_step4" and
+              any("unfinished" in n for n in j["notes"]), r.stderr or j)
+    r, j = d.info("run", "-o", "tag=5")
+    check("asked for, it is opened", j.get("tag") == "global_step5", r.stderr or j)
+    for step in (3, 4):
+        for name in os.listdir(d.path(f"run/global_step{step}")):
+            if "optim_states" in name:
+                os.unlink(d.path(f"run/global_step{step}/{name}"))
+    r, j = d.info("run", "-o", "tag=whole")
+    check("where none has one, nothing is missing", j.get("tag") == "global_step5", r.stderr or j)
+
+with Dir() as d:
+    for step in (10, 20):
+        shutil.copytree(os.path.join(DATA, "megatron/megatron_torch_dist_v0.11.0_torch2.6/iter_0000010"), d.path(f"run/iter_00000{step}"))
+    for name in ("metadata.json", "common.pt"):
+        os.unlink(d.path("run/iter_0000020/" + name))
+    d.says("what is left of a Megatron save is no plain DCP save", 4, "the save is incomplete", "Megatron", "metadata.json",
+           at="run/iter_0000020")
+    for what, opts in (("newest", ("-o", "tag=newest")), ("whole", ("-o", "tag=whole")), ("nothing", ())):
+        r, j = d.info("run", *opts)
+        check(f"it is passed over: {what}", j.get("tag") == "iter_0000010" and any("unfinished" in n for n in j["notes"]),
+              r.stderr or j)
+
+# ---- links and files that name a save ------------------------------------------------------------------------
+
+for link in (True, False):
+    with Dir() as d:
+        def name(where, what):
+            if link:
+                os.symlink(what, d.path(where))
+            else:
+                d.file(where, what.encode() + b"\n" * (where == "auto/LATEST"))
+        for step in (1, 2):
+            d.st(f"auto/epoch_0_step_{step}/model.safetensors")
+            d.st(f"composer/ckpt/ep0-ba{step}/model.safetensors")
+            d.torch(f"ddp/ep0-ba{step}-rank0.pt", {"state": {"model": {f"w{step}": A}}})
+            d.st(f"sky/global_step_{step}/policy/model.safetensors")
+        name("auto/LATEST", "epoch_0_step_1")
+        name("auto/LOWEST_VAL", "epoch_0_step_2")
+        name("composer/ckpt/latest-rank0.pt", "ep0-ba1")
+        name("ddp/latest-rank0.pt", "ep0-ba1-rank0.pt")
+        d.file("sky/latest_ckpt_global_step.txt", b"1")
+        how = "link" if link else "text"
+        for at, tag in (("auto", "epoch_0_step_1"), ("composer/ckpt", "ep0-ba1"), ("composer", "ckpt/ep0-ba1"),
+                        ("sky", "global_step_1/policy"), ("sky/latest_ckpt_global_step.txt", "global_step_1/policy")):
+            r, j = d.info(at)
+            check(f"{how}: the save that is named in {at}", j.get("tag") == tag, r.stderr or j)
+        if not link:
+            for at, tag in (("auto/LATEST", "epoch_0_step_1"), ("composer/ckpt/latest-rank0.pt", "ep0-ba1")):
+                r, j = d.info(at)
+                check(f"{how}: {at} means its directory", j.get("tag") == tag, r.stderr or j)
+        r, j = d.info("auto")
+        check(f"{how}: a newer one is told", any("epoch_0_step_2 is newer" in n for n in j["notes"]), j)
+        for word, tag in (("latest", "epoch_0_step_1"), ("LOWEST_VAL", "LOWEST_VAL" if link else "epoch_0_step_2")):
+            r, j = d.info("auto", "-o", "tag=" + word)
+            check(f"{how}: tag={word}", j.get("tag") == tag and j.get("step") == int(tag[-1]) if tag[-1] != "L" else
+                  j.get("tag") in (tag, "epoch_0_step_2"), r.stderr or j)
+        r, j = d.info("ddp")
+        check(f"{how}: the file that is named is the save", any("latest save" in n for n in j["notes"]), r.stderr or j)
+        r = zerofs("ls", d.path("ddp"))
+        check(f"{how}: and no other", "w1" in r.stdout and "w2" not in r.stdout, r.stderr or r.stdout)
+        name("auto/gone/LATEST", "step_7")
+        d.st("auto/gone/step_6/model.safetensors")
+        d.says(f"{how}: LATEST that names nothing", 4, "LATEST" if link else "step_7", at="auto/gone")
+
 # ---- what is there and not read ------------------------------------------------------------------------
 
 def tar_of(mode):
@@ -352,6 +427,54 @@ with Dir() as d:
     d.file("dict/weight.memmap", bytes(24))
     d.file("nano/checkpoint_metadata.json", {"version": "1.2", "tp": 1, "dp": 1, "metas": {}})
     d.st("nano/model/model/lm_head/pp_block/model_weight.safetensors")
+    d.file("nano/model_config.json", {})
+    head = b'{"__metadata__":{},"data":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    whole = len(head).to_bytes(8, "little") + head + bytes(4)
+    shard = "model/model/lm_head/pp_block/model_weight_pp-rank-0-of-1_tp-rank-0-of-2.safetensors"
+    for step in ("10", "20"):
+        d.file(f"nanorun/{step}/checkpoint_metadata.json", {"version": "1.2"})
+        d.file(f"nanorun/{step}/{shard}", whole)
+        d.file(f"nanorun/{step}/model/model/decoder/0/pp_block/norm/model_weight.safetensors", whole)
+        d.torch(f"nanorun/{step}/random/tp-0-of-2_dp-0-of-1_pp-0-of-1.pt", {"w": A})
+        d.torch(f"nanorun/{step}/optimizer/optimizer_pp-0-of-1_dp-0-of-2_tp-0-of-2_exp-0-of-1.pt", {"state": {0: {"exp_avg": A}}})
+        d.torch(f"fair/checkpoints/step_{step}/model/pp_00/tp_00/sdp_00.pt", {"w": A})
+        d.torch(f"fair/checkpoints/step_{step}/optimizer/pp_00/tp_00/sdp_00.pt", {"w": A})
+        d.torch(f"fair/checkpoints/step_{step}/trainer/rank_00.pt", {"w": A})
+        d.torch(f"fair/checkpoints/step_{step}/data_reader/dp_00.pt", {"w": A})
+        for rank in range(2):
+            d.torch(f"meta/run/{step}/model_{rank}.pt", {"w": A})
+            d.torch(f"meta/run/{step}/optimizer_{rank}.pt", {"w": A})
+        d.file(f"meta/run/{step}/metadata.pkl", pickle.dumps({"metadata": {"model": {}}, "version": "2.0", "world_size": 2}, 4))
+        d.file(f"paddle/{step}/0.metadata", b"\x80\4.")
+        d.file(f"paddle/{step}/0_0.distcp", b"\x80\4.")
+        d.file(f"verl/global_step_{step}/actor/ckpt_contents.json", {"schema_version": 2})
+        d.file(f"verl/global_step_{step}/actor/model/dist_ckpt/.metadata", b"\x80\4.")
+        d.file(f"verl/global_step_{step}/actor/optimizer/dist_ckpt/.metadata", b"\x80\4.")
+    d.file("verl/latest_checkpointed_iteration.txt", b"20")
+    d.file("pdp/0_0.distcp", b"\x80\4.")
+    for at, what in (("nanorun", "a save of nanotron"), ("nanorun/10", "a save of nanotron"),
+                     ("nanorun/10/model", "a part of a save of nanotron"), ("nanorun/10/model/model/decoder", "a part of a save of nanotron"),
+                     ("nanorun/10/model/model/lm_head/pp_block", "a part of a save of nanotron"),
+                     ("nanorun/10/random", "a part of a save of nanotron"), ("nanorun/10/optimizer", "a part of a save of nanotron"),
+                     ("fair", "a save of fairseq2"), ("fair/checkpoints/step_10", "a save of fairseq2"),
+                     ("fair/checkpoints/step_10/model", "a part of a save of fairseq2"),
+                     ("fair/checkpoints/step_10/model/pp_00/tp_00", "a part of a save of fairseq2"),
+                     ("meta", "a save of torch_checkpointing"), ("meta/run", "a save of torch_checkpointing"),
+                     ("meta/run/10", "a save of torch_checkpointing"), ("paddle", "a save of PaddlePaddle"),
+                     ("paddle/10", "a save of PaddlePaddle"), ("pdp/0_0.distcp", "a save of PaddlePaddle"),
+                     ("verl", "a save of verl in parts"), ("verl/global_step_10/actor", "a save of verl in parts")):
+        d.says(f"a save that no part stands for: {at}", 4, "this is " + what, "which zerofs does not read", at=at)
+    for at in ("nanorun/10/" + shard, "fair/checkpoints/step_10/model/pp_00/tp_00/sdp_00.pt", "meta/run/10/model_0.pt"):
+        r, j = d.info(at)
+        check(f"one file of it, with a note: {os.path.basename(at)}", any("this file is a piece" in n for n in j.get("notes", [])),
+              r.stderr or j)
+    d.st("sole/a/b/model.safetensors")
+    d.file("sole/c/notes", b"x")
+    r, j = d.info("sole")
+    check("the only one is said where all was looked at", any("the only one here" in n for n in j["notes"]), r.stderr or j)
+    d.st("sole/c/d/e/f/g/model.safetensors")
+    r, j = d.info("sole")
+    check("and not where something was not", any("is in a/b" in n and "only" not in n for n in j["notes"]), r.stderr or j)
     for at, what in (("snap", "a save of torchsnapshot"), ("nano", "a save of nanotron"), ("dict", "memory-mapped arrays (TensorDict and others)"),
                      ("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
                      ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),

@@ -58,6 +58,30 @@ static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
     return true;
 }
 
+/* The key of a shard of an object, which no other writer has: "rng_state/shard_0.0_1.1".  Source: ShardedObject.unique_key
+ * of megatron/core/dist_checkpointing/mapping.py (0.4 … 0.19). */
+static const char megatron_shard[] = "/shard_";
+enum { MEGATRON_HEAD = 1 << 20 };
+
+/* What is left of a distributed save whose metadata.json is gone, as far as the beginning of .metadata says. */
+static bool megatron_is_left(struct zf_store *st)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_has(st, ".metadata", ZF_ENTRY_FILE)
+                                                ? zf_store_open(st, ".metadata", &ignored)
+                                                : NULL;
+    size_t n = src && src->size < MEGATRON_HEAD ? (size_t)src->size : MEGATRON_HEAD;
+    zf_auto(mem) char *head = src ? zf_source_slurp(src, 0, n, &ignored) : NULL;
+    bool found = false;
+
+    for (const char *p = head; p && !found;) {
+        p = memmem(p, n - (size_t)(p - head), megatron_shard, sizeof megatron_shard - 1);
+        p = p ? p + sizeof megatron_shard - 1 : NULL;
+        found = p && p < head + n && *p >= '0' && *p <= '9';
+    }
+    return found;
+}
+
 /* A save that has begun: what is common to all ranks is written first. */
 static bool megatron_is_begun(struct zf_store *st)
 {
@@ -97,6 +121,10 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
         (void)snprintf(out->why, sizeof out->why, "there is common.pt without " MANIFEST);
     } else if (mg_fsdp_is(save->store, out->why)) {
         out->fit = ZF_FIT_PROOF;
+    } else if (megatron_is_left(save->store)) {
+        out->fit = ZF_FIT_PROOF;
+        out->unfinished = true;
+        (void)snprintf(out->why, sizeof out->why, ".metadata has keys of Megatron's shards");
     } else if (mg_local_find(save->store, path)) {
         out->fit = ZF_FIT_NAMES;
         (void)snprintf(out->why, sizeof out->why, "%.100s is a rank's local checkpoint", path);
@@ -119,6 +147,12 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
     case MEGATRON_ZARR:
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
+        if (!megatron_is_begun(s->st) && megatron_is_left(s->st)) {
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the save is incomplete: .metadata is that of Megatron, but common.pt and " MANIFEST
+                " are missing");
+        }
         if (!megatron_is_begun(s->st)) {
             return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
         }
