@@ -55,6 +55,9 @@ struct zf_fs_opts {
     void *session_ctx;
 };
 
+/* The version of libfuse that is loaded. */
+const char *zf_fs_version(void);
+
 /* Mounts, serves until unmounted, or until SIGTERM, SIGINT, SIGHUP or the end of stop_fd.  Then the
  * mount point is freed at once; requests that are still being served get a second, after which the
  * process exits with 0 by itself, because a stalled source may hold a thread for ever.

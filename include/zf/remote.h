@@ -9,6 +9,9 @@
 
 struct zf_remote;
 
+/* Adds the libraries that addresses need (zf/base/version.h); loads libcurl. */
+void zf_remote_versions(struct zf_out *o);
+
 /* What the user may choose; texts are copied. */
 struct zf_remote_opts {
     uint32_t connections; /* to one host at a time; 0 = 16 */

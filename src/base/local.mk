@@ -24,6 +24,7 @@ libzf_base_la_SOURCES = \
 	src/base/table.c \
 	src/base/thread.c \
 	src/base/vec.c \
+	src/base/version.c \
 	$(NULL)
 libzf_base_la_LIBADD = $(NETTLE_LIBS)
 
@@ -52,4 +53,5 @@ noinst_HEADERS += \
 	include/zf/base/table.h \
 	include/zf/base/thread.h \
 	include/zf/base/vec.h \
+	include/zf/base/version.h \
 	$(NULL)

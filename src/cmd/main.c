@@ -16,7 +16,8 @@
 #include <config.h>
 
 #include <zf/base/nearest.h>
-#include <zf/codec/yaml.h>
+#include <zf/codec/version.h>
+#include <zf/fs.h>
 #include "options.h"
 #include "remote.h"
 
@@ -105,24 +106,14 @@ static int main_usage(FILE *to)
 
 int cmd_version(void)
 {
-    (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n"
-                 "zstd items: %s\nblosc chunks: %s\nlz4 chunks: %s\nYAML settings: %s\n",
-#ifdef HAVE_ZSTD
-                 "yes",
-#else
-                 "no",
-#endif
-#ifdef HAVE_BLOSC
-                 "yes",
-#else
-                 "no",
-#endif
-#ifdef HAVE_LZ4
-                 "yes",
-#else
-                 "no",
-#endif
-                 zf_yaml_here() ? "yes" : "no");
+    zf_auto(out) struct zf_out o = {0};
+
+    zf_version_add(&o, "libfuse", zf_fs_version(), NULL);
+    zf_codec_versions(&o);
+    zf_base_versions(&o);
+    zf_remote_versions(&o);
+    (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n%s",
+                 zf_out_text(&o));
     return cmd_finish(EXIT_OK);
 }
 

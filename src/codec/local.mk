@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Bytes to values and back, a folder a grammar; none knows what a checkpoint is.
 noinst_LTLIBRARIES += libzf-codec.la
-libzf_codec_la_SOURCES =
+libzf_codec_la_SOURCES = src/codec/version.c
 libzf_codec_la_LIBADD = $(JANSSON_LIBS) $(ZIP_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS) $(BLOSC_LIBS) $(LZ4_LIBS) $(YAML_LIBS)
 
 noinst_HEADERS += \
@@ -14,6 +14,7 @@ noinst_HEADERS += \
 	include/zf/codec/safetensors.h \
 	include/zf/codec/torch.h \
 	include/zf/codec/torch_write.h \
+	include/zf/codec/version.h \
 	include/zf/codec/yaml.h \
 	include/zf/codec/zarr.h \
 	include/zf/codec/zip.h \

@@ -392,6 +392,11 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
 /* What readers may be ahead of together: half of what blocks of remote stores take in memory. */
 #define AHEAD_BYTES (128ull << 20)
 
+const char *zf_fs_version(void)
+{
+    return fuse_pkgversion();
+}
+
 bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *err)
 {
     struct fs fs = {.tree = t, .opts = o};

@@ -33,7 +33,8 @@
     X(url)                                                                                         \
     X(url_cleanup)                                                                                 \
     X(url_get)                                                                                     \
-    X(url_set)
+    X(url_set)                                                                                     \
+    X(version_info)
 
 #undef curl_easy_getinfo
 #undef curl_easy_setopt
@@ -69,6 +70,7 @@ const struct curl_late *curl_late(void);
 #define curl_url_cleanup curl_late()->url_cleanup
 #define curl_url_get curl_late()->url_get
 #define curl_url_set curl_late()->url_set
+#define curl_version_info curl_late()->version_info
 
 /* Loads and initialises it, once; it stays.  From any thread.
  * Errors: ZF_E_UNSUPPORTED it cannot be loaded. */

@@ -34,6 +34,7 @@ libzf_remote_la_SOURCES = \
 	src/remote/uri.h \
 	src/remote/url.c \
 	src/remote/url.h \
+	src/remote/version.c \
 	src/remote/xml.c \
 	src/remote/xml.h \
 	$(NULL)

@@ -31,6 +31,35 @@ warned() {
 check '--help' prints '^Usage: zerofs' "$ZEROFS" --help
 check '-h' prints '^Usage: zerofs' "$ZEROFS" -h
 check '--version' prints '^zerofs [0-9]+\.[0-9]+' "$ZEROFS" --version
+# What each library that the program loads says of itself.
+versions() {
+    "$ZEROFS" --version >"$tmp/out" 2>"$tmp/err" && ldd "$ZEROFS" >"$tmp/ldd" && python3 - "$tmp/ldd" "$tmp/out" <<'EOF'
+import ctypes, re, sys
+asked = {'libzip': 'zip_libzip_version', 'zlib': 'zlibVersion', 'libfuse': 'fuse_pkgversion', 'jansson': 'jansson_version_str',
+         'libzstd': 'ZSTD_versionString', 'liblz4': 'LZ4_versionString', 'libyaml': 'yaml_get_version_string',
+         'c-blosc': 'blosc_get_version_string'}
+files = {'zlib': 'libz', 'libfuse': 'libfuse3', 'jansson': 'libjansson', 'libyaml': 'libyaml-0', 'c-blosc': 'libblosc'}
+loaded, told = open(sys.argv[1]).read(), open(sys.argv[2]).read()
+for name, function in asked.items():
+    found = re.search(r'=> (\S*/' + re.escape(files.get(name, name)) + r'\.so\S*)', loaded) or \
+        re.search(r'=> (\S*/' + re.escape(files.get(name, name)) + r'[.0-9-]*\.so\S*)', loaded)
+    if found:
+        call = getattr(ctypes.CDLL(found[1]), function)
+        call.restype = ctypes.c_char_p
+        line = f'{name} {call().decode()}'
+    else:
+        line = f'{name} missing: '
+    assert f'\n{line}' in told, line
+    print(line)
+EOF
+}
+check '--version names the libraries that are loaded' versions
+# A library that is loaded late and is no library.
+no_curl() {
+    mkdir -p "$tmp/no" && : >"$tmp/no/libcurl.so.4" && LD_LIBRARY_PATH="$tmp/no" "$ZEROFS" --version >"$tmp/out" &&
+        grep -qE '^libcurl missing: no checkpoints behind addresses' "$tmp/out" && grep -q '^libzip [0-9]' "$tmp/out"
+}
+check '--version says what is missing' no_curl
 for command in mount umount ls info cat index; do
     check "$command --help" prints "^Usage: zerofs $command " "$ZEROFS" $command --help
     check "$command with a wrong option" says 2 "^zerofs $command: .*--bogus" "$ZEROFS" $command --bogus

@@ -136,7 +136,7 @@ FIXTURES = [fixture(p, *keys) for p, *keys in (
 
 
 def zstd_items():
-    if not lacks("zstd items") and ctypes.util.find_library("zstd"):
+    if not lacks("libzstd") and ctypes.util.find_library("zstd"):
         fixture("dcp/torch2.13/zstd_1p", "codec")()
 
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/base/version.h>
+
+#include <stdio.h>
+
+#include <nettle/version.h>
+
+void zf_version_add(struct zf_out *o, const char *name, const char *version, const char *without)
+{
+    zf_out_str(o, name);
+    zf_out_str(o, version ? " " : " missing: ");
+    zf_out_str(o, version ? version : without);
+    zf_out_u8(o, '\n');
+}
+
+void zf_base_versions(struct zf_out *o)
+{
+    char nettle[32];
+
+    (void)snprintf(nettle, sizeof nettle, "%d.%d", nettle_version_major(), nettle_version_minor());
+    zf_version_add(o, "nettle", nettle, NULL);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The versions of the libraries that are loaded, which may be newer than those that were built with. */
+#include "config.h"
+
+#include <zf/codec/version.h>
+
+#include <stdio.h>
+
+#include <jansson.h>
+#include <zip.h>
+#include <zlib.h>
+
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#endif
+#ifdef HAVE_BLOSC
+#include <blosc.h>
+#endif
+#ifdef HAVE_LZ4
+#include <lz4.h>
+#endif
+#ifdef HAVE_YAML
+#include <yaml.h>
+#endif
+
+void zf_codec_versions(struct zf_out *o)
+{
+    const char *zstd = NULL, *blosc = NULL, *lz4 = NULL, *yaml = NULL;
+
+#ifdef HAVE_ZSTD
+    zstd = ZSTD_versionString();
+#endif
+#ifdef HAVE_BLOSC
+    blosc = blosc_get_version_string();
+#endif
+#ifdef HAVE_LZ4
+    lz4 = LZ4_versionString();
+#endif
+#ifdef HAVE_YAML
+    yaml = yaml_get_version_string();
+#endif
+    zf_version_add(o, "libzip", zip_libzip_version(), NULL);
+    zf_version_add(o, "zlib", zlibVersion(), NULL);
+    zf_version_add(o, "jansson", jansson_version_str(), NULL);
+    zf_version_add(o, "libzstd", zstd, "no items or chunks compressed by zstd");
+    zf_version_add(o, "c-blosc", blosc, "no chunks compressed by blosc");
+    zf_version_add(o, "liblz4", lz4, "no chunks compressed by lz4");
+    zf_version_add(o, "libyaml", yaml, "no sizes from settings in YAML");
+}

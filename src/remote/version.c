@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The libraries that addresses need. */
+#include "config.h"
+
+#include <zf/remote.h>
+
+#include <stdio.h>
+
+#include <zf/base/version.h>
+
+#ifdef HAVE_CURL
+#include "curl_late.h"
+#endif
+#ifdef HAVE_EXPAT
+#include <expat.h>
+#endif
+#ifdef HAVE_HOGWEED
+#include <gmp.h>
+#endif
+
+#define VERSION_NO_CURL "no checkpoints behind addresses"
+
+static void version_add_curl(struct zf_out *o)
+{
+#ifdef HAVE_CURL
+    struct zf_err err;
+
+    if (!curl_late_load(&err)) {
+        char text[sizeof err.msg + sizeof VERSION_NO_CURL + 2];
+
+        (void)snprintf(text, sizeof text, VERSION_NO_CURL ": %s", err.msg);
+        zf_version_add(o, "libcurl", NULL, text);
+        return;
+    }
+    const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
+    char text[160];
+
+    (void)snprintf(text, sizeof text, "%s (%s)", curl->version,
+                   curl->ssl_version ? curl->ssl_version : "without TLS");
+    zf_version_add(o, "libcurl", text, NULL);
+#else
+    zf_version_add(o, "libcurl", NULL, VERSION_NO_CURL);
+#endif
+}
+
+void zf_remote_versions(struct zf_out *o)
+{
+    const char *expat = NULL, *gmp = NULL;
+
+#ifdef HAVE_EXPAT
+    expat = XML_ExpatVersion();
+    expat += strncmp(expat, "expat_", 6) == 0 ? 6 : 0;
+#endif
+#ifdef HAVE_HOGWEED
+    gmp = gmp_version;
+#endif
+    version_add_curl(o);
+    zf_version_add(o, "expat", expat, "no listings of buckets");
+    zf_version_add(o, "gmp", gmp, "no keys of service accounts");
+}
