@@ -52,6 +52,8 @@ struct zf_tree_ops {
     bool (*readlink)(struct zf_tree *t, uint64_t ino, char *buf, size_t n);
     /* Extended attribute i of ino (0 …); false past the end. */
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);
+    /* All inode numbers of the tree are below this one; NULL, or 0: below 2^51. */
+    uint64_t (*inos)(struct zf_tree *t);
     void (*free)(struct zf_tree *t);
     /* Totals for statfs. */
     void (*totals)(struct zf_tree *t, uint64_t *files, uint64_t *bytes);

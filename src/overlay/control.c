@@ -247,6 +247,14 @@ static bool control_op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct z
            control_of(t)->inner->ops->xattr(control_of(t)->inner, ino, i, out);
 }
 
+/* The control files' own are far above. */
+static uint64_t control_op_inos(struct zf_tree *t)
+{
+    struct zf_tree *in = control_of(t)->inner;
+
+    return in->ops->inos ? in->ops->inos(in) : 0;
+}
+
 static void control_op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
 {
     control_of(t)->inner->ops->totals(control_of(t)->inner, files, bytes);
@@ -275,6 +283,7 @@ static const struct zf_tree_ops ops = {
     .readlink = control_op_readlink,
     .xattr = control_op_xattr,
     .totals = control_op_totals,
+    .inos = control_op_inos,
     .free = control_op_free,
 };
 

@@ -22,7 +22,7 @@ struct fingerprint_walk {
     zf_vec(char *) dir; /* still to be listed */
     size_t seen;
     int64_t newest; /* seconds */
-    uint64_t hash;
+    uint64_t hash, same;
 };
 
 /* Takes path, which may be NULL; without memory it is left out. */
@@ -43,7 +43,11 @@ static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const
     uint64_t h = zf_hash_str(zf_hash_str(e->kind, dir), e->name);
     struct zf_err ignored;
 
+    struct zf_identity bytes = e->id;
+
+    bytes.ctime = (struct timespec){.tv_sec = 0};
     w->hash += zf_hash(h, &e->id, sizeof e->id);
+    w->same += zf_hash(h, &bytes, sizeof bytes);
     w->newest = e->id.mtime.tv_sec > w->newest ? e->id.mtime.tv_sec : w->newest;
     w->newest = e->id.ctime.tv_sec > w->newest ? e->id.ctime.tv_sec : w->newest;
     if (e->kind == ZF_ENTRY_DIR) {
@@ -66,16 +70,21 @@ struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *
 
         if (!zf_store_list(w.st, path, &e, &n, &err)) {
             w.hash += zf_hash_str(err.code, path);
+            w.same += zf_hash_str(err.code, path);
             continue;
         }
         for (size_t i = 0; i < n; i++) {
             fingerprint_entry(&w, path, &e[i]);
         }
     }
+    const bool far = w.st && zf_store_is_far(w.st);
     zf_store_unref(&w.st);
     while (w.dir.n) {
         free(w.dir.at[--w.dir.n]);
     }
     zf_vec_fini(&w.dir);
-    return (struct fingerprint){.hash = w.hash, .settled = time(NULL) - w.newest > SETTLED_SECONDS};
+    return (struct fingerprint){.hash = w.hash,
+                                .same = w.same,
+                                .far = far,
+                                .settled = time(NULL) - w.newest > SETTLED_SECONDS};
 }

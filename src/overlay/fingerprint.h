@@ -7,6 +7,8 @@
 
 struct fingerprint {
     uint64_t hash; /* equal while no name, size, modification or change time below it differs */
+    uint64_t same; /* the same without the change times, which modes, owners and links move */
+    bool far;      /* behind an address */
     bool settled;  /* nothing was changed so lately that one more change could go unseen */
 };
 

@@ -7,6 +7,7 @@ libzf_overlay_la_SOURCES = \
 	src/overlay/index.c \
 	src/overlay/log.c \
 	src/overlay/lost.c \
+	src/overlay/run_list.c \
 	src/overlay/runs.c \
 	src/overlay/save.c \
 	$(NULL)
@@ -20,5 +21,6 @@ noinst_HEADERS += \
 	include/zf/overlay/run_opts.h \
 	include/zf/overlay/runs.h \
 	src/overlay/fingerprint.h \
+	src/overlay/run_list.h \
 	src/overlay/save.h \
 	$(NULL)

@@ -14,6 +14,10 @@
 
 /* A save that could not be opened is looked at again this often. */
 #define RETRY_NS 1000000000ll
+/* One behind an address is asked for each of its files by a listing. */
+#define RETRY_FAR 30
+/* What has not changed for so long is not being written, whatever the clock of its file system says. */
+#define SETTLED_NS (4 * 1000000000ll)
 
 /* The tree that is shown instead of a save that cannot be opened. */
 struct refusal {
@@ -30,6 +34,7 @@ struct save {
     _Atomic(struct zf_tree *) refusal; /* in its place; set once */
     pthread_mutex_t lock;              /* of all below */
     int64_t tried_ns;                  /* CLOCK_MONOTONIC; 0 = never */
+    int64_t same_ns;                   /* since when it is as in `seen` */
     struct fingerprint seen;           /* of the directory, taken before it was tried */
     time_t when;
     struct zf_err why; /* the last attempt failed */
@@ -173,6 +178,18 @@ static struct zf_tree *save_refusal_new(struct save *s, struct zf_err *err)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Under the lock.  Looks at what is there. */
+static void save_look(struct save *s, int64_t now)
+{
+    uint64_t before = s->seen.hash;
+    bool first = s->tried_ns == 0;
+
+    s->tried_ns = now ? now : 1;
+    s->seen = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
+    s->same_ns = first || s->seen.hash != before ? s->tried_ns : s->same_ns;
+    s->seen.settled = s->seen.settled || s->tried_ns - s->same_ns >= SETTLED_NS;
+}
+
 /* Under the lock.  Is there anything to be gained by opening it (again)?  Takes the fingerprint
  * first, so that what changes during the opening is met by the next look. */
 static bool save_worth_trying(struct save *s)
@@ -184,8 +201,7 @@ static bool save_worth_trying(struct save *s)
     if (!first && now - s->tried_ns < RETRY_NS) {
         return false;
     }
-    s->tried_ns = now ? now : 1;
-    s->seen = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
+    save_look(s, now);
     return first || !before.settled || before.hash != s->seen.hash;
 }
 
@@ -201,12 +217,37 @@ static void save_failed(struct save *s, const struct zf_err *err)
     }
 }
 
+/* Under the lock.  The tree of the save as it is in `seen`, or NULL. */
+static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, struct zf_err *err)
+{
+    if (!s->seen.settled) {
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+                      "it is being written: it is opened when nothing in it has changed for some "
+                      "seconds");
+        (void)zf_err_in(err, "%s", s->name);
+        return NULL;
+    }
+    zf_auto(tree) struct zf_tree *tree = s->o->open(s->o->ctx, s->run, s->name, withheld_out, err);
+    if (!tree) {
+        return NULL;
+    }
+    struct fingerprint after = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
+    if (after.same != s->seen.same) {
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "it was changed while it was opened");
+        (void)zf_err_in(err, "%s", s->name);
+        s->seen = after;
+        s->same_ns = s->tried_ns;
+        return NULL;
+    }
+    return zf_give(tree);
+}
+
 /* Under the lock. */
 static void save_open(struct save *s)
 {
     struct zf_err err = {.code = ZF_OK};
     uint16_t withheld = 0;
-    struct zf_tree *tree = s->o->open(s->o->ctx, s->run, s->name, &withheld, &err);
+    struct zf_tree *tree = save_open_whole(s, &withheld, &err);
 
     if (tree) {
         tree = zf_control_checkpoint(tree, s->log, &err);
@@ -226,6 +267,25 @@ static void save_open(struct save *s)
 struct zf_tree *save_opened(const struct save *s)
 {
     return atomic_load_explicit(&s->tree, memory_order_acquire);
+}
+
+bool save_changed(struct save *s)
+{
+    const int64_t now = zf_clock_ns();
+    bool changed = false;
+
+    if (!save_opened(s)) {
+        return false; /* it is opened when somebody looks into it */
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (now - s->tried_ns >= RETRY_NS * (s->seen.far ? RETRY_FAR : 1)) {
+        const uint64_t before = s->seen.same;
+
+        s->tried_ns = now;
+        changed = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim).same != before;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return changed;
 }
 
 struct zf_tree *save_tree(struct save *s)

@@ -4,7 +4,9 @@
  * A save that cannot be opened (half written, damaged) is not given up: until it can be, a tree
  * takes its place that cannot be listed and holds nothing but .zerofs/, whose log says why.  When
  * something in its directory has changed, the next look opens it again, at most once a second.
- * A save that was opened stays as it is: a change below it is ESTALE at the read that meets it. */
+ * One in which something was changed within the last seconds counts as half written.  A save that was
+ * opened stays as it is: a change below it is ESTALE at the read that meets it, and whoever looks for it by its name
+ * is told (save_changed). */
 #ifndef OVERLAY_SAVE_H
 #define OVERLAY_SAVE_H
 
@@ -25,6 +27,10 @@ struct zf_tree *save_tree(struct save *s);
 
 /* The save's tree if it is open already. */
 struct zf_tree *save_opened(const struct save *s);
+
+/* Has anything in the save changed since it was opened, but for modes, owners and links?  Looks at most once a
+ * second; false also when it is not open, as then the next look opens it. */
+bool save_changed(struct save *s);
 
 /* Opens the save, if need be.  Errors: ZF_E_IO with the reason; nothing else. */
 bool save_enter(struct save *s, struct zf_err *err) ZF_CHECKED;

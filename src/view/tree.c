@@ -37,6 +37,11 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     return true;
 }
 
+static uint64_t tree_inos(struct zf_tree *base)
+{
+    return (uint64_t)(tree_of(base)->n_shelves + 1) << 32;
+}
+
 static void tree_stat_file(const struct tree *t, const struct shelf *s, uint32_t i,
                            struct zf_stat *out)
 {
@@ -257,6 +262,7 @@ const struct zf_tree_ops tree_ops = {
     .read = tree_read,
     .want = tree_want,
     .xattr = tree_op_xattr,
+    .inos = tree_inos,
     .totals = tree_totals,
     .free = tree_free,
 };

@@ -96,7 +96,11 @@ check 'all_tags' "$ZEROFS" mount "$run" "$mnt" -o all_tags
 file=l1.weight.f32
 check 'one directory per save, in natural order, and latest' look lists "$mnt" global_step3 global_step20 latest
 check 'latest is a link' test "$(readlink "$mnt/latest")" = global_step20
-check 'both are served' cmp "$mnt/latest/$file" "$mnt/global_step3/$file"
+shut() {
+    ls "$mnt/global_step3" 2>"$tmp/err" || grep -q 'Input/output error' "$tmp/err"
+}
+check 'what was written just now is shut, or whole' shut
+check 'both are served' until_true 30 cmp "$mnt/latest/$file" "$mnt/global_step3/$file"
 check 'presentations in each' cmp "$mnt/global_step3/model.safetensors" "$mnt/latest/as/f32/../../model.safetensors"
 check 'control files in each, and for the run' look run_control "$mnt"
 
@@ -105,7 +109,7 @@ later() {
     find "$mnt" -maxdepth 1 | grep -q '/global_step100$'
 }
 check 'a save that comes later appears' until_true 30 later
-check 'and is served' cmp "$mnt/global_step100/$file" "$mnt/global_step3/$file"
+check 'and is served' until_true 30 cmp "$mnt/global_step100/$file" "$mnt/global_step3/$file"
 echo global_step100 >"$run/latest.new" && mv "$run/latest.new" "$run/latest"
 moved() {
     [ "$(readlink "$mnt/latest")" = global_step100 ]
@@ -136,6 +140,24 @@ whole_too() {
     cmp "$mnt/global_step300/$file" "$mnt/global_step3/$file"
 }
 check 'a save that is looked into while it is written' until_true 30 whole_too
+# Written again under its name: another save.  Bytes of the old one are an error, never those of the new one.
+exec 3<"$mnt/global_step300/$file"
+rm -r "$run/global_step300"
+cp -r "$ZF_DATA/deepspeed/zero2_w2/global_step3" "$run/global_step300"
+old_file_is_stale() {
+    ! cat <&3 >"$tmp/old" || cmp "$tmp/old" "$mnt/global_step3/$file"
+}
+check 'what was opened of the old save' old_file_is_stale
+exec 3<&-
+again() {
+    "$ZEROFS" cat "$run/global_step300" model.safetensors >"$tmp/want" && cmp "$mnt/global_step300/model.safetensors" "$tmp/want"
+}
+check 'a save that was written again under its name is shown' until_true 30 again
+rm -r "$run/global_step300"
+gone() {
+    ! stat "$mnt/global_step300" 2>"$tmp/err" && grep -q 'No such file' "$tmp/err" && ! ls "$mnt" | grep -q step300
+}
+check 'one that is gone is not there' until_true 30 gone
 check 'the others are served' cmp "$mnt/global_step20/$file" "$mnt/global_step3/$file"
 check 'unmounted' unmount "$mnt"
 check 'a directory without saves' refused 3 . "$tmp/zero3/global_step3" "$mnt" -o all_tags

@@ -28,6 +28,8 @@ for step in 3 20; do
 done
 echo global_step20 >"$run/latest"
 check 'all saves, mounted inside the run' "$ZEROFS" mount -o all_tags "$run" "$run/mnt"
+check 'what was written just now is opened soon' until_true 30 test -f "$run/mnt/global_step20/$file"
+until_true 30 test -f "$run/mnt/global_step3/$file"
 check 'walking it ends' in_time 20 find "$run/mnt" -maxdepth 2
 check 'it shows the saves' grep -q "^$run/mnt/global_step20/$file\$" "$tmp/found"
 check 'and not itself' sh -c '! grep -q mnt/mnt "$1"' sh "$tmp/found"

@@ -3,12 +3,14 @@
 import array
 import contextlib
 import ctypes
+import errno
 import os
 import shutil
 import socket
 import stat
 import subprocess
 import sys
+import time
 
 MNT_DETACH, MS_BIND, MS_REC, MS_PRIVATE, CLONE_NEWNS = 2, 4096, 16384, 1 << 18, 0x20000
 PR_SET_NO_NEW_PRIVS = 38
@@ -277,6 +279,9 @@ def other_users(zerofs, ckpt, tmp):
         assert r.returncode == 0, r
         try:
             path = f'{at}/{FILE}' if 'all_tags' not in options else f'{at}/global_step3/{FILE}'
+            until = time.monotonic() + 30  # a save that was changed just now is not opened
+            while as_other(path, [0]) == errno.EIO and time.monotonic() < until:
+                time.sleep(0.05)
             as_other(path)  # opens it, where that is done when somebody looks
             modes = [stat.S_IMODE(os.stat(p).st_mode) for p in (path, os.path.dirname(path))]
             found = [as_other(path), as_other(path, [0]), as_other(path, [4321])]

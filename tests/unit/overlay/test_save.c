@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zf/overlay/runs.h>
@@ -16,6 +18,30 @@
 #include "unit/view/made.h"
 
 static struct zf_limits lim;
+
+/* The clocks of this program: as much later than the real ones.  A file that was made just now is not being written
+ * any more five seconds later. */
+static time_t later = 5;
+
+int clock_gettime(clockid_t which, struct timespec *out)
+{
+    long r = syscall(SYS_clock_gettime, which, out);
+
+    out->tv_sec += later;
+    return (int)r;
+}
+
+time_t time(time_t *out)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (out) {
+        *out = now.tv_sec;
+    }
+    return now.tv_sec;
+}
+
 static char dir[64];
 static FILE *nowhere; /* what is logged */
 static unsigned tried;
@@ -147,8 +173,11 @@ static void letters_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_
     wanted.how = how;
 }
 
+static long letters_alive;
+
 static void letters_fini(struct zf_source *s)
 {
+    letters_alive--;
     zf_source_fini(s);
     free(s);
 }
@@ -168,6 +197,7 @@ static struct zf_tree *letters_tree(void *ctx, const char *run, const char *tag,
 
     (void)ctx, (void)run, (void)tag, (void)withheld_out;
     assert_ok(s && zf_source_init(s, &letters_ops, "f", n, why), why);
+    letters_alive++;
     assert_ok(d && zf_draft_flat(d, 0, n, (struct zf_from){.src = s}, why), why);
     return made_tree(b, 0, NULL);
 }
@@ -252,31 +282,143 @@ static void one_that_is_refused_is_asked(void **state)
     assert_non_null(strstr(text, "\"sources\": []"));
 }
 
-/* Inode numbers have room for 2046 saves: more are refused, not shown in part. */
-static void more_saves_than_fit(void **state)
+static const struct zf_run_opts letters_opts = {
+    .lim = &lim, .open = letters_tree, .withheld = nothing_withheld};
+
+static void put(const char *run, const char *save, const char *text)
 {
-    zf_auto(log) struct zf_log *log = quiet_log();
     char path[200];
 
-    for (int i = 1; i <= 2047; i++) {
-        (void)snprintf(path, sizeof path, "global_step%d/mp_rank_00_model_states.pt", i);
-        scratch_file(*state, path, "");
-    }
-    assert_null(zf_runs_tree(*state, &opts, log, &err));
-    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "cannot show more than 2046 saves");
-    (void)snprintf(path, sizeof path, "%s/global_step7/mp_rank_00_model_states.pt", (char *)*state);
+    (void)snprintf(path, sizeof path, "%s/mp_rank_00_model_states.pt", save);
+    scratch_file(run, path, text);
+}
+
+static void prune(const char *run, const char *save)
+{
+    char path[300];
+
+    (void)snprintf(path, sizeof path, "%s/%s/mp_rank_00_model_states.pt", run, save);
     assert_int_equal(unlink(path), 0);
-    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &opts, log, &err);
+    (void)snprintf(path, sizeof path, "%s/%s", run, save);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* Its bytes are read, or its inode's answer is that it is stale. */
+static void reads(struct zf_tree *t, uint64_t ino, bool well)
+{
     struct zf_stat st;
+    char byte;
+    size_t n;
+
+    assert_int_equal(t->ops->read(t, ino, &byte, 1, 0, &n, &err), well);
+    assert_int_equal(t->ops->stat(t, ino, &st), well);
+    if (!well) {
+        assert_int_equal(err.code, ZF_E_STALE);
+    }
+}
+
+/* What was changed in the last moments is not opened, and later it is, without a new mount. */
+static void one_that_is_written_waits(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    struct zf_stat st, w;
+    char text[400];
+
+    put(*state, "global_step1", "a");
+    later = 0;
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &letters_opts, log, &err);
     assert_ok(t, &err);
-    assert_true(zf_tree_walk(t, "global_step2047", &st) && zf_tree_walk(t, "global_step1", &st));
-    assert_false(t->ops->lookup(t, ZF_TREE_ROOT, "latest", &st));
-    scratch_file(*state, "latest", "global_step9");
-    zf_auto(tree) struct zf_tree *linked = zf_runs_tree(*state, &opts, log, &err);
-    assert_ok(linked, &err);
-    assert_true(linked->ops->lookup(linked, ZF_TREE_ROOT, "latest", &st));
-    assert_true(linked->ops->readlink(linked, st.ino, path, sizeof path));
-    assert_string_equal(path, "global_step9");
+    assert_true(zf_tree_walk(t, "global_step1", &st));
+    assert_false(t->ops->enter(t, st.ino, &err));
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "it is being written");
+    assert_string_equal(err.path, "global_step1");
+    assert_false(zf_tree_walk(t, "global_step1/w.u8", &w));
+    later = 5;
+    text_of(t, "global_step1/w.u8", text);
+    assert_string_equal(text, "abcdefgh");
+    assert_true(zf_tree_walk(t, "global_step1", &w) && w.ino == st.ino);
+}
+
+/* A save in which something changed, or another directory in its place, is another save; one that is gone is. */
+static void one_that_changes_is_another(void **state)
+{
+    zf_auto(log) struct zf_log *log = quiet_log();
+    struct zf_stat st, w, again;
+    char from[200], to[200], name[256];
+
+    put(*state, "global_step1", "a");
+    put(*state, "global_step2", "a");
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &letters_opts, log, &err);
+    assert_ok(t, &err);
+    assert_true(zf_tree_walk(t, "global_step1", &st) && zf_tree_walk(t, "global_step1/w.u8", &w));
+    reads(t, w.ino, true);
+    put(*state, "global_step1", "ab");
+    later += 2;
+    assert_true(zf_tree_walk(t, "global_step1", &again) && again.ino != st.ino);
+    reads(t, w.ino, false);
+    assert_false(t->ops->enter(t, st.ino, &err));
+    assert_int_equal(err.code, ZF_E_STALE);
+    later += 5;
+    assert_true(zf_tree_walk(t, "global_step1/w.u8", &w));
+    reads(t, w.ino, true);
+
+    (void)snprintf(from, sizeof from, "%s/global_step2", (char *)*state);
+    (void)snprintf(to, sizeof to, "%s/global_step1", (char *)*state);
+    prune(*state, "global_step1");
+    assert_int_equal(rename(from, to), 0);
+    later += 2;
+    assert_true(zf_tree_walk(t, "global_step1", &st) && st.ino != again.ino);
+    assert_false(zf_tree_walk(t, "global_step2", &again));
+    reads(t, w.ino, false);
+    assert_true(t->ops->entry(t, ZF_TREE_ROOT, 0, name, &again));
+    assert_string_equal(name, "global_step1");
+    assert_false(t->ops->entry(t, ZF_TREE_ROOT, 1, name, &again));
+}
+
+/* Saves that come and go: their numbers are never used again, and what they held is given back. */
+static void many_saves_come_and_go(void **state)
+{
+    enum { ROUNDS = 32, SAVES = 100 };
+    zf_auto(log) struct zf_log *log = quiet_log();
+    static uint64_t seen[ROUNDS * SAVES];
+    struct zf_stat st, w;
+    char name[64], path[80];
+    const long before = letters_alive;
+    size_t n = 0;
+
+    put(*state, "global_step0", "a");
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &letters_opts, log, &err);
+    assert_ok(t, &err);
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int i = 1; i <= SAVES; i++) {
+            (void)snprintf(name, sizeof name, "global_step%d", r * SAVES + i);
+            put(*state, name, "a");
+        }
+        later += 5;
+        for (int i = 1; i <= SAVES; i++) {
+            (void)snprintf(path, sizeof path, "global_step%d/w.u8", r * SAVES + i);
+            assert_true(zf_tree_walk(t, path, &w));
+            reads(t, w.ino, true);
+            assert_true(n == 0 || w.ino > seen[n - 1]);
+            seen[n++] = w.ino;
+        }
+        assert_true(t->ops->stat(t, ZF_TREE_ROOT, &st) && st.nlink == 3 + SAVES);
+        assert_int_equal(letters_alive - before, SAVES);
+        for (int i = 1; i <= SAVES; i++) {
+            (void)snprintf(name, sizeof name, "global_step%d", r * SAVES + i);
+            prune(*state, name);
+        }
+        later += 2;
+        assert_false(t->ops->lookup(t, ZF_TREE_ROOT, name, &st));
+        assert_int_equal(letters_alive, before);
+        reads(t, w.ino, false);
+    }
+    assert_true(t->ops->stat(t, ZF_TREE_ROOT, &st) && st.nlink == 3);
+    scratch_file(*state, "latest", "global_step0");
+    later += 2;
+    assert_true(t->ops->lookup(t, ZF_TREE_ROOT, "latest", &st));
+    assert_true(t->ops->readlink(t, st.ino, path, sizeof path));
+    assert_string_equal(path, "global_step0");
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -314,7 +456,10 @@ int main(void)
         cmocka_unit_test(its_place_is_taken),
         cmocka_unit_test(one_that_is_open_is_asked),
         cmocka_unit_test(one_that_is_refused_is_asked),
-        cmocka_unit_test_setup_teardown(more_saves_than_fit, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(one_that_is_written_waits, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(one_that_changes_is_another, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(many_saves_come_and_go, scratch_setup, scratch_teardown),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
 

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/find.h>
+
+/* The numbers of a save that is not open: RUN_LIST_OWN * serial is its root, those that follow are control files, whose
+ * own numbers are CONTROL + a few. */
+#define CONTROL (1ull << 63)
+#define SERIALS (1u << 28)
+/* Ranges are of units of so many numbers, as a tree's shelves are, and begin behind all small numbers. */
+#define UNIT_SHIFT 32
+#define UNITS (1ull << (63 - UNIT_SHIFT))
+/* Of a tree that does not say how many numbers it has. */
+#define UNITS_OF_ANY (1ull << (51 - UNIT_SHIFT))
+/* The run directory is looked at this often. */
+#define FRESH_SECONDS 1
+
+/* ---- one save -------------------------------------------------------------------------------- */
+
+struct run_entry *run_entry_ref(struct run_entry *e)
+{
+    if (e) {
+        atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    }
+    return e;
+}
+
+void run_entry_unref(struct run_entry **e)
+{
+    struct run_entry *gone = *e;
+
+    *e = NULL;
+    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1) {
+        save_free(gone->save);
+        free(gone->name);
+        free(gone);
+    }
+}
+
+/* Under the lock. */
+static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entry *dir,
+                                        const char *name, struct zf_err *err)
+{
+    zf_auto(run_entry) struct run_entry *e = calloc(1, sizeof *e);
+
+    if (t->serials + 1 == SERIALS) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %u saves were shown: mount again",
+                      SERIALS);
+        return NULL;
+    }
+    if (!e || !(e->name = strdup(name))) {
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");
+        free(e);
+        e = NULL;
+        return NULL;
+    }
+    atomic_init(&e->refs, 1);
+    e->save = save_new(t->path, name, &t->o, t->log, err);
+    if (!e->save) {
+        return NULL;
+    }
+    e->serial = ++t->serials;
+    (void)zf_name_encode(e->file, name, strlen(name), "");
+    e->dir = dir ? dir->id : e->dir;
+    return zf_give(e);
+}
+
+/* ---- which saves there are ------------------------------------------------------------------- */
+
+/* Under the lock.  The place of the save of that name, or of that file name; list.n: there is none.  near: where it
+ * may well be. */
+static size_t list_find(const struct run_list *t, const char *name, bool file, size_t near)
+{
+    for (size_t i = 0; i < t->list.n; i++) {
+        size_t k = near + i < t->list.n ? near + i : near + i - t->list.n;
+
+        if (strcmp(file ? t->list.at[k]->file : t->list.at[k]->name, name) == 0) {
+            return k;
+        }
+    }
+    return t->list.n;
+}
+
+/* Under the lock.  Takes e out of the table. */
+static void list_drop(struct run_list *t, struct run_entry *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->range.n; i++) {
+        if (t->range.at[i] != e) {
+            t->range.at[n++] = t->range.at[i];
+        }
+    }
+    t->range.n = n;
+    t->latest = t->latest == e ? NULL : t->latest;
+    run_entry_unref(&e);
+}
+
+static bool list_has(const struct run_list *t, const struct run_entry *e)
+{
+    size_t i = 0;
+
+    while (i < t->list.n && t->list.at[i] != e) {
+        i++;
+    }
+    return i < t->list.n;
+}
+
+/* Removed and made again: another directory, or one in which other files are. */
+static bool list_is_same(const struct run_entry *e, const struct zf_entry *dir)
+{
+    return !dir || (e->dir.dev == dir->id.dev && e->dir.ino == dir->id.ino);
+}
+
+/* Under the lock.  The save `name`, which was at `at` in the table if it is the same. */
+static struct run_entry *list_take_entry(struct run_list *t, struct zf_store *st, const char *name,
+                                         size_t at, struct zf_err *err)
+{
+    const struct zf_entry *dir = zf_store_find(st, name);
+    struct run_entry *e = at < t->list.n && list_is_same(t->list.at[at], dir)
+                              ? run_entry_ref(t->list.at[at])
+                              : list_entry_new(t, dir, name, err);
+
+    if (e) {
+        e->look = t->looks;
+    }
+    return e;
+}
+
+/* Under the lock.  The table becomes what is listed now. */
+static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_saves *list,
+                      struct zf_err *err)
+{
+    struct run_entry **now = calloc(list->n ? list->n : 1, sizeof *now);
+    size_t n = 0, near = 0;
+
+    if (!now) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of saves");
+    }
+    t->looks++;
+    for (; n < list->n; n++) {
+        size_t at = list_find(t, list->name[n], false, near);
+
+        now[n] = list_take_entry(t, st, list->name[n], at, err);
+        near = at < t->list.n ? at + 1 : near;
+        if (!now[n]) {
+            break;
+        }
+    }
+    bool all = n == list->n;
+    for (size_t i = 0; !all && i < n; i++) {
+        run_entry_unref(&now[i]);
+    }
+    for (size_t i = 0; all && i < t->list.n; i++) {
+        if (t->list.at[i]->look == t->looks) {
+            run_entry_unref(&(struct run_entry *){t->list.at[i]}); /* it is in both lists */
+        } else {
+            list_drop(t, t->list.at[i]);
+        }
+    }
+    if (!all) {
+        free(now);
+        return false;
+    }
+    free(t->list.at);
+    t->list.at = now;
+    t->list.n = t->list.cap = n;
+    t->latest = list->latest < n ? now[list->latest] : NULL;
+    return true;
+}
+
+/* Under the lock.  A new store each time: a store's listing never changes. */
+bool run_list_look(struct run_list *t, struct zf_err *err)
+{
+    zf_auto(store) struct zf_store *st = zf_store_by(t->o.opener, t->path, t->o.lim, err);
+    struct zf_saves list = {0};
+
+    if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
+        return false;
+    }
+    bool ok = list_take(t, st, &list, err);
+    zf_saves_free(&list);
+    return ok;
+}
+
+void run_list_refresh(struct run_list *t)
+{
+    struct timespec now;
+    struct zf_err err;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)pthread_mutex_lock(&t->lock);
+    if (now.tv_sec - t->looked >= FRESH_SECONDS) {
+        t->looked = now.tv_sec;
+        if (!run_list_look(t, &err)) {
+            zf_log_say(t->log, &err);
+        }
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+struct run_entry *run_list_by_name(struct run_list *t, const char *file)
+{
+    struct zf_err err;
+
+    (void)pthread_mutex_lock(&t->lock);
+    size_t at = list_find(t, file, true, 0);
+    zf_auto(run_entry) struct run_entry *e = at < t->list.n ? run_entry_ref(t->list.at[at]) : NULL;
+    (void)pthread_mutex_unlock(&t->lock);
+    if (!e || !save_changed(e->save)) {
+        return zf_give(e);
+    }
+    (void)pthread_mutex_lock(&t->lock);
+    at = list_find(t, file, true, at);
+    if (at < t->list.n && t->list.at[at] == e) {
+        struct run_entry *again = list_entry_new(t, NULL, e->name, &err);
+
+        if (!again) {
+            zf_log_say(t->log, &err);
+        } else {
+            again->dir = e->dir;
+            again->look = e->look;
+            bool latest = t->latest == e;
+            list_drop(t, t->list.at[at]);
+            t->list.at[at] = again;
+            t->latest = latest ? again : t->latest;
+        }
+    }
+    struct run_entry *now = at < t->list.n ? run_entry_ref(t->list.at[at]) : NULL;
+    (void)pthread_mutex_unlock(&t->lock);
+    return now;
+}
+
+/* ---- inode numbers --------------------------------------------------------------------------- */
+
+/* Under the lock, once e is open: its range. */
+static uint64_t list_range(struct run_list *t, struct run_entry *e, struct zf_tree *tree)
+{
+    const uint64_t inos = tree->ops->inos ? tree->ops->inos(tree) : 0;
+    const uint64_t n = inos ? ((inos - 1) >> UNIT_SHIFT) + 1 : UNITS_OF_ANY;
+    const uint64_t unit = t->units + 1;
+    struct zf_err err;
+
+    if (atomic_load(&e->unit) || n > UNITS - 1 - unit || !zf_vec_room(&t->range, 1, &err)) {
+        return atomic_load(&e->unit);
+    }
+    t->range.at[t->range.n++] = e;
+    t->units += n;
+    e->n_units = n;
+    atomic_store(&e->unit, unit);
+    return unit;
+}
+
+uint64_t run_list_ino(struct run_list *t, struct run_entry *e, uint64_t ino)
+{
+    uint64_t unit = atomic_load(&e->unit);
+
+    if (ino == ZF_TREE_ROOT || ino >= CONTROL) {
+        return RUN_LIST_OWN * e->serial +
+               (ino == ZF_TREE_ROOT ? 0 : 1 + (ino & (RUN_LIST_OWN - 1)));
+    }
+    if (!unit) {
+        (void)pthread_mutex_lock(&t->lock);
+        unit = list_has(t, e) ? list_range(t, e, save_opened(e->save)) : 0;
+        (void)pthread_mutex_unlock(&t->lock);
+    }
+    return unit ? (unit << UNIT_SHIFT) + ino : 0;
+}
+
+/* Under the lock. */
+static struct run_entry *list_by_ino(const struct run_list *t, uint64_t ino, uint64_t *inner_out)
+{
+    const uint64_t unit = ino >> UNIT_SHIFT;
+    size_t low = 0, high = t->range.n;
+
+    for (size_t i = 0; !unit && i < t->list.n; i++) {
+        if (t->list.at[i]->serial == ino / RUN_LIST_OWN) {
+            *inner_out = ino % RUN_LIST_OWN ? CONTROL + ino % RUN_LIST_OWN - 1 : ZF_TREE_ROOT;
+            return t->list.at[i];
+        }
+    }
+    while (low < high) {
+        const size_t k = low + (high - low) / 2;
+        struct run_entry *e = t->range.at[k];
+        const uint64_t first = atomic_load(&e->unit);
+
+        if (unit >= first && unit - first < e->n_units) {
+            *inner_out = ino - (first << UNIT_SHIFT);
+            return e;
+        }
+        low = unit > first ? k + 1 : low;
+        high = unit > first ? high : k;
+    }
+    return NULL;
+}
+
+struct run_entry *run_list_of(struct run_list *t, uint64_t ino, uint64_t *inner_out)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    struct run_entry *e = run_entry_ref(ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, inner_out));
+    (void)pthread_mutex_unlock(&t->lock);
+    return e;
+}
+
+void run_list_fini(struct run_list *t)
+{
+    for (size_t k = 0; k < t->list.n; k++) {
+        run_entry_unref(&t->list.at[k]);
+    }
+    free(t->list.at);
+    zf_vec_fini(&t->range);
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t->path);
+}
