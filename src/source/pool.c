@@ -16,9 +16,11 @@
 /* All that there are. */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools;
+/* Descriptors in all of them: the saves of a run are stores of their own, and share what the process may have. */
+static atomic_size_t pools_open;
 
-/* How many descriptors a pool may keep where nobody said it.  That several pools share them, and
- * whatever else takes some, is found out when there are no more (pool_relieve). */
+/* How many descriptors a pool, and all together, may keep where nobody said it.  That something else takes some
+ * is found out when there are no more (pools_relieve). */
 static uint64_t pool_may_have(void)
 {
     struct rlimit r;
@@ -118,6 +120,7 @@ static void pool_unlink_slot(struct pool *p, size_t at)
 {
     p->ring.at[at] = p->ring.at[--p->ring.n];
     p->ring.at[at]->at = at;
+    atomic_fetch_sub_explicit(&pools_open, 1, memory_order_relaxed);
 }
 
 /* Shuts a slot unless a read is inside. */
@@ -153,17 +156,58 @@ static void pool_recover(struct pool *p)
     }
 }
 
+/* One that is being freed is passed over; which is first, or next, NULL: none. */
+static struct pool *pool_after(const struct pool *p)
+{
+    struct pool *next;
+
+    (void)pthread_mutex_lock(&pools_lock);
+    for (next = p ? p->other : pools; next; next = next->other) {
+        unsigned refs = atomic_load_explicit(&next->refs, memory_order_relaxed);
+
+        while (refs && !atomic_compare_exchange_weak(&next->refs, &refs, refs + 1)) {
+        }
+        if (refs) {
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&pools_lock);
+    return next;
+}
+
 /* The clock: who was used since the last round gets one more round. */
+static void pool_turn(struct pool *p)
+{
+    p->hand = p->hand + 1 < p->ring.n ? p->hand + 1 : 0;
+    struct slot *s = p->ring.at[p->hand];
+
+    if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
+        (void)pool_shut(p, s);
+    }
+}
+
 static void pool_make_room(struct pool *p)
 {
     pool_recover(p);
     for (size_t steps = 2 * p->ring.n; steps > 0 && p->ring.n >= p->limit; steps--) {
-        p->hand = p->hand + 1 < p->ring.n ? p->hand + 1 : 0;
-        struct slot *s = p->ring.at[p->hand];
+        pool_turn(p);
+    }
+}
 
-        if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
-            (void)pool_shut(p, s);
+/* All pools together keep no more than one may. */
+static void pools_trim(uint64_t most)
+{
+    for (struct pool *p = pool_after(NULL), *next; p; p = next) {
+        (void)pthread_mutex_lock(&p->lock);
+        for (size_t steps = 2 * p->ring.n;
+             steps > 0 && p->ring.n &&
+             atomic_load_explicit(&pools_open, memory_order_relaxed) > most;
+             steps--) {
+            pool_turn(p);
         }
+        (void)pthread_mutex_unlock(&p->lock);
+        next = pool_after(p);
+        pool_unref(&p);
     }
 }
 
@@ -180,6 +224,19 @@ static bool pool_relieve(struct pool *p)
     return less;
 }
 
+/* The same of this pool or, where it has none, of all. */
+static bool pools_relieve(struct pool *mine)
+{
+    bool less = pool_relieve(mine);
+
+    for (struct pool *p = less ? NULL : pool_after(NULL), *next; p; p = next) {
+        less = (p != mine && pool_relieve(p)) || less;
+        next = pool_after(p);
+        pool_unref(&p);
+    }
+    return less;
+}
+
 int pool_open(struct pool *p, const char *path, int flags)
 {
     int fd, why;
@@ -187,7 +244,7 @@ int pool_open(struct pool *p, const char *path, int flags)
     do {
         fd = reach_open(&p->reach, path, flags);
         why = errno;
-    } while (fd < 0 && (why == EMFILE || why == ENFILE) && pool_relieve(p));
+    } while (fd < 0 && (why == EMFILE || why == ENFILE) && pools_relieve(p));
     errno = why;
     return fd;
 }
@@ -200,6 +257,7 @@ static bool pool_link_slot(struct pool *p, struct slot *s)
     if (to) {
         *to = s;
         s->at = p->ring.n - 1;
+        atomic_fetch_add_explicit(&pools_open, 1, memory_order_relaxed);
     }
     return to != NULL;
 }
@@ -223,6 +281,9 @@ int pool_put(struct pool *p, struct slot *s, int fd)
     if (fd >= 0) {
         (void)close(fd);
     }
+    if (atomic_load_explicit(&pools_open, memory_order_relaxed) > p->most) {
+        pools_trim(p->most);
+    }
     return now;
 }
 
@@ -233,25 +294,6 @@ void pool_drop(struct pool *p, struct slot *s)
         (void)pool_shut(p, s);
     }
     (void)pthread_mutex_unlock(&p->lock);
-}
-
-/* One that is being freed is passed over; which is first, or next, NULL: none. */
-static struct pool *pool_after(const struct pool *p)
-{
-    struct pool *next;
-
-    (void)pthread_mutex_lock(&pools_lock);
-    for (next = p ? p->other : pools; next; next = next->other) {
-        unsigned refs = atomic_load_explicit(&next->refs, memory_order_relaxed);
-
-        while (refs && !atomic_compare_exchange_weak(&next->refs, &refs, refs + 1)) {
-        }
-        if (refs) {
-            break;
-        }
-    }
-    (void)pthread_mutex_unlock(&pools_lock);
-    return next;
 }
 
 /* The ring changes meanwhile: a slot that moved to a place that was passed is met the next time. */

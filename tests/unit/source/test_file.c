@@ -505,6 +505,34 @@ static void the_pool_follows_what_the_process_may_have(void **state)
     }
 }
 
+/* Stores share what one of them may keep, as the saves of a run do. */
+static void stores_share_their_descriptors(void **state)
+{
+    enum { KEEP = 8 };
+    struct zf_source *file[2][FILES];
+    char name[20];
+
+    zf_auto(store) struct zf_store *one = scratch_store(*state, KEEP);
+    zf_auto(store) struct zf_store *two = scratch_store(*state, KEEP);
+    const int before = scratch_descriptors();
+    for (int k = 0; k < 2 * FILES; k++) {
+        (void)snprintf(name, sizeof name, "s%d", k % FILES);
+        scratch_file(*state, name, name);
+    }
+    for (int k = 0; k < 2 * FILES; k++) {
+        (void)snprintf(name, sizeof name, "s%d", k % FILES);
+        file[k / FILES][k % FILES] = file_at(k < FILES ? one : two, name);
+    }
+    for (int k = 0; k < 4 * FILES; k++) {
+        (void)snprintf(name, sizeof name, "s%d", k / 2 % FILES);
+        assert_reads(file[k % 2][k / 2 % FILES], name);
+        assert_true(scratch_descriptors() <= before + KEEP);
+    }
+    for (int k = 0; k < 2 * FILES; k++) {
+        zf_source_unref(&file[k / FILES][k % FILES]);
+    }
+}
+
 /* `ulimit -n` may be lower than the limit open_files. */
 static void a_process_short_of_descriptors_still_reads(void **state)
 {
@@ -616,6 +644,7 @@ int main(void)
         SCRATCH(changes_while_closed_are_seen),
         SCRATCH(twenty_files_share_two_descriptors),
         SCRATCH(the_pool_follows_what_the_process_may_have),
+        SCRATCH(stores_share_their_descriptors),
         SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
         SCRATCH(an_interrupted_read_is_begun_again),
