@@ -47,11 +47,11 @@ struct zf_fs_opts {
     /* Each is called once at most, with session_ctx, and may be NULL.  mounted: at once, before
      * anything is served; modes and then ready: from a thread of its own, when the mount
      * answers; stopping: when a signal, or the end of stop_fd, came, after the mount point was
-     * freed. */
+     * freed (off: that is certain). */
     void (*mounted)(void *ctx, const struct zf_mount *m);
     void (*modes)(void *ctx, const struct zf_fs_modes *m);
     void (*ready)(void *ctx);
-    void (*stopping)(void *ctx);
+    void (*stopping)(void *ctx, bool off);
     void *session_ctx;
 };
 

@@ -55,16 +55,19 @@ enum zf_detached {
     ZF_DETACH_FAILED,  /* *err says why */
 };
 /* Takes `m` off `path` (absolute, without links), also while files are open in it (they can be read
- * on as long as somebody serves them), and never anything else. */
-enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err);
+ * on as long as somebody serves them), and never anything else.  ours: asked about the mount at `path` that has these
+ * numbers, of which fd is an O_PATH descriptor: is it m, or a later one that was given the same?  While fd is open
+ * neither the mount nor its numbers can become another's.  NULL: that m is there is known. */
+enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m,
+                                 bool (*ours)(void *ctx, int fd), void *ctx, struct zf_err *err);
 
 /* Takes off whatever is uppermost at `path`: for a process without /proc, which cannot know. */
 bool zf_mount_detach_any(const char *path, struct zf_err *err);
 
-/* Has the process that served the FUSE mount at `path` ended?  Only a dead one answers for certain
+/* Has the process that served the FUSE mount of this descriptor (O_PATH does) ended?  Only a dead one answers for certain
  * at once, and with an error, so a live one is asked by a process of its own, for a second at
  * most. */
-bool zf_mount_dead(const char *path);
+bool zf_mount_dead(int fd);
 
 /* Unmounts with fusermount3, which is setuid, for a process that may not itself.  lazy: although
  * files are open.  Errors: ZF_E_IO. */

@@ -38,8 +38,16 @@ static void mount_detach_stdio(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+    if (null < 0) {
+        /* There is no descriptor left: one of these makes room. */
+        (void)close(STDIN_FILENO);
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    }
     for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++) {
         (void)dup2(null, fd);
+    }
+    if (null == STDIN_FILENO) {
+        (void)fcntl(null, F_SETFD, 0);
     }
     if (null > STDERR_FILENO) {
         (void)close(null);
@@ -97,10 +105,13 @@ static void mount_worker_ready(void *ctx)
     supervise_report(v->link, REPORT_READY, NULL);
 }
 
-static void mount_worker_stopping(void *ctx)
+static void mount_worker_stopping(void *ctx, bool off)
 {
     const struct service *v = ctx;
 
+    if (off) {
+        supervise_report(v->link, REPORT_OFF, NULL);
+    }
     supervise_report(v->link, REPORT_STOPPING, NULL);
 }
 

@@ -35,6 +35,8 @@
  * that can still free the mount point. */
 #define SUPERVISOR_NAME "fuse-guard"
 
+/* From the mount to its first answer, which takes no source; a machine may be busy. */
+#define ANSWER_MS 60000
 #define GRACE_MS 1500 /* the worker's own second, and some */
 /* For what it still has to write when its mount is gone, and nobody waits for it. */
 #define LEAVE_MS 15000
@@ -50,9 +52,12 @@ struct watch {
     int link; /* -1 when the worker has closed it */
     struct zf_mount before, mount;
     bool mounted, ready, stopping; /* as reported */
+    bool off;                      /* reported: its mount is off already */
     bool ended;                    /* the worker was reaped, with this status */
     int status;
     bool killed_by_us;
+    bool late;        /* the deadline is that of the first answer */
+    bool unanswered;  /* … which did not come */
     int64_t deadline; /* ms; 0 = none */
 };
 
@@ -164,6 +169,13 @@ static void supervise_say_err(const struct watch *w, const struct zf_err *err)
     supervise_say(w, zf_err_text(err, text, sizeof text));
 }
 
+/* Unless less time is left already; the time for an answer is no such. */
+static void supervise_end_within(struct watch *w, int ms)
+{
+    w->deadline = w->deadline && !w->late ? w->deadline : supervise_now_ms() + ms;
+    w->late = false;
+}
+
 static void supervise_take_report(struct watch *w)
 {
     struct message m;
@@ -173,12 +185,18 @@ static void supervise_take_report(struct watch *w)
         if (m.what == REPORT_MOUNTED) {
             w->mounted = true;
             w->mount = m.mount;
+            w->late = !w->deadline;
+            w->deadline = w->deadline ? w->deadline : supervise_now_ms() + ANSWER_MS;
         } else if (m.what == REPORT_READY && !w->ready) {
             w->s->ready(w->s->ctx);
             w->ready = true;
+            w->deadline = w->late ? 0 : w->deadline;
+            w->late = false;
+        } else if (m.what == REPORT_OFF) {
+            w->off = true;
         } else if (m.what == REPORT_STOPPING) {
             w->stopping = true;
-            w->deadline = w->deadline ? w->deadline : supervise_now_ms() + GRACE_MS;
+            supervise_end_within(w, GRACE_MS);
         } else if (m.what == REPORT_LEAVING && !w->killed_by_us) {
             w->deadline = supervise_now_ms() + LEAVE_MS;
         }
@@ -196,7 +214,7 @@ static void supervise_ask_to_end(struct watch *w)
         (void)shutdown(w->link, SHUT_WR);
     }
     (void)kill(w->worker, SIGTERM);
-    w->deadline = w->deadline ? w->deadline : supervise_now_ms() + GRACE_MS;
+    supervise_end_within(w, GRACE_MS);
 }
 
 static void supervise_reap(struct watch *w)
@@ -239,6 +257,7 @@ static void supervise_watch_worker(struct watch *w, const struct inherited *old)
             }
             /* Stopped, or held by a source.  In the latter case even this waits for the source. */
             w->killed_by_us = true;
+            w->unanswered = w->late;
             (void)kill(w->worker, SIGKILL);
             w->deadline = supervise_now_ms() + GRACE_MS / 3;
         }
@@ -266,13 +285,24 @@ static bool supervise_wait_uncovered(const struct inherited *old)
     return go_on;
 }
 
+/* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
+ * the same numbers counts as its own only when nobody serves it.  As long as the worker is there it
+ * says when its mount is off. */
+static bool supervise_is_ours(void *ctx, int fd)
+{
+    const struct watch *w = ctx;
+
+    return !w->ended || zf_mount_dead(fd);
+}
+
 static void supervise_take_off(struct watch *w, const struct inherited *old)
 {
     struct zf_err err;
     enum zf_detached result;
     int first = supervise_signal;
 
-    while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, &err)) == ZF_DETACH_COVERED) {
+    while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, supervise_is_ours, w, &err)) ==
+           ZF_DETACH_COVERED) {
         if (supervise_signal != first || !supervise_wait_uncovered(old)) {
             supervise_say(w, "another mount covers it; what is below is dead");
             return;
@@ -290,20 +320,12 @@ static bool supervise_find_unreported(struct watch *w)
            w->before.id && w->mount.parent == w->before.id;
 }
 
-/* The numbers of a mount are used again after it is gone, so that after a worker's end a mount of
- * the same numbers counts as its own only when nobody serves it. */
 static void supervise_clean_up(struct watch *w, const struct inherited *old)
 {
-    struct zf_mount at;
-
-    if (zf_mount_given(w->s->mountpoint) || (!w->mounted && !supervise_find_unreported(w))) {
-        return;
+    if (!w->off && !zf_mount_given(w->s->mountpoint) &&
+        (w->mounted || supervise_find_unreported(w))) {
+        supervise_take_off(w, old);
     }
-    if (w->ended && zf_mount_at(w->s->mountpoint, &at) && zf_mount_same(&at, &w->mount) &&
-        !zf_mount_dead(w->s->mountpoint)) {
-        return;
-    }
-    supervise_take_off(w, old);
 }
 
 /* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
@@ -327,6 +349,10 @@ static int supervise_exit_code(const struct watch *w)
         (void)signal(supervise_signal, SIG_DFL);
         (void)raise(supervise_signal);
         return EXIT_IO; /* still here: the first process of a container */
+    }
+    if (w->unanswered) {
+        supervise_say(w, "the mount did not answer within a minute; it is unmounted");
+        return EXIT_IO;
     }
     if (!sig) {
         return w->ended && WIFEXITED(w->status) ? WEXITSTATUS(w->status) : EXIT_OK;

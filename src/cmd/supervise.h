@@ -27,6 +27,7 @@ enum supervise_report {
     REPORT_MOUNTED,
     REPORT_READY,
     REPORT_STOPPING,
+    REPORT_OFF,    /* its mount is off: one that is there now is another */
     REPORT_LEAVING /* it serves no more, and its mount is gone; it only writes what it has */
 };
 /* m: of MOUNTED, else NULL. */

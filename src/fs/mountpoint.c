@@ -205,13 +205,16 @@ static bool mountpoint_detach_fd(int fd, const char *path, struct zf_err *err)
     return mountpoint_umount(name, 0, path, err);
 }
 
-enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m, struct zf_err *err)
+enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m,
+                                 bool (*ours)(void *ctx, int fd), void *ctx, struct zf_err *err)
 {
     struct zf_mount at, row;
     zf_auto(fd) int fd = mountpoint_open_path(path);
 
     if (mountpoint_mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
-        return mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE : ZF_DETACH_FAILED;
+        return ours && !ours(ctx, fd)                ? ZF_DETACH_GONE
+               : mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE
+                                                     : ZF_DETACH_FAILED;
     }
     return mountpoint_find_row(m->id, path, &row) && zf_mount_same(&row, m) && row.here
                ? ZF_DETACH_COVERED
@@ -227,16 +230,28 @@ bool zf_mount_detach_any(const char *path, struct zf_err *err)
 
 #define PROBE_MS 1000
 
-bool zf_mount_dead(const char *path)
+/* A user may be short of processes for a moment. */
+static pid_t mountpoint_fork(void)
 {
     pid_t pid = fork();
+
+    for (int ms = 0; pid < 0 && ms < PROBE_MS; ms++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        pid = fork();
+    }
+    return pid;
+}
+
+bool zf_mount_dead(int fd)
+{
+    pid_t pid = mountpoint_fork();
     int status = 0;
     pid_t got = 0;
 
     if (pid == 0) {
         struct statfs st;
 
-        _exit(statfs(path, &st) != 0 && (errno == ENOTCONN || errno == ECONNABORTED) ? 1 : 0);
+        _exit(fstatfs(fd, &st) != 0 && (errno == ENOTCONN || errno == ECONNABORTED) ? 1 : 0);
     }
     for (int ms = 0; pid > 0 && ms < PROBE_MS; ms++) {
         got = waitpid(pid, &status, WNOHANG);

@@ -70,6 +70,7 @@ struct session {
     bool known;        /* mount is filled, which takes /proc */
     int device;        /* the session's descriptor */
     pthread_t serving; /* the thread that runs the loop */
+    int failed;        /* errno of the ready thread, which then ended the session */
     pthread_t ready, guard;
     bool ready_runs, guard_runs;
     bool answers; /* of the ready thread */
@@ -174,7 +175,13 @@ static void *serve_ready_run(void *arg)
     pthread_t asker;
 
     s->answers = zf_mount_given(o->mountpoint);
-    if (!s->answers && pthread_create(&asker, NULL, serve_asker_run, s) == 0) {
+    if (!s->answers) {
+        s->failed = pthread_create(&asker, NULL, serve_asker_run, s);
+        if (s->failed) {
+            atomic_store(&guard_signalled, true);
+            serve_guard_poke();
+            return NULL;
+        }
         (void)pthread_join(asker, NULL);
     }
     if (s->answers) {
@@ -234,18 +241,35 @@ static void serve_end_loop(struct session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* The mount point is freed first of all: what follows may take its time. */
-static void serve_stop(struct session *s)
+/* The numbers of our mount are nobody else's as long as the device is connected. */
+static bool serve_is_ours(void *ctx, int fd)
+{
+    const struct session *s = ctx;
+    struct pollfd device = {.fd = s->device};
+
+    return (poll(&device, 1, 0) >= 0 && !(device.revents & (POLLERR | POLLNVAL))) ||
+           zf_mount_dead(fd);
+}
+
+/* True: it is certain that nothing of ours is mounted any more. */
+static bool serve_detach(struct session *s)
 {
     struct zf_err err;
 
-    if (s->known) {
-        (void)zf_mount_detach(s->o->mountpoint, &s->mount, &err);
-    } else if (s->attached) {
-        (void)zf_mount_detach_any(s->o->mountpoint, &err);
+    if (!s->known) {
+        return s->attached && zf_mount_detach_any(s->o->mountpoint, &err);
     }
+    enum zf_detached how = zf_mount_detach(s->o->mountpoint, &s->mount, serve_is_ours, s, &err);
+    return how == ZF_DETACH_DONE || how == ZF_DETACH_GONE;
+}
+
+/* The mount point is freed first of all: what follows may take its time. */
+static void serve_stop(struct session *s)
+{
+    const bool off = serve_detach(s);
+
     if (s->o->stopping) {
-        s->o->stopping(s->o->session_ctx);
+        s->o->stopping(s->o->session_ctx, off);
     }
     serve_end_loop(s);
 }
@@ -372,14 +396,21 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
     bool ok = serve_attach(&s, err);
 
     s.device = fuse_session_fd(se);
-    ok = ok && serve_start_threads(&s, err) && serve_loop(se, o, err);
-
+    ok = ok && serve_start_threads(&s, err);
+    if (!ok && s.attached) {
+        (void)serve_detach(&s);
+    }
+    ok = ok && serve_loop(se, o, err);
     serve_stage_set(&s, LEAVING);
     /* Closes the device, first of all, because the ready thread may still wait for an answer that no
      * thread is left to give. */
     fuse_session_destroy(se);
     if (s.ready_runs) {
         (void)pthread_join(s.ready, NULL);
+    }
+    if (ok && s.failed) {
+        errno = s.failed;
+        ok = zf_fail_sys(err, "start a thread");
     }
     serve_stage_set(&s, OVER);
     if (s.guard_runs) {

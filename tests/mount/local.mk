@@ -66,6 +66,18 @@ EXTRA_DIST += tests/mount/ahead.sh tests/mount/look/ahead.py
 TESTS += tests/mount/test_model_cache.py
 EXTRA_DIST += tests/mount/test_model_cache.py
 
+# Short of threads, descriptors, bytes.
+TESTS += tests/mount/test_short.py
+EXTRA_DIST += tests/mount/test_short.py
+
+# One point, one mount after the other; ZEROFS_REMOUNTS=500 for more.
+TESTS += tests/mount/test_remount.py
+EXTRA_DIST += tests/mount/late.c tests/mount/test_remount.py
+check_DATA = tests/mount/late.so
+CLEANFILES += tests/mount/late.so
+tests/mount/late.so: tests/mount/late.c
+	$(AM_V_CC)$(CC) $(CFLAGS) -shared -fPIC -o $@ $(srcdir)/tests/mount/late.c -ldl
+
 # The read part of `make bench`, small; its tools are programs of tests/bench.
 check_PROGRAMS += tests/bench/null tests/bench/bench_read
 TESTS += tests/mount/test_bench.py

@@ -95,7 +95,7 @@ static void another_mount_is_never_taken_off(void **state)
         return; /* no /proc; skip() is a failure to TAP in older cmockas */
     }
     m.id += 1000000; /* one that is not there any more */
-    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_GONE);
+    assert_int_equal(zf_mount_detach("/proc", &m, NULL, NULL, &err), ZF_DETACH_GONE);
     assert_true(zf_mount_at("/proc", &after) && after.here);
     assert_false(zf_mount_same(&m, &after));
 }
@@ -182,6 +182,17 @@ static void fusermount_is_asked_and_believed(void **state)
     assert_false(zf_mount_fusermount("/a", false, &err));
 }
 
+/* The descriptor is one of /proc, and cannot be read. */
+static bool says_ours(void *ctx, int fd)
+{
+    struct stat by_fd, by_path;
+
+    assert_int_equal(fstat(fd, &by_fd), 0);
+    assert_int_equal(stat("/proc", &by_path), 0);
+    assert_int_equal(by_fd.st_dev, by_path.st_dev);
+    return *(const bool *)ctx;
+}
+
 static void the_kernel_is_asked_first(void **state)
 {
     struct zf_err err = {.code = ZF_OK};
@@ -202,22 +213,28 @@ static void the_kernel_is_asked_first(void **state)
     if (!zf_mount_at("/proc", &m)) {
         return; /* no /proc; skip() is a failure to TAP in older cmockas */
     }
-    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_DONE);
+    assert_int_equal(zf_mount_detach("/proc", &m, NULL, NULL, &err), ZF_DETACH_DONE);
     assert_string_equal(last_call(), "-uz,--,/proc");
     umount2_says = 0;
-    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_DONE);
+    assert_int_equal(zf_mount_detach("/proc", &m, NULL, NULL, &err), ZF_DETACH_DONE);
     assert_string_equal(last_call(), "");
     umount2_says = EBUSY;
-    assert_int_equal(zf_mount_detach("/proc", &m, &err), ZF_DETACH_FAILED);
+    assert_int_equal(zf_mount_detach("/proc", &m, NULL, NULL, &err), ZF_DETACH_FAILED);
+
+    /* One that has the same numbers and is a later one. */
+    bool ours = false;
+    assert_int_equal(zf_mount_detach("/proc", &m, says_ours, &ours, &err), ZF_DETACH_GONE);
+    ours = true;
+    assert_int_equal(zf_mount_detach("/proc", &m, says_ours, &ours, &err), ZF_DETACH_FAILED);
 }
 
 /* ---- who serves it may be gone, or hang ----------------------------------------------------------- */
 
 static int statfs_says; /* errno; 0: all is well; -1: it never answers */
 
-int statfs(const char *path, struct statfs *out)
+int fstatfs(int fd, struct statfs *out)
 {
-    assert_string_equal(path, "/some where");
+    assert_int_equal(fd, 1234);
     memset(out, 0, sizeof *out);
     while (statfs_says < 0) {
         (void)pause();
@@ -236,7 +253,7 @@ static void a_mount_is_dead_or_alive(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         statfs_says = row[i].says;
-        assert_true(zf_mount_dead("/some where") == row[i].dead);
+        assert_true(zf_mount_dead(1234) == row[i].dead);
         assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left behind */
     }
 }
@@ -248,7 +265,7 @@ static void a_mount_that_hangs_is_not_dead(void **state)
 
     (void)state;
     statfs_says = -1;
-    assert_false(zf_mount_dead("/some where"));
+    assert_false(zf_mount_dead(1234));
     (void)alarm(20); /* were it not taken away, it would wait for ever */
     assert_true(waitpid(-1, &status, 0) > 0);
     (void)alarm(0);
