@@ -47,12 +47,17 @@ static void mounted_add_option(void *ctx, const char *text)
     }
 }
 
-static json_t *mounted_options_of(const struct opts *o)
+static void mounted_add_given(void *ctx, const char *text)
+{
+    (void)json_array_append_new(ctx, zf_json_text(text));
+}
+
+static json_t *mounted_options_of(const struct opts *o, bool given)
 {
     json_t *list = json_array();
 
     if (list) {
-        opts_each(o, mounted_add_option, list);
+        opts_each(o, given, given ? mounted_add_given : mounted_add_option, list);
     }
     return list;
 }
@@ -71,10 +76,11 @@ static json_t *mounted_shown_name(const char *source, const char *tag)
 
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
 {
-    return zf_index_dump(json_pack("{s:s, s:o, s:o, s:o}", "schema", "zerofs.mount/1", "checkpoint",
-                                   zf_json_text(job->source), "shows",
+    return zf_index_dump(json_pack("{s:s, s:o, s:o, s:o, s:o}", "schema", "zerofs.mount/1",
+                                   "checkpoint", zf_json_text(job->source), "shows",
                                    mounted_shown_name(job->source, tag), "options",
-                                   mounted_options_of(job->opts)),
+                                   mounted_options_of(job->opts, true), "in_force",
+                                   mounted_options_of(job->opts, false)),
                          NULL, err);
 }
 
@@ -168,7 +174,7 @@ static void mounted_say_other(const struct mount_job *job, json_t *there, json_t
                               struct zf_err *err)
 {
     const char *shows = json_string_value(json_object_get(there, "shows"));
-    json_t *theirs = json_object_get(there, "options"), *ours = json_object_get(asked, "options");
+    json_t *theirs = json_object_get(there, "in_force"), *ours = json_object_get(asked, "in_force");
     const char *plus = mounted_odd_one(ours, theirs), *minus = mounted_odd_one(theirs, ours);
 
     if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint"))) {
@@ -219,7 +225,7 @@ static enum mounted mounted_compare(const struct mount_job *job, json_t *there, 
         return MOUNTED_NOTHING;
     }
     if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint")) ||
-        !json_equal(json_object_get(there, "options"), json_object_get(asked, "options"))) {
+        !json_equal(json_object_get(there, "in_force"), json_object_get(asked, "in_force"))) {
         mounted_say_other(job, there, asked, err);
     } else if (mounted_same_save(job, shows, err)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,

@@ -197,10 +197,14 @@ static bool options_set_seconds(double *field, const struct option_row *r, const
     return true;
 }
 
+_Static_assert(N_OPTION_ROWS <= 64, "given has a bit a row");
+
 bool option_set(struct opts *o, const struct option_row *r, const char *value, struct zf_err *err)
 {
     void *field = (char *)o + r->at;
     char text[256];
+
+    o->given |= (uint64_t)1 << (r - option_rows);
 
     if (r->meta && !value) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
@@ -355,9 +359,11 @@ static void options_each_field(const struct option_row *r, const struct opts *o,
     options_each_text(r->name, number, fn, ctx);
 }
 
-void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx)
+void opts_each(const struct opts *o, bool given, void (*fn)(void *ctx, const char *text), void *ctx)
 {
     for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        options_each_field(&option_rows[i], o, fn, ctx);
+        if (!given || (o->given & (uint64_t)1 << i)) {
+            options_each_field(&option_rows[i], o, fn, ctx);
+        }
     }
 }

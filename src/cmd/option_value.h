@@ -26,6 +26,7 @@ struct opts {
         cache_size;
     double entry_timeout, attr_timeout, timeout;
     struct zf_limits lim;
+    uint64_t given; /* a bit a row of the table */
 };
 
 struct opts opts_default(void);
@@ -38,9 +39,10 @@ static inline void zf_auto_opts(struct opts *o)
 /* Was this word given, which goes to libfuse as it is? */
 bool opts_passes(const struct opts *o, const char *word);
 
-/* Calls fn with every option as it is in force, "name=value" or "name", in the table's order; those
- * that were not given and have no value are left out. */
-void opts_each(const struct opts *o, void (*fn)(void *ctx, const char *text), void *ctx);
+/* Calls fn with every option that was given, or else with every one as it is in force (those that were not given and
+ * have no value are left out), "name=value" or "name", in the table's order. */
+void opts_each(const struct opts *o, bool given, void (*fn)(void *ctx, const char *text),
+               void *ctx);
 
 /* As options.def explains them. */
 enum option_kind { FLAG, TEXT, LIST, SIZE, SECONDS, COUNT, OCTAL, USER, GROUP, PASS, WORDS };

@@ -145,7 +145,7 @@ def other_home(tmp):
 
 def options_given(tmp):
     at = os.path.join(tmp, "mnt")
-    for given in ([], ["umask=027"], ["degraded", "shard_size=1048576", "attr_timeout=5"]):
+    for given in ([], ["umask=027"], ["degraded", "shard_size=1048576", "attr_timeout=5", "model_cache=off"]):
         with mount_point(at):
             words = [w for o in given for w in ("-o", o)]
             assert run(["mount", CKPT, at, *words]).returncode == 0

@@ -195,7 +195,7 @@ static void what_is_in_force_can_be_told(void **state)
 
     (void)state;
     zf_auto(opts) struct opts o = list("only=a,tag=t,degraded,only=b");
-    opts_each(&o, collect, all);
+    opts_each(&o, false, collect, all);
     assert_non_null(strstr(all, "tag=t;degraded;"));
     assert_non_null(strstr(all, "only=a"));
 }
