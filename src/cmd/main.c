@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,8 @@ static int main_run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* A write past `ulimit -f` is an error like a full disk. */
+    (void)signal(SIGXFSZ, SIG_IGN);
     int code = main_run(argc, argv);
 
     remote_end();

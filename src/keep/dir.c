@@ -14,6 +14,7 @@
 
 #include <zf/base/clock.h>
 #include <zf/base/fd.h>
+#include <zf/base/utf8.h>
 #include <zf/base/vec.h>
 
 #include "keep.h"
@@ -39,6 +40,23 @@ static bool dir_is_open(int dir)
     return fstatat(dir, "..", &st, 0) != 0 || ((st.st_mode & 02) && !(st.st_mode & S_ISVTX));
 }
 
+/* Nothing is made in a directory of somebody else: root would leave there what its owner cannot remove (HOME is
+ * kept by sudo).  One that is open to all, as /tmp, is nobody's. */
+static bool dir_may_make(const char *path)
+{
+    zf_auto(mem) char *up = strdup(path);
+    char *slash = up ? strrchr(up, '/') : NULL;
+    struct stat st;
+
+    if (slash) {
+        slash[slash == up] = '\0';
+    }
+    const bool may =
+        up && stat(slash ? up : ".", &st) == 0 && (st.st_uid == geteuid() || (st.st_mode & 02));
+    errno = may ? errno : EPERM;
+    return may;
+}
+
 static bool dir_make(const char *path)
 {
     zf_auto(mem) char *copy = strdup(path);
@@ -49,8 +67,8 @@ static bool dir_make(const char *path)
         p += strcspn(p, "/");
         const char was = *p;
         *p = '\0';
-        ok = mkdir(copy, 0700) == 0 || errno == EEXIST || errno == EISDIR ||
-             (was && access(copy, X_OK) == 0);
+        ok = access(copy, F_OK) == 0 || (dir_may_make(copy) && mkdir(copy, 0700) == 0) ||
+             errno == EEXIST || errno == EISDIR;
         *p = was;
     }
     return ok;
@@ -247,8 +265,14 @@ static void dir_what(int dir, const char *name, char *out, size_t n)
     ssize_t got = fd >= 0 ? pread(fd, out, n - 1, KEEP_KEY_AT) : -1;
     size_t len = 0;
 
-    for (; got > 0 && len < (size_t)got && out[len] != '\n'; len++) {
-        out[len] = (unsigned char)out[len] < ' ' || out[len] == 0x7f ? '?' : out[len];
+    while (got > 0 && len < (size_t)got && out[len] != '\n') {
+        size_t k = zf_utf8_len(out + len, (size_t)got - len);
+
+        if (k == 0 || zf_utf8_obeyed(out + len, k)) {
+            k = k ? k : 1;
+            memset(out + len, '?', k);
+        }
+        len += k;
     }
     out[len] = '\0';
 }

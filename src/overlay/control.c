@@ -364,7 +364,7 @@ static void control_say_kept(const struct zf_checkpoint *c, struct zf_log *log)
             &said, ZF_E_STALE, ZF_OFF_NONE,
             c->kept
                 ? "the model is the one that was kept of this checkpoint, which has not changed%s"
-                : "the model that was kept is not used: %s",
+                : "%s",
             c->kept ? "" : c->not_kept);
         zf_log_note(log, &said);
     }

@@ -61,7 +61,7 @@ struct zf_checkpoint {
     uint64_t n_pieces;     /* chunks and slices in all maps */
     struct timespec mtime; /* of the newest shard */
     bool kept;            /* made from a model that was kept (zf/keep.h), no file was read for it */
-    const char *not_kept; /* what was wrong with that one; NULL: nothing, or there was none */
+    const char *not_kept; /* why that one is not used, or none was made: a sentence; or NULL */
     struct zf_store *store;
     struct zf_arena *arena; /* everything above lives here */
 };
