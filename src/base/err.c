@@ -13,17 +13,15 @@
 /* A word longer than this is cut, rather than left out. */
 enum { ERR_CUT_NEAR = 48 };
 
-/* Names and values from an untrusted file go to terminals and logs: no control bytes, and UTF-8 only,
+/* Names and values from an untrusted file go to terminals and logs: nothing that a terminal obeys, and UTF-8 only,
  * the end of a text that was cut included. */
 static void err_defang(char *s)
 {
     for (size_t n = strlen(s), at = 0, k; at < n; at += k) {
-        unsigned char c = (unsigned char)s[at];
-
         k = zf_utf8_len(s + at, n - at);
-        if (c < 0x20 || c == 0x7f || k == 0) {
-            s[at] = '?';
-            k = 1;
+        if (k == 0 || zf_utf8_obeyed(s + at, k)) {
+            k = k ? k : 1;
+            memset(s + at, '?', k);
         }
     }
 }

@@ -26,6 +26,25 @@ size_t zf_utf8_len(const char *text, size_t n)
     return len;
 }
 
+bool zf_utf8_obeyed(const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    if (len == 1) {
+        return p[0] < 0x20 || p[0] == 0x7f;
+    }
+    if (len == 2) {
+        return (p[0] == 0xc2 && p[1] < 0xa0) ||
+               (p[0] == 0xd8 && p[1] == 0x9c); /* U+0080-9F, 061C */
+    }
+    if (len != 3 || p[0] != 0xe2) {
+        return false;
+    }
+    return p[1] == 0x80   ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae)
+           : p[1] == 0x81 ? p[2] >= 0xa6 && p[2] <= 0xa9 /* U+2066-2069 */
+                          : false;                       /* U+200E, 200F, 2028-202E above */
+}
+
 bool zf_utf8_valid(const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {

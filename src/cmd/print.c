@@ -41,9 +41,8 @@ void print_name(FILE *to, const char *name)
     bool terminal = isatty(fileno(to)) == 1;
 
     for (size_t n = strlen(name), at = 0, k; at < n; at += k) {
-        unsigned char c = (unsigned char)name[at];
         size_t len = zf_utf8_len(name + at, n - at);
-        bool bad = terminal && (c < 0x20 || c == 0x7f || len == 0);
+        bool bad = terminal && (len == 0 || zf_utf8_obeyed(name + at, len));
 
         k = len > 0 ? len : 1;
         (void)fwrite(bad ? "?" : name + at, 1, bad ? 1 : k, to);

@@ -15,7 +15,7 @@ void print_bytes(FILE *to, uint64_t n);
 /* The same as a string. */
 void print_bytes_in(char out[32], uint64_t n);
 
-/* A name from a stranger's file: on a terminal, control bytes and what is no UTF-8 become '?'. */
+/* A name from a stranger's file: on a terminal, what it would obey and what is no UTF-8 become '?'. */
 void print_name(FILE *to, const char *name);
 
 #endif
