@@ -40,8 +40,22 @@ void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group);
  * ZF_E_UNSUPPORTED dtype, torch 1.12; ZF_E_LIMIT. */
 bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
                  const struct zf_limits *lim, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+/* Does `dir` look like a save, finished or not? */
+bool zf_dcp_is_save(struct zf_store *st, const char *dir);
+/* The name of the metadata in `dir`, of the first rank where each rank has its own; borrowed from the
+ * listing; NULL: there is none. */
+const char *zf_dcp_metadata_in(struct zf_store *st, const char *dir);
+/* Reads all metadata of the save in `dir`.  Errors: of zf_dcp_read; ZF_E_FORMAT there are none. */
+bool zf_dcp_read_dir(struct zf_dcp *d, struct zf_store *st, const char *dir,
+                     const struct zf_limits *lim, struct zf_build *b,
+                     struct zf_err *err) ZF_CHECKED;
+
 /* How many metadata files were read. */
 uint32_t zf_dcp_n_read(const struct zf_dcp *d);
+
+/* Shows the paths of all tensors to names, which zf_dcp_place asks then in place of its own: for an optimizer
+ * whose weights are stored otherwise.  Borrows names. */
+bool zf_dcp_see(struct zf_dcp *d, struct zf_names *names, struct zf_err *err) ZF_CHECKED;
 
 /* Opens the files and gives every key its place and every chunk its box.
  * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */

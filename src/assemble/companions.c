@@ -5,6 +5,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_files.h>
+#include <zf/base/path.h>
 
 /* A file that holds no weights is no reason to refuse the checkpoint when it cannot be read. */
 static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_build *b,
@@ -22,32 +23,73 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
     return zf_leave_out(b, name, NULL, err);
 }
 
+/* Those of the directory `dir`. */
+static bool companions_add_in(struct zf_torch_set *s, struct zf_store *st, const char *dir,
+                              bool (*fits)(const char *name), struct zf_build *b, size_t *added,
+                              struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, dir, &e, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name)) {
+            continue;
+        }
+        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
+        if (!path) {
+            return false;
+        }
+        if (!zf_torch_set_sniff(st, path)) {
+            continue;
+        }
+        if (!companions_add(s, path, b, err)) {
+            return false;
+        }
+        ++*added;
+    }
+    return true;
+}
+
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              bool (*fits)(const char *name), struct zf_err *err)
 {
     zf_auto(torch_set) struct zf_torch_set *s =
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
-    const struct zf_entry *e;
-    size_t n, added = 0;
+    size_t added = 0;
 
-    if (!s || !zf_store_list(st, "", &e, &n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name) || !zf_torch_set_sniff(st, e[i].name)) {
-            continue;
-        }
-        if (!companions_add(s, e[i].name, b, err)) {
-            return false;
-        }
-        added++;
-    }
-    return added == 0 || zf_torch_set_place(s, err);
+    return s && companions_add_in(s, st, "", fits, b, &added, err) &&
+           (added == 0 || zf_torch_set_place(s, err));
 }
 
 static bool companions_fits(const char *name)
 {
     return zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_WEIGHTS;
+}
+
+/* Directories of one save in which each rank leaves a file of its own.
+ * Source: NeMo AutoModel, components/checkpoint/checkpointing.py (0.1 … 0.7), save_on_dp_ranks. */
+static const char *const companions_dir[] = {"rng", "dataloader", NULL};
+
+bool zf_companions_add_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                             struct zf_err *err)
+{
+    zf_auto(torch_set) struct zf_torch_set *s =
+        zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
+    size_t added = 0;
+
+    if (!s) {
+        return false;
+    }
+    for (size_t i = 0; companions_dir[i]; i++) {
+        if (zf_store_has(st, companions_dir[i], ZF_ENTRY_DIR) &&
+            !companions_add_in(s, st, companions_dir[i], zf_torch_set_named, b, &added, err)) {
+            return false;
+        }
+    }
+    return added == 0 || zf_torch_set_place(s, err);
 }
 
 bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,

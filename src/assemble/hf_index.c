@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/hf_index.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/files.h>
@@ -28,6 +30,7 @@ struct hf_index_reading {
     struct zf_jsonin *in;
     struct zf_st_index *out;
     struct hf_index_file *by_name; /* uthash */
+    char *dir;                     /* its directory, "" = the root */
 };
 
 /* The number of the file of that name, which is entered if it is new. */
@@ -47,8 +50,43 @@ static bool hf_index_number(struct hf_index_reading *r, const char *name, size_t
     return f != NULL;
 }
 
+/* The value of an entry as the path of a file of the store, malloc'ed.  NULL: it is none. */
+static char *hf_index_value(struct hf_index_reading *r, const char *tensor, struct zf_err *err)
+{
+    bool is_text = zf_jsonin_string(r->in);
+    const char *text = zf_jsonin_text(r->in, NULL);
+
+    if (!is_text || !zf_relpath_ok(text)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
+                      "beside the index",
+                      tensor, is_text ? text : "(no text)");
+        return NULL;
+    }
+    return zf_relpath_join(r->dir, text, err);
+}
+
+/* The same of a number, by which the writer of torch.distributed.checkpoint names its files.
+ * Source: torch/distributed/checkpoint/_hf_utils.py, _gen_file_name (2.8 … 2.15). */
+static char *hf_index_value_number(struct hf_index_reading *r, const char *tensor,
+                                   struct zf_err *err)
+{
+    char name[64];
+    uint64_t n;
+
+    if (!zf_jsonin_u64(r->in, &n)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "expected the number of a file for tensor \"%.80s\"", tensor);
+        return NULL;
+    }
+    (void)snprintf(name, sizeof name, "shard-*-model-%05" PRIu64 "-of-*.safetensors", n);
+    return zf_relpath_join("", name, err);
+}
+
+typedef char *hf_index_value_fn(struct hf_index_reading *r, const char *tensor, struct zf_err *err);
+
 /* A tensor of the map, whose name was read. */
-static bool hf_index_entry(struct hf_index_reading *r, struct zf_err *err)
+static bool hf_index_entry(struct hf_index_reading *r, hf_index_value_fn *value, struct zf_err *err)
 {
     struct zf_st_index *x = r->out;
     size_t n;
@@ -59,15 +97,26 @@ static bool hf_index_entry(struct hf_index_reading *r, struct zf_err *err)
     if (!e || !zf_table_add(x->entry, e->tensor, n, e, err)) {
         return false;
     }
-    bool is_text = zf_jsonin_string(r->in);
-    text = zf_jsonin_text(r->in, &n);
-    if (!is_text || !zf_relpath_ok(text)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
-                       "beside the index",
-                       e->tensor, is_text ? text : "(no text)");
+    zf_auto(mem) char *file = value(r, e->tensor, err);
+    return file && hf_index_number(r, file, strlen(file), &e->file, err);
+}
+
+/* "metadata": {"param_groups": file}, which only an optimizer's index has. */
+static bool hf_index_metadata(struct hf_index_reading *r, struct zf_err *err)
+{
+    uint32_t level = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+
+    while (zf_jsonin_next(r->in, level)) {
+        if (!zf_jsonin_is(r->in, "param_groups")) {
+            continue;
+        }
+        zf_auto(mem) char *file = hf_index_value(r, "param_groups", err);
+        r->out->groups = file ? zf_arena_str(r->out->arena, file, strlen(file), err) : NULL;
+        if (!r->out->groups) {
+            return false;
+        }
     }
-    return hf_index_number(r, text, n, &e->file, err);
+    return true;
 }
 
 static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
@@ -75,12 +124,18 @@ static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
     uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT), map = 0;
 
     while (zf_jsonin_next(r->in, top)) {
+        if (zf_jsonin_is(r->in, "metadata")) {
+            if (!hf_index_metadata(r, err)) {
+                return false;
+            }
+            continue;
+        }
         if (!zf_jsonin_is(r->in, "weight_map")) {
             continue;
         }
         map = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
         while (zf_jsonin_next(r->in, map)) {
-            if (!hf_index_entry(r, err)) {
+            if (!hf_index_entry(r, hf_index_value, err)) {
                 return false;
             }
         }
@@ -89,30 +144,50 @@ static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "expected an object \"weight_map\", found none");
 }
 
-static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, const struct zf_limits *lim,
-                          struct zf_err *err)
+static bool hf_index_read_numbers(struct hf_index_reading *r, struct zf_err *err)
+{
+    uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
+
+    while (zf_jsonin_next(r->in, top)) {
+        if (!hf_index_entry(r, hf_index_value_number, err)) {
+            return false;
+        }
+    }
+    return top > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "expected an object");
+}
+
+typedef bool hf_index_fn(struct hf_index_reading *r, struct zf_err *err);
+
+static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, hf_index_fn *read,
+                          const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(st, x->path, err);
     zf_auto(jsonin) struct zf_jsonin *in = src ? zf_jsonin_new(src, 0, src->size, lim, err) : NULL;
-    struct hf_index_reading r = {.in = in, .out = x};
+    const char *slash = strrchr(x->path, '/');
+    zf_auto(mem) char *dir = strndup(x->path, slash ? (size_t)(slash - x->path) : 0);
+    struct hf_index_reading r = {.in = in, .out = x, .dir = dir};
 
     x->arena = in ? zf_arena_new(lim->model_memory, err) : NULL;
     if (!x->arena) {
         return false;
     }
-    bool ok = hf_index_read(&r, err);
+    if (!dir) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
+    }
+    bool ok = read(&r, err);
     zf_table_free(r.by_name);
     return zf_jsonin_end(in, err) && ok;
 }
 
-bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
-                      struct zf_st_index *out, struct zf_err *err)
+static bool hf_index_load_as(struct zf_store *st, const char *path, hf_index_fn *read,
+                             const struct zf_limits *lim, struct zf_st_index *out,
+                             struct zf_err *err)
 {
     *out = (struct zf_st_index){.path = strdup(path)};
     if (!out->path) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
     }
-    if (hf_index_load(out, st, lim, err)) {
+    if (hf_index_load(out, st, read, lim, err)) {
         return true;
     }
     zf_st_index_fini(out);
@@ -122,6 +197,18 @@ bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_lim
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 
+bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
+                      struct zf_st_index *out, struct zf_err *err)
+{
+    return hf_index_load_as(st, path, hf_index_read, lim, out, err);
+}
+
+bool zf_st_index_load_numbers(struct zf_store *st, const char *path, const struct zf_limits *lim,
+                              struct zf_st_index *out, struct zf_err *err)
+{
+    return hf_index_load_as(st, path, hf_index_read_numbers, lim, out, err);
+}
+
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
 {
     const struct zf_st_index_entry *e = zf_table_find_str(x->entry, tensor);
@@ -129,8 +216,8 @@ const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor)
     return e ? x->file.at[e->file] : NULL;
 }
 
-bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
-                      struct zf_err *err)
+bool zf_st_index_find(struct zf_store *st, const char *dir, const char *file, const char *tail,
+                      char **path_out, struct zf_err *err)
 {
     static const char *const plain[] = {"model", "pytorch_model", "diffusion_pytorch_model"};
     const char *found = NULL, *other = NULL;
@@ -141,7 +228,7 @@ bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, c
     *path_out = NULL;
     if (file) {
         found = zf_name_ends(file, tail) ? file : NULL;
-    } else if (!zf_store_list(st, "", &e, &n, err)) {
+    } else if (!zf_store_list(st, dir, &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n && !sure; i++) {
@@ -159,10 +246,8 @@ bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, c
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "two indices are here, %.80s and %.80s; point at one of them", other, found);
     }
-    if (found && !(*path_out = strdup(found))) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a file name");
-    }
-    return true;
+    *path_out = found ? zf_relpath_join(dir, found, err) : NULL;
+    return !found || *path_out;
 }
 
 bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,

@@ -22,6 +22,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/item_json.c \
 	src/assemble/join.c \
 	src/assemble/names.c \
+	src/assemble/optim_index.c \
 	src/assemble/optim_key.c \
 	src/assemble/param_groups.c \
 	src/assemble/parts.c \
@@ -29,6 +30,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/ranks_agree.c \
 	src/assemble/replicas.c \
 	src/assemble/rounding.c \
+	src/assemble/save_dirs.c \
 	src/assemble/st_boxes.c \
 	src/assemble/st_files.c \
 	src/assemble/tensor_ref.c \
@@ -59,8 +61,10 @@ noinst_HEADERS += \
 	include/zf/assemble/key_path.h \
 	include/zf/assemble/names.h \
 	include/zf/assemble/open_opts.h \
+	include/zf/assemble/optim_index.h \
 	include/zf/assemble/py_pattern.h \
 	include/zf/assemble/rounding.h \
+	include/zf/assemble/save_dirs.h \
 	include/zf/assemble/st_boxes.h \
 	include/zf/assemble/st_files.h \
 	include/zf/assemble/tensor_ref.h \

@@ -155,10 +155,10 @@ enum zf_torch_role zf_torch_set_role(const char *name)
 {
     static const char *const optimizer[] = {"optim"};
     static const char *const rest[] = {
-        "rng_state",  "random_states",    "scheduler", "lr_scheduler",       "training_args",
+        "rng_",       "random_states",    "scheduler", "lr_scheduler",       "training_args",
         "scaler",     "extra_state",      "trainer",   "train.pt",           "sampler",
         "dl_state",   "meta.pt",          "args.",     "custom_checkpoint_", "data.pt",
-        "dataloader", "train_dataloader", "common.pt", "latest_train_state"};
+        "dataloader", "train_dataloader", "common.pt", "latest_train_state", "step_scheduler"};
 
     if (files_has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
         return ZF_ROLE_OPTIMIZER;
@@ -167,15 +167,15 @@ enum zf_torch_role zf_torch_set_role(const char *name)
                                                                     : ZF_ROLE_WEIGHTS;
 }
 
-/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and of the rank. */
-static void files_stem_of(char out[64], const char *path)
+/* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and, where ranks are joined, of the rank. */
+static void files_stem_of(char out[64], const char *path, bool ranks)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strcspn(name, ".");
     const char *rank = strstr(name, "_world_size_");
 
     rank = rank ? rank : strstr(name, "_rank");
-    n = rank && rank > name && (size_t)(rank - name) < n ? (size_t)(rank - name) : n;
+    n = ranks && rank && rank > name && (size_t)(rank - name) < n ? (size_t)(rank - name) : n;
     n = n == 0 ? strlen(name) : n;
     (void)snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), name);
 }
@@ -187,13 +187,16 @@ static void files_set_head(const struct zf_torch_set *s, struct member *m)
 {
     m->head[0] = '\0';
     if (m->role == ZF_ROLE_REST) {
-        files_stem_of(m->head, m->file.path);
+        files_stem_of(m->head, m->file.path, s->several);
         return;
+    }
+    if (m->role == ZF_ROLE_STATES) {
+        (void)snprintf(m->head, sizeof m->head, "optimizer.state");
     }
     if (m->role != ZF_ROLE_OPTIMIZER) {
         return;
     }
-    files_stem_of(m->head, m->file.path);
+    files_stem_of(m->head, m->file.path, true);
     if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
         (void)snprintf(m->head, sizeof m->head, "optimizer");
     }
@@ -310,6 +313,18 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
     return true;
 }
 
+const struct zf_pv *zf_torch_set_root(const struct zf_torch_set *s, const char *path)
+{
+    for (size_t i = 0; i < s->member.n; i++) {
+        const struct member *m = s->member.at[i];
+
+        if (m->torch && strcmp(m->file.path, path) == 0) {
+            return zf_torch_root(m->torch);
+        }
+    }
+    return NULL;
+}
+
 /* ---- one checkpoint? ---- */
 
 struct owner {
@@ -378,13 +393,15 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 
 /* ---- placing ---- */
 
-/* The step that a file of weights names at its top, for `info`, or OLMo's train.pt does. */
+/* The step that a file of weights names at its top, for `info`, or OLMo's train.pt or AutoModel's step_scheduler.pt
+ * does. */
 static void files_tell_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
     const struct zf_pv *root = zf_torch_root(m->torch);
-    bool tells =
-        m->role == ZF_ROLE_WEIGHTS || (m->role == ZF_ROLE_REST && strcmp(m->head, "train") == 0);
+    bool tells = m->role == ZF_ROLE_WEIGHTS ||
+                 (m->role == ZF_ROLE_REST &&
+                  (strcmp(m->head, "train") == 0 || strcmp(m->head, "step_scheduler") == 0));
     int64_t step;
 
     for (size_t i = 0; tells && i < sizeof key / sizeof key[0]; i++) {

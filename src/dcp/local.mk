@@ -4,6 +4,7 @@ libzf_dcp_la_SOURCES = \
 	src/dcp/ask.c \
 	src/dcp/bytes_items.c \
 	src/dcp/composed.c \
+	src/dcp/dir.c \
 	src/dcp/files.c \
 	src/dcp/items.c \
 	src/dcp/mcore_data.c \

@@ -78,6 +78,7 @@ struct zf_dcp {
     struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
     uint32_t n_groups, at_group; /* at: of the metadata that is read */
     struct zf_limits lim;
+    struct zf_names *names; /* the caller's, who has seen all paths; NULL = none */
     zf_vec(struct dcp_key) key;
     zf_vec(struct dcp_chunk) chunk; /* of size 0 only where the whole tensor is */
     zf_vec(struct dcp_copy) copy;   /* of the values that every rank repeats (replicas.c) */

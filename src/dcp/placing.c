@@ -5,7 +5,7 @@
 
 bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 {
-    p->names = zf_names_new(err);
+    p->names = p->d->names ? p->d->names : zf_names_new(err);
     p->d->source = calloc(p->d->file.n + 1, sizeof *p->d->source);
     p->d->draft = calloc(p->d->key.n + 1, sizeof *p->d->draft);
     p->file = p->d->source;
@@ -22,7 +22,9 @@ void dcp_placing_fini(struct dcp_placing *p)
     }
     dcp_steps_fini(&p->room);
     free(p->items);
-    zf_names_free(p->names);
+    if (p->names != p->d->names) {
+        zf_names_free(p->names);
+    }
 }
 
 uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)

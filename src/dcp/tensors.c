@@ -41,6 +41,14 @@ static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
     return true;
 }
 
+bool zf_dcp_see(struct zf_dcp *d, struct zf_names *names, struct zf_err *err)
+{
+    zf_auto(dcp_placing) struct dcp_placing p = {.d = d, .names = names};
+
+    d->names = names;
+    return tensors_see_names(&p, err);
+}
+
 /* Everything about the items that can be said before their tensors are known. */
 static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                                 struct zf_err *err)
@@ -269,7 +277,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
                        SHOW(p->d->chunk.n));
     }
-    return tensors_see_names(p, err) && dcp_files_open(p, err) &&
+    return (p->d->names || tensors_see_names(p, err)) && dcp_files_open(p, err) &&
            dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
            dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) && tensors_put(p, err) &&
            dcp_composed_put(p, order, err) && (p->hidden || dcp_state(p, err));

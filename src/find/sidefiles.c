@@ -51,8 +51,9 @@ static const char *const sidefiles_pattern[] = {
  * training/utils/checkpoint_utils.py (0.2 … 0.6), CONFIG_FILE; NeMo 1 core/connectors/
  * save_restore_connector.py, model_config_yaml; OLMo olmo/checkpoint.py (0.2 … 0.6), config.yaml. */
 static const char *const sidefiles_state[] = {
-    "trainer_state.json", "training_info.json", "training_args.json", "fsdp_config.json",
-    "run_config.yaml",    "model_config.yaml",  "config.yaml",        NULL};
+    "trainer_state.json", "training_info.json", "training_args.json",
+    "fsdp_config.json",   "run_config.yaml",    "model_config.yaml",
+    "config.yaml",        "losses.json",        NULL};
 
 /* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL),
  * and what NeMo 2 saves of the model and its trainer.

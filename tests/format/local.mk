@@ -19,6 +19,7 @@ TESTS += \
 	tests/format/deepspeed/test_universal.py \
 	tests/format/deepspeed/test_warnings.py \
 	tests/format/hf/test_hf.py \
+	tests/format/hf/test_saves.py \
 	tests/format/olmo/test_mixed.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/megatron/test_buckets.py \
@@ -67,6 +68,7 @@ EXTRA_DIST += \
 	tests/format/golden.py \
 	tests/format/mixing.py \
 	tests/format/hf/test_hf.py \
+	tests/format/hf/test_saves.py \
 	tests/format/megatron/makelegacy.py \
 	tests/format/megatron/test_buckets.py \
 	tests/format/megatron/test_fsdp.py \

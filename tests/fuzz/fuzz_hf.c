@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes stand as the index, or as one of two shards with boxes, of a Hugging Face checkpoint;
- * what is opened is read to the end. */
+/* Any bytes stand as the index, as one of two shards with boxes, or as the list of names beside them, of a Hugging
+ * Face checkpoint, or as the index of an optimizer beside it; what is opened is read to the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,15 +63,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct zf_err err = {.code = ZF_OK};
     zf_auto(store) struct zf_store *index = store_mem_new(&lim, &err);
     zf_auto(store) struct zf_store *boxes = store_mem_new(&lim, &err);
+    zf_auto(store) struct zf_store *names = store_mem_new(&lim, &err);
+    zf_auto(store) struct zf_store *optim = store_mem_new(&lim, &err);
 
     lim.model_memory = 256 << 20;
-    if (!index || !boxes || !add(index, "x.safetensors", whole, &err) ||
+    if (!index || !boxes || !names || !optim || !add(index, "x.safetensors", whole, &err) ||
         !store_mem_add(index, "model.safetensors.index.json", data, size, &err) ||
         !add(boxes, "shard-00001-model-00001-of-00001.safetensors", box, &err) ||
-        !store_mem_add(boxes, "shard-00002-model-00001-of-00001.safetensors", data, size, &err)) {
+        !store_mem_add(boxes, "shard-00002-model-00001-of-00001.safetensors", data, size, &err) ||
+        !add(names, "model/shard-00001-model-00001-of-00001.safetensors", box, &err) ||
+        !store_mem_add(names, "model/.hf_metadata/fqn_to_file_index_mapping.json", data, size,
+                       &err) ||
+        !add(optim, "model/x.safetensors", whole, &err) ||
+        !store_mem_add(optim, "optimizer/pytorch_optim-00001.bin", data, size, &err) ||
+        !store_mem_add(optim, "optimizer/pytorch_optim.bin.index.json", data, size, &err)) {
         return 0;
     }
     try_open(index, &lim);
     try_open(boxes, &lim);
+    try_open(names, &lim);
+    try_open(optim, &lim);
     return 0;
 }

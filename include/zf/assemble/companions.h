@@ -16,6 +16,10 @@ bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              bool (*fits)(const char *name), struct zf_err *err) ZF_CHECKED;
 
+/* The same of those that each rank left in a directory beside the weights (rng/, dataloader/). */
+bool zf_companions_add_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
+                             struct zf_err *err) ZF_CHECKED;
+
 /* Notes which torch.save files of weights in st's root are not shown: because the weights are read from
  * elsewhere, or, if they are not (`elsewhere`), that one is to point at them. */
 bool zf_companions_note_weights(struct zf_store *st, bool elsewhere, struct zf_build *b,

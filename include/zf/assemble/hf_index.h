@@ -21,8 +21,9 @@ struct zf_st_index {
     struct zf_arena *arena;
     struct zf_st_index_entry *entry; /* the map, in its order; uthash */
     zf_vec(const char *) file; /* the files named, each once, in the order of their first tensor; in
-                                  the arena */
-    char *path;                /* of the index, for messages */
+                                  the arena; paths in the store */
+    const char *groups; /* the file of param_groups, where it is an optimizer's; arena; or NULL */
+    char *path;         /* of the index, for messages */
 };
 
 void zf_st_index_fini(struct zf_st_index *x);
@@ -36,15 +37,20 @@ static inline void zf_auto_st_index(struct zf_st_index *x)
 bool zf_st_index_load(struct zf_store *st, const char *path, const struct zf_limits *lim,
                       struct zf_st_index *out, struct zf_err *err) ZF_CHECKED;
 
+/* The same of a file that maps names to numbers F, of shard-RRRRR-model-FFFFF-of-NNNNN.safetensors; with
+ * a "*" for each of the others they are the names of its files. */
+bool zf_st_index_load_numbers(struct zf_store *st, const char *path, const struct zf_limits *lim,
+                              struct zf_st_index *out, struct zf_err *err) ZF_CHECKED;
+
 /* The file said to hold the tensor (borrowed), or NULL. */
 const char *zf_st_index_file(const struct zf_st_index *x, const char *tensor);
 
-/* `file` (the one file that was pointed at) if it is an index, or for NULL the index in st's root:
+/* `file` (the one file that was pointed at) if it is an index, or for NULL the index in `dir` ("" = the root):
  * model<tail>, else the only *<tail>; malloc'ed, NULL when there is none.
  * tail: ".safetensors.index.json", ".bin.index.json".
  * Errors: ZF_E_UNKNOWN several and none of them is the plain one. */
-bool zf_st_index_find(struct zf_store *st, const char *file, const char *tail, char **path_out,
-                      struct zf_err *err) ZF_CHECKED;
+bool zf_st_index_find(struct zf_store *st, const char *dir, const char *file, const char *tail,
+                      char **path_out, struct zf_err *err) ZF_CHECKED;
 
 /* Whoever reads the files of an index. */
 struct zf_st_index_reader {

@@ -19,7 +19,8 @@ struct zf_st_file {
 struct zf_st_files {
     struct zf_arena *arena;
     zf_vec(struct zf_st_file);
-    size_t n_skipped; /* -o degraded: damaged files, reported in notes */
+    unsigned long n_ranks; /* that have files shard-RRRRR-…; 0 = none is called so */
+    size_t n_skipped;      /* -o degraded: damaged files, reported in notes */
     /* -o degraded: the first file that should be here and could not be read, in the arena; NULL = none.
      * What it said about the boxes of any tensor is lost with it. */
     const char *lacks;

@@ -10,10 +10,12 @@
 enum zf_torch_role {
     ZF_ROLE_WEIGHTS,
     ZF_ROLE_OPTIMIZER, /* shown under optim/ */
+    ZF_ROLE_STATES,    /* the states of an optimizer, by number; the same for all such files */
     ZF_ROLE_REST,      /* schedulers, RNG states, arguments: state/ and extra/ */
 };
 
 struct zf_torch_set;
+struct zf_pv;
 
 /* Files of st, for b.  mesh: of the places that have files of their own, {0} where they are not per
  * rank.  beside: another reader supplies the weights.  Then, and where there are several files, a
@@ -39,6 +41,9 @@ bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t
  * Errors: of the store and of zf_torch_open, with the path. */
 bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
                       struct zf_coord at, struct zf_err *err) ZF_CHECKED;
+
+/* What the file at that path holds at its top; borrowed; NULL: it was not added. */
+const struct zf_pv *zf_torch_set_root(const struct zf_torch_set *s, const char *path);
 
 /* Names and places everything.
  * Errors: ZF_E_UNKNOWN two files hold tensors of one name, so they are not one checkpoint;

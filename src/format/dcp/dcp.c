@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/files.h>
 #include <zf/assemble/companions.h>
+#include <zf/assemble/save_dirs.h>
+#include <zf/assemble/st_files.h>
 #include <zf/dcp.h>
 #include <zf/format.h>
 
@@ -32,21 +33,6 @@ static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_gro
     }
 }
 
-/* "__12.metadata": what one rank wrote for itself (torch >= 2.9, use_collectives=False). */
-static bool dcp_is_rank_metadata(const char *name)
-{
-    size_t digits = strncmp(name, "__", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
-
-    return digits && strcmp(name + 2 + digits, ".metadata") == 0;
-}
-
-static bool dcp_is_distcp(const char *name)
-{
-    size_t n = strlen(name);
-
-    return n > 7 && strcmp(name + n - 7, ".distcp") == 0;
-}
-
 /* The digits behind `stem` when they are all that follows, else NULL. */
 static const char *dcp_number_behind(const char *name, const char *stem)
 {
@@ -57,47 +43,17 @@ static const char *dcp_number_behind(const char *name, const char *stem)
                : NULL;
 }
 
-/* The first entry of `dir` that `fits`, or NULL. */
-static const char *dcp_entry_of(struct zf_store *st, const char *dir,
-                                bool (*fits)(const char *name))
-{
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (l.e->kind != ZF_ENTRY_DIR && fits(l.e->name)) { /* a FIFO is refused when opened */
-            return l.e->name;
-        }
-    }
-    return NULL;
-}
-
-static bool dcp_is_metadata(const char *name)
-{
-    return strcmp(name, ".metadata") == 0;
-}
-
-/* Does `dir` look like a save, finished or not? */
-static bool dcp_is_save(struct zf_store *st, const char *dir)
-{
-    return dcp_entry_of(st, dir, dcp_is_metadata) || dcp_entry_of(st, dir, dcp_is_rank_metadata) ||
-           dcp_entry_of(st, dir, dcp_is_distcp);
-}
-
-/* Model and optimizer in directories of their own:
- * NeMo-RL's policy/, and scripts that save the two apart. */
+/* Model and optimizer in directories of their own. */
 static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
 {
-    static const char *const model[] = {"model", "weights", "weights/model", "policy/weights",
-                                        "policy/weights/model"};
-    static const char *const optimizer[] = {"optimizer", "optim", "optimizer/optim",
-                                            "policy/optimizer", "policy/optimizer/optim"};
-
-    for (size_t i = 0; i < sizeof model / sizeof *model; i++) {
-        if (!dcp_is_save(st, model[i])) {
+    for (size_t i = 0; zf_weights_dir[i]; i++) {
+        if (!zf_dcp_is_save(st, zf_weights_dir[i])) {
             continue;
         }
-        for (size_t k = 0; k < sizeof optimizer / sizeof *optimizer; k++) {
-            if (dcp_is_save(st, optimizer[k])) {
-                dcp_add_part(out, model[i], (struct zf_dcp_group){0});
-                dcp_add_part(out, optimizer[k], (struct zf_dcp_group){.head = "optimizer"});
+        for (size_t k = 0; zf_optimizer_dir[k]; k++) {
+            if (zf_dcp_is_save(st, zf_optimizer_dir[k])) {
+                dcp_add_part(out, zf_weights_dir[i], (struct zf_dcp_group){0});
+                dcp_add_part(out, zf_optimizer_dir[k], (struct zf_dcp_group){.head = "optimizer"});
                 return;
             }
         }
@@ -110,7 +66,7 @@ static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         const char *number = l.e->kind == ZF_ENTRY_DIR ? dcp_number_behind(l.e->name, stem) : NULL;
 
-        if (number && dcp_is_save(st, l.e->name)) {
+        if (number && zf_dcp_is_save(st, l.e->name)) {
             bool first = strcmp(number, "0") == 0;
             dcp_add_part(out, l.e->name, (struct zf_dcp_group){.number = first ? NULL : number});
         }
@@ -132,9 +88,9 @@ static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
 static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 {
     *out = (struct dcp_parts){0};
-    if (dcp_is_save(st, "")) {
+    if (zf_dcp_is_save(st, "")) {
         dcp_add_part(out, "", (struct zf_dcp_group){0});
-    } else if (dcp_is_save(st, "model_and_optim")) {
+    } else if (zf_dcp_is_save(st, "model_and_optim")) {
         dcp_add_part(out, "model_and_optim", (struct zf_dcp_group){0});
     } else {
         dcp_find_accelerate(st, out);
@@ -145,15 +101,6 @@ static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
     }
 }
 
-/* Path of the metadata of `dir`, of the first rank where each rank has its own.  False: none. */
-static bool dcp_metadata_path(struct zf_store *st, const char *dir, char *path, size_t n)
-{
-    const char *name = dcp_entry_of(st, dir, dcp_is_metadata);
-
-    name = name ? name : dcp_entry_of(st, dir, dcp_is_rank_metadata);
-    return name && snprintf(path, n, "%s%s%s", dir, *dir ? "/" : "", name) < (int)n;
-}
-
 /* Appends the directories that are joined with the first to `why`. */
 static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
 {
@@ -162,6 +109,16 @@ static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
 
         snprintf(why + at, n - at, "%s %s", i == 1 ? ", joined with" : ",", parts->part[i].dir);
     }
+}
+
+static bool dcp_has_safetensors(struct zf_store *st)
+{
+    bool has = false;
+
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        has = has || (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name));
+    }
+    return has;
 }
 
 static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
@@ -176,11 +133,14 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     (void)err;
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     dcp_find_parts(st, &parts);
-    if (parts.n == 0) {
+    /* An optimizer beside safetensors is theirs (hf_parts.c). */
+    if (parts.n == 0 || (parts.only_optimizer && dcp_has_safetensors(st))) {
         return true;
     }
     const char *dir = parts.part[0].dir;
-    bool named = dcp_metadata_path(st, dir, path, sizeof path);
+    const char *name = zf_dcp_metadata_in(st, dir);
+    bool named = name && snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) <
+                             (int)sizeof path;
     if (named) {
         struct zf_err ignored = {0};
         zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
@@ -200,36 +160,6 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     return true;
 }
 
-static bool dcp_read_part(struct zf_dcp *d, struct zf_store *st, const char *dir,
-                          const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
-{
-    const struct zf_entry *e;
-    uint32_t before = zf_dcp_n_read(d);
-    size_t n;
-
-    if (!zf_store_list(st, dir, &e, &n, err)) {
-        return false;
-    }
-    if (dcp_entry_of(st, dir, dcp_is_metadata)) {
-        return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (dcp_is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
-            return false;
-        }
-    }
-    if (zf_dcp_n_read(d) > before) {
-        return true;
-    }
-    char path[320], is[ZF_ABSENT_MAX];
-    (void)snprintf(path, sizeof path, "%.300s%s.metadata", dir, *dir ? "/" : "");
-    zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "the save is incomplete: there are .distcp files, but .metadata, which is written last, %s",
-        zf_absent(st, path, is));
-    return *dir ? zf_err_in(err, "%s", dir) : false;
-}
-
 static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
@@ -246,7 +176,7 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
     }
     for (uint32_t i = 0; i < parts.n; i++) {
         zf_dcp_begin(d, parts.part[i].group);
-        if (!dcp_read_part(d, st, parts.part[i].dir, o->lim, b, err)) {
+        if (!zf_dcp_read_dir(d, st, parts.part[i].dir, o->lim, b, err)) {
             return false;
         }
     }

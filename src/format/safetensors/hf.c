@@ -1,67 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face checkpoints of several safetensors files: with an index JSON, or written by
- * torch.distributed.checkpoint with the boxes in each header.
+ * torch.distributed.checkpoint with the boxes in each header; with the optimizer that lies beside them.
  * Source: transformers 4.5x, modeling_utils.py; torch/distributed/checkpoint/hf_storage.py (2.8
  * … 2.14). */
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>
-#include <zf/base/name.h>
+#include <zf/assemble/optim_index.h>
 #include <zf/base/path.h>
+#include <zf/dcp.h>
 #include <zf/format.h>
 
+#include "hf_parts.h"
 #include "join.h"
 #include "series.h"
-
-static const char index_tail[] = ".safetensors.index.json";
-
-/* Do the safetensors files in `dir` hold boxes?  Decided by the first one, and by any that is named so. */
-static bool hf_dir_has_boxes(struct zf_store *st, const char *dir, const struct zf_limits *lim)
-{
-    const char *first = NULL;
-    char path[ZF_NAME_MAX + 16];
-
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        bool ranked = zf_st_file_rank(l.e->name);
-
-        if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name) && (!first || ranked)) {
-            first = l.e->name;
-            if (ranked) {
-                break;
-            }
-        }
-    }
-    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", first ? first : "");
-    return first && zf_st_file_has_boxes(st, path, lim);
-}
-
-/* The path of the index JSON, or NULL; then where the boxes are: "" or "sharded", NULL = nowhere. */
-static bool hf_look(const struct zf_save *save, const struct zf_limits *lim, char **index,
-                    const char **dir, struct zf_err *err)
-{
-    struct zf_store *st = save->store;
-
-    *dir = NULL;
-    if (!zf_st_index_find(st, save->file, index_tail, index, err)) {
-        return false;
-    }
-    if (!*index && !save->file) {
-        *dir = hf_dir_has_boxes(st, "", lim)          ? ""
-               : hf_dir_has_boxes(st, "sharded", lim) ? "sharded"
-                                                      : NULL;
-    }
-    return true;
-}
 
 static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                      struct zf_err *err)
 {
-    zf_auto(mem) char *index = NULL;
-    const char *dir;
+    zf_auto(hf_parts) struct hf_parts p;
 
     out->fit = ZF_FIT_NO;
-    if (!hf_look(save, o->lim, &index, &dir, err)) {
+    if (!hf_parts_find(save, o->lim, &p, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -71,13 +34,21 @@ static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, s
         snprintf(out->why, sizeof out->why, "several index files");
         return true;
     }
-    if (index) {
-        out->fit = ZF_FIT_PROOF;
-        snprintf(out->why, sizeof out->why, "the index %.120s", index);
-    } else if (dir) {
-        out->fit = ZF_FIT_PROOF;
-        snprintf(out->why, sizeof out->why, "DCP_SHARDING_INFO in the headers%s",
-                 *dir ? " of sharded/" : "");
+    if (!p.weights) {
+        return true;
+    }
+    out->fit = ZF_FIT_PROOF;
+    if (p.index) {
+        snprintf(out->why, sizeof out->why, "the index %.80s", p.index);
+    } else {
+        snprintf(out->why, sizeof out->why, "%s%s%.60s%s",
+                 hf_parts_boxes(&p, save->store, o->lim) ? "DCP_SHARDING_INFO in the headers"
+                                                         : "safetensors",
+                 *p.weights ? " of " : "", p.weights, *p.weights ? "/" : "");
+    }
+    if (p.optimizer) {
+        size_t n = strlen(out->why);
+        snprintf(out->why + n, sizeof out->why - n, ", joined with %.60s", p.optimizer);
     }
     return true;
 }
@@ -121,36 +92,111 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
     return true;
 }
 
+/* Reads which tensors there must be, where that is written beside the shards. */
+static bool hf_load_numbers(const struct hf_parts *p, struct zf_store *st,
+                            const struct zf_limits *lim, struct zf_st_index *out,
+                            struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(mem) char *path = hf_parts_metadata(p, "fqn_to_file_index_mapping.json", err);
+
+    *out = (struct zf_st_index){.path = NULL};
+    return path && (p->index || !zf_store_find(st, path) ||
+                    zf_st_index_load_numbers(st, path, lim, out, err) || zf_forgive(b, err));
+}
+
+/* Puts the optimizer in its place, and lets names see all that is placed by them. */
+static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_files *files,
+                               struct zf_store *st, const struct zf_open_opts *o,
+                               struct zf_names *names, struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(dcp) struct zf_dcp *d = p->dcp ? zf_dcp_new(o->lim, err) : NULL;
+
+    if (!st_join_see(files, names, err)) {
+        return false;
+    }
+    if (!p->optimizer) {
+        return true;
+    }
+    if (!p->dcp) {
+        return zf_optim_index_add_dir(st, p->optimizer, o, b, err);
+    }
+    if (!d) {
+        return false;
+    }
+    zf_dcp_begin(d, (struct zf_dcp_group){.head = "optimizer"});
+    return (zf_dcp_read_dir(d, st, p->optimizer, o->lim, b, err) && zf_dcp_see(d, names, err) &&
+            zf_dcp_place(d, st, o->lim, b, err)) ||
+           zf_forgive(b, err);
+}
+
+/* Tensors of names that the weights do not have. */
+static bool hf_note_strangers(struct zf_build *b, struct zf_err *err)
+{
+    struct zf_draft *d, *tie;
+    struct zf_spot spot, first = {.name = NULL};
+    uint64_t at = 0, n = 0;
+
+    while ((d = zf_build_next(b, "optim", &at, &spot, &tie)) != NULL) {
+        const struct zf_spot root = {"", spot.name, spot.name_len};
+        const struct zf_spot stored = {"stored", spot.name, spot.name_len};
+
+        if (zf_build_find(b, root) || zf_build_find(b, stored) ||
+            (first.name && strcmp(first.set, spot.set) != 0)) {
+            continue;
+        }
+        first = n++ ? first : spot;
+    }
+    return n == 0 ||
+           zf_build_note(b, err,
+                         "%" PRIu64 " of the optimizer's parameters are not among the weights: "
+                         "%.120s is the first",
+                         n, first.name);
+}
+
+static bool hf_read(const struct hf_parts *p, const struct zf_save *save,
+                    const struct zf_open_opts *o, struct zf_st_index *x, struct zf_st_files *files,
+                    struct zf_build *b, struct zf_err *err)
+{
+    struct zf_store *st = save->store;
+    struct hf_adding a = {files, st, o->lim, b};
+    struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
+
+    zf_store_expect(st, p->weights, zf_st_file_named);
+    if (p->index && !zf_st_index_load(st, p->index, o->lim, x, err) && !zf_forgive(b, err)) {
+        return false;
+    }
+    return (x->path ? zf_st_index_read(x, st, &reader, b, err)
+                    : hf_add_all(files, st, p->weights, o, b, err)) &&
+           zf_st_files_some(files, err);
+}
+
 static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
     struct zf_store *st = save->store;
-    zf_auto(mem) char *index = NULL;
-    const char *dir;
+    zf_auto(hf_parts) struct hf_parts p = {.index = NULL};
     zf_auto(st_files) struct zf_st_files files = {.n = 0};
-    zf_auto(st_index) struct zf_st_index x = {.path = NULL};
+    zf_auto(st_index) struct zf_st_index x = {.path = NULL}, number = {.path = NULL};
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
 
-    if (!hf_look(save, o->lim, &index, &dir, err) || !zf_st_files_init(&files, o->lim, err)) {
+    if (!names || !hf_parts_find(save, o->lim, &p, err) || !zf_st_files_init(&files, o->lim, err)) {
         return false;
     }
-    if (!index && !dir) {
+    if (!p.weights) {
         return zf_fail(
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
             "found neither an index JSON nor safetensors files that hold boxes of tensors");
     }
-    zf_store_expect(st, index ? "" : dir, zf_st_file_named);
-    struct hf_adding a = {&files, st, o->lim, b};
-    struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
-    bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
-    if (index && !indexed && !zf_forgive(b, err)) {
+    if (!hf_read(&p, save, o, &x, &files, b, err) ||
+        !hf_load_numbers(&p, st, o->lim, &number, b, err) ||
+        !hf_place_optimizer(&p, &files, st, o, names, b, err)) {
         return false;
     }
-    if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                : !hf_add_all(&files, st, index ? "" : dir, o, b, err)) {
-        return false;
-    }
-    return zf_st_files_some(&files, err) && st_join(&files, indexed ? &x : NULL, NULL, b, err) &&
+    const struct st_join_how how = {
+        .index = x.path ? &x : NULL, .number = number.path ? &number : NULL, .names = names};
+    return st_join(&files, &how, b, err) && (!p.dcp || hf_note_strangers(b, err)) &&
            zf_st_files_metadata(&files, b, err) && zf_companions_add(st, o, b, err) &&
+           zf_companions_add_ranks(st, o, b, err) && hf_parts_beside(&p, save, o, b, err) &&
            zf_companions_note_weights(st, true, b, err);
 }
 

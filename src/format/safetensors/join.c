@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "join.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/assemble/names.h>
+#include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
 
 /* One entry of one file. */
@@ -17,11 +18,12 @@ struct join_piece {
 
 struct st_join {
     const struct zf_st_files *files;
-    const char *lacks;    /* a file that cannot be read, so that boxes may be missing; or NULL */
-    uint64_t *n_unproven; /* tensors that are lost for it */
+    const char *lacks; /* a file that cannot be read, so that boxes may be missing; or NULL */
+    uint64_t n_lost;   /* tensors that are lost for it */
+    uint64_t n_taken;  /* tensors whose shape only their boxes tell */
     struct join_piece *piece; /* sorted by name */
     size_t n;
-    const struct zf_st_index *index;
+    const struct zf_st_index *index, *number;
     const char *set;
     struct zf_names *names;
     struct zf_build *b;
@@ -157,17 +159,63 @@ static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uin
 }
 
 /* The shape is only known to be this large at least.  Shown so, the tensor would look whole. */
-static bool join_add_unproven(const struct st_join *j, const char *name, struct zf_err *err)
+static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err *err)
 {
     const struct zf_lost how = {.file = j->lacks,
                                 .why = "is missing or cannot be read, and nothing else says how "
                                        "large the tensor is"};
 
-    ++*j->n_unproven;
+    j->n_lost++;
     return zf_build_missing(j->b, name, strlen(name), &how, err);
 }
 
-static bool join_add_boxes(const struct st_join *j, const struct join_piece *p, size_t n,
+/* What the optimizer keeps of the tensor in its shape, or NULL. */
+static struct zf_draft *join_moments(const struct st_join *j, const char *name)
+{
+    static const char *const set[] = {"optim/exp_avg", "optim/exp_avg_sq", "optim/momentum_buffer"};
+    struct zf_draft *d = NULL;
+
+    for (size_t i = 0; !j->set && !d && i < sizeof set / sizeof *set; i++) {
+        d = zf_build_find(j->b, zf_spot_of(set[i], name));
+    }
+    return d;
+}
+
+/* Makes shape[ndim], that of the boxes, the one that the optimizer says; where it says another that a missing rank
+ * does not explain (transposed, of a lower rank), it stays.  *proved: it is that of the optimizer.
+ * Errors: ZF_E_FORMAT the boxes are less. */
+static bool join_prove_shape(const struct st_join *j, const char *name, uint32_t ndim,
+                             uint64_t *shape, bool *proved, struct zf_err *err)
+{
+    struct zf_draft *d = join_moments(j, name);
+    struct zf_type whole = d ? zf_draft_type(d) : (struct zf_type){.ndim = ndim + 1};
+    bool less = false, more = whole.ndim != ndim;
+
+    for (uint32_t i = 0; !more && i < ndim; i++) {
+        less = less || shape[i] < whole.shape[i];
+        more = shape[i] > whole.shape[i];
+    }
+    *proved = !more;
+    if (more || !less) {
+        return true;
+    }
+    for (uint32_t i = 0; i < ndim; i++) {
+        if (shape[i] < whole.shape[i]) {
+            (void)zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "tensor \"%.80s\": the boxes that are here end at %" PRIu64 " of the %" PRIu64
+                " of dimension %" PRIu32
+                " that %.40s/%.80s has: the files of a rank are missing, or the optimizer is of "
+                "another save",
+                name, shape[i], whole.shape[i], i, zf_draft_spot(d).set, name);
+            break;
+        }
+    }
+    memcpy(shape, whole.shape, ndim * sizeof *shape);
+    return zf_forgive(j->b, err);
+}
+
+static bool join_add_boxes(struct st_join *j, const struct join_piece *p, size_t n,
                            struct zf_err *err)
 {
     uint32_t ndim = p[0].entry->ndim;
@@ -178,12 +226,15 @@ static bool join_add_boxes(const struct st_join *j, const struct join_piece *p, 
     if (!shape) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
     }
-    if (!join_hull(p, n, shape, start, err)) {
+    bool proved;
+    if (!join_hull(p, n, shape, start, err) ||
+        !join_prove_shape(j, p->name, ndim, shape, &proved, err)) {
         return false;
     }
-    if (j->lacks) {
+    if (j->lacks && !proved) {
         return join_add_unproven(j, p->name, err);
     }
+    j->n_taken += !proved;
     d = join_draft(j, p, ndim, shape, err);
     if (!d) {
         return false;
@@ -216,7 +267,26 @@ static const struct join_piece *join_indexed(const struct st_join *j, const stru
     return p;
 }
 
-static bool join_add_group(const struct st_join *j, const struct join_piece *p, size_t n,
+/* Does this piece come from the file whose number is written for its tensor? */
+static bool join_check_number(const struct st_join *j, const struct join_piece *p,
+                              struct zf_err *err)
+{
+    const char *said = j->number ? zf_st_index_file(j->number, p->name) : NULL;
+    const char *slash = strrchr(p->file->path, '/'), *file = slash ? slash + 1 : p->file->path;
+
+    if (!j->number || (said && (!zf_st_file_rank(file) || fnmatch(said, file, 0) == 0))) {
+        return true;
+    }
+    (void)(said ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "holds tensor \"%.80s\", which is in %.80s, says %.160s", p->name, said,
+                          j->number->path)
+                : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "holds tensor \"%.80s\", which %.160s does not name", p->name,
+                          j->number->path));
+    return zf_err_in(err, "%s", p->file->path) || zf_forgive(j->b, err);
+}
+
+static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t n,
                            struct zf_err *err)
 {
     const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
@@ -226,8 +296,11 @@ static bool join_add_group(const struct st_join *j, const struct join_piece *p, 
     for (size_t i = 0; i < n; i++) {
         boxes = boxes || p[i].box;
         inner = inner || (p[i].box && p[i].box->inner);
+        if (!join_check_number(j, &p[i], err)) {
+            return false;
+        }
     }
-    if (inner || (boxes && (n > 1 || (j->lacks && p->entry->ndim > 0)) && !file)) {
+    if (inner || (boxes && (n > 1 || p->entry->ndim > 0) && !file)) {
         return join_add_boxes(j, p, n, err);
     }
     if (n > 1 && !file) {
@@ -269,17 +342,20 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
                                                                    : "is missing";
 }
 
+/* The same of a list that knows no more than the numbers of files. */
+static const char *join_lacks_number(void *ctx, const char *tensor, const char *file)
+{
+    return join_lacks(ctx, tensor, file) ? "do not hold it" : NULL;
+}
+
 static bool join_all(struct st_join *j, struct zf_err *err)
 {
     struct zf_st_index_reader reader = {.ctx = j, .lacks = join_lacks};
+    struct zf_st_index_reader by_number = {.ctx = j, .lacks = join_lacks_number};
 
-    if (j->index && !zf_st_index_check(j->index, &reader, j->b, err)) {
+    if ((j->index && !zf_st_index_check(j->index, &reader, j->b, err)) ||
+        (j->number && !zf_st_index_check(j->number, &by_number, j->b, err))) {
         return false;
-    }
-    for (size_t i = 0; !j->set && i < j->n; i = join_group_end(j->piece, j->n, i)) {
-        if (!zf_names_see_flat(j->names, j->piece[i].name, strlen(j->piece[i].name), err)) {
-            return false;
-        }
     }
     for (size_t i = 0, end; i < j->n; i = end) {
         end = join_group_end(j->piece, j->n, i);
@@ -290,31 +366,63 @@ static bool join_all(struct st_join *j, struct zf_err *err)
     return true;
 }
 
-bool st_join(const struct zf_st_files *f, const struct zf_st_index *index, const char *set,
-             struct zf_build *b, struct zf_err *err)
+/* What is not certain. */
+static bool join_note(const struct st_join *j, struct zf_err *err)
 {
-    uint64_t n_unproven = 0;
+    if (j->n_lost) {
+        return zf_build_note(j->b, err,
+                             "%" PRIu64
+                             " tensors are lost: nothing but %s says whether more of them is in it",
+                             j->n_lost, j->lacks);
+    }
+    return !j->n_taken || !j->files->n_ranks ||
+           zf_build_note(
+               j->b, err,
+               "no index is here, and nothing records how many ranks wrote: %lu have files",
+               j->files->n_ranks);
+}
+
+bool st_join_see(const struct zf_st_files *f, struct zf_names *names, struct zf_err *err)
+{
+    zf_auto(mem) struct join_piece *p = NULL;
+    size_t n;
+
+    if (!join_gather(f, &p, &n, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i = join_group_end(p, n, i)) {
+        if (!zf_names_see_flat(names, p[i].name, strlen(p[i].name), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool st_join(const struct zf_st_files *f, const struct st_join_how *how, struct zf_build *b,
+             struct zf_err *err)
+{
     struct st_join j = {.files = f,
                         .lacks = f->lacks,
-                        .n_unproven = &n_unproven,
-                        .index = index,
-                        .set = set,
+                        .index = how->index,
+                        .number = how->number,
+                        .set = how->set,
+                        .names = how->names,
                         .b = b};
     zf_auto(mem) struct join_piece *piece = NULL;
-    zf_auto(names) struct zf_names *names = zf_names_new(err);
+    zf_auto(names) struct zf_names *own = NULL;
 
-    if (!names || !join_gather(f, &piece, &j.n, err)) {
+    if (!how->set && !how->names) {
+        own = zf_names_new(err);
+        if (!own || !st_join_see(f, own, err)) {
+            return false;
+        }
+        j.names = own;
+    }
+    if (!join_gather(f, &piece, &j.n, err)) {
         return false;
     }
     j.piece = piece;
-    j.names = names;
-    return join_all(&j, err) &&
-           (n_unproven == 0 ||
-            zf_build_note(b, err,
-                          "%" PRIu64
-                          " tensors are lost: nothing but %s says whether more of them is "
-                          "in it",
-                          n_unproven, f->lacks));
+    return join_all(&j, err) && join_note(&j, err);
 }
 
 bool st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err)

@@ -136,7 +136,8 @@ static bool safetensors_join_apart(const struct zf_st_files *files, struct zf_bu
         if (zf_names_reserved(set)) {
             zf_name_encode(set, files->at[i].path, strlen(files->at[i].path), "");
         }
-        if (!st_join(&one, NULL, root ? NULL : set, b, err)) {
+        const struct st_join_how how = {.set = root ? NULL : set};
+        if (!st_join(&one, &how, b, err)) {
             return false;
         }
     }
@@ -157,7 +158,8 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
         !zf_st_files_some(&files, err) || !st_join_collides(&files, &collide, err)) {
         return false;
     }
-    if (collide ? !safetensors_join_apart(&files, b, err) : !st_join(&files, NULL, NULL, b, err)) {
+    if (collide ? !safetensors_join_apart(&files, b, err)
+                : !st_join(&files, &(struct st_join_how){0}, b, err)) {
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&

@@ -7,12 +7,45 @@
 #include <zf/assemble/files.h>
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/hf_index.h>
+#include <zf/assemble/optim_index.h>
+#include <zf/assemble/save_dirs.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/format.h>
 
 extern const struct zf_format zf_format_torch;
 
 static const char index_tail[] = ".bin.index.json";
+
+/* The index that leads to the weights: the one pointed at, the directory's, or that of a directory of weights beside
+ * which an optimizer has one of its own (*optimizer: where; else NULL).  *index: malloc'ed, or NULL. */
+static bool torch_look(const struct zf_save *save, char **index, const char **optimizer,
+                       struct zf_err *err)
+{
+    struct zf_store *st = save->store;
+
+    *optimizer = NULL;
+    if (!zf_st_index_find(st, "", save->file, index_tail, index, err)) {
+        return false;
+    }
+    for (size_t i = 0; !*index && !save->file && zf_optimizer_dir[i]; i++) {
+        zf_auto(mem) char *beside = NULL;
+
+        if (!zf_save_dir_is(st, zf_optimizer_dir[i])) {
+            continue;
+        }
+        if (!zf_optim_index_find(st, zf_optimizer_dir[i], &beside, err)) {
+            return false;
+        }
+        for (size_t k = 0; beside && !*index && zf_weights_dir[k]; k++) {
+            if (zf_save_dir_is(st, zf_weights_dir[k]) &&
+                !zf_st_index_find(st, zf_weights_dir[k], NULL, index_tail, index, err)) {
+                return false;
+            }
+            *optimizer = *index ? zf_optimizer_dir[i] : NULL;
+        }
+    }
+    return true;
+}
 
 static void torch_probe_is(const char *file, enum zf_fit fit, struct zf_probe *out)
 {
@@ -47,9 +80,10 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
                         struct zf_probe *out, struct zf_err *err)
 {
     zf_auto(mem) char *index = NULL;
+    const char *optimizer;
 
     out->fit = ZF_FIT_NO;
-    if (!zf_st_index_find(save->store, save->file, index_tail, &index, err)) {
+    if (!torch_look(save, &index, &optimizer, err)) {
         if (err->code != ZF_E_UNKNOWN) {
             return false;
         }
@@ -180,16 +214,20 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, false, o->lim, err);
     zf_auto(st_index) struct zf_st_index x = {.path = NULL};
     zf_auto(mem) char *index = NULL;
+    const char *optimizer;
     struct torch_adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
-    if (!s || !zf_st_index_find(st, save->file, index_tail, &index, err)) {
+    if (!s || !torch_look(save, &index, &optimizer, err)) {
         return false;
     }
     bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
 
     if (index && !indexed && !zf_forgive(b, err)) {
         return false;
+    }
+    if (indexed && x.groups) {
+        return zf_optim_index_add(&x, st, o, b, err);
     }
     if (!index && save->file) {
         return torch_open_one(s, save->file, b, err);
@@ -199,7 +237,8 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
         return false;
     }
     return torch_add_loose(s, st, false, b, err) && zf_torch_set_place(s, err) &&
-           (!indexed || zf_st_index_check(&x, &reader, b, err));
+           (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
+           (!optimizer || zf_optim_index_add_dir(st, optimizer, o, b, err));
 }
 
 const struct zf_format zf_format_torch = {
