@@ -3,6 +3,7 @@
 #ifndef ZF_VIEW_H
 #define ZF_VIEW_H
 
+#include <zf/base/vec.h>
 #include <zf/model/model.h>
 #include <zf/tree.h>
 
@@ -60,5 +61,14 @@ bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor
  * tools that look at its pieces (export's holes).  NULL, and *err is cleared, for what is computed
  * (casts, .npy) and for directories; NULL with an error when a bulk file cannot be planned. */
 const struct zf_map *zf_tree_map(struct zf_tree *t, uint64_t ino, struct zf_err *err);
+
+/* A CRC-32 that a file has as 0, because its bytes were not read: that of bytes [first, first + n), which belongs, lowest
+ * byte first, to two places. */
+struct zf_sum {
+    uint64_t first, n, at[2];
+};
+typedef zf_vec(struct zf_sum) zf_sums;
+/* Adds those of a file, none for most, in the order of their bytes.  Errors: ZF_E_NOMEM. */
+bool zf_tree_sums(struct zf_tree *t, uint64_t ino, zf_sums *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -8,7 +8,7 @@
  *
  * Where whole blocks of a shard and of the file line up, and their file system can, they are shared
  * instead of copied.  Runs of zeros become holes: the map names those it knows, others are found
- * block by block.  Ties become hard links of the one file that is copied. */
+ * block by block.  The CRCs that a mount shows as 0 are those of the bytes (crc.h).  Ties become hard links of the one file that is copied. */
 #include <zf/export/copy.h>
 
 #include <errno.h>
@@ -22,6 +22,8 @@
 #include <zf/base/hex.h>
 #include <zf/export/dest.h>
 #include <zf/view.h>
+
+#include "crc.h"
 
 /* The block that is looked at for zeros, and the smallest hole. */
 #define BLOCK 4096
@@ -44,6 +46,8 @@ struct copy {
     uint64_t no_clones; /* in front of this byte no blocks can be shared */
     char id[ZF_EXPORT_ID_LEN + 1];
     struct sha256_ctx sum;
+    bool hash_late;      /* not before the file has its CRCs */
+    struct crc_sums crc; /* those that it is given at the end */
 };
 
 static enum zf_export_end copy_unwritable(const struct copy *c, struct zf_err *err)
@@ -86,6 +90,9 @@ static void copy_identify(struct copy *c)
     sha256_update(&ctx, sizeof c->run->seed, c->run->seed);
     sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    if (c->crc.sum.n) { /* those of earlier versions have none */
+        sha256_update(&ctx, 3, (const uint8_t *)"crc");
+    }
     sha256_digest(&ctx, sizeof sum, sum);
     zf_hex(c->id, sum, ZF_EXPORT_ID_LEN / 2);
 }
@@ -94,7 +101,7 @@ static void copy_identify(struct copy *c)
 
 static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 {
-    if (c->run->sums) {
+    if (c->run->sums && !c->hash_late) {
         sha256_update(&c->sum, n, p);
     }
 }
@@ -102,7 +109,7 @@ static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 /* Hashes what a part or a finished file holds up to `end`. */
 static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
 {
-    for (uint64_t off = 0; c->run->sums && off < end;) {
+    for (uint64_t off = 0; (c->run->sums || c->crc.sum.n) && off < end;) {
         size_t want = end - off < ZF_EXPORT_BUF ? (size_t)(end - off) : ZF_EXPORT_BUF;
         ssize_t n = zf_fd_pread(fd, c->buf, want, off);
 
@@ -114,6 +121,7 @@ static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, s
             return copy_cannot(c, "read what is copied already", err);
         }
         copy_hash(c, c->buf, want);
+        crc_add(&c->crc, c->buf, want);
         off += want;
     }
     return ZF_EXPORT_OK;
@@ -141,13 +149,15 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
         if (k < 0) {
             return copy_cannot(c, "read what is there already", err);
         }
+        copy_hash(c, theirs, (size_t)k);
+        crc_add(&c->crc, c->buf, n);
+        crc_lift(&c->crc, theirs, c->buf, (size_t)k, off);
         if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
             return ZF_EXPORT_OK;
         }
-        copy_hash(c, c->buf, n);
         off += n;
     } while (n > 0);
-    *same_out = true;
+    *same_out = crc_are_right(&c->crc);
     return ZF_EXPORT_OK;
 }
 
@@ -166,7 +176,7 @@ static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struc
     if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
         if (past.done && strcmp(past.id, c->id) == 0) {
             *kept_out = true;
-            end = copy_hash_file(c, fd, c->f->st.size, err);
+            end = c->run->sums ? copy_hash_file(c, fd, c->f->st.size, err) : ZF_EXPORT_OK;
         } else {
             end = copy_compare(c, fd, kept_out, err);
         }
@@ -200,6 +210,8 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
     struct stat st;
 
     c->off = 0;
+    c->hash_late = c->crc.sum.n > 0;
+    crc_reset(&c->crc);
     c->fd = ours ? zf_export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
     /* A second name would be written to as well. */
     if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
@@ -288,8 +300,8 @@ static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out
     struct zf_clone clone = {.to = c->fd, .to_off = c->off};
 
     *n_out = 0;
-    if (c->off < c->no_clones || c->run->sums || run->kind != ZF_RUN_SRC || run->len < CLONE_MIN ||
-        c->off % BLOCK != 0) {
+    if (c->off < c->no_clones || c->run->sums || c->crc.sum.n || run->kind != ZF_RUN_SRC ||
+        run->len < CLONE_MIN || c->off % BLOCK != 0) {
         return true;
     }
     if (!zf_map_clone(c->map, c->off, &clone, err)) {
@@ -315,7 +327,8 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
     }
     if (shared) {
         c->off += shared;
-    } else if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums) {
+    } else if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums &&
+               !c->crc.sum.n) {
         c->off += run.len < left ? run.len : left;
     } else {
         if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
@@ -325,6 +338,7 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
             return copy_cannot_write(c, err);
         }
         copy_hash(c, c->buf, n);
+        crc_add(&c->crc, c->buf, n);
         c->off += n;
     }
     atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
@@ -332,13 +346,24 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
     return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : ZF_EXPORT_OK;
 }
 
+/* The CRCs are put in as often as it takes: until the file has its name, an export that goes on does it again. */
 static enum zf_export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
 
-    return ftruncate(c->fd, (off_t)c->f->st.size) == 0 && futimens(c->fd, times) == 0
-               ? ZF_EXPORT_OK
-               : copy_cannot_write(c, err);
+    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || !crc_write(&c->crc, c->fd)) {
+        return copy_cannot_write(c, err);
+    }
+    if (c->hash_late && c->run->sums) {
+        c->hash_late = false;
+        sha256_init(&c->sum);
+        const enum zf_export_end end = copy_hash_file(c, c->fd, c->f->st.size, err);
+
+        if (end != ZF_EXPORT_OK) {
+            return end;
+        }
+    }
+    return futimens(c->fd, times) == 0 ? ZF_EXPORT_OK : copy_cannot_write(c, err);
 }
 
 static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
@@ -384,32 +409,44 @@ static enum zf_export_end copy_check_lost(struct copy *c, struct zf_err *err)
     return ZF_EXPORT_UNREADABLE;
 }
 
+/* Copies it unless it is there already: *kept_out. */
+static enum zf_export_end copy_or_keep(struct copy *c, bool *kept_out, struct zf_err *err)
+{
+    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+
+    c->map = zf_tree_map(c->run->tree, c->f->st.ino, err);
+    if (!c->map && err->code != ZF_OK) {
+        return ZF_EXPORT_UNREADABLE;
+    }
+    if (!crc_init(&c->crc, c->run->tree, c->f->st.ino, err)) {
+        return ZF_EXPORT_UNREADABLE;
+    }
+    sha256_init(&c->sum);
+    copy_identify(c);
+    if (!zf_export_dest_spot(c->run->root, c->f->to, &spot, err)) {
+        return copy_unwritable(c, err);
+    }
+    c->spot = spot;
+    enum zf_export_end end = copy_check_lost(c, err);
+    if (end == ZF_EXPORT_OK) {
+        end = copy_look_at_old(c, kept_out, err);
+    }
+    if (end == ZF_EXPORT_OK && !*kept_out) {
+        end = copy_all(c, err);
+    }
+    sha256_digest(&c->sum, sizeof c->f->sha256, c->f->sha256);
+    return end;
+}
+
 enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigned char *buf,
                                   struct zf_export_batch *batch, struct zf_err *err)
 {
     struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
-    c.through = (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
     bool kept = false;
 
-    c.map = zf_tree_map(run->tree, c.f->st.ino, err);
-    if (!c.map && err->code != ZF_OK) {
-        return ZF_EXPORT_UNREADABLE;
-    }
-    sha256_init(&c.sum);
-    copy_identify(&c);
-    if (!zf_export_dest_spot(run->root, c.f->to, &spot, err)) {
-        return copy_unwritable(&c, err);
-    }
-    c.spot = spot;
-    enum zf_export_end end = copy_check_lost(&c, err);
-    if (end == ZF_EXPORT_OK) {
-        end = copy_look_at_old(&c, &kept, err);
-    }
-    if (end == ZF_EXPORT_OK && !kept) {
-        end = copy_all(&c, err);
-    }
-    sha256_digest(&c.sum, sizeof c.f->sha256, c.f->sha256);
+    c.through = (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
+    const enum zf_export_end end = copy_or_keep(&c, &kept, err);
+    crc_fini(&c.crc);
     if (end != ZF_EXPORT_OK) {
         return end;
     }

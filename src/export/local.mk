@@ -3,13 +3,14 @@
 noinst_LTLIBRARIES += libzf-export.la
 libzf_export_la_SOURCES = \
 	src/export/copy.c \
+	src/export/crc.c \
 	src/export/dest.c \
 	src/export/journal.c \
 	src/export/plan.c \
 	src/export/settle.c \
 	src/export/sums.c \
 	$(NULL)
-libzf_export_la_LIBADD = $(NETTLE_LIBS)
+libzf_export_la_LIBADD = $(NETTLE_LIBS) $(ZLIB_LIBS)
 
 noinst_HEADERS += \
 	include/zf/export/copy.h \
@@ -19,4 +20,5 @@ noinst_HEADERS += \
 	include/zf/export/run.h \
 	include/zf/export/settle.h \
 	include/zf/export/sums.h \
+	src/export/crc.h \
 	$(NULL)

@@ -125,6 +125,15 @@ static bool bulk_measure(struct bulk *b, uint64_t *out, struct zf_err *err)
     return ok || zf_err_in(err, "%s", b->kind->name);
 }
 
+bool bulk_sums(struct bulk *b, zf_sums *out, struct zf_err *err)
+{
+    struct bulk_plan p = {.only_size = true, .sums = out};
+    const bool ok = bulk_plan(b, &p, err);
+
+    zf_arena_free(p.arena);
+    return ok || zf_err_in(err, "%s", b->kind->name);
+}
+
 bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
 {
     bool ok = true;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include <zf/base/vec.h>
+#include <zf/view.h>
 
 #include "shelf.h"
 
@@ -29,6 +30,7 @@ struct bulk_plan {
     bool only_size; /* nothing is kept */
     bool lost;      /* some of its bytes cannot be read */
     bulk_hurts hurt;
+    zf_sums *sums; /* NULL: nobody asks for them */
 };
 /* Adds bytes, copied.  Errors: ZF_E_LIMIT the file would be larger than files can be. */
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n,
@@ -68,6 +70,8 @@ void bulk_init(struct bulk *b, const struct bulk_kind *kind, const struct shelf_
 void bulk_fini(struct bulk *b);
 /* Bytes of the file. */
 bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err) ZF_CHECKED;
+/* Adds the sums that it has as 0. */
+bool bulk_sums(struct bulk *b, zf_sums *out, struct zf_err *err) ZF_CHECKED;
 /* The file's map; borrowed, lives as long as the bulk. */
 const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err) ZF_CHECKED;
 /* The same if that was asked for already, else NULL. */

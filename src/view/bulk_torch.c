@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pytorch_model.bin: the set as torch.save would have written it, but for the CRCs of payloads
- * nobody has read, which are 0 and which torch.load does not look at. */
+ * nobody has read, which are 0 and which torch.load does not look at; an export fills them in. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +73,24 @@ static uint32_t bulk_payload_align(bool hurt)
     return hurt && page <= 32768 ? (uint32_t)page : 0;
 }
 
+/* A member whose bytes nobody has read: their sum is 0, and it is noted where it belongs if that is asked for; its
+ * place in the directory counts from there. */
+static bool bulk_add_unread(struct bulk_plan *p, struct zf_zip_write *w, struct zf_out *o,
+                            const char *name, uint64_t size, struct zf_err *err)
+{
+    const uint64_t header = w->at, entry = w->central.n;
+
+    zf_zip_write_member(w, name, size, 0, o);
+    struct zf_sum *s = p->sums && size ? zf_vec_push(p->sums, err) : NULL;
+
+    if (s) {
+        *s = (struct zf_sum){.first = w->at - size,
+                             .n = size,
+                             .at = {header + ZF_ZIP_CRC_LOCAL, entry + ZF_ZIP_CRC_CENTRAL}};
+    }
+    return s || !p->sums || !size;
+}
+
 static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct zf_zip_write *w,
                               struct zf_out *o, const uint64_t *key, struct zf_err *err)
 {
@@ -95,8 +113,8 @@ static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct 
         }
         w->align = bulk_payload_align(hurt || hurt_before);
         hurt_before = hurt;
-        zf_zip_write_member(w, name, size, 0, o);
-        if (!bulk_flush(p, o, err) || !bulk_add_tensor(p, b->of, i, b->cast, err)) {
+        if (!bulk_add_unread(p, w, o, name, size, err) || !bulk_flush(p, o, err) ||
+            !bulk_add_tensor(p, b->of, i, b->cast, err)) {
             return false;
         }
     }
@@ -140,6 +158,9 @@ static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *
     w.align = 0;
     if (p->lost && !bulk_add_gap(&w, &o, err)) {
         return false;
+    }
+    for (size_t i = 0; p->sums && i < p->sums->n; i++) {
+        p->sums->at[i].at[1] += w.at;
     }
     zf_zip_write_end(&w, &o);
     return bulk_flush(p, &o, err);

@@ -297,6 +297,15 @@ bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor
     return true;
 }
 
+bool zf_tree_sums(struct zf_tree *base, uint64_t ino, zf_sums *out, struct zf_err *err)
+{
+    const struct tree *t = tree_of(base);
+    struct spot s;
+
+    return !tree_spot(t, ino, &s) || s.shelf || s.node->kind != NODE_BULK ||
+           bulk_sums(t->bulk.at[s.node->payload], out, err);
+}
+
 const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_err *err)
 {
     const struct tree *t = tree_of(base);

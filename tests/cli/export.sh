@@ -66,12 +66,34 @@ zero3=$ZF_DATA/deepspeed/zero3_w2
 python3 "$mkdcp" ckpt --tensors 3 --ranks 2 --rows 1800 --cols 700
 
 # ---- what is copied
+# sums FILE CATTED: all members of the archive have the CRCs of their bytes, and but for CRCs it is what cat gives.
+sums() {
+    python3 - "$@" <<'EOF'
+import sys, zipfile
+def blank(path, check):
+    data = bytearray(open(path, 'rb').read())
+    with zipfile.ZipFile(path) as z:
+        assert not check or z.testzip() is None, z.testzip()
+        at = z.start_dir
+        for i in z.infolist():
+            assert data[at:at + 4] == b'PK\1\2'
+            assert not check or data[i.header_offset + 14:i.header_offset + 18] == data[at + 16:at + 20], i.filename
+            data[i.header_offset + 14:i.header_offset + 18] = data[at + 16:at + 20] = b'    '
+            at += 46 + sum(int.from_bytes(data[at + k:at + k + 2], 'little') for k in (28, 30, 32))
+    return data
+assert blank(sys.argv[1], True) == blank(sys.argv[2], False)
+EOF
+}
 same_as_cat() {
     rm -rf all
     export_ "$1" / all || return 1
     "$ZEROFS" ls "$1" >names
     while IFS= read -r name; do
-        "$ZEROFS" cat "$1" "$name" | cmp - "all/$name" || return 1
+        "$ZEROFS" cat "$1" "$name" >catted || return 1
+        case $name in
+        *.bin) sums "all/$name" catted || return 1 ;;
+        *) cmp catted "all/$name" || return 1 ;;
+        esac
     done <names
     [ "$(find all -type f | wc -l)" = "$(wc -l <names)" ]
 }
@@ -243,6 +265,43 @@ hostile_part() {
         [ "$(ls outside)" = file ]
 }
 check 'nor are links under the names it uses meanwhile' hostile_part
+
+# ---- the CRCs of an archive, which a mount shows as 0
+archive_sums() {
+    "$ZEROFS" cat ckpt pytorch_model.bin >catted && export_ --sha256 ckpt pytorch_model.bin sums/ &&
+        sums sums/pytorch_model.bin catted && (cd sums && sha256sum -c SHA256SUMS)
+}
+check 'an archive gets the CRCs of its members' archive_sums
+archive_stays() {
+    was=$(stat -c %i sums/pytorch_model.bin) && rm sums/SHA256SUMS && export_ --sha256 ckpt pytorch_model.bin sums/ &&
+        [ "$(stat -c %i sums/pytorch_model.bin)" = "$was" ] && (cd sums && sha256sum -c SHA256SUMS)
+}
+check 'and is known by them the next time' archive_stays
+archive_wrong() {
+    cp catted sums/pytorch_model.bin &&
+        answers 5 'another file is there already' export_ ckpt pytorch_model.bin sums/ && cmp catted sums/pytorch_model.bin
+}
+check 'one without them is another one' archive_wrong
+archive_resumed() {
+    rm -rf sums && (ulimit -f 12000 && answers 5 'what is copied is kept' export_ ckpt pytorch_model.bin sums/) &&
+        [ -s sums/.pytorch_model.bin.part ] && export_ --sha256 ckpt pytorch_model.bin sums/ >resumed && cat resumed &&
+        sums sums/pytorch_model.bin catted && (cd sums && sha256sum -c SHA256SUMS)
+}
+check 'so has one that was copied in two runs' archive_resumed
+# It ended while the CRCs were put in: all is copied, and of the first member one CRC is there.
+archive_halfway() {
+    mv sums/pytorch_model.bin whole.bin && rm -rf sums &&
+        (ulimit -f 12000 && answers 5 'what is copied is kept' export_ ckpt pytorch_model.bin sums/) &&
+        cat catted >sums/.pytorch_model.bin.part &&
+        dd if=whole.bin of=sums/.pytorch_model.bin.part bs=1 skip=14 seek=14 count=4 conv=notrunc &&
+        export_ ckpt pytorch_model.bin sums/ && cmp whole.bin sums/pytorch_model.bin
+}
+check 'or that ended while they were put in' archive_halfway
+archive_cast() {
+    "$ZEROFS" cat ckpt as/bf16/pytorch_model.bin >catted && export_ ckpt as/bf16/pytorch_model.bin sums/bf16.bin &&
+        sums sums/bf16.bin catted && rm -r sums whole.bin catted
+}
+check 'and one of another type' archive_cast
 
 # ---- out of room, interrupted, resumed
 part=.layers.0.weight.f32.part

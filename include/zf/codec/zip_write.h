@@ -20,6 +20,10 @@ struct zf_zip_write {
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,
                          struct zf_out *head);
 
+/* Where the CRC is in the header of a member, and in its entry of w->central. */
+#define ZF_ZIP_CRC_LOCAL 14u
+#define ZF_ZIP_CRC_CENTRAL 16u
+
 /* Appends to *tail the central directory and what ends the archive. */
 void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail);
 
