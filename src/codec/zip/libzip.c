@@ -127,7 +127,8 @@ static bool libzip_bad(const struct libzip_run *run, uint64_t i, zip_error_t *e,
                    (unsigned long long)(run->first + run->n - 1), zip_error_strerror(e));
 }
 
-/* A member without data must not be opened: libzip 1.7 crashes. */
+/* A member without data must not be opened: libzip 1.7 crashes.  Nor one that is larger than all in front of it, which
+ * libzip 1.12 refuses in its own words. */
 static bool libzip_locate(zip_t *za, struct libzip_shown *s, uint64_t i, uint64_t *at_out)
 {
     s->sought = ZF_OFF_NONE;
@@ -158,8 +159,8 @@ static bool libzip_load_entry(zip_t *za, struct libzip_shown *s, uint64_t i,
                                  .crc = st.crc,
                                  .method = st.comp_method,
                                  .encrypted = st.encryption_method != ZIP_EM_NONE};
-    return out->encrypted || out->comp_size == 0 || libzip_locate(za, s, i, &out->at) ||
-           libzip_bad(s->run, i, zip_get_error(za), err);
+    return out->encrypted || out->comp_size == 0 || out->comp_size > s->run->off ||
+           libzip_locate(za, s, i, &out->at) || libzip_bad(s->run, i, zip_get_error(za), err);
 }
 
 static bool libzip_load_all(zip_t *za, struct libzip_shown *s, struct libzip_entry *out,
