@@ -86,6 +86,22 @@ int container_number(const char *p, size_t n)
     return -1;
 }
 
+/* bitsandbytes keeps what it quantized in a mapping, which its loader flattens again.
+ * Source: bitsandbytes/optim/optimizer.py (state_dict, load_state_dict, 0.50). */
+static void optim_key_flatten(struct optim_key *e)
+{
+    static const char word[] = "__bnb_optimizer_quant_state__";
+    const size_t w = sizeof word - 1;
+
+    if (e->key_len > w + 1 && word_starts(e->key, e->key_len, word) && e->key[w] == '.') {
+        e->key += w + 1;
+        e->key_len -= w + 1;
+    } else if (e->name_len > w + 1 && word_is(e->name + e->name_len - w, w, word) &&
+               e->name[e->name_len - w - 1] == '.') {
+        e->name_len -= w + 1;
+    }
+}
+
 /* The parts of `text` behind ".state." when the path itself says where the name ends. */
 static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {
@@ -110,6 +126,7 @@ static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, ui
         e->key = swapped.name;
         e->key_len = swapped.name_len;
     }
+    optim_key_flatten(e);
 }
 
 /* Does key[n] start with an optimizer's name?  It may follow one other word, as in
@@ -182,6 +199,7 @@ bool optim_key_split(struct optim_key *e, struct zf_sorted *params)
         last = last == SIZE_MAX ? i : last;
         if (zf_sorted_has(params, zf_hash(0, e->text, i))) {
             optim_key_split_at(e, i, false);
+            optim_key_flatten(e);
             return true;
         }
     }
@@ -191,5 +209,6 @@ bool optim_key_split(struct optim_key *e, struct zf_sorted *params)
     size_t first = optim_key_word_len(e->text, e->text_len);
     bool key_first = ONE_OF(e->text, first, state_words);
     optim_key_split_at(e, key_first ? first : last, key_first);
+    optim_key_flatten(e);
     return true;
 }

@@ -160,29 +160,35 @@ static void rule3_optimizer_paths(void **state)
     zf_auto(names) struct zf_names *names =
         names_of(PATHS("model|0.l.weight", "optim|state|0.l.weight|exp_avg",
                        "optimizer_states|#0|state|3|exp_avg_sq", "optim|state|0.l.weight|Q|#0",
-                       "optimizer|state|7|Q|#1", "app|optim|state|w|step"));
+                       "optimizer|state|7|Q|#1", "app|optim|state|w|step",
+                       "optimizer|state|8|__bnb_optimizer_quant_state__|absmax1"));
 
     expect(names, "optim|state|0.l.weight|exp_avg", "optim/exp_avg:0.l.weight");
     expect(names, "optim|state|0.l.weight|Q|#0", "optim/Q.0:0.l.weight");
     expect(names, "optimizer_states|#0|state|3|exp_avg_sq", "optim/exp_avg_sq:3");
     expect(names, "optimizer|state|7|Q|#1", "optim/Q.1:7");
     expect(names, "app|optim|state|w|step", "optim/step:w");
+    expect(names, "optimizer|state|8|__bnb_optimizer_quant_state__|absmax1", "optim/absmax1:8");
 }
 
 static void rule3_optimizer_flat(void **state)
 {
     (void)state;
-    zf_auto(names) struct zf_names *names =
-        names_of(PATHS("optim|state.l.w.Q.0", "optim.state.l.w.exp_avg",
-                       "optimizer.state.exp_avg.decoder.layers.w", "optimizer.state.step",
-                       "chained_0.optimizer.state.exp_avg_sq.decoder.x", "l.w", "l",
-                       "optim.state.unknown.thing.v"));
+    zf_auto(names) struct zf_names *names = names_of(
+        PATHS("optim|state.l.w.Q.0", "optim.state.l.w.exp_avg",
+              "optimizer.state.exp_avg.decoder.layers.w", "optimizer.state.step",
+              "chained_0.optimizer.state.exp_avg_sq.decoder.x", "l.w", "l",
+              "optim.state.unknown.thing.v", "optim.state.l.w.__bnb_optimizer_quant_state__.state1",
+              "optim.state.other.w.__bnb_optimizer_quant_state__.state2"));
 
     expect(names, "optim|state.l.w.Q.0", "optim/Q.0:l.w");
     expect(names, "optim.state.l.w.exp_avg", "optim/exp_avg:l.w");
     expect(names, "optimizer.state.exp_avg.decoder.layers.w", "optim/exp_avg:decoder.layers.w");
     expect(names, "chained_0.optimizer.state.exp_avg_sq.decoder.x", "optim/exp_avg_sq:decoder.x");
     expect(names, "optim.state.unknown.thing.v", "optim/v:unknown.thing");
+    expect(names, "optim.state.l.w.__bnb_optimizer_quant_state__.state1", "optim/state1:l.w");
+    expect(names, "optim.state.other.w.__bnb_optimizer_quant_state__.state2",
+           "optim/state2:other.w");
     expect(names, "optimizer.state.step", ":optimizer.state.step");
 }
 
