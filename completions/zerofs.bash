@@ -5,7 +5,7 @@
 _zerofs_commands='mount umount ls info cat export cache index'
 
 # Options that every command takes as --NAME or -o NAME; those that need a value end in "=".
-_zerofs_options='format= tag= degraded xdev changed= lost= strip_prefix= rename= only= except= keep= shard_size= side= show= tp_rules= verbose connections= timeout= cache_mem= cache_dir= cache_size= local_cache= model_cache= cacert= limit='
+_zerofs_options='format= tag= degraded xdev links changed= lost= strip_prefix= rename= only= except= keep= shard_size= side= show= tp_rules= verbose connections= timeout= cache_mem= cache_dir= cache_size= local_cache= model_cache= cacert= limit='
 _zerofs_mount_options='all_tags allow_other allow_root auto_unmount max_read= uid= gid= umask= fsname= subtype=
     entry_timeout= attr_timeout= max_threads= io= io_uring read_ahead= xattrs= nonempty debug'
 

@@ -85,6 +85,7 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
         kept_stat(key, "tp_rules.at", o->tp_rules);
     }
     kept_number(key, "xdev", o->xdev);
+    kept_number(key, "links", o->links);
 #define X(name, dflt, unit, what) kept_number(key, #name, o->lim.name);
     ZF_LIMITS(X)
 #undef X

@@ -20,8 +20,12 @@ static struct zf_store *open_place(void *ctx, const char *where, const struct zf
     const struct opts *o = ctx;
 
     if (!where_is_remote(where)) {
-        const struct zf_dir_opts how = {.xdev = o->xdev,
-                                        .strict = o->changed && strcmp(o->changed, "strict") == 0};
+        const struct zf_dir_opts how = {
+            .xdev = o->xdev,
+            .links = o->links,
+            .shared = opts_passes(o, "allow_other") || opts_passes(o, "allow_root"),
+            .strict = o->changed && strcmp(o->changed, "strict") == 0,
+        };
 
         return zf_store_dir_with(where, &how, lim, err);
     }

@@ -20,7 +20,7 @@ struct opts {
     char *cacert, *cache_dir, *local_cache; /* of addresses */
     struct opt_list rename, only, except, keep, limit, pass, show;
     uint32_t shown; /* show, as bits of enum zf_show */
-    bool degraded, xdev, all_tags, nonempty, debug, verbose, io_uring;
+    bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
         cache_size;

@@ -5,14 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdint.h>
 #include <unistd.h>
 
-int beneath_open(int dir, const char *path, int flags, bool xdev)
+static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolve)
 {
     /* openat2 refuses O_NOCTTY beside O_PATH, which opens nothing anyway. */
     struct open_how how = {
         .flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY)),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (xdev ? 0 : RESOLVE_NO_XDEV),
+        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
     };
     long fd = -1;
 
@@ -24,6 +25,16 @@ int beneath_open(int dir, const char *path, int flags, bool xdev)
         }
     }
     return (int)fd;
+}
+
+int beneath_open(int dir, const char *path, int flags, bool xdev)
+{
+    return beneath_resolve(dir, path, flags, RESOLVE_BENEATH | (xdev ? 0 : RESOLVE_NO_XDEV));
+}
+
+int beneath_leave(int dir, const char *path, int flags)
+{
+    return beneath_resolve(dir, path, flags, 0);
 }
 
 bool beneath_check(int dir, struct zf_err *err)

@@ -14,6 +14,10 @@
  * errno.  Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_XDEV. */
 int beneath_open(int dir, const char *path, int flags, bool xdev);
 
+/* The same, but links may lead anywhere, also to other file systems; those of /proc that are no
+ * paths give ELOOP (RESOLVE_NO_MAGICLINKS). */
+int beneath_leave(int dir, const char *path, int flags);
+
 /* Whether openat2 may be called at all, tried on the directory `dir`.  Errors: ZF_E_IO with a
  * sentence that names the cause, where the kernel lacks it (ENOSYS) or a seccomp profile of before
  * libseccomp 2.5 refuses it (EPERM); err->sys is that number. */

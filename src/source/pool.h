@@ -31,6 +31,7 @@ struct pool {
     atomic_uint refs;
     struct reach reach;
     struct zf_cache *cache; /* of what is decompressed from the files */
+    bool shared;            /* others see what is read (same.h) */
     bool strict;            /* any change of a file counts (same.h) */
     uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */

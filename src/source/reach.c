@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Hugging Face cache keeps a repository as
+/* Links are followed as long as they stay below the root.  A Hugging Face cache keeps a repository as
  *     models--org--name/snapshots/<revision>/<file> -> ../../blobs/<hash>
- * so the files of a snapshot are links that leave it.  They are followed into that very `blobs`
- * directory, one level, and nowhere else.
+ * so the files of a snapshot are links that leave it: below is then what is below models--org--name.
  * Source: huggingface_hub, file_download.py, _create_symlink (relative, or absolute across
  * volumes). */
 #include "reach.h"
@@ -79,111 +78,139 @@ void reach_fini(struct reach *r)
     *r = (struct reach){.root = -1, .cache = -1};
 }
 
-/* How many components has p, without empty ones? */
-static size_t reach_depth(const char *p)
-{
-    size_t n = 0;
+/* Links may lead anywhere below this, and absolute ones are known by its path. */
+struct reach_base {
+    int dir;
+    const char *abs;
+    size_t n_abs;
+    bool xdev;
+};
 
-    for (p += strspn(p, "/"); *p; p += strspn(p, "/")) {
-        n++;
-        p += strcspn(p, "/");
-    }
-    return n;
-}
+#define REACH_LINKS 40 /* as the kernel */
 
-/* The blob's name when the text of the link at `path` leads from the root's place in the cache to
- * blobs/<name>; NULL otherwise.  Points into text. */
-static const char *reach_blob_of(const struct reach *r, const char *path, const char *text)
+/* Puts `text`, that of the link at path[0, n), in the place of the link. */
+static bool reach_put_link(const struct reach_base *b, char path[PATH_MAX], size_t n,
+                           const char *text)
 {
-    static const char blobs[] = "blobs/";
-    size_t up = 0;
+    char out[2 * PATH_MAX];
+    size_t dir = n;
+    int len;
 
     if (text[0] == '/') {
-        if (strncmp(text, r->abs, r->n_cache) != 0 || text[r->n_cache] != '/') {
-            return NULL;
+        if (strncmp(text, b->abs, b->n_abs) != 0 || (text[b->n_abs] && text[b->n_abs] != '/')) {
+            errno = EXDEV;
+            return false;
         }
-        text += r->n_cache + 1;
-    } else {
-        size_t need = reach_depth(r->abs + r->n_cache) + reach_depth(path) - 1;
-
-        for (; strncmp(text, "../", 3) == 0; text += 3) {
-            up++;
-        }
-        if (up != need) {
-            return NULL;
-        }
+        text += b->n_abs + strspn(text + b->n_abs, "/");
+        dir = 0;
     }
-    if (strncmp(text, blobs, sizeof blobs - 1) != 0) {
-        return NULL;
+    while (dir > 0 && path[dir - 1] != '/') {
+        dir--;
     }
-    text += sizeof blobs - 1;
-    return *text && !strchr(text, '/') && strcmp(text, "..") != 0 ? text : NULL;
-}
-
-/* Text of the link at `path`, whose directory must lie beneath the root. */
-static bool reach_link_text(const struct reach *r, const char *path, char *out, size_t n)
-{
-    zf_auto(fd) int fd = beneath_open(r->root, path, O_PATH | O_NOFOLLOW, r->xdev);
-    ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", out, n - 1);
-
-    if (got < 0) {
+    len = snprintf(out, sizeof out, "%.*s%s%s", (int)dir, path, *text ? text : ".", path + n);
+    if (len < 0 || len >= PATH_MAX) {
+        errno = ENAMETOOLONG;
         return false;
     }
-    out[got] = '\0';
+    memcpy(path, out, (size_t)len + 1);
     return true;
 }
 
-static int reach_open_blob(const struct reach *r, const char *path, int flags)
+/* The text of the first link on the way, whose part of the path ends at *n; "" = there is none.  A link at the end
+ * counts only when `last`. */
+static bool reach_first_link(const struct reach_base *b, const char *path, bool last, size_t *n,
+                             char text[PATH_MAX])
+{
+    char part[PATH_MAX];
+
+    text[0] = '\0';
+    for (*n = 0; path[*n + strspn(path + *n, "/")];) {
+        *n += strspn(path + *n, "/");
+        *n += strcspn(path + *n, "/");
+        memcpy(part, path, *n);
+        part[*n] = '\0';
+        zf_auto(fd) int fd = beneath_open(b->dir, part, O_PATH | O_NOFOLLOW, b->xdev);
+        ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", text, PATH_MAX - 1);
+        if (fd < 0) {
+            return false;
+        }
+        text[got > 0 ? got : 0] = '\0';
+        if (got > 0 && (last || path[*n])) {
+            return true;
+        }
+        text[0] = '\0';
+    }
+    return true;
+}
+
+/* The kernel takes every absolute link for one that leaves: one that does not is replaced by what it means, and what
+ * is opened in the end is proved beneath once more, whatever was swapped meanwhile. */
+static int reach_open_inside(const struct reach_base *b, char path[PATH_MAX], int flags)
 {
     char text[PATH_MAX];
-    const char *blob =
-        reach_link_text(r, path, text, sizeof text) ? reach_blob_of(r, path, text) : NULL;
-    int dir = blob ? beneath_open(r->cache, "blobs", O_PATH | O_DIRECTORY, r->xdev) : -1;
+    size_t n;
 
-    if (dir < 0) {
-        errno = EXDEV;
-        return -1;
+    for (int links = 0; links <= REACH_LINKS; links++) {
+        int fd = beneath_open(b->dir, path, flags, b->xdev);
+
+        if (fd >= 0 || errno != EXDEV) {
+            return fd;
+        }
+        if (!reach_first_link(b, path, !(flags & O_NOFOLLOW), &n, text)) {
+            return -1;
+        }
+        if (!text[0]) {
+            errno = EXDEV;
+            return -1;
+        }
+        if (!reach_put_link(b, path, n, text)) {
+            return -1;
+        }
     }
-    int fd = beneath_open(dir, blob, flags, r->xdev);
-    int keep = errno;
-    (void)close(dir);
-    errno = keep;
-    return fd;
+    errno = ELOOP;
+    return -1;
 }
+
+static bool reach_crosses(const struct reach *r, const char *path);
 
 int reach_open(const struct reach *r, const char *path, int flags)
 {
-    bool xdev = r->xdev || (r->pointed && strcmp(path, r->pointed) == 0);
-    int fd = beneath_open(r->root, path[0] ? path : ".", flags, xdev);
+    const bool xdev = r->xdev || (r->pointed && strcmp(path, r->pointed) == 0);
+    const bool hub = r->cache >= 0;
+    char full[PATH_MAX];
 
-    if (fd < 0 && errno == EXDEV && r->cache >= 0) {
-        return reach_open_blob(r, path, flags);
+    path = path[0] ? path : ".";
+    int fd = beneath_open(r->root, path, flags, xdev);
+    if (fd >= 0 || errno != EXDEV) {
+        return fd;
     }
-    return fd;
+    const struct reach_base b = {.dir = hub ? r->cache : r->root,
+                                 .abs = r->abs,
+                                 .n_abs = hub                   ? r->n_cache
+                                          : strcmp(r->abs, "/") ? strlen(r->abs)
+                                                                : 0,
+                                 .xdev = xdev};
+    int n = snprintf(full, sizeof full, "%s%s%s", hub ? r->abs + r->n_cache + 1 : "",
+                     hub ? "/" : "", path);
+    fd = n > 0 && (size_t)n < sizeof full ? reach_open_inside(&b, full, flags) : -1;
+    if (fd >= 0 || errno != EXDEV || !r->links || (!xdev && reach_crosses(r, path))) {
+        return fd;
+    }
+    return beneath_leave(r->root, path, flags);
 }
 
-/* Is a mount point on the way?  Its place in the path is found from the front: the first part that
- * cannot even be looked at, though links at its end are not followed. */
+/* Is a mount point on the way, before any link? */
 static bool reach_crosses(const struct reach *r, const char *path)
 {
-    char part[PATH_MAX];
-    size_t n = 0;
+    const struct reach_base b = {.dir = r->root};
+    char text[PATH_MAX];
+    const int keep = errno;
+    size_t n;
 
-    while (path[n]) {
-        n += strspn(path + n, "/");
-        n += strcspn(path + n, "/");
-        if (n >= sizeof part) {
-            return false;
-        }
-        memcpy(part, path, n);
-        part[n] = '\0';
-        int fd = beneath_open(r->root, part, O_PATH | O_NOFOLLOW, false);
-        if (fd < 0) {
-            return errno == EXDEV;
-        }
-        (void)close(fd);
-    }
-    return false;
+    bool crosses =
+        strlen(path) < PATH_MAX && !reach_first_link(&b, path, true, &n, text) && errno == EXDEV;
+    errno = keep;
+    return crosses;
 }
 
 bool reach_fail(const struct reach *r, const char *path, const char *what, struct zf_err *err)
@@ -198,8 +225,9 @@ bool reach_fail(const struct reach *r, const char *path, const char *what, struc
                       what);
     } else {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "cannot %s: a symbolic link leads out of the checkpoint's directory%s", what,
-                      r->xdev ? "" : ", or to another file system there (-o xdev follows that)");
+                      "cannot %s: a symbolic link leads out of the checkpoint's directory%s%s",
+                      what, r->xdev ? "" : ", or to another file system there",
+                      r->links ? "" : "; -o links follows it");
     }
     err->sys = EXDEV;
     return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a directory store may open: all beneath its root and, when the root is a snapshot of a
- * Hugging Face cache, that cache's blobs; other file systems that are mounted there only when it is
- * asked for. */
+ * Hugging Face cache, beneath that cache's directory; other file systems that are mounted there, and what links lead
+ * to that leave it, only when it is asked for. */
 #ifndef SOURCE_REACH_H
 #define SOURCE_REACH_H
 
@@ -15,10 +15,11 @@ struct reach {
     int cache;      /* O_PATH descriptor of the cache directory, or -1 */
     size_t n_cache; /* abs[0, n_cache) is the cache directory's path */
     bool xdev;      /* go into other file systems */
+    bool links;     /* follow links that leave */
     char *pointed;  /* the one path that the user named, wherever it is; or NULL */
 };
 
-/* `abs` is absolute with links resolved.  xdev and pointed are the caller's to set afterwards; the
+/* `abs` is absolute with links resolved.  xdev, links and pointed are the caller's to set afterwards; the
  * latter is freed with the rest.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
 bool reach_init(struct reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
 void reach_fini(struct reach *r);

@@ -45,8 +45,7 @@ static const char *store_dir_broken_link(int why)
         return "a link that leads back to itself";
     case EXDEV:
         return "a link that leads out of the checkpoint's directory, or to another file system "
-               "there "
-               "(-o xdev follows that)";
+               "there (-o links follows it)";
     default:
         return "a link that cannot be followed";
     }
@@ -362,6 +361,8 @@ struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *h
     }
     if (pool && how) {
         pool->reach.xdev = how->xdev;
+        pool->reach.links = how->links;
+        pool->shared = how->shared;
         pool->strict = how->strict;
     }
     if (!pool) {

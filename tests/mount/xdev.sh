@@ -77,11 +77,20 @@ check 'unmounted' fusermount3 -u "$run/global_step300"
 "$ZEROFS" export -q "$one" model.safetensors "$tmp/plain/"
 check 'a shard on another file system' other "$tmp/plain" "$tmp/ckpt/there"
 ln -s there/model.safetensors "$tmp/ckpt/model.safetensors"
-check 'through a link: refused' says 3 'model.safetensors.*-o xdev' "$ZEROFS" mount "$tmp/ckpt" "$mnt"
+check 'through a link: refused' says 3 'model.safetensors.*-o links' "$ZEROFS" mount "$tmp/ckpt" "$mnt"
 linked() {
     "$ZEROFS" cat -f -o xdev "$tmp/ckpt" "$file" | cmp - "$tmp/b"
 }
 check 'but for -o xdev' linked
+linked_anywhere() {
+    mkdir "$tmp/elsewhere" && ln -s "$tmp/ckpt/there/model.safetensors" "$tmp/elsewhere/" &&
+        says 3 'model.safetensors.*-o links' "$ZEROFS" mount "$tmp/elsewhere" "$mnt" &&
+        says 3 'model.safetensors.*-o links' "$ZEROFS" mount -o xdev "$tmp/elsewhere" "$mnt" &&
+        "$ZEROFS" mount -o links "$tmp/elsewhere" "$mnt" && cmp "$mnt/$file" "$tmp/b" && unmount "$mnt" &&
+        ln -s elsewhere "$tmp/latest" && "$ZEROFS" mount -o links "$tmp/latest" "$mnt" && cmp "$mnt/$file" "$tmp/b" &&
+        unmount "$mnt"
+}
+check '-o links goes wherever a link leads, also from a checkpoint that is one' linked_anywhere
 named() {
     "$ZEROFS" cat -f "$tmp/ckpt/model.safetensors" "$file" | cmp - "$tmp/b"
 }

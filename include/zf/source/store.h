@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named sources under a root: a directory, or memory (tests, fuzzing).  Paths are relative,
- * '/'-separated, without "." or "..".  A directory store never leaves its root:
- * openat2(RESOLVE_BENEATH), except for the links of a Hugging Face cache (snapshots/<rev>/x ->
- * ../../blobs/<hash>). */
+ * '/'-separated, without "." or "..".  A directory store never leaves its root
+ * (openat2 with RESOLVE_BENEATH), that of a snapshot of a Hugging Face cache not the cache's directory, unless it is
+ * told to follow links (zf_dir_opts). */
 #ifndef ZF_SOURCE_STORE_H
 #define ZF_SOURCE_STORE_H
 
@@ -20,10 +20,12 @@ struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
 
 /* What a directory store does beyond its default. */
 struct zf_dir_opts {
+    /* goes into other file systems that are mounted below the directory (its own mount, say) */
+    bool xdev;
+    bool links; /* follows links that leave the directory, wherever they lead */
     bool
-        xdev; /* goes into other file systems that are mounted below the directory (its own mount, say) */
-    bool
-        strict; /* a file whose mode, owner or number of links changed, and nothing else, is stale too */
+        shared; /* others see what is read: a file that is closed to somebody, or another's, is stale */
+    bool strict; /* one whose mode, owner or number of links changed, and nothing else, is stale */
 };
 
 /* The same; how: NULL = the default. */

@@ -238,15 +238,15 @@ static void follows_the_links_of_a_hub_cache(void **state)
     const char *root = *state;
 
     scratch_file(root, "m/blobs/abc", "weights");
-    scratch_file(root, "m/secret", "no");
+    scratch_file(root, "m/beside", "beside");
     scratch_file(root, "blobs/abc", "other");
     scratch_link(root, "m/snapshots/rev/model.bin", "../../blobs/abc");
     scratch_link(root, "m/snapshots/rev/sub/model.bin", "../../../blobs/abc");
-    scratch_link(root, "m/snapshots/rev/secret", "../../secret");
-    scratch_link(root, "m/snapshots/rev/tricky", "../../blobs/../secret");
+    scratch_link(root, "m/snapshots/rev/beside", "../../beside");
+    scratch_link(root, "m/snapshots/rev/tricky", "../../blobs/../../blobs/abc");
     scratch_link(root, "m/snapshots/rev/dots", "../../blobs/..");
     scratch_link(root, "m/snapshots/rev/far", "../../../blobs/abc");
-    scratch_link(root, "m/blobs/hop", "../secret");
+    scratch_link(root, "m/blobs/hop", "../beside");
     scratch_link(root, "m/snapshots/rev/hop", "../../blobs/hop");
     (void)snprintf(path, sizeof path, "%s/m/blobs/abc", root);
     scratch_link(root, "m/snapshots/rev/absolute", path);
@@ -257,11 +257,11 @@ static void follows_the_links_of_a_hub_cache(void **state)
     assert_text(st, "sub/model.bin", "weights");
     assert_text(st, "absolute", "weights");
     assert_true(zf_store_has(st, "model.bin", ZF_ENTRY_FILE));
-    assert_refused(st, "secret", ZF_E_IO);
-    assert_refused(st, "tricky", ZF_E_IO);
-    assert_refused(st, "dots", ZF_E_IO);
+    assert_text(st, "beside", "beside");
+    assert_text(st, "hop", "beside");
+    assert_refused(st, "dots", ZF_E_FORMAT);
     assert_refused(st, "far", ZF_E_IO);
-    assert_refused(st, "hop", ZF_E_IO);
+    assert_refused(st, "tricky", ZF_E_IO);
     assert_true(zf_store_has(st, "far", ZF_ENTRY_OTHER));
 
     struct zf_err err;
@@ -282,6 +282,84 @@ static void follows_the_links_of_a_hub_cache(void **state)
     zf_auto(store) struct zf_store *by_link = open_store(path);
     assert_text(by_link, "model.bin", "weights");
     assert_string_equal(zf_store_base(by_link), "rev");
+}
+
+/* The kernel takes every absolute link for one that leaves. */
+static void absolute_links_below_are_followed(void **state)
+{
+    char path[4200], up[4200];
+    const char *root = *state;
+
+    scratch_file(root, "run/5/x", "five");
+    scratch_file(root, "runaway/x", "no");
+    (void)snprintf(path, sizeof path, "%s/run/5/x", root);
+    scratch_link(root, "run/file", path);
+    (void)snprintf(path, sizeof path, "%s/run/5", root);
+    scratch_link(root, "run/dir", path);
+    scratch_link(root, "run/hop", "file");
+    scratch_link(root, "run/sub/hop", "../dir/../file");
+    (void)snprintf(path, sizeof path, "%s/run", root);
+    scratch_link(root, "run/5/itself", path);
+    (void)snprintf(path, sizeof path, "%s/run/loop", root);
+    scratch_link(root, "run/loop", path);
+    (void)snprintf(path, sizeof path, "%s/runaway/x", root);
+    scratch_link(root, "run/prefix", path);
+    (void)snprintf(path, sizeof path, "%s/run/../runaway/x", root);
+    scratch_link(root, "run/up", path);
+    scratch_link(root, "run/proc", "/proc/self/root");
+    (void)snprintf(up, sizeof up, "%s/run", root);
+    zf_auto(store) struct zf_store *st = open_store(up);
+    assert_text(st, "file", "five");
+    assert_text(st, "dir/x", "five");
+    assert_text(st, "hop", "five");
+    assert_text(st, "sub/hop", "five");
+    assert_text(st, "5/itself/5/itself/hop", "five");
+    assert_true(zf_store_has(st, "file", ZF_ENTRY_FILE));
+    assert_true(zf_store_has(st, "dir", ZF_ENTRY_DIR));
+    assert_refused(st, "prefix", ZF_E_IO);
+    assert_refused(st, "up", ZF_E_IO);
+    assert_refused(st, "proc", ZF_E_IO);
+    assert_true(zf_store_has(st, "loop", ZF_ENTRY_OTHER));
+}
+
+static void links_that_leave_are_followed_when_asked(void **state)
+{
+    const struct zf_dir_opts links = {.links = true};
+    struct zf_limits lim = zf_limits_default();
+    char path[4200], other[4200];
+    struct zf_err err;
+
+    scratch_file(*state, "disk/x", "there");
+    scratch_file(*state, "disk/y", "other");
+    scratch_link(*state, "run/file", "../disk/x");
+    scratch_link(*state, "run/dir", "../disk");
+    scratch_link(*state, "run/magic", "/proc/self/exe");
+    scratch_link(*state, "run/swapped", "../disk/x");
+    scratch_path(*state, "run", path);
+    zf_auto(store) struct zf_store *no = open_store(path);
+    zf_auto(source) struct zf_source *refused = zf_store_open(no, "file", &err);
+    assert_null(refused);
+    assert_non_null(strstr(err.msg, "-o links"));
+    assert_false(zf_store_has(no, "dir", ZF_ENTRY_DIR));
+
+    lim.open_files = 1;
+    zf_auto(store) struct zf_store *st = zf_store_dir_with(path, &links, &lim, &err);
+    assert_ok(st, &err);
+    assert_text(st, "file", "there");
+    assert_text(st, "dir/y", "other");
+    assert_true(zf_store_has(st, "dir", ZF_ENTRY_DIR));
+    assert_false(zf_store_has(st, "magic", ZF_ENTRY_FILE));
+
+    /* One that leads elsewhere by now, met when its file is opened once more. */
+    zf_auto(source) struct zf_source *x = zf_store_open(st, "swapped", &err);
+    assert_ok(x, &err);
+    scratch_path(*state, "run/swapped", other);
+    assert_int_equal(unlink(other), 0);
+    scratch_link(*state, "run/swapped", "../disk/y");
+    assert_text(st, "dir/y", "other");
+    char b;
+    assert_false(zf_source_pread(x, &b, 1, 0, &err));
+    assert_err(&err, ZF_E_STALE, 0, "another file has taken the place");
 }
 
 static void slurps_within_bounds(void **state)
@@ -377,6 +455,8 @@ int main(void)
         SCRATCH(refuses_paths_that_lead_away),
         SCRATCH(special_files_are_refused_without_waiting),
         SCRATCH(follows_the_links_of_a_hub_cache),
+        SCRATCH(absolute_links_below_are_followed),
+        SCRATCH(links_that_leave_are_followed_when_asked),
         SCRATCH(slurps_within_bounds),
         SCRATCH(descriptor_0_is_as_good_as_any),
         cmocka_unit_test(memory_behaves_as_a_directory),
