@@ -96,7 +96,8 @@ static int file_open_regular(struct pool *pool, const char *path, struct stat *s
 
 static bool file_guard(struct file *f, int fd, struct zf_err *err)
 {
-    const struct same_how how = {.strict = f->pool->strict, .name = f->src.name};
+    const struct same_how how = {
+        .shared = f->pool->shared, .strict = f->pool->strict, .name = f->src.name};
 
     return same_check(&f->same, fd, &how, err);
 }
@@ -447,8 +448,10 @@ static bool file_hold(struct slot *slot)
 static void file_look(struct slot *slot)
 {
     struct file *f = file_of(slot);
-    const struct same_how how = {
-        .sync = AT_STATX_DONT_SYNC, .strict = f->pool->strict, .name = f->src.name};
+    const struct same_how how = {.sync = AT_STATX_DONT_SYNC,
+                                 .shared = f->pool->shared,
+                                 .strict = f->pool->strict,
+                                 .name = f->src.name};
     struct zf_source *held = &f->src;
     struct zf_err ignored; /* whoever reads it hears of it */
     int fd = slot_look(slot);

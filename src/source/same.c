@@ -100,19 +100,27 @@ size_t same_moved(char *first, size_t n)
     return moved;
 }
 
+/* What others are shown must not outlive their right to it. */
+static bool same_closed(const struct zf_identity_meta *was, const struct zf_identity_meta *now)
+{
+    return was->uid != now->uid || was->gid != now->gid || (was->mode & ~now->mode & 0444) != 0;
+}
+
 /* ctime is another than expected: is one of those changes the reason?  *again_out: another thread has accepted one
  * since `moved` was read, so that `now` may be older than what is expected. */
 static bool same_accept(struct same *s, const struct zf_identity *now, unsigned moved,
-                        const char *name, bool *again_out)
+                        const struct same_how *how, bool *again_out)
 {
     (void)pthread_mutex_lock(&same_lock);
     *again_out = atomic_load(&s->moved) != moved;
-    const bool explained = now->meta.nlink > 0 && memcmp(&now->meta, &s->meta, sizeof s->meta) != 0;
+    const bool explained = now->meta.nlink > 0 &&
+                           memcmp(&now->meta, &s->meta, sizeof s->meta) != 0 &&
+                           !(how->shared && same_closed(&s->meta, &now->meta));
     if (!*again_out && explained) {
         s->meta = now->meta;
         atomic_store(&s->ctime, same_ns(&now->ctime));
         atomic_store(&s->moved, moved + 1);
-        same_note(name);
+        same_note(how->name);
     }
     (void)pthread_mutex_unlock(&same_lock);
     return explained;
@@ -162,7 +170,7 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
         return false;
     }
     if (same_ns(&now.ctime) == atomic_load_explicit(&s->ctime, memory_order_relaxed) ||
-        (!how->strict && same_accept(s, &now, moved, how->name, again_out)) || *again_out) {
+        (!how->strict && same_accept(s, &now, moved, how, again_out)) || *again_out) {
         return true;
     }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,

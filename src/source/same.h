@@ -23,13 +23,14 @@ struct zf_identity same_identity_of(const struct stat *st);
 void same_init(struct same *s, const struct zf_identity *id);
 
 /* Looks at the descriptor (O_PATH does), the way statx(2) has it (0, or AT_STATX_DONT_SYNC: as far as the kernel knows
- * by itself, which never waits for a server).  strict: any change counts; else a move of ctime together with mode, owner
+ * by itself, which never waits for a server).  strict: any change counts; shared: one of owner
+ * counts, and of mode when it takes a right to read away; else a move of ctime together with mode, owner
  * or number of links, all else being equal, becomes what is expected, and is told by zf_files_look under
  * `name`.
  * Errors: ZF_E_STALE, from then on for ever; ZF_E_IO the file is shorter, or cannot be asked. */
 struct same_how {
     int sync;
-    bool strict;
+    bool shared, strict;
     const char *name;
 };
 bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_err *err) ZF_CHECKED;

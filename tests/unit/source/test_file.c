@@ -277,6 +277,32 @@ static void strictly_any_change_counts(void **state)
     assert_fails(a, ZF_E_STALE, "inode was changed");
 }
 
+/* What is closed to others must not stay open in a mount of theirs. */
+static void shared_files_may_not_be_closed(void **state)
+{
+    const struct zf_dir_opts shared = {.shared = true};
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    char path[4200], other[4200];
+
+    scratch_file(*state, "a", "0123456789");
+    scratch_path(*state, "a", path);
+    scratch_path(*state, "b", other);
+    assert_int_equal(chmod(path, 0640), 0);
+    zf_auto(store) struct zf_store *st = zf_store_dir_with(*state, &shared, &lim, &err);
+    assert_ok(st, &err);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_reads(a, "0123456789");
+    let_tick_pass(*state);
+    assert_int_equal(link(path, other), 0);
+    assert_reads(a, "0123456789");
+    let_tick_pass(*state);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_fails(a, ZF_E_STALE, "inode was changed");
+}
+
 /* By the read that finds it, and where nobody reads by the look. */
 static void a_deleted_file_is_let_go(void **state)
 {
@@ -636,6 +662,7 @@ int main(void)
         SCRATCH(mode_owner_and_links_may_change),
         SCRATCH(a_mode_that_changed_while_closed),
         SCRATCH(strictly_any_change_counts),
+        SCRATCH(shared_files_may_not_be_closed),
         SCRATCH(a_deleted_file_is_let_go),
         SCRATCH(a_deleted_file_may_have_been_rewritten),
         SCRATCH(a_replaced_file_is_stale),
