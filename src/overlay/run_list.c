@@ -84,8 +84,8 @@ static size_t list_find(const struct run_list *t, const char *name, bool file, s
     return t->list.n;
 }
 
-/* Under the lock.  Takes e out of the table. */
-static void list_drop(struct run_list *t, struct run_entry *e)
+/* Under the lock.  e is no longer there: its numbers lead nowhere. */
+static void list_forget(struct run_list *t, const struct run_entry *e)
 {
     size_t n = 0;
 
@@ -96,7 +96,6 @@ static void list_drop(struct run_list *t, struct run_entry *e)
     }
     t->range.n = n;
     t->latest = t->latest == e ? NULL : t->latest;
-    run_entry_unref(&e);
 }
 
 static bool list_has(const struct run_list *t, const struct run_entry *e)
@@ -130,9 +129,18 @@ static struct run_entry *list_take_entry(struct run_list *t, struct zf_store *st
     return e;
 }
 
-/* Under the lock.  The table becomes what is listed now. */
+/* References that are given back without the lock: freeing a save may wait for its files. */
+static void list_unref(struct run_entry **e, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        run_entry_unref(&e[i]);
+    }
+    free(e);
+}
+
+/* Under the lock.  The table becomes what is listed now; *old_out[*n_out], each with a reference, is what it was. */
 static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_saves *list,
-                      struct zf_err *err)
+                      struct run_entry ***old_out, size_t *n_out, struct zf_err *err)
 {
     struct run_entry **now = calloc(list->n ? list->n : 1, sizeof *now);
     size_t n = 0, near = 0;
@@ -147,41 +155,40 @@ static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_s
         now[n] = list_take_entry(t, st, list->name[n], at, err);
         near = at < t->list.n ? at + 1 : near;
         if (!now[n]) {
-            break;
+            *old_out = now;
+            *n_out = n;
+            return false;
         }
     }
-    bool all = n == list->n;
-    for (size_t i = 0; !all && i < n; i++) {
-        run_entry_unref(&now[i]);
-    }
-    for (size_t i = 0; all && i < t->list.n; i++) {
-        if (t->list.at[i]->look == t->looks) {
-            run_entry_unref(&(struct run_entry *){t->list.at[i]}); /* it is in both lists */
-        } else {
-            list_drop(t, t->list.at[i]);
+    for (size_t i = 0; i < t->list.n; i++) {
+        if (t->list.at[i]->look != t->looks) {
+            list_forget(t, t->list.at[i]);
         }
     }
-    if (!all) {
-        free(now);
-        return false;
-    }
-    free(t->list.at);
+    *old_out = t->list.at;
+    *n_out = t->list.n;
     t->list.at = now;
     t->list.n = t->list.cap = n;
     t->latest = list->latest < n ? now[list->latest] : NULL;
     return true;
 }
 
-/* Under the lock.  A new store each time: a store's listing never changes. */
+/* A new store each time: a store's listing never changes.  Reading the directory may take as long as its storage
+ * likes; only who looks a save up by its name waits for that. */
 bool run_list_look(struct run_list *t, struct zf_err *err)
 {
     zf_auto(store) struct zf_store *st = zf_store_by(t->o.opener, t->path, t->o.lim, err);
     struct zf_saves list = {0};
+    struct run_entry **old = NULL;
+    size_t n = 0;
 
     if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
         return false;
     }
-    bool ok = list_take(t, st, &list, err);
+    (void)pthread_mutex_lock(&t->lock);
+    bool ok = list_take(t, st, &list, &old, &n, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    list_unref(old, n);
     zf_saves_free(&list);
     return ok;
 }
@@ -192,14 +199,14 @@ void run_list_refresh(struct run_list *t)
     struct zf_err err;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    (void)pthread_mutex_lock(&t->lock);
+    (void)pthread_mutex_lock(&t->looking);
     if (now.tv_sec - t->looked >= FRESH_SECONDS) {
         t->looked = now.tv_sec;
         if (!run_list_look(t, &err)) {
             zf_log_say(t->log, &err);
         }
     }
-    (void)pthread_mutex_unlock(&t->lock);
+    (void)pthread_mutex_unlock(&t->looking);
 }
 
 struct run_entry *run_list_by_name(struct run_list *t, const char *file)
@@ -213,6 +220,7 @@ struct run_entry *run_list_by_name(struct run_list *t, const char *file)
     if (!e || !save_changed(e->save)) {
         return zf_give(e);
     }
+    struct run_entry *was = NULL;
     (void)pthread_mutex_lock(&t->lock);
     at = list_find(t, file, true, at);
     if (at < t->list.n && t->list.at[at] == e) {
@@ -224,13 +232,15 @@ struct run_entry *run_list_by_name(struct run_list *t, const char *file)
             again->dir = e->dir;
             again->look = e->look;
             bool latest = t->latest == e;
-            list_drop(t, t->list.at[at]);
+            was = t->list.at[at];
+            list_forget(t, was);
             t->list.at[at] = again;
             t->latest = latest ? again : t->latest;
         }
     }
     struct run_entry *now = at < t->list.n ? run_entry_ref(t->list.at[at]) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
+    run_entry_unref(&was);
     return now;
 }
 
@@ -313,5 +323,6 @@ void run_list_fini(struct run_list *t)
     free(t->list.at);
     zf_vec_fini(&t->range);
     (void)pthread_mutex_destroy(&t->lock);
+    (void)pthread_mutex_destroy(&t->looking);
     free(t->path);
 }

@@ -45,8 +45,9 @@ struct run_list {
     char *path; /* owned */
     struct zf_run_opts o;
     struct zf_log *log;
-    pthread_mutex_t lock; /* of all below */
-    time_t looked;
+    pthread_mutex_t looking; /* one look at a time */
+    time_t looked;           /* of `looking` */
+    pthread_mutex_t lock;    /* of all below; held for moments */
     uint64_t looks;
     zf_vec(struct run_entry *) list; /* those that are there, as they are listed */
     zf_vec(struct run_entry *)
@@ -57,7 +58,7 @@ struct run_list {
 
 void run_list_fini(struct run_list *t);
 
-/* Lists the directory anew.  Under the lock, or before anybody else has t.  Errors: of the store. */
+/* Lists the directory anew, while nobody else does.  Errors: of the store. */
 bool run_list_look(struct run_list *t, struct zf_err *err) ZF_CHECKED;
 
 /* The same where the last look was a second ago; a failure goes to the log. */

@@ -340,6 +340,7 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
     t->l.o = *o;
     t->l.log = log;
     (void)pthread_mutex_init(&t->l.lock, NULL);
+    (void)pthread_mutex_init(&t->l.looking, NULL);
     if (!run_list_look(&t->l, err) ||
         (t->l.list.n == 0 &&
          !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {

@@ -3,6 +3,9 @@
  * memory that runs out is said to be that. */
 #include "support/unit.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -421,6 +424,57 @@ static void many_saves_come_and_go(void **state)
     assert_string_equal(path, "global_step0");
 }
 
+/* The run directory's storage hangs while it is listed. */
+static pthread_mutex_t hung = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool waits;
+
+static struct zf_store *hung_open(void *ctx, const char *where, const struct zf_limits *l,
+                                  struct zf_err *why)
+{
+    (void)ctx;
+    waits = true;
+    (void)pthread_mutex_lock(&hung);
+    (void)pthread_mutex_unlock(&hung);
+    return zf_store_dir(where, l, why);
+}
+
+static void *looks(void *t)
+{
+    struct zf_tree *tree = t;
+    struct zf_stat st;
+
+    return tree->ops->lookup(tree, ZF_TREE_ROOT, "global_step1", &st) ? t : NULL;
+}
+
+static void reads_do_not_wait_for_the_run(void **state)
+{
+    static const struct zf_opener opener = {.open = hung_open};
+    static const struct zf_run_opts slow = {
+        .lim = &lim, .opener = &opener, .open = letters_tree, .withheld = nothing_withheld};
+    zf_auto(log) struct zf_log *log = quiet_log();
+    struct zf_stat w;
+    pthread_t other;
+    void *found;
+
+    put(*state, "global_step1", "a");
+    zf_auto(tree) struct zf_tree *t = zf_runs_tree(*state, &slow, log, &err);
+    assert_ok(t, &err);
+    assert_true(zf_tree_walk(t, "global_step1/w.u8", &w));
+    later += 2;
+    waits = false;
+    assert_int_equal(pthread_mutex_lock(&hung), 0);
+    assert_int_equal(pthread_create(&other, NULL, looks, t), 0);
+    while (!waits) {
+        (void)sched_yield();
+    }
+    (void)alarm(30); /* a read that waits would wait for ever */
+    reads(t, w.ino, true);
+    (void)alarm(0);
+    assert_int_equal(pthread_mutex_unlock(&hung), 0);
+    assert_int_equal(pthread_join(other, &found), 0);
+    assert_ptr_equal(found, t);
+}
+
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 /* Each call of the heap fails in turn while a run is listed: either it did not matter, or the failure says so. */
@@ -460,6 +514,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_changes_is_another, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(many_saves_come_and_go, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(reads_do_not_wait_for_the_run, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
 
