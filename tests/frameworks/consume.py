@@ -238,6 +238,26 @@ def model(mount, truth):
         assert m.dtype == dtype, f"as/{suffix}/hf loads as {m.dtype}"
 
 
+def adapter(mount, checkpoint, truth):
+    """adapter/default/ is what PEFT saved, byte for byte, and PEFT loads it: the same logits as the trained model."""
+    import peft  # pylint: disable=import-outside-toplevel
+    import transformers  # pylint: disable=import-outside-toplevel
+    path = os.path.join(mount, "adapter", "default")
+    if truth["computed"]:
+        assert not os.path.exists(path), f"{path} is there"
+        with open(os.path.join(mount, ".zerofs", "index.json"), encoding="utf-8") as f:
+            assert "adapter/default/" in f.read(), "nothing says why"
+        return
+    all_same(load_file(os.path.join(path, "adapter_model.safetensors")),
+             load_file(os.path.join(checkpoint, "adapter_model.safetensors")), path)
+    m = transformers.LlamaForCausalLM(transformers.LlamaConfig(**truth["settings"]))
+    m.load_state_dict(truth["base"])
+    m = peft.PeftModel.from_pretrained(m, path).eval()
+    with torch.no_grad():
+        # From a mapping, whose alignment is another one, they may be rounded otherwise.
+        torch.testing.assert_close(m(input_ids=truth["ids"]).logits, truth["logits"], rtol=1e-5, atol=1e-6)
+
+
 # ---- the frameworks' own converters ----------------------------------------------------------------------------
 
 def zero_to_fp32(mount, checkpoint, truth):

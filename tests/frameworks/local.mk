@@ -11,7 +11,9 @@ EXTRA_DIST += \
 	tests/frameworks/make_hf.py \
 	tests/frameworks/make_megatron.py \
 	tests/frameworks/make_olmo.py \
+	tests/frameworks/make_peft.py \
 	tests/frameworks/make_torch.py \
+	tests/frameworks/make_torchao.py \
 	tests/frameworks/models.py \
 	tests/frameworks/mount.py \
 	tests/frameworks/stores.py \

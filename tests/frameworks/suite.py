@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, megatron, olmo, fairscale, anything, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, peft, megatron, olmo, fairscale, torchao, anything, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -28,9 +28,11 @@ PRODUCERS = [
     ("torch", []),
     ("hf", ["transformers", "accelerate"]),
     ("deepspeed", ["deepspeed"]),
+    ("peft", ["peft", "deepspeed", "transformers"]),
     ("megatron", ["megatron", "psutil"]),
     ("olmo", ["olmo_core"]),
     ("fairscale", ["fairscale"]),
+    ("torchao", ["torchao"]),
 ]
 SECONDS = 400
 # Whole trees are copied where they are small; thousands of files tell cp nothing new.
@@ -119,6 +121,9 @@ def judge(tap, case, program, folder, scratch):
 
 
 def judges(tap, case, mount, checkpoint, truth, scratch):
+    if truth["adapter"]:
+        tap.run(f"{case}: PEFT loads adapter/", consume.adapter, mount, checkpoint, truth["adapter"])
+        return
     for directory, tensors in truth["sets"].items():
         path = os.path.join(mount, directory)
         ties = truth["ties"] if directory in ("", "stored") else []

@@ -7,6 +7,8 @@ checkpoint what to mount, relative to the case's folder
 reference  which of the framework's own converters can read it: "deepspeed", "dcp" or None
 options    options of the mount
 hub        for transformers: {"ids": input, "logits": what the trained model answers}
+adapter    for PEFT, which saved beside the checkpoint: {"base": the model's state, "settings": of its config, "ids", "logits",
+           "computed": PEFT's file has what no checkpoint has}
 """
 import faulthandler
 import os
@@ -34,7 +36,7 @@ def own(tensors):
 
 
 def write(out, case, sets, checkpoint="ckpt", **more):
-    known = {"ties": [], "reference": None, "options": [], "hub": None}
+    known = {"ties": [], "reference": None, "options": [], "hub": None, "adapter": None}
     sets = {directory: own(tensors) for directory, tensors in sets.items() if tensors}
     torch.save({**known, **more, "sets": sets, "checkpoint": checkpoint}, os.path.join(out, case, "truth.pt"))
 
