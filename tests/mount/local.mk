@@ -52,6 +52,9 @@ tests_mount_stall_LDADD = $(FUSE_LIBS) -lpthread
 TESTS += tests/mount/save.sh tests/mount/stall.sh
 EXTRA_DIST += tests/mount/look/save.py tests/mount/look/stall.py tests/mount/save.sh tests/mount/stall.sh
 
+# The saves of a run that come and go, for as long as one likes: not among the tests of `make check`.
+EXTRA_DIST += tests/mount/soak.py
+
 # Everything that can happen to a shard, in any order; ZEROFS_RACE_SECONDS=120 for longer.
 TESTS += tests/mount/race.sh
 EXTRA_DIST += tests/mount/look/race.py tests/mount/race.sh
