@@ -3,6 +3,7 @@
  * it never came to its end, or because the pointer file names an older one. */
 #include "newer.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,12 +71,26 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
  * megatron/training/checkpointing.py, _get_non_persistent_iteration (core 0.7 … 0.19). */
 static const char newer_non_persistent[] = "non_persistent";
 
+/* torch_checkpointing writes into tmp_NAME, a file for each item and rank, whatever NAME is.  Source:
+ * torch_checkpointing 0.1. */
+static bool newer_is_items(struct zf_store *st, const char *dir)
+{
+    struct zf_entries l = zf_store_entries(st, dir);
+    bool is = false;
+
+    for (; strncmp(dir, "tmp_", 4) == 0 && l.e < l.end && !is; l.e++) {
+        is = fnmatch("*_[0-9]*.pt", l.e->name, 0) == 0;
+    }
+    return is;
+}
+
 const char *newer_unfinished(struct zf_store *st)
 {
     const char *last = NULL;
 
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_DIR && save_name_is_unfinished(l.e->name)) {
+        if (l.e->kind == ZF_ENTRY_DIR &&
+            (save_name_is_unfinished(l.e->name) || newer_is_items(st, l.e->name))) {
             last = l.e->name;
         }
     }

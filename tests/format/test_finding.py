@@ -468,6 +468,10 @@ with Dir() as d:
         r, j = d.info(at)
         check(f"one file of it, with a note: {os.path.basename(at)}", any("this file is a piece" in n for n in j.get("notes", [])),
               r.stderr or j)
+    d.torch("metatmp/tmp_10/model_0.pt", {"w": A})
+    d.says("a save of torch_checkpointing that is being written", 3, '"tmp_10", which was being written', at="metatmp")
+    d.st("metatmp/tmp_data/model.safetensors")
+    d.says("another folder of such a name is none", 3, '"tmp_10", which was being written', at="metatmp")
     d.st("sole/a/b/model.safetensors")
     d.file("sole/c/notes", b"x")
     r, j = d.info("sole")
