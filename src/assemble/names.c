@@ -121,7 +121,7 @@ static uint64_t names_hash(const char *a, size_t an, const char *b, size_t bn)
 
 static bool names_put(struct zf_sorted *s, const char *p, size_t n, struct zf_err *err)
 {
-    return zf_sorted_add(s, zf_hash(0, p, n), 0, err);
+    return zf_sorted_add(s, zf_hash(0, p, n), err);
 }
 
 /* A flat entry cannot be split, nor an id named, before everything was seen. */
@@ -170,8 +170,8 @@ static bool names_remember_entry(struct zf_names *names, struct optim_key *e, st
         return true;
     }
     names_reduce_entry(names, e);
-    if (!zf_sorted_add(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len),
-                       zf_hash(0, e->head, e->head_len), err)) {
+    if (!zf_sorted_add_pair(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len),
+                            zf_hash(0, e->head, e->head_len), err)) {
         return false;
     }
     return !names_is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
@@ -462,7 +462,6 @@ struct zf_names *zf_names_new(struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
         return NULL;
     }
-    names->entries.pairs = true;
     names->arena = zf_arena_new(UINT64_MAX, err);
     if (!names->arena) {
         free(names);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/sorted.h>
 
+#include <assert.h>
 #include <string.h>
 
 #include <zf/base/vec.h>
@@ -43,27 +44,43 @@ static void sorted_settle(struct zf_sorted *s)
     s->is_sorted = true;
 }
 
-/* What is added again and again is dropped before the set grows. */
-bool zf_sorted_add(struct zf_sorted *s, uint64_t first, uint64_t second, struct zf_err *err)
+/* Room for one more; what was added again and again is dropped before the set grows. */
+static bool sorted_room(struct zf_sorted *s, struct zf_err *err)
 {
-    const size_t words = sorted_words(s);
-
     if (s->n == s->cap) {
         sorted_settle(s);
-        if (s->n >= s->cap / 2) {
-            void *at =
-                zf_vec_grow(s->at, s->n, s->cap - s->n + 1, &s->cap, words * sizeof *s->at, err);
-            if (!at) {
-                return false;
-            }
-            s->at = at;
+    }
+    if (s->n >= s->cap / 2) {
+        void *at = zf_vec_grow(s->at, s->n, s->cap - s->n + 1, &s->cap,
+                               sorted_words(s) * sizeof *s->at, err);
+        if (!at) {
+            return false;
         }
+        s->at = at;
     }
-    s->at[s->n * words] = first;
-    if (s->pairs) {
-        s->at[s->n * words + 1] = second;
+    return true;
+}
+
+bool zf_sorted_add(struct zf_sorted *s, uint64_t v, struct zf_err *err)
+{
+    assert(s->n == 0 || !s->pairs);
+    if (s->n == s->cap && !sorted_room(s, err)) {
+        return false;
     }
-    s->n++;
+    s->at[s->n++] = v;
+    s->is_sorted = false;
+    return true;
+}
+
+bool zf_sorted_add_pair(struct zf_sorted *s, uint64_t first, uint64_t second, struct zf_err *err)
+{
+    assert(s->n == 0 || s->pairs);
+    s->pairs = true;
+    if (s->n == s->cap && !sorted_room(s, err)) {
+        return false;
+    }
+    s->at[2 * s->n] = first;
+    s->at[2 * s->n++ + 1] = second;
     s->is_sorted = false;
     return true;
 }

@@ -13,23 +13,22 @@
 
 static void affine_use(const struct tp_info *info)
 {
-    const struct tp_affine *e = info->affine.entry;
     struct zf_err err;
 
-    for (size_t i = 0; i < info->affine.index.n; i++) {
-        for (uint32_t r = 0; r < e[i].cut.n_ranks; r++) {
-            const struct zf_cut_part *p = &e[i].cut.part[r];
+    for (const struct tp_affine *e = info->affine; e; e = e->hh.next) {
+        for (uint32_t r = 0; r < e->cut.n_ranks; r++) {
+            const struct zf_cut_part *p = &e->cut.part[r];
 
             /* a box that was believed lies inside its shard */
             for (uint32_t k = 0; k < p->n; k++) {
-                for (uint32_t d = 0; d < e[i].cut.ndim; d++) {
-                    if (p->box[k].in_shard[d] + p->box[k].size[d] > e[i].shard[r][d]) {
+                for (uint32_t d = 0; d < e->cut.ndim; d++) {
+                    if (p->box[k].in_shard[d] + p->box[k].size[d] > e->shard[r][d]) {
                         abort();
                     }
                 }
             }
         }
-        (void)(e[i].cut.n_ranks > 0 && zf_cut_prove(&e[i].cut, &err));
+        (void)(e->cut.n_ranks > 0 && zf_cut_prove(&e->cut, &err));
     }
 }
 

@@ -11,14 +11,15 @@
 struct zf_sorted {
     uint64_t *at;   /* [n]; of pairs [2 n], one behind the other */
     size_t n, cap;  /* elements */
-    bool pairs;     /* set before the first one is added */
+    bool pairs;     /* the first element decides */
     bool is_sorted; /* without duplicates */
 };
 
-/* Adds an element; of what is added twice one is kept.  second: of a pair, else ignored.
- * False: ZF_E_NOMEM, the set is as it was. */
-bool zf_sorted_add(struct zf_sorted *s, uint64_t first, uint64_t second,
-                   struct zf_err *err) ZF_CHECKED;
+/* Adds an element; of what is added twice one is kept.  False: ZF_E_NOMEM, the set is as it was. */
+bool zf_sorted_add(struct zf_sorted *s, uint64_t v, struct zf_err *err) ZF_CHECKED;
+/* The same of a set of pairs. */
+bool zf_sorted_add_pair(struct zf_sorted *s, uint64_t first, uint64_t second,
+                        struct zf_err *err) ZF_CHECKED;
 
 /* Number of the elements whose first word is `first`: they lie one behind the other from *at_out
  * on, in order.  Sorts what was added since the last call, O(n log n): ask when all is there. */
@@ -34,7 +35,7 @@ static inline bool zf_sorted_has(struct zf_sorted *s, uint64_t first)
 static inline void zf_sorted_fini(struct zf_sorted *s)
 {
     free(s->at);
-    *s = (struct zf_sorted){.pairs = s->pairs};
+    *s = (struct zf_sorted){0};
 }
 
 #endif

@@ -4,12 +4,13 @@
 #define FORMAT_DEEPSPEED_AFFINE_H
 
 #include <zf/assemble/cut.h>
+#include <zf/base/table.h>
 
 #include "name.h"
 
 /* It, and whose it is. */
 struct tp_affine {
-    uint64_t hash; /* of its name */
+    UT_hash_handle hh; /* key: its name */
     struct ds_name name;
     struct zf_cut cut;
     const uint64_t *const *shard; /* [n_ranks][ndim] */

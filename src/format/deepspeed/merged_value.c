@@ -13,7 +13,7 @@
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
-#include <zf/base/table.h>
+#include <zf/base/sorted.h>
 #include <zf/model/cast.h>
 
 #include "groups.h"
@@ -42,8 +42,8 @@ struct value_search {
     const struct zf_tensor_ref **weight; /* [all->n], NULL = there is nothing to compare with */
     uint64_t *head;                      /* [all->n] the bits of its first element */
     bool *taken;                         /* [all->n] */
-    struct zf_index by_head;
-    struct value_vector *vector; /* [mp->n_groups] */
+    struct zf_sorted by_head;            /* pairs: head, number */
+    struct value_vector *vector;         /* [mp->n_groups] */
     zf_vec(struct value_piece) piece;
     struct zf_sample sample;
     uint32_t work;
@@ -57,7 +57,7 @@ static void zf_auto_values(struct value_search *s)
     free(s->head);
     free(s->taken);
     free(s->vector);
-    zf_index_fini(&s->by_head);
+    zf_sorted_fini(&s->by_head);
     zf_vec_fini(&s->piece);
 }
 
@@ -111,7 +111,7 @@ static bool value_init(struct value_search *s, struct zf_err *err)
         s->weight[i] = &e->view;
         s->head[i] = value_bits(first, e->view.dtype);
         elements += e->view.n < UINT32_MAX ? e->view.n : UINT32_MAX;
-        if (!zf_index_add(&s->by_head, zf_hash_number(s->head[i]), i, err)) {
+        if (!zf_sorted_add_pair(&s->by_head, s->head[i], i, err)) {
             return false;
         }
     }
@@ -204,16 +204,16 @@ static bool value_find(struct value_search *s, uint32_t g, uint64_t at, uint64_t
                        uint32_t *found, struct zf_err *err)
 {
     const struct value_vector *v = &s->vector[g];
-    uint64_t hash = zf_hash_number(bits), next = 0;
+    size_t first, n = zf_sorted_find(&s->by_head, bits, &first);
 
-    for (uint32_t i; (i = zf_index_next(&s->by_head, hash, &next)) != ZF_INDEX_NONE;) {
+    for (size_t k = first; k < first + n; k++) {
+        uint32_t i = (uint32_t)s->by_head.at[2 * k + 1];
         bool yes;
 
         if (!value_spend(s, 1, err)) {
             return false;
         }
-        if (s->taken[i] || s->head[i] != bits ||
-            s->weight[i]->n > v->begin[v->group->n_ranks] - at) {
+        if (s->taken[i] || s->weight[i]->n > v->begin[v->group->n_ranks] - at) {
             continue;
         }
         if (*found != VALUE_NONE && s->weight[*found]->n == s->weight[i]->n) {

@@ -225,8 +225,7 @@ static bool tp_read_affine(struct ds_save *ds, const struct zf_pv *map, uint32_t
         if (!tp_unescape(ds->a, zf_pv_key(params, i), &name, err)) {
             return false;
         }
-        struct tp_affine *e =
-            zf_table_put(&out->affine, zf_hash(3, name.p, name.n), sizeof *e, err);
+        struct tp_affine *e = zf_table_make(out->affine, name.p, name.n, err);
         if (!e) {
             return false;
         }
@@ -248,7 +247,7 @@ static bool tp_read_affine(struct ds_save *ds, const struct zf_pv *map, uint32_t
 
 const struct tp_affine *tp_info_affine(const struct tp_info *info, const char *name, size_t n)
 {
-    return info->has_affine ? zf_table_get(&info->affine, zf_hash(3, name, n)) : NULL;
+    return info->has_affine ? zf_table_find(info->affine, name, n) : NULL;
 }
 
 /* ---- all of it ---- */
@@ -276,5 +275,5 @@ bool tp_info_read(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks, s
 
 void tp_info_fini(struct tp_info *info)
 {
-    zf_table_fini(&info->affine);
+    zf_table_free(info->affine);
 }

@@ -27,7 +27,7 @@ struct tp_info {
     struct tp_pattern *pattern;
     uint32_t n_patterns;
     uint64_t vocabulary; /* original_vocab_size, 0 = not recorded */
-    struct zf_table affine;
+    struct tp_affine *affine;
     char why[300]; /* why what is recorded cannot be used; "" = it can */
 };
 

@@ -25,21 +25,21 @@ struct universal_group {
 };
 
 struct universal_name {
-    uint64_t hash;
+    UT_hash_handle hh;
     const struct ds_param *param;
     struct universal_group *group;
 };
 
 struct universal {
-    struct ds_rank *mp; /* whose groups are those of all ranks */
-    struct zf_table by_name;
-    uint64_t left; /* parameters that were not trained */
+    struct ds_rank *mp;             /* whose groups are those of all ranks */
+    struct universal_name *by_name; /* uthash */
+    uint64_t left;                  /* parameters that were not trained */
 };
 
 /* The trained parameter of that name, or NULL. */
 static const struct universal_name *universal_find(const struct universal *u, struct ds_name name)
 {
-    return zf_table_get(&u->by_name, zf_hash(0, name.p, name.n));
+    return zf_table_find(u->by_name, name.p, name.n);
 }
 
 /* Of a parameter that several ranks name, the first one's group counts. */
@@ -51,8 +51,7 @@ static bool universal_index(struct universal *u, struct zf_err *err)
     for (uint32_t g = 0; group && g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             const struct ds_param *p = &mp->group[g].param[i];
-            struct universal_name *e =
-                zf_table_put(&u->by_name, zf_hash(0, p->name.p, p->name.n), sizeof *e, err);
+            struct universal_name *e = zf_table_make(u->by_name, p->name.p, p->name.n, err);
 
             if (!e) {
                 return false;
@@ -332,7 +331,7 @@ bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
     struct universal u = {.mp = mp};
     bool ok = universal_index(&u, err) && universal_walk(&u, err) && universal_check_all(&u, err);
 
-    zf_table_fini(&u.by_name);
+    zf_table_free(u.by_name);
     return ok && (u.left == 0 ||
                   zf_build_note(mp->save->b, err,
                                 "%llu float32 copies of what was not trained are left out: the "

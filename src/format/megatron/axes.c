@@ -12,20 +12,20 @@
 
 /* The tensors that share what is in front of the number. */
 struct axes_stack {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint64_t n;   /* the length of the axis; 0 = not known so far */
     bool differ;  /* they do not agree about it */
     bool as_told; /* one of them is as long as the settings say */
 };
 
 struct axes_found {
-    struct zf_table layers, experts; /* of struct axes_stack */
+    struct axes_stack *layers, *experts; /* uthash */
 };
 
 static void zf_auto_axes_found(struct axes_found *f)
 {
-    zf_table_fini(&f->layers);
-    zf_table_fini(&f->experts);
+    zf_table_free(f->layers);
+    zf_table_free(f->experts);
 }
 
 static bool axes_is_param(const struct mg_tensor *t)
@@ -40,10 +40,10 @@ static bool axes_may_stack(const struct mg_tensor *t)
            (!t->cuts || t->cuts[0] == t->type.shape[0]);
 }
 
-static bool axes_meet(struct zf_table *stacks, struct mg_text name, size_t at, uint64_t n,
+static bool axes_meet(struct axes_stack **stacks, struct mg_text name, size_t at, uint64_t n,
                       uint64_t told, struct zf_err *err)
 {
-    struct axes_stack *stack = zf_table_put(stacks, zf_hash(0, name.p, at), sizeof *stack, err);
+    struct axes_stack *stack = zf_table_make(*stacks, name.p, at, err);
 
     if (!stack) {
         return false;
@@ -55,10 +55,10 @@ static bool axes_meet(struct zf_table *stacks, struct mg_text name, size_t at, u
 }
 
 /* How long the axis is of which all in the stack have it, or 0. */
-static uint64_t axes_length(const struct zf_table *stacks, struct mg_text name, size_t at,
+static uint64_t axes_length(const struct axes_stack *stacks, struct mg_text name, size_t at,
                             uint64_t told)
 {
-    const struct axes_stack *stack = zf_table_get(stacks, zf_hash(0, name.p, at));
+    const struct axes_stack *stack = zf_table_find(stacks, name.p, at);
 
     if (!stack || (stack->differ && !stack->as_told)) {
         return 0;
@@ -89,7 +89,7 @@ static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
         return true;
     }
     *n_out = axes_may_stack(t)
-                 ? axes_length(&f->layers, t->name.name, t->name.layer_at, s->settings.num_layers)
+                 ? axes_length(f->layers, t->name.name, t->name.layer_at, s->settings.num_layers)
                  : 0;
     return *n_out && *n_out == t->type.shape[0];
 }
@@ -124,9 +124,9 @@ static bool axes_experts(const struct mg_save *s, const struct axes_found *f,
 {
     uint32_t axis = axes_expert_axis(t);
 
-    *n_out = axis < t->type.ndim ? axes_length(&f->experts, t->name.name, t->name.expert_at,
-                                               s->settings.num_experts)
-                                 : 0;
+    *n_out = axis < t->type.ndim
+                 ? axes_length(f->experts, t->name.name, t->name.expert_at, s->settings.num_experts)
+                 : 0;
     return *n_out && *n_out == t->type.shape[axis];
 }
 

@@ -21,15 +21,15 @@ struct flat {
     struct mg_save *s;
     struct zf_arena *a;
     struct flat_buffers *out;
-    struct zf_table objects; /* by name: lengths */
+    struct flat_object *objects; /* by name: lengths */
 };
 static void zf_auto_flat(struct flat *f)
 {
-    zf_table_fini(&f->objects);
+    zf_table_free(f->objects);
 }
 
 struct flat_object {
-    uint64_t hash;
+    UT_hash_handle hh;
     size_t object; /* its number + 1 */
 };
 
@@ -39,8 +39,7 @@ static bool flat_see_objects(struct flat *f, struct zf_err *err)
         struct mg_text name = f->s->object.at[i].name.name;
 
         if (mg_text_ends(name, LENGTHS)) {
-            struct flat_object *o =
-                zf_table_put(&f->objects, zf_hash(0, name.p, name.n), sizeof *o, err);
+            struct flat_object *o = zf_table_make(f->objects, name.p, name.n, err);
 
             if (!o) {
                 return false;
@@ -255,7 +254,7 @@ static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_e
     }
     int n = snprintf(name, sizeof name, "%soptimizer.distributed.dp_group_idx_%llu" LENGTHS, chain,
                      (unsigned long long)b->group);
-    const struct flat_object *o = zf_table_get(&f->objects, zf_hash(0, name, (size_t)n));
+    const struct flat_object *o = zf_table_find(f->objects, name, (size_t)n);
     if (!o) {
         b->why = "the lengths of its buckets (per_bucket_numel_unpadded) are not there";
         return true;

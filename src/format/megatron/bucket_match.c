@@ -15,19 +15,19 @@
 
 /* The masters behind a place of a bucket. */
 struct match_place {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint64_t n; /* elements, 0 = not read */
     uint8_t value[8 * MATCH_END];
 };
 
 struct match {
     const struct bucket_question *q;
-    struct zf_table places;
+    struct match_place *places;
 };
 
 static void zf_auto_match(struct match *m)
 {
-    zf_table_fini(&m->places);
+    zf_table_free(m->places);
 }
 
 /* How many elements from `at` on of the box's order lie side by side in the parameter; *out = where. */
@@ -106,11 +106,11 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
     const uint64_t key[2] = {bucket, first};
     uint64_t hash =
         first >> 40 ? zf_hash(0, key, sizeof key) : zf_hash_number(first | (uint64_t)bucket << 40);
-    struct match_place *place = zf_table_get(&m->places, hash);
+    struct match_place *place = zf_table_find_id(m->places, hash);
 
     if (!place) {
-        place = m->places.index.n < MATCH_KEPT ? zf_table_put(&m->places, hash, sizeof *place, err)
-                                               : scratch;
+        place =
+            HASH_COUNT(m->places) < MATCH_KEPT ? zf_table_make_id(m->places, hash, err) : scratch;
     }
     if (place && place->n < n) {
         if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err)) {

@@ -62,13 +62,13 @@ static bool rows_wanted(const struct mg_param *p)
 
 /* A number that tables keep by the hash of a text. */
 struct rows_entry {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint64_t value; /* + 1 */
 };
 
-static bool rows_least(struct zf_table *t, uint64_t hash, uint64_t value, struct zf_err *err)
+static bool rows_least(struct rows_entry **t, uint64_t hash, uint64_t value, struct zf_err *err)
 {
-    struct rows_entry *e = zf_table_put(t, hash, sizeof *e, err);
+    struct rows_entry *e = zf_table_make_id(*t, hash, err);
 
     if (!e) {
         return false;
@@ -77,9 +77,9 @@ static bool rows_least(struct zf_table *t, uint64_t hash, uint64_t value, struct
     return true;
 }
 
-static uint64_t rows_get(const struct zf_table *t, uint64_t hash)
+static uint64_t rows_get(const struct rows_entry *t, uint64_t hash)
 {
-    const struct rows_entry *e = zf_table_get(t, hash);
+    const struct rows_entry *e = zf_table_find_id(t, hash);
 
     return e ? e->value - 1 : 0;
 }
@@ -145,7 +145,7 @@ static const struct mg_param *rows_part(const struct bucket_rows *r, const struc
 
 static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table seen = {0};
+    zf_auto(uthash) struct rows_entry *seen = NULL;
     uint32_t units = 0;
 
     r->ordered = true;
@@ -168,13 +168,13 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
     for (size_t i = 0; i < r->target.n; i++) {
         struct bucket_target *t = &r->target.at[i];
 
-        t->stack_order = t->rest ? rows_get(&seen, rows_stack(t)) : t->order;
-        t->among = t->rest && t->expert != MG_NONE ? rows_get(&seen, ~rows_layer(t)) : t->order;
+        t->stack_order = t->rest ? rows_get(seen, rows_stack(t)) : t->order;
+        t->among = t->rest && t->expert != MG_NONE ? rows_get(seen, ~rows_layer(t)) : t->order;
         t->unit = units;
         if (!t->rest) {
             units++;
-        } else if (zf_table_get(&seen, rows_layer(t))) {
-            t->unit = (uint32_t)rows_get(&seen, rows_layer(t));
+        } else if (zf_table_find_id(seen, rows_layer(t))) {
+            t->unit = (uint32_t)rows_get(seen, rows_layer(t));
         } else if (!rows_least(&seen, rows_layer(t), units++, err)) {
             return false;
         }
@@ -265,8 +265,8 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
 void bucket_rows_fini(struct bucket_rows *r)
 {
     zf_vec_fini(&r->target);
-    zf_table_fini(&r->pieces);
-    zf_table_fini(&r->rows);
+    zf_table_free(r->pieces);
+    zf_table_free(r->rows);
     zf_arena_free(r->arena);
 }
 
@@ -404,7 +404,7 @@ static bool rows_add_boxes(struct bucket_rows *r, const struct mg_param *p,
 }
 
 struct rows_piece {
-    uint64_t hash;
+    UT_hash_handle hh;
     struct bucket_piece *piece; /* NULL = there is none */
     bool known;
 };
@@ -424,7 +424,7 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
     }
     const uint64_t place[3] = {target->param, most > 1 ? n : 1, most > 1 ? t : 0};
     uint64_t hash = zf_hash(5, place, sizeof place);
-    struct rows_piece *kept = zf_table_put(&r->pieces, hash, sizeof *kept, err);
+    struct rows_piece *kept = zf_table_make_id(r->pieces, hash, err);
     *out = kept ? kept->piece : NULL;
     if (!kept || kept->known) {
         return kept != NULL;
@@ -500,7 +500,7 @@ static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank, str
 }
 
 struct rows_made {
-    uint64_t hash;
+    UT_hash_handle hh;
     struct bucket_row *row;
 };
 
@@ -509,7 +509,7 @@ const struct bucket_row *bucket_rows_get(struct bucket_rows *r, const struct buc
 {
     const uint64_t key[8] = {rank->order,  rank->class,         rank->grouped,  rank->tensor,
                              rank->expert, rank->expert_tensor, rank->n_expert, rank->dtype};
-    struct rows_made *made = zf_table_put(&r->rows, zf_hash(6, key, sizeof key), sizeof *made, err);
+    struct rows_made *made = zf_table_make(r->rows, key, sizeof key, err);
 
     if (!made || made->row) {
         return made ? made->row : NULL;

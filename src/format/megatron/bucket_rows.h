@@ -35,6 +35,9 @@ struct bucket_rank {
     uint64_t expert, n_expert; /* of the expert-parallel ranks */
 };
 
+struct rows_piece;
+struct rows_made;
+
 struct bucket_rows {
     const struct mg_save *s;
     struct zf_arena *arena;
@@ -44,7 +47,8 @@ struct bucket_rows {
     uint64_t n_experts;                 /* of a layer; 0 = there are none */
     bool ordered;                       /* every key has a place */
     uint32_t *sorted[BUCKET_ORDERS][2]; /* [target.n] by order and grouping, when asked for */
-    struct zf_table pieces, rows;       /* what ranks have; rows made so far */
+    struct rows_piece *pieces;          /* what ranks have; uthash */
+    struct rows_made *rows;             /* made so far; uthash */
 };
 
 /* Looks the save's list through.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */

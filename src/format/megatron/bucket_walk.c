@@ -24,16 +24,26 @@ struct walk_node {
     uint32_t ways; /* to come here; 2 = several */
 };
 
+/* What makes two ends the same. */
+struct walk_key {
+    uint64_t pos, base, bucket;
+};
+
+struct walk_number {
+    UT_hash_handle hh; /* key: of the node */
+    uint32_t node;
+};
+
 /* Ends, by their numbers among the nodes. */
 struct walk_ends {
     zf_vec(uint32_t);
-    struct zf_index index;
+    struct walk_number *table; /* uthash */
 };
 
 static void walk_ends_fini(struct walk_ends *e)
 {
     zf_vec_fini(e);
-    zf_index_fini(&e->index);
+    zf_table_free(e->table);
 }
 
 struct walk {
@@ -64,40 +74,32 @@ static void walk_settle(const struct walk_in *in, struct walk_node *e)
     e->base = e->pos - (e->pos - e->base) % in->align;
 }
 
-static bool walk_same_end(const struct walk_node *a, const struct walk_node *b)
+static struct walk_key walk_key(const struct walk_node *e)
 {
-    return a->bucket == b->bucket && a->pos == b->pos && a->base == b->base;
-}
-
-/* Those of one hash are compared. */
-static uint64_t walk_hash(const struct walk_node *e)
-{
-    return zf_hash_number(e->pos ^ (uint64_t)e->bucket << 40 ^ (e->pos - e->base) << 52);
+    return (struct walk_key){.pos = e->pos, .base = e->base, .bucket = e->bucket};
 }
 
 /* The same end in a set, or NULL. */
 static struct walk_node *walk_find(const struct walk *w, const struct walk_ends *in,
                                    const struct walk_node *e)
 {
-    uint64_t hash = walk_hash(e), at = 0;
+    const struct walk_key key = walk_key(e);
+    const struct walk_number *found = zf_table_find(in->table, &key, sizeof key);
 
-    for (uint32_t i; (i = zf_index_next(&in->index, hash, &at)) != ZF_INDEX_NONE;) {
-        if (walk_same_end(&w->node.at[i], e)) {
-            return &w->node.at[i];
-        }
-    }
-    return NULL;
+    return found ? &w->node.at[found->node] : NULL;
 }
 
 /* Puts a node, which is not there yet, into a set. */
 static bool walk_enter(struct walk *w, struct walk_ends *to, uint32_t node, struct zf_err *err)
 {
-    uint32_t *at = zf_vec_push(to, err);
+    const struct walk_key key = walk_key(&w->node.at[node]);
+    struct walk_number *number = zf_table_make(to->table, &key, sizeof key, err);
+    uint32_t *at = number ? zf_vec_push(to, err) : NULL;
 
     if (at) {
-        *at = node;
+        *at = number->node = node;
     }
-    return at && zf_index_add(&to->index, walk_hash(&w->node.at[node]), node, err);
+    return at != NULL;
 }
 
 static bool walk_add(struct walk *w, struct walk_ends *to, struct walk_node e, struct zf_err *err)
@@ -200,7 +202,7 @@ static bool walk_piece(struct walk *w, uint32_t piece, struct zf_err *err)
     }
     const struct walk_ends *from = opens ? &w->free : &w->inside;
     w->next.n = 0;
-    zf_index_fini(&w->next.index);
+    zf_table_free(w->next.table);
     for (size_t i = 0; i < from->n && !w->many; i++) {
         if (!walk_step(w, piece, from->at[i], err)) {
             return false;

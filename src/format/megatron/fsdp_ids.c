@@ -28,8 +28,8 @@ struct ids_master {
 
 /* Whose an entry of a state is. */
 struct ids_owner {
-    uint64_t hash;   /* of optimizer and id */
-    uint32_t weight; /* + 1 */
+    UT_hash_handle hh; /* of optimizer and id */
+    uint32_t weight;   /* + 1 */
 };
 
 struct ids {
@@ -37,8 +37,8 @@ struct ids {
     zf_vec(struct ids_master) master;     /* by optimizer, group and number */
     zf_vec(uint32_t) weight;              /* tensors that may have one, in the order of the model */
     zf_vec(struct zf_assign_group) group; /* first: in master */
-    struct zf_table owner;
-    const char *why; /* nothing is proved, or NULL */
+    struct ids_owner *owner;              /* uthash */
+    const char *why;                      /* nothing is proved, or NULL */
 };
 
 static void zf_auto_ids(struct ids *x)
@@ -46,7 +46,7 @@ static void zf_auto_ids(struct ids *x)
     zf_vec_fini(&x->master);
     zf_vec_fini(&x->weight);
     zf_vec_fini(&x->group);
-    zf_table_fini(&x->owner);
+    zf_table_free(x->owner);
 }
 
 static const struct mg_tensor *ids_tensor(const struct ids *x, uint32_t i)
@@ -243,7 +243,7 @@ static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, st
             x->why = "param_groups has no list of numbers";
             return true;
         }
-        owner = zf_table_put(&x->owner, hash, sizeof *owner, err);
+        owner = zf_table_make_id(x->owner, hash, err);
         if (!owner) {
             return false;
         }
@@ -300,7 +300,7 @@ static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_te
 
     if (t->name.what == MG_STATE && mg_fsdp_id(t->name.name, &id) &&
         ids_hash(t->name.chain, id, &hash)) {
-        owner = zf_table_get(&x->owner, hash);
+        owner = zf_table_find_id(x->owner, hash);
     }
     return owner ? ids_tensor(x, x->weight.at[owner->weight - 1]) : NULL;
 }

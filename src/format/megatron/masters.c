@@ -12,7 +12,7 @@
 
 /* A weight by the hash of its name. */
 struct masters_weight {
-    uint64_t hash;
+    UT_hash_handle hh;
     size_t param; /* its number + 1 */
 };
 
@@ -21,14 +21,14 @@ static uint64_t masters_hash(struct mg_text name)
     return zf_hash(0, name.p, name.n);
 }
 
-static bool masters_see_weights(const struct mg_save *s, struct zf_table *weights,
+static bool masters_see_weights(const struct mg_save *s, struct masters_weight **weights,
                                 struct zf_err *err)
 {
     for (size_t i = 0; i < s->param.n; i++) {
         const struct mg_param *p = &s->param.at[i];
 
         if (p->state.n == 0) {
-            struct masters_weight *w = zf_table_put(weights, masters_hash(p->name), sizeof *w, err);
+            struct masters_weight *w = zf_table_make_id(*weights, masters_hash(p->name), err);
 
             if (!w) {
                 return false;
@@ -144,10 +144,10 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
 }
 
 /* Is it the only one of its name?  Nothing says which of two is the weight. */
-static bool masters_single(struct mg_save *s, const struct mg_param *m, struct zf_table *met,
+static bool masters_single(struct mg_save *s, const struct mg_param *m, struct masters_weight **met,
                            struct zf_err *err)
 {
-    struct masters_weight *seen = zf_table_put(met, masters_hash(m->name), sizeof *seen, err);
+    struct masters_weight *seen = zf_table_make_id(*met, masters_hash(m->name), err);
 
     if (!seen) {
         return false;
@@ -179,7 +179,8 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
 
 bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table weights = {0}, met = {0};
+    zf_auto(uthash) struct masters_weight *weights = NULL;
+    zf_auto(uthash) struct masters_weight *met = NULL;
     uint64_t without = 0, unread = 0;
 
     if (!masters_see_weights(s, &weights, err)) {
@@ -192,7 +193,7 @@ bool mg_masters_check(struct mg_save *s, struct zf_err *err)
         if (!mg_key_is_master(m->state)) {
             continue;
         }
-        w = zf_table_get(&weights, masters_hash(m->name));
+        w = zf_table_find_id(weights, masters_hash(m->name));
         if (!masters_single(s, m, &met, err) || (!w && !masters_without(s, m, &without, err)) ||
             (w && !s->masters_doubted &&
              !masters_check(s, m, &s->param.at[w->param - 1], &unread, err))) {

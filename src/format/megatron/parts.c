@@ -57,7 +57,7 @@ static uint32_t parts_which(const struct parts_kind *kind, struct mg_text name,
 
 /* A parameter that is met in parts. */
 struct parts_met {
-    uint64_t hash; /* of kind, state and whole name */
+    UT_hash_handle hh; /* of kind, state and whole name */
     struct mg_text whole, state;
     size_t part[PARTS_MAX]; /* number + 1 of the parameter; 0 = not met */
     uint32_t n;
@@ -70,7 +70,8 @@ static uint64_t parts_hash(size_t kind, struct mg_text state, struct mg_text nam
 }
 
 /* A name may be a part of several kinds: "in_proj.weight.z". */
-static bool parts_meet(struct zf_table *met, const struct mg_param *p, size_t i, struct zf_err *err)
+static bool parts_meet(struct parts_met **met, const struct mg_param *p, size_t i,
+                       struct zf_err *err)
 {
     for (size_t k = 0; k < PARTS_KINDS; k++) {
         struct mg_text whole;
@@ -80,7 +81,7 @@ static bool parts_meet(struct zf_table *met, const struct mg_param *p, size_t i,
         if (part == parts_kinds[k].n) {
             continue;
         }
-        m = zf_table_put(met, parts_hash(k, p->state, whole), sizeof *m, err);
+        m = zf_table_make_id(*met, parts_hash(k, p->state, whole), err);
         if (!m) {
             return false;
         }
@@ -166,26 +167,26 @@ static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct 
 
 bool mg_parts_join(struct mg_save *s, struct zf_err *err)
 {
-    struct zf_table met = {0};
+    struct parts_met *met = NULL;
     bool ok = true;
 
     for (size_t i = 0; ok && i < s->param.n; i++) {
         ok = parts_meet(&met, &s->param.at[i], i, err);
     }
-    for (size_t i = 0; ok && i < s->param.n && met.index.n; i++) {
+    for (size_t i = 0; ok && i < s->param.n && met; i++) {
         const struct mg_param *p = &s->param.at[i];
 
         for (size_t k = 0; k < PARTS_KINDS; k++) {
-            struct parts_met *m = zf_table_get(&met, parts_hash(k, p->state, p->name));
+            struct parts_met *m = zf_table_find_id(met, parts_hash(k, p->state, p->name));
 
             if (m) {
                 m->there = true;
             }
         }
     }
-    for (size_t i = 0; ok && i < met.index.n; i++) {
-        ok = parts_join_one(s, &((const struct parts_met *)met.entry)[i], err);
+    for (const struct parts_met *m = met; ok && m; m = m->hh.next) {
+        ok = parts_join_one(s, m, err);
     }
-    zf_table_fini(&met);
+    zf_table_free(met);
     return ok;
 }

@@ -13,24 +13,25 @@
 #include <zf/base/hash.h>
 #include <zf/base/name.h>
 #include <zf/base/num.h>
+#include <zf/base/sorted.h>
 #include <zf/base/table.h>
 
 struct place {
     struct mg_save *s;
-    struct zf_table masters; /* hashes of the names that have one */
-    struct zf_table owners;  /* of struct place_owner, by state and name */
+    struct zf_sorted masters;   /* hashes of the names that have one */
+    struct place_owner *owners; /* of struct place_owner, by state and name */
 };
 
 /* The optimizer that has this value of this parameter. */
 struct place_owner {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint64_t container; /* hash of its key; 0 = several have it */
 };
 
 static void zf_auto_place(struct place *p)
 {
-    zf_table_fini(&p->masters);
-    zf_table_fini(&p->owners);
+    zf_sorted_fini(&p->masters);
+    zf_table_free(p->owners);
 }
 
 static uint64_t place_hash(struct mg_text name)
@@ -44,7 +45,7 @@ static bool place_see_masters(struct place *p, struct zf_err *err)
         const struct mg_param *m = &p->s->param.at[i];
 
         if (mg_key_is_master(m->state) && !m->alone &&
-            !zf_table_put(&p->masters, place_hash(m->name), sizeof(uint64_t), err)) {
+            !zf_sorted_add(&p->masters, place_hash(m->name), err)) {
             return false;
         }
     }
@@ -68,10 +69,10 @@ static bool place_see_owners(struct place *p, struct zf_err *err)
         const struct mg_text *c = &m->from->name.container;
         uint64_t container = zf_hash(0, c->p, c->n) | 1, hash = place_owned(m);
 
-        o = zf_table_get(&p->owners, hash);
+        o = zf_table_find_id(p->owners, hash);
         if (o) {
             o->container = o->container == container ? container : 0;
-        } else if ((o = zf_table_put(&p->owners, hash, sizeof *o, err))) {
+        } else if ((o = zf_table_make_id(p->owners, hash, err))) {
             o->container = container;
         } else {
             return false;
@@ -84,7 +85,7 @@ static bool place_see_owners(struct place *p, struct zf_err *err)
 static bool place_name(const struct place *p, const struct mg_param *m, struct zf_spot *spot,
                        struct zf_err *err)
 {
-    const struct place_owner *o = m->from ? zf_table_get(&p->owners, place_owned(m)) : NULL;
+    const struct place_owner *o = m->from ? zf_table_find_id(p->owners, place_owned(m)) : NULL;
     char *name;
 
     if (!o || o->container || !spot->set[0]) {
@@ -102,13 +103,12 @@ static bool place_name(const struct place *p, const struct mg_param *m, struct z
 }
 
 /* The set of a parameter; text: where it is made. */
-static const char *place_set(const struct place *p, const struct mg_param *m,
-                             char text[8 + ZF_NAME_MAX])
+static const char *place_set(struct place *p, const struct mg_param *m, char text[8 + ZF_NAME_MAX])
 {
     bool doubted = p->s->masters_doubted;
 
     if (m->state.n == 0) {
-        return !doubted && zf_table_get(&p->masters, place_hash(m->name)) ? "stored" : "";
+        return !doubted && zf_sorted_has(&p->masters, place_hash(m->name)) ? "stored" : "";
     }
     if (mg_key_is_master(m->state)) {
         return doubted || m->alone ? "optim/param" : "";

@@ -106,24 +106,21 @@ static bool object_add(struct mg_save *s, const char *key, const char *file,
     return mg_save_object(s, name.p, name.n, src, err);
 }
 
+struct object_seen {
+    UT_hash_handle hh; /* key: the offset */
+};
+
 /* Two files of one offset: two spellings, of which neither is more to be believed. */
-static bool object_is_new(struct zf_table *seen, const char *key, const char *file,
+static bool object_is_new(struct object_seen **seen, const char *key, const char *file,
                           const struct object_name *o, struct zf_err *err)
 {
-    const uint64_t hash = zf_hash(0, o->offset, o->offset_len);
-
-    if (zf_table_get(seen, hash)) {
+    if (zf_table_find(*seen, o->offset, o->offset_len)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "another file holds the object at %.*s as well", (int)o->offset_len,
                       o->offset);
         return zf_err_in(err, "%s/%s", key, file);
     }
-    return zf_table_put(seen, hash, sizeof hash, err);
-}
-
-static void zf_auto_object_seen(struct zf_table *t)
-{
-    zf_table_fini(t);
+    return zf_table_make(*seen, o->offset, o->offset_len, err);
 }
 
 bool mg_zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
@@ -131,7 +128,7 @@ bool mg_zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
     const struct zf_entry *e;
     struct object_name o;
     size_t n, found = 0;
-    zf_auto(object_seen) struct zf_table seen = {0};
+    zf_auto(uthash) struct object_seen *seen = NULL;
 
     if (!zf_store_list(s->st, key, &e, &n, err)) {
         return false;

@@ -10,7 +10,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/st_files.h>
 #include <zf/base/hash.h>
-#include <zf/base/table.h>
+#include <zf/base/sorted.h>
 
 #include "core_meta.h"
 #include "rank_files.h"
@@ -73,17 +73,12 @@ struct core_part {
     bool optim;
     struct core_meta meta;
     struct zf_st_files files;
-    size_t *opened;        /* [meta.n_files] number in files.file and one; 0 = could not be read */
-    const char **path;     /* [meta.n_files] */
-    const char **why;      /* [meta.n_files] why it could not */
-    struct zf_table entry; /* (file, key) -> struct core_entry */
+    size_t *opened;         /* [meta.n_files] number in files.file and one; 0 = could not be read */
+    const char **path;      /* [meta.n_files] */
+    const char **why;       /* [meta.n_files] why it could not */
+    struct zf_sorted entry; /* pairs: hash of file and key, address of its zf_st_entry */
     uint32_t
         world; /* ranks that have a file here or in metadata.json; those without data have empty ones */
-};
-
-struct core_entry {
-    uint64_t hash;
-    const struct zf_st_entry *e;
 };
 
 static bool core_read_meta(struct core_part *p, struct zf_err *err)
@@ -105,13 +100,11 @@ static bool core_enter(struct core_part *p, uint32_t number, struct zf_err *err)
 
     for (uint64_t i = 0; i < h->n; i++) {
         const struct zf_st_entry *e = &h->entry[i];
-        struct core_entry *x =
-            zf_table_put(&p->entry, zf_hash(number, e->name, e->name_len), sizeof *x, err);
 
-        if (!x) {
+        if (!zf_sorted_add_pair(&p->entry, zf_hash(number, e->name, e->name_len), (uintptr_t)e,
+                                err)) {
             return false;
         }
-        x->e = e;
     }
     return true;
 }
@@ -216,12 +209,12 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
 
 /* ---- tensors ---- */
 
-static const struct zf_st_entry *core_find_entry(const struct core_part *p, uint32_t file,
+static const struct zf_st_entry *core_find_entry(struct core_part *p, uint32_t file,
                                                  const char *key)
 {
-    const struct core_entry *x = zf_table_get(&p->entry, zf_hash(file, key, strlen(key)));
+    size_t at, n = zf_sorted_find(&p->entry, zf_hash(file, key, strlen(key)), &at);
 
-    return x ? x->e : NULL;
+    return n ? (const struct zf_st_entry *)(uintptr_t)p->entry.at[2 * at + 1] : NULL;
 }
 
 /* Has the file what metadata.json says? */
@@ -263,7 +256,7 @@ static bool core_lose(const struct core_part *p, const struct core_shard *s, str
     return !s->start || zf_draft_lost_box(d, s->start, s->size, &how, err);
 }
 
-static bool core_draft_shard(const struct core_part *p, const struct core_tensor *t,
+static bool core_draft_shard(struct core_part *p, const struct core_tensor *t,
                              const struct core_shard *s, struct zf_draft *d, struct zf_err *err)
 {
     const struct zf_st_entry *e = core_find_entry(p, s->file, t->key);
@@ -289,7 +282,7 @@ static bool core_draft_shard(const struct core_part *p, const struct core_tensor
     return !s->start || zf_draft_box(d, s->start, s->size, from, err);
 }
 
-static bool core_draft(const struct core_part *p, const struct core_tensor *t, struct zf_spot spot,
+static bool core_draft(struct core_part *p, const struct core_tensor *t, struct zf_spot spot,
                        struct zf_err *err)
 {
     struct zf_type type = {t->dtype, t->ndim, t->shape};
@@ -362,7 +355,7 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
 }
 
 /* The bytes of a tensor that is whole in one file. */
-static char *core_slurp(const struct core_part *p, const struct core_tensor *t, uint64_t *n,
+static char *core_slurp(struct core_part *p, const struct core_tensor *t, uint64_t *n,
                         struct zf_err *err)
 {
     const struct core_shard *s = t->n == 1 ? &t->shard[0] : NULL;
@@ -397,7 +390,7 @@ static const struct core_tensor *core_tensor(const struct core_part *p, const ch
 }
 
 /* param_group<i>: a pickle of the settings of a group. */
-static bool core_read_group(const struct core_part *p, uint64_t i, const struct zf_pv **out,
+static bool core_read_group(struct core_part *p, uint64_t i, const struct zf_pv **out,
                             struct zf_err *err)
 {
     char key[40];
@@ -414,7 +407,7 @@ static bool core_read_group(const struct core_part *p, uint64_t i, const struct 
     return *out || (text && zf_err_in(err, "!%s", key));
 }
 
-static bool core_read_count(const struct core_part *p, uint64_t *out, struct zf_err *err)
+static bool core_read_count(struct core_part *p, uint64_t *out, struct zf_err *err)
 {
     const struct core_tensor *t = core_tensor(p, "num_param_groups");
     uint64_t n = 0, found = 0;
@@ -487,7 +480,7 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
     bool ok = core_read_meta(&p, err) && core_open_files(&p, err) && core_draft_all(&p, err);
 
     *world = p.world;
-    zf_table_fini(&p.entry);
+    zf_sorted_fini(&p.entry);
     zf_st_files_fini(&p.files);
     return ok;
 }

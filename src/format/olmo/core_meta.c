@@ -34,7 +34,7 @@ struct reading {
     struct zf_arena *a;
     struct core_meta *out;
     zf_vec(const char *) file; /* of out->file */
-    struct zf_table files;
+    struct known_file *files;
     struct zf_jsonin *in;
     zf_vec(uint64_t) number;       /* of the list that is being read */
     zf_vec(struct core_said) said; /* of the tensor that is being read */
@@ -42,7 +42,7 @@ struct reading {
 };
 
 struct known_file {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint32_t number;
 };
 
@@ -56,7 +56,7 @@ static bool core_refuse(struct zf_err *err, const char *what)
 static bool core_file(struct reading *r, const char *name, uint32_t *out, struct zf_err *err)
 {
     uint64_t hash = zf_hash(0, name, strlen(name));
-    const struct known_file *known = zf_table_get(&r->files, hash);
+    const struct known_file *known = zf_table_find_id(r->files, hash);
 
     if (known) {
         *out = known->number;
@@ -69,7 +69,7 @@ static bool core_file(struct reading *r, const char *name, uint32_t *out, struct
     if (r->file.n == CORE_FILES_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %d files", CORE_FILES_MAX);
     }
-    struct known_file *e = zf_table_put(&r->files, hash, sizeof *e, err);
+    struct known_file *e = zf_table_make_id(r->files, hash, err);
     const char **file = e ? zf_vec_push(&r->file, err) : NULL;
     if (!file) {
         return false;
@@ -410,6 +410,6 @@ bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct z
     zf_vec_fini(&r.number);
     zf_vec_fini(&r.said);
     zf_vec_fini(&r.tensor);
-    zf_table_fini(&r.files);
+    zf_table_free(r.files);
     return ok;
 }

@@ -312,6 +312,6 @@ bool local_open(struct olmo_save *s, const char *dir, struct zf_err *err)
               local_open_model(&l, err) && (!whole || local_optim_draft(&l, err)) &&
               (!whole || train_add(s, l.model.n, err));
 
-    zf_table_fini(&l.by_name);
+    zf_table_free(l.by_name);
     return ok;
 }

@@ -97,8 +97,7 @@ static bool local_number_params(struct olmo_local *l, struct zf_err *err)
     for (uint32_t i = 0; l->where && i < l->first.n; i++) {
         for (uint32_t j = 0; j < l->first.flat[i].n; j++) {
             const char *name = l->first.flat[i].param[j].name;
-            struct local_name *e =
-                zf_table_put(&l->by_name, zf_hash(0, name, strlen(name)), sizeof *e, err);
+            struct local_name *e = zf_table_make(l->by_name, name, strlen(name), err);
 
             if (!e) {
                 return false;

@@ -23,12 +23,12 @@ struct olmo_local {
     const char *first_path;
     struct zf_flat_vector *vector; /* [first.n]: where each parameter is */
     struct olmo_where *where;      /* [first.n_params] in the order of the file */
-    struct zf_table by_name;       /* hash of a parameter's name -> its number in where */
+    struct local_name *by_name;    /* hash of a parameter's name -> its number in where */
 };
 
 /* Entry of by_name. */
 struct local_name {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint32_t number;
 };
 

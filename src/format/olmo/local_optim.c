@@ -12,7 +12,7 @@
 /* One key of one parameter's state: either every rank has its part of it, or all have the same
  * number. */
 struct optim_state {
-    uint64_t hash; /* of key and parameter */
+    UT_hash_handle hh; /* of key and parameter */
     struct zf_draft *draft;
     const char *key, *path;      /* path: of the file that it was first met in */
     uint32_t param;              /* its number in olmo_local.where */
@@ -24,14 +24,14 @@ struct optim_state {
 
 /* An optimizer's integer id. */
 struct optim_id {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint32_t param;
 };
 
 struct optim_reading {
     struct olmo_local *l;
     struct olmo_ranks ranks;
-    struct zf_table state;
+    struct optim_state *state;
     struct zf_copy_check copies;
     const char **why; /* [ranks.n]: why a file could not be read */
     uint32_t n_read;
@@ -39,7 +39,7 @@ struct optim_reading {
     struct zf_torch *t;
     const char *path;
     uint32_t rank;
-    struct zf_table id;
+    struct optim_id *id;
     struct olmo_part_of_rank {
         bool in;
         struct zf_flat_piece p;
@@ -52,8 +52,7 @@ static bool optim_find_param(const struct optim_reading *r, const char *p, uint6
                              uint32_t *out, struct zf_err *err)
 {
     const char *name = save_clean_name(r->l->save->a, p, n, err);
-    const struct local_name *known =
-        name ? zf_table_get(&r->l->by_name, zf_hash(0, name, strlen(name))) : NULL;
+    const struct local_name *known = name ? zf_table_find(r->l->by_name, name, strlen(name)) : NULL;
 
     if (!name) {
         return false;
@@ -88,7 +87,7 @@ static bool optim_read_group(struct optim_reading *r, const struct zf_pv *group,
                            "parameter %" PRIu64 " of param_groups[%" PRIu64 "] has no name or id",
                            i, g);
         }
-        struct optim_id *e = zf_table_put(&r->id, zf_hash_number(id), sizeof *e, err);
+        struct optim_id *e = zf_table_make_id(r->id, id, err);
         if (!e || !optim_find_param(r, text, len, &e->param, err)) {
             return false;
         }
@@ -102,7 +101,7 @@ static bool optim_read_groups(struct optim_reading *r, struct zf_err *err)
     uint64_t n = zf_pv_len(groups);
     const struct zf_pv **group = zf_arena_get(r->l->save->a, n, sizeof *group, err);
 
-    zf_table_fini(&r->id);
+    zf_table_free(r->id);
     if (!zf_pv_is_seq(groups)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no list \"param_groups\"");
     }
@@ -268,8 +267,7 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
     if (!text || zf_pv_kind(v) == ZF_PV_NONE) {
         return true;
     }
-    struct optim_state *s =
-        zf_table_put(&r->state, zf_hash(param, text, (size_t)n), sizeof *s, err);
+    struct optim_state *s = zf_table_make_id(r->state, zf_hash(param, text, (size_t)n), err);
     if (!s) {
         return false;
     }
@@ -303,8 +301,7 @@ static bool optim_param_of(const struct optim_reading *r, const struct zf_pv *ke
     if (text) {
         return optim_find_param(r, text, n, out, err);
     }
-    const struct optim_id *e =
-        zf_pv_u64(key, &id) ? zf_table_get(&r->id, zf_hash_number(id)) : NULL;
+    const struct optim_id *e = zf_pv_u64(key, &id) ? zf_table_find_id(r->id, id) : NULL;
     if (!e) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there is a state of a parameter that no group of \"param_groups\" names");
@@ -417,7 +414,7 @@ static bool optim_add_lost(struct optim_reading *r, const struct optim_state *li
         const char *why = optim_only_lost(r, i, &rank);
         uint64_t hash = zf_hash(i, like->key, strlen(like->key));
 
-        if (!why || zf_table_get(&r->state, hash)) {
+        if (!why || zf_table_find_id(r->state, hash)) {
             continue;
         }
         const struct zf_lost how = {.file = r->ranks.path[rank], .why = why};
@@ -429,22 +426,23 @@ static bool optim_add_lost(struct optim_reading *r, const struct optim_state *li
     return set != NULL;
 }
 
+struct optim_done {
+    UT_hash_handle hh;
+};
+
 /* Calls optim_add_lost once a key. */
 static bool optim_add_all_lost(struct optim_reading *r, struct zf_err *err)
 {
-    const struct optim_state *s = r->state.entry;
-    struct zf_table done = {0};
+    struct optim_done *done = NULL;
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < r->state.index.n; i++) {
-        uint64_t hash = zf_hash(0, s[i].key, strlen(s[i].key));
-
-        if (!s[i].draft || zf_table_get(&done, hash)) {
+    for (const struct optim_state *s = r->state; ok && s; s = s->hh.next) {
+        if (!s->draft || zf_table_find_str(done, s->key)) {
             continue;
         }
-        ok = zf_table_put(&done, hash, sizeof hash, err) && optim_add_lost(r, &s[i], err);
+        ok = zf_table_make_str(done, s->key, err) && optim_add_lost(r, s, err);
     }
-    zf_table_fini(&done);
+    zf_table_free(done);
     return ok;
 }
 
@@ -461,9 +459,8 @@ static bool optim_read_all(struct optim_reading *r, struct zf_err *err)
             return false;
         }
     }
-    struct optim_state *s = r->state.entry;
-    for (uint32_t i = 0; i < r->state.index.n; i++) {
-        if (!optim_check_state(r, &s[i], err)) {
+    for (struct optim_state *s = r->state; s; s = s->hh.next) {
+        if (!optim_check_state(r, s, err)) {
             return false;
         }
     }
@@ -489,7 +486,7 @@ bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
     bool ok = (zf_build_degraded(l->save->b) || rank_files_complete(&r.ranks, err)) &&
               optim_read_all(&r, err) && zf_copy_check_note(&r.copies, l->save->b, err);
     zf_copy_check_fini(&r.copies);
-    zf_table_fini(&r.state);
-    zf_table_fini(&r.id);
+    zf_table_free(r.state);
+    zf_table_free(r.id);
     return ok;
 }

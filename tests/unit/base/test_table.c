@@ -373,7 +373,7 @@ static void sorted_finds_what_was_added(void **state)
         for (int i = 0; i < 100000; i++) {
             uint64_t v = sorted_next(&seed) % (N / (uint64_t)(ROUNDS - round));
 
-            assert_ok(zf_sorted_add(&s, v << 40 | v, 0, &err), &err);
+            assert_ok(zf_sorted_add(&s, v << 40 | v, &err), &err);
             in[v] = true;
         }
         for (uint64_t v = 0; v < N; v++) {
@@ -390,7 +390,7 @@ static void sorted_keeps_pairs_together(void **state)
 {
     enum { N = 300 };
     static bool in[N][N];
-    struct zf_sorted s = {.pairs = true};
+    struct zf_sorted s = {0};
     uint64_t seed = 5;
     struct zf_err err;
     size_t at, n;
@@ -399,7 +399,7 @@ static void sorted_keeps_pairs_together(void **state)
     for (int i = 0; i < 20000; i++) {
         uint64_t a = sorted_next(&seed) % N, b = sorted_next(&seed) % N;
 
-        assert_ok(zf_sorted_add(&s, a, UINT64_MAX - b, &err), &err);
+        assert_ok(zf_sorted_add_pair(&s, a, UINT64_MAX - b, &err), &err);
         in[a][b] = true;
     }
     for (uint64_t a = 0; a < N; a++) {

@@ -61,24 +61,21 @@ static bool join_expert_is_there(const struct legacy_join *j, const struct legac
                    (unsigned long long)name->expert, (unsigned long long)n, ranks);
 }
 
-static struct legacy_whole *join_lookup(const struct legacy_join *j, const char *name, size_t n,
-                                        uint64_t hash)
+struct legacy_number {
+    UT_hash_handle hh; /* key: the name */
+    size_t number;
+};
+
+static struct legacy_whole *join_lookup(const struct legacy_join *j, const char *name, size_t n)
 {
-    uint64_t at = 0;
+    const struct legacy_number *found = zf_table_find(j->by_name, name, n);
 
-    for (uint32_t i; (i = zf_index_next(&j->by_name, hash, &at)) != ZF_INDEX_NONE;) {
-        struct legacy_whole *w = &j->whole.at[i];
-
-        if (w->name_n == n && memcmp(w->name, name, n) == 0) {
-            return w;
-        }
-    }
-    return NULL;
+    return found ? &j->whole.at[found->number] : NULL;
 }
 
 const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name, size_t n)
 {
-    return join_lookup(j, name, n, zf_hash(0, name, n));
+    return join_lookup(j, name, n);
 }
 
 /* ---- how one tensor is cut ---- */
@@ -204,28 +201,29 @@ static bool join_same(const struct legacy_whole *a, const struct legacy_whole *b
     return true;
 }
 
-static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, uint64_t hash,
-                           struct zf_err *err)
+static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, struct zf_err *err)
 {
-    struct legacy_whole *new = zf_vec_push(&j->whole, err);
+    struct legacy_number *number = zf_table_make(j->by_name, w->name, w->name_n, err);
+    struct legacy_whole *new = number ? zf_vec_push(&j->whole, err) : NULL;
 
     if (!new) {
         return false;
     }
+    number->number = j->whole.n - 1;
     *new = *w;
     new->tied = legacy_names_tied(w->name, w->name_n);
     new->slot = zf_arena_get(j->a, w->n_slots, sizeof *new->slot, err);
-    return new->slot &&zf_index_add(&j->by_name, hash, (uint32_t)(j->whole.n - 1), err);
+    return new->slot != NULL;
 }
 
 /* How many experts have this tensor of their layer. */
 struct join_experts {
-    uint64_t hash; /* of the name without the expert's number */
+    UT_hash_handle hh; /* of the name without the expert's number */
     uint64_t n;
     const char *name; /* of one of them */
 };
 
-static bool join_count_expert(struct zf_table *experts, const struct legacy_whole *w,
+static bool join_count_expert(struct join_experts **experts, const struct legacy_whole *w,
                               const struct legacy_part *p, const struct legacy_name *name,
                               struct zf_err *err)
 {
@@ -239,8 +237,7 @@ static bool join_count_expert(struct zf_table *experts, const struct legacy_whol
     while (digits > 0 && w->name[digits - 1] >= '0' && w->name[digits - 1] <= '9') {
         digits--;
     }
-    e = zf_table_put(experts, zf_hash(zf_hash(0, w->name, digits), w->name + end, rest), sizeof *e,
-                     err);
+    e = zf_table_make_id(*experts, zf_hash(zf_hash(0, w->name, digits), w->name + end, rest), err);
     if (e) {
         e->n++;
         e->name = w->name;
@@ -248,25 +245,22 @@ static bool join_count_expert(struct zf_table *experts, const struct legacy_whol
     return e != NULL;
 }
 
-static bool join_experts_complete(const struct legacy_join *j, const struct zf_table *experts,
+static bool join_experts_complete(const struct legacy_join *j, const struct join_experts *experts,
                                   struct zf_err *err)
 {
-    const struct join_experts *e = experts->entry;
-
-    for (size_t i = 0; i < experts->index.n; i++) {
-        if (e[i].n != j->settings->num_experts) {
+    for (const struct join_experts *e = experts; e; e = e->hh.next) {
+        if (e->n != j->settings->num_experts) {
             return zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "%llu experts have a tensor like \"%.120s\", but args.num_experts is %llu",
-                (unsigned long long)e[i].n, e[i].name,
-                (unsigned long long)j->settings->num_experts);
+                (unsigned long long)e->n, e->name, (unsigned long long)j->settings->num_experts);
         }
     }
     return true;
 }
 
 static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint32_t i,
-                      struct zf_table *experts, struct zf_err *err)
+                      struct join_experts **experts, struct zf_err *err)
 {
     struct legacy_part *p = &j->part[i];
     const struct legacy_file *f = &j->files->file[p->file];
@@ -284,13 +278,11 @@ static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint
     if (!w.name) {
         return false;
     }
-    uint64_t hash = zf_hash(0, w.name, w.name_n);
-    have = join_lookup(j, w.name, w.name_n, hash);
+    have = join_lookup(j, w.name, w.name_n);
     if (have && !join_same(have, &w, err)) {
         return join_reason(j, p, err);
     }
-    if (!have &&
-        (!join_add_whole(j, &w, hash, err) || !join_count_expert(experts, &w, p, &name, err))) {
+    if (!have && (!join_add_whole(j, &w, err) || !join_count_expert(experts, &w, p, &name, err))) {
         return false;
     }
     have = have ? have : &j->whole.at[j->whole.n - 1];
@@ -354,13 +346,17 @@ static bool join_layers_complete(const struct legacy_join *j, const struct legac
     return true;
 }
 
+struct join_layer {
+    UT_hash_handle hh; /* key: its number */
+};
+
 /* Layers of multi-token prediction carry the whole model's numbers.  Fewer than args say may be stored (one
  * that is used again and again), but none that args do not know, and none is missing in between. */
 static bool join_mtp_complete(const struct legacy_join *j, struct zf_err *err)
 {
     uint64_t most = j->settings->mtp_num_layers ? j->settings->mtp_num_layers : 1u << 20;
     uint64_t end = 0;
-    zf_auto(table) struct zf_table seen = {0};
+    zf_auto(uthash) struct join_layer *seen = NULL;
 
     for (uint32_t i = 0; i < j->n_parts; i++) {
         const struct legacy_part *p = &j->part[i];
@@ -375,14 +371,14 @@ static bool join_mtp_complete(const struct legacy_join *j, struct zf_err *err)
             return join_reason(j, p, err);
         }
         end = name.layer >= end ? name.layer + 1 : end;
-        if (!zf_table_put(&seen, zf_hash_number(name.layer), sizeof(uint64_t), err)) {
+        if (!zf_table_make_id(seen, name.layer, err)) {
             return false;
         }
     }
-    return seen.index.n == end ||
+    return HASH_COUNT(seen) == end ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%zu layers of \"mtp.layers.\" are there, and one is number %llu", seen.index.n,
-                   (unsigned long long)end - 1);
+                   "%u layers of \"mtp.layers.\" are there, and one is number %llu",
+                   HASH_COUNT(seen), (unsigned long long)end - 1);
 }
 
 /* Where in the model a part is: stages within chunks. */
@@ -439,7 +435,7 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
 
 bool legacy_join(struct legacy_join *j, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table experts = {0};
+    zf_auto(uthash) struct join_experts *experts = NULL;
     struct legacy_layers l;
 
     if (!legacy_layers_count(&l, j, err)) {
@@ -451,13 +447,13 @@ bool legacy_join(struct legacy_join *j, struct zf_err *err)
         }
     }
     return join_stages_in_order(j, err) && join_mtp_complete(j, err) && join_complete(j, err) &&
-           join_layers_complete(j, &l, err) && join_experts_complete(j, &experts, err);
+           join_layers_complete(j, &l, err) && join_experts_complete(j, experts, err);
 }
 
 void legacy_join_fini(struct legacy_join *j)
 {
     zf_vec_fini(&j->whole);
-    zf_index_fini(&j->by_name);
+    zf_table_free(j->by_name);
 }
 
 bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape, uint32_t k,

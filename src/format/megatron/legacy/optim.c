@@ -27,7 +27,7 @@ struct optim_master {
 
 /* Whose an entry of a state is. */
 struct optim_owned {
-    uint64_t hash; /* of optimizer and id */
+    UT_hash_handle hh; /* of optimizer and id */
     uint32_t tensor;
     bool twice; /* two masters claim it */
 };
@@ -38,7 +38,7 @@ struct optim_reading {
     struct zf_torch *t;
     zf_vec(struct optim_master) master;
     zf_vec(struct zf_assign_group) group; /* first: in master */
-    struct zf_table by_id;                /* struct optim_owned */
+    struct optim_owned *by_id;            /* struct optim_owned */
     struct zf_sample sample;
 };
 
@@ -294,7 +294,7 @@ static bool optim_enter(struct optim_reading *x, const struct optim_master *m, u
     if (!m->has_id || !optim_hash(m->optimizer, m->id, &hash)) {
         return true;
     }
-    owned = zf_table_put(&x->by_id, hash, sizeof *owned, err);
+    owned = zf_table_make_id(x->by_id, hash, err);
     if (!owned) {
         return false;
     }
@@ -309,7 +309,7 @@ static uint32_t optim_owner(const struct optim_reading *x, uint32_t optimizer, u
     const struct optim_owned *owned;
     uint64_t hash;
 
-    owned = optim_hash(optimizer, id, &hash) ? zf_table_get(&x->by_id, hash) : NULL;
+    owned = optim_hash(optimizer, id, &hash) ? zf_table_find_id(x->by_id, hash) : NULL;
     return owned && !owned->twice ? owned->tensor - 1 : UINT32_MAX;
 }
 
@@ -422,6 +422,6 @@ bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     r->n_strays = (uint32_t)ls->stray.n - r->first_stray;
     zf_vec_fini(&x.master);
     zf_vec_fini(&x.group);
-    zf_table_fini(&x.by_id);
+    zf_table_free(x.by_id);
     return ok;
 }

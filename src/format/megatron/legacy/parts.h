@@ -53,7 +53,7 @@ struct legacy_join {
     uint32_t n_parts;
     uint32_t n_chunks; /* of the virtual pipeline, in every file */
     zf_vec(struct legacy_whole) whole;
-    struct zf_index by_name;
+    struct legacy_number *by_name; /* uthash, of their numbers */
 };
 
 #endif

@@ -18,7 +18,7 @@
 
 /* A file by the hash of its names and the heads of its tensors. */
 struct whose_file {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint32_t file; /* + 1 */
 };
 
@@ -45,7 +45,7 @@ static bool whose_add_tensor(const struct legacy_part *p, const struct zf_tensor
     return true;
 }
 
-static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct zf_table *files,
+static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct whose_file **files,
                            struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
@@ -58,7 +58,7 @@ static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct zf_t
             return false;
         }
     }
-    met = tells ? zf_table_put(files, hash, sizeof *met, err) : NULL;
+    met = tells ? zf_table_make_id(*files, hash, err) : NULL;
     if (!met) {
         return !tells;
     }
@@ -101,14 +101,14 @@ static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *
 
 /* The file that a process wrote, or the last stage so far of one tensor and expert rank. */
 struct whose_seen {
-    uint64_t hash;
+    UT_hash_handle hh;
     uint32_t file; /* + 1 */
 };
 
 /* No process writes two files; and of those that differ in their stage only, which come in its order, the
  * later stage has the higher number. */
-static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct zf_table *processes,
-                           struct zf_table *lines, struct zf_err *err)
+static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct whose_seen **processes,
+                           struct whose_seen **lines, struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
     uint64_t line = (uint64_t)r->file->at.at[ZF_AXIS_TENSOR] << 32 | r->file->at.at[ZF_AXIS_EXPERT];
@@ -116,8 +116,8 @@ static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct zf_t
     if (r->writer == LEGACY_NO_WRITER) {
         return true;
     }
-    struct whose_seen *p = zf_table_put(processes, zf_hash_number(r->writer), sizeof *p, err);
-    struct whose_seen *l = p ? zf_table_put(lines, zf_hash_number(line), sizeof *l, err) : NULL;
+    struct whose_seen *p = zf_table_make_id(*processes, r->writer, err);
+    struct whose_seen *l = p ? zf_table_make_id(*lines, line, err) : NULL;
     if (!l) {
         return false;
     }
@@ -136,7 +136,8 @@ static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct zf_t
 
 static bool whose_wrote(const struct legacy_save *ls, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table processes = {0}, lines = {0};
+    zf_auto(uthash) struct whose_seen *processes = NULL;
+    zf_auto(uthash) struct whose_seen *lines = NULL;
 
     if (whose_one_wrote_all(ls)) {
         return true;
@@ -151,7 +152,7 @@ static bool whose_wrote(const struct legacy_save *ls, struct zf_err *err)
 
 bool legacy_whose_check(const struct legacy_save *ls, struct zf_err *err)
 {
-    zf_auto(table) struct zf_table files = {0};
+    zf_auto(uthash) struct whose_file *files = NULL;
 
     for (uint32_t i = 0; i < ls->files.n; i++) {
         if (!whose_add_file(ls, i, &files, err)) {
