@@ -75,7 +75,7 @@ void zf_jsonin_free(struct zf_jsonin *in)
         return;
     }
     for (size_t i = 0; i < in->open.n; i++) {
-        zf_index_fini(&in->open.at[i].index);
+        zf_table_free(in->open.at[i].many);
     }
     zf_vec_fini(&in->open);
     zf_vec_fini(&in->print);
@@ -91,49 +91,37 @@ static bool jsonin_print_equal(const struct jsonin_print *a, const struct jsonin
     return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
 }
 
-static bool jsonin_index_key(struct zf_jsonin *in, struct jsonin_level *l, size_t number)
-{
-    uint64_t hash = in->print.at[l->first + number].hash[0];
-
-    if (number >= ZF_INDEX_NONE) {
-        return zf_fail(&in->err, ZF_E_LIMIT, jsonin_place(in), "more keys than can be counted");
-    }
-    return zf_index_add(&l->index, hash, (uint32_t)number, &in->err);
-}
-
 static bool jsonin_knows_key(const struct zf_jsonin *in, const struct jsonin_level *l,
                              const struct jsonin_print *key)
 {
     const size_t n = in->print.n - l->first;
     const struct jsonin_print *known = n ? in->print.at + l->first : NULL;
-    uint64_t at = 0;
-    uint32_t i;
 
-    for (size_t k = 0; n <= FEW_KEYS && k < n; k++) {
+    for (size_t k = 0; !l->many && k < n; k++) {
         if (jsonin_print_equal(&known[k], key)) {
             return true;
         }
     }
-    while (n > FEW_KEYS && (i = zf_index_next(&l->index, key->hash[0], &at)) != ZF_INDEX_NONE) {
-        if (jsonin_print_equal(&known[i], key)) {
-            return true;
-        }
-    }
-    return false;
+    return zf_table_find(l->many, key, sizeof *key);
 }
 
 /* Remembers the key that was read; the first one too many to be compared one by one enters all. */
 static bool jsonin_keep_key(struct zf_jsonin *in, struct jsonin_level *l,
                             const struct jsonin_print *key)
 {
-    size_t n = in->print.n - l->first;
-    bool ok = zf_vec_room(&in->print, 1, &in->err);
+    size_t i = in->print.n;
+    bool ok = true;
 
-    if (ok) {
-        in->print.at[in->print.n++] = *key;
-    }
-    for (size_t i = n == FEW_KEYS ? 0 : n; ok && n >= FEW_KEYS && i <= n; i++) {
-        ok = jsonin_index_key(in, l, i);
+    if (!l->many && i - l->first < FEW_KEYS) {
+        ok = zf_vec_room(&in->print, 1, &in->err);
+        if (ok) {
+            in->print.at[in->print.n++] = *key;
+        }
+    } else {
+        for (i = l->many ? i : l->first; ok && i < in->print.n; i++) {
+            ok = zf_table_make(l->many, &in->print.at[i], sizeof *key, &in->err);
+        }
+        ok = ok && zf_table_make(l->many, key, sizeof *key, &in->err);
     }
     in->bad = in->bad || !ok;
     return ok;
@@ -184,7 +172,7 @@ static void jsonin_close(struct zf_jsonin *in)
 
     in->at++;
     in->print.n = l->first;
-    zf_index_fini(&l->index);
+    zf_table_free(l->many);
 }
 
 /* To the next entry of the innermost container, or out of it; false = out, or bad. */

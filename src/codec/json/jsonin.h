@@ -18,11 +18,15 @@ struct jsonin_print {
     uint64_t hash[2];
 };
 
+struct jsonin_key {
+    UT_hash_handle hh; /* key: the print */
+};
+
 /* An object or array that is open. */
 struct jsonin_level {
-    bool object, begun;    /* begun: it has an entry already */
-    size_t first;          /* of its keys in `print` */
-    struct zf_index index; /* of its keys' numbers, once they are many; empty before */
+    bool object, begun;      /* begun: it has an entry already */
+    size_t first;            /* of its keys in `print` */
+    struct jsonin_key *many; /* its keys, once they are many; uthash */
 };
 
 struct zf_jsonin {

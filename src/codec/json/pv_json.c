@@ -18,13 +18,17 @@
 /* Deep enough for any configuration, and well within what JSON readers take. */
 #define DEPTH_MAX 100
 
+struct pv_json_seen {
+    UT_hash_handle hh;
+};
+
 struct level {
     const struct zf_pv *v;
     enum pvjson_form form;
-    uint64_t at;          /* next part */
-    uint64_t shown;       /* parts written */
-    bool inlined;         /* all on one line */
-    struct zf_table seen; /* hashes of the object's keys as they were written */
+    uint64_t at;               /* next part */
+    uint64_t shown;            /* parts written */
+    bool inlined;              /* all on one line */
+    struct pv_json_seen *seen; /* the object's keys as they were written; uthash */
 };
 
 struct pv_json_walk {
@@ -68,7 +72,6 @@ static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pv
 {
     struct zf_pvjson *o = &w->o;
     size_t start = o->out.n, end;
-    uint64_t hash;
 
     zf_pvjson_raw(o, "\"");
     if (part->name) {
@@ -79,9 +82,11 @@ static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pv
     end = o->out.n;
     zf_pvjson_raw(o, "\"");
     for (uint64_t again = l->at; !o->failed; again++) {
-        hash = zf_hash(0, zf_out_text(&o->out) + start, o->out.n - start);
-        if (!zf_table_get(&l->seen, hash)) {
-            o->failed = !zf_table_put(&l->seen, hash, sizeof hash, o->err);
+        const char *text = zf_out_text(&o->out) + start;
+        size_t n = o->out.n - start;
+
+        if (!zf_table_find(l->seen, text, n)) {
+            o->failed = !zf_table_make(l->seen, text, n, o->err);
             break;
         }
         zf_out_cut(&o->out, end);
@@ -143,7 +148,7 @@ static void pv_json_close_level(struct pv_json_walk *w)
 {
     struct level *l = &w->level[--w->depth];
 
-    zf_table_fini(&l->seen);
+    zf_table_free(l->seen);
     if (l->shown && !l->inlined) {
         pv_json_indent(w);
     }
@@ -191,7 +196,8 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
     }
     zf_pvjson_raw(&w.o, "\n");
     while (w.depth) {
-        zf_table_fini(&w.level[--w.depth].seen);
+        w.depth--;
+        zf_table_free(w.level[w.depth].seen);
     }
     if (c) {
         (void)uselocale(before);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Few keys are compared each with each; many go through a hash table that all mappings of a pickle
- * share.  Keys are the same when Python says so: 1, True and 1.0 are, "1" and b"1" are not, tuples
+/* Few keys are compared each with each; of many those whose hashes are equal.  Keys are the same when Python says so: 1, True and 1.0 are, "1" and b"1" are not, tuples
  * are by their elements.  Objects are the same only when they are one object: whether two that look
  * alike are equal is up to their class, which nobody asks.
  *
@@ -12,7 +11,7 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
-#include <zf/base/table.h>
+#include <zf/base/sorted.h>
 
 #define FEW 8u
 #define TUPLES_MAX 16     /* tuples in one another; deeper ones are not compared */
@@ -238,36 +237,45 @@ static bool keys_check_few(struct check *c, const struct zf_pv *map, struct zf_e
     return true;
 }
 
-static bool keys_check_many(struct check *c, const struct zf_pv *map, struct zf_index *seen,
+/* Does a key equal one in front of it that has the same hash?  at[n]: hashes and numbers, in order. */
+static bool keys_is_again(struct check *c, const struct zf_pv *map, const uint64_t *at, size_t i)
+{
+    for (size_t k = i; k > 0 && at[2 * k - 2] == at[2 * i] && c->work > 0; k--) {
+        if (keys_same(c, key_at(map, at[2 * i + 1]), key_at(map, at[2 * k - 1]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of several keys that are there twice, the first is reported. */
+static bool keys_check_many(struct check *c, const struct zf_pv *map, struct zf_sorted *seen,
                             struct zf_err *err)
 {
-    if (!zf_index_reserve(seen, map->n, err)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < map->n && c->work > 0; i++) {
-        const struct zf_pv *key = key_at(map, i);
-        uint64_t hash = keys_hash_of(key), at = 0;
-        uint32_t k;
+    uint64_t again = map->n;
+    size_t at;
 
-        while ((k = zf_index_next(seen, hash, &at)) != ZF_INDEX_NONE) {
-            if (keys_same(c, key, key_at(map, k))) {
-                return keys_twice(key, err);
-            }
-        }
-        if (!zf_index_add(seen, hash, i, err)) {
+    for (uint64_t i = 0; i < map->n && c->work > 0; i++) {
+        if (!zf_sorted_add_pair(seen, keys_hash_of(key_at(map, i)), i, err)) {
             return false;
         }
         keys_spend(c, 1);
     }
-    return true;
+    (void)zf_sorted_find(seen, 0, &at);
+    for (size_t i = 1; i < seen->n && c->work > 0; i++) {
+        if (seen->at[2 * i + 1] < again && keys_is_again(c, map, seen->at, i)) {
+            again = seen->at[2 * i + 1];
+        }
+    }
+    return again == map->n || keys_twice(key_at(map, again), err);
 }
 
 static bool keys_check_one(struct check *c, const struct zf_pv *map, struct zf_err *err)
 {
-    struct zf_index seen = {0};
+    struct zf_sorted seen = {0};
     bool ok = map->n <= FEW ? keys_check_few(c, map, err) : keys_check_many(c, map, &seen, err);
 
-    zf_index_fini(&seen);
+    zf_sorted_fini(&seen);
     return ok;
 }
 

@@ -8,19 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/hash.h>
-
-/* Charged for an entry of the table: itself and its share of slots and of room to grow. */
-#define FAR_BYTES 40u
+/* Charged for an entry of the table. */
+#define FAR_BYTES 96u
 
 struct memo_far {
-    uint64_t hash; /* of the key; no two keys have the same */
+    UT_hash_handle hh; /* key: the memo's */
     struct zf_pv *v;
 };
 
 static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
 {
-    const struct memo_far *f = m->far.index.n ? zf_table_get(&m->far, zf_hash_number(key)) : NULL;
+    const struct memo_far *f = zf_table_find_id(m->far, key);
 
     return f ? f->v : NULL;
 }
@@ -89,13 +87,12 @@ static bool memo_count(struct pickle_memo *m, const struct pickle_heap *h, struc
 static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key,
                          struct zf_pv *v, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_number(key);
-    struct memo_far *f = zf_table_get(&m->far, hash);
+    struct memo_far *f = zf_table_find_id(m->far, key);
 
     (void)pickle_again(v);
     if (!f) {
         f = memo_count(m, h, err) && pickle_heap_charge(h, FAR_BYTES, err)
-                ? zf_table_put(&m->far, hash, sizeof *f, err)
+                ? zf_table_make_id(m->far, key, err)
                 : NULL;
     }
     if (f) {
@@ -145,5 +142,5 @@ void pickle_memo_fini(struct pickle_memo *m)
     free(m->dense);
     free(m->set);
     pickle_got_fini(&m->got);
-    zf_table_fini(&m->far);
+    zf_table_free(m->far);
 }

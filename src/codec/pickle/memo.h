@@ -8,11 +8,12 @@
 #include "got.h"
 #include "heap.h"
 
+struct memo_far;
 struct pickle_memo {
     struct zf_pv **dense; /* [dense_n], NULL = not set */
     uint64_t dense_n, dense_cap;
-    struct zf_table far; /* the rest, by the hash of the key */
-    uint64_t n;          /* keys set */
+    struct memo_far *far; /* the rest; uthash */
+    uint64_t n;           /* keys set */
     /* Where it is known which keys are asked for (pickle_memo_sift): dense has these alone, by their
      * rank; of the others below `sifted` only a bit is kept, that they were set. */
     uint64_t sifted; /* 0 = it is not known */
