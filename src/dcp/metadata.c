@@ -42,9 +42,8 @@ void zf_dcp_free(struct zf_dcp *d)
     if (!d) {
         return;
     }
-    zf_index_fini(&d->keys);
-    zf_index_fini(&d->chunks);
-    zf_index_fini(&d->files);
+    dcp_forget_names(d);
+    zf_table_free(d->files);
     zf_arena_free(d->pickles);
     for (uint64_t i = 0; d->source && i < d->file.n; i++) {
         zf_source_unref(&d->source[i]);
@@ -62,24 +61,19 @@ void zf_dcp_free(struct zf_dcp *d)
 
 /* ---- keys ---- */
 
-static uint64_t metadata_key_hash(const struct zf_dcp *d, const char *p, uint64_t n)
+void dcp_forget_names(struct zf_dcp *d)
 {
-    return zf_hash(d->at_group, p, n);
+    for (uint32_t i = 0; i < ZF_DCP_GROUPS_MAX; i++) {
+        zf_table_free(d->keys[i]);
+    }
+    zf_sorted_fini(&d->chunks);
 }
 
 uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
 {
-    uint64_t hash = metadata_key_hash(d, p, n), at = 0;
-    uint32_t i;
+    const struct dcp_number *e = zf_table_find(d->keys[d->at_group], p, n);
 
-    while ((i = zf_index_next(&d->keys, hash, &at)) != ZF_DCP_NONE) {
-        const struct dcp_key *k = &d->key.at[i];
-
-        if (k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0) {
-            return i;
-        }
-    }
-    return ZF_DCP_NONE;
+    return e ? e->number : ZF_DCP_NONE;
 }
 
 bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
@@ -89,23 +83,25 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
                        (unsigned long long)d->key.n);
     }
-    struct dcp_key *key = zf_vec_push(&d->key, err);
+    zf_auto(mem) struct dcp_number *e = calloc(1, sizeof *e);
+    struct dcp_key *key = e ? zf_vec_push(&d->key, err) : NULL;
     if (!key) {
-        return false;
+        return e ? false : zf_fail_sys(err, "note a name");
     }
-    *out = (uint32_t)(d->key.n - 1);
+    *out = e->number = (uint32_t)(d->key.n - 1);
     *key = (struct dcp_key){.name = p,
                             .name_len = (uint32_t)n,
                             .pass = (uint32_t)d->pass.n,
                             .group = d->at_group & 0xff};
-    return zf_index_add(&d->keys, metadata_key_hash(d, p, n), *out, err);
+    return zf_table_add(d->keys[d->at_group], p, n, e, err) && zf_give(e);
 }
 
 /* ---- chunks ---- */
 
+/* The upper half of what is kept of a chunk, whose lower half is its number. */
 static uint64_t metadata_box_hash(const struct zf_dcp *d, uint32_t key, const uint64_t *start)
 {
-    return zf_hash(key, start, d->key.at[key].ndim * sizeof *start);
+    return zf_hash(key, start, d->key.at[key].ndim * sizeof *start) >> 32 << 32;
 }
 
 uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err)
@@ -142,36 +138,41 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
         return NULL;
     }
     *chunk = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
-    return hidden || zf_index_add(&d->chunks, hash, (uint32_t)(d->chunk.n - 1), err) ? chunk : NULL;
+    return hidden || zf_sorted_add(&d->chunks, hash | (d->chunk.n - 1), err) ? chunk : NULL;
 }
 
-uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
+uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
-    uint64_t hash = metadata_box_hash(d, key, start), at = 0;
-    uint32_t i;
+    uint64_t hash = metadata_box_hash(d, key, start), v;
+    uint32_t found = ZF_DCP_NONE;
+    struct zf_sorted_at at = {0};
 
-    while ((i = zf_index_next(&d->chunks, hash, &at)) != ZF_DCP_NONE) {
+    while (zf_sorted_next(&d->chunks, hash | from, hash | UINT32_MAX, &at, &v)) {
+        const uint32_t i = (uint32_t)v;
         const struct dcp_chunk *c = &d->chunk.at[i];
 
-        if (i >= from && c->key == key &&
+        if (i < found && c->key == key &&
             memcmp(c->box, start, d->key.at[key].ndim * sizeof *start) == 0) {
-            return i;
+            found = i;
         }
     }
-    return ZF_DCP_NONE;
+    return found;
 }
 
 /* ---- files ---- */
 
 bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_err *err)
 {
-    uint64_t hash = zf_hash_str(0, path), at = 0;
+    struct dcp_number *e = zf_table_find_str(d->files, path);
     struct dcp_file *file;
 
-    while ((*out = zf_index_next(&d->files, hash, &at)) != ZF_DCP_NONE) {
-        if (strcmp(d->file.at[*out].path, path) == 0) {
-            return true;
-        }
+    if (e) {
+        *out = e->number;
+        return true;
+    }
+    e = zf_table_make_str(d->files, path, err);
+    if (!e) {
+        return false;
     }
     path = zf_arena_str(d->pickles, path, strlen(path), err);
     file = path ? zf_vec_push(&d->file, err) : NULL;
@@ -179,8 +180,8 @@ bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_
         return false;
     }
     file->path = path;
-    *out = (uint32_t)(d->file.n - 1);
-    return zf_index_add(&d->files, hash, *out, err);
+    *out = e->number = (uint32_t)(d->file.n - 1);
+    return true;
 }
 
 /* ---- one metadata file ---- */

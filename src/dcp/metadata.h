@@ -9,13 +9,14 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
+#include <zf/base/sorted.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 #include <zf/codec/pickle.h>
 #include <zf/dcp.h>
 #include <zf/model/build.h>
 
-#define ZF_DCP_NONE ZF_INDEX_NONE /* no key, chunk or file */
+#define ZF_DCP_NONE UINT32_MAX /* no key, chunk or file */
 
 #define ZF_DCP_WHOLE_DIMS 64 /* of a flattened tensor */
 
@@ -74,6 +75,12 @@ struct dcp_file {
     uint64_t end;     /* of its last item, in bytes */
 };
 
+/* The number of a key or a file, by its name. */
+struct dcp_number {
+    UT_hash_handle hh;
+    uint32_t number;
+};
+
 struct zf_dcp {
     struct zf_dcp_group group[ZF_DCP_GROUPS_MAX];
     uint32_t n_groups, at_group; /* at: of the metadata that is read */
@@ -87,10 +94,12 @@ struct zf_dcp {
     zf_vec(const char *) pass; /* paths of the metadata files read; keys count from 1 */
     struct zf_arena *pickles;  /* all values */
     struct zf_source *
-        *source;             /* [file.n] once placed; NULL = not there (degraded), or not needed */
-    struct zf_draft **draft; /* [key.n] once placed */
-    struct dcp_grid *grid;   /* [key.n] once asked for (ask.c) */
-    struct zf_index keys, chunks, files;
+        *source;              /* [file.n] once placed; NULL = not there (degraded), or not needed */
+    struct zf_draft **draft;  /* [key.n] once placed */
+    struct dcp_grid *grid;    /* [key.n] once asked for (ask.c) */
+    struct dcp_number *files; /* uthash, by path */
+    struct dcp_number *keys[ZF_DCP_GROUPS_MAX]; /* uthash, by name */
+    struct zf_sorted chunks;                    /* half of the hash of key and start, number */
 };
 
 /* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
@@ -107,8 +116,10 @@ uint64_t *dcp_box_room(struct zf_dcp *d, uint32_t ndim, struct zf_err *err);
  * it.  Errors: ZF_E_LIMIT pieces; ZF_E_NOMEM. */
 struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
-/* The chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
-uint32_t dcp_find_chunk(const struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
+/* Nothing is looked up by name or place any more. */
+void dcp_forget_names(struct zf_dcp *d);
+/* The first chunk of `key` that starts there and has number `from` or more, or ZF_DCP_NONE. */
+uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from);
 
 /* The number of the file of that path, which is copied when it is new. */
 bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out,

@@ -270,8 +270,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
     zf_auto(mem) uint32_t *order = calloc(p->d->chunk.n + 1, sizeof *order);
     uint64_t n;
 
-    zf_index_fini(&p->d->keys); /* nothing is looked up by name any more */
-    zf_index_fini(&p->d->chunks);
+    dcp_forget_names(p->d);
 
     if (!order) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",

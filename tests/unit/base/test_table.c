@@ -386,6 +386,39 @@ static void sorted_finds_what_was_added(void **state)
     assert_false(zf_sorted_has(&s, 0));
 }
 
+/* Asked after each addition, it has as many of each range as were added. */
+static void sorted_finds_meanwhile(void **state)
+{
+    enum { N = 700, ROUNDS = 6000 };
+    static bool in[N];
+    struct zf_sorted s = {0};
+    uint64_t seed = 11;
+    struct zf_err err;
+
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t v = sorted_next(&seed) % N, from = sorted_next(&seed) % N, got;
+        uint64_t to = from + sorted_next(&seed) % 20;
+        struct zf_sorted_at at = {0};
+        bool found[20] = {false};
+
+        assert_ok(zf_sorted_add(&s, v, &err), &err);
+        in[v] = true;
+        while (zf_sorted_next(&s, from, to, &at, &got)) {
+            assert_true(got >= from && got <= to);
+            found[got - from] = true;
+        }
+        for (uint64_t k = from; k <= to && k < N; k++) {
+            assert_int_equal(found[k - from], in[k]);
+        }
+        for (uint32_t k = 1; k < s.n_runs; k++) {
+            assert_true(s.run[k] > s.run[k - 1]);
+        }
+        assert_true(s.n_runs < 10);
+    }
+    zf_sorted_fini(&s);
+}
+
 static void sorted_keeps_pairs_together(void **state)
 {
     enum { N = 300 };
@@ -429,6 +462,7 @@ int main(void)
         cmocka_unit_test(table_is_keyed),
         cmocka_unit_test(table_survives_each_allocation),
         cmocka_unit_test(sorted_finds_what_was_added),
+        cmocka_unit_test(sorted_finds_meanwhile),
         cmocka_unit_test(sorted_keeps_pairs_together),
     };
 
