@@ -105,7 +105,7 @@ static bool control_stat_mine(struct control *c, enum control_file f, struct zf_
         return true;
     }
     bool owned;
-    size_t n = 0;
+    size_t n;
     const char *text = control_text_of(c, f, &n, &owned, &err);
     out->size = text ? n : 0;
     if (owned) {

@@ -655,15 +655,18 @@ def strange(files, meta, where):
             value["temperature"] = value.pop("state_keys")
 
 
-def twice(files, meta, where):
-    other = "rank_0.safetensors" if where == "rank_1.safetensors" else "rank_1.safetensors"
-    meta["param_group0"]["shard_spec_per_file"][other] = {"flattened_offsets": [[0, 1]], "local_shape": None, "global_offset": None}
+def twice(files, meta, where, key="param_group0"):
+    said = meta[key]["shard_spec_per_file"]
+    other = "rank_0.safetensors" if "rank_1.safetensors" in said else "rank_1.safetensors"
+    said[other] = {"flattened_offsets": [[0, 1]], "local_shape": None, "global_offset": None}
 
 
 tree = grouped(move)
 check("OLMo-core: a group of another number", tree.code == 1 and 'there is no "param_group0"' in tree.err, tree.err)
 tree = grouped(twice)
 check("OLMo-core: a group in two files", tree.code == 1 and '"param_group0" is not in one file' in tree.err, (tree.code, tree.err, tree.notes))
+tree = grouped(lambda *of: twice(*of, "num_param_groups"))
+check("OLMo-core: a count of groups in two files", tree.code == 1 and '"num_param_groups" is not in one file' in tree.err, (tree.code, tree.err, tree.notes))
 tree = grouped(uncounted)
 check("OLMo-core: groups that nobody counts", tree.code == 0 and '"lr": 0.5' in tree.blob["state/optim.json"], tree.err)
 tree = grouped(strange)

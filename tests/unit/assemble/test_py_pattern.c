@@ -31,6 +31,8 @@ static const char *const pattern[] = {
     ".*layers?\\.\\d+\\..*weight",
     "[^\\s]*$",
     "a\\_b",
+    "[?~]$",
+    "a[^?~]?$",
     "[\x80-\xff]*$",
 };
 
@@ -67,6 +69,10 @@ static const char *const name[] = {
     "xy",
     "a1-2",
     "a_b",
+    "?",
+    "a?",
+    "~",
+    "a~",
     "a-",
     "layer.0.weight",
     "model.layers.10.mlp.weight",

@@ -559,6 +559,29 @@ static void stores_share_their_descriptors(void **state)
     }
 }
 
+/* A file that is not there is no reason to close others. */
+static void a_missing_file_closes_no_other(void **state)
+{
+    struct zf_source *file[FILES];
+    struct zf_err err;
+    char name[20];
+
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
+    int before = scratch_descriptors();
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        scratch_file(*state, name, name);
+        file[k] = file_at(st, name);
+    }
+    assert_int_equal(scratch_descriptors() - before, FILES);
+    assert_null(zf_store_open(st, "missing", &err));
+    assert_int_equal(err.code, ZF_E_NOENT);
+    assert_int_equal(scratch_descriptors() - before, FILES);
+    for (int k = 0; k < FILES; k++) {
+        zf_source_unref(&file[k]);
+    }
+}
+
 /* `ulimit -n` may be lower than the limit open_files. */
 static void a_process_short_of_descriptors_still_reads(void **state)
 {
@@ -672,6 +695,7 @@ int main(void)
         SCRATCH(twenty_files_share_two_descriptors),
         SCRATCH(the_pool_follows_what_the_process_may_have),
         SCRATCH(stores_share_their_descriptors),
+        SCRATCH(a_missing_file_closes_no_other),
         SCRATCH(a_process_short_of_descriptors_still_reads),
         SCRATCH(a_file_outlives_its_store),
         SCRATCH(an_interrupted_read_is_begun_again),
