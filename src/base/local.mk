@@ -21,7 +21,6 @@ libzf_base_la_SOURCES = \
 	src/base/out.c \
 	src/base/path.c \
 	src/base/sorted.c \
-	src/base/table.c \
 	src/base/thread.c \
 	src/base/vec.c \
 	src/base/version.c \
