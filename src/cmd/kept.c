@@ -110,7 +110,7 @@ static bool kept_is_elsewhere(const char *path, const struct opts *o)
     return where_is_remote(path) && o->local_cache;
 }
 
-void kept_begin(struct kept *k, const char *path, const struct opts *o)
+bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct zf_err *err)
 {
     const char *how = o->model_cache ? o->model_cache : KEPT_DEFAULT;
     zf_auto(mem) char *home = NULL;
@@ -122,7 +122,7 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
      * again with no file's date changed: always read.  Of an address no credential can be part: it
      * would be refused. */
     if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o)) {
-        return;
+        return true;
     }
     home = k->always ? strdup(how) : kept_home();
     if (home && kept_key(&key, path, o)) {
@@ -131,6 +131,10 @@ void kept_begin(struct kept *k, const char *path, const struct opts *o)
             kept_say(o, "not used", &k->why);
         }
     }
+    /* Of a directory that was named, what is wrong with it is said; without one, the save is read. */
+    const bool ok = k->keep || !k->always || k->why.code != ZF_E_USAGE;
+    *err = ok ? *err : k->why;
+    return ok;
 }
 
 bool kept_has(struct kept *k)

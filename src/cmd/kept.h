@@ -15,8 +15,10 @@ struct kept {
     struct zf_err why;    /* it was not there, or was of no use; ZF_OK: it was */
 };
 
-/* What the options say of the checkpoint at `path`; that no directory can be had is no failure. */
-void kept_begin(struct kept *k, const char *path, const struct opts *o);
+/* What the options say of the checkpoint at `path`; that no directory can be had is no failure.
+ * Errors: ZF_E_USAGE the directory that they name is open to other users. */
+bool kept_begin(struct kept *k, const char *path, const struct opts *o,
+                struct zf_err *err) ZF_CHECKED;
 /* Is a model of it there, to be tried? */
 bool kept_has(struct kept *k);
 /* Its model, or NULL. */

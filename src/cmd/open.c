@@ -177,9 +177,8 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
     if (!where_check(path, err)) {
         return NULL;
     }
-    kept_begin(&k, path, o);
     struct zf_checkpoint *c;
-    if (!open_kept(path, o, &k, &c, err)) {
+    if (!kept_begin(&k, path, o, err) || !open_kept(path, o, &k, &c, err)) {
         return NULL;
     }
     return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);

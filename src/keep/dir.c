@@ -32,6 +32,20 @@ static bool dir_is_ours(const struct stat *st)
     return st->st_uid == geteuid() && (st->st_mode & 022) == 0;
 }
 
+/* Names of saves and what is in them are nobody else's business either. */
+static bool dir_is_closed(const struct stat *st, const char *path, struct zf_err *err)
+{
+    if (st->st_uid != geteuid()) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the directory of kept models belongs to another user");
+    }
+    return (st->st_mode & 077) == 0 ||
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "the directory of kept models is open to other users (mode %04o): chmod 700 "
+                   "%.200s",
+                   (unsigned)st->st_mode & 07777, path);
+}
+
 /* A directory that all may write to, and take away what others put there. */
 static bool dir_is_open(int dir)
 {
@@ -84,12 +98,12 @@ int dir_open(const char *path, bool make, struct zf_err *err)
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)zf_fail_sys(err, "open the directory of kept models");
-    } else if (dir_is_ours(&st) && !dir_is_open(fd)) {
-        return fd;
-    } else {
-        (void)zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "the directory of kept models must be yours, and closed to others (mode 0700)");
+    } else if (dir_is_closed(&st, path, err)) {
+        if (!dir_is_open(fd)) {
+            return fd;
+        }
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "all users may write to the directory that it is in");
     }
     (void)zf_err_in(err, "%s", path);
     zf_auto_fd(&fd);

@@ -16,7 +16,9 @@ static bool diskblocks_key(struct object *o)
     }
     (void)pthread_mutex_lock(&o->lock);
     bool keyed = atomic_load_explicit(&o->keyed, memory_order_relaxed);
-    if (!keyed && http_object_exact(&o->was)) {
+    const struct place *p = o->shared->place;
+    if (!keyed && http_object_exact(&o->was) &&
+        (p->pinned || http_object_settled(&o->was, p->firm))) {
         o->about = (struct diskcache_about){
             .url = o->at.url, .etag = o->was.etag, .version = o->was.version, .size = o->src.size};
         o->key = diskcache_key_of(&o->about);

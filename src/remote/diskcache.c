@@ -61,6 +61,7 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     int n = snprintf(size, sizeof size, "%" PRIu64, a->size);
 
     sha256_init(&ctx);
+    sha256_update(&ctx, 2, (const uint8_t *)"2"); /* the rules by which objects are kept */
     /* With their zero bytes, which no text has inside. */
     sha256_update(&ctx, strlen(a->url) + 1, (const uint8_t *)a->url);
     sha256_update(&ctx, strlen(a->etag) + 1, (const uint8_t *)a->etag);
@@ -85,10 +86,10 @@ void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p,
     memcpy(entry, &(uint64_t[2]){htole64(n), htole64(h)}, DISKCACHE_ENTRY);
 }
 
-/* The name of a block's file below the directory. */
-static void diskcache_path(char out[128], const struct diskcache_key *key, uint64_t k)
+/* The name of a block's file in the directory of its object. */
+static void diskcache_name(char out[24], uint64_t k)
 {
-    (void)snprintf(out, 128, "o/%s/%" PRIu64, key->hex, k / DISKCACHE_SLOTS);
+    (void)snprintf(out, 24, "%" PRIu64, k / DISKCACHE_SLOTS);
 }
 
 static uint64_t diskcache_place(uint64_t k)
@@ -111,10 +112,12 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
                    size_t n)
 {
     uint8_t entry[DISKCACHE_ENTRY], want[DISKCACHE_ENTRY];
-    char path[128];
+    char name[24];
 
-    diskcache_path(path, key, k);
-    zf_auto(fd) int fd = openat(c->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    diskcache_name(name, k);
+    zf_auto(fd) int object = diskcache_object(c->dir, key->hex, false, NULL);
+    zf_auto(fd) int fd =
+        object < 0 ? -1 : openat(object, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || n > DISKCACHE_BLOCK ||
         zf_fd_pread(fd, entry, sizeof entry, k % DISKCACHE_SLOTS * DISKCACHE_ENTRY) !=
             (ssize_t)sizeof entry ||
@@ -131,36 +134,36 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void diskcache_write_about(struct diskcache *c, const struct diskcache_job *j)
+static void diskcache_write_about(int object, const struct diskcache_job *j)
 {
-    char path[128], temp[160];
+    char temp[32];
 
-    (void)snprintf(path, sizeof path, "o/%s/about", j->key.hex);
-    if (faccessat(c->dir, path, F_OK, 0) == 0) {
+    if (faccessat(object, "about", F_OK, 0) == 0) {
         return;
     }
-    (void)snprintf(temp, sizeof temp, "%s.%ld", path, (long)getpid());
-    zf_auto(fd) int fd = openat(c->dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)snprintf(temp, sizeof temp, "about.%ld", (long)getpid());
+    zf_auto(fd) int fd =
+        openat(object, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return;
     }
-    if (!zf_fd_write(fd, j->about, strlen(j->about)) || renameat(c->dir, temp, c->dir, path) != 0) {
-        (void)unlinkat(c->dir, temp, 0);
+    if (!zf_fd_write(fd, j->about, strlen(j->about)) ||
+        renameat(object, temp, object, "about") != 0) {
+        (void)unlinkat(object, temp, 0);
     }
 }
 
-/* The directory may have been evicted since. */
-static int diskcache_open_file(struct diskcache *c, const struct diskcache_job *j)
+/* A file of ours alone: another name of it would be somebody else's file. */
+static int diskcache_open_file(int object, const struct diskcache_job *j)
 {
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    char path[128], object[80];
+    struct stat st;
+    char name[24];
 
-    diskcache_path(path, &j->key, j->k);
-    int fd = openat(c->dir, path, flags, 0600);
-    if (fd < 0 && errno == ENOENT) {
-        (void)snprintf(object, sizeof object, "o/%s", j->key.hex);
-        (void)mkdirat(c->dir, object, 0700);
-        fd = openat(c->dir, path, flags, 0600);
+    diskcache_name(name, j->k);
+    int fd = openat(object, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)) {
+        (void)close(fd);
+        fd = -1;
     }
     return fd;
 }
@@ -180,20 +183,30 @@ static bool diskcache_write_block(int fd, const struct diskcache_job *j)
 static void diskcache_write_locked(struct diskcache *c, const struct diskcache_job *first)
 {
     uint64_t bytes = DISKCACHE_HEAD;
+    bool is_new = false;
 
     for (const struct diskcache_job *j = first; j; j = j->next) {
-        bytes += j->n;
+        bytes += j->n + DISKCACHE_UNIT - 1 - (j->n + DISKCACHE_UNIT - 1) % DISKCACHE_UNIT;
     }
+    zf_auto(fd) int there = diskcache_object(c->dir, first->key.hex, false, NULL);
+    bytes += there < 0 ? DISKCACHE_OBJECT : 0;
     /* Before it is written, so that who is killed in between leaves less than is counted. */
+    if (!diskcache_count(c->dir, bytes, c->most)) {
+        return;
+    }
+    /* To make room it may have been removed, and then it is counted now. */
+    zf_auto(fd) int object = diskcache_object(c->dir, first->key.hex, true, &is_new);
     zf_auto(fd) int fd =
-        diskcache_count(c->dir, bytes, c->most) ? diskcache_open_file(c, first) : -1;
+        object >= 0 && (there < 0 || !is_new || diskcache_count(c->dir, DISKCACHE_OBJECT, c->most))
+            ? diskcache_open_file(object, first)
+            : -1;
     bool ok = fd >= 0;
 
     for (const struct diskcache_job *j = first; ok && j; j = j->next) {
         ok = diskcache_write_block(fd, j);
     }
     if (ok) {
-        diskcache_write_about(c, first);
+        diskcache_write_about(object, first);
     }
 }
 

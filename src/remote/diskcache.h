@@ -2,7 +2,7 @@
 /* Blocks of remote objects on disk, for later mounts and other processes.
  *
  *   DIR/zerofs-cache        "1\n", and the lock that all processes take to count and to evict
- *   DIR/used                bytes in use, as text; never less than there are
+ *   DIR/used                bytes in use on the disk, as text; never less than there are
  *   DIR/o/KEY/about         what the object is: its address, ETag and size, a line each
  *   DIR/o/KEY/N             blocks 16 N … 16 N + 15: a page of 16 entries, then the blocks
  *
@@ -10,7 +10,8 @@
  * one under the same address is another KEY.  An entry has the length of its block and a checksum of
  * KEY, number, length and bytes: what is torn, corrupted or in the wrong place is not believed,
  * and fetched and written anew.  So nothing has to be flushed, and nobody waits for anybody but
- * while counting.  Only objects with a strong ETag or a version are kept. */
+ * while counting.  Only objects with a strong ETag or a version are kept, and only those that were not
+ * written a moment before they were seen. */
 #ifndef REMOTE_DISKCACHE_H
 #define REMOTE_DISKCACHE_H
 
@@ -68,6 +69,13 @@ int diskcache_lock(int dir);
 /* Under the lock: counts `more` bytes, and evicts what was unused longest if there are more than
  * `most` (0 = no bound) then.  False: no room. */
 bool diskcache_count(int dir, uint64_t more, uint64_t most);
+/* The directory of an object, or -1; make: made if it is not there, which *made_out (or NULL) then says.
+ * Neither it nor the one above may be a link: what is removed or written there is ours. */
+int diskcache_object(int dir, const char *key, bool make, bool *made_out);
+/* What n bytes of a file take, and what an object takes beside its blocks (a directory, a name in the one
+ * above, `about`), at most. */
+#define DISKCACHE_UNIT 4096u
+#define DISKCACHE_OBJECT (2 * DISKCACHE_UNIT + 256u)
 /* Opens and, with make, makes the directory; -1 and err. */
 int diskcache_open_dir(const char *path, bool make, struct zf_err *err);
 

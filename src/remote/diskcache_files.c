@@ -20,11 +20,14 @@
 
 #define MARK "zerofs-cache"
 #define MARK_TEXT "1\n"
+#define USED_UNIT " on disk\n"
 /* Temporary files of who was killed are removed after so long. */
 #define STALE_SECONDS 600
 
+/* A file of blocks, or (bare) a directory without any. */
 struct files_item {
     char key[65];
+    bool bare;
     uint64_t number;
     uint64_t bytes;
     struct timespec used;
@@ -33,6 +36,7 @@ struct files_item {
 struct files {
     zf_vec(struct files_item);
     uint64_t bytes;
+    bool bares; /* what a killed process left counts too */
 };
 
 int diskcache_lock(int dir)
@@ -97,8 +101,38 @@ static void diskcache_files_sweep(int object, const char *name)
     }
 }
 
+int diskcache_object(int dir, const char *key, bool make, bool *made_out)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    zf_auto(fd) int all = openat(dir, "o", flags);
+    int fd = all >= 0 ? openat(all, key, flags) : -1;
+
+    if (fd < 0 && make && all >= 0 && errno == ENOENT && mkdirat(all, key, 0700) == 0) {
+        *made_out = true;
+        fd = openat(all, key, flags);
+    }
+    return fd;
+}
+
+/* On the disk; 0 = it is not there. */
+static uint64_t diskcache_files_blocks(int at, const char *name)
+{
+    struct stat st;
+
+    return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* What an object takes beside its blocks. */
+static uint64_t diskcache_files_beside(int object)
+{
+    return diskcache_files_blocks(object, ".") + diskcache_files_blocks(object, "about");
+}
+
 static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct zf_err *err)
 {
+    const size_t before = f->n;
+
+    f->bytes += diskcache_files_beside(dirfd(d));
     for (struct dirent *e; (e = readdir(d));) {
         uint64_t number;
         struct stat st;
@@ -120,7 +154,12 @@ static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct 
         it->used = st.st_mtim;
         f->bytes += it->bytes;
     }
-    return true;
+    struct files_item *bare = f->bares && f->n == before ? zf_vec_push(f, err) : NULL;
+    if (bare) {
+        *bare = (struct files_item){.bare = true};
+        memcpy(bare->key, key, 65);
+    }
+    return bare || !f->bares || f->n > before;
 }
 
 static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
@@ -130,6 +169,8 @@ static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
     if (!all) {
         return errno == ENOENT || zf_fail_sys(err, "list the cache");
     }
+    f->bytes = diskcache_files_blocks(dir, ".") + diskcache_files_blocks(dir, "o") +
+               diskcache_files_blocks(dir, MARK) + diskcache_files_blocks(dir, "used");
     for (struct dirent *e; (e = readdir(all));) {
         zf_auto(files_dir) DIR *d =
             diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
@@ -151,45 +192,44 @@ static int diskcache_files_older(const void *a, const void *b)
     return zf_clock_cmp(s, t);
 }
 
-/* With its directory, if it was the last one of it. */
-static bool diskcache_files_remove(int dir, const struct files_item *it)
+/* With its directory, if it was the last one of it; gives the bytes that are free then. */
+static uint64_t diskcache_files_remove(int all, const struct files_item *it)
 {
-    char path[128], object[80];
+    char name[24];
 
-    (void)snprintf(object, sizeof object, "o/%s", it->key);
-    (void)snprintf(path, sizeof path, "%s/%" PRIu64, object, it->number);
-    if (unlinkat(dir, path, 0) != 0 && errno != ENOENT) {
-        return false;
+    (void)snprintf(name, sizeof name, "%" PRIu64, it->number);
+    zf_auto(files_dir) DIR *d = diskcache_files_dir(all, it->key);
+    if (!d || (!it->bare && unlinkat(dirfd(d), name, 0) != 0 && errno != ENOENT)) {
+        return 0;
     }
-    zf_auto(files_dir) DIR *d = diskcache_files_dir(dir, object);
-    uint64_t number;
-    bool last = d != NULL;
+    uint64_t number, freed = it->bytes;
+    bool last = true;
 
     for (struct dirent *e; last && (e = readdir(d));) {
         last = !diskcache_files_number(e->d_name, &number);
     }
     if (last) {
-        (void)snprintf(path, sizeof path, "%s/about", object);
-        (void)unlinkat(dir, path, 0);
-        (void)unlinkat(dir, object, AT_REMOVEDIR);
+        const uint64_t beside = diskcache_files_beside(dirfd(d));
+
+        (void)unlinkat(dirfd(d), "about", 0);
+        freed += unlinkat(all, it->key, AT_REMOVEDIR) == 0 ? beside : 0;
     }
-    return true;
+    return freed;
 }
 
 /* Until at most `most` bytes are left, the longest unused first; gives what is left. */
 static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
 {
-    struct files f = {0};
+    struct files f = {.bares = true};
     struct zf_err err;
     bool ok = diskcache_files_all(dir, &f, &err);
+    zf_auto(fd) int all = openat(dir, "o", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
     if (ok && f.n && f.bytes > most) {
         qsort(f.at, f.n, sizeof *f.at, diskcache_files_older);
     }
     for (size_t i = 0; ok && i < f.n && f.bytes > most; i++) {
-        if (diskcache_files_remove(dir, &f.at[i])) {
-            f.bytes -= f.at[i].bytes;
-        }
+        f.bytes -= diskcache_files_remove(all, &f.at[i]);
     }
     *left_out = f.bytes;
     zf_vec_fini(&f);
@@ -204,14 +244,15 @@ static uint64_t diskcache_files_used(int dir)
     char *end;
 
     uint64_t used = strtoull(text, &end, 10);
-    /* What cannot be read is counted. */
-    return n > 0 && text[0] >= '0' && text[0] <= '9' && *end == '\n' ? used : UINT64_MAX;
+    /* What cannot be read is counted; so is what was counted by another rule, without its unit. */
+    return n > 0 && text[0] >= '0' && text[0] <= '9' && strcmp(end, USED_UNIT) == 0 ? used
+                                                                                    : UINT64_MAX;
 }
 
 static bool diskcache_files_set_used(int dir, uint64_t used)
 {
     char text[32];
-    int n = snprintf(text, sizeof text, "%020" PRIu64 "\n", used);
+    int n = snprintf(text, sizeof text, "%020" PRIu64 USED_UNIT, used);
     zf_auto(fd) int fd = openat(dir, "used", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     return fd >= 0 && pwrite(fd, text, (size_t)n, 0) == n;
@@ -294,9 +335,14 @@ int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)zf_fail_sys(err, "open the cache");
-    } else if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+    } else if (st.st_uid != geteuid()) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the directory of a cache must be yours, and closed to others (mode 0700)");
+                      "the directory of the cache belongs to another user");
+    } else if ((st.st_mode & 077) != 0) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "the directory of the cache is open to other users (mode %04o): chmod 700 "
+                      "%.200s",
+                      (unsigned)st.st_mode & 07777, path);
     } else if (diskcache_files_mark(fd, make, err)) {
         return fd;
     }
@@ -310,10 +356,9 @@ int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
 /* The first line of `about`, up to n bytes, without what a terminal would obey. */
 static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
 {
-    char path[128];
-
-    (void)snprintf(path, sizeof path, "o/%s/about", key);
-    zf_auto(fd) int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    zf_auto(fd) int object = diskcache_object(dir, key, false, NULL);
+    zf_auto(fd) int fd =
+        object < 0 ? -1 : openat(object, "about", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t got = fd >= 0 ? read(fd, out, n - 1) : -1;
     size_t len = 0;
 

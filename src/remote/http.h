@@ -28,6 +28,11 @@ struct http_object {
 /* Can this be found out to be a different one without looking at its bytes: by a strong ETag or a
  * version? */
 bool http_object_exact(const struct http_object *o);
+/* Would bytes that take the place of these make it another object, whenever they come?  The ETag of a web
+ * server is often time and size, and a file may be written twice in a second; so the object must have been
+ * seen HTTP_OLD_SECONDS after its time, by the server's clock.  firm: the place's ETags are of the bytes. */
+#define HTTP_OLD_SECONDS 2 /* one, and that the clocks of file systems tick */
+bool http_object_settled(const struct http_object *o, bool firm);
 /* Can both be the same object, as far as they are known?  Errors: ZF_E_STALE. */
 bool http_object_same(const struct http_object *was, const struct http_object *is,
                       struct zf_err *err) ZF_CHECKED;
@@ -87,6 +92,9 @@ struct http_ask {
     uint64_t lane; /* those of one object have the same number and leave room for others; 0: none */
     bool ahead;    /* nobody waits for it yet: others go first */
     bool secret;   /* the path is as good as a password: people see the host alone */
+    /* it carries credentials in its body or brings some: to a redirect nothing is sent, and what is behind
+     * it is not believed; as with every method but GET and HEAD */
+    bool straight;
     double timeout; /* seconds; 0 = the client's */
     unsigned tries; /* at most; 0 = the client's choice */
 };
@@ -130,6 +138,8 @@ struct http_many {
 bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out,
                   struct zf_err *err) ZF_CHECKED;
 
+/* Says one line to the user (zf_remote_opts.advise). */
+void http_advise(struct http *h, const char *line);
 /* Calls fn for every host so far. */
 void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx);
 /* Counts blocks of the URL's host that need not be fetched.  The host lives as long as the client; NULL:

@@ -11,6 +11,36 @@ bool http_object_exact(const struct http_object *o)
     return o->version[0] || (o->etag[0] && strncmp(o->etag, "W/", 2) != 0);
 }
 
+/* "mtime-size" of nginx, "size-mtime" and "inode-size-mtime" of Apache, all hexadecimal.  Sources:
+ * ngx_http_set_etag of nginx 1.22, ap_make_etag of httpd 2.4. */
+static bool http_tag_is_time(const char *etag)
+{
+    size_t parts = 0;
+
+    if (*etag++ != '"') {
+        return false;
+    }
+    do {
+        const size_t n = strspn(etag, "0123456789abcdefABCDEF");
+
+        if (n == 0 || n > 16) {
+            return false;
+        }
+        etag += n;
+        parts++;
+    } while (*etag++ == '-');
+    return etag[-1] == '"' && *etag == '\0' && (parts == 2 || parts == 3);
+}
+
+bool http_object_settled(const struct http_object *o, bool firm)
+{
+    if (o->version[0] || (firm && http_object_exact(o))) {
+        return true;
+    }
+    return o->mtime.tv_sec ? o->date && o->date - o->mtime.tv_sec >= HTTP_OLD_SECONDS
+                           : http_object_exact(o) && !http_tag_is_time(o->etag);
+}
+
 static bool http_check_stale(struct zf_err *err, const char *what)
 {
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened: %s",

@@ -8,11 +8,6 @@
 
 #include "url.h"
 
-/* A strong ETag of nginx is made of the time in seconds and the size; so a file that was written in
- * the second in which it was looked at could be written once more.  Clocks of file systems tick,
- * hence one more. */
-#define NOTED_OLD_SECONDS 2
-
 /* Not the key of zf_hash, which is another one in each process. */
 static const struct zf_hash_key noted_key[2] = {{{0x7a65726f66732d6eu, 0x6f7465642d75726cu}},
                                                 {{0x7a65726f66732d6fu, 0x626a6563742d7572u}}};
@@ -29,27 +24,21 @@ static bool noted_place(const struct object *o, uint64_t out[2], struct zf_err *
 
 /* ---- to be kept ------------------------------------------------------------------------------ */
 
-static bool noted_is_old(const struct http_object *o)
-{
-    return o->date && o->mtime.tv_sec && o->date - o->mtime.tv_sec >= NOTED_OLD_SECONDS;
-}
-
 /* Would a listing or a HEAD tell it from one that replaces it? */
 static bool noted_can_be_told(const struct object *o, const struct http_object *is,
                               struct zf_err *err)
 {
     const struct place *p = o->shared->place;
 
-    if (p->pinned || is->version[0] || (p->firm && http_object_exact(is))) {
+    if (p->pinned || http_object_settled(is, p->firm)) {
         return true;
     }
     if (!is->mtime.tv_sec) {
-        return http_object_exact(is) || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                                                "the server gives it neither an ETag nor a time, "
-                                                "so that it could be replaced unnoticed");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the server gives it neither an ETag of its bytes nor a time, so that it "
+                       "could be replaced unnoticed");
     }
-    return noted_is_old(is) ||
-           zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                    is->date ? "it changed only a moment ago" : "the server does not tell its time");
 }
 
@@ -106,6 +95,7 @@ static bool noted_get(struct zf_bytes in, struct noted *n, struct zf_err *err)
     n->was.size = zf_bytes_var(&in);
     const uint64_t seconds = zf_bytes_var(&in);
     n->was.mtime.tv_sec = (time_t)seconds;
+    n->was.date = seconds ? (time_t)seconds + HTTP_OLD_SECONDS : 0; /* or it were not noted */
     noted_text(&in, n->was.etag, sizeof n->was.etag);
     noted_text(&in, n->was.version, sizeof n->was.version);
     return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN &&

@@ -15,6 +15,7 @@ Faults (a value "VALUE@PATTERN" concerns paths that hold PATTERN; "N*VALUE" the 
   excess=N           of a range N bytes more, and no length
   flip=1             another byte with the same ETag (a lie: nothing can notice that)
   etag=TEXT          that ETag instead of the file's            no_etag=1, no_time=1
+  etag=nginx, apache, inode   one as nginx and Apache make it
   redirect=URL       302 to that                                no_list=1        404 for directories
   list=json          directories as nginx lists them in JSON    list=nginx       … and in HTML, to the minute
   clock=SECONDS      Date is so much later
@@ -175,7 +176,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def file(self, full, want_body):
         st = os.stat(full)
-        etag = self.fault("etag") or '"%s"' % hashlib.md5(f"{st.st_ino} {st.st_size} {st.st_mtime_ns}".encode()).hexdigest()
+        made = {"nginx": '"%x-%x"' % (int(st.st_mtime), st.st_size), "apache": '"%x-%x"' % (st.st_size, int(st.st_mtime) * 1000000),
+                "inode": '"%x-%x-%x"' % (st.st_ino, st.st_size, int(st.st_mtime) * 1000000)}
+        etag = made.get(self.fault("etag")) or self.fault("etag") or '"%s"' % hashlib.md5(f"{st.st_ino} {st.st_size} {st.st_mtime_ns}".encode()).hexdigest()
         headers = [("Accept-Ranges", "bytes"), ("Content-Type", "application/octet-stream")]
         if not self.fault("no_etag"):
             headers.append(("ETag", etag))

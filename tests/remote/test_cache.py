@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -24,12 +25,14 @@ ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 BLOCK = 64 << 10
 SIZE = 6 << 20
 LARGE = 128 << 20
+OLD = 1_600_000_000  # what was written a moment ago is not kept
 SECRET = "s3cr3t-w0rd"
 
 
 def make(path, word):
     data = {f"t{i}": hashlib.shake_128(f"{word} {i}".encode()).digest(SIZE // 4) for i in range(4)}
     bytefile.write(path, data)
+    os.utime(path, (OLD, OLD))
     return data
 
 
@@ -111,6 +114,28 @@ def a_replaced_object_is_another():
         c.want = make(os.path.join(c.root, "m.safetensors"), "second")
         os.utime(os.path.join(c.root, "m.safetensors"), (10, 10))
         c.right("t0", "t1", "t2", "t3")
+
+
+def one_written_twice_in_a_second_is_not_mixed():
+    """Time and size are the same, and so is an ETag that is made of them; of what was looked at later, they tell all there is."""
+    for etag in ("nginx", "apache", "inode", None):
+        for no_time in (True, False) if etag else (False,):
+            with Case() as c:
+                path = os.path.join(c.root, "m.safetensors")
+                c.server.faults = {**({"etag": etag} if etag else {"etag": '"never another"'}), **({"no_time": "1"} if no_time else {})}
+                soon = int(time.time()) + 3600  # by this clock, which is the server's, it is not over
+                os.utime(path, (soon, soon))
+                c.right("t0", "t2")
+                assert not c.blocks(), f"{etag}: kept"
+                c.want = make(path, "second")
+                os.utime(path, (soon, soon))
+                c.right("t0", "t1", "t2", "t3")
+                if not no_time:
+                    os.utime(path, (OLD, OLD))
+                    c.right("t0", "t1", "t2", "t3")
+                    c.sent()
+                    c.right("t0", "t1", "t2", "t3")
+                    assert c.sent() <= 2 * BLOCK, f"{etag}: an old one is not kept"
 
 
 def rot_is_fetched_again_and_replaced():
@@ -197,7 +222,64 @@ def what_is_no_cache_is_refused():
         os.unlink(os.path.join(c.cache, "thesis.tex"))
         os.chmod(c.cache, 0o755)
         p = subprocess.run([ZEROFS, "cache", "ls", c.cache], check=False, capture_output=True, text=True, timeout=60)
-        assert p.returncode == 2 and "0700" in p.stderr, p.stderr
+        assert p.returncode == 2 and f"chmod 700 {c.cache}" in p.stderr, p.stderr
+        os.chmod(c.cache, 0o700)
+        os.rmdir(c.cache)
+        os.mkdir(c.cache, 0o755)
+        p = c.command("cat", c.url, "t0.u8", "-o", f"cache_dir={c.cache}")
+        out, err = p.communicate(timeout=60)
+        assert p.returncode == 2 and not out and f"chmod 700 {c.cache}".encode() in err and len(err.splitlines()) == 1, err
+        os.chmod(c.cache, 0o700)
+        c.right("t0")
+
+
+def du(path):
+    return int(subprocess.run(["du", "-s", "-B1", path], check=True, capture_output=True, timeout=60).stdout.split()[0])
+
+
+def the_bound_is_that_of_du():
+    """Of many small objects directories and `about` are the larger part; within 5 %, and not much less than it may have."""
+    most = 4 << 20
+    with Case() as c:
+        # As many safetensors shards as do not fit, each of some bytes.
+        names = [f"model-{i:05}-of-00700.safetensors" for i in range(1, 701)]
+        for i, name in enumerate(names):
+            bytefile.write(os.path.join(c.root, name), {f"s{i}": bytes([i % 251]) * 100})
+            os.utime(os.path.join(c.root, name), (OLD, OLD))
+        with open(os.path.join(c.root, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+            json.dump({"metadata": {}, "weight_map": {f"s{i}": name for i, name in enumerate(names)}}, f)
+        os.unlink(os.path.join(c.root, "m.safetensors"))
+        for size in (most, most // 2, most):
+            r = subprocess.run([ZEROFS, "info", c.server.url, "-o", f"cache_dir={c.cache},cache_size={size},model_cache=off"], check=False,
+                               capture_output=True, timeout=120)
+            assert r.returncode == 0, r.stderr
+            assert size * .6 < du(c.cache) <= size * 1.05, f"{du(c.cache)} bytes of {size}"
+        subprocess.run([ZEROFS, "cache", "clear", c.cache], check=True, capture_output=True, timeout=60)
+        assert not os.listdir(os.path.join(c.cache, "o"))
+
+
+def a_link_in_the_cache_is_not_followed():
+    with Case() as c:
+        c.right("t0", "t1", "t2", "t3")
+        (key,) = os.listdir(os.path.join(c.cache, "o"))
+        obj, away = os.path.join(c.cache, "o", key), os.path.join(c.tmp.name, "away")
+        os.rename(obj, away)
+        os.symlink(away, obj)
+        before = {f: (os.stat(os.path.join(away, f)).st_mtime_ns, os.stat(os.path.join(away, f)).st_size) for f in os.listdir(away)}
+        with open(os.path.join(away, "0"), "r+b") as f:
+            f.truncate(0)
+        c.sent()
+        c.right("t0", "t1", "t2", "t3")
+        assert c.sent() >= SIZE, "read through the link"
+        assert os.stat(os.path.join(away, "0")).st_size == 0, "written through the link"
+        subprocess.run([ZEROFS, "cache", "clear", c.cache], check=True, capture_output=True, timeout=60)
+        assert set(os.listdir(away)) == set(before), "removed through the link"
+        # Nor the one above.
+        os.unlink(obj)
+        os.rename(os.path.join(c.cache, "o"), away + "2")
+        os.symlink(away + "2", os.path.join(c.cache, "o"))
+        c.right("t0")
+        assert not os.listdir(away + "2")
 
 
 def one_without_an_etag_is_not_kept():
@@ -213,6 +295,7 @@ def large(c):
     with open(os.path.join(c.root, "m.safetensors"), "wb") as f:
         f.write(struct.pack("<Q", len(head)) + head)
         f.truncate(8 + len(head) + LARGE)
+    os.utime(f.name, (OLD, OLD))
 
 
 def nothing_is_forgotten_on_a_fast_line():
@@ -255,8 +338,9 @@ def a_mount_that_ends_has_written_all():
 def main():
     need_addresses()
     tap = Tap()
-    for test in (second_time_from_disk, closed_and_without_secrets, a_replaced_object_is_another, rot_is_fetched_again_and_replaced,
+    for test in (second_time_from_disk, closed_and_without_secrets, a_replaced_object_is_another, one_written_twice_in_a_second_is_not_mixed, rot_is_fetched_again_and_replaced,
                  killed_while_writing, two_at_once_within_the_bound, listed_and_cleared, what_is_no_cache_is_refused,
+                 the_bound_is_that_of_du, a_link_in_the_cache_is_not_followed,
                  one_without_an_etag_is_not_kept, nothing_is_forgotten_on_a_fast_line, a_mount_that_ends_has_written_all):
         tap.run(test.__name__.replace("_", " "), test)
     tap.done()
