@@ -80,6 +80,7 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
                            .header = (const char *const *)h.line,
                            .n_header = h.n,
                            .max_body = FETCH_MOST,
+                           .straight = true,
                            .secret = true,
                            .timeout = 6,
                            .tries = 3};
@@ -113,6 +114,7 @@ static bool fetch_instance_ask(const struct aws_fetch *f, const char *path, cons
         .header = header,
         .n_header = 1,
         .max_body = FETCH_MOST,
+        .straight = true,
         .timeout = timeout > 0 && timeout < 60 ? timeout : 1,
         .tries = tries && atoi(tries) > 1 && atoi(tries) < 10 ? (unsigned)atoi(tries) : 1};
     return http_do(f->http, &ask, r, err);
@@ -231,6 +233,7 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
                            .body = zf_out_text(body),
                            .n_body = body->n,
                            .max_body = FETCH_MOST,
+                           .straight = true,
                            .timeout = 20,
                            .tries = 3};
     return http_do(f->http, &ask, &r, err) && aws_reply_xml(out, r.body, r.n_body, err);

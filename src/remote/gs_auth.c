@@ -67,6 +67,7 @@ static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err
                            .body = zf_out_text(&form),
                            .n_body = form.n,
                            .max_body = GS_MOST,
+                           .straight = true,
                            .timeout = 20,
                            .tries = 3};
     return http_do(g->http, &ask, r, err);
@@ -87,6 +88,7 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
                            .header = header,
                            .n_header = 1,
                            .max_body = GS_MOST,
+                           .straight = true,
                            .timeout = 3,
                            .tries = 1};
     *none = off && strcasecmp(off, "true") == 0;

@@ -5,6 +5,7 @@
 #define REMOTE_HTTP_CALL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <zf/base/out.h>
 
@@ -32,7 +33,8 @@ struct http_call {
 
     /* Guarded by the client's lock. */
     unsigned refs; /* of who asked, and of the client */
-    bool cancelled, done, ok;
+    bool done, ok;
+    atomic_bool cancelled; /* set under the lock, read without it too */
     pthread_cond_t moved;
 
     /* Of the client's thread, or of the one that signs, while it does. */

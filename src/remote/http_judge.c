@@ -46,7 +46,14 @@ static enum http_next http_judge_redirect(struct http_call *c)
     zf_auto(mem) char *shown = to ? url_shown(to) : NULL;
     struct zf_err why;
 
-    if (c->redirects >= HTTP_REDIRECTS) {
+    const bool asks = strcmp(c->ask.method, "GET") == 0 || strcmp(c->ask.method, "HEAD") == 0;
+
+    if (!asks || c->ask.straight) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
+                      "the server redirects a request for credentials, which are neither sent to "
+                      "nor taken from another place (status %ld)",
+                      c->head.status);
+    } else if (c->redirects >= HTTP_REDIRECTS) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects more than %d times",
                       HTTP_REDIRECTS);
     } else if (!to || (!url_is(to, "http") && !url_is(to, "https"))) {
@@ -156,7 +163,8 @@ static enum http_next http_judge_status(struct http_call *c)
                       s);
         return HTTP_BAD;
     }
-    if (!http_judge_temporary(s) && http_judge_explained(c)) {
+    /* 407 are the words of a proxy. */
+    if (!http_judge_temporary(s) && s != 407 && http_judge_explained(c)) {
         return http_judge_renewable(c) ? HTTP_RENEW : HTTP_BAD;
     }
     (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
@@ -207,9 +215,30 @@ static const char *http_judge_hint(CURLcode code)
     }
 }
 
+/* What a proxy answered instead of a tunnel to the host; 0 = nothing, or that it stands. */
+static long http_judge_proxy_status(const struct http_call *c)
+{
+    long status = 0;
+
+    (void)curl_easy_getinfo(c->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+    return c->head.status == 0 && status >= 300 ? status : 0;
+}
+
+static enum http_next http_judge_proxy(struct http_call *c, long status)
+{
+    (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the proxy answers %ld%s", status,
+                  http_judge_advice(status));
+    return http_judge_temporary(status) ? HTTP_AGAIN : HTTP_BAD;
+}
+
 static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
 {
-    const char *why = c->said[0] ? c->said : curl_easy_strerror(code);
+    /* Words about a proxy repeat its address, password and all. */
+    const bool proxy = code == CURLE_COULDNT_RESOLVE_PROXY || strcasestr(c->said, "proxy");
+    const char *why = c->said[0] && !proxy ? c->said : curl_easy_strerror(code);
+    const char *hint = proxy ? "; look at the proxy's address in the environment (https_proxy, "
+                               "http_proxy or all_proxy)"
+                             : http_judge_hint(code);
     size_t n = strcspn(why, "\r\n");
 
     if (code == CURLE_OUT_OF_MEMORY || c->body.bad || c->lines.bad) {
@@ -217,7 +246,7 @@ static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
         return HTTP_BAD;
     }
     (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "cannot fetch it: %.*s%s",
-                  (int)(n < 180 ? n : 180), why, http_judge_hint(code));
+                  (int)(n < 180 ? n : 180), why, hint);
     return http_judge_passing(code) ? HTTP_AGAIN : HTTP_BAD;
 }
 
@@ -255,6 +284,10 @@ enum http_next http_call_judge(struct http_call *c, int result)
     }
     if (c->head.status >= 300 && (whole || c->body.n >= HTTP_SAID_MOST)) {
         return http_judge_status(c);
+    }
+    const long proxy = whole ? 0 : http_judge_proxy_status(c);
+    if (proxy) {
+        return http_judge_proxy(c, proxy);
     }
     if (whole && c->head.status < 200) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "what answers does not speak HTTP");

@@ -48,7 +48,7 @@ void http_finish(struct http *h, struct http_call *c, bool ok)
     http_call_end(c);
     if (!ok) {
         http_name(c, &c->err);
-        if (c->host && !c->cancelled) {
+        if (c->host && !atomic_load(&c->cancelled)) {
             atomic_fetch_add(&c->host->errors, 1);
         }
     }
@@ -304,7 +304,7 @@ static void http_take_in(struct http *h)
     for (c = h->calls; c; c = next) {
         next = c->next;
         (void)pthread_mutex_lock(&h->lock);
-        bool gone = cancels && c->cancelled;
+        bool gone = cancels && atomic_load(&c->cancelled);
         (void)pthread_mutex_unlock(&h->lock);
         if (gone) {
             (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
