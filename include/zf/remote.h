@@ -23,6 +23,8 @@ struct zf_remote_opts {
     /* NULL, or called for each attempt with a line without newline, query or credential.  From any
      * thread. */
     void (*say)(void *ctx, const char *line);
+    /* NULL, or called with a line of advice that concerns an address, whether or not details are wanted. */
+    void (*advise)(void *ctx, const char *line);
     void *say_ctx;
 };
 

@@ -25,6 +25,7 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
         .cache_dir = o->cache_dir,
         .cache_size = o->cache_size,
         .say = o->verbose ? remote_say : NULL,
+        .advise = remote_say,
         .local_cache = o->local_cache,
     };
 

@@ -43,6 +43,7 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
     h->ways = http_ways_of(o);
     h->say = o->say;
     h->say_ctx = o->say_ctx;
+    h->advise = o->advise;
     (void)pthread_mutex_init(&h->lock, NULL);
     (void)pthread_cond_init(&h->work, NULL);
     (void)curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)h->ways.connections);
@@ -164,7 +165,7 @@ void http_cancel(struct http_call *c)
     struct http *h = c->http;
 
     (void)pthread_mutex_lock(&h->lock);
-    c->cancelled = true;
+    atomic_store(&c->cancelled, true);
     h->cancels = true;
     http_unref(c);
     (void)pthread_mutex_unlock(&h->lock);
@@ -207,6 +208,13 @@ bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out, struct z
         http_cancel(call[waited % HTTP_MANY]);
     }
     return ok;
+}
+
+void http_advise(struct http *h, const char *line)
+{
+    if (h->advise) {
+        h->advise(h->say_ctx, line);
+    }
 }
 
 void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)

@@ -9,6 +9,7 @@ struct http {
     struct http_ways ways;
     void (*say)(void *ctx, const char *line);
     void *say_ctx;
+    void (*advise)(void *ctx, const char *line);
     void *multi; /* CURLM */
     pthread_t thread, clerk;
     bool has_thread, has_clerk;

@@ -46,6 +46,15 @@ struct http_call *place_head(struct place *p, const char *path, struct zf_err *e
     return http_start(p->http, &ask, err);
 }
 
+bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)
+{
+    return n <= most ||
+           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                   "%zu files would have to be asked for one by one, more than %llu (limit "
+                   "head_requests); serve a list with them, which `zerofs index DIR` makes",
+                   n, (unsigned long long)most);
+}
+
 bool place_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err)
 {
     for (size_t i = 0; i < e->n; i++) {

@@ -85,8 +85,11 @@ bool sizes_complete(struct place *p, const char *dir, struct sizes *all, struct 
 {
     struct sizes_asked a = {p, dir, all};
     const struct http_many heads = {.begin = sizes_ask, .end = sizes_take, .ctx = &a};
-    size_t bad;
+    size_t bad, asked = 0;
 
     sizes_mark(all);
-    return http_do_many(&heads, all->n, &bad, err);
+    for (size_t i = 0; i < all->n; i++) {
+        asked += all->at[i].asked;
+    }
+    return place_may_ask(asked, all->most_asked, err) && http_do_many(&heads, all->n, &bad, err);
 }

@@ -18,14 +18,14 @@ struct sizes_entry {
 };
 struct sizes {
     zf_vec(struct sizes_entry);
-    uint64_t most;
+    uint64_t most, most_asked; /* limits dir_entries, head_requests */
 };
 
 /* A place_add_fn; ctx is a struct sizes.  Errors: ZF_E_NOMEM, ZF_E_LIMIT more than `most` names. */
 bool sizes_add(void *ctx, const struct place_entry *e, struct zf_err *err);
 
 /* Asks for what is not known of the files in `dir`, many at once.
- * Errors: ZF_E_IO nobody answers, ZF_E_NOMEM. */
+ * Errors: ZF_E_IO nobody answers, ZF_E_LIMIT more than `most_asked`, ZF_E_NOMEM. */
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all,
                     struct zf_err *err) ZF_CHECKED;
 

@@ -32,6 +32,7 @@ struct store {
     pthread_mutex_t lock;        /* of the table */
     struct store_listed *listed; /* uthash */
     struct zf_store *local;      /* -o local_cache=; NULL = none */
+    uint64_t most_asked;         /* limit head_requests */
 };
 
 /* ---- what was listed ------------------------------------------------------------------------- */
@@ -116,7 +117,7 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
 {
     struct store *s = self;
     struct place *p = s->shared->place;
-    zf_auto(sizes) struct sizes all = {.most = l->limit};
+    zf_auto(sizes) struct sizes all = {.most = l->limit, .most_asked = s->most_asked};
     bool ok = p->ops->list(p, dir, sizes_add, &all, err);
 
     if (!ok) {
@@ -313,6 +314,7 @@ static struct store *store_make(struct place *p, const struct store_ways *w,
     shared->decoded = decoded;
     shared->dev = object_hash(0, p->shown);
     s->shared = shared;
+    s->most_asked = lim->head_requests;
     (void)pthread_mutex_init(&s->lock, NULL);
     return s;
 }

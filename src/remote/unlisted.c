@@ -2,19 +2,25 @@
 #include "unlisted.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "index_file.h"
 
 enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
+/* Of so many files that are asked for one by one the user is told that there is a shorter way. */
+#define UNLISTED_MANY 200
 
 struct unlisted {
     struct place *place;
     const struct zf_limits *lim;
     struct names *names;
-    pthread_mutex_t lock; /* guards what follows, and is held while the list is fetched */
-    bool sought, has;     /* was the list asked for, and was it there? */
+    pthread_mutex_t count_lock; /* of `told` and `asked` */
+    pthread_mutex_t lock;       /* guards what follows, and is held while the list is fetched */
+    bool sought, has;           /* was the list asked for, and was it there? */
+    bool told;                  /* that a list would be shorter */
+    uint64_t asked;             /* files so far */
     struct index_file index;
 };
 
@@ -55,6 +61,26 @@ static bool unlisted_is(void *ctx, size_t i, struct http_call *c, struct zf_err 
     return true;
 }
 
+static bool unlisted_count(struct unlisted *u, size_t n, struct zf_err *err)
+{
+    char line[600];
+
+    (void)pthread_mutex_lock(&u->count_lock);
+    u->asked += n;
+    const bool tell = !u->told && u->asked >= UNLISTED_MANY;
+    u->told = u->told || tell;
+    (void)pthread_mutex_unlock(&u->count_lock);
+    if (tell) {
+        (void)snprintf(line, sizeof line,
+                       "note: %.300s has no listing, so hundreds of names are asked for one by "
+                       "one; `zerofs index DIR`, run where the files are, makes a list that is "
+                       "read instead",
+                       u->place->shown);
+        http_advise(u->place->http, line);
+    }
+    return place_may_ask(n, u->lim->head_requests, err);
+}
+
 bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct names_found *out,
                    struct zf_err *err)
 {
@@ -62,7 +88,7 @@ bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct
     const struct http_many heads = {.begin = unlisted_head, .end = unlisted_is, .ctx = &a};
     size_t bad;
 
-    return http_do_many(&heads, n, &bad, err);
+    return unlisted_count(u, n, err) && http_do_many(&heads, n, &bad, err);
 }
 
 /* A whole file, terminated. */
@@ -155,6 +181,7 @@ struct unlisted *unlisted_new(struct place *p, const struct zf_limits *lim, stru
         return NULL;
     }
     (void)pthread_mutex_init(&u->lock, NULL);
+    (void)pthread_mutex_init(&u->count_lock, NULL);
     u->place = p;
     u->lim = lim;
     u->names = names_new(&unlisted_names, u, lim, err);
@@ -173,5 +200,6 @@ void unlisted_free(struct unlisted *u)
     names_free(u->names);
     index_file_fini(&u->index);
     (void)pthread_mutex_destroy(&u->lock);
+    (void)pthread_mutex_destroy(&u->count_lock);
     free(u);
 }

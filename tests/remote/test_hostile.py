@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
@@ -116,8 +117,133 @@ def a_trailer_without_an_end():
         refused(s, "bytes of headers")
 
 
+def credentials_go_nowhere_else():
+    """A service that hands out credentials, and redirects: neither to another host nor on its own is it asked there, and what would be
+    answered there is nothing to go by."""
+    there = json.dumps({"access_token": "t", "expires_in": 3600, "AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "2099-01-01T00:00:00Z"})
+    with Raw(FILE) as store, Raw(FILE) as service, Raw(FILE) as other, tempfile.TemporaryDirectory() as tmp:
+        other.answer = lambda a: a.head(200, {"Content-Length": str(len(there))}) + there.encode()
+        secret = "s3cr3t"
+        for name, text in (("token", secret), ("gs.json", json.dumps({"type": "authorized_user", "client_id": "i", "client_secret": secret,
+                                                                      "refresh_token": secret, "token_uri": service.url + "token"}))):
+            with open(os.path.join(tmp, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        base = {"HOME": tmp, "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "XDG_CACHE_HOME": tmp}
+        aws = {**base, "AWS_ENDPOINT_URL_S3": store.url, "AWS_EC2_METADATA_DISABLED": "true"}
+        flows = {
+            "sts": ("s3://bucket/x", {**aws, "AWS_ENDPOINT_URL_STS": service.url, "AWS_ROLE_ARN": "arn:aws:iam::1:role/r",
+                                      "AWS_WEB_IDENTITY_TOKEN_FILE": os.path.join(tmp, "token")}),
+            "container": ("s3://bucket/x", {**aws, "AWS_CONTAINER_CREDENTIALS_FULL_URI": service.url + "c",
+                                            "AWS_CONTAINER_AUTHORIZATION_TOKEN": secret}),
+            "instance": ("s3://bucket/x", {**base, "AWS_ENDPOINT_URL_S3": store.url, "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url}),
+            "google": ("gs://bucket/x", {**base, "STORAGE_EMULATOR_HOST": store.url, "GOOGLE_APPLICATION_CREDENTIALS": os.path.join(tmp, "gs.json")}),
+            "machine": ("gs://bucket/x", {**base, "STORAGE_EMULATOR_HOST": store.url, "GCE_METADATA_HOST": service.url.split("/")[2]}),
+        }
+        for flow, (where, env) in flows.items():
+            for status in (302, 307):
+                for to in (other, service):
+                    service.log.clear()
+                    service.answer = lambda a, n=status, t=to: a.head(n, {"Location": t.url + "elsewhere", "Content-Length": "0"}) \
+                        if a.path != "/elsewhere" else other.answer(a)
+                    r = subprocess.run([ZEROFS, "info", where, "-o", "timeout=5"], capture_output=True, timeout=60, env={**ENV, **env})
+                    assert r.returncode and secret.encode() not in r.stderr, (flow, status, r)
+                    assert service.log, f"{flow}: the service was not asked"
+                    assert not other.log, f"{flow}, {status}: resent to another host: {other.log}"
+                    assert not [x for x in service.log if x[1] == "/elsewhere"], f"{flow}, {status}: followed"
+
+
+def a_listing_does_not_decide_how_much_is_asked():
+    """Sizes that it does not tell, and names in an index."""
+    def listing(a, n):
+        if a.path != "/run/":
+            return a.good()
+        text = "<html><body><h1>Directory listing for /</h1><ul>" + "".join(f'<li><a href="f{i}">f{i}</a></li>' for i in range(n)) + "</ul></body></html>"
+        return a.head(200, {"Content-Type": "text/html", "Content-Length": str(len(text))}) + text.encode()
+
+    def index(a, n):
+        if not a.path.endswith("model.safetensors.index.json"):
+            return a.good()
+        text = json.dumps({"metadata": {}, "weight_map": {f"t{i}": f"m{i}.safetensors" for i in range(n)}}).encode()
+        if a.first is not None:
+            text = text[a.first:]
+            return a.head(206, {**a.headers(len(text)), "Content-Range": f"bytes {a.first}-{a.first + len(text) - 1}/{a.first + len(text)}"}) + text
+        return a.head(200, a.headers(len(text))) + (b"" if a.method == "HEAD" else text)
+
+    for kind, where in ((listing, "run"), (index, "")):
+        with Raw(FILE) as s:
+            s.answer = lambda a, k=kind: k(a, 3000)
+            r = subprocess.run([ZEROFS, "info", s.url + where, "-o", "limit=head_requests=2000"], capture_output=True, timeout=120, env=ENV)
+            said = r.stderr.decode().splitlines()
+            assert r.returncode == 4 and "head_requests" in said[-1] and "zerofs index" in said[-1], r
+            assert len(s.log) < 1000, f"{len(s.log)} requests"
+
+
+def many_questions_are_told():
+    """Of a place without a listing, once, with what makes it shorter; with that, it is not said."""
+    n = 300
+    made = [b""]
+
+    def answer(a):
+        if a.path.endswith("model.safetensors.index.json"):
+            text = json.dumps({"metadata": {}, "weight_map": {f"t{i}": f"m{i}.safetensors" for i in range(n)}}).encode()
+        elif a.path == "/zerofs.index.json" and made[0]:
+            text = made[0]
+        elif a.path.startswith("/m") and a.path[2].isdigit():
+            head = json.dumps({"t" + a.path[2:].split(".")[0]: {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}).encode()
+            text = len(head).to_bytes(8, "little") + head + b"abcd"
+        else:
+            return a.head(404, {"Content-Length": "0"})
+        part = text[a.first:(a.last or 0) + 1] if a.first is not None else text
+        h = {**a.headers(len(part))}
+        if a.first is not None:
+            h["Content-Range"] = f"bytes {a.first}-{a.first + len(part) - 1}/{len(text)}"
+        return a.head(206 if a.first is not None else 200, h) + (b"" if a.method == "HEAD" else part)
+
+    with Raw(FILE) as s:
+        s.answer = answer
+        for told in (1, 0):
+            r = subprocess.run([ZEROFS, "info", s.url, "-o", "model_cache=off"], capture_output=True, timeout=120, env=ENV)
+            said = r.stderr.decode().splitlines()
+            assert r.returncode == 0 and len(said) == told, r
+            assert not told or ("zerofs index" in said[0] and s.url.rstrip("/") in said[0]), said
+            with tempfile.TemporaryDirectory() as tmp:
+                for name in ("model.safetensors.index.json", *(f"m{i}.safetensors" for i in range(n))):
+                    with urllib.request.urlopen(s.url + name) as f, open(os.path.join(tmp, name), "wb") as to:
+                        to.write(f.read())
+                subprocess.run([ZEROFS, "index", tmp], check=True, capture_output=True, timeout=60)
+                with open(os.path.join(tmp, "zerofs.index.json"), "rb") as f:
+                    made[0] = f.read()
+
+
+def a_proxy_that_wants_credentials():
+    """Is asked once, and its password is told nobody."""
+    with Raw(FILE) as s, Raw(FILE) as proxy:
+        proxy.answer = lambda a: a.head(407, {"Proxy-Authenticate": "Basic realm=x", "Content-Length": "0"})
+        for scheme in ("http", "https"):
+            proxy.log.clear()
+            env = {**ENV, scheme + "_proxy": proxy.url.replace("//", "//me:s3cr3t@"), "no_proxy": ""}
+            r = subprocess.run([ZEROFS, "info", scheme + "://files.example/x.safetensors", "-o", "timeout=10"], capture_output=True, timeout=60, env=env)
+            text = r.stderr.decode()
+            assert r.returncode == 5 and "407" in text and "the proxy wants credentials" in text and "s3cr3t" not in text, text
+            assert len(proxy.log) == 1, f"{scheme}: asked {len(proxy.log)} times"
+        for status, times in ((403, 1), (503, 3)):
+            proxy.log.clear()
+            proxy.answer = lambda a, n=status: a.head(n, {"Content-Length": "0"})
+            r = subprocess.run([ZEROFS, "info", "https://files.example/x.safetensors", "-o", "timeout=10"], capture_output=True, timeout=60,
+                               env={**ENV, "https_proxy": proxy.url})
+            assert r.returncode == 5 and f"the proxy answers {status}".encode() in r.stderr, r.stderr
+            assert len(proxy.log) == times, proxy.log
+        for bad in ("http://me:s3cr3t@[::1", "http://me:s3cr3t@host:99999999", "nonsense://me:s3cr3t@host", "http://me:s3cr3t pa@host", "me:s3cr3t",
+                    "http://me:" + "s3cr3t" * 60 + "@[", "http://me:s3cr3t@no.such.host.invalid:1"):
+            r = subprocess.run([ZEROFS, "info", s.url + "model.safetensors", "-v", "-o", "timeout=3"], capture_output=True, timeout=60,
+                               env={**ENV, "http_proxy": bad, "no_proxy": ""})
+            text = r.stderr.decode()
+            assert r.returncode == 5 and "s3cr3t" not in text and "proxy" in text.lower(), (bad, text)
+
+
 if __name__ == "__main__":
     need_addresses()
     TESTS = [another_status_is_no_range, another_status_is_no_file, a_trailer_says_nothing_of_the_answer, a_short_answer_is_not_whole,
-             a_head_that_contradicts_itself, a_trailer_without_an_end]
+             a_head_that_contradicts_itself, a_trailer_without_an_end, credentials_go_nowhere_else,
+             a_listing_does_not_decide_how_much_is_asked, many_questions_are_told, a_proxy_that_wants_credentials]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])

@@ -31,6 +31,8 @@
     X(grid_cells, 16777216, "cells", "index cells of one tensor")                                  \
     X(model_memory, 16ull << 30, "bytes", "memory for tensors and maps of one checkpoint")         \
     X(dir_entries, 1000000, "entries", "names in one directory of a checkpoint")                   \
+    X(head_requests, 100000, "requests",                                                           \
+      "files of one directory behind an address that are asked for one by one")                    \
     X(open_files, 0, "files",                                                                      \
       "descriptors kept open on shards; 0: what the process may have, less a reserve")             \
     X(cache_bytes, 64ull << 20, "bytes", "decompressed blocks kept in memory")
