@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that answers otherwise than it was asked.  Whatever it says: the bytes are the file's, or there is one sentence and
 exit status 5; what one answer left behind, also on disk, is never taken for the file's."""
+import concurrent.futures
+import gzip
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -241,9 +244,98 @@ def a_proxy_that_wants_credentials():
             assert r.returncode == 5 and "s3cr3t" not in text and "proxy" in text.lower(), (bad, text)
 
 
+def drip(a, part, seconds):
+    """Some bytes at a time, for longer than a read may take."""
+    out = a.head(206, a.headers()) + part
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not a.server.stopping.wait(.2):
+        a.sock.sendall(out[:100])
+        out = out[100:]
+    a.close = True
+
+
+def endless(a, text):
+    while not a.server.stopping.is_set():
+        a.sock.sendall(text * 100)
+
+
+def cut(a, out):
+    a.close = True
+    return out
+
+
+def kinds(s):
+    """What is said to a range, and whether the file can be had all the same."""
+    state = {"n": 0}
+
+    def now_and_then(a, other):
+        state["n"] += 1
+        return other if state["n"] % 2 else a.good()
+
+    early = b"HTTP/1.1 103 early\r\nContent-Range: bytes 0-0/1\r\nETag: \"other\"\r\nContent-Length: 3\r\n\r\n"
+    half = lambda a: a.part()[:len(a.part()) // 2]
+    return {
+        "interim answers": (lambda a: early * 3 + b"HTTP/1.1 100 c\r\n\r\n" + a.good(), True),
+        "interim answers without end": (lambda a: endless(a, early), False),
+        "a header without end": (lambda a: endless(a, b"HTTP/1.1 206 x\r\nX: " + b"y" * 1000), False),
+        "gzip": (lambda a: (lambda z: a.head(206, {**a.headers(len(z)), "Content-Encoding": "gzip"}) + z)(gzip.compress(a.part())), False),
+        "gzip for the transfer": (lambda a: (lambda z: a.head(206, {**a.headers(False), "Transfer-Encoding": "gzip, chunked"}) +
+                                             b"%x\r\n" % len(z) + z + b"\r\n0\r\n\r\n")(gzip.compress(a.part())), False),
+        "HTTP/1.0": (lambda a: cut(a, a.head(206, a.headers(), "1.0") + a.part()), True),
+        "HTTP/1.0 without a length": (lambda a: cut(a, a.head(206, a.headers(False), "1.0") + a.part()), True),
+        "HTTP/1.0, cut": (lambda a: cut(a, a.head(206, a.headers(False), "1.0") + half(a)), False),
+        "HTTP/2": (lambda a: cut(a, a.head(206, a.headers(), "2") + a.part()), None),
+        "HTTP/0.9": (lambda a: cut(a, a.part()), False),
+        "a cut": (lambda a: cut(a, a.head(206, a.headers()) + half(a)), False),
+        "a cut now and then": (lambda a: now_and_then(a, cut(a, a.head(206, a.headers()) + half(a))) if state["n"] % 2 == 0 else
+                               now_and_then(a, None), True),
+        "a chunk that is cut": (lambda a: cut(a, a.chunked(a.part(), b"")[:-7]), False),
+        "a chunk of a size that is none": (lambda a: cut(a, a.head(206, {**a.headers(False), "Transfer-Encoding": "chunked"}) + b"-5\r\nabcde\r\n"), False),
+        "a length beyond all numbers": (lambda a: cut(a, a.head(206, {**a.headers(False), "Content-Length": "9" * 30}) + a.part()), None),
+        "another part": (lambda a: a.head(206, {**a.headers(), "Content-Range": f"bytes {a.first - 1}-{a.last - 1}/{len(FILE)}"}) + a.part(), False),
+        "less of it": (lambda a: a.head(206, {**a.headers(10), "Content-Range": f"bytes {a.first}-{a.first + 9}/{len(FILE)}"}) + a.part()[:10], False),
+        "more of it": (lambda a: a.head(206, {**a.headers(), "Content-Range": f"bytes {a.first}-{a.last + 1}/{len(FILE) + 1}"}) + a.part() + b"x", False),
+        "a part beyond all numbers": (lambda a: a.head(206, {**a.headers(), "Content-Range": f"bytes {a.first}-{2**64 - 1}/{2**64}"}) + a.part(), False),
+        "no Content-Range": (lambda a: a.head(206, {k: v for k, v in a.headers().items() if k != "Content-Range"}) + a.part(), False),
+        "several parts": (lambda a: a.head(206, {**a.headers(), "Content-Type": "multipart/byteranges; boundary=x"}) + a.part(), False),
+        "all of it": (lambda a: a.head(200, {**{k: v for k, v in a.headers(len(FILE)).items() if k != "Content-Range"}}) + FILE, False),
+        "416": (lambda a: a.head(416, {"Content-Range": f"bytes */{len(FILE)}", "Content-Length": "0"}), False),
+        "another ETag": (lambda a: a.head(206, {**a.headers(), "ETag": '"b"'}) + a.part(), False),
+        "no ETag": (lambda a: a.head(206, {k: v for k, v in a.headers().items() if k != "ETag"}) + a.part(), False),
+        "redirects in a circle": (lambda a: a.head(302, {"Location": a.path, "Content-Length": "0"}), False),
+        "a redirect to nothing": (lambda a: a.head(302, {"Location": "", "Content-Length": "0"}), False),
+        "a redirect to odd places": (lambda a: a.head(302, {"Location": "http://[::1/%00\t x", "Content-Length": "0"}), False),
+        "401 with a proxy's words": (lambda a: a.head(401, {"WWW-Authenticate": "Negotiate", "Content-Length": "0"}), False),
+        "a body with 304": (lambda a: cut(a, a.head(304, a.headers()) + a.part()), False),
+        "switching": (lambda a: a.head(101, {"Upgrade": "h2c", "Connection": "upgrade"}) + a.good(), None),
+        "a drip": (lambda a: drip(a, a.part(), 30), False),
+    }
+
+
+def answers_of_all_kinds():
+    """Several files at once, because some of them take the time that a read may take."""
+    def one(kind):
+        with Raw(FILE) as s:
+            answer, can = kinds(s)[kind]
+            s.answer = tails(answer)
+            begin = time.monotonic()
+            r = cat(s, "timeout=4")
+            said = r.stderr.decode()
+            assert WANT.startswith(r.stdout), f"{kind}: wrong bytes"
+            assert (r.returncode == 0) == (r.stdout == WANT) and r.returncode in (0, 5), f"{kind}: {r.returncode} {said}"
+            assert can is None or (r.returncode == 0) == can, f"{kind}: {r.returncode} {said}"
+            assert r.returncode == 0 or len(said.strip().splitlines()) == 1, f"{kind}: {said}"
+            assert time.monotonic() - begin < 60, f"{kind}: {time.monotonic() - begin} s"
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool, Raw(FILE) as s:
+        bad = [str(f.exception()) for f in [pool.submit(one, k) for k in kinds(s)] if f.exception()]
+    assert not bad, "\n".join(bad)
+
+
 if __name__ == "__main__":
     need_addresses()
     TESTS = [another_status_is_no_range, another_status_is_no_file, a_trailer_says_nothing_of_the_answer, a_short_answer_is_not_whole,
              a_head_that_contradicts_itself, a_trailer_without_an_end, credentials_go_nowhere_else,
-             a_listing_does_not_decide_how_much_is_asked, many_questions_are_told, a_proxy_that_wants_credentials]
+             a_listing_does_not_decide_how_much_is_asked, many_questions_are_told, a_proxy_that_wants_credentials,
+             answers_of_all_kinds]
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
