@@ -20,8 +20,8 @@ uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n
 bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
                      struct zf_err *err) ZF_CHECKED;
 
-/* Checks that every file ends with its last item.  Longer ones are noted: something else wrote to them.
- * Shorter ones are damaged, even where no chunk needs the item that is cut.  Errors: ZF_E_FORMAT. */
+/* Checks that every file ends with its last item: a shorter one is damaged, even where no chunk needs the item that is
+ * cut, and a longer one is another than the metadata describe.  Errors: ZF_E_FORMAT. */
 bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -22,6 +22,7 @@ struct dcp_items {
     struct dcp_record *record; /* [n] by the item's number */
     uint64_t n;
     struct zf_limits lim;
+    atomic_bool foreign; /* an item was not what the metadata said: it is another file */
 };
 
 uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
@@ -177,26 +178,44 @@ static bool items_check(const struct zf_torch_tensor *t, const struct dcp_record
     return true;
 }
 
-/* Bytes that are no torch.save file are the tensor itself when they are
- * exactly as many as it needs. */
-static bool items_raw(struct dcp_look *look, const struct dcp_record *r, const struct zf_item *item,
-                      struct zf_item_at *out, struct zf_err *err)
+/* Opens the item, which is some tensor, *t, or without look->torch the plain bytes of this one. */
+static bool items_open(struct dcp_look *look, struct zf_source *file, const struct dcp_record *r,
+                       const struct zf_item *item, const struct zf_limits *lim,
+                       struct zf_torch_tensor *t, struct zf_err *err)
 {
+    const struct dcp_item range = {
+        .off = item->rec_off, .len = r->len, .wrap = (enum dcp_wrap)r->wrap};
     uint8_t head[4] = {0};
-    size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
 
-    if (look->body->size != item->len) {
-        return zf_source_pread(look->body, head, n, 0, err) &&
-               zf_fail(err, ZF_E_UNSUPPORTED, item->rec_off,
-                       "unsupported item encoding %02x %02x %02x %02x, expected a torch.save file",
-                       head[0], head[1], head[2], head[3]);
+    /* Tensors are smaller than 2^63. */
+    if (!dcp_look_init(look, file, range, item->len + OVERHEAD_MAX, lim, err)) {
+        return false;
     }
-    if (r->wrap == ZF_DCP_PLAIN) {
-        out->off = item->rec_off;
-    } else {
-        out->src = zf_source_ref(look->body);
+    if (look->torch) {
+        return dcp_look_tensor(look, t, err);
     }
-    return true;
+    /* Bytes that are no torch.save file are the tensor itself when they are exactly as many as it needs. */
+    size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
+    return look->body->size == item->len ||
+           (zf_source_pread(look->body, head, n, 0, err) &&
+            zf_fail(err, ZF_E_FORMAT, item->rec_off,
+                    "unsupported item encoding %02x %02x %02x %02x, expected a torch.save file",
+                    head[0], head[1], head[2], head[3]));
+}
+
+bool dcp_item_refuted(const struct zf_err *err)
+{
+    return err->code == ZF_E_FORMAT || err->code == ZF_E_UNKNOWN;
+}
+
+bool dcp_item_agrees(struct zf_source *file, const struct dcp_record *r, const struct zf_item *item,
+                     const struct zf_limits *lim, bool *sound, struct zf_err *err)
+{
+    zf_auto(dcp_look) struct dcp_look look = {0};
+    struct zf_torch_tensor t;
+
+    *sound = items_open(&look, file, r, item, lim, &t, err);
+    return *sound && (!look.torch || items_check(&t, r, item, err));
 }
 
 /* The plain bytes of the file where that is possible, so that reads need no other source: what the
@@ -215,27 +234,24 @@ static bool items_at(struct zf_source *file, struct zf_source *src, uint64_t off
     return out->src != NULL;
 }
 
-static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
-                         struct zf_item_at *out, struct zf_err *err)
+static bool items_find(const struct dcp_items *it, struct zf_source *file,
+                       const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
 {
-    const struct dcp_items *it = ctx;
     const struct dcp_record *r = &it->record[item->number];
-    const struct dcp_item range = {
-        .off = item->rec_off, .len = r->len, .wrap = (enum dcp_wrap)r->wrap};
     zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_torch_tensor t;
     struct zf_from from;
 
     *out = (struct zf_item_at){0};
-    /* Tensors are smaller than 2^63. */
-    if (!dcp_look_init(&look, file, range, item->len + OVERHEAD_MAX, &it->lim, err)) {
+    if (!items_open(&look, file, r, item, &it->lim, &t, err)) {
         return false;
     }
     if (!look.torch) {
-        return items_raw(&look, r, item, out, err);
+        out->off = item->rec_off;
+        out->src = r->wrap == ZF_DCP_PLAIN ? NULL : zf_source_ref(look.body);
+        return true;
     }
-    if (!dcp_look_tensor(&look, &t, err) || !items_check(&t, r, item, err) ||
-        !dcp_from(&t, &from, err)) {
+    if (!items_check(&t, r, item, err) || !dcp_from(&t, &from, err)) {
         return false;
     }
     if (from.stride) {
@@ -243,6 +259,27 @@ static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item
         return out->src != NULL;
     }
     return items_at(file, from.src, from.off, item->len, out, err);
+}
+
+/* An item that is another than the metadata said makes the whole file doubtful: what fits in it by chance is
+ * another tensor as well. */
+static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
+                         struct zf_item_at *out, struct zf_err *err)
+{
+    struct dcp_items *it = ctx;
+
+    if (atomic_load_explicit(&it->foreign, memory_order_relaxed)) {
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
+                       "another item of this file is not what .metadata describes: what was not "
+                       "read before is not believed");
+    }
+    if (items_find(it, file, item, out, err)) {
+        return true;
+    }
+    if (dcp_item_refuted(err)) {
+        atomic_store_explicit(&it->foreign, true, memory_order_relaxed);
+    }
+    return false;
 }
 
 static void items_free(void *ctx)
@@ -275,6 +312,7 @@ struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *recor
         return NULL;
     }
     *it = (struct dcp_items){.record = records, .n = n, .lim = *lim};
+    atomic_init(&it->foreign, false);
     src = zf_items_new(file, items_locate, it, items_free, err);
     if (!src) {
         items_free(it);

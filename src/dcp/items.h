@@ -21,12 +21,19 @@ uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
 /* An items source over file: takes records (malloc'ed, in the order in which the items are added;
  * freed on failure too).
- * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
- * ZF_E_UNSUPPORTED its encoding. */
+ * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said, and from then on all
+ * items that were not read yet; ZF_E_UNSUPPORTED its encoding. */
 struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 extern const struct zf_source_kind dcp_items_kind;
+
+/* Does the failure say that an item is another than the metadata said?  Else it could not be read. */
+bool dcp_item_refuted(const struct zf_err *err);
+/* Is the item (rec_off, len) of the file what the metadata said?  Opens it; *sound: it is a tensor, this or another.
+ * Errors: as for reads. */
+bool dcp_item_agrees(struct zf_source *file, const struct dcp_record *r, const struct zf_item *item,
+                     const struct zf_limits *lim, bool *sound, struct zf_err *err) ZF_CHECKED;
 
 /* An item that is opened. */
 struct dcp_look {

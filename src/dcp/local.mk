@@ -6,6 +6,7 @@ libzf_dcp_la_SOURCES = \
 	src/dcp/composed.c \
 	src/dcp/dir.c \
 	src/dcp/files.c \
+	src/dcp/frames.c \
 	src/dcp/items.c \
 	src/dcp/mcore_data.c \
 	src/dcp/metadata.c \
@@ -25,6 +26,7 @@ noinst_HEADERS += \
 	src/dcp/bytes_items.h \
 	src/dcp/composed.h \
 	src/dcp/files.h \
+	src/dcp/frames.h \
 	src/dcp/items.h \
 	src/dcp/mcore_data.h \
 	src/dcp/metadata.h \

@@ -196,5 +196,6 @@ bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err)
 bool dcp_settle(struct dcp_reading *r, struct zf_err *err)
 {
     (void)dcp_in_file(r, err);
+    r->d->patched = true;
     return zf_forgive(r->b, err);
 }

@@ -73,6 +73,7 @@ struct dcp_copy {
 struct dcp_file {
     const char *path; /* in the store */
     uint64_t end;     /* of its last item, in bytes */
+    bool foreign;     /* degraded: another file than the metadata describe */
 };
 
 /* The number of a key or a file, by its name. */
@@ -92,6 +93,7 @@ struct zf_dcp {
     zf_vec(uint64_t) box;           /* the one at hand (dcp_box_room) */
     zf_vec(struct dcp_file) file;
     zf_vec(const char *) pass; /* paths of the metadata files read; keys count from 1 */
+    bool patched;              /* degraded: contradictions were passed over, ends may be wrong */
     struct zf_arena *pickles;  /* all values */
     struct zf_source *
         *source;              /* [file.n] once placed; NULL = not there (degraded), or not needed */

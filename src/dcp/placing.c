@@ -36,6 +36,16 @@ uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
     return zf_dtype_size(k->dtype, k->ndim, c->box + k->ndim, &n) ? n : 0;
 }
 
+struct dcp_record dcp_record_of(const struct zf_dcp *d, const struct dcp_chunk *c)
+{
+    const struct dcp_key *k = &d->key.at[c->key];
+
+    return (struct dcp_record){.len = c->item.len & ZF_DCP_ITEM_MAX,
+                               .dtype = k->dtype & 63u,
+                               .wrap = c->item.wrap & 3,
+                               .shape = dcp_shape_print(k->ndim, c->box + k->ndim)};
+}
+
 bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
     zf_err_in(err, "%s",

@@ -21,6 +21,7 @@ struct dcp_placing {
     struct zf_source **file;  /* d->source */
     struct zf_source **items; /* [file.n]; NULL = no tensors in it */
     uint32_t n_whole;         /* bytes items that were checked while mounting */
+    uint64_t n_frames;        /* items that were compared with their frames (frames.c) */
 };
 
 /* Makes names, file and items; d, st, lim and b are set.  Errors: ZF_E_NOMEM. */
@@ -33,6 +34,8 @@ static inline void zf_auto_dcp_placing(struct dcp_placing *p)
 
 /* Bytes of the elements of a chunk. */
 uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c);
+/* What the metadata say of the item of a chunk. */
+struct dcp_record dcp_record_of(const struct zf_dcp *d, const struct dcp_chunk *c);
 
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
  * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */

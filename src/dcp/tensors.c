@@ -19,6 +19,7 @@
 #include "bytes_items.h"
 #include "composed.h"
 #include "files.h"
+#include "frames.h"
 #include "items.h"
 #include "mcore_data.h"
 #include "paths.h"
@@ -59,7 +60,7 @@ static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, ui
         run = dcp_files_run(p->d, order + i, n - i);
         if (!dcp_files_check(p, order + i, run, err) ||
             !dcp_composed_find(p, order + i, run, &usual, err) ||
-            !dcp_bytes_check(p, order + i, run, err)) {
+            !dcp_bytes_check(p, order + i, run, err) || !dcp_frames_check(p, order + i, run, err)) {
             return false;
         }
     }
@@ -95,15 +96,8 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
     }
     n_records = 0;
     for (uint64_t i = 0; i < n; i++) {
-        const struct dcp_chunk *c = &d->chunk.at[order[i]];
-        const struct dcp_key *k = &d->key.at[c->key];
-
-        if (tensors_is_plain(d, c)) {
-            record[n_records++] =
-                (struct dcp_record){.len = c->item.len & ZF_DCP_ITEM_MAX,
-                                    .dtype = k->dtype & 63u,
-                                    .wrap = c->item.wrap & 3,
-                                    .shape = dcp_shape_print(k->ndim, c->box + k->ndim)};
+        if (tensors_is_plain(d, &d->chunk.at[order[i]])) {
+            record[n_records++] = dcp_record_of(d, &d->chunk.at[order[i]]);
         }
     }
     items = &p->items[file];
@@ -189,6 +183,9 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
         bool there = zf_store_has(p->st, name, ZF_ENTRY_FILE);
 
         return (struct zf_lost){.file = path, .why = there ? "cannot be opened" : "is missing"};
+    }
+    if (p->d->file.at[c->item.file].foreign) {
+        return (struct zf_lost){.file = path, .why = "is not the file that .metadata describes"};
     }
     if (!zf_within(c->item.off, c->item.len, file->size)) {
         (void)snprintf(text, 64, "ends at byte %llu", SHOW(file->size));

@@ -4,6 +4,7 @@ TESTS += \
 	tests/format/consolidated/test_consolidated.py \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
+	tests/format/dcp/test_foreign.py \
 	tests/format/dcp/test_states.py \
 	tests/format/deepspeed/test_adapters.py \
 	tests/format/deepspeed/test_deepspeed.py \
@@ -49,6 +50,7 @@ EXTRA_DIST += \
 	tests/format/consolidated/test_consolidated.py \
 	tests/format/dcp/test_dcp.py \
 	tests/format/dcp/test_evidence.py \
+	tests/format/dcp/test_foreign.py \
 	tests/format/dcp/test_states.py \
 	tests/format/deepspeed/test_adapters.py \
 	tests/format/deepspeed/test_deepspeed.py \

@@ -265,12 +265,14 @@ def files_that_end_elsewhere():
         c = s.make(bytes=1)
         s.write(c)
         r = s.run("info", None)
-        assert b"behind its last item" not in r.stdout, r.stdout
+        assert r.returncode == 0 and b"note" not in r.stdout, r.stdout
         path = os.path.join(s.dir, "__1_0.distcp")
         with open(path, "ab") as f:
             f.write(b"more!")
-        s.told("__1_0.distcp has 5 bytes behind its last item")
-        s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
+        s.refused("__1_0.distcp", "its last item ends here", "goes on to byte")
+        s.told("__1_0.distcp is not the file that .metadata describes", opts=DEGRADED)
+        r = s.run("cat", "layers.0.weight.f32", *DEGRADED)
+        assert r.returncode == 5 and s.data("model.layers.0.weight").startswith(r.stdout), r
     with Save() as s:  # the last item is one that no chunk needs: the empty shard of the last rank
         c = s.make(ranks=3)
         c.tensor(("model", "short"), (4, 6))
@@ -403,6 +405,7 @@ def composed_of_which_a_chunk_is_lost():
         c = composed(s, *2 * [{"data": WHOLE, "none": NONE}])
         next(v for k, v in c.storage.items() if k.fqn == "model.layers.0.weight" and v.relative_path == "__1_0.distcp").relative_path = "gone.distcp"
         s.write(c)
+        os.truncate(os.path.join(s.dir, "__1_0.distcp"), max(v.offset + v.length for v in c.storage.values() if v.relative_path == "__1_0.distcp"))
         s.refused("gone.distcp")
         s.told('"model.layers.0.weight" is a tensor made of others, and a chunk of it is missing', opts=DEGRADED)
         s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
