@@ -10,6 +10,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/fsdp.c \
 	src/format/megatron/fsdp_ids.c \
 	src/format/megatron/fsdp_keys.c \
+	src/format/megatron/integrity.c \
 	src/format/megatron/iteration.c \
 	src/format/megatron/buckets.c \
 	src/format/megatron/keys.c \
@@ -36,6 +37,7 @@ noinst_HEADERS += \
 	src/format/megatron/dcp_lists.h \
 	src/format/megatron/fsdp_ids.h \
 	src/format/megatron/fsdp_keys.h \
+	src/format/megatron/integrity.h \
 	src/format/megatron/iteration.h \
 	src/format/megatron/keys.h \
 	src/format/megatron/local_save.h \

@@ -13,6 +13,7 @@
 
 #include "legacy/legacy.h"
 #include "legacy/files.h"
+#include "integrity.h"
 #include "local_save.h"
 #include "settings_yaml.h"
 #include "steps.h"
@@ -211,7 +212,8 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
         return legacy_open(save, o, b, err);
     }
     zf_auto(flat_buffers) struct flat_buffers buffers = {0};
-    return mg_save_init(&s, save->store, o->lim, b, err) && megatron_read(&s, err) &&
+    return mg_save_init(&s, save->store, o->lim, b, err) &&
+           mg_integrity_check(s.st, o->lim, b, err) && megatron_read(&s, err) &&
            megatron_sizes(&s, save, err) && mg_flat_find(&s, s.arena, &buffers, err) &&
            mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
            mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&

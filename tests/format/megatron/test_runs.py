@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Megatron's saves where they lie: every level of a run folder, saves that are not whole, two that were mixed, what lies
 around them, and whose sizes are in YAML."""
+import hashlib
 import json
 import os
 import shutil
@@ -63,6 +64,32 @@ with Copy(RUN) as d:
     shutil.copytree(d.path("iter_0000010"), d.path("iter_0000020/modelopt_state"))
     r, j = d.info()
     check("modelopt_state/ is not in the way", j.get("tag") == "iter_0000020", r.stderr or j)
+
+# ---- sums -------------------------------------------------------------------------------------------------
+
+with Copy(RUN) as d:
+    r, j = d.info()
+    check("sums that are not compared are told",
+          any("integrity.json has SHA-256 sums of 4 files: 2 are compared, 2 are not (__0_0.distcp, …)" in n for n in j["notes"]), j)
+    for name in (".metadata", "metadata.json"):
+        with open(d.path("iter_0000020/" + name), "rb") as f:
+            was = f.read()
+        with open(d.path("iter_0000020/" + name), "wb") as f:
+            f.write(was.replace(b"linear_fc1", b"linear_fc9") if name == ".metadata" else was + b" ")
+        is_now = hashlib.sha256(open(d.path("iter_0000020/" + name), "rb").read()).hexdigest()
+        d.says(f"{name} is not what was summed", 4, name, "SHA-256", is_now[:16], hashlib.sha256(was).hexdigest()[:16])
+        r, j = d.info("", "-o", "degraded")
+        check(f"{name} is not what was summed, degraded: a note", any(f"{name}: its SHA-256 is" in n for n in j.get("notes", [])), r.stderr or j)
+        with open(d.path("iter_0000020/" + name), "wb") as f:
+            f.write(was)
+    for text, part in ((b"{", "integrity.json"), (b'{"algorithm": "sha256", "files": {".metadata": "00"}}', "no SHA-256 sum")):
+        with open(d.path("iter_0000020/integrity.json"), "wb") as f:
+            f.write(text)
+        d.says("sums that cannot be read", 4, "integrity.json", part)
+    with open(d.path("iter_0000020/integrity.json"), "wb") as f:
+        f.write(b'{"algorithm": "crc32c", "files": {".metadata": "00"}}')
+    r, j = d.info()
+    check("sums of another kind are told", any("its algorithm is crc32c" in n for n in j["notes"]), j)
 
 # ---- two saves mixed --------------------------------------------------------------------------------------
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* integrity.json: {"algorithm": "sha256", "files": {name: 64 digits}} over every file of the folder, its subfolders not.
+ * Off by default.  What is read whole anyway is compared; shards are not read for that, and a note says so.
+ * Source: files of core 0.18.2 and 0.19.2. */
+#include "integrity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <nettle/sha2.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/base/hex.h>
+#include <zf/codec/json.h>
+
+#include "save.h"
+
+#define BLOCK ((size_t)64 << 10)
+
+/* Files that opening a save reads from end to end. */
+static const char *const integrity_read_whole[] = {".metadata", "metadata.json", MG_COMMON_FILE};
+
+static bool integrity_sum(struct zf_source *src, char out[2 * SHA256_DIGEST_SIZE + 1],
+                          struct zf_err *err)
+{
+    zf_auto(mem) uint8_t *block = malloc(BLOCK);
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    struct sha256_ctx ctx;
+
+    if (!block) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a checksum");
+    }
+    sha256_init(&ctx);
+    for (uint64_t at = 0; at < src->size; at += BLOCK) {
+        size_t n = src->size - at < BLOCK ? (size_t)(src->size - at) : BLOCK;
+
+        if (!zf_source_pread(src, block, n, at, err)) {
+            return false;
+        }
+        sha256_update(&ctx, n, block);
+    }
+    sha256_digest(&ctx, sizeof digest, digest);
+    zf_hex(out, digest, sizeof digest);
+    return true;
+}
+
+static bool integrity_compare(struct zf_store *st, const char *name, const char *want,
+                              struct zf_build *b, struct zf_err *err)
+{
+    char is[2 * SHA256_DIGEST_SIZE + 1];
+    zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
+
+    if (!src) {
+        return zf_forgive(b, err); /* missing or unreadable: integrity.json has it */
+    }
+    if (!integrity_sum(src, is, err)) {
+        return false;
+    }
+    if (strcasecmp(is, want) == 0) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "its SHA-256 is %.16s…, in " MG_INTEGRITY
+            " %.16s…: the file was changed or damaged after "
+            "it was saved",
+            is, want);
+    return zf_err_in(err, "%s", name) || zf_forgive(b, err);
+}
+
+/* Says how much of the sums nobody has looked at. */
+static bool integrity_note(struct zf_build *b, const json_t *files, size_t n_compared,
+                           struct zf_err *err)
+{
+    const char *first = NULL, *name;
+    json_t *sums = (json_t *)(uintptr_t)files, *v;
+    size_t n = json_object_size(files) - n_compared;
+
+    json_object_foreach(sums, name, v)
+    {
+        bool compared = false;
+
+        for (size_t i = 0; i < sizeof integrity_read_whole / sizeof *integrity_read_whole; i++) {
+            compared = compared || strcmp(name, integrity_read_whole[i]) == 0;
+        }
+        first = first || compared ? first : name;
+    }
+    return n == 0 ||
+           zf_build_note(b, err,
+                         MG_INTEGRITY " has SHA-256 sums of %zu files: %zu are compared, %zu "
+                                      "are not (%.60s%s)",
+                         json_object_size(files), n_compared, n, first ? first : "",
+                         n > 1 ? ", …" : "");
+}
+
+static bool integrity_check_all(struct zf_store *st, const json_t *files, struct zf_build *b,
+                                struct zf_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof integrity_read_whole / sizeof *integrity_read_whole; i++) {
+        const json_t *sum = json_object_get(files, integrity_read_whole[i]);
+        const char *want = json_string_value(sum);
+
+        if (!sum) {
+            continue;
+        }
+        if (!want || strlen(want) != (size_t)2 * SHA256_DIGEST_SIZE) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it has of \"%s\" is no SHA-256 sum",
+                    integrity_read_whole[i]);
+            if (zf_err_in(err, MG_INTEGRITY) || !zf_forgive(b, err)) {
+                return false;
+            }
+            continue;
+        }
+        n++;
+        if (!integrity_compare(st, integrity_read_whole[i], want, b, err)) {
+            return false;
+        }
+    }
+    return integrity_note(b, files, n, err);
+}
+
+bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                        struct zf_err *err)
+{
+    zf_auto(mem) char *text = NULL;
+    zf_auto(json) json_t *j = NULL;
+    uint64_t n = 0;
+
+    if (!zf_store_has(st, MG_INTEGRITY, ZF_ENTRY_FILE)) {
+        return true;
+    }
+    text = zf_store_slurp(st, MG_INTEGRITY, lim->json_bytes, &n, err);
+    j = text ? zf_json_load(text, n, lim, err) : NULL;
+    if (!j) {
+        return zf_err_in(err, MG_INTEGRITY) || zf_forgive(b, err);
+    }
+    const char *algorithm = json_string_value(json_object_get(j, "algorithm"));
+    const json_t *files = json_object_get(j, "files");
+    if (!algorithm || strcmp(algorithm, "sha256") != 0 || !json_is_object(files)) {
+        return zf_build_note(
+            b, err, MG_INTEGRITY " has sums that are not compared: its algorithm is %.40s%s",
+            algorithm ? algorithm : "not given",
+            json_is_object(files) ? "" : ", and it has no \"files\"");
+    }
+    return integrity_check_all(st, files, b, err);
+}
