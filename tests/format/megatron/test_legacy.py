@@ -47,9 +47,17 @@ def joins(name, model):
     check(name, not err and not wrong and not notes, f"{err} {notes} wrong: {len(wrong)} {wrong[:6]}")
 
 
-def by_rank(name, model, part, opts=()):
+def stays(name, files, part, contradicts):
+    """What files that contradict themselves show with -o degraded, without which they are refused; or what others show."""
+    if not contradicts:
+        return tree(files)
+    refused(name + ": refused", files, part.replace("the ranks are not joined: ", ""))
+    return tree(files, "-d")
+
+
+def by_rank(name, model, part, contradicts=False):
     """No tensors in the root, all in the ranks, and a note with the reason."""
-    got, notes, err = tree(model.files(), *opts)
+    got, notes, err = stays(name, model.files(), part, contradicts)
     want = in_ranks(model)
     wrong = sorted(k for k in want if got.get(k) != want.get(k))
     roots = [k for k in got if k[0] == ""]
@@ -139,7 +147,7 @@ def extra_states():
 
 def presentations():
     """The record of what is on disk is raw files; only where there is nothing else the ranks have all forms."""
-    for name, model, more in (("joined", Model(tp=2), False), ("not joined", Model(tp=2, num_layers=2), True)):
+    for name, model, more in (("joined", Model(tp=2), False), ("not joined", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args")), True)):
         with tempfile.TemporaryDirectory() as d:
             makelegacy.write(d, edited(model, optimizer=None).files())
             for path in ("model.safetensors", "npy/decoder.layers.0.mlp.linear_fc2.weight.npy"):
@@ -186,9 +194,9 @@ def other_head(rank, model):
 COO = tf.Call("torch._utils", "_rebuild_sparse_tensor", tf.Call("torch.serialization", "_get_layout", "torch.sparse_coo"),
               (Mem((1, 1), [0, 0]).torch(), Mem((1,), [1]).torch(), (4,)))
 
-def without_bytes(model, part, name, want_root=False):
+def without_bytes(model, part, name, want_root=False, contradicts=True):
     """What an edit changed is not compared; only where things are."""
-    got, notes, err = tree(model.files())
+    got, notes, err = stays(name, model.files(), part, contradicts)
     roots = [k for k in got if k[0] == ""]
     check(name, not err and bool(roots) == want_root and any(part in n for n in notes), f"{err} {notes} {roots[:4]}")
     return got
@@ -203,7 +211,7 @@ def put(name, t, rank=None):
 
 without_bytes(edited(Model(tp=2, pp=2, **TIED), edit=other_head, optimizer=None), "tied", "a tied output layer with other bytes")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mixer.in_proj.weight", Mem((2, 2), [1] * 4).torch()), optimizer=None),
-              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not known', "a name that is not in the table")
+              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not known', "a name that is not in the table", contradicts=False)
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8, "bf16").torch(), 1), optimizer=None),
               "is not equal to its copy in mp_rank_00", "copies that differ")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8).torch(), 1), optimizer=None),
@@ -248,18 +256,19 @@ for what, part, model in (
         ("a stage of fewer chunks", "mp_rank_00_001 has 1 chunks of a virtual pipeline, mp_rank_00_000 has 2",
          edited(Model(pp=2, vp=2), edit_file=lambda r, v: v.pop("model1") if r[1] == 1 else None)),
 ):
-    without_bytes(edited(model, optimizer=None), "the ranks are not joined: " + part, what)
+    without_bytes(edited(model, optimizer=None), "the ranks are not joined: " + part, what,
+                  contradicts=what not in ("a module that may be cut", "a gated unit of odd rows", "a sparse tensor"))
 for what, part, attrs in (("whole", "it should be cut along dimension 1, but by its master's attributes it is not cut", {"tensor_model_parallel": False}),
                           ("in two stripes", "its master's attributes say 2 interleaved parts a rank, its name one",
                            {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 2})):
     without_bytes(edited(Model(tp=2), attrs=lambda cut, a=attrs: a if cut == "columns" else Model.attrs(Model(tp=2), cut)), part, "a master that says it is " + what)
-by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2")
+by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2", contradicts=True)
 by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
 by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
         "args do not say how long")
 by_rank("old order of queries", edited(Model(tp=2), old=True, optimizer=None, version=1.0), "checkpoint_version is 1")
 by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda cut: {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 1}
-                                                      if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1")
+                                                      if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1", contradicts=True)
 
 aside()
 extra_states()
@@ -293,7 +302,7 @@ def drop_one(rank, value):
 
 
 unnamed("a master that rounds to no weight", edited(Model(tp=2), edit_file=other_master), "rounds to no weight of its shape")
-without_bytes(edited(Model(), edit=alike, edit_file=drop_one), "as well as", "a master that fits two weights", want_root=True)
+without_bytes(edited(Model(), edit=alike, edit_file=drop_one), "as well as", "a master that fits two weights", want_root=True, contradicts=False)
 
 
 def numbers(rank, value):
@@ -419,7 +428,8 @@ def exchanged(model, moves):
 
 
 def not_joined(name, files, *parts):
-    got, notes, err = tree(files)
+    refused(name + ": refused", files, *parts)
+    got, notes, err = tree(files, "-d")
     check(name, not err and not any(k[0] in ("", "stored") for k in got) and any(all(p in n for p in parts) for n in notes), f"{err} {notes}")
 
 

@@ -95,7 +95,7 @@ static bool join_either(const struct legacy_part *p, struct legacy_name *name, u
         return true;
     }
     if (rows == 0 && p->attr == LEGACY_ATTR_UNSAID && ranks > 1) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "neither args nor attributes say whether ranks share it");
     }
     name->cut = rows > 0 ? (p->shape[0] == rows ? LEGACY_COPY : LEGACY_ROWS)
@@ -141,7 +141,7 @@ static bool join_extent(const struct legacy_part *p, const struct legacy_name *n
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
     }
     if (name->shape[d] == 0 && cut && n_slots > 1) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "args do not say how long all of dimension %u is", d);
     }
     return name->shape[d] == 0 || *out == name->shape[d] ||
@@ -160,7 +160,7 @@ static bool join_shape(const struct legacy_part *p, const struct legacy_name *na
         }
     }
     if (name->cut == LEGACY_GATED && p->shape[0] % 2 != 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "its %llu rows are not two halves of a gated unit",
                        (unsigned long long)p->shape[0]);
     }

@@ -72,6 +72,7 @@ static bool layers_count_files(struct legacy_layers *l, const struct legacy_join
 
 bool legacy_layers_count(struct legacy_layers *l, const struct legacy_join *j, struct zf_err *err)
 {
+    uint32_t n_stacks = 0;
     uint64_t n;
 
     *l = (struct legacy_layers){.stages = zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE),
@@ -83,6 +84,9 @@ bool legacy_layers_count(struct legacy_layers *l, const struct legacy_join *j, s
         return false;
     }
     for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
+        n_stacks += l->name[s] != NULL;
+    }
+    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
         for (uint32_t c = 0; c < l->chunks; c++) {
             for (uint32_t p = 0; p < l->stages; p++) {
                 size_t at = layers_at(l, s, c, p);
@@ -92,10 +96,12 @@ bool legacy_layers_count(struct legacy_layers *l, const struct legacy_join *j, s
             }
         }
         if (l->name[s] && l->total[s] != j->settings->num_layers) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the files hold %llu layers of \"%s\", but args.num_layers is %llu",
-                           (unsigned long long)l->total[s], l->name[s],
-                           (unsigned long long)j->settings->num_layers);
+            /* the stacks of an encoder and a decoder may have numbers of their own */
+            return zf_fail(
+                err, j->settings->num_layers && n_stacks == 1 ? ZF_E_FORMAT : ZF_E_UNSUPPORTED,
+                ZF_OFF_NONE, "the files hold %llu layers of \"%s\", but args.num_layers is %llu",
+                (unsigned long long)l->total[s], l->name[s],
+                (unsigned long long)j->settings->num_layers);
         }
     }
     return true;

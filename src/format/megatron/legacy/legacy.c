@@ -251,6 +251,13 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
            legacy_draft_ranks(ls, !masters || ls->stray.n > 0, true, err);
 }
 
+/* What is not known is a reason to show the ranks' trees alone.  What contradicts itself, args and tensors or two ranks, is not
+ * to be taken for a sound save of which the root happens to be empty. */
+static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
+{
+    return err->code == ZF_E_UNSUPPORTED || (err->code == ZF_E_FORMAT && zf_build_degraded(ls->b));
+}
+
 static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
 {
     struct legacy_join j = {.a = ls->a, .files = &ls->files, .settings = &ls->settings};
@@ -258,7 +265,7 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
 
     if (ok) {
         ok = legacy_draft_joined(ls, &j, err);
-    } else if (!settled || legacy_is_reason(err)) {
+    } else if (!settled || legacy_may_stay(ls, err)) {
         ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
              legacy_draft_ranks(ls, true, false, err);
     }
