@@ -2,13 +2,14 @@
 /* A factory cuts a parameter along its first dimension before it is saved, so that each part is cut
  * among ranks by itself: the two halves of a gated linear unit, what the projection and the convolution
  * of Mamba and of gated delta nets give at once.  The parts follow each other in the live tensor, in the
- * order below.
+ * order below.  A number that each part has, its steps, is one of the whole where it is the same.
  * Source: megatron/core/transformer/mlp.py apply_swiglu_sharded_factory (singleton_local_shards, 0.15 …
  * 0.19), megatron/core/ssm/mamba_mixer.py and gated_delta_net.py sharded_state_dict (0.9 … 0.19). */
 #include "steps.h"
 
 #include <string.h>
 
+#include <zf/assemble/cut.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>
@@ -100,7 +101,7 @@ static bool parts_fit(const struct mg_save *s, const struct parts_met *m, uint64
     const struct mg_param *first = m->part[0] ? &s->param.at[m->part[0] - 1] : NULL;
 
     *rows = 0;
-    if (!first || m->there || first->type.ndim == 0) {
+    if (!first || m->there) {
         return false;
     }
     for (uint32_t i = 0; i < m->n; i++) {
@@ -108,25 +109,54 @@ static bool parts_fit(const struct mg_save *s, const struct parts_met *m, uint64
 
         if (!p || p->apart || p->type.dtype != first->type.dtype ||
             p->type.ndim != first->type.ndim ||
-            memcmp(p->type.shape + 1, first->type.shape + 1,
-                   (first->type.ndim - 1) * sizeof *first->type.shape) != 0 ||
-            !zf_add(*rows, p->type.shape[0], rows)) {
+            (p->type.ndim > 0 && (memcmp(p->type.shape + 1, first->type.shape + 1,
+                                         (first->type.ndim - 1) * sizeof *first->type.shape) != 0 ||
+                                  !zf_add(*rows, p->type.shape[0], rows)))) {
             return false;
         }
     }
     return true;
 }
 
+/* A number, as of steps, that belongs to all parts: is it the same everywhere? */
+static bool parts_one_number(struct mg_save *s, const struct parts_met *m, bool *same,
+                             struct zf_err *err)
+{
+    struct zf_copy_check check = {0};
+    struct zf_draft *first = NULL;
+    bool ok = zf_build_mark(s->b, err);
+    bool marked = ok;
+
+    *same = true;
+    for (uint32_t i = 0; ok && *same && i < m->n; i++) {
+        const struct mg_param *p = &s->param.at[m->part[i] - 1];
+        struct zf_draft *d = zf_build_hidden(s->b, p->name.p, p->name.n, p->type, err);
+
+        ok = d && zf_draft_part(d, 0, 1, p->of, p->first, err) &&
+             (!first || zf_cut_same(&check, first, d, same, err));
+        first = first ? first : d;
+    }
+    if (marked) {
+        zf_build_undo(s->b);
+    }
+    zf_copy_check_fini(&check);
+    return ok;
+}
+
 static bool parts_fill(struct mg_save *s, const struct parts_met *m, struct zf_draft *d,
                        struct zf_err *err)
 {
-    uint64_t at = 0, n;
+    uint64_t at = 0, n, total = 1;
 
+    if (!zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &total)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the parts of \"%.*s\" are too large",
+                       (int)m->whole.n, m->whole.p);
+    }
     for (uint32_t i = 0; i < m->n; i++) {
         struct mg_param *p = &s->param.at[m->part[i] - 1];
 
         if (!zf_elems(p->type.ndim, p->type.shape, &n) ||
-            !zf_draft_part(d, at, n, p->of, p->first, err)) {
+            (at + n <= total && !zf_draft_part(d, at, n, p->of, p->first, err))) {
             return false;
         }
         p->apart = true;
@@ -144,6 +174,13 @@ static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct 
     if (!parts_fit(s, m, &rows)) {
         return true;
     }
+    if (s->param.at[m->part[0] - 1].type.ndim == 0) {
+        bool same;
+
+        if (!parts_one_number(s, m, &same, err) || !same) {
+            return err->code == ZF_OK;
+        }
+    }
     whole = s->param.at[m->part[0] - 1];
     shape = zf_arena_get(s->arena, whole.type.ndim, sizeof *shape, err);
     part = shape ? zf_arena_get(s->arena, m->n, sizeof *part, err) : NULL;
@@ -154,7 +191,9 @@ static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct 
         part[i] = m->part[i] - 1;
     }
     memcpy(shape, whole.type.shape, whole.type.ndim * sizeof *shape);
-    shape[0] = rows;
+    if (whole.type.ndim > 0) {
+        shape[0] = rows;
+    }
     whole.type.shape = shape;
     whole.name = m->whole;
     whole.from = NULL;

@@ -98,6 +98,29 @@ def names_are_proved():
                 assert len(t.tensor) == 7 + 6 * 4, sorted(t.tensor)
 
 
+def halves_of_a_gated_unit():
+    """Megatron-FSDP cuts it in two before it saves, its states too, and says the steps of each half."""
+    for steps, whole in ((("7", "7"), True), (("7", "8"), False)):
+        with Case() as c:
+            s = Plain(c.dir)
+            for key, value in (("args", {"num_layers": 1}), ("iteration", 10), ("checkpoint_version", 3.0)):
+                s.value(key, value)
+            name = "decoder.layers.0.mlp.linear_fc1.weight"
+            for half, step in zip("wv", steps):
+                s.stack(f"model.module.{name}_{half}", (4, 3), axes=0)
+                for state in ("exp_avg", "exp_avg_sq"):
+                    s.stack(f"optimizer.state.module.module.{name}_{half}.{state}", (4, 3), axes=0)
+                s.boxes(f"optimizer.state.module.module.{name}_{half}.step", (), [(0, (), ())], data=struct.pack("<f", float(step)))
+            s.finish()
+            t = Tree(c.dir)
+            for state in ("exp_avg", "exp_avg_sq"):
+                t.holds("optim/" + state, name, b"".join(s.bytes[f"optimizer.state.module.module.{name}_{h}.{state}"] for h in "wv"), (8, 3))
+            if whole:
+                t.holds("optim/step", name, struct.pack("<f", 7), ())
+            names = t.names("optim/step")
+            assert names == [name] * whole + [name + "_v", name + "_w"], names
+
+
 def they_may_come_in_any_order():
     """Keys are in the order of the ranks' dictionaries, or sorted as texts: neither has each group's masters one after the other."""
     for how in (lambda rows: rows[::-1], lambda rows: rows[::2] + rows[1::2], lambda rows: rows[1::2] + rows[::2], lambda rows: rows[3:] + rows[:3]):
@@ -197,5 +220,5 @@ def a_state_of_another_shape_keeps_its_number():
 
 
 if __name__ == "__main__":
-    main([names_are_proved, they_may_come_in_any_order, names_are_not_proved, numbers_that_cannot_be_read, masters_that_cannot_be_read, equal_norms_are_told_by_their_order,
+    main([names_are_proved, halves_of_a_gated_unit, they_may_come_in_any_order, names_are_not_proved, numbers_that_cannot_be_read, masters_that_cannot_be_read, equal_norms_are_told_by_their_order,
           without_masters_numbers_stay, a_state_of_another_shape_keeps_its_number])
