@@ -25,6 +25,9 @@ struct tree_work {
     const uint64_t **shape;  /* [n_ranks] */
     uint64_t *count;         /* [trees] tensors that are to be joined */
     struct zf_copy_check check;
+    struct zf_copy_check alike;         /* of shards that rules cut */
+    uint32_t n_alike;                   /* weights that rules cut, and all ranks have the same */
+    const struct tree_item *alike_item; /* the first of them */
 };
 
 static bool tree_is_extra(const char *set)
@@ -185,6 +188,35 @@ static bool tree_copy(struct tree_work *w, const struct tree_item *it, const cha
     return d && t.ndim <= 64 && zf_draft_copy(d, zero, it->draft, zero, t.shape, err);
 }
 
+/* Rules that somebody wrote may cut what every rank has whole: then all shards are the same. */
+static bool tree_look_alike(struct tree_work *w, const struct tree_item *it,
+                            const struct zf_cut *cut, struct zf_err *err)
+{
+    bool same = w->j->told && *it->set == '\0' &&
+                !zf_shape_equal(cut->ndim, cut->shape, cut->ndim, w->shape[0]);
+
+    for (uint32_t r = 1; same && r < w->j->n_ranks; r++) {
+        same = zf_shape_equal(cut->ndim, w->shape[0], cut->ndim, w->shape[r]);
+        if (same && !zf_cut_same(&w->alike, w->shard[0], w->shard[r], &same, err)) {
+            return false;
+        }
+    }
+    w->alike_item = w->alike_item || !same ? w->alike_item : it;
+    w->n_alike += same;
+    return true;
+}
+
+static bool tree_note_alike(const struct tree_work *w, struct zf_err *err)
+{
+    const struct tree_item *it = w->alike_item;
+
+    return !it ||
+           zf_build_note(w->j->b, err,
+                         "tp_rules cut %u tensors that are the same on all tensor-parallel "
+                         "ranks, as \"%.*s\": these may be copies, of which one is the tensor",
+                         w->n_alike, (int)(it->name_len < 120 ? it->name_len : 120), it->name);
+}
+
 static bool tree_join_item(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_tree_join *j = w->j;
@@ -204,6 +236,7 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
         return tree_copy(w, it, it->set, err);
     }
     return j->cut(j->ctx, &what, &cut, err) && zf_cut_prove(&cut, err) &&
+           tree_look_alike(w, it, &cut, err) &&
            zf_cut_draft(&cut, j->b, spot, w->shard, &w->check, err);
 }
 
@@ -288,7 +321,7 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     ok = ok && tree_list(&w, err) && tree_check_counts(&w, err) && zf_build_mark(j->b, err);
     if (ok) {
         ok = tree_join_all(&w, err);
-        ok = ok && zf_copy_check_note(&w.check, j->b, err);
+        ok = ok && zf_copy_check_note(&w.check, j->b, err) && tree_note_alike(&w, err);
         if (ok) {
             zf_build_keep(j->b);
         } else {
@@ -296,6 +329,7 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
         }
     }
     zf_copy_check_fini(&w.check);
+    zf_copy_check_fini(&w.alike);
     free(w.shard);
     free(w.shape);
     free(w.count);

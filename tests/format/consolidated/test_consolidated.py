@@ -147,14 +147,14 @@ check("plain values are the first rank's", tree.blob.get("state/step.json", "").
 # ---- the user's rules ----------------------------------------------------------------------------------
 
 
-def ruled(files, rules):
-    """What zerofs lists with -o tp_rules."""
+def ruled(files, rules, command="ls"):
+    """What zerofs lists, or says, with -o tp_rules."""
     with tempfile.TemporaryDirectory() as d:
         write(files, d)
         with tempfile.NamedTemporaryFile("w", suffix=".rules") as f:
             f.write(rules)
             f.flush()
-            return subprocess.run([os.environ["ZEROFS"], "ls", "-o", f"tp_rules={f.name}", d], capture_output=True, text=True,
+            return subprocess.run([os.environ["ZEROFS"], command, "-o", f"tp_rules={f.name}", d], capture_output=True, text=True,
                                   timeout=60)
 
 
@@ -163,5 +163,9 @@ run = ruled(other, "up.* 0\nscale replicated\n")
 check("by the user's rules", run.stdout.split() == ["scale.f32", "up.weight.f32"], f"{run.stdout} {run.stderr}")
 run = ruled(other, "up.* 0\n")
 check("rules that leave a parameter out", run.returncode == 4 and "scale" in run.stderr, f"{run.returncode} {run.stderr}")
+run = ruled(other, "up.* 0\nscale 0\n", "info")
+check("rules that cut what both ranks have", run.returncode == 0 and 'tp_rules cut 1 tensors' in run.stdout and '"scale"' in run.stdout, run)
+run = ruled(other, "up.* 0\nscale replicated\n", "info")
+check("rules that do not", run.returncode == 0 and "tp_rules" not in run.stdout, run)
 
 done()

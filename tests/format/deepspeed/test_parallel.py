@@ -268,6 +268,12 @@ def rules():
     files = makemp.tensor(STATE, CUTS, 2, 2, 2)
     refused("a parameter that no rule covers", files, '"norm.weight": no line', RULES.replace("norm.weight replicated", ""))
     refused("two rules that differ", files, "lines 2 and 7", RULES + "embed.* 1\n".rjust(11))
+    for stage in (2, 3):
+        got, notes, err = dumped(makemp.tensor(STATE, CUTS, 2, 2, stage), RULES.replace("norm.weight replicated", "norm.weight 0"))
+        check(f"stage {stage}, a rule that cuts what all ranks have whole", not err and ("", "norm.weight") in got and
+              any("tp_rules cut 1 tensors that are the same" in n and '"norm.weight"' in n for n in notes), (err, notes))
+        got, notes, err = dumped(makemp.tensor(STATE, CUTS, 2, 2, stage), RULES)
+        check(f"stage {stage}, no such note where the rules are right", not err and not any("tp_rules" in n for n in notes), (err, notes))
     joined("two rules that say the same", files, STATE, RULES + "embed.* 0\n")
     refused("a dimension that is not there", files, '"embed.weight": it has 2 dimensions', RULES.replace("embed\\.weight   0", "embed.weight 2"))
     refused("sub-parameters that do not divide", files, "sub-parameters of equal width", RULES.replace("sub:2", "sub:5"))
