@@ -65,15 +65,13 @@ static bool universal_index(struct universal *u, struct zf_err *err)
     return group != NULL;
 }
 
-static bool universal_draft_tensor(struct ds_rank *mp, const char *set, const struct ds_param *p,
-                                   struct zf_tensor_ref *v, struct zf_err *err)
+/* Stage 3 stores the bare vector, whose shape only param_shapes knows. */
+static void universal_give_shape(const struct ds_param *p, struct zf_tensor_ref *v)
 {
-    /* stage 3 stores the bare vector, whose shape only param_shapes knows */
     if (v->ndim == 1 && v->packed && v->n == p->n) {
         v->ndim = p->ndim;
         v->shape = p->shape;
     }
-    return zf_tensor_ref_draft(mp->save->b, ds_spot(set, p->name), v, NULL, err) != NULL;
 }
 
 /* Without tensor-parallel ranks the shape is that of param_shapes, but that a vocabulary's padding may be
@@ -105,9 +103,12 @@ static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const 
     (void)zf_pv_bool(zf_pv_get(v, "is_expert_param"), &expert);
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
     if (zf_torch_kind(t, v) == ZF_TORCH_DENSE) {
-        return zf_tensor_ref_read(&mp->save->keep, t, v, &view, err) &&
-               universal_draft_tensor(mp, set, p, &view, err) &&
-               universal_check_shape(mp, p, &view, expert, err);
+        if (!zf_tensor_ref_read(&mp->save->keep, t, v, &view, err)) {
+            return false;
+        }
+        universal_give_shape(p, &view);
+        return universal_check_shape(mp, p, &view, expert, err) &&
+               zf_tensor_ref_draft(mp->save->b, ds_spot(set, p->name), &view, NULL, err);
     }
     if (zf_pv_is_number(v)) {
         return zf_number_draft(mp->save->b, ds_spot(set, p->name), v, err);

@@ -56,6 +56,13 @@ refused("a conversion that scrambled", scrambled, "round_robin_gradients is scra
 for stage, files, value in ((2, one, {"cat_dim": 0, "param": makeds.f32([1.0] * 24, (4, 6))}), (3, three, makeds.f32([1.0] * 25))):
     got, _, err = dumped({**files, "zero/embed.weight/fp32.pt": value})
     check(f"stage {stage}: another shape", not got and 'model_states.pt" names a parameter of 24 in 2' in err, err)
+    for key in ("fp32", "exp_avg"):
+        files = {n: v for n, v in {**files, f"zero/embed.weight/{key}.pt": value}.items() if n != "zero/optimizer_state.pt"}
+        files["zero/embed.weight/fp32.pt"] = b"noise" if key == "exp_avg" else files["zero/embed.weight/fp32.pt"]
+        got, notes, err = dumped(files, "-d")
+        shown = got.get(("" if key == "fp32" else "optim/exp_avg", "embed.weight"), ("", "", "unreadable"))
+        check(f"stage {stage}: {key} of another shape, degraded: it is not served", not err and ("", "l1.bias") in got and
+              shown[2].startswith("unreadable") and any("a parameter of another save" in n for n in notes), (err, shown, notes))
 cut = {n: makeds.f32(STATE.values("embed.weight", n)[:20], (5, 4)) for n in ("fp32", *STATE.moments)}
 got, _, err = dumped({**one, **{f"zero/embed.weight/{n}.pt": {"cat_dim": 0, "param": v, "vocab_tensor": True} for n, v in cut.items()}})
 check("a vocabulary without its padding", not err and got["", "embed.weight"][1:] == ("5,4", cut["fp32"].hex()), err)

@@ -433,6 +433,11 @@ def not_joined(name, files, *parts):
     check(name, not err and not any(k[0] in ("", "stored") for k in got) and any(all(p in n for p in parts) for n in notes), f"{err} {notes}")
 
 
+files = {k: v for k, v in exchanged(edited(Model(tp=2, pp=2), optimizer=None), {"mp_rank_01_001": "mp_rank_00_000"}).items() if not k.startswith("mp_rank_01_000")}
+got, notes, err = tree(files, "-d")
+check("a folder copied over another, and one that is missing", not err and got and any("mp_rank_00_000 and mp_rank_01_001 hold the same bytes" in n for n in notes), (err, notes))
+
+
 def numbered(rank, value):
     """args.rank: processes count along the tensor axis first; two data-parallel ones."""
     value["args"].row[2]["rank"] = rank[0] + 2 * 2 * rank[1]

@@ -190,13 +190,18 @@ static bool legacy_order_known(const struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
-static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
+static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, bool *judged,
+                            struct zf_err *err)
 {
+    *judged = false;
     j->part = ls->part.at;
     j->n_parts = (uint32_t)ls->part.n;
     j->n_chunks = ls->rank[0].n_chunks;
-    return legacy_may_join(ls, err) && legacy_order_known(ls, err) && legacy_whose_check(ls, err) &&
-           legacy_join(j, err) && legacy_same_weights(ls, j, err);
+    if (!legacy_may_join(ls, err) || !legacy_order_known(ls, err)) {
+        return false;
+    }
+    *judged = true;
+    return legacy_whose_check(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
 }
 
 /* Failures that are reasons, and not the end. */
@@ -258,15 +263,26 @@ static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
     return err->code == ZF_E_UNSUPPORTED || (err->code == ZF_E_FORMAT && zf_build_degraded(ls->b));
 }
 
+/* Degraded, and the ranks are not joined for another reason: that a folder holds another's file is said all the same. */
+static bool legacy_note_whose(struct legacy_save *ls, struct zf_err *err)
+{
+    if (legacy_whose_check(ls, err)) {
+        return true;
+    }
+    return legacy_is_reason(err) &&
+           zf_note_failure(ls->b, err, "what is in a folder may be another rank's: ");
+}
+
 static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
 {
     struct legacy_join j = {.a = ls->a, .files = &ls->files, .settings = &ls->settings};
-    bool ok = settled && legacy_try_join(ls, &j, err);
+    bool judged = false, ok = settled && legacy_try_join(ls, &j, &judged, err);
 
     if (ok) {
         ok = legacy_draft_joined(ls, &j, err);
     } else if (!settled || legacy_may_stay(ls, err)) {
         ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
+             (judged || !zf_build_degraded(ls->b) || legacy_note_whose(ls, err)) &&
              legacy_draft_ranks(ls, true, false, err);
     }
     legacy_join_fini(&j);
