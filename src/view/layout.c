@@ -486,7 +486,7 @@ static bool layout_grow(struct tree *t, const struct zf_view_opts *o, struct zf_
     if (!ok) {
         return false;
     }
-    show_hide_dirs(&t->nodes, o->show);
+    show_hide_dirs(&t->nodes, o->show, t->c);
     return nodes_list(&t->nodes, t->arena, err) && layout_link_twins(t, err) &&
            layout_check_names(t, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "show.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PRESENTATIONS (ZF_SHOW_RAW | ZF_SHOW_NPY | ZF_SHOW_SAFETENSORS | ZF_SHOW_BIN | ZF_SHOW_HF)
@@ -84,9 +85,27 @@ static uint32_t show_dir_bits(const char *name)
                                          ZF_SHOW_STATE | ZF_SHOW_EXTRA);
 }
 
-void show_hide_dirs(struct nodes *ns, uint32_t show)
+/* Is every tensor of the directory `name` of the tree `of` ("" = the root) one of the tree's weights? */
+static bool show_repeats(const struct zf_checkpoint *c, const char *of, const char *name)
 {
-    if (show == 0 || show == ZF_SHOW_AUTO) {
+    char path[64];
+    int n = snprintf(path, sizeof path, "%s%s%s", of, *of ? "/" : "", name);
+    const struct zf_set *part = n < (int)sizeof path ? zf_checkpoint_set(c, path) : NULL;
+    const struct zf_set *all = zf_checkpoint_set(c, of);
+    bool same = part && all;
+
+    for (uint32_t i = 0; same && i < part->n; i++) {
+        const struct zf_tensor *t = &part->tensor[i];
+        const struct zf_tensor *w = zf_set_find(all, t->name, t->name_len);
+
+        same = w && w->data == t->data;
+    }
+    return same;
+}
+
+void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c)
+{
+    if (show == 0) {
         return;
     }
     for (uint32_t k = 1; k < ns->n; k++) {
@@ -95,6 +114,11 @@ void show_hide_dirs(struct nodes *ns, uint32_t show)
         bool beside = n->parent == 0 || (up->parent == 0 && strncmp(up->name, "mp_rank_", 8) == 0);
         uint32_t bits = beside && node_is_dir(n) ? show_dir_bits(n->name) : 0;
 
-        n->hidden = n->hidden || (bits && !(show & bits));
+        if (show == ZF_SHOW_AUTO) {
+            n->hidden = n->hidden || (bits == ZF_SHOW_TRAINED && strcmp(n->name, "trained") == 0 &&
+                                      show_repeats(c, n->parent == 0 ? "" : up->name, n->name));
+        } else {
+            n->hidden = n->hidden || (bits && !(show & bits));
+        }
     }
 }

@@ -10,8 +10,8 @@
  * another one, or either of them below as/. */
 uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast);
 
-/* Hides the directories beside the weights that were not asked for: optim/, stored/ and so on, also
- * those of a model-parallel rank. */
-void show_hide_dirs(struct nodes *ns, uint32_t show);
+/* Hides the directories beside the weights of c that were not asked for: optim/, stored/ and so on, also
+ * those of a model-parallel rank; by default trained/, where each tensor is one of the weights. */
+void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c);
 
 #endif

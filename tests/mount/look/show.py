@@ -34,7 +34,8 @@ def expect(found, wanted, where):
 
 
 def auto(mnt):
-    expect(listed(mnt), raw(mnt, "") | (set(WORDS.values()) - {"as"}), "")
+    expect(listed(mnt), raw(mnt, "") | (set(WORDS.values()) - {"as", "trained"}), "")
+    assert os.path.isdir(os.path.join(mnt, "trained")) and listed(mnt, "trained")
     expect(listed(mnt, "optim"), {"exp_avg", "exp_avg_sq", "step"}, "optim")
     for path in SETS[1:]:
         expect(listed(mnt, path), raw(mnt, path), path)
