@@ -22,7 +22,6 @@ struct dcp_items {
     struct dcp_record *record; /* [n] by the item's number */
     uint64_t n;
     struct zf_limits lim;
-    atomic_bool foreign; /* an item was not what the metadata said: it is another file */
 };
 
 uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size)
@@ -234,9 +233,10 @@ static bool items_at(struct zf_source *file, struct zf_source *src, uint64_t off
     return out->src != NULL;
 }
 
-static bool items_find(const struct dcp_items *it, struct zf_source *file,
-                       const struct zf_item *item, struct zf_item_at *out, struct zf_err *err)
+static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
+                         struct zf_item_at *out, struct zf_err *err)
 {
+    const struct dcp_items *it = ctx;
     const struct dcp_record *r = &it->record[item->number];
     zf_auto(dcp_look) struct dcp_look look = {0};
     struct zf_torch_tensor t;
@@ -259,27 +259,6 @@ static bool items_find(const struct dcp_items *it, struct zf_source *file,
         return out->src != NULL;
     }
     return items_at(file, from.src, from.off, item->len, out, err);
-}
-
-/* An item that is another than the metadata said makes the whole file doubtful: what fits in it by chance is
- * another tensor as well. */
-static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
-                         struct zf_item_at *out, struct zf_err *err)
-{
-    struct dcp_items *it = ctx;
-
-    if (atomic_load_explicit(&it->foreign, memory_order_relaxed)) {
-        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
-                       "another item of this file is not what .metadata describes: what was not "
-                       "read before is not believed");
-    }
-    if (items_find(it, file, item, out, err)) {
-        return true;
-    }
-    if (dcp_item_refuted(err)) {
-        atomic_store_explicit(&it->foreign, true, memory_order_relaxed);
-    }
-    return false;
 }
 
 static void items_free(void *ctx)
@@ -312,7 +291,6 @@ struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *recor
         return NULL;
     }
     *it = (struct dcp_items){.record = records, .n = n, .lim = *lim};
-    atomic_init(&it->foreign, false);
     src = zf_items_new(file, items_locate, it, items_free, err);
     if (!src) {
         items_free(it);

@@ -21,8 +21,8 @@ uint16_t dcp_shape_print(uint32_t ndim, const uint64_t *size);
 
 /* An items source over file: takes records (malloc'ed, in the order in which the items are added;
  * freed on failure too).
- * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said, and from then on all
- * items that were not read yet; ZF_E_UNSUPPORTED its encoding. */
+ * Errors of its reads: ZF_E_FORMAT the item's dtype, shape or size is not what the metadata said;
+ * ZF_E_UNSUPPORTED its encoding. */
 struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *records, uint64_t n,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
