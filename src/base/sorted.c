@@ -95,9 +95,6 @@ bool zf_sorted_add(struct zf_sorted *s, uint64_t v, struct zf_err *err)
     }
     s->at[s->n++] = v;
     s->is_sorted = false;
-    if (s->n - (s->n_runs ? s->run[s->n_runs - 1] : 0) >= TAIL) {
-        sorted_close_run(s);
-    }
     return true;
 }
 
@@ -150,6 +147,8 @@ bool zf_sorted_next(struct zf_sorted *s, uint64_t from, uint64_t to, struct zf_s
         s->asked = s->is_sorted ? 0 : s->asked + 1;
         if (s->asked > s->n / 4) {
             sorted_settle(s);
+        } else if (s->n - (s->n_runs ? s->run[s->n_runs - 1] : 0) >= TAIL) {
+            sorted_close_run(s);
         }
     }
     for (; at->run < s->n_runs; at->run++, at->i = 0) {

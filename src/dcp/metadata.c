@@ -7,6 +7,8 @@
 
 #include "metadata.h"
 
+#define FEW_CHUNKS 256u
+
 struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
 {
     struct zf_dcp *d = calloc(1, sizeof *d);
@@ -89,6 +91,7 @@ bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_li
         return e ? false : zf_fail_sys(err, "note a name");
     }
     *out = e->number = (uint32_t)(d->key.n - 1);
+    d->newest = d->chunk.n;
     *key = (struct dcp_key){.name = p,
                             .name_len = (uint32_t)n,
                             .pass = (uint32_t)d->pass.n,
@@ -141,20 +144,32 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
     return hidden || zf_sorted_add(&d->chunks, hash | (d->chunk.n - 1), err) ? chunk : NULL;
 }
 
+static bool metadata_starts_at(const struct zf_dcp *d, uint32_t chunk, uint32_t key,
+                               const uint64_t *start)
+{
+    const struct dcp_chunk *c = &d->chunk.at[chunk];
+
+    return c->key == key && memcmp(c->box, start, d->key.at[key].ndim * sizeof *start) == 0;
+}
+
+/* The chunks of the last key are the last ones: while they are few they are looked through. */
 uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
     uint64_t hash = metadata_box_hash(d, key, start), v;
     uint32_t found = ZF_DCP_NONE;
     struct zf_sorted_at at = {0};
 
+    if (key + 1 == d->key.n && d->chunk.n - d->newest <= FEW_CHUNKS) {
+        from = from > d->newest ? from : d->newest;
+        while (from < d->chunk.n && !metadata_starts_at(d, (uint32_t)from, key, start)) {
+            from++;
+        }
+        return from < d->chunk.n ? (uint32_t)from : ZF_DCP_NONE;
+    }
     while (zf_sorted_next(&d->chunks, hash | from, hash | UINT32_MAX, &at, &v)) {
         const uint32_t i = (uint32_t)v;
-        const struct dcp_chunk *c = &d->chunk.at[i];
 
-        if (i < found && c->key == key &&
-            memcmp(c->box, start, d->key.at[key].ndim * sizeof *start) == 0) {
-            found = i;
-        }
+        found = i < found && metadata_starts_at(d, i, key, start) ? i : found;
     }
     return found;
 }

@@ -101,6 +101,7 @@ struct zf_dcp {
     struct dcp_grid *grid;    /* [key.n] once asked for (ask.c) */
     struct dcp_number *files; /* uthash, by path */
     struct dcp_number *keys[ZF_DCP_GROUPS_MAX]; /* uthash, by name */
+    uint64_t newest;                            /* chunks there were when the last key was added */
     struct zf_sorted chunks;                    /* half of the hash of key and start, number */
 };
 
