@@ -76,14 +76,19 @@ static bool foreign_bytes(const struct foreign *f, struct zf_source *src)
     return true;
 }
 
-/* For a pattern "*" "/name": one of the directories has such a file. */
+/* For a pattern "DIR" "/name": such a directory has an entry of that name.  Only for DIR "*" are all directories
+ * listed, which costs a request each behind an address. */
 static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t n,
-                           const char *name)
+                           const char *glob)
 {
+    const char *name = strchr(glob, '/') + 1;
+    const size_t len = (size_t)(name - 1 - glob);
+
     for (size_t i = 0, seen = 0; i < n && seen < FOREIGN_INSIDE; i++) {
         struct zf_err ignored = {.code = ZF_OK};
+        bool named = strncmp(e[i].name, glob, len) == 0 && e[i].name[len] == '\0';
 
-        if (e[i].kind != ZF_ENTRY_DIR) {
+        if (e[i].kind != ZF_ENTRY_DIR || (*glob != '*' && !named)) {
             continue;
         }
         zf_auto(mem) char *path = zf_relpath_join(e[i].name, name, &ignored);
@@ -147,10 +152,13 @@ static bool foreign_entry(const struct foreign *f, struct zf_store *st, const st
     return f->kind != FOREIGN_HEAD || (src && foreign_bytes(f, src));
 }
 
-/* The first row for whole directories that fits st's root; whole: only those that come before any family. */
-static const struct foreign *foreign_save_row(struct zf_store *st, bool whole)
+/* The first row for whole directories that fits st's root; whole: only those that come before any family; only:
+ * judge by this file of it, so that nothing is listed, or NULL. */
+static const struct foreign *foreign_save_row(struct zf_store *st, bool whole, const char *only)
 {
-    const struct zf_entries l = zf_store_entries(st, "");
+    const struct zf_entry one = {.name = only, .kind = ZF_ENTRY_FILE};
+    const struct zf_entries l =
+        only ? (struct zf_entries){&one, &one + 1} : zf_store_entries(st, "");
     const size_t n = (size_t)(l.end - l.e);
 
     for (size_t i = 0; i < N_FOREIGN; i++) {
@@ -160,8 +168,8 @@ static const struct foreign *foreign_save_row(struct zf_store *st, bool whole)
         if (!first && (whole || f->kind != FOREIGN_SAVE)) {
             continue;
         }
-        if (strncmp(f->glob, "*/", 2) == 0) {
-            if (foreign_inside(st, l.e, n, f->glob + 2)) {
+        if (strchr(f->glob, '/')) {
+            if (foreign_inside(st, l.e, n, f->glob)) {
                 return f;
             }
             continue;
@@ -177,13 +185,14 @@ static const struct foreign *foreign_save_row(struct zf_store *st, bool whole)
 
 bool foreign_save(struct zf_store *st, struct zf_err *err)
 {
-    const struct foreign *f = foreign_save_row(st, false);
+    const struct foreign *f = foreign_save_row(st, false, NULL);
     return f && foreign_fail(f, err);
 }
 
-bool foreign_whole(struct zf_store *st, struct zf_err *err)
+bool foreign_whole(struct zf_store *st, const char *file, struct zf_err *err)
 {
-    const struct foreign *f = foreign_save_row(st, true);
+    /* Behind an address the directory is not listed for a note about a file that is shown as it is. */
+    const struct foreign *f = foreign_save_row(st, true, zf_store_is_far(st) ? file : NULL);
     return f && foreign_fail(f, err);
 }
 

@@ -8,8 +8,9 @@
 /* True, and *err is filled, when st's root itself is a save of a kind that zerofs does not read. */
 bool foreign_save(struct zf_store *st, struct zf_err *err);
 
-/* The same for those of which a family would take some files for a save of its own: asked before any is. */
-bool foreign_whole(struct zf_store *st, struct zf_err *err);
+/* The same for those of which a family would take some files for a save of its own: asked before any is.  file: the
+ * one file of st's root that was pointed at, or NULL; behind an address it is judged alone. */
+bool foreign_whole(struct zf_store *st, const char *file, struct zf_err *err);
 
 /* The first thing in st, or in the directories below, that is known by name or content; only: look
  * at no other file than this one in st's root, NULL = at all.  Fills *err (ZF_E_UNSUPPORTED, or

@@ -280,7 +280,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
     zf_auto(promise) struct promise p = {.name = NULL};
     const char *file = match_file(l->dir);
 
-    if (!o->format && !o->tag && foreign_whole(l->dir, err)) {
+    if (!o->format && !o->tag && foreign_whole(l->dir, file, err)) {
         if (!file) {
             (void)(l->path && zf_err_in(err, "%s", l->path));
             return NEXT_FAILED;

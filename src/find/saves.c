@@ -141,7 +141,7 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
     if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE)) {
         return ZF_FIT_NO;
     }
-    if (foreign_whole(sub, &err)) {
+    if (foreign_whole(sub, NULL, &err)) {
         return ZF_FIT_NAMES; /* opening it says what it is */
     }
     if (!match_dir(sub, &o, &m, &err)) {
@@ -458,7 +458,7 @@ bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_
         struct zf_err why = {.code = ZF_OK};
         zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->name[i], &why);
 
-        if (!sub || !foreign_whole(sub, &why)) {
+        if (!sub || !foreign_whole(sub, NULL, &why)) {
             return false;
         }
         if (i == 0) {

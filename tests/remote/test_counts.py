@@ -92,6 +92,8 @@ def one_file_of_listed_size(server):
     zerofs("ls", server.url + "model.pt")
     server.faults.clear()
     assert len(asked.by_file()["model.pt"]) >= 2 and not asked.by_file("HEAD"), server.log
+    # What lies in the directories beside it is nothing to it.
+    assert {path for _, path, _, _ in server.log} <= {"/model.pt", "/"}, server.log
 
 
 class Meddler(Handler):
