@@ -95,9 +95,8 @@ void loose_note_files(struct zf_store *st, const struct match *m, char *note, si
             at = strlen(list);
         }
     }
-    zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see %s", list,
-           files > 2 ? ", …" : "", files == 1 ? "is" : "are", files == 1 ? "it" : "one of them",
-           files == 1 ? "it" : "it");
+    zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see it", list,
+           files > 2 ? ", …" : "", files == 1 ? "is" : "are", files == 1 ? "it" : "one of them");
 }
 
 void loose_note_saves(const struct zf_saves *s, char *note, size_t n)
