@@ -23,7 +23,7 @@ packages() {
     apt-get:build) echo gcc libc6-dev make pkg-config libfuse3-dev fuse3 libzip-dev zlib1g-dev uthash-dev libjansson-dev \
         nettle-dev libzstd-dev libblosc-dev liblz4-dev libyaml-dev libcurl4-openssl-dev libexpat1-dev libgmp-dev ;;
     apt-get:bootstrap) echo autoconf automake libtool ;;
-    apt-get:test) echo libcmocka-dev python3 python3-botocore attr mandoc shellcheck valgrind nginx-light openssl ;;
+    apt-get:test) echo libcmocka-dev python3 python3-botocore attr mandoc shellcheck nginx-light openssl ;;
     apt-get:quickstart) echo bsdextrautils ;;
     apt-get:venv) echo python3-venv ;;
     apt-get:musl) echo musl-tools linux-libc-dev ;;
@@ -33,21 +33,21 @@ packages() {
     dnf:build) echo gcc glibc-devel make pkgconf-pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
         jansson-devel nettle-devel libzstd-devel blosc-devel lz4-devel libyaml-devel libcurl-devel expat-devel gmp-devel ;;
     dnf:bootstrap) echo autoconf automake libtool ;;
-    dnf:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck valgrind nginx-core openssl ;;
+    dnf:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck nginx-core openssl ;;
     dnf:quickstart) echo util-linux ;;
     zypper:build) echo gcc glibc-devel make pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
         libjansson-devel libnettle-devel libzstd-devel blosc-devel liblz4-devel libyaml-devel libcurl-devel libexpat-devel gmp-devel ;;
     zypper:bootstrap) echo autoconf automake libtool ;;
-    zypper:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck valgrind nginx openssl ;;
+    zypper:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck nginx openssl ;;
     zypper:quickstart) echo util-linux ;;
     pacman:build) echo gcc make pkgconf fuse3 libzip zlib uthash jansson nettle zstd blosc lz4 libyaml curl expat gmp ;;
     pacman:bootstrap) echo autoconf automake libtool ;;
-    pacman:test) echo cmocka python python-botocore attr mandoc shellcheck valgrind nginx openssl ;;
+    pacman:test) echo cmocka python python-botocore attr mandoc shellcheck nginx openssl ;;
     pacman:quickstart) echo util-linux ;;
     apk:build) echo gcc musl-dev linux-headers make pkgconf fuse3-dev fuse3 libzip-dev zlib-dev uthash-dev jansson-dev \
         nettle-dev zstd-dev blosc-dev lz4-dev yaml-dev curl-dev expat-dev gmp-dev ;;
     apk:bootstrap) echo autoconf automake libtool ;;
-    apk:test) echo cmocka-dev python3 py3-botocore attr mandoc shellcheck valgrind coreutils nginx openssl ;;
+    apk:test) echo cmocka-dev python3 py3-botocore attr mandoc shellcheck coreutils nginx openssl ;;
     apk:quickstart) echo util-linux-misc ;;
     *:copy) echo rsync ;;
     *:numactl) echo numactl ;;

@@ -15,7 +15,6 @@ mnt=$tmp/mnt
 here=$(cd "$(dirname "$0")" && pwd) # scripts change directory, and make calls them by a relative path
 mkdir "$mnt"
 # shellcheck disable=SC2034 # used by life.sh
-zerofs_binary=$ZEROFS # without any wrapper, for links to it
 
 # Mount points below $tmp, the inner ones first.
 mounted_below_tmp() {
@@ -90,7 +89,7 @@ not_mounted() {
 processes_of() {
     grep -lszxF -e "$1" /proc/[0-9]*/cmdline | while IFS=/ read -r _ _ p _; do
         case $(readlink "/proc/$p/exe") in
-        */zerofs | */valgrind/*) echo "$p" ;;
+        */zerofs) echo "$p" ;;
         esac
     done
 }
@@ -167,20 +166,10 @@ not_for_ever >/dev/null 2>&1 </dev/null &
 for tool in ASAN LSAN UBSAN TSAN; do
     eval "export ${tool}_OPTIONS=\"\${${tool}_OPTIONS:+\$${tool}_OPTIONS:}log_path=$tmp/report\""
 done
-if [ -n "${VALGRIND:-}" ]; then
-    cat >"$tmp/zerofs" <<EOF
-#!/bin/sh
-exec valgrind -q --error-exitcode=99 --leak-check=full --sim-hints=fuse-compatible --trace-children=yes \\
-    --trace-children-skip='*fusermount3' --log-file='$tmp/valgrind.%p' '$ZEROFS' "\$@"
-EOF
-    chmod +x "$tmp/zerofs"
-    ZEROFS=$tmp/zerofs
-fi
 
-# A system call that valgrind does not know is not zerofs' fault.
 no_reports() {
-    for f in "$tmp"/report* "$tmp"/valgrind.*; do
-        [ -f "$f" ] && grep -v -e '^--[0-9]*-- ' "$f"
+    for f in "$tmp"/report*; do
+        [ -f "$f" ] && cat "$f"
     done | head -60 >"$tmp/reports"
     cat "$tmp/reports"
     [ ! -s "$tmp/reports" ]

@@ -72,7 +72,7 @@ def rounds(tmp, nth):
 
 
 need_fuse()
-if os.environ.get("VALGRIND") or b"__asan_init" in open(ZEROFS, "rb").read() or b"__tsan_init" in open(ZEROFS, "rb").read():
+if b"__asan_init" in open(ZEROFS, "rb").read() or b"__tsan_init" in open(ZEROFS, "rb").read():
     print("1..0 # SKIP nothing can be preloaded here")
     sys.exit(0)
 with tempfile.TemporaryDirectory(prefix="zf-remount-") as where:

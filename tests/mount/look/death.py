@@ -19,7 +19,7 @@ MS_BIND, MS_REC, MS_PRIVATE, CLONE_NEWNS = 4096, 16384, 1 << 18, 0x20000
 FILE = 'l1.bias.f32'
 NOBODY = 65534  # fusermount3 serves only users with a name
 # The promise is a second, of a machine that is not busy with something else.
-SECOND = 20 if os.environ.get('VALGRIND') else 1 + os.getloadavg()[0] / os.cpu_count()
+SECOND = 1 + os.getloadavg()[0] / os.cpu_count()
 libc = ctypes.CDLL(None, use_errno=True)
 
 
