@@ -153,6 +153,9 @@ def wanted(e):
     yield from state_dict({**e.get("tensors", {}), **e.get("inner", {})}, e)
     for part in e.get("dirs", {}).values():
         yield from state_dict(part.get("tensors", {}), {**e, **part})
+    for path, entry in e.get("paths", {}).items():
+        folder, _, name = path.rpartition("/")
+        yield Want(folder, name, entry)
     for key, entry in e.get("optim", {}).items():
         name, state = key.rsplit("/", 1)
         yield Want("optim/" + state, name, entry)
