@@ -35,7 +35,7 @@ tests_support_libstore_mem_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 
 noinst_HEADERS += tests/support/bucket_oracle.h tests/support/build_verbs.h tests/support/far.h tests/support/fault.h tests/support/golden.h tests/support/in_memory.h tests/support/pickled.h \
 	tests/support/folded.h tests/support/random.h tests/support/same_model.h tests/support/store_mem.h tests/support/unit.h tests/support/watched.h
-EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/mkdeepspeed.py tests/support/mkolmo.py tests/support/mkmegatron.py tests/support/mkturned.py tests/support/mkzarr.py tests/support/bytefile.py tests/support/mounts.py tests/support/readers.py tests/support/sparsefile.py tests/support/tap.py tests/support/torchfile.py \
+EXTRA_DIST += tests/data tests/support/mkdcp.py tests/support/mkdeepspeed.py tests/support/mkolmo.py tests/support/mkmegatron.py tests/support/mkturned.py tests/support/mkzarr.py tests/support/bytefile.py tests/support/mounts.py tests/support/readers.py tests/support/sparsefile.py tests/support/dtensors.py tests/support/tap.py tests/support/torchfile.py \
 	tests/support/tsan.supp
 
 include tests/unit/base/local.mk

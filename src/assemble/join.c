@@ -15,6 +15,7 @@
 #include <zf/base/table.h>
 
 #include "dtensor_ranges.h"
+#include "join_composed.h"
 #include "parts.h"
 
 /* What the first file said of a tensor. */
@@ -207,12 +208,12 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
     return NULL;
 }
 
-/* Was this very box of this tensor there before? */
-static bool join_seen(struct join *j, const struct zf_draft *d, const uint64_t *start,
-                      const uint64_t *size, bool *seen, struct zf_err *err)
+/* Was this very box of this tensor, a draft or a key, there before? */
+static bool join_seen(struct join *j, const void *of, uint32_t ndim, const uint64_t *const box[2],
+                      bool *seen, struct zf_err *err)
 {
-    size_t n = zf_draft_type(d).ndim * sizeof *start;
-    uint64_t hash = zf_hash(zf_hash(zf_hash_address(d), start, n), size, n);
+    size_t n = ndim * sizeof *box[0];
+    uint64_t hash = zf_hash(zf_hash(zf_hash_address(of), box[0], n), box[1], n);
     unsigned before = HASH_COUNT(j->boxes);
 
     if (!zf_table_make_id(j->boxes, hash, err)) {
@@ -290,7 +291,7 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
             o.start[k] = range.lo;
             o.size[k] = range.hi - range.lo;
         }
-        if (!join_seen(j, d, o.start, o.size, &seen, err) ||
+        if (!join_seen(j, d, r->ndim, (const uint64_t *[2]){o.start, o.size}, &seen, err) ||
             (!seen && !join_box(d, r, o.start, o.size, o.local, err))) {
             return false;
         }
@@ -334,6 +335,28 @@ static bool join_placed(struct join *j, const struct part *p, struct zf_dtensor 
     return axis != NULL;
 }
 
+/* The piece of a tensor that is made of others: kept until all are there.  dim: its ranges; NULL: it could not be read. */
+static bool join_composed(struct join *j, const struct part *p, const struct dim_ranges *dim,
+                          struct zf_err *err)
+{
+    struct zf_arena *a = j->parts.keep.arena;
+    struct composed_chunk c = {.file = j->file->path};
+    bool seen = false;
+
+    if (!dim) {
+        c.why = p->why;
+        return join_composed_add(a, p->key, &c, err);
+    }
+    c.dt = p->dt;
+    c.piece = p->piece;
+    if (!join_composed_box(a, dim, &c, &seen, err) ||
+        (c.start && !seen &&
+         !join_seen(j, p->key, c.dt->ndim, (const uint64_t *[2]){c.start, c.size}, &seen, err))) {
+        return false;
+    }
+    return seen || join_composed_add(a, p->key, &c, err);
+}
+
 static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part *p,
                          struct zf_err *err)
 {
@@ -348,8 +371,13 @@ static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part 
         return true;
     }
     struct dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
-    if (!dim || !join_placed(j, p, &dt, err) || !ranges_dims(&dt, j->temp, dim, err) ||
-        !join_check_local(p->ref, dim, &empty, err)) {
+    if (!dim || !join_placed(j, p, &dt, err) || !ranges_dims(&dt, j->temp, dim, err)) {
+        return false;
+    }
+    if (p->key->composed) {
+        return join_composed(j, p, dim, err);
+    }
+    if (!join_check_local(p->ref, dim, &empty, err)) {
         return false;
     }
     struct zf_draft *d = join_draft(j, spot, (struct zf_type){dt.dtype, dt.ndim, dt.shape}, err);
@@ -434,6 +462,9 @@ static bool join_part(struct join *j, const struct part *p, struct zf_err *err)
     }
     if (!zf_names_place(j->names, p->key->path, &spot, err)) {
         return false;
+    }
+    if (p->kind == ZF_TORCH_NOT && p->key->composed) {
+        return join_composed(j, p, NULL, err);
     }
     if (p->kind == ZF_TORCH_NOT) {
         *err = *p->why;
@@ -547,7 +578,9 @@ bool join_finish(struct join *j, struct zf_err *err)
         return false;
     }
     for (const struct part_key *key = j->parts.keys; key; key = key->hh.next) {
-
+        if (key->chunk && !join_composed_place(j->b, j->names, key, err)) {
+            return false;
+        }
         if (key->copies.first && !replicas_place(&j->replicas, key->path, &key->copies, err)) {
             return false;
         }

@@ -12,6 +12,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/agree_list.h \
 	src/assemble/assign.c \
 	src/assemble/companions.c \
+	src/assemble/composed.c \
 	src/assemble/coord.c \
 	src/assemble/cut.c \
 	src/assemble/degraded.c \
@@ -21,6 +22,7 @@ libzf_assemble_la_SOURCES = \
 	src/assemble/hf_index.c \
 	src/assemble/item_json.c \
 	src/assemble/join.c \
+	src/assemble/join_composed.c \
 	src/assemble/names.c \
 	src/assemble/optim_index.c \
 	src/assemble/optim_key.c \
@@ -51,6 +53,7 @@ noinst_HEADERS += \
 	include/zf/assemble/agree.h \
 	include/zf/assemble/assign.h \
 	include/zf/assemble/companions.h \
+	include/zf/assemble/composed.h \
 	include/zf/assemble/coord.h \
 	include/zf/assemble/cut.h \
 	include/zf/assemble/degraded.h \
@@ -77,6 +80,7 @@ noinst_HEADERS += \
 	include/zf/assemble/values.h \
 	src/assemble/dtensor_ranges.h \
 	src/assemble/join.h \
+	src/assemble/join_composed.h \
 	src/assemble/optim_key.h \
 	src/assemble/param_groups.h \
 	src/assemble/parts.h \

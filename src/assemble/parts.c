@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/assemble/composed.h>
+
 void parts_fini(struct parts_kept *p)
 {
     zf_keeper_fini(&p->keep);
@@ -178,6 +180,37 @@ static const struct zf_dtensor *parts_keep_dtensor(struct parts_kept *p,
     return copy->shape ? copy : NULL;
 }
 
+/* The tensors that a local one is made of. */
+struct parts_reading {
+    struct parts_kept *kept;
+    struct part_piece *first, *last;
+};
+
+static bool parts_read_piece(void *ctx, const char *name, const struct zf_torch_tensor *t,
+                             struct zf_err *err)
+{
+    struct parts_reading *r = ctx;
+    struct zf_arena *a = r->kept->keep.arena;
+    struct part_piece *piece = zf_arena_get(a, 1, sizeof *piece, err);
+
+    if (!piece || !zf_tensor_ref_of(t, &piece->ref, err)) {
+        return false;
+    }
+    piece->next = NULL;
+    piece->name = zf_arena_str(a, name, strlen(name), err);
+    piece->ref.key = "";
+    piece->ref.shape = parts_keep(r->kept, t->shape, t->ndim, NULL, err);
+    piece->ref.stride =
+        piece->ref.shape ? parts_keep(r->kept, t->stride, t->ndim, NULL, err) : NULL;
+    if (!piece->name || !piece->ref.stride ||
+        !zf_keeper_hold(&r->kept->keep, piece->ref.src, err)) {
+        return false;
+    }
+    *(r->last ? &r->last->next : &r->first) = piece;
+    r->last = piece;
+    return true;
+}
+
 static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct zf_torch *t,
                                const struct zf_pv *v, struct zf_err *err)
 {
@@ -200,6 +233,16 @@ static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct z
         coord[i] = dt.axis[i].coord;
     }
     part->coord = coord;
+    if (coord && zf_torch_kind(t, dt.local) == ZF_TORCH_PARTS) {
+        struct parts_reading r = {.kept = p};
+
+        key->composed = true;
+        bool ok = zf_composed_each(t, dt.local, parts_read_piece, &r, err);
+
+        part->piece = r.first;
+        return ok && (r.first || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                                         "the rank's piece is made of no tensors"));
+    }
     struct zf_tensor_ref *ref = coord ? parts_refs(p, part, 1, err) : NULL;
 
     return ref && parts_read_local(p, part, t, dt.local,

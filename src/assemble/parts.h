@@ -20,6 +20,15 @@ struct part_key {
     const struct zf_sharded *st; /* without local shards */
     const struct zf_tensor_ref *ref;
     struct replicas copies;
+    bool composed;                       /* a file's local tensor is made of others */
+    struct composed_chunk *chunk, *last; /* its pieces then (join_composed.h) */
+};
+
+/* A tensor of those that a rank's piece of a composed tensor is made of (composed.h). */
+struct part_piece {
+    struct part_piece *next; /* in the order of the file */
+    const char *name;
+    struct zf_tensor_ref ref;
 };
 
 /* One file's part of a tensor. */
@@ -29,6 +38,7 @@ struct part {
     enum zf_torch_kind kind; /* DENSE, DTENSOR, SHARDED; NOT: it could not be read */
     uint32_t n;
     const struct zf_tensor_ref *ref; /* [n] the local tensors */
+    const struct part_piece *piece;  /* of a DTENSOR whose local tensor is composed; n is 0 then */
     union {
         struct {
             const struct zf_dtensor *dt;

@@ -32,6 +32,7 @@ TESTS += \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
 	tests/format/ranks/test_ranks.py \
+	tests/format/ranks/test_states.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
 	tests/format/test_finding.py \
@@ -87,6 +88,7 @@ EXTRA_DIST += \
 	tests/format/olmo/test_mixed.py \
 	tests/format/olmo/test_olmo.py \
 	tests/format/ranks/test_ranks.py \
+	tests/format/ranks/test_states.py \
 	tests/format/safetensors/test_safetensors.py \
 	tests/format/test_damage.py \
 	tests/format/test_finding.py \

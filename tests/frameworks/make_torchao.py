@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_torchao.py OUT: AdamW8bit of torchao under FSDP2, through torch.distributed.checkpoint."""
+"""make_torchao.py OUT: AdamW8bit of torchao under FSDP2, through torch.distributed.checkpoint and as one torch.save file a rank."""
 import sys
 
 import torch
@@ -60,6 +60,12 @@ def work(rank, world, out):
     dcp.save({"model": weights, "optim": states}, checkpoint_id=path)
     if rank == 0:
         truth.write(out, case, sets)
+        truth.folder(out, case + "-ranks")
+    dist.barrier()
+    for kind, value in (("model", weights), ("optim", states)):
+        torch.save(value, f"{out}/{case}-ranks/ckpt/{kind}_world_size_{world}_rank_{rank}.pt")
+    if rank == 0:
+        truth.write(out, case + "-ranks", sets)
 
 
 def main():

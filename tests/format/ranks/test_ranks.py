@@ -11,7 +11,8 @@ import sys
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from made import A, B, Storage, Tensor, Tree, check, done, expect, module, rebuild, refused  # noqa: E402
+from made import A, B, Storage, Tensor, Tree, check, done, expect, refused  # noqa: E402
+from dtensors import DTensor, inner, made, outer, partial, replicate, shard, strided  # noqa: E402
 from torchfile import named, strides  # noqa: E402
 
 # ---- plain tensors -------------------------------------------------------------------------------------
@@ -49,61 +50,6 @@ refused("one rank of two, and one of three", {"rank0.pt": sharded(0, 2), "rank1.
 
 # ---- DTensors ------------------------------------------------------------------------------------------
 
-module("torch", float32=type("float32", (), {}))
-outer = module("torch._tensor", _rebuild_from_type_v2=lambda *a: None)._rebuild_from_type_v2
-inner = module("torch._utils", _rebuild_wrapper_subclass=lambda *a: None)._rebuild_wrapper_subclass
-dtensor = module("torch.distributed.tensor", DTensor=type("DTensor", (), {})).DTensor
-kinds = module("torch.distributed.tensor.placement_types", Shard=type("Shard", (), {}),
-               _StridedShard=type("_StridedShard", (), {}), Replicate=type("Replicate", (), {}),
-               Partial=type("Partial", (), {}))
-spec_class = module("torch.distributed.tensor._dtensor_spec", DTensorSpec=type("DTensorSpec", (), {})).DTensorSpec
-meta_class = module("torch.distributed.tensor._dtensor_spec", TensorMeta=type("TensorMeta", (), {})).TensorMeta
-mesh_class = module("torch.distributed.device_mesh", DeviceMesh=type("DeviceMesh", (), {})).DeviceMesh
-
-
-def made(cls, **state):
-    thing = cls()
-    thing.__dict__.update(state)
-    return thing
-
-
-class Ranks:
-    """The grid of ranks of a mesh: int64, which Tensor is not."""
-
-    def __init__(self, shape):
-        n = math.prod(shape)
-        self.shape, self.storage = shape, Storage(data=struct.pack(f"<{n}q", *range(n)), n=n, cls="LongStorage")
-
-    def __reduce__(self):
-        return rebuild, (self.storage, 0, self.shape, strides(self.shape), False, None)
-
-
-class DTensor:
-    """`local`, the piece that the rank at `coord` of a mesh of this shape has of a tensor of `shape`."""
-
-    def __init__(self, local, shape, mesh, coord, placements):
-        self.local, self.shape, self.mesh, self.coord, self.placements = local, shape, mesh, coord, placements
-
-    def __reduce__(self):
-        f32 = sys.modules["torch"].float32
-        mesh = made(mesh_class, mesh=Ranks(self.mesh), _coordinate_on_dim=list(self.coord), device_type="cpu",
-                    mesh_dim_names=None)
-        spec = made(spec_class, mesh=mesh, placements=tuple(self.placements),
-                    tensor_meta=made(meta_class, shape=self.shape, stride=strides(self.shape), dtype=f32))
-        return outer, (inner, dtensor, (dtensor, f32, self.shape, strides(self.shape), 0, None, None, False),
-                       (None, {"_local_tensor": self.local, "_spec": spec}))
-
-
-def shard(dim):
-    return made(kinds.Shard, dim=dim)
-
-
-def strided(dim, split_factor):
-    return made(kinds._StridedShard, dim=dim, split_factor=split_factor)
-
-
-replicate = made(kinds.Replicate)
-partial = made(kinds.Partial, reduce_op="sum")
 W = Tensor(*range(40), shape=(10, 4))
 
 

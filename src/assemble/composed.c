@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining part by part is possible where chunk and part are cut along the same rows.  An optimizer's state in 8
+ * or 4 bits (codes, scale[, qmap]) is quantized in blocks that end where a rank's rows do: scales, and
+ * codes of 4 bits, stand one behind the other as the rows do, and the table is the same in all ranks.
+ * Source: torchao/optim/subclass_8bit.py, subclass_4bit.py, subclass_fp8.py (0.18; 0.4 … 0.17 in
+ * torchao/prototype/low_bit_optim). */
+#include <zf/assemble/composed.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/assemble/names.h>
+#include <zf/base/num.h>
+
+#define DEPTH_MAX 4    /* subclasses of subclasses */
+#define TABLE_MAX 4096 /* values of a table that all ranks repeat */
+
+/* ---- parts of a value ---- */
+
+struct composed_walk {
+    struct zf_torch *torch;
+    zf_composed_fn *fn;
+    void *ctx;
+    struct zf_out name;
+    uint32_t depth;
+};
+
+static bool composed_walk_part(void *ctx, const struct zf_torch_part *part, struct zf_err *err)
+{
+    struct composed_walk *w = ctx;
+    size_t before = w->name.n;
+    bool ok = true;
+
+    zf_out_str(&w->name, before ? "." : "");
+    zf_out_str(&w->name, part->name);
+    if (!zf_out_ok(&w->name, err)) {
+        return false;
+    }
+    if (part->tensor) {
+        ok = w->fn(w->ctx, zf_out_text(&w->name), part->tensor, err);
+    } else if (part->value && w->depth < DEPTH_MAX &&
+               zf_torch_kind(w->torch, part->value) == ZF_TORCH_PARTS) {
+        w->depth++;
+        ok = zf_torch_parts(w->torch, part->value, composed_walk_part, w, err);
+        w->depth--;
+    }
+    zf_out_cut(&w->name, before);
+    return ok;
+}
+
+bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, zf_composed_fn *fn, void *ctx,
+                      struct zf_err *err)
+{
+    struct composed_walk w = {.torch = t, .fn = fn, .ctx = ctx};
+    bool ok = zf_torch_parts(t, v, composed_walk_part, &w, err);
+
+    zf_auto_out(&w.name);
+    return ok;
+}
+
+/* ---- joining ---- */
+
+void zf_composed_fini(struct zf_composed *c)
+{
+    zf_auto_out(&c->part);
+    free(c->table);
+    c->table = NULL;
+}
+
+bool zf_composed_begin(struct zf_composed *c, struct zf_spot spot, struct zf_err *err)
+{
+    c->spot = spot;
+    c->n_chunks = c->n_parts = c->n_first = 0;
+    c->taken = c->apart = c->codes = c->scale = false;
+    return zf_build_mark(c->b, err);
+}
+
+/* Has the chunk that ends here as many parts as the first? */
+static bool composed_check_parts(struct zf_composed *c, struct zf_err *err)
+{
+    c->n_first = c->n_chunks == 1 ? c->n_parts : c->n_first;
+    c->apart = c->n_parts != c->n_first;
+    return !c->apart ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.120s\" has %u parts here, %u in %.100s",
+                   c->name, c->n_parts, c->n_first, c->from);
+}
+
+bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *start,
+                       const uint64_t *size, struct zf_err *err)
+{
+    if (!composed_check_parts(c, err)) {
+        return false;
+    }
+    c->from = c->n_chunks == 0 ? file : c->from;
+    c->file = file;
+    c->start = start;
+    c->size = size;
+    c->n_parts = 0;
+    c->n_chunks++;
+    return true;
+}
+
+void zf_composed_see(struct zf_composed *c, const char *part, uint32_t ndim)
+{
+    c->codes = c->codes || strcmp(part, "codes") == 0;
+    c->scale = c->scale || (strcmp(part, "scale") == 0 && ndim == 1);
+}
+
+bool zf_composed_is_plain(struct zf_composed *c, struct zf_err *err)
+{
+    c->apart = true;
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "\"%.120s\" is a plain tensor in one chunk, one made of others in another",
+                   c->name);
+}
+
+/* Are all chunks rows of the tensor? */
+static bool composed_is_rows(const struct zf_composed *c)
+{
+    for (uint32_t d = 1; d < c->ndim; d++) {
+        if (c->size[d] != c->shape[d]) {
+            return false;
+        }
+    }
+    return c->ndim > 0;
+}
+
+static bool composed_is(const struct zf_composed *c, const char *part, const char *name)
+{
+    return c->codes && c->scale && strcmp(part, name) == 0;
+}
+
+/* A table that all chunks repeat: there once, *out says that it is there already. */
+static bool composed_same_table(struct zf_composed *c, struct zf_type t, struct zf_from from,
+                                bool *out, struct zf_err *err)
+{
+    uint64_t n = 0, size = zf_dtype_info(t.dtype)->bytes;
+
+    c->apart = !zf_elems(t.ndim, t.shape, &n) || n > TABLE_MAX || !from.src || from.stride;
+    if (c->apart) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its table \"%.80s\" is no table",
+                       c->part.p);
+    }
+    zf_auto(mem) char *bytes = zf_source_slurp(from.src, from.off, n * size, err);
+    if (!bytes) {
+        return false;
+    }
+    *out = c->n_chunks > 1;
+    if (!*out) {
+        free(c->table);
+        c->table = zf_give(bytes);
+        c->table_n = n * size;
+        return true;
+    }
+    c->apart = !c->table || c->table_n != n * size || memcmp(c->table, bytes, n * size) != 0;
+    return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                "\"%.120s\" is another one in %.100s", c->part.p, c->from);
+}
+
+/* Rows of the tensor are `have` elements in this chunk: how many in the whole, and where these begin. */
+static bool composed_flat(struct zf_composed *c, uint64_t have, uint64_t *whole, uint64_t *start,
+                          struct zf_err *err)
+{
+    uint64_t rows = c->size[0], all, before, n;
+
+    c->apart = !composed_is_rows(c) || rows == 0 ||
+               __builtin_mul_overflow(have, c->shape[0], &all) ||
+               __builtin_mul_overflow(have, c->start[0], &before) || all % rows || before % rows;
+    if (c->apart) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "\"%.100s\" is a tensor made of others, cut in chunks; the %llu elements of "
+                       "its part \"%.60s\" are no rows of it",
+                       c->name, (unsigned long long)have, c->part.p);
+    }
+    c->apart = have == 0 || !zf_elems(c->ndim, c->size, &n) || n % have;
+    if (c->apart) {
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "\"%.100s\" is quantized in blocks, but the elements of a chunk are no whole "
+            "blocks of the %llu in its part \"%.60s\"",
+            c->name, (unsigned long long)have, c->part.p);
+    }
+    *whole = all / rows;
+    *start = before / rows;
+    return true;
+}
+
+/* Where a part of one of several chunks is in the part's whole: shape and start are changed. */
+static bool composed_place(struct zf_composed *c, const char *part, uint32_t ndim, uint64_t *shape,
+                           uint64_t *start, struct zf_err *err)
+{
+    bool codes = composed_is(c, part, "codes"), rows = composed_is_rows(c);
+
+    if (ndim == 1 && (composed_is(c, part, "scale") ||
+                      (codes && (c->ndim != 1 || !rows || shape[0] != c->size[0])))) {
+        return composed_flat(c, shape[0], &shape[0], &start[0], err);
+    }
+    c->apart = !rows || ndim == 0 || shape[0] != c->size[0];
+    if (c->apart) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "\"%.100s\" is a tensor made of others, cut in chunks; its part \"%.60s\" "
+                       "is not cut along the same rows",
+                       c->name, c->part.p);
+    }
+    shape[0] = c->shape[0];
+    start[0] = c->start[0];
+    return true;
+}
+
+/* Part t of a chunk: the same rows of the part's whole. */
+static bool composed_draft(struct zf_composed *c, const char *part, struct zf_type t,
+                           struct zf_from from, struct zf_err *err)
+{
+    uint64_t shape[64], start[64] = {0}, n;
+    const struct zf_spot spot = {c->spot.set, c->part.p, c->part.n};
+    const struct zf_type type = {t.dtype, t.ndim, shape};
+    bool once = false;
+    struct zf_draft *draft;
+
+    if (t.ndim > sizeof shape / sizeof *shape) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "part \"%.80s\" has %u dimensions", c->part.p,
+                       t.ndim);
+    }
+    if (!zf_elems(t.ndim, t.shape, &n)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", c->part.p);
+    }
+    memcpy(shape, t.shape, t.ndim * sizeof *shape);
+    if (!c->whole && composed_is(c, part, "qmap")) {
+        if (!composed_same_table(c, t, from, &once, err)) {
+            return false;
+        }
+    } else if (!c->whole && !composed_place(c, part, t.ndim, shape, start, err)) {
+        return false;
+    }
+    draft = zf_build_find(c->b, spot);
+    if (c->n_chunks == 1) {
+        c->taken = draft != NULL;
+        draft = zf_build_tensor(c->b, spot, type, err);
+    } else if (!draft || !zf_type_equal(zf_draft_type(draft), type)) {
+        c->apart = true;
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from that in %.100s",
+                       c->part.p, c->from);
+    }
+    if (!draft || n == 0 || once) {
+        return draft != NULL;
+    }
+    return zf_draft_box(draft, start, t.shape, from, err);
+}
+
+bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
+                     struct zf_from from, struct zf_err *err)
+{
+    c->n_parts++;
+    zf_out_cut(&c->part, 0);
+    zf_out_add(&c->part, c->spot.name, c->spot.name_len);
+    zf_out_str(&c->part, ".");
+    zf_out_str(&c->part, part);
+    return zf_out_ok(&c->part, err) && composed_draft(c, part, type, from, err);
+}
+
+bool zf_composed_end(struct zf_composed *c, bool ok, struct zf_err *err)
+{
+    if (ok && composed_check_parts(c, err)) {
+        zf_build_keep(c->b);
+        return true;
+    }
+    zf_build_undo(c->b);
+    return false;
+}
+
+bool zf_composed_forgive(struct zf_composed *c, struct zf_err *err)
+{
+    char text[800];
+
+    if (!c->apart || !zf_names_is_optim(c->spot)) {
+        return false;
+    }
+    (void)zf_err_text(err, text, sizeof text);
+    zf_err_clear(err);
+    return zf_build_note(c->b, err, "%s/%.200s is left out: %.700s", c->spot.set, c->name, text);
+}
