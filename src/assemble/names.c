@@ -245,6 +245,14 @@ bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
            optim_key_parse(path, zf_out_text(&names->key), names->key.n, &e);
 }
 
+bool zf_names_is_setting(struct zf_names *names, struct zf_path path)
+{
+    struct zf_err err;
+
+    return !zf_names_is_entry(names, path) && zf_path_join(&names->key, names_inside(path), &err) &&
+           optim_key_is_setting(zf_out_text(&names->key), names->key.n);
+}
+
 bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
 {
     struct zf_step s = {.p = key, .n = n};
@@ -410,6 +418,9 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
     if (!(names->settled || names_settle(names, err)) ||
         !wrappers_off(&names->wrappers, &path, err)) {
         return false;
+    }
+    if (zf_names_is_setting(names, path)) {
+        return zf_names_extra(names, path, out, err);
     }
     path = names_inside(path);
     return zf_path_join(&names->key, path, err) && names_place(names, path, out, err);

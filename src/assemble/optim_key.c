@@ -173,6 +173,19 @@ bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct opti
     return false;
 }
 
+bool optim_key_is_setting(const char *key, size_t n)
+{
+    static const char mark[] = ".param_groups.";
+    const size_t mark_len = sizeof mark - 1;
+
+    for (size_t i = 0; i + mark_len <= n && optim_key_optimizer_head(key, n); i++) {
+        if (memcmp(key + i, mark, mark_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Splits e->text at `dot`. */
 static void optim_key_split_at(struct optim_key *e, size_t dot, bool key_first)
 {

@@ -31,6 +31,9 @@ struct optim_key {
 /* Is the path whose joined key is key[n] an optimizer's entry?  Fills *e, which borrows key. */
 bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e);
 
+/* Is key[n] a setting of an optimizer's groups, "optimizer.param_groups.0.lr"? */
+bool optim_key_is_setting(const char *key, size_t n);
+
 /* Splits a flat entry: at the longest parameter in `params` (hashes of their names), else behind a
  * key in front, else at the last dot.  False when there is no dot at all. */
 bool optim_key_split(struct optim_key *e, struct zf_sorted *params);

@@ -54,6 +54,9 @@ bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_p
                      struct zf_err *err) ZF_CHECKED;
 /* Is the path, by its spelling, an entry of an optimizer's state?  False when memory is out. */
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path);
+/* Is it a setting of an optimizer's groups, "optimizer.param_groups.0.lr"?  Its place is under extra/.  A tensor in capturable
+ * optimizers (torch/optim/adam.py, 2.x) and in those of torchao (optim/adam.py, 0.18).  False when memory is out. */
+bool zf_names_is_setting(struct zf_names *names, struct zf_path path);
 
 /* Second pass: the same path always gets the same place, whose set is one of
  *   ""            a weight or buffer, or the fp32 copy that an optimizer keeps of one;

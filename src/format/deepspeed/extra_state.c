@@ -10,14 +10,16 @@
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_place.h>
 
-/* These hold weights and are drafted elsewhere. */
+/* These hold weights and states and are drafted elsewhere; settings of an optimizer that are tensors are not. */
 static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     static const char *const keys[] = {"module", "frozen_param_fragments", "optimizer"};
 
-    (void)ctx;
     (void)err;
     *taken = false;
+    if (zf_names_is_setting(ctx, leaf->path)) {
+        return true;
+    }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && leaf->path.n > 0; i++) {
         *taken = *taken || (leaf->path.step[0].n == strlen(keys[i]) &&
                             memcmp(leaf->path.step[0].p, keys[i], strlen(keys[i])) == 0);
@@ -72,9 +74,9 @@ static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
 
 bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
-    const struct zf_place_file f = {
-        .torch = t, .path = path, .extra = true, .take = state_is_weights};
     zf_auto(names) struct zf_names *names = zf_names_new(err);
+    const struct zf_place_file f = {
+        .torch = t, .path = path, .extra = true, .take = state_is_weights, .ctx = names};
 
     const struct zf_pv *root = zf_torch_root(t), *optim = zf_pv_get(root, "optimizer");
     const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
@@ -85,15 +87,27 @@ bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, st
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
 }
 
+/* All but the settings of the optimizer. */
+static bool state_is_no_setting(void *ctx, const struct zf_leaf *leaf, bool *taken,
+                                struct zf_err *err)
+{
+    (void)err;
+    *taken = !zf_names_is_setting(ctx, leaf->path);
+    return true;
+}
+
 bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
-    const struct zf_place_file f = {.torch = t, .path = path, .extra = true};
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
+    const struct zf_place_file f = {
+        .torch = t, .path = path, .extra = true, .take = state_is_no_setting, .ctx = names};
 
     const struct zf_pv *root = zf_torch_root(t), *in = zf_pv_get(root, "optimizer_state_dict");
     const struct zf_pv *base = zf_pv_get(in, "base_optimizer_state");
 
     ds->told_optim = true;
     base = base ? base : zf_pv_get(in, "optimizer_state_dict");
-    return state_note_optimizer(ds, root, zf_pv_get(base, "param_groups"), err) &&
+    return state_note_optimizer(ds, root, zf_pv_get(base, "param_groups"), err) && names &&
+           zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
            zf_state_add(ds->b, &f, "optim_states", ds->o->lim, err);
 }

@@ -314,6 +314,18 @@ def values_that_ranks_repeat():
         s.cat("layers.0.weight.f32", s.data("model.layers.0.weight"))
 
 
+def settings_that_are_tensors():
+    """One place, whatever is beside them."""
+    for weight in (("model", "layers.0.weight"), ("layers.0.weight",)):
+        with Save() as s:
+            c = s.make(tensors=0)
+            c.tensor(weight, (5, 6))
+            c.tensor(("optim", "param_groups", "0", "lr"), ())
+            s.write(c)
+            s.cat("layers.0.weight.f32", s.data(".".join(weight)))
+            s.cat("extra/optim.param_groups.0.lr.f32", mkdcp.content("optim.param_groups.0.lr", 4))
+
+
 ROWS, COLS = 32, 60  # of a chunk: too large to be taken for a plain tensor by the length of its item
 CHUNK = bytes(i % 251 for i in range(ROWS * COLS))
 
@@ -484,6 +496,7 @@ main(
         many_bytes_items,
         files_that_end_elsewhere,
         values_that_ranks_repeat,
+        settings_that_are_tensors,
         composed_with_an_empty_part,
         composed_of_a_transposed_part,
         composed_under_a_name_that_is_taken,

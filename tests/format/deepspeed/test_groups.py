@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+from dumped import dumped  # noqa: E402
 from makeds import OrderedDict, State  # noqa: E402
 from tap import check, done  # noqa: E402
 
@@ -140,6 +141,15 @@ for views in (True, False):
     values = [*struct.iter_unpack("<f", one[0].storage.data), *struct.iter_unpack("<f", two[0].storage.data)]
     one[0], two[0] = (makeds.f32([v for v, in part]) for part in (values[:one[0].storage.n - 1], values[one[0].storage.n - 1:]))
     refused(f"a partition that is short, views: {views}", files, "zero_pp_rank_1_mp_rank_00_optim_states.pt: the partition of group 0 has 38 elements, expected 39 as on other ranks")
+# Settings of the groups that are tensors (capturable).
+for what, files, key in (("stage 2", makeds.zero12(TWO, 2, prefix=""), "base_optimizer_state"), ("stage 3", makeds.zero3(TWO, 2, prefix=""), "optimizer_state_dict")):
+    for r in range(2):
+        inner(files, r)[key]["param_groups"][1]["lr"] = makeds.f32([0.5], ())
+    got, _, err = dumped(files)
+    extra = {k[1]: v for k, v in got.items() if k[0] == "extra"}
+    check(f"a learning rate that is a tensor, {what}", not err and extra == {f"optimizer_state_dict.{key}.param_groups.1.lr": ("f32", "", makeds.f32([0.5]).hex())},
+          (err, sorted(got)))
+
 # Masters that were saved with their padding, and in 16 bits.
 for ranks in (2, 3):
     files = makeds.zero12_merged(TWO, ranks, ORDER, False, False)

@@ -45,6 +45,11 @@ def numbered(order):
     return [("bucket", str(i), n) for i, n in enumerate(order)]
 
 
+files = save(SHAPES, "abc")
+files["mp_rank_00_model_states.pt"]["optimizer"]["param_groups"][0]["lr"] = f32([0.5], ())
+got, _, err = dumped(files)
+check("a learning rate that is a tensor", not err and got.get(("extra", "optimizer.param_groups.0.lr")) == ("f32", "", f32([0.5]).hex()), (err, sorted(got)))
+
 # ---- one vector of masters a group, without names (fp16/fused_optimizer.py) ----
 
 ORDER = OrderedDict([("a", (4, 3)), ("b", (4,)), ("c", (2, 2)), ("d", (5,)), ("e", (3, 2))])

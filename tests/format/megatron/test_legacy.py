@@ -145,6 +145,18 @@ def extra_states():
     check("extra states that are tensors", got == want, got)
 
 
+def settings():
+    """A learning rate that is a tensor (capturable) is not left out."""
+    def edit(_, value):
+        value["optimizer"]["optimizer"]["param_groups"][0]["lr"] = Mem((), [7]).torch()
+    with tempfile.TemporaryDirectory() as d:
+        makelegacy.write(d, edited(Model(tp=2), edit_file=edit).files())
+        run = subprocess.run([DUMP, d], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    got = {r[2]: tuple(r[3:6]) for r in rows if r[0] == "tensor" and r[1] == "extra" and ".lr" in r[2]}
+    check("settings that are tensors", got == {f"mp_rank_0{t}.optimizer.optimizer.param_groups.0.lr": Mem((), [7]).row() for t in (0, 1)}, f"{got} {run.stderr}")
+
+
 def presentations():
     """The record of what is on disk is raw files; only where there is nothing else the ranks have all forms."""
     for name, model, more in (("joined", Model(tp=2), False), ("not joined", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args")), True)):
@@ -272,6 +284,7 @@ by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda 
 
 aside()
 extra_states()
+settings()
 presentations()
 pairs()
 

@@ -231,6 +231,10 @@ mixed = two(lambda r: {"model": {"w": A}, "step": 7 + r})
 tree = Tree(mixed, degraded=True)
 check("of two saves, and degraded", tree.code == 1 and "step is 8" in tree.err, f"{tree.code} {tree.err}")
 
+rates = [{"model": {"w": A}, "optim": moments(0, Tensor(5), r, lr=Tensor(0.5))} for r in (0, 1)]
+expect("a learning rate that is a tensor", two(lambda r: rates[r]), {":w": A, "extra:optim.param_groups.0.lr": Tensor(0.5)}, exactly=False)
+differ("learning rates that are tensors", lambda r: {"model": {"w": A}, "optim": moments(0, Tensor(5), r, lr=Tensor(0.5 + r / 4))}, "0.5",
+       "optim.param_groups[0].lr is 0.75")
 tree = Tree(two(lambda r: {"model": {"w": A}, "step": 7, "rng": r, "seed": r, "loss": 0.5 + r, "optim": moments(0, 5, r),
                            "dataloader": {"step": r}}))
 check("what is a rank's own", tree.code == 0, tree.err)

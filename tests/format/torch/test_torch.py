@@ -102,6 +102,18 @@ for text in (True, False):
     tree = Tree({"m.pt": {**held, "optimizer": grouped(text, step=C)}})
     check("a parameter's own step is before that", tree.has("optim/step:a", C), tree.tensor)
 
+# A setting of the groups that is a tensor (capturable, torchao) has one place, whatever is beside it.
+one = optimizer(A, names=["a"])
+one["param_groups"][0].update(lr=C, betas=(C, B))
+settings = {f"extra:optimizer.param_groups.0.{k}": v for k, v in (("lr", C), ("betas.0", C), ("betas.1", B))}
+for what, files, path in (("beside a container", {"m.pt": {"model": {"a": A}, "optimizer": one}}, "optimizer"),
+                          ("without one", {"m.pt": {"a": A, "optimizer": one}}, "optimizer"),
+                          ("in a file of its own", {"model.pt": {"a": A}, "optimizer.pt": one}, "optimizer"),
+                          ("in a list", {"m.pt": {"model": {"a": A}, "optimizer_states": [one]}}, "optimizer_states.0"),
+                          ("of Composer", {"m.pt": {"state": {"model": {"a": A}, "optimizers": {"Adam": one}}}}, "state.optimizers.Adam")):
+    expect(f"a learning rate that is a tensor, {what}", files,
+           {":a": A, "optim/exp_avg:a": A, **{k.replace("optimizer", path): v for k, v in settings.items()}})
+
 # Composer without FSDP: container and optimizers are in "state", random states of each rank beside it.
 for names in (None, ["a", "b"]):
     adam = grouped(False, count=3)

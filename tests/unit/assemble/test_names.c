@@ -131,7 +131,7 @@ static void rule1_no_container(void **state)
     expect(names, "model.embed.weight", ":model.embed.weight");
     expect(names, "nested|a|b", ":nested.a.b");
     expect(names, "model|#0", ":model.0");
-    expect(names, "optimizer|param_groups|#0|lr", ":optimizer.param_groups.0.lr");
+    expect(names, "optimizer|param_groups|#0|lr", "extra:optimizer.param_groups.0.lr");
     expect(names, "", ":");
 }
 
@@ -151,7 +151,7 @@ static void rule2_beside(void **state)
     expect(names, "rng|cpu", "extra:rng.cpu");
     expect(names, "np_rng|#1", "extra:np_rng.1");
     expect(names, "wrng|w", "wrng:w");
-    expect(names, "optimizer|param_groups|#0|lr", "optimizer:param_groups.0.lr");
+    expect(names, "optimizer|param_groups|#0|lr", "extra:optimizer.param_groups.0.lr");
 }
 
 static void rule3_optimizer_paths(void **state)

@@ -220,15 +220,16 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
 
 /* ---- the rest ---- */
 
-/* The model and the optimizer are drafted elsewhere. */
+/* The model and the optimizer are drafted elsewhere, but for settings that are tensors. */
 static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     const struct zf_step *step = leaf->path.n > 1 ? &leaf->path.step[1] : NULL;
 
-    (void)ctx;
     (void)err;
-    *taken = step && ((step->n >= 5 && memcmp(step->p, "model", 5) == 0) ||
-                      (step->n == 9 && memcmp(step->p, "optimizer", 9) == 0));
+    *taken = step &&
+             ((step->n >= 5 && memcmp(step->p, "model", 5) == 0) ||
+              (step->n == 9 && memcmp(step->p, "optimizer", 9) == 0)) &&
+             !zf_names_is_setting(ctx, leaf->path);
     return true;
 }
 
@@ -243,13 +244,14 @@ static bool rank_is_state(void *ctx, const char *key, size_t n)
 static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r,
                              struct zf_torch *t, struct zf_err *err)
 {
+    zf_auto(names) struct zf_names *names = zf_names_new(err);
     struct zf_place_file f = {.torch = t,
                               .path = r->file->path,
                               .head = r->file->dir,
                               .extra = true,
                               .take = rank_is_taken,
-                              .is_state = rank_is_state};
-    zf_auto(names) struct zf_names *names = zf_names_new(err);
+                              .is_state = rank_is_state,
+                              .ctx = names};
 
     if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err)) {
         return false;
