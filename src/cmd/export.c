@@ -18,6 +18,7 @@
 
 #include "export_failed.h"
 #include "export_progress.h"
+#include "export_verify.h"
 #include "open.h"
 #include "where.h"
 
@@ -352,6 +353,9 @@ static int export_run(const struct cmd *self, int argc, char **argv)
         workers.run.dest = dir;
         zf_export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
                                                                   : argv[argc - 1]);
+    }
+    if (!export_verify(tree, &plan, &o, !workers.quiet, &err)) {
+        return cmd_fail(&err);
     }
     workers.show = !workers.quiet && isatty(STDERR_FILENO) == 1;
     export_make_seed(zf_tree_checkpoint(tree)->store, &o, workers.run.seed);

@@ -12,6 +12,8 @@ zerofs_SOURCES = \
 	src/cmd/export_failed.h \
 	src/cmd/export_progress.c \
 	src/cmd/export_progress.h \
+	src/cmd/export_verify.c \
+	src/cmd/export_verify.h \
 	src/cmd/helper.c \
 	src/cmd/index.c \
 	src/cmd/kept.c \

@@ -9,6 +9,7 @@ libzf_source_la_SOURCES = \
 	src/source/cache.h \
 	src/source/clone.c \
 	src/source/decoded.c \
+	src/source/digest.c \
 	src/source/doubts.c \
 	src/source/doubts.h \
 	src/source/file.c \
@@ -44,7 +45,7 @@ libzf_source_la_SOURCES = \
 	src/source/window.c \
 	src/source/zstd.c \
 	$(NULL)
-libzf_source_la_LIBADD = $(ZLIB_LIBS) $(ZSTD_LIBS)
+libzf_source_la_LIBADD = $(NETTLE_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS)
 
 noinst_HEADERS += \
 	include/zf/source/clone.h \

@@ -114,6 +114,9 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off,
 
 /* Bytes [off, off + n) in memory, malloc'ed and terminated; who calls bounds n.  Errors: likewise; ZF_E_NOMEM. */
 char *zf_source_slurp(struct zf_source *s, uint64_t off, uint64_t n, struct zf_err *err) ZF_CHECKED;
+/* The SHA-256 of all of its bytes, which are read, in lower-case digits.  Errors: likewise; ZF_E_NOMEM. */
+#define ZF_SHA256_HEX 65
+bool zf_source_sha256(struct zf_source *s, char out[ZF_SHA256_HEX], struct zf_err *err) ZF_CHECKED;
 /* Scatters consecutive bytes from off on over iov; n_iov may exceed IOV_MAX. */
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err) ZF_CHECKED;

@@ -1,59 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integrity.json: {"algorithm": "sha256", "files": {name: 64 digits}} over every file of the folder, its subfolders not.
  * Off by default.  What is read whole anyway is compared; shards are not read for that, and a note says so.
+ * The file itself is in state/, by which an export finds the sums of what it reads.
  * Source: files of core 0.18.2 and 0.19.2. */
 #include "integrity.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include <nettle/sha2.h>
-
 #include <zf/assemble/degraded.h>
-#include <zf/base/hex.h>
 #include <zf/codec/json.h>
 
 #include "save.h"
 
-#define BLOCK ((size_t)64 << 10)
-
 /* Files that opening a save reads from end to end. */
 static const char *const integrity_read_whole[] = {".metadata", "metadata.json", MG_COMMON_FILE};
-
-static bool integrity_sum(struct zf_source *src, char out[2 * SHA256_DIGEST_SIZE + 1],
-                          struct zf_err *err)
-{
-    zf_auto(mem) uint8_t *block = malloc(BLOCK);
-    uint8_t digest[SHA256_DIGEST_SIZE];
-    struct sha256_ctx ctx;
-
-    if (!block) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a checksum");
-    }
-    sha256_init(&ctx);
-    for (uint64_t at = 0; at < src->size; at += BLOCK) {
-        size_t n = src->size - at < BLOCK ? (size_t)(src->size - at) : BLOCK;
-
-        if (!zf_source_pread(src, block, n, at, err)) {
-            return false;
-        }
-        sha256_update(&ctx, n, block);
-    }
-    sha256_digest(&ctx, sizeof digest, digest);
-    zf_hex(out, digest, sizeof digest);
-    return true;
-}
 
 static bool integrity_compare(struct zf_store *st, const char *name, const char *want,
                               struct zf_build *b, struct zf_err *err)
 {
-    char is[2 * SHA256_DIGEST_SIZE + 1];
+    char is[ZF_SHA256_HEX];
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
     if (!src) {
         return zf_forgive(b, err); /* missing or unreadable: integrity.json has it */
     }
-    if (!integrity_sum(src, is, err)) {
+    if (!zf_source_sha256(src, is, err)) {
         return false;
     }
     if (strcasecmp(is, want) == 0) {
@@ -104,7 +76,7 @@ static bool integrity_check_all(struct zf_store *st, const json_t *files, struct
         if (!sum) {
             continue;
         }
-        if (!want || strlen(want) != (size_t)2 * SHA256_DIGEST_SIZE) {
+        if (!want || strlen(want) != ZF_SHA256_HEX - 1) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it has of \"%s\" is no SHA-256 sum",
                     integrity_read_whole[i]);
             if (zf_err_in(err, MG_INTEGRITY) || !zf_forgive(b, err)) {
@@ -125,6 +97,7 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
 {
     zf_auto(mem) char *text = NULL;
     zf_auto(json) json_t *j = NULL;
+    zf_auto(source) struct zf_source *src = NULL;
     uint64_t n = 0;
 
     if (!zf_store_has(st, MG_INTEGRITY, ZF_ENTRY_FILE)) {
@@ -143,5 +116,7 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
             algorithm ? algorithm : "not given",
             json_is_object(files) ? "" : ", and it has no \"files\"");
     }
-    return integrity_check_all(st, files, b, err);
+    src = zf_store_open(st, MG_INTEGRITY, err);
+    return src && zf_build_blob(b, "state/" MG_INTEGRITY, src, 0, src->size, err) &&
+           integrity_check_all(st, files, b, err);
 }

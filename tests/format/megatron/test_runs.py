@@ -91,6 +91,42 @@ with Copy(RUN) as d:
     r, j = d.info()
     check("sums of another kind are told", any("its algorithm is crc32c" in n for n in j["notes"]), j)
 
+
+def exported(d, *args):
+    """What an export says, its code, and the names at its destination."""
+    to = d.path("out")
+    shutil.rmtree(to, ignore_errors=True)
+    r = subprocess.run([ZEROFS, "export", *args, to + "/"], capture_output=True, text=True, timeout=60)
+    return r, sorted(os.listdir(to)) if os.path.exists(to) else None
+
+
+with Copy(RUN) as d:
+    save = d.path("iter_0000020")
+    r, j = exported(d, save, ".")
+    check("an export of all compares every shard", r.returncode == 0 and j and "sums of 4 files: 2 were compared" in r.stderr, r.stderr)
+    with open(d.path("out/state/integrity.json")) as f:
+        listed = json.load(f)["files"]
+    check("integrity.json is shown", set(listed) == {".metadata", "metadata.json", "__0_0.distcp", "__1_0.distcp"}, listed)
+    one = "decoder.final_layernorm.weight.bf16"
+    with open(d.path("iter_0000020/__1_0.distcp"), "r+b") as f:
+        whole = f.read()
+        at = whole.index(subprocess.run([ZEROFS, "cat", save, "output_layer.weight.bf16"], capture_output=True, check=True).stdout[-64:])
+        f.seek(at)
+        f.write(bytes([whole[at] ^ 1]))
+        f.seek(0)
+        is_now = hashlib.sha256(f.read()).hexdigest()
+    r, j = exported(d, save, ".")
+    check("a shard that was changed is not exported", r.returncode == 4 and j is None and "__1_0.distcp" in r.stderr and
+          is_now[:16] in r.stderr and listed["__1_0.distcp"][:16] in r.stderr, (r.returncode, j, r.stderr))
+    for opts in ((), ("-o", "model_cache=" + d.path("cache"))):
+        r, j = exported(d, *opts, "-o", "degraded", save, ".")
+        check("with degraded it is a warning", r.returncode == 0 and j and "warning" in r.stderr and "__1_0.distcp" in r.stderr, r.stderr)
+    r, j = exported(d, save, one)
+    check("a part of a shard is not compared, and that is said",
+          r.returncode == 0 and j == [one] and "0 were compared" in r.stderr, (j, r.stderr))
+    r, j = exported(d, "-q", save, one)
+    check("quietly", r.returncode == 0 and r.stderr == "", r.stderr)
+
 # ---- two saves mixed --------------------------------------------------------------------------------------
 
 for name, where in ((RUN, "iter_0000010"), (FSDP, "iter_0000010")):
