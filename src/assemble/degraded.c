@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/names.h>
+
 bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 {
     char before[200], text[800];
@@ -22,6 +24,14 @@ bool zf_forgive(struct zf_build *b, struct zf_err *err)
 {
     return zf_build_degraded(b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT &&
            zf_note_failure(b, err, "%s", "");
+}
+
+bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot, struct zf_err *err)
+{
+    char name[512];
+
+    (void)snprintf(name, sizeof name, "%s/%s", spot.set, spot.name);
+    return zf_leave_out(b, file, zf_names_is_optim(spot) ? name : spot.name, err);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)

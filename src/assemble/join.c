@@ -97,41 +97,6 @@ static struct join_first *join_first_of(struct join *j, const struct zf_draft *d
     return f;
 }
 
-/* "float32 [4, 6]" */
-static const char *join_describe(struct zf_type t, char *out, size_t n)
-{
-    int at = snprintf(out, n, "%s [", zf_dtype_info(t.dtype)->torch);
-
-    for (uint32_t i = 0; i <= t.ndim && at > 0 && (size_t)at < n; i++) {
-        at += i == t.ndim
-                  ? snprintf(out + at, n - (size_t)at, "]")
-                  : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", t.shape[i]);
-    }
-    return out;
-}
-
-/* "2 x 4 (Shard(0), Replicate)" */
-static const char *join_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
-{
-    static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
-    int at = 0;
-
-    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
-        at += snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? " x " : "", dt->axis[i].size);
-    }
-    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
-        const struct zf_mesh_axis *a = &dt->axis[i];
-        bool cut = a->place == ZF_PLACEMENT_SHARD || a->place == ZF_PLACEMENT_STRIDED;
-
-        at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
-                       i ? ", " : " (", word[a->place], a->dim);
-    }
-    if (at >= 0 && (size_t)at < n) {
-        (void)snprintf(out + at, n - (size_t)at, ")");
-    }
-    return out;
-}
-
 /* All ranks cut a tensor in one way. */
 static bool join_check_mesh(struct join *j, const struct zf_draft *d, const struct zf_dtensor *dt,
                             struct zf_err *err)
@@ -146,8 +111,8 @@ static bool join_check_mesh(struct join *j, const struct zf_draft *d, const stru
     return f->dt == dt || parts_same_mesh(dt, f->dt) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "its mesh is %s, but %s in \"%.80s\": files of different saves",
-                   join_describe_mesh(dt, here, sizeof here),
-                   join_describe_mesh(f->dt, there, sizeof there), f->file);
+                   parts_describe_mesh(dt, here, sizeof here),
+                   parts_describe_mesh(f->dt, there, sizeof there), f->file);
 }
 
 /* Every rank lists the shards of all. */
@@ -202,8 +167,8 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
     if (f) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "it is %s, but %s in \"%.80s\": files of different saves",
-                      join_describe(type, here, sizeof here),
-                      join_describe(zf_draft_type(d), there, sizeof there), f->file);
+                      parts_describe(type, here, sizeof here),
+                      parts_describe(zf_draft_type(d), there, sizeof there), f->file);
     }
     return NULL;
 }
@@ -335,20 +300,14 @@ static bool join_placed(struct join *j, const struct part *p, struct zf_dtensor 
     return axis != NULL;
 }
 
-/* The piece of a tensor that is made of others: kept until all are there.  dim: its ranges; NULL: it could not be read. */
+/* The piece of a tensor that is made of others: kept until all are there. */
 static bool join_composed(struct join *j, const struct part *p, const struct dim_ranges *dim,
                           struct zf_err *err)
 {
     struct zf_arena *a = j->parts.keep.arena;
-    struct composed_chunk c = {.file = j->file->path};
+    struct composed_chunk c = {.file = j->file->path, .dt = p->dt, .piece = p->piece};
     bool seen = false;
 
-    if (!dim) {
-        c.why = p->why;
-        return join_composed_add(a, p->key, &c, err);
-    }
-    c.dt = p->dt;
-    c.piece = p->piece;
     if (!join_composed_box(a, dim, &c, &seen, err) ||
         (c.start && !seen &&
          !join_seen(j, p->key, c.dt->ndim, (const uint64_t *[2]){c.start, c.size}, &seen, err))) {
@@ -425,13 +384,25 @@ static bool join_sharded(struct join *j, struct zf_spot spot, const struct part 
 /* ---- all ---- */
 
 /* A tensor that cannot be joined is left out with a note; damage is an error. */
-static bool join_left_out(struct join *j, const char *name, struct zf_err *err)
+static bool join_left_out(struct join *j, struct zf_spot spot, struct zf_err *err)
 {
     if (err->code != ZF_E_UNSUPPORTED) {
-        (void)zf_err_in(err, "%s!", name);
+        (void)zf_err_in(err, "%s!", spot.name);
         return zf_err_in(err, "%s!", j->file->path);
     }
-    return zf_leave_out(j->b, j->file->path, name, err);
+    return zf_leave_out_at(j->b, j->file->path, spot, err);
+}
+
+/* An optimizer's state of which one file's value is not understood costs itself, whatever the other files have: said once. */
+static bool join_note_odd(struct join *j, struct part_key *key, struct zf_spot spot,
+                          struct zf_err *err)
+{
+    if (key->noted) {
+        return true;
+    }
+    key->noted = true;
+    *err = *key->odd;
+    return zf_leave_out_at(j->b, key->odd_file, spot, err);
 }
 
 static bool join_copy(struct join *j, const struct part *p, struct zf_err *err)
@@ -463,22 +434,46 @@ static bool join_part(struct join *j, const struct part *p, struct zf_err *err)
     if (!zf_names_place(j->names, p->key->path, &spot, err)) {
         return false;
     }
-    if (p->kind == ZF_TORCH_NOT && p->key->composed) {
-        return join_composed(j, p, NULL, err);
+    if (p->key->odd && zf_names_is_optim(spot)) {
+        return join_note_odd(j, p->key, spot, err);
     }
     if (p->kind == ZF_TORCH_NOT) {
         *err = *p->why;
-        return join_left_out(j, spot.name, err);
+        return join_left_out(j, spot, err);
     }
     return (p->kind == ZF_TORCH_DTENSOR ? join_dtensor(j, spot, p, err)
                                         : join_sharded(j, spot, p, err)) ||
-           join_left_out(j, spot.name, err);
+           join_left_out(j, spot, err);
 }
 
 static bool join_takes(const struct join *j, enum zf_torch_kind kind)
 {
     return kind == ZF_TORCH_DTENSOR || kind == ZF_TORCH_SHARDED ||
            (kind == ZF_TORCH_DENSE && j->world > 1);
+}
+
+/* No piece, but another file may have one. */
+static bool join_is_odd(const struct join *j, enum zf_torch_kind kind)
+{
+    return j->world > 1 &&
+           (kind == ZF_TORCH_OPAQUE || kind == ZF_TORCH_PARTS || kind == ZF_TORCH_META);
+}
+
+/* Such a value of the first file: taken where the others have pieces of an optimizer's state. */
+static bool join_take_odd(struct join *j, const struct zf_leaf *leaf, bool *taken,
+                          struct zf_err *err)
+{
+    struct part_key *key = parts_see_odd(&j->parts, j->torch, leaf, j->file->path, err);
+    struct zf_spot spot;
+
+    if (!key || (!key->dt && !key->st)) {
+        return key != NULL;
+    }
+    if (!zf_names_place(j->names, key->path, &spot, err)) {
+        return false;
+    }
+    *taken = zf_names_is_optim(spot);
+    return !*taken || join_note_odd(j, key, spot, err);
 }
 
 bool join_file(struct join *j, const struct join_file *file, struct zf_torch *torch,
@@ -497,9 +492,9 @@ bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err
 
     *taken = join_takes(j, leaf->kind);
     if (!*taken) {
-        return true;
+        return !join_is_odd(j, leaf->kind) || join_take_odd(j, leaf, taken, err);
     }
-    const struct part *p = parts_read(&j->parts, j->torch, leaf, err);
+    const struct part *p = parts_read(&j->parts, j->torch, leaf, j->file->path, err);
     return p && join_part(j, p, err);
 }
 
@@ -516,10 +511,13 @@ static bool join_keep_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     const struct keeping *k = ctx;
     struct join_file *f = k->file;
 
+    if (join_is_odd(k->j, leaf->kind)) {
+        return parts_see_odd(&k->j->parts, k->torch, leaf, f->path, err) != NULL;
+    }
     if (!join_takes(k->j, leaf->kind)) {
         return true;
     }
-    struct part *p = parts_read(&k->j->parts, k->torch, leaf, err);
+    struct part *p = parts_read(&k->j->parts, k->torch, leaf, f->path, err);
     if (!p) {
         return false;
     }

@@ -37,7 +37,7 @@ bool join_composed_add(struct zf_arena *a, struct part_key *key, const struct co
     copy->next = NULL;
     *(key->last ? &key->last->next : &key->chunk) = copy;
     key->last = copy;
-    if (!first || !first->dt || !c->dt ||
+    if (!first ||
         (zf_type_equal((struct zf_type){c->dt->dtype, c->dt->ndim, c->dt->shape},
                        (struct zf_type){first->dt->dtype, first->dt->ndim, first->dt->shape}) &&
          parts_same_mesh(c->dt, first->dt))) {
@@ -52,11 +52,6 @@ bool join_composed_add(struct zf_arena *a, struct part_key *key, const struct co
 static bool join_composed_chunk(struct zf_composed *of, const struct composed_chunk *c,
                                 struct zf_err *err)
 {
-    if (c->why) {
-        of->apart = true;
-        *err = *c->why;
-        return false;
-    }
     if (!c->piece) {
         return zf_composed_is_plain(of, err);
     }
@@ -117,11 +112,11 @@ bool join_composed_place(struct zf_build *b, struct zf_names *names, const struc
         return false;
     }
     zf_auto(mem) char *name = strdup(spot.name);
-    struct zf_composed of = {.b = b, .name = name, .whole = join_composed_is_whole(c)};
-    for (; c && !c->dt; c = c->next) {
-    }
-    of.ndim = c ? c->dt->ndim : 0;
-    of.shape = c ? c->dt->shape : NULL;
+    struct zf_composed of = {.b = b,
+                             .name = name,
+                             .ndim = c->dt->ndim,
+                             .shape = c->dt->shape,
+                             .whole = join_composed_is_whole(c)};
     if (!name) {
         return zf_fail_sys(err, "allocate memory");
     }

@@ -14,8 +14,7 @@ struct composed_chunk {
     const char *file;
     const struct zf_dtensor *dt;
     const struct part_piece *piece; /* NULL: a plain tensor */
-    const struct zf_err *why;       /* not NULL: it could not be read */
-    const uint64_t *start, *size;   /* [ndim] of the whole; NULL: several boxes, or not known */
+    const uint64_t *start, *size;   /* [ndim] of the whole; NULL: several boxes */
 };
 
 /* The box of c->dt that its ranges say, in a.  *empty: it has no elements.  Errors: of the arena. */

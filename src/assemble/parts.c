@@ -7,6 +7,7 @@
 #include "parts.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/composed.h>
@@ -134,6 +135,39 @@ static struct zf_tensor_ref *parts_refs(struct parts_kept *p, struct part *part,
 }
 
 /* ---- DTensors ---- */
+
+const char *parts_describe(struct zf_type t, char *out, size_t n)
+{
+    int at = snprintf(out, n, "%s [", zf_dtype_info(t.dtype)->torch);
+
+    for (uint32_t i = 0; i <= t.ndim && at > 0 && (size_t)at < n; i++) {
+        at += i == t.ndim
+                  ? snprintf(out + at, n - (size_t)at, "]")
+                  : snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? ", " : "", t.shape[i]);
+    }
+    return out;
+}
+
+const char *parts_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n)
+{
+    static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
+    int at = 0;
+
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        at += snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? " x " : "", dt->axis[i].size);
+    }
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+        const struct zf_mesh_axis *a = &dt->axis[i];
+        bool cut = a->place == ZF_PLACEMENT_SHARD || a->place == ZF_PLACEMENT_STRIDED;
+
+        at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
+                       i ? ", " : " (", word[a->place], a->dim);
+    }
+    if (at >= 0 && (size_t)at < n) {
+        (void)snprintf(out + at, n - (size_t)at, ")");
+    }
+    return out;
+}
 
 bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
 {
@@ -341,8 +375,14 @@ static bool parts_read_kind(struct parts_kept *p, struct part *part, struct zf_t
     return ref && parts_read_ref(p, part->key, t, v, ref, err);
 }
 
+/* Keeps the failure. */
+static const struct zf_err *parts_keep_why(struct parts_kept *p, struct zf_err *err)
+{
+    return err->code == ZF_E_NOMEM ? NULL : zf_arena_copy(p->keep.arena, err, 1, sizeof *err, err);
+}
+
 struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
-                        struct zf_err *err)
+                        const char *file, struct zf_err *err)
 {
     struct part_key *key = parts_key(p, leaf->path, err);
     struct part *part = key ? zf_arena_get(p->keep.arena, 1, sizeof *part, err) : NULL;
@@ -354,14 +394,37 @@ struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct z
     if (parts_read_kind(p, part, t, leaf->value, err)) {
         return part;
     }
-    struct zf_err *why =
-        err->code == ZF_E_NOMEM ? NULL : zf_arena_get(p->keep.arena, 1, sizeof *why, err);
+    const struct zf_err *why = parts_keep_why(p, err);
 
     if (!why) {
         return NULL;
     }
-    *why = *err;
     zf_err_clear(err);
     *part = (struct part){.key = key, .why = why};
+    if (!key->odd && why->code == ZF_E_UNSUPPORTED) {
+        key->odd = why;
+        key->odd_file = file;
+    }
     return part;
+}
+
+struct part_key *parts_see_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
+                               const char *file, struct zf_err *err)
+{
+    struct part_key *key = parts_key(p, leaf->path, err);
+    struct zf_torch_tensor ignored;
+
+    if (!key || key->odd) {
+        return key;
+    }
+    if (leaf->kind == ZF_TORCH_META || zf_torch_tensor(t, leaf->value, &ignored, err)) {
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
+    }
+    key->odd = parts_keep_why(p, err);
+    key->odd_file = file;
+    if (!key->odd) {
+        return NULL;
+    }
+    zf_err_clear(err);
+    return key;
 }

@@ -20,6 +20,10 @@ struct part_key {
     const struct zf_sharded *st; /* without local shards */
     const struct zf_tensor_ref *ref;
     struct replicas copies;
+    const struct zf_err
+        *odd; /* not NULL: why a file's value is not understood as a piece, the first of odd_file */
+    const char *odd_file;
+    bool noted;                          /* and it was said */
     bool composed;                       /* a file's local tensor is made of others */
     struct composed_chunk *chunk, *last; /* its pieces then (join_composed.h) */
 };
@@ -60,10 +64,18 @@ struct parts_kept {
 };
 void parts_fini(struct parts_kept *p);
 
-/* Reads a leaf of kind DENSE, DTENSOR or SHARDED of file t, which may be freed afterwards.  What is
+/* Reads a leaf of kind DENSE, DTENSOR or SHARDED of t, the file of that path, which may be freed afterwards; the path stays.  What is
  * wrong with it is kept as well, for whoever joins it.  NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
 struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
-                        struct zf_err *err) ZF_CHECKED;
+                        const char *file, struct zf_err *err) ZF_CHECKED;
+
+/* The key of a leaf of another kind, which is no piece that could be joined.  NULL: as above. */
+struct part_key *parts_see_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
+                               const char *file, struct zf_err *err) ZF_CHECKED;
+
+/* For sentences: "float32 [4, 6]"; "2 x 4 (Shard(0), Replicate)".  Answer out, of n bytes. */
+const char *parts_describe(struct zf_type t, char *out, size_t n);
+const char *parts_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n);
 
 /* Are both cut in one way? */
 bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b);

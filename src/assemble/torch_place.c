@@ -188,7 +188,7 @@ static bool place_leave_out(struct placing *p, const struct zf_spot *spot, struc
         (void)zf_err_in(err, "%s!", spot->name);
         return zf_err_in(err, "%s!", p->file->path);
     }
-    return zf_leave_out(p->b, p->file->path, spot->name, err);
+    return zf_leave_out_at(p->b, p->file->path, *spot, err);
 }
 
 static bool place_tensor(struct placing *p, const struct zf_spot *spot, const struct zf_pv *v,
@@ -210,16 +210,16 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
 {
     switch (kind) {
     case ZF_TORCH_META:
-        return zf_build_note(p->b, err, "%s: \"%s\" is left out: saved without data (meta device)",
-                             p->file->path, spot->name);
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
+        return zf_leave_out_at(p->b, p->file->path, *spot, err);
     case ZF_TORCH_PARTS:
         p->spot = *spot;
         return zf_torch_parts(p->file->torch, v, place_part, p, err) ||
                place_leave_out(p, spot, err);
     case ZF_TORCH_DTENSOR:
     case ZF_TORCH_SHARDED:
-        return zf_build_note(p->b, err, "%s: \"%s\" is left out: one rank's piece of a tensor",
-                             p->file->path, spot->name);
+        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "one rank's piece of a tensor");
+        return zf_leave_out_at(p->b, p->file->path, *spot, err);
     case ZF_TORCH_NOT:
         return true;
     default:

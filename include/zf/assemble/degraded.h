@@ -18,5 +18,8 @@ bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ..
  * the failure's message as the reason, and forgets the failure.  Errors: of the note. */
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name,
                   struct zf_err *err) ZF_CHECKED;
+/* The same of the tensor that would be there: an optimizer's is named with its state, which would be taken for the weight. */
+bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot,
+                     struct zf_err *err) ZF_CHECKED;
 
 #endif

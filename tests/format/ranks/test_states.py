@@ -12,8 +12,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from made import DUMP, Storage, Tensor, Tree, check, done, rebuild, refused  # noqa: E402
-from dtensors import DTensor, State, replicate, shard, strided  # noqa: E402
-from torchfile import Call  # noqa: E402
+from dtensors import DTensor, State, made, replicate, shard, strided  # noqa: E402
+from torchfile import Call, named, storage, tensor  # noqa: E402
 
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "dcp", "torch2.13", "torchao_adamw8_ranks_w2")
 
@@ -81,16 +81,18 @@ WHOLE = {("optim/exp_avg", "w.codes"): ("u8", "4,4", bytes(range(16)).hex()),
          ("optim/exp_avg", "w.qmap"): ("f32", "3", struct.pack("<3f", *QMAP).hex())}
 
 
-def joined(name, made):
-    t = Tree(made)
+def joined(name, made_files):
+    t = Tree(made_files)
     moments = {k: v for k, v in t.tensor.items() if k[0] == "optim/exp_avg"}
     check(name, t.code == 0 and t.has(":w", weight(0, 4)) and moments == WHOLE and not t.notes, f"{t.err} {t.notes} {moments}")
 
 
-def left_out(name, made, *words):
-    t = Tree(made)
-    check(name, t.code == 0 and t.has(":w", weight(0, 4)) and not any(k[0].startswith("optim/exp_avg") for k in t.tensor) and len(t.notes) == 1 and
-          all(w in t.notes[0] for w in ("exp_avg", "w", "left out", *words)), f"{t.err} {t.notes} {list(t.tensor)}")
+def left_out(name, made_files, *words, others=False):
+    """others: notes of storages besides."""
+    t = Tree(made_files)
+    notes = [n for n in t.notes if not others or "storages" not in n]
+    check(name, t.code == 0 and t.has(":w", weight(0, 4)) and not any(k[0].startswith("optim/exp_avg") for k in t.tensor) and len(notes) == 1 and
+          all(w in notes[0] for w in ("exp_avg", "w", "left out", *words)), f"{t.err} {t.notes} {list(t.tensor)}")
 
 
 class Half:
@@ -122,11 +124,38 @@ left_out("rows in several places", files(HALF, placements=[strided(0, 2)]), "ran
 codes_only = state(0, 2)
 del codes_only.parts["scale"]
 left_out("a part that one rank lacks", files([HALF[0], ((2, 4), codes_only)]), "rank_1.pt")
+# A value of a kind that is not known costs its state, in whichever file it is.
+MYSTERY = Call("torch._utils", "_rebuild_mystery_tensor", 1, 2)
+QUANTIZED = Call("torch._utils", "_rebuild_qtensor", weight(0, 2).storage, 0, (2, 4), (4, 1), (Call("torch", "per_tensor_affine"), 1.0, 0), False, None)
+UNPLACED = DTensor(weight(0, 2), (4, 4), (2,), [0], [made(named("torch.distributed.tensor.placement_types", "Mystery"))])
+UNSTORED = tensor(storage("9", "MysteryStorage", 8), 0, (2, 4), (4, 1))
+
+
+def piece(r, value):
+    return DTensor(weight(2 * r, 2 * r + 2) if value is None else value, (4, 4), (2,), [r], [shard(0)])
+
+
+for what, value in (("call", MYSTERY), ("subclass", state(0, 2)), ("quantized tensor", QUANTIZED), ("placement", UNPLACED)):
+    for rank in (0, 1):
+        made_so = files(HALF)
+        for r in (0, 1):
+            made_so[f"optim_world_size_2_rank_{r}.pt"]["state"]["w"]["exp_avg"] = value if r == rank else piece(r, None)
+        left_out(f"{what} in rank {rank}", made_so, f"rank_{rank}.pt", "optim/exp_avg/w", others=True)
+for what, value in (("call", MYSTERY), ("storage", UNSTORED)):
+    left_out(f"{what} in a piece", files([((0, 2), weight(0, 2)), ((2, 4), value)]), "rank_1.pt", "optim/exp_avg/w")
+    left_out(f"{what} in all pieces", files([((0, 2), value), ((2, 4), value)]), "optim/exp_avg/w")
+    left_out(f"{what} in one file", {"c.pt": {"model": {"w": weight(0, 4)}, "optimizer": {
+        "state": {"w": {"exp_avg": value}}, "param_groups": [{"lr": 0.5, "params": ["w"]}]}}}, "optim/exp_avg/w")
+for rank in (0, 1):
+    odd_weight = files([((0, 2), weight(0, 2)), ((2, 4), weight(2, 4))])
+    odd_weight[f"model_world_size_2_rank_{rank}.pt"]["w"] = MYSTERY
+    refused(f"a weight that rank {rank} has as something else", odd_weight, "covered by nothing")
+
 refused("ranks that disagree about the type", files(HALF, dtype=["float32", "bfloat16"]), "rank_0.pt")
 
 # ---- weights: what contradicts is refused -----------------------------------------------------------------
 
-made_of = {f"model_world_size_2_rank_{r}.pt": {"v": weight(0, 4), "w": DTensor(state(2 * r, 2 * r + 2, qmap=(-1.0, 0.0, 1.0 + r)), (4, 4), (2,), [r], [shard(0)])}
+contradicting = {f"model_world_size_2_rank_{r}.pt": {"v": weight(0, 4), "w": DTensor(state(2 * r, 2 * r + 2, qmap=(-1.0, 0.0, 1.0 + r)), (4, 4), (2,), [r], [shard(0)])}
            for r in (0, 1)}
-refused("weights whose table differs", made_of, "rank_1.pt")
+refused("weights whose table differs", contradicting, "rank_1.pt")
 done()
