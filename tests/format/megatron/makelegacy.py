@@ -71,7 +71,7 @@ def cat(parts, dim):
 
 def piece(full, cut, t, n):
     """What rank t of n holds."""
-    if cut == "copy" or n == 1:
+    if cut in ("copy", "duplicated") or n == 1:
         return full
     if cut == "columns":
         w = full.shape[1] // n
@@ -103,6 +103,13 @@ class Model:
         self.edit_file = lambda rank, value: None
 
     def layer(self, moe):
+        for name, *rest in self.as_built(moe):
+            if self.args.get("_fused"):  # norms that are a part of the module behind them
+                name = {"self_attention.q_layernorm.weight": "self_attention.linear_q_up_proj.layer_norm_weight",
+                        "self_attention.kv_layernorm.weight": "self_attention.linear_kv_up_proj.layer_norm_weight"}.get(name, name)
+            yield (name, *rest)
+
+    def as_built(self, moe):
         h, f, n = self.args["hidden_size"], self.args["ffn_hidden_size"], self.args["num_attention_heads"]
         glu = 2 if self.args["swiglu"] else 1
         groups = self.args.get("num_query_groups") or n
@@ -111,12 +118,16 @@ class Model:
         if self.args.get("multi_latent_attention"):
             q, kv = self.args["q_lora_rank"], self.args["kv_lora_rank"]
             qk, pos, v = (self.args[k] for k in ("qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim"))
-            yield from (("input_layernorm.weight", "copy", (h,)), ("self_attention.linear_proj.weight", "columns", (h, n * v)),
-                        ("self_attention.linear_q_down_proj.weight", self.args.get("_down", "copy"), (q, h)),
-                        ("self_attention.linear_q_up_proj.weight", "rows", (n * (qk + pos), q)),
-                        ("self_attention.linear_kv_down_proj.weight", self.args.get("_down", "copy"), (kv + pos, h)),
+            yield from (("input_layernorm.weight", "copy", (h,)), ("self_attention.linear_proj.weight", "columns", (h, n * v)))
+            if q is None:
+                yield "self_attention.linear_q_proj.weight", "rows", (n * (qk + pos), h)
+            else:
+                yield from (("self_attention.linear_q_down_proj.weight", self.args.get("_down", "copy"), (q, h)),
+                            ("self_attention.linear_q_up_proj.weight", "rows", (n * (qk + pos), q)),
+                            ("self_attention.q_layernorm.weight", "copy", (q,)))
+            yield from (("self_attention.linear_kv_down_proj.weight", self.args.get("_down", "copy"), (kv + pos, h)),
                         ("self_attention.linear_kv_up_proj.weight", "rows", (n * (qk + v), kv)),
-                        ("self_attention.q_layernorm.weight", "copy", (q,)), ("self_attention.kv_layernorm.weight", "copy", (kv,)))
+                        ("self_attention.kv_layernorm.weight", "copy", (kv,)))
         elif self.old:
             yield from (("input_layernorm.weight", "copy", (h,)), ("input_layernorm.bias", "copy", (h,)),
                         ("self_attention.query_key_value.weight", "rows", ((n + 2 * groups) * head, h)),
@@ -256,6 +267,7 @@ class Model:
     def attrs(self, cut):
         if not self.attributes or cut == "copy":
             return None
+        # Transformer Engine marks what all ranks have ("duplicated") as it does what is cut.
         return {"tensor_model_parallel": True, "partition_dim": int(cut == "columns"), "partition_stride": 2 if cut == "gated" else 1}
 
     def flat(self, rows):

@@ -104,6 +104,11 @@ for kind in ("plain", "flat", None):
                       "shared experts": {"ep": 2, "tp": 2, "moe_shared_expert_intermediate_size": 10, **MOE},
                       "mtp": {"tp": 2, "pp": 2, "mtp_num_layers": 2}}.items():
         joins(f"{how}, {kind} optimizer", edited(Model(**args), optimizer=kind))
+for down in ("copy", "rows", "duplicated"):
+    for kind in ("plain", "flat", None):
+        for what, args in {"": {}, ", fused norms": {"_fused": True}, ", queries in one": {"q_lora_rank": None}}.items():
+            joins(f"mla, tp 2 pp 2, down projections {down}{what}, {kind} optimizer",
+                  edited(Model(tp=2, pp=2, **{**MLA, "_down": down, **args}), optimizer=kind))
 joins("experts in one module", edited(Model(ep=2, tp=2, **MOE), grouped=True))
 joins("a flat buffer without gaps", edited(Model(**{**MLA, "q_lora_rank": 5}), optimizer="flat", align=1))
 joins("masters without attributes", edited(Model(tp=2, pp=2), attributes=False))
@@ -192,6 +197,9 @@ def ties(name, model, second, first):
 
 TIED = {"untie_embeddings_and_output_weights": False}
 ties("a tied output layer", Model(tp=2, pp=2, **TIED), "output_layer.weight", "embedding.word_embeddings.weight")
+for down in ("copy", "rows", "duplicated"):
+    ties(f"a tied output layer, mla, down projections {down}", Model(tp=2, pp=2, _down=down, **MLA, **TIED), "output_layer.weight",
+         "embedding.word_embeddings.weight")
 ties("a tied head of old releases", edited(Model(tp=2, pp=2, **TIED), old=True), "word_embeddings_for_head.weight",
      "language_model.embedding.word_embeddings.weight")
 

@@ -169,12 +169,21 @@ static bool join_shape(const struct legacy_part *p, const struct legacy_name *na
 
 /* ---- one part ---- */
 
+/* Is it a copy by its rows that is marked as cut?  Transformer Engine marks every linear weight so, those that all ranks
+ * have too.  Source: set_tensor_parallel_attributes of transformer_engine/pytorch/module/linear.py (1.x, 2.x);
+ * megatron/core/extensions/transformer_engine.py, TELinear with parallel_mode "duplicated" (core 0.16; not in 0.12). */
+static bool join_marked_only(const struct legacy_part *p, const struct legacy_name *name)
+{
+    return name->cut == LEGACY_COPY && p->attr == LEGACY_ATTR_CUT && p->attr_dim == 0;
+}
+
 /* The whole of the part as it is described by this part alone. */
 static bool join_describe(struct legacy_join *j, const struct legacy_part *p,
                           struct legacy_name *name, struct legacy_whole *w, struct zf_err *err)
 {
     uint32_t ranks = name->expert_n > 0 ? j->files->expert_tensor
                                         : zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR);
+    const bool either = name->cut == LEGACY_EITHER;
 
     if (p->ndim != name->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", p->ndim,
@@ -187,7 +196,9 @@ static bool join_describe(struct legacy_join *j, const struct legacy_part *p,
     w->dtype = p->dtype;
     w->ndim = p->ndim;
     w->n_slots = name->cut == LEGACY_COPY ? 1 : ranks;
-    return join_attr_agrees(j, p, name->cut, w->n_slots, err) && join_shape(p, name, w, err);
+    return ((either && join_marked_only(p, name)) ||
+            join_attr_agrees(j, p, name->cut, w->n_slots, err)) &&
+           join_shape(p, name, w, err);
 }
 
 static bool join_same(const struct legacy_whole *a, const struct legacy_whole *b,
