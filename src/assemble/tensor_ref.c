@@ -99,6 +99,26 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
     return true;
 }
 
+bool zf_tensor_ref_odd(struct zf_torch *t, const struct zf_pv *v, struct zf_err *err)
+{
+    enum zf_torch_kind kind = zf_torch_kind(t, v);
+    struct zf_torch_tensor x;
+    struct zf_err why = {.code = ZF_OK};
+
+    if (kind == ZF_TORCH_NOT || kind == ZF_TORCH_NUMPY) {
+        return false;
+    }
+    if (zf_torch_tensor(t, v, &x, &why)) {
+        return kind == ZF_TORCH_META &&
+               !zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
+    }
+    if (kind == ZF_TORCH_DENSE && why.code != ZF_E_UNSUPPORTED) {
+        return false;
+    }
+    *err = why;
+    return true;
+}
+
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_tensor_ref *out, struct zf_err *err)
 {

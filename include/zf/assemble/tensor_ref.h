@@ -42,6 +42,10 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
 bool zf_tensor_ref_read(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,
                         struct zf_tensor_ref *out, struct zf_err *err) ZF_CHECKED;
 
+/* Is v a tensor of a kind that is not understood, so that an optimizer's state with it costs itself?  Then *err says why.
+ * Damage is met by reading it. */
+bool zf_tensor_ref_odd(struct zf_torch *t, const struct zf_pv *v, struct zf_err *err) ZF_CHECKED;
+
 /* The same of one of the many tensors of a file.  Those of storages without a byte, of which ZeRO stage 3 leaves one
  * a parameter, share a source, the first one's: *empty, which is NULL before the first tensor of the file. */
 bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *v,

@@ -142,6 +142,11 @@ static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, const struc
         s->kind = ZF_DS_FLOAT;
         return true;
     }
+    if (zf_tensor_ref_odd(t, v, err)) {
+        zf_err_clear(err); /* vectors.c notes it once for all ranks */
+        s->kind = ZF_DS_ODD;
+        return true;
+    }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
     }

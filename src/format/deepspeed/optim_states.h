@@ -18,6 +18,8 @@ struct ds_flat {
 enum ds_state_kind {
     /* belongs to no parameter: left out */
     ZF_DS_NONE,
+    /* a tensor of a kind that is not understood: left out with a note */
+    ZF_DS_ODD,
     /* a vector over the parameters of the group */
     ZF_DS_FLAT,
     /* one value for the whole group: a tensor of one element, a Python int, a Python float */

@@ -175,6 +175,31 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
     return v->set != NULL;
 }
 
+/* A rank on which the state is no vector or number that is understood, or NULL. */
+static const struct ds_optim *vector_odd(const struct ds_group *g, const struct ds_state *s)
+{
+    for (uint32_t r = 0; r < g->n_ranks; r++) {
+        const struct ds_optim *rank = g->rank[r];
+        const struct ds_state *mine =
+            rank->lost ? NULL : vector_find_state(&rank->part[g->index], s->key);
+
+        if (mine && mine->kind == ZF_DS_ODD) {
+            return rank;
+        }
+    }
+    return NULL;
+}
+
+/* Such a state costs itself, not the weights. */
+static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const struct ds_state *s,
+                            const struct ds_optim *rank, struct zf_err *err)
+{
+    return zf_build_note(ds->b, err,
+                         "the optimizer state \"%.*s\" of group %u is left out: it is no plain "
+                         "tensor in \"%s\"",
+                         (int)(s->key.n < 80 ? s->key.n : 80), s->key.p, g->index, rank->path);
+}
+
 bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err)
 {
@@ -187,7 +212,14 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
     }
     for (uint32_t i = 0; i < p->n_states; i++) {
         const struct ds_state *s = &p->state[i];
+        const struct ds_optim *odd = vector_odd(g, s);
 
+        if (odd) {
+            if (!vector_note_odd(ds, g, s, odd, err)) {
+                return false;
+            }
+            continue;
+        }
         if (!vector_state(ds, &v, s, err) ||
             !(s->kind == ZF_DS_FLAT
                   ? place(ds, ctx, &v, err)

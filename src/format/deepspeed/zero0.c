@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
+
 #include "masters.h"
 #include "zero0_bare.h"
 
@@ -123,6 +125,9 @@ static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const stru
     }
     if (zf_pv_is_number(v)) {
         return zf_number_draft(q->mp->save->b, ds_spot(set, name), v, err);
+    }
+    if (zf_tensor_ref_odd(t, v, err)) {
+        return zf_leave_out_at(q->mp->save->b, q->mp->model.path, ds_spot(set, name), err);
     }
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;

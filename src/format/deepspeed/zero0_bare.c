@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
+
 #define BARE_IDS (1u << 20) /* parameters of an optimizer */
 
 /* What belongs to one parameter. */
@@ -34,7 +36,8 @@ static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, stru
     for (uint64_t i = 0; *yes && i < zf_pv_len(one->state); i++) {
         const struct zf_pv *v = zf_pv_val(one->state, i);
 
-        if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
+        if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE || zf_tensor_ref_odd(b->torch, v, err)) {
+            zf_err_clear(err); /* bare_draft_value notes it */
             continue;
         }
         if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->torch, v, &r, err)) {
@@ -152,6 +155,9 @@ static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name
 
     if (zf_pv_is_number(v)) {
         return zf_number_draft(ds->b, spot, v, err);
+    }
+    if (zf_tensor_ref_odd(b->torch, v, err)) {
+        return zf_leave_out_at(ds->b, b->q->mp->model.path, spot, err);
     }
     if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
         return true;

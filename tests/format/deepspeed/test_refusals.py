@@ -10,6 +10,8 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
 import makemp  # noqa: E402
+import dtensors  # noqa: E402
+import torchfile  # noqa: E402
 from dumped import dump, dumped  # noqa: E402
 from makeds import Call, Half, OrderedDict, Size, State, f32  # noqa: E402
 from tap import check, done  # noqa: E402
@@ -262,6 +264,17 @@ shows("states in another order", changed(zero2, "optim", ((INNER, BASE, "state")
 shows("a state of another length on all ranks", changed(zero2, "optim", ((*STATE0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
 shows("the same, elastic", changed(elastic, "optim", ((INNER, BASE, 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
 shows("the same under stage 3", changed(zero3, "optim", ((INNER, INNER, "state", 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
+# A state of a kind that is not understood costs itself, on whichever rank it is.
+ODD = 'the optimizer state "exp_avg" of group 0 is left out: it is no plain tensor in "{}"'
+MYSTERY = Call("torch._utils", "_rebuild_mystery_tensor", 1, 2)
+UNSTORED = torchfile.tensor(torchfile.storage("9", "MysteryStorage", 8), 0, (8,), (1,))
+QUANTIZED = dtensors.State(range(16), (4, 4), f32([1, 2, 3, 4]), f32([-1, 0, 1]))
+for what, value in (("call", MYSTERY), ("storage", UNSTORED), ("subclass", QUANTIZED)):
+    shows(f"a state that is an unknown {what}", changed(zero2, "optim", ((*STATE0, "exp_avg"), value)), NO_AVG, ODD.format(O0))
+    shows(f"an unknown {what} on rank 0", changed(zero2, O0, ((*STATE0, "exp_avg"), value)), NO_AVG, ODD.format(O0))
+    shows(f"an unknown {what} on rank 1", changed(zero2, O1, ((*STATE0, "exp_avg"), value)), NO_AVG, ODD.format(O1))
+    shows(f"an unknown {what} under stage 3", changed(zero3, "optim", ((INNER, INNER, "state", 0, "exp_avg"), value)), NO_AVG, ODD.format(O0))
+    shows(f"an unknown {what}, elastic", changed(elastic, O1, ((INNER, BASE, 0, "exp_avg"), value)), NO_AVG, ODD.format(O1))
 TINY = State({"a": (1,)})
 shows("ranks without an element", makeds.zero12(TINY, 4), state=TINY)
 ACROSS = Tensor(shape=(5, 3), storage=Storage(data=makeds.bf16([STATE.values("w")[3 * i + j] for j in range(3) for i in range(5)]), n=15, cls="BFloat16Storage"))

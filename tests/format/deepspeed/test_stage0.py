@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+import torchfile  # noqa: E402
 from dumped import dumped  # noqa: E402
 from makeds import OrderedDict, f32  # noqa: E402
 from tap import check, done  # noqa: E402
@@ -135,6 +136,11 @@ def number(n):
 for groups in (["abcde"], ["edcba"], ["ba", "edc"], ["cad"], ["eb", ""]):
     cut(f"unfused, in {len(groups)} groups {groups}", groups, unfused(groups))
 cut("unfused, a state that is a text, and one under a number", ["edcba"], unfused(["edcba"], change=number({"d": "x", 7: 1})))
+for what, value in (("call", torchfile.Call("torch._utils", "_rebuild_mystery_tensor", 1, 2)),
+                    ("storage", torchfile.tensor(torchfile.storage("9", "MysteryStorage", 8), 0, (8,), (1,)))):
+    got, notes, err = dumped(unfused(["edcba"], change=number({"exp_avg": value})))
+    check(f"unfused: a state that is an unknown {what}", not err and ("optim/exp_avg", "e") not in got and ("optim/exp_avg", "a") in got and ("", "e") in got and
+          len([n for n in notes if "optim/exp_avg/e" in n and "left out" in n]) == 1, (err, notes))
 got, notes, err = dumped(unfused(["edcba"], change=number({"d": 0.25})))
 check("unfused: a state that is a number", not err and got["optim/d", "e"] == ("f64", "", "000000000000d03f") and ("optim/d", "a") not in got, err)
 got, notes, err = dumped(unfused(["edcba"], change=number({"d": f32([1.0] * 7)})))
