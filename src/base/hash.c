@@ -17,12 +17,12 @@ __attribute__((constructor)) static void hash_draw_key(void)
     }
 }
 
-static uint64_t hash_rotl(uint64_t x, unsigned n)
+static inline uint64_t hash_rotl(uint64_t x, unsigned n)
 {
     return x << n | x >> (64 - n);
 }
 
-static void hash_round_of(uint64_t v[4])
+static inline void hash_round_of(uint64_t v[4])
 {
     v[0] += v[1];
     v[1] = hash_rotl(v[1], 13) ^ v[0];
@@ -36,7 +36,7 @@ static void hash_round_of(uint64_t v[4])
     v[2] = hash_rotl(v[2], 32);
 }
 
-static void hash_mix(uint64_t v[4], uint64_t word)
+static inline void hash_mix(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     hash_round_of(v);

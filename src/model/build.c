@@ -123,11 +123,17 @@ void build_forget_names(struct zf_build *b)
         HASH_CLEAR(hh, s->drafts);
     }
     HASH_CLEAR(hh, b->by_path);
+    build_forget_asked(b);
 }
 
-static struct draft_set *build_get_set(const struct zf_build *b, const char *path)
+static struct draft_set *build_get_set(struct zf_build *b, const char *path)
 {
-    return zf_table_find_str(b->by_path, path);
+    struct build_asked *a = &b->asked;
+
+    if (!a->in || strcmp(a->in->path, path) != 0) {
+        a->in = zf_table_find_str(b->by_path, path);
+    }
+    return a->in;
 }
 
 static struct draft_set *build_need_set(struct zf_build *b, const char *path, struct zf_err *err)
@@ -151,17 +157,29 @@ static struct draft_set *build_need_set(struct zf_build *b, const char *path, st
     return s;
 }
 
-static struct zf_draft *build_find_in(const struct draft_set *s, const char *name, size_t n)
+static struct zf_draft *build_find_in(struct zf_build *b, const struct draft_set *s,
+                                      const char *name, size_t n, unsigned *hash)
 {
-    return zf_table_find(s->drafts, name, n);
+    struct build_asked *a = &b->asked;
+
+    if (a->set != s || a->n != n || memcmp(a->name, name, n) != 0) {
+        HASH_VALUE(name, n, a->hash);
+        HASH_FIND_BYHASHVALUE(hh, s->drafts, name, n, a->hash, a->found);
+        a->set = n <= sizeof a->name ? s : NULL;
+        a->n = n;
+        memcpy(a->name, name, a->set ? n : 0);
+    }
+    *hash = a->hash;
+    return a->found;
 }
 
-struct zf_draft *zf_build_find_below(const struct zf_build *b, const char *dir, struct zf_spot spot)
+struct zf_draft *zf_build_find_below(struct zf_build *b, const char *dir, struct zf_spot spot)
 {
     char full[PATH_BYTES];
     const char *path = build_path_below(dir, spot.set, full);
     struct draft_set *s = path ? build_get_set(b, path) : NULL;
-    struct zf_draft *d = s ? build_find_in(s, spot.name, spot.name_len) : NULL;
+    unsigned hash;
+    struct zf_draft *d = s ? build_find_in(b, s, spot.name, spot.name_len, &hash) : NULL;
 
     return d && draft_tie(d) ? draft_tie(d) : d;
 }
@@ -174,7 +192,7 @@ struct zf_draft *zf_build_find(struct zf_build *b, struct zf_spot spot)
 /* A draft of that name in another set, or NULL.  An optimizer's states repeat the names of the weights, in
  * their order: looked for is the one behind that which was found last, else the name in the first set. */
 static const struct zf_draft *build_namesake(struct zf_build *b, const struct draft_set *s,
-                                             const char *name, size_t n)
+                                             const char *name, size_t n, unsigned hash)
 {
     const struct zf_draft *d = b->namesake < b->drafts.n ? b->drafts.at[b->namesake] : NULL;
 
@@ -182,7 +200,7 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
         return NULL;
     }
     if (!d || d->name_len != n || memcmp(draft_name(d), name, n) != 0) {
-        d = build_find_in(b->sets.at[0], name, n);
+        HASH_FIND_BYHASHVALUE(hh, b->sets.at[0]->drafts, name, n, hash, d);
     }
     b->namesake = d ? d->number + 1 : b->namesake;
     return d;
@@ -192,7 +210,9 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
 static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s, const char *name,
                                         size_t n, struct zf_err *err)
 {
-    if (s && build_find_in(s, name, n)) {
+    unsigned hash = 0;
+
+    if (s && build_find_in(b, s, name, n, &hash)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
                       name, *s->path ? " in " : "", s->path);
@@ -205,7 +225,7 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
         return NULL;
     }
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
-    const struct zf_draft *like = d ? build_namesake(b, s, name, n) : NULL;
+    const struct zf_draft *like = d ? build_namesake(b, s, name, n, hash) : NULL;
     const char *kept = like ? draft_name(like) : d ? zf_arena_str(b->keep, name, n, err) : NULL;
     if (!kept) {
         return NULL;
@@ -215,7 +235,9 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     d->set = s;
     d->hh.key = kept;
     d->name_len = (uint32_t)n;
-    if (!zf_vec_room(&b->drafts, 1, err) || (s && !zf_table_add(s->drafts, kept, n, d, err))) {
+    b->asked.set = NULL;
+    if (!zf_vec_room(&b->drafts, 1, err) ||
+        (s && !zf_table_add_hashed(s->drafts, kept, n, hash, d, err))) {
         return NULL;
     }
     b->drafts.at[b->drafts.n++] = d;

@@ -145,6 +145,16 @@ struct build_mark {
     struct build_saved *saved; /* before the mark */
 };
 
+/* The last answers: readers ask whether a name is free before they take it. */
+struct build_asked {
+    struct draft_set *in;        /* of a path, or NULL */
+    const struct draft_set *set; /* of the name; NULL = none, or a draft came or went since */
+    struct zf_draft *found;      /* or NULL */
+    unsigned hash;
+    size_t n;
+    char name[160];
+};
+
 struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
@@ -155,6 +165,7 @@ struct zf_build {
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;
     struct draft_set *by_path; /* uthash */
+    struct build_asked asked;
     struct build_rest rest;
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
@@ -175,6 +186,13 @@ struct sealed {
 
 /* Nothing is found by path or name any more. */
 void build_forget_names(struct zf_build *b);
+
+/* Drafts or sets were taken out. */
+static inline void build_forget_asked(struct zf_build *b)
+{
+    b->asked.in = NULL;
+    b->asked.set = NULL;
+}
 
 /* Before `at` is changed, which was there before the innermost mark; *mark (its own) says since when
  * it was saved already.  Without a mark it does nothing. */

@@ -49,6 +49,7 @@ void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n)
 {
     size_t kept = 0;
 
+    build_forget_asked(b);
     for (size_t i = 0; i < b->sets.n; i++) {
         struct draft_set *s = b->sets.at[i];
 

@@ -33,6 +33,7 @@ void zf_build_undo(struct zf_build *b)
 {
     const struct build_mark *m = b->mark;
 
+    build_forget_asked(b);
     for (; b->saved != m->saved; b->saved = b->saved->next) {
         memcpy(b->saved->at, b->saved->was, b->saved->n);
     }

@@ -55,6 +55,13 @@ static inline bool zf_table_full(unsigned n, struct zf_err *err)
         (e)->hh.tbl || zf_table_full(HASH_COUNT(table), err);                                      \
     })
 
+/* The same where the hash of the key is known (HASH_VALUE). */
+#define zf_table_add_hashed(table, p, n, hash, e, err)                                             \
+    __extension__({                                                                                \
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, table, p, n, hash, e);                                     \
+        (e)->hh.tbl || zf_table_full(HASH_COUNT(table), err);                                      \
+    })
+
 /* An entry of `size` bytes that are zero, with a copy of its key behind them. */
 static inline void *zf_entry_new(size_t size, const void *p, size_t n)
 {
