@@ -66,37 +66,81 @@ void zf_dcp_free(struct zf_dcp *d)
 void dcp_forget_names(struct zf_dcp *d)
 {
     for (uint32_t i = 0; i < ZF_DCP_GROUPS_MAX; i++) {
-        zf_table_free(d->keys[i]);
+        HASH_CLEAR(hh, d->keys[i]);
     }
+    zf_arena_free(d->numbers);
+    d->numbers = NULL;
     zf_sorted_fini(&d->chunks);
 }
 
-uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n)
+/* The key behind the one that was found last: all mappings of a metadata file have them in one order. */
+static bool metadata_is_next(const struct zf_dcp *d, const char *p, uint64_t n)
 {
-    const struct dcp_number *e = zf_table_find(d->keys[d->at_group], p, n);
+    const struct dcp_key *k = d->next_key < d->key.n ? &d->key.at[d->next_key] : NULL;
 
+    return k && k->group == d->at_group && k->name_len == n && memcmp(k->name, p, n) == 0;
+}
+
+static uint32_t metadata_find_key(struct zf_dcp *d, const char *p, uint64_t n, unsigned hash)
+{
+    const struct dcp_number *e;
+
+    HASH_FIND_BYHASHVALUE(hh, d->keys[d->at_group], p, n, hash, e);
     return e ? e->number : ZF_DCP_NONE;
 }
 
-bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
-                 uint32_t *out, struct zf_err *err)
+uint32_t dcp_find_key(struct zf_dcp *d, const char *p, uint64_t n)
 {
-    if (d->key.n >= lim->tensors || d->key.n >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
-                       (unsigned long long)d->key.n);
+    uint32_t at = d->next_key;
+    unsigned hash;
+
+    if (!metadata_is_next(d, p, n)) {
+        HASH_VALUE(p, n, hash);
+        at = metadata_find_key(d, p, n, hash);
     }
-    zf_auto(mem) struct dcp_number *e = calloc(1, sizeof *e);
+    d->next_key = at == ZF_DCP_NONE ? d->next_key : at + 1;
+    return at;
+}
+
+static bool metadata_add_key(struct zf_dcp *d, const char *p, uint64_t n, unsigned hash,
+                             struct zf_err *err)
+{
+    struct dcp_number *e = NULL;
+
+    if (!d->numbers) {
+        d->numbers = zf_arena_new(UINT64_MAX, err);
+    }
+    e = d->numbers ? zf_arena_get(d->numbers, 1, sizeof *e, err) : NULL;
     struct dcp_key *key = e ? zf_vec_push(&d->key, err) : NULL;
     if (!key) {
-        return e ? false : zf_fail_sys(err, "note a name");
+        return false;
     }
-    *out = e->number = (uint32_t)(d->key.n - 1);
+    e->number = (uint32_t)(d->key.n - 1);
     d->newest = d->chunk.n;
     *key = (struct dcp_key){.name = p,
                             .name_len = (uint32_t)n,
                             .pass = (uint32_t)d->pass.n,
                             .group = d->at_group & 0xff};
-    return zf_table_add(d->keys[d->at_group], p, n, e, err) && zf_give(e);
+    return zf_table_add_hashed(d->keys[d->at_group], p, n, hash, e, err);
+}
+
+bool dcp_take_key(struct zf_dcp *d, const char *p, uint64_t n, uint32_t *out, bool *new_out,
+                  struct zf_err *err)
+{
+    unsigned hash;
+
+    HASH_VALUE(p, n, hash);
+    *out = metadata_find_key(d, p, n, hash);
+    *new_out = *out == ZF_DCP_NONE;
+    if (!*new_out) {
+        return true;
+    }
+    if (d->key.n >= d->lim.tensors || d->key.n >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
+                       (unsigned long long)d->key.n);
+    }
+    *out = (uint32_t)d->key.n;
+    return metadata_add_key(d, p, n, hash, err);
 }
 
 /* ---- chunks ---- */
@@ -140,6 +184,7 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
     if (!chunk) {
         return NULL;
     }
+    d->hides = d->hides || hidden;
     *chunk = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
     return hidden || zf_sorted_add(&d->chunks, hash | (d->chunk.n - 1), err) ? chunk : NULL;
 }
@@ -155,10 +200,15 @@ static bool metadata_starts_at(const struct zf_dcp *d, uint32_t chunk, uint32_t 
 /* The chunks of the last key are the last ones: while they are few they are looked through. */
 uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, uint64_t from)
 {
-    uint64_t hash = metadata_box_hash(d, key, start), v;
     uint32_t found = ZF_DCP_NONE;
     struct zf_sorted_at at = {0};
+    uint64_t hash, v;
 
+    /* Items have the order of chunks; in one file no two chunks of a key start at the same place. */
+    if (d->next_chunk < d->chunk.n && d->next_chunk >= from && d->pass.n == 1 && !d->hides &&
+        metadata_starts_at(d, d->next_chunk, key, start)) {
+        return d->next_chunk++;
+    }
     if (key + 1 == d->key.n && d->chunk.n - d->newest <= FEW_CHUNKS) {
         from = from > d->newest ? from : d->newest;
         while (from < d->chunk.n && !metadata_starts_at(d, (uint32_t)from, key, start)) {
@@ -166,11 +216,13 @@ uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, u
         }
         return from < d->chunk.n ? (uint32_t)from : ZF_DCP_NONE;
     }
+    hash = metadata_box_hash(d, key, start);
     while (zf_sorted_next(&d->chunks, hash | from, hash | UINT32_MAX, &at, &v)) {
         const uint32_t i = (uint32_t)v;
 
         found = i < found && metadata_starts_at(d, i, key, start) ? i : found;
     }
+    d->next_chunk = found == ZF_DCP_NONE ? d->next_chunk : found + 1;
     return found;
 }
 

@@ -101,16 +101,20 @@ struct zf_dcp {
     struct dcp_grid *grid;    /* [key.n] once asked for (ask.c) */
     struct dcp_number *files; /* uthash, by path */
     struct dcp_number *keys[ZF_DCP_GROUPS_MAX]; /* uthash, by name */
+    struct zf_arena *numbers;                   /* entries of `keys` */
+    uint32_t next_key;                          /* behind the one found last */
+    uint32_t next_chunk;                        /* the same of chunks */
+    bool hides;                                 /* some chunk is hidden (dcp_add_chunk) */
     uint64_t newest;                            /* chunks there were when the last key was added */
     struct zf_sorted chunks;                    /* half of the hash of key and start, number */
 };
 
-/* Adds a key of that name (borrowed) to the state dict that is read, where it is not yet.
+/* The key of this name (borrowed) in the state dict that is read, which is added where it is not yet.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
-bool dcp_add_key(struct zf_dcp *d, const char *p, uint64_t n, const struct zf_limits *lim,
-                 uint32_t *out, struct zf_err *err) ZF_CHECKED;
+bool dcp_take_key(struct zf_dcp *d, const char *p, uint64_t n, uint32_t *out, bool *new_out,
+                  struct zf_err *err) ZF_CHECKED;
 /* The key of this name in the state dict that is read, or ZF_DCP_NONE. */
-uint32_t dcp_find_key(const struct zf_dcp *d, const char *p, uint64_t n);
+uint32_t dcp_find_key(struct zf_dcp *d, const char *p, uint64_t n);
 
 /* Room for ndim starts and ndim sizes, which dcp_add_chunk keeps; good until it is asked for again.
  * NULL: ZF_E_NOMEM. */

@@ -118,12 +118,10 @@ static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint3
     uint64_t n;
     const char *name = zf_pv_text(fqn, &n);
 
-    *key_out = dcp_find_key(d, name, n);
-    *new_out = *key_out == ZF_DCP_NONE;
+    if (!dcp_take_key(d, name, n, key_out, new_out, err)) {
+        return false;
+    }
     if (*new_out) {
-        if (!dcp_add_key(d, name, n, r->lim, key_out, err)) {
-            return false;
-        }
         zf_pv_keep(fqn);
     } else if (d->key.at[*key_out].pass == d->pass.n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" is described twice", name);
