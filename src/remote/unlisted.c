@@ -16,11 +16,12 @@ struct unlisted {
     struct place *place;
     const struct zf_limits *lim;
     struct names *names;
-    pthread_mutex_t count_lock; /* of `told` and `asked` */
+    pthread_mutex_t count_lock; /* of `told`, `found` and `asked` */
     pthread_mutex_t lock;       /* guards what follows, and is held while the list is fetched */
     bool sought, has;           /* was the list asked for, and was it there? */
     bool told;                  /* that a list would be shorter */
-    uint64_t asked;             /* files so far */
+    bool found;     /* one of the files is there: else the refusal says what is the matter */
+    uint64_t asked; /* files so far */
     struct index_file index;
 };
 
@@ -46,6 +47,13 @@ static bool unlisted_head(void *ctx, size_t i, struct http_call **out, struct zf
     return *out != NULL;
 }
 
+static void unlisted_met(struct unlisted *u)
+{
+    (void)pthread_mutex_lock(&u->count_lock);
+    u->found = true;
+    (void)pthread_mutex_unlock(&u->count_lock);
+}
+
 static bool unlisted_is(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
 {
     struct names_found *out = &((const struct unlisted_asked *)ctx)->out[i];
@@ -54,6 +62,9 @@ static bool unlisted_is(void *ctx, size_t i, struct http_call *c, struct zf_err 
 
     out->is = http_wait(c, &r, &why);
     out->size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
+    if (out->is) {
+        unlisted_met(((const struct unlisted_asked *)ctx)->u);
+    }
     if (!out->is && !unlisted_missing(&r)) {
         *err = why;
         return false;
@@ -67,7 +78,7 @@ static bool unlisted_count(struct unlisted *u, size_t n, struct zf_err *err)
 
     (void)pthread_mutex_lock(&u->count_lock);
     u->asked += n;
-    const bool tell = !u->told && u->asked >= UNLISTED_MANY;
+    const bool tell = !u->told && u->found && u->asked >= UNLISTED_MANY;
     u->told = u->told || tell;
     (void)pthread_mutex_unlock(&u->count_lock);
     if (tell) {
