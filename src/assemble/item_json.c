@@ -2,6 +2,7 @@
 #include <zf/assemble/item_json.h>
 
 #include <errno.h>
+#include <string.h>
 
 #include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
@@ -17,20 +18,21 @@ bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes)
     return true;
 }
 
-bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *key, size_t n,
-                      const struct zf_limits *lim, struct zf_err *err)
+bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, struct zf_step key,
+                      const struct zf_limits *lim, bool *all, struct zf_err *err)
 {
     struct zf_err ignored;
     zf_auto(mem) char *value = NULL;
     uint64_t len = 0;
 
+    *all = false;
     zf_err_clear(&ignored);
     if (zf_torch_kind(t, zf_torch_root(t)) != ZF_TORCH_NOT ||
         !zf_pv_json(zf_torch_root(t), lim, NULL, &value, &len, &ignored)) {
         return true;
     }
     errno = 0;
-    json_t *name = json_stringn(key, n); /* NULL: not UTF-8, or no memory */
+    json_t *name = json_stringn(key.p, key.n); /* NULL: not UTF-8, or no memory */
     zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
 
     json_decref(name);
@@ -44,6 +46,8 @@ bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *ke
     zf_out_str(&j->out, quoted);
     zf_out_str(&j->out, ": ");
     zf_out_add(&j->out, value, len);
+    /* What is no plain value is told as {"__class__": …} and the like (zf/codec/pvjson.h). */
+    *all = !strstr(value, "\"__");
     return zf_out_ok(&j->out, err);
 }
 

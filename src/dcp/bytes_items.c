@@ -74,8 +74,10 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
         const struct dcp_chunk *c = &d->chunk.at[i];
         const struct dcp_key *k = &d->key.at[c->key];
         zf_auto(dcp_look) struct dcp_look look = {0};
+        const char *extra;
         struct zf_path path;
         struct zf_err ignored;
+        bool all;
 
         zf_err_clear(&ignored);
         if (!k->is_bytes || c->lost || zf_names_extra_state(k->name, strlen(k->name)) ||
@@ -86,7 +88,13 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
             continue;
         }
         if (!dcp_path(d, k, &p->room, &path, err) || !zf_path_join(&key, path, err) ||
-            !zf_item_json_add(&json, look.torch, zf_out_text(&key), key.n, p->lim, err)) {
+            !zf_item_json_add(&json, look.torch,
+                              (struct zf_step){.p = zf_out_text(&key), .n = key.n}, p->lim, &all,
+                              err)) {
+            return false;
+        }
+        extra = all ? zf_names_blob(p->names, path, err) : NULL;
+        if (all && !(extra && zf_build_told(p->b, extra, err))) {
             return false;
         }
     }

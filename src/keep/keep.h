@@ -27,7 +27,7 @@
 
 #define KEEP_MAGIC "zfmodel"
 /* Goes up whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 4
+#define KEEP_VERSION 5
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
 

@@ -452,6 +452,21 @@ bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t
     return copy && build_add_blob(b, path, zf_map_of_mem(b->keep, copy, n, err), err);
 }
 
+bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err)
+{
+    struct told_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    char full[PATH_BYTES];
+    const char *whole = build_full_path(b, path, full);
+
+    if (!item || !whole) {
+        return item && build_fail_long(path, err);
+    }
+    *item = (struct told_item){zf_arena_str(b->keep, whole, strlen(whole), err), b->rest.told};
+    b->rest.told = item;
+    b->rest.n_told++;
+    return item->path != NULL;
+}
+
 /* ---- notes, shown by info ----------------------------------------------------------------- */
 
 bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)

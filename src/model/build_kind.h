@@ -114,15 +114,22 @@ struct blob_item {
     struct blob_item *next;
 };
 
+/* The path of a blob that another one repeats. */
+struct told_item {
+    const char *path;
+    struct told_item *next;
+};
+
 /* What a build has besides drafts and sources: what a mark keeps a copy of. */
 struct build_rest {
     struct blob_item *blobs;
+    struct told_item *told;
     struct note_item *notes, **note_end; /* where the next one goes */
     struct note_kind *note_kinds;
     struct missing_item *missing;
     uint64_t n_pieces;
     uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
-    uint32_t n_blobs, n_notes, n_missing;
+    uint32_t n_blobs, n_told, n_notes, n_missing;
     const char *tag, *prefix;
     int64_t step;
     bool has_step, fill_lost;

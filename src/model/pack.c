@@ -278,6 +278,10 @@ static bool pack_all(struct packing *p, struct zf_err *err)
             return false;
         }
     }
+    zf_out_var(p->out, rest->n_told);
+    for (const struct told_item *t = rest->told; t; t = t->next) {
+        zf_out_counted(p->out, t->path, strlen(t->path));
+    }
     return zf_out_ok(p->out, err);
 }
 

@@ -174,6 +174,15 @@ static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct 
     }
     qsort(blob, c->n_blobs, sizeof *blob, seal_blob_by_path);
     c->blob = blob;
+    for (const struct told_item *t = b->rest.told; t; t = t->next) {
+        struct zf_blob *of = c->n_blobs ? bsearch(&(struct zf_blob){.path = t->path}, blob,
+                                                  c->n_blobs, sizeof *blob, seal_blob_by_path)
+                                        : NULL;
+
+        if (of) {
+            of->told = true;
+        }
+    }
     return seal_check_blobs(c, err);
 }
 

@@ -347,6 +347,16 @@ static bool unpack_files(struct unpacking *u, struct zf_err *err)
             return false;
         }
     }
+    if (!unpack_count(u, &n, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        const char *path = unpack_str(u, err);
+
+        if (!path || !zf_build_told(u->b, path, err)) {
+            return false;
+        }
+    }
     return (!u->in->bad && zf_bytes_left(u->in) == 0) || unpack_bad(u, "a wrong end", err);
 }
 

@@ -391,7 +391,9 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
         ok = layout_put_set(p, i, err);
     }
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
-        ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
+        const bool told = p->o->show == ZF_SHOW_AUTO && c->blob[i].told;
+
+        ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, told}, err);
     }
     if (ok && p->o->omit_lost && c->n_missing && !(c->n_sets && !*c->set[0].path && c->set[0].n)) {
         ok = layout_put_missing(p, err);

@@ -103,6 +103,20 @@ static bool show_repeats(const struct zf_checkpoint *c, const char *of, const ch
     return same;
 }
 
+/* A directory of files that are all told elsewhere is hidden itself, and lists them. */
+static void show_hide_told(struct nodes *ns, struct node *dir)
+{
+    for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
+        if (!ns->at[k].hidden) {
+            return;
+        }
+    }
+    dir->hidden = true;
+    for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
+        ns->at[k].hidden = false;
+    }
+}
+
 void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c)
 {
     if (show == 0) {
@@ -117,6 +131,9 @@ void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint 
         if (show == ZF_SHOW_AUTO) {
             n->hidden = n->hidden || (bits == ZF_SHOW_TRAINED && strcmp(n->name, "trained") == 0 &&
                                       show_repeats(c, n->parent == 0 ? "" : up->name, n->name));
+            if (bits == ZF_SHOW_EXTRA && n->kind == NODE_DIR) {
+                show_hide_told(ns, n);
+            }
         } else {
             n->hidden = n->hidden || (bits && !(show & bits));
         }

@@ -36,6 +36,13 @@ done
 ckpt=$ZF_DATA/deepspeed/ds0_19_8_peft_lora_zero3_w2
 check 'show=trained lists an adapter, which is what was trained' shown '-o show=raw:trained' trained "$mnt" adapter trained
 check 'show=stored does not' shown '-o show=raw:stored' trained "$mnt"
+for kept in '' ', and from the model that was kept'; do
+    ckpt=$ZF_DATA/dcp/torch2.14/plain_1p
+    check "items that state/ says wholly are not listed$kept" shown '' told "$mnt" some
+    ckpt=$ZF_DATA/dcp/torch2.14/fsdp2_adamw
+    check "nor is extra/, where those are all of it$kept" shown '' told "$mnt" none
+done
+check 'show=extra lists it' shown '-o show=raw:extra' has "$mnt" . extra
 ckpt=$zero
 check 'an unknown word is refused' refused 2 'show lists raw, npy.*found "rwa"' -o show=rwa "$ckpt" "$mnt"
 check 'all stands alone' refused 2 'stand alone' -o show=all,raw "$ckpt" "$mnt"

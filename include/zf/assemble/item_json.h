@@ -3,6 +3,7 @@
 #ifndef ZF_ASSEMBLE_ITEM_JSON_H
 #define ZF_ASSEMBLE_ITEM_JSON_H
 
+#include <zf/assemble/key_path.h>
 #include <zf/base/out.h>
 #include <zf/codec/torch.h>
 #include <zf/model/build.h>
@@ -22,9 +23,10 @@ static inline void zf_auto_item_json(struct zf_item_json *j)
 
 /* Is a file of so many bytes, which may be compressed to that, still to be read?  Counts it if so. */
 bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes);
-/* Adds the value of a file, unless it is a tensor or has no form in JSON.  Errors: ZF_E_NOMEM. */
-bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, const char *key, size_t n,
-                      const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* Adds the value of a file, unless it is a tensor or has no form in JSON.  *all: the JSON says all of it, no object, tensor or bytes is
+ * in it.  Errors: ZF_E_NOMEM. */
+bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, struct zf_step key,
+                      const struct zf_limits *lim, bool *all, struct zf_err *err) ZF_CHECKED;
 /* Adds the file to the tree, if anything is in it. */
 bool zf_item_json_end(struct zf_item_json *j, struct zf_build *b, const char *path,
                       struct zf_err *err) ZF_CHECKED;

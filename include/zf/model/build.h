@@ -176,6 +176,9 @@ bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, 
                    uint64_t n, struct zf_err *err) ZF_CHECKED;
 bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t n,
                    struct zf_err *err) ZF_CHECKED;
+/* The file at `path`, added before or after, says nothing that no other file says: it is found by name, and
+ * not listed by default.  A path without a file does no harm.  Errors: ZF_E_NOMEM. */
+bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err) ZF_CHECKED;
 /* Is there a file of that path already? */
 bool zf_build_has_file(const struct zf_build *b, const char *path);
 

@@ -36,6 +36,7 @@ struct zf_blob {
     const char *path; /* in the tree, components already encoded */
     const struct zf_map *data;
     struct timespec mtime; /* 0 = the checkpoint's */
+    bool told;             /* another file of the tree says all of it */
 };
 
 /* -o degraded: a tensor that cannot be shown, because nothing but its name is known. */

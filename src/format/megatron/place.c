@@ -171,11 +171,19 @@ static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_e
            (other || zf_build_raw_only(p->s->b, set, err));
 }
 
+/* room[8 + ZF_NAME_MAX] */
+static const char *place_object_path(const struct mg_object *o, char *room)
+{
+    memcpy(room, "extra/", 7);
+    (void)zf_name_encode(room + 6, o->key, o->key_len, "");
+    return room;
+}
+
 static bool place_object(struct place *p, const struct mg_object *o, struct zf_err *err)
 {
-    char path[8 + ZF_NAME_MAX] = "extra/";
+    char room[8 + ZF_NAME_MAX];
+    const char *path = place_object_path(o, room);
 
-    (void)zf_name_encode(path + 6, o->key, o->key_len, "");
     return zf_build_blob(p->s->b, path, o->src, 0, o->src->size, err);
 }
 
@@ -189,6 +197,8 @@ static bool place_values(struct mg_save *s, struct zf_err *err)
         const struct mg_object *o = &s->object.at[i];
         zf_auto(torch) struct zf_torch *t = NULL;
         struct zf_err ignored;
+        char room[8 + ZF_NAME_MAX];
+        bool all = false;
 
         zf_err_clear(&ignored);
         if (o->told || zf_names_extra_state(o->name.name.p, o->name.name.n) ||
@@ -196,7 +206,11 @@ static bool place_values(struct mg_save *s, struct zf_err *err)
             continue;
         }
         t = zf_torch_open(o->src, s->lim, &ignored);
-        if (t && !zf_item_json_add(&json, t, o->key, o->key_len, s->lim, err)) {
+        if (t && !zf_item_json_add(&json, t, (struct zf_step){.p = o->key, .n = o->key_len}, s->lim,
+                                   &all, err)) {
+            return false;
+        }
+        if (all && !zf_build_told(s->b, place_object_path(o, room), err)) {
             return false;
         }
     }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """show.py CHECK ARGUMENTS: what a mounted tree lists; an exception is a failure.  The checkpoint is ZeRO-2 with masters."""
 import filecmp
+import io
 import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
+import zipfile
 
 WORDS = {"npy": "npy", "as": "as", "hf": "hf", "safetensors": "model.safetensors", "bin": "pytorch_model.bin",
          "optim": "optim", "stored": "stored", "trained": "trained", "state": "state"}
@@ -90,6 +93,47 @@ def links(mnt):
         assert os.stat(folder).st_nlink == 2 + len(dirs), folder
         n += 1
     assert subprocess.run(["find", mnt, "-type", "d"], capture_output=True, check=True).stdout.count(b"\n") == n
+
+
+class Plain(pickle.Unpickler):
+    """Imports nothing."""
+
+    def find_class(self, module_name, global_name):
+        raise pickle.UnpicklingError(module_name + "." + global_name)
+
+
+def plain(path):
+    """(the value,) of a torch.save archive of nothing but Python's own types, or None."""
+    try:
+        with zipfile.ZipFile(path) as z:
+            pkl = next(n for n in z.namelist() if n.endswith("/data.pkl"))
+            return (json.loads(json.dumps(Plain(io.BytesIO(z.read(pkl))).load(), allow_nan=False)),)
+    except (zipfile.BadZipFile, pickle.UnpicklingError, AttributeError, ImportError, TypeError, ValueError):
+        return None
+
+
+def told(mnt, some, state="state/checkpoint.json"):
+    """What state/ says is found in extra/, and listed only with what else is there; `some`: there is something else."""
+    extra = os.path.join(mnt, "extra")
+    assert ("extra" in listed(mnt)) == (some == "some"), listed(mnt)
+    with open(os.path.join(mnt, state), encoding="utf8") as f:
+        said = json.load(f)
+    n = 0
+    for key, value in said.items():
+        path = os.path.join(extra, key.replace("/", "%2F"))
+        item = plain(path)
+        if item and "__" not in json.dumps(value):
+            assert item == (value,), (key, item, value)
+            assert (key in listed(mnt, "extra")) == (some != "some"), key
+            n += 1
+        else:
+            assert os.path.basename(path) in listed(mnt, "extra"), key
+    assert n, said
+    assert some != "some" or listed(mnt, "extra"), "nothing else"
+
+
+def has(mnt, path, name):
+    assert name in listed(mnt, path)
 
 
 def weights(path, dtype):
