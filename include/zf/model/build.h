@@ -75,8 +75,7 @@ bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err) 
 bool zf_draft_apart(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* The same below the tree path `dir` ("" = the root), whatever the prefix is. */
-struct zf_draft *zf_build_find_below(struct zf_build *b, const char *dir,
-                                     struct zf_spot spot);
+struct zf_draft *zf_build_find_below(struct zf_build *b, const char *dir, struct zf_spot spot);
 
 /* How many tensors were started so far. */
 uint64_t zf_build_n_tensors(const struct zf_build *b);
