@@ -24,8 +24,8 @@ def untold_of(save):
         if mix.torn:
             return False
         if "files of two saves" in mix.notes:
-            # the frozen ones and buffers that stage 3 keeps in the model's files, adapters among them
-            return all(k[0] == "" or k[0].startswith("adapter/") for k in mix.fewer())
+            # one of the two gave the frozen ones and buffers that stage 3 keeps in the model's files, and nothing else
+            return any(all(k[0] == "" for k in side) for side in (mix.first, mix.second))
         # moments that were converted, and of which no other copy is there
         return "_universal" in save and all(k[0].startswith("optim/exp_avg") for k in mix.fewer())
     return untold
