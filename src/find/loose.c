@@ -69,16 +69,15 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
     return found || saves_add(out, named, err);
 }
 
-/* A file that the family would have shown. */
+/* A file that the family would have shown; of another family, a file of weights of either kind. */
 static bool loose_is_file(struct zf_store *st, const struct match *m, const struct zf_entry *e)
 {
     if (e->kind != ZF_ENTRY_FILE) {
         return false;
     }
-    return loose_is(m, "torch")
-               ? zf_torch_set_named(e->name) && zf_torch_set_role(e->name) == ZF_ROLE_WEIGHTS &&
-                     zf_torch_set_sniff(st, e->name)
-               : zf_st_file_named(e->name);
+    return (!loose_is(m, "torch") && zf_st_file_named(e->name)) ||
+           (!loose_is(m, "safetensors") && zf_torch_set_named(e->name) &&
+            zf_torch_set_role(e->name) == ZF_ROLE_WEIGHTS && zf_torch_set_sniff(st, e->name));
 }
 
 void loose_note_files(struct zf_store *st, const struct match *m, char *note, size_t n)
@@ -95,8 +94,11 @@ void loose_note_files(struct zf_store *st, const struct match *m, char *note, si
             at = strlen(list);
         }
     }
-    zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see it", list,
-           files > 2 ? ", …" : "", files == 1 ? "is" : "are", files == 1 ? "it" : "one of them");
+    if (files) {
+        zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see it", list,
+               files > 2 ? ", …" : "", files == 1 ? "is" : "are",
+               files == 1 ? "it" : "one of them");
+    }
 }
 
 void loose_note_saves(const struct zf_saves *s, char *note, size_t n)

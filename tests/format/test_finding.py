@@ -250,6 +250,10 @@ with Dir() as d:
            "pytorch_model.bin beside the saves is not shown")
     d.file("zero/config.json", {"model_type": "llama"})
     beside("nor with a configuration", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+    d.file("zero/latest", b"global_step4")
+    beside("nor where latest names it", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+    d.file("zero/latest", b"global_step3")
+    beside("nor an older one", d, "zero", "global_step3", "pytorch_model.bin beside the saves is not shown")
 
 for name in ("model.safetensors", "pytorch_model.bin"):
     with Dir() as d:
