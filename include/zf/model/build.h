@@ -199,7 +199,7 @@ bool zf_build_has_step(const struct zf_build *b, int64_t *out);
 struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,
                                struct zf_spot *out, struct zf_draft **tie);
 /* Takes out everything below the tree paths dir[n] for good: tensors and files that were made only to be
- * copied from.  Nothing outside may be a part of them.  Pre: no mark is open.  Errors: ZF_E_NOMEM. */
+ * copied from.  Nothing outside may be a part of them.  Pre: no mark is open. */
 void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n);
 
 /* All or nothing: everything that is drafted, added, noted or set after a mark is withdrawn by undo,

@@ -154,11 +154,38 @@ static void a_piece_in_the_place_of_another(void **state)
     assert_memory_equal(got, ((unsigned char[]){8, 8, 8, 9, 9, 10, 10, 11}), 8);
 }
 
+/* The build keeps its last answer: it must not be that of a draft that was taken out. */
+static void a_withdrawn_name_is_free(void **state)
+{
+    struct zf_limits lim = zf_limits_default();
+    struct zf_err err;
+    const struct zf_spot spot = {"side", "a", 1};
+    const struct zf_type type = {ZF_DT_U8, 1, (uint64_t[]){4}};
+    const char *const dirs[] = {"side"};
+
+    (void)state;
+    zf_auto(source) struct zf_source *s = zf_mem_new("x", "12345678", 8, false, &err);
+    struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
+    assert_true(s && b);
+    assert_non_null(zf_build_tensor(b, spot, type, &err));
+    assert_non_null(zf_build_find(b, spot));
+    zf_build_withdraw(b, dirs, 1);
+    assert_null(zf_build_find(b, spot));
+    struct zf_draft *d = zf_build_tensor(b, spot, type, &err);
+    assert_ok(d && zf_draft_flat(d, 0, 4, (struct zf_from){.src = s, .off = 4}, &err), &err);
+    assert_true(zf_build_find(b, spot) == d);
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
+    assert_ok(c, &err);
+    assert_int_equal(c->n_sets, 1);
+    assert_int_equal(c->set[0].n, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(undone_verbs_leave_nothing),
         cmocka_unit_test(a_piece_in_the_place_of_another),
+        cmocka_unit_test(a_withdrawn_name_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
