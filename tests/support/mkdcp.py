@@ -199,6 +199,8 @@ class Checkpoint:
         self.planner[name] = tuple(path)
 
     def metadata(self):
+        if getattr(self.a, 'backwards', False):
+            self.storage = dict(reversed(self.storage.items()))
         m = self.w.of(self.w.Metadata, state_dict_metadata=self.state,
                       planner_data=None if self.a.torch == '1.13' else self.planner, storage_data=self.storage)
         if self.a.torch == '2.14':
@@ -307,6 +309,7 @@ def main():
     p.add_argument('--hollow', action='store_true')
     p.add_argument('--plans', action='store_true')
     p.add_argument('--columns', action='store_true')
+    p.add_argument('--backwards', action='store_true', help='storage_data in the other order')
     p.add_argument('--expect', action='store_true')
     p.add_argument('--bad', default='')
     a = p.parse_args()

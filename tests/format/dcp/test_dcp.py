@@ -52,6 +52,18 @@ def numbered(folder, _):
     return all(numbered_as(os.path.join(folder, stem), stem) for stem in ("pytorch_model_fsdp_", "pytorch_model_"))
 
 
+def in_any_order(folder, _):
+    """Keys and chunks of two state dicts of the same names, whose items come in the other order."""
+    listed = {}
+    for order in ("", " --backwards"):
+        top = os.path.join(folder, "run" + order.strip())
+        for i in range(2):
+            make(os.path.join(top, f"pytorch_model_fsdp_{i}"), "--torch 1.13 --protocol 2 --tensors 2 --ranks 3" + order)
+        names = subprocess.run([ZEROFS, "ls", "-R", top], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        listed[order] = [(n, subprocess.run([ZEROFS, "cat", top, n], check=True, stdout=subprocess.PIPE).stdout) for n in names]
+    return len(listed[""]) == 4 and listed[""] == listed[" --backwards"]
+
+
 def numbered_as(folder, stem):
     for i in range(2):
         make(os.path.join(folder, f"{stem}{i}"), "--torch 1.13 --protocol 2 --tensors 1")
@@ -98,7 +110,7 @@ def slim(folder):
 
 with tempfile.TemporaryDirectory() as top:
     for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD] + [
-            (numbered, "numbered models"), (apart, "an optimizer apart")]):
+            (numbered, "numbered models"), (apart, "an optimizer apart"), (in_any_order, "items in another order than keys")]):
         check(arg or "as it is", test(os.path.join(top, str(i)), arg))
     took = 0 if INFLATED else slim(os.path.join(top, "many"))
     check("40,000 tensors take at most twice their metadata, beside 9 MiB", took < 2, f"{took:.2f}")
