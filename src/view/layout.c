@@ -19,11 +19,19 @@ static const enum zf_dtype casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_B
 /* Hugging Face's own default. */
 #define SHARD_SIZE 5000000000ull
 
+/* A file that is no tensor, by its directory: path[n]. */
+struct side_file {
+    const char *path;
+    size_t n;
+    uint32_t blob; /* its number */
+};
+
 struct layout {
     struct tree *t;
     const struct zf_view_opts *o;
     zf_vec(struct place) place;
-    bool adapter; /* the root holds what PEFT calls an adapter */
+    struct side_file *side; /* all, sorted by directory */
+    bool adapter;           /* the root holds what PEFT calls an adapter */
 };
 
 static bool layout_put(struct layout *p, struct place what, struct zf_err *err)
@@ -132,12 +140,6 @@ static bool layout_holds_weights(const char *path)
     }
 }
 
-/* Is the first n bytes of the path a directory above what is at `path`, or the path itself? */
-static bool layout_is_above(const char *dir, size_t n, const char *path)
-{
-    return n == 0 || (strncmp(dir, path, n) == 0 && (path[n] == '\0' || path[n] == '/'));
-}
-
 /* Has a directory between the first n bytes of the set's path and its end a file of this name? */
 static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, size_t n,
                               const char *name)
@@ -155,26 +157,77 @@ static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, si
     return false;
 }
 
+static int layout_cmp_dir(const void *a, const void *b)
+{
+    const struct side_file *x = a, *y = b;
+    int c = memcmp(x->path, y->path, x->n < y->n ? x->n : y->n);
+
+    return c ? c : (x->n > y->n) - (x->n < y->n);
+}
+
+static int layout_cmp_side(const void *a, const void *b)
+{
+    const struct side_file *x = a, *y = b;
+    int c = layout_cmp_dir(a, b);
+
+    return c ? c : (x->blob > y->blob) - (x->blob < y->blob);
+}
+
+static bool layout_sort_side_files(struct layout *p, struct zf_err *err)
+{
+    const struct zf_checkpoint *c = p->t->c;
+
+    p->side = zf_arena_get(p->t->arena, c->n_blobs, sizeof *p->side, err);
+    for (uint32_t i = 0; p->side && i < c->n_blobs; i++) {
+        const char *path = c->blob[i].path, *slash = strrchr(path, '/');
+
+        p->side[i] = (struct side_file){path, slash ? (size_t)(slash - path) : 0, i};
+    }
+    if (p->side && c->n_blobs) {
+        qsort(p->side, c->n_blobs, sizeof *p->side, layout_cmp_side);
+    }
+    return p->side != NULL;
+}
+
+/* Puts the side files of the directory set[n] into dir, but those that are nearer to the set, too. */
+static bool layout_put_side_dir(struct layout *p, const char *dir, const struct shelf *of, size_t n,
+                                struct zf_err *err)
+{
+    const struct zf_checkpoint *c = p->t->c;
+    const struct side_file want = {of->of->set->path, n, 0}, *end = p->side + c->n_blobs;
+    const struct side_file *f =
+        c->n_blobs ? bsearch(&want, p->side, c->n_blobs, sizeof want, layout_cmp_dir) : NULL;
+    bool ok = true;
+
+    while (f && f > p->side && layout_cmp_dir(f - 1, &want) == 0) {
+        f--;
+    }
+    for (; ok && f && f < end && layout_cmp_dir(f, &want) == 0; f++) {
+        const char *name = f->path + n + (n > 0);
+
+        if (!layout_has_nearer(c, want.path, n, name)) {
+            ok = layout_put_side_file(p, dir, of, f->blob, name, err);
+        }
+    }
+    return ok;
+}
+
 /* The files beside the weights (config.json, the tokenizer) are in the root or in a directory of one
  * rank (mp_rank_03), and in the hf/ of every set of weights there, so that from_pretrained finds them;
  * the nearest of a name counts. */
 static bool layout_put_side_files(struct layout *p, const char *dir, const struct shelf *of,
                                   struct zf_err *err)
 {
-    const struct zf_checkpoint *c = p->t->c;
     const char *set = of->of->set->path;
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < c->n_blobs && layout_holds_weights(set); i++) {
-        const char *path = c->blob[i].path, *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
-        size_t n = slash ? (size_t)(slash - path) : 0;
-
-        if (layout_is_above(path, n, set) && !layout_has_nearer(c, set, n, name)) {
-            ok = layout_put_side_file(p, dir, of, i, name, err);
-        }
+    if (!layout_holds_weights(set)) {
+        return true;
     }
-    return ok;
+    for (size_t n = strlen(set); ok && n > 0; n--) {
+        ok = (set[n] && set[n] != '/') || layout_put_side_dir(p, dir, of, n, err);
+    }
+    return ok && layout_put_side_dir(p, dir, of, 0, err);
 }
 
 /* A tensor's pieces come from a file of this name? */
@@ -385,7 +438,7 @@ static bool layout_put_missing(struct layout *p, struct zf_err *err)
 static bool layout_put_all(struct layout *p, struct zf_err *err)
 {
     const struct zf_checkpoint *c = p->t->c;
-    bool ok = true;
+    bool ok = layout_sort_side_files(p, err);
 
     for (uint32_t i = 0; ok && i < c->n_sets; i++) {
         ok = layout_put_set(p, i, err);
