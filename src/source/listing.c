@@ -28,7 +28,7 @@ bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_er
     return true;
 }
 
-int listing_order(const void *a, const void *b)
+static int listing_order(const void *a, const void *b)
 {
     const struct zf_entry *x = a, *y = b;
 
@@ -53,6 +53,13 @@ void listing_sort(struct zf_listing *l)
     if (l->n) {
         qsort(l->entry, l->n, sizeof *l->entry, listing_order);
     }
+}
+
+struct zf_entry *listing_find(const struct zf_entry *entry, size_t n, const char *name)
+{
+    const struct zf_entry key = {.name = name};
+
+    return n ? bsearch(&key, entry, n, sizeof *entry, listing_order) : NULL;
 }
 
 void listing_fini(struct zf_listing *l)

@@ -174,8 +174,6 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 /* Does the listing of `dir`, if it was made and names all there is, lack this directory? */
 static bool store_lacks(struct store_table *t, const char *dir, const char *name)
 {
-    const struct zf_entry key = {.name = name};
-
     (void)pthread_mutex_lock(&t->lock);
     const struct kept *k = store_kept_find(t->dirs, dir, strlen(dir));
     bool known = k && !k->making && k->l.whole;
@@ -183,8 +181,7 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
     if (!known || name[0] == '.') {
         return false;
     }
-    const struct zf_entry *e =
-        k->l.n ? bsearch(&key, k->l.entry, k->l.n, sizeof *k->l.entry, listing_order) : NULL;
+    const struct zf_entry *e = listing_find(k->l.entry, k->l.n, name);
     return !e || e->kind != ZF_ENTRY_DIR;
 }
 
@@ -290,14 +287,12 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
         return NULL;
     }
     char *slash = strrchr(dir, '/');
-    struct zf_entry key = {.name = slash ? slash + 1 : path};
     if (slash) {
         *slash = '\0';
     }
-    if (!zf_store_list(st, slash ? dir : "", &entries, &n, &err) || n == 0) {
-        return NULL;
-    }
-    return bsearch(&key, entries, n, sizeof *entries, listing_order);
+    return zf_store_list(st, slash ? dir : "", &entries, &n, &err)
+               ? listing_find(entries, n, slash ? slash + 1 : path)
+               : NULL;
 }
 
 bool zf_store_has(struct zf_store *st, const char *path, enum zf_entry_kind kind)

@@ -101,13 +101,12 @@ static void look_count(struct store_table *t, struct kept *f)
         d->l.entry[f->known - d->l.entry].later = true;
         f->vouched = !f->known->asked || d->relied;
     }
-    for (size_t i = 0; d && !f->known && t->ops->unchanged && i < d->l.n; i++) {
-        struct zf_entry *e = &d->l.entry[i];
-
-        if (e->exact && strcmp(e->name, slash ? slash + 1 : f->path) == 0) {
-            e->later = true;
-            f->vouched = e->asked && d->relied;
-        }
+    const bool opened = d && !f->known && t->ops->unchanged;
+    struct zf_entry *e =
+        opened ? listing_find(d->l.entry, d->l.n, slash ? slash + 1 : f->path) : NULL;
+    if (e && e->exact) {
+        e->later = true;
+        f->vouched = e->asked && d->relied;
     }
 }
 

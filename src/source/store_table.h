@@ -93,10 +93,10 @@ struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err 
  * what is kept of the directory when it is looked at again, else NULL.  Errors: without a path. */
 bool listing_read(struct store_table *t, const char *dir, const struct kept *was,
                   struct zf_listing *l, struct zf_err *err) ZF_CHECKED;
-/* By the names of two entries, for qsort and bsearch. */
-int listing_order(const void *a, const void *b);
 /* Into natural order. */
 void listing_sort(struct zf_listing *l);
+/* The entry of that name of n that are in natural order, or NULL. */
+struct zf_entry *listing_find(const struct zf_entry *entry, size_t n, const char *name);
 void listing_fini(struct zf_listing *l);
 
 #endif

@@ -11,6 +11,7 @@ source_tests = \
 	tests/unit/source/test_kept \
 	tests/unit/source/test_later \
 	tests/unit/source/test_lead \
+	tests/unit/source/test_look \
 	tests/unit/source/test_made \
 	tests/unit/source/test_source \
 	tests/unit/source/test_store \
@@ -45,6 +46,9 @@ tests_unit_source_test_later_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_later_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_lead_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/src
 tests_unit_source_test_lead_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
+tests_unit_source_test_look_SOURCES = tests/unit/source/test_look.c tests/support/compares.c
+tests_unit_source_test_look_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_source_test_look_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS) -lpthread
 tests_unit_source_test_made_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_source_test_made_LDADD = $(ZF_SOURCE) $(CMOCKA_LIBS)
 tests_unit_source_test_source_CPPFLAGS = $(TEST_CPPFLAGS)
