@@ -26,25 +26,125 @@ static size_t files_series_digits(const char **p, unsigned long *out)
     return n <= 5 ? n : 0;
 }
 
-bool zf_series_parse(const char *name, struct zf_series *out)
+/* Are the numbers around the "-of-" at `of` those of a series? */
+static bool files_series_at(const char *name, const char *of, struct zf_series *out)
 {
-    const char *of = strstr(name, "-of-"), *at = of;
+    const char *at = of;
 
-    while (at && at > name && at[-1] >= '0' && at[-1] <= '9') {
+    while (at > name && at[-1] >= '0' && at[-1] <= '9') {
         at--;
     }
-    if (!at || at <= name + 1 || at[-1] != '-') {
+    if (at <= name + 1 || at[-1] != '-') {
         return false;
     }
     out->stem = (size_t)(at - 1 - name);
-    size_t wide = files_series_digits(&at, &out->number);
-
+    out->width = (int)files_series_digits(&at, &out->number);
     at = of + 4;
+
     size_t wide_of = files_series_digits(&at, &out->of);
 
-    out->padded = wide == 5 && wide_of == 5;
     out->tail = at;
-    return wide && wide_of && *at == '.';
+    return out->width && wide_of && *at == '.';
+}
+
+bool zf_series_parse(const char *name, struct zf_series *out)
+{
+    struct zf_series s;
+    bool found = false;
+
+    for (const char *of = name; (of = strstr(of, "-of-")); of++) {
+        if (files_series_at(name, of, &s)) {
+            *out = s;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* The order of series; files of one are equal. */
+static int files_series_cmp(const void *a, const void *b)
+{
+    const struct zf_series_files *x = a, *y = b;
+
+    if (x->as.stem != y->as.stem) {
+        return x->as.stem < y->as.stem ? -1 : 1;
+    }
+    int by = memcmp(x->name, y->name, x->as.stem);
+
+    by = by ? by : strcmp(x->as.tail, y->as.tail);
+    return by ? by : (x->as.of > y->as.of) - (x->as.of < y->as.of);
+}
+
+static int files_number_cmp(const void *a, const void *b)
+{
+    const struct zf_series_files *x = a, *y = b;
+    int by = files_series_cmp(a, b);
+
+    return by ? by : (x->as.number > y->as.number) - (x->as.number < y->as.number);
+}
+
+/* The least number that none of n files (in order) has, counted from `from`; `from` + of = all are there. */
+static unsigned long files_series_gap(const struct zf_series_files *f, size_t n, unsigned long from)
+{
+    unsigned long want = from;
+
+    for (size_t i = 0; i < n; i++) {
+        want += f[i].as.number == want;
+    }
+    return want < from + f->as.of ? want : from + f->as.of;
+}
+
+bool zf_series_list(const struct zf_entry *e, size_t n, bool (*counts)(const char *name),
+                    struct zf_series_list *out, struct zf_err *err)
+{
+    struct zf_series s;
+    size_t n_series = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!counts(e[i].name) || !zf_series_parse(e[i].name, &s)) {
+            continue;
+        }
+        struct zf_series_files *f = zf_vec_push(&out->of, err);
+
+        if (!f) {
+            return false;
+        }
+        *f = (struct zf_series_files){.name = e[i].name, .as = s};
+    }
+    if (out->of.n) {
+        qsort(out->of.at, out->of.n, sizeof *out->of.at, files_number_cmp);
+    }
+    for (size_t i = 0, end; i < out->of.n; i = end) {
+        struct zf_series_files first = out->of.at[i];
+
+        for (end = i + 1; end < out->of.n && files_series_cmp(&first, &out->of.at[end]) == 0;) {
+            end++;
+        }
+        unsigned long gap = files_series_gap(&out->of.at[i], end - i, 1);
+
+        if (gap <= first.as.of && files_series_gap(&out->of.at[i], end - i, 0) < first.as.of) {
+            first.lacks = gap;
+        }
+        out->of.at[n_series++] = first;
+    }
+    out->of.n = n_series;
+    return true;
+}
+
+const struct zf_series_files *zf_series_find(const struct zf_series_list *list, const char *name)
+{
+    struct zf_series_files key = {.name = name};
+
+    return list->of.n && zf_series_parse(name, &key.as)
+               ? bsearch(&key, list->of.at, list->of.n, sizeof key, files_series_cmp)
+               : NULL;
+}
+
+bool zf_series_fail(const struct zf_series_files *s, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "file %0*lu of %0*lu of the series %.*s is missing", s->as.width, s->lacks,
+                   s->as.width, s->as.of, (int)s->as.stem, s->name);
 }
 
 /* A pointer is shorter than this. */

@@ -7,45 +7,28 @@
 
 bool st_series(const char *file, struct zf_series *out)
 {
-    return zf_series_parse(file, out) && out->padded && strcmp(out->tail, ".safetensors") == 0;
+    return zf_series_parse(file, out) && strcmp(out->tail, ".safetensors") == 0;
 }
 
-/* want: the next number. */
-static bool series_end(const struct zf_series *s, const char *name, unsigned long want,
-                       struct zf_build *b, struct zf_err *err)
+static bool series_is_plain(const char *name)
 {
-    if (want > s->of) {
-        return true;
-    }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "file %05lu of %05lu of the series %.*s is missing", want, s->of, (int)s->stem,
-                  name);
-    return zf_forgive(b, err);
+    struct zf_series s;
+
+    return st_series(name, &s) && !zf_st_file_rank(name);
 }
 
-/* Numbers ascend in the listing. */
 static bool series_check_plain(const struct zf_entry *e, size_t n, struct zf_build *b,
                                struct zf_err *err)
 {
-    struct zf_series s, last = {0};
-    const char *name = "";
-    unsigned long want = 1;
+    struct zf_series_list list = {0};
+    bool ok = zf_series_list(e, n, series_is_plain, &list, err);
 
-    for (size_t i = 0; i < n; i++) {
-        if (!st_series(e[i].name, &s) || zf_st_file_rank(e[i].name)) {
-            continue;
-        }
-        if (s.stem != last.stem || strncmp(e[i].name, name, s.stem) != 0) {
-            if (!series_end(&last, name, want, b, err)) {
-                return false;
-            }
-            name = e[i].name;
-            want = 1;
-        }
-        last = s;
-        want += s.number == want;
+    for (size_t i = 0; ok && i < list.of.n; i++) {
+        ok = list.of.at[i].lacks == 0 ||
+             (!zf_series_fail(&list.of.at[i], err) && zf_forgive(b, err));
     }
-    return series_end(&last, name, want, b, err);
+    zf_vec_fini(&list.of);
+    return ok;
 }
 
 /* Ranks ascend in the listing. */

@@ -133,32 +133,73 @@ static unsigned long torch_shards_of(const char *name)
     return zf_series_parse(name, &s) ? s.of : 0;
 }
 
-/* Shards without an index say themselves how many they are. */
-static bool torch_check_shards(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+static bool torch_is_weights(const char *name)
 {
-    const struct zf_entry *e;
-    unsigned long want = 0, have = 0;
-    size_t n;
-
-    if (!zf_store_list(st, "", &e, &n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        unsigned long of = zf_torch_set_named(e[i].name) ? torch_shards_of(e[i].name) : 0;
-
-        have += of != 0;
-        want = of > want ? of : want;
-    }
-    if (have >= want) {
-        return true;
-    }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "the names say that there are %lu files; found here: %lu", want, have);
-    return zf_forgive(b, err);
+    return zf_torch_set_role(name) == ZF_ROLE_WEIGHTS;
 }
 
-static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st, bool weights,
-                            struct zf_build *b, struct zf_err *err)
+static bool torch_is_other(const char *name)
+{
+    return zf_torch_set_named(name) && !torch_is_weights(name);
+}
+
+/* What the names in a directory say of each other. */
+struct torch_names {
+    struct zf_series_list series;
+    bool
+        whole; /* there are weights that lack nothing: an index names them, or a whole series holds them */
+};
+
+/* Shards that no index names say themselves how many they are.  Beside whole weights a series that lacks a file is
+ * of something else: it is noted. */
+static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_names *out,
+                              struct zf_build *b, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    size_t n;
+
+    if (!zf_store_list(st, "", &e, &n, err) ||
+        !zf_series_list(e, n, indexed ? torch_is_other : zf_torch_set_named, &out->series, err)) {
+        return false;
+    }
+    out->whole = indexed;
+    for (size_t i = 0; i < out->series.of.n; i++) {
+        const struct zf_series_files *s = &out->series.of.at[i];
+
+        out->whole = out->whole || (s->lacks == 0 && torch_is_weights(s->name));
+    }
+    for (size_t i = 0; i < out->series.of.n; i++) {
+        const struct zf_series_files *s = &out->series.of.at[i];
+
+        if (s->lacks == 0) {
+            continue;
+        }
+        (void)zf_series_fail(s, err);
+        if (!(out->whole ? zf_note_failure(
+                               b, err, "%s and what else is of its series is not shown: ", s->name)
+                         : zf_forgive(b, err))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void zf_auto_torch_names(struct torch_names *names)
+{
+    zf_vec_fini(&names->series.of);
+}
+
+/* Is the file one of those that are noted as not shown? */
+static bool torch_is_left(const struct torch_names *names, const char *name)
+{
+    const struct zf_series_files *s = names->whole ? zf_series_find(&names->series, name) : NULL;
+
+    return s && s->lacks;
+}
+
+static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st,
+                            const struct torch_names *names, bool weights, struct zf_build *b,
+                            struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -169,7 +210,8 @@ static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st, bool we
     for (size_t i = 0; i < n; i++) {
         enum zf_torch_role role = zf_torch_set_role(e[i].name);
 
-        if (!zf_torch_set_named(e[i].name) || (role == ZF_ROLE_WEIGHTS) != weights) {
+        if (!zf_torch_set_named(e[i].name) || (role == ZF_ROLE_WEIGHTS) != weights ||
+            torch_is_left(names, e[i].name)) {
             continue;
         }
         if (weights && torch_shards_of(e[i].name)) {
@@ -214,6 +256,7 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, false, o->lim, err);
     zf_auto(st_index) struct zf_st_index x = {.path = NULL};
     zf_auto(mem) char *index = NULL;
+    zf_auto(torch_names) struct torch_names names = {.whole = false};
     const char *optimizer;
     struct torch_adding a = {s, st, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
@@ -232,11 +275,12 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
     if (!index && save->file) {
         return torch_open_one(s, save->file, b, err);
     }
-    if (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                : !torch_check_shards(st, b, err) || !torch_add_loose(s, st, true, b, err)) {
+    if (!torch_look_series(st, indexed, &names, b, err) ||
+        (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
+                 : !torch_add_loose(s, st, &names, true, b, err))) {
         return false;
     }
-    return torch_add_loose(s, st, false, b, err) && zf_torch_set_place(s, err) &&
+    return torch_add_loose(s, st, &names, false, b, err) && zf_torch_set_place(s, err) &&
            (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
            (!optimizer || zf_optim_index_add_dir(st, optimizer, o, b, err));
 }

@@ -58,6 +58,15 @@ def one_file_of_several():
         c.told("this is file 1 of 2", at="model-00001-of-00002.safetensors")
         c.refused("file 00002 of 00002 of the series model is missing")
         c.cat("a.u8", b"1234", "-o", "degraded")
+    for name, part in (("mixture-of-experts-00001-of-00002", "file 00002 of 00002 of the series mixture-of-experts is missing"),
+                       ("model-1-of-2", "file 2 of 2 of the series model is missing")):
+        with Case() as c:
+            c.safetensors(f"{name}.safetensors", A)
+            c.refused(part)
+    with Case() as c:  # 1 of 2, 2 and 3 of 3
+        for i, name in enumerate(("model-00001-of-00002", "model-00002-of-00003", "model-00003-of-00003")):
+            c.safetensors(f"{name}.safetensors", {f"t{i}": A["a"]})
+        c.refused("of the series model is missing")
 
 
 def same_names_apart():

@@ -257,9 +257,34 @@ with tempfile.TemporaryDirectory() as d:
         run = subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "info", "-o", "degraded", "-o", f"only={pattern}", d], capture_output=True, text=True)
         said = "lost     b: all of it: pytorch_model-00002-of-00002.bin is missing\n"
         check(f"only {pattern} of what is lost is told", run.returncode == (2 if listed is None else 0) and (said in run.stdout) == bool(listed), run)
-refused("a numbered file is missing", first, "2 files")
+refused("a numbered file is missing", first, "file 00002 of 00002 of the series pytorch_model is missing")
 tree = expect("the same, degraded and without an index", first, {":a": A}, degraded=True)
-check("the missing number is told", any("found here: 1" in n for n in tree.notes), tree.notes)
+check("the missing number is told", any("00002 of the series pytorch_model" in n for n in tree.notes), tree.notes)
+
+
+def numbered(stem, of, *numbers, start="00001"):
+    """{name: a tensor that no other file has}"""
+    return {f"{stem}-{n:0{len(start)}d}-of-{of:0{len(start)}d}.bin": {f"{stem}.{of}.{n}": A} for n in numbers}
+
+
+def names(*files):
+    return {f":{k}": A for f in files for v in f.values() for k in v}
+
+
+refused("two halves of two models", {**numbered("pytorch_model", 2, 1), **numbered("adapter", 2, 1)}, "is missing")
+refused("two thirds of one and a third of another", {**numbered("pytorch_model", 3, 1, 2), **numbered("x", 3, 3)}, "is missing")
+refused("files of two numberings of one stem", {**numbered("m", 2, 1), **numbered("m", 3, 2, 3)}, "is missing")
+refused("a half of a mixture-of-experts", numbered("mixture-of-experts", 2, 1), "00002 of the series mixture-of-experts is missing")
+refused("a half of a model, without zeros in front", numbered("m", 2, 1, start="1"), "file 2 of 2 of the series m is missing")
+refused("a half of an optimizer beside a loose model", {"m.bin": {"w": A}, **numbered("optimizer", 2, 1)}, "optimizer is missing")
+whole = numbered("pytorch_model", 2, 1, 2)
+for what, half in (("model", numbered("adapter", 3, 1, 2)), ("optimizer", {"optimizer-00001-of-00002.bin": optimizer(C)})):
+    for way in ({}, {"degraded": True}):
+        tree = expect(f"a whole model beside a part of another {what}", {**whole, **half}, names(whole), **way)
+        check("which is named", any(n.startswith(f"{min(half)} and what else") for n in tree.notes), tree.notes)
+    tree = expect(f"a part of an {what} beside an index", {**with_index, **first, **second, **half}, {":a": A, ":b": B})
+expect("two whole models", {**whole, **numbered("adapter", 3, 1, 2, 3)}, names(whole, numbered("adapter", 3, 1, 2, 3)))
+expect("a series that counts from zero", numbered("m", 3, 0, 1, 2), names(numbered("m", 3, 0, 1, 2)))
 refused("a tensor of the index is missing", {**with_index, **first, "pytorch_model-00002-of-00002.bin": {"c": B}},
         '"b"')
 refused("two checkpoints in one directory", {"epoch1.pt": {"w": A}, "epoch2.pt": {"w": B}}, "point at one of them")

@@ -13,15 +13,18 @@ static void series(void **state)
         const char *name;
         size_t stem;
         unsigned long number, of;
-        bool padded;
+        int width;
         const char *tail;
     } yes[] = {
-        {"model-00002-of-00003.safetensors", 5, 2, 3, true, ".safetensors"},
-        {"pytorch_model-1-of-12.bin", 13, 1, 12, false, ".bin"},
-        {"a-b-00001-of-00002.x.y", 3, 1, 2, true, ".x.y"},
-        {"shard-00001-model-00004-of-00005.safetensors", 17, 4, 5, true, ".safetensors"},
-        {"m-0-of-0.", 1, 0, 0, false, "."},
-        {"m-00001-of-2.pt", 1, 1, 2, false, ".pt"},
+        {"model-00002-of-00003.safetensors", 5, 2, 3, 5, ".safetensors"},
+        {"pytorch_model-1-of-12.bin", 13, 1, 12, 1, ".bin"},
+        {"a-b-00001-of-00002.x.y", 3, 1, 2, 5, ".x.y"},
+        {"shard-00001-model-00004-of-00005.safetensors", 17, 4, 5, 5, ".safetensors"},
+        {"m-0-of-0.", 1, 0, 0, 1, "."},
+        {"m-00001-of-2.pt", 1, 1, 2, 5, ".pt"},
+        {"mixture-of-experts-00001-of-00002.safetensors", 18, 1, 2, 5, ".safetensors"},
+        {"best-3-of-5.x-00002-of-00003.bin", 13, 2, 3, 5, ".bin"},
+        {"m-00001-of-00002.best-of-all.bin", 1, 1, 2, 5, ".best-of-all.bin"},
     };
     static const char *const no[] = {"",
                                      "model.safetensors",
@@ -47,7 +50,7 @@ static void series(void **state)
         assert_int_equal(s.stem, yes[i].stem);
         assert_int_equal(s.number, yes[i].number);
         assert_int_equal(s.of, yes[i].of);
-        assert_int_equal(s.padded, yes[i].padded);
+        assert_int_equal(s.width, yes[i].width);
         assert_string_equal(s.tail, yes[i].tail);
     }
     for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {
@@ -70,9 +73,51 @@ static void series_of_printf(void **state)
 
             (void)snprintf(name + stem, sizeof name - 1, "-%05lu-of-%05lu.bin", n, of);
             assert_true(zf_series_parse(name, &s));
-            assert_true(s.number == n && s.of == of && s.padded);
+            assert_true(s.number == n && s.of == of && s.width == 5);
         }
     }
+}
+
+static bool is_bin(const char *name)
+{
+    return strstr(name, ".bin") != NULL;
+}
+
+/* Whose files lack which number. */
+static void series_of_a_directory(void **state)
+{
+    static const char *const name[] = {
+        "a-00001-of-00003.bin", "a-00002-of-00002.bin", "a-00003-of-00003.bin", "a-of-b-1-of-1.bin",
+        "b-0-of-2.bin",         "b-00001-of-00002.bin", "c-1-of-3.bin",         "c-2-of-3.bin",
+        "d-0-of-3.bin",         "d-1-of-3.bin",         "e-1-of-2.pt",          "f.bin"};
+    static const struct {
+        const char *name;
+        unsigned long lacks;
+    } want[] = {{name[0], 2}, {name[1], 1}, {name[2], 2}, {name[3], 0},
+                {name[4], 0}, {name[5], 0}, {name[7], 3}, {name[9], 2}};
+    struct zf_entry e[sizeof name / sizeof name[0]] = {0};
+    struct zf_series_list list = {0};
+    struct zf_err err = {.code = ZF_OK};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        e[i].name = name[i];
+    }
+    assert_null(zf_series_find(&list, name[0]));
+    assert_true(zf_series_list(e, sizeof name / sizeof name[0], is_bin, &list, &err));
+    assert_int_equal(list.of.n, 6);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        const struct zf_series_files *s = zf_series_find(&list, want[i].name);
+
+        assert_non_null(s);
+        assert_int_equal(s->lacks, want[i].lacks);
+    }
+    assert_null(zf_series_find(&list, "e-1-of-2.pt"));
+    assert_null(zf_series_find(&list, "f.bin"));
+    assert_false(zf_series_fail(zf_series_find(&list, name[0]), &err));
+    assert_int_equal(err.code, ZF_E_FORMAT);
+    assert_string_equal(err.msg, "file 00002 of 00003 of the series a is missing");
+    zf_vec_fini(&list.of);
 }
 
 static void absent_and_pointers(void **state)
@@ -97,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(series),
         cmocka_unit_test(series_of_printf),
+        cmocka_unit_test(series_of_a_directory),
         cmocka_unit_test(absent_and_pointers),
     };
 
