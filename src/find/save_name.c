@@ -20,23 +20,50 @@ bool save_name_fits(const char *name, const char *const *pattern, int flags)
 /* How OLMo calls a save of which the ranks' parts are put together. */
 static const char unsharded[] = "-unsharded";
 
-/* Is the word in the name?  That a save is not sharded does not make it a shard. */
-static bool save_name_has(const char *name, const char *word)
+/* Is the word of n letters one for a part of a save? */
+static bool save_name_word_is_part(const char *word, size_t n)
 {
-    const char *at = strcasestr(name, word);
+    static const char *const part[] = {"rank",  "ranks",     "shard", "shards",
+                                       "optim", "optimizer", "model", "models"};
 
-    return at && !(at >= name + 3 && strcmp(at - 3, unsharded) == 0);
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        if (strlen(part[i]) == n && strncasecmp(word, part[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the name count parts, or end in one: "rank_0_step_5", "step5_optim"?  "model_step_5" counts steps. */
+static bool save_name_counts_parts(const char *name)
+{
+    const char *word = name;
+    size_t n = 0;
+
+    for (const char *p = name; *p;) {
+        if (isalpha((unsigned char)*p)) {
+            for (word = p; isalpha((unsigned char)*p); p++) {
+            }
+            n = (size_t)(p - word);
+        } else if (isdigit((unsigned char)*p)) {
+            if (save_name_word_is_part(word, n)) {
+                return true;
+            }
+            p += strspn(p, "0123456789");
+            n = 0;
+        } else {
+            p++;
+        }
+    }
+    return save_name_word_is_part(word, n);
 }
 
 bool save_name_is_step(const char *name)
 {
     static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
-    static const char *const part[] = {"rank", "shard", "optim", "model"};
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        if (save_name_has(name, part[i])) {
-            return false;
-        }
+    if (save_name_counts_parts(name)) {
+        return false;
     }
     for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
         if (strcasestr(name, word[i])) {
@@ -154,11 +181,11 @@ bool save_name_is_unfinished(const char *name)
     return save_name_is_tmp(name) && save_name_is_step(name);
 }
 
-/* Links beside the saves that name one of them, hidden things, saves under the name they have while they are
- * written, and what a file system keeps at its root: only root may look into it (mke2fs(8)). */
+/* What names the latest save (latest.c asks for it by name), hidden things, saves under the name they have while
+ * they are written, and what a file system keeps at its root: only root may look into it (mke2fs(8)). */
 bool save_name_is_beside(const char *name)
 {
-    return name[0] == '.' || strncmp(name, "latest", 6) == 0 || strcmp(name, "LATEST") == 0 ||
-           strcmp(name, "LOWEST_VAL") == 0 || strcmp(name, "lost+found") == 0 ||
+    return name[0] == '.' || strcmp(name, "latest") == 0 || strcmp(name, "LATEST") == 0 ||
+           strcmp(name, "latest-rank0.pt") == 0 || strcmp(name, "lost+found") == 0 ||
            save_name_is_tmp(name);
 }

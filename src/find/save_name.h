@@ -25,8 +25,8 @@ bool save_name_is_unsharded(const char *name, const char *of);
 /* A path whose last name is that of a part of a save: model/, optim/, mp_rank_00_000/. */
 bool save_name_is_part(const char *path);
 
-/* Names that are no save of their own: hidden ones, links that name the latest save, and those that
- * a save has while it is written. */
+/* Names that are no save of their own: hidden ones, the words that name the latest save, and those that
+ * a save has while it is written.  Links to a directory beside them are known by where they lead. */
 bool save_name_is_beside(const char *name);
 
 /* The name of one save of a series while it is written: "step5-tmp" (OLMo), "tmp-checkpoint-5"

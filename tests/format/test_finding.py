@@ -367,6 +367,33 @@ for link in (True, False):
         d.st("auto/gone/step_6/model.safetensors")
         d.says(f"{how}: LATEST that names nothing", 4, "LATEST" if link else "step_7", at="auto/gone")
 
+# ---- names that look like a link's or a part's ------------------------------------------------------------
+
+for alone in ("latest_model", "latest-checkpoint", "latest_universal", "LOWEST_VAL"):
+    with Dir() as d:
+        d.st(f"{alone}/model.safetensors")
+        r, j = d.info()
+        check(f"{alone}/ is a save", j.get("tag") == alone, r.stderr or j)
+        d.st("best/model.safetensors")
+        d.says(f"{alone}/ is one of two", 3, alone, "best")
+        os.symlink("best", d.path("latest_best"))
+        os.symlink("best", d.path("LATEST_of_all"))
+        d.says("links to one of them are not counted", 3, "is meant: " + ", ".join(sorted((alone, "best"))) + ";")
+with Dir() as d:
+    d.st("step_5/model.safetensors")
+    d.st("latest_step_10/model.safetensors")
+    d.says("latest_step_10/ is not passed over", 3, "step_5", "latest_step_10")
+for kind in ("model", "optim", "remodeled"):
+    with Dir() as d:
+        for step in (9, 10):
+            d.st(f"{kind}_step_{step}/model.safetensors")
+        r, j = d.info()
+        check(f"the newest of {kind}_step_N", j.get("tag") == f"{kind}_step_10" and j.get("step") == 10, r.stderr or j)
+        r, j = d.info("", "-o", "tag=9")
+        check("and one by its number", j.get("tag") == f"{kind}_step_9", r.stderr or j)
+        d.st(f"rank_3_{kind}_step_20/model.safetensors")
+        d.says("what counts ranks is no step", 2, "20", opts=("-o", "tag=20"))
+
 # ---- what is there and not read ------------------------------------------------------------------------
 
 def tar_of(mode):

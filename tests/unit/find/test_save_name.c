@@ -33,8 +33,17 @@ static void steps(void **state)
         {"10", false, 0},
         {"rank_0_step_5", false, 0},
         {"step5_optim", false, 0},
-        {"model_step_5", false, 0},
-        {"shard-step-5", false, 0},
+        {"step5-optimizer", false, 0},
+        {"step5_model_00001", false, 0},
+        {"Model_3_step_5", false, 0},
+        {"step5-shards", false, 0},
+        {"model_step_5", true, 5},
+        {"optim_step_20", true, 20},
+        {"shard-step-5", true, 5},
+        {"remodeled_step_5", true, 5},
+        {"frank-checkpoint-5", true, 5},
+        {"step5-sharded", true, 5},
+        {"step5-best", true, 5},
         {"", false, 0},
     };
 
@@ -99,9 +108,18 @@ static void parts_and_neighbours(void **state)
     static const char *const no_part[] = {"models", "model/x", "mp_rank_x",
                                           "step-5", "mymodel", "unet2"};
     static const char *const beside[] = {
-        ".git",      "lost+found", "latest",           "latest_universal",
+        ".git",      "lost+found", "latest",           "LATEST",
         "step5-tmp", "step.tmp",   "tmp-checkpoint-5", "tmp_step_10"};
-    static const char *const save[] = {"step5", "tmp", "-tmp", "tmpfs", "late", "step-tmp5"};
+    static const char *const save[] = {"step5",
+                                       "tmp",
+                                       "-tmp",
+                                       "tmpfs",
+                                       "late",
+                                       "step-tmp5",
+                                       "latest_model",
+                                       "latest-checkpoint",
+                                       "latest_universal",
+                                       "LOWEST_VAL"};
 
     (void)state;
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
