@@ -78,13 +78,19 @@ static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct 
     const struct zf_pv *state = zf_pv_get(inner, "state");
     const struct zf_pv *groups = zf_pv_get(inner, "param_groups");
 
-    q->n_groups = zf_pv_len(flat ? flat : lists);
+    const bool vectors = zf_pv_len(flat) > 0;
+
+    if (vectors && zf_pv_len(lists) > 0) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the optimizer has fp32_groups_flat and fp32_groups, expected one of them");
+    }
+    q->n_groups = zf_pv_len(vectors ? flat : lists);
     q->group = zf_arena_get(q->mp->save->a, q->n_groups, sizeof *q->group, err);
     for (uint64_t g = 0; q->group && !q->open.name[0] && g < q->n_groups; g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!(flat ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), ds_by_id(state, g), err)
-                   : zero0_read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
+        if (!(vectors ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), ds_by_id(state, g), err)
+                      : zero0_read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
             return false;
         }
     }

@@ -135,6 +135,10 @@ def number(n):
 
 for groups in (["abcde"], ["edcba"], ["ba", "edc"], ["cad"], ["eb", ""]):
     cut(f"unfused, in {len(groups)} groups {groups}", groups, unfused(groups))
+cut("unfused, beside an empty list of vectors", ["edcba"], unfused(["edcba"], change=lambda o: o.update(fp32_groups_flat=[])))
+EMPTY = fused(["abcde"])
+EMPTY[MODEL]["optimizer"]["fp32_groups"] = []
+cut("beside an empty list of masters", ["abcde"], EMPTY)
 cut("unfused, a state that is a text, and one under a number", ["edcba"], unfused(["edcba"], change=number({"d": "x", 7: 1})))
 for what, value in (("call", torchfile.Call("torch._utils", "_rebuild_mystery_tensor", 1, 2)),
                     ("storage", torchfile.tensor(torchfile.storage("9", "MysteryStorage", 8), 0, (8,), (1,)))):
@@ -182,6 +186,8 @@ def masters(change):
     return unfused(["edcba"], change=lambda o: change(o["fp32_groups"][0]))
 
 
+told("masters of both kinds", unfused(["edcba"], change=lambda o: o.update(fp32_groups_flat=[f32([9.0] * 31)])),
+     ": the optimizer has fp32_groups_flat and fp32_groups, expected one of them")
 ACROSS = f32(values("a"), (4, 3))
 ACROSS.strides = (1, 4)
 told("a master in columns", masters(lambda m: m.__setitem__(4, ACROSS)), "!fp32_groups[0][4]: it is not packed")
