@@ -150,6 +150,24 @@ def extra_states():
     check("extra states that are tensors", got == want, got)
 
 
+def beside_the_model():
+    """Keys that begin as the model's do (ModelOpt's modelopt_state) are shown, tensors and settings."""
+    keys = ("modelopt_state", "model_x", "models", "model0x", "model00", "modelopt", "other")
+
+    def edit(rank, value):
+        value.update({k: {"amax": Mem((2,), [9, rank[0]]).torch(), "mode": k} for k in keys})
+    for name, model in (("one model", Model(tp=2)), ("chunks", Model(tp=2, vp=2))):
+        with tempfile.TemporaryDirectory() as d:
+            makelegacy.write(d, edited(model, optimizer=None, edit_file=edit).files())
+            run = subprocess.run([DUMP, d], capture_output=True, text=True, timeout=60)
+        rows = [line.split("\t") for line in run.stdout.splitlines()]
+        got = {r[2]: tuple(r[3:6]) for r in rows if r[0] == "tensor" and r[1] == "extra" and ".amax" in r[2]}
+        want = {f"mp_rank_0{t}.{k}.amax": Mem((2,), [9, t]).row() for k in keys for t in (0, 1)}
+        blobs = {r[1] for r in rows if r[0] == "blob"}
+        check(f"{name}: keys like the model's", got == want and all(f"state/{k}.json" in blobs for k in keys),
+              f"{sorted(got)} {blobs} {run.stderr}")
+
+
 def settings():
     """A learning rate that is a tensor (capturable) is not left out."""
     def edit(_, value):
@@ -292,6 +310,7 @@ by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda 
 
 aside()
 extra_states()
+beside_the_model()
 settings()
 presentations()
 pairs()

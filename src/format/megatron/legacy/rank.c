@@ -111,17 +111,31 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
     return zf_torch_visit(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
+/* Is a key at the top that of the model, or of a chunk of a virtual pipeline ("model0", "model10")?  Others,
+ * such as "modelopt_state", are shown as everything else. */
+static bool rank_is_model(const char *key, size_t n)
+{
+    if (n < 5 || memcmp(key, "model", 5) != 0) {
+        return false;
+    }
+    for (size_t i = 5; i < n; i++) {
+        if (key[i] < '0' || key[i] > '9') {
+            return false;
+        }
+    }
+    return n <= 6 || key[5] != '0';
+}
+
 /* Is there a chunk that is not one of n numbered ones, or not the only one? */
 static bool rank_models_in_order(const struct rank_reading *x, const struct zf_pv *root,
                                  struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(root); i++) {
-        uint64_t n;
+        uint64_t n = 0;
         const struct zf_pv *key = zf_pv_key(root, i);
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-        if (!text || strncmp(text, "model", 5) != 0 || text[5] < '0' || text[5] > '9' ||
-            text[5 + strspn(text + 5, "0123456789")] != '\0') {
+        if (!text || n == 5 || !rank_is_model(text, n)) {
             continue;
         }
         if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
@@ -227,7 +241,7 @@ static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, st
 
     (void)err;
     *taken = step &&
-             ((step->n >= 5 && memcmp(step->p, "model", 5) == 0) ||
+             (rank_is_model(step->p, step->n) ||
               (step->n == 9 && memcmp(step->p, "optimizer", 9) == 0)) &&
              !zf_names_is_setting(ctx, leaf->path);
     return true;
@@ -237,7 +251,7 @@ static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, st
 static bool rank_is_state(void *ctx, const char *key, size_t n)
 {
     (void)ctx;
-    return n < 5 || memcmp(key, "model", 5) != 0;
+    return !rank_is_model(key, n);
 }
 
 /* Random states are a rank's own: below extra/, with its folder in front. */
