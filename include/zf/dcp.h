@@ -24,13 +24,13 @@ static inline void zf_auto_dcp(struct zf_dcp **d)
 }
 
 /* State dicts of their own that make up one checkpoint: the same name in two is not one tensor. */
-enum { ZF_DCP_GROUPS_MAX = 64 };
+enum { ZF_DCP_GROUPS_MAX = 256 };
 struct zf_dcp_group {
     const char *head;   /* a first step for paths that do not have one like it; NULL = none */
     const char *number; /* digits behind the first step, for the second model; NULL = none */
 };
-/* What is read from here on belongs to a further state dict, up to ZF_DCP_GROUPS_MAX; without a call
- * all belongs to one, without head and number.  Borrows the texts. */
+/* What is read from here on belongs to a further state dict; without a call all belongs to one, without
+ * head and number.  Borrows the texts.  At most ZF_DCP_GROUPS_MAX times. */
 void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group);
 
 /* Reads dir/name ("" = the root) and joins it with what was read before: the same tensor may be

@@ -46,6 +46,26 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
                : dcp_whole_new(file, c->item, &d->lim, err);
 }
 
+bool dcp_bytes_tell_apart(struct dcp_placing *p, struct zf_err *err)
+{
+    struct zf_sorted paths = {0}; /* hash, number of the key */
+    struct zf_dcp *d = p->d;
+    struct zf_path path;
+    size_t at;
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && d->n_groups > 1 && i < d->key.n; i++) {
+        ok = !d->key.at[i].is_bytes || (dcp_path(d, &d->key.at[i], &p->room, &path, err) &&
+                                        zf_sorted_add_pair(&paths, zf_path_hash(path), i, err));
+    }
+    (void)zf_sorted_find(&paths, 0, &at); /* puts them in order */
+    for (size_t i = 1; ok && i < paths.n; i++) {
+        d->key.at[paths.at[2 * i + 1]].apart = paths.at[2 * i] == paths.at[2 * i - 2];
+    }
+    zf_sorted_fini(&paths);
+    return ok;
+}
+
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err)
 {
     struct zf_path steps;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,10 +29,9 @@ struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
 
 void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group)
 {
-    if (d->n_groups < ZF_DCP_GROUPS_MAX) {
-        d->at_group = d->n_groups++;
-        d->group[d->at_group] = group;
-    }
+    assert(d->n_groups < ZF_DCP_GROUPS_MAX);
+    d->at_group = d->n_groups++;
+    d->group[d->at_group] = group;
 }
 
 uint32_t zf_dcp_n_read(const struct zf_dcp *d)

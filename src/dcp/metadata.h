@@ -36,6 +36,8 @@ struct dcp_key {
     bool doubtful : 1;  /* -o degraded: its shape is contradicted, so no byte of it can be given */
     /* set while placing (composed.h): its items are tensors made of several others */
     bool composed : 1;
+    /* set while placing: another state dict's bytes item has its path; the directory goes in front (paths.h) */
+    bool apart : 1;
 };
 
 enum dcp_wrap {

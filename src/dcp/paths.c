@@ -175,7 +175,7 @@ static void paths_cut(struct zf_step *step, uint32_t *n)
     }
 }
 
-/* The steps of a key, in room for two more; gives how many there are. */
+/* The steps of a key, in room for one more; gives how many there are. */
 static uint32_t paths_spell(const struct dcp_key *k, struct zf_step *out)
 {
     const char *p = k->name;
@@ -191,6 +191,14 @@ static uint32_t paths_spell(const struct dcp_key *k, struct zf_step *out)
     return n;
 }
 
+/* The directory of the state dict of a key; no letters for the root. */
+static struct zf_step paths_dir(const struct zf_dcp *d, const struct dcp_key *k)
+{
+    const char *path = d->pass.at[k->pass - 1], *slash = strrchr(path, '/');
+
+    return (struct zf_step){.p = path, .n = slash ? (size_t)(slash - path) : 0};
+}
+
 bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps *room,
               struct zf_path *out, struct zf_err *err)
 {
@@ -199,10 +207,10 @@ bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps 
     uint32_t n, front;
 
     room->step.n = 0;
-    if (!zf_vec_room(&room->step, (k->steps ? (size_t)k->steps[0] : 1) + 2, err)) {
+    if (!zf_vec_room(&room->step, (k->steps ? (size_t)k->steps[0] : 1) + 3, err)) {
         return false;
     }
-    step = room->step.at;
+    step = room->step.at + 1;
     n = paths_spell(k, step + 1);
     front = group->head && !paths_is_like(step + 1, group->head);
     if (front) {
@@ -221,6 +229,10 @@ bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps 
         }
         step[front].p = zf_out_text(&room->head);
         step[front].n = room->head.n;
+    }
+    if (k->apart) {
+        *--step = paths_dir(d, k);
+        n++;
     }
     *out = (struct zf_path){.step = step, .n = n + front};
     return true;

@@ -242,6 +242,10 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
 static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
+
+    if (!p->hidden && !dcp_bytes_tell_apart(p, err)) {
+        return false;
+    }
     for (uint64_t i = 0; i < d->key.n; i++) {
         if (!d->key.at[i].is_bytes && !d->key.at[i].composed &&
             !tensors_draft(p, i, &d->draft[i], err)) {

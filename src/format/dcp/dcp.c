@@ -22,15 +22,16 @@ struct dcp_parts {
         const char *dir;
         struct zf_dcp_group group;
     } part[ZF_DCP_GROUPS_MAX];
-    uint32_t n;
+    uint32_t n;          /* more than there is room for: the rest is not in part */
     bool only_optimizer; /* the weights, if any, are no DCP save */
 };
 
 static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_group group)
 {
     if (p->n < ZF_DCP_GROUPS_MAX) {
-        p->part[p->n++] = (struct part){.dir = dir, .group = group};
+        p->part[p->n] = (struct part){.dir = dir, .group = group};
     }
+    p->n++;
 }
 
 /* The digits behind `stem` when they are all that follows, else NULL. */
@@ -43,20 +44,26 @@ static const char *dcp_number_behind(const char *name, const char *stem)
                : NULL;
 }
 
+/* The first of these directories with a save in it, or NULL. */
+static const char *dcp_first_of(struct zf_store *st, const char *const dir[])
+{
+    size_t i = 0;
+
+    while (dir[i] && !zf_dcp_is_save(st, dir[i])) {
+        i++;
+    }
+    return dir[i];
+}
+
 /* Model and optimizer in directories of their own. */
 static void dcp_find_pair(struct zf_store *st, struct dcp_parts *out)
 {
-    for (size_t i = 0; zf_weights_dir[i]; i++) {
-        if (!zf_dcp_is_save(st, zf_weights_dir[i])) {
-            continue;
-        }
-        for (size_t k = 0; zf_optimizer_dir[k]; k++) {
-            if (zf_dcp_is_save(st, zf_optimizer_dir[k])) {
-                dcp_add_part(out, zf_weights_dir[i], (struct zf_dcp_group){0});
-                dcp_add_part(out, zf_optimizer_dir[k], (struct zf_dcp_group){.head = "optimizer"});
-                return;
-            }
-        }
+    const char *weights = dcp_first_of(st, zf_weights_dir);
+    const char *optimizer = weights ? dcp_first_of(st, zf_optimizer_dir) : NULL;
+
+    if (optimizer) {
+        dcp_add_part(out, weights, (struct zf_dcp_group){0});
+        dcp_add_part(out, optimizer, (struct zf_dcp_group){.head = "optimizer"});
     }
 }
 
@@ -74,14 +81,24 @@ static void dcp_find_numbered(struct zf_store *st, const char *stem, struct dcp_
 }
 
 /* accelerate's save_state, which Trainer uses too: "pytorch_model_fsdp_0" (until 0.24
- * "pytorch_model_0") and "optimizer_0".
+ * "pytorch_model_0") and "optimizer_0".  Optimizers numbered so may lie beside weights that are not.
  * Source: accelerate/utils/fsdp_utils.py save_fsdp_model, save_fsdp_optimizer (0.21 … 1.15). */
 static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
 {
     dcp_find_numbered(st, "pytorch_model_fsdp_", out);
     dcp_find_numbered(st, "pytorch_model_", out);
-    out->only_optimizer = out->n == 0;
+    const char *weights = out->n == 0 ? dcp_first_of(st, zf_weights_dir) : NULL;
+
+    if (weights) {
+        dcp_add_part(out, weights, (struct zf_dcp_group){0});
+    }
+    uint32_t models = out->n;
+
     dcp_find_numbered(st, "optimizer_", out);
+    out->only_optimizer = models == 0;
+    if (weights && out->n == 1) {
+        out->n = 0;
+    }
 }
 
 /* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
@@ -104,7 +121,7 @@ static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 /* Appends the directories that are joined with the first to `why`. */
 static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
 {
-    for (uint32_t i = 1; i < parts->n; i++) {
+    for (uint32_t i = 1; i < parts->n && i < ZF_DCP_GROUPS_MAX; i++) {
         size_t at = strlen(why);
 
         snprintf(why + at, n - at, "%s %s", i == 1 ? ", joined with" : ",", parts->part[i].dir);
@@ -160,6 +177,32 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     return true;
 }
 
+static bool dcp_has_part(const struct dcp_parts *parts, const char *dir)
+{
+    uint32_t i = 0;
+
+    while (i < parts->n && strcmp(parts->part[i].dir, dir) != 0) {
+        i++;
+    }
+    return i < parts->n;
+}
+
+/* Names the saves in directories beside those that are joined. */
+static bool dcp_note_others(struct zf_store *st, const struct dcp_parts *parts, struct zf_build *b,
+                            struct zf_err *err)
+{
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_DIR && !dcp_has_part(parts, l.e->name) &&
+            zf_dcp_is_save(st, l.e->name) &&
+            !zf_build_note(b, err,
+                           "%s/ is a DCP save of its own and not shown: point at it to see it",
+                           l.e->name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
@@ -174,13 +217,21 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
     if (parts.n == 0) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
     }
+    if (parts.n > ZF_DCP_GROUPS_MAX) {
+        return zf_fail(
+            err, ZF_E_LIMIT, ZF_OFF_NONE,
+            "%u directories with a save each are here, one checkpoint has at most %d: point "
+            "at one of them",
+            parts.n, ZF_DCP_GROUPS_MAX);
+    }
     for (uint32_t i = 0; i < parts.n; i++) {
         zf_dcp_begin(d, parts.part[i].group);
         if (!zf_dcp_read_dir(d, st, parts.part[i].dir, o->lim, b, err)) {
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, err) && zf_companions_add(st, o, b, err) &&
+    return zf_dcp_place(d, st, o->lim, b, err) && dcp_note_others(st, &parts, b, err) &&
+           zf_companions_add(st, o, b, err) &&
            zf_companions_note_weights(st, !parts.only_optimizer, b, err);
 }
 

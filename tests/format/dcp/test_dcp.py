@@ -90,6 +90,67 @@ def apart(folder, _):
     return r.stdout.split() == ["optim.lr.f32", "w.f32", *(f"optim/{s}/w.f32" for s in ("exp_avg", "exp_avg_sq", "step"))]
 
 
+def parts(folder, **of):
+    """A folder of DCP saves: {directory: paths of its tensors, or (path, value) of a bytes item}."""
+    for part, paths in of.items():
+        args = argparse.Namespace(dir=os.path.join(folder, part.replace("__", "/")), tensors=0, ranks=1, bytes=0, torch="2.14", protocol=4,
+                                  dtype="float32", sparse=False, hollow=False, plans=False, columns=False, bad="")
+        os.makedirs(args.dir)
+        c = mkdcp.Checkpoint(args)
+        for path in paths:
+            if isinstance(path[-1], dict):
+                c.bytes_item(path[:-1], path[-1])
+            else:
+                c.tensor(path, (2, 3))
+        c.out[0].close()
+        with open(os.path.join(args.dir, ".metadata"), "wb") as f:
+            mkdcp.pickle.dump(c.metadata(), f, 4)
+    return folder
+
+
+def seen(folder):
+    """Exit code, files, notes."""
+    r = subprocess.run([ZEROFS, "info", "--json", folder], capture_output=True, text=True)
+    files = subprocess.run([ZEROFS, "ls", "-R", folder], stdout=subprocess.PIPE, text=True).stdout.split()
+    return r.returncode, files, json.loads(r.stdout)["notes"] if r.returncode == 0 else r.stderr
+
+
+def many(folder, n):
+    """As many state dicts as there may be, and one more."""
+    of = {f"optimizer_{i}": [("state", f"w{i}", "exp_avg")] for i in range(n)}
+    code, files, notes = seen(parts(folder, model=[("w",)], **of))
+    if n < 256:
+        return code == 0 and "w.f32" in files and not notes and sum("exp_avg" in f for f in files) == n
+    return (code == 4 and "at most 256" in notes) or print(code, notes)
+
+
+def beside(folder, _):
+    """Weights that are not numbered as their optimizers are; saves that are no part are named."""
+    optimizers = {f"optimizer_{i}": [("optimizer", "state", f"w{i}", "exp_avg")] for i in (0, 1)}
+    code, files, notes = seen(parts(os.path.join(folder, "a"), model=[("w",)], **optimizers))
+    good = code == 0 and files == ["w.f32", "optim/exp_avg/w0.f32", "optim/exp_avg/w1.f32"] and not notes
+    for name, of, hidden in (("b", {"model": [("w",)], "pytorch_model_fsdp_0": [("model", "v")], **optimizers}, "model"),
+                             ("c", {"model": [("w",)], "optim": [("state", "w", "exp_avg")], "optimizer": [("state", "w", "exp_avg")]}, "optim"),
+                             ("d", {"model_and_optim": [("model", "w")], "ema": [("model", "w")]}, "ema"),
+                             ("e", {"model": [("w",)], "optimizer": [("state", "w", "exp_avg")], "critic": [("w",)]}, "critic")):
+        code, files, notes = seen(parts(os.path.join(folder, name), **of))
+        good = good and code == 0 and files and len(notes) == 1 and notes[0].startswith(hidden + "/ ") or print(name, code, files, notes)
+    return good
+
+
+def same_items(folder, _):
+    """Bytes items of one key in several state dicts: the first keeps its name, the others have that of their directory."""
+    of = {k: [("w" + k,), ("obj", {"in": k})] for k in ("pytorch_model_fsdp_0", "optimizer_0", "pytorch_model_fsdp_1", "optimizer_1", "optimizer_2")}
+    code, _, notes = seen(parts(folder, **of))
+    names = {"pytorch_model_fsdp_0": "obj", "optimizer_0": "optimizer_0.obj", "pytorch_model_fsdp_1": "obj_1",
+             "optimizer_1": "optimizer_1.obj_1", "optimizer_2": "obj_2"}
+    r = subprocess.run([ZEROFS, "cat", folder, "state/checkpoint.json"], stdout=subprocess.PIPE)
+    told = json.loads(r.stdout or "{}")
+    raw = {k: subprocess.run([ZEROFS, "cat", folder, f"extra/{v}"], stdout=subprocess.PIPE).stdout for k, v in names.items()}
+    good = code == 0 and told == {v: {"in": k} for k, v in names.items()} and all(k.encode() in raw[k] for k in names)
+    return good or print(code, notes, told, raw)
+
+
 def peak(path):
     """The largest size of `zerofs info` in bytes."""
     pid = os.fork()
@@ -110,8 +171,9 @@ def slim(folder):
 
 with tempfile.TemporaryDirectory() as top:
     for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD] + [
-            (numbered, "numbered models"), (apart, "an optimizer apart"), (in_any_order, "items in another order than keys")]):
-        check(arg or "as it is", test(os.path.join(top, str(i)), arg))
+            (numbered, "numbered models"), (apart, "an optimizer apart"), (in_any_order, "items in another order than keys"),
+            (many, 70), (many, 255), (many, 256), (beside, "saves beside those that are joined"), (same_items, "items of one key")]):
+        check(str(arg or "") or "as it is", test(os.path.join(top, str(i)), arg))
     took = 0 if INFLATED else slim(os.path.join(top, "many"))
     check("40,000 tensors take at most twice their metadata, beside 9 MiB", took < 2, f"{took:.2f}")
 done()
