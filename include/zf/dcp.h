@@ -82,6 +82,7 @@ struct zf_dcp_key {
      * (Megatron's) are ranges of boxes, and this the grid of those. */
     const uint64_t *cuts;
     struct zf_draft *draft; /* after zf_dcp_place or _draft; NULL: not shown, or made of others */
+    uint32_t group;         /* number of the state dict, in the order of zf_dcp_begin */
 };
 uint64_t zf_dcp_n_keys(const struct zf_dcp *d);
 /* i < n_keys, in the order of the metadata.  Errors: ZF_E_NOMEM. */

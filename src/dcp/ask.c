@@ -113,6 +113,7 @@ bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_
         .type = {k->dtype, ask_ndim(k), k->whole ? k->whole : k->shape},
         .cuts = d->grid[i].cuts,
         .draft = d->draft ? d->draft[i] : NULL,
+        .group = k->group,
     };
     return true;
 }

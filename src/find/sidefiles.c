@@ -49,16 +49,25 @@ static const char *const sidefiles_pattern[] = {
 /* Settings of training programs, shown under state/ as they are.
  * Source: transformers trainer.py (4.x, 5.x); NeMo-RL utils/checkpoint.py (0.3); Megatron-Bridge
  * training/utils/checkpoint_utils.py (0.2 … 0.6), CONFIG_FILE; NeMo 1 core/connectors/
- * save_restore_connector.py, model_config_yaml; OLMo olmo/checkpoint.py (0.2 … 0.6), config.yaml. */
-static const char *const sidefiles_state[] = {
-    "trainer_state.json", "training_info.json", "training_args.json",
-    "fsdp_config.json",   "run_config.yaml",    "model_config.yaml",
-    "config.yaml",        "losses.json",        NULL};
+ * save_restore_connector.py, model_config_yaml; OLMo olmo/checkpoint.py (0.2 … 0.6), config.yaml; verl
+ * utils/checkpoint/megatron_checkpoint_manager.py (0.9), the last two. */
+static const char *const sidefiles_state[] = {"trainer_state.json",
+                                              "training_info.json",
+                                              "training_args.json",
+                                              "fsdp_config.json",
+                                              "run_config.yaml",
+                                              "model_config.yaml",
+                                              "config.yaml",
+                                              "losses.json",
+                                              "transformer_config.json",
+                                              "ckpt_contents.json",
+                                              NULL};
 
-/* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL),
- * and what NeMo 2 saves of the model and its trainer.
+/* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL), verl's
+ * model/huggingface, and what NeMo 2 saves of the model and its trainer.
  * Source: NeMo nemo/lightning/io/mixin.py and pl.py (2.0 … 2.4), "context", "nemo_tokenizer". */
-static const char *const sidefiles_dir[] = {"tokenizer", "context", "context/nemo_tokenizer", NULL};
+static const char *const sidefiles_dir[] = {"tokenizer", "context", "context/nemo_tokenizer",
+                                            "model/huggingface", NULL};
 
 /* Of NeMo 2's context/: settings, under state/, too. */
 static const char *const sidefiles_context[] = {"model.yaml", "io.json", NULL};

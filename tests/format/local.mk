@@ -29,6 +29,7 @@ TESTS += \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
+	tests/format/megatron/test_verl.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
 	tests/format/ranks/test_ranks.py \
@@ -80,6 +81,7 @@ EXTRA_DIST += \
 	tests/format/megatron/test_golden.py \
 	tests/format/megatron/test_runs.py \
 	tests/format/megatron/test_megatron.py \
+	tests/format/megatron/test_verl.py \
 	tests/format/megatron/test_zarr.py \
 	tests/format/megatron/test_legacy.py \
 	tests/format/made.py \

@@ -478,10 +478,6 @@ with Dir() as d:
         d.file(f"meta/run/{step}/metadata.pkl", pickle.dumps({"metadata": {"model": {}}, "version": "2.0", "world_size": 2}, 4))
         d.file(f"paddle/{step}/0.metadata", b"\x80\4.")
         d.file(f"paddle/{step}/0_0.distcp", b"\x80\4.")
-        d.file(f"verl/global_step_{step}/actor/ckpt_contents.json", {"schema_version": 2})
-        d.file(f"verl/global_step_{step}/actor/model/dist_ckpt/.metadata", b"\x80\4.")
-        d.file(f"verl/global_step_{step}/actor/optimizer/dist_ckpt/.metadata", b"\x80\4.")
-    d.file("verl/latest_checkpointed_iteration.txt", b"20")
     d.file("pdp/0_0.distcp", b"\x80\4.")
     for at, what in (("nanorun", "a save of nanotron"), ("nanorun/10", "a save of nanotron"),
                      ("nanorun/10/model", "a part of a save of nanotron"), ("nanorun/10/model/model/decoder", "a part of a save of nanotron"),
@@ -492,8 +488,7 @@ with Dir() as d:
                      ("fair/checkpoints/step_10/model/pp_00/tp_00", "a part of a save of fairseq2"),
                      ("meta", "a save of torch_checkpointing"), ("meta/run", "a save of torch_checkpointing"),
                      ("meta/run/10", "a save of torch_checkpointing"), ("paddle", "a save of PaddlePaddle"),
-                     ("paddle/10", "a save of PaddlePaddle"), ("pdp/0_0.distcp", "a save of PaddlePaddle"),
-                     ("verl", "a save of verl in parts"), ("verl/global_step_10/actor", "a save of verl in parts")):
+                     ("paddle/10", "a save of PaddlePaddle"), ("pdp/0_0.distcp", "a save of PaddlePaddle")):
         d.says(f"a save that no part stands for: {at}", 4, "this is " + what, "which zerofs does not read", at=at)
     for at in ("nanorun/10/" + shard, "fair/checkpoints/step_10/model/pp_00/tp_00/sdp_00.pt", "meta/run/10/model_0.pt"):
         r, j = d.info(at)

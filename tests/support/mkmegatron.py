@@ -127,8 +127,8 @@ class Save(Checkpoint):
         self.storage[self.w.of(self.w.MetadataIndex, fqn=key, index=None)] = \
             self.w.of(self.w.StorageInfo, relative_path=self.file[0], offset=at, length=length)
 
-    def finish(self, common=None, **args):
-        """Writes .metadata, common.pt and metadata.json."""
+    def finish(self, common=None, state=None, **args):
+        """Writes .metadata, common.pt and metadata.json.  state: all that common.pt holds."""
         for o in self.out:
             o.close()
         m = self.metadata()
@@ -138,7 +138,7 @@ class Save(Checkpoint):
             pickle.dump(m, f, 4)
         namespace = named('argparse', 'Namespace')()
         namespace.__dict__.update(args)
-        save({'args': namespace, 'iteration': 7, 'checkpoint_version': 3.0, **(common or {})},
+        save(state or {'args': namespace, 'iteration': 7, 'checkpoint_version': 3.0, **(common or {})},
              os.path.join(self.a.dir, 'common.pt'))
         with open(os.path.join(self.a.dir, 'metadata.json'), 'w', encoding='utf8') as f:
             json.dump({'sharded_backend': 'torch_dist', 'sharded_backend_version': 1}, f)

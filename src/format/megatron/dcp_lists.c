@@ -20,7 +20,11 @@ static bool dcp_lists_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, mg_pa
     }
     if (k.is_bytes) {
         src = zf_dcp_item(d, i, err);
-        return src && mg_save_object(s, k.name, k.name_len, src, err);
+        struct mg_object *o = src ? mg_save_object(s, k.name, k.name_len, src, err) : NULL;
+        if (o) {
+            o->part = k.group;
+        }
+        return o != NULL;
     }
     if (!k.draft) {
         return true; /* the driver has put it in its place */
@@ -42,8 +46,13 @@ bool mg_dcp_lists(struct mg_save *s, mg_parse_fn *parse, struct zf_err *err)
     }
     s->backend = d;
     s->backend_free = dcp_lists_free;
-    if (!zf_dcp_read(d, s->st, "", ".metadata", s->lim, s->b, err) ||
-        !zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
+    for (uint32_t i = 0; i < s->n_dirs; i++) {
+        zf_dcp_begin(d, (struct zf_dcp_group){0});
+        if (!zf_dcp_read(d, s->st, s->dir[i], ".metadata", s->lim, s->b, err)) {
+            return false;
+        }
+    }
+    if (!zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
         return false;
     }
     for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++) {

@@ -263,7 +263,7 @@ static struct mg_object *ids_find_list(struct ids *x, const struct mg_tensor *m,
         char *key = zf_arena_fmt(x->s->arena, err, "%.*s%s.param_groups.%llu.params",
                                  (int)(c.n < 200 ? c.n : 200), c.p, inner ? ".optimizer" : "",
                                  (unsigned long long)group);
-        struct mg_object *o = key ? mg_save_find_object(x->s, key) : NULL;
+        struct mg_object *o = key ? mg_save_find_object(x->s, key, 0) : NULL;
 
         if (o || !key) {
             return o;

@@ -23,6 +23,7 @@ libzf_format_la_SOURCES += \
 	src/format/megatron/settings.c \
 	src/format/megatron/settings_yaml.c \
 	src/format/megatron/torch_dist.c \
+	src/format/megatron/verl.c \
 	src/format/megatron/zarr.c \
 	src/format/megatron/zarr_array.c \
 	src/format/megatron/zarr_objects.c \
@@ -44,6 +45,7 @@ noinst_HEADERS += \
 	src/format/megatron/save.h \
 	src/format/megatron/settings.h \
 	src/format/megatron/settings_yaml.h \
+	src/format/megatron/verl.h \
 	src/format/megatron/zarr_array.h \
 	src/format/megatron/zarr_objects.h \
 	src/format/megatron/steps.h \

@@ -139,8 +139,9 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
                s->b, err,
                "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
                "in the master and %g in the weight; the root has the stored weights, "
-               "optim/param/ the masters, and moments may be those of other elements",
-               (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight);
+               "optim/param/ the masters, and moments may be those of other elements%s",
+               (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight,
+               s->in_parts ? ", or of another save" : "");
 }
 
 /* Is it the only one of its name?  Nothing says which of two is the weight. */
@@ -168,7 +169,7 @@ static bool masters_single(struct mg_save *s, const struct mg_param *m, struct m
  * is lost. */
 static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
-    m->alone = !zf_build_degraded(s->b);
+    m->alone = s->foreign_weights || !zf_build_degraded(s->b);
     *n += m->alone;
     return !m->alone || *n > 1 ||
            zf_build_note(s->b, err,

@@ -17,6 +17,7 @@
 #include "local_save.h"
 #include "settings_yaml.h"
 #include "steps.h"
+#include "verl.h"
 #include "zarr_array.h"
 
 extern const struct zf_format zf_format_megatron;
@@ -30,9 +31,9 @@ enum megatron_backend {
     MEGATRON_OTHER_BACKEND, /* one that is not read */
 };
 
-/* What metadata.json says; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
+/* What `path`, a metadata.json, says; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
  * core.py CheckpointingConfig (0.4 … 0.19). */
-static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
+static bool megatron_manifest(struct zf_store *st, const char *path, const struct zf_limits *lim,
                               enum megatron_backend *out, char name[64], struct zf_err *err)
 {
     uint64_t n = 0;
@@ -41,13 +42,13 @@ static bool megatron_manifest(struct zf_store *st, const struct zf_limits *lim,
 
     *out = MEGATRON_NO_BACKEND;
     name[0] = '\0';
-    if (!zf_store_has(st, MANIFEST, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(st, path, ZF_ENTRY_FILE)) {
         return true;
     }
-    text = zf_store_slurp(st, MANIFEST, lim->json_bytes, &n, err);
+    text = zf_store_slurp(st, path, lim->json_bytes, &n, err);
     j = text ? zf_json_load(text, n, lim, err) : NULL;
     if (!j) {
-        return zf_err_in(err, "%s", MANIFEST);
+        return zf_err_in(err, "%s", path);
     }
     const char *backend = json_string_value(json_object_get(j, "sharded_backend"));
     if (backend) {
@@ -97,7 +98,10 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     char name[64], path[160];
 
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
-    if (!megatron_manifest(save->store, o->lim, &backend, name, &ignored)) {
+    if (mg_verl_probe(save->store, o->lim, out)) {
+        return true;
+    }
+    if (!megatron_manifest(save->store, MANIFEST, o->lim, &backend, name, &ignored)) {
         /* Another program's file of that name, or a damaged one. */
         if (megatron_is_begun(save->store)) {
             out->fit = ZF_FIT_PROOF;
@@ -133,13 +137,47 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     return true;
 }
 
+/* The same of a save in directories of its own. */
+static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < s->n_dirs; i++) {
+        enum megatron_backend backend;
+        char name[64], path[MG_PATH], is[ZF_ABSENT_MAX];
+
+        if (!megatron_manifest(s->st, mg_save_path(s, i, MANIFEST, path), s->lim, &backend, name,
+                               err)) {
+            return false;
+        }
+        if (backend == MEGATRON_NO_BACKEND && s->n_dirs == 1 && mg_verl_is_fsdp(s->st)) {
+            return mg_fsdp(s, err);
+        }
+        if (backend == MEGATRON_NO_BACKEND) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the save is incomplete: " MANIFEST ", which is written last, %s",
+                    zf_absent(s->st, path, is));
+            return zf_err_in(err, "%s", s->dir[i]);
+        }
+        if (backend != MEGATRON_TORCH_DIST) {
+            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                    "sharded_backend is \"%s\": of a save in several directories only torch_dist "
+                    "is read",
+                    name);
+            return zf_err_in(err, "%s", path);
+        }
+    }
+    return s->n_dirs == 0 || mg_torch_dist(s, err);
+}
+
 /* The backend's tensors, as stored. */
 static bool megatron_read(struct mg_save *s, struct zf_err *err)
 {
     enum megatron_backend backend;
     char name[64], is[ZF_ABSENT_MAX], path[160];
 
-    if (!megatron_manifest(s->st, s->lim, &backend, name, err)) {
+    if (s->in_parts) {
+        return megatron_read_dirs(s, err);
+    }
+    if (!megatron_manifest(s->st, MANIFEST, s->lim, &backend, name, err)) {
         return false;
     }
     switch (backend) {
@@ -212,19 +250,20 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
         return legacy_open(save, o, b, err);
     }
     zf_auto(flat_buffers) struct flat_buffers buffers = {0};
-    return mg_save_init(&s, save->store, o->lim, b, err) &&
+    return mg_save_init(&s, save->store, o->lim, b, err) && mg_verl_find(&s, err) &&
            mg_integrity_check(s.st, o->lim, b, err) && megatron_read(&s, err) &&
            megatron_sizes(&s, save, err) && mg_flat_find(&s, s.arena, &buffers, err) &&
            mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
            mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&
+           (!s.foreign_weights || mg_verl_weights(&s, err)) &&
            zf_companions_add_those(s.st, o, b, megatron_is_beside, err);
 }
 
 const struct zf_format zf_format_megatron = {
     .name = "megatron",
     .summary = "Megatron checkpoints: torch_dist (metadata.json, .metadata and .distcp files), "
-               "zarr (metadata.json, arrays), fsdp_dtensor, torch_dcp, legacy "
-               "(mp_rank_*/model_optim_rng.pt)",
+               "zarr (metadata.json, arrays), fsdp_dtensor, torch_dcp, verl's "
+               "(ckpt_contents.json), legacy (mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
     .kind = &mg_zarr_kind,

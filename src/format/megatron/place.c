@@ -6,6 +6,7 @@
  * key that wraps the same name, the tensor is in extra/ under its key. */
 #include "steps.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/item_json.h>
@@ -179,10 +180,23 @@ static const char *place_object_path(const struct mg_object *o, char *room)
     return room;
 }
 
+/* Each directory of a save has a common state of its own. */
+static const char *place_common_path(const struct mg_save *s, const struct mg_object *o, char *room)
+{
+    char key[2 * MG_DIR_MAX];
+    const char *dir = s->dir[o->part];
+
+    (void)snprintf(key, sizeof key, "%.*s.%.100s", (int)strcspn(dir, "/"), dir, o->key);
+    memcpy(room, "extra/", 7);
+    (void)zf_name_encode(room + 6, key, strlen(key), "");
+    return room;
+}
+
 static bool place_object(struct place *p, const struct mg_object *o, struct zf_err *err)
 {
     char room[8 + ZF_NAME_MAX];
-    const char *path = place_object_path(o, room);
+    const char *path =
+        o->told && p->s->in_parts ? place_common_path(p->s, o, room) : place_object_path(o, room);
 
     return zf_build_blob(p->s->b, path, o->src, 0, o->src->size, err);
 }

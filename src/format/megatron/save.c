@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "save.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_place.h>
 
 #include "iteration.h"
@@ -10,7 +12,7 @@
 bool mg_save_init(struct mg_save *s, struct zf_store *st, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err)
 {
-    *s = (struct mg_save){.st = st, .lim = lim, .b = b};
+    *s = (struct mg_save){.st = st, .n_dirs = 1, .lim = lim, .b = b};
     s->arena = zf_arena_new(lim->model_memory, err);
     return s->arena != NULL;
 }
@@ -61,18 +63,17 @@ struct mg_tensor *mg_save_tensor(struct mg_save *s, const char *key, size_t key_
     return draft ? mg_save_draft(s, key, key_len, draft, cuts, err) : NULL;
 }
 
-bool mg_save_object(struct mg_save *s, const char *key, size_t key_len, struct zf_source *src,
-                    struct zf_err *err)
+struct mg_object *mg_save_object(struct mg_save *s, const char *key, size_t key_len,
+                                 struct zf_source *src, struct zf_err *err)
 {
     const char *copy = zf_arena_str(s->arena, key, key_len, err);
     struct mg_object *o = copy ? zf_vec_push(&s->object, err) : NULL;
 
-    if (!o) {
-        return false;
+    if (o) {
+        *o = (struct mg_object){.key = copy, .key_len = key_len, .src = zf_source_ref(src)};
+        mg_key_parse(copy, key_len, &o->name);
     }
-    *o = (struct mg_object){.key = copy, .key_len = key_len, .src = zf_source_ref(src)};
-    mg_key_parse(copy, key_len, &o->name);
-    return true;
+    return o;
 }
 
 bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *err)
@@ -85,14 +86,25 @@ bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *e
     return to != NULL;
 }
 
-struct mg_object *mg_save_find_object(struct mg_save *s, const char *key)
+struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32_t part)
 {
     for (size_t i = 0; i < s->object.n; i++) {
-        if (strcmp(s->object.at[i].key, key) == 0) {
-            return &s->object.at[i];
+        struct mg_object *o = &s->object.at[i];
+
+        if (o->part == part && strcmp(o->key, key) == 0) {
+            return o;
         }
     }
     return NULL;
+}
+
+const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *name,
+                         char path[MG_PATH])
+{
+    const char *dir = s->dir[part];
+
+    (void)snprintf(path, MG_PATH, "%s%s%.60s", dir, *dir ? "/" : "", name);
+    return path;
 }
 
 /* ---- the common state ---- */
@@ -107,19 +119,61 @@ static const struct zf_pv *save_common_dict(const struct zf_pv *root)
     return zf_pv_is_map(first) ? first : NULL;
 }
 
+/* The iteration, which the directory and all common states must have alike. */
+static bool save_take_iteration(struct mg_save *s, uint64_t step, struct zf_err *err)
+{
+    if (s->iterated && s->iteration != step) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the iteration is %llu here, but %llu elsewhere in this save: are two saves mixed "
+                "here?",
+                (unsigned long long)step, (unsigned long long)s->iteration);
+        return zf_forgive(s->b, err);
+    }
+    s->iterated = true;
+    s->iteration = step;
+    return mg_iteration_check(s->st, step, s->b, err);
+}
+
+/* How the optimizer is cut, which all parts of a save have alike.  Source: verl 0.9, megatron_checkpoint_manager.py,
+ * _build_sharded_state_dict_metadata; megatron/core/dist_checkpointing/core.py, content_metadata (0.14 …). */
+static bool save_take_sharding(struct mg_save *s, const struct zf_pv *common, struct zf_err *err)
+{
+    const struct zf_pv *content = zf_pv_get(common, "content_metadata");
+    const char *type =
+        zf_pv_text(zf_pv_get(content, "distrib_optim_sharding_type"), &(uint64_t){0});
+
+    if (!type) {
+        return true;
+    }
+    if (s->sharding[0] && strncmp(s->sharding, type, sizeof s->sharding - 1) != 0) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "distrib_optim_sharding_type is %.60s here, but %s elsewhere in this save: are two "
+                "saves mixed "
+                "here?",
+                type, s->sharding);
+        return zf_forgive(s->b, err);
+    }
+    (void)snprintf(s->sharding, sizeof s->sharding, "%s", type);
+    return true;
+}
+
 static bool save_take_common(struct mg_save *s, const struct zf_pv *common, struct zf_err *err)
 {
     uint64_t step;
 
-    if (zf_pv_u64(zf_pv_get(common, "iteration"), &step) &&
-        !mg_iteration_check(s->st, step, s->b, err)) {
-        return false;
-    }
-    return megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err);
+    return (!zf_pv_u64(zf_pv_get(common, "iteration"), &step) ||
+            save_take_iteration(s, step, err)) &&
+           save_take_sharding(s, common, err) &&
+           megatron_settings_args(zf_pv_get(common, "args"), &s->settings, err);
 }
 
-bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, struct zf_err *err)
+bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, const char *path,
+                    struct zf_err *err)
 {
+    const char *dir = s->dir[part];
+    char name[MG_DIR_MAX + 16];
+
+    (void)snprintf(name, sizeof name, "%.*s%scommon", (int)strcspn(dir, "/"), dir, *dir ? "." : "");
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, s->lim, err);
     const struct zf_pv *common = t ? save_common_dict(zf_torch_root(t)) : NULL;
     const struct zf_place_file file = {.torch = t, .path = path};
@@ -132,14 +186,16 @@ bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path, 
     if (common && !save_take_common(s, common, err)) {
         return zf_err_in(err, "%s", path);
     }
-    return zf_state_add(s->b, &file, "common", s->lim, err);
+    return zf_state_add(s->b, &file, name, s->lim, err);
 }
 
-bool mg_save_common_file(struct mg_save *s, struct zf_err *err)
+bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
 {
-    if (!zf_store_has(s->st, MG_COMMON_FILE, ZF_ENTRY_FILE)) {
+    char path[MG_PATH];
+
+    if (!zf_store_has(s->st, mg_save_path(s, part, MG_COMMON_FILE, path), ZF_ENTRY_FILE)) {
         return true;
     }
-    zf_auto(source) struct zf_source *src = zf_store_open(s->st, MG_COMMON_FILE, err);
-    return src && mg_save_common(s, src, MG_COMMON_FILE, err);
+    zf_auto(source) struct zf_source *src = zf_store_open(s->st, path, err);
+    return src && mg_save_common(s, part, src, path, err);
 }

@@ -42,6 +42,7 @@ struct mg_object {
     struct mg_key name;
     struct zf_source *src; /* its exact bytes, a torch.save file; a reference that the save owns */
     bool told;             /* its value is in a file of state/ already */
+    uint32_t part;         /* number of the directory in `dir` of the save */
 };
 
 /* A parameter, or a value of its state, as the user wants to see it. */
@@ -58,8 +59,15 @@ struct mg_param {
     uint32_t n_parts;   /* 0 = it is stored in one */
 };
 
+/* Directories that one save can be in: verl's model/, optimizer/, extra/, and one to spare. */
+enum { MG_DIRS = 4, MG_DIR_MAX = 128 };
+
 struct mg_save {
     struct zf_store *st;
+    /* Where the backend's files are, seen from st: "", or each with metadata.json and all that belongs to it. */
+    char dir[MG_DIRS][MG_DIR_MAX];
+    uint32_t n_dirs;
+    bool in_parts; /* verl's: the directories have names */
     const struct zf_limits *lim;
     struct zf_build *b;
     struct zf_arena *arena;
@@ -69,6 +77,10 @@ struct mg_save {
     struct megatron_settings settings; /* of args; zeros where there are none */
     /* A master was found not to round to its weight: then the root has the stored weights. */
     bool masters_doubted;
+    bool foreign_weights; /* the root has weights of other files, under other names */
+    bool iterated;        /* a common state says the iteration */
+    uint64_t iteration;
+    char sharding[64]; /* distrib_optim_sharding_type of content_metadata, or "" */
     /* What a backend keeps open, freed with the save; or NULL. */
     void *backend;
     void (*backend_free)(void *backend);
@@ -93,24 +105,30 @@ struct mg_tensor *mg_save_tensor(struct mg_save *s, const char *key, size_t key_
 struct mg_tensor *mg_save_draft(struct mg_save *s, const char *key, size_t key_len,
                                 struct zf_draft *draft, const uint64_t *cuts,
                                 struct zf_err *err) ZF_CHECKED;
-/* Adds an object under its key (copied); takes its own reference on src. */
-bool mg_save_object(struct mg_save *s, const char *key, size_t key_len, struct zf_source *src,
-                    struct zf_err *err) ZF_CHECKED;
+/* Adds an object under its key (copied); takes its own reference on src.  The pointer is good until the next. */
+struct mg_object *mg_save_object(struct mg_save *s, const char *key, size_t key_len,
+                                 struct zf_source *src, struct zf_err *err) ZF_CHECKED;
 /* Adds a parameter; its texts are the caller's, good as long as the save. */
 bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *err) ZF_CHECKED;
 
-/* The object of that key, or NULL.  By going through all. */
-struct mg_object *mg_save_find_object(struct mg_save *s, const char *key);
+/* The object of that key in the directory `part`, or NULL.  By going through all. */
+struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32_t part);
+
+/* "DIR/name" of the directory `part`, written to path[MG_PATH], which is returned. */
+enum { MG_PATH = MG_DIR_MAX + 64 };
+const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *name,
+                         char path[MG_PATH]);
 
 /* What is left of the state dict without its shards.  Source: megatron/core/dist_checkpointing/
  * strategies/common.py (COMMON_STATE_FNAME, 0.4 … 0.18); in 0.19 an object of .metadata. */
 #define MG_COMMON_FILE "common.pt"
 
-/* Reads the common state, a torch.save file of a dict or of a list of one dict: settings, step, and
- * state/common.json.  Errors: of zf_torch_open and settings, in the file `path`. */
-bool mg_save_common(struct mg_save *s, struct zf_source *src, const char *path,
+/* Reads the common state of the directory `part`, a torch.save file of a dict or of a list of one dict: settings,
+ * step, and state/common.json, or state/model.common.json … where there are several.
+ * Errors: of zf_torch_open and settings, in the file `path`; ZF_E_FORMAT it is not that of the directories before. */
+bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, const char *path,
                     struct zf_err *err) ZF_CHECKED;
 /* The same of MG_COMMON_FILE, if there is one. */
-bool mg_save_common_file(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -3,7 +3,8 @@
  *   model.            run_config.yaml, Megatron-Bridge (0.1 … 0.6); model.transformer. since its model
  *                     builders (models/gpt/gpt_builder.py)
  *   config.           context/model.yaml, NeMo 2 (lightning/io, 2.0 … 2.4)
- *   (nothing)         model_config.yaml, NeMo 1: the `model` section of its configuration by itself
+ *   (nothing)         model_config.yaml, NeMo 1: the `model` section of its configuration by itself;
+ *                     transformer_config.json, verl (0.9, megatron_checkpoint_manager.py): JSON is YAML
  * Nothing else of such a file is believed to be a size, and a size that two of these places give
  * differently is refused. */
 #include "settings_yaml.h"
@@ -19,7 +20,7 @@
 #define YAML_FILE_MAX (4u << 20)
 
 static const char *const yaml_files[] = {"run_config.yaml", "model_config.yaml",
-                                         "context/model.yaml"};
+                                         "context/model.yaml", "transformer_config.json"};
 
 static const char *const yaml_prefix[] = {"model.transformer.", "model.config.", "model.",
                                           "config."};

@@ -7,7 +7,7 @@
 
 #include "settings.h"
 
-/* Looks for run_config.yaml, model_config.yaml or context/model.yaml in `save`, then in `outer`,
+/* Looks for run_config.yaml, model_config.yaml, context/model.yaml or transformer_config.json in `save`, then in `outer`,
  * the directory that the save was found in (or NULL), and reads the first of them into *out,
  * whose sizes are all 0 else. file[80]: which one that was, or "".
  * Errors: of that file: ZF_E_FORMAT no YAML, a size out of its range or said twice and

@@ -9,27 +9,36 @@
 /* Where core 0.19 has the common state. */
 #define COMMON_KEY "common_state/shard_0_1"
 
-static bool dist_common(struct mg_save *s, struct zf_err *err)
+static bool dist_common(struct mg_save *s, uint32_t part, struct zf_err *err)
 {
-    struct mg_object *o = mg_save_find_object(s, COMMON_KEY);
+    struct mg_object *o = mg_save_find_object(s, COMMON_KEY, part);
+    char path[MG_PATH];
 
     if (o) {
         o->told = true;
-        return mg_save_common(s, o->src, ".metadata!" COMMON_KEY, err);
+        return mg_save_common(s, part, o->src, mg_save_path(s, part, ".metadata!" COMMON_KEY, path),
+                              err);
     }
-    return mg_save_common_file(s, err);
+    return mg_save_common_file(s, part, err);
 }
 
 bool mg_torch_dist(struct mg_save *s, struct zf_err *err)
 {
-    char is[ZF_ABSENT_MAX];
+    char is[ZF_ABSENT_MAX], path[MG_PATH];
+    bool ok = true;
 
-    if (!zf_store_has(s->st, ".metadata", ZF_ENTRY_FILE)) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "metadata.json says torch_dist, but .metadata, which says where the tensors are, "
-            "%s",
-            zf_absent(s->st, ".metadata", is));
+    for (uint32_t i = 0; i < s->n_dirs; i++) {
+        if (!zf_store_has(s->st, mg_save_path(s, i, ".metadata", path), ZF_ENTRY_FILE)) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "metadata.json says torch_dist, but .metadata, which says where the tensors "
+                    "are, %s",
+                    zf_absent(s->st, path, is));
+            return *s->dir[i] ? zf_err_in(err, "%s", s->dir[i]) : false;
+        }
     }
-    return mg_dcp_lists(s, mg_key_parse, err) && dist_common(s, err);
+    ok = mg_dcp_lists(s, mg_key_parse, err);
+    for (uint32_t i = 0; ok && i < s->n_dirs; i++) {
+        ok = dist_common(s, i, err);
+    }
+    return ok;
 }

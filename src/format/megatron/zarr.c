@@ -108,5 +108,5 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
 
 bool mg_zarr(struct mg_save *s, struct zf_err *err)
 {
-    return zarr_keys(s, err) && zf_store_rely(s->st, "", err) && mg_save_common_file(s, err);
+    return zarr_keys(s, err) && zf_store_rely(s->st, "", err) && mg_save_common_file(s, 0, err);
 }

@@ -103,7 +103,7 @@ static bool object_add(struct mg_save *s, const char *key, const char *file,
     if (name.bad) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    return mg_save_object(s, name.p, name.n, src, err);
+    return mg_save_object(s, name.p, name.n, src, err) != NULL;
 }
 
 struct object_seen {
