@@ -144,6 +144,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
         }
     }
     return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err) &&
+           ds_numbered_draft(all, err) &&
            (!ds->dir.universal || ds_universal_prove(ds, all, err)) &&
            ds_trained_show(ds, all, err);
 }

@@ -50,7 +50,7 @@ static bool files_take_end(const char *s, uint32_t *writer)
                           files_take(&s, ".") && files_take_number(&s, &n) && *s == '\0');
 }
 
-enum files_kind { OTHER, MODEL, RANK_MODEL, OPTIM, LAYER, EXPERT };
+enum files_kind { OTHER, MODEL, RANK_MODEL, OPTIM, LAYER, EXPERT, EXPP };
 
 static enum files_kind files_parse_zero(const char *s, struct ds_file *f)
 {
@@ -93,6 +93,16 @@ static enum files_kind files_parse_expert(const char *s, struct ds_file *f)
                : OTHER;
 }
 
+/* "R_mp_rank_00_optim_states.pt": the optimizer of expert-parallel rank R, a stub under ZeRO. */
+static enum files_kind files_parse_expp(const char *s, struct ds_file *f)
+{
+    return files_take_number(&s, &f->dp) && files_take(&s, "_mp_rank_") &&
+                   files_take_number(&s, &f->mp) && files_take(&s, "_optim_states.pt") &&
+                   files_take_end(s, &f->writer)
+               ? EXPP
+               : OTHER;
+}
+
 static enum files_kind files_parse(const char *name, struct ds_file *f)
 {
     const char *s = name;
@@ -114,6 +124,9 @@ static enum files_kind files_parse(const char *name, struct ds_file *f)
                                             : OTHER;
     }
     s = name;
+    if (files_take(&s, "expp_rank_")) {
+        return files_parse_expp(s, f);
+    }
     return files_take(&s, "expert_") ? files_parse_expert(s, f) : OTHER;
 }
 
@@ -231,6 +244,9 @@ static bool files_add_file(struct ds_dir *d, struct zf_arena *a, const char *nam
     case EXPERT:
         d->expert[d->n_experts++] = f;
         break;
+    case EXPP:
+        d->expp[d->n_expp++] = f;
+        break;
     case OPTIM:
         d->optim[d->n_optim++] = f;
         files_note_mp(d, f.mp);
@@ -252,6 +268,7 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
     if (!zf_store_list(st, "", &e, &n, err) ||
         !(out->model = zf_arena_get(a, n, sizeof *out->model, err)) ||
         !(out->layer = zf_arena_get(a, n, sizeof *out->layer, err)) ||
+        !(out->expp = zf_arena_get(a, n, sizeof *out->expp, err)) ||
         !(out->expert = zf_arena_get(a, n, sizeof *out->expert, err)) ||
         !(out->optim = zf_arena_get(a, n, sizeof *out->optim, err))) {
         return false;
@@ -273,5 +290,6 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
     return files_settle(out->model, &out->n_model, true, err) &&
            files_settle(out->layer, &out->n_layers, false, err) &&
            files_settle(out->expert, &out->n_experts, true, err) &&
+           files_settle(out->expp, &out->n_expp, true, err) &&
            files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
 }

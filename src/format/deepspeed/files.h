@@ -8,7 +8,8 @@
 
 struct ds_file {
     const char *path; /* in the tag's store */
-    uint32_t dp;      /* data-parallel rank; 0 for mp_rank_* files */
+    uint32_t dp;      /* data-parallel rank, of an expp_rank_* file the expert-parallel one; 0 for
+                       * mp_rank_* files */
     uint32_t mp;      /* model-parallel rank */
     uint32_t writer;  /* "….pt-W.N" of the parallel writer; 0 without */
     uint32_t layer;   /* of a pipeline layer's file, whose mp is the tensor-parallel rank; of an
@@ -24,6 +25,8 @@ struct ds_dir {
     bool by_rank;           /* model states of every rank: stage 3 */
     struct ds_file *expert; /* of experts, sorted by (mp, layer, expert) */
     uint32_t n_experts;
+    struct ds_file *expp; /* of the optimizers of expert-parallel ranks, sorted by (mp, dp) */
+    uint32_t n_expp;
     struct ds_file *layer; /* of pipeline layers, sorted by (mp, layer) */
     uint32_t n_layers;
     bool layer_model;      /* their names have a tensor-parallel rank */

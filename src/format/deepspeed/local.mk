@@ -20,6 +20,7 @@ libzf_format_la_SOURCES += \
 	src/format/deepspeed/merged_value.c \
 	src/format/deepspeed/model_states.c \
 	src/format/deepspeed/name.c \
+	src/format/deepspeed/numbered.c \
 	src/format/deepspeed/optim_states.c \
 	src/format/deepspeed/order.c \
 	src/format/deepspeed/rank.c \

@@ -44,6 +44,7 @@ struct ds_rank {
     bool *trained;                /* … and whether the optimizer has it, by whatever name */
     bool by_slices;               /* param_slice_mappings name the parameters */
     bool plain;                   /* no masters: the root is what `module` holds */
+    bool numbered;                /* what its optimizer holds has no names (numbered.c) */
     const uint32_t *tie;          /* of the entries of model */
     /* without param_shapes: the tied modules' parameters, by their layers' files */
     struct ds_shapes tied;

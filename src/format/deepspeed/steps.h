@@ -26,6 +26,9 @@ bool ds_layers_frozen(struct ds_save *ds, struct ds_ranks *all, struct ds_layers
  * neither does, or what they say does not fit, the trees stay and a note says why.
  * Errors: ZF_E_FORMAT the user's rules do not fit, stages that share a module differ; of reading. */
 bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;
+/* Once the ranks are joined: drafts what the optimizers of a save without ZeRO hold, of which no name is proved, under
+ * their numbers, in each rank's tree.  Errors: ZF_E_FORMAT an expert-parallel rank's file is missing; of reading. */
+bool ds_numbered_draft(struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;
 /* Once everything is drafted, and joined where it can be: compares the masters with the weights of `module`,
  * or, of stage 3, masters and states with the vectors of rank 0 that zero/optimizer_state.pt holds.
  * Errors: ZF_E_FORMAT they differ (degraded, too); of reading. */

@@ -204,11 +204,8 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
         return false;
     }
     if (mp->model.moe) {
-        mp->plain = true;
-        return zf_build_note(mp->save->b, err,
-                             "the optimizer's masters and states are left out: without ZeRO "
-                             "expp_rank_*_optim_states.pt have them, those of the experts too, and "
-                             "without names");
+        mp->plain = mp->numbered = true; /* numbered.c reads the experts' files */
+        return true;
     }
     if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
         zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {

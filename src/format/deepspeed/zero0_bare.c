@@ -171,32 +171,25 @@ static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name
            zf_tensor_ref_draft(ds->b, spot, &r, NULL, err);
 }
 
-static bool bare_draft(struct bare *b, const struct bare_one *one, bool named, struct zf_err *err)
+static bool bare_draft(struct bare *b, const struct bare_one *one, struct zf_err *err)
 {
     struct ds_save *ds = b->q->mp->save;
-    const char *number = zf_arena_fmt(ds->a, err, "%llu", (unsigned long long)one->id);
+    const struct ds_name name = b->q->mp->model.entry[one->entry].name;
 
-    for (uint64_t i = 0; number && i < zf_pv_len(one->state); i++) {
-        struct ds_name key, name = {number, (uint32_t)strlen(number)};
+    for (uint64_t i = 0; i < zf_pv_len(one->state); i++) {
+        struct ds_name key;
         const char *set;
 
         if (zf_pv_kind(zf_pv_key(one->state, i)) != ZF_PV_STR) {
             continue;
         }
         if (!ds_name_of(ds->a, zf_pv_key(one->state, i), "the optimizer's state", &key, err) ||
-            !(set = zf_path_encoded(ds->a, "optim", key.p, key.n, "", err))) {
-            return false;
-        }
-        if (named) {
-            name = b->q->mp->model.entry[one->entry].name;
-        } else if (!(set = zf_arena_fmt(ds->a, err, "bucket/%s", set + strlen("optim/")))) {
-            return false;
-        }
-        if (!bare_draft_value(b, ds_spot(set, name), key, zf_pv_val(one->state, i), err)) {
+            !(set = zf_path_encoded(ds->a, "optim", key.p, key.n, "", err)) ||
+            !bare_draft_value(b, ds_spot(set, name), key, zf_pv_val(one->state, i), err)) {
             return false;
         }
     }
-    return number != NULL;
+    return true;
 }
 
 static bool bare_list(struct bare *b, const struct zf_pv *state, struct zf_err *err)
@@ -234,7 +227,7 @@ bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *o
     if (b.n == 0 && (zf_pv_is_map(state) || zf_pv_kind(optim) == ZF_PV_NONE)) {
         return true;
     }
-    if (b.n == 0 || q->mp->save->dir.n_mp > 1) {
+    if (b.n == 0) {
         return zf_build_note(build, err,
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
@@ -242,16 +235,13 @@ bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *o
     if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err)) {
         return false;
     }
+    named = named && b.n == zf_pv_len(state);
+    q->mp->numbered = !named;
     bool ok = true;
-    for (uint64_t i = 0; ok && i < b.n; i++) {
-        ok = bare_draft(&b, &b.one[i], named, err);
+    for (uint64_t i = 0; named && ok && i < b.n; i++) {
+        ok = bare_draft(&b, &b.one[i], err);
     }
     ok = ok && (ds_apart_check(&q->states, err) || zf_err_in(err, "%s", q->mp->model.path));
     zf_vec_fini(&q->states);
-    if (!ok) {
-        return false;
-    }
-    return named || zf_build_note(build, err,
-                                  "the optimizer's states have no names, and their shapes do not "
-                                  "prove any: they are in bucket/ under the optimizer's numbers");
+    return ok;
 }

@@ -6,7 +6,7 @@
 #include "masters.h"
 
 /* Drafts them under the parameters' names where the optimizer recorded these, or where each state has
- * the shape of one weight only; else below bucket/ under their numbers, with a note.  q: initialised. */
+ * the shape of one weight only; else leaves them to ds_numbered_draft.  q: initialised. */
 bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
                    struct zf_err *err) ZF_CHECKED;
 

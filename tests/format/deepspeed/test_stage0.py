@@ -7,9 +7,10 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+import makemp  # noqa: E402
 import torchfile  # noqa: E402
 from dumped import dumped  # noqa: E402
-from makeds import OrderedDict, f32  # noqa: E402
+from makeds import OrderedDict, f32, values_of  # noqa: E402
 from tap import check, done  # noqa: E402
 
 SHAPES = {"a": (4, 3), "b": (4,), "c": (2, 2)}
@@ -28,14 +29,14 @@ def save(shapes, order, frozen=None, names=None, states=("exp_avg", "exp_avg_sq"
 
 
 def named(what, files, shapes, order, states=("exp_avg", "exp_avg_sq")):
-    """With names, or (order is a list of numbers for names) below bucket/."""
+    """With names, or under the optimizer's numbers, and then with a note."""
     got, notes, err = dumped(files)
     want = {(where + "/" + k, key): ("f32", ",".join(map(str, shapes[n])), makeds.f32(makeds.values_of(n + k, makeds.numel(shapes[n]))).hex())
             for where, key, n in order for k in states}
     steps = {(where + "/step", key): ("f32", "", makeds.f32([3.0]).hex()) for where, key, _ in order}
-    mine = {k: v for k, v in got.items() if k[0].startswith(("optim/", "bucket/"))}
+    mine = {k: v for k, v in got.items() if k[0].startswith("optim/")}
     check(what, not err and mine == {**want, **steps} and ("", "a") in got and
-          any("in bucket/" in n for n in notes) == (order[0][0] == "bucket"), (err, notes, sorted(mine)))
+          any("have no names" in n for n in notes) == order[0][1].isdigit(), (err, notes, sorted(mine)))
 
 
 def proved(order):
@@ -43,7 +44,7 @@ def proved(order):
 
 
 def numbered(order):
-    return [("bucket", str(i), n) for i, n in enumerate(order)]
+    return [("optim", str(i), n) for i, n in enumerate(order)]
 
 
 files = save(SHAPES, "abc")
@@ -173,8 +174,10 @@ for first, second in ("ab", "cd"):
 left_out("fused: the weights are in two storages alike", TWICE, OPEN.format(0, "a", "c"))
 EXPERTS = unfused(["abcde"])
 EXPERTS[MODEL]["num_experts"] = [4]
-left_out("experts", EXPERTS, "the optimizer's masters and states are left out: without ZeRO expp_rank_*_optim_states.pt have them, those of the "
-         "experts too, and without names")
+got, notes, err = dumped(EXPERTS)
+check("experts, and an optimizer in the model's file", not err and any("have no names" in n for n in notes) and got["", "a"][0] == "bf16" and
+      got["optim/param", "0"] == ("f32", "4,3", makeds.f32(values("a")).hex()) and
+      got["optim/exp_avg_sq", "4"] == ("f32", "3,2", makeds.f32(values("e", "exp_avg_sq")).hex()), (err, notes, sorted(got)))
 
 
 def told(what, files, sentence):
@@ -217,7 +220,7 @@ named("no states but the step", save(SHAPES, "abc", states=()), SHAPES, numbered
 mixed = save(SHAPES, "abc")
 mixed["mp_rank_00_model_states.pt"]["optimizer"]["state"][0]["row"] = f32([1.0] * 4, (4,))
 got, notes, err = dumped(mixed)
-check("states of several shapes", not err and ("bucket/row", "0") in got and ("bucket/exp_avg", "1") in got and not any(k[0].startswith("optim") for k in got), err)
+check("states of several shapes", not err and ("optim/row", "0") in got and ("optim/exp_avg", "1") in got and ("optim/exp_avg", "b") not in got, err)
 plain = save(SHAPES, "")
 got, notes, err = dumped(plain)
 check("an optimizer without states: nothing to note", not err and not [n for n in notes if "optimizer's states" in n] and ("", "a") in got, (err, notes))
@@ -232,4 +235,91 @@ named("a state under a number, and a text", given, SHAPES, proved("abc"))
 given = save(SHAPES, "abc", names="abc")
 given[MODEL]["optimizer"]["param_groups"][0]["params"] = [0, 2, 1]
 named("names of numbers that do not follow each other", given, SHAPES, numbered("abc"))
+
+
+# ---- model-parallel ranks ----
+
+def ranks(stages, tp, cuts, info=None, names=()):
+    """Whole weights of fp32, cut; the optimizer of each rank has its parameters in the order of its module."""
+    whole = makemp.State(OrderedDict((n, s) for stage in stages for n, s in stage.items()))
+    files = {}
+    for p, stage in enumerate(stages):
+        for t in range(tp):
+            s = makemp.Shard(whole, cuts, tp, t, lambda n, stage=stage: n in stage)
+            mine = save({n: s.shape(n) for n in stage}, list(stage), names=names and list(stage))
+            m = mine[MODEL]
+            m.update({"module": OrderedDict((n, f32(s.values(n), s.shape(n))) for n in stage), "mp_world_size": len(stages) * tp,
+                      "checkpoint_parallel_dimensions": {"tp_degree": tp, "pp_degree": len(stages)}})
+            m.update({"universal_checkpoint_info": info(whole, cuts)} if info else {})
+            for i, n in enumerate(stage):
+                m["optimizer"]["state"][i].update({k: f32(s.values(n, k), s.shape(n)) for k in whole.moments})
+            files.update(makemp.rename(mine, p * tp + t))
+    return whole, files
+
+
+def moments(whole, where, name, key, cuts=(), tp=1, rank=0):
+    s = makemp.Shard(whole, dict(cuts), tp, rank)
+    return {(f"{where}optim/{k}", key): ("f32", ",".join(map(str, s.shape(name))), makeds.f32(s.values(name, k)).hex()) for k in whole.moments}
+
+
+def moved(what, files, want, note, joined):
+    """The moments are these, wherever they are; the weights are joined or not."""
+    got, notes, err = dumped(files)
+    mine = {k: v for k, v in got.items() if "optim/" in k[0] and not k[0].endswith("/step")}
+    wrong = sorted(k for k in {*mine, *want} if mine.get(k) != want.get(k))
+    check(f"ranks: {what}", not err and not wrong and len([n for n in notes if "have no names" in n]) == note and
+          not any("left out" in n for n in notes) and any(k[0] == "" for k in got) == joined, (err, notes, wrong[:4]))
+
+
+PAIR, CUTS = OrderedDict([("u", (4, 3)), ("v", (4, 3)), ("w", (6,))]), {"u": "0", "v": "1", "w": "copy"}
+whole, files = ranks([PAIR], 2, CUTS, makemp.patterns)
+want = {k: v for n in PAIR for k, v in moments(whole, "", n, n).items()}
+moved("tensor-parallel, each rank's shapes prove names", files, want, 0, True)
+whole, files = ranks([PAIR], 2, {"u": "0", "v": "0", "w": "copy"}, makemp.patterns)
+want = {k: v for r in range(2) for i, n in enumerate(PAIR) for k, v in moments(whole, f"mp_rank_{r:02d}/", n, str(i), {"u": "0", "v": "0"}, 2, r).items()}
+moved("tensor-parallel, two of a shape", files, want, 2, True)
+whole, files = ranks([PAIR], 2, {"u": "0", "v": "0", "w": "copy"}, makemp.patterns, names=True)
+moved("tensor-parallel, two of a shape with recorded names", files, {k: v for n in PAIR for k, v in moments(whole, "", n, n).items()}, 0, True)
+whole, files = ranks([PAIR], 2, {"u": "0", "v": "0"})
+moved("tensor-parallel, and nothing says how to join", files,
+      {k: v for r in range(2) for i, n in enumerate(PAIR) for k, v in moments(whole, f"mp_rank_{r:02d}/", n, str(i), {"u": "0", "v": "0"}, 2, r).items()}, 2, False)
+
+# ---- experts: each expert-parallel rank has an optimizer of its own ----
+
+NATIVE = "moe.deepspeed_moe.experts.deepspeed_experts.{}.w"
+
+
+def experts(n, masters=False):
+    """A dense weight and one expert on each of n ranks, whose numbers begin with 0 on each of them."""
+    files = {MODEL: {"module": OrderedDict(d=f32(values_of("d", 6), (2, 3))), "buffer_names": [], "param_shapes": None, "frozen_param_shapes": None,
+                     "shared_params": {}, "global_steps": 3, "dp_world_size": n, "mp_world_size": 1, "num_experts": [n], "ds_config": {}, "ds_version": "0.19.8"}}
+    for r in range(n):
+        files[f"layer_0_expert_{r}_mp_rank_00_model_states.pt"] = OrderedDict({NATIVE.format(r): f32(values_of(f"e{r}", 4), (2, 2))})
+        state = {i: {"step": f32([3.0], ()), **{k: f32(values_of(x + k, len(v)), None) for k in ("exp_avg", "exp_avg_sq")}}
+                 for i, (x, v) in enumerate((("d", [0] * 6), (f"e{r}", [0] * 4)))}
+        torch = {"state": state, "param_groups": [{"lr": 0.1, "params": [0]}, {"lr": 0.1, "params": [1], "moe": True}]}
+        files[f"expp_rank_{r}_mp_rank_00_optim_states.pt"] = {"optimizer": torch if not masters else {
+            "optimizer_state_dict": torch, "fp32_groups": [[f32(values_of("d", 6))], [f32(values_of(f"e{r}", 4))]]}}
+    return files
+
+
+def experts_want(n, states):
+    return {(f"optim/{k}", f"expp_rank_{r}.{i}"): ("f32", str(len(values_of(x, c))), makeds.f32(values_of(x + e, c)).hex())
+            for r in range(n) for i, (x, c) in enumerate((("d", 6), (f"e{r}", 4))) for k, e in states}
+
+
+ADAM = (("exp_avg", "exp_avg"), ("exp_avg_sq", "exp_avg_sq"))
+moved("experts", experts(2), experts_want(2, ADAM), 1, True)
+moved("experts, with masters", experts(3, masters=True), experts_want(3, (*ADAM, ("param", ""))), 1, True)
+got, notes, err = dumped({k: v for k, v in experts(1).items() if not k.startswith("expp")})
+check("experts, and no optimizer anywhere", not err and any("no file has an optimizer's masters" in n for n in notes), (err, notes))
+LESS = {k: v for k, v in experts(3).items() if "expp_rank_1" not in k}
+got, _, err = dumped(LESS)
+check("experts, and a rank's optimizer is missing", not got and "expp_rank_1_mp_rank_00_optim_states.pt is missing" in err, (err, sorted(got)[:3]))
+got, notes, err = dumped(LESS, "-d")
+check("the same, degraded", ("optim/exp_avg", "expp_rank_2.1") in got and any("expp_rank_1" in n for n in notes), (err, notes))
+OTHER = experts(2)
+OTHER["expp_rank_0_mp_rank_00_optim_states.pt"] = {"optimizer": {"state": {0: {"exp_avg": 1}, "x": {}}, "param_groups": []}}
+got, notes, err = dumped(OTHER)
+check("a state under a name", not err and any("1 entries of the optimizer's state are left out" in n for n in notes), (err, notes))
 done()

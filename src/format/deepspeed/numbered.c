@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an optimizer without ZeRO holds of parameters that nothing names, under its own numbers: optim/<state>/<number>,
+ * and masters, if it has any, in optim/param/.  Numbers mean another parameter on each model-parallel rank, so that they are
+ * never joined: they are below mp_rank_NN/.  With experts every expert-parallel rank has an optimizer of its own, whose
+ * file also holds the parameters that are no experts; then the numbers are "expp_rank_R.<number>".
+ * Source: deepspeed/runtime/engine.py (_save_moe_checkpoint, _get_optimizer_ckpt_name), 0.14.5 and 0.19.8. */
+#include "steps.h"
+
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+
+#include "apart.h"
+
+#define NUMBERED_IDS (1u << 20) /* parameters of an optimizer */
+
+/* An optimizer that is being drafted. */
+struct numbered {
+    struct ds_save *ds;
+    struct zf_torch *torch;
+    const struct ds_file *file; /* of an expert-parallel rank, or NULL */
+    const char *path;           /* of its file */
+    struct ds_apart states;     /* those that are drafted */
+    uint64_t n_odd;             /* entries of its state that belong to no number */
+};
+
+static struct ds_name numbered_name(const struct numbered *w, uint64_t id, struct zf_err *err)
+{
+    const char *p = w->file ? zf_arena_fmt(w->ds->a, err, "expp_rank_%u.%llu", w->file->dp,
+                                           (unsigned long long)id)
+                            : zf_arena_fmt(w->ds->a, err, "%llu", (unsigned long long)id);
+
+    return (struct ds_name){p, p ? (uint32_t)strlen(p) : 0};
+}
+
+static bool numbered_draft_value(struct numbered *w, struct zf_spot spot, struct ds_name key,
+                                 const struct zf_pv *v, struct zf_err *err)
+{
+    struct zf_tensor_ref r;
+
+    if (zf_pv_is_number(v)) {
+        return zf_number_draft(w->ds->b, spot, v, err);
+    }
+    if (zf_tensor_ref_odd(w->torch, v, err)) {
+        return zf_leave_out_at(w->ds->b, w->path, spot, err);
+    }
+    if (zf_torch_kind(w->torch, v) != ZF_TORCH_DENSE) {
+        return true;
+    }
+    if (!zf_tensor_ref_read(&w->ds->keep, w->torch, v, &r, err) ||
+        (r.src && !ds_dir_same_rank(w->path, r.src->name, err))) {
+        return false;
+    }
+    const struct ds_apart_bytes at = {
+        .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};
+    return (r.ndim == 0 || !r.packed || ds_apart_add(&w->states, &at, r.dtype, r.n, err)) &&
+           zf_tensor_ref_draft(w->ds->b, spot, &r, NULL, err);
+}
+
+/* One parameter's mapping of states. */
+static bool numbered_draft_states(struct numbered *w, uint64_t id, const struct zf_pv *states,
+                                  struct zf_err *err)
+{
+    struct ds_name name = numbered_name(w, id, err), key;
+
+    for (uint64_t i = 0; name.p && i < zf_pv_len(states); i++) {
+        const char *set;
+
+        if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR) {
+            continue;
+        }
+        if (!ds_name_of(w->ds->a, zf_pv_key(states, i), "the optimizer's state", &key, err) ||
+            !(set = zf_path_encoded(w->ds->a, "optim", key.p, key.n, "", err)) ||
+            !numbered_draft_value(w, ds_spot(set, name), key, zf_pv_val(states, i), err)) {
+            return false;
+        }
+    }
+    return name.p != NULL;
+}
+
+static bool numbered_draft_master(struct numbered *w, uint64_t id, const struct zf_pv *v,
+                                  struct zf_err *err)
+{
+    struct ds_name name = numbered_name(w, id, err);
+
+    return name.p && numbered_draft_value(w, ds_spot("optim/param", name),
+                                          (struct ds_name){"the master", 10}, v, err);
+}
+
+/* fp32_groups_flat has a vector a group, fp32_groups the masters of each group, in the order of the numbers. */
+static bool numbered_draft_masters(struct numbered *w, const struct zf_pv *optim,
+                                   const struct zf_pv *groups, struct zf_err *err)
+{
+    const struct zf_pv *flat = zf_pv_get(optim, "fp32_groups_flat");
+    const struct zf_pv *lists = zf_pv_get(optim, "fp32_groups");
+    uint64_t next = 0;
+
+    for (uint64_t g = 0; g < zf_pv_len(flat); g++) {
+        if (!numbered_draft_master(w, g, zf_pv_item(flat, g), err)) {
+            return false;
+        }
+    }
+    for (uint64_t g = 0; zf_pv_len(flat) == 0 && g < zf_pv_len(lists); g++) {
+        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+
+        for (uint64_t k = 0; k < zf_pv_len(zf_pv_item(lists, g)); k++, next++) {
+            uint64_t id;
+
+            if (!numbered_draft_master(w, zf_pv_u64(zf_pv_item(ids, k), &id) ? id : next,
+                                       zf_pv_item(zf_pv_item(lists, g), k), err)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct zf_err *err)
+{
+    const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
+    const struct zf_pv *torch = inner ? inner : optim, *state = zf_pv_get(torch, "state");
+    uint64_t id;
+
+    if (zf_pv_is_map(state) && zf_pv_len(state) > NUMBERED_IDS) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the optimizer has states of %llu parameters",
+                       (unsigned long long)zf_pv_len(state));
+    }
+    for (uint64_t i = 0; zf_pv_is_map(state) && i < zf_pv_len(state); i++) {
+        const struct zf_pv *states = zf_pv_val(state, i);
+
+        if (!zf_pv_u64(zf_pv_key(state, i), &id) || !zf_pv_is_map(states)) {
+            w->n_odd++;
+        } else if (!numbered_draft_states(w, id, states, err)) {
+            return false;
+        }
+    }
+    return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
+           ds_apart_check(&w->states, err) &&
+           (w->n_odd == 0 ||
+            zf_build_note(w->ds->b, err,
+                          "\"%s\": %llu entries of the optimizer's state are left out: they have "
+                          "no number, or hold no states",
+                          w->path, (unsigned long long)w->n_odd));
+}
+
+/* The optimizer of the file at `path`.  *some: it holds states or masters. */
+static bool numbered_read(struct ds_save *ds, const char *path, const struct ds_file *file,
+                          bool *some, struct zf_err *err)
+{
+    struct numbered w = {.ds = ds, .file = file, .path = path};
+    zf_auto(source) struct zf_source *src = zf_store_open(ds->st, path, err);
+    zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
+    const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
+
+    w.torch = t;
+    *some = *some || zf_pv_is_map(optim);
+    bool ok = t && (!zf_pv_is_map(optim) || numbered_draft(&w, optim, err));
+    zf_vec_fini(&w.states);
+    return ok || (!ds_err_named(err) && zf_err_in(err, "%s", path));
+}
+
+/* The files of the rank's expert-parallel ranks, each of which must be there. */
+static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err *err)
+{
+    const struct ds_dir *d = &mp->save->dir;
+    uint32_t next = 0, n = 0;
+
+    for (uint32_t i = 0; i < d->n_expp; i++) {
+        n = d->expp[i].dp >= n ? d->expp[i].dp + 1 : n;
+    }
+    for (uint32_t i = 0; i <= d->n_expp; i++) {
+        const struct ds_file *f = i < d->n_expp ? &d->expp[i] : NULL;
+
+        if (f && f->mp != mp->mp) {
+            continue;
+        }
+        if (f ? f->dp != next : next < n) {
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "expp_rank_%u_mp_rank_%02u_optim_states.pt is missing: there are files of %u "
+                    "expert-parallel ranks",
+                    next, mp->mp, n);
+            if (!zf_forgive(mp->save->b, err)) {
+                return false;
+            }
+        }
+        if (f && !numbered_read(mp->save, f->path, f, some, err) && !zf_forgive(mp->save->b, err)) {
+            return false;
+        }
+        next = f ? f->dp + 1 : next;
+    }
+    return true;
+}
+
+static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
+{
+    struct zf_build *b = mp->save->b;
+    bool some = false;
+
+    if (!zf_build_prefix(b, mp->tree, err) ||
+        !numbered_read(mp->save, mp->model.path, NULL, &some, err) ||
+        (mp->model.moe && !numbered_read_experts(mp, &some, err)) || !zf_build_prefix(b, "", err)) {
+        return false;
+    }
+    if (!some) {
+        return zf_build_note(b, err,
+                             "\"%s\": no file has an optimizer's masters and states: without ZeRO "
+                             "expp_rank_*_optim_states.pt would",
+                             mp->model.path);
+    }
+    return zf_build_note(b, err,
+                         "the optimizer's masters and states%s%s have no names, and nothing proves "
+                         "any: they are in %s%soptim/ under the optimizer's numbers",
+                         *mp->tree ? " of " : "", mp->tree, mp->tree, *mp->tree ? "/" : "");
+}
+
+bool ds_numbered_draft(struct ds_ranks *all, struct zf_err *err)
+{
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (all->rank[i].numbered && !numbered_draft_rank(&all->rank[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
