@@ -7,6 +7,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
+#include <zf/base/vec.h>
 #include <zf/codec/safetensors.h>
 
 #include "steps.h"
@@ -54,45 +55,47 @@ static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- gathered files ---- */
 
-static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
+/* The entries of all files of one spelling. */
+struct stored_list {
+    zf_vec(struct ds_entry);
+};
+
+static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct stored_list *out,
                             struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, mp->save->o->lim, err);
     const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
     uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0;
 
-    out->entry = t ? zf_arena_get(mp->save->a, n, sizeof *out->entry, err) : NULL;
-    for (uint64_t i = 0; out->entry && i < n; i++) {
-        struct ds_entry *e = &out->entry[out->n_entries];
-
+    for (uint64_t i = 0; i < n; i++) {
         if (zf_torch_kind(t, zf_pv_val(root, i)) != ZF_TORCH_DENSE) {
             continue;
         }
-        if (!ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
+        struct ds_entry *e = zf_vec_push(out, err);
+
+        if (!e || !ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
             !zf_tensor_ref_read(&mp->save->keep, t, zf_pv_val(root, i), &e->view, err)) {
             return false;
         }
         e->tensor = true;
-        out->n_entries++;
     }
-    return out->entry != NULL;
+    return t != NULL;
 }
 
-static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
-                                    struct zf_err *err)
+static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src,
+                                    struct stored_list *out, struct zf_err *err)
 {
     struct zf_st_header h;
 
     if (!zf_st_load(src, mp->save->a, mp->save->o->lim, &h, err) ||
-        !zf_keeper_hold(&mp->save->keep, src, err)) {
+        !zf_keeper_hold(&mp->save->keep, src, err) || !zf_vec_room(out, h.n, err)) {
         return false;
     }
-    out->entry = zf_arena_get(mp->save->a, h.n, sizeof *out->entry, err);
-    for (uint64_t i = 0; out->entry && i < h.n; i++) {
+    for (uint64_t i = 0; i < h.n; i++) {
         const struct zf_st_entry *s = &h.entry[i];
         uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
 
-        out->entry[out->n_entries++] = (struct ds_entry){
+        out->at[out->n++] = (struct ds_entry){
             .name = {s->name, s->name_len},
             .tensor = true,
             .view = {.src = src,
@@ -105,7 +108,7 @@ static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, s
                      .packed = true},
         };
     }
-    return out->entry != NULL;
+    return true;
 }
 
 /* "model.safetensors", or "model-00001-of-00004.safetensors". */
@@ -118,7 +121,7 @@ static bool stored_is_gathered(const char *name, const char *stem, const char *s
             (zf_series_parse(name, &s) && s.stem == strlen(stem) && strcmp(s.tail, suffix) == 0));
 }
 
-static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct ds_model *out,
+static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct stored_list *out,
                         struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(mp->save->run, path, err);
@@ -127,8 +130,8 @@ static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct d
            (bin ? stored_load_bin(mp, src, out, err) : stored_load_safetensors(mp, src, out, err));
 }
 
-/* Appends the tensors of every file of one spelling. */
-static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
+static bool stored_load_files(struct ds_rank *mp, bool bin, struct stored_list *out,
+                              struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -137,28 +140,28 @@ static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, 
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        struct ds_model one = {0}, both = {0};
-
-        if (e[i].kind == ZF_ENTRY_DIR ||
-            !stored_is_gathered(e[i].name, bin ? "pytorch_model" : "model",
-                                bin ? ".bin" : ".safetensors")) {
-            continue;
-        }
-        if (!stored_load(mp, e[i].name, bin, &one, err)) {
+        if (e[i].kind != ZF_ENTRY_DIR &&
+            stored_is_gathered(e[i].name, bin ? "pytorch_model" : "model",
+                               bin ? ".bin" : ".safetensors") &&
+            !stored_load(mp, e[i].name, bin, out, err)) {
             return false;
         }
-        both.n_entries = out->n_entries + one.n_entries;
-        both.entry = zf_arena_get(mp->save->a, both.n_entries, sizeof *both.entry, err);
-        if (!both.entry) {
-            return false;
-        }
-        for (uint32_t k = 0; k < both.n_entries; k++) {
-            both.entry[k] = k < out->n_entries ? out->entry[k] : one.entry[k - out->n_entries];
-        }
-        out->entry = both.entry;
-        out->n_entries = both.n_entries;
     }
-    return true;
+    return out->n <= UINT32_MAX ||
+           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%zu tensors in one model", out->n);
+}
+
+/* The tensors of every file of one spelling. */
+static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
+{
+    struct stored_list list = {.n = 0};
+
+    if (stored_load_files(mp, bin, &list, err)) {
+        out->entry = zf_arena_copy(mp->save->a, list.at, list.n, sizeof *list.at, err);
+        out->n_entries = (uint32_t)list.n;
+    }
+    zf_vec_fini(&list);
+    return out->entry != NULL;
 }
 
 /* True if m holds every trained name, once and with its shape. */

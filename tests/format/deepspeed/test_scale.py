@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Made saves of many ranks (tests/support/mkdeepspeed.py): every element against a plain loop, and ranks whose files are
 alike byte by byte, or all but."""
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import makeds  # noqa: E402 pylint: disable=wrong-import-position
 import mkdeepspeed as mk  # noqa: E402 pylint: disable=wrong-import-position
 from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
 from torchfile import Tensor  # noqa: E402 pylint: disable=wrong-import-position
@@ -71,6 +73,19 @@ refused("rank 13 is of another step", "global_steps is 7, but 1000", "zero_pp_ra
 refused("equal pickles, another value in a tensor", "lr_scheduler.last_epoch is 8, but 9", "zero_pp_rank_13_mp",
         client=lambda r: {"lr_scheduler": {"last_epoch": Tensor(8.0 if r == 13 else 9.0, shape=())}})
 refused("equal pickles, a file cut short", "zip", "zero_pp_rank_13_mp", after=truncated)
+
+# Weights that were gathered into as many files as there are parameters.
+MANY = [(f"w{i}", (2,)) for i in range(600)]
+with tempfile.TemporaryDirectory() as tmp:
+    at = os.path.join(tmp, "run")
+    mk.zero3(at, MANY, 1, some=True)
+    for i, (name, shape) in enumerate(MANY):
+        head = json.dumps({name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 4]}}).encode()
+        with open(os.path.join(at, f"model-{i + 1:05}-of-{len(MANY):05}.safetensors"), "wb") as f:
+            f.write(len(head).to_bytes(8, "little") + head + makeds.bf16(mk.values(i, 0, 2, 0)))
+    # A list for each file would be 20 MiB.
+    got = run("cat", at, "stored/w599.bf16", "--limit", f"model_memory={4 << 20}")
+    check("gathered files are one list", got.stdout == makeds.bf16(mk.values(599, 0, 2, 0)), got.stderr)
 
 # Of long pickles the device's number, which each rank has its own of, may be all that differs; but only where it says nothing.
 LONG = mk.model(layers=1000, hidden=2, ffn=2, kv=2, vocab=4)
