@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes are read as pickles, one behind the other, and every question is asked of their values.  The first is read
- * once more by somebody who reads along, and once with its calls folded, and must be the same. */
+ * once more by somebody who reads along, and once with its calls folded, and must be the same; and its end is looked for. */
 #include <stdlib.h>
 
 #include <zf/codec/pickle.h>
@@ -86,6 +86,18 @@ static void folded(const uint8_t *data, size_t size, const struct zf_pv *plain,
     ask(v, arena, DEPTH);
 }
 
+/* What ends where reading it ends, or is cut where reading it is, is found to be so without reading it. */
+static void ends(const uint8_t *data, size_t size, bool read, const struct zf_bytes *after)
+{
+    struct zf_bytes in = zf_bytes_of(data, size);
+    uint64_t want;
+    bool end = zf_pickle_end(&in, &want);
+
+    if (read ? !end || in.at != after->at : after->bad && (end || !in.bad || want == 0)) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zf_limits lim = zf_limits_default();
@@ -99,6 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.pickle_depth = 500;
     lim.text_bytes = 32 << 10;
     v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
+    if (arena) {
+        ends(data, size, v, &in);
+    }
     along(data, size, v, &lim);
     folded(data, size, v, &lim);
     in = zf_bytes_of(data, size);

@@ -42,7 +42,12 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* The same for a pickle that was decompressed from `stored` bytes, which is what meta_memory counts.
+/* Looks for the end of a pickle without reading its values, from the opcode at in->at on: true, and *in is behind STOP.
+ * False and in->bad: the input ends within the opcode at in->at, which takes at least *want_out bytes.  False otherwise:
+ * what is there is no opcode. */
+bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out);
+
+/* zf_pickle_load for a pickle that was decompressed from `stored` bytes, which is what meta_memory counts.
  * *pids_out: the first persistent id that was read, NULL = none; zf_pv_persid_next gives
  * the others in the order of the pickle, those that are no part of the value included. */
 const struct zf_pv *zf_pickle_load_stored(struct zf_bytes *in, uint64_t stored,

@@ -50,13 +50,13 @@ static bool load_blob(struct pickle_vm *vm, uint64_t len)
     if (vm->in.bad) {
         return true;
     }
+    a->n = len;
     if (len > zf_bytes_left(&vm->in)) {
         vm->cut = true;
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s announces %llu bytes, but only %llu are left", vm->op,
                        (unsigned long long)len, (unsigned long long)zf_bytes_left(&vm->in));
     }
-    a->n = len;
     a->p = zf_bytes_take(&vm->in, len);
     return true;
 }
@@ -211,6 +211,39 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
     return load_take(vm, op) && op->run(vm) && (vm->sp != vm->watch.next || pickle_watch_step(vm));
 }
 
+/* Reads over an opcode and what follows it.  NULL: it is none, or is cut. */
+static const struct op *load_over(struct pickle_vm *over)
+{
+    const struct op *op = &ops[over->in.p[over->in.at++]];
+
+    over->op = op->name;
+    return op->name && load_operand(over, op->operand) && !over->in.bad ? op : NULL;
+}
+
+bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out)
+{
+    struct zf_err ignored;
+    struct pickle_vm over = {.in = *in, .err = &ignored};
+
+    *want_out = 1;
+    while (zf_bytes_left(&over.in) > 0) {
+        const struct op *op = load_over(&over);
+
+        if (!op) {
+            in->bad = over.cut || over.in.bad;
+            *want_out = over.in.at - in->at;
+            *want_out += over.cut ? over.arg.n : 1;
+            return false;
+        }
+        in->at = over.in.at;
+        if (op->run == pickle_do_stop) {
+            return true;
+        }
+    }
+    in->bad = true;
+    return false;
+}
+
 /* Reads over the pickle for the memo numbers that it asks for.  Where it is damaged this ends;
  * the reading itself will say why. */
 static bool load_sift(struct pickle_vm *vm)
@@ -222,9 +255,8 @@ static bool load_sift(struct pickle_vm *vm)
 
     vm->heap.in = &over.in; /* what was read over is on the disk, too */
     while (zf_bytes_left(&over.in) > 0 && (!op || op->run != pickle_do_stop)) {
-        op = &ops[over.in.p[over.in.at++]];
-        over.op = op->name;
-        if (!op->name || !load_operand(&over, op->operand) || over.in.bad) {
+        op = load_over(&over);
+        if (!op) {
             break;
         }
         key = over.arg.u;

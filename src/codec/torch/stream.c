@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pickles that follow each other in a file, with storages behind them: what the legacy stream and
  * the tar have in common. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "file.h"
+
+#define STREAM_STEP (1u << 20)
 
 /* The slot for the arena of one more pickle; NULL: there are many, and they share one. */
 static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
@@ -16,6 +19,64 @@ static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
     return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
 }
 
+/* A pickle that is read. */
+struct stream {
+    uint8_t *p;
+    uint64_t n;
+};
+
+static void zf_auto_stream(struct stream *s)
+{
+    free(s->p);
+}
+
+/* Reads on up to n bytes from `off` on. */
+static bool stream_read(struct zf_torch *t, struct stream *s, uint64_t off, uint64_t n,
+                        struct zf_err *err)
+{
+    uint8_t *p = realloc(s->p, n ? n : 1);
+
+    if (!p) {
+        return torch_no_room(t, n, err);
+    }
+    s->p = p;
+    if (!zf_source_pread(t->src, p + s->n, n - s->n, off + s->n, err)) {
+        return false;
+    }
+    s->n = n;
+    return true;
+}
+
+/* Bytes to read next, behind n: little beyond the pickle's end, in few steps. */
+static uint64_t stream_step(uint64_t n)
+{
+    return n < STREAM_STEP ? n : n / 16 > STREAM_STEP ? n / 16 : STREAM_STEP;
+}
+
+/* Nothing says how long a pickle is: reads up to its STOP, `most` bytes at most, or to where there is none. */
+static bool stream_find_end(struct zf_torch *t, struct stream *s, uint64_t off, uint64_t guess,
+                            uint64_t most, struct zf_err *err)
+{
+    uint64_t at = 0, want = guess;
+
+    for (;;) {
+        uint64_t n = want < most - at ? at + want : most;
+
+        if (!stream_read(t, s, off, n, err)) {
+            return false;
+        }
+        struct zf_bytes in = zf_bytes_of(s->p, s->n);
+
+        in.at = at;
+        if (zf_pickle_end(&in, &want) || !in.bad || s->n == most) {
+            return true;
+        }
+        at = in.at;
+        n = s->n - at + stream_step(s->n);
+        want = want > n ? want : n;
+    }
+}
+
 const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                       struct zf_err *err)
 {
@@ -24,47 +85,28 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
     uint64_t bound = t->src->size - t->src->stored > t->lim.meta_slack
                          ? t->src->stored + t->lim.meta_slack
                          : UINT64_MAX; /* of a file that is decompressed */
+    zf_auto(stream) struct stream s = {.n = 0};
 
-    most = most < bound ? most : bound;
-
-    /* Nothing says how long a pickle is, so a larger piece is tried until one is enough. */
-    for (uint64_t n = guess;; n *= 8) {
-        n = n < most ? n : most;
-        zf_auto(mem) uint8_t *p = malloc(n ? n : 1);
-
-        if (!p) {
-            (void)torch_no_room(t, n, err);
-            return NULL;
-        }
-        if (!zf_source_pread(t->src, p, n, *off, err)) {
-            return NULL;
-        }
-        struct zf_bytes in = zf_bytes_of(p, n);
-
-        in.base = *off;
-        zf_auto(arena) struct zf_arena *own = NULL;
-        struct zf_arena **place = stream_place_of_arena(t);
-
-        /* Everything that an attempt allocated is freed with it. */
-        if (place && !(own = zf_arena_new(t->lim.pickle_memory, err))) {
-            return NULL;
-        }
-        const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, own ? own : t->arena,
-                                                      &t->lim, &t->pids, err);
-
-        if (v) {
-            *off += in.at;
-            t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
-            if (own) {
-                *place = zf_give(own);
-            }
-            return v;
-        }
-        if (n == most || !in.bad) {
-            (void)zf_err_in(err, "%s", t->src->name);
-            return NULL;
-        }
+    if (!stream_find_end(t, &s, *off, guess, most < bound ? most : bound, err)) {
+        return NULL;
     }
+    struct zf_bytes in = zf_bytes_of(s.p, s.n);
+    struct zf_arena **place = stream_place_of_arena(t);
+
+    in.base = *off;
+    if (place && !(*place = zf_arena_new(t->lim.pickle_memory, err))) {
+        return NULL;
+    }
+    const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, place ? *place : t->arena,
+                                                  &t->lim, &t->pids, err);
+
+    if (!v) {
+        (void)zf_err_in(err, "%s", t->src->name);
+        return NULL;
+    }
+    *off += in.at;
+    t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
+    return v;
 }
 
 static int stream_cmp_record(const void *a, const void *b)

@@ -67,9 +67,11 @@ tests_unit_codec_torch_dump_LDADD = $(ZF_CODEC)
 dist_check_SCRIPTS += tests/unit/codec/test_torch.py
 TESTS += tests/unit/codec/test_torch.py
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/codec/test_torch_release
-TESTS += tests/unit/codec/test_torch_release
+check_PROGRAMS += tests/unit/codec/test_torch_release tests/unit/codec/test_stream
+TESTS += tests/unit/codec/test_torch_release tests/unit/codec/test_stream
 endif
+tests_unit_codec_test_stream_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_codec_test_stream_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 tests_unit_codec_test_torch_release_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_codec_test_torch_release_LDADD = $(ZF_CODEC) $(CMOCKA_LIBS)
 
