@@ -446,6 +446,51 @@ static bool core_groups(struct core_part *p, struct zf_err *err)
     return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
 }
 
+/* What a file holds and metadata.json does not list: which part of which tensor it is, nothing says. */
+static bool core_check_file(const struct core_part *p, uint32_t number, struct zf_sorted *listed,
+                            struct zf_err *err)
+{
+    const struct zf_st_header *h = &p->files.at[p->opened[number] - 1].head;
+    const struct zf_st_entry *first = NULL;
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < h->n; i++) {
+        const struct zf_st_entry *e = &h->entry[i];
+
+        if (e->end > e->begin && !zf_sorted_has(listed, zf_hash(number, e->name, e->name_len))) {
+            first = n++ ? first : e;
+        }
+    }
+    if (n == 0) {
+        return true;
+    }
+    zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "it holds \"%.100s\"%s, which metadata.json does not list for this file: files of two "
+            "saves",
+            first->name, n > 1 ? " and others" : "");
+    (void)zf_err_in(err, "%s", p->path[number]);
+    return zf_forgive(p->s->b, err);
+}
+
+static bool core_check_listed(const struct core_part *p, struct zf_err *err)
+{
+    struct zf_sorted listed = {0}; /* hash of file and key */
+    bool ok = true;
+
+    for (uint64_t i = 0; ok && i < p->meta.n; i++) {
+        const struct core_tensor *t = &p->meta.tensor[i];
+
+        for (uint32_t k = 0; ok && k < t->n; k++) {
+            ok = zf_sorted_add(&listed, zf_hash(t->shard[k].file, t->key, strlen(t->key)), err);
+        }
+    }
+    for (uint32_t i = 0; ok && i < p->meta.n_files; i++) {
+        ok = !p->opened[i] || core_check_file(p, i, &listed, err);
+    }
+    zf_sorted_fini(&listed);
+    return ok;
+}
+
 /* Is it one of the settings, which are shown as JSON? */
 static bool core_is_setting(const struct core_part *p, const char *key)
 {
@@ -477,7 +522,8 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
                            struct zf_err *err)
 {
     struct core_part p = {.s = s, .dir = dir, .optim = optim};
-    bool ok = core_read_meta(&p, err) && core_open_files(&p, err) && core_draft_all(&p, err);
+    bool ok = core_read_meta(&p, err) && core_open_files(&p, err) && core_draft_all(&p, err) &&
+              core_check_listed(&p, err);
 
     *world = p.world;
     zf_sorted_fini(&p.entry);

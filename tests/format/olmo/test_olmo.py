@@ -616,6 +616,15 @@ for what, path, change, *parts in [
         ("a file lacks a tensor", "model/rank_1.safetensors", lambda t: t.pop(T), "rank_1.safetensors", T),
         ("a file has fewer elements", "model/rank_1.safetensors",
          lambda t: t.update({T: ("F32", [2], b"\0" * 8)}), "has 2 elements", "says 17"),
+        ("a tensor that is not listed", "model/rank_1.safetensors",
+         lambda t: t.update({"hidden": ("F32", [2], b"\0" * 8)}), "model/rank_1.safetensors", '"hidden", which metadata.json does not list'),
+        ("two of them", "model/rank_0.safetensors",
+         lambda t: t.update({k: ("F32", [2], b"\0" * 8) for k in "xy"}), "model/rank_0.safetensors", '"x" and others'),
+        ("a moment that is not listed", "optim/rank_0.safetensors",
+         lambda t: t.update({f"state.{T}.__third": ("F32", [2], b"\0" * 8)}), "optim/rank_0.safetensors", f"state.{T}.__third"),
+        ("a tensor that is listed for another file", META,
+         lambda j: j["tensors"][T]["shard_spec_per_file"].pop("rank_1.safetensors"), T),
+        ("a tensor that is taken off the list", META, lambda j: j["tensors"].pop("ln_f.weight"), "ln_f.weight"),
         ("a moment of no parameter", "optim/metadata.json",
          lambda j: j["tensors"].update({"state.x.__exp_avg": j["tensors"][f"state.{T}.__exp_avg"]}), "no parameter"),
 ]:
@@ -674,6 +683,12 @@ check("OLMo-core: what is of no parameter", tree.code == 0 and ("extra", "temper
 tree = grouped(lambda files, meta, where: files.pop("optim/" + where), "-d")
 check("OLMo-core, degraded: a group is lost with its file", tree.code == 0 and any('"param_group0" is lost with its file' in n for n in tree.notes) and
       "state/optim.json" not in tree.blob, f"{tree.err} {tree.notes}")
+hidden = core("model/rank_1.safetensors", lambda t: t.update({"hidden": ("F32", [2], b"\0" * 8), "nothing": ("F32", [0], b"")}))
+tree = saved(hidden, "-d")
+check("OLMo-core, degraded: a tensor that is not listed is told", tree.code == 0 and tree.state().items() >= truth().items() and
+      any('"hidden", which' in n and "model/rank_1.safetensors" in n for n in tree.notes), (tree.err, tree.notes))
+tree = saved(core("model/rank_1.safetensors", lambda t: t.update({"nothing": ("F32", [0], b"")})))
+check("OLMo-core: of no elements it may be there", tree.code == 0 and not tree.notes, (tree.err, tree.notes))
 extra = {**m.core(2), "model/rank_2.safetensors": b"no header"}
 refused("a rank's file that nobody names, and nobody can read", extra, "model/rank_2.safetensors")
 tree = saved(extra, "-d")
