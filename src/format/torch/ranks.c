@@ -37,31 +37,45 @@ static bool ranks_number(const char **p, uint64_t *out)
     return true;
 }
 
+/* Is the "rank" at `at` a word, with digits and an ending behind it? */
+static bool ranks_parse_at(const char *name, const char *at, struct rank_name *out)
+{
+    const char *p = at + 4;
+
+    if (at > name && at[-1] != '_' && at[-1] != '.' && at[-1] != '-') {
+        return false;
+    }
+    *out = (struct rank_name){.stem = (size_t)(at - name)};
+    p += *p == '_' || *p == '-';
+    if (!ranks_number(&p, &out->rank) || *p != '.') {
+        return false;
+    }
+    out->tail = p;
+    return true;
+}
+
 /* The last "rank" in name that is followed by digits and an ending. */
 static bool ranks_parse(const char *name, struct rank_name *out)
 {
     static const char size_word[] = "world_size_";
-    const char *at = NULL, *p;
+    struct rank_name r;
+    bool found = false;
 
-    for (const char *next = name; (next = strstr(next, "rank")); next++) {
-        at = next;
+    for (const char *at = name; zf_torch_set_named(name) && (at = strstr(at, "rank")); at++) {
+        if (ranks_parse_at(name, at, &r)) {
+            *out = r;
+            found = true;
+        }
     }
-    if (!at || (at > name && at[-1] != '_' && at[-1] != '.' && at[-1] != '-')) {
-        return false;
-    }
-    *out = (struct rank_name){.stem = (size_t)(at - name)};
-    p = at + 4;
-    p += *p == '_' || *p == '-';
-    if (!ranks_number(&p, &out->rank) || *p != '.' || !zf_torch_set_named(name)) {
-        return false;
-    }
-    out->tail = p;
-    const char *size = strstr(name, size_word);
-    p = size ? size + sizeof size_word - 1 : NULL;
-    if (size && size < at && ranks_number(&p, &out->world) && p + 1 == at) {
+    const char *size = found ? strstr(name, size_word) : NULL;
+    const char *p = size ? size + sizeof size_word - 1 : NULL;
+    const char *at = found ? name + out->stem : NULL;
+
+    if (size && size < at && ranks_number(&p, &r.world) && p + 1 == at) {
+        out->world = r.world;
         out->stem = (size_t)(size - name);
     }
-    return true;
+    return found;
 }
 
 /* What the files of one stem hold. */
@@ -70,89 +84,144 @@ static enum zf_torch_role ranks_role_of(const char *name, size_t stem)
     return stem > 0 ? zf_torch_set_role(name) : ZF_ROLE_WEIGHTS;
 }
 
-/* The files of one stem. */
-struct group {
-    const char *first; /* name of the file with the least rank; borrowed from the listing */
+/* A file of a rank. */
+struct rank_file {
+    const char *path; /* borrowed from the listing */
     struct rank_name name;
-    uint64_t n, max; /* files, greatest rank */
+    size_t at; /* its place in the listing */
+};
+
+/* The files of one stem, rank by rank. */
+struct group {
+    const struct rank_file *file; /* the first of n */
+    size_t n;
+    uint64_t n_ranks, max;         /* ranks with a file; greatest rank */
+    const struct rank_file *twice; /* has the rank of the file in front of it; NULL = none has */
+    bool mixed;                    /* of several world sizes */
     enum zf_torch_role role;
 };
 
-enum { GROUPS_MAX = 16 };
-
 struct groups {
-    struct group group[GROUPS_MAX];
-    size_t n;
+    zf_vec(struct rank_file) file;
+    zf_vec(struct group) of;
+    zf_vec(const char *) path; /* of the files in the order in which they are opened */
 };
 
-static bool ranks_same_group(const struct group *g, const char *name, const struct rank_name *r)
+static void zf_auto_groups(struct groups *all)
 {
-    return g->name.stem == r->stem && strncmp(g->first, name, r->stem) == 0 &&
-           strcmp(g->name.tail, r->tail) == 0 && (g->name.world != 0) == (r->world != 0);
+    zf_vec_fini(&all->file);
+    zf_vec_fini(&all->of);
+    zf_vec_fini(&all->path);
 }
 
-/* Adds one file to its group.  A second world size in one group sets *mixed. */
-static void ranks_sort_in(struct groups *all, const char *name, const struct rank_name *r,
-                          bool *mixed)
+/* The order of groups; files of one are equal. */
+static int ranks_cmp_group(const struct rank_file *x, const struct rank_file *y)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        struct group *g = &all->group[i];
+    bool worlds[] = {x->name.world != 0, y->name.world != 0};
 
-        if (ranks_same_group(g, name, r)) {
-            *mixed = *mixed || g->name.world != r->world;
-            g->n++;
-            g->max = r->rank > g->max ? r->rank : g->max;
-            return;
+    if (x->name.stem != y->name.stem || worlds[0] != worlds[1]) {
+        return x->name.stem != y->name.stem ? (x->name.stem < y->name.stem ? -1 : 1)
+                                            : worlds[0] - worlds[1];
+    }
+    int by = memcmp(x->path, y->path, x->name.stem);
+
+    return by ? by : strcmp(x->name.tail, y->name.tail);
+}
+
+static int ranks_cmp_file(const void *a, const void *b)
+{
+    const struct rank_file *x = a, *y = b;
+    int by = ranks_cmp_group(x, y);
+
+    by = by ? by : (x->name.rank > y->name.rank) - (x->name.rank < y->name.rank);
+    return by ? by : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Groups in the order of the listing. */
+static int ranks_cmp_first(const void *a, const void *b)
+{
+    size_t x = ((const struct group *)a)->file->at, y = ((const struct group *)b)->file->at;
+
+    return (x > y) - (x < y);
+}
+
+/* The group whose first file is all->file[from]. */
+static struct group ranks_group(const struct groups *all, size_t from)
+{
+    const struct rank_file *f = &all->file.at[from];
+    struct group g = {.file = f, .role = ranks_role_of(f->path, f->name.stem)};
+
+    for (; from + g.n < all->file.n && ranks_cmp_group(f, &f[g.n]) == 0; g.n++) {
+        if (g.n == 0 || f[g.n].name.rank != g.max) {
+            g.n_ranks++;
+        } else {
+            g.twice = g.twice ? g.twice : &f[g.n];
         }
+        g.max = f[g.n].name.rank;
+        g.mixed = g.mixed || f[g.n].name.world != f->name.world;
     }
-    if (all->n < GROUPS_MAX) {
-        all->group[all->n++] = (struct group){.first = name,
-                                              .name = *r,
-                                              .n = 1,
-                                              .max = r->rank,
-                                              .role = ranks_role_of(name, r->stem)};
-    }
+    return g;
 }
 
 /* The groups of the directory; of several that hold weights, the one whose file was pointed at. */
-static bool ranks_look(const struct zf_save *save, struct groups *all, bool *mixed,
-                       struct zf_err *err)
+static bool ranks_look(const struct zf_save *save, struct groups *all, struct zf_err *err)
 {
-    const char *file = save->file;
-    struct rank_name r, want;
+    struct rank_file f, want = {.path = save->file};
     const struct zf_entry *e;
     size_t n;
 
-    all->n = 0;
-    *mixed = false;
     if (!zf_store_list(save->store, "", &e, &n, err)) {
         return false;
     }
-    if (file && !ranks_parse(file, &want)) {
+    if (want.path && !ranks_parse(want.path, &want.name)) {
         return true;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!ranks_parse(e[i].name, &r)) { /* what is no file is refused when it is opened */
+        f = (struct rank_file){.path = e[i].name, .at = i};
+        if (!ranks_parse(f.path, &f.name)) { /* what is no file is refused when it is opened */
             continue;
         }
         /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
-        struct group asked = {.first = file, .name = want};
-        if (!file || ranks_same_group(&asked, e[i].name, &r) ||
-            (want.world != 0 && r.world == want.world &&
-             ranks_role_of(e[i].name, r.stem) != ZF_ROLE_WEIGHTS)) {
-            ranks_sort_in(all, e[i].name, &r, mixed);
+        if (!want.path || ranks_cmp_group(&want, &f) == 0 ||
+            (want.name.world != 0 && f.name.world == want.name.world &&
+             ranks_role_of(f.path, f.name.stem) != ZF_ROLE_WEIGHTS)) {
+            struct rank_file *to = zf_vec_push(&all->file, err);
+
+            if (!to) {
+                return false;
+            }
+            *to = f;
         }
     }
+    if (all->file.n == 0) {
+        return true;
+    }
+    qsort(all->file.at, all->file.n, sizeof *all->file.at, ranks_cmp_file);
+    for (size_t i = 0; i < all->file.n; i += all->of.at[all->of.n - 1].n) {
+        struct group *g = zf_vec_push(&all->of, err);
+
+        if (!g) {
+            return false;
+        }
+        *g = ranks_group(all, i);
+    }
+    qsort(all->of.at, all->of.n, sizeof *all->of.at, ranks_cmp_first);
     return true;
 }
 
-/* Do all groups have their files? */
-static bool ranks_complete(const struct groups *all, bool mixed)
+/* How many ranks there were. */
+static uint64_t ranks_world(const struct group *g)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        const struct group *g = &all->group[i];
+    return g->file->name.world ? g->file->name.world : g->max + 1;
+}
 
-        if ((mixed && g->name.world) || g->n != (g->name.world ? g->name.world : g->max + 1)) {
+/* Do all groups have their files? */
+static bool ranks_complete(const struct groups *all)
+{
+    for (size_t i = 0; i < all->of.n; i++) {
+        const struct group *g = &all->of.at[i];
+
+        if (g->mixed || g->twice || g->n_ranks != ranks_world(g)) {
             return false;
         }
     }
@@ -173,12 +242,9 @@ static bool ranks_has_safetensors(struct zf_store *st)
 static const char *ranks_sound_one(struct zf_store *st, const struct group *g,
                                    const struct zf_limits *lim)
 {
-    struct rank_name r;
-
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (ranks_parse(l.e->name, &r) && ranks_same_group(g, l.e->name, &r) &&
-            zf_torch_set_holds(st, l.e->name, lim)) {
-            return l.e->name;
+    for (size_t i = 0; i < g->n; i++) {
+        if (zf_torch_set_holds(st, g->file[i].path, lim)) {
+            return g->file[i].path;
         }
     }
     return NULL;
@@ -187,24 +253,23 @@ static const char *ranks_sound_one(struct zf_store *st, const struct group *g,
 static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o,
                         struct zf_probe *out, struct zf_err *err)
 {
-    struct groups all;
-    bool mixed;
+    zf_auto(groups) struct groups all = {0};
 
     out->fit = ZF_FIT_NO;
-    if (!ranks_look(save, &all, &mixed, err)) {
+    if (!ranks_look(save, &all, err)) {
         return false;
     }
     /* What is left of another run does not hide whole weights;
      * alone, open() says what is missing. */
-    if (!save->file && !ranks_complete(&all, mixed) && ranks_has_safetensors(save->store)) {
+    if (!save->file && !ranks_complete(&all) && ranks_has_safetensors(save->store)) {
         return true;
     }
-    for (size_t i = 0; i < all.n; i++) {
-        const char *name = all.group[i].role == ZF_ROLE_WEIGHTS
-                               ? ranks_sound_one(save->store, &all.group[i], o->lim)
+    for (size_t i = 0; i < all.of.n && out->fit != ZF_FIT_PROOF; i++) {
+        const char *name = all.of.at[i].role == ZF_ROLE_WEIGHTS
+                               ? ranks_sound_one(save->store, &all.of.at[i], o->lim)
                                : NULL;
 
-        if (name && out->fit != ZF_FIT_PROOF) {
+        if (name) {
             out->fit = ZF_FIT_PROOF;
             snprintf(out->why, sizeof out->why, "one file a rank, such as %.80s", name);
         }
@@ -213,123 +278,136 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
 }
 
 /* All ranks from 0 on must have a file, and as many as the names say. */
-static bool ranks_check_group(const struct group *g, bool mixed, bool degraded, struct zf_build *b,
+static bool ranks_check_group(const struct group *g, bool degraded, struct zf_build *b,
                               struct zf_err *err)
 {
-    uint64_t want = g->name.world ? g->name.world : g->max + 1;
+    const char *first = g->file->path;
+    uint64_t want = ranks_world(g);
 
-    if (mixed && g->name.world) {
+    if (g->mixed) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there are files of several world sizes (one is %.80s): files of two saves",
-                       g->first);
+                       first);
+    }
+    if (g->twice) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "%.80s and %.80s are of one rank: files of two saves", g->twice[-1].path,
+                       g->twice->path);
     }
     if (g->max >= want) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there is a file of rank %" PRIu64 ", but %.80s says %" PRIu64 " ranks",
-                       g->max, g->first, want);
+                       g->max, first, want);
     }
-    if (g->n == want) {
+    if (g->n_ranks == want) {
         return true;
     }
     if (degraded) {
-        return zf_build_note(b, err, "%" PRIu64 " of %" PRIu64 " ranks have a file like %s", g->n,
-                             want, g->first);
+        return zf_build_note(b, err, "%" PRIu64 " of %" PRIu64 " ranks have a file like %s",
+                             g->n_ranks, want, first);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "only %" PRIu64 " of %" PRIu64 " ranks have a file like %.80s", g->n, want,
-                   g->first);
+                   "only %" PRIu64 " of %" PRIu64 " ranks have a file like %.80s", g->n_ranks, want,
+                   first);
 }
 
-/* Exactly one group may hold weights; the world size of the others must be the same. */
-static bool ranks_check_groups(const struct groups *all, bool mixed, bool degraded, uint32_t *world,
+/* Groups of other ranks than the group of `most` has: of two saves where the names say how many there were, else perhaps
+ * what not every rank writes. */
+static bool ranks_compare(const struct groups *all, const struct group *most, struct zf_build *b,
+                          struct zf_err *err)
+{
+    const uint64_t want = ranks_world(most);
+
+    for (size_t i = 0; i < all->of.n; i++) {
+        const struct group *g = &all->of.at[i];
+
+        if (ranks_world(g) == want) {
+            continue;
+        }
+        if (g->file->name.world && most->file->name.world) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "%.80s and %.80s are of different numbers of ranks: files of two saves",
+                           g->file->path, most->file->path);
+        }
+        if (!zf_build_note(b, err,
+                           "%" PRIu64 " of %" PRIu64
+                           " ranks have a file like %.80s, if as many wrote one as %.80s",
+                           g->n_ranks, want, g->file->path, most->file->path)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Exactly one group may hold weights. */
+static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t *world,
                                struct zf_build *b, struct zf_err *err)
 {
-    const struct group *weights = NULL;
+    const struct group *weights = NULL, *most = NULL;
 
-    for (size_t i = 0; i < all->n; i++) {
-        const struct group *g = &all->group[i];
+    for (size_t i = 0; i < all->of.n; i++) {
+        const struct group *g = &all->of.at[i];
 
+        most = most && ranks_world(most) >= ranks_world(g) ? most : g;
         if (g->role == ZF_ROLE_WEIGHTS && weights) {
             return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                            "there are files of several checkpoints here: point at %.80s or %.80s",
-                           weights->first, g->first);
+                           weights->file->path, g->file->path);
         }
         weights = g->role == ZF_ROLE_WEIGHTS ? g : weights;
-        if (!ranks_check_group(g, mixed, degraded, b, err)) {
+        if (!ranks_check_group(g, degraded, b, err)) {
             return false;
         }
     }
     if (!weights) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no ranks' files of weights here");
     }
-    uint64_t n = weights->name.world ? weights->name.world : weights->max + 1;
+    uint64_t n = ranks_world(weights);
     if (n > RANKS_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%" PRIu64 " ranks are more than %d", n,
                        RANKS_MAX);
     }
     *world = (uint32_t)n;
-    return true;
+    return ranks_compare(all, most, b, err);
 }
 
-struct rank_file {
-    enum zf_torch_role role;
-    struct zf_coord at;
-};
-
-struct rank_files {
-    zf_vec(struct rank_file) of;
-    zf_vec(const char *) name; /* borrowed from the listing */
-};
-
-/* The files of the groups, rank by rank in each. */
-static bool ranks_list_files(struct zf_store *st, const struct groups *all, struct rank_files *out,
-                             struct zf_err *err)
+/* Says which files will be opened, in their order. */
+static bool ranks_expect(struct zf_torch_set *s, struct groups *all, struct zf_err *err)
 {
-    const struct zf_entry *e;
-    struct rank_name r;
-    size_t n;
+    for (size_t g = 0; g < all->of.n; g++) {
+        for (size_t i = 0; i < all->of.at[g].n; i++) {
+            const char **path = zf_vec_push(&all->path, err);
 
-    if (!zf_store_list(st, "", &e, &n, err)) {
-        return false;
-    }
-    for (size_t g = 0; g < all->n; g++) {
-        for (size_t i = 0; i < n; i++) { /* natural order: ranks ascend */
-            if (!ranks_parse(e[i].name, &r) || !ranks_same_group(&all->group[g], e[i].name, &r)) {
-                continue;
-            }
-            struct rank_file *f = zf_vec_push(&out->of, err);
-            const char **name = f ? zf_vec_push(&out->name, err) : NULL;
-            if (!name) {
+            if (!path) {
                 return false;
             }
-            *name = e[i].name;
-            *f = (struct rank_file){all->group[g].role, zf_coord_data((uint32_t)r.rank)};
+            *path = all->of.at[g].file[i].path;
         }
     }
-    return true;
+    return zf_torch_set_expect(s, all->path.at, all->path.n, err);
 }
 
-/* Opens the files.  Degraded: a file that cannot be opened is noted and as good as missing, as long
- * as another one can. */
-static bool ranks_add_files(struct zf_torch_set *s, const struct rank_files *files,
-                            struct zf_build *b, struct zf_err *err)
+/* Opens the files, rank by rank in each group.  Degraded: a file that cannot be opened is noted and as good as
+ * missing, as long as another one can. */
+static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, struct zf_build *b,
+                            struct zf_err *err)
 {
     struct zf_err first = {.code = ZF_OK};
     size_t added = 0;
 
-    if (!zf_torch_set_expect(s, files->name.at, files->name.n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < files->of.n; i++) {
-        const struct rank_file *f = &files->of.at[i];
+    for (size_t g = 0; g < all->of.n; g++) {
+        for (size_t i = 0; i < all->of.at[g].n; i++) {
+            const struct rank_file *f = &all->of.at[g].file[i];
 
-        if (zf_torch_set_add(s, files->name.at[i], f->role, f->at, err)) {
-            added++;
-            continue;
-        }
-        first = first.code == ZF_OK ? *err : first;
-        if (!zf_forgive(b, err)) {
-            return false;
+            if (zf_torch_set_add(s, f->path, all->of.at[g].role,
+                                 zf_coord_data((uint32_t)f->name.rank), err)) {
+                added++;
+                continue;
+            }
+            first = first.code == ZF_OK ? *err : first;
+            if (!zf_forgive(b, err)) {
+                return false;
+            }
         }
     }
     if (added == 0) {
@@ -341,21 +419,15 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct rank_files *fil
 static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_opts *o,
                              struct zf_build *b, struct zf_err *err)
 {
-    struct zf_torch_set *s = NULL;
-    struct rank_files files = {0};
+    zf_auto(groups) struct groups all = {0}; /* lent to the set */
+    zf_auto(torch_set) struct zf_torch_set *s = NULL;
     struct zf_mesh mesh = {0};
-    struct groups all;
-    bool mixed;
 
-    bool ok = ranks_look(save, &all, &mixed, err) &&
-              ranks_check_groups(&all, mixed, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
-              ranks_list_files(save->store, &all, &files, err) &&
-              (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
-              ranks_add_files(s, &files, b, err) && zf_torch_set_place(s, err);
-    zf_torch_set_free(s);
-    zf_vec_fini(&files.of);
-    zf_vec_fini(&files.name);
-    return ok;
+    return ranks_look(save, &all, err) &&
+           ranks_check_groups(&all, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
+           (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
+           ranks_expect(s, &all, err) && ranks_add_files(s, &all, b, err) &&
+           zf_torch_set_place(s, err);
 }
 
 const struct zf_format zf_format_ranks = {

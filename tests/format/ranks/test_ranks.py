@@ -26,6 +26,26 @@ expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt"
        {":w": A, ":v": B})
 refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
 
+refused("one rank twice in place of another", {"rank0.pt": {"w": A}, "rank00.pt": {"w": A}, "rank2.pt": {"w": A}}, "rank0.pt and rank00.pt are of one rank")
+refused("one rank twice", {"rank0.pt": {"w": A}, "rank1.pt": {"w": A}, "rank_1.pt": {"w": A}}, "are of one rank")
+groups = {f"optim{k:02d}_rank_{r}.pt": {f"s{k}": A} for k in range(20) for r in (0, 1)}
+weights = {f"zmodel_rank_{r}.pt": {"w": B} for r in (0, 1)}
+expect("weights behind twenty optimizers", {**groups, **weights},
+       {":w": B, **{f":optim{k:02d}.s{k}": A for k in range(20)}})
+optim18 = groups.pop("optim18_rank_1.pt")
+tree = Tree({**groups, **weights})
+check("the last rank of the nineteenth may be missing", tree.code == 0 and
+      [n.split(",")[0] for n in tree.notes] == ["1 of 2 ranks have a file like optim18_rank_0.pt"], (tree.err, tree.notes))
+refused("the first may not", {**{k: v for k, v in groups.items() if k != "optim18_rank_0.pt"}, **weights, "optim18_rank_1.pt": optim18}, "only 1 of 2")
+tree = Tree({**weights, "optim_rank_0.pt": {"s": A}, "optim_rank_1.pt": {"s": A}, "optim_rank_2.pt": {"s": A}})
+check("so may one of the weights", tree.code == 0 and [n.split(",")[0] for n in tree.notes] == ["2 of 3 ranks have a file like zmodel_rank_0.pt"],
+      (tree.err, tree.notes))
+for n, m in ((2, 3), (3, 2)):
+    refused(f"weights of {n}, an optimizer of {m}", {**{f"model_world_size_{n}_rank_{r}.pt": {"w": A} for r in range(n)},
+                                                   **{f"optim_world_size_{m}_rank_{r}.pt": {"s": A} for r in range(m)}}, "files of two saves")
+expect("the last \"rank\" with a number counts", {f"frank_rank_{r}.x.pt": {"w": A} for r in (0, 1)}, {":w": A})
+refused("and another behind it does not", {"m_rank_0.ranks.pt": {"w": A}, "m_rank_2.ranks.pt": {"w": A}}, "only 2 of 3")
+
 # ---- ShardedTensors ------------------------------------------------------------------------------------
 
 
