@@ -17,6 +17,7 @@
 #include "hf_parts.h"
 #include "join.h"
 #include "series.h"
+#include "tied.h"
 
 static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                      struct zf_err *err)
@@ -192,12 +193,16 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
         !hf_place_optimizer(&p, &files, st, o, names, b, err)) {
         return false;
     }
-    const struct st_join_how how = {
-        .index = x.path ? &x : NULL, .number = number.path ? &number : NULL, .names = names};
-    return st_join(&files, &how, b, err) && (!p.dcp || hf_note_strangers(b, err)) &&
-           zf_st_files_metadata(&files, b, err) && zf_companions_add(st, o, b, err) &&
-           zf_companions_add_ranks(st, o, b, err) && hf_parts_beside(&p, save, o, b, err) &&
-           zf_companions_note_weights(st, true, b, err);
+    struct st_tied tied;
+    st_tied_find(&p, st, &number, o->lim, &tied);
+    const struct st_join_how how = {.index = x.path ? &x : NULL,
+                                    .number = number.path ? &number : NULL,
+                                    .tied = tied.head,
+                                    .names = names};
+    return st_join(&files, &how, b, err) && st_tied_add(&tied, &number, names, b, err) &&
+           (!p.dcp || hf_note_strangers(b, err)) && zf_st_files_metadata(&files, b, err) &&
+           zf_companions_add(st, o, b, err) && zf_companions_add_ranks(st, o, b, err) &&
+           hf_parts_beside(&p, save, o, b, err) && zf_companions_note_weights(st, true, b, err);
 }
 
 const struct zf_format zf_format_hf = {

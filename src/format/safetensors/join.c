@@ -24,6 +24,7 @@ struct st_join {
     struct join_piece *piece; /* sorted by name */
     size_t n;
     const struct zf_st_index *index, *number;
+    const char *tied;
     const char *set;
     struct zf_names *names;
     struct zf_build *b;
@@ -345,7 +346,10 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 /* The same of a list that knows no more than the numbers of files. */
 static const char *join_lacks_number(void *ctx, const char *tensor, const char *file)
 {
-    return join_lacks(ctx, tensor, file) ? "do not hold it" : NULL;
+    const struct st_join *j = ctx;
+    bool tied = j->tied && strcmp(tensor, j->tied) == 0;
+
+    return !tied && join_lacks(ctx, tensor, file) ? "do not hold it" : NULL;
 }
 
 static bool join_all(struct st_join *j, struct zf_err *err)
@@ -405,6 +409,7 @@ bool st_join(const struct zf_st_files *f, const struct st_join_how *how, struct 
                         .lacks = f->lacks,
                         .index = how->index,
                         .number = how->number,
+                        .tied = how->tied,
                         .set = how->set,
                         .names = how->names,
                         .b = b};

@@ -15,11 +15,12 @@ bool st_join_see(const struct zf_st_files *f, struct zf_names *names,
 struct st_join_how {
     const struct zf_st_index *index;  /* decides between files that hold the same name */
     const struct zf_st_index *number; /* names every tensor, and the number of its files */
-    const char *set;                  /* where they go; NULL = by the naming rules */
+    const char *tied; /* the one of `number` that may be in no file, as it is another's copy */
+    const char *set;  /* where they go; NULL = by the naming rules */
     struct zf_names *names; /* asked, st_join_see came before; NULL = these tensors' own */
 };
 
-/* Gives every tensor of the files to b.  Each of the index's, and of `number`'s, must be somewhere.  A tensor cut
+/* Gives every tensor of the files to b.  Each of the index's, and of `number`'s but `tied`, must be somewhere.  A tensor cut
  * into boxes has the shape of the moments that an optimizer placed before it keeps of it (optim/exp_avg …), where
  * there are some; else that no rank is missing is not proved, and noted.
  * Errors: ZF_E_FORMAT a tensor of the index that no file holds, one name in two files without index or boxes, boxes

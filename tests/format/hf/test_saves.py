@@ -128,6 +128,37 @@ def the_list_of_names():
                 c.file("model/" + MAP, {"a.w": 1, "b": 1})
 
 
+def a_tied_head_that_is_listed():
+    """AutoModel of a model that is not of the hub: the list has lm_head.weight, which is not saved where it is tied."""
+    embedding, n = bytes(range(32)), "model.embed_tokens.weight"
+    for text in (False, True):
+        with Case() as c:
+            for rank, start in ((1, 0), (2, 2)):
+                c.safetensors("model/" + shard(rank), {n: ("F32", [2, 2], embedding[start * 8:start * 8 + 16])}, {n: [start, 0]})
+            c.file("model/" + MAP, {n: 1, "lm_head.weight": 1})
+
+            def config(said):
+                c.file("model/.hf_metadata/config.json", {"text_config": said} if text else said)
+
+            config({"tie_word_embeddings": False})
+            c.refused(MAP, '"lm_head.weight"')
+            config({"tie_word_embeddings": True})
+            for opts in ((), ("-o", "degraded")):
+                c.cat("lm_head.weight.f32", embedding, *opts)
+                assert "lm_head" not in c.run("info", None, *opts).stdout.decode()
+            config({})
+            c.told('"lm_head.weight" is in no file')
+            c.cat(n + ".f32", embedding)
+            assert c.run("cat", "lm_head.weight.f32").returncode != 0
+            os.unlink(os.path.join(c.dir, "model/.hf_metadata/config.json"))
+            c.told('"lm_head.weight" is in no file')
+            config({"tie_word_embeddings": True})
+            c.file("model/" + MAP, {n: 1, "lm_head.weight": 1, "draft.lm_head.weight": 1})
+            c.refused(MAP, "lm_head.weight")
+            c.file("model/" + MAP, {n: 1, "lm_head.weight": 1, "gone": 1})
+            c.refused(MAP, '"gone"')
+
+
 def the_list_is_damaged():
     with Case() as c:
         weights(c, "model")
@@ -347,6 +378,7 @@ main(
         layouts,
         what_lies_beside,
         the_list_of_names,
+        a_tied_head_that_is_listed,
         the_list_is_damaged,
         the_last_rank_is_missing,
         a_rank_that_cannot_be_read,
