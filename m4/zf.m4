@@ -55,7 +55,6 @@ AC_DEFUN([ZF_MAY], [
        [AC_MSG_ERROR([$3 was not found; on Debian: apt-get install $4])])
      with_$1=$zf_found])
   AS_IF([test "x$with_$1" = xyes], [AC_DEFINE([HAVE_$2], [1], [zerofs reads $5])])
-  AM_CONDITIONAL([HAVE_$2], [test "x$with_$1" = xyes])
 ])
 
 dnl ZF_SONAME(VARIABLE, function): the library of VARIABLE is loaded at run time: defines VARIABLE_SONAME, the name

@@ -20,6 +20,10 @@ struct cmd {
     int (*run)(const struct cmd *self, int argc, char **argv);
 };
 
+#define CMD(name) extern const struct cmd cmd_##name;
+#include "table.def"
+#undef CMD
+
 const struct cmd *cmd_find(const char *name);
 
 /* Prints "zerofs: <sentence>" on stderr and returns the exit code of the failure. */

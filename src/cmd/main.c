@@ -22,10 +22,6 @@
 #include "options.h"
 #include "remote.h"
 
-#define CMD(name) extern const struct cmd cmd_##name;
-#include "table.def"
-#undef CMD
-
 static const struct cmd *const table[] = {
 #define CMD(name) &cmd_##name,
 #include "table.def"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "store.h"
 #include "uri.h"
 #include "url.h"
 
@@ -48,10 +49,6 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
     }
     return zf_out_ok(&local, err) ? zf_store_dir(zf_out_text(&local), lim, err) : NULL;
 }
-
-#ifdef HAVE_CURL
-
-#include "store.h"
 
 struct zf_remote {
     struct zf_remote_opts opts;
@@ -275,40 +272,3 @@ struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
     }
     return st;
 }
-
-#else
-
-struct zf_remote {
-    char nothing;
-};
-
-struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *err)
-{
-    struct zf_remote *r = calloc(1, sizeof *r);
-
-    (void)o;
-    if (!r) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    return r;
-}
-
-void zf_remote_free(struct zf_remote *r)
-{
-    free(r);
-}
-
-struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
-                                const struct zf_limits *lim, struct zf_err *err)
-{
-    (void)r;
-    if (url_is(address, "file")) {
-        return remote_open_file(address, lim, err);
-    }
-    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                  "this zerofs was built without libcurl, so it reads local paths only (configure "
-                  "--with-curl)");
-    return NULL;
-}
-
-#endif

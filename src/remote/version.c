@@ -8,9 +8,7 @@
 
 #include <zf/base/version.h>
 
-#ifdef HAVE_CURL
 #include "curl_late.h"
-#endif
 #ifdef HAVE_EXPAT
 #include <expat.h>
 #endif
@@ -22,7 +20,6 @@
 
 static void version_add_curl(struct zf_out *o)
 {
-#ifdef HAVE_CURL
     struct zf_err err;
 
     if (!curl_late_load(&err)) {
@@ -38,9 +35,6 @@ static void version_add_curl(struct zf_out *o)
     (void)snprintf(text, sizeof text, "%s (%s)", curl->version,
                    curl->ssl_version ? curl->ssl_version : "without TLS");
     zf_version_add(o, "libcurl", text, NULL);
-#else
-    zf_version_add(o, "libcurl", NULL, VERSION_NO_CURL);
-#endif
 }
 
 void zf_remote_versions(struct zf_out *o)

@@ -95,7 +95,7 @@ data() {
 
 scripts_are_sound() {
     shellcheck -x -P "$top_srcdir" "$top_srcdir"/scripts/quickstart "$top_srcdir"/scripts/test* \
-        "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/.ci/run "$top_srcdir"/completions/zerofs.bash
+        "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/scripts/sources "$top_srcdir"/.ci/run "$top_srcdir"/completions/zerofs.bash
 }
 
 check 'includes follow the arrows' "$top_srcdir/scripts/check-layers"
@@ -105,6 +105,7 @@ check 'files that comments name are there' "$top_srcdir/scripts/check-mentions"
 check 'headers compile alone, files say their licence' "$top_srcdir/scripts/check-headers"
 check 'no file or function is too long' "$top_srcdir/scripts/check-length"
 check 'rooms show only what they mean to' "$top_srcdir/scripts/check-symbols" "$top_builddir"
+check 'sources.mk lists the files that are there' "$top_srcdir/scripts/sources" --check
 check 'every format has its source, tests and page' "$top_srcdir/scripts/check-formats"
 check 'the manual lists every option and limit' manual
 check 'tests/data says how each set was made' data

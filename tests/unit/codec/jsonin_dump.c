@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_jsonin.py: reads documents from stdin, each behind its length (8 bytes, little-endian), through
+/* For test_json_stream.py: reads documents from stdin, each behind its length (8 bytes, little-endian), through
  * a window of a few bytes, and writes a line for each: the value in a notation of its own, or "! " and the
  * error. */
 #include <endian.h>

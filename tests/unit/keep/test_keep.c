@@ -11,6 +11,7 @@
 #include "codec/torch/file.h"
 #include "keep/keep.h"
 #include "support/broken_io.h"
+#include "support/tight_arena.h"
 #include "support/same_model.h"
 
 static char dir[] = "/tmp/zf-keep-XXXXXX";

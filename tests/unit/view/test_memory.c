@@ -8,6 +8,7 @@
 
 #include "made.h"
 #include "support/broken_io.h"
+#include "support/tight_arena.h"
 
 enum { FILES = 400, BYTES = 1 << 17 };
 
