@@ -34,6 +34,17 @@ bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot, 
     return zf_leave_out(b, file, zf_names_is_optim(spot) ? name : spot.name, err);
 }
 
+bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state, struct zf_err *err)
+{
+    char what[160], why[sizeof err->msg];
+
+    memcpy(why, err->msg, sizeof why);
+    zf_err_clear(err);
+    (void)snprintf(what, sizeof what, "the optimizer state \"%.80s\" is left out", state);
+    return zf_build_noted(b, what, "") ||
+           zf_build_note(b, err, "%s: \"%.160s\" has what is no plain tensor: %s", what, file, why);
+}
+
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)
 {
     char why[sizeof err->msg];

@@ -22,4 +22,9 @@ bool zf_leave_out(struct zf_build *b, const char *file, const char *name,
 bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot,
                      struct zf_err *err) ZF_CHECKED;
 
+/* In every build: notes once for all files that the optimizer state of this name (its last step) is left out where it is no plain tensor,
+ * as it is in `file`, and forgets the failure that says why.  Errors: of the note. */
+bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state,
+                        struct zf_err *err) ZF_CHECKED;
+
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/tensor_ref.h>
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
@@ -339,8 +340,14 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
     for (uint64_t i = 0; b->len && i < zf_pv_len(v); i++) {
         const char *state = zf_pv_text(zf_pv_key(v, i), &n);
 
-        if (state && zf_torch_kind(z->t, zf_pv_val(v, i)) == ZF_TORCH_DENSE &&
-            !flat_zero_state(z, b, state, zf_pv_val(v, i), err)) {
+        const struct zf_pv *value = zf_pv_val(v, i);
+
+        if (state && zf_tensor_ref_odd(z->t, value, err)) {
+            if (!zf_leave_out_state(z->f->s->b, z->key, state, err)) {
+                return false;
+            }
+        } else if (state && zf_torch_kind(z->t, value) == ZF_TORCH_DENSE &&
+                   !flat_zero_state(z, b, state, value, err)) {
             return false;
         }
     }

@@ -11,7 +11,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 from mkmegatron import Save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import done, results  # noqa: E402 pylint: disable=wrong-import-position
-from torchfile import Storage, Tensor, archive  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Call, Storage, Tensor, archive, storage, tensor  # noqa: E402 pylint: disable=wrong-import-position
 
 DUMP = os.path.join(os.environ.get("top_builddir", "."), "tests/unit/format/tree_dump")
 DATA = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "megatron")
@@ -227,6 +227,14 @@ def buffers_that_lack_something():
         assert have["", "a.weight"][0] == "bf16" and names(have, "bucket"), part
 
 
+def a_state_of_an_unknown_kind():
+    """It costs itself, with a note; what else is in the buffer is mapped."""
+    for value in (Call("torch._utils", "_rebuild_mystery_tensor", 1, 2), tensor(storage("9", "MysteryStorage", 8), 0, (8,), (1,))):
+        code, have, out, err = made(gathered(lambda v, value=value: v.update(odd=value)), states=())
+        assert code == 0 and out.count('the optimizer state "odd" is left out') == 1, f"{err} {out[-400:]}"
+        assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64))) and not names(have, "optim/odd")
+
+
 def objects_of_a_buffer_that_are_damaged():
     """Refused with the object's key; degraded, the buffer alone has no map."""
     lengths, zero = (f"optimizer.distributed.dp_group_idx_1.{k}/shard_0_1" for k in ("per_bucket_numel_unpadded", "param_state"))
@@ -327,7 +335,7 @@ def what_is_tried_is_bounded_for_all_buffers_together():
 
 def main():
     for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is,
-                 a_parameter_that_two_buffers_hold, lengths_that_lie, buffers_that_lack_something,
+                 a_parameter_that_two_buffers_hold, lengths_that_lie, buffers_that_lack_something, a_state_of_an_unknown_kind,
                  objects_of_a_buffer_that_are_damaged, masters_that_are_lost, buffers_of_a_chained_optimizer,
                  states_that_not_all_ranks_have, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,

@@ -6,8 +6,10 @@
  * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
 #include "steps.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_visit.h>
 #include <zf/assemble/values.h>
@@ -40,6 +42,14 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
     struct bucket_reading *x = ctx;
     struct legacy_flat *f;
 
+    if (zf_tensor_ref_odd(x->t, leaf->value, err)) {
+        uint32_t n = leaf->path.n;
+        const struct zf_step last = n ? leaf->path.step[n - 1] : (struct zf_step){.p = ""};
+        char state[80];
+
+        (void)snprintf(state, sizeof state, "%.*s", (int)(last.n < 70 ? last.n : 70), last.p);
+        return zf_leave_out_state(x->ls->b, x->r->file->distrib, state, err);
+    }
     if (leaf->kind != ZF_TORCH_DENSE) {
         return true;
     }
@@ -163,6 +173,14 @@ static struct zf_tensor_ref bucket_cut(const struct zf_tensor_ref *flat, uint64_
     return r;
 }
 
+/* A plain tensor; others are noted by bucket_leaf. */
+static bool bucket_is_plain(const struct bucket_map *m, const struct zf_pv *v)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+
+    return zf_torch_kind(m->t, v) == ZF_TORCH_DENSE && !zf_tensor_ref_odd(m->t, v, &ignored);
+}
+
 /* Value `key` of the buffer: to all that it holds. */
 static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const struct zf_pv *v,
                         struct zf_err *err)
@@ -170,7 +188,7 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
     struct zf_tensor_ref flat;
     const char *text = bucket_key(key);
 
-    if (!text || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE) {
+    if (!text || !bucket_is_plain(m, v)) {
         return true;
     }
     if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
@@ -251,7 +269,7 @@ static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *
         const char *text = bucket_key(zf_pv_key(m->values, i));
         struct zf_tensor_ref flat;
 
-        if (!text || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE) {
+        if (!text || !bucket_is_plain(m, v)) {
             continue;
         }
         if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
@@ -273,7 +291,7 @@ static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why
 {
     const struct zf_pv *param = zf_pv_get(m->values, "param");
 
-    if (zf_torch_kind(m->t, param) != ZF_TORCH_DENSE) {
+    if (!bucket_is_plain(m, param)) {
         *why = "there are no masters in it";
         return true;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <zf/assemble/assign.h>
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
@@ -44,10 +45,14 @@ struct optim_reading {
 
 /* ---- values ---- */
 
-static bool optim_value(struct legacy_save *ls, struct zf_torch *t, const struct zf_pv *key,
-                        const struct zf_pv *v, struct legacy_value *out, bool *yes,
-                        struct zf_err *err)
+/* Value i of an entry. */
+static bool optim_value(struct optim_reading *x, const struct zf_pv *entry, uint64_t at,
+                        struct legacy_value *out, bool *yes, struct zf_err *err)
 {
+    const struct zf_pv *key = zf_pv_key(entry, at), *v = zf_pv_val(entry, at);
+    struct legacy_save *ls = x->ls;
+    struct zf_torch *t = x->t;
+    const char *path = x->r->file->path;
     uint64_t n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
     int64_t i;
@@ -65,6 +70,8 @@ static bool optim_value(struct legacy_save *ls, struct zf_torch *t, const struct
         out->number = true;
         out->dtype = ZF_DT_F64;
         memcpy(&out->bits, &f, sizeof f);
+    } else if (zf_tensor_ref_odd(t, v, err)) {
+        return zf_leave_out_state(ls->b, path, text, err);
     } else if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
         return true;
     } else if (!zf_tensor_ref_read(&ls->keep, t, v, &out->ref, err)) {
@@ -351,8 +358,7 @@ static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
         struct legacy_value value;
         bool yes;
 
-        if (!optim_value(x->ls, x->t, zf_pv_key(entry, i), zf_pv_val(entry, i), &value, &yes,
-                         err) ||
+        if (!optim_value(x, entry, i, &value, &yes, err) ||
             (yes && !optim_give_value(x, owner, number, &value, err))) {
             return false;
         }
