@@ -303,6 +303,9 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
     }
     bool fits = locate_fits(&l->match, o);
     if (fits && (o->format || l->match.format->latest)) {
+        if (!o->tag && l->match.run == MATCH_RUN_NAMES) {
+            locate_tell_newer(l, l->match.tag, o->lim);
+        }
         if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES) {
             loose_note_files(l->dir, &l->match, l->beside, sizeof l->beside);
         }

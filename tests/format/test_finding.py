@@ -250,10 +250,13 @@ with Dir() as d:
            "pytorch_model.bin beside the saves is not shown")
     d.file("zero/config.json", {"model_type": "llama"})
     beside("nor with a configuration", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+    d.file("zero/latest", b"global_step3")
+    beside("nor an older one, and that a newer one is beside it is told", d, "zero", "global_step3", "global_step4 is newer than the save that is shown",
+           "pytorch_model.bin beside the saves is not shown")
+    beside("the same, of the format that was asked for", d, "zero", "global_step3", "global_step4 is newer", opts=("-o", "format=deepspeed"))
+    beside("not of a save that was asked for", d, "zero", "global_step3", opts=("-o", "tag=global_step3"))
     d.file("zero/latest", b"global_step4")
     beside("nor where latest names it", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
-    d.file("zero/latest", b"global_step3")
-    beside("nor an older one", d, "zero", "global_step3", "pytorch_model.bin beside the saves is not shown")
 
 for name in ("model.safetensors", "pytorch_model.bin"):
     with Dir() as d:
