@@ -483,7 +483,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     struct fs *fs = userdata;
 
     mode_choose(fs, conn);
-    /* One copy out of our buffer is cheaper than pipes; measured, docs/architecture.md. */
+    /* One copy out of our buffer is cheaper than pipes; measured, docs/decisions/07-replies-are-copied.md. */
     conn->want &= ~(unsigned)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
                               FUSE_CAP_AUTO_INVAL_DATA);
     conn->want |=
