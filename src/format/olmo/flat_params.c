@@ -2,94 +2,50 @@
 #include "flat_params.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/take.h>
 #include <zf/base/num.h>
 
 #include "save.h"
+
+/* Key of a handle's state dict. */
+#define FLAT(key) "flat_param." key
 
 /* One handle while it is read. */
 struct reading {
     struct zf_keeper *k;
     struct zf_torch *t;
-    const struct zf_pv *handle;
+    const struct zf_take *handle;
     struct olmo_flat *out;
 };
 
-static const struct zf_pv *flat_get(const struct reading *r, const char *key)
-{
-    char name[64];
-
-    (void)snprintf(name, sizeof name, "flat_param.%s", key);
-    return zf_pv_get(r->handle, name);
-}
-
-static bool flat_refuse(struct zf_err *err, const char *key)
-{
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"flat_param.%s\" is missing or not of the form that FSDP writes", key);
-}
-
-/* The sequence of that key, which must have n items. */
-static const struct zf_pv *flat_seq(const struct reading *r, const char *key, uint64_t n,
-                                    struct zf_err *err)
-{
-    const struct zf_pv *v = flat_get(r, key);
-
-    if (zf_pv_is_seq(v) && zf_pv_len(v) == n) {
-        return v;
-    }
-    if (zf_pv_is_seq(v)) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"flat_param.%s\" has %" PRIu64 " entries for %" PRIu64 " parameters", key,
-                zf_pv_len(v), n);
-    } else {
-        flat_refuse(err, key);
-    }
-    return NULL;
-}
-
 /* ---- names and shapes ---- */
 
-static bool flat_read_name(const struct reading *r, const char *module, const struct zf_pv *fqn,
-                           struct olmo_param *p, struct zf_err *err)
+static const char *flat_take_name(const struct reading *r, const char *module,
+                                  const struct zf_take *fqn)
 {
-    uint64_t n;
-    const char *text = zf_pv_kind(fqn) == ZF_PV_STR ? zf_pv_text(fqn, &n) : NULL;
-    const char *full =
-        text && *module ? zf_arena_fmt(r->k->arena, err, "%s.%s", module, text) : text;
+    struct zf_err err;
+    const char *text = zf_take_text(fqn, NULL), *name = NULL;
+    const char *full = *module ? zf_arena_fmt(r->k->arena, &err, "%s.%s", module, text) : text;
 
-    if (!text) {
-        return flat_refuse(err, "_fqns");
+    if (!full || !(name = save_clean_name(r->k->arena, full, strlen(full), &err))) {
+        (void)zf_take_fail(fqn, &err);
     }
-    p->name = full ? save_clean_name(r->k->arena, full, strlen(full), err) : NULL;
-    return p->name != NULL;
+    return name;
 }
 
-static bool flat_read_shape(const struct reading *r, const struct zf_pv *shape,
-                            const struct zf_pv *numel, struct olmo_param *p, struct zf_err *err)
+static void flat_take_shape(const struct zf_take *shape, const struct zf_take *numel,
+                            struct olmo_param *p)
 {
-    const struct zf_pv *size = zf_torch_size(shape);
-    uint64_t n = zf_pv_len(size), said;
+    uint64_t n = zf_take_u64(numel);
 
-    if (!size || n > 64 || !zf_pv_u64(numel, &said)) {
-        return flat_refuse(err, size && n <= 64 ? "_numels" : "_shapes");
-    }
-    uint64_t *to = zf_arena_get(r->k->arena, n, sizeof *to, err);
-    if (!to) {
-        return false;
-    }
-    p->ndim = (uint32_t)n;
-    p->shape = to;
-    if (!zf_torch_extents(size, n, to) || !zf_elems(p->ndim, to, &p->len)) {
-        return flat_refuse(err, "_shapes");
-    }
-    return p->len == said ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the shape of \"%.100s\" has %" PRIu64 " elements, but \"flat_param._numels\" "
-                   "says %" PRIu64,
-                   p->name, p->len, said);
+    p->shape = zf_take_sizes(shape, &p->ndim);
+    (void)(zf_take_must(shape, zf_elems(p->ndim, p->shape, &p->len),
+                        "its sizes multiply beyond 64 bits") &&
+           zf_take_must(numel, shape->t->failed || p->len == n,
+                        "the shape of \"%.100s\" has %" PRIu64 " elements, but this says %" PRIu64,
+                        p->name, p->len, n));
 }
 
 /* Lays the parameters so that each begins at a multiple of `align` elements, with what is left at the
@@ -122,232 +78,187 @@ static bool flat_pads_are(const struct olmo_flat *f, const struct zf_pv *v, uint
 
 /* torch >= 2.1 lists what is between the parameters as well, (35, 1, 7, 1, 7), and does not say which
  * entries are padding: each parameter begins at a multiple of 16 bytes. */
-static bool flat_read_pads(const struct reading *r, struct zf_err *err)
+static void flat_take_pads(const struct reading *r)
 {
-    const struct zf_pv *v = flat_get(r, "_numels_with_padding");
+    struct zf_take pads = zf_take_key(r->handle, FLAT("_numels_with_padding"));
     uint64_t each = zf_dtype_info(r->out->data.dtype)->bytes;
 
-    if (!v) {
-        return true;
+    if (!pads.v) {
+        return;
     }
-    if (!zf_pv_is_seq(v)) {
-        return flat_refuse(err, "_numels_with_padding");
+    (void)zf_take_list(&pads);
+    bool fit = !pads.t->failed && each <= 16 && flat_pads_are(r->out, pads.v, 16 / each);
+    for (uint64_t align = 1; align <= 16 && !fit && !pads.t->failed; align *= 2) {
+        fit = flat_pads_are(r->out, pads.v, align);
     }
-    if (each <= 16 && flat_pads_are(r->out, v, 16 / each)) {
-        return true;
-    }
-    for (uint64_t align = 1; align <= 16; align *= 2) {
-        if (flat_pads_are(r->out, v, align)) {
-            return true;
-        }
-    }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"flat_param._numels_with_padding\" is not \"flat_param._numels\" with padding "
-                   "in between");
+    (void)zf_take_must(&pads, fit, "it is not \"flat_param._numels\" with padding in between");
 }
 
 /* ---- which part of each parameter is here ---- */
 
 /* Ends are inclusive on disk. */
-static bool flat_part_set(struct olmo_param *p, uint64_t at, uint64_t first, uint64_t last,
-                          struct zf_err *err)
+static void flat_take_part(const struct reading *r, const struct zf_take *x, struct olmo_param *p,
+                           uint64_t at, uint64_t first, uint64_t last)
 {
-    if (last < first || last >= p->len) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "elements %" PRIu64 " … %" PRIu64
-                       " of \"%.100s\" are said to be here, which "
-                       "has %" PRIu64,
-                       first, last, p->name, p->len);
+    uint64_t n = last - first + 1;
+
+    if (zf_take_must(x, first <= last && last < p->len,
+                     "elements %" PRIu64 " … %" PRIu64 " of \"%.100s\" are said to be here, which "
+                     "has %" PRIu64,
+                     first, last, p->name, p->len) &&
+        zf_take_must(x, zf_within(at, n, r->out->data.n),
+                     "\"%.100s\" is said to have %" PRIu64 " elements at %" PRIu64
+                     " of a shard of %" PRIu64,
+                     p->name, n, at, r->out->data.n)) {
+        p->part = (struct olmo_part){.in = true, .at = at, .first = first, .n = n};
     }
-    p->part = (struct olmo_part){.in = true, .at = at, .first = first, .n = last - first + 1};
-    return true;
 }
 
 /* torch >= 2.1: (in_shard, offset_in_shard, numel_in_shard, intra_param_start_idx,
  * intra_param_end_idx), a NamedTuple. */
-static bool flat_read_info(const struct zf_pv *info, struct olmo_param *p, struct zf_err *err)
+static void flat_take_info(const struct reading *r, const struct zf_take *info,
+                           struct olmo_param *p)
 {
-    const struct zf_pv *in = zf_pv_arg(info, 0);
-    uint64_t at, n, first, last;
-    bool here;
+    struct zf_take in = zf_take_item(info, 0), at = zf_take_item(info, 1),
+                   n = zf_take_item(info, 2), first = zf_take_item(info, 3),
+                   last = zf_take_item(info, 4);
 
-    if (!zf_pv_is(info, NULL, "_ShardParamInfo") || !zf_pv_bool(in, &here)) {
-        return flat_refuse(err, "_shard_param_infos");
+    if (!zf_take_call(info, "_ShardParamInfo") || !zf_take_bool(&in)) {
+        return;
     }
-    if (!here) {
-        return true;
+    uint64_t here = zf_take_u64(&n), from = zf_take_u64(&first), to = zf_take_u64(&last);
+    uint64_t place = zf_take_u64(&at);
+    if (p->len == 0 || info->t->failed) { /* nothing can be here of nothing */
+        return;
     }
-    if (!zf_pv_u64(zf_pv_arg(info, 1), &at) || !zf_pv_u64(zf_pv_arg(info, 2), &n) ||
-        !zf_pv_u64(zf_pv_arg(info, 3), &first) || !zf_pv_u64(zf_pv_arg(info, 4), &last)) {
-        return flat_refuse(err, "_shard_param_infos");
-    }
-    if (p->len == 0) { /* nothing can be here of nothing */
-        return true;
-    }
-    return flat_part_set(p, at, first, last, err) &&
-           (p->part.n == n || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                      "\"%.100s\" is said to have %" PRIu64
-                                      " elements here, from %" PRIu64 " to %" PRIu64,
-                                      p->name, n, first, last));
-}
-
-static bool flat_read_infos(const struct reading *r, struct zf_err *err)
-{
-    const struct zf_pv *infos = flat_seq(r, "_shard_param_infos", r->out->n, err);
-
-    for (uint32_t j = 0; infos && j < r->out->n; j++) {
-        if (!flat_read_info(zf_pv_item(infos, j), &r->out->param[j], err)) {
-            return false;
-        }
-    }
-    return infos != NULL;
+    flat_take_part(r, info, p, place, from, to);
+    (void)zf_take_must(info, p->part.n == here,
+                       "\"%.100s\" is said to have %" PRIu64 " elements here, from %" PRIu64
+                       " to %" PRIu64,
+                       p->name, here, from, to);
 }
 
 /* torch <= 2.0.1: (start, end) of the parameters from the first to the last index only, one behind
  * the other in the shard. */
-static bool flat_read_offsets(const struct reading *r, struct zf_err *err)
+static void flat_take_offsets(const struct reading *r)
 {
-    const struct zf_pv *offs = flat_get(r, "_shard_param_offsets");
-    const struct zf_pv *which = flat_get(r, "_shard_indices");
-    uint64_t n = zf_pv_len(offs), j, last, from, to, at = 0;
+    struct zf_take offsets = zf_take_key(r->handle, FLAT("_shard_param_offsets"));
+    struct zf_take which = zf_take_key(r->handle, FLAT("_shard_indices"));
+    uint64_t n = zf_take_list(&offsets), at = 0;
 
-    if (!zf_pv_is_seq(offs)) {
-        return flat_refuse(err, "_shard_param_offsets");
-    }
     if (n == 0) { /* nothing but padding: the indices are (0, 0) then */
-        return true;
+        return;
     }
-    if (!zf_pv_u64(zf_pv_item(which, 0), &j) || !zf_pv_u64(zf_pv_item(which, 1), &last) ||
-        last < j || last >= r->out->n || last - j + 1 != n) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"flat_param._shard_indices\" does not name the %" PRIu64 " of %" PRIu32
-                       " parameters that \"flat_param._shard_param_offsets\" describes",
-                       n, r->out->n);
+    struct zf_take first = zf_take_item(&which, 0), last = zf_take_item(&which, 1);
+    uint64_t j = zf_take_u64(&first), end = zf_take_u64(&last);
+    if (!zf_take_must(&which, which.t->failed || (j <= end && end < r->out->n && end - j + 1 == n),
+                      "it does not name the %" PRIu64 " of %" PRIu32
+                      " parameters that \"flat_param._shard_param_offsets\" describes",
+                      n, r->out->n)) {
+        return;
     }
-    for (uint64_t i = 0; i < n; i++, j++) {
-        struct olmo_param *p = &r->out->param[j];
-        const struct zf_pv *pair = zf_pv_item(offs, i);
+    for (uint64_t i = 0; i < n && !which.t->failed; i++, j++) {
+        struct zf_take pair = zf_take_item(&offsets, i), from = zf_take_item(&pair, 0),
+                       to = zf_take_item(&pair, 1);
+        uint64_t begin = zf_take_u64(&from), inclusive = zf_take_u64(&to);
 
-        if (!zf_pv_u64(zf_pv_item(pair, 0), &from) || !zf_pv_u64(zf_pv_item(pair, 1), &to)) {
-            return flat_refuse(err, "_shard_param_offsets");
+        if (!pair.t->failed) {
+            flat_take_part(r, &pair, &r->out->param[j], at, begin, inclusive);
         }
-        if (!flat_part_set(p, at, from, to, err)) {
-            return false;
-        }
-        at += p->part.n; /* at most the sum of lengths, which fits */
+        at += r->out->param[j].part.n; /* at most the sum of lengths, which fits */
     }
-    return true;
 }
 
 /* ---- a handle ---- */
 
-static bool flat_read_data(const struct reading *r, struct zf_err *err)
+static void flat_take_params(const struct reading *r, const char *module)
 {
-    struct zf_tensor_ref *d = &r->out->data;
+    struct zf_take fqns = zf_take_key(r->handle, FLAT("_fqns"));
+    struct zf_take shapes = zf_take_key(r->handle, FLAT("_shapes"));
+    struct zf_take numels = zf_take_key(r->handle, FLAT("_numels"));
+    uint64_t n = zf_take_list(&fqns), total = 0;
 
-    if (!zf_tensor_ref_read(r->k, r->t, flat_get(r, "data"), d, err)) {
-        return zf_err_in(err, "flat_param.data");
+    if (!zf_take_must(&fqns, n <= UINT32_MAX, "%" PRIu64 " parameters are too many", n) ||
+        !zf_take_list_of(&shapes, n) || !zf_take_list_of(&numels, n)) {
+        return;
     }
-    return (d->ndim == 1 && d->packed) || flat_refuse(err, "data");
-}
-
-static bool flat_parts_fit(const struct olmo_flat *f, struct zf_err *err)
-{
-    for (uint32_t j = 0; j < f->n; j++) {
-        const struct olmo_param *p = &f->param[j];
-
-        if (p->part.in && !zf_within(p->part.at, p->part.n, f->data.n)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.100s\" is said to have %" PRIu64 " elements at %" PRIu64
-                           " of a shard of %" PRIu64,
-                           p->name, p->part.n, p->part.at, f->data.n);
-        }
-    }
-    return true;
-}
-
-static bool flat_read_handle(const struct reading *r, const char *module, struct zf_err *err)
-{
-    const struct zf_pv *fqns = flat_get(r, "_fqns");
-    uint64_t n = zf_pv_len(fqns), total = 0;
-
-    if (!zf_pv_is_seq(fqns) || n > UINT32_MAX) {
-        return flat_refuse(err, "_fqns");
-    }
-    const struct zf_pv *shapes = flat_seq(r, "_shapes", n, err);
-    const struct zf_pv *numels = shapes ? flat_seq(r, "_numels", n, err) : NULL;
-    r->out->param = numels ? zf_arena_get(r->k->arena, n, sizeof *r->out->param, err) : NULL;
-    if (!r->out->param) {
-        return false;
-    }
+    r->out->param = zf_take_room(fqns.t, n, sizeof *r->out->param);
     r->out->n = (uint32_t)n;
-    for (uint32_t j = 0; j < n; j++) {
+    for (uint32_t j = 0; j < n && !fqns.t->failed; j++) {
         struct olmo_param *p = &r->out->param[j];
+        struct zf_take fqn = zf_take_item(&fqns, j), shape = zf_take_item(&shapes, j),
+                       numel = zf_take_item(&numels, j);
 
-        if (!flat_read_name(r, module, zf_pv_item(fqns, j), p, err) ||
-            !flat_read_shape(r, zf_pv_item(shapes, j), zf_pv_item(numels, j), p, err)) {
-            return false;
-        }
-        if (!zf_add(total, p->len, &total)) {
-            return flat_refuse(err, "_numels");
+        p->name = flat_take_name(r, module, &fqn);
+        flat_take_shape(&shape, &numel, p);
+        (void)zf_take_must(&numels, zf_add(total, p->len, &total), "they add up beyond 64 bits");
+    }
+}
+
+static void flat_take_handle(const struct reading *r, const char *module)
+{
+    struct zf_take data = zf_take_key(r->handle, FLAT("data"));
+    struct zf_take infos = zf_take_key(r->handle, FLAT("_shard_param_infos"));
+
+    flat_take_params(r, module);
+    if (!zf_take_tensor(&data, r->k, r->t, &r->out->data) ||
+        !zf_take_must(&data, r->out->data.ndim == 1 && r->out->data.packed,
+                      "expected a packed tensor of one dimension, found %" PRIu32,
+                      r->out->data.ndim)) {
+        return;
+    }
+    flat_take_pads(r);
+    if (!infos.v) {
+        flat_take_offsets(r);
+    } else if (zf_take_list_of(&infos, r->out->n)) {
+        for (uint32_t j = 0; j < r->out->n && !infos.t->failed; j++) {
+            struct zf_take info = zf_take_item(&infos, j);
+
+            flat_take_info(r, &info, &r->out->param[j]);
         }
     }
-    return flat_read_data(r, err) && flat_read_pads(r, err) &&
-           (flat_get(r, "_shard_param_infos") ? flat_read_infos(r, err)
-                                              : flat_read_offsets(r, err)) &&
-           flat_parts_fit(r->out, err);
 }
 
 /* ---- the file ---- */
 
-static bool flat_read_module(struct zf_keeper *k, struct zf_torch *t, const struct zf_pv *module,
-                             struct olmo_flats *out, struct zf_err *err)
+static void flat_take_module(const struct reading *file, const struct zf_take *module,
+                             struct olmo_flats *out)
 {
-    const struct zf_pv *handles = zf_pv_get(module, "handles"), *name = zf_pv_get(module, "name");
-    uint64_t len;
-    const char *text = zf_pv_kind(name) == ZF_PV_STR ? zf_pv_text(name, &len) : NULL;
+    struct zf_take name = zf_take_key(module, "name"), handles = zf_take_key(module, "handles");
+    const char *text = zf_take_text(&name, NULL);
 
-    if (!text || !zf_pv_is_seq(handles)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "a module without \"name\" and \"handles\" is not what OLMo writes");
-    }
-    for (uint64_t h = 0; h < zf_pv_len(handles); h++) {
-        struct reading r = {
-            .k = k, .t = t, .handle = zf_pv_item(handles, h), .out = &out->flat[out->n]};
+    for (uint64_t i = 0, n = zf_take_list(&handles); i < n && !handles.t->failed; i++) {
+        struct zf_take handle = zf_take_item(&handles, i);
+        struct reading r = *file;
 
-        if (!flat_read_handle(&r, text, err)) {
-            return zf_err_in(err, "modules!%.100s!handles[%" PRIu64 "]", text, h);
-        }
+        r.handle = &handle;
+        r.out = &out->flat[out->n++];
+        flat_take_handle(&r, text);
         out->n_params += r.out->n;
-        out->n++;
     }
-    return true;
 }
 
 bool flat_params_read(struct zf_keeper *k, struct zf_torch *t, struct olmo_flats *out,
                       struct zf_err *err)
 {
-    const struct zf_pv *modules = zf_pv_get(zf_torch_root(t), "modules");
-    uint64_t n = 0;
+    struct zf_taker taker = {.arena = k->arena};
+    struct zf_take root = zf_take_root(&taker, zf_torch_root(t));
+    struct zf_take modules = zf_take_key(&root, "modules");
+    const struct reading file = {.k = k, .t = t};
+    uint64_t n_modules = zf_take_list(&modules), n = 0;
 
     *out = (struct olmo_flats){0};
-    if (!zf_pv_is_seq(modules)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there is no list of \"modules\", as OLMo's local checkpoints have");
+    for (uint64_t m = 0; m < n_modules; m++) {
+        n += zf_pv_len(zf_pv_get(zf_pv_item(modules.v, m), "handles"));
     }
-    for (uint64_t m = 0; m < zf_pv_len(modules); m++) {
-        n += zf_pv_len(zf_pv_get(zf_pv_item(modules, m), "handles"));
+    (void)zf_take_must(&modules, n <= UINT32_MAX, "%" PRIu64 " flat parameters are too many", n);
+    out->flat = zf_take_room(&taker, n, sizeof *out->flat);
+    for (uint64_t m = 0; m < n_modules && !taker.failed; m++) {
+        struct zf_take module = zf_take_item(&modules, m);
+
+        flat_take_module(&file, &module, out);
     }
-    if (n > UINT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%" PRIu64 " flat parameters are too many", n);
-    }
-    out->flat = zf_arena_get(k->arena, n, sizeof *out->flat, err);
-    for (uint64_t m = 0; out->flat && m < zf_pv_len(modules); m++) {
-        if (!flat_read_module(k, t, zf_pv_item(modules, m), out, err)) {
-            return false;
-        }
-    }
-    return out->flat != NULL;
+    return zf_take_ok(&taker, err);
 }
 
 /* ---- two files ---- */

@@ -427,10 +427,10 @@ refused("replicas of moments that differ", copies, "optim/rank2.pt", "exp_avg")
 P = "model/rank1.pt"
 BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data"),
        ("no names", P, lambda v: handle_of(v).pop(H + "_fqns"), "_fqns"),
-       ("fewer shapes than names", P, put("_shapes", lambda s: s[:-1]), "_shapes", "4 entries for 5"),
+       ("fewer shapes than names", P, put("_shapes", lambda s: s[:-1]), "_shapes", "4", "5"),
        ("a shape of another length", P, put("_shapes", lambda s: [(2, 9)] + s[1:]), "has 18 elements", "says 27"),
        ("no module list", P, lambda v: v.pop("modules"), "modules"),
-       ("a module without a name", P, lambda v: v["modules"][0].pop("name"), "\"name\" and \"handles\""),
+       ("a module without a name", P, lambda v: v["modules"][0].pop("name"), "modules[0]!name"),
        ("padding that does not fit", P, put("_numels_with_padding", lambda n: n + (3, 3)), "_numels_with_padding"),
        ("an offset beyond the shard", P, put("_shard_param_infos", info(4, True, 4000, 1, 0, 0)), "of a shard of"),
        ("an end behind the parameter", P, put("_shard_param_infos", info(4, True, 0, 99, 0, 98)), "which has 35"),

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the fields of a pickle or a small JSON document that are known by name and kind.
+ *
+ *     struct zf_taker t = {.arena = a};
+ *     struct zf_take root = zf_take_root(&t, zf_torch_root(file));
+ *     struct zf_take ranks = zf_take_key(&root, "ranks");
+ *     for (uint64_t i = 0, n = zf_take_list(&ranks); i < n; i++) {
+ *         struct zf_take one = zf_take_item(&ranks, i);
+ *         rank[i] = zf_take_u64(&one);
+ *     }
+ *     return zf_take_ok(&t, err);        // "!ranks[3]: expected a number >= 0, found a text"
+ *
+ * The first failure is kept, with the place of the value it is about; after it everything is 0, "" and empty, so that a
+ * reader asks once, before it uses what it read.  A count and the memory for it come from one call of zf_take_list. */
+#ifndef ZF_ASSEMBLE_TAKE_H
+#define ZF_ASSEMBLE_TAKE_H
+
+#include <zf/assemble/tensor_ref.h>
+
+struct zf_taker {
+    struct zf_arena *arena; /* borrowed: for zf_take_room and what is made of it */
+    bool failed;
+    struct zf_err err; /* the first failure */
+};
+
+/* A value, and its place in the document: on the caller's stack, as is the value that it is in. */
+struct zf_take {
+    struct zf_taker *t;
+    const struct zf_take *in; /* NULL: the root */
+    const struct zf_pv *v;    /* NULL: it is not there */
+    const char *key;          /* NULL: it is item number `at` */
+    uint64_t at;
+};
+
+struct zf_take zf_take_root(struct zf_taker *t, const struct zf_pv *v);
+/* The value of a text key, or the attribute of an object; `key` is borrowed.  It may be missing. */
+struct zf_take zf_take_key(const struct zf_take *in, const char *key);
+/* Item i of a list or tuple, argument i of a call (a NamedTuple), or the value of a mapping's i-th pair. */
+struct zf_take zf_take_item(const struct zf_take *in, uint64_t i);
+
+/* Is it there, and not None? */
+bool zf_take_given(const struct zf_take *x);
+/* The number of its items. */
+uint64_t zf_take_list(const struct zf_take *x);
+/* It must be a list of n. */
+bool zf_take_list_of(const struct zf_take *x, uint64_t n);
+/* The number of a mapping's pairs; an object without items (an empty OrderedDict) has none. */
+uint64_t zf_take_map(const struct zf_take *x);
+/* It must be a call of this class, in whatever module. */
+bool zf_take_call(const struct zf_take *x, const char *class);
+
+uint64_t zf_take_u64(const struct zf_take *x);
+bool zf_take_bool(const struct zf_take *x);
+/* Borrowed from the document; `n_out` may be NULL. */
+const char *zf_take_text(const struct zf_take *x, uint64_t *n_out);
+/* A torch.Size, tuple or list of numbers, at most 64, in the arena. */
+const uint64_t *zf_take_sizes(const struct zf_take *x, uint32_t *n_out);
+/* A dense tensor, kept. */
+bool zf_take_tensor(const struct zf_take *x, struct zf_keeper *k, struct zf_torch *t,
+                    struct zf_tensor_ref *out);
+
+/* Zeroed memory in the arena for n things of `size` bytes; NULL after a failure. */
+void *zf_take_room(struct zf_taker *t, uint64_t n, size_t size);
+
+/* Refuses the value for what relates it to others; answers false. */
+bool zf_take_refuse(const struct zf_take *x, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A macro, so that nothing is made of the sentence where it is not needed. */
+#define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), __VA_ARGS__))
+/* Keeps a failure of another reader, of this value. */
+bool zf_take_fail(const struct zf_take *x, const struct zf_err *err);
+
+/* Did all of it hold?  If not, *err is the first failure.
+ * Errors: ZF_E_FORMAT a value is missing or of another kind; those of zf_tensor_ref_read; of the arena. */
+bool zf_take_ok(const struct zf_taker *t, struct zf_err *err) ZF_CHECKED;
+
+#endif
