@@ -15,7 +15,7 @@ struct zf_type zf_draft_type(const struct zf_draft *d)
 
 struct zf_spot zf_draft_spot(const struct zf_draft *d)
 {
-    return (struct zf_spot){d->set->path, draft_name(d), d->name_len};
+    return (struct zf_spot){d->set ? d->set->path : NULL, draft_name(d), d->name_len};
 }
 
 const char *draft_text(const struct zf_draft *d, char out[DRAFT_TEXT])

@@ -24,7 +24,7 @@ struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at
 {
     while (*at < b->drafts.n) {
         struct zf_draft *d = b->drafts.at[(*at)++];
-        const char *set = scaffold_below(d->set->path, dir);
+        const char *set = d->set ? scaffold_below(d->set->path, dir) : NULL;
 
         if (set) {
             *out = (struct zf_spot){set, draft_name(d), d->name_len};
@@ -61,7 +61,7 @@ void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n)
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        if (d->set->n > 0) {
+        if (!d->set || d->set->n > 0) {
             d->number = (uint32_t)kept;
             b->drafts.at[kept++] = d;
         } else {

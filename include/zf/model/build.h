@@ -158,7 +158,7 @@ bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_f
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Its set, with the prefix, and its name; borrowed. */
+/* Its set, with the prefix, or NULL if it is hidden, and its name; borrowed. */
 struct zf_spot zf_draft_spot(const struct zf_draft *d);
 /* Its shape is borrowed. */
 struct zf_type zf_draft_type(const struct zf_draft *d);
@@ -193,7 +193,7 @@ void zf_build_step(struct zf_build *b, int64_t step);
 /* The step that was set; false: none was, *out is left alone. */
 bool zf_build_has_step(const struct zf_build *b, int64_t *out);
 
-/* The drafts of all sets below the tree path `dir` (whatever the prefix), in the order in which they were
+/* The drafts, but no hidden ones, of all sets below the tree path `dir` (whatever the prefix), in the order in which they were
  * started; begin with *at = 0.  out: its set behind `dir`, and its name; borrowed.  *tie: the draft of
  * which it is a second name, or NULL.  NULL: there are no more. */
 struct zf_draft *zf_build_next(struct zf_build *b, const char *dir, uint64_t *at,

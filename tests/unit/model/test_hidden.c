@@ -118,12 +118,40 @@ static void what_is_shown_can_be_withdrawn(void **state)
     assert_holds(c, "", "x", 0, ELEMS);
 }
 
+/* A hidden tensor is in no directory: going through one, and withdrawing one, leave it alone. */
+static void hidden_tensors_are_in_no_directory(void **state)
+{
+    struct zf_build *b = build_new();
+    struct zf_draft *d = hidden_new(b, "stack"), *tie;
+    const char *const dirs[] = {"rank"};
+    struct zf_spot at = zf_draft_spot(d);
+    uint64_t next = 0;
+
+    (void)state;
+    assert_null(at.set);
+    assert_int_equal(at.name_len, 5);
+    assert_ok(zf_build_show(b, spot("rank", "x"), d, &err), &err);
+    (void)hidden_new(b, "other");
+    assert_non_null(zf_build_next(b, "", &next, &at, &tie));
+    assert_string_equal(at.set, "rank");
+    assert_null(zf_build_next(b, "", &next, &at, &tie));
+    zf_build_withdraw(b, dirs, 1);
+    assert_null(zf_build_find(b, spot("rank", "x")));
+    assert_ok(zf_build_show(b, spot("", "x"), d, &err), &err);
+
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "x", "", &err);
+    assert_ok(c, &err);
+    assert_int_equal(c->n_sets, 1);
+    assert_holds(c, "", "x", 0, ELEMS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hidden_tensors_have_parts),
         cmocka_unit_test(hidden_tensors_must_be_whole),
         cmocka_unit_test(what_is_shown_can_be_withdrawn),
+        cmocka_unit_test(hidden_tensors_are_in_no_directory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
