@@ -376,6 +376,7 @@ static bool layers_check_names(const struct ds_rank *mp, const struct ds_layers 
 bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *out,
                     struct zf_err *err)
 {
+    out->all = all;
     if (!layers_read_all(ds, out, err)) {
         return false;
     }

@@ -16,6 +16,7 @@ struct ds_layer {
 
 struct ds_layers {
     struct ds_layer *layer; /* [ds->dir.n_layers] in the order of the files */
+    const struct ds_ranks *all;
 };
 
 /* Reads all files, and gives those of layers that a rank's names speak of to its model.

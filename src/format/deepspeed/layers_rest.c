@@ -10,7 +10,8 @@
 
 /* ---- tied modules ---- */
 
-enum layers_fit { LAYERS_OTHER, LAYERS_DIFFERS, LAYERS_FITS };
+/* UNKNOWN: the names and shapes are the same, but bytes are lost that would prove it. */
+enum layers_fit { LAYERS_OTHER, LAYERS_DIFFERS, LAYERS_UNKNOWN, LAYERS_FITS };
 
 /* Is entry e what the master of that name rounds to? */
 static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, struct ds_name name,
@@ -35,7 +36,8 @@ static bool layers_fits_entry(struct ds_rank *mp, const struct ds_entry *e, stru
     zf_build_undo(b);
     *out = ok && miss.found ? LAYERS_DIFFERS : LAYERS_FITS;
     if (!ok && zf_build_degraded(b) && err->code == ZF_E_IO) {
-        zf_err_clear(err); /* bytes that are lost prove nothing */
+        zf_err_clear(err);
+        *out = LAYERS_UNKNOWN;
         return true;
     }
     return ok;
@@ -60,20 +62,25 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
         if (!layers_fits_entry(mp, &l->entry[i], name, &one, err)) {
             return false;
         }
-        *out = one == LAYERS_FITS ? *out : one;
+        *out = one < *out ? one : *out;
     }
     return true;
 }
 
-/* The first file without an owner that fits the key; *best says how well the best of all does. */
+/* The files without an owner that fit a key best, and how well. */
+struct layers_found {
+    struct ds_layer *first,
+        *second; /* NULL: there is none; of those that fit, the first is the only one */
+    enum layers_fit fit;
+};
+
 static bool layers_find_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_name key,
-                             struct ds_layer **out, enum layers_fit *best, struct zf_err *err)
+                             struct layers_found *out, struct zf_err *err)
 {
     const struct ds_dir *d = &mp->save->dir;
 
-    *out = NULL;
-    *best = LAYERS_OTHER;
-    for (uint32_t i = 0; i < d->n_layers && *best != LAYERS_FITS; i++) {
+    *out = (struct layers_found){.fit = LAYERS_OTHER};
+    for (uint32_t i = 0; i < d->n_layers && out->fit != LAYERS_FITS; i++) {
         struct ds_layer *layer = &l->layer[i];
         enum layers_fit fit;
 
@@ -83,9 +90,10 @@ static bool layers_find_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
         if (!layers_fits(mp, layer, key, &fit, err)) {
             return false;
         }
-        if (fit > *best) {
-            *best = fit;
-            *out = layer;
+        if (fit > out->fit) {
+            *out = (struct layers_found){.first = layer, .fit = fit};
+        } else if (fit == out->fit && out->first && !out->second) {
+            out->second = layer;
         }
     }
     return true;
@@ -106,33 +114,98 @@ static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l,
     return false;
 }
 
+/* Has the rank a parameter of the tied module? */
+static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
+{
+    for (uint32_t g = 0; g < mp->n_groups; g++) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++) {
+            if (ds_name_eq(ds_layers_tied_key(mp->group[g].param[i].name), key)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Will another rank be asked, whose masters may prove it? */
+static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *l,
+                              struct ds_name key)
+{
+    for (uint32_t r = 0; r < l->all->n; r++) {
+        const struct ds_rank *later = &l->all->rank[r];
+
+        if (later->mp > mp->mp && later->tensor == mp->tensor && layers_uses_tied(later, key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Degraded: no rank's masters tell.  *take: there is one file only that it can be. */
+static bool layers_settle_unknown(struct ds_rank *mp, const struct ds_layers *l,
+                                  const struct layers_found *f, struct ds_name key, bool *take,
+                                  struct zf_err *err)
+{
+    int n = (int)(key.n < 100 ? key.n - 1 : 100);
+
+    if (layers_asks_later(mp, l, key)) {
+        return true;
+    }
+    *take = !f->second;
+    return *take ? zf_build_note(mp->save->b, err,
+                                 "\"%s\" is taken for the file of \"%.*s\", because no other "
+                                 "has its names and shapes: the masters that would prove it are "
+                                 "lost",
+                                 f->first->file->path, n, key.p)
+                 : zf_build_note(mp->save->b, err,
+                                 "\"%s\" and \"%s\" are shown as layers of their own: one of "
+                                 "them may be that of \"%.*s\", but the masters that would prove "
+                                 "it are lost",
+                                 f->first->file->path, f->second->file->path, n, key.p);
+}
+
+/* Gives the rank the file of the tied module, if it is known.  *given: it is. */
+static bool layers_give_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_name key,
+                             bool *given, struct zf_err *err)
+{
+    struct layers_found f;
+
+    if (!layers_find_tied(mp, l, key, &f, err)) {
+        return false;
+    }
+    bool take = f.fit == LAYERS_FITS;
+    if (f.fit == LAYERS_UNKNOWN && !layers_settle_unknown(mp, l, &f, key, &take, err)) {
+        return false;
+    }
+    if (f.fit == LAYERS_DIFFERS) {
+        f.first->unlike = key;
+    }
+    if (!take) {
+        return true;
+    }
+    f.first->owner = mp;
+    f.first->tied = key;
+    *given = true;
+    return ds_layers_give(mp, f.first, zf_arena_str(mp->save->a, key.p, key.n, err), err);
+}
+
 bool ds_layers_tied(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
 {
     struct ds_save *ds = mp->save;
+    struct ds_name last = {"", 0};
     bool given = false;
 
     for (uint32_t g = 0; ds->dir.n_layers > 0 && g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             struct ds_name key = ds_layers_tied_key(mp->group[g].param[i].name);
-            struct ds_layer *layer;
-            enum layers_fit best;
 
-            if (key.n == 0 || layers_had_tied(ds, l, mp->tensor, key)) {
+            if (key.n == 0 || ds_name_eq(key, last) || layers_had_tied(ds, l, mp->tensor, key)) {
                 continue;
             }
-            if (!layers_find_tied(mp, l, key, &layer, &best, err)) {
+            if (!layers_give_tied(mp, l, key, &given, err)) {
                 return false;
             }
-            if (best == LAYERS_FITS) {
-                layer->owner = mp;
-                layer->tied = key;
-                given = true;
-                if (!ds_layers_give(mp, layer, zf_arena_str(ds->a, key.p, key.n, err), err)) {
-                    return false;
-                }
-            } else if (best == LAYERS_DIFFERS) {
-                layer->unlike = key;
-            }
+            last = key; /* asked once, not for each of its parameters */
         }
     }
     return !given || ds_model_index(ds, &mp->model, err);
@@ -190,19 +263,6 @@ static struct ds_rank *layers_before(struct ds_save *ds, struct ds_ranks *all,
         }
     }
     return &all->rank[0];
-}
-
-/* Has the rank a parameter of the tied module? */
-static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
-{
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
-        for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            if (ds_name_eq(ds_layers_tied_key(mp->group[g].param[i].name), key)) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 /* A tied module may have no file of its own (one with a forward_fn), or lost it: nothing says which. */
