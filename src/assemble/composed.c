@@ -29,15 +29,18 @@ static bool composed_walk_part(void *ctx, const struct zf_torch_part *part, stru
 {
     struct composed_walk *w = ctx;
     size_t before = w->name.n;
+    struct zf_number number = {.dtype = ZF_DT_I64};
     bool ok = true;
 
-    zf_out_str(&w->name, before ? "." : "");
-    zf_out_str(&w->name, part->name);
+    if (strcmp(part->name, "int_repr") != 0) {
+        zf_out_str(&w->name, before ? "." : "");
+        zf_out_str(&w->name, part->name);
+    }
     if (!zf_out_ok(&w->name, err)) {
         return false;
     }
-    if (part->tensor) {
-        ok = w->fn(w->ctx, zf_out_text(&w->name), part->tensor, err);
+    if (part->tensor || (part->value && zf_number_of(part->value, &number))) {
+        ok = w->fn(w->ctx, zf_out_text(&w->name), part->tensor, number, err);
     } else if (part->value && w->depth < DEPTH_MAX &&
                zf_torch_kind(w->torch, part->value) == ZF_TORCH_PARTS) {
         w->depth++;
@@ -63,6 +66,7 @@ bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, zf_composed_fn 
 void zf_composed_fini(struct zf_composed *c)
 {
     zf_auto_out(&c->part);
+    zf_auto_out(&c->numbers);
     free(c->table);
     c->table = NULL;
 }
@@ -71,6 +75,7 @@ bool zf_composed_begin(struct zf_composed *c, struct zf_spot spot, struct zf_err
 {
     c->spot = spot;
     c->n_chunks = c->n_parts = c->n_first = 0;
+    zf_out_cut(&c->numbers, 0);
     c->taken = c->apart = c->codes = c->scale = false;
     return zf_build_mark(c->b, err);
 }
@@ -96,6 +101,7 @@ bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *
     c->start = start;
     c->size = size;
     c->n_parts = 0;
+    c->at_number = 0;
     c->n_chunks++;
     return true;
 }
@@ -247,15 +253,45 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
     return zf_draft_box(draft, start, t.shape, from, err);
 }
 
-bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
-                     struct zf_from from, struct zf_err *err)
+/* The full name of the part at hand, which is counted. */
+static bool composed_name(struct zf_composed *c, const char *part, struct zf_err *err)
 {
     c->n_parts++;
     zf_out_cut(&c->part, 0);
     zf_out_add(&c->part, c->spot.name, c->spot.name_len);
-    zf_out_str(&c->part, ".");
+    zf_out_str(&c->part, *part ? "." : "");
     zf_out_str(&c->part, part);
-    return zf_out_ok(&c->part, err) && composed_draft(c, part, type, from, err);
+    return zf_out_ok(&c->part, err);
+}
+
+bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
+                     struct zf_from from, struct zf_err *err)
+{
+    return composed_name(c, part, err) && composed_draft(c, part, type, from, err);
+}
+
+bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_number number,
+                            struct zf_err *err)
+{
+    const size_t at = c->at_number, n = sizeof number.bits + 1;
+
+    if (!composed_name(c, part, err)) {
+        return false;
+    }
+    c->at_number += n;
+    const struct zf_spot spot = {c->spot.set, c->part.p, c->part.n};
+    if (c->n_chunks == 1) {
+        zf_out_u8(&c->numbers, (uint8_t)number.dtype);
+        zf_out_add(&c->numbers, (const char *)&number.bits, sizeof number.bits);
+        c->taken = zf_build_find(c->b, spot) != NULL;
+        return zf_out_ok(&c->numbers, err) &&
+               zf_build_scalar(c->b, spot, number.dtype, &number.bits, err);
+    }
+    c->apart = at + n > c->numbers.n || (uint8_t)c->numbers.p[at] != (uint8_t)number.dtype ||
+               memcmp(c->numbers.p + at + 1, &number.bits, sizeof number.bits) != 0 ||
+               !zf_build_find(c->b, spot);
+    return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                "part \"%.120s\" differs from that in %.100s", c->part.p, c->from);
 }
 
 bool zf_composed_end(struct zf_composed *c, bool ok, struct zf_err *err)

@@ -64,11 +64,19 @@ static bool join_composed_chunk(struct zf_composed *of, const struct composed_ch
         return false;
     }
     for (const struct part_piece *p = c->piece; p && of->n_chunks == 1; p = p->next) {
-        zf_composed_see(of, p->name, p->ref.ndim);
+        if (!p->is_number) {
+            zf_composed_see(of, p->name, p->ref.ndim);
+        }
     }
     for (const struct part_piece *p = c->piece; p; p = p->next) {
         const struct zf_tensor_ref *r = &p->ref;
 
+        if (p->is_number) {
+            if (!zf_composed_put_number(of, p->name, p->number, err)) {
+                return false;
+            }
+            continue;
+        }
         if (!zf_composed_put(of, p->name, (struct zf_type){r->dtype, r->ndim, r->shape},
                              (struct zf_from){r->src, r->off, r->packed ? NULL : r->stride}, err)) {
             return false;

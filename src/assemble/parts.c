@@ -220,24 +220,31 @@ struct parts_reading {
     struct part_piece *first, *last;
 };
 
+static bool parts_keep_piece(struct parts_kept *p, const struct zf_torch_tensor *t,
+                             struct zf_tensor_ref *ref, struct zf_err *err)
+{
+    if (!zf_tensor_ref_of(t, ref, err)) {
+        return false;
+    }
+    ref->key = "";
+    ref->shape = parts_keep(p, t->shape, t->ndim, NULL, err);
+    ref->stride = ref->shape ? parts_keep(p, t->stride, t->ndim, NULL, err) : NULL;
+    return ref->stride && zf_keeper_hold(&p->keep, ref->src, err);
+}
+
 static bool parts_read_piece(void *ctx, const char *name, const struct zf_torch_tensor *t,
-                             struct zf_err *err)
+                             struct zf_number number, struct zf_err *err)
 {
     struct parts_reading *r = ctx;
     struct zf_arena *a = r->kept->keep.arena;
     struct part_piece *piece = zf_arena_get(a, 1, sizeof *piece, err);
 
-    if (!piece || !zf_tensor_ref_of(t, &piece->ref, err)) {
+    if (!piece) {
         return false;
     }
-    piece->next = NULL;
-    piece->name = zf_arena_str(a, name, strlen(name), err);
-    piece->ref.key = "";
-    piece->ref.shape = parts_keep(r->kept, t->shape, t->ndim, NULL, err);
-    piece->ref.stride =
-        piece->ref.shape ? parts_keep(r->kept, t->stride, t->ndim, NULL, err) : NULL;
-    if (!piece->name || !piece->ref.stride ||
-        !zf_keeper_hold(&r->kept->keep, piece->ref.src, err)) {
+    *piece = (struct part_piece){
+        .name = zf_arena_str(a, name, strlen(name), err), .is_number = !t, .number = number};
+    if (!piece->name || (t && !parts_keep_piece(r->kept, t, &piece->ref, err))) {
         return false;
     }
     *(r->last ? &r->last->next : &r->first) = piece;

@@ -32,6 +32,8 @@ struct part_key {
 struct part_piece {
     struct part_piece *next; /* in the order of the file */
     const char *name;
+    bool is_number; /* then there is no ref */
+    struct zf_number number;
     struct zf_tensor_ref ref;
 };
 

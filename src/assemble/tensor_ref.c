@@ -169,14 +169,27 @@ struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, struct zf_spot spot,
     return zf_draft_box(d, NULL, r->shape, from, err) ? d : NULL;
 }
 
-bool zf_number_draft(struct zf_build *b, struct zf_spot spot, const struct zf_pv *v,
-                     struct zf_err *err)
+bool zf_number_of(const struct zf_pv *v, struct zf_number *out)
 {
     int64_t i;
     double f;
+    bool integer = zf_pv_int(v, &i);
 
-    if (zf_pv_int(v, &i)) {
-        return zf_build_scalar(b, spot, ZF_DT_I64, &i, err);
+    *out = (struct zf_number){.dtype = integer ? ZF_DT_I64 : ZF_DT_F64};
+    if (integer) {
+        memcpy(&out->bits, &i, sizeof i);
+    } else if (zf_pv_float(v, &f)) {
+        memcpy(&out->bits, &f, sizeof f);
+    } else {
+        return false;
     }
-    return !zf_pv_float(v, &f) || zf_build_scalar(b, spot, ZF_DT_F64, &f, err);
+    return true;
+}
+
+bool zf_number_draft(struct zf_build *b, struct zf_spot spot, const struct zf_pv *v,
+                     struct zf_err *err)
+{
+    struct zf_number n;
+
+    return !zf_number_of(v, &n) || zf_build_scalar(b, spot, n.dtype, &n.bits, err);
 }

@@ -134,19 +134,25 @@ static const char *composed_file(const struct composed_joining *j, const struct 
 }
 
 static bool composed_see_part(void *ctx, const char *name, const struct zf_torch_tensor *t,
-                              struct zf_err *err)
+                              struct zf_number number, struct zf_err *err)
 {
+    (void)number;
     (void)err;
-    zf_composed_see(ctx, name, t->ndim);
+    if (t) {
+        zf_composed_see(ctx, name, t->ndim);
+    }
     return true;
 }
 
 static bool composed_put_part(void *ctx, const char *name, const struct zf_torch_tensor *t,
-                              struct zf_err *err)
+                              struct zf_number number, struct zf_err *err)
 {
-    const struct zf_type type = {t->dtype, t->ndim, t->shape};
     struct zf_from from;
 
+    if (!t) {
+        return zf_composed_put_number(ctx, name, number, err);
+    }
+    const struct zf_type type = {t->dtype, t->ndim, t->shape};
     return dcp_from(t, &from, err) && zf_composed_put(ctx, name, type, from, err);
 }
 

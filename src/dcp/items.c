@@ -94,7 +94,7 @@ struct items_only {
     struct zf_torch *torch;
     struct zf_torch_tensor first;
     uint64_t n;
-    bool deep; /* a part has parts itself */
+    bool deep; /* a part has parts itself, or is a number */
 };
 
 static bool items_keep_sizes(struct zf_torch *t, const uint64_t **sizes, uint32_t n,
@@ -109,7 +109,8 @@ static bool items_count_part(void *ctx, const struct zf_torch_part *part, struct
     struct items_only *only = ctx;
 
     if (!part->tensor) {
-        only->deep = only->deep || zf_torch_kind(only->torch, part->value) != ZF_TORCH_NOT;
+        only->deep = only->deep || zf_pv_is_number(part->value) ||
+                     zf_torch_kind(only->torch, part->value) != ZF_TORCH_NOT;
         return true;
     }
     if (only->n++) {

@@ -4,15 +4,16 @@
 #ifndef ZF_ASSEMBLE_COMPOSED_H
 #define ZF_ASSEMBLE_COMPOSED_H
 
+#include <zf/assemble/tensor_ref.h>
 #include <zf/base/out.h>
 #include <zf/codec/torch.h>
 #include <zf/model/build.h>
 
-/* Calls fn once for each dense part of v, of kind PARTS: name "<part>", or "<part>.<part>" of a part that is made
- * of others itself; both are there during the call only.
+/* Calls fn once for each part of v, of kind PARTS, that is a dense tensor t, or with t NULL a number of Python's: name
+ * "<part>", or "<part>.<part>" of a part that is made of others itself, "" for the stored integers of a quantized tensor; all are there during the call only.
  * Errors: fn's, those of zf_torch_parts. */
 typedef bool zf_composed_fn(void *ctx, const char *name, const struct zf_torch_tensor *t,
-                            struct zf_err *err);
+                            struct zf_number number, struct zf_err *err);
 bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, zf_composed_fn *fn, void *ctx,
                       struct zf_err *err) ZF_CHECKED;
 
@@ -32,7 +33,9 @@ struct zf_composed {
     bool apart;                   /* the failure is that its chunks are not one tensor */
     char *table; /* the first chunk's qmap, table_n bytes; freed by zf_composed_fini */
     uint64_t table_n;
-    struct zf_out part; /* <name>.<part> */
+    struct zf_out numbers; /* of the first chunk, a struct zf_number each */
+    size_t at_number;      /* bytes of those before the one at hand */
+    struct zf_out part;    /* <name>.<part> */
     uint32_t n_chunks, n_parts, n_first;
 };
 void zf_composed_fini(struct zf_composed *c);
@@ -49,6 +52,9 @@ bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *
 void zf_composed_see(struct zf_composed *c, const char *part, uint32_t ndim);
 bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
                      struct zf_from from, struct zf_err *err) ZF_CHECKED;
+/* A part that is a number of Python's (a quantized tensor's scale): a tensor of no dimension, equal in all chunks. */
+bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_number number,
+                            struct zf_err *err) ZF_CHECKED;
 
 /* Fails when the chunk at hand is a plain tensor. */
 bool zf_composed_is_plain(struct zf_composed *c, struct zf_err *err) ZF_CHECKED;

@@ -52,6 +52,14 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
                              struct zf_source **empty, struct zf_tensor_ref *out,
                              struct zf_err *err) ZF_CHECKED;
 
+/* A number of Python's: I64 or F64, and its bits. */
+struct zf_number {
+    enum zf_dtype dtype;
+    uint64_t bits;
+};
+/* False: v is none (zf_pv_is_number; a bool counts as int), or an int of more than 64 bits. */
+bool zf_number_of(const struct zf_pv *v, struct zf_number *out);
+
 /* Drafts a number of Python's (zf_pv_is_number; a bool counts as int) as a tensor without dimensions, I64 or F64; any
  * other value is nothing.  Errors: of zf_build_scalar. */
 bool zf_number_draft(struct zf_build *b, struct zf_spot spot, const struct zf_pv *v,

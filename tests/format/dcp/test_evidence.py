@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import os
+import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -404,6 +405,39 @@ def composed_of_parts_that_differ():
             s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 
 
+def quantized(scale, zero, axis=None):
+    """torch's own quantized tensor (torch/_utils.py, _rebuild_qtensor): scale and zero point are numbers of Python's, or tensors and
+    an axis."""
+    t = torchfile.named
+    params = (t("torch", "per_tensor_affine"), scale, zero) if axis is None else \
+        (t("torch", "per_channel_affine"), torchfile.Tensor(*scale), torchfile.Tensor(*zero), axis)
+    stored = torchfile.storage("0", "QInt8Storage", ROWS * COLS)
+    return torchfile.archive(torchfile.Call("torch._utils", "_rebuild_qtensor", stored, 0, (ROWS, COLS), (COLS, 1), params, False, {}),
+                             extra=[("archive/data/0", CHUNK), ("archive/byteorder", "little"), ("archive/version", "3\n")])
+
+
+def composed_of_numbers():
+    """Equal in all chunks, or the tensor is none."""
+    def made(s, *items):
+        c = s.make(rows=2 * ROWS, cols=COLS)
+        for rank, (info, item) in enumerate(zip(c.storage.values(), items)):
+            info.offset, info.length = c.out[rank].at, len(item)
+            c.out[rank].write(item)
+        props = next(iter(c.state.values())).properties
+        props.state = (c.w.torch_dtype("qint8"),) + props.state[1:]
+        s.write(c)
+
+    with Save() as s:
+        made(s, *2 * [quantized(0.5, 3)])
+        s.cat("layers.0.weight.qi8", 2 * CHUNK)
+        s.cat("layers.0.weight.scale.f64", struct.pack("<d", 0.5))
+        s.cat("layers.0.weight.zero_point.i64", struct.pack("<q", 3))
+    for other in (quantized(0.25, 3), quantized(0.5, 4), quantized(1, 3)):
+        with Save() as s:
+            made(s, quantized(0.5, 3), other)
+            s.refused("layers.0.weight", "differs from that in __0_0.distcp")
+
+
 def composed_of_composed():
     with Save() as s:
         s.write(composed(s, *2 * [{"inner": {"data": WHOLE}, "none": NONE}]))
@@ -455,6 +489,25 @@ def chunks_at_one_place():
         s.refused(".metadata", '"model.layers.0.weight": two chunks start at the same place')
 
 
+def two_items_at_one_place():
+    """Degraded: neither is that of the chunk, though a second chunk starts there too, right behind the first."""
+    with Save() as s:
+        c, name = s.make(), "model.layers.0.weight"
+        chunks, items = c.state[name].chunks, list(c.storage.items())
+        chunks.insert(1, c.w.of(type(chunks[0]), offsets=chunks[0].offsets, sizes=c.w.size(1, 6)))
+        at, length = c.item(0, "float32", (1, 6), bytes(24))
+        c.storage = {}
+        for index, info in items:
+            c.storage[index] = info
+            if index.fqn == name and info.relative_path == "__0_0.distcp":
+                again = c.w.of(type(index), fqn=name, index=1, offset=index.offset)
+                c.storage[again] = c.w.of(type(info), relative_path=info.relative_path, offset=at, length=length)
+        s.write(c)
+        s.refused(".metadata", "two chunks start at the same place")
+        lost = json.loads(s.run("cat", "LOST.json", "-o", "degraded,lost=omit").stdout)["lost"]
+        assert [(b["first"], b["end"]) for t in lost for b in t["lost_bytes"]] in ([(0, 72)], [(0, 24), (24, 72)]), lost
+
+
 def items_of_other_tensors():
     """What the item holds, and what .metadata promised."""
     for shape, dtype, part in (((4, 6), "float32", "the item holds 72 bytes of data, .metadata promised 48"),
@@ -499,6 +552,7 @@ main(
         settings_that_are_tensors,
         composed_with_an_empty_part,
         composed_of_a_transposed_part,
+        composed_of_numbers,
         composed_under_a_name_that_is_taken,
         composed_of_parts_that_differ,
         composed_of_composed,
@@ -506,6 +560,7 @@ main(
         more_than_limits_allow,
         a_key_of_two_kinds,
         chunks_at_one_place,
+        two_items_at_one_place,
         items_of_other_tensors,
         a_path_that_is_too_long,
     ]

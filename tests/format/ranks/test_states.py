@@ -87,12 +87,25 @@ def joined(name, made_files):
     check(name, t.code == 0 and t.has(":w", weight(0, 4)) and moments == WHOLE and not t.notes, f"{t.err} {t.notes} {moments}")
 
 
+def quantized(lo, hi, scale):
+    """torch's own: the scale and the zero point are numbers of Python's."""
+    stored = Storage(data=bytes(range(4 * lo, 4 * hi)), n=4 * (hi - lo), cls="QInt8Storage")
+    return Call("torch._utils", "_rebuild_qtensor", stored, 0, (hi - lo, 4), (4, 1), (named("torch", "per_tensor_affine"), scale, 3), False, {})
+
+
 def left_out(name, made_files, *words, others=False):
     """others: notes of storages besides."""
     t = Tree(made_files)
     notes = [n for n in t.notes if not others or "storages" not in n]
     check(name, t.code == 0 and t.has(":w", weight(0, 4)) and not any(k[0].startswith("optim/exp_avg") for k in t.tensor) and len(notes) == 1 and
           all(w in notes[0] for w in ("exp_avg", "w", "left out", *words)), f"{t.err} {t.notes} {list(t.tensor)}")
+
+
+quantum = Tree(files([((0, 2), quantized(0, 2, 0.5)), ((2, 4), quantized(2, 4, 0.5))]))
+check("a quantized state's numbers", {k[1]: v for k, v in quantum.tensor.items() if k[0] == "optim/exp_avg"} == {
+    "w": ("qi8", "4,4", bytes(range(16)).hex()), "w.scale": ("f64", "", struct.pack("<d", 0.5).hex()),
+    "w.zero_point": ("i64", "", struct.pack("<q", 3).hex())} and not quantum.notes, f"{quantum.err} {quantum.notes} {quantum.tensor}")
+left_out("numbers that differ", files([((0, 2), quantized(0, 2, 0.5)), ((2, 4), quantized(2, 4, 0.25))]), "differs")
 
 
 class Half:
