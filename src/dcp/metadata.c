@@ -205,7 +205,7 @@ uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, u
     uint64_t hash, v;
 
     /* Items have the order of chunks; in one file no two chunks of a key start at the same place. */
-    if (d->next_chunk < d->chunk.n && d->next_chunk >= from && d->pass.n == 1 && !d->hides &&
+    if (d->next_chunk < d->chunk.n && d->next_chunk >= from && !d->hides &&
         metadata_starts_at(d, d->next_chunk, key, start)) {
         return d->next_chunk++;
     }
