@@ -71,7 +71,8 @@ static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err
 
         n += e && e->tensor && zf_dtype_info(e->view.dtype)->kind != 'f';
     }
-    if (n == 0 || version[0] != '0' || version[1] != '.' || atoi(version + 2) >= INTEGERS_KEPT) {
+    if (n == 0 || version[0] != '0' || version[1] != '.' ||
+        strtoul(version + 2, NULL, 10) >= INTEGERS_KEPT) {
         return true;
     }
     return zf_build_note(mp->save->b, err,

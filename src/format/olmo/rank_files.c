@@ -15,7 +15,8 @@ bool rank_files_parse(const char *name, const char *stem, const char *tail, uint
     }
     const char *digits = name + n;
     size_t wide = strspn(digits, "0123456789");
-    if (wide == 0 || wide > 7 || (wide > 1 && digits[0] == '0') || strcmp(digits + wide, tail)) {
+    if (wide == 0 || wide > 7 || (wide > 1 && digits[0] == '0') ||
+        strcmp(digits + wide, tail) != 0) {
         return false;
     }
     *rank_out = (uint32_t)strtoul(digits, NULL, 10);
