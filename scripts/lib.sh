@@ -23,7 +23,8 @@ packages() {
     apt-get:build) echo gcc libc6-dev make pkg-config libfuse3-dev fuse3 libzip-dev zlib1g-dev uthash-dev libjansson-dev \
         nettle-dev libzstd-dev libblosc-dev liblz4-dev libyaml-dev libcurl4-openssl-dev libexpat1-dev libgmp-dev ;;
     apt-get:bootstrap) echo autoconf automake libtool ;;
-    apt-get:test) echo libcmocka-dev python3 python3-botocore attr mandoc shellcheck nginx-light openssl ;;
+    apt-get:test) echo libcmocka-dev python3 python3-botocore attr mandoc shellcheck nginx-light openssl codespell ;;
+    apt-get:tidy) echo clang-tidy-14 ;;
     apt-get:quickstart) echo bsdextrautils ;;
     apt-get:venv) echo python3-venv ;;
     apt-get:musl) echo musl-tools linux-libc-dev ;;

@@ -98,6 +98,14 @@ scripts_are_sound() {
         "$top_srcdir"/scripts/check-* "$top_srcdir"/scripts/bootstrap "$top_srcdir"/scripts/sources "$top_srcdir"/.ci/run "$top_srcdir"/completions/zerofs.bash
 }
 
+words_are_spelled() {
+    # It reads .codespellrc where it runs.
+    (
+        cd "$top_srcdir" || exit
+        codespell README.md NEWS SECURITY.md CONTRIBUTING.md docs man src include scripts tests/data/README.md
+    )
+}
+
 check 'includes follow the arrows' "$top_srcdir/scripts/check-layers"
 check 'the drawing of the rooms is true' "$top_srcdir/scripts/check-drawing"
 check 'names say where they belong' "$top_srcdir/scripts/check-names"
@@ -129,6 +137,13 @@ if shellcheck --version 2>/dev/null | grep -qx 'version: 0\.9\..*'; then
 else
     n=$((n + 1))
     echo "ok $n # SKIP shellcheck 0.9 is not installed"
+fi
+# Debian 12's: another one has other words.
+if codespell --version 2>/dev/null | grep -qx '2\.2\..*'; then
+    check 'words are spelled right' words_are_spelled
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP codespell 2.2 is not installed"
 fi
 if command -v mandoc >/dev/null 2>&1; then
     check 'man pages are well formed' mandoc -T lint -W warning "$top_srcdir"/man/*.[0-9]
