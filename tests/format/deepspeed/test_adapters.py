@@ -15,6 +15,7 @@ from collections import OrderedDict
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
+import makemp  # noqa: E402
 from makeds import State  # noqa: E402
 from tap import check, done  # noqa: E402
 
@@ -159,6 +160,35 @@ is_as_saved("a projection that is made again", Save((lost, "default")), "default
 # A half.
 half = {**LORA, "trained": {n: s for n, s in LORA["trained"].items() if n != "L.v_proj.lora_B.NAME.weight"}}
 is_not_there("a layer without its lora_B", Save((half, "default")), "2 lora_A and 1 lora_B")
+
+# Model-parallel ranks that are not joined: each has the adapters of its own tree, and each of their files in bf16.
+LOW = {f"lora_{x}.{name}.weight": shape for name in ("default", "ref") for x, shape in (("A", (2, 4)), ("B", (4, 2)))}
+whole = State({Q + n: s for n, s in LOW.items() if ".default" in n}, buffers={Q + n: s for n, s in LOW.items() if ".ref" in n})
+cuts = {Q + n: "0" for n in LOW if "lora_B" in n}
+with tempfile.TemporaryDirectory() as run:
+    makeds.write(run, makemp.tensor(whole, cuts, 2, 1))
+    out = subprocess.run([DUMP, run], capture_output=True, text=True, timeout=60)
+    got = {(r[1], r[2]): tuple(r[3:6]) for r in (line.split("\t") for line in out.stdout.splitlines()) if r[0] == "tensor" and "adapter/" in r[1]}
+    want, low = {}, {}
+    for rank in (0, 1):
+        mine = makemp.Shard(whole, cuts, 2, rank)
+        full = mine.expected()
+        for n in LOW:
+            side = n.split(".")[1]
+            where = f"mp_rank_0{rank}/adapter/{side}", Q + n.replace("." + side, "")
+            want[where] = full["", Q + n]
+            low[where] = makeds.bf16(mine.values(Q + n))
+    check("adapters of ranks that are not joined", got == want, f"{out.stderr} {sorted({*got} ^ {*want})}")
+    for (at, name), data in low.items():
+        cat = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "cat", run, f"{at}/as/bf16/{name}.bf16"], capture_output=True, timeout=60)
+        check(f"{at}/as/bf16/{name}", cat.stdout == data, cat.stderr)
+    for at in sorted({a for a, _ in low}):
+        cat = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "cat", run, f"{at}/as/bf16/adapter_model.safetensors"], capture_output=True, timeout=60)
+        size = int.from_bytes(cat.stdout[:8], "little")
+        head = json.loads(cat.stdout[8:8 + size] or "{}")
+        head.pop("__metadata__", None)
+        inside = {k: (v["dtype"], cat.stdout[8 + size:][slice(*v["data_offsets"])]) for k, v in head.items()}
+        check(f"{at}/as/bf16/adapter_model.safetensors", inside == {n: ("BF16", d) for (a, n), d in low.items() if a == at}, cat.stderr)
 
 # Saves of the real DeepSpeed and PEFT.
 for folder in ("ds0_19_8_peft_adalora_zero2_w2", "ds0_19_8_peft_prompt_zero3_w2"):
