@@ -301,12 +301,54 @@ static char *export_parent_of(const char *path)
     return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
+/* One file may be given another name: then *dir_out is the directory that it is to be in.  Errors: ZF_E_NOMEM. */
+static bool export_aim(struct workers *workers, struct zf_export_plan *plan, char **words, int n,
+                       char **dir_out, struct zf_err *err)
+{
+    const char *dest = words[n - 1], *slash = strrchr(dest, '/');
+
+    *dir_out = NULL;
+    workers->run.dest = workers->run.given = dest;
+    if (n != 3 || !export_names_file(workers->run.tree, words[1], dest)) {
+        return true;
+    }
+    *dir_out = export_parent_of(dest);
+    if (!*dir_out) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    workers->run.dest = *dir_out;
+    zf_export_plan_rename(plan, slash ? slash + 1 : dest);
+    return true;
+}
+
+/* words [n]: the checkpoint, paths in its tree, the destination. */
+static int export_words(struct workers *workers, const struct opts *o, char **words, int n,
+                        bool all, uint32_t jobs)
+{
+    zf_auto(export_plan) struct zf_export_plan plan = {0};
+    zf_auto(mem) char *dir = NULL;
+    struct zf_err err;
+
+    zf_auto(tree) struct zf_tree *tree = open_tree(words[0], o, &err);
+    if (!tree) {
+        return cmd_fail(&err);
+    }
+    workers->run.tree = tree;
+    workers->run.plan = &plan;
+    if (!zf_export_plan_make(&plan, tree, words + 1, n - 2, open_listing(tree, o, all), &err) ||
+        !export_aim(workers, &plan, words, n, &dir, &err) ||
+        !export_verify(tree, &plan, o, !workers->quiet, &err)) {
+        return cmd_fail(&err);
+    }
+    workers->show = !workers->quiet && isatty(STDERR_FILENO) == 1;
+    export_make_seed(zf_tree_checkpoint(tree)->store, o, workers->run.seed);
+    return export_to(workers, words[0], jobs);
+}
+
 static int export_run(const struct cmd *self, int argc, char **argv)
 {
     zf_auto(opts) struct opts o = opts_default();
-    zf_auto(export_plan) struct zf_export_plan plan = {0};
     struct workers workers = {
-        .run.plan = &plan,
         .say = PTHREAD_MUTEX_INITIALIZER,
         .left = PTHREAD_COND_INITIALIZER,
     };
@@ -320,7 +362,6 @@ static int export_run(const struct cmd *self, int argc, char **argv)
         {.name = "sha256", .set = &workers.run.sums},
         {0},
     };
-    struct zf_err err;
     uint32_t jobs;
     int at, code = opts_parse(&o, self, flags, argc, argv, &at);
 
@@ -334,32 +375,7 @@ static int export_run(const struct cmd *self, int argc, char **argv)
         return cmd_usage(self, "-j needs a number from 1 to %d, found \"%s\"", MOST_JOBS,
                          jobs_text);
     }
-    zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
-    if (!tree) {
-        return cmd_fail(&err);
-    }
-    all = open_listing(tree, &o, all);
-    if (!zf_export_plan_make(&plan, tree, argv + at + 1, argc - at - 2, all, &err)) {
-        return cmd_fail(&err);
-    }
-    zf_auto(mem) char *dir = NULL;
-    workers.run.tree = tree;
-    workers.run.dest = workers.run.given = argv[argc - 1];
-    if (argc - at == 3 && export_names_file(tree, argv[at + 1], argv[argc - 1])) {
-        dir = export_parent_of(argv[argc - 1]);
-        if (!dir) {
-            return cmd_usage(self, "out of memory");
-        }
-        workers.run.dest = dir;
-        zf_export_plan_rename(&plan, strrchr(argv[argc - 1], '/') ? strrchr(argv[argc - 1], '/') + 1
-                                                                  : argv[argc - 1]);
-    }
-    if (!export_verify(tree, &plan, &o, !workers.quiet, &err)) {
-        return cmd_fail(&err);
-    }
-    workers.show = !workers.quiet && isatty(STDERR_FILENO) == 1;
-    export_make_seed(zf_tree_checkpoint(tree)->store, &o, workers.run.seed);
-    return export_to(&workers, argv[at], jobs);
+    return export_words(&workers, &o, argv + at, argc - at, all, jobs);
 }
 
 const struct cmd cmd_export = {
