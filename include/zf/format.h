@@ -39,6 +39,9 @@ struct zf_format {
                           * what is named there is asked about, not the run directory itself */
     /* Of sources that this family alone makes, or NULL. */
     const struct zf_source_kind *kind;
+    /* Shows something of every file of weights and every save in the directory of a save: what else there is
+     * of either is told to be left out. */
+    bool whole;
     bool tp_rules; /* asks -o tp_rules how ranks are joined */
     /* Lists names and peeks at heads; never reads tensor bytes.  A damaged candidate is no error:
      * it fits or not.  Errors: only of the store. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/companions.h>
 
-#include <stdio.h>
-
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/base/path.h>
@@ -96,37 +94,4 @@ bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct
                        struct zf_err *err)
 {
     return zf_companions_add_those(st, o, b, companions_fits, err);
-}
-
-bool zf_companions_note_weights(struct zf_store *st, bool elsewhere, struct zf_build *b,
-                                struct zf_err *err)
-{
-    const char *first = NULL;
-    const struct zf_entry *e;
-    char more[48] = "";
-    size_t n, found = 0;
-
-    if (!zf_store_list(st, "", &e, &n, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name) &&
-            zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS && zf_torch_set_sniff(st, e[i].name)) {
-            first = first ? first : e[i].name;
-            found++;
-        }
-    }
-    if (found > 1) {
-        (void)snprintf(more, sizeof more, " and %zu more of its kind", found - 1);
-    }
-    if (!first) {
-        return true;
-    }
-    return elsewhere
-               ? zf_build_note(b, err, "%s%s %s not shown: the weights are read from elsewhere",
-                               first, more, found == 1 ? "is" : "are")
-               : zf_build_note(b, err,
-                               "weights are in %s%s, but not shown beside an optimizer that was "
-                               "saved apart: point at that file",
-                               first, more);
 }

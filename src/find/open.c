@@ -10,6 +10,7 @@
 #include "save_word.h"
 #include "saves.h"
 #include "sidefiles.h"
+#include "unshown.h"
 
 /* Tag and step as the path says them; a family that knows the step better says it again. */
 static bool open_describe(struct zf_build *b, const struct located *l, struct zf_err *err)
@@ -142,7 +143,8 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         return open_refused(&l, err);
     }
     const uint64_t side = zf_store_doubts(st);
-    if (!open_side_files(&l, b, err)) {
+    if (!open_side_files(&l, b, err) || (l.match.format->whole && !l.match.save.file &&
+                                         !unshown_note(l.match.save.store, o->lim, b, err))) {
         return open_refused(&l, err);
     }
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err)) {

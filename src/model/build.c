@@ -521,6 +521,11 @@ bool zf_build_noted(const struct zf_build *b, const char *text, const char *othe
     return item != NULL;
 }
 
+const char *zf_build_source(const struct zf_build *b, size_t i)
+{
+    return i + 1 < b->sources->n ? b->sources->at[i + 1]->name : NULL;
+}
+
 const char *zf_build_first_note(const struct zf_build *b)
 {
     return b->rest.notes ? b->rest.notes->text : NULL;

@@ -223,7 +223,7 @@ with Dir() as d:
     d.torch("run/old.pt", {"x": A})
     beside("a stray file does not hide the saves of a run", d, "run", "iter_0000020", NOT_SHOWN)
     beside("it is shown when it is pointed at", d, "run/old.pt", None)
-    beside("or its format is asked for", d, "run", None, opts=("-o", "format=torch"))
+    beside("or its format is asked for", d, "run", None, "iter_0000010/, iter_0000020/ are not shown", opts=("-o", "format=torch"))
     beside("a save that is asked for", d, "run", "iter_0000010", opts=("-o", "tag=10"))
     d.file("run/latest_checkpointed_iteration.txt", b"10")
     beside("nor what the tracker names", d, "run", "iter_0000010", "iter_0000020 is newer", NOT_SHOWN)
@@ -238,7 +238,8 @@ with Dir() as d:
     d.says("saves of two series and a stray file", 3, "several checkpoints are here", "epoch_10, epoch_20, step_3", at="epochs")
     d.file("unfinished/iter_0000010/__0_0.distcp", b"")
     d.torch("unfinished/old.pt", {"x": A})
-    beside("beside a save that was not finished the file is shown", d, "unfinished", None, "1 save beside them is unfinished")
+    beside("beside a save that was not finished the file is shown", d, "unfinished", None, "1 save beside them is unfinished",
+           "iter_0000010/ is not shown")
 
 with Dir() as d:
     d.zero("zero", 3, 4)

@@ -20,9 +20,4 @@ bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, 
 bool zf_companions_add_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              struct zf_err *err) ZF_CHECKED;
 
-/* Notes which torch.save files of weights in st's root are not shown: because the weights are read from
- * elsewhere, or, if they are not (`elsewhere`), that one is to point at them. */
-bool zf_companions_note_weights(struct zf_store *st, bool elsewhere, struct zf_build *b,
-                                struct zf_err *err) ZF_CHECKED;
-
 #endif

@@ -186,6 +186,8 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 /* Does a note hold both texts? */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
+/* The name of the i-th source that was given to b, in any order; borrowed.  NULL: there are no more. */
+const char *zf_build_source(const struct zf_build *b, size_t i);
 /* The first note, NULL = none; lives as long as b. */
 const char *zf_build_first_note(const struct zf_build *b);
 bool zf_build_tag(struct zf_build *b, const char *tag, struct zf_err *err) ZF_CHECKED;

@@ -242,6 +242,7 @@ const struct zf_format zf_format_consolidated = {
     .summary = "consolidated.NN.pth: the tensor-parallel ranks of Meta's Llama",
     .refines = "torch",
     .tp_rules = true,
+    .whole = true,
     .probe = consolidated_probe,
     .open = consolidated_open,
 };

@@ -128,12 +128,24 @@ static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
     }
 }
 
-static bool dcp_has_safetensors(struct zf_store *st)
+static bool dcp_has_safetensors_in(struct zf_store *st, const char *dir)
 {
     bool has = false;
 
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
         has = has || (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name));
+    }
+    return has;
+}
+
+/* Beside an optimizer, or where weights are that were saved apart from it. */
+static bool dcp_has_safetensors(struct zf_store *st)
+{
+    bool has = dcp_has_safetensors_in(st, "");
+
+    for (size_t i = 0; !has && zf_weights_dir[i]; i++) {
+        has =
+            zf_save_dir_is(st, zf_weights_dir[i]) && dcp_has_safetensors_in(st, zf_weights_dir[i]);
     }
     return has;
 }
@@ -177,32 +189,6 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     return true;
 }
 
-static bool dcp_has_part(const struct dcp_parts *parts, const char *dir)
-{
-    uint32_t i = 0;
-
-    while (i < parts->n && strcmp(parts->part[i].dir, dir) != 0) {
-        i++;
-    }
-    return i < parts->n;
-}
-
-/* Names the saves in directories beside those that are joined. */
-static bool dcp_note_others(struct zf_store *st, const struct dcp_parts *parts, struct zf_build *b,
-                            struct zf_err *err)
-{
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_DIR && !dcp_has_part(parts, l.e->name) &&
-            zf_dcp_is_save(st, l.e->name) &&
-            !zf_build_note(b, err,
-                           "%s/ is a DCP save of its own and not shown: point at it to see it",
-                           l.e->name)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
                      struct zf_err *err)
 {
@@ -230,9 +216,7 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
             return false;
         }
     }
-    return zf_dcp_place(d, st, o->lim, b, err) && dcp_note_others(st, &parts, b, err) &&
-           zf_companions_add(st, o, b, err) &&
-           zf_companions_note_weights(st, !parts.only_optimizer, b, err);
+    return zf_dcp_place(d, st, o->lim, b, err) && zf_companions_add(st, o, b, err);
 }
 
 const struct zf_format zf_format_dcp = {
@@ -240,6 +224,7 @@ const struct zf_format zf_format_dcp = {
     .summary = "torch.distributed.checkpoint: .metadata and .distcp files (FSDP, torchtitan, "
                "accelerate …)",
     .shards = true,
+    .whole = true,
     .probe = dcp_probe,
     .open = dcp_open,
 };

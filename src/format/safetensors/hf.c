@@ -202,13 +202,14 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     return st_join(&files, &how, b, err) && st_tied_add(&tied, &number, names, b, err) &&
            (!p.dcp || hf_note_strangers(b, err)) && zf_st_files_metadata(&files, b, err) &&
            zf_companions_add(st, o, b, err) && zf_companions_add_ranks(st, o, b, err) &&
-           hf_parts_beside(&p, save, o, b, err) && zf_companions_note_weights(st, true, b, err);
+           hf_parts_beside(&p, save, o, b, err);
 }
 
 const struct zf_format zf_format_hf = {
     .name = "hf",
     .summary = "Hugging Face: several safetensors files with an index, or cut by torch DCP",
     .one_file = true,
+    .whole = true,
     .probe = hf_probe,
     .open = hf_open_hf,
 };

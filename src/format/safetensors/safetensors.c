@@ -163,8 +163,7 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
         return false;
     }
     return zf_st_files_metadata(&files, b, err) &&
-           (save->file || (zf_companions_add(save->store, o, b, err) &&
-                           zf_companions_note_weights(save->store, true, b, err)));
+           (save->file || zf_companions_add(save->store, o, b, err));
 }
 
 const struct zf_format zf_format_safetensors = {
@@ -172,6 +171,7 @@ const struct zf_format zf_format_safetensors = {
     .summary = "safetensors files without an index",
     .refines = "torch",
     .one_file = true,
+    .whole = true,
     .probe = safetensors_probe,
     .open = safetensors_open_safetensors,
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/companions.h>
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/st_files.h>
 #include <zf/assemble/torch_files.h>
@@ -416,6 +417,15 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, st
     return added > 0;
 }
 
+/* What a trainer leaves beside the ranks' files, once for all of them. */
+static bool ranks_is_beside(const char *name)
+{
+    struct rank_name r;
+
+    return zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_WEIGHTS &&
+           !ranks_parse(name, &r);
+}
+
 static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_opts *o,
                              struct zf_build *b, struct zf_err *err)
 {
@@ -427,7 +437,8 @@ static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_op
            ranks_check_groups(&all, o->degraded, &mesh.size[ZF_AXIS_DATA], b, err) &&
            (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
            ranks_expect(s, &all, err) && ranks_add_files(s, &all, b, err) &&
-           zf_torch_set_place(s, err);
+           zf_torch_set_place(s, err) &&
+           (save->file || zf_companions_add_those(save->store, o, b, ranks_is_beside, err));
 }
 
 const struct zf_format zf_format_ranks = {
@@ -436,6 +447,7 @@ const struct zf_format zf_format_ranks = {
     .refines = "torch",
     .one_file = true,
     .shards = true,
+    .whole = true,
     .probe = ranks_probe,
     .open = ranks_open_ranks,
 };

@@ -289,6 +289,7 @@ const struct zf_format zf_format_torch = {
     .name = "torch",
     .summary = "torch.save files: one, several with an index, or loose in a directory",
     .one_file = true,
+    .whole = true,
     .probe = torch_probe,
     .open = torch_open_torch,
 };

@@ -134,7 +134,7 @@ def beside(folder, _):
                              ("d", {"model_and_optim": [("model", "w")], "ema": [("model", "w")]}, "ema"),
                              ("e", {"model": [("w",)], "optimizer": [("state", "w", "exp_avg")], "critic": [("w",)]}, "critic")):
         code, files, notes = seen(parts(os.path.join(folder, name), **of))
-        good = good and code == 0 and files and len(notes) == 1 and notes[0].startswith(hidden + "/ ") or print(name, code, files, notes)
+        good = good and code == 0 and files and len(notes) == 1 and notes[0].startswith(hidden + "/ is not shown") or print(name, code, files, notes)
     return good
 
 

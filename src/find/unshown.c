@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unshown.h"
+
+#include <ctype.h>
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/files.h>
+#include <zf/assemble/st_files.h>
+#include <zf/assemble/torch_files.h>
+#include <zf/base/hash.h>
+#include <zf/base/name.h>
+#include <zf/base/sorted.h>
+
+#include "save_name.h"
+
+/* A print of the first component of a path; alike: equal for names that differ in numbers only. */
+static uint64_t unshown_print(const char *path, bool alike)
+{
+    char name[ZF_NAME_MAX + 1];
+    size_t n = 0;
+
+    for (const char *p = path; *p && *p != '/' && *p != '!' && n < sizeof name; n++) {
+        bool number = alike && isdigit((unsigned char)*p);
+
+        name[n] = number ? '0' : *p;
+        p += number ? strspn(p, "0123456789") : 1;
+    }
+    return zf_hash(alike, name, n);
+}
+
+/* Prints of both kinds of what the checkpoint is made of in the directory st. */
+static bool unshown_sources(const struct zf_store *st, const struct zf_build *b,
+                            struct zf_sorted *out, struct zf_err *err)
+{
+    const char *dir = zf_store_name(st), *name;
+    size_t n = strlen(dir);
+
+    n -= n > 0 && dir[n - 1] == '/';
+    for (size_t i = 0; (name = zf_build_source(b, i)) != NULL; i++) {
+        const char *rest = name + n;
+
+        if (strncmp(name, dir, n) != 0 || *rest != '/') {
+            continue;
+        }
+        rest += strspn(rest, "/");
+        if (!zf_sorted_add(out, unshown_print(rest, false), err) ||
+            !zf_sorted_add(out, unshown_print(rest, true), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A safetensors file with bytes of tensors in it. */
+static bool unshown_st_holds(struct zf_store *st, const char *path)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
+    uint64_t n = 0;
+
+    return !src || src->size < sizeof n || !zf_source_pread(src, &n, sizeof n, 0, &ignored) ||
+           le64toh(n) < src->size - sizeof n;
+}
+
+/* Parts of a numbered series are no copies of each other, whereas those of ranks may be. */
+static bool unshown_is_part(const char *name)
+{
+    struct zf_series s;
+
+    return zf_series_parse(name, &s) && !zf_st_file_rank(name);
+}
+
+/* Is it, by its name, a file of weights or of an optimizer? */
+static bool unshown_is_named(const char *name)
+{
+    return zf_st_file_named(name) ||
+           (zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_REST);
+}
+
+/* A directory that torch.distributed.checkpoint wrote. */
+static bool unshown_is_dcp(struct zf_store *st, const char *dir)
+{
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE &&
+            (strcmp(l.e->name, ".metadata") == 0 || zf_name_ends(l.e->name, ".distcp"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool unshown_has_weights(struct zf_store *st, const char *dir)
+{
+    char path[2 * ZF_NAME_MAX + 2];
+
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
+        if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
+            (zf_st_file_named(l.e->name) || zf_torch_set_sniff(st, path))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is the entry one that should have been shown, or told?  Of a DCP save something is shown of each directory. */
+static bool unshown_is(struct zf_store *st, const struct zf_entry *e, struct zf_sorted *shown,
+                       const struct zf_limits *lim, const struct zf_build *b)
+{
+    char dir[ZF_NAME_MAX + 2];
+
+    if (zf_sorted_has(shown, unshown_print(e->name, false))) {
+        return false;
+    }
+    bool alike = zf_sorted_has(shown, unshown_print(e->name, true));
+    if (e->kind == ZF_ENTRY_FILE) {
+        return (!alike || unshown_is_part(e->name)) && unshown_is_named(e->name) &&
+               !zf_build_noted(b, e->name, "") &&
+               (zf_st_file_named(e->name) ? unshown_st_holds(st, e->name)
+                                          : zf_torch_set_holds(st, e->name, lim));
+    }
+    if (e->kind != ZF_ENTRY_DIR || save_name_is_beside(e->name)) {
+        return false;
+    }
+    (void)snprintf(dir, sizeof dir, "%s/", e->name);
+    return !zf_build_noted(b, save_name_is_step(e->name) ? e->name : dir, "") &&
+           (unshown_is_dcp(st, e->name) || (!alike && unshown_has_weights(st, e->name)));
+}
+
+bool unshown_note(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                  struct zf_err *err)
+{
+    struct zf_sorted shown = {0};
+    char list[160] = "", more[48] = "";
+    size_t n = 0;
+
+    if (!unshown_sources(st, b, &shown, err)) {
+        zf_sorted_fini(&shown);
+        return false;
+    }
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+        if (!unshown_is(st, l.e, &shown, lim, b)) {
+            continue;
+        }
+        if (n++ < 2) {
+            size_t at = strlen(list);
+
+            zf_say(list + at, sizeof list - at, "%s%.60s%s", at ? ", " : "", l.e->name,
+                   l.e->kind == ZF_ENTRY_DIR ? "/" : "");
+        }
+    }
+    zf_sorted_fini(&shown);
+    if (n > 2) {
+        zf_say(more, sizeof more, " and %zu more", n - 2);
+    }
+    return n == 0 ||
+           zf_build_note(b, err, "%s%s %s not shown: %s of this checkpoint; point at %s to see it",
+                         list, more, n == 1 ? "is" : "are",
+                         n == 1 ? "it is no part" : "they are no part",
+                         n == 1 ? "it" : "one of them");
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies beside the files of a checkpoint and was left out by its family without a word. */
+#ifndef FIND_UNSHOWN_H
+#define FIND_UNSHOWN_H
+
+#include <zf/assemble/open_opts.h>
+#include <zf/model/build.h>
+
+/* Notes which files of weights in the directory st of a save, and which directories below it with such files, are
+ * not shown: b has nothing from them, nor from one whose name differs in numbers only (another rank's may
+ * be an equal copy), and no note names them.  Errors: of the note. */
+bool unshown_note(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                  struct zf_err *err) ZF_CHECKED;
+
+#endif
