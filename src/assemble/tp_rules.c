@@ -4,39 +4,35 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zf/base/pattern.h>
 #include <zf/base/vec.h>
 
 #define RULES_BYTES (1u << 20)
 #define RULES_MOST 10000
-#define RULES_LONG 4000   /* bytes of an expression */
-#define RULES_GROUPS 100  /* in it */
-#define RULES_COPIES 1000 /* its bounds multiplied with each other: ((a{9}){9}){9} */
-#define RULES_NAME 4096   /* longer names have no rule */
+#define RULES_MEMORY (64u << 20)
 
 struct tp_rule {
-    regex_t regex;
+    const struct zf_pattern *pattern;
     struct zf_cut_rule cut;
     unsigned line;
 };
 
 struct zf_tp_rules {
     char *file;
+    struct zf_arena *a;
     zf_vec(struct tp_rule) rule;
 };
 
 void zf_tp_rules_free(struct zf_tp_rules *r)
 {
     if (r) {
-        for (size_t i = 0; i < r->rule.n; i++) {
-            regfree(&r->rule.at[i].regex);
-        }
         zf_vec_fini(&r->rule);
+        zf_arena_free(r->a);
         free(r->file);
         free(r);
     }
@@ -81,48 +77,11 @@ static bool rules_refuse(const struct zf_tp_rules *r, unsigned line, const char 
     return zf_err_in(err, "%s", r->file);
 }
 
-/* The largest number of "{2,5}", and one for what may follow; *s is left at its end. */
-static uint64_t rules_bound(const char **s)
-{
-    uint64_t most = 0, n = 0;
-
-    for (; (*s)[1] && (*s)[1] != '}'; ++*s) {
-        char c = (*s)[1];
-
-        n = c >= '0' && c <= '9' && n < RULES_COPIES ? 10 * n + (uint64_t)(c - '0') : 0;
-        most = n > most ? n : most;
-    }
-    return most + 1;
-}
-
-/* The C library's compiler recurses into groups and copies what is repeated: both are bounded. */
-static bool rules_bounded(const char *s)
-{
-    uint64_t copies = 1, groups = 0;
-
-    for (const char *p = s; *p; p++) {
-        if (*p == '\\' && p[1]) {
-            p++;
-        } else if (*p == '(') {
-            groups++;
-        } else if (*p == '{') {
-            copies *= rules_bound(&p);
-        } else if (*p == '+' && p > s && p[-1] == ')') {
-            copies *= 2; /* x+ is xx* */
-        }
-        if (groups > RULES_GROUPS || copies > RULES_COPIES || p - s >= RULES_LONG) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A line without comment and blanks at its ends; changes it. */
 static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struct zf_err *err)
 {
     struct tp_rule rule = {.line = line};
-    char *last = s + strlen(s), why[200], *whole;
-    int rc;
+    char *last = s + strlen(s);
 
     while (last > s && !isspace((unsigned char)last[-1])) {
         last--;
@@ -137,24 +96,15 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
         last--;
     }
     *last = '\0';
-    if (!rules_bounded(s)) {
-        return rules_refuse(
-            r, line, "the expression is too long, or has too many groups or repetitions", err);
-    }
-    size_t n = (size_t)(last - s) + sizeof "^()$";
-    if (!zf_vec_room(&r->rule, 1, err) || !(whole = malloc(n))) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules");
-    }
-    rc = regcomp(&rule.regex, s, REG_EXTENDED | REG_NOSUB); /* by itself: "a)|(b" is none */
-    if (rc == 0) {
-        regfree(&rule.regex);
-        (void)snprintf(whole, n, "^(%s)$", s);
-        rc = regcomp(&rule.regex, whole, REG_EXTENDED | REG_NOSUB);
-    }
-    free(whole);
-    if (rc != 0) {
-        (void)regerror(rc, &rule.regex, why, sizeof why);
+    rule.pattern = zf_pattern_new(s, strlen(s), ZF_PATTERN_WHOLE, r->a, err);
+    if (!rule.pattern && err->code == ZF_E_UNSUPPORTED) {
+        char why[sizeof err->msg];
+
+        memcpy(why, err->msg, sizeof why);
         return rules_refuse(r, line, why, err);
+    }
+    if (!rule.pattern || !zf_vec_room(&r->rule, 1, err)) {
+        return false;
     }
     r->rule.at[r->rule.n++] = rule;
     return true;
@@ -193,6 +143,10 @@ static struct zf_tp_rules *rules_parse(const char *text, size_t n, const char *f
 
     if (!r || !copy || !(r->file = strdup(file))) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules");
+        return NULL;
+    }
+    r->a = zf_arena_new(RULES_MEMORY, err);
+    if (!r->a) {
         return NULL;
     }
     memcpy(copy, text, n);
@@ -250,24 +204,23 @@ bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
                       struct zf_cut_rule *out, struct zf_err *err)
 {
     const struct tp_rule *found = NULL;
-    char text[RULES_NAME];
 
-    if (n < sizeof text && !memchr(name, '\0', n)) {
-        memcpy(text, name, n);
-        text[n] = '\0';
-        for (size_t i = 0; i < r->rule.n; i++) {
-            const struct tp_rule *rule = &r->rule.at[i];
+    for (size_t i = 0; i < r->rule.n; i++) {
+        const struct tp_rule *rule = &r->rule.at[i];
+        bool fits;
 
-            if (regexec(&rule->regex, text, 0, NULL, 0) != 0) {
-                continue;
-            }
-            if (found && !rules_same(&found->cut, &rule->cut)) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "lines %u and %u of \"%s\" say different things of it", found->line,
-                               rule->line, r->file);
-            }
-            found = rule;
+        if (!zf_pattern_match(rule->pattern, name, n, NULL, &fits, err)) {
+            return zf_err_in(err, "%s", r->file);
         }
+        if (!fits) {
+            continue;
+        }
+        if (found && !rules_same(&found->cut, &rule->cut)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "lines %u and %u of \"%s\" say different things of it", found->line,
+                           rule->line, r->file);
+        }
+        found = rule;
     }
     if (!found) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no line of \"%s\" is about it", r->file);

@@ -5,6 +5,8 @@
 
 #include <nettle/version.h>
 
+#include <zf/base/pattern.h>
+
 void zf_version_add(struct zf_out *o, const char *name, const char *version, const char *without)
 {
     zf_out_str(o, name);
@@ -19,4 +21,5 @@ void zf_base_versions(struct zf_out *o)
 
     (void)snprintf(nettle, sizeof nettle, "%d.%d", nettle_version_major(), nettle_version_minor());
     zf_version_add(o, "nettle", nettle, NULL);
+    zf_version_add(o, "PCRE2", zf_pattern_version(), NULL);
 }

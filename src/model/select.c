@@ -3,16 +3,16 @@
 #include <zf/model/model.h>
 
 #include <fnmatch.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/name.h>
 #include <zf/base/out.h>
+#include <zf/base/pattern.h>
 
 /* "REGEX=REPLACEMENT", compiled. */
 struct rule {
-    regex_t re;
+    const struct zf_pattern *re;
     const char *to;
 };
 /* The selection at work: what was asked for, and which of it has fitted a tensor. */
@@ -26,9 +26,6 @@ struct selection {
 
 static void zf_auto_selection(struct selection *s)
 {
-    for (uint32_t i = 0; i < s->n; i++) {
-        regfree(&s->rule[i].re);
-    }
     free(s->rule);
     free(s->rename_used);
     free(s->only_used);
@@ -70,11 +67,11 @@ static char *select_rule_regex(const char *text, size_t n)
     return re;
 }
 
-static bool select_rule_compile(struct rule *r, const char *text, struct zf_err *err)
+static bool select_rule_compile(struct rule *r, const char *text, struct zf_arena *a,
+                                struct zf_err *err)
 {
     const char *eq = select_rule_separator(text);
     zf_auto(mem) char *re = eq ? select_rule_regex(text, (size_t)(eq - text)) : NULL;
-    char why[120];
 
     if (!eq) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -83,17 +80,19 @@ static bool select_rule_compile(struct rule *r, const char *text, struct zf_err 
     if (!re) {
         return zf_fail_sys(err, "compile the renaming rules");
     }
-    int bad = regcomp(&r->re, re, REG_EXTENDED);
-    if (bad) {
-        (void)regerror(bad, &r->re, why, sizeof why);
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rename rule \"%.160s\": %s", text, why);
-    }
+    r->re = zf_pattern_new(re, strlen(re), ZF_PATTERN_ANYWHERE, a, err);
     r->to = eq + 1;
-    return true;
+    if (!r->re && err->code == ZF_E_UNSUPPORTED) {
+        char why[sizeof err->msg];
+
+        memcpy(why, err->msg, sizeof why);
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "rename rule \"%.100s\": %.200s", text, why);
+    }
+    return r->re != NULL;
 }
 
 static bool select_selection_init(struct selection *s, const struct zf_select *how,
-                                  struct zf_err *err)
+                                  struct zf_arena *a, struct zf_err *err)
 {
     s->how = how;
     s->rule = calloc(how->n_rename + 1ul, sizeof *s->rule);
@@ -104,7 +103,7 @@ static bool select_selection_init(struct selection *s, const struct zf_select *h
         return zf_fail_sys(err, "compile the renaming rules");
     }
     for (; s->n < how->n_rename; s->n++) {
-        if (!select_rule_compile(&s->rule[s->n], how->rename[s->n], err)) {
+        if (!select_rule_compile(&s->rule[s->n], how->rename[s->n], a, err)) {
             return false;
         }
     }
@@ -163,14 +162,14 @@ static bool select_is_kept(const struct selection *s, const char *name)
 /* Appends the replacement: \1 to \9 are groups, \0 the whole match, a backslash before anything
  * else is dropped. */
 static void select_put_replacement(struct zf_out *o, const char *to, const char *name,
-                                   const regmatch_t *at)
+                                   const struct zf_pattern_span *at)
 {
     for (const char *p = to; *p; p++) {
         if (*p == '\\' && p[1] >= '0' && p[1] <= '9') {
-            const regmatch_t *g = &at[*++p - '0'];
+            const struct zf_pattern_span *g = &at[*++p - '0'];
 
-            if (g->rm_so >= 0) {
-                zf_out_add(o, name + g->rm_so, (size_t)(g->rm_eo - g->rm_so));
+            if (g->from != SIZE_MAX) {
+                zf_out_add(o, name + g->from, g->to - g->from);
             }
             continue;
         }
@@ -194,16 +193,19 @@ static bool select_new_name(struct selection *s, const struct zf_tensor *old, st
     zf_out_add(o, old->name + skip, old->name_len - skip);
     for (uint32_t i = 0; i < s->n; i++) {
         zf_auto(out) struct zf_out next = {0};
-        regmatch_t at[10];
+        struct zf_pattern_span at[ZF_PATTERN_GROUPS];
+        bool found;
 
-        if (regexec(&s->rule[i].re, zf_out_text(o), 10, at, 0) != 0) {
+        if (!zf_pattern_match(s->rule[i].re, zf_out_text(o), o->n, at, &found, err)) {
+            return false;
+        }
+        if (!found) {
             continue;
         }
         s->rename_used[i] = true;
-        size_t end = (size_t)at[0].rm_eo;
-        zf_out_add(&next, zf_out_text(o), (size_t)at[0].rm_so);
+        zf_out_add(&next, zf_out_text(o), at[0].from);
         select_put_replacement(&next, s->rule[i].to, zf_out_text(o), at);
-        zf_out_add(&next, zf_out_text(o) + end, o->n - end);
+        zf_out_add(&next, zf_out_text(o) + at[0].to, o->n - at[0].to);
         next.bad = next.bad || o->bad;
         struct zf_out swap = *o;
         *o = next;
@@ -327,7 +329,7 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
     struct zf_set *set = zf_arena_get(c->arena, c->n_sets, sizeof *set, err);
     uint32_t n = 0;
 
-    if (!set || !select_selection_init(&s, how, err)) {
+    if (!set || !select_selection_init(&s, how, c->arena, err)) {
         return NULL;
     }
     for (uint32_t i = 0; i < c->n_sets; i++) {

@@ -46,7 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static const char name[] = "model.layers.0.mlp.down_proj.weight";
 
         for (uint32_t i = 0; i < info.n_patterns; i++) {
-            (void)zf_py_pattern_match(info.pattern[i].pattern, name, sizeof name - 1);
+            bool fits;
+
+            (void)!zf_pattern_match(info.pattern[i].pattern, name, sizeof name - 1, NULL, &fits,
+                                    &err);
         }
         if (!info.why[0]) {
             affine_use(&info);

@@ -3,7 +3,7 @@
  *
  *     <regular expression> <dimension> | replicated | sub:<n>
  *
- * The expression is POSIX extended and matches the whole name; "sub:3" is three sub-parameters of equal
+ * The expression is one of zf/base/pattern.h and matches the whole name; "sub:3" is three sub-parameters of equal
  * width along dimension 0, "sub:3:1" along dimension 1.  '#' begins a comment. */
 #ifndef ZF_ASSEMBLE_TP_RULES_H
 #define ZF_ASSEMBLE_TP_RULES_H

@@ -96,7 +96,7 @@ static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
 /* Which names to keep and how to call them, applied to every set, the same way each time: `only`
  * and `except` look at the name in the checkpoint, then strip_prefix is taken off (names without it
  * stay), then each rename rule in turn replaces its first match.
- * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a POSIX extended regex, the last '='
+ * Patterns are globs (fnmatch: '*' crosses dots).  A rule is a regex (zf/base/pattern.h), the last '='
  * without a backslash in front, and its replacement with \1 … \9 (and \0, the whole match); "\=" is
  * an '=' of either.
  * Ties are kept: when the tensor that others are tied to goes, the first of them takes its place. */

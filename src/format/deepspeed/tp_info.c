@@ -24,7 +24,7 @@ static bool tp_add(struct ds_save *ds, struct tp_info *info, const struct zf_pv 
     if (!ds_name_of(ds->a, text, "a list of patterns", &p->text, err)) {
         return false;
     }
-    p->pattern = zf_py_pattern_new(p->text.p, p->text.n, ds->a, err);
+    p->pattern = zf_pattern_new(p->text.p, p->text.n, ZF_PATTERN_FRONT, ds->a, err);
     if (!p->pattern) {
         char msg[200];
 

@@ -3,7 +3,7 @@
 #ifndef FORMAT_DEEPSPEED_TP_INFO_H
 #define FORMAT_DEEPSPEED_TP_INFO_H
 
-#include <zf/assemble/py_pattern.h>
+#include <zf/base/pattern.h>
 #include <zf/base/table.h>
 
 #include "affine.h"
@@ -14,7 +14,7 @@ enum tp_kind { TP_COPIES, TP_AVERAGE, TP_TWO, TP_SUBS, TP_ROW, TP_VOCABULARY };
 /* A pattern of names, and what it says of them. */
 struct tp_pattern {
     struct ds_name text;
-    const struct zf_py_pattern *pattern;
+    const struct zf_pattern *pattern;
     enum tp_kind kind;
     bool used;
     /* SUBS */

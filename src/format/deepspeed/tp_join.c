@@ -65,7 +65,12 @@ static bool tp_match(struct tp_join *j, struct ds_name name, struct tp_pattern *
     for (uint32_t i = 0; i < j->info.n_patterns; i++) {
         struct tp_pattern *p = &j->info.pattern[i];
 
-        if (!zf_py_pattern_match(p->pattern, name.p, name.n)) {
+        bool fits;
+
+        if (!zf_pattern_match(p->pattern, name.p, name.n, NULL, &fits, err)) {
+            return false;
+        }
+        if (!fits) {
             continue;
         }
         p->used = true;
