@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20 /* Linux 5.12 */
+#endif
+
 static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolve)
 {
     /* openat2 refuses O_NOCTTY beside O_PATH, which opens nothing anyway. */
@@ -20,7 +24,7 @@ static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolv
     /* EAGAIN: something was renamed during the walk, the kernel could not prove "beneath". */
     for (int tries = 0; tries < 100; tries++) {
         fd = syscall(__NR_openat2, dir, path, &how, sizeof how);
-        if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) {
+        if (fd >= 0 || (errno != EINTR && errno != EAGAIN) || (resolve & RESOLVE_CACHED)) {
             break;
         }
     }
@@ -30,6 +34,12 @@ static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolv
 int beneath_open(int dir, const char *path, int flags, bool xdev)
 {
     return beneath_resolve(dir, path, flags, RESOLVE_BENEATH | (xdev ? 0 : RESOLVE_NO_XDEV));
+}
+
+int beneath_cached(int dir, const char *path, int flags, bool xdev)
+{
+    return beneath_resolve(dir, path, flags,
+                           RESOLVE_CACHED | RESOLVE_BENEATH | (xdev ? 0 : RESOLVE_NO_XDEV));
 }
 
 int beneath_leave(int dir, const char *path, int flags)

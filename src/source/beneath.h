@@ -14,7 +14,11 @@
  * errno.  Source: openat2(2), RESOLVE_BENEATH and RESOLVE_NO_XDEV. */
 int beneath_open(int dir, const char *path, int flags, bool xdev);
 
-/* The same, but links may lead anywhere, also to other file systems; those of /proc that are no
+/* The same without asking the file system: EAGAIN where the kernel would have to (EINVAL before Linux 5.12).
+ * Source: openat2(2), RESOLVE_CACHED. */
+int beneath_cached(int dir, const char *path, int flags, bool xdev);
+
+/* As beneath_open, but links may lead anywhere, also to other file systems; those of /proc that are no
  * paths give ELOOP (RESOLVE_NO_MAGICLINKS). */
 int beneath_leave(int dir, const char *path, int flags);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads by pread(2) only: a mapping of a file that shrinks kills the process or yields zeros.
  * After each read a look proves that the file is still the one that was mounted (same.c). */
-#include "file.h"
+#include "file_self.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/fs.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -16,20 +15,7 @@
 #include <zf/base/clock.h>
 #include <zf/base/fd.h>
 
-#include "lead.h"
-#include "same.h"
 #include "want.h"
-
-struct file {
-    struct zf_source src;
-    struct slot slot;
-    struct pool *pool;
-    char *path; /* relative to the pool's root */
-    struct zf_gate *gate;
-    struct same same;
-    struct lead led; /* of the one thread that want_later has in here */
-    atomic_uint_least64_t reads, bytes, errors;
-};
 
 static bool file_sys_fail(struct zf_err *err, const char *what, uint64_t off)
 {
@@ -96,8 +82,7 @@ static int file_open_regular(struct pool *pool, const char *path, struct stat *s
 
 static bool file_guard(struct file *f, int fd, struct zf_err *err)
 {
-    const struct same_how how = {
-        .shared = f->pool->shared, .strict = f->pool->strict, .name = f->src.name};
+    const struct same_how how = file_how(f);
 
     return same_check(&f->same, fd, &how, err);
 }
@@ -118,16 +103,10 @@ static int file_reopen(struct file *f, struct zf_err *err)
         (void)close(fd);
         return -1;
     }
-    return fd;
-}
-
-/* The descriptor of a stale file is no use, and keeps a deleted one on the disk. */
-static void file_leave(struct file *f)
-{
-    slot_leave(&f->slot);
-    if (atomic_load_explicit(&f->same.stale, memory_order_relaxed)) {
-        pool_drop(f->pool, &f->slot);
+    if (f->far) {
+        far_reopened(f->far, &f->same);
     }
+    return fd;
 }
 
 static int file_enter(struct file *f, struct zf_err *err)
@@ -252,6 +231,61 @@ static bool file_read_wish(struct file *f, int fd, const struct file_wish *w, st
                            : file_readv_full(f, fd, w->iov, w->n_iov, w->off, err);
 }
 
+/* Elsewhere than here more must be proven first (place.h). */
+static int file_begin(struct file *f, struct zf_err *err)
+{
+    const struct far_path at = {.pool = f->pool, .path = f->path};
+    int fd = !f->far || far_look(f->far, at, &f->same, file_how(f), err) ? file_enter(f, err) : -1;
+
+    if (fd >= 0 && f->far && !far_prove(f->far, fd, &f->same, err)) {
+        file_leave(f);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool file_try(struct file *f, const struct file_wish *w, struct zf_err *err)
+{
+    int fd = file_begin(f, err);
+    bool ok = fd >= 0;
+
+    if (ok) {
+        ok = file_read_wish(f, fd, w, err) && file_guard(f, fd, err);
+        if (ok && f->far && w->n_iov == 1) {
+            far_saw(f->far, w->iov->iov_base, w->iov->iov_len, w->off);
+        }
+        file_leave(f);
+    }
+    return ok;
+}
+
+/* The file system went away: is the same file there again?  Then all who have the descriptor have that one. */
+static bool file_renew(struct file *f, struct zf_err *err)
+{
+    pool_revive(f->pool);
+    zf_auto(fd) int fd = file_reopen(f, err);
+    int was = fd < 0 ? -1 : slot_look(&f->slot);
+
+    if (was >= 0) {
+        (void)dup3(fd, was, O_CLOEXEC);
+        slot_leave(&f->slot);
+    }
+    return fd >= 0;
+}
+
+static bool file_try_again(struct file *f, const struct file_wish *w, struct zf_err *err)
+{
+    bool ok = pool_is_away(err->sys) && file_renew(f, err) && file_try(f, w, err);
+
+    /* It may come back; the kernel gives up a descriptor alone (EIO), too. */
+    if (!ok && pool_is_away(err->sys)) {
+        err->code = ZF_E_IO;
+    } else if (!ok && err->sys == EIO) {
+        pool_drop(f->pool, &f->slot);
+    }
+    return ok;
+}
+
 static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err *err)
 {
     const uint64_t bytes = file_wish_bytes(w);
@@ -262,13 +296,7 @@ static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err
         return false;
     }
     const int64_t began = watched ? zf_clock_ns() : 0;
-    int fd = file_enter(f, err);
-    bool ok = fd >= 0;
-
-    if (ok) {
-        ok = file_read_wish(f, fd, w, err) && file_guard(f, fd, err);
-        file_leave(f);
-    }
+    bool ok = file_try(f, w, err) || (f->far && file_try_again(f, w, err));
     zf_gate_leave(f->gate, held);
     if (watched && file_waited(began, bytes)) {
         zf_want_note_wait();
@@ -316,7 +344,7 @@ bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t 
     if (!zf_gate_enter(f->gate, &held, err)) {
         return false;
     }
-    int fd = file_enter(f, err);
+    int fd = file_begin(f, err);
     bool ok = fd >= 0;
     if (ok) {
         struct file_clone_range range = {
@@ -411,6 +439,7 @@ static void file_fini(struct zf_source *s)
     pool_drop(f->pool, &f->slot);
     pool_unref(&f->pool);
     zf_gate_unref(f->gate);
+    far_free(f->far);
     zf_source_fini(s);
     free(f->path);
     free(f);
@@ -429,77 +458,9 @@ static const struct zf_source_ops file_ops = {
     .fini = file_fini,
 };
 
-static struct file *file_of(struct slot *s)
-{
-    return (struct file *)(void *)((char *)s - offsetof(struct file, slot));
-}
-
-/* False: its last reference is given up just now. */
-static bool file_hold(struct slot *slot)
-{
-    atomic_uint *refs = &file_of(slot)->src.refs;
-    unsigned n = atomic_load_explicit(refs, memory_order_relaxed);
-
-    while (n && !atomic_compare_exchange_weak(refs, &n, n + 1)) {
-    }
-    return n != 0;
-}
-
-static void file_look(struct slot *slot)
-{
-    struct file *f = file_of(slot);
-    const struct same_how how = {.sync = AT_STATX_DONT_SYNC,
-                                 .shared = f->pool->shared,
-                                 .strict = f->pool->strict,
-                                 .name = f->src.name};
-    struct zf_source *held = &f->src;
-    struct zf_err ignored; /* whoever reads it hears of it */
-    int fd = slot_look(slot);
-
-    if (fd >= 0) {
-        (void)!same_check(&f->same, fd, &how, &ignored);
-        file_leave(f);
-    }
-    zf_source_unref(&held);
-}
-
-void zf_files_look(void (*say)(void *ctx, const struct zf_err *what), void *ctx)
-{
-    char first[384];
-    struct zf_err what;
-
-    pools_each(file_hold, file_look);
-    const size_t n = same_moved(first, sizeof first);
-    if (n) {
-        (void)zf_fail(
-            &what, ZF_E_IO, ZF_OFF_NONE,
-            "mode, owner or number of links changed since mount time, of %zu file%s; size, "
-            "modification time and inode did not, so it goes on (-o changed=strict: EIO)",
-            n, n == 1 ? "" : "s");
-        (void)zf_err_in(&what, "%s", first);
-        say(ctx, &what);
-    }
-}
-
 bool file_is(const struct zf_source *s)
 {
     return s->ops == &file_ops;
-}
-
-struct timespec file_clock(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now;
-}
-
-bool file_fresh(struct timespec ctime, struct timespec began)
-{
-    /* Files of a server whose clock is a second or more ahead are not waited for. */
-    return ctime.tv_sec == began.tv_sec
-               ? ctime.tv_nsec >= began.tv_nsec
-               : ctime.tv_sec == began.tv_sec + 1 && ctime.tv_nsec < began.tv_nsec;
 }
 
 /* A fresh file is looked at again until its tick is over: who reads from then on reads what the last
@@ -508,9 +469,9 @@ static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, s
 {
     const struct timespec ms = {.tv_nsec = 1000000};
 
-    for (int i = 0; i < 20 && file_fresh(st->st_ctim, began); i++) {
+    for (int i = 0; i < 20 && place_fresh(st->st_ctim, began); i++) {
         (void)nanosleep(&ms, NULL);
-        began = file_clock();
+        began = place_clock();
         if (fstat(fd, st) != 0) {
             return file_sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
         }
@@ -518,23 +479,28 @@ static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, s
     return true;
 }
 
-/* One that no descriptor is kept on. */
+/* One that no descriptor is kept on; began: it was looked at after that. */
 static struct file *file_shut(struct pool *pool, const char *path, const char *name,
-                              const struct zf_identity *id, struct zf_err *err)
+                              const struct zf_identity *id, struct timespec began,
+                              struct zf_err *err)
 {
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
     struct zf_gate *gate = zf_gate_new();
+    struct far *far = place_is_far(id) ? far_new(id, began, err) : NULL;
 
-    if (!f || !copy || !gate || !zf_source_init(&f->src, &file_ops, name, id->size, err)) {
+    if (!f || !copy || !gate || (place_is_far(id) && !far) ||
+        !zf_source_init(&f->src, &file_ops, name, id->size, err)) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         free(copy);
         zf_gate_unref(gate);
+        far_free(far);
         free(f);
         return NULL;
     }
     f->path = copy;
     f->gate = gate;
+    f->far = far;
     same_init(&f->same, id);
     f->pool = pool_ref(pool);
     slot_init(&f->slot);
@@ -544,7 +510,7 @@ static struct file *file_shut(struct pool *pool, const char *path, const char *n
 static struct zf_source *file_open(struct pool *pool, const char *path, const char *name,
                                    struct zf_err *err)
 {
-    const struct timespec began = file_clock();
+    const struct timespec began = place_clock();
     struct stat st;
     int fd = file_open_regular(pool, path, &st, err);
     struct file *f = NULL;
@@ -552,10 +518,10 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
     if (fd < 0) {
         return NULL;
     }
-    if (file_let_tick_pass(fd, began, &st, err)) {
-        const struct zf_identity id = same_identity_of(&st);
-
-        f = file_shut(pool, path, name, &id, err);
+    struct zf_identity id = pool_identity(pool, &st, fd);
+    if (place_is_far(&id) || file_let_tick_pass(fd, began, &st, err)) {
+        id = pool_identity(pool, &st, fd);
+        f = file_shut(pool, path, name, &id, began, err);
     }
     if (!f) {
         (void)close(fd);
@@ -566,6 +532,9 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
         file_fini(&f->src);
         return NULL;
     }
+    if (f->far) {
+        far_looked(f->far);
+    }
     file_leave(f);
     return &f->src;
 }
@@ -574,7 +543,7 @@ struct zf_source *file_new(struct pool *pool, const char *path, const char *name
                            const struct zf_identity *known, struct zf_err *err)
 {
     if (known) {
-        struct file *f = file_shut(pool, path, name, known, err);
+        struct file *f = file_shut(pool, path, name, known, place_clock(), err);
         return f ? &f->src : NULL;
     }
     return file_open(pool, path, name, err);

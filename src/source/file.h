@@ -5,6 +5,8 @@
 
 #include <sys/stat.h>
 
+#include <zf/base/bytes.h>
+#include <zf/base/out.h>
 #include <zf/source/gate.h>
 #include <zf/source/store.h>
 
@@ -17,15 +19,12 @@ struct zf_source *file_new(struct pool *pool, const char *path, const char *name
                            const struct zf_identity *known, struct zf_err *err) ZF_CHECKED;
 
 bool file_is(const struct zf_source *s);
+/* As far_note and far_claim; of a local file nothing is to be noted. */
+void file_note(struct zf_source *s, struct zf_out *out);
+bool file_claim(struct zf_source *s, struct zf_bytes note, struct zf_err *err) ZF_CHECKED;
 /* Shares whole blocks of such a file with `to`; *done_out: the file system could.  Errors: as of reads. */
 bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
                 bool *done_out, struct zf_err *err) ZF_CHECKED;
-
-/* The clock that stamps files moves in ticks of some milliseconds. */
-struct timespec file_clock(void);
-/* What is written in the tick that is in ctime already leaves no trace: may a file have been looked
- * at in that tick, when the clock said `began` before? */
-bool file_fresh(struct timespec ctime, struct timespec began);
 
 /* What a mode says is there: "a file", "a FIFO", "a directory" … */
 const char *file_what(mode_t mode);

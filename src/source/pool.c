@@ -2,11 +2,16 @@
 #include "pool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/fd.h>
+
+#include "beneath.h"
 
 /* Of the descriptors that the process may have: for the mount, directories, sockets. */
 #define POOL_RESERVE 128u
@@ -46,6 +51,9 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
         return NULL;
     }
     atomic_init(&p->refs, 1);
+    struct stat st;
+    p->place = place_of(p->reach.root);
+    atomic_init(&p->dev, fstat(p->reach.root, &st) == 0 ? st.st_dev : 0);
     p->most = p->limit = lim->open_files ? lim->open_files : pool_may_have();
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_mutex_lock(&pools_lock);
@@ -80,6 +88,7 @@ void pool_unref(struct pool **p)
     reach_fini(&gone->reach);
     (void)pthread_mutex_destroy(&gone->lock);
     zf_vec_fini(&gone->ring);
+    zf_vec_fini(&gone->places);
     free(gone);
 }
 
@@ -237,16 +246,154 @@ static bool pools_relieve(struct pool *mine)
     return less;
 }
 
+bool pool_is_away(int why)
+{
+    return why == ENOTCONN || why == ECONNABORTED || why == ESTALE || why == ENODEV ||
+           why == ESHUTDOWN || why == EHOSTDOWN;
+}
+
+/* What lies below a mount point that nothing is mounted on is not what was opened. */
+static bool pool_is_such(const void *ctx, int fd)
+{
+    const struct pool *p = ctx;
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && place_of(fd).type == p->place.type;
+}
+
+static bool pool_come_back(struct pool *p)
+{
+    struct stat st;
+    bool back;
+
+    (void)pthread_mutex_lock(&p->lock);
+    back = reach_again(&p->reach, pool_is_such, p) && fstat(p->reach.root, &st) == 0;
+    if (back) {
+        atomic_store(&p->dev, st.st_dev);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return back;
+}
+
+void pool_revive(struct pool *p)
+{
+    struct statx x;
+
+    if (statx(p->reach.root, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_TYPE, &x) != 0 &&
+        pool_is_away(errno)) {
+        (void)pool_come_back(p);
+    }
+}
+
 int pool_open(struct pool *p, const char *path, int flags)
 {
+    bool back = false;
     int fd, why;
 
     do {
         fd = reach_open(&p->reach, path, flags);
         why = errno;
-    } while (fd < 0 && (why == EMFILE || why == ENFILE) && pools_relieve(p));
+    } while (fd < 0 &&
+             (((why == EMFILE || why == ENFILE) && pools_relieve(p)) ||
+              (!back && p->place.far && pool_is_away(why) && (back = pool_come_back(p)))));
     errno = why;
     return fd;
+}
+
+static bool pool_is_link(int fd)
+{
+    struct statx x;
+
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &x) != 0 ||
+           !(x.stx_mask & STATX_TYPE) || S_ISLNK(x.stx_mode);
+}
+
+/* The name alone, which is asked for where the kernel's time for it is over; the answer has the attributes. */
+static int pool_open_name(struct pool *p, int dir, const char *name, int *sync_out)
+{
+    int fd = beneath_cached(dir, name, O_PATH | O_NOFOLLOW, p->reach.xdev);
+
+    *sync_out = AT_STATX_FORCE_SYNC;
+    if (fd < 0 && errno == EAGAIN) {
+        fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, p->reach.xdev);
+        *sync_out = AT_STATX_SYNC_AS_STAT;
+    }
+    if (fd >= 0 && pool_is_link(fd)) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+int pool_open_fresh(struct pool *p, const char *path, int *sync_out)
+{
+    const char *slash = strrchr(path, '/');
+    zf_auto(mem) char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+    zf_auto(fd) int up = dir && p->place.user ? pool_open(p, dir, O_PATH | O_DIRECTORY) : -1;
+    int fd = p->place.user && (up >= 0 || !slash)
+                 ? pool_open_name(p, slash ? up : p->reach.root, slash ? slash + 1 : path, sync_out)
+                 : -1;
+
+    if (fd < 0) {
+        *sync_out = AT_STATX_FORCE_SYNC;
+        fd = pool_open(p, path, O_PATH);
+    }
+    return fd;
+}
+
+/* ---- places ---- */
+
+/* So many are remembered. */
+#define POOL_PLACES 64u
+
+static bool pool_met(struct pool *p, uint64_t dev, struct place *out)
+{
+    bool met = dev == atomic_load_explicit(&p->dev, memory_order_relaxed);
+
+    *out = p->place;
+    if (met) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->places.n && !met; i++) {
+        met = p->places.at[i].dev == dev;
+        *out = met ? p->places.at[i].place : *out;
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return met;
+}
+
+bool pool_knows(struct pool *p, uint64_t dev)
+{
+    struct place ignored;
+
+    return pool_met(p, dev, &ignored);
+}
+
+static struct place pool_place(struct pool *p, uint64_t dev, int fd)
+{
+    struct zf_err ignored;
+    struct place at;
+
+    if (pool_met(p, dev, &at)) {
+        return at;
+    }
+    at = place_of(fd);
+    (void)pthread_mutex_lock(&p->lock);
+    struct pool_place *to =
+        fd >= 0 && p->places.n < POOL_PLACES ? zf_vec_push(&p->places, &ignored) : NULL;
+    if (to) {
+        *to = (struct pool_place){.dev = dev, .place = at};
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return at;
+}
+
+struct zf_identity pool_identity(struct pool *p, const struct stat *st, int fd)
+{
+    const struct place at = pool_place(p, st->st_dev, fd);
+
+    return place_identity(&at, st);
 }
 
 static bool pool_link_slot(struct pool *p, struct slot *s)

@@ -13,6 +13,7 @@
 #include <zf/base/vec.h>
 
 #include "cache.h"
+#include "place.h"
 #include "reach.h"
 
 /* A file's place in the pool.  `users` counts the reads that use fd just now; the bit ZF_SLOT_SHUT
@@ -26,6 +27,11 @@ struct slot {
     size_t at; /* in the pool's ring */
 };
 
+struct pool_place {
+    uint64_t dev;
+    struct place place;
+};
+
 /* Shared by a store and its files: each holds a reference. */
 struct pool {
     atomic_uint refs;
@@ -33,10 +39,13 @@ struct pool {
     struct zf_cache *cache; /* of what is decompressed from the files */
     bool shared;            /* others see what is read (same.h) */
     bool strict;            /* any change of a file counts (same.h) */
+    struct place place;     /* of the root */
+    _Atomic uint64_t dev;   /* the same */
     uint64_t most;          /* descriptors; overrun only while more reads than that run at once */
     pthread_mutex_t lock;   /* of all below */
-    uint64_t limit;         /* <= most: lower for a while after the process ran out of them */
-    int64_t tried;          /* the second in which the limit was last moved */
+    zf_vec(struct pool_place) places; /* the others that links and mount points lead to */
+    uint64_t limit; /* <= most: lower for a while after the process ran out of them */
+    int64_t tried;  /* the second in which the limit was last moved */
     zf_vec(struct slot *) ring;
     size_t hand;        /* in the ring */
     struct pool *other; /* the next of all pools; under their lock */
@@ -47,10 +56,27 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
 struct pool *pool_ref(struct pool *p);
 void pool_unref(struct pool **p);
 
-/* As reach_open.  When the process has no descriptor left, the pool keeps half as many and tries
+/* Was a file of that device met? */
+bool pool_knows(struct pool *p, uint64_t dev);
+/* What a file is that fd (O_PATH does) was opened on; asks for its place where none of that device was met yet.
+ * fd: -1 = there is none, and a place not met yet counts as one that nothing is known of. */
+struct zf_identity pool_identity(struct pool *p, const struct stat *st, int fd);
+
+/* As reach_open.  A root whose file system went away is opened again by its path when it, or another of its kind, is
+ * back there; else the error is that of the first attempt.  When the process has no descriptor left, the pool keeps half as many and tries
  * again; from then on it may keep twice as many each second, until it is at its own limit or the
  * process is short again. */
 int pool_open(struct pool *p, const char *path, int flags);
+
+/* The same of a file, O_PATH, as far as its place can tell now, for statx(2) with *sync_out: one in user space is asked
+ * once, not once for the name and once for the attributes. */
+int pool_open_fresh(struct pool *p, const char *path, int *sync_out);
+
+/* Is this the errno of a file system that went away? */
+bool pool_is_away(int why);
+/* Something was met that went away: if the root did, it is opened again as by pool_open, to which the kernel may answer
+ * from memory. */
+void pool_revive(struct pool *p);
 
 void slot_init(struct slot *s);
 /* Borrows the descriptor until slot_leave; -1 when the slot is shut. */

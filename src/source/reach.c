@@ -69,6 +69,22 @@ bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
     return true;
 }
 
+/* Whoever uses the number meanwhile has the old one or the new one. */
+static bool reach_replace(int fd, int by)
+{
+    return fd < 0 || dup3(by, fd, O_CLOEXEC) >= 0;
+}
+
+bool reach_again(struct reach *r, bool (*is)(const void *ctx, int fd), const void *ctx)
+{
+    zf_auto(mem) char *dir = strndup(r->abs, r->n_cache);
+    zf_auto(fd) int root = open(r->abs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    zf_auto(fd) int cache = r->cache >= 0 && dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    return root >= 0 && (r->cache < 0 || cache >= 0) && is(ctx, root) &&
+           reach_replace(r->cache, cache) && reach_replace(r->root, root);
+}
+
 void reach_fini(struct reach *r)
 {
     zf_auto_fd(&r->root);

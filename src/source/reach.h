@@ -22,6 +22,9 @@ struct reach {
 /* `abs` is absolute with links resolved.  xdev, links and pointed are the caller's to set afterwards; the
  * latter is freed with the rest.  Errors: ZF_E_IO, ZF_E_NOENT, ZF_E_NOMEM. */
 bool reach_init(struct reach *r, const char *abs, struct zf_err *err) ZF_CHECKED;
+/* Opens the same directories again by their paths, for descriptors whose file system went away; is: may that be?
+ * False: they stay. */
+bool reach_again(struct reach *r, bool (*is)(const void *ctx, int fd), const void *ctx);
 void reach_fini(struct reach *r);
 
 /* As beneath_open; path "" = the root. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After each read an fstat(2) proves that the file is still the one that was mounted: the same device, inode, size,
- * mtime and ctime.  A write moves ctime before it moves a byte, and nothing can put ctime back, so bytes that were
+ * mtime and ctime, or what lasts of these (place.h).  A write moves ctime before it moves a byte, and nothing can put ctime back, so bytes that were
  * read while it held are the old ones.
  *
  * A file that was deleted, or replaced by a rename, keeps its bytes, but losing its last name moves ctime just as a
@@ -25,25 +25,12 @@
 
 #include <zf/base/clock.h>
 
+#include "place.h"
+
 /* Held for a few comparisons, never for a system call: one file that hangs must not hold others. */
 static pthread_mutex_t same_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t same_n_moved; /* not told yet */
 static char same_first[384];
-
-struct zf_identity same_identity_of(const struct stat *st)
-{
-    return (struct zf_identity){
-        .dev = st->st_dev,
-        .ino = st->st_ino,
-        .size = (uint64_t)st->st_size,
-        .mtime = st->st_mtim,
-        .ctime = st->st_ctim,
-        .meta = {.mode = st->st_mode,
-                 .uid = st->st_uid,
-                 .gid = st->st_gid,
-                 .nlink = st->st_nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)st->st_nlink},
-    };
-}
 
 static uint64_t same_ns(const struct timespec *t)
 {
@@ -126,14 +113,17 @@ static bool same_accept(struct same *s, const struct zf_identity *now, unsigned 
     return explained;
 }
 
-static bool same_ask(int fd, int sync, struct stat *st)
+/* All but the time of the last read: after one the kernel has to ask a FUSE file system for it. */
+#define SAME_MASK (STATX_BASIC_STATS & ~(STATX_ATIME | STATX_BLOCKS))
+
+static bool same_ask(int fd, int sync, bool far, struct stat *st)
 {
     struct statx x;
 
-    if (!sync) {
+    if (!sync && !far) {
         return fstat(fd, st) == 0;
     }
-    if (statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT | sync, STATX_BASIC_STATS, &x) != 0) {
+    if (statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT | sync, SAME_MASK, &x) != 0) {
         return false;
     }
     *st = (struct stat){
@@ -158,14 +148,16 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
     struct stat st;
 
     *again_out = false;
-    if (!same_ask(fd, how->sync, &st)) {
+    if (!same_ask(fd, how->sync, place_is_far(&s->id), &st)) {
         const bool stale = errno == ESTALE;
 
         (void)zf_fail_sys(err, "see whether the file changed");
         err->code = stale ? ZF_E_STALE : err->code;
         return false;
     }
-    const struct zf_identity now = same_identity_of(&st);
+    const struct place raw = {.lasting = true};
+    struct zf_identity now = place_identity(&raw, &st);
+    place_reduce(&s->id, &now);
     if (!same_compare(&s->id, &now, err)) {
         return false;
     }
@@ -178,6 +170,12 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
                        ? "the file was deleted or replaced since mount time; whether it was "
                          "written to before that cannot be known"
                        : "the file's inode was changed since mount time, its bytes perhaps too");
+}
+
+bool same_refuse(struct same *s, const char *why, struct zf_err *err)
+{
+    atomic_store_explicit(&s->stale, true, memory_order_relaxed);
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "%s", why);
 }
 
 bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_err *err)

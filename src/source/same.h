@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a file still the one that was mounted? */
+/* Is a file still the one that was mounted?  What proves it where: place.h. */
 #ifndef SOURCE_SAME_H
 #define SOURCE_SAME_H
 
@@ -18,8 +18,6 @@ struct same {
     atomic_bool stale;            /* it was seen changed once */
 };
 
-struct zf_identity same_identity_of(const struct stat *st);
-
 void same_init(struct same *s, const struct zf_identity *id);
 
 /* Looks at the descriptor (O_PATH does), the way statx(2) has it (0, or AT_STATX_DONT_SYNC: as far as the kernel knows
@@ -34,6 +32,9 @@ struct same_how {
     const char *name;
 };
 bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_err *err) ZF_CHECKED;
+
+/* The file is known to be another one: as if a look had found that.  Returns false. */
+bool same_refuse(struct same *s, const char *why, struct zf_err *err);
 
 /* How many files had such a change since the last call; `first` gets the name of one. */
 size_t same_moved(char *first, size_t n);

@@ -15,19 +15,22 @@
 
 #include "beneath.h"
 #include "file.h"
-#include "same.h"
 #include <zf/source/store_kind.h>
 
 /* A directory may be on a network: requests in flight that a server of one still likes. */
 #define STORE_DIR_AHEAD 64
 
 /* What is behind a path; the entry itself is never opened.  False: errno says why. */
-static bool store_dir_look(const struct reach *r, const char *path, struct stat *st)
+static bool store_dir_look(struct pool *pool, const char *path, struct stat *st,
+                           struct zf_identity *out)
 {
-    int fd = reach_open(r, path, O_PATH);
+    int fd = reach_open(&pool->reach, path, O_PATH);
     bool ok = fd >= 0 && fstat(fd, st) == 0;
     int why = errno;
 
+    if (ok) {
+        *out = pool_identity(pool, st, fd);
+    }
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -72,17 +75,29 @@ static bool store_dir_inspect(const struct reach *r, int dir, const char *name, 
 
 /* A directory that is being listed; open as fd. */
 struct dir_names {
-    const struct reach *r;
+    struct pool *pool;
     const char *dir;
     int fd;
     struct zf_listing *l;
     zf_vec(uint8_t) type; /* [l->n] of readdir */
 };
 
+/* Of a device that was not met yet it must be known where it is: an overlay's files need not have its own. */
+static struct zf_identity store_dir_identity(const struct dir_names *names, const char *name,
+                                             const struct stat *st)
+{
+    zf_auto(fd) int fd =
+        pool_knows(names->pool, st->st_dev)
+            ? -1
+            : beneath_open(names->fd, name, O_PATH | O_NOFOLLOW, names->pool->reach.xdev);
+
+    return pool_identity(names->pool, st, fd);
+}
+
 /* Fills kind, what and id of an entry. */
 static void store_dir_classify(const struct dir_names *names, uint8_t type, struct zf_entry *e)
 {
-    const struct reach *r = names->r;
+    const struct reach *r = &names->pool->reach;
     const char *dir = names->dir;
     char path[PATH_MAX];
     struct stat st;
@@ -94,16 +109,15 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
     }
-    e->id = same_identity_of(&st);
+    e->id = store_dir_identity(names, e->name, &st);
     if (S_ISLNK(st.st_mode)) {
         int n = snprintf(path, sizeof path, "%s%s%s", dir, dir[0] ? "/" : "", e->name);
 
-        if (n < 0 || (size_t)n >= sizeof path || !store_dir_look(r, path, &st)) {
+        if (n < 0 || (size_t)n >= sizeof path || !store_dir_look(names->pool, path, &st, &e->id)) {
             e->unknown = store_dir_link_unknown(errno);
             e->what = store_dir_broken_link(errno);
             return;
         }
-        e->id = same_identity_of(&st);
     }
     e->what = file_what(st.st_mode);
     if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
@@ -114,10 +128,10 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
 static void store_dir_look_at(const struct dir_names *names, size_t i)
 {
     struct zf_entry *e = &names->l->entry[i];
-    const struct timespec began = file_clock();
+    const struct timespec began = place_clock();
 
     store_dir_classify(names, names->type.at[i], e);
-    e->fresh = file_fresh(e->id.ctime, began);
+    e->fresh = place_is_far(&e->id) ? place_racy(&e->id, began) : place_fresh(e->id.ctime, began);
 }
 
 /* So many entries are looked at in a row; those of a long directory by several threads. */
@@ -190,7 +204,7 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
         (void)close(fd);
         return false;
     }
-    struct dir_names names = {.r = &pool->reach, .dir = dir, .fd = fd, .l = l};
+    struct dir_names names = {.pool = pool, .dir = dir, .fd = fd, .l = l};
     bool ok = store_dir_read_names(&names, d, err);
     zf_vec_fini(&names.type);
     (void)closedir(d);
@@ -201,6 +215,18 @@ static struct zf_source *dir_open(void *self, const char *path, const char *name
                                   const struct zf_entry *known, struct zf_err *err)
 {
     return file_new(self, path, name, known ? &known->id : NULL, err);
+}
+
+static void dir_seen(void *self, struct zf_source *file, struct zf_out *out)
+{
+    (void)self;
+    file_note(file, out);
+}
+
+static bool dir_expect(void *self, struct zf_source *file, struct zf_bytes note, struct zf_err *err)
+{
+    (void)self;
+    return file_claim(file, note, err);
 }
 
 static bool dir_reaches(void *self, const char *path, struct zf_err *err)
@@ -252,6 +278,8 @@ static const struct zf_store_ops dir_ops = {
     .open = dir_open,
     .reaches = dir_reaches,
     .base = dir_base,
+    .seen = dir_seen,
+    .expect = dir_expect,
     .fini = dir_fini,
     .ahead = STORE_DIR_AHEAD,
 };

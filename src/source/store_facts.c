@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include <zf/base/clock.h>
 #include <zf/base/hash.h>
 
+#include "place.h"
 #include "store_table.h"
 
 /* Not the key of zf_hash, which is another one in each process.  Who could make two listings of
@@ -39,21 +39,6 @@ static void fact_print_file(const struct zf_identity *id, uint64_t print[2])
     fact_add(print, id, sizeof *id);
 }
 
-/* Linux dates files by a clock of 100 ticks a second at least; a file system that keeps whole
- * seconds, or every other one (FAT), has no part of a second to show. */
-static bool fact_is_young(const struct zf_identity *id, struct timespec since)
-{
-    const int64_t tick_ns = id->ctime.tv_nsec ? 20000000 : 2000000000;
-    struct timespec old = {since.tv_sec - tick_ns / 1000000000,
-                           since.tv_nsec - tick_ns % 1000000000};
-
-    if (old.tv_nsec < 0) {
-        old.tv_sec--;
-        old.tv_nsec += 1000000000;
-    }
-    return zf_clock_cmp(&id->ctime, &old) >= 0;
-}
-
 void store_fact_failed(struct store_table *t, bool dir, const char *path, const struct zf_err *err)
 {
     struct kept **table = dir ? &t->no_dirs : &t->no_files;
@@ -83,8 +68,11 @@ static bool fact_tell_noted(struct store_table *t, const struct kept *k, struct 
 {
     zf_auto(out) struct zf_out note = {0};
 
-    if (!t->ops->note(t->self, k->src, &note, err)) {
+    if (t->ops->note && !t->ops->note(t->self, k->src, &note, err)) {
         return zf_err_in(err, "%s", k->path);
+    }
+    if (!t->ops->note) {
+        t->ops->seen(t->self, k->src, &note);
     }
     f->note = zf_bytes_of(note.p, note.n);
     return zf_out_ok(&note, err) && to->fn(to->ctx, f, err);
@@ -105,11 +93,14 @@ static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind k
         fact_print_listing(&k->l, f.print);
     } else if (kind == ZF_FACT_FILE && t->ops->note) {
         return fact_tell_noted(t, k, &f, to, err);
-    } else if (kind == ZF_FACT_FILE && fact_is_young(&id, to->since)) {
+    } else if (kind == ZF_FACT_FILE && place_racy(&id, to->since)) {
         (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "it changed only a moment ago");
         return zf_err_in(err, "%s", k->path);
     } else if (kind == ZF_FACT_FILE) {
         fact_print_file(&id, f.print);
+        if (t->ops->seen) {
+            return fact_tell_noted(t, k, &f, to, err);
+        }
     }
     return to->fn(to->ctx, &f, err);
 }
@@ -192,7 +183,8 @@ static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f,
     }
     if (zf_source_identity(*src_out, &id)) {
         fact_print_file(&id, print);
-        if (fact_same(print, f->print)) {
+        if (fact_same(print, f->print) &&
+            (!st->t->ops->expect || st->t->ops->expect(st->t->self, *src_out, f->note, err))) {
             return true;
         }
     }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,9 @@ static int op_readlink(const char *path, char *buf, size_t n)
     return 0;
 }
 
+/* NULL, or: what is not listed. */
+static bool (*hides)(const char *name);
+
 static int op_readdir(const char *path, void *buf, fuse_fill_dir_t fill, off_t off,
                       struct fuse_file_info *fi, enum fuse_readdir_flags flags)
 {
@@ -51,7 +55,9 @@ static int op_readdir(const char *path, void *buf, fuse_fill_dir_t fill, off_t o
         return -errno;
     }
     for (struct dirent *e; (e = readdir(d));) {
-        (void)fill(buf, e->d_name, NULL, 0, 0);
+        if (!hides || !hides(e->d_name)) {
+            (void)fill(buf, e->d_name, NULL, 0, 0);
+        }
     }
     (void)closedir(d);
     return 0;
@@ -66,7 +72,7 @@ static int op_open(const char *path, struct fuse_file_info *fi)
 }
 
 /* As long as `mark` is there, below `at`. */
-static void wait_while(int at, const char *mark)
+static inline void wait_while(int at, const char *mark)
 {
     const struct timespec ms = {.tv_nsec = 2000000};
 

@@ -21,8 +21,9 @@ struct zf_fact {
     /* Of a directory: a hash of the name, kind and identity of every entry; of a file: of its
      * identity.  The same in every process; no secret. */
     uint64_t print[2];
-    /* Of a file of a place whose identities do not say all: what identifies it and opens it again; else
-     * empty.  Borrowed.  No credential. */
+    /* Of a file of a place whose identities do not say all: what identifies it and opens it again; of one whose
+     * times may not tell of a change: the first bytes that were read of it, in short; else empty.  Borrowed.  No
+     * credential. */
     struct zf_bytes note;
     struct zf_source *src; /* of a file, borrowed */
 };

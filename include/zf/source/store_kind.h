@@ -45,7 +45,7 @@ struct zf_store_ops {
                       struct zf_err *err);
     /* NULL, or as zf_store_hosts. */
     void (*hosts)(void *self, zf_host_stats_fn *fn, void *ctx);
-    /* The next three are for models that are kept (zf/source/facts.h); NULL: identities say all
+    /* The next five are for models that are kept (zf/source/facts.h); NULL: identities say all
      * there is.
      *
      * Appends what must be known of a file of the store that is open, to tell it later from one
@@ -57,6 +57,11 @@ struct zf_store_ops {
      * known to be another; ZF_E_FORMAT no note. */
     struct zf_source *(*again)(void *self, const char *path, const char *name, struct zf_bytes note,
                                struct zf_source *open, struct zf_err *err);
+    /* The next two for a kind whose identities say all there is, but for bytes that changed while times did not (NULL: no
+     * such).  Appends what was read of the file so far, in short … */
+    void (*seen)(void *self, struct zf_source *file, struct zf_out *out);
+    /* … which is to be compared before its first read.  Errors: ZF_E_FORMAT no such note. */
+    bool (*expect)(void *self, struct zf_source *file, struct zf_bytes note, struct zf_err *err);
     /* What fixes all that is in the store, for ever and everywhere (a commit), borrowed; NULL:
      * nothing does. */
     const char *(*pin)(const void *self);
