@@ -168,6 +168,29 @@ static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_c
     return true;
 }
 
+/* A name with data of its own, as a frozen one has in bfloat16 beside the fp32 master of what it is said to be tied
+ * to: both are shown.  Asked before second names are drafted. */
+static bool buffers_note_apart(struct ds_rank *mp, struct zf_err *err)
+{
+    const struct ds_model *m = &mp->model;
+    const struct ds_alias *first = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_aliases; i++) {
+        const struct ds_alias *a = &m->alias[i];
+
+        if (rank_find(mp, a->name) && rank_find(mp, a->of)) {
+            first = n++ ? first : a;
+        }
+    }
+    return n == 0 || zf_build_note(mp->save->b, err,
+                                   "shared_params ties %u names to parameters though they are "
+                                   "saved themselves, so that each is "
+                                   "shown as it is: \"%.*s\" and \"%.*s\"",
+                                   n, ds_name_shown(first->name), first->name.p,
+                                   ds_name_shown(first->of), first->of.p);
+}
+
 static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
@@ -292,7 +315,7 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
         }
     }
     if (!tie || (!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
-        !buffers_draft_aliases(mp, err)) {
+        !buffers_note_apart(mp, err) || !buffers_draft_aliases(mp, err)) {
         return false;
     }
     return buffers_draft_ties(mp, m, tie, err) && buffers_draft_experts(mp, err);

@@ -30,7 +30,7 @@ bool ds_ties_listed(const struct ds_model *m, struct ds_name name)
 }
 
 /* Chooses the entry that the run [from, to) of equal views is served under: a trained one where
- * there is one.  All tensors of no elements share one empty storage: that is no tie. */
+ * there is one.  Tensors of no elements in a safetensors file are all at one place: that is no tie. */
 static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t from, uint32_t to,
                             bool *proof)
 {
@@ -45,7 +45,10 @@ static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t f
             own = true;
         }
     }
-    *proof = s[from].e->view.n > 0 || trained == 1;
+    /* torch.save writes a storage once; under stage 3 it is a placeholder's. */
+    const struct zf_tensor_ref *view = &s[from].e->view;
+    bool stored = trained == 0 && s[from].e->tensor && *view->key && !mp->save->dir.by_rank;
+    *proof = view->n > 0 || trained == 1 || stored;
     return best;
 }
 

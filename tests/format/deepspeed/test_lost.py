@@ -135,6 +135,19 @@ def false_ties():
             check(f"empty parameters, stage {stage}, fragments {fragments}",
                   not err and all(got["", n] == ("bf16", ",".join(map(str, s)), "") for n, s in empty.items()) and
                   got["", "again"] == got["", "norm"] and any("ties 2 names to parameters of other shapes" in n for n in notes), (err, notes))
+    for stage in (1, 2, 3):  # a frozen parameter, saved in bfloat16, beside the master of what it is tied to
+        state = makeds.State(*STATE.groups, frozen={"still": STATE.shape("norm")})
+        files = makeds.zero3(state, 2) if stage == 3 else makeds.zero12(state, 2, stage)
+        for name, m in files.items():
+            if "model_states" in name:
+                m["shared_params"] = {"still": "norm"}
+        if stage < 3:  # of one value
+            files["mp_rank_00_model_states.pt"]["module"]["still"] = files["mp_rank_00_model_states.pt"]["module"]["norm"]
+            files["mp_rank_00_model_states.pt"]["frozen_param_fragments"]["still"] = files["mp_rank_00_model_states.pt"]["module"]["norm"]
+        got, notes, err = dumped(files)
+        said = [n for n in notes if 'shown as it is: "still" and "norm"' in n]
+        check(f"a frozen name tied to a trained one, stage {stage}",
+              not err and len(said) == (got["", "still"][0] != got["", "norm"][0]) == 1, (err, notes, got["", "still"], got["", "norm"]))
     for own, of, good in ((STATE.values("norm"), "norm", True), ([1.0, 2.0, 3.0], "norm", False), ([1.0, 2.0], "count", False), ([1.0, 2.0], "nowhere", True)):
         files = makeds.zero12(STATE, 2)
         m = files["mp_rank_00_model_states.pt"]

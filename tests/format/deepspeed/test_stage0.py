@@ -3,13 +3,15 @@
 """Training in fp32 without ZeRO: the optimizer's states have numbers, and names only where something proves them."""
 import os
 import struct
+import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import makeds  # noqa: E402
 import makemp  # noqa: E402
 import torchfile  # noqa: E402
-from dumped import dumped  # noqa: E402
+from dumped import DUMP, dumped  # noqa: E402
 from makeds import OrderedDict, f32, values_of  # noqa: E402
 from tap import check, done  # noqa: E402
 
@@ -46,6 +48,26 @@ def proved(order):
 def numbered(order):
     return [("optim", str(i), n) for i, n in enumerate(order)]
 
+
+# Two names of one storage are one tensor, also where it has no elements; two storages are two.
+def ties(files):
+    with tempfile.TemporaryDirectory() as tag:
+        makeds.write(tag, files)
+        run = subprocess.run([DUMP, tag], capture_output=True, text=True, timeout=60)
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    return {r[2]: r[6] for r in rows if r[0] == "tensor" and r[1] == ""}, run.stderr
+
+
+def nothing():
+    return torchfile.Tensor(shape=(0, 4), storage=torchfile.Storage(data=b"", n=0))
+
+
+files = save(SHAPES, "abc")
+module = files["mp_rank_00_model_states.pt"]["module"]
+module["e1"], module["e3"] = nothing(), nothing()
+module["e2"] = module["e1"]
+got, err = ties(files)
+check("a tie of empty parameters, without ZeRO", got == {**{n: n for n in (*SHAPES, "e1", "e3")}, "e2": "e1"}, (err, got))
 
 files = save(SHAPES, "abc")
 files["mp_rank_00_model_states.pt"]["optimizer"]["param_groups"][0]["lr"] = f32([0.5], ())
