@@ -65,11 +65,13 @@ AC_DEFUN([ZF_SONAME], [
   AS_CASE(["$ac_cv_search_dlopen"], [-l*], [DL_LIBS=$ac_cv_search_dlopen], [DL_LIBS=])
   AC_SUBST([DL_LIBS])
   LIBS="$$1_LIBS $zf_save_LIBS"
+  AC_ARG_VAR([$1_SONAME], [run-time name of $1_LIBS, where it cannot be linked to learn it])
   AC_MSG_CHECKING([what $$1_LIBS is called at run time])
-  AC_LINK_IFELSE([AC_LANG_PROGRAM([[char $2(void);]], [[return $2();]])],
+  AS_IF([test -n "$$1_SONAME"], [zf_soname=$$1_SONAME],
+   [AC_LINK_IFELSE([AC_LANG_PROGRAM([[char $2(void);]], [[return $2();]])],
     [zf_soname=`${READELF-readelf} -d conftest$EXEEXT 2>/dev/null |
        sed -n 's/.*(NEEDED).*\@<:@\(.*\)\@:>@.*/\1/p' | grep -i '^lib@<:@^.@:>@*'m4_tolower([$1]) | head -n 1`],
-    [zf_soname=])
+    [zf_soname=])])
   LIBS=$zf_save_LIBS
   AC_MSG_RESULT([$zf_soname])
   AS_IF([test -z "$zf_soname"], [AC_MSG_ERROR([readelf does not say what $$1_LIBS is called])])
