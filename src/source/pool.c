@@ -12,6 +12,7 @@
 #include <zf/base/fd.h>
 
 #include "beneath.h"
+#include "statx.h"
 
 /* Of the descriptors that the process may have: for the mount, directories, sockets. */
 #define POOL_RESERVE 128u

@@ -26,6 +26,7 @@
 #include <zf/base/clock.h>
 
 #include "place.h"
+#include "statx.h"
 
 /* Held for a few comparisons, never for a system call: one file that hangs must not hold others. */
 static pthread_mutex_t same_lock = PTHREAD_MUTEX_INITIALIZER;
