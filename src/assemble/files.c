@@ -16,35 +16,40 @@ const char *zf_absent(struct zf_store *st, const char *path, char *out)
     return out;
 }
 
-/* Reads one to five digits; *p moves behind them.  0 = there are none, or more. */
+enum { SERIES_DIGITS = 7 };
+
+/* Reads one to SERIES_DIGITS digits; *p moves behind them.  0 = there are none, or more. */
 static size_t files_series_digits(const char **p, unsigned long *out)
 {
     size_t n = strspn(*p, "0123456789");
 
     *out = strtoul(*p, NULL, 10);
     *p += n;
-    return n <= 5 ? n : 0;
+    return n <= SERIES_DIGITS ? n : 0;
 }
 
-/* Are the numbers around the "-of-" at `of` those of a series? */
+/* Are the numbers around the "of" at `of` those of a series?  With other marks than the writers' "-" they must have as
+ * many digits as theirs: a save may well be called epoch_3_of_10. */
 static bool files_series_at(const char *name, const char *of, struct zf_series *out)
 {
-    const char *at = of;
+    const char *end = of - 1, *at = end;
 
     while (at > name && at[-1] >= '0' && at[-1] <= '9') {
         at--;
     }
-    if (at <= name + 1 || at[-1] != '-') {
+    if (at <= name + 1 || !strchr("-_.", at[-1])) {
         return false;
     }
+    const bool plain = at[-1] == '-' && *end == '-';
+
     out->stem = (size_t)(at - 1 - name);
     out->width = (int)files_series_digits(&at, &out->number);
-    at = of + 4;
+    at = of + 3;
 
     size_t wide_of = files_series_digits(&at, &out->of);
 
     out->tail = at;
-    return out->width && wide_of && *at == '.';
+    return out->width && wide_of && *at == '.' && (plain || (out->width == 5 && wide_of == 5));
 }
 
 bool zf_series_parse(const char *name, struct zf_series *out)
@@ -52,8 +57,9 @@ bool zf_series_parse(const char *name, struct zf_series *out)
     struct zf_series s;
     bool found = false;
 
-    for (const char *of = name; (of = strstr(of, "-of-")); of++) {
-        if (files_series_at(name, of, &s)) {
+    for (const char *of = name; (of = strstr(of, "of")); of++) {
+        if (of > name && (of[-1] == '-' || of[-1] == '_') && of[2] == of[-1] &&
+            files_series_at(name, of, &s)) {
             *out = s;
             found = true;
         }

@@ -14,6 +14,7 @@ const char *zf_absent(struct zf_store *st, const char *path, char *out);
 
 /* A file name of a numbered series: <stem>-<number>-of-<of><tail>, as in
  * "model-00002-of-00003.safetensors"; the last such numbers where a name has several.
+ * Numbers of five digits may stand behind "_" or "." and around "_of_" too.
  * Source: huggingface_hub, serialization/_base.py; transformers 4.5x, modeling_utils.py. */
 struct zf_series {
     size_t stem; /* bytes of the name in front of the numbers */

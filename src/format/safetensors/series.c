@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/base/name.h>
 
 bool st_series(const char *file, struct zf_series *out)
 {
-    return zf_series_parse(file, out) && strcmp(out->tail, ".safetensors") == 0;
+    return zf_series_parse(file, out) && zf_name_ends(out->tail, ".safetensors");
 }
 
 static bool series_is_plain(const char *name)

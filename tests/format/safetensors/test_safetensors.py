@@ -59,6 +59,8 @@ def one_file_of_several():
         c.refused("file 00002 of 00002 of the series model is missing")
         c.cat("a.u8", b"1234", "-o", "degraded")
     for name, part in (("mixture-of-experts-00001-of-00002", "file 00002 of 00002 of the series mixture-of-experts is missing"),
+                       ("model-00001-of-00002.fp16", "file 00002 of 00002 of the series model is missing"),
+                       ("model_00001_of_00002", "file 00002 of 00002 of the series model is missing"),
                        ("model-1-of-2", "file 2 of 2 of the series model is missing")):
         with Case() as c:
             c.safetensors(f"{name}.safetensors", A)

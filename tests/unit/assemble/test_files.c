@@ -23,6 +23,10 @@ static void series(void **state)
         {"m-0-of-0.", 1, 0, 0, 1, "."},
         {"m-00001-of-2.pt", 1, 1, 2, 5, ".pt"},
         {"mixture-of-experts-00001-of-00002.safetensors", 18, 1, 2, 5, ".safetensors"},
+        {"m-000001-of-000002.bin", 1, 1, 2, 6, ".bin"},
+        {"m_00001_of_00002.bin", 1, 1, 2, 5, ".bin"},
+        {"m.00001-of-00002.bin", 1, 1, 2, 5, ".bin"},
+        {"m-00001_of_00002.fp16.safetensors", 1, 1, 2, 5, ".fp16.safetensors"},
         {"best-3-of-5.x-00002-of-00003.bin", 13, 2, 3, 5, ".bin"},
         {"m-00001-of-00002.best-of-all.bin", 1, 1, 2, 5, ".best-of-all.bin"},
     };
@@ -34,12 +38,18 @@ static void series(void **state)
                                      "m00001-of-00002.bin",
                                      "m-00001-of-.bin",
                                      "m-00001-of-00002",
-                                     "m-123456-of-00002.bin",
-                                     "m-1-of-123456.bin",
+                                     "m-12345678-of-00002.bin",
+                                     "m-1-of-12345678.bin",
                                      "m- 1-of-2.bin",
                                      "m-+1-of-2.bin",
                                      "m-1-of--2.bin",
-                                     "best-of-5.bin"};
+                                     "best-of-5.bin",
+                                     "epoch_3_of_10.bin",
+                                     "m.1-of-2.bin",
+                                     "m_1-of-00002.bin",
+                                     "m-00001-of_00002.bin",
+                                     "of",
+                                     "_of_"};
     struct zf_series s;
 
     (void)state;
