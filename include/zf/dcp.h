@@ -45,7 +45,8 @@ bool zf_dcp_is_save(struct zf_store *st, const char *dir);
 /* The name of the metadata in `dir`, of the first rank where each rank has its own; borrowed from the
  * listing; NULL: there is none. */
 const char *zf_dcp_metadata_in(struct zf_store *st, const char *dir);
-/* Reads all metadata of the save in `dir`.  Errors: of zf_dcp_read; ZF_E_FORMAT there are none. */
+/* Reads all metadata of the save in `dir`; notes which files of items none of them names, and metadata of ranks beside
+ * .metadata, which are not read.  Errors: of zf_dcp_read; ZF_E_FORMAT there are none. */
 bool zf_dcp_read_dir(struct zf_dcp *d, struct zf_store *st, const char *dir,
                      const struct zf_limits *lim, struct zf_build *b,
                      struct zf_err *err) ZF_CHECKED;

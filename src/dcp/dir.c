@@ -7,6 +7,8 @@
 #include <zf/base/name.h>
 #include <zf/dcp.h>
 
+#include "metadata.h"
+
 /* "__12.metadata": what one rank wrote for itself (torch >= 2.9, use_collectives=False). */
 static bool dir_is_rank_metadata(const char *name)
 {
@@ -49,7 +51,42 @@ bool zf_dcp_is_save(struct zf_store *st, const char *dir)
     return zf_dcp_metadata_in(st, dir) || dir_entry_of(st, dir, dir_is_distcp);
 }
 
-bool zf_dcp_read_dir(struct zf_dcp *d, struct zf_store *st, const char *dir,
+/* Does a metadata file that was read name the file of items? */
+static bool dir_is_known(struct zf_dcp *d, const char *dir, const char *name)
+{
+    char path[4096];
+
+    return snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) >= (int)sizeof path ||
+           zf_table_find_str(d->files, path) != NULL;
+}
+
+/* Files of items that nothing names, as a save by more ranks leaves them in the directory of a later one, and
+ * metadata of ranks beside the metadata that counts. */
+static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *dir,
+                            struct zf_build *b, struct zf_err *err)
+{
+    const bool whole = dir_entry_of(st, dir, dir_is_metadata);
+    const char *first = NULL;
+    char more[48] = "";
+    size_t n = 0;
+
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+        bool items = dir_is_distcp(l.e->name) && l.e->id.size > 0;
+
+        if (l.e->kind == ZF_ENTRY_FILE && ((whole && dir_is_rank_metadata(l.e->name)) ||
+                                           (items && !dir_is_known(d, dir, l.e->name)))) {
+            first = n++ ? first : l.e->name;
+        }
+    }
+    if (n > 1) {
+        zf_say(more, sizeof more, " and %zu more", n - 1);
+    }
+    return n == 0 || zf_build_note(b, err, "%s%s%s%s %s not read: the metadata do not name %s", dir,
+                                   *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
+                                   n == 1 ? "it" : "them");
+}
+
+static bool dir_read(struct zf_dcp *d, struct zf_store *st, const char *dir,
                      const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
     const struct zf_entry *e;
@@ -77,4 +114,10 @@ bool zf_dcp_read_dir(struct zf_dcp *d, struct zf_store *st, const char *dir,
         "the save is incomplete: there are .distcp files, but .metadata, which is written last, %s",
         zf_absent(st, path, is));
     return *dir ? zf_err_in(err, "%s", dir) : false;
+}
+
+bool zf_dcp_read_dir(struct zf_dcp *d, struct zf_store *st, const char *dir,
+                     const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
+{
+    return dir_read(d, st, dir, lim, b, err) && dir_note_others(d, st, dir, b, err);
 }

@@ -151,6 +151,21 @@ def same_items(folder, _):
     return good or print(code, notes, told, raw)
 
 
+def not_named(folder, _):
+    """Files of a save that the metadata do not name, of a framework and made: told, unless they are empty."""
+    data = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "dcp/torch2.13/overwrite_fewer_w3")
+    good = any(n.startswith("__2_0.distcp is not read") for n in seen(data)[2])
+    parts(folder, model=[("w",)], optim=[("state", "w", "exp_avg")])
+    open(os.path.join(folder, "model/__7_0.distcp"), "wb").close()
+    good = good and not seen(folder)[2]
+    for name in ("model/__7_0.distcp", "optim/__3.metadata"):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(b"x" * 50)
+    code, files, notes = seen(folder)
+    return (good and code == 0 and [n.split(" is not read")[0] for n in notes] == ["model/__7_0.distcp", "optim/__3.metadata"] and
+            files == ["w.f32", "optim/exp_avg/w.f32"]) or print(code, files, notes)
+
+
 def peak(path):
     """The largest size of `zerofs info` in bytes."""
     pid = os.fork()
@@ -172,7 +187,7 @@ def slim(folder):
 with tempfile.TemporaryDirectory() as top:
     for i, (test, arg) in enumerate([(good, a) for a in GOOD] + [(bad, a) for a in BAD] + [
             (numbered, "numbered models"), (apart, "an optimizer apart"), (in_any_order, "items in another order than keys"),
-            (many, 70), (many, 255), (many, 256), (beside, "saves beside those that are joined"), (same_items, "items of one key")]):
+            (many, 70), (many, 255), (many, 256), (beside, "saves beside those that are joined"), (same_items, "items of one key"), (not_named, "files that nothing names")]):
         check(str(arg or "") or "as it is", test(os.path.join(top, str(i)), arg))
     took = 0 if INFLATED else slim(os.path.join(top, "many"))
     check("40,000 tensors take at most twice their metadata, beside 9 MiB", took < 2, f"{took:.2f}")
