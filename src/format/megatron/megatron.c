@@ -256,6 +256,7 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
            mg_axes_slice(&s, err) && mg_parts_join(&s, err) && mg_masters_check(&s, err) &&
            mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&
            (!s.foreign_weights || mg_verl_weights(&s, err)) &&
+           mg_verl_note_above(save, o, b, err) &&
            zf_companions_add_those(s.st, o, b, megatron_is_beside, err);
 }
 

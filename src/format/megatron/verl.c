@@ -346,6 +346,23 @@ bool mg_verl_find(struct mg_save *s, struct zf_err *err)
     return zf_forgive(s->b, err) && verl_note(s, true, err);
 }
 
+bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o,
+                        struct zf_build *b, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    struct zf_probe probe = {.fit = ZF_FIT_NO};
+    char name[4096];
+
+    if (strcmp(zf_store_base(save->store), "dist_ckpt") != 0 || zf_store_is_far(save->store) ||
+        snprintf(name, sizeof name, "%s/../..", zf_store_name(save->store)) >= (int)sizeof name) {
+        return true;
+    }
+    zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
+    return !above || !mg_verl_probe(above, o->lim, &probe) ||
+           zf_build_note(b, err,
+                         "this is a part of the save in ../..: point at that to see all of it");
+}
+
 /* ---- weights of Hugging Face ------------------------------------------------------------------ */
 
 struct verl_weights {

@@ -19,6 +19,10 @@ bool mg_verl_find(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 /* Is model/dist_ckpt one of Megatron-FSDP, which holds the optimizer too? */
 bool mg_verl_is_fsdp(struct zf_store *st);
 
+/* One of the directories that was pointed at by itself: notes where the whole save is. */
+bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o,
+                        struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
 /* Puts the tensors of model/huggingface into the root.  Errors: ZF_E_FORMAT a file is missing or damaged. */
 bool mg_verl_weights(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 

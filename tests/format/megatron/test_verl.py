@@ -112,6 +112,10 @@ def three_saves_are_one():
     with Verl() as c:  # a part alone is what it was
         model, _ = c.save()
         c.cat(f"{NORM}.bf16", model.bytes[NORM], at=c.at + "/model/dist_ckpt")
+        for at in ("model", "model/dist_ckpt", "optimizer/dist_ckpt"):
+            assert any("a part of the save in ../.." in n for n in c.info(at=f"{c.at}/{at}")["notes"]), at
+        j = c.info(at=c.at + "/ckpt_contents.json")
+        assert j["step"] == 20 and not any("a part" in n for n in j["notes"]), j
 
 
 def buffers_of_another_directory():
