@@ -5,6 +5,7 @@
 #include "agree_list.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,10 @@ static void agree_float_text(struct zf_out *o, double f)
 {
     char text[40];
 
+    if (isnan(f)) { /* whatever its sign */
+        zf_out_str(o, "nan");
+        return;
+    }
     for (int digits = 6; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, f);
         if (strtod(text, NULL) == f) {

@@ -41,7 +41,7 @@ static bool tree_name(const struct tree_item *it, struct zf_err *err)
     char msg[sizeof err->msg];
 
     (void)snprintf(msg, sizeof msg, "%.600s", err->msg);
-    return zf_fail(err, err->code, err->off, "\"%s%s%.*s\": %s", it->set, *it->set ? "/" : "",
+    return zf_fail(err, err->code, err->off, "\"%.200s%s%.*s\": %s", it->set, *it->set ? "/" : "",
                    (int)(it->name_len < 120 ? it->name_len : 120), it->name, msg);
 }
 
@@ -185,7 +185,11 @@ static bool tree_copy(struct tree_work *w, const struct tree_item *it, const cha
         zf_build_tensor(w->j->b, (struct zf_spot){set, it->name, it->name_len}, t, err);
     uint64_t zero[64] = {0};
 
-    return d && t.ndim <= 64 && zf_draft_copy(d, zero, it->draft, zero, t.shape, err);
+    if (t.ndim > 64) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it has more than 64 dimensions: %u",
+                       t.ndim);
+    }
+    return d && zf_draft_copy(d, zero, it->draft, zero, t.shape, err);
 }
 
 /* Rules that somebody wrote may cut what every rank has whole: then all shards are the same. */
@@ -250,6 +254,15 @@ static bool tree_beside(const struct tree_work *w, const struct tree_item *it, c
     return n > 0 && n < TREE_SET;
 }
 
+static bool tree_fail_beside(const struct tree_work *w, const struct tree_item *it,
+                             struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%s has another than the first rank, and the name of its directory is too long "
+                   "for one below extra/%s",
+                   w->j->tree[it->tree], w->j->tree[it->tree]);
+}
+
 static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, struct zf_err *err)
 {
     struct zf_draft *root =
@@ -263,7 +276,8 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
     if (!zf_cut_same(&w->check, root, it->draft, &same, err)) {
         return false;
     }
-    return same || (tree_beside(w, it, set) && tree_copy(w, it, set, err));
+    return same ||
+           (tree_beside(w, it, set) ? tree_copy(w, it, set, err) : tree_fail_beside(w, it, err));
 }
 
 /* A second name, once all tensors are there. */

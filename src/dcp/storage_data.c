@@ -46,8 +46,8 @@ static enum dcp_wrap storage_wrap(const struct zf_pv *list)
     if (zf_pv_len(list) == 0) {
         return ZF_DCP_PLAIN;
     }
-    return zf_pv_len(list) == 1 && name && strncmp(name, "stream.zstd", 11) == 0 ? ZF_DCP_ZSTD
-                                                                                 : ZF_DCP_OTHER;
+    return zf_pv_len(list) == 1 && name && strcmp(name, "stream.zstd/1") == 0 ? ZF_DCP_ZSTD
+                                                                              : ZF_DCP_OTHER;
 }
 
 /* Reads one _StorageInfo.  Its file must reach to the end of the item, whoever owns that. */
@@ -112,11 +112,11 @@ static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, u
     struct dcp_item item;
 
     if (!storage_read_item(r, info, "", &item, err)) {
-        bool odd = err->code == ZF_E_FORMAT;
-
+        if (err->code != ZF_E_FORMAT) {
+            return false;
+        }
         zf_err_clear(err);
-        return odd ||
-               zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the files of a save");
+        return true;
     }
     if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key.at[d->chunk.at[chunk].key])) {
         return true;

@@ -265,7 +265,7 @@ def bad_shape(c):
 def bad_wrapped(c):
     """The last item, of bytes: said to be compressed and as large as any such that is looked at while mounting."""
     info = first(c, -1)[1]
-    info.length, info.transform_descriptors = 1 << 20, ['stream.zstd']
+    info.length, info.transform_descriptors = 1 << 20, ['stream.zstd/1']
     os.truncate(os.path.join(c.a.dir, info.relative_path), info.offset + info.length)
 
 

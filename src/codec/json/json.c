@@ -23,11 +23,14 @@ static bool json_check_size(const char *p, uint64_t n, const struct zf_limits *l
     for (uint64_t i = 0; i < n; i++) {
         char c = p[i];
 
-        memory += c == '{' ? OBJECT_BYTES : c == '[' ? ARRAY_BYTES : c == ',' ? VALUE_BYTES : 1;
         if (in_string) {
+            memory++;
             in_string = c != '"';
             i += c == '\\';
-        } else if (c == '"') {
+            continue;
+        }
+        memory += c == '{' ? OBJECT_BYTES : c == '[' ? ARRAY_BYTES : c == ',' ? VALUE_BYTES : 1;
+        if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
             if (++depth > max) {

@@ -210,6 +210,7 @@ size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, 
 {
     size_t a = layer == MG_NONE ? 0 : k->layer_at, b = expert == MG_NONE ? 0 : k->expert_at;
     char first[24] = "", second[24] = "";
+    size_t at = 0;
 
     /* "layers.mlp.experts.experts.": the expert's place is behind the layer's. */
     if (a) {
@@ -219,7 +220,21 @@ size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, 
         (void)snprintf(second, sizeof second, "%" PRIu64 ".", expert);
     }
     b = b > a ? b : a;
-    int n = snprintf(out, size, "%.*s%s%.*s%s%.*s", (int)a, k->name.p, first, (int)(b - a),
-                     k->name.p + a, second, (int)(k->name.n - b), k->name.p + b);
-    return n < 0 ? 0 : (size_t)n;
+    const struct mg_text part[] = {{k->name.p, a},
+                                   {first, strlen(first)},
+                                   {k->name.p + a, b - a},
+                                   {second, strlen(second)},
+                                   {k->name.p + b, k->name.n - b}};
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        size_t room = at < size ? size - at : 0;
+
+        if (room > 0 && part[i].n > 0) {
+            memcpy(out + at, part[i].p, part[i].n < room ? part[i].n : room);
+        }
+        at += part[i].n;
+    }
+    if (size > 0) {
+        out[at < size ? at : size - 1] = '\0';
+    }
+    return at;
 }

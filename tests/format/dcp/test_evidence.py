@@ -532,6 +532,34 @@ def a_path_that_is_too_long():
         s.refused(".metadata", 'relative_path "' + "x" * 120 + '" is too long')
 
 
+def transforms_of_other_versions():
+    """Only the one that is known is undone: the next version, and what begins alike, may hold anything."""
+    for told in ("stream.zstd/2", "stream.zstd/10", "stream.zstd_dict/1", "stream.zst"):
+        with Save() as s:
+            c = s.make(bytes=1)
+            for info in c.storage.values():
+                info.transform_descriptors = [told]
+            s.write(c)
+            r = s.run("cat", "layers.0.weight.f32")
+            assert r.returncode != 0 and not r.stdout and b"transformed by an extension other than zstd" in r.stderr, (told, r)
+
+
+def copies_beyond_the_limit():
+    """Memory that a limit refuses is not memory that the machine lacks."""
+    with Save() as s:
+        c = s.make(ranks=1)
+        for i in range(3000):
+            key = c.w.of(c.w.MetadataIndex, fqn=f"unknown.{i}", index=0, offset=c.w.size(0, 0))
+            c.storage[key] = c.w.of(c.w.StorageInfo, relative_path=f"{'x' * 200}{i}.distcp", offset=0, length=0)
+        s.write(c)
+        codes = set()
+        for kb in range(200, 3000, 100):
+            r = s.run("info", None, "-o", f"limit=pickle_memory={kb}k")
+            codes.add(r.returncode)
+            assert b"out of memory" not in r.stderr, (kb, r.stderr)
+        assert 0 in codes and len(codes) == 2, codes
+
+
 main(
     [
         path_of_another_key,
@@ -563,5 +591,7 @@ main(
         two_items_at_one_place,
         items_of_other_tensors,
         a_path_that_is_too_long,
+        transforms_of_other_versions,
+        copies_beyond_the_limit,
     ]
 )

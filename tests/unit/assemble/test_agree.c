@@ -68,6 +68,12 @@ static void equal_values_agree(void **state)
     }
     assert_says("(dS'v'\n(lF0.1\naNaI01\naS'x'\naI-9\naccopy\ncopy\nas.",
                 "(dS'v'\n(lF0.1\naNaI01\naS'x'\naI-9\naccopy\ncopy\nas.", true, false, "");
+    /* a NaN is one value, whatever its sign and payload */
+    assert_says("(dS'v'\nFnan\ns.", "(dS'v'\nF-nan\ns.", true, false, "");
+    assert_says("(dS'v'\nFnan\ns.", "(dS'v'\nF1\ns.", true, false,
+                "v is 1, but nan in \"first\": files of different saves");
+    assert_says("(dS'v'\nFinf\ns.", "(dS'v'\nF-inf\ns.", true, false,
+                "v is -inf, but inf in \"first\": files of different saves");
 }
 
 /* The sentence is about the first name in order, wherever the files have it. */

@@ -66,7 +66,7 @@ static struct zf_draft *put(struct joined *w, uint32_t k, const char *set, const
                             const char *text)
 {
     const uint64_t shape[2] = {strlen(text) / 3, 3};
-    char path[100];
+    char path[1300];
 
     (void)snprintf(path, sizeof path, "%s%s%s", trees[k], *set ? "/" : "", set);
     zf_auto(source) struct zf_source *s =
@@ -307,6 +307,47 @@ static void somebody_has_the_last_word(void **state)
     end(&w);
 }
 
+/* What has no place at the root leaves the trees as they were, with the reason. */
+static void what_has_no_place_is_told(void **state)
+{
+    uint64_t shape[65], one = 1;
+    struct zf_limits lim = zf_limits_default();
+    char set[1025] = "extra";
+    struct joined w;
+
+    (void)state;
+    for (size_t n = 5; n < sizeof set - 1; n++) {
+        set[n] = n % 200 == 5 ? '/' : 'd';
+    }
+    begin(&w, 1, 2);
+    (void)put(&w, 0, set, "seed", "abc");
+    (void)put(&w, 1, set, "seed", "xyz");
+    zf_err_clear(&err);
+    assert_false(zf_tree_join(&w.j, &err));
+    assert_int_equal(err.code, ZF_E_FORMAT);
+    assert_non_null(strstr(err.msg, "seed"));
+    zf_err_clear(&err);
+    end(&w);
+
+    begin(&w, 1, 1);
+    zf_build_free(w.b);
+    lim.tensor_dims = 80;
+    w.b = w.j.b = zf_build_new(NULL, &lim, false, &err);
+    for (size_t i = 0; i < 65; i++) {
+        shape[i] = one;
+    }
+    struct zf_draft *d = zf_build_tensor(w.b, (struct zf_spot){"mp_rank_00", "deep", 4},
+                                         (struct zf_type){ZF_DT_U8, 65, shape}, &err);
+    zf_auto(source) struct zf_source *s = zf_mem_new("made", "x", 1, false, &err);
+    assert_ok(s && d && zf_draft_flat(d, 0, 1, (struct zf_from){.src = s}, &err), &err);
+    zf_err_clear(&err);
+    assert_false(zf_tree_join(&w.j, &err));
+    assert_int_equal(err.code, ZF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "deep"));
+    zf_err_clear(&err);
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +360,7 @@ int main(void)
         cmocka_unit_test(ranks_must_have_the_same),
         cmocka_unit_test(files_of_the_trees_go),
         cmocka_unit_test(somebody_has_the_last_word),
+        cmocka_unit_test(what_has_no_place_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

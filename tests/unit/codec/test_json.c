@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/unit.h"
 
+#include <zf/base/out.h>
 #include <zf/codec/json.h>
 
 static json_t *load(const char *text, struct zf_err *err)
@@ -117,6 +118,31 @@ static void test_bytes_that_are_no_text(void **state)
     }
 }
 
+/* Brackets and commas in a text, which may hold escaped quotes, are bytes of it and take no memory of their own. */
+static void test_size_of_texts(void **state)
+{
+    static const char *const unit[] = {"{", "[", ",", "\\\"{", "x"};
+    const struct zf_limits lim = zf_limits_default();
+    enum { N = 200000 };
+    struct zf_err err;
+
+    (void)state;
+    for (size_t u = 0; u < sizeof unit / sizeof unit[0]; u++) {
+        zf_auto(out) struct zf_out text = {0};
+
+        zf_out_str(&text, "{\"a\":\"");
+        for (size_t i = 0; i < N; i++) {
+            zf_out_str(&text, unit[u]);
+        }
+        zf_out_str(&text, "\"}");
+        zf_err_clear(&err);
+        zf_auto(json) json_t *j = zf_json_load(text.p, text.n, &lim, &err);
+        assert_ok(j, &err);
+        assert_int_equal(json_string_length(json_object_get(j, "a")),
+                         N * (strlen(unit[u]) == 3 ? 2 : 1));
+    }
+}
+
 /* Three bytes for each of them; the C library notices what is written behind its room. */
 static void test_many_bytes_that_are_no_text(void **state)
 {
@@ -140,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_size),
+        cmocka_unit_test(test_size_of_texts),
         cmocka_unit_test(test_bytes_that_are_no_text),
         cmocka_unit_test(test_many_bytes_that_are_no_text),
     };

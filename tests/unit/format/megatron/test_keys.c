@@ -143,6 +143,24 @@ static void slices_are_numbered(void **state)
     }
 }
 
+/* Keys may hold any byte, and none of them ends a name. */
+static void slices_of_any_bytes_are_numbered(void **state)
+{
+    static const char key[] = "decoder.layers.a\0b.weight", want[] = "decoder.layers.3.a\0b.weight";
+    char name[128];
+    struct mg_key k;
+
+    (void)state;
+    mg_key_parse(key, sizeof key - 1, &k);
+    assert_int_equal(mg_key_numbered(&k, 3, MG_NONE, name, sizeof name), sizeof want - 1);
+    assert_memory_equal(name, want, sizeof want);
+    /* cut where there is no room, and ended all the same */
+    memset(name, 'x', sizeof name);
+    assert_int_equal(mg_key_numbered(&k, 3, MG_NONE, name, 17), sizeof want - 1);
+    assert_memory_equal(name, "decoder.layers.3\0x", 18);
+    assert_int_equal(mg_key_numbered(&k, 3, MG_NONE, name, 0), sizeof want - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +169,7 @@ int main(void)
         cmocka_unit_test(buckets_have_numbers),
         cmocka_unit_test(objects_are_told_from_the_right),
         cmocka_unit_test(slices_are_numbered),
+        cmocka_unit_test(slices_of_any_bytes_are_numbered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
