@@ -2,6 +2,7 @@
 #include <zf/assemble/companions.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/base/path.h>
 
@@ -51,6 +52,23 @@ static bool companions_add_in(struct zf_torch_set *s, struct zf_store *st, const
     return true;
 }
 
+/* A part of an optimizer's numbered series is shown all the same: the weights do not depend on the rest. */
+static bool companions_check_series(struct zf_store *st, bool (*fits)(const char *name),
+                                    struct zf_build *b, struct zf_err *err)
+{
+    struct zf_series_list list = {0};
+    struct zf_entries l = zf_store_entries(st, "");
+    bool ok = zf_series_list(l.e, (size_t)(l.end - l.e), fits, &list, err);
+
+    for (size_t i = 0; ok && i < list.of.n; i++) {
+        ok = list.of.at[i].lacks == 0 ||
+             (!zf_series_fail(&list.of.at[i], err) &&
+              zf_note_failure(b, err, "%s is not all of it: ", list.of.at[i].name));
+    }
+    zf_vec_fini(&list.of);
+    return ok;
+}
+
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              bool (*fits)(const char *name), struct zf_err *err)
 {
@@ -59,7 +77,7 @@ bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, 
     size_t added = 0;
 
     return s && companions_add_in(s, st, "", fits, b, &added, err) &&
-           (added == 0 || zf_torch_set_place(s, err));
+           companions_check_series(st, fits, b, err) && (added == 0 || zf_torch_set_place(s, err));
 }
 
 static bool companions_fits(const char *name)

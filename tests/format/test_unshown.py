@@ -101,5 +101,14 @@ told("two optimizers", both(st("model/model.safetensors", "w"), dcp("optimizer",
 told("safetensors beside a DCP save", both(dcp("", "model", "w"), st("ema.safetensors")), "dcp", "ema.safetensors")
 told("a DCP save below another", both(dcp("", "model", "w"), dcp("optimizer", *MOMENT)), "dcp", "optimizer/")
 told("torch.save files beside a DCP save", both(dcp("", "model", "w"), torch("ema.pt"), torch("ema2.pt")), "dcp", "ema.pt", "ema2.pt")
+for name, way in (("safetensors", model), ("ranks", ranks), ("dcp", dcp("", "model", "w"))):
+    with Save() as d:
+        both(way, torch("optimizer-00001-of-00002.bin", optimizer(C)))(d)
+        r, j = d.info()
+        check(f"a part of an optimizer beside {name}", [n.split(" is not all of it")[0] for n in j.get("notes", ())] == ["optimizer-00001-of-00002.bin"] and
+              any("exp_avg" in f for f in d.files()), r.stderr or (j.get("notes"), d.files()))
+        d.torch("optimizer-00002-of-00002.bin", optimizer(C))
+        r, j = d.info()
+        check("and all of it", r.returncode == 0 and not j.get("notes"), r.stderr or j.get("notes"))
 told("links to what is shown", both(dcp("step_1", "model", "w"), lambda d: os.symlink("step_1", d.path("last"))), "dcp")
 done()
