@@ -22,6 +22,7 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
         (void)zf_fail_sys(err, "make a model");
         return NULL;
     }
+    (void)pthread_mutex_init(&b->reading, NULL);
     b->lim = *lim;
     b->degraded = degraded;
     b->rest.note_end = &b->rest.notes;
@@ -55,6 +56,7 @@ void zf_build_free(struct zf_build *b)
     zf_store_unref(&b->store);
     zf_arena_free(b->keep);
     zf_arena_free(b->temp);
+    (void)pthread_mutex_destroy(&b->reading);
     free(b);
 }
 

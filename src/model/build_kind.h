@@ -4,6 +4,8 @@
 #ifndef MODEL_BUILD_KIND_H
 #define MODEL_BUILD_KIND_H
 
+#include <pthread.h>
+
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
@@ -168,6 +170,8 @@ struct zf_build {
     bool degraded;
     struct zf_arena *keep; /* becomes the checkpoint's */
     struct zf_arena *temp; /* freed at seal */
+    /* Of what a read makes of a draft: its index, and pieces of those that had none. */
+    pthread_mutex_t reading;
     struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;

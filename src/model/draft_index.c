@@ -86,24 +86,31 @@ static const struct draft_index *draft_index_new(const struct zf_draft *d, struc
     return index->tree ? index : NULL;
 }
 
-bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *lo,
-                     const uint64_t *hi, struct zf_err *err)
+bool draft_index_make(struct zf_draft *d, struct zf_err *err)
 {
     if (!draft_expand(d, err)) {
         return false;
     }
-    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .all = piece_walk(d)};
-    if (d->n_pieces <= FEW) {
-        return true;
-    }
-    if (!d->found || d->found->first != w->all.block || d->found->n_pieces != d->n_pieces) {
+    if (d->n_pieces > FEW &&
+        (!d->found || d->found->first != draft_blocks(d) || d->found->n_pieces != d->n_pieces)) {
         d->found = draft_index_new(d, err);
+        return d->found != NULL;
     }
-    w->index = d->found;
-    if (w->index) {
+    return true;
+}
+
+bool draft_walk_init(struct draft_walk *w, struct zf_draft *d, const uint64_t *lo,
+                     const uint64_t *hi, struct zf_err *err)
+{
+    if (!draft_index_make(d, err)) {
+        return false;
+    }
+    *w = (struct draft_walk){.d = d, .lo = lo, .hi = hi, .all = piece_walk(d)};
+    if (d->n_pieces > FEW) {
+        w->index = d->found;
         boxtree_walk_init(&w->tree, w->index->tree, lo, hi);
     }
-    return w->index != NULL;
+    return true;
 }
 
 static bool draft_walk_touches(const struct draft_walk *w, const struct piece *p)

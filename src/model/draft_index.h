@@ -18,6 +18,8 @@ struct draft_axes draft_axes(const struct zf_draft *d);
 void draft_extent(const struct zf_draft *d, const struct piece *p, const uint64_t **start_out,
                   const uint64_t **size_out);
 
+/* Makes what a walk over d needs, unless it is there and still right. */
+bool draft_index_make(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* A walk over the pieces that touch a box of the tensor, corner to corner (inclusive); each comes once.
  * lo and hi are borrowed.  A draft of many pieces is indexed at its first walk, and again only when it
  * has got pieces since: put all of them first. */

@@ -206,8 +206,24 @@ static bool read_step(struct step *s, const uint64_t *lo, const uint64_t *hi, st
     return true;
 }
 
+/* The draft that has the data of d, when nothing of it is made any more while it is read: several threads
+ * may read.  NULL: an error. */
+static struct zf_draft *read_ready(struct zf_draft *d, struct zf_err *err)
+{
+    struct zf_build *b = d->b;
+
+    (void)pthread_mutex_lock(&b->reading);
+    d = draft_data(d);
+    bool ok = draft_index_make(d, err);
+    (void)pthread_mutex_unlock(&b->reading);
+    return ok ? d : NULL;
+}
+
 static bool read_stretch(struct wanted w, wanted_vec *later, struct zf_err *err)
 {
+    if (!(w.d = read_ready(w.d, err))) {
+        return false;
+    }
     struct draft_axes a = draft_axes(w.d);
     uint64_t elem = zf_dtype_info(w.d->dtype)->bytes;
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(UINT64_MAX, err);
@@ -240,7 +256,6 @@ bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf, st
     zf_auto(wanted_vec) wanted_vec todo = {0};
     struct wanted *w;
 
-    d = draft_data(d);
     if (!zf_within(first, n, d->elems)) {
         return draft_refuse(d, err, "is read beyond its end");
     }

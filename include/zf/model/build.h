@@ -152,7 +152,8 @@ bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_f
 
 /* Reads elements [first, first + n) of the flattened tensor into buf, as they are put so far: for readers
  * that compare what they have placed before they believe it.  A stretch costs no more than the pieces
- * in it, once all are put: the first read of a tensor of many pieces sorts them.
+ * in it, once all are put: the first read of a tensor of many pieces sorts them.  Several threads may read at
+ * once while nothing is put.
  * Errors: ZF_E_FORMAT outside the tensor, or an element that no piece has so far, or more than one;
  * ZF_E_IO known to be lost, and of reading. */
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,

@@ -49,6 +49,7 @@ struct bucket_question {
     const struct bucket_buffer *buffer;
     uint64_t align;         /* see walk_in */
     uint32_t most;          /* see walk_in */
+    uint32_t ahead, few;    /* as of zf_ahead_work */
     struct zf_arena *arena; /* what is read of the pieces is kept here */
 };
 /* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are

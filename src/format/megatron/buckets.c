@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <zf/assemble/values.h>
+#include <zf/base/ahead.h>
 #include <zf/base/num.h>
 
 #include "bucket_rows.h"
@@ -70,6 +71,8 @@ static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
                                       .buffer = &buffer,
                                       .align = align,
                                       .most = b->left,
+                                      .ahead = zf_store_ahead(b->s->st),
+                                      .few = zf_store_is_far(b->s->st) ? ZF_AHEAD_FAR : 0,
                                       .arena = b->rows.arena};
     if (!t->row || !bucket_match(&q, b->place, &t->result, err)) {
         return false;

@@ -6,6 +6,7 @@
 #include "steps.h"
 
 #include <zf/assemble/values.h>
+#include <zf/base/ahead.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/table.h>
@@ -15,6 +16,8 @@ struct masters_weight {
     UT_hash_handle hh;
     size_t param; /* its number + 1 */
 };
+
+/* ---- names ------------------------------------------------------------------------------------- */
 
 static uint64_t masters_hash(struct mg_text name)
 {
@@ -47,10 +50,36 @@ static bool masters_comparable(const struct mg_param *m, const struct mg_param *
            zf_dtype_info(m->type.dtype)->bytes >= zf_dtype_info(w->type.dtype)->bytes;
 }
 
-/* n elements from a place on.  Errors: they cannot be read. */
-static bool masters_round(const struct mg_param *m, const struct mg_param *w, uint64_t at,
-                          uint64_t n, struct zf_mismatch *miss, struct zf_err *err)
+/* A master that is held against its weight. */
+struct masters_pair {
+    struct mg_param *master;
+    const struct mg_param *weight;
+};
+
+struct masters {
+    struct mg_save *s;
+    zf_vec(struct masters_pair);
+};
+
+static void zf_auto_masters(struct masters *c)
 {
+    zf_vec_fini(c);
+}
+
+/* ---- reading: by several threads --------------------------------------------------------------- */
+
+/* What was seen of a pair. */
+struct masters_seen {
+    struct zf_mismatch miss;
+    bool unread; /* nothing of either can be read */
+};
+
+/* n elements from a place on.  Errors: they cannot be read. */
+static bool masters_round(const struct masters_pair *p, uint64_t at, uint64_t n,
+                          struct zf_mismatch *miss, struct zf_err *err)
+{
+    const struct mg_param *m = p->master, *w = p->weight;
+
     miss->found = false;
     return zf_drafts_round_at((struct zf_draft_at){m->of, m->first + at},
                               (struct zf_draft_at){w->of, w->first + at}, n, ZF_VALUES_ENDS, miss,
@@ -60,14 +89,13 @@ static bool masters_round(const struct mg_param *m, const struct mg_param *w, ui
 #define MASTERS_NEAR 16 /* elements at either end, one at a time */
 
 /* Some of both cannot be read: does what can be agree?  False: nothing can. */
-static bool masters_round_rest(const struct mg_param *m, const struct mg_param *w, uint64_t n,
-                               struct zf_mismatch *miss)
+static bool masters_round_rest(const struct masters_pair *p, uint64_t n, struct zf_mismatch *miss)
 {
     struct zf_err ignored;
     bool known = false;
 
     for (uint64_t i = 0; i < 2 * MASTERS_NEAR && i / 2 < n; i++) {
-        if (masters_round(m, w, i & 1 ? n - 1 - i / 2 : i / 2, 1, miss, &ignored)) {
+        if (masters_round(p, i & 1 ? n - 1 - i / 2 : i / 2, 1, miss, &ignored)) {
             known = true;
             if (miss->found) {
                 break;
@@ -77,49 +105,131 @@ static bool masters_round_rest(const struct mg_param *m, const struct mg_param *
     return known;
 }
 
-/* unread: the masters of which nothing can be compared, because bytes are lost.  Such a one is
- * not believed; others are. */
-static bool masters_compare(struct mg_save *s, struct mg_param *m, const struct mg_param *w,
-                            uint64_t *unread, struct zf_mismatch *miss, struct zf_err *err)
+static void *masters_make(void *ctx, uint64_t i, struct zf_err *err)
 {
+    const struct masters *c = ctx;
+    const struct masters_pair *p = &c->at[i];
+    zf_auto(mem) struct masters_seen *seen = calloc(1, sizeof *seen);
     uint64_t n = 0;
 
-    if (!zf_elems(w->type.ndim, w->type.shape, &n) || masters_round(m, w, 0, n, miss, err)) {
-        return true;
+    if (!seen) {
+        (void)zf_fail_sys(err, "compare masters");
+        return NULL;
     }
-    if (err->code == ZF_E_NOMEM || !zf_build_degraded(s->b)) {
-        return false;
+    if (zf_elems(p->weight->type.ndim, p->weight->type.shape, &n) &&
+        !masters_round(p, 0, n, &seen->miss, err)) {
+        if (err->code == ZF_E_NOMEM || !zf_build_degraded(c->s->b)) {
+            return NULL;
+        }
+        zf_err_clear(err);
+        seen->unread = !masters_round_rest(p, n, &seen->miss);
     }
-    zf_err_clear(err);
-    if (masters_round_rest(m, w, n, miss)) {
-        return true;
+    return zf_give(seen);
+}
+
+/* ---- which ------------------------------------------------------------------------------------- */
+
+/* Pairs that are compared, about, of a save behind an address that is too large to be compared wholly
+ * (zf_sample_of): a pair is up to eight requests. */
+#define MASTERS_MOST 512u
+
+/* Takes out those that are not compared: in each layer all but every so many, another one in each stack, so
+ * that none of the layers is passed over; the first and last of a stack are compared. */
+static void masters_sample(struct masters *c)
+{
+    uint64_t elements = 0, n = 0, stack = 0, layer = 0;
+    const size_t all = c->n, every = (all - 1) / MASTERS_MOST + 1;
+
+    for (size_t i = 0; i < all; i++) {
+        uint64_t k = 0;
+
+        (void)(zf_elems(c->at[i].weight->type.ndim, c->at[i].weight->type.shape, &k) &&
+               zf_add(elements, k, &elements));
     }
-    miss->found = false;
+    if (every == 1 || zf_sample_of(elements, all).places == 1) {
+        return;
+    }
+    for (size_t i = 0; i < all; i++) {
+        const struct masters_pair p = c->at[i];
+        const bool opens = i == 0 || c->at[n - 1].master->of != p.master->of;
+        const bool ends = i + 1 == all || c->at[i + 1].master->of != p.master->of;
+
+        stack += opens;
+        layer = opens ? 0 : layer + 1;
+        if (opens || ends || (stack + layer) % every == 0) {
+            c->at[n++] = p;
+        }
+    }
+    c->n = n;
+}
+
+/* ---- what comes of it -------------------------------------------------------------------------- */
+
+static int masters_width(const struct mg_param *m)
+{
+    return (int)(m->name.n < 200 ? m->name.n : 200);
+}
+
+/* Nothing of one can be compared, because bytes are lost: it is not believed; others are. */
+static bool masters_leave(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
+{
     m->alone = true;
-    return ++*unread > 1 ||
+    return ++*n > 1 ||
            zf_build_note(
                s->b, err,
                "the fp32 master of \"%.*s\" cannot be held against its weight, as bytes of them "
                "are "
                "lost: the root has the stored weight, optim/param/ the master; so it is with "
                "others like it",
-               (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+               masters_width(m), m->name.p);
 }
 
-/* One master against its weight; what differs is noted, and no master is believed. */
-static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg_param *w,
-                          uint64_t *unread, struct zf_err *err)
+/* Compares all pairs, up to one that differs: it is noted, and no master is believed. */
+static bool masters_compare(struct masters *c, struct zf_err *err)
 {
-    struct zf_mismatch miss = {.found = false};
-    int n = (int)(m->name.n < 200 ? m->name.n : 200);
+    struct mg_save *s = c->s;
+    zf_auto(ahead) struct zf_ahead *made =
+        zf_ahead_new((struct zf_ahead_work){.make = masters_make,
+                                            .drop = free,
+                                            .ctx = c,
+                                            .most = zf_store_ahead(s->st),
+                                            .few = zf_store_is_far(s->st) ? ZF_AHEAD_FAR : 0},
+                     c->n, err);
+    uint64_t unread = 0;
 
+    for (size_t i = 0; made && i < c->n && !s->masters_doubted; i++) {
+        zf_auto(mem) struct masters_seen *seen = zf_ahead_take(made, err);
+        struct mg_param *m = c->at[i].master;
+
+        if (!seen || (seen->unread && !masters_leave(s, m, &unread, err))) {
+            return false;
+        }
+        s->masters_doubted = seen->miss.found && !seen->unread;
+        if (s->masters_doubted &&
+            !zf_build_note(
+                s->b, err,
+                "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
+                "in the master and %g in the weight; the root has the stored weights, "
+                "optim/param/ the masters, and moments may be those of other elements",
+                (unsigned long long)seen->miss.at, masters_width(m), m->name.p, seen->miss.master,
+                seen->miss.weight)) {
+            return false;
+        }
+    }
+    return made != NULL;
+}
+
+/* Can the pair not be one, whatever its bytes are?  Then a note says so, and no master is believed. */
+static bool masters_refuse(struct mg_save *s, const struct mg_param *m, const struct mg_param *w,
+                           struct zf_err *err)
+{
     if (!zf_shape_equal(m->type.ndim, m->type.shape, w->type.ndim, w->type.shape)) {
         s->masters_doubted = true;
         return zf_build_note(
             s->b, err,
             "the fp32 masters are not those of the weights: the shapes of \"%.*s\" "
             "differ; the root has the stored weights, optim/param/ the masters",
-            n, m->name.p);
+            masters_width(m), m->name.p);
     }
     if (!masters_comparable(m, w)) {
         s->masters_doubted = true;
@@ -127,21 +237,10 @@ static bool masters_check(struct mg_save *s, struct mg_param *m, const struct mg
             s->b, err,
             "the fp32 masters are not those of the weights: %s values of \"%.*s\" do not "
             "round to %s; the root has the stored weights, optim/param/ the masters",
-            zf_dtype_info(m->type.dtype)->suffix, n, m->name.p,
+            zf_dtype_info(m->type.dtype)->suffix, masters_width(m), m->name.p,
             zf_dtype_info(w->type.dtype)->suffix);
     }
-    if (!masters_compare(s, m, w, unread, &miss, err)) {
-        return false;
-    }
-    s->masters_doubted = miss.found;
-    return !miss.found ||
-           zf_build_note(
-               s->b, err,
-               "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
-               "in the master and %g in the weight; the root has the stored weights, "
-               "optim/param/ the masters, and moments may be those of other elements%s",
-               (unsigned long long)miss.at, n, m->name.p, miss.master, miss.weight,
-               s->in_parts ? ", or of another save" : "");
+    return true;
 }
 
 /* Is it the only one of its name?  Nothing says which of two is the weight. */
@@ -178,28 +277,50 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
                          (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
-bool mg_masters_check(struct mg_save *s, struct zf_err *err)
+/* Lists the masters that are held against their weights, up to one that cannot be its weight's. */
+static bool masters_list(struct masters *c, struct zf_err *err)
 {
+    struct mg_save *s = c->s;
     zf_auto(uthash) struct masters_weight *weights = NULL;
     zf_auto(uthash) struct masters_weight *met = NULL;
-    uint64_t without = 0, unread = 0;
+    uint64_t without = 0;
 
     if (!masters_see_weights(s, &weights, err)) {
         return false;
     }
     for (size_t i = 0; i < s->param.n && !s->masters_doubted; i++) {
         struct mg_param *m = &s->param.at[i];
-        const struct masters_weight *w;
 
         if (!mg_key_is_master(m->state)) {
             continue;
         }
-        w = zf_table_find_id(weights, masters_hash(m->name));
+        const struct masters_weight *found = zf_table_find_id(weights, masters_hash(m->name));
+        const struct mg_param *w = found ? &s->param.at[found->param - 1] : NULL;
         if (!masters_single(s, m, &met, err) || (!w && !masters_without(s, m, &without, err)) ||
-            (w && !s->masters_doubted &&
-             !masters_check(s, m, &s->param.at[w->param - 1], &unread, err))) {
+            (w && !s->masters_doubted && !masters_refuse(s, m, w, err))) {
             return false;
+        }
+        if (w && !s->masters_doubted) {
+            struct masters_pair *p = zf_vec_push(c, err);
+
+            if (!p) {
+                return false;
+            }
+            *p = (struct masters_pair){m, w};
         }
     }
     return true;
+}
+
+bool mg_masters_check(struct mg_save *s, struct zf_err *err)
+{
+    zf_auto(masters) struct masters c = {.s = s};
+
+    if (!masters_list(&c, err)) {
+        return false;
+    }
+    if (zf_store_is_far(s->st) && !zf_build_degraded(s->b)) {
+        masters_sample(&c);
+    }
+    return s->masters_doubted || masters_compare(&c, err);
 }

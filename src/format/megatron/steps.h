@@ -31,7 +31,8 @@ bool mg_axes_slice(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
  * but in their first dimension, and says of its parts that they are apart.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
 bool mg_parts_join(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
-/* Are the masters what the weights were rounded from?  Compares the first and last elements of each with its weight.
+/* Are the masters what the weights were rounded from?  Compares the first and last elements of each with its weight,
+ * several at once; of many behind an address a sample, in which every layer is.
  * Where one does not round to it, masters_doubted is set, and a note says which.
  * Errors: of reading, but for what a degraded build has lost. */
 bool mg_masters_check(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
