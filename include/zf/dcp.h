@@ -29,7 +29,7 @@ struct zf_dcp_group {
     const char *head;   /* a first step for paths that do not have one like it; NULL = none */
     const char *number; /* digits behind the first step, for the second model; NULL = none */
 };
-/* What is read from here on belongs to a further state dict; without a call all belongs to one, without
+/* Metadata read from here on belong to a further state dict; without a call all belong to one, without
  * head and number.  Borrows the texts.  At most ZF_DCP_GROUPS_MAX times. */
 void zf_dcp_begin(struct zf_dcp *d, struct zf_dcp_group group);
 

@@ -15,7 +15,7 @@ enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
  * are mapped, never so, or always. */
 enum zf_fs_io { ZF_FS_IO_AUTO, ZF_FS_IO_CACHED, ZF_FS_IO_DIRECT };
 
-/* What a mount does, once that is known. */
+/* Modes of a mount, once they are negotiated. */
 struct zf_fs_modes {
     bool direct;     /* large files are read past the page cache */
     const char *why; /* a sentence: why they are, or are not */

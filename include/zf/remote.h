@@ -12,7 +12,7 @@ struct zf_remote;
 /* Adds the libraries that addresses need (zf/base/version.h); loads libcurl. */
 void zf_remote_versions(struct zf_out *o);
 
-/* What the user may choose; texts are copied. */
+/* The user's options; texts are copied. */
 struct zf_remote_opts {
     uint32_t connections; /* to one host at a time; 0 = 16 */
     uint64_t cache_mem;   /* bytes of blocks kept in memory; 0 = 256 MiB */

@@ -116,7 +116,7 @@ static bool adapter_name_bare(struct adapter_name *a, const char *begin, const c
     return adapter_name_put(a, begin, (size_t)(end - begin), "", "", 0);
 }
 
-/* What is behind <word>.<adapter>. */
+/* Reads the name behind <word>.<adapter>. */
 static bool adapter_name_tail(struct adapter_name *a, const char *begin, const char *tail,
                               const char *end)
 {

@@ -202,8 +202,8 @@ struct agree_frame {
     size_t name; /* bytes of its name, with which those inside begin */
 };
 
-/* What is looked into for the children of v; NULL: it has none that are compared.  The order of a
- * set is another one in every process. */
+/* The value whose children count as those of v; NULL: it has none that are compared.  A set's order differs
+ * between processes. */
 static const struct zf_pv *agree_inside(const struct zf_pv *v)
 {
     switch (zf_pv_kind(v)) {

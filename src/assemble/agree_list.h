@@ -7,7 +7,7 @@
 #include <zf/base/out.h>
 #include <zf/base/vec.h>
 
-/* What one zf_agree_add added: whether it is needed (a byte), the key with its zero byte, and for each value
+/* The bytes of one zf_agree_add: whether it is needed (a byte), the key with its zero byte, and for each value
  * how many bytes of the name before it (of the key) its name begins with, the rest of its name, and its text. */
 struct agree_section {
     uint64_t at, n; /* of zf_agree.bytes */

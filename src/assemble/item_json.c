@@ -46,7 +46,7 @@ bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, struct zf_step
     zf_out_str(&j->out, quoted);
     zf_out_str(&j->out, ": ");
     zf_out_add(&j->out, value, len);
-    /* What is no plain value is told as {"__class__": …} and the like (zf/codec/pvjson.h). */
+    /* Values that JSON lacks are written as {"__class__": …} and the like (zf/codec/pvjson.h). */
     *all = !strstr(value, "\"__");
     return zf_out_ok(&j->out, err);
 }

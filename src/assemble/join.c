@@ -18,7 +18,7 @@
 #include "join_composed.h"
 #include "parts.h"
 
-/* What the first file said of a tensor. */
+/* A tensor as the first file describes it. */
 struct join_first {
     UT_hash_handle hh; /* of the draft's address */
     const char *file;
@@ -85,7 +85,7 @@ void join_free(struct join *j)
     free(j);
 }
 
-/* What the first file said of the tensor; made empty, for this file, when it is the first. */
+/* The first file's description of the tensor; made empty, for this file, when it is the first. */
 static struct join_first *join_first_of(struct join *j, const struct zf_draft *d,
                                         struct zf_err *err)
 {

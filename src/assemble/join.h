@@ -10,7 +10,7 @@
 struct join;
 struct part;
 
-/* Who wrote a file, and what was kept of it. */
+/* A rank's file: its coordinates, and the references kept of it. */
 struct join_file {
     const char *path;
     struct zf_coord at;

@@ -19,7 +19,7 @@
 /* DistributedDataParallel is a module with one called this. */
 static const char ddp_word[] = "module.";
 
-/* What holds container and optimizers in some saves, and much else of the trainer.  Source: composer/trainer/
+/* The key around container and optimizers in some saves, with much else of the trainer.  Source: composer/trainer/
  * trainer.py and core/state.py (0.32), {"state": {"model", "optimizers", …}, "rng"}. */
 static const char *const outer_words[] = {"state"};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks' files say of their tensors, kept when the files' pickles are freed. */
+/* The tensors of all ranks' files, kept when the files' pickles are freed. */
 #ifndef ASSEMBLE_PARTS_H
 #define ASSEMBLE_PARTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of all ranks repeat must be equal in all of them, or they are of different saves. */
+/* Values that the files of all ranks repeat must be equal, or the files are of different saves. */
 #ifndef ASSEMBLE_RANKS_AGREE_H
 #define ASSEMBLE_RANKS_AGREE_H
 

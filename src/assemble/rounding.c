@@ -3,7 +3,7 @@
 
 #include <zf/base/ahead.h>
 
-/* So many are compared for each step between threads. */
+/* Number of comparisons per hand-over between threads. */
 #define ROUNDING_AT_ONCE 32u
 
 struct rounding_work {

@@ -413,7 +413,7 @@ static void files_tell_step(const struct member *m, struct zf_build *b)
     }
 }
 
-/* What a file holds at its top, for a sentence. */
+/* Describes the root value of a file, for a sentence. */
 static void files_describe_root(const struct zf_torch *t, char out[160])
 {
     const struct zf_pv *root = zf_torch_root(t);
@@ -503,8 +503,8 @@ static bool files_place_members(struct zf_torch_set *s, struct zf_err *err)
     return join_finish(s->join, err) && files_note_unread(s, err);
 }
 
-/* What is behind "pytorch_model", or behind "pytorch_model_fsdp", as FSDP's whole state dicts are called,
- * in the name of a file of weights; else NULL. */
+/* The rest of a weights file's name behind "pytorch_model", or behind "pytorch_model_fsdp", the name of FSDP's
+ * whole state dicts; else NULL. */
 static const char *files_behind_model(const struct member *m)
 {
     static const char stem[] = "pytorch_model", fsdp[] = "_fsdp";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a torch.save file holds besides tensors, as JSON below state/. */
+/* Values of a torch.save file besides tensors, as JSON below state/. */
 #include <zf/assemble/torch_place.h>
 
 #include <inttypes.h>

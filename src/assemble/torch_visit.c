@@ -21,7 +21,7 @@ enum naming {
     BY_NONE, /* not at all: the tables of a module */
 };
 
-/* What is left of one value that is being gone through; its current child is next - 1. */
+/* The rest of one value that is being visited; its current child is next - 1. */
 struct frame {
     const struct zf_pv *v;
     uint64_t next, n;
@@ -32,7 +32,7 @@ struct frame {
     size_t key_len, n_steps, last_len; /* of the path to the value itself, once a child is named */
 };
 
-/* What is known of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
+/* State of a value; one with tensors is counted, from SEEN_TENSORS up: it is shown wherever
  * it is referenced, but lists that hold the next one twice would make 2^n tensors out of n lists. */
 enum { SEEN_NOT, SEEN_OPEN, SEEN_EMPTY, SEEN_TENSORS };
 struct seen {
@@ -177,7 +177,7 @@ static bool visit_is_attributes(const struct zf_pv *state)
     return zf_pv_len(state) == 2;
 }
 
-/* What is looked into for the children of v, or NULL for a plain value.
+/* The value whose children count as those of v, or NULL for a plain value.
  * An instance is its attributes. */
 static const struct zf_pv *visit_inside(const struct zf_pv *v, enum naming *naming)
 {

@@ -51,7 +51,7 @@ static bool rules_number(const char **s, uint32_t *out)
     return ok;
 }
 
-/* What is behind the expression. */
+/* Reads the cut behind the expression. */
 static bool rules_read_cut(const char *s, struct zf_cut_rule *out)
 {
     *out = (struct zf_cut_rule){.kind = ZF_CUT_COPIES};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What wrappers of a model put into the names of its parameters.  FSDP1 takes its own word out of the
+/* Words that wrappers of a model put into the names of its parameters.  FSDP1 takes its own word out of the
  * state dicts it makes, but not out of every list of names that is saved with them (the
  * `param_names` of an optimizer).  Source: torch/distributed/fsdp/_common_utils.py, FSDP_PREFIX
  * (1.12 … 2.14). */

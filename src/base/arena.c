@@ -42,7 +42,7 @@ struct arena_block {
     _Alignas(max_align_t) char data[];
 };
 
-/* What one thing in it may have, so that its block has a size. */
+/* Largest single request, so that the size of its block does not overflow. */
 #define LARGEST (SIZE_MAX - ALIGN - GAP - sizeof(struct arena_block))
 
 struct zf_arena {

@@ -21,7 +21,7 @@ ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off)
     return (ssize_t)done;
 }
 
-/* What a write did: the bytes that are left begin at *p.  False: errno says why. */
+/* Advances past the bytes that a write took.  False: errno says why it failed. */
 static bool fd_wrote(ssize_t k, const char **p, size_t *n)
 {
     if (k < 0) {

@@ -148,7 +148,7 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
 {
     size_t i = 0, j;
 
-    /* What both begin with decides nothing, but for the digits at its end. */
+    /* A common beginning decides nothing, but for the digits at its end. */
     while (i < an && i < bn && a[i] == b[i]) {
         i++;
     }

@@ -70,8 +70,7 @@ static void info_print_host(void *ctx, const struct zf_host_stats *s)
                  s->requests, s->retries);
 }
 
-/* What an address turned out to be, if more than it says: the hub's revision as a commit.  NULL:
- * nothing more. */
+/* The commit that an address of the hub was resolved to.  NULL: there is none. */
 static const char *info_at(const char *path, const struct zf_checkpoint *c)
 {
     const char *at = zf_store_name(c->store);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What info says beside what a checkpoint holds. */
+/* Parts of `zerofs info` beside the checkpoint's content. */
 #ifndef ZF_CMD_INFO_H
 #define ZF_CMD_INFO_H
 

@@ -12,7 +12,7 @@
 
 #include "where.h"
 
-/* What is read faster is not kept: reading it again costs no more. */
+/* A model that is read faster is not cached: reading it again costs no more. */
 #define KEPT_WORTH_NS 50000000
 
 char *kept_home(void)

@@ -15,7 +15,7 @@ struct kept {
     struct zf_err why;    /* it was not there, or was of no use; ZF_OK: it was */
 };
 
-/* What the options say of the checkpoint at `path`; that no directory can be had is no failure.
+/* Finds the model cache for the checkpoint at `path`, by the options; having no directory is no failure.
  * Errors: ZF_E_USAGE the directory that they name is open to other users. */
 bool kept_begin(struct kept *k, const char *path, const struct opts *o,
                 struct zf_err *err) ZF_CHECKED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What info says about lost bytes, tensor by tensor. */
+/* Lost bytes, tensor by tensor, for `zerofs info`. */
 #include "info.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 
 #include "options.h"
 
-/* What is to be mounted where. */
+/* A requested mount. */
 struct mount_job {
     const char *source,
         *mountpoint; /* as given; made absolute before the process leaves its directory */
@@ -22,7 +22,7 @@ char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *
 /* The document /.zerofs/modes.json: how the mount is read.  Gives malloc'ed text, or NULL. */
 char *mounted_modes_text(const struct zf_fs_modes *m);
 
-/* What that says of the mount at this path, to be added to a sentence; "" = no mount of ours. */
+/* The modes of the mount at this path, to be added to a sentence; "" = no mount of ours. */
 void mounted_modes_say(const char *mountpoint, char *out, size_t n);
 
 enum mounted {

@@ -228,7 +228,7 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
     zf_auto(access) struct access a = {.gid = (gid_t)o->gid};
     struct zf_err why;
 
-    /* Whose an object is no mode says. */
+    /* Objects have no owner and mode. */
     if (!opts_passes(o, "allow_other") || where_is_remote(path)) {
         return 0;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a family asks that makes more of the tensors than files: which keys there are, how they are cut,
- * what became of them.  Nothing of it is worked out for a family that does not ask. */
+/* Queries for Megatron, which makes more of the tensors than files: keys, how they are cut, their drafts.  Computed at
+ * the first query. */
 #include <string.h>
 
 #include <zf/base/num.h>

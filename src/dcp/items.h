@@ -10,7 +10,7 @@
 
 #include "metadata.h"
 
-/* What the metadata says of one item, packed: there are millions. */
+/* One item as the metadata describe it, packed: there are millions. */
 struct dcp_record {
     uint64_t len : 40, dtype : 6, wrap : 2, shape : 16 /* dcp_shape_print */;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pickled metadata of a torch.distributed.checkpoint says, as flat arrays: which tensors
+/* The pickled metadata of a torch.distributed.checkpoint as flat arrays: which tensors
  * and bytes items there are, of which chunks they consist, and which range of which file holds each
  * chunk's item.  Keys, chunks and files are numbers, found again through hash tables: a save of a
  * thousand ranks has millions of chunks.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the reader share while keys and chunks become tensors and files of the tree:
+/* Shared by the parts of the reader while keys and chunks become tensors and files of the tree:
  * files.c opens and checks, tensors.c, composed.c and bytes_items.c put what is in them in place. */
 #ifndef DCP_PLACING_H
 #define DCP_PLACING_H
@@ -34,7 +34,7 @@ static inline void zf_auto_dcp_placing(struct dcp_placing *p)
 
 /* Bytes of the elements of a chunk. */
 uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c);
-/* What the metadata say of the item of a chunk. */
+/* The item of a chunk, as the metadata describe it. */
 struct dcp_record dcp_record_of(const struct zf_dcp *d, const struct dcp_chunk *c);
 
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is

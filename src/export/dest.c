@@ -67,7 +67,7 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
         return zf_fail_sys(err, "find the destination");
     }
     bool file = !S_ISDIR(st.st_mode);
-    /* What is not there yet is not where the file lies. */
+    /* A path that does not exist cannot be the source file. */
     if (file && (!force || access(path, F_OK) != 0)) {
         return true;
     }

@@ -22,7 +22,7 @@
 
 /* A batch is full with so many bytes: a power failure costs that and what a thread is at work on. */
 #define BATCH_BYTES (64ull << 20)
-/* What others may have under way to their disks for syncfs to be worth it. */
+/* Bytes that other programs may have under way to their disks for syncfs to be worth it. */
 #define OTHERS_BYTES (512ull << 20)
 
 bool zf_export_batch_add(struct zf_export_batch *b, const struct zf_export_run *run, uint32_t i,

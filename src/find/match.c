@@ -79,7 +79,7 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
         if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT) {
             return MATCH_RUN_GONE;
         }
-        /* What it says is not known, so that no other family may take the directory for its own. */
+        /* Its answer is unknown, so no other family may claim the directory. */
         *err = why;
         return MATCH_RUN_UNKNOWN;
     }

@@ -7,7 +7,7 @@
 
 enum { NEWER_NOTE = 256 };
 
-/* What is newer than the save `name` (a path from st), in a sentence, or "": of its own series beside
+/* Names saves newer than `name` (a path from st), in a sentence, or "": of its own series beside
  * it, finished or not, or among Megatron's non-persistent saves; and which one was being written. */
 void newer_note(struct zf_store *st, const char *name, const struct zf_limits *lim,
                 char note[NEWER_NOTE]);

@@ -65,8 +65,8 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
                          o->tp_rules, f->name);
 }
 
-/* What could not be read since then, and somebody took for something that is not there.  Where
- * the checkpoint does without (degraded, or side files) a note says so, unless one does already. */
+/* Reports files that could not be read since then and were taken for missing.  Where the checkpoint opens
+ * without them (degraded, or side files) a note says so, unless one does already. */
 static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struct zf_build *b,
                         struct zf_err *err)
 {

@@ -144,7 +144,7 @@ bool save_name_is_unsharded(const char *name, const char *of)
     return strncmp(name, of, n) == 0 && strcmp(name + n, unsharded) == 0;
 }
 
-/* What is left of a name of a series behind its number. */
+/* Is `rest`, behind the number of a series' name, an end of such a name? */
 static bool save_name_is_end(const char *rest)
 {
     return !*rest || strcmp(rest, unsharded) == 0;
@@ -181,8 +181,8 @@ bool save_name_is_unfinished(const char *name)
     return save_name_is_tmp(name) && save_name_is_step(name);
 }
 
-/* What names the latest save (latest.c asks for it by name), hidden things, saves under the name they have while
- * they are written, and what a file system keeps at its root: only root may look into it (mke2fs(8)). */
+/* Names that are no saves: pointers to the latest save (latest.c asks for them by name), hidden files, saves under
+ * their temporary names, and directories that a file system keeps at its root: only root may look into it (mke2fs(8)). */
 bool save_name_is_beside(const char *name)
 {
     return name[0] == '.' || strcmp(name, "latest") == 0 || strcmp(name, "LATEST") == 0 ||

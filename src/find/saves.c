@@ -21,7 +21,7 @@
 /* At most so many steps down (experiment / run / checkpoint-60), in so many directories of one
  * depth. */
 enum { SAVES_DEPTH = 3, SAVES_DIRS = 128 };
-/* So many saves beside one are looked at for what it lacks. */
+/* Number of neighbouring saves that are searched for files that a save lacks. */
 enum { SAVES_BESIDE = 16 };
 
 void zf_saves_free(struct zf_saves *s)

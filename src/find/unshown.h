@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies beside the files of a checkpoint and was left out by its family without a word. */
+/* Files beside those of a checkpoint that its family left out without a note. */
 #ifndef FIND_UNSHOWN_H
 #define FIND_UNSHOWN_H
 

@@ -13,8 +13,8 @@
 #define WIDER 4
 #define WINDOW_MOST (64ull << 20)
 #define STEP_LEAST (256ull << 10)
-/* So many reads of a stream must have waited before anything is read ahead for it: one may have bad
- * luck, and a reader that wants the beginning only makes one. */
+/* Number of reads of a stream that must have waited before anything is read ahead for it: one may be an
+ * accident, and a reader of the beginning alone makes only one. */
 #define WAITS 2
 /* Storage is slow when reads have waited so much longer for it than a nanosecond for each byte; once it was,
  * it counts as slow until so much as KEPT was read faster than that.  One hiccup of a disk is no
@@ -82,7 +82,7 @@ static struct ahead_stream *ahead_find(struct ahead *a, uint64_t ino, uint64_t o
     return best ? best : oldest;
 }
 
-/* What one stream may be ahead, when all that are may not be more than `most` together. */
+/* One stream's share of the limit for all streams, `most`. */
 static uint64_t ahead_share(const struct ahead *a, const struct ahead_stream *me)
 {
     uint64_t n = 1;
@@ -138,7 +138,7 @@ static void ahead_shut(struct ahead_stream *s)
     s->held = false;
 }
 
-/* What was under way when the window was last changed has been read, and as much again. */
+/* Since the window last changed, the bytes then under way and as many again have been read. */
 static bool ahead_is_settled(const struct ahead_stream *s)
 {
     return s->next - s->since >= s->window + s->window / WIDER;

@@ -2,8 +2,8 @@
 /* Done here and not by libfuse, which does not pass on why it failed, and which would take off
  * whatever is at the mount point when it ends.
  *
- * Who may not open the device or mount asks fusermount3: it is started with one end of a socket,
- * whose number is in _FUSE_COMMFD, mounts, and sends the open device over it.  In unprivileged
+ * Without the right to open the device or to mount, fusermount3 does it: it is started with one end of a socket,
+ * its number in _FUSE_COMMFD, mounts, and sends the open device over it.  In unprivileged
  * pods the fusermount3 on PATH is not the setuid program but one that asks a daemon outside. */
 #include "attach.h"
 

@@ -74,7 +74,7 @@ static void mode_raise_read_ahead(dev_t dev, struct zf_fs_modes *m)
     zf_auto(fd) int writable = m->read_ahead_wanted ? open(path, O_WRONLY | O_CLOEXEC) : -1;
     int n = snprintf(text, sizeof text, "%u", m->read_ahead_wanted);
     if (writable >= 0 && write(writable, text, (size_t)n) < 0) {
-        /* What it is now is read below. */
+        /* The value in force is read below. */
     }
     zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     m->read_ahead_kib = fd >= 0 ? mode_read_ahead(fd) : 0;

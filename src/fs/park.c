@@ -38,7 +38,7 @@ static bool park_kills(const char *status, const char *key)
     return line && (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
 }
 
-/* What became of the reader. */
+/* State of the reader. */
 static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
 {
     char path[40], status[4096];

@@ -420,7 +420,7 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
     return ok;
 }
 
-/* What readers may be ahead of together: half of what blocks of remote stores take in memory. */
+/* Limit of all read-ahead together: half of the memory for blocks of remote stores. */
 #define AHEAD_BYTES (128ull << 20)
 
 const char *zf_fs_version(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extended attributes: user.zerofs.* and nothing else.
  *
- * Who lists a directory with attributes (ls -l, cp -a) asks every file for a security context
+ * Listing a directory with attributes (ls -l, cp -a) asks every file for a security context
  * and an access control list, or, coreutils since 9.6, for the list of names.  No answer of ours
  * is kept by the kernel, so that each question is a round trip, which is most of what such a
  * listing takes.  Two answers end the questions: EOPNOTSUPP, after which ls asks no other file
@@ -23,7 +23,7 @@
  * xattrs=on): a listing with attributes then spends a tenth of a second on them at most. */
 #define FEW_FILES 4096u
 
-/* What the kernel asks for first is how many bytes there are. */
+/* The kernel's first request (size 0) wants the number of bytes. */
 static void xattrs_reply(fuse_req_t req, size_t size, const char *p, size_t n)
 {
     if (size == 0) {

@@ -43,7 +43,7 @@ struct zf_keep {
     uint64_t most;
     struct timespec began; /* CLOCK_REALTIME: before anything of the checkpoint was read */
     struct zf_limits lim;
-    /* What was noted when the model was about to be sealed, or why it cannot be kept. */
+    /* The facts noted before the model was sealed, or the reason why it cannot be cached. */
     bool noted;
     struct zf_err why;
     struct zf_out about, sources, model;

@@ -16,7 +16,7 @@
 #define RETRY_NS 1000000000ll
 /* One behind an address is asked for each of its files by a listing. */
 #define RETRY_FAR 30
-/* What has not changed for so long is not being written, whatever the clock of its file system says. */
+/* A save unchanged for this long is not being written, whatever the clock of its file system says. */
 #define SETTLED_NS (4 * 1000000000ll)
 
 /* The tree that is shown instead of a save that cannot be opened. */

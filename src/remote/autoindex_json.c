@@ -15,7 +15,7 @@
 #include "http_head.h"
 #include "timestamp.h"
 
-/* What the object calls a directory; *known is false where it says nothing of it. */
+/* Is the entry a directory?  *known is false where its type is missing. */
 static bool json_is_dir(const json_t *o, bool *known, bool *other)
 {
     const char *type = json_string_value(json_object_get(o, "type"));

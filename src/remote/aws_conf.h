@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment and the files of AWS' tools say: which profile, region and endpoint.  Resolved as
+/* Profile, region and endpoint from the environment and the configuration files of AWS' tools.  Resolved as
  * botocore does it, which tests/remote/test_botocore.py compares. */
 #ifndef ZF_REMOTE_AWS_CONF_H
 #define ZF_REMOTE_AWS_CONF_H

@@ -61,7 +61,7 @@ static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
     return plan_key(p, id, secret, token ? token : settings_env("AWS_SESSION_TOKEN"), err);
 }
 
-/* What a profile says, with the variable that goes before it where the environment counts. */
+/* A profile's option, or the environment variable that overrides it. */
 static const char *plan_say(const struct plan_walk *w, const char *profile, const char *option,
                             const char *variable)
 {
@@ -155,7 +155,7 @@ static bool plan_cannot(const struct plan_walk *w, const char *profile, bool pro
                             profile, what, profile);
 }
 
-/* What a profile has of its own.  *found: something. */
+/* Credentials of the profile itself.  *found: it has some. */
 static bool plan_profile(struct plan_walk *w, const char *profile, bool env, bool *found,
                          struct zf_err *err)
 {

@@ -40,7 +40,7 @@
 #undef curl_easy_setopt
 #undef curl_multi_setopt
 
-/* What curl_late_load found; empty before. */
+/* libcurl's functions, once curl_late_load found them. */
 struct curl_late {
 #define X(name) __typeof__(curl_##name) *name;
     CURL_LATE(X)

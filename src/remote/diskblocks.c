@@ -7,8 +7,8 @@
 
 _Static_assert(BLOCK_SIZE == DISKCACHE_BLOCK, "a block in memory is one on disk");
 
-/* What the object is, once that is known for good: from the listing, or since the first answer.  Nothing
- * of it changes afterwards, so no lock is held while it is used. */
+/* The object's identity, once it is final: from the listing, or after the first answer.  It does not
+ * change afterwards, so no lock is held while it is used. */
 static bool diskblocks_key(struct object *o)
 {
     if (atomic_load_explicit(&o->keyed, memory_order_acquire)) {

@@ -18,8 +18,8 @@
 #include <zf/base/thread.h>
 #include <zf/source/gate.h>
 
-/* What may wait to be written: readers wait when it is more than the first; what was on its way by
- * then comes on top. */
+/* Bytes that may wait to be written.  Readers wait above the first limit; blocks already on their way
+ * may exceed it up to the second. */
 #define QUEUE_BUSY (32ull << 20)
 #define QUEUE_MOST (192ull << 20)
 /* How long a disk is waited for that takes nothing. */

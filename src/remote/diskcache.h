@@ -29,7 +29,7 @@ struct diskcache_key {
     char hex[65];
 };
 
-/* What an object is; texts without a newline or credential. */
+/* Identity of an object; texts without a newline or credential. */
 struct diskcache_about {
     const char *url, *etag, *version;
     uint64_t size;
@@ -72,8 +72,8 @@ bool diskcache_count(int dir, uint64_t more, uint64_t most);
 /* The directory of an object, or -1; make: made if it is not there, which *made_out (or NULL) then says.
  * Neither it nor the one above may be a link: what is removed or written there is ours. */
 int diskcache_object(int dir, const char *key, bool make, bool *made_out);
-/* What n bytes of a file take, and what an object takes beside its blocks (a directory, a name in the one
- * above, `about`), at most. */
+/* Disk space of n bytes in a file, and of an object beside its blocks (its directory, the directory's entry,
+ * `about`), at most. */
 #define DISKCACHE_UNIT 4096u
 #define DISKCACHE_OBJECT (2 * DISKCACHE_UNIT + 256u)
 /* Opens and, with make, makes the directory; -1 and err. */

@@ -88,7 +88,7 @@ static bool diskcache_files_number(const char *name, uint64_t *out)
     return *end == '\0';
 }
 
-/* What was being written when its process was killed. */
+/* Removes a temporary file that a killed process left. */
 static void diskcache_files_sweep(int object, const char *name)
 {
     struct timespec now;
@@ -122,7 +122,7 @@ static uint64_t diskcache_files_blocks(int at, const char *name)
     return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* What an object takes beside its blocks. */
+/* Disk space of an object beside its blocks. */
 static uint64_t diskcache_files_beside(int object)
 {
     return diskcache_files_blocks(object, ".") + diskcache_files_blocks(object, "about");
@@ -244,7 +244,7 @@ static uint64_t diskcache_files_used(int dir)
     char *end;
 
     uint64_t used = strtoull(text, &end, 10);
-    /* What cannot be read is counted; so is what was counted by another rule, without its unit. */
+    /* An unreadable sum, or one without this unit (counted by another rule), is counted anew. */
     return n > 0 && text[0] >= '0' && text[0] <= '9' && strcmp(end, USED_UNIT) == 0 ? used
                                                                                     : UINT64_MAX;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names that a listing gives of one directory, whatever the listing is written in.
  *
- * What a server sends is not trusted.  A name is one component: what would be none ("", ".", "..",
+ * The server is not trusted.  A name is one path component: anything else ("", ".", "..",
  * one with a '/' or a zero byte in it) is refused.  The same name twice is one entry (Apache links its
  * icons too); a name that is a file and a directory, or has two sizes, is refused, because nobody
  * could say which of the two is served. */

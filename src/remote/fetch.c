@@ -11,7 +11,7 @@
 
 #include "diskblocks.h"
 
-/* What one read claims at a time. */
+/* Blocks that one read claims at a time. */
 #define FETCH_WINDOW 512
 /* A longer stretch is split over connections, into parts of so many blocks at least and at most. */
 #define FETCH_PART_LEAST 16
@@ -51,8 +51,8 @@ bool fetch_provable(const struct object *o, const struct http_object *is, struct
                    "replaced unnoticed while it is read");
 }
 
-/* What was not known of the object is learnt; what was known, perhaps from another answer
- * meanwhile, must be so. */
+/* Completes the object's properties from the first answer; known ones, perhaps from another answer
+ * meanwhile, must match. */
 static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, struct zf_err *err)
 {
     struct fetch *f = ctx;
@@ -95,7 +95,7 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
         if (!len) {
             return; /* the client lets nothing through that was not asked for */
         }
-        /* What is ready comes again with the next attempt, and others read it by then. */
+        /* A retry delivers finished blocks again, which others may be reading by then. */
         if (k >= f->ready) {
             memcpy(f->block[k]->data + into, from, len);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link in a listing leads to.  The rule, for a listing of the directory at `base`:
+/* The target of a link in a listing.  The rule, for a listing of the directory at `base`:
  *
  * - links of sorting (?C=N), anchors (#top), other schemes, other hosts, the directory itself and
  *   what is above or beside it are passed over: pages have such links;

@@ -15,7 +15,7 @@
 
 #define HTTP_SIZE_UNKNOWN UINT64_MAX
 
-/* What an object is known to be.  Empty members are not known. */
+/* Known properties of an object; an empty member is not known. */
 struct http_object {
     uint64_t size;         /* HTTP_SIZE_UNKNOWN */
     char etag[128];        /* as sent, with quotes and W/; "" */

@@ -82,8 +82,8 @@ bool http_call_at_home(const struct http_call *c)
     return origin && strcmp(origin, c->origin) == 0;
 }
 
-/* What makes the server refuse another object.  A tag that a redirect promised is not the one its target
- * goes by. */
+/* Conditions that make the server refuse a changed object.  A tag promised by a redirect is not the tag of
+ * its target. */
 static bool http_call_add_same(const struct http_call *c, struct headers *h, struct zf_err *err)
 {
     const struct http_object *o = c->ask.same;
@@ -108,7 +108,7 @@ static bool http_call_add_same(const struct http_call *c, struct headers *h, str
     return headers_add(h, "If-Unmodified-Since", date, err);
 }
 
-/* What is sent besides libcurl's own; to strangers only what is asked for. */
+/* Header lines besides libcurl's own; another host than the first gets no credentials. */
 static bool http_call_lines(const struct http_call *c, struct headers *h, struct zf_err *err)
 {
     bool home = http_call_at_home(c), ok = true;
@@ -210,7 +210,7 @@ static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
     return n;
 }
 
-/* Whose bytes come now. */
+/* Tells the receiver which object its bytes belong to, before the first of them. */
 static bool http_call_tell(struct http_call *c)
 {
     struct http_object is = c->head.object;
@@ -336,7 +336,7 @@ static void http_call_plain(struct http_call *c, CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, c);
     (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, http_call_on_body);
     (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
-    /* What a proxy says before the tunnel stands is no answer. */
+    /* A proxy's headers in front of the tunnel are not the server's answer. */
     (void)curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
 }

@@ -24,7 +24,7 @@ struct http_call {
     struct http_call *prev, *next; /* in the client's list */
     struct http *http;
 
-    /* What was asked; copies. */
+    /* The request; copies. */
     struct http_ask ask;
     struct headers header;
     void *payload;
@@ -72,7 +72,7 @@ bool http_call_at_home(const struct http_call *c);
 /* Signs for the next attempt, in a thread that may wait.  Errors: those of the auth. */
 bool http_call_sign(struct http_call *c, struct zf_err *err) ZF_CHECKED;
 
-/* What holds for all requests of a client. */
+/* Settings of a client, for all its requests. */
 struct http_ways {
     const char *cacert, *capath;  /* NULL = libcurl's */
     double connect, stall, total; /* seconds */
@@ -84,7 +84,7 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double n
 /* Frees it. */
 void http_call_end(struct http_call *c);
 
-/* What comes after an attempt: `result` is libcurl's. */
+/* The next step after an attempt; `result` is libcurl's. */
 enum http_next { HTTP_GOOD, HTTP_BAD, HTTP_AGAIN, HTTP_ELSEWHERE, HTTP_RENEW };
 enum http_next http_call_judge(struct http_call *c, int result);
 

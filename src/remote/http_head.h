@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an answer says before its body.  Grammar: RFC 9110 (fields, dates, ranges), RFC 9112 (status
+/* The head of a response.  Grammar: RFC 9110 (fields, dates, ranges), RFC 9112 (status
  * line). */
 #ifndef REMOTE_HTTP_HEAD_H
 #define REMOTE_HTTP_HEAD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of an attempt: good, worth another one, or a failure and its sentence. */
+/* Judges an attempt: good, to be retried, or failed, with its sentence. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,8 +175,7 @@ static enum http_next http_judge_status(struct http_call *c)
 
 /* ---- libcurl's failures ---------------------------------------------------------------------- */
 
-/* What may be otherwise the next time.  What is not listed is wrong by itself: a certificate that does
- * not verify, say. */
+/* libcurl's transient errors.  All others are permanent: a certificate that does not verify, say. */
 static bool http_judge_passing(CURLcode code)
 {
     switch (code) {
@@ -215,7 +214,7 @@ static const char *http_judge_hint(CURLcode code)
     }
 }
 
-/* What a proxy answered instead of a tunnel to the host; 0 = nothing, or that it stands. */
+/* The status with which a proxy refused the tunnel to the host; 0 = there was no refusal. */
 static long http_judge_proxy_status(const struct http_call *c)
 {
     long status = 0;

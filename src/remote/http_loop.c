@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's thread owns every call from http_start to its end, and nobody else touches libcurl.
- * Who waits, waits on the call's condition and may leave at any time: what a call needs is its own, so that
- * nothing of the caller's is written to afterwards.  What may block, signing with credentials that run out,
+ * A caller waits on the call's condition and may leave at any time: a call owns everything it needs, so
+ * nothing of the caller's is written to afterwards.  Work that may block (signing with credentials that run out)
  * is done by a second thread, the clerk, before a call is tried again. */
 #include <stdio.h>
 #include <string.h>
@@ -286,7 +286,7 @@ static void http_ended(struct http *h, struct http_call *c, int result)
     }
 }
 
-/* What came in, and what is no longer wanted. */
+/* Starts the calls that were queued and drops those that were cancelled. */
 static void http_take_in(struct http *h)
 {
     struct http_call *c, *next;

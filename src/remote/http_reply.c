@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of a request, for those who asked. */
+/* The outcome of a request, read by its caller. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

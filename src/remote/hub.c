@@ -201,7 +201,7 @@ static void hub_quote_revision(struct zf_out *o, const char *revision)
     }
 }
 
-/* What the hub says besides its status.  Source: utils/_http.py, hf_raise_for_status. */
+/* Reports a refusal by the hub's own error headers.  Source: utils/_http.py, hf_raise_for_status. */
 static bool hub_refused(const struct hub *h, const struct http_reply *r, struct zf_err *err)
 {
     zf_auto(mem) char *code = http_header(r, "X-Error-Code");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Hugging Face hub answers.  Source: huggingface_hub 0.36, hf_api.py (list_repo_tree, RepoFile,
+/* The Hugging Face hub's answers as JSON.  Source: huggingface_hub 0.36, hf_api.py (list_repo_tree, RepoFile,
  * RepoFolder, repo_info, ModelInfo) and utils/_pagination.py. */
 #ifndef REMOTE_HUB_JSON_H
 #define REMOTE_HUB_JSON_H

@@ -132,7 +132,7 @@ static bool index_dir_add(struct index_make *m, char *path, size_t above,
     return true;
 }
 
-/* What `zerofs index` itself writes, also while it does. */
+/* Is it the index itself, or its temporary name? */
 static bool index_is_ours(const char *dir, const char *name)
 {
     return !*dir && (strcmp(name, INDEX_FILE_NAME) == 0 ||

@@ -19,7 +19,7 @@ static inline void zf_auto_ini_work(struct ini_work *w)
     zf_auto_secret_out(&w->value);
 }
 
-/* What Python's str.strip() takes away, of ASCII. */
+/* ASCII characters that Python's str.strip() removes. */
 static bool ini_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);

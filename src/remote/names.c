@@ -319,7 +319,7 @@ static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *
     return *len > 8 && *len < NAMES_STRING && *len <= n - head;
 }
 
-/* What looks like a name is asked for: a string of another meaning costs a request, no more. */
+/* Each text that looks like a file name is requested: a text of another meaning costs one request. */
 static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *err)
 {
     uint64_t n;
@@ -423,7 +423,7 @@ static bool names_unlisted(struct names_ask *a, const struct names_row *r, struc
                    r->what);
 }
 
-/* What a file that was found says of others. */
+/* Queues the files that a found file refers to. */
 static bool names_follow(struct names_ask *a, const struct names_row *r, struct zf_err *err)
 {
     bool there;

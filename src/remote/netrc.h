@@ -17,7 +17,7 @@ static inline void zf_auto_netrc(struct netrc_login *l)
     netrc_fini(l);
 }
 
-/* What text[n] says for `host` (case does not matter): the first `machine` of that name that has a
+/* Looks up `host` (case does not matter) in text[n]: the first `machine` of that name that has a
  * password, else the first `default`.  *found_out false: nothing.  Errors: ZF_E_FORMAT a quote that is
  * not closed; ZF_E_NOMEM. */
 bool netrc_find(const char *text, size_t n, const char *host, struct netrc_login *out,

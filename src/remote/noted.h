@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kept model says of an object (zf/source/facts.h), so that a later mount opens the same one or none:
+/* Identity of an object in a cached model (zf/source/facts.h); a later mount opens the same object or none:
  *
  *   16 bytes: a hash of its URL, without query; size; seconds of Last-Modified; ETag; version
  *

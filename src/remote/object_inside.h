@@ -12,7 +12,7 @@
 #include "diskcache.h"
 #include "place.h"
 
-/* What the objects of a store have in common; counted, because a fetch may outlive its reader. */
+/* State shared by the objects of a store; counted, because a fetch may outlive its reader. */
 struct object_shared {
     atomic_uint refs;
     struct place *place;      /* owned */
@@ -34,8 +34,8 @@ struct object {
     struct http_host *host;
     uint64_t owner;
     bool listed; /* the listing vouches for it */
-    /* What `met` was when a request was made that found it to be what it was: if nothing was met
-     * since, it was that together with all the rest, and need not be asked for again.
+    /* Value of `met` at the request that last proved the object unchanged: if nothing was met
+     * since, the object was unchanged together with all others and needs no further request.
      * OBJECT_UNPROVED: there was no such request. */
     atomic_uint_least64_t proved;
     atomic_bool stale;

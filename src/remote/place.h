@@ -64,7 +64,7 @@ struct place {
     bool lists_dots; /* and these too */
 };
 
-/* What a scheme's opener gets. */
+/* Arguments of a scheme's opener. */
 struct place_new {
     struct http *http;
     const struct zf_limits *lim;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an object store (or STS) says where it refuses, and what that means for who wants to mount. */
+/* Error documents of an object store (or STS) as sentences for the user. */
 #ifndef ZF_REMOTE_S3_ERROR_H
 #define ZF_REMOTE_S3_ERROR_H
 
@@ -14,7 +14,7 @@ struct s3_error {
     time_t server;     /* its clock, 0: not said */
 };
 
-/* What is known of the request that was refused. */
+/* The refused request. */
 struct s3_asked {
     const char *store; /* "S3", "Google Cloud Storage" */
     const char *bucket;

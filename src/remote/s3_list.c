@@ -41,7 +41,7 @@ static bool list_is(const struct xml_event *e, const char *path)
     return !e->open && strcmp(e->path, path) == 0;
 }
 
-/* What must be known before the first key is read. */
+/* Elements in front of the first key: the encoding and the continuation token. */
 static bool list_head(void *ctx, const struct xml_event *e, struct zf_err *err)
 {
     struct list_page *p = ctx;

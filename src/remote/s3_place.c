@@ -19,7 +19,7 @@
 #define S3_PAGE_BYTES                                                                              \
     (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
 
-/* What differs between the schemes; NULL = nothing. */
+/* Properties of a scheme; NULL = none. */
 struct s3_kind {
     const char *scheme, *store; /* "s3", "S3" for sentences */
     /* names a profile, which counts more than keys in the environment */
@@ -108,7 +108,7 @@ static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
 }
 
 /* Before the first object of a bucket that was not listed: any answer to HEAD says its region.
- * What else it says does not matter, since who may not list may read. */
+ * Any other answer is ignored: an account without the right to list may still read. */
 static void s3_settle(struct s3_place *s)
 {
     zf_auto(out) struct zf_out url = {0};
@@ -159,7 +159,7 @@ static void s3_query(const struct s3_list *l, struct zf_out *url)
     uri_encode(url, l->prefix, strlen(l->prefix), false);
 }
 
-/* Who may not list may know names and read. */
+/* Without the right to list, known names can still be read. */
 static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf_err *err)
 {
     if (!r->status) {
@@ -218,7 +218,7 @@ static bool s3_pages(struct s3_place *s, const char *prefix, place_add_fn *add, 
                    s->bucket, prefix);
 }
 
-/* What is found without listing; that it may not be listed, *err, stays what is said where nothing is. */
+/* Probes known names when listing is denied; if none exists, the error of listing, *err, stands. */
 static bool s3_unlisted(struct s3_place *s, const char *dir, place_add_fn *add, void *ctx,
                         struct zf_err *err)
 {

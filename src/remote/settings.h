@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the user says besides the command line, in variables and small files; and memory that held a secret,
- * which is wiped before it is given back. */
+/* Settings from environment variables and small files; and memory that held a secret, which is wiped before it
+ * is freed. */
 #ifndef REMOTE_SETTINGS_H
 #define REMOTE_SETTINGS_H
 
@@ -8,7 +8,7 @@
 #include <zf/base/err.h>
 #include <zf/base/out.h>
 
-/* What a variable of the environment says; NULL: not set, or empty. */
+/* Value of an environment variable; NULL: not set, or empty. */
 const char *settings_env(const char *name);
 
 /* Adds all of a small file to *out, which must be empty; out->p stays NULL where there is none.

@@ -54,7 +54,7 @@ static bool sizes_ask(void *ctx, size_t i, struct http_call **out, struct zf_err
     return *out != NULL;
 }
 
-/* What the server refuses is there, but cannot be read; that is said when it is opened. */
+/* A refused file exists but cannot be read; opening it reports that. */
 static bool sizes_take(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
 {
     struct sizes_entry *e = &((const struct sizes_asked *)ctx)->all->at[i];

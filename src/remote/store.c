@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a listing says of a file beyond what a directory's entries hold (its ETag, say) is kept here by
- * path, for the moment it is opened. */
+/* Keeps, by path, properties of a listed file that directory entries cannot hold (its ETag, say), until the
+ * file is opened. */
 #include "store.h"
 
 #include <pthread.h>
@@ -89,7 +89,7 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-/* What cannot be said of a file is found out before anybody believes it. */
+/* Properties that the listing lacks are requested before the entry is used. */
 static bool store_add(struct store *s, const char *dir, const struct sizes_entry *e,
                       struct zf_listing *l, struct zf_err *err)
 {
@@ -174,7 +174,7 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
     /* Of one that was asked itself no listing says what it is. */
     struct zf_source *src = object_open(s->shared, path, name, listed ? &o : NULL, known != NULL,
                                         listed && !asked && http_object_exact(&o), err);
-    /* What was not listed with its size has it now. */
+    /* Opening told the size where the listing did not. */
     local = src ? store_open_local(s, path, src->size) : NULL;
     if (local) {
         zf_source_unref(&src);

@@ -9,7 +9,7 @@
 #include "diskcache.h"
 #include "place.h"
 
-/* What a store reads through; NULL = without. */
+/* Clients and caches that a store reads through; NULL = none. */
 struct store_ways {
     const char *focus; /* the one file that is meant; its name in messages is then the address */
     const char *local; /* -o local_cache=DIR */

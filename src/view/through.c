@@ -12,7 +12,7 @@
 
 static void through_ask(struct zf_through *w, uint64_t from)
 {
-    /* Who begins anew asks anew. */
+    /* A reader that starts over announces its reads again. */
     w->asked = w->asked > from + THROUGH_AHEAD ? from : w->asked;
     const uint64_t begin = w->asked > from ? w->asked : from, left = w->size - from;
     const uint64_t end = from + (left < THROUGH_AHEAD ? left : THROUGH_AHEAD);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every file of one save repeats (steps, settings, shapes), as a list of named texts a file,
- * so that files of two saves that were mixed in one directory are found.  A list is small and
+/* Values that every file of one save repeats (steps, settings, shapes), as a list of named texts per file,
+ * to detect files of two saves mixed in one directory.  A list is small and
  * outlives the pickle it was taken from. */
 #ifndef ZF_ASSEMBLE_AGREE_H
 #define ZF_ASSEMBLE_AGREE_H

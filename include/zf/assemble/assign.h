@@ -28,7 +28,7 @@ struct zf_assign {
     void *ctx;
     uint64_t most; /* questions, after which ZF_E_LIMIT is the answer */
     uint64_t asked;
-    /* What failed: an item that fits nothing behind the one before it, or one that fits both. */
+    /* The failure: an item that fits nothing behind the one before it, or one that fits both. */
     struct {
         uint32_t group, item, two[2];
         bool none;

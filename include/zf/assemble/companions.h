@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trainer saves beside the weights: the optimizer, schedulers, random states. */
+/* Values that a trainer saves beside the weights: the optimizer, schedulers, random states. */
 #ifndef ZF_ASSEMBLE_COMPANIONS_H
 #define ZF_ASSEMBLE_COMPANIONS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who wrote a file: a rank's place in the mesh of a training job.  Trainers number ranks along axes
+/* A rank's coordinates in the mesh of a training job.  Trainers number ranks along axes
  * of their own; formats translate their file names into these coordinates. */
 #ifndef ZF_ASSEMBLE_COORD_H
 #define ZF_ASSEMBLE_COORD_H

@@ -22,7 +22,7 @@ struct zf_flat_vector {
     const uint64_t *begin; /* [n_ranks + 1] of each rank's partition; NULL = slots */
 };
 
-/* What rank r has of a group. */
+/* Part of a group's vector on rank r. */
 struct zf_flat_part {
     const char *file; /* for messages */
     uint64_t n;

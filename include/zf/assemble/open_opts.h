@@ -9,7 +9,7 @@
 
 struct zf_build;
 
-/* What the user asked for. */
+/* The user's options. */
 struct zf_open_opts {
     const struct zf_limits *lim;
     const struct zf_opener *opener; /* of what else is named (side); NULL = zf_store_dir */

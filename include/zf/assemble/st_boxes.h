@@ -8,7 +8,7 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
-/* What is said of an entry of the file. */
+/* Box of one entry, as the header's metadata describe it. */
 struct zf_st_box {
     UT_hash_handle hh; /* key: the name */
     const char *name;  /* of the entry; in the arena, as all of it */
@@ -31,7 +31,7 @@ bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_a
                       struct zf_st_boxes *out, struct zf_err *err) ZF_CHECKED;
 void zf_st_boxes_fini(struct zf_st_boxes *b);
 
-/* What is said of the entry of that name, or NULL. */
+/* The box of the entry of that name, or NULL. */
 const struct zf_st_box *zf_st_boxes_find(const struct zf_st_boxes *b, const char *name);
 
 #endif

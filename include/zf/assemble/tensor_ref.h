@@ -27,7 +27,7 @@ struct zf_keeper {
     const uint64_t *shape, *stride; /* [ndim] of the reference that was read last; NULL = none */
     uint32_t ndim;
 };
-/* What is read from now on is kept in a, which is borrowed: for what is forgotten before the others are. */
+/* Later references are kept in a, which is borrowed: for references with a shorter life than the others. */
 void zf_keeper_into(struct zf_keeper *k, struct zf_arena *a);
 /* Takes a reference on src, which may be NULL.  Errors: ZF_E_NOMEM. */
 bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err) ZF_CHECKED;

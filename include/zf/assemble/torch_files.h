@@ -42,7 +42,7 @@ bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t
 bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
                       struct zf_coord at, struct zf_err *err) ZF_CHECKED;
 
-/* What the file at that path holds at its top; borrowed; NULL: it was not added. */
+/* Root value of the file at that path; borrowed; NULL: it was not added. */
 const struct zf_pv *zf_torch_set_root(const struct zf_torch_set *s, const char *path);
 
 /* Names and places everything.

@@ -38,7 +38,7 @@ bool zf_place_note_unread(struct zf_build *b, const struct zf_place_file *f,
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err) ZF_CHECKED;
 
-/* What the file holds besides tensors: adds state/<name>.json with the whole value of
+/* Shows the values besides tensors: adds state/<name>.json with the whole value of
  * the file, or, name NULL, one state/<key>.json for each top-level key.  A key that holds nothing but
  * tensors has no file.  In the place of a tensor the JSON has {"__tensor__": "its path"}.  A value whose
  * JSON would be longer than text_bytes is reported in a note instead.  Errors: of the build. */

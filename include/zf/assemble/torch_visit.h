@@ -13,7 +13,7 @@ struct zf_leaf {
     const struct zf_pv *value;
 };
 
-/* Who asks.  n_unnamed counts the plain values that have no name worth making: fn does not get
+/* The visitor.  n_unnamed counts the plain values that have no name worth making: fn does not get
  * them, as a hostile file holds a hundred million. */
 struct zf_visit {
     bool (*fn)(void *ctx, const struct zf_leaf *leaf, struct zf_err *err);

@@ -50,7 +50,7 @@ bool zf_values_round_each(struct zf_values master, struct zf_values weight, uint
 /* The same of elements in memory, whose types can be compared. */
 void zf_values_compare(const void *master, enum zf_dtype from, const void *weight, enum zf_dtype to,
                        size_t n, struct zf_mismatch *out);
-/* So many elements at either end of a parameter are compared at mount. */
+/* Number of elements at either end of a parameter that are compared at mount. */
 #define ZF_VALUES_ENDS 64
 /* The same of tensors that are being put together: `ends` elements at either end, 0 = all of them.
  * Of another shape, or types that cannot be compared, *out is found at element 0 without values.

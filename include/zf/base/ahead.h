@@ -22,7 +22,7 @@ struct zf_ahead_work {
     /* The most things that may be made or being made and not yet taken; 0 = ZF_AHEAD_FEW.  There are
      * more than a few only while making one is mostly waiting, and what waits to be taken is light. */
     uint32_t most;
-    /* What the first ones will weigh; 0 = not known.  Where two would be more than ZF_AHEAD_HEAVY, none is begun before
+    /* Expected bytes of the first ones; 0 = not known.  Where two would be more than ZF_AHEAD_HEAVY, none is begun before
      * it is asked for, as long as they are heavy: the last one that was taken may still be there. */
     uint64_t likely;
     /* At once, however heavy; 0 = ZF_AHEAD_FEW, together no more than ZF_AHEAD_HEAVY, and two until one was weighed. */

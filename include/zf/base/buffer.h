@@ -12,7 +12,7 @@
 
 #include <zf/base/auto.h>
 
-/* What is usually asked for at once, and the least that a buffer has. */
+/* The usual size of a request, and the least size of a buffer. */
 #define ZF_BUFFER_BYTES (1u << 20)
 
 struct zf_buffer {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done for bytes that will be read soon (zf/source/want.h). */
+/* Announces bytes that will be read soon (zf/source/want.h). */
 #ifndef ZF_BASE_SOON_H
 #define ZF_BASE_SOON_H
 

@@ -9,7 +9,7 @@
  *     }
  *     return zf_jsonin_end(in, err);              // did all of that hold?
  *
- * What is strict: RFC 8259 with valid UTF-8, no key twice in an object, no "\u0000", integers that fit
+ * Strict: RFC 8259 with valid UTF-8, no key twice in an object, no "\u0000", integers that fit
  * int64_t (they never pass through a double), an object or array at the top, nothing behind it. */
 #ifndef ZF_CODEC_JSONIN_H
 #define ZF_CODEC_JSONIN_H

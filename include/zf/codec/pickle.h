@@ -32,7 +32,7 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 /* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a
  * row).  Values live in the arena and borrow nothing from in.  One thread at a time may use the
  * values of one pickle: zf_pv_get indexes a large mapping when it is first asked.
- * What Python 2 called `__builtin__` and `copy_reg` is `builtins` and `copyreg` here, and
+ * Python 2's `__builtin__` and `copy_reg` are `builtins` and `copyreg` here, and
  * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
  * A mapping that has a key twice, as Python compares keys, is refused: Python would keep the last
  * value.  Objects as keys are compared by identity only.

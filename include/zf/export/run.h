@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the copies of one export share. */
+/* State shared by the copies of one export. */
 #ifndef ZF_EXPORT_RUN_H
 #define ZF_EXPORT_RUN_H
 

@@ -21,7 +21,7 @@ static inline void zf_auto_build(struct zf_build **b)
     zf_build_free(*b);
 }
 bool zf_build_degraded(const struct zf_build *b);
-/* What zf_build_new was given: borrowed, may be NULL. */
+/* The store given to zf_build_new: borrowed, may be NULL. */
 struct zf_store *zf_build_store(const struct zf_build *b);
 /* Lost elements of types that have a NaN read as one, from here on. */
 void zf_build_fill_lost(struct zf_build *b);

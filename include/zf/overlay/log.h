@@ -27,7 +27,7 @@ void zf_log_detach(struct zf_log *log);
  * byte it hits: a broken shard under 64 readers must not fill a disk. */
 void zf_log_say(struct zf_log *log, const struct zf_err *err);
 
-/* What is no failure: it is in the ring, and printed nowhere. */
+/* Adds an event that is no failure: kept in the ring, printed nowhere. */
 void zf_log_note(struct zf_log *log, const struct zf_err *what);
 
 /* The ring as text, a line each, oldest first: "<UTC time> <sentence> (N times)".  Gives

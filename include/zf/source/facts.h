@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store was asked and what it answered, in short: as long as all of that is still so, who
- * asks the same questions comes to the same end, and need not ask. */
+/* Questions to a store and digests of its answers: while these hold, opening the checkpoint again would come
+ * to the same model, and need not be repeated. */
 #ifndef ZF_SOURCE_FACTS_H
 #define ZF_SOURCE_FACTS_H
 
@@ -52,7 +52,7 @@ bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_sour
 bool zf_store_prove(struct zf_store *st, struct zf_source *const *file, size_t n,
                     struct zf_err *err) ZF_CHECKED;
 
-/* What fixes all that is in the store, for ever and everywhere: a commit; "" = nothing does.  Borrowed. */
+/* The commit that fixes the store's content for ever; "" = there is none.  Borrowed. */
 const char *zf_store_pin(const struct zf_store *st);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a source is made from, as numbers and bytes: so that another process can make the same one again out
- * of the same files, without looking into them. */
+/* Construction of a source as numbers and bytes: another process can make the same source again from the
+ * same files without parsing them. */
 #ifndef ZF_SOURCE_RECIPE_H
 #define ZF_SOURCE_RECIPE_H
 
@@ -17,7 +17,7 @@ struct zf_recipe {
     struct zf_out bytes; /* what is more than three numbers */
 };
 
-/* What it is made again with.  Everything is borrowed, and all but the store is as untrusted as any file. */
+/* Arguments for making it again.  Everything is borrowed, and all but the store is as untrusted as any file. */
 struct zf_remake {
     struct zf_source *parent; /* or NULL */
     uint64_t n[3];

@@ -19,7 +19,7 @@ struct zf_cache;
 struct zf_recipe;
 struct zf_doubts;
 
-/* What chmod(2), chown(2) and link(2) change, which move ctime and touch no byte. */
+/* Metadata that chmod(2), chown(2) and link(2) change, which move ctime and touch no byte. */
 struct zf_identity_meta {
     uint32_t mode, uid, gid, nlink;
 };
@@ -35,13 +35,13 @@ _Static_assert(sizeof(struct zf_identity) == 3 * sizeof(uint64_t) + 2 * sizeof(s
                                                  sizeof(struct zf_identity_meta),
                "identities are compared and hashed as bytes");
 
-/* What all that reads from one file has in common; NULL = nothing. */
+/* State shared by all sources that read from one file; NULL = none. */
 struct zf_shared {
     struct zf_gate *gate;   /* of the file (zf/source/gate.h) */
     struct zf_cache *cache; /* of its store: blocks that were decompressed from its files */
 };
 
-/* What was read from a source so far. */
+/* Reads of a source so far. */
 struct zf_usage {
     uint64_t reads, bytes, errors;
 };
@@ -75,7 +75,7 @@ struct zf_source_ops {
     /* Stretches that are far apart, with one look at whether the file changed for all of them;
      * NULL = the door loops over pread. */
     bool (*rows)(struct zf_source *s, const struct zf_rows *r, struct zf_err *err);
-    /* What this source reads from, for messages and provenance: sets *parent_out (borrowed) and
+    /* The source that this one reads from, for messages and provenance: sets *parent_out (borrowed) and
      * moves *off to the parent's offset.  NULL = this is a file or memory, or its bytes are not
      * the parent's one to one. */
     bool (*origin)(struct zf_source *s, uint64_t *off, struct zf_source **parent_out);
@@ -134,7 +134,7 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off);
 bool zf_source_is_far(struct zf_source *s);
 /* False when s is no file. */
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
-/* What the readers of s have in common through the file that it reads from.  Borrows. */
+/* State that readers of s share through its file.  Borrows. */
 struct zf_shared zf_source_shared(struct zf_source *s);
 /* Bytes [off, off + len) of s, or as many of them as are contiguous. */
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len);
@@ -153,8 +153,8 @@ static inline void zf_auto_source(struct zf_source **s)
 struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t len,
                                 const char *name, struct zf_err *err) ZF_CHECKED;
 
-/* What a window is on, with *off moved to there: the same bytes for who needs neither its bounds nor its
- * name any more.  Any other source as it is.  Borrowed from s. */
+/* The source behind a window, with *off moved accordingly: the same bytes without the window's bounds and
+ * name.  Any other source as it is.  Borrowed from s. */
 struct zf_source *zf_window_of(struct zf_source *s, uint64_t *off);
 
 /* Memory: takes p (freed with free) when `take`, else borrows it for ever. */
@@ -191,14 +191,14 @@ struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const str
 struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width,
                               struct zf_err *err) ZF_CHECKED;
 
-/* What is known of lost bytes.  "FILE WHY" is a sentence when file is not empty ("x.pt" and "is
+/* A description of lost bytes.  "FILE WHY" is a sentence when file is not empty ("x.pt" and "is
  * missing"), else why is one. */
 struct zf_lost {
     /* The shard that is missing, short or damaged; "" = not known.  Only who makes one may say NULL. */
     const char *file;
     const char *why;
     bool unshaped; /* not even the tensor's shape is proven: never filled */
-    /* What they read as, over and over: one element.  n = 0: reading them fails with ZF_E_IO. */
+    /* One element, which they read as, repeated.  n = 0: reading them fails with ZF_E_IO. */
     struct zf_fill {
         uint8_t n, byte[16];
     } fill;

@@ -18,7 +18,7 @@ struct zf_store;
 struct zf_store *zf_store_dir(const char *path, const struct zf_limits *lim,
                               struct zf_err *err) ZF_CHECKED;
 
-/* What a directory store does beyond its default. */
+/* Options of a directory store. */
 struct zf_dir_opts {
     /* goes into other file systems that are mounted below the directory (its own mount, say) */
     bool xdev;

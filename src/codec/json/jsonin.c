@@ -14,8 +14,8 @@
 /* Up to so many keys of an object are compared one by one. */
 #define FEW_KEYS 16
 
-/* What readers keep of a value at most, so that it may be set against the bytes on disk: a tensor or what
- * a file holds of it; a key with its print; a number of a list. */
+/* Memory that a reader keeps per value, at most, to be weighed against the bytes on disk: a tensor or a
+ * file's part of it; a key with its print; a number of a list. */
 enum { OBJECT_BYTES = 160, KEY_BYTES = 64, ARRAY_BYTES = 32, ITEM_BYTES = 16 };
 
 struct zf_jsonin *jsonin_new(struct zf_source *src, uint64_t off, uint64_t n, size_t window,

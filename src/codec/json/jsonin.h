@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of the reader share: jsonin_token.c turns bytes into keys and scalars, jsonin.c
+/* Shared by the two halves of the reader: jsonin_token.c turns bytes into keys and scalars, jsonin.c
  * knows which of them may come next. */
 #ifndef CODEC_JSON_JSONIN_H
 #define CODEC_JSON_JSONIN_H

@@ -144,7 +144,7 @@ static bool token_take_escape(struct zf_jsonin *in, const unsigned char *p, size
     return true;
 }
 
-/* What is no plain ASCII letter of a string. */
+/* An escape, a control byte or a UTF-8 sequence in a string. */
 static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, size_t n)
 {
     size_t len = 0;

@@ -3,7 +3,7 @@
  * those of the call before.  As soon as such a call is in a mapping it is kept as a form, which many share, and some
  * bytes of its own; its values' memory serves the next ones.
  *
- * What is folded cannot change any more and is held by nobody else: each value that is taken apart has one owner
+ * A folded value cannot change any more and is held by nobody else: each value that is taken apart has one owner
  * (ZF_PV_MANY says which have not; the pickle was sifted, so that this is known when a value is made), and what stays
  * shared is text, a name or a constant.  So it makes no difference when somebody looks inside. */
 #include "fold.h"

@@ -15,7 +15,7 @@ struct pickle_fold_part {
     uint32_t kind, n;
 };
 
-/* What calls have in common.  Beside it a call has the numbers and texts of the parts that are its own. */
+/* The template of calls that are alike.  A call stores only the numbers and texts in which it differs. */
 struct pickle_fold_form {
     uint64_t n;
     struct pickle_fold_part part[];

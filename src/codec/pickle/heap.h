@@ -71,7 +71,7 @@ void *pickle_heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
 /* Gives the memory of v, which nobody has any more, to values that are made later; what it held stays.  Does nothing
  * to what the heap itself remembers. */
 void pickle_heap_give_back(struct pickle_heap *h, struct zf_pv *v);
-/* What the heap has beside the arena. */
+/* Frees the heap's memory outside of the arena. */
 void pickle_heap_fini(struct pickle_heap *h);
 bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
 /* v now holds child: raises its depth.  False when that is too deep. */

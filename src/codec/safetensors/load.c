@@ -33,7 +33,7 @@ struct load {
     zf_vec(uint64_t) dim; /* of the tensor that is being read */
 };
 
-/* What is said of a tensor, whose keys are in any order. */
+/* A tensor's entry while its keys, which come in any order, are read. */
 struct load_said {
     bool has_dtype, known_dtype, has_shape, has_pair;
     bool odd; /* the shape holds something that is no size */
@@ -277,7 +277,7 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
 {
     bool ok = load_object(l, err);
 
-    /* What is no JSON is reported as that, whatever its beginning says. */
+    /* Malformed JSON is reported as such, whatever its beginning says. */
     if (!zf_jsonin_end(l->in, err)) {
         if (err->off != ZF_OFF_NONE && !err->path[0]) {
             err->off += WORD;

@@ -32,7 +32,7 @@ struct torch_store {
     bool untyped, meta;
 };
 
-/* What is known of a record of which a tensor was read; there can be as many as tensors. */
+/* A record of which a tensor was read; there can be as many as tensors. */
 struct torch_met {
     struct torch_store *store; /* NULL: given back */
     uint64_t bytes;
@@ -194,7 +194,7 @@ struct torch_form {
     const char *name;
     const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
 };
-/* What is in it lives until the next one is asked for. */
+/* Valid until the next call. */
 struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v);
 /* Is it a call of the kind that a file may have as many of as tensors (zf_pickle_load_folded)? */
 bool torch_form_folds(const struct zf_pv *call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What c-blosc 1 wrote: 16 bytes that say how many there are before and after, then blocks, each cut
+/* Chunks written by c-blosc 1: a head of 16 bytes with both sizes, then blocks, each cut
  * in streams of LZ4, Zstandard …, shuffled.  c-blosc decodes it, in the calling thread and without
  * asking the environment (blosc_decompress_ctx).
  * Source: c-blosc 1.21, README_CHUNK_FORMAT.rst and blosc.h. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in a chunk's file: the elements as they are, or all of them in one compressed stream, whose
+/* Content of a chunk's file: the elements as they are, or all of them in one compressed stream, whose
  * head says how many bytes it makes where the codec has such a head (blosc, lz4, zstd mostly; gzip at
  * the end).  A stream that makes more or fewer is refused, whatever it says.
  * Source: numcodecs 0.13, one module a codec. */

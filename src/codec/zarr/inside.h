@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this directory have of each other. */
+/* Shared by the files of this directory. */
 #ifndef CODEC_ZARR_INSIDE_H
 #define CODEC_ZARR_INSIDE_H
 

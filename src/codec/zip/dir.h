@@ -21,7 +21,7 @@ struct zip_entry {
     uint32_t deflated : 1;
 };
 
-/* What is to be known of a deflated member besides. */
+/* Further properties of a deflated member. */
 struct zip_deflated {
     uint64_t size;
     uint32_t member, crc;

@@ -67,7 +67,7 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
     }
 }
 
-/* What is read first is on its way while the header is. */
+/* The first bytes are requested together with the header. */
 static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_out,
                       struct zf_err *err)
 {

@@ -69,9 +69,9 @@ static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
     return zip_dir_load(&z->reader, &end, n, &z->dir, err);
 }
 
-/* So many members' headers are fetched ahead at once: each may be a block of its own. */
+/* Number of members whose headers are fetched ahead at once: each may be a block of its own. */
 #define WANT_MEMBERS 64u
-/* What lies between two of them is fetched with them; asking twice costs more. */
+/* A gap of at most this many bytes between two of them is fetched as well: a second request costs more. */
 #define WANT_GAP (128u << 10)
 /* Of a header, with its name and extra fields; torch pads these up to data at a multiple of 64. */
 #define WANT_HEADER 192u
