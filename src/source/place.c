@@ -7,7 +7,7 @@
 /* Those that are not local; all others are.  Numbers that the kernel's headers do not have, or not in every version, are
  * those of statfs(2), of Lustre's own header (2.15) and of stat in coreutils 9.1. */
 static const struct place place_table[] = {
-    {.type = FUSE_SUPER_MAGIC, .user = true},
+    {.type = 0x65735546 /* FUSE */, .user = true},
     {.type = NFS_SUPER_MAGIC, .lasting = true},
     {.type = 0x0BD00BD0 /* Lustre */, .lasting = true},
     {.type = 0x00C36400 /* Ceph */, .lasting = true},
