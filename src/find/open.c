@@ -143,8 +143,9 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         return open_refused(&l, err);
     }
     const uint64_t side = zf_store_doubts(st);
-    if (!open_side_files(&l, b, err) || (l.match.format->whole && !l.match.save.file &&
-                                         !unshown_note(l.match.save.store, o->lim, b, err))) {
+    if (!open_side_files(&l, b, err) ||
+        (!l.match.save.file &&
+         !unshown_note(l.match.save.store, l.match.format->whole, o->lim, b, err))) {
         return open_refused(&l, err);
     }
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err)) {

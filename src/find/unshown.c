@@ -91,57 +91,74 @@ static bool unshown_is_dcp(struct zf_store *st, const char *dir)
     return false;
 }
 
-static bool unshown_has_weights(struct zf_store *st, const char *dir)
+/* What is asked of each entry. */
+struct unshown {
+    struct zf_store *st;
+    const struct zf_limits *lim;
+    struct zf_build *b;
+    bool whole;             /* the family shows something of every file of weights */
+    struct zf_sorted shown; /* prints of what the checkpoint is made of */
+};
+
+static bool unshown_has_weights(const struct unshown *u, const char *dir)
 {
     char path[2 * ZF_NAME_MAX + 2];
 
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(u->st, dir); l.e < l.end; l.e++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
-            (zf_st_file_named(l.e->name) || zf_torch_set_sniff(st, path))) {
+            (zf_st_file_named(l.e->name) || (u->whole && zf_torch_set_sniff(u->st, path)))) {
             return true;
         }
     }
     return false;
 }
 
-/* Is the entry one that should have been shown, or told?  Of a DCP save something is shown of each directory. */
-static bool unshown_is(struct zf_store *st, const struct zf_entry *e, struct zf_sorted *shown,
-                       const struct zf_limits *lim, const struct zf_build *b)
+/* Is the file one that should have been shown, or told?  alike: one whose name differs in numbers only is shown. */
+static bool unshown_file(const struct unshown *u, const char *name, bool alike)
+{
+    return u->whole && (!alike || unshown_is_part(name)) && unshown_is_named(name) &&
+           !zf_build_noted(u->b, name, "") &&
+           (zf_st_file_named(name) ? unshown_st_holds(u->st, name)
+                                   : zf_torch_set_holds(u->st, name, u->lim));
+}
+
+/* The same of a directory.  Of a DCP save something is shown of each. */
+static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
 {
     char dir[ZF_NAME_MAX + 2];
 
-    if (zf_sorted_has(shown, unshown_print(e->name, false))) {
-        return false;
-    }
-    bool alike = zf_sorted_has(shown, unshown_print(e->name, true));
-    if (e->kind == ZF_ENTRY_FILE) {
-        return (!alike || unshown_is_part(e->name)) && unshown_is_named(e->name) &&
-               !zf_build_noted(b, e->name, "") &&
-               (zf_st_file_named(e->name) ? unshown_st_holds(st, e->name)
-                                          : zf_torch_set_holds(st, e->name, lim));
-    }
-    if (e->kind != ZF_ENTRY_DIR || save_name_is_beside(e->name)) {
-        return false;
-    }
-    (void)snprintf(dir, sizeof dir, "%s/", e->name);
-    return !zf_build_noted(b, save_name_is_step(e->name) ? e->name : dir, "") &&
-           (unshown_is_dcp(st, e->name) || (!alike && unshown_has_weights(st, e->name)));
+    (void)snprintf(dir, sizeof dir, "%s/", name);
+    return !save_name_is_beside(name) &&
+           !zf_build_noted(u->b, save_name_is_step(name) ? name : dir, "") &&
+           (unshown_is_dcp(u->st, name) || (!alike && unshown_has_weights(u, name)));
 }
 
-bool unshown_note(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+static bool unshown_is(struct unshown *u, const struct zf_entry *e)
+{
+    if (zf_sorted_has(&u->shown, unshown_print(e->name, false))) {
+        return false;
+    }
+    bool alike = zf_sorted_has(&u->shown, unshown_print(e->name, true));
+
+    return e->kind == ZF_ENTRY_FILE  ? unshown_file(u, e->name, alike)
+           : e->kind == ZF_ENTRY_DIR ? unshown_dir(u, e->name, alike)
+                                     : false;
+}
+
+bool unshown_note(struct zf_store *st, bool whole, const struct zf_limits *lim, struct zf_build *b,
                   struct zf_err *err)
 {
-    struct zf_sorted shown = {0};
+    struct unshown u = {.st = st, .lim = lim, .b = b, .whole = whole};
     char list[160] = "", more[48] = "";
     size_t n = 0;
 
-    if (!unshown_sources(st, b, &shown, err)) {
-        zf_sorted_fini(&shown);
+    if (!unshown_sources(st, b, &u.shown, err)) {
+        zf_sorted_fini(&u.shown);
         return false;
     }
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (!unshown_is(st, l.e, &shown, lim, b)) {
+        if (!unshown_is(&u, l.e)) {
             continue;
         }
         if (n++ < 2) {
@@ -151,7 +168,7 @@ bool unshown_note(struct zf_store *st, const struct zf_limits *lim, struct zf_bu
                    l.e->kind == ZF_ENTRY_DIR ? "/" : "");
         }
     }
-    zf_sorted_fini(&shown);
+    zf_sorted_fini(&u.shown);
     if (n > 2) {
         zf_say(more, sizeof more, " and %zu more", n - 2);
     }

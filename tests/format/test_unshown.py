@@ -101,6 +101,8 @@ told("two optimizers", both(st("model/model.safetensors", "w"), dcp("optimizer",
 told("safetensors beside a DCP save", both(dcp("", "model", "w"), st("ema.safetensors")), "dcp", "ema.safetensors")
 told("a DCP save below another", both(dcp("", "model", "w"), dcp("optimizer", *MOMENT)), "dcp", "optimizer/")
 told("torch.save files beside a DCP save", both(dcp("", "model", "w"), torch("ema.pt"), torch("ema2.pt")), "dcp", "ema.pt", "ema2.pt")
+told("a directory in a save of DeepSpeed", both(torch("mp_rank_00_model_states.pt", {"module": {"w": A}}), st("ema/model.safetensors"),
+     torch("logs/x.pt")), "deepspeed", "ema/")
 for name, way in (("safetensors", model), ("ranks", ranks), ("dcp", dcp("", "model", "w"))):
     with Save() as d:
         both(way, torch("optimizer-00001-of-00002.bin", optimizer(C)))(d)

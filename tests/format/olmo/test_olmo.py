@@ -269,6 +269,10 @@ def noted(name, files, *parts):
     check(name, tree.code == 0 and any(all(p in n for p in parts) for n in tree.notes), f"{tree.err} {tree.notes}")
 
 
+for at in ("ema/model.safetensors", "model_ema/rank_0.safetensors"):
+    noted(f"OLMo-core: {at} beside it", {**m.core(2), at: {"w": ("F32", [1], b"0123")}}, at.split("/")[0] + "/ is not shown")
+
+
 def stepped(files, names, n):
     """The optimizer counted n steps of these parameters."""
     for path, value in files.items():
