@@ -7,6 +7,7 @@
 #include <zf/base/num.h>
 #include <zf/codec/json.h>
 #include <zf/overlay/index.h>
+#include <zf/mountpoint.h>
 #include <zf/overlay/lost.h>
 
 #include "info.h"
@@ -78,13 +79,50 @@ static const char *info_at(const char *path, const struct zf_checkpoint *c)
     return strncmp(path, "hf://", 5) == 0 && strcmp(path, at) != 0 ? at : NULL;
 }
 
+/* The file system of a checkpoint that lies across a network or in user space, and for how long it may hide a change
+ * from whoever looks, by default.  docs/sources.md has what was tried. */
+struct info_source {
+    struct zf_mount mount;
+    const char *hides;
+};
+
+static bool info_source(const struct zf_checkpoint *c, const char *path, struct info_source *out)
+{
+    static const struct {
+        const char *type, *hides;
+    } known[] = {
+        {"fuse.rclone", "for 5 minutes (--dir-cache-time)"},
+        {"fuse.s3fs", "for 15 minutes (-o stat_cache_expire)"},
+        {"fuse.sshfs", "for 20 seconds (-o dcache_timeout)"},
+        {"nfs", "for 60 seconds (-o actimeo)"},
+        {"nfs4", "for 60 seconds (-o actimeo)"},
+    };
+
+    if (!zf_store_lags(c->store)) {
+        return false;
+    }
+    *out = (struct info_source){.hides = "as long as it keeps attributes"};
+    if (!zf_mount_at(path, &out->mount) || !out->mount.type[0]) {
+        memcpy(out->mount.type, "unknown", sizeof "unknown");
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        out->hides = strcmp(known[i].type, out->mount.type) ? out->hides : known[i].hides;
+    }
+    return true;
+}
+
 static void info_print_text(const char *path, const struct zf_checkpoint *c, const char *config)
 {
     const char *at = info_at(path, c);
+    struct info_source on;
 
     (void)printf("%s\n", path);
     if (at) {
         (void)printf("commit   %s\n", at);
+    }
+    if (info_source(c, path, &on)) {
+        (void)printf("on       %s: what changes there may stay hidden %s\n", on.mount.type,
+                     on.hides);
     }
     (void)printf("format   %s: %s\n", c->format, c->why);
     if (c->tag[0]) {
@@ -154,6 +192,11 @@ static void info_print_json(const char *path, const struct zf_checkpoint *c, con
         (void)json_object_set(j, "hosts", hosts);
     }
     json_decref(hosts);
+    struct info_source on;
+    if (info_source(c, path, &on)) {
+        (void)json_object_set_new(
+            j, "on", json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides));
+    }
     if (info_at(path, c)) {
         (void)json_object_set_new(j, "at", json_string(info_at(path, c)));
     }

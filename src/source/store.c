@@ -162,6 +162,11 @@ bool zf_store_is_far(const struct zf_store *st)
     return st->t->ops->hosts != NULL;
 }
 
+bool zf_store_lags(const struct zf_store *st)
+{
+    return st->t->ops->lags && st->t->ops->lags(st->t->self);
+}
+
 void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 {
     if (st->t->ops->hosts) {

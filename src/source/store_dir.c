@@ -229,6 +229,13 @@ static bool dir_expect(void *self, struct zf_source *file, struct zf_bytes note,
     return file_claim(file, note, err);
 }
 
+static bool dir_lags(const void *self)
+{
+    const struct pool *pool = self;
+
+    return pool->place.far;
+}
+
 static bool dir_reaches(void *self, const char *path, struct zf_err *err)
 {
     const struct pool *pool = self;
@@ -280,6 +287,7 @@ static const struct zf_store_ops dir_ops = {
     .base = dir_base,
     .seen = dir_seen,
     .expect = dir_expect,
+    .lags = dir_lags,
     .fini = dir_fini,
     .ahead = STORE_DIR_AHEAD,
 };

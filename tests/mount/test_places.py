@@ -217,6 +217,19 @@ def a_look_a_second():
         assert last[0] - after[0] == (1 if modern else 2) and last[1] - after[1] >= 1, (after, last)
 
 
+def info_names_the_file_system():
+    src = checkpoint("named")
+
+    def said(path):
+        return json.loads(subprocess.run([ZEROFS, "info", "--json", path], capture_output=True, timeout=120, check=True).stdout)
+
+    assert "on" not in said(src)
+    with odd(src, "plain,nostatfs") as o:
+        assert said(o.at)["on"]["type"].startswith("fuse") and said(o.at)["on"]["hides"]
+        text = subprocess.run([ZEROFS, "info", o.at], capture_output=True, timeout=120, check=True).stdout
+        assert b"\non       fuse" in text, text
+
+
 # ---- shards change ----
 
 def ways():
@@ -326,7 +339,7 @@ def what_went_away_comes_back():
 need_fuse()
 try:
     main([inode_numbers_that_do_not_last, a_kept_model_after_the_file_system_was_mounted_anew, what_times_and_statfs_do_not_say,
-          a_look_a_second, changes_that_only_the_path_tells, a_change_that_was_seen_is_final, bytes_where_times_cannot_tell,
-          a_kept_model_of_other_bytes, what_went_away_comes_back])
+          a_look_a_second, info_names_the_file_system, changes_that_only_the_path_tells, a_change_that_was_seen_is_final,
+          bytes_where_times_cannot_tell, a_kept_model_of_other_bytes, what_went_away_comes_back])
 finally:
     shutil.rmtree(tmp, ignore_errors=True)

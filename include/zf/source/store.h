@@ -180,6 +180,10 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx);
 /* Is it behind an address?  Then whoever reads many files does well to read several at once. */
 bool zf_store_is_far(const struct zf_store *st);
 
+/* Is it a directory of a file system across a network or in user space?  What changes there is seen as late as the file
+ * system tells of it (src/source/place.h). */
+bool zf_store_lags(const struct zf_store *st);
+
 /* The files of `dir` whose names fit will all be opened: where that waits for a network, it is
  * done here, many at once.  Those that cannot be fail when they are opened. */
 void zf_store_expect(struct zf_store *st, const char *dir, bool (*is)(const char *name));

@@ -65,6 +65,8 @@ struct zf_store_ops {
     /* What fixes all that is in the store, for ever and everywhere (a commit), borrowed; NULL:
      * nothing does. */
     const char *(*pin)(const void *self);
+    /* NULL: false; or as zf_store_lags. */
+    bool (*lags)(const void *self);
     void (*fini)(void *self);
     uint32_t ahead; /* as zf_store_ahead; 0 = a few */
 };
