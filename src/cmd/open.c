@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <zf/find.h>
 #include <zf/overlay/runs.h>
@@ -139,6 +140,24 @@ static bool open_kept(const char *path, const struct opts *o, struct kept *k,
     return st != NULL;
 }
 
+/* A file system that lags may list a file seconds after it was written, when the index that names it is there already.
+ * Of a save that young, and only there, a file that is missing is asked for once more. */
+#define OPEN_YOUNG_SECONDS 60
+#define OPEN_LATE_SECONDS 2
+
+static bool open_is_early(const struct zf_store *st, const struct zf_err *err)
+{
+    const struct timespec wait = {.tv_sec = OPEN_LATE_SECONDS};
+    const time_t age = time(NULL) - zf_store_mtime(st).tv_sec;
+
+    if (!zf_store_lags(st) || age > OPEN_YOUNG_SECONDS || age < -OPEN_YOUNG_SECONDS ||
+        (err->code != ZF_E_FORMAT && err->code != ZF_E_NOENT)) {
+        return false;
+    }
+    (void)nanosleep(&wait, NULL);
+    return true;
+}
+
 /* *changed_out: it was being written meanwhile, so that neither a checkpoint nor a refusal is worth
  * anything; *err says where. */
 static struct zf_checkpoint *open_read(const char *path, const struct opts *o, struct kept *k,
@@ -165,6 +184,7 @@ static struct zf_checkpoint *open_read(const char *path, const struct opts *o, s
     if (!c && st && err->code != ZF_E_USAGE) {
         open_say_where(st, path, err);
     }
+    *changed_out = !c && st && open_is_early(st, err);
     return c;
 }
 
@@ -190,7 +210,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     bool changed, yields = zf_gate_yielding(false);
     struct zf_checkpoint *c = open_once(path, o, &changed, err);
 
-    /* Whoever replaced it may be done by now. */
+    /* Whoever replaced it may be done by now, and what was written be listed. */
     c = changed ? open_once(path, o, &changed, err) : c;
     (void)zf_gate_yielding(yields);
     return c;

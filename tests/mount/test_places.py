@@ -217,6 +217,17 @@ def a_look_a_second():
         assert last[0] - after[0] == (1 if modern else 2) and last[1] - after[1] >= 1, (after, last)
 
 
+def a_file_that_is_listed_late():
+    """A shard that the index names is there only a second later; of one that never comes it is said which."""
+    src = checkpoint("late", time.time())
+    with odd(src, f"late={shard_name(3)}") as o, zerofs(o.at) as mnt:
+        right(mnt)
+    os.unlink(os.path.join(src, shard_name(3)))
+    with odd(src, "plain") as o:
+        p = subprocess.run([ZEROFS, "info", o.at], capture_output=True, timeout=120, check=False)
+        assert p.returncode == 4 and shard_name(3).encode() in p.stderr, p
+
+
 def info_names_the_file_system():
     src = checkpoint("named")
 
@@ -339,7 +350,7 @@ def what_went_away_comes_back():
 need_fuse()
 try:
     main([inode_numbers_that_do_not_last, a_kept_model_after_the_file_system_was_mounted_anew, what_times_and_statfs_do_not_say,
-          a_look_a_second, info_names_the_file_system, changes_that_only_the_path_tells, a_change_that_was_seen_is_final,
-          bytes_where_times_cannot_tell, a_kept_model_of_other_bytes, what_went_away_comes_back])
+          a_look_a_second, a_file_that_is_listed_late, info_names_the_file_system, changes_that_only_the_path_tells,
+          a_change_that_was_seen_is_final, bytes_where_times_cannot_tell, a_kept_model_of_other_bytes, what_went_away_comes_back])
 finally:
     shutil.rmtree(tmp, ignore_errors=True)
