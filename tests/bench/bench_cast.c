@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_cast [KERNELS]: gigabytes a second of each cast and of memcpy, of so much as a request of 1
- * MiB is made of and once more in first- and second-level cache; KERNELS: avx2, vector or scalar
- * instead of the best there are. */
+ * MiB is made of and once more in first- and second-level cache; KERNELS: avx2 or vector instead
+ * of the best of this CPU. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -33,8 +33,7 @@ struct row {
 };
 
 /* Seconds for `bytes` of the reply. */
-static double once(const struct cast_kernels *k, const struct row *r, unsigned char *out,
-                   size_t bytes)
+static double once(cast_kernel *k, const struct row *r, unsigned char *out, size_t bytes)
 {
     const size_t n = bytes / zf_dtype_info(r->to)->bytes;
     const double start = now();
@@ -42,13 +41,13 @@ static double once(const struct cast_kernels *k, const struct row *r, unsigned c
     if (r->copy) {
         memcpy(out, r->in, bytes);
     } else {
-        cast_kernels_run(k, out, r->to, r->in, r->from, n);
+        k(out, r->to, r->in, r->from, n);
     }
     __asm__ volatile("" ::: "memory");
     return now() - start;
 }
 
-static void measure(const struct cast_kernels *k, struct row *r, unsigned char *out)
+static void measure(cast_kernel *k, struct row *r, unsigned char *out)
 {
     const size_t in = zf_dtype_info(r->from)->bytes, to = zf_dtype_info(r->to)->bytes;
     const size_t hot = HOT * to / (in + to) / 256 * 256;
@@ -123,18 +122,17 @@ static bool fill(struct row *r)
     return r->in;
 }
 
-static const struct cast_kernels *kernels(const char *name)
+static cast_kernel *kernels(const char *name)
 {
-    return !name                     ? cast_kernels_best()
-           : !strcmp(name, "avx2")   ? cast_kernels_avx2()
-           : !strcmp(name, "vector") ? cast_kernels_vector()
-           : !strcmp(name, "scalar") ? cast_kernels_scalar()
+    return !name                     ? cast_kernel_best()
+           : !strcmp(name, "avx2")   ? cast_kernel_avx2()
+           : !strcmp(name, "vector") ? cast_kernel_vector()
                                      : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    const struct cast_kernels *k = kernels(argc > 1 ? argv[1] : NULL);
+    cast_kernel *k = kernels(argc > 1 ? argv[1] : NULL);
     static struct row row[] = {
         {"memcpy", ZF_DT_F32, ZF_DT_F32, true, 1, 1, NULL},
 #define ROW(name, from, to) {name, ZF_DT_##from, ZF_DT_##to, false, 1, 1, NULL}
