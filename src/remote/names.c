@@ -475,10 +475,31 @@ static bool names_look(struct names_ask *a, struct zf_err *err)
            names_follow_all(a, SERIES, SERIES, err) && names_known(a, err);
 }
 
-bool names_list(struct names *n, const char *dir, struct entries *out, struct zf_err *err)
+/* Not one of a series, and none of names.def that others stand beside. */
+bool names_alone(const char *file)
+{
+    bool whole = strcmp(file, "model.safetensors") == 0 || strcmp(file, "pytorch_model.bin") == 0;
+
+    for (size_t i = 0; !whole && i < N_ROWS; i++) {
+        if (strcmp(names_rows[i].path, file) == 0) {
+            return false;
+        }
+    }
+    return whole || ((zf_name_ends(file, ".safetensors") || zf_name_ends(file, ".bin")) &&
+                     strncmp(file, "adapter", 7) != 0 && !strpbrk(file, "0123456789/"));
+}
+
+bool names_list(struct names *n, const char *dir, const char *focus, struct entries *out,
+                struct zf_err *err)
 {
     struct names_ask a = {.n = n, .dir = dir, .out = out};
-    bool ok = names_try(n, err) && names_look(&a, err);
+    bool ok = names_try(n, err);
+
+    if (ok && focus && !*dir && names_alone(focus)) {
+        ok = names_want(&a, focus, err) && names_round(&a, err);
+    } else {
+        ok = ok && names_look(&a, err);
+    }
 
     names_ask_fini(&a);
     return ok &&

@@ -25,6 +25,7 @@ void *place_make(size_t each, const struct place_ops *ops, const struct place_ne
 void place_free(struct place *p)
 {
     free(p->shown);
+    free(p->focus);
     free(p);
 }
 

@@ -56,6 +56,7 @@ struct place {
     const struct place_ops *ops;
     struct http *http; /* borrowed */
     char *shown;       /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
+    char *focus;       /* the one file that is meant, below `shown`; malloc'ed; or NULL */
     bool pinned;       /* what is there never changes: a commit, which `shown` names */
     /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
     bool firm;

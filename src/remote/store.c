@@ -299,7 +299,8 @@ static struct store *store_make(struct place *p, const struct store_ways *w,
     struct object_shared *shared = calloc(1, sizeof *shared);
     struct zf_cache *decoded = zf_cache_new(lim->cache_bytes, err);
 
-    if (!s || !shared || !decoded) {
+    p->focus = w->focus ? strdup(w->focus) : NULL;
+    if (!s || !shared || !decoded || (w->focus && !p->focus)) {
         free(s);
         free(shared);
         zf_cache_unref(&decoded);

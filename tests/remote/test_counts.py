@@ -96,6 +96,19 @@ def one_file_of_listed_size(server):
     assert {path for _, path, _, _ in server.log} <= {"/model.pt", "/"}, server.log
 
 
+def one_file_without_listing(server, root):
+    """The file that was named, and not what might lie beside it."""
+    os.mkdir(os.path.join(root, "one"))
+    os.link(os.path.join(root, "hf", "model-00001-of-00016.safetensors"), os.path.join(root, "one", "model.safetensors"))
+    asked = Asked(server)
+    server.faults["no_list"] = "1"
+    told = subprocess.run([ZEROFS, "info", server.url + "one/model.safetensors"], check=True, capture_output=True, timeout=300)
+    server.faults.clear()
+    print(f"# {len(asked.server.log)} requests")
+    assert b" 1 tensors " in told.stdout and len(asked.server.log) <= 8, (told, [(m, path) for m, path, _, _ in server.log])
+    assert b"nothing but model.safetensors is asked for" in told.stderr, told
+
+
 class Meddler(Handler):
     """Calls server.meddle(method, path) before it answers."""
 
@@ -236,6 +249,7 @@ def main():
             tap.run("a mount asks each rank's file a few times, and for no byte twice", mount_of_many_ranks, server)
             tap.run("a file that was read once is looked at once more", mount_of_listed_sizes, server)
             tap.run("a file that was read when all had been met is not", one_file_of_listed_size, server)
+            tap.run("one file of a server that lists nothing is asked for alone", one_file_without_listing, server, root)
             tap.run("one parameter costs its bytes and a block a shard", one_parameter, server)
             tap.run("headers of many files are fetched at once", headers_of_many_files, server)
             tap.run("many saves are looked at together", many_saves, server, root)

@@ -77,7 +77,7 @@ static bool list(struct names *names, const char *dir, char *out, size_t room, s
 
     zf_err_clear(err);
     out[0] = '\0';
-    if (!entries_init(&e, &lim, err) || !names_list(names, dir, &e, err)) {
+    if (!entries_init(&e, &lim, err) || !names_list(names, dir, NULL, &e, err)) {
         return false;
     }
     for (size_t i = 0; i < e.n; i++) {
@@ -252,9 +252,42 @@ static void bad_pointers_lead_nowhere(void **state)
     }
 }
 
+static void one_file_is_asked_for_alone(void **state)
+{
+    static const struct file files[] = {
+        {"model.safetensors", NULL, 0},
+        {"config.json", NULL, 0},
+        {"rank0.pt", NULL, 0},
+        {"adapter_model.safetensors", NULL, 0},
+        {"adapter_config.json", NULL, 0},
+    };
+    static const struct {
+        const char *focus;
+        size_t found;
+    } cases[] = {{"model.safetensors", 1}, {"rank0.pt", 5}, {"adapter_model.safetensors", 5}};
+    struct zf_limits lim = zf_limits_default();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct server s = SERVER(files);
+        struct zf_err err;
+        struct names *names = names_new(&ops, &s, &lim, &err);
+        zf_auto(entries) struct entries e;
+
+        assert_ok(names, &err);
+        assert_ok(entries_init(&e, &lim, &err), &err);
+        assert_ok(names_list(names, "", cases[i].focus, &e, &err), &err);
+        assert_int_equal(e.n, cases[i].found);
+        /* Itself, and a name that nobody gives. */
+        assert_true(cases[i].found > 1 || s.asked == 2);
+        names_free(names);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_file_is_asked_for_alone),
         cmocka_unit_test(a_run_of_deepspeed_is_found),
         cmocka_unit_test(numbers_go_on_as_long_as_files_do),
         cmocka_unit_test(files_that_are_named_are_found),
