@@ -22,12 +22,20 @@
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-/* These do not change what is seen. */
+/* These do not change what is seen, only how it is fetched and told. */
 static bool mounted_is_beside(const char *text)
 {
-    return strcmp(text, "nonempty") == 0 || strcmp(text, "auto_unmount") == 0 ||
-           strcmp(text, "debug") == 0 || strcmp(text, "verbose") == 0 ||
-           strncmp(text, "model_cache=", sizeof "model_cache=" - 1) == 0;
+    static const char *const beside[] = {"nonempty",    "auto_unmount", "debug",   "verbose",
+                                         "model_cache", "connections",  "timeout", "cache_mem",
+                                         "cache_dir",   "cache_size",   "cacert"};
+    const size_t n = strcspn(text, "=");
+
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        if (strlen(beside[i]) == n && memcmp(beside[i], text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* A directory is compared by where it is, not by how it was called from somewhere. */

@@ -193,6 +193,10 @@ static bool options_set_seconds(double *field, const struct option_row *r, const
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a number of seconds, found \"%s\"",
                        r->name, value);
     }
+    if (!isnan(*field) && (*field < v || *field > v)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, with different values",
+                       r->name);
+    }
     *field = v;
     return true;
 }
@@ -359,10 +363,20 @@ static void options_each_field(const struct option_row *r, const struct opts *o,
     options_each_text(r->name, number, fn, ctx);
 }
 
+/* Is it given as the word that it is without being given?  Of several the first one is. */
+static bool options_is_default(const struct option_row *r, const struct opts *o)
+{
+    const char *const *text = (const void *)((const char *)o + r->at);
+    size_t n = r->meta ? strcspn(r->meta, "|") : 0;
+
+    return r->kind == TEXT && r->meta && r->meta[n] && *text && strlen(*text) == n &&
+           strncmp(*text, r->meta, n) == 0;
+}
+
 void opts_each(const struct opts *o, bool given, void (*fn)(void *ctx, const char *text), void *ctx)
 {
     for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        if (!given || (o->given & (uint64_t)1 << i)) {
+        if (given ? (o->given & (uint64_t)1 << i) != 0 : !options_is_default(&option_rows[i], o)) {
             options_each_field(&option_rows[i], o, fn, ctx);
         }
     }

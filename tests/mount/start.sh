@@ -23,6 +23,8 @@ check 'the same again says so: 0' again "$ZEROFS" mount "$run" "$mnt" -o only='l
 # shellcheck disable=SC2016 # expanded inside
 check 'by other paths, with other words for it' again sh -c 'cd "$1" && exec "$0" mount run7/. mnt/ -o uid=$(id -u),nonempty,only="l1*"' \
     "$ZEROFS" "$tmp"
+check 'with defaults that are named, and what only speaks of requests' again "$ZEROFS" mount "$run" "$mnt" -o only='l1*' \
+    -o io=auto,xattrs=auto,lost=eio,cache_mem=1G,connections=4,timeout=9
 check 'mount(8) hears 32' says 32 "already shows" "$tmp/mount.zerofs" "$run" "$mnt" -o 'only=l1*,rw'
 check 'other options: 2, and which' says 2 "$mnt: already shows .*only=l1.* there, only=l2.* asked for" \
     "$ZEROFS" mount "$run" "$mnt" -o only='l2*'

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <zf/base/out.h>
 #include <zf/view.h>
 
 #include "cmd/option_value.h"
@@ -163,6 +164,8 @@ static void mistakes_are_named(void **state)
     refused("shard_size=many", true, "shard_size needs");
     refused("umask=8", true, "umask needs");
     refused("attr_timeout=soon", true, "attr_timeout needs a number of seconds");
+    refused("timeout=1,timeout=2", true, "timeout is given twice");
+    refused("attr_timeout=1,attr_timeout=0", true, "attr_timeout is given twice");
     refused("max_threads=4", false, "max_threads");
 }
 
@@ -189,6 +192,34 @@ static void collect(void *ctx, const char *text)
     }
 }
 
+static void collect_all(void *ctx, const char *text)
+{
+    zf_out_str(ctx, text);
+    zf_out_str(ctx, ";");
+}
+
+/* What names a default is in force without being named. */
+static void defaults_are_in_force(void **state)
+{
+    struct zf_err err = {.code = ZF_OK};
+    zf_auto(opts) struct opts o = opts_default(),
+                              own = list("io=auto,xattrs=auto,lost=eio,changed=auto,timeout=0");
+    zf_auto(opts) struct opts other = list("io=direct");
+    zf_auto(out) struct zf_out all = {0}, named = {0}, given = {0}, direct = {0};
+
+    (void)state;
+    assert_ok(options_settle(&o, &err) && options_settle(&own, &err) &&
+                  options_settle(&other, &err),
+              &err);
+    opts_each(&o, false, collect_all, &all);
+    opts_each(&own, false, collect_all, &named);
+    opts_each(&own, true, collect_all, &given);
+    opts_each(&other, false, collect_all, &direct);
+    assert_string_equal(zf_out_text(&named), zf_out_text(&all));
+    assert_non_null(strstr(zf_out_text(&given), "io=auto;"));
+    assert_non_null(strstr(zf_out_text(&direct), "io=direct;"));
+}
+
 static void what_is_in_force_can_be_told(void **state)
 {
     char all[400] = "";
@@ -212,6 +243,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(what_contradicts_is_refused),
         cmocka_unit_test(what_is_in_force_can_be_told),
+        cmocka_unit_test(defaults_are_in_force),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
