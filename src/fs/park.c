@@ -30,28 +30,38 @@ static void park_parked_unref(struct parked *p)
     }
 }
 
-/* Is SIGKILL among the signals of this line's mask? */
+/* Is SIGKILL among the signals of this line's mask?  A line without its end is no line yet. */
 static bool park_kills(const char *status, const char *key)
 {
     const char *line = strstr(status, key);
 
-    return line && (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
+    return line && strchr(line + 1, '\n') &&
+           (strtoull(line + strlen(key), NULL, 16) >> (SIGKILL - 1) & 1);
 }
 
-/* State of the reader. */
+/* State of the reader.  In front of the signals stand its groups, of which there can be 65,536, so that the text
+ * is looked through a piece at a time; the end of a piece, where a line may be cut, is in the next one too. */
 static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
 {
+    enum { LINE = 64 };
     char path[40], status[4096];
+    size_t kept = 0;
+    ssize_t n;
 
     (void)snprintf(path, sizeof path, "/proc/%d/status", (int)fuse_req_ctx(req)->pid);
     zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, status, sizeof status - 1) : -1;
-
-    if (n < 0) {
-        return NOT_SEEN; /* gone, or of another world that is not seen from here */
+    while ((n = fd >= 0 ? read(fd, status + kept, sizeof status - 1 - kept) : -1) > 0) {
+        kept += (size_t)n;
+        status[kept] = '\0';
+        if (park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:")) {
+            return KILLED;
+        }
+        if (kept > LINE) {
+            memmove(status, status + kept - LINE, LINE);
+            kept = LINE;
+        }
     }
-    status[n] = '\0';
-    return park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:") ? KILLED : LIVES;
+    return n < 0 ? NOT_SEEN : LIVES; /* gone, or of another world that is not seen from here */
 }
 
 /* The kernel speaks of an interrupt at any signal, and only once.  An answer to one that the reader

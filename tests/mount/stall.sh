@@ -26,7 +26,7 @@ check 'unmounted' unmount "$mnt"
 rm "$tmp"/files/*
 look make "$tmp/files" 1000 || exit 99
 check 'with a damaged tensor' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded
-check 'a reader of it can be killed' look killed "$mnt" "$tmp/control"
+check 'a reader of it can be killed' look killed "$mnt" "$tmp/control" direct
 check 'one that handles a signal goes on waiting' look interrupted "$mnt" "$tmp/control"
 check 'unmounted' unmount "$mnt"
 

@@ -148,7 +148,7 @@ def hangs(mnt, control, readers):
 READER = """
 import mmap, os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("signal", flush=True))
-fd = os.open(sys.argv[1], os.O_RDONLY)
+fd = os.open(sys.argv[1], os.O_RDONLY | int(sys.argv[4]))
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 print("ready", flush=True)
 with mmap.mmap(-1, 4096) as buf:
@@ -157,9 +157,10 @@ with mmap.mmap(-1, 4096) as buf:
 """
 
 
-def another_reader(mnt, k):
-    p = subprocess.Popen([sys.executable, "-c", READER, os.path.join(mnt, "b.1.f32"), str(k), page("b.1", k)[:32].hex()],
-                         stdout=subprocess.PIPE, text=True)
+def another_reader(mnt, k, flags=0, groups=0):
+    """groups: of how many it is a member; their numbers are in front of the signals in /proc/PID/status."""
+    p = subprocess.Popen([sys.executable, "-c", READER, os.path.join(mnt, "b.1.f32"), str(k), page("b.1", k)[:32].hex(), str(flags)],
+                         stdout=subprocess.PIPE, text=True, extra_groups=range(1000000, 1000000 + groups) if groups else None)
     assert p.stdout.readline() == "ready\n"
     return p
 
@@ -171,12 +172,13 @@ def crowd(mnt, n, name="b.0"):
     return threads
 
 
-def killed(mnt, control):
+def killed(mnt, control, direct=""):
     with Stall(control) as stall:
         threads = crowd(mnt, 100)
         until(lambda: stall.blocked() >= 20)
         for k in range(5):
-            p = another_reader(mnt, 500 + k)
+            many = 2000 if k > 2 and os.geteuid() == 0 else 0
+            p = another_reader(mnt, 500 + k, os.O_DIRECT if direct and k % 2 else 0, many)
             time.sleep(0.1)  # it is likely to wait by then; it has to end either way
             p.kill()
             p.wait(20)
