@@ -30,7 +30,7 @@ SECRETS = [KEY["AWS_SECRET_ACCESS_KEY"], "secret1", "secretIMDS", "secretECS", "
 def zerofs(*args, env=None, seconds=60):
     """Runs it; nothing it says may hold a credential."""
     try:
-        base = dict(CLEAN, HOME="/nonexistent", AWS_EC2_METADATA_DISABLED="true", NO_GCE_CHECK="true")
+        base = dict(CLEAN, HOME="/nonexistent", XDG_CACHE_HOME="/dev/null", AWS_EC2_METADATA_DISABLED="true", NO_GCE_CHECK="true")
         done = subprocess.run([ZEROFS, *args], env=dict(base, **{k: v for k, v in (env or {}).items() if v is not None}),
                               capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired as e:
