@@ -25,8 +25,15 @@ bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim, struct
     return f->arena != NULL;
 }
 
+void zf_st_files_expect(struct zf_st_files *f, struct zf_store *st, const char *dir)
+{
+    zf_expect_free(f->ahead);
+    f->ahead = zf_store_expect_in(st, dir, zf_st_file_named, zf_st_begin);
+}
+
 void zf_st_files_fini(struct zf_st_files *f)
 {
+    zf_expect_free(f->ahead);
     for (size_t i = 0; i < f->n; i++) {
         zf_source_unref(&f->at[i].src);
         zf_st_boxes_fini(&f->at[i].boxes);
@@ -62,6 +69,7 @@ static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
 static bool st_files_load(struct zf_st_file *file, struct zf_st_files *f, struct zf_store *st,
                           const struct zf_limits *lim, struct zf_err *err)
 {
+    zf_expect_reach(f->ahead, file->path);
     file->src = zf_store_open(st, file->path, err);
     if (file->src && zf_lfs_is(file->src)) {
         (void)zf_lfs_fail(err);

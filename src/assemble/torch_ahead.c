@@ -48,7 +48,8 @@ static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path,
                                                   .weigh = ahead_weigh,
                                                   .likely = a->alike ? a->likely : 0,
                                                   .most = zf_store_ahead(a->st),
-                                                  .few = zf_store_is_far(a->st) ? ZF_AHEAD_FAR : 0},
+                                                  .few = zf_store_is_far(a->st) ? ZF_AHEAD_FAR : 0,
+                                                  .slow = zf_store_is_slow(a->st)},
                            n, err);
     return a->made != NULL;
 }

@@ -186,7 +186,7 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
     a->work = work;
     a->n = n;
     a->most = most;
-    a->want = work.few;
+    a->want = work.slow ? most : work.few;
     a->heaviest = work.weigh ? AHEAD_LEAST : 0;
     a->heaviest = work.likely > a->heaviest ? work.likely : a->heaviest;
     a->weighed = work.likely > 0;

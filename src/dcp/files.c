@@ -37,15 +37,24 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
 bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
 {
     zf_auto(mem) bool *used = files_used(p->d, err);
+    zf_auto(mem) const char **path = used ? calloc(p->d->file.n + 1, sizeof *path) : NULL;
     char is[ZF_ABSENT_MAX];
+    size_t n = 0;
 
-    if (!used) {
-        return false;
+    if (!path) {
+        return used && zf_fail_sys(err, "open the files");
     }
+    for (uint64_t i = 0; i < p->d->file.n; i++) {
+        if (used[i]) {
+            path[n++] = p->d->file.at[i].path;
+        }
+    }
+    zf_auto(expect) struct zf_expect *ahead = zf_store_expect(p->st, path, n, NULL);
     for (uint64_t i = 0; i < p->d->file.n; i++) {
         if (!used[i]) {
             continue;
         }
+        zf_expect_reach(ahead, p->d->file.at[i].path);
         p->file[i] = zf_store_open(p->st, p->d->file.at[i].path, err);
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {

@@ -292,8 +292,11 @@ int pool_open(struct pool *p, const char *path, int flags)
     int fd, why;
 
     do {
+        const int64_t began = zf_clock_ns();
+
         fd = reach_open(&p->reach, path, flags);
         why = errno;
+        pace_note(&p->pace, began);
     } while (fd < 0 &&
              (((why == EMFILE || why == ENFILE) && pools_relieve(p)) ||
               (!back && p->place.far && pool_is_away(why) && (back = pool_come_back(p)))));

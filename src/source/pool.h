@@ -13,6 +13,7 @@
 #include <zf/base/vec.h>
 
 #include "cache.h"
+#include "pace.h"
 #include "place.h"
 #include "reach.h"
 
@@ -36,6 +37,7 @@ struct pool_place {
 struct pool {
     atomic_uint refs;
     struct reach reach;
+    struct pace pace;
     struct zf_cache *cache; /* of what is decompressed from the files */
     bool shared;            /* others see what is read (same.h) */
     bool strict;            /* any change of a file counts (same.h) */

@@ -117,14 +117,11 @@ static bool same_accept(struct same *s, const struct zf_identity *now, unsigned 
 /* All but the time of the last read: after one the kernel has to ask a FUSE file system for it. */
 #define SAME_MASK (STATX_BASIC_STATS & ~(STATX_ATIME | STATX_BLOCKS))
 
-static bool same_ask(int fd, int sync, bool far, struct stat *st)
+bool same_stat(int fd, const char *name, int flags, struct stat *st)
 {
     struct statx x;
 
-    if (!sync && !far) {
-        return fstat(fd, st) == 0;
-    }
-    if (statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT | sync, SAME_MASK, &x) != 0) {
+    if (statx(fd, name, AT_NO_AUTOMOUNT | flags, SAME_MASK, &x) != 0) {
         return false;
     }
     *st = (struct stat){
@@ -139,6 +136,11 @@ static bool same_ask(int fd, int sync, bool far, struct stat *st)
         .st_nlink = x.stx_nlink,
     };
     return true;
+}
+
+static bool same_ask(int fd, int sync, bool far, struct stat *st)
+{
+    return sync || far ? same_stat(fd, "", AT_EMPTY_PATH | sync, st) : fstat(fd, st) == 0;
 }
 
 /* *again_out: to be asked once more. */

@@ -18,6 +18,10 @@ struct same {
     atomic_bool stale;            /* it was seen changed once */
 };
 
+/* As fstatat(2), with the flags of statx(2), but for the time of the last read, and blocks: after a read the kernel has to
+ * ask a server in user space for the former anew (fuse_invalidate_atime, Linux 5.10 to 6.18). */
+bool same_stat(int fd, const char *name, int flags, struct stat *st);
+
 void same_init(struct same *s, const struct zf_identity *id);
 
 /* Looks at the descriptor (O_PATH does), the way statx(2) has it (0, or AT_STATX_DONT_SYNC: as far as the kernel knows

@@ -167,6 +167,11 @@ bool zf_store_lags(const struct zf_store *st)
     return st->t->ops->lags && st->t->ops->lags(st->t->self);
 }
 
+bool zf_store_is_slow(const struct zf_store *st)
+{
+    return st->t->ops->slow && st->t->ops->slow(st->t->self);
+}
+
 void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 {
     if (st->t->ops->hosts) {
@@ -187,7 +192,7 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
         return false;
     }
     const struct zf_entry *e = listing_find(k->l.entry, k->l.n, name);
-    return !e || e->kind != ZF_ENTRY_DIR;
+    return !e || e->kind == ZF_ENTRY_FILE;
 }
 
 /* Is it known from the listings of the directories above that there is no such directory?  Behind an

@@ -15,6 +15,8 @@
 
 #include "beneath.h"
 #include "file.h"
+#include "pace.h"
+#include "same.h"
 #include <zf/source/store_kind.h>
 
 /* A directory may be on a network: requests in flight that a server of one still likes. */
@@ -66,11 +68,11 @@ static bool store_dir_inspect(const struct reach *r, int dir, const char *name, 
                               struct stat *st)
 {
     if (type != DT_DIR && type != DT_UNKNOWN) {
-        return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
+        return same_stat(dir, name, AT_SYMLINK_NOFOLLOW, st);
     }
     zf_auto(fd) int fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, r->xdev);
 
-    return fd >= 0 && fstat(fd, st) == 0;
+    return fd >= 0 && same_stat(fd, "", AT_EMPTY_PATH, st);
 }
 
 /* A directory that is being listed; open as fd. */
@@ -102,9 +104,15 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
     char path[PATH_MAX];
     struct stat st;
 
+    const int64_t began = zf_clock_ns();
+    const bool seen = store_dir_inspect(r, names->fd, e->name, type, &st);
+    const int why = errno;
+
+    pace_note(&names->pool->pace, began);
     e->kind = ZF_ENTRY_OTHER;
     e->what = "an entry that cannot be looked at";
-    if (!store_dir_inspect(r, names->fd, e->name, type, &st)) {
+    errno = why;
+    if (!seen) {
         e->unknown = errno == EXDEV || errno == ENOENT ? 0 : errno;
         e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
         return;
@@ -137,31 +145,40 @@ static void store_dir_look_at(const struct dir_names *names, size_t i)
 /* So many entries are looked at in a row; those of a long directory by several threads. */
 #define STORE_DIR_ROW 16u
 
+/* Rows of entries from `first` on. */
+struct dir_rows {
+    const struct dir_names *names;
+    size_t first, row;
+};
+
 static void *store_dir_look_row(void *ctx, uint64_t row, struct zf_err *err)
 {
-    const struct dir_names *names = ctx;
-    size_t end = (row + 1) * STORE_DIR_ROW;
+    const struct dir_rows *rows = ctx;
+    const size_t n = rows->names->l->n, begin = rows->first + row * rows->row;
 
     (void)err;
-    for (size_t i = row * STORE_DIR_ROW; i < end && i < names->l->n; i++) {
-        store_dir_look_at(names, i);
+    for (size_t i = begin; i < begin + rows->row && i < n; i++) {
+        store_dir_look_at(rows->names, i);
     }
     return ctx;
 }
 
+/* Where answers are slow, which the first ones show, each is a row of its own, and all are asked for at once. */
 static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
 {
-    const uint64_t rows = names->l->n / STORE_DIR_ROW + (names->l->n % STORE_DIR_ROW != 0);
-    const struct zf_ahead_work work = {
-        .make = store_dir_look_row, .ctx = names, .most = STORE_DIR_AHEAD};
+    const size_t n = names->l->n;
+    const bool many = n > STORE_DIR_ROW * STORE_DIR_ROW;
+    struct dir_rows rows = {.names = names, .row = STORE_DIR_ROW};
 
-    if (rows > 16) {
-        return zf_ahead_all(work, rows, err);
+    while (rows.first < n && !pace_is_slow(&names->pool->pace) &&
+           (!many || rows.first < STORE_DIR_ROW)) {
+        store_dir_look_at(names, rows.first++);
     }
-    for (size_t i = 0; i < names->l->n; i++) {
-        store_dir_look_at(names, i);
-    }
-    return true;
+    rows.row = pace_is_slow(&names->pool->pace) ? 1 : rows.row;
+    const struct zf_ahead_work work = {
+        .make = store_dir_look_row, .ctx = &rows, .most = STORE_DIR_AHEAD, .slow = rows.row == 1};
+
+    return rows.first == n || zf_ahead_all(work, (n - rows.first + rows.row - 1) / rows.row, err);
 }
 
 /* All names first: what is behind them is asked afterwards, and most of that is waiting on a network. */
@@ -206,6 +223,8 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
     }
     struct dir_names names = {.pool = pool, .dir = dir, .fd = fd, .l = l};
     bool ok = store_dir_read_names(&names, d, err);
+    /* One that is looked for in vain costs an answer, too. */
+    l->whole = pace_is_slow(&pool->pace);
     zf_vec_fini(&names.type);
     (void)closedir(d);
     return ok;
@@ -280,6 +299,11 @@ static void dir_fini(void *self)
     pool_unref(&pool);
 }
 
+static bool dir_slow(const void *self)
+{
+    return pace_is_slow(&((const struct pool *)self)->pace);
+}
+
 static const struct zf_store_ops dir_ops = {
     .list = dir_list,
     .open = dir_open,
@@ -289,6 +313,7 @@ static const struct zf_store_ops dir_ops = {
     .expect = dir_expect,
     .lags = dir_lags,
     .fini = dir_fini,
+    .slow = dir_slow,
     .ahead = STORE_DIR_AHEAD,
 };
 

@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that will be opened one after the other, each for a round trip or two: behind an address
- * they are opened together beforehand.  A failure is met by whoever opens the file in its turn. */
+/* Files that will be opened one after the other, each for a round trip or two.  The store keeps what the threads opened,
+ * and a failure is met by whoever opens the file in its turn.  Only a few dozen are ahead: what a file system knows of a
+ * file lasts a second with most that are served from user space, and is asked for again after that. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <zf/base/ahead.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
 #include <zf/source/store.h>
 
-struct expect {
+struct zf_expect {
     struct zf_store *st;
+    void (*begin)(struct zf_source *src); /* or NULL */
     zf_vec(char *) path;
+    size_t next; /* path[0, next) were waited for */
+    struct zf_ahead *ahead;
 };
 
 static void *expect_open(void *ctx, uint64_t i, struct zf_err *err)
 {
-    const struct expect *x = ctx;
+    const struct zf_expect *x = ctx;
+    struct zf_source *src = zf_store_open(x->st, x->path.at[i], err);
 
-    return zf_store_open(x->st, x->path.at[i], err);
+    if (src && x->begin && !zf_store_is_far(x->st)) {
+        x->begin(src);
+    }
+    return src;
 }
 
 static void expect_drop(void *made)
@@ -27,47 +36,103 @@ static void expect_drop(void *made)
     zf_source_unref(&src);
 }
 
-static bool expect_list(struct expect *x, const char *dir, bool (*is)(const char *name),
-                        struct zf_err *err)
+/* Takes path, which may be NULL. */
+static bool expect_push(struct zf_expect *x, char *path)
 {
-    const struct zf_entry *e;
-    size_t n;
-    bool ok = zf_store_list(x->st, dir, &e, &n, err);
+    struct zf_err ignored;
+    char **to = path ? zf_vec_push(&x->path, &ignored) : NULL;
 
-    for (size_t i = 0; ok && i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_FILE && is(e[i].name)) {
-            char **to = zf_vec_push(&x->path, err);
-
-            ok = to && (*to = zf_relpath_join(dir, e[i].name, err));
-        }
+    if (!to) {
+        free(path);
+        return false;
     }
-    return ok;
+    *to = path;
+    return true;
 }
 
-static void expect_fini(struct expect *x)
+static struct zf_expect *expect_new(struct zf_store *st, void (*begin)(struct zf_source *src))
 {
+    struct zf_expect *x = NULL;
+
+    if ((zf_store_is_far(st) || zf_store_is_slow(st)) && (x = calloc(1, sizeof *x)) != NULL) {
+        x->st = zf_store_ref(st);
+        x->begin = begin;
+    }
+    return x;
+}
+
+/* NULL, and x is gone: there is nothing to gain. */
+static struct zf_expect *expect_start(struct zf_expect *x, bool ok)
+{
+    struct zf_err ignored;
+    const bool far = zf_store_is_far(x->st);
+    const struct zf_ahead_work work = {.make = expect_open,
+                                       .drop = expect_drop,
+                                       .ctx = x,
+                                       .most = zf_store_ahead(x->st),
+                                       .few = far ? ZF_AHEAD_FAR : 0,
+                                       .slow = !far};
+
+    x->ahead = ok && x->path.n > 1 ? zf_ahead_new(work, x->path.n, &ignored) : NULL;
+    if (!x->ahead) {
+        zf_expect_free(x);
+        return NULL;
+    }
+    return x;
+}
+
+struct zf_expect *zf_store_expect(struct zf_store *st, const char *const *path, size_t n,
+                                  void (*begin)(struct zf_source *src))
+{
+    struct zf_expect *x = expect_new(st, begin);
+    bool ok = true;
+
+    for (size_t i = 0; x && ok && i < n; i++) {
+        ok = expect_push(x, strdup(path[i]));
+    }
+    return x ? expect_start(x, ok) : NULL;
+}
+
+struct zf_expect *zf_store_expect_in(struct zf_store *st, const char *dir,
+                                     bool (*is)(const char *name),
+                                     void (*begin)(struct zf_source *src))
+{
+    struct zf_expect *x = expect_new(st, begin);
+    bool ok = true;
+    struct zf_err ignored;
+
+    for (struct zf_entries l = x ? zf_store_entries(st, dir) : (struct zf_entries){0};
+         ok && l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE && is(l.e->name)) {
+            ok = expect_push(x, zf_relpath_join(dir, l.e->name, &ignored));
+        }
+    }
+    return x ? expect_start(x, ok) : NULL;
+}
+
+void zf_expect_reach(struct zf_expect *x, const char *path)
+{
+    struct zf_err ignored;
+    size_t i = x ? x->next : 0;
+
+    while (x && i < x->path.n && strcmp(x->path.at[i], path) != 0) {
+        i++;
+    }
+    for (; x && i < x->path.n && x->next <= i; x->next++) {
+        expect_drop(zf_ahead_take(x->ahead, &ignored));
+    }
+}
+
+void zf_expect_free(struct zf_expect *x)
+{
+    if (!x) {
+        return;
+    }
+    zf_ahead_free(x->ahead);
     for (size_t i = 0; i < x->path.n; i++) {
         free(x->path.at[i]);
     }
     zf_vec_fini(&x->path);
-}
-
-void zf_store_expect(struct zf_store *st, const char *dir, bool (*is)(const char *name))
-{
-    struct expect x = {.st = st};
-    struct zf_err ignored;
-
-    if (zf_store_is_far(st) && expect_list(&x, dir, is, &ignored) && x.path.n > 1) {
-        zf_auto(ahead) struct zf_ahead *ahead =
-            zf_ahead_new((struct zf_ahead_work){.make = expect_open,
-                                                .drop = expect_drop,
-                                                .ctx = &x,
-                                                .most = zf_store_ahead(st),
-                                                .few = ZF_AHEAD_FAR},
-                         x.path.n, &ignored);
-        for (size_t i = 0; ahead && i < x.path.n; i++) {
-            expect_drop(zf_ahead_take(ahead, &ignored));
-        }
-    }
-    expect_fini(&x);
+    zf_store_unref(&x->st);
+    free(x);
 }

@@ -208,6 +208,8 @@ struct look {
     struct store_table *t;
     struct kept **file, **dir;
     size_t n_files, n_dirs;
+    size_t row; /* files of one thread, one after the other */
+    bool slow;  /* zf_store_is_slow */
 };
 
 static void *look_dir(void *ctx, uint64_t i, struct zf_err *err)
@@ -220,7 +222,8 @@ static void *look_dir(void *ctx, uint64_t i, struct zf_err *err)
 /* Directories may have many entries: several threads look at them. */
 static bool look_at_dirs(struct look *l, struct zf_err *err)
 {
-    const struct zf_ahead_work work = {.make = look_dir, .ctx = l, .most = l->t->ops->ahead};
+    const struct zf_ahead_work work = {
+        .make = look_dir, .ctx = l, .most = l->t->ops->ahead, .slow = l->slow};
 
     return zf_ahead_all(work, l->n_dirs, err);
 }
@@ -232,7 +235,7 @@ static void *look_row(void *ctx, uint64_t row, struct zf_err *err)
 {
     const struct look *l = ctx;
 
-    for (size_t i = row * LOOK_ROW; i < (row + 1) * LOOK_ROW && i < l->n_files; i++) {
+    for (size_t i = row * l->row; i < (row + 1) * l->row && i < l->n_files; i++) {
         if (!look_at_file(l->t, l->file[i], err)) {
             return NULL;
         }
@@ -242,9 +245,10 @@ static void *look_row(void *ctx, uint64_t row, struct zf_err *err)
 
 static bool look_at_rows(struct look *l, struct zf_err *err)
 {
-    const struct zf_ahead_work work = {.make = look_row, .ctx = l, .most = l->t->ops->ahead};
+    const struct zf_ahead_work work = {
+        .make = look_row, .ctx = l, .most = l->t->ops->ahead, .slow = l->slow};
 
-    return zf_ahead_all(work, l->n_files / LOOK_ROW + (l->n_files % LOOK_ROW != 0), err);
+    return zf_ahead_all(work, l->n_files / l->row + (l->n_files % l->row != 0), err);
 }
 
 /* All files at once, where the kind can do that. */
@@ -281,7 +285,7 @@ static void *look_half(void *ctx, uint64_t i, struct zf_err *err)
 bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 {
     struct store_table *t = st->t;
-    struct look l = {.t = t};
+    struct look l = {.t = t, .slow = zf_store_is_slow(st)};
 
     (void)pthread_mutex_lock(&t->lock);
     zf_auto(mem) struct kept **file = look_list(&t->files, &l.n_files, err);
@@ -292,6 +296,7 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
     (void)pthread_mutex_unlock(&t->lock);
     l.file = file;
     l.dir = dir;
+    l.row = l.slow ? 1 : LOOK_ROW;
     if (dir && t->ops->unchanged) {
         return zf_ahead_all((struct zf_ahead_work){.make = look_half, .ctx = &l}, 2, err);
     }

@@ -24,7 +24,8 @@ struct zf_st_files {
     /* -o degraded: the first file that should be here and could not be read, in the arena; NULL = none.
      * What it said about the boxes of any tensor is lost with it. */
     const char *lacks;
-    struct zf_err first; /* what was wrong with the first that was skipped */
+    struct zf_err first;     /* what was wrong with the first that was skipped */
+    struct zf_expect *ahead; /* those that will be added; or NULL */
 };
 
 bool zf_st_files_init(struct zf_st_files *f, const struct zf_limits *lim,
@@ -34,6 +35,9 @@ static inline void zf_auto_st_files(struct zf_st_files *f)
 {
     zf_st_files_fini(f);
 }
+
+/* The safetensors files of st's `dir` will be added, mostly in the order of their names. */
+void zf_st_files_expect(struct zf_st_files *f, struct zf_store *st, const char *dir);
 
 /* Reads the header of st's `path`.  With -o degraded a damaged file is noted in b and skipped, and
  * one that is shorter or longer than its header says is noted and kept.  Errors: of zf_st_load. */

@@ -22,6 +22,8 @@ struct zf_ahead_work {
     /* The most things that may be made or being made and not yet taken; 0 = ZF_AHEAD_FEW.  There are
      * more than a few only while making one is mostly waiting, and what waits to be taken is light. */
     uint32_t most;
+    /* Making one is known to be mostly waiting: as many as `most` from the start, though no more than a few that are heavy. */
+    bool slow;
     /* Expected bytes of the first ones; 0 = not known.  Where two would be more than ZF_AHEAD_HEAVY, none is begun before
      * it is asked for, as long as they are heavy: the last one that was taken may still be there. */
     uint64_t likely;

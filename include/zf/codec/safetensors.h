@@ -38,6 +38,10 @@ bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
 bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                      struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 
+/* Reads what zf_st_load_head will, in as few requests as can be, and keeps nothing: of a file system that asks a server
+ * for what it then has in memory.  What fails fails again later. */
+void zf_st_begin(struct zf_source *src);
+
 /* Looks like one?  (Length and '{' of the head, against the size.) */
 bool zf_st_sniff(struct zf_source *src);
 

@@ -184,9 +184,28 @@ bool zf_store_is_far(const struct zf_store *st);
  * system tells of it (src/source/place.h). */
 bool zf_store_lags(const struct zf_store *st);
 
-/* The files of `dir` whose names fit will all be opened: where that waits for a network, it is
- * done here, many at once.  Those that cannot be fail when they are opened. */
-void zf_store_expect(struct zf_store *st, const char *dir, bool (*is)(const char *name));
+/* Were the answers of its file system slow so far, as those of a server are?  Then what will be asked is asked at once
+ * (zf_ahead_work.slow). */
+bool zf_store_is_slow(const struct zf_store *st);
+
+/* Files that will be opened one after the other, in about this order: where answers take long, threads open them ahead.
+ * Those that cannot be fail when they are opened. */
+struct zf_expect;
+/* Begins with these (copied).  begin (NULL = nothing) is called for each that is open: to read what will be read of it
+ * first, of a file system that then has it in memory.  NULL: nothing is gained by it. */
+struct zf_expect *zf_store_expect(struct zf_store *st, const char *const *path, size_t n,
+                                  void (*begin)(struct zf_source *src));
+/* The same of those files of `dir` whose names fit. */
+struct zf_expect *zf_store_expect_in(struct zf_store *st, const char *dir,
+                                     bool (*is)(const char *name),
+                                     void (*begin)(struct zf_source *src));
+/* Waits until `path`, if it is among them, was opened or could not be.  x: NULL is fine. */
+void zf_expect_reach(struct zf_expect *x, const char *path);
+void zf_expect_free(struct zf_expect *x);
+static inline void zf_auto_expect(struct zf_expect **x)
+{
+    zf_expect_free(*x);
+}
 
 /* How what a user names, a path or an address, becomes a store: for those who open several. */
 struct zf_opener {

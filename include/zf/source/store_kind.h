@@ -68,7 +68,8 @@ struct zf_store_ops {
     /* NULL: false; or as zf_store_lags. */
     bool (*lags)(const void *self);
     void (*fini)(void *self);
-    uint32_t ahead; /* as zf_store_ahead; 0 = a few */
+    bool (*slow)(const void *self); /* NULL: never, or as zf_store_is_slow */
+    uint32_t ahead;                 /* as zf_store_ahead; 0 = a few */
 };
 
 /* How a new store presents itself; the strings are copied. */

@@ -383,6 +383,30 @@ bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_l
     return zf_st_load_head(src, arena, lim, out, err) && zf_st_check_size(out, src, err);
 }
 
+/* Headers of usual shards are smaller; of a longer one no more is read beforehand than so many bytes. */
+#define BEGIN_READ (64u << 10)
+#define BEGIN_MOST (1u << 20)
+
+void zf_st_begin(struct zf_source *src)
+{
+    struct zf_err ignored;
+    uint64_t n = src->size < BEGIN_READ ? src->size : BEGIN_READ;
+    zf_auto(mem) uint8_t *to = n < WORD ? NULL : malloc(BEGIN_READ);
+
+    if (!to || !zf_source_pread(src, to, (size_t)n, 0, &ignored)) {
+        return;
+    }
+    struct zf_bytes b = zf_bytes_of(to, WORD);
+    const uint64_t len = zf_bytes_le64(&b), most = src->size < BEGIN_MOST ? src->size : BEGIN_MOST;
+    const uint64_t end = len > most - WORD ? n : WORD + len;
+    for (uint64_t at = n; at < end; at += n) {
+        n = end - at < BEGIN_READ ? end - at : BEGIN_READ;
+        if (!zf_source_pread(src, to, (size_t)n, at, &ignored)) {
+            return;
+        }
+    }
+}
+
 bool zf_st_sniff(struct zf_source *src)
 {
     uint8_t head[WORD + 8];

@@ -467,7 +467,7 @@ bool mg_verl_weights(struct mg_save *s, struct zf_err *err)
         !zf_st_index_find(s->st, VERL_HF, NULL, ".safetensors.index.json", &index, err)) {
         return false;
     }
-    zf_store_expect(s->st, VERL_HF, zf_st_file_named);
+    zf_st_files_expect(&files, s->st, VERL_HF);
     if (index && !zf_st_index_load(s->st, index, s->lim, &x, err) && !zf_forgive(s->b, err)) {
         return false;
     }

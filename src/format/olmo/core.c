@@ -192,7 +192,7 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
         return false;
     }
     core_count_ranks(p, all.n);
-    zf_store_expect(p->s->st, dir, zf_st_file_named);
+    zf_st_files_expect(&p->files, p->s->st, dir);
     for (uint32_t i = 0; i < p->meta.n_files; i++) {
         if (!core_add_file(p, i, err)) {
             return false;

@@ -162,7 +162,7 @@ static bool hf_read(const struct hf_parts *p, const struct zf_save *save,
     struct hf_adding a = {files, st, o->lim, b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
 
-    zf_store_expect(st, p->weights, zf_st_file_named);
+    zf_st_files_expect(files, st, p->weights);
     if (p->index && !zf_st_index_load(st, p->index, o->lim, x, err) && !zf_forgive(b, err)) {
         return false;
     }

@@ -106,7 +106,7 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
     if (!zf_store_list(st, "", &e, &n, err) || !st_series_check(files, e, n, b, err)) {
         return false;
     }
-    zf_store_expect(st, "", zf_st_file_named);
+    zf_st_files_expect(files, st, "");
     for (size_t i = 0; i < n; i++) {
         struct zf_series s;
         bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
