@@ -181,12 +181,15 @@ void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 
 /* ---- listings -------------------------------------------------------------------------------- */
 
-/* Does the listing of `dir`, if it was made and names all there is, lack this directory? */
+/* Does the listing of `dir`, if it was made and names all there is, lack this directory?  That of a file system is
+ * believed where answers are slow: one in vain takes as long as another. */
 static bool store_lacks(struct store_table *t, const char *dir, const char *name)
 {
+    const bool slow = t->ops->slow && t->ops->slow(t->self);
+
     (void)pthread_mutex_lock(&t->lock);
     const struct kept *k = store_kept_find(t->dirs, dir, strlen(dir));
-    bool known = k && !k->making && k->l.whole;
+    bool known = k && !k->making && (k->l.whole || slow);
     (void)pthread_mutex_unlock(&t->lock);
     if (!known || name[0] == '.') {
         return false;

@@ -223,8 +223,6 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
     }
     struct dir_names names = {.pool = pool, .dir = dir, .fd = fd, .l = l};
     bool ok = store_dir_read_names(&names, d, err);
-    /* One that is looked for in vain costs an answer, too. */
-    l->whole = pace_is_slow(&pool->pace);
     zf_vec_fini(&names.type);
     (void)closedir(d);
     return ok;

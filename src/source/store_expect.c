@@ -123,6 +123,13 @@ void zf_expect_reach(struct zf_expect *x, const char *path)
     }
 }
 
+void zf_expect_all(struct zf_expect *x)
+{
+    if (x) {
+        zf_expect_reach(x, x->path.at[x->path.n - 1]);
+    }
+}
+
 void zf_expect_free(struct zf_expect *x)
 {
     if (!x) {

@@ -201,6 +201,8 @@ struct zf_expect *zf_store_expect_in(struct zf_store *st, const char *dir,
                                      void (*begin)(struct zf_source *src));
 /* Waits until `path`, if it is among them, was opened or could not be.  x: NULL is fine. */
 void zf_expect_reach(struct zf_expect *x, const char *path);
+/* Waits for all of them. */
+void zf_expect_all(struct zf_expect *x);
 void zf_expect_free(struct zf_expect *x);
 static inline void zf_auto_expect(struct zf_expect **x)
 {

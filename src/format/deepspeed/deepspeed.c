@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <zf/assemble/companions.h>
+#include <zf/base/name.h>
 #include <zf/format.h>
 
 #include "steps.h"
@@ -113,10 +114,36 @@ static bool deepspeed_draft_universal(struct ds_save *ds, struct ds_ranks *all, 
 
 /* All files are read before anything is drafted: which rank has a layer is known from the names of
  * all. */
+static bool deepspeed_is_states(const char *name)
+{
+    return zf_name_ends(name, "_states.pt");
+}
+
+/* What is read of an archive first: its head and its directory. */
+static void deepspeed_begin(struct zf_source *src)
+{
+    uint8_t to[16u << 10];
+    const size_t n = src->size < sizeof to ? (size_t)src->size : sizeof to;
+    struct zf_err ignored;
+
+    (void)!zf_source_pread(src, to, n, 0, &ignored);
+    (void)!zf_source_pread(src, to, n, src->size - n, &ignored);
+}
+
+/* Model states, optimizer states and layers are read in turns: where answers are slow all are opened beforehand. */
+static void deepspeed_expect(struct ds_save *ds)
+{
+    zf_auto(expect) struct zf_expect *x =
+        zf_store_expect_in(ds->st, "", deepspeed_is_states, deepspeed_begin);
+
+    zf_expect_all(x);
+}
+
 static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     struct ds_layers layers = {0};
 
+    deepspeed_expect(ds);
     if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !ds_ranks_list(ds, all, err)) {
         return false;
     }
