@@ -247,6 +247,11 @@ static bool pools_relieve(struct pool *mine)
     return less;
 }
 
+bool pool_spared(struct pool *p, int why)
+{
+    return (why == EMFILE || why == ENFILE) && pools_relieve(p);
+}
+
 bool pool_is_away(int why)
 {
     return why == ENOTCONN || why == ECONNABORTED || why == ESTALE || why == ENODEV ||
@@ -297,9 +302,8 @@ int pool_open(struct pool *p, const char *path, int flags)
         fd = reach_open(&p->reach, path, flags);
         why = errno;
         pace_note(&p->pace, began);
-    } while (fd < 0 &&
-             (((why == EMFILE || why == ENFILE) && pools_relieve(p)) ||
-              (!back && p->place.far && pool_is_away(why) && (back = pool_come_back(p)))));
+    } while (fd < 0 && (pool_spared(p, why) || (!back && p->place.far && pool_is_away(why) &&
+                                                (back = pool_come_back(p)))));
     errno = why;
     return fd;
 }

@@ -74,6 +74,9 @@ int pool_open(struct pool *p, const char *path, int flags);
  * once, not once for the name and once for the attributes. */
 int pool_open_fresh(struct pool *p, const char *path, int *sync_out);
 
+/* After an errno of somebody who opens by other means: was it that there are no descriptors, and are there some now? */
+bool pool_spared(struct pool *p, int why);
+
 /* Is this the errno of a file system that went away? */
 bool pool_is_away(int why);
 /* Something was met that went away: if the root did, it is opened again as by pool_open, to which the kernel may answer

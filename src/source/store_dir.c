@@ -64,14 +64,16 @@ static int store_dir_link_unknown(int why)
 
 /* A directory may be a mount point, and asking that would ask whoever serves it: perhaps this very
  * process, which is waited for.  Opening it asks nobody. */
-static bool store_dir_inspect(const struct reach *r, int dir, const char *name, uint8_t type,
+static bool store_dir_inspect(struct pool *pool, int dir, const char *name, uint8_t type,
                               struct stat *st)
 {
     if (type != DT_DIR && type != DT_UNKNOWN) {
         return same_stat(dir, name, AT_SYMLINK_NOFOLLOW, st);
     }
-    zf_auto(fd) int fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, r->xdev);
-
+    zf_auto(fd) int fd = -1;
+    do {
+        fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, pool->reach.xdev);
+    } while (fd < 0 && pool_spared(pool, errno));
     return fd >= 0 && same_stat(fd, "", AT_EMPTY_PATH, st);
 }
 
@@ -99,13 +101,12 @@ static struct zf_identity store_dir_identity(const struct dir_names *names, cons
 /* Fills kind, what and id of an entry. */
 static void store_dir_classify(const struct dir_names *names, uint8_t type, struct zf_entry *e)
 {
-    const struct reach *r = &names->pool->reach;
     const char *dir = names->dir;
     char path[PATH_MAX];
     struct stat st;
 
     const int64_t began = zf_clock_ns();
-    const bool seen = store_dir_inspect(r, names->fd, e->name, type, &st);
+    const bool seen = store_dir_inspect(names->pool, names->fd, e->name, type, &st);
     const int why = errno;
 
     pace_note(&names->pool->pace, began);
