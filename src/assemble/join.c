@@ -2,7 +2,8 @@
 /* A tensor is started by the first file that has a part of it, and every later file must give it the
  * same type, the same mesh, the same list of shards: files that disagree are of different saves.  A
  * DTensor's part is the product of ranges that its place in the mesh cuts out of the dimensions
- * (dtensor_ranges.h); ranks that an axis does not cut hold equal boxes, of which the first is taken.
+ * (dtensor_ranges.h); ranks that an axis does not cut hold equal boxes, of which the first is taken and
+ * the others are compared with it.
  * A ShardedTensor says its boxes itself.  That the boxes tile the tensor is proved by the seal. */
 #include "join.h"
 
@@ -15,6 +16,7 @@
 #include <zf/base/table.h>
 
 #include "dtensor_ranges.h"
+#include "join_box.h"
 #include "join_composed.h"
 #include "parts.h"
 
@@ -24,11 +26,6 @@ struct join_first {
     const char *file;
     const struct zf_dtensor *dt; /* NULL: no DTensor */
     const struct zf_sharded *st; /* NULL: no ShardedTensor */
-};
-
-/* A box of a tensor, by the hash of both. */
-struct join_box {
-    UT_hash_handle hh;
 };
 
 struct join {
@@ -173,38 +170,14 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
     return NULL;
 }
 
-/* Was this very box of this tensor, a draft or a key, there before? */
-static bool join_seen(struct join *j, const void *of, uint32_t ndim, const uint64_t *const box[2],
-                      bool *seen, struct zf_err *err)
+/* The entry of this very box of this tensor, a draft or a key. */
+static struct join_box *join_box_of(struct join *j, const void *of, uint32_t ndim,
+                                    const uint64_t *const box[2], struct zf_err *err)
 {
     size_t n = ndim * sizeof *box[0];
-    uint64_t hash = zf_hash(zf_hash(zf_hash_address(of), box[0], n), box[1], n);
-    unsigned before = HASH_COUNT(j->boxes);
 
-    if (!zf_table_make_id(j->boxes, hash, err)) {
-        return false;
-    }
-    *seen = HASH_COUNT(j->boxes) == before;
-    return true;
-}
-
-/* The box [start, start + size) of d is the part of the local tensor that begins at `local`. */
-static bool join_box(struct zf_draft *d, const struct zf_tensor_ref *r, const uint64_t *start,
-                     const uint64_t *size, const uint64_t *local, struct zf_err *err)
-{
-    uint64_t at = 0, bytes;
-
-    for (uint32_t k = 0; local && k < r->ndim; k++) {
-        if (!zf_mul_add(local[k], r->stride[k], at, &at)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "a local tensor is larger than 2^64 elements");
-        }
-    }
-    if (!zf_mul_add(at, zf_dtype_info(r->dtype)->bytes, r->off, &bytes)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a local tensor is larger than 2^64 bytes");
-    }
-    return zf_draft_box(d, start, size,
-                        (struct zf_from){.src = r->src, .off = bytes, .stride = r->stride}, err);
+    return zf_table_make_id(j->boxes, zf_hash(zf_hash(zf_hash_address(of), box[0], n), box[1], n),
+                            err);
 }
 
 /* ---- DTensor ---- */
@@ -243,8 +216,8 @@ static bool join_odometer_next(struct odometer *o, const struct dim_ranges *dim,
 static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tensor_ref *r,
                        const struct dim_ranges *dim, struct zf_err *err)
 {
+    struct zf_type type = {r->dtype, r->ndim, NULL};
     struct odometer o;
-    bool seen;
 
     if (!join_odometer_new(&o, r->ndim, j->temp, err)) {
         return false;
@@ -256,9 +229,20 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
             o.start[k] = range.lo;
             o.size[k] = range.hi - range.lo;
         }
-        if (!join_seen(j, d, r->ndim, (const uint64_t *[2]){o.start, o.size}, &seen, err) ||
-            (!seen && !join_box(d, r, o.start, o.size, o.local, err))) {
+        struct join_box *box =
+            join_box_of(j, d, r->ndim, (const uint64_t *[2]){o.start, o.size}, err);
+        struct zf_from from;
+
+        type.shape = o.size;
+        if (!box || !join_box_from(r, o.local, &from, err)) {
             return false;
+        }
+        if (box->file ? !join_box_equal(j->b, &j->replicas.check, box, type, from, err)
+                      : !zf_draft_box(d, o.start, o.size, from, err)) {
+            return false;
+        }
+        if (!box->file) {
+            *box = (struct join_box){box->hh, from, j->file->path};
         }
     } while (join_odometer_next(&o, dim, r->ndim));
     return true;
@@ -306,14 +290,25 @@ static bool join_composed(struct join *j, const struct part *p, const struct dim
 {
     struct zf_arena *a = j->parts.keep.arena;
     struct composed_chunk c = {.file = j->file->path, .dt = p->dt, .piece = p->piece};
-    bool seen = false;
+    bool empty = false;
 
-    if (!join_composed_box(a, dim, &c, &seen, err) ||
-        (c.start && !seen &&
-         !join_seen(j, p->key, c.dt->ndim, (const uint64_t *[2]){c.start, c.size}, &seen, err))) {
+    if (!join_composed_box(a, dim, &c, &empty, err)) {
         return false;
     }
-    return seen || join_composed_add(a, p->key, &c, err);
+    struct join_box *box =
+        !c.start || empty
+            ? NULL
+            : join_box_of(j, p->key, c.dt->ndim, (const uint64_t *[2]){c.start, c.size}, err);
+    if (c.start && !empty && !box) {
+        return false;
+    }
+    if (empty || (box && box->file)) {
+        return true;
+    }
+    if (box) {
+        box->file = j->file->path;
+    }
+    return join_composed_add(a, p->key, &c, err);
 }
 
 static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part *p,
@@ -374,7 +369,10 @@ static bool join_sharded(struct join *j, struct zf_spot spot, const struct part 
         return false;
     }
     for (uint32_t i = 0; i < p->n; i++) {
-        if (!join_box(d, &p->ref[i], p->shard[i].off, p->shard[i].size, NULL, err)) {
+        struct zf_from from;
+
+        if (!join_box_from(&p->ref[i], NULL, &from, err) ||
+            !zf_draft_box(d, p->shard[i].off, p->shard[i].size, from, err)) {
             return false;
         }
     }

@@ -114,11 +114,27 @@ static bool unshown_has_weights(const struct unshown *u, const char *dir)
     return false;
 }
 
+/* Does a note name the file, or one whose name has another last number: that of another rank? */
+static bool unshown_is_told(const struct zf_build *b, const char *name)
+{
+    char front[ZF_NAME_MAX + 1] = "";
+    size_t n = strlen(name);
+
+    while (n > 0 && !isdigit((unsigned char)name[n - 1])) {
+        n--;
+    }
+    while (n > 0 && isdigit((unsigned char)name[n - 1])) {
+        n--;
+    }
+    (void)snprintf(front, sizeof front, "%.*s", (int)n, name);
+    return zf_build_noted(b, name, "") || (n > 0 && zf_build_noted(b, front, ""));
+}
+
 /* Is the file one that should have been shown, or told?  alike: one whose name differs in numbers only is shown. */
 static bool unshown_file(const struct unshown *u, const char *name, bool alike)
 {
     return u->whole && (!alike || unshown_is_part(name)) && unshown_is_named(name) &&
-           !zf_build_noted(u->b, name, "") &&
+           !unshown_is_told(u->b, name) &&
            (zf_st_file_named(name) ? unshown_st_holds(u->st, name)
                                    : zf_torch_set_holds(u->st, name, u->lim));
 }

@@ -101,6 +101,10 @@ expect("three groups, the last shorter",
        rank_files((2,), [strided(0, 3)], [rows(0, 1, 4, 5, 8), rows(2, 3, 6, 7, 9)]), {":w": W})
 hsdp = rank_files((2, 2), [replicate, shard(0)], 2 * [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9)])
 expect("replicas of shards", hsdp, {":w": W})
+other = rank_files((2, 2), [replicate, shard(0)], [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9), rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 0)])
+refused("a replica of another save", other, "but differs from it")
+other = rank_files((2, 2), [shard(0), replicate], [rows(0, 1, 2, 3, 4), rows(0, 1, 2, 4, 3), rows(5, 6, 7, 8, 9), rows(5, 6, 7, 8, 9)])
+refused("a replica of another save beside the first", other, "but differs from it")
 columns = rank_files((2,), [shard(1)],
                      [Tensor(*[4 * i + k + d for i in range(10) for k in (0, 1)], shape=(10, 2)) for d in (0, 2)])
 expect("shards of columns", columns, {":w": W})
@@ -143,7 +147,7 @@ refused("a piece of another size", rank_files((2,), [shard(0)], [rows(0, 1, 2), 
         "3 elements along dimension 0")
 lie = rank_files((2,), [shard(0)], [rows(0, 1, 2, 3, 4), rows(5, 6, 7, 8, 9)])
 lie["model_world_size_2_rank_1.pt"]["w"].coord = [0]
-refused("two ranks in one place", lie, "covered by nothing")
+refused("two ranks in one place", lie, "but differs from it")
 lie["model_world_size_2_rank_1.pt"]["w"].shape = (12, 4)
 lie["model_world_size_2_rank_1.pt"]["w"].coord = [1]
 lie["model_world_size_2_rank_1.pt"]["w"].local = rows(0, 1, 2, 3, 4, 5)
