@@ -37,7 +37,9 @@ static bool unshown_sources(const struct zf_store *st, const struct zf_build *b,
     const char *dir = zf_store_name(st), *name;
     size_t n = strlen(dir);
 
-    n -= n > 0 && dir[n - 1] == '/';
+    while (n > 0 && dir[n - 1] == '/') {
+        n--;
+    }
     for (size_t i = 0; (name = zf_build_source(b, i)) != NULL; i++) {
         const char *rest = name + n;
 
