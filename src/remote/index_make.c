@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <zf/base/hex.h>
 #include <zf/base/path.h>
@@ -19,8 +19,8 @@ enum { INDEX_BLOCK = 1 << 20 };
 
 struct index_dir {
     char *path;
+    char *real;   /* without links; inode numbers tell nothing on file systems in user space */
     size_t above; /* its directory's place in the list */
-    uint64_t dev, ino;
 };
 
 struct index_make {
@@ -104,13 +104,11 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-/* Is this directory the one numbered `at`, or one above that? */
-static bool index_is_above(const struct index_make *m, const struct zf_identity *id, size_t at)
+/* Is the directory `real` the one numbered `at`, or one above that? */
+static bool index_is_above(const struct index_make *m, const char *real, size_t at)
 {
     for (;; at = m->dir.at[at].above) {
-        const struct index_dir *d = &m->dir.at[at];
-
-        if (d->dev == id->dev && d->ino == id->ino) {
+        if (strcmp(m->dir.at[at].real, real) == 0) {
             return true;
         }
         if (at == 0) {
@@ -119,16 +117,26 @@ static bool index_is_above(const struct index_make *m, const struct zf_identity 
     }
 }
 
-static bool index_dir_add(struct index_make *m, char *path, size_t above,
-                          const struct zf_identity *id, struct zf_err *err)
+/* Adds a directory to those to be listed, unless a link leads from it to one above.  path "": the first of them. */
+static bool index_dir_add(struct index_make *m, const char *path, size_t above, struct zf_err *err)
 {
-    struct index_dir *d = path ? zf_vec_push(&m->dir, err) : NULL;
+    zf_auto(mem) char *full = zf_relpath_join(zf_store_name(m->st), path, err);
+    zf_auto(mem) char *real = full ? realpath(full, NULL) : NULL;
 
-    if (!d) {
-        free(path);
-        return false;
+    if (!real) {
+        (void)(full && zf_fail_sys(err, "look at the directory"));
+        return full && *path ? zf_err_in(err, "%s", path) : false;
     }
-    *d = (struct index_dir){.path = path, .above = above, .dev = id->dev, .ino = id->ino};
+    if (m->dir.n && index_is_above(m, real, above)) {
+        return true;
+    }
+    zf_auto(mem) char *own = strdup(path);
+    struct index_dir *d = own ? zf_vec_push(&m->dir, err) : NULL;
+    if (!d) {
+        return !own && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    *d = (struct index_dir){.path = own, .real = real, .above = above};
+    own = real = NULL;
     return true;
 }
 
@@ -150,16 +158,13 @@ static bool index_list(struct index_make *m, size_t at, struct zf_err *err)
     }
     for (size_t i = 0; i < n; i++) {
         const char *dir = m->dir.at[at].path;
-        char *path = zf_relpath_join(dir, e[i].name, err);
-        bool enter = e[i].kind == ZF_ENTRY_DIR && !index_is_above(m, &e[i].id, at);
+        zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
 
-        if (enter ? !index_dir_add(m, path, at, &e[i].id, err)
-                  : !path || (e[i].kind == ZF_ENTRY_FILE && !index_is_ours(dir, e[i].name) &&
-                              !index_file(m, path, &e[i], err))) {
-            free(enter ? NULL : path);
+        if (!path || (e[i].kind == ZF_ENTRY_DIR && !index_dir_add(m, path, at, err)) ||
+            (e[i].kind == ZF_ENTRY_FILE && !index_is_ours(dir, e[i].name) &&
+             !index_file(m, path, &e[i], err))) {
             return false;
         }
-        free(enter ? NULL : path);
     }
     return true;
 }
@@ -168,11 +173,7 @@ bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_
                      struct zf_err *err)
 {
     struct index_make m = {.st = st, .sha256 = sha256, .out = out, .most = most};
-    struct stat top = {.st_dev = 0};
-    bool ok = stat(zf_store_name(st), &top) == 0 || zf_fail_sys(err, "look at the directory");
-    const struct zf_identity id = {.dev = top.st_dev, .ino = top.st_ino};
-
-    ok = ok && index_dir_add(&m, strdup(""), 0, &id, err);
+    bool ok = index_dir_add(&m, "", 0, err);
 
     zf_out_str(out, "{\"zerofs_index\": 1, \"files\": [");
     for (size_t at = 0; ok && at < m.dir.n; at++) {
@@ -181,6 +182,7 @@ bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_
     zf_out_str(out, m.n ? "\n]}\n" : "]}\n");
     for (size_t i = 0; i < m.dir.n; i++) {
         free(m.dir.at[i].path);
+        free(m.dir.at[i].real);
     }
     zf_vec_fini(&m.dir);
     return ok && zf_out_ok(out, err) && zf_store_unchanged(st, err);

@@ -320,6 +320,26 @@ def a_kept_model_of_other_bytes():
             assert read(mnt, 1) == tensor(1)
 
 
+# ---- its directories ----
+
+def an_index_has_the_directories_below_each_other():
+    """Where inode numbers say nothing, and a link leads back, or to another directory."""
+    src = tempfile.mkdtemp(dir=tmp)
+    paths = {"a/b/c/deep.safetensors", "a/b/beside.safetensors", "a/x.safetensors", "top.safetensors"}
+    for path in paths:
+        os.makedirs(os.path.join(src, os.path.dirname(path)), exist_ok=True)
+        put(os.path.join(src, path), shard_bytes(0))
+    os.symlink("../../a", os.path.join(src, "a/b/back"))
+    os.symlink("..", os.path.join(src, "a/up"))
+    os.symlink("a/b", os.path.join(src, "other"))
+    paths |= {"other/c/deep.safetensors", "other/beside.safetensors", "other/back/x.safetensors"}
+    for words in ("plain", "ino=new", "ino=one"):
+        with odd(src, words) as o:
+            got = subprocess.run([ZEROFS, "index", "--stdout", o.at], capture_output=True, timeout=120, check=True)
+            found = {e["path"] for e in json.loads(got.stdout)["files"]}
+            assert found == paths, (words, sorted(found ^ paths))
+
+
 # ---- it goes away ----
 
 def logged(mnt):
@@ -351,6 +371,7 @@ need_fuse()
 try:
     main([inode_numbers_that_do_not_last, a_kept_model_after_the_file_system_was_mounted_anew, what_times_and_statfs_do_not_say,
           a_look_a_second, a_file_that_is_listed_late, info_names_the_file_system, changes_that_only_the_path_tells,
-          a_change_that_was_seen_is_final, bytes_where_times_cannot_tell, a_kept_model_of_other_bytes, what_went_away_comes_back])
+          a_change_that_was_seen_is_final, bytes_where_times_cannot_tell, a_kept_model_of_other_bytes,
+          an_index_has_the_directories_below_each_other, what_went_away_comes_back])
 finally:
     shutil.rmtree(tmp, ignore_errors=True)
