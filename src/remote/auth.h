@@ -21,12 +21,14 @@ struct auth_ask {
 };
 
 struct auth_ops {
-    /* Adds what signing adds. */
+    /* Adds what signing adds.  *generation: the number of the credentials (and region)
+     * that it signs with; each that differs from the last one has a higher number. */
     bool (*sign)(struct auth *a, const struct auth_ask *ask, struct headers *add,
-                 struct zf_err *err);
-    /* The server answered 400, 401 or 403 (refused has status, headers and body): has something
-     * been renewed or learnt, so that one more attempt is worth it?  NULL = never. */
-    bool (*renew)(struct auth *a, const struct http_reply *refused);
+                 uint64_t *generation, struct zf_err *err);
+    /* The server answered 400, 401 or 403 (refused has status, headers and body) to a request that
+     * was signed with `generation`: are there others by now, or could others be fetched or learnt,
+     * so that one more attempt is worth it?  NULL = never. */
+    bool (*renew)(struct auth *a, uint64_t generation, const struct http_reply *refused);
     /* Says in a sentence why the server refused (a status of 300 or more); false always.  Must not
      * wait: the client's own thread calls it.  listing: it was a directory that was asked for.
      * NULL = in the client's words. */

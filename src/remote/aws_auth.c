@@ -20,11 +20,12 @@ struct aws_auth {
     struct auth auth;
     struct http *http;
     char *profile, *bucket, *store;
-    /* of the three below; never held for long, the client's thread takes it */
+    /* of the four below; never held for long, the client's thread takes it */
     pthread_mutex_t facts;
     char region[40];
-    bool blind;       /* the bucket may not be listed: what is not there is refused as well */
-    const char *from; /* where the key is from; NULL: requests are not signed */
+    bool blind;          /* the bucket may not be listed: what is not there is refused as well */
+    const char *from;    /* where the key is from; NULL: requests are not signed */
+    uint64_t generation; /* how often key or region have become others */
     /* of all below; held while credentials are fetched, so that one thread does */
     pthread_mutex_t lock;
     struct aws_plan plan;
@@ -83,53 +84,83 @@ static bool auth_plan(struct aws_auth *s, struct zf_err *err)
     return true;
 }
 
-/* Fetches a key; under the lock.  An old one that is still good is kept when that fails. */
-static bool auth_fetch(struct aws_auth *s, struct zf_err *err)
+/* Fetches a key; under the lock. */
+static bool auth_fetch(struct aws_auth *s, struct aws_key *out, struct zf_err *err)
 {
     struct aws_fetch f = {s->http, &s->plan, s->sts_region, s->sts};
-    zf_auto(aws_key) struct aws_key key = {0};
-    time_t now = time(NULL);
 
-    if (!aws_fetch_key(&f, &key, err)) {
-        if (s->key.id && s->key.expires > now) {
-            s->renew = now + AUTH_RETRY;
-            zf_err_clear(err);
-            return true;
-        }
+    if (!aws_fetch_key(&f, out, err)) {
         return zf_err_in(err, "credentials");
     }
-    if (key.expires && key.expires <= now) {
+    if (out->expires && out->expires <= time(NULL)) {
         return zf_fail(
             err, ZF_E_IO, ZF_OFF_NONE,
             "the credentials of %s had expired when they came; is this machine's clock right?",
             s->plan.from);
     }
-    aws_key_fini(&s->key);
-    s->key = key;
-    key = (struct aws_key){0};
-    s->asked = true;
-    (void)pthread_mutex_lock(&s->facts);
-    s->from = s->key.id ? s->plan.from : NULL;
-    (void)pthread_mutex_unlock(&s->facts);
-    time_t left = s->key.expires - now;
-    s->renew =
-        s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
     return true;
 }
 
+static bool auth_text_same(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Signs with *key, which is emptied, from now on; under the lock. */
+static void auth_take(struct aws_auth *s, struct aws_key *key)
+{
+    bool other = !auth_text_same(s->key.id, key->id) || !auth_text_same(s->key.token, key->token);
+    time_t left = key->expires - time(NULL);
+
+    aws_key_fini(&s->key);
+    s->key = *key;
+    *key = (struct aws_key){0};
+    s->asked = true;
+    s->renew =
+        s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
+    (void)pthread_mutex_lock(&s->facts);
+    s->from = s->key.id ? s->plan.from : NULL;
+    s->generation += other;
+    (void)pthread_mutex_unlock(&s->facts);
+}
+
+/* Fetches a key where none was fetched or it is to be renewed; under the lock.  An old one that is
+ * still good is kept when that fails. */
+static bool auth_ready(struct aws_auth *s, time_t now, struct zf_err *err)
+{
+    zf_auto(aws_key) struct aws_key key = {0};
+
+    if (s->asked && !(s->renew && now >= s->renew)) {
+        return true;
+    }
+    if (auth_fetch(s, &key, err)) {
+        auth_take(s, &key);
+        return true;
+    }
+    if (s->key.id && s->key.expires > now) {
+        s->renew = now + AUTH_RETRY;
+        zf_err_clear(err);
+        return true;
+    }
+    return false;
+}
+
 static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, struct headers *add,
-                             struct zf_err *err)
+                             uint64_t *generation, struct zf_err *err)
 {
     char region[sizeof s->region];
     time_t now = time(NULL);
 
-    if ((!s->asked || (s->renew && now >= s->renew)) && !auth_fetch(s, err)) {
+    if (!auth_ready(s, now, err)) {
         return false;
     }
+    (void)pthread_mutex_lock(&s->facts);
+    memcpy(region, s->region, sizeof region);
+    *generation = s->generation;
+    (void)pthread_mutex_unlock(&s->facts);
     if (!s->key.id) {
         return true;
     }
-    aws_auth_region(&s->auth, region, sizeof region);
     struct sigv4_key key = {s->key.id, s->key.secret, s->key.token};
     struct sigv4_ask sign = {.method = ask->method,
                              .url = ask->url,
@@ -144,19 +175,19 @@ static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, str
 }
 
 static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
-                      struct zf_err *err)
+                      uint64_t *generation, struct zf_err *err)
 {
     struct aws_auth *s = auth_of(a);
 
     (void)pthread_mutex_lock(&s->lock);
-    bool good = auth_sign_locked(s, ask, add, err);
+    bool good = auth_sign_locked(s, ask, add, generation, err);
     (void)pthread_mutex_unlock(&s->lock);
     return good;
 }
 
-bool aws_auth_learn(struct auth *a, const struct http_reply *r)
+/* Takes the region that the reply names, and reports whether it names one. */
+static bool auth_learn(struct aws_auth *s, const struct http_reply *r, bool *other)
 {
-    struct aws_auth *s = auth_of(a);
     struct s3_error e;
     zf_auto(mem) char *told = r->head ? http_header(r, "x-amz-bucket-region") : NULL;
 
@@ -169,45 +200,55 @@ bool aws_auth_learn(struct auth *a, const struct http_reply *r)
         return false;
     }
     (void)pthread_mutex_lock(&s->facts);
-    bool other = strcmp(s->region, region) != 0;
+    *other = strcmp(s->region, region) != 0;
     memcpy(s->region, region, n + 1);
+    s->generation += *other;
     (void)pthread_mutex_unlock(&s->facts);
-    return other;
+    return true;
 }
 
-/* The key that was refused has run out, or is unknown: is there a new one? */
-static bool auth_again(struct aws_auth *s)
+bool aws_auth_learn(struct auth *a, const struct http_reply *r)
+{
+    bool other = false;
+
+    return auth_learn(auth_of(a), r, &other) && other;
+}
+
+/* Fetches a key in place of one that has run out; under the lock. */
+static void auth_replace(struct aws_auth *s)
 {
     struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(aws_key) struct aws_key old = s->key;
+    zf_auto(aws_key) struct aws_key key = {0};
 
-    s->key = (struct aws_key){0};
-    s->asked = false;
-    if (s->own || !auth_plan(s, &ignored) || !auth_fetch(s, &ignored) || !s->key.id) {
-        aws_key_fini(&s->key);
-        s->key = old;
-        s->asked = true;
-        old = (struct aws_key){0};
-        return false;
+    if (!s->own && auth_plan(s, &ignored) && auth_fetch(s, &key, &ignored) && key.id) {
+        auth_take(s, &key);
     }
-    return !old.id || strcmp(old.id, s->key.id) != 0 ||
-           strcmp(old.token ? old.token : "", s->key.token ? s->key.token : "") != 0;
 }
 
-static bool auth_renew(struct auth *a, const struct http_reply *refused)
+static uint64_t auth_generation(struct aws_auth *s)
+{
+    (void)pthread_mutex_lock(&s->facts);
+    uint64_t generation = s->generation;
+    (void)pthread_mutex_unlock(&s->facts);
+    return generation;
+}
+
+static bool auth_renew(struct auth *a, uint64_t generation, const struct http_reply *refused)
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
+    bool other;
 
-    if (aws_auth_learn(a, refused)) {
-        return true;
-    }
     s3_error_read(&e, refused->body, refused->n_body);
-    if (!s3_error_expired(&e)) {
+    bool expired = s3_error_expired(&e), named = auth_learn(s, refused, &other);
+    if (!expired && !named) {
         return false;
     }
     (void)pthread_mutex_lock(&s->lock);
-    bool again = auth_again(s);
+    if (expired && auth_generation(s) == generation) {
+        auth_replace(s);
+    }
+    bool again = auth_generation(s) != generation;
     (void)pthread_mutex_unlock(&s->lock);
     return again;
 }

@@ -30,6 +30,7 @@ struct gs_auth {
     enum gs_base base;
     struct gs_cred cred; /* GS_FILE */
     char *token;
+    uint64_t generation; /* of token */
     bool asked;
     time_t renew, expires; /* 0: never */
 };
@@ -113,6 +114,7 @@ static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
     uint64_t early = seconds / 4 < GS_EARLY ? seconds / 4 : GS_EARLY;
     time_t now = time(NULL);
 
+    g->generation += !g->token || !token || strcmp(g->token, token) != 0;
     secret_free(g->token);
     g->token = token;
     g->asked = true;
@@ -152,7 +154,7 @@ static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
 }
 
 static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
-                    struct zf_err *err)
+                    uint64_t *generation, struct zf_err *err)
 {
     struct gs_auth *g = gs_of(a);
     zf_auto(secret_out) struct zf_out line = {0};
@@ -161,6 +163,7 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
     (void)pthread_mutex_lock(&g->lock);
     bool due = !g->asked || (g->renew && time(NULL) >= g->renew);
     bool good = (!due || gs_fetch(g, err));
+    *generation = g->generation;
     if (good && g->token) {
         zf_out_str(&line, "Bearer ");
         zf_out_str(&line, g->token);
@@ -170,8 +173,8 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
     return good;
 }
 
-/* A token that was withdrawn before its time is fetched once more. */
-static bool gs_renew(struct auth *a, const struct http_reply *refused)
+/* A token that was withdrawn before its time is fetched once more, by the first request it fails. */
+static bool gs_renew(struct auth *a, uint64_t generation, const struct http_reply *refused)
 {
     struct gs_auth *g = gs_of(a);
     struct zf_err ignored = {.code = ZF_OK};
@@ -180,8 +183,11 @@ static bool gs_renew(struct auth *a, const struct http_reply *refused)
         return false;
     }
     (void)pthread_mutex_lock(&g->lock);
-    g->expires = 0;
-    bool again = g->base != GS_TOKEN && g->token && gs_fetch(g, &ignored);
+    if (g->generation == generation && g->base != GS_TOKEN && g->token) {
+        g->expires = 0; /* not kept, should the fetch fail */
+        (void)gs_fetch(g, &ignored);
+    }
+    bool again = g->generation != generation;
     (void)pthread_mutex_unlock(&g->lock);
     return again;
 }

@@ -142,7 +142,7 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
                                  .n_header = h.n,
                                  .body = c->payload,
                                  .n_body = c->ask.n_body};
-    return c->ask.auth->ops->sign(c->ask.auth, &ask, &c->sign, err);
+    return c->ask.auth->ops->sign(c->ask.auth, &ask, &c->sign, &c->generation, err);
 }
 
 /* ---- what comes in --------------------------------------------------------------------------- */

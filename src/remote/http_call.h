@@ -47,6 +47,7 @@ struct http_call {
     double deadline; /* CLOCK_MONOTONIC, seconds */
     double not_before;
     struct headers sign;
+    uint64_t generation; /* of the credentials in sign */
 
     /* The attempt. */
     void *easy, *list;

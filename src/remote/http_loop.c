@@ -104,7 +104,7 @@ static bool http_renew(struct http_call *c)
     bool again;
 
     http_call_reply(c, &refused);
-    again = c->ask.auth->ops->renew(c->ask.auth, &refused);
+    again = c->ask.auth->ops->renew(c->ask.auth, c->generation, &refused);
     /* Whoever asked gets to see it, should this have been the last attempt. */
     size_t n = refused.head ? strlen(refused.head) : 0;
     c->body = (struct zf_out){(char *)refused.body, refused.n_body, refused.n_body, false};

@@ -21,9 +21,10 @@ struct login {
 };
 
 static bool login_sign(struct auth *a, const struct auth_ask *ask, struct headers *add,
-                       struct zf_err *err)
+                       uint64_t *generation, struct zf_err *err)
 {
     (void)ask;
+    (void)generation;
     return headers_add(add, "Authorization", ((struct login *)a)->value, err);
 }
 
