@@ -17,8 +17,8 @@
 /* Between stretches that are read apart: columns a power of two apart would all fall on the same
  * few lines of the first-level cache. */
 #define PAD 64
-/* So many steps of a tiled axis, or a multiple of it: then what is copied out are whole lines of the
- * reply, which no second tile touches again. */
+/* Steps of a tiled axis are a multiple of this: then whole cache lines of the reply are copied, which no
+ * second tile touches again. */
 #define LINE 64
 
 /* A dimension of the sub-box in the order of the source. */
@@ -28,7 +28,7 @@ struct axis {
     uint64_t to;   /* bytes of the reply per step */
 };
 
-/* What a sub-box costs to read. */
+/* Cost of reading a sub-box. */
 struct plan {
     struct axis axis[ZF_BOX_DIMS]; /* outermost first; the innermost are read in one block */
     uint32_t n;
@@ -184,8 +184,8 @@ static void box_gather_copy_out(unsigned char *dst, const unsigned char *src, st
     }
 }
 
-/* What is copied out of a block is written in the order of the reply, so that each of its lines
- * is written once: the axis with the smallest step there becomes the innermost. */
+/* A block is copied in the order of the reply, so that each of its cache lines is written
+ * once: the axis with the smallest step there becomes the innermost. */
 static void box_gather_order_reply(struct axis *axis, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++) {

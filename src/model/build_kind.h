@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a build is made of: sets of drafts, drafts of pieces.  Everything here lives in the build's
+/* A build: sets of drafts, drafts of pieces.  Everything here lives in the build's
  * own arena and goes away at seal; what stays is copied into the checkpoint's arena. */
 #ifndef MODEL_BUILD_KIND_H
 #define MODEL_BUILD_KIND_H
@@ -122,7 +122,7 @@ struct told_item {
     struct told_item *next;
 };
 
-/* What a build has besides drafts and sources: what a mark keeps a copy of. */
+/* State of a build besides drafts and sources, of which a mark keeps a copy. */
 struct build_rest {
     struct blob_item *blobs;
     struct told_item *told;
@@ -214,7 +214,7 @@ bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* Adds a note of no kind: it is never one too many. */
 bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err) ZF_CHECKED;
-/* What the seal says of those that were. */
+/* The seal's note about dropped notes. */
 #define NOTES_MORE "%llu more notes of the same kinds are not shown"
 
 /* The draft whose pieces are d's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kinds of pieces of a draft have in common: their place, their source, what is said when they
+/* Shared by all kinds of pieces of a draft: their place, their source, and the sentences when they
  * are wrong. */
 #ifndef MODEL_DRAFT_H
 #define MODEL_DRAFT_H

@@ -6,7 +6,7 @@
 #include "draft.h"
 #include "draft_index.h"
 
-/* What of the stretch [at, at + r->n) of `of` piece p has, as a run of r's box. */
+/* Puts the part of the stretch [at, at + r->n) of `of` that piece p covers, as a run of r's box. */
 static bool unflatten_piece(struct zf_draft *d, const struct run *r, const struct zf_draft *of,
                             uint64_t at, const struct piece *p, struct zf_err *err)
 {

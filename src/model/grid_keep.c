@@ -6,7 +6,7 @@
 #include "grid_kind.h"
 #include "map_grid.h"
 
-/* What one stretch of the file should have at least, and the bounds of a block, of which the
+/* Least size of one stretch of the file, and the bounds of a block, of which the
  * cache holds two at least. */
 #define STRETCH (4u << 10)
 #define SPAN_MIN (1u << 20)

@@ -45,7 +45,7 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
         bool lost = loss_lost_at(m, off, &len, &how);
 
         if (i == MOST_RUNS) {
-            /* What was not looked at counts as lost, for it may be. */
+            /* The unvisited rest counts as lost, for it may be. */
             *out =
                 found ? *out
                       : (struct zf_loss){.first = off, .how = {.file = "", .why = "not looked at"}};

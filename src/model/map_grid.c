@@ -255,7 +255,7 @@ static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint6
     return true;
 }
 
-/* What there is room for, where rows are short. */
+/* Size of the buffer where rows are short. */
 #define READ_STEP ZF_BUFFER_BYTES
 
 static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every kind of map has in common.  A kind is one file: its struct begins with
+/* Shared by every kind of map.  A kind is one file: its struct begins with
  * struct zf_map. */
 #ifndef MODEL_MAP_KIND_H
 #define MODEL_MAP_KIND_H

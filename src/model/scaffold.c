@@ -5,7 +5,7 @@
 
 #include "draft.h"
 
-/* What a path has behind the directory: "" for the directory itself; NULL = it is not below it. */
+/* The rest of a path behind the directory: "" for the directory itself; NULL = it is not below it. */
 static const char *scaffold_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);

@@ -16,7 +16,7 @@
 #endif
 #endif
 
-/* What the lanes of two vectors become: their lower halves in turn, and their upper halves. */
+/* Interleaves two vectors: their lower halves, and their upper halves. */
 #define LOW_8 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_8 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #define LOW_16 0, 8, 1, 9, 2, 10, 3, 11

@@ -14,7 +14,7 @@ struct blocks;
 /* Makes block k, whole, from any thread.  Gives a reference. */
 typedef struct block *blocks_load_fn(struct blocks *b, uint64_t k, struct zf_err *err);
 
-/* What such a source begins with. */
+/* The beginning of such a source. */
 struct blocks {
     struct zf_source src;
     struct zf_source *parent;

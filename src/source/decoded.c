@@ -14,7 +14,7 @@ struct decoded {
     const struct zf_decoder *how;
 };
 
-/* What does not compress grows, but with none of the codecs by more than an eighth. */
+/* Incompressible data grow, but with none of the codecs by more than an eighth. */
 static bool decoded_overlong(uint64_t have, uint64_t size)
 {
     return have > size && have - size > size / 8 + (64u << 10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a whole file's bytes add up to. */
+/* SHA-256 of a whole file. */
 #include <nettle/sha2.h>
 
 #include <zf/base/hex.h>

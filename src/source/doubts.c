@@ -9,7 +9,7 @@
 #include <zf/base/hash.h>
 #include <zf/base/vec.h>
 
-/* So many are kept one by one; so many further ones are only counted. */
+/* How many are kept one by one, and how many further ones are counted. */
 enum { DOUBTS_KEPT = 64, DOUBTS_COUNTED = 4096 };
 
 struct doubt {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store could not find out.  "It is not there" is an answer; that a file, a directory or
+/* Questions that a store could not answer.  "It is not there" is an answer; that a file, a directory or
  * what an entry is cannot be read is none.  Those who look for something often take both for
  * "no", so each such failure is kept here, and asking the same again fails in the same way
  * without asking the storage once more. */
@@ -19,7 +19,7 @@ struct zf_doubts *doubts_ref(struct zf_doubts *d);
 /* NULL is fine. */
 void doubts_unref(struct zf_doubts *d);
 
-/* What was asked. */
+/* Kind of the question. */
 enum doubts_kind {
     DOUBTS_DIR = 'd',
     DOUBTS_FILE = 'f',

@@ -37,7 +37,7 @@ void far_saw(struct far *f, const void *p, size_t n, uint64_t off);
  * ZF_E_IO. */
 bool far_prove(struct far *f, int fd, struct same *s, struct zf_err *err) ZF_CHECKED;
 
-/* What was read so far, for another process … */
+/* Writes a note of the bytes read so far, for another process … */
 void far_note(struct far *f, struct zf_out *out);
 /* … that compares it before its first read.  Errors: ZF_E_FORMAT no such note of a file of `size` bytes. */
 bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err *err) ZF_CHECKED;

@@ -194,7 +194,7 @@ static bool file_waited(int64_t since, uint64_t bytes)
     return ns > 150000 && (uint64_t)ns - 150000 > bytes;
 }
 
-/* What one call asks for: consecutive bytes scattered over iov, or rows. */
+/* One read: consecutive bytes scattered over iov, or rows. */
 struct file_wish {
     const struct iovec *iov;
     int n_iov;

@@ -26,7 +26,7 @@ bool file_claim(struct zf_source *s, struct zf_bytes note, struct zf_err *err) Z
 bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t to_off,
                 bool *done_out, struct zf_err *err) ZF_CHECKED;
 
-/* What a mode says is there: "a file", "a FIFO", "a directory" … */
+/* The kind of a mode: "a file", "a FIFO", "a directory" … */
 const char *file_what(mode_t mode);
 
 #endif

@@ -159,7 +159,7 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
     if (last && !inflate_at_end(f, p, input, rc, err)) {
         return NULL;
     }
-    /* What was read ahead is read again from there. */
+    /* Read-ahead input is read again from there. */
     p->in -= p->z.avail_in;
     p->z.avail_in = 0;
     p->z.next_in = NULL;

@@ -388,7 +388,7 @@ void zf_items_seal(struct zf_source *items)
     struct items *t = (struct items *)items;
     struct zf_err err;
 
-    /* What cannot shrink stays as it is. */
+    /* A failure to shrink is harmless. */
     (void)(t->n && t->n < t->cap && items_resize(t, t->n, &err));
 }
 

@@ -13,8 +13,8 @@
 
 /* span, a half and a quarter of it */
 #define GRADES 3
-/* So many blocks in a row that were entered in the middle make blocks smaller, so many that
- * followed one another larger. */
+/* Number of blocks in a row, entered in the middle, after which blocks become smaller; and of consecutive
+ * blocks, after which they become larger. */
 #define SCATTERED 2
 #define FOLLOWED 8
 /* The first of a reader's requests to reach a block need not be the one for its beginning, but nearly. */

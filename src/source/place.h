@@ -41,7 +41,7 @@ struct place {
 /* Where the descriptor (O_PATH does) is; asks the file system. */
 struct place place_of(int fd);
 
-/* What a file of that place is. */
+/* Identity of a file of that place. */
 struct zf_identity place_identity(const struct place *p, const struct stat *st);
 
 /* *now reduced to what lasts of `was`, that it is to be compared with. */
@@ -55,7 +55,7 @@ static inline bool place_is_far(const struct zf_identity *id)
 
 /* The clock that stamps files moves in ticks of some milliseconds. */
 struct timespec place_clock(void);
-/* What is written in the tick that is in ctime already leaves no trace: may a file have been looked
+/* A write within the clock tick of ctime leaves no trace: may a file have been looked
  * at in that tick, when the clock said `began` before? */
 bool place_fresh(struct timespec ctime, struct timespec began);
 

@@ -258,7 +258,7 @@ bool pool_is_away(int why)
            why == ESHUTDOWN || why == EHOSTDOWN;
 }
 
-/* What lies below a mount point that nothing is mounted on is not what was opened. */
+/* The directory below a mount point with nothing mounted on it is not the one that was opened. */
 static bool pool_is_such(const void *ctx, int fd)
 {
     const struct pool *p = ctx;
@@ -351,7 +351,7 @@ int pool_open_fresh(struct pool *p, const char *path, int *sync_out)
 
 /* ---- places ---- */
 
-/* So many are remembered. */
+/* Most places that are remembered. */
 #define POOL_PLACES 64u
 
 static bool pool_met(struct pool *p, uint64_t dev, struct place *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory store may open: all beneath its root and, when the root is a snapshot of a
+/* Files that a directory store may open: all beneath its root and, when the root is a snapshot of a
  * Hugging Face cache, beneath that cache's directory; other file systems that are mounted there, and what links lead
  * to that leave it, only when it is asked for. */
 #ifndef SOURCE_REACH_H

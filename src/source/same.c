@@ -88,7 +88,7 @@ size_t same_moved(char *first, size_t n)
     return moved;
 }
 
-/* What others are shown must not outlive their right to it. */
+/* Other users' access to a mount must not outlive their right to the file. */
 static bool same_closed(const struct zf_identity_meta *was, const struct zf_identity_meta *now)
 {
     return was->uid != now->uid || was->gid != now->gid || (was->mode & ~now->mode & 0444) != 0;

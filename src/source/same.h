@@ -9,7 +9,7 @@
 
 #include <zf/source/source.h>
 
-/* What a file must still be.  `ctime` and `meta` move on when a change is one that touches no byte. */
+/* The expected identity of a file.  `ctime` and `meta` move on when a change is one that touches no byte. */
 struct same {
     struct zf_identity id;        /* when it was first looked at */
     atomic_uint_least64_t ctime;  /* as now expected, ns modulo 2^64 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all stores have in common: names are checked, listings sorted, and what cannot be known of a
- * place is remembered (doubts.h). */
+/* Shared by all stores: names are checked, listings sorted, and failed questions
+ * remembered (doubts.h). */
 #include "store_table.h"
 
 #include <errno.h>

@@ -22,7 +22,7 @@
 /* A directory may be on a network: requests in flight that a server of one still likes. */
 #define STORE_DIR_AHEAD 64
 
-/* What is behind a path; the entry itself is never opened.  False: errno says why. */
+/* Looks at the file behind a path; it is never opened.  False: errno says why. */
 static bool store_dir_look(struct pool *pool, const char *path, struct stat *st,
                            struct zf_identity *out)
 {
@@ -143,7 +143,7 @@ static void store_dir_look_at(const struct dir_names *names, size_t i)
     e->fresh = place_is_far(&e->id) ? place_racy(&e->id, began) : place_fresh(e->id.ctime, began);
 }
 
-/* So many entries are looked at in a row; those of a long directory by several threads. */
+/* Entries that one thread looks at in a row; a long directory has several threads. */
 #define STORE_DIR_ROW 16u
 
 /* Rows of entries from `first` on. */

@@ -55,7 +55,7 @@ static bool fact_doubt(const struct store_table *t, const char *path, struct zf_
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 
-/* Who gets the facts. */
+/* Receiver of the facts. */
 struct fact_to {
     zf_fact_fn *fn;
     void *ctx;

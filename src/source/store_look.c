@@ -203,7 +203,7 @@ static bool look_at_file(struct store_table *t, const struct kept *f, struct zf_
            store_look_being_written(t, f->path, "file", err);
 }
 
-/* What is looked at once more. */
+/* The last look at a store's files and directories. */
 struct look {
     struct store_table *t;
     struct kept **file, **dir;

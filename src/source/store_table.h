@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store keeps of the files it opened and the directories it listed. */
+/* A store's table of opened files and listed directories. */
 #ifndef SOURCE_STORE_TABLE_H
 #define SOURCE_STORE_TABLE_H
 
@@ -86,7 +86,7 @@ void store_fact_failed(struct store_table *t, bool dir, const char *path, const 
 struct zf_source *store_open_noted(struct zf_store *st, const char *path,
                                    const struct zf_bytes *note, struct zf_err *err) ZF_CHECKED;
 
-/* What is kept of a directory, listed at the first question. */
+/* The entry of a directory, listed at the first question. */
 struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err *err) ZF_CHECKED;
 
 /* Asks the kind for a listing, whose names are as they were read; freed with listing_fini.  was:

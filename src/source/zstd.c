@@ -147,7 +147,7 @@ static bool zstd_stream_ends(struct stream *s, struct zf_err *err)
     return got == 0 || zstd_bad_data(s, "holds more bytes than announced", err);
 }
 
-/* What the first frame says it holds; ZSTD_CONTENTSIZE_UNKNOWN when it does not. */
+/* Decompressed size of the first frame; ZSTD_CONTENTSIZE_UNKNOWN where it is not recorded. */
 static bool zstd_first_frame(struct zf_source *parent, unsigned long long *size_out,
                              struct zf_err *err)
 {

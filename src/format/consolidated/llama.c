@@ -8,7 +8,7 @@
 
 #define PARAMS "params.json"
 
-/* What the extents of a parameter are, one a dimension. */
+/* Expected size of each dimension of a parameter, by the model's configuration (dim, heads, vocabulary). */
 enum llama_extent {
     LLAMA_MODEL,
     LLAMA_QUERY,

@@ -16,7 +16,7 @@ struct llama_width {
     bool proved; /* an extent that is cut was known, and so is the number of ranks */
 };
 
-/* What params.json in st, if there is one, and the extent of norm.weight say.
+/* The model's sizes by params.json in st, if there is one, and by the extent of norm.weight.
  * Errors: ZF_E_FORMAT no sound JSON, or it contradicts norm.weight; of the store. */
 bool llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_limits *lim,
                       struct llama_width *out, struct zf_err *err) ZF_CHECKED;

@@ -285,7 +285,7 @@ static bool affine_prove_shard(struct zf_arena *a, const struct affine_space *s,
                    "the pieces of a shard do not have each of its elements once");
 }
 
-/* What one rank has: its shard's shape goes to *shape. */
+/* Reads one rank's pieces; its shard's shape goes to *shape. */
 static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct affine_space *s,
                              struct zf_cut_box *room, struct zf_cut_part *part,
                              const uint64_t **shape, struct zf_err *err)

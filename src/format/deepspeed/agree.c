@@ -82,7 +82,7 @@ static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv
     return true;
 }
 
-/* What the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
+/* Values that the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
 static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_each(s, "", root,

@@ -119,7 +119,7 @@ static bool deepspeed_is_states(const char *name)
     return zf_name_ends(name, "_states.pt");
 }
 
-/* What is read of an archive first: its head and its directory. */
+/* Announces the first reads of an archive: its head and its directory. */
 static void deepspeed_begin(struct zf_source *src)
 {
     uint8_t to[16u << 10];

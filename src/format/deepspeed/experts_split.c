@@ -150,7 +150,7 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
 
 /* ---- names ---- */
 
-/* What a group's experts are called, and what the files hold of them. */
+/* The experts of a group: their names, and their weights in the files. */
 struct split {
     struct ds_rank *mp;
     const struct ds_group *in; /* the group before */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose the layers' files are that no name speaks of: a tied module's, or nobody's.  Source: as in layers.c. */
+/* Pipeline layer files that no recorded parameter name refers to: weights of a tied module, or a frozen layer.  Source: as in layers.c. */
 #include "steps.h"
 
 #include <stdio.h>

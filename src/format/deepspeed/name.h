@@ -17,7 +17,7 @@ static inline struct zf_spot ds_spot(const char *set, struct ds_name name)
     return (struct zf_spot){set, name.p, name.n};
 }
 
-/* So many bytes of a name are shown in a message. */
+/* Number of bytes of a name that a message shows. */
 static inline int ds_name_shown(struct ds_name name)
 {
     return name.n < 100 ? (int)name.n : 100;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an optimizer without ZeRO holds of parameters that nothing names, under its own numbers: optim/<state>/<number>,
+/* States of an optimizer without ZeRO whose parameters are not named, under its own numbers: optim/<state>/<number>,
  * and masters, if it has any, in optim/param/.  Numbers mean another parameter on each model-parallel rank, so that they are
  * never joined: they are below mp_rank_NN/.  With experts every expert-parallel rank has an optimizer of its own, whose
  * file also holds the parameters that are no experts; then the numbers are "expp_rank_R.<number>".

@@ -35,7 +35,7 @@ struct ds_state {
     double f;
 };
 
-/* What param_slice_mappings say of a rank's partition: a piece of a parameter. */
+/* An entry of param_slice_mappings: a piece of a parameter in a rank's partition. */
 struct ds_slice {
     struct ds_name name;
     uint64_t start, n; /* elements */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a save once its files are read, in the order in which deepspeed.c goes through it.  Each step has a
+/* The steps after a save's files are read, in deepspeed.c's order.  Each step has a
  * file of its own. */
 #ifndef FORMAT_DEEPSPEED_STEPS_H
 #define FORMAT_DEEPSPEED_STEPS_H

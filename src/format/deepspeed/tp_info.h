@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a save records of how its tensor-parallel ranks are joined: universal_checkpoint_info. */
+/* The save's record of how its tensor-parallel ranks are joined: universal_checkpoint_info. */
 #ifndef FORMAT_DEEPSPEED_TP_INFO_H
 #define FORMAT_DEEPSPEED_TP_INFO_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who trains an adapter carries the whole model in every save.  What the optimizer has is known from
+/* Training an adapter saves the whole model each time.  Parameters of the optimizer are known from
  * the groups; the rest is frozen, a buffer, or a second name. */
 #include "trained.h"
 

@@ -16,7 +16,7 @@
 
 #define MAX_DEPTH 16 /* a parameter's name may hold '/' */
 
-/* What the parameters of one group must have alike. */
+/* Properties that all parameters of one group share. */
 struct universal_group {
     const char *path; /* of the first parameter of the group, or NULL */
     struct zf_draft *step;

@@ -98,7 +98,7 @@ static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first,
                          "are not in the save");
 }
 
-/* What the optimizer counted; false: nothing that is known. */
+/* The optimizer's step count; false: there is none. */
 static bool warn_read_step(const struct ds_optim *first, double *out)
 {
     struct zf_err ignored;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saves without ZeRO: the model-states file holds the optimizer, whose fp32 masters have no names.
- * What they are called is proved (masters.c).  A master that is no weight's is refused: serving the
+ * Their names are proved (masters.c).  A master that is no weight's is refused: serving the
  * 16-bit weights in its place would hide that something is damaged.  Where masters are only too
  * much alike to be told apart, the 16-bit weights are served, and a note says why. Source:
  * deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, 0.18.9 and 0.19.8. */

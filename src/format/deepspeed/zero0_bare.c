@@ -11,7 +11,7 @@
 
 #define BARE_IDS (1u << 20) /* parameters of an optimizer */
 
-/* What belongs to one parameter. */
+/* The states of one parameter. */
 struct bare_one {
     uint64_t id;
     const struct zf_pv *state; /* a mapping */

@@ -34,7 +34,7 @@ static inline void zf_auto_flat_buffers(struct flat_buffers *f)
 }
 
 /* Makes tensors of what dp_zero's objects hold, and finds all buffers; texts and arrays live in `arena`.
- * What is wrong with one buffer is its `why`.  Errors: of the build; ZF_E_NOMEM. */
+ * A fault of one buffer is its `why`.  Errors: of the build; ZF_E_NOMEM. */
 bool mg_flat_find(struct mg_save *s, struct zf_arena *arena, struct flat_buffers *out,
                   struct zf_err *err) ZF_CHECKED;
 

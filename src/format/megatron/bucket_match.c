@@ -28,7 +28,7 @@ struct match_place {
     uint8_t value[8 * MATCH_END];
 };
 
-/* What is read ahead: of a piece, or of the buffer. */
+/* A read-ahead of a piece, or of the buffer. */
 struct match_job {
     struct bucket_piece *piece; /* or NULL */
     struct zf_span at;          /* of the piece */
@@ -160,7 +160,7 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
 
 /* ---- reading ahead ----------------------------------------------------------------------------- */
 
-/* What cannot be read is read once more by whoever wants it, and is not there for others. */
+/* A failed read is repeated by the consumer, and ignored by others. */
 static void *match_read(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct match *m = ctx;

@@ -20,7 +20,7 @@ struct bucket_weight {
 struct bucket_box {
     const uint64_t *start, *size; /* [ndim] */
 };
-/* What one rank holds of a parameter: boxes of it, one behind the other (both halves of a gated fc1). */
+/* One rank's part of a parameter: boxes of it, one behind the other (both halves of a gated fc1). */
 struct bucket_piece {
     uint32_t weight; /* number in the array of weights */
     uint32_t n_boxes;

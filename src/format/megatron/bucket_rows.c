@@ -84,7 +84,7 @@ static uint64_t rows_get(const struct rows_entry *t, uint64_t hash)
     return e ? e->value - 1 : 0;
 }
 
-/* What is in front of the layer's number is the stack, with it the layer. */
+/* The name in front of the layer's number is the stack's; with the number, the layer's. */
 static uint64_t rows_stack(const struct bucket_target *t)
 {
     size_t n = t->rest - 1;
@@ -272,7 +272,7 @@ void bucket_rows_fini(struct bucket_rows *r)
 
 /* ---- orders ------------------------------------------------------------------------------- */
 
-/* What a target is sorted by, the most significant first. */
+/* Sort keys of a target, the most significant first. */
 struct rows_key {
     uint64_t by[7];
     uint32_t target;
@@ -362,7 +362,7 @@ static bool rows_cut_dim(const struct mg_param *p, uint64_t n, uint32_t *dim, ui
     return *chunks <= ROWS_CHUNKS;
 }
 
-/* Whose boxes are added: those of rank t of n. */
+/* The rank whose boxes are added: t of n. */
 struct rows_share {
     uint64_t n, t, shift; /* shift: the row of the whole that is the first of this part */
     struct bucket_box *box;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank may have had of the parameters of a save, in the order in which its flat buffers were
+/* The parameters that a rank may have held, in the order in which its flat buffers were
  * filled. */
 #ifndef FORMAT_MEGATRON_BUCKET_ROWS_H
 #define FORMAT_MEGATRON_BUCKET_ROWS_H
@@ -60,7 +60,7 @@ static inline void zf_auto_bucket_rows(struct bucket_rows *r)
     bucket_rows_fini(r);
 }
 
-/* What that rank has, good as long as r; the pieces of two rows are the same where what they hold is.
+/* Parameter slices of that rank, valid as long as r; rows share a piece pointer if the slices are identical.
  * NULL: ZF_E_NOMEM, ZF_E_LIMIT. */
 const struct bucket_row *bucket_rows_get(struct bucket_rows *r, const struct bucket_rank *rank,
                                          struct zf_err *err) ZF_CHECKED;

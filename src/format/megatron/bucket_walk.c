@@ -24,7 +24,7 @@ struct walk_node {
     uint32_t ways; /* to come here; 2 = several */
 };
 
-/* What makes two ends the same. */
+/* Two ends with equal keys are the same state of the search. */
 struct walk_key {
     uint64_t pos, base, bucket;
 };

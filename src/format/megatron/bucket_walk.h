@@ -13,7 +13,7 @@
 
 #include <zf/base/err.h>
 
-/* What one rank may have of a parameter, in the order of the buffer.  Pieces of one unit, which follow
+/* A part of a parameter that one rank may hold, in the order of the buffer.  Pieces of one unit, which follow
  * one another, are there all or none: those of one layer. */
 struct walk_piece {
     uint64_t n; /* elements, > 0 */

@@ -307,7 +307,7 @@ static bool buckets_equal(const struct held *x, const struct held *y, struct mg_
            buckets_equal_span(from, to, (struct zf_span){n - tail, tail}, same, err);
 }
 
-/* What is known of a parameter that was found. */
+/* A parameter that was found. */
 struct whole {
     const struct held *piece[64]; /* one of each that covers it */
     uint32_t n;

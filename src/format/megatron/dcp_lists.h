@@ -6,7 +6,7 @@
 
 #include "save.h"
 
-/* What a key of this backend means. */
+/* Parses a key of this backend. */
 typedef void mg_parse_fn(const char *key, size_t n, struct mg_key *out);
 
 /* Reads .metadata and fills the lists of tensors and objects; the driver of <zf/dcp.h> becomes the save's

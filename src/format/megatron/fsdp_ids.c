@@ -26,7 +26,7 @@ struct ids_master {
     uint32_t tensor; /* of the list */
 };
 
-/* Whose an entry of a state is. */
+/* The parameter that an entry of a state belongs to. */
 struct ids_owner {
     UT_hash_handle hh; /* of optimizer and id */
     uint32_t weight;   /* + 1 */
@@ -182,7 +182,7 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
     return x->why != NULL;
 }
 
-/* What is lost of a degraded save proves nothing; nor does what takes too long. */
+/* Lost bytes of a degraded save prove nothing; nor does a comparison that takes too long. */
 static bool ids_forgive(struct ids *x, struct zf_err *err)
 {
     char text[300];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keys mean in a state dict that torch.distributed.checkpoint flattened by itself.  Pure: texts in,
+/* The meaning of keys in a state dict that torch.distributed.checkpoint flattened by itself.  Pure: texts in,
  * texts out.
  *
  *   model.[module.…]<parameter>                                a weight

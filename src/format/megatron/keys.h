@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Megatron's keys mean.  Pure: texts in, texts out.
+/* The meaning of Megatron's keys.  Pure: texts in, texts out.
  *
  *   [model.][module.…]<parameter>                                a weight
  *   [chained_N.]optimizer.state.<state>.[module.…]<parameter>    a value of an optimizer's state

@@ -68,7 +68,7 @@ static void zf_auto_masters(struct masters *c)
 
 /* ---- reading: by several threads --------------------------------------------------------------- */
 
-/* What was seen of a pair. */
+/* Result of comparing a pair. */
 struct masters_seen {
     struct zf_mismatch miss;
     bool unread; /* nothing of either can be read */
@@ -264,8 +264,8 @@ static bool masters_single(struct mg_save *s, const struct mg_param *m, struct m
         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
 }
 
-/* What has no weight shadows none: it is the optimizer's alone.  In a degraded build its weight may be what
- * is lost. */
+/* A master without a weight is the optimizer's alone and hides nothing.  In a degraded build its weight may be
+ * lost. */
 static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
     m->alone = s->foreign_weights || !zf_build_degraded(s->b);

@@ -31,7 +31,7 @@ enum megatron_backend {
     MEGATRON_OTHER_BACKEND, /* one that is not read */
 };
 
-/* What `path`, a metadata.json, says; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
+/* Reads `path`, a metadata.json; name: of the backend, for messages.  Source: megatron/core/dist_checkpointing/
  * core.py CheckpointingConfig (0.4 … 0.19). */
 static bool megatron_manifest(struct zf_store *st, const char *path, const struct zf_limits *lim,
                               enum megatron_backend *out, char name[64], struct zf_err *err)
@@ -65,7 +65,7 @@ static bool megatron_manifest(struct zf_store *st, const char *path, const struc
 static const char megatron_shard[] = "/shard_";
 enum { MEGATRON_HEAD = 1 << 20 };
 
-/* What is left of a distributed save whose metadata.json is gone, as far as the beginning of .metadata says. */
+/* Is this a distributed save without its metadata.json, by the beginning of .metadata? */
 static bool megatron_is_left(struct zf_store *st)
 {
     struct zf_err ignored = {.code = ZF_OK};
@@ -230,7 +230,7 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     return true;
 }
 
-/* What trainers put beside the tensors of a save in torch.save files.  Source: Megatron-Bridge
+/* Files of torch.save that trainers put beside the tensors.  Source: Megatron-Bridge
  * training/utils/checkpoint_utils.py, TRAIN_STATE_FILE (0.1 … 0.6); megatron/training/checkpointing.py,
  * save_dataloader_state (core 0.9 … 0.19), which are called as other trainers' companions.  common.pt is the
  * save's own. */

@@ -81,7 +81,7 @@ struct mg_save {
     bool iterated;        /* a common state says the iteration */
     uint64_t iteration;
     char sharding[64]; /* distrib_optim_sharding_type of content_metadata, or "" */
-    /* What a backend keeps open, freed with the save; or NULL. */
+    /* State of the backend, freed with the save; or NULL. */
     void *backend;
     void (*backend_free)(void *backend);
 };
@@ -119,7 +119,7 @@ enum { MG_PATH = MG_DIR_MAX + 64 };
 const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *name,
                          char path[MG_PATH]);
 
-/* What is left of the state dict without its shards.  Source: megatron/core/dist_checkpointing/
+/* The state dict without its shards.  Source: megatron/core/dist_checkpointing/
  * strategies/common.py (COMMON_STATE_FNAME, 0.4 … 0.18); in 0.19 an object of .metadata. */
 #define MG_COMMON_FILE "common.pt"
 

@@ -62,13 +62,13 @@ void megatron_settings_flag(struct megatron_settings *s, const char *name, bool 
 /* The size, or the flag, of that name; 0: it was not said, or there is none. */
 uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name);
 
-/* What `args` says: an argparse.Namespace, or a mapping; anything else says nothing.
+/* Reads `args`: an argparse.Namespace, or a mapping; anything else has no settings.
  * Source: megatron/training/arguments.py (0.4 … 0.19), which all savers store whole.
  * Errors: ZF_E_FORMAT a size that is negative or out of its range. */
 bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *out,
                             struct zf_err *err) ZF_CHECKED;
 
-/* What Megatron takes where nothing is said.  Source: megatron/training/arguments.py
+/* Megatron's defaults.  Source: megatron/training/arguments.py
  * (validate_args), megatron/core/transformer/transformer_config.py (__post_init__). */
 /* Rows of a gated linear unit are twice those that the next layer takes. */
 bool megatron_settings_gated(const struct megatron_settings *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a save, in the order in which megatron.c goes through it; save.h has the lists that the steps fill.
+/* The steps of opening a save, in megatron.c's order; save.h has the lists that the steps fill.
  * Each has a file of its own. */
 #ifndef FORMAT_MEGATRON_STEPS_H
 #define FORMAT_MEGATRON_STEPS_H

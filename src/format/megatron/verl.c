@@ -176,7 +176,7 @@ static bool verl_take_all(struct mg_save *s, const json_t *contents, struct zf_e
     return true;
 }
 
-/* What was not finished, with -o degraded: whatever is there. */
+/* An unfinished save with -o degraded: takes the parts that exist. */
 static bool verl_take_left(struct mg_save *s, struct zf_err *err)
 {
     static const char *const dir[] = {VERL_MODEL, VERL_OPTIMIZER, VERL_EXTRA};

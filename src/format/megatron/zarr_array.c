@@ -236,7 +236,7 @@ static void zf_auto_array_dirs(struct array_dirs *d)
     zf_vec_fini(&d->dir);
 }
 
-/* What is in `dir` of the array ("" = the array's own): chunks on the last level, else directories. */
+/* Lists `dir` of the array ("" = the array's own): chunks on the last level, else directories. */
 static bool array_list(struct array *a, const char *dir, bool last, struct array_dirs *next,
                        struct zf_err *err)
 {
@@ -413,7 +413,7 @@ static bool array_missing(struct array *a, uint64_t from, uint64_t end, struct z
     return true;
 }
 
-/* What can be said of a chunk's file without opening it. */
+/* Checks a chunk's file by its directory entry alone. */
 static bool array_file_sound(const struct array *a, const struct zf_entry *e, struct zf_err *err)
 {
     if (e->kind != ZF_ENTRY_FILE) {

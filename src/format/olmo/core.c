@@ -446,7 +446,7 @@ static bool core_groups(struct core_part *p, struct zf_err *err)
     return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
 }
 
-/* What a file holds and metadata.json does not list: which part of which tensor it is, nothing says. */
+/* Refuses tensors of a file that metadata.json does not list: their place in a whole tensor is unknown. */
 static bool core_check_file(const struct core_part *p, uint32_t number, struct zf_sorted *listed,
                             struct zf_err *err)
 {

@@ -22,7 +22,7 @@ struct core_list {
     const uint64_t *at; /* [n], in the arena; of a list that is not odd */
 };
 
-/* What is said of a file's part of a tensor, in any order, while the tensor's shape may be unknown. */
+/* A file's part of a tensor as it is read, in any order, while the tensor's shape may be unknown. */
 struct core_said {
     uint32_t file;
     struct core_list flat; /* pairs one behind the other */
@@ -382,7 +382,7 @@ static bool core_read(struct reading *r, struct zf_err *err)
     return tensors > 0 || core_refuse(err, "there is no object \"tensors\"");
 }
 
-/* What was read, once the document is known to be sound. */
+/* Hands the tensors over, once the document is known to be sound. */
 static bool core_end(struct reading *r, bool ok, struct zf_err *err)
 {
     struct core_meta *m = r->out;

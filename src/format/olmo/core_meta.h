@@ -14,7 +14,7 @@
 #include <zf/base/limits.h>
 #include <zf/source/source.h>
 
-/* What one file has of a tensor: ranges of the flattened tensor one behind the other, or a box. */
+/* One file's part of a tensor: ranges of the flattened tensor one behind the other, or a box. */
 struct core_shard {
     uint32_t file; /* number in core_meta.file */
     uint64_t n;    /* elements */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one rank's model file of OLMo's "local" layout holds: its shards of FSDP's flat parameters,
+/* One rank's model file of OLMo's "local" layout: its shards of FSDP's flat parameters,
  * and where in them the parameters are.
  *
  * {"modules": [{"name": text, "handles": [{"flat_param.data": vector, …}, …]}, …]}.

@@ -208,7 +208,7 @@ static bool full_draft(const struct full *f, const struct full_value *v, struct 
 
 /* ---- the save ---- */
 
-/* What is only there as a torch.save file. */
+/* Adds the parts that exist as torch.save files only. */
 static bool full_add_torch(const struct full *f, struct zf_err *err)
 {
     struct olmo_save *s = f->s;

@@ -99,7 +99,7 @@ struct local_reading {
     struct zf_copy_check copies;
 };
 
-/* What the file says of its parts must be what its rank has. */
+/* The parts that a file describes must be those of its rank. */
 static bool local_check_parts(const struct olmo_local *l, const struct olmo_flats *f,
                               uint32_t shard, struct zf_err *err)
 {

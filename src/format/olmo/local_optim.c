@@ -147,7 +147,7 @@ static bool optim_differs(const struct optim_reading *r, const struct optim_stat
                    optim_param(r, s->param)->name, s->path);
 }
 
-/* So many numbers are compared, whatever the number of ranks. */
+/* How many numbers are compared, whatever the number of ranks. */
 enum { OPTIM_COMPARED = 1 << 12 };
 
 static bool optim_is_compared(const struct optim_reading *r, const struct optim_state *s)

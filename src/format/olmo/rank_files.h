@@ -7,7 +7,7 @@
 #include <zf/base/arena.h>
 #include <zf/source/store.h>
 
-/* What the files are called: <dir>/<stem><rank><tail>; dir "" is the root of the store. */
+/* Names of the files: <dir>/<stem><rank><tail>; dir "" is the root of the store. */
 struct olmo_series {
     const char *dir, *stem, *tail;
 };

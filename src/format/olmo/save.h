@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all readers of OLMo's layouts share while one save is opened. */
+/* State shared by all readers of OLMo's layouts while one save is opened. */
 #ifndef OLMO_SAVE_H
 #define OLMO_SAVE_H
 

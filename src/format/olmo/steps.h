@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the optimizer counted, parameter by parameter, against each other and against the trainer:
- * often the only thing in a save that shows files of another step. */
+/* Compares the optimizer's step counts, parameter by parameter, with each other and with the trainer's:
+ * often the only evidence in a save of files of another step. */
 #ifndef OLMO_STEPS_H
 #define OLMO_STEPS_H
 

@@ -50,7 +50,7 @@ bool train_check_world(uint32_t world, const struct olmo_ranks *r, struct zf_err
 
 /* ---- the trainer's state ---- */
 
-/* What every rank repeats.  Source: olmo/train.py, Trainer.trainer_state_dict (0.2 ... 0.6);
+/* Keys that every rank repeats.  Source: olmo/train.py, Trainer.trainer_state_dict (0.2 ... 0.6);
  * olmo_core/train/trainer.py, state_dict (1.0 ... 3.0). */
 static const char *const train_key[] = {"global_step", "epoch", "world_size",
                                         "global_train_tokens_seen", "max_steps"};

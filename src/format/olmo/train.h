@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies beside the tensors of a save: the trainer's state of each rank (train/rank3.pt), and how
- * many ranks there were (metadata.yaml). */
+/* Files beside the tensors of a save: the trainer's state of each rank (train/rank3.pt), and the number of
+ * ranks (metadata.yaml). */
 #ifndef OLMO_TRAIN_H
 #define OLMO_TRAIN_H
 

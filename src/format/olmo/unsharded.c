@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What OLMo-core's unsharding leaves besides model.pt: model/chunk-00000.pt …, dicts of some tensors each,
+/* Output of OLMo-core's unsharding besides model.pt: model/chunk-00000.pt …, dicts of some tensors each,
  * or a file for each tensor, which is called by its name with dashes for dots.
  * Source: olmo_core/distributed/checkpoint/__init__.py, unshard_checkpoint (2.0 … 3.0). */
 #include "layouts.h"
@@ -28,7 +28,7 @@ static bool unsharded_is_chunk(const char *name, unsigned long *number)
     return digits >= 5 && digits <= 9 && strcmp(name + stem + digits, unsharded_tail) == 0;
 }
 
-/* What one file of the directory may be. */
+/* Is the entry a file that unsharding may have written? */
 static bool unsharded_is_file(const struct zf_entry *e)
 {
     return e->kind != ZF_ENTRY_DIR && zf_name_ends(e->name, unsharded_tail);

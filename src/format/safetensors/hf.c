@@ -80,7 +80,7 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        /* What is no file is refused when it is opened; only directories may be called so. */
+        /* An entry of another kind than a file is refused when it is opened; only directories may have such a name. */
         if (!zf_st_file_named(e[i].name) ||
             (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name))) {
             continue;

@@ -170,7 +170,7 @@ static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err
     return zf_build_missing(j->b, name, strlen(name), &how, err);
 }
 
-/* What the optimizer keeps of the tensor in its shape, or NULL. */
+/* An optimizer state of the tensor in its shape, or NULL. */
 static struct zf_draft *join_moments(const struct st_join *j, const char *name)
 {
     static const char *const set[] = {"optim/exp_avg", "optim/exp_avg_sq", "optim/momentum_buffer"};
@@ -370,7 +370,7 @@ static bool join_all(struct st_join *j, struct zf_err *err)
     return true;
 }
 
-/* What is not certain. */
+/* Notes the assumptions. */
 static bool join_note(const struct st_join *j, struct zf_err *err)
 {
     if (j->n_lost) {

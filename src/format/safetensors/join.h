@@ -11,7 +11,7 @@
 bool st_join_see(const struct zf_st_files *f, struct zf_names *names,
                  struct zf_err *err) ZF_CHECKED;
 
-/* What else is known of the tensors.  All may be NULL. */
+/* Further knowledge of the tensors.  All may be NULL. */
 struct st_join_how {
     const struct zf_st_index *index;  /* decides between files that hold the same name */
     const struct zf_st_index *number; /* names every tensor, and the number of its files */

@@ -111,7 +111,7 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
         struct zf_series s;
         bool file = e[i].kind != ZF_ENTRY_DIR || st_series(e[i].name, &s);
 
-        /* What should be a file and is none is refused when it is opened. */
+        /* An entry of another kind than a file is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
             !zf_st_files_add(files, st, e[i].name, o->lim, b, err)) {
             return false;

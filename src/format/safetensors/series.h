@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the names of safetensors files say of each other: without an index nothing else says that
+/* Completeness of numbered safetensors files by their names: without an index nothing else tells that
  * one is missing. */
 #ifndef FORMAT_SAFETENSORS_SERIES_H
 #define FORMAT_SAFETENSORS_SERIES_H

@@ -11,7 +11,7 @@ struct st_tied {
     bool told;        /* config.json says that it is tied */
 };
 
-/* What the list of names and the weights' config.json say.  Where that denies a tie, there is none.
+/* A tie by the list of names and the weights' config.json.  Where the latter denies it, there is none.
  * Source: nemo_automodel/components/checkpoint/checkpointing.py, _maybe_build_consolidated_index (0.7): a model that is not of
  * the hub has all names of its state dict in the list, and stateful_wrappers.py, ModelState, drops a tied lm_head
  * before saving; utils.py, get_lm_head_weight_and_name. */

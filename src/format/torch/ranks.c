@@ -79,7 +79,7 @@ static bool ranks_parse(const char *name, struct rank_name *out)
     return found;
 }
 
-/* What the files of one stem hold. */
+/* Role of the files of one stem: weights, optimizer, or other. */
 static enum zf_torch_role ranks_role_of(const char *name, size_t stem)
 {
     return stem > 0 ? zf_torch_set_role(name) : ZF_ROLE_WEIGHTS;
@@ -260,8 +260,8 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     if (!ranks_look(save, &all, err)) {
         return false;
     }
-    /* What is left of another run does not hide whole weights;
-     * alone, open() says what is missing. */
+    /* Leftovers of another run do not hide whole weights;
+     * alone, open() reports the missing files. */
     if (!save->file && !ranks_complete(&all) && ranks_has_safetensors(save->store)) {
         return true;
     }
@@ -417,7 +417,7 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, st
     return added > 0;
 }
 
-/* What a trainer leaves beside the ranks' files, once for all of them. */
+/* Is this a file that trainers save once, beside the ranks' files? */
 static bool ranks_is_beside(const char *name)
 {
     struct rank_name r;

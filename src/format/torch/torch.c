@@ -143,7 +143,7 @@ static bool torch_is_other(const char *name)
     return zf_torch_set_named(name) && !torch_is_weights(name);
 }
 
-/* What the names in a directory say of each other. */
+/* Completeness of a directory's files by their names. */
 struct torch_names {
     struct zf_series_list series;
     bool

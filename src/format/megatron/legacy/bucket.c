@@ -261,7 +261,7 @@ static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, s
     return true;
 }
 
-/* What is found by masters is cut out of all vectors: they must be as long as the masters. */
+/* Places proved by masters are used for all vectors, which must be as long as the masters. */
 static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *err)
 {
     for (uint64_t i = 0; i < zf_pv_len(m->values); i++) {

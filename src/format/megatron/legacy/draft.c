@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was read of the ranks, as tensors of the checkpoint. */
+/* Drafts the ranks' parts as tensors of the checkpoint. */
 #include "steps.h"
 
 #include <string.h>
@@ -111,7 +111,7 @@ static bool draft_boxes(struct zf_draft *d, const struct legacy_whole *w, uint32
     return true;
 }
 
-/* What of each part is drafted: its weight, its master, or a state. */
+/* The drafted value of each part: its weight, its master, or a state. */
 struct draft_what {
     const char *set;
     bool master;

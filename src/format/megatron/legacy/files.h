@@ -27,7 +27,7 @@ struct legacy_files {
     struct zf_mesh mesh;    /* parts along each axis; the virtual pipeline's are not known here */
     uint32_t expert_tensor; /* parts along the experts' own tensor axis */
     bool said;              /* args say the sizes */
-    /* What a model's file is called: "model_optim_rng.pt", or "model_rng.pt" beside the optim.pt of the
+    /* Name of the model's file: "model_optim_rng.pt", or "model_rng.pt" beside the optim.pt of the
      * first distributed optimizer (Megatron-LM 3.0), of which there are so many. */
     const char *model;
     uint32_t n_optim;

@@ -14,7 +14,7 @@
 /* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
 #define LEGACY_COMPARES (1u << 23)
 
-/* What opening it says in full. */
+/* Opening it reports this in full. */
 static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
 {
     if (err->code != ZF_E_FORMAT) {
@@ -256,8 +256,8 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
            legacy_draft_ranks(ls, !masters || ls->stray.n > 0, true, err);
 }
 
-/* What is not known is a reason to show the ranks' trees alone.  What contradicts itself, args and tensors or two ranks, is not
- * to be taken for a sound save of which the root happens to be empty. */
+/* Missing knowledge is a reason to show the ranks' trees alone.  A contradiction (args and tensors, or two ranks) is not: it
+ * must not pass for a sound save with an empty root. */
 static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
 {
     return err->code == ZF_E_UNSUPPORTED || (err->code == ZF_E_FORMAT && zf_build_degraded(ls->b));

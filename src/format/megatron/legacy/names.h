@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a tensor by its name in a rank's file: which layer and expert it is of, how the
+/* Knowledge of a tensor by its name in a rank's file: which layer and expert it is of, how the
  * tensor-parallel ranks share it, and how large all of it must be. */
 #ifndef FORMAT_MEGATRON_LEGACY_NAMES_H
 #define FORMAT_MEGATRON_LEGACY_NAMES_H

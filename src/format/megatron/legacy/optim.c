@@ -26,7 +26,7 @@ struct optim_master {
     uint32_t attr_dim, attr_stride;
 };
 
-/* Whose an entry of a state is. */
+/* The parameter that an entry of a state belongs to. */
 struct optim_owned {
     UT_hash_handle hh; /* of optimizer and id */
     uint32_t tensor;
@@ -96,7 +96,7 @@ static bool optim_add_stray(struct legacy_save *ls, const char *name,
 
 /* ---- reading ---- */
 
-/* What the master's attributes say, if it carries any: the tensor was pickled with its __dict__.
+/* Reads the master's attributes, if it carries any: the tensor was pickled with its __dict__.
  * Source: torch/_tensor.py (_rebuild_from_type_v2), 1.11 … 2.13. */
 static bool optim_read_attr(const struct zf_pv *v, struct optim_master *m)
 {

@@ -10,7 +10,7 @@
 #include "files.h"
 #include "names.h"
 
-/* What is saved with a master of how its parameter is cut.
+/* The attribute of a master that tells whether its parameter is cut.
  * Source: megatron/core/tensor_parallel/layers.py (set_tensor_model_parallel_attributes). */
 enum legacy_attr { LEGACY_ATTR_UNSAID, LEGACY_ATTR_WHOLE, LEGACY_ATTR_CUT };
 
@@ -25,7 +25,7 @@ struct legacy_part {
     const uint64_t *shape;
     enum legacy_attr attr;
     uint32_t attr_dim, attr_stride;
-    /* What the join says: */
+    /* Set by the join: */
     uint32_t whole; /* the tensor of which it is a part … */
     uint32_t slot;  /* … and which part */
     uint32_t first; /* the first part of that slot, of which this is a copy; or itself */

@@ -159,7 +159,7 @@ static bool same_part(struct same_check *c, uint32_t i, uint32_t of, struct zf_e
     return true;
 }
 
-/* What a buffer without a map may have is not known to be in the optimizer: no part of it is. */
+/* Parameters that a buffer without a map may hold are not known to be in the optimizer. */
 static void same_find_partial(struct same_check *c, struct legacy_join *j)
 {
     for (uint32_t i = 0; i < j->n_parts; i++) {

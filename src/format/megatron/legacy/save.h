@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the ranks hold, kept when their pickles are gone. */
+/* Content of the ranks' files, kept after their pickles are freed. */
 #ifndef FORMAT_MEGATRON_LEGACY_SAVE_H
 #define FORMAT_MEGATRON_LEGACY_SAVE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a legacy save, in the order in which legacy.c goes through it.  Each step has a file of its own. */
+/* The steps of opening a legacy save, in legacy.c's order.  Each step has a file of its own. */
 #ifndef FORMAT_MEGATRON_LEGACY_STEPS_H
 #define FORMAT_MEGATRON_LEGACY_STEPS_H
 
