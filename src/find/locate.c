@@ -48,6 +48,7 @@ void located_fini(struct located *l)
     match_fini(&l->match);
     zf_store_unref(&l->dir);
     zf_store_unref(&l->outer);
+    zf_store_unref(&l->loose);
     free(l->path);
     free(l->tag);
     free(l->one);
@@ -147,6 +148,14 @@ static void locate_tell_newer(struct located *l, const char *name, const struct 
     }
 }
 
+/* Nor for a save in the directory: files of weights that lie beside it. */
+static void locate_tell_loose(struct located *l)
+{
+    if (!l->loose) {
+        l->loose = zf_store_ref(l->dir);
+    }
+}
+
 /* All saves of s lie in one directory further down, which says itself which is the latest: that directory, or
  * NULL. */
 static char *locate_run_of(struct located *l, const struct zf_saves *s)
@@ -243,7 +252,7 @@ static enum locate_next locate_beside(struct located *l, const struct promise *p
         loose_note_saves(&s, l->beside, sizeof l->beside);
         return NEXT_DONE;
     }
-    loose_note_files(l->dir, &l->match, l->beside, sizeof l->beside);
+    locate_tell_loose(l);
     if (p->state != PROMISE_KEPT) {
         return locate_take(l, &s, o, err);
     }
@@ -307,7 +316,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
             locate_tell_newer(l, l->match.tag, o->lim);
         }
         if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES) {
-            loose_note_files(l->dir, &l->match, l->beside, sizeof l->beside);
+            locate_tell_loose(l);
         }
         return NEXT_DONE;
     }

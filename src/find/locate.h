@@ -10,6 +10,7 @@
 struct located {
     struct zf_store *dir;   /* of the save, or the run directory whose `latest` names it */
     struct zf_store *outer; /* the directory in which `dir` was found, or NULL: it was pointed at */
+    struct zf_store *loose; /* the run directory whose files of weights may be meant, or NULL */
     char *path;             /* from what was pointed at to `dir`, or NULL */
     char *tag;              /* of the save, as -o tag takes it, or NULL: it was pointed at */
     char *one;              /* the file that a tracker names as the save, or NULL */

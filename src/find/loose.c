@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loose.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#include <zf/assemble/st_files.h>
-#include <zf/assemble/torch_files.h>
 
 #include "save_word.h"
 #include "saves.h"
@@ -67,38 +63,6 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
     }
     out->n = n;
     return found || saves_add(out, named, err);
-}
-
-/* A file that the family would have shown; of another family, a file of weights of either kind. */
-static bool loose_is_file(struct zf_store *st, const struct match *m, const struct zf_entry *e)
-{
-    if (e->kind != ZF_ENTRY_FILE) {
-        return false;
-    }
-    return (!loose_is(m, "torch") && zf_st_file_named(e->name)) ||
-           (!loose_is(m, "safetensors") && zf_torch_set_named(e->name) &&
-            zf_torch_set_role(e->name) == ZF_ROLE_WEIGHTS && zf_torch_set_sniff(st, e->name));
-}
-
-void loose_note_files(struct zf_store *st, const struct match *m, char *note, size_t n)
-{
-    char list[120] = "";
-    size_t files = 0, at = 0;
-
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (!loose_is_file(st, m, l.e)) {
-            continue;
-        }
-        if (files++ < 2) {
-            zf_say(list + at, sizeof list - at, "%s%.48s", at ? ", " : "", l.e->name);
-            at = strlen(list);
-        }
-    }
-    if (files) {
-        zf_say(note, n, "%s%s beside the saves %s not shown: point at %s to see it", list,
-               files > 2 ? ", …" : "", files == 1 ? "is" : "are",
-               files == 1 ? "it" : "one of them");
-    }
 }
 
 void loose_note_saves(const struct zf_saves *s, char *note, size_t n)

@@ -145,7 +145,9 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     const uint64_t side = zf_store_doubts(st);
     if (!open_side_files(&l, b, err) ||
         (!l.match.save.file &&
-         !unshown_note(l.match.save.store, l.match.format->whole, o->lim, b, err))) {
+         !unshown_note(l.match.save.store, l.match.format->whole ? UNSHOWN_ALL : UNSHOWN_SAVES,
+                       o->lim, b, err)) ||
+        (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err))) {
         return open_refused(&l, err);
     }
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err)) {

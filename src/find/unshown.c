@@ -98,7 +98,7 @@ struct unshown {
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
-    bool whole;             /* the family shows something of every file of weights */
+    enum unshown_kind kind;
     struct zf_sorted shown; /* prints of what the checkpoint is made of */
 };
 
@@ -109,7 +109,8 @@ static bool unshown_has_weights(const struct unshown *u, const char *dir)
     for (struct zf_entries l = zf_store_entries(u->st, dir); l.e < l.end; l.e++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
-            (zf_st_file_named(l.e->name) || (u->whole && zf_torch_set_sniff(u->st, path)))) {
+            (zf_st_file_named(l.e->name) ||
+             (u->kind == UNSHOWN_ALL && zf_torch_set_sniff(u->st, path)))) {
             return true;
         }
     }
@@ -135,8 +136,8 @@ static bool unshown_is_told(const struct zf_build *b, const char *name)
 /* Is the file one that should have been shown, or told?  alike: one whose name differs in numbers only is shown. */
 static bool unshown_file(const struct unshown *u, const char *name, bool alike)
 {
-    return u->whole && (!alike || unshown_is_part(name)) && unshown_is_named(name) &&
-           !unshown_is_told(u->b, name) &&
+    return (u->kind & UNSHOWN_FILES) && (!alike || unshown_is_part(name)) &&
+           unshown_is_named(name) && !unshown_is_told(u->b, name) &&
            (zf_st_file_named(name) ? unshown_st_holds(u->st, name)
                                    : zf_torch_set_holds(u->st, name, u->lim));
 }
@@ -147,7 +148,7 @@ static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
     char dir[ZF_NAME_MAX + 2];
 
     (void)snprintf(dir, sizeof dir, "%s/", name);
-    return !save_name_is_beside(name) &&
+    return (u->kind & UNSHOWN_SAVES) && !save_name_is_beside(name) &&
            !zf_build_noted(u->b, save_name_is_step(name) ? name : dir, "") &&
            (unshown_is_dcp(u->st, name) || (!alike && unshown_has_weights(u, name)));
 }
@@ -164,10 +165,10 @@ static bool unshown_is(struct unshown *u, const struct zf_entry *e)
                                      : false;
 }
 
-bool unshown_note(struct zf_store *st, bool whole, const struct zf_limits *lim, struct zf_build *b,
-                  struct zf_err *err)
+bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err)
 {
-    struct unshown u = {.st = st, .lim = lim, .b = b, .whole = whole};
+    struct unshown u = {.st = st, .lim = lim, .b = b, .kind = kind};
     char list[160] = "", more[48] = "";
     size_t n = 0;
 

@@ -6,11 +6,18 @@
 #include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
 
-/* Notes which files of weights in the directory st of a save, and which directories below it with such files, are
- * not shown: b has nothing from them, nor from one whose name differs in numbers only (another rank's may
- * be an equal copy), and no note names them.  Unless the family is `whole` (zf/format.h) these are directories with a DCP
- * save or safetensors alone: its other files may hold states that are shown as text.  Errors: of the note. */
-bool unshown_note(struct zf_store *st, bool whole, const struct zf_limits *lim, struct zf_build *b,
-                  struct zf_err *err) ZF_CHECKED;
+/* What is looked at in a directory. */
+enum unshown_kind {
+    UNSHOWN_FILES = 1,      /* files of weights */
+    UNSHOWN_SAVES = 2,      /* directories with a DCP save or with safetensors */
+    UNSHOWN_ALL = 1 | 2 | 4 /* both, and directories with other files of weights */
+};
+
+/* Notes what of that kind in the directory st, of a save or a run, is not shown: b has nothing from it, nor from one whose
+ * name differs in numbers only (another rank's may be an equal copy), and no note names it.  In a save it is
+ * UNSHOWN_ALL where the family is `whole` (zf/format.h), else UNSHOWN_SAVES: other files may hold states that are shown as
+ * text.  Errors: of the note. */
+bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 #endif

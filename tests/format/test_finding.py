@@ -215,7 +215,7 @@ def beside(what, d, at, tag, *notes, opts=()):
           r.stderr or j)
 
 
-NOT_SHOWN = "old.pt beside the saves is not shown"
+NOT_SHOWN = "old.pt is not shown"
 with Dir() as d:
     for step in (10, 20):
         d.st(f"run/iter_00000{step}/model.safetensors")
@@ -230,7 +230,7 @@ with Dir() as d:
     os.unlink(d.path("run/latest_checkpointed_iteration.txt"))
     d.torch("run/older.pth", {"y": A})
     d.torch("run/rng_state_0.pth", {"y": A})
-    beside("several stray files", d, "run", "iter_0000020", "old.pt, older.pth beside the saves are not shown")
+    beside("several stray files", d, "run", "iter_0000020", "old.pt, older.pth are not shown")
     d.file("run/config.json", {"model_type": "llama"})
     beside("a configuration makes torch.save files no model of a Megatron run", d, "run", "iter_0000020", "old.pt, older.pth")
     d.st("epochs/stray.safetensors")
@@ -248,16 +248,29 @@ with Dir() as d:
           "global_step4 is the newest of 2 saves here" in j["notes"], r.stderr or j)
     d.torch("zero/pytorch_model.bin", {"x": A})
     beside("what zero_to_fp32 left does not hide a ZeRO save", d, "zero", "global_step4",
-           "pytorch_model.bin beside the saves is not shown")
+           "pytorch_model.bin is not shown")
     d.file("zero/config.json", {"model_type": "llama"})
-    beside("nor with a configuration", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+    beside("nor with a configuration", d, "zero", "global_step4", "pytorch_model.bin is not shown")
     d.file("zero/latest", b"global_step3")
     beside("nor an older one, and that a newer one is beside it is told", d, "zero", "global_step3", "global_step4 is newer than the save that is shown",
-           "pytorch_model.bin beside the saves is not shown")
+           "pytorch_model.bin is not shown")
     beside("the same, of the format that was asked for", d, "zero", "global_step3", "global_step4 is newer", opts=("-o", "format=deepspeed"))
     beside("not of a save that was asked for", d, "zero", "global_step3", opts=("-o", "tag=global_step3"))
     d.file("zero/latest", b"global_step4")
-    beside("nor where latest names it", d, "zero", "global_step4", "pytorch_model.bin beside the saves is not shown")
+    beside("nor where latest names it", d, "zero", "global_step4", "pytorch_model.bin is not shown")
+
+for at, there in (("zero3_w2_gather16", True), ("zero3_w2_universal", False), ("zero2_w2", False)):
+    with Dir() as d:
+        shutil.copytree(os.path.join(DATA, "deepspeed", at), d.path("run"), ignore=shutil.ignore_patterns("*.json", "expected*", "truth*"))
+        found = [n for n in d.info("run")[1]["notes"] if "not shown" in n]
+        check(f"{at}: nothing is said not to be shown", not found, found)
+        d.torch("run/unlike.bin", {"x": A})
+        if not there:
+            d.torch("run/pytorch_model.bin", {"x": A})
+        d.torch("run/nothing.pt", {"version": 3})
+        found = [n for n in d.info("run")[1]["notes"] if "not shown" in n]
+        check(f"{at}: files of tensors are named that are not shown, no others", len(found) == 1 and "unlike.bin" in found[0] and
+              ("pytorch_model.bin" in found[0]) != there and "nothing.pt" not in found[0], found)
 
 for name in ("model.safetensors", "pytorch_model.bin"):
     with Dir() as d:
@@ -267,7 +280,7 @@ for name in ("model.safetensors", "pytorch_model.bin"):
             d.st("run/" + name)
         for step in (5, 15):
             d.st(f"run/checkpoint-{step}/model.safetensors")
-        beside(f"{name} without a configuration, beside saves", d, "run", "checkpoint-15", name + " beside the saves is not shown")
+        beside(f"{name} without a configuration, beside saves", d, "run", "checkpoint-15", name + " is not shown")
         d.file("run/config.json", {"model_type": "llama"})
         beside(f"a trainer's last model of {name}", d, "run", None, "checkpoint-5, checkpoint-15 beside them are saves of their own")
         beside("and its saves", d, "run", "checkpoint-15", opts=("-o", "tag=newest"))

@@ -335,6 +335,7 @@ def gathered(what, files, note, same=True):
     stored = {k[1]: v for k, v in got.items() if k[0] == "stored"}
     check(what, not err and bool(stored) == same and all(stored[n][2] == makeds.bf16(STATE.values(n)).hex() for n in STATE.names() if same), (err, stored))
     check(f"{what}: the note", [n for n in notes if "stored/" in n] == ([note] if note else []), notes)
+    check(f"{what}: a file that is not shown is named", any("not shown" in n for n in notes) == (not same), notes)
 
 
 HALVES = [{n: Half(STATE.values(n), STATE.shape(n)) for n in names} for names in (["w", "b"], ["v", "one", "fix"])]
