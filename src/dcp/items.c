@@ -11,10 +11,14 @@
 
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
+#include <zf/source/want.h>
 
 /* A torch.save archive of one tensor is at most this much longer than its data (records aligned to
  * 4096 bytes).  Bounds the archive where only its compressed length is recorded. */
 #define OVERHEAD_MAX (1u << 20)
+/* So small an item is fetched whole from a server that takes its time: its directory, pickle and bytes would each be a
+ * request of their own. */
+#define WHOLE_BYTES (256u << 10)
 
 _Static_assert(ZF_DT_COUNT <= 64, "a record has 6 bits for a dtype");
 
@@ -187,6 +191,9 @@ static bool items_open(struct dcp_look *look, struct zf_source *file, const stru
         .off = item->rec_off, .len = r->len, .wrap = (enum dcp_wrap)r->wrap};
     uint8_t head[4] = {0};
 
+    if (range.len <= WHOLE_BYTES) {
+        zf_source_want(file, range.off, range.len, ZF_SOON_NOW);
+    }
     /* Tensors are smaller than 2^63. */
     if (!dcp_look_init(look, file, range, item->len + OVERHEAD_MAX, lim, err)) {
         return false;

@@ -158,7 +158,7 @@ static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_s
 {
     const struct fetch_range r = {.off = off, .len = n};
 
-    if (how == ZF_SOON_ALL) { /* nobody reads ahead here who could be led */
+    if (how != ZF_SOON_LED) { /* nobody reads ahead here who could be led */
         fetch_want((struct object *)s, &r, 1);
     }
 }

@@ -397,7 +397,13 @@ static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
 
 static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
-    want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
+    if (how != ZF_SOON_NOW) {
+        want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
+    } else if (pace_is_slow(&((struct file *)s)->pool->pace)) {
+        /* Another thread would be later than the first read.  What comes is proven as every read is: it lies in the page
+         * cache, and who reads it there looks at the file. */
+        file_fetch(s, off, n);
+    }
 }
 
 static struct zf_identity file_identity(const struct zf_source *s)

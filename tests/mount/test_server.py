@@ -131,5 +131,31 @@ def files_of_a_dcp_are_asked_for_together():
                     assert hashlib.sha256(f.read()).hexdigest() == want["sha256"], name
 
 
+def an_item_of_a_dcp_is_read_in_one_request():
+    with tempfile.TemporaryDirectory() as tmp:
+        s, item = Served(tmp, 10000), 65536
+        subprocess.run([sys.executable, os.path.join(HERE, "../support/mkdcp.py"), s.src, "--ranks", str(N), "--tensors", "3",
+                        "--rows", str(64 * N), "--cols", "256", "--expect"], check=True)
+        with open(os.path.join(s.src, "expected.json"), encoding="utf-8") as f:
+            expected = json.load(f)["tensors"]
+        os.unlink(os.path.join(s.src, "expected.json"))
+        # The second time the model is kept, and its files are opened by the first read.
+        for opened in (0, N):
+            with s.up(), s.mounted():
+                before = s.counts()
+                fd = os.open(os.path.join(s.mnt, "layers.1.weight.f32"), os.O_RDONLY)
+                try:
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+                    parts = [os.pread(fd, item, i * item) for i in reversed(range(N))]
+                finally:
+                    os.close(fd)
+                asked = s.since(before)
+                data = b"".join(reversed(parts))
+                assert hashlib.sha256(data).hexdigest() == expected["model.layers.1.weight"]["sha256"]
+                # A look at each file, and one read of directory, pickle and bytes together.
+                assert asked["read"] <= N + N // 8, asked
+                assert asked["attr"] <= 2 * N and asked["open"] <= opened + 2, asked
+
+
 need_fuse()
-main([shards_are_asked_for_once_and_together, files_of_a_dcp_are_asked_for_together])
+main([shards_are_asked_for_once_and_together, files_of_a_dcp_are_asked_for_together, an_item_of_a_dcp_is_read_in_one_request])

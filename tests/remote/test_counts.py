@@ -217,7 +217,19 @@ def an_archive_of_many_members(server):
     assert asked.twice() == 0
 
 
+def an_item_of_a_dcp(server):
+    """Directory, pickle and bytes of a small item are in two blocks, or three."""
+    asked = Asked(server)
+    assert len(zerofs("cat", server.url + "dcp/", "layers.3.weight.f32")) == RANKS << 16
+    files = {name: spans for name, spans in asked.by_file().items() if name.endswith(".distcp")}
+    # The first block, which tells that the file is there, and the item.
+    assert len(files) == RANKS and all(len(spans) <= 2 for spans in files.values()), files
+    assert asked.twice() == 0, files
+
+
 def make(root):
+    subprocess.run([sys.executable, os.path.join(os.path.dirname(MAKE), "mkdcp.py"), os.path.join(root, "dcp"), "--ranks", str(RANKS),
+                    "--tensors", "4", "--rows", str(64 * RANKS), "--cols", "256"], check=True)
     subprocess.run([sys.executable, MAKE, os.path.join(root, "zero3"), "zero3", "--ranks", str(RANKS), "--layers", "4", "--hidden", "512",
                     "--ffn", "2048", "--kv", "512", "--vocab", "4096"], check=True, stdout=subprocess.DEVNULL, timeout=120)
     hf = os.path.join(root, "hf")
@@ -254,6 +266,7 @@ def main():
             tap.run("headers of many files are fetched at once", headers_of_many_files, server)
             tap.run("many saves are looked at together", many_saves, server, root)
             tap.run("an archive's members are found when they are read", an_archive_of_many_members, server)
+            tap.run("a small item of a DCP is asked for whole", an_item_of_a_dcp, server)
         for style in ("python", "nginx", "json"):
             tap.run(f"latest that turns before its save is listed is noticed, listed as by {style}", replaced_before_the_last_listing, root, style)
         tap.run("a chunk that nobody reads is asked for again", replaced_unread_in_a_directory_that_is_relied_on, root)

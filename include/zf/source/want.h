@@ -10,7 +10,8 @@
 #include <zf/source/source.h>
 
 /* Bytes [off, off + n) of s will be read soon (what lies behind its end does not count).  Returns at
- * once: what has to be fetched is, by other threads, and nobody hears whether it came.  Of bytes
+ * once: what has to be fetched is, by other threads, and nobody hears whether it came.  Only ZF_SOON_NOW may
+ * open a file here, and wait as a read of it does.  Of bytes
  * that are made (inflate), those that they are made from are fetched. */
 void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how);
 

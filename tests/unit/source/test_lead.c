@@ -112,6 +112,11 @@ static void a_file_is_led_through(void **state)
         const uint64_t least = how == ZF_SOON_LED ? 2 * MIB : 0;
         assert_in_range(bytes_read() - before, least, least + 64 * KIB);
     }
+    /* Where answers are quick nobody is asked to fetch what is read next. */
+    const uint64_t led = bytes_read();
+    zf_source_want(a, 32 * MIB, 4 * MIB, ZF_SOON_NOW);
+    assert_int_equal(atomic_load(&a->refs), refs);
+    assert_in_range(bytes_read() - led, 0, 64 * KIB);
 }
 
 int main(void)
