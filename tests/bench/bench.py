@@ -63,6 +63,7 @@ def usage(*args):
 
 class Mount:
     """A daemon in the foreground, from the time it answers to the time it is gone."""
+    ahead = '1024'  # KiB that the kernel reads ahead, or None: as it is
 
     def __init__(self, *command):
         self.at = tempfile.mkdtemp(prefix='mnt', dir=tmp)
@@ -79,11 +80,9 @@ class Mount:
         self.took = time.monotonic() - start
         st = os.stat(self.at)
         bdi = f'/sys/class/bdi/{os.major(st.st_dev)}:{os.minor(st.st_dev)}/read_ahead_kb'
-        try:
-            with open(bdi, 'w') as f:
-                f.write('1024')
-        except OSError:
-            pass
+        if self.ahead:
+            with contextlib.suppress(OSError), open(bdi, 'w') as f:
+                f.write(self.ahead)
         return self
 
     def peak(self):
@@ -510,6 +509,12 @@ def part_remote():
     remote.part(sys.modules[__name__])
 
 
+def part_sources():
+    """On a file system that takes 10 ms for each request (SOURCES_MS): mounts and reads, beside direct reads of the same bytes."""
+    import sources  # pylint: disable=import-outside-toplevel
+    sources.part(sys.modules[__name__])
+
+
 def part_scale():
     """Growth from 1 to 4,096 ranks, 10^2 to 10^6 tensors, 1 GB to 10 TB (SCALE_MOST=0.1: a tenth of the largest)."""
     import scale  # pylint: disable=import-outside-toplevel
@@ -522,7 +527,7 @@ def part_tools():
     tools.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'scale', 'tools')
+PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'sources', 'scale', 'tools')
 if __name__ == '__main__':
     for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
