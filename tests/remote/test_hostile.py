@@ -27,9 +27,14 @@ HEAD = json.dumps({"w": {"dtype": "U8", "shape": [N], "data_offsets": [0, N]}}).
 FILE = len(HEAD).to_bytes(8, "little") + HEAD + WANT
 
 
-def cat(s, *options):
-    return subprocess.run([ZEROFS, "cat", s.url + "model.safetensors", "w.u8", "-o", ",".join(("timeout=10", *options))],
+def cat(s, *options, seconds=10):
+    return subprocess.run([ZEROFS, "cat", s.url + "model.safetensors", "w.u8", "-o", ",".join((f"timeout={seconds}", *options))],
                           capture_output=True, timeout=120, env=ENV)
+
+
+def sentences(r):
+    """Without the note that one file was named of a server that lists none."""
+    return [line for line in r.stderr.decode().splitlines() if line.strip() and " has no listing, so " not in line]
 
 
 def right(s, *options):
@@ -43,7 +48,7 @@ def refused(s, part, *options):
     text = r.stderr.decode()
     assert WANT.startswith(r.stdout), "wrong bytes in front of the failure"
     assert r.returncode == 5, f"exit status {r.returncode}: {text}"
-    assert part in text and len(text.strip().splitlines()) == 1, text
+    assert part in text and len(sentences(r)) == 1, text
 
 
 def tails(answer):
@@ -319,12 +324,12 @@ def answers_of_all_kinds():
             answer, can = kinds(s)[kind]
             s.answer = tails(answer)
             begin = time.monotonic()
-            r = cat(s, "timeout=4")
+            r = cat(s, seconds=4)
             said = r.stderr.decode()
             assert WANT.startswith(r.stdout), f"{kind}: wrong bytes"
             assert (r.returncode == 0) == (r.stdout == WANT) and r.returncode in (0, 5), f"{kind}: {r.returncode} {said}"
             assert can is None or (r.returncode == 0) == can, f"{kind}: {r.returncode} {said}"
-            assert r.returncode == 0 or len(said.strip().splitlines()) == 1, f"{kind}: {said}"
+            assert r.returncode == 0 or len(sentences(r)) == 1, f"{kind}: {said}"
             assert time.monotonic() - begin < 60, f"{kind}: {time.monotonic() - begin} s"
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool, Raw(FILE) as s:
