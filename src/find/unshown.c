@@ -93,13 +93,14 @@ static bool unshown_is_dcp(struct zf_store *st, const char *dir)
     return false;
 }
 
-/* What is asked of each entry. */
+/* One look at a directory. */
 struct unshown {
     struct zf_store *st;
     const struct zf_limits *lim;
     struct zf_build *b;
     enum unshown_kind kind;
     struct zf_sorted shown; /* prints of what the checkpoint is made of */
+    struct zf_sorted told;  /* prints, alike, of files that are not shown and that a note names */
 };
 
 static bool unshown_has_weights(const struct unshown *u, const char *dir)
@@ -117,27 +118,18 @@ static bool unshown_has_weights(const struct unshown *u, const char *dir)
     return false;
 }
 
-/* Does a note name the file, or one whose name has another last number: that of another rank? */
-static bool unshown_is_told(const struct zf_build *b, const char *name)
+/* Does a note name the file, or that of another rank? */
+static bool unshown_is_told(struct unshown *u, const char *name)
 {
-    char front[ZF_NAME_MAX + 1] = "";
-    size_t n = strlen(name);
-
-    while (n > 0 && !isdigit((unsigned char)name[n - 1])) {
-        n--;
-    }
-    while (n > 0 && isdigit((unsigned char)name[n - 1])) {
-        n--;
-    }
-    (void)snprintf(front, sizeof front, "%.*s", (int)n, name);
-    return zf_build_noted(b, name, "") || (n > 0 && zf_build_noted(b, front, ""));
+    return zf_build_noted(u->b, name, "") ||
+           (!unshown_is_part(name) && zf_sorted_has(&u->told, unshown_print(name, true)));
 }
 
 /* Is the file one that should have been shown, or told?  alike: one whose name differs in numbers only is shown. */
-static bool unshown_file(const struct unshown *u, const char *name, bool alike)
+static bool unshown_file(struct unshown *u, const char *name, bool alike)
 {
     return (u->kind & UNSHOWN_FILES) && (!alike || unshown_is_part(name)) &&
-           unshown_is_named(name) && !unshown_is_told(u->b, name) &&
+           unshown_is_named(name) && !unshown_is_told(u, name) &&
            (zf_st_file_named(name) ? unshown_st_holds(u->st, name)
                                    : zf_torch_set_holds(u->st, name, u->lim));
 }
@@ -165,6 +157,19 @@ static bool unshown_is(struct unshown *u, const struct zf_entry *e)
                                      : false;
 }
 
+static bool unshown_find_told(struct unshown *u, struct zf_err *err)
+{
+    for (struct zf_entries l = zf_store_entries(u->st, ""); l.e < l.end; l.e++) {
+        if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
+            !zf_sorted_has(&u->shown, unshown_print(l.e->name, false)) &&
+            zf_build_noted(u->b, l.e->name, "") &&
+            !zf_sorted_add(&u->told, unshown_print(l.e->name, true), err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err)
 {
@@ -172,8 +177,9 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
     char list[160] = "", more[48] = "";
     size_t n = 0;
 
-    if (!unshown_sources(st, b, &u.shown, err)) {
+    if (!unshown_sources(st, b, &u.shown, err) || !unshown_find_told(&u, err)) {
         zf_sorted_fini(&u.shown);
+        zf_sorted_fini(&u.told);
         return false;
     }
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
@@ -188,6 +194,7 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
         }
     }
     zf_sorted_fini(&u.shown);
+    zf_sorted_fini(&u.told);
     if (n > 2) {
         zf_say(more, sizeof more, " and %zu more", n - 2);
     }

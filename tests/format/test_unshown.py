@@ -77,6 +77,8 @@ def dcp(at, *path):
 
 MOMENT = ("state", "w", "exp_avg")
 model, ranks = st("model.safetensors", "w"), Save.ranks
+told("a file whose name begins as a word of a note does", both(lambda d: d.torch("model_rank_0.pt", {"model": {"w": A, "x": A}}),
+                                                               lambda d: d.torch("model_rank_1.pt", {"model": {"w": A, "x": C}}), torch("e0.bin")), "ranks", "e0.bin")
 told("a file that the index of torch.save files does not name", both(torch_index, torch("ema.bin")), "torch", "ema.bin")
 told("one of its series", both(torch_index, torch("pytorch_model-00002-of-00002.bin")), "torch", "pytorch_model-00002-of-00002.bin")
 told("a file that the index of safetensors does not name", both(st_index, st("adapter.safetensors")), "hf", "adapter.safetensors")
