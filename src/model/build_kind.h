@@ -244,24 +244,22 @@ static inline uint64_t piece_words(const struct zf_draft *d)
            2 * (uint64_t)(d->ndim && d->kind == ZF_DRAFT_BOX ? d->ndim : 1);
 }
 
-/* A walk over the pieces of a draft, in the order in which they came. */
+/* A walk over the pieces of a draft, in the order in which they came; of a rule's, in the tensor's order. */
 struct piece_walk {
+    const struct zf_draft *d;
     const struct piece_block *block;
     uint64_t i, words;
+    bool rule; /* there are no blocks */
+    uint64_t made[sizeof(struct piece) / 8 + 2];
 };
 static inline struct piece_walk piece_walk(const struct zf_draft *d)
 {
-    return (struct piece_walk){.block = draft_blocks(d), .words = piece_words(d)};
+    struct piece_block *first = draft_blocks(d);
+
+    return (struct piece_walk){.d = d, .block = first, .words = piece_words(d), .rule = !first};
 }
 /* The next one, or NULL. */
-static inline const struct piece *piece_next(struct piece_walk *w)
-{
-    while (w->block && w->i == w->block->n) {
-        w->block = w->block->next;
-        w->i = 0;
-    }
-    return w->block ? (const void *)(w->block->words + w->i++ * w->words) : NULL;
-}
+const struct piece *piece_next(struct piece_walk *w);
 
 /* Makes d->map out of its pieces: the proof (pieces.c). */
 bool draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;

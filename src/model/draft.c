@@ -7,6 +7,7 @@
 #include <zf/base/num.h>
 
 #include "draft.h"
+#include "map_slots.h"
 
 struct zf_type zf_draft_type(const struct zf_draft *d)
 {
@@ -141,6 +142,42 @@ struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
     }
     /* Where a withdrawn piece was, not all is zero. */
     return memset(last->words + last->n++ * words, 0, (size_t)(words * 8));
+}
+
+/* The piece that a rule makes of its i-th stretch, or NULL. */
+static const struct piece *draft_rule_piece(struct piece_walk *w)
+{
+    const struct zf_draft *d = w->d;
+    struct piece *p = (struct piece *)w->made;
+    const uint64_t i = w->i++;
+
+    if (d->kind == ZF_DRAFT_WHOLE && i == 0) {
+        p->box[1] = d->elems;
+        p->src = d->whole.src;
+        p->off = d->whole.off;
+        return p;
+    }
+    if (d->kind != ZF_DRAFT_SLOTS || i >= d->slots->of->n || i >= draft_slots_ruled(d)) {
+        return NULL;
+    }
+    const uint64_t slot = d->slots->slot / zf_dtype_info(d->dtype)->bytes;
+    p->box[0] = i * slot;
+    p->box[1] = d->elems - p->box[0] < slot ? d->elems - p->box[0] : slot;
+    p->src = d->slots->of->src[i];
+    p->off = d->slots->of->off[i] + d->slots->at;
+    return p;
+}
+
+const struct piece *piece_next(struct piece_walk *w)
+{
+    if (w->rule) {
+        return draft_rule_piece(w);
+    }
+    while (w->block && w->i == w->block->n) {
+        w->block = w->block->next;
+        w->i = 0;
+    }
+    return w->block ? (const void *)(w->block->words + w->i++ * w->words) : NULL;
 }
 
 struct piece *draft_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,

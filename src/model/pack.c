@@ -1,223 +1,489 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pack.h"
+/* One walk writes a model and reads it back, so each record is described once.  What is read is
+ * untrusted: a count is no larger than the bytes that are left, a number points at what was read before,
+ * and all else is for the verbs and the seal to refuse.
+ *
+ * Numbers are zf_out_var's, texts have their length in front:
+ *
+ *   tag, step (0, or 1 and the step), notes
+ *   stretches: how many; of each: bytes, n, and source and offset [n]
+ *   sets: how many; of each: path, raw_only
+ *   tensors: how many; of each a byte of enum pack_flags and kind, then
+ *     not hidden: number of its set
+ *     name
+ *     a tie, or shown elsewhere: number of the tensor; nothing else
+ *     dtype, ndim, shape
+ *     flat: how many pieces; of each: first, n, source, offset, or PACK_PART, tensor, its first element
+ *     boxes: how many pieces; of each: start, size, source, offset, 0 or 1 and the strides
+ *     value: its bytes
+ *     slots: number of its stretches, at, slot
+ *   files: how many; of each: path, then 1, source, offset and size, or 0 and the bytes
+ *   files that repeat others: how many; of each: path
+ *
+ * A source is its number and PACK_SOURCES, or PACK_ZEROS. */
+#include <zf/model/pack.h>
 
 #include <stdio.h>
-
-#include <zf/model/pack.h>
 
 #include "draft.h"
 #include "map_slots.h"
 
-struct packing {
-    const struct zf_build *b;
-    struct zf_out *out;
-    zf_pack_source_fn *number;
-    void *ctx;
-    uint64_t *known;                  /* [sources] number + 1, or 0 */
-    struct pack_stretches *stretches; /* uthash */
-    zf_vec(const struct zf_stretches *) order;
-};
+enum { PACK_ZEROS, PACK_PART, PACK_SOURCES };
+enum pack_flags { PACK_KIND = 7, PACK_HIDDEN = 8, PACK_SAME = 16, PACK_TIE = 32, PACK_APART = 64 };
 
 struct pack_stretches {
     UT_hash_handle hh; /* key: the address */
     uint64_t number;
 };
 
-/* i: in the build's table. */
-static bool pack_source(struct packing *p, uint64_t i, struct zf_err *err)
+struct pack {
+    struct zf_build *b;
+    struct zf_out *out;  /* writing, or NULL */
+    struct zf_bytes *in; /* reading, or NULL; bad like this */
+    bool bad;            /* *err says why; nothing is written or read any more */
+    struct zf_err *err;
+    /* Writing. */
+    zf_pack_source_fn *number;
+    void *ctx;
+    uint64_t *known;                /* [sources] number + 1, or 0 */
+    struct pack_stretches *written; /* uthash */
+    /* Reading. */
+    struct zf_source *const *source; /* [n_sources] */
+    uint64_t n_sources, n_paths;
+    const char **path; /* [n_paths] of sets; the build's memory */
+
+    zf_vec(const struct zf_stretches *) stretches; /* by number */
+    zf_vec(uint64_t) words;                        /* of one shape or piece */
+};
+
+/* ---- numbers and texts: what is given is written, or what was read is returned -------------- */
+
+static void pack_check(struct pack *p, bool ok)
+{
+    if (!ok) {
+        p->bad = true;
+        if (p->in) {
+            p->in->bad = true;
+        }
+    }
+}
+
+static void pack_refuse(struct pack *p, const char *what)
+{
+    if (!p->bad) {
+        pack_check(
+            p, zf_fail(p->err, ZF_E_FORMAT, zf_bytes_off(p->in), "a packed model with %s", what));
+    }
+}
+
+/* Was all that a verb needs read? */
+static bool pack_reads(const struct pack *p)
+{
+    return p->in && !p->bad;
+}
+
+static uint64_t pack_var(struct pack *p, uint64_t v)
+{
+    if (p->out) {
+        zf_out_var(p->out, v);
+        return v;
+    }
+    v = zf_bytes_var(p->in);
+    if (p->in->bad) {
+        pack_refuse(p, "a number that is cut");
+    }
+    return v;
+}
+
+static uint8_t pack_byte(struct pack *p, uint8_t v)
+{
+    if (p->out) {
+        zf_out_u8(p->out, v);
+        return v;
+    }
+    v = zf_bytes_u8(p->in);
+    if (p->in->bad) {
+        pack_refuse(p, "a byte that is missing");
+    }
+    return v;
+}
+
+static void pack_each(struct pack *p, uint64_t *v, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        v[i] = pack_var(p, v[i]);
+    }
+}
+
+/* A number of things of a byte at least each; 0 if there are not so many bytes. */
+static uint64_t pack_count(struct pack *p, uint64_t n)
+{
+    n = pack_var(p, n);
+    if (p->in && n > zf_bytes_left(p->in)) {
+        pack_refuse(p, "more things than bytes");
+        n = 0;
+    }
+    return n;
+}
+
+/* What is read is borrowed from the input, and not terminated. */
+static const char *pack_text(struct pack *p, const char *text, uint64_t *n)
+{
+    if (p->out) {
+        zf_out_counted(p->out, text, *n);
+        return text;
+    }
+    text = zf_bytes_counted(p->in, n);
+    if (!text) {
+        pack_refuse(p, "a text that is cut");
+        *n = 0;
+    }
+    return text ? text : "";
+}
+
+/* What is read is a copy that lives as long as the build. */
+static const char *pack_str(struct pack *p, const char *text)
+{
+    uint64_t n = text ? strlen(text) : 0;
+
+    text = pack_text(p, text, &n);
+    if (pack_reads(p)) {
+        text = zf_arena_str(p->b->temp, text, n, p->err);
+        pack_check(p, text != NULL);
+    }
+    return text;
+}
+
+/* Room for n numbers, the first `keep` of which are those at v, the others 0. */
+static uint64_t *pack_words(struct pack *p, uint64_t n, const uint64_t *v, uint64_t keep)
+{
+    p->words.n = 0;
+    if (!zf_vec_room(&p->words, (size_t)n + 1, p->err)) {
+        pack_check(p, false);
+        return NULL;
+    }
+    memset(p->words.at, 0, (size_t)(n + 1) * sizeof *p->words.at);
+    return keep ? memcpy(p->words.at, v, (size_t)keep * sizeof *v) : p->words.at;
+}
+
+/* ---- sources and stretches ------------------------------------------------------------------ */
+
+/* Source i of the build's table as it is written. */
+static uint64_t pack_code(struct pack *p, uint64_t i)
 {
     uint64_t number = 0;
 
-    if (i && !p->known[i]) {
-        if (!p->number(p->ctx, p->b->sources->at[i], &number, err)) {
-            return false;
-        }
+    if (i == 0 || p->bad) {
+        return PACK_ZEROS;
+    }
+    if (!p->known[i]) {
+        pack_check(p, p->number(p->ctx, p->b->sources->at[i], &number, p->err));
         p->known[i] = number + 1;
     }
-    zf_out_var(p->out, i ? PACK_SOURCES + p->known[i] - 1 : PACK_ZEROS);
-    return true;
+    return PACK_SOURCES + p->known[i] - 1;
 }
 
-/* ---- stretches ---- */
-
-static bool pack_add_stretches(struct packing *p, const struct zf_stretches *s, struct zf_err *err)
+static struct zf_source *pack_source(struct pack *p, uint64_t code)
 {
-    if (zf_table_find_id(p->stretches, (uintptr_t)s)) {
-        return true;
+    if (p->out || code == PACK_ZEROS) {
+        return NULL;
     }
-    struct pack_stretches *e = zf_table_make_id(p->stretches, (uintptr_t)s, err);
-    if (!e || !zf_vec_room(&p->order, 1, err)) {
-        return false;
+    if (code < PACK_SOURCES || code - PACK_SOURCES >= p->n_sources) {
+        pack_refuse(p, "a source that it does not have");
+        return NULL;
     }
-    e->number = p->order.n;
-    p->order.at[p->order.n++] = s;
-    return true;
+    return p->source[code - PACK_SOURCES];
 }
 
-static bool pack_all_stretches(struct packing *p, struct zf_err *err)
+/* A place in source i of the build's table. */
+static struct zf_from pack_place(struct pack *p, uint64_t i, uint64_t off)
+{
+    const uint64_t code = pack_var(p, pack_code(p, i));
+
+    return (struct zf_from){.src = pack_source(p, code), .off = pack_var(p, off)};
+}
+
+/* s: NULL when it is read. */
+static void pack_stretches(struct pack *p, const struct zf_stretches *s)
+{
+    const uint64_t bytes = pack_var(p, s ? s->bytes : 0), n = pack_count(p, s ? s->n : 0);
+    zf_auto(mem) struct zf_from *from = calloc(n + 1, sizeof *from);
+
+    if (!from || n > UINT32_MAX) {
+        pack_check(p,
+                   from ? zf_table_full(UINT32_MAX, p->err) : zf_fail_sys(p->err, "pack a model"));
+        return;
+    }
+    for (uint64_t k = 0; k < n; k++) {
+        from[k] = pack_place(p, s ? s->src[k] : 0, s ? s->off[k] : 0);
+    }
+    if (pack_reads(p)) {
+        s = zf_build_stretches(p->b, from, (uint32_t)n, bytes, p->err);
+        pack_check(p, s && zf_vec_room(&p->stretches, 1, p->err));
+        if (!p->bad) {
+            p->stretches.at[p->stretches.n++] = s;
+        }
+    }
+}
+
+/* Gives the stretches of all drafts their numbers. */
+static bool pack_number_stretches(struct pack *p)
 {
     for (size_t i = 0; i < p->b->drafts.n; i++) {
         const struct zf_draft *d = p->b->drafts.at[i];
+        const struct zf_stretches *of = d->kind == ZF_DRAFT_SLOTS ? d->slots->of : NULL;
 
-        if (d->kind == ZF_DRAFT_SLOTS && !pack_add_stretches(p, d->slots->of, err)) {
+        if (!of || zf_table_find_id(p->written, (uintptr_t)of)) {
+            continue;
+        }
+        struct pack_stretches *e = zf_table_make_id(p->written, (uintptr_t)of, p->err);
+        if (!e || !zf_vec_room(&p->stretches, 1, p->err)) {
             return false;
         }
+        e->number = p->stretches.n;
+        p->stretches.at[p->stretches.n++] = of;
     }
-    zf_out_var(p->out, p->order.n);
-    for (size_t i = 0; i < p->order.n; i++) {
-        const struct zf_stretches *s = p->order.at[i];
+    return true;
+}
 
-        zf_out_var(p->out, s->bytes);
-        zf_out_var(p->out, s->n);
-        for (uint32_t k = 0; k < s->n; k++) {
-            if (!pack_source(p, s->src[k], err)) {
-                return false;
-            }
-            zf_out_var(p->out, s->off[k]);
+static void pack_all_stretches(struct pack *p)
+{
+    const uint64_t n = pack_count(p, p->stretches.n);
+
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        pack_stretches(p, p->out ? p->stretches.at[i] : NULL);
+    }
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* x: the piece that is written, or room for it. */
+static void pack_flat_piece(struct pack *p, struct zf_draft *d, struct piece *x)
+{
+    pack_each(p, x->box, 2);
+    const uint64_t code = pack_var(p, x->of ? PACK_PART : pack_code(p, x->src));
+    const bool part = code == PACK_PART;
+    const uint64_t of = part ? pack_var(p, x->of ? x->of->number : 0) : 0;
+    const uint64_t off = pack_var(p, part ? x->off / zf_dtype_info(d->dtype)->bytes : x->off);
+    const struct zf_from from = {.src = part ? NULL : pack_source(p, code), .off = off};
+
+    if (!pack_reads(p)) {
+        return;
+    }
+    if (!part) {
+        pack_check(p, zf_draft_flat(d, x->box[0], x->box[1], from, p->err));
+    } else if (of < d->number) {
+        pack_check(p, zf_draft_part(d, x->box[0], x->box[1], p->b->drafts.at[of], off, p->err));
+    } else {
+        pack_refuse(p, "a part of a later tensor");
+    }
+}
+
+/* The same; behind the box there is room for its strides. */
+static void pack_box_piece(struct pack *p, struct zf_draft *d, struct piece *x)
+{
+    uint64_t *start = x->box, *size = start + d->ndim, *stride = size + d->ndim;
+
+    pack_each(p, start, 2 * (uint64_t)d->ndim);
+    struct zf_from from = pack_place(p, x->src, x->off);
+    if (pack_byte(p, x->stride != NULL)) {
+        if (x->stride) {
+            memcpy(stride, x->stride, d->ndim * sizeof *stride);
+        }
+        pack_each(p, stride, d->ndim);
+        from.stride = stride;
+    }
+    if (pack_reads(p)) {
+        pack_check(p, zf_draft_box(d, start, size, from, p->err));
+    }
+}
+
+static void pack_pieces(struct pack *p, struct zf_draft *d, bool boxes)
+{
+    const uint64_t n = pack_count(p, d->n_pieces);
+    const uint64_t words = piece_words(d), room = sizeof(struct piece) / 8 + 3 * (d->ndim + 1ull);
+    struct piece_walk walk = piece_walk(d);
+
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        const struct piece *from = p->out ? piece_next(&walk) : NULL;
+        struct piece *x = (void *)pack_words(p, room, (const void *)from, from ? words : 0);
+
+        if (x && boxes) {
+            pack_box_piece(p, d, x);
+        } else if (x) {
+            pack_flat_piece(p, d, x);
         }
     }
-    return true;
 }
 
-/* ---- tensors ---- */
-
-static void pack_numbers(struct packing *p, const uint64_t *v, uint32_t n)
+static void pack_value(struct pack *p, struct zf_draft *d)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        zf_out_var(p->out, v[i]);
+    const uint64_t n = draft_bytes(d);
+
+    if (p->out) {
+        zf_out_add(p->out, d->mem, (size_t)n);
+        return;
     }
+    const void *value = zf_bytes_take(p->in, n);
+    if (!value) {
+        pack_refuse(p, "a value that is cut");
+        return;
+    }
+    d->kind = ZF_DRAFT_MEM;
+    d->mem = zf_arena_str(p->b->keep, value, n, p->err);
+    pack_check(p, d->mem != NULL);
 }
 
-static bool pack_flat_piece(struct packing *p, const struct zf_draft *d, const struct piece *x,
-                            struct zf_err *err)
-{
-    pack_numbers(p, x->box, 2);
-    if (x->of) {
-        zf_out_var(p->out, PACK_PART);
-        zf_out_var(p->out, x->of->number);
-        zf_out_var(p->out, x->off / zf_dtype_info(d->dtype)->bytes);
-        return true;
-    }
-    if (!pack_source(p, x->src, err)) {
-        return false;
-    }
-    zf_out_var(p->out, x->off);
-    return true;
-}
-
-static bool pack_box_piece(struct packing *p, const struct zf_draft *d, const struct piece *x,
-                           struct zf_err *err)
-{
-    pack_numbers(p, x->box, 2 * d->ndim);
-    if (!pack_source(p, x->src, err)) {
-        return false;
-    }
-    zf_out_var(p->out, x->off);
-    zf_out_u8(p->out, x->stride != NULL);
-    pack_numbers(p, x->stride, x->stride ? d->ndim : 0);
-    return true;
-}
-
-static bool pack_pieces(struct packing *p, const struct zf_draft *d, struct zf_err *err)
-{
-    struct piece_walk walk = piece_walk(d);
-    bool ok = true;
-
-    zf_out_var(p->out, d->n_pieces);
-    for (const struct piece *x; ok && (x = piece_next(&walk));) {
-        ok = d->kind == ZF_DRAFT_BOX ? pack_box_piece(p, d, x, err) : pack_flat_piece(p, d, x, err);
-    }
-    return ok;
-}
-
-/* As the flat piece that it is. */
-static bool pack_whole(struct packing *p, const struct zf_draft *d, struct zf_err *err)
-{
-    zf_out_var(p->out, 1);
-    zf_out_var(p->out, 0);
-    zf_out_var(p->out, d->elems);
-    if (!pack_source(p, d->whole.src, err)) {
-        return false;
-    }
-    zf_out_var(p->out, d->whole.off);
-    return true;
-}
-
-static bool pack_data(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+static void pack_slots(struct pack *p, struct zf_draft *d)
 {
     const uint64_t elem = zf_dtype_info(d->dtype)->bytes;
-    const struct pack_stretches *e;
+    const struct slots s = p->out ? *d->slots : (struct slots){0};
+    const struct pack_stretches *e = p->out ? zf_table_find_id(p->written, (uintptr_t)s.of) : NULL;
+    const uint64_t of = pack_var(p, e ? e->number : 0), at = pack_var(p, s.at / elem);
+    const uint64_t slot = pack_var(p, s.slot / elem);
 
-    zf_out_u8(p->out, (uint8_t)d->dtype);
-    zf_out_var(p->out, d->ndim);
-    pack_numbers(p, d->shape, d->ndim);
-    switch (d->kind) {
-    case ZF_DRAFT_EMPTY:
-        return true;
-    case ZF_DRAFT_MEM:
-        zf_out_add(p->out, d->mem, (size_t)draft_bytes(d));
-        return true;
-    case ZF_DRAFT_SLOTS:
-        e = zf_table_find_id(p->stretches, (uintptr_t)d->slots->of);
-        zf_out_var(p->out, e->number);
-        zf_out_var(p->out, d->slots->at / elem);
-        zf_out_var(p->out, d->slots->slot / elem);
-        return true;
-    case ZF_DRAFT_WHOLE:
-        return pack_whole(p, d, err);
-    default:
-        break;
+    if (pack_reads(p) && of >= p->stretches.n) {
+        pack_refuse(p, "stretches that it does not have");
+    } else if (pack_reads(p)) {
+        pack_check(p, zf_draft_slots(d, p->stretches.at[of], at, slot, p->err));
     }
-    return pack_pieces(p, d, err);
 }
 
-static unsigned pack_kind(const struct zf_draft *d)
+static void pack_data(struct pack *p, struct zf_draft *d, unsigned kind)
 {
-    return d->kind == ZF_DRAFT_SAME ? 0 : d->kind == ZF_DRAFT_WHOLE ? ZF_DRAFT_FLAT : d->kind;
+    if (kind == ZF_DRAFT_FLAT || kind == ZF_DRAFT_BOX) {
+        pack_pieces(p, d, kind == ZF_DRAFT_BOX);
+    } else if (kind == ZF_DRAFT_MEM) {
+        pack_value(p, d);
+    } else if (kind == ZF_DRAFT_SLOTS) {
+        pack_slots(p, d);
+    } else if (kind != ZF_DRAFT_EMPTY) {
+        pack_refuse(p, "a tensor of no kind");
+    }
 }
 
-static bool pack_draft(struct packing *p, const struct zf_draft *d, struct zf_err *err)
+/* Its type.  The draft, which is made if it is read; NULL: that failed. */
+static struct zf_draft *pack_type(struct pack *p, struct zf_draft *d, struct zf_spot spot)
 {
-    const struct zf_draft *tie = draft_tie(d);
-    bool same = d->kind == ZF_DRAFT_SAME;
+    const uint8_t dtype = pack_byte(p, d ? d->dtype : 0);
+    const uint64_t ndim = pack_count(p, d ? d->ndim : 0);
+    uint64_t *shape = pack_words(p, ndim, d ? d->shape : NULL, d ? ndim : 0);
 
-    zf_out_u8(p->out,
-              (uint8_t)(pack_kind(d) | (d->set ? 0 : PACK_HIDDEN) | (same && !tie ? PACK_SAME : 0) |
-                        (tie ? PACK_TIE : 0) | (d->apart ? PACK_APART : 0)));
-    if (d->set) {
-        zf_out_var(p->out, d->set->number);
+    if (!shape) {
+        return NULL;
     }
-    zf_out_counted(p->out, draft_name(d), d->name_len);
-    if (same) {
-        zf_out_var(p->out, tie ? tie->number : d->same.as->number);
-        return true;
+    pack_each(p, shape, ndim);
+    if (dtype >= ZF_DT_COUNT || ndim > UINT32_MAX) {
+        pack_refuse(p, "a tensor of no type");
     }
-    return pack_data(p, d, err);
+    if (pack_reads(p)) {
+        d = zf_build_tensor(p->b, spot, (struct zf_type){dtype, (uint32_t)ndim, shape}, p->err);
+        pack_check(p, d != NULL);
+    }
+    return p->bad ? NULL : d;
 }
 
-static bool pack_drafts(struct packing *p, struct zf_err *err)
+/* Another name of a tensor that came before.  tie: in the same set. */
+static void pack_same(struct pack *p, const struct zf_draft *d, struct zf_spot spot, bool tie)
 {
-    zf_out_var(p->out, p->b->sets.n);
-    for (size_t i = 0; i < p->b->sets.n; i++) {
-        const struct draft_set *s = p->b->sets.at[i];
+    const uint64_t of = pack_var(p, !d ? 0 : tie ? d->same.tie->number : d->same.as->number);
 
-        zf_out_counted(p->out, s->path, strlen(s->path));
-        zf_out_u8(p->out, s->raw_only);
+    if (!pack_reads(p)) {
+        return;
     }
-    zf_out_var(p->out, p->b->drafts.n);
-    for (size_t i = 0; i < p->b->drafts.n; i++) {
-        if (!pack_draft(p, p->b->drafts.at[i], err)) {
-            return false;
+    struct zf_draft *as = of < p->b->drafts.n ? p->b->drafts.at[of] : NULL;
+    if (!as || !spot.set) {
+        pack_refuse(p, "a name of a tensor that it does not have");
+    } else if (!tie) {
+        pack_check(p, zf_build_show(p->b, spot, as, p->err) != NULL);
+    } else if (as->set && strcmp(as->set->path, spot.set) == 0) {
+        pack_check(p, zf_build_alias(p->b, as, spot.name, spot.name_len, p->err));
+    } else {
+        pack_refuse(p, "a tie across sets");
+    }
+}
+
+static uint8_t pack_flags(const struct zf_draft *d)
+{
+    const bool same = d->kind == ZF_DRAFT_SAME;
+    const unsigned kind = same ? 0 : d->kind == ZF_DRAFT_WHOLE ? ZF_DRAFT_FLAT : d->kind;
+    const unsigned how = !same ? 0 : draft_tie(d) ? PACK_TIE : PACK_SAME;
+
+    return (uint8_t)(kind | how | (d->set ? 0 : PACK_HIDDEN) | (d->apart ? PACK_APART : 0));
+}
+
+/* d: NULL when it is read. */
+static void pack_draft(struct pack *p, struct zf_draft *d)
+{
+    const uint8_t flags = pack_byte(p, d ? pack_flags(d) : 0);
+    const bool shown = !(flags & PACK_HIDDEN);
+    const uint64_t set = shown ? pack_var(p, d ? d->set->number : 0) : 0;
+    uint64_t n = d ? d->name_len : 0;
+    const char *name = pack_text(p, d ? draft_name(d) : NULL, &n);
+    struct zf_spot spot = {.name = name, .name_len = (size_t)n};
+
+    if (p->in && shown && set >= p->n_paths) {
+        pack_refuse(p, "a set that it does not have");
+        return;
+    }
+    spot.set = p->in && shown ? p->path[set] : NULL;
+    if (flags & (PACK_SAME | PACK_TIE)) {
+        pack_same(p, d, spot, flags & PACK_TIE);
+    } else if ((d = pack_type(p, d, spot))) {
+        pack_data(p, d, flags & PACK_KIND);
+    }
+    if (pack_reads(p) && flags & PACK_APART) {
+        pack_check(p, zf_draft_apart(p->b->drafts.at[p->b->drafts.n - 1], p->err));
+    }
+}
+
+static void pack_sets(struct pack *p)
+{
+    p->n_paths = pack_count(p, p->b->sets.n);
+    p->path = p->in ? zf_arena_get(p->b->temp, p->n_paths, sizeof(*p->path), p->err) : NULL;
+    pack_check(p, p->out || p->path);
+    for (uint64_t i = 0; i < p->n_paths && !p->bad; i++) {
+        const struct draft_set *s = p->out ? p->b->sets.at[i] : NULL;
+        const char *path = pack_str(p, s ? s->path : NULL);
+        const bool raw_only = pack_byte(p, s && s->raw_only);
+
+        if (pack_reads(p)) {
+            p->path[i] = path;
+            pack_check(p, !raw_only || zf_build_raw_only(p->b, path, p->err));
         }
     }
-    return true;
 }
 
-/* ---- the rest ---- */
+static void pack_drafts(struct pack *p)
+{
+    const uint64_t n = pack_count(p, p->b->drafts.n);
 
-static void pack_notes(struct packing *p)
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        pack_draft(p, p->out ? p->b->drafts.at[i] : NULL);
+    }
+}
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+static void pack_head(struct pack *p)
 {
     const struct build_rest *rest = &p->b->rest;
+    const char *tag = pack_str(p, rest->tag);
+    const bool has_step = pack_byte(p, rest->has_step);
+    const uint64_t step = pack_var(p, has_step ? (uint64_t)rest->step : 0);
+
+    if (pack_reads(p) && *tag) {
+        pack_check(p, zf_build_tag(p->b, tag, p->err));
+    }
+    if (pack_reads(p) && has_step) {
+        zf_build_step(p->b, (int64_t)step);
+    }
+}
+
+static void pack_notes(struct pack *p)
+{
+    const struct build_rest *rest = &p->b->rest;
+    const struct note_item *item = p->out ? rest->notes : NULL;
     uint64_t made = 0;
     char more[100];
 
@@ -225,78 +491,107 @@ static void pack_notes(struct packing *p)
         made += k->n;
     }
     /* As the seal says it. */
-    bool dropped = made > rest->n_notes;
-    zf_out_var(p->out, rest->n_notes + dropped);
-    for (const struct note_item *n = rest->notes; n; n = n->next) {
-        zf_out_counted(p->out, n->text, strlen(n->text));
-    }
-    if (dropped) {
-        int n = snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)(made - rest->n_notes));
-        zf_out_counted(p->out, more, (uint64_t)n);
+    const uint64_t dropped = made > rest->n_notes ? made - rest->n_notes : 0;
+    (void)snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)dropped);
+    const uint64_t n = pack_count(p, rest->n_notes + (dropped > 0));
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        const char *text = item ? item->text : more;
+        uint64_t len = strlen(text);
+
+        text = pack_text(p, text, &len);
+        pack_check(p, p->out || (!p->bad && build_keep_note(p->b, text, len, p->err)));
+        item = item ? item->next : NULL;
     }
 }
 
-static bool pack_file(struct packing *p, const struct blob_item *f, struct zf_err *err)
+/* f: NULL when it is read. */
+static void pack_file(struct pack *p, const struct blob_item *f)
 {
-    uint64_t n = zf_map_size(f->map);
+    const char *path = pack_str(p, f ? f->path : NULL);
+    uint64_t n = f ? zf_map_size(f->map) : 0;
     const struct zf_run run = n ? zf_map_at(f->map, 0) : (struct zf_run){.mem = ""};
-    uint32_t number;
+    uint32_t number = 0;
 
-    zf_out_counted(p->out, f->path, strlen(f->path));
-    if (run.kind == ZF_RUN_SRC) {
-        zf_out_u8(p->out, PACK_RANGE);
-        if (!sources_add(p->b->sources, run.src, &number, err) || !pack_source(p, number, err)) {
-            return false;
-        }
-        zf_out_var(p->out, run.off);
-        zf_out_var(p->out, n);
-        return true;
+    if (run.kind != ZF_RUN_SRC && run.kind != ZF_RUN_MEM) {
+        pack_check(p, zf_fail(p->err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                              "the bytes of \"%.200s\" are made", path));
+        return;
     }
-    if (run.kind != ZF_RUN_MEM) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the bytes of \"%.200s\" are made",
-                       f->path);
+    if (!pack_byte(p, run.kind == ZF_RUN_SRC)) {
+        const char *text = pack_text(p, run.mem, &n);
+
+        pack_check(p, p->out || (!p->bad && zf_build_text(p->b, path, text, n, p->err)));
+        return;
     }
-    zf_out_u8(p->out, PACK_BYTES);
-    zf_out_counted(p->out, run.mem, n);
-    return true;
+    pack_check(p, p->in || sources_add(p->b->sources, run.src, &number, p->err));
+    const struct zf_from from = pack_place(p, number, run.off);
+    n = pack_var(p, n);
+    if (pack_reads(p) && !from.src) {
+        pack_refuse(p, "a file of nothing");
+    } else if (pack_reads(p)) {
+        pack_check(p, zf_build_blob(p->b, path, from.src, from.off, n, p->err));
+    }
 }
 
-static bool pack_all(struct packing *p, struct zf_err *err)
+static void pack_files(struct pack *p)
 {
-    const struct build_rest *rest = &p->b->rest;
+    const struct blob_item *f = p->out ? p->b->rest.blobs : NULL;
+    const struct told_item *t = p->out ? p->b->rest.told : NULL;
+    uint64_t n = pack_count(p, p->b->rest.n_blobs);
 
-    zf_out_counted(p->out, rest->tag, strlen(rest->tag));
-    zf_out_u8(p->out, rest->has_step);
-    zf_out_var(p->out, rest->has_step ? (uint64_t)rest->step : 0);
+    for (uint64_t i = 0; i < n && !p->bad; i++, f = f ? f->next : NULL) {
+        pack_file(p, f);
+    }
+    n = pack_count(p, p->b->rest.n_told);
+    for (uint64_t i = 0; i < n && !p->bad; i++, t = t ? t->next : NULL) {
+        const char *path = pack_str(p, t ? t->path : NULL);
+
+        pack_check(p, p->out || (!p->bad && zf_build_told(p->b, path, p->err)));
+    }
+}
+
+static bool pack_all(struct pack *p)
+{
+    pack_head(p);
     pack_notes(p);
-    if (!pack_all_stretches(p, err) || !pack_drafts(p, err)) {
-        return false;
-    }
-    zf_out_var(p->out, rest->n_blobs);
-    for (const struct blob_item *f = rest->blobs; f; f = f->next) {
-        if (!pack_file(p, f, err)) {
-            return false;
-        }
-    }
-    zf_out_var(p->out, rest->n_told);
-    for (const struct told_item *t = rest->told; t; t = t->next) {
-        zf_out_counted(p->out, t->path, strlen(t->path));
-    }
-    return zf_out_ok(p->out, err);
+    pack_all_stretches(p);
+    pack_sets(p);
+    pack_drafts(p);
+    pack_files(p);
+    zf_table_free(p->written);
+    zf_vec_fini(&p->stretches);
+    zf_vec_fini(&p->words);
+    return !p->bad;
 }
 
 bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ctx,
                    struct zf_out *out, struct zf_err *err)
 {
-    struct packing p = {.b = b, .out = out, .number = number, .ctx = ctx};
+    /* Writing changes nothing of the build. */
+    struct pack p = {
+        .b = (struct zf_build *)b, .out = out, .err = err, .number = number, .ctx = ctx};
 
     if (b->degraded || b->rest.n_missing) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a damaged checkpoint is not kept");
     }
-    p.known = calloc(b->sources->n + 1, sizeof *p.known);
-    bool ok = p.known ? pack_all(&p, err) : zf_fail_sys(err, "pack a model");
+    /* Of files too, should one have a source that no piece has. */
+    p.known = calloc(b->sources->n + b->rest.n_blobs + 1, sizeof *p.known);
+    if (!p.known) {
+        return zf_fail_sys(err, "pack a model");
+    }
+    pack_check(&p, pack_number_stretches(&p));
+    bool ok = pack_all(&p) && zf_out_ok(out, err);
     free(p.known);
-    zf_table_free(p.stretches);
-    zf_vec_fini(&p.order);
     return ok;
+}
+
+bool zf_build_unpack(struct zf_build *b, struct zf_bytes *in, struct zf_source *const *source,
+                     uint64_t n, struct zf_err *err)
+{
+    struct pack p = {.b = b, .in = in, .err = err, .source = source, .n_sources = n};
+
+    if (pack_all(&p) && zf_bytes_left(in) > 0) {
+        pack_refuse(&p, "a wrong end");
+    }
+    return !p.bad;
 }
