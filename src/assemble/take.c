@@ -9,12 +9,24 @@ enum { TAKE_PLACE = 256, TAKE_DIMS = 64 };
 
 /* ---- the place of a value ---- */
 
+/* The text by which a value is called in its container, or NULL. */
+static const char *take_called(const struct zf_take *x)
+{
+    const struct zf_pv *key = zf_pv_key(x->in->v, x->at);
+    uint64_t n;
+
+    return !x->key && zf_pv_val(x->in->v, x->at) == x->v && zf_pv_kind(key) == ZF_PV_STR
+               ? zf_pv_text(key, &n)
+               : x->key;
+}
+
 /* Puts the step from x's container to x in front of text, which ends at the end of the buffer; what has no room is left
  * out. */
 static char *take_prepend(const struct zf_take *x, const char *start, char *text)
 {
+    const char *called = take_called(x);
     char step[100];
-    int n = x->key ? snprintf(step, sizeof step, "!%.96s", x->key)
+    int n = called ? snprintf(step, sizeof step, "!%.96s", called)
                    : snprintf(step, sizeof step, "[%" PRIu64 "]", x->at);
 
     if (n < 0 || (size_t)n >= sizeof step || text - start < n) {
@@ -37,7 +49,10 @@ static bool take_keep(const struct zf_take *x, const struct zf_err *err)
     }
     t->failed = true;
     t->err = *err;
-    return *text && zf_err_in(&t->err, "%s", text);
+    if (err->path[0] == '\0' || err->path[0] == '!') { /* no other file */
+        (void)zf_err_in(&t->err, "%s", text);
+    }
+    return false;
 }
 
 bool zf_take_fail(const struct zf_take *x, const struct zf_err *err)
@@ -46,7 +61,7 @@ bool zf_take_fail(const struct zf_take *x, const struct zf_err *err)
     return false;
 }
 
-bool zf_take_refuse(const struct zf_take *x, const char *fmt, ...)
+bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt, ...)
 {
     struct zf_err err;
     char text[sizeof err.msg];
@@ -55,8 +70,15 @@ bool zf_take_refuse(const struct zf_take *x, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    (void)zf_fail(&err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", text);
+    (void)zf_fail(&err, code, ZF_OFF_NONE, "%s", text);
     return zf_take_fail(x, &err);
+}
+
+bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit)
+{
+    return n <= most ||
+           zf_take_refuse(x, ZF_E_LIMIT, "it has %" PRIu64 " entries, more than %s = %" PRIu64, n,
+                          limit, most);
 }
 
 /* ---- other kinds than expected ---- */
@@ -80,15 +102,17 @@ static bool take_other(const struct zf_take *x, const char *expected)
         return false;
     }
     if (!x->v) {
-        return zf_take_refuse(x, "it is missing: expected %s", expected);
+        return zf_take_refuse(x, ZF_E_FORMAT, "it is missing: expected %s", expected);
     }
     if (zf_pv_kind(x->v) == ZF_PV_INT && zf_pv_int(x->v, &number)) {
-        return zf_take_refuse(x, "expected %s, found %" PRId64, expected, number);
+        return zf_take_refuse(x, ZF_E_FORMAT, "expected %s, found %" PRId64, expected, number);
     }
     if (zf_pv_kind(x->v) == ZF_PV_CALL) {
-        return zf_take_refuse(x, "expected %s, found a %.60s", expected, zf_pv_name(x->v));
+        return zf_take_refuse(x, ZF_E_FORMAT, "expected %s, found a %.60s", expected,
+                              zf_pv_name(x->v));
     }
-    return zf_take_refuse(x, "expected %s, found %s", expected, take_found[zf_pv_kind(x->v)]);
+    return zf_take_refuse(x, ZF_E_FORMAT, "expected %s, found %s", expected,
+                          take_found[zf_pv_kind(x->v)]);
 }
 
 /* ---- values ---- */
@@ -119,6 +143,20 @@ struct zf_take zf_take_item(const struct zf_take *in, uint64_t i)
                                                                      : zf_pv_arg(in->v, i);
     }
     return (struct zf_take){.t = in->t, .in = in, .v = v, .at = i};
+}
+
+struct zf_take zf_take_name(const struct zf_take *in, uint64_t i)
+{
+    const struct zf_pv *v = in->t->failed ? NULL : zf_pv_key(in->v, i);
+
+    return (struct zf_take){.t = in->t, .in = in, .v = v, .at = i};
+}
+
+struct zf_take zf_take_id(const struct zf_take *in, uint64_t id)
+{
+    const struct zf_pv *v = in->t->failed ? NULL : zf_pv_get_id(in->v, id);
+
+    return (struct zf_take){.t = in->t, .in = in, .v = v, .at = id};
 }
 
 bool zf_take_given(const struct zf_take *x)

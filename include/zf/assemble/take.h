@@ -37,6 +37,10 @@ struct zf_take zf_take_root(struct zf_taker *t, const struct zf_pv *v);
 struct zf_take zf_take_key(const struct zf_take *in, const char *key);
 /* Item i of a list or tuple, argument i of a call (a NamedTuple), or the value of a mapping's i-th pair. */
 struct zf_take zf_take_item(const struct zf_take *in, uint64_t i);
+/* The key of a mapping's i-th pair. */
+struct zf_take zf_take_name(const struct zf_take *in, uint64_t i);
+/* The value of a mapping's number key.  It may be missing. */
+struct zf_take zf_take_id(const struct zf_take *in, uint64_t id);
 
 /* Is it there, and not None? */
 bool zf_take_given(const struct zf_take *x);
@@ -63,11 +67,14 @@ bool zf_take_tensor(const struct zf_take *x, struct zf_keeper *k, struct zf_torc
 void *zf_take_room(struct zf_taker *t, uint64_t n, size_t size);
 
 /* Refuses the value for what relates it to others; answers false. */
-bool zf_take_refuse(const struct zf_take *x, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-/* A macro, so that nothing is made of the sentence where it is not needed. */
-#define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), __VA_ARGS__))
-/* Keeps a failure of another reader, of this value. */
+bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Macros, so that nothing is made of the sentence where it is not needed: it must hold, or zerofs can read it only then. */
+#define zf_take_must(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_FORMAT, __VA_ARGS__))
+#define zf_take_can(x, holds, ...) ((holds) || zf_take_refuse((x), ZF_E_UNSUPPORTED, __VA_ARGS__))
+/* It must not have more entries, n, than the limit of that name. */
+bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit);
+/* Keeps a failure of another reader, of this value or of the file that it names. */
 bool zf_take_fail(const struct zf_take *x, const struct zf_err *err);
 
 /* Did all of it hold?  If not, *err is the first failure.

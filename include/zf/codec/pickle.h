@@ -117,6 +117,8 @@ const struct zf_pv *zf_pv_val(const struct zf_pv *v, uint64_t i);
 uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds);
 /* The value of a text key in a DICT or in a CALL's items; NULL = absent. */
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key);
+/* The value of a number key there; quick where the keys are 0, 1, 2 … */
+const struct zf_pv *zf_pv_get_id(const struct zf_pv *v, uint64_t id);
 /* Is it a mapping: a DICT, or a CALL that got items (OrderedDict, defaultdict)? */
 bool zf_pv_is_map(const struct zf_pv *v);
 /* Is it a sequence: a LIST or TUPLE, or a CALL that got appends? */

@@ -173,6 +173,20 @@ const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key)
     return pickle_index_get(value_items_of(v), v->n, key, strlen(key));
 }
 
+const struct zf_pv *zf_pv_get_id(const struct zf_pv *v, uint64_t id)
+{
+    uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0, first = id < n ? id : 0, k;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t at = (first + i) % n;
+
+        if (zf_pv_u64(zf_pv_key(v, at), &k) && k == id) {
+            return zf_pv_val(v, at);
+        }
+    }
+    return NULL;
+}
+
 bool zf_pv_many(const struct zf_pv *v)
 {
     return v && (v->flags & ZF_PV_MANY);

@@ -317,21 +317,6 @@ static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct a
     return box != NULL;
 }
 
-/* ranks[r], whose keys are numbers. */
-static const struct zf_pv *affine_rank(const struct zf_pv *ranks, uint32_t r)
-{
-    uint64_t k;
-
-    for (uint64_t i = 0; i < zf_pv_len(ranks); i++) {
-        uint64_t at = (r + i) % zf_pv_len(ranks);
-
-        if (zf_pv_u64(zf_pv_key(ranks, at), &k) && k == r) {
-            return zf_pv_val(ranks, at);
-        }
-    }
-    return NULL;
-}
-
 bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, struct tp_affine *out,
                  struct zf_err *err)
 {
@@ -355,7 +340,7 @@ bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, st
                        (unsigned long long)zf_pv_len(ranks), n_ranks);
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
-        const struct zf_pv *one = affine_rank(ranks, r);
+        const struct zf_pv *one = zf_pv_get_id(ranks, r);
 
         if (!one) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

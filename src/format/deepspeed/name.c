@@ -19,6 +19,17 @@ bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, str
     return out->p != NULL;
 }
 
+struct ds_name ds_take_name(const struct zf_take *x)
+{
+    uint64_t n;
+    const char *p = zf_take_text(x, &n);
+    char *copy = zf_take_must(x, n <= UINT32_MAX, "it is too long for a name")
+                     ? zf_take_room(x->t, n + 1, 1)
+                     : NULL;
+
+    return copy ? (struct ds_name){memcpy(copy, p, n), (uint32_t)n} : (struct ds_name){"", 0};
+}
+
 struct ds_name ds_name_join(struct zf_arena *a, struct ds_name x, struct ds_name y,
                             struct zf_err *err)
 {

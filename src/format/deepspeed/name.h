@@ -4,6 +4,7 @@
 #define FORMAT_DEEPSPEED_NAME_H
 
 #include <zf/assemble/names.h>
+#include <zf/assemble/take.h>
 #include <zf/codec/pickle.h>
 #include <zf/model/build.h>
 
@@ -34,6 +35,8 @@ static inline bool ds_is_true(const struct zf_pv *v)
 /* Copies a text value into the arena; false (ZF_E_FORMAT, naming `what`) when it is no text. */
 bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, struct ds_name *out,
                 struct zf_err *err) ZF_CHECKED;
+/* The same of a field; "" after a failure. */
+struct ds_name ds_take_name(const struct zf_take *x);
 /* Both, one behind the other, in the arena; .p = NULL: it has no room. */
 struct ds_name ds_name_join(struct zf_arena *a, struct ds_name x, struct ds_name y,
                             struct zf_err *err) ZF_CHECKED;

@@ -40,32 +40,24 @@ static int optim_read_stage(const struct zf_pv *v)
     return -1;
 }
 
+/* The file that is being read. */
+struct optim_reading {
+    struct ds_save *ds;
+    struct zf_torch *torch;
+    struct ds_optim *out;
+};
+
 /* partition_count: a number, or a list of one number a group. */
-static bool optim_read_partitions(const struct zf_pv *v, struct ds_optim *r, struct zf_err *err)
+static void optim_take_partitions(const struct zf_take *x, struct ds_optim *r)
 {
-    r->partitions = 0;
-    for (uint32_t g = 0; g < r->n_parts && zf_pv_kind(v) != ZF_PV_NONE; g++) {
-        uint64_t *one = &r->part[g].partitions;
+    for (uint32_t g = 0; zf_take_given(x) && g < r->n_parts && !x->t->failed; g++) {
+        const struct zf_take item = zf_take_item(x, g), *one = zf_pv_is_seq(x->v) ? &item : x;
+        uint64_t n = zf_take_u64(one);
 
-        if (!zf_pv_u64(zf_pv_is_seq(v) ? zf_pv_item(v, g) : v, one) || *one == 0) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "partition_count is not a number > 0");
-        }
-        r->partitions = *one > r->partitions ? *one : r->partitions;
+        (void)zf_take_must(one, n > 0, "expected a number > 0");
+        r->part[g].partitions = n;
+        r->partitions = n > r->partitions ? n : r->partitions;
     }
-    return true;
-}
-
-/* A vector that is packed in its storage. */
-static bool optim_flat_of_view(const struct zf_tensor_ref *v, struct ds_flat *out,
-                               struct zf_err *err)
-{
-    if (v->ndim > 1 || !v->packed) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it has %u dimensions%s, expected a packed vector", v->ndim,
-                       v->packed ? "" : " and is not packed");
-    }
-    *out = (struct ds_flat){.src = v->src, .off = v->off, .n = v->n, .dtype = v->dtype};
-    return true;
 }
 
 /* Degraded: the vector of a swap file that cannot be read is lost, and nothing else of its rank. */
@@ -119,225 +111,185 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
     return true;
 }
 
-static bool optim_read_flat(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                            struct ds_flat *out, struct zf_err *err)
+/* A vector that is packed in its storage. */
+static void optim_take_flat(const struct optim_reading *q, const struct zf_take *x,
+                            struct ds_flat *out)
 {
-    struct zf_tensor_ref view;
+    struct zf_tensor_ref v;
+    struct zf_err err;
 
-    return zf_tensor_ref_read(&ds->keep, t, v, &view, err) && optim_flat_of_view(&view, out, err) &&
-           (out->n > 0 || optim_read_swapped(ds, v, out, err));
+    if (!zf_take_tensor(x, &q->ds->keep, q->torch, &v) ||
+        !zf_take_must(x, v.ndim <= 1 && v.packed,
+                      "it has %u dimensions%s, expected a packed vector", v.ndim,
+                      v.packed ? "" : " and is not packed")) {
+        return;
+    }
+    *out = (struct ds_flat){.src = v.src, .off = v.off, .n = v.n, .dtype = v.dtype};
+    if (v.n == 0 && !optim_read_swapped(q->ds, x->v, out, &err)) {
+        (void)zf_take_fail(x, &err);
+    }
 }
 
 /* One value of a group's state. */
-static bool optim_read_state(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                             struct ds_state *s, struct zf_err *err)
+static void optim_take_state(const struct optim_reading *q, const struct zf_take *x,
+                             struct ds_state *s)
 {
     struct zf_tensor_ref view;
+    struct zf_err err;
 
-    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &s->i)) {
+    if (zf_pv_kind(x->v) == ZF_PV_INT && zf_pv_int(x->v, &s->i)) {
         s->kind = ZF_DS_INT;
-        return true;
-    }
-    if (zf_pv_float(v, &s->f)) {
+    } else if (zf_pv_float(x->v, &s->f)) {
         s->kind = ZF_DS_FLOAT;
-        return true;
+    } else if (zf_tensor_ref_odd(q->torch, x->v, &err)) {
+        s->kind = ZF_DS_ODD; /* vectors.c notes it once for all ranks */
+    } else if (zf_torch_kind(q->torch, x->v) == ZF_TORCH_DENSE &&
+               zf_take_tensor(x, &q->ds->keep, q->torch, &view) && view.ndim <= 1) {
+        s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
+        optim_take_flat(q, x, &s->flat);
     }
-    if (zf_tensor_ref_odd(t, v, err)) {
-        zf_err_clear(err); /* vectors.c notes it once for all ranks */
-        s->kind = ZF_DS_ODD;
-        return true;
-    }
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        return true;
-    }
-    if (!zf_tensor_ref_read(&ds->keep, t, v, &view, err)) {
-        return false;
-    }
-    if (view.ndim > 1) {
-        return true;
-    }
-    s->kind = view.ndim == 0 ? ZF_DS_SCALAR : ZF_DS_FLAT;
-    return optim_read_flat(ds, t, v, &s->flat, err);
 }
 
 /* The state of one group: a mapping of state names to values. */
-static bool optim_read_states(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *map,
-                              const struct zf_pv *settings, struct ds_part *p, struct zf_err *err)
+static void optim_take_states(const struct optim_reading *q, const struct zf_take *map,
+                              const struct zf_pv *settings, struct ds_part *p)
 {
-    uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
+    uint64_t n = zf_pv_is_map(map->v) ? zf_pv_len(map->v) : 0;
     const struct zf_pv *step = zf_pv_get(settings, "step");
     bool has_step = false;
 
-    if (n > 1000) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "one group has %llu optimizer states, expected a handful",
+    (void)zf_take_must(map, n <= 1000, "it has %llu optimizer states, expected a handful",
                        (unsigned long long)n);
-    }
-    p->state = zf_arena_get(ds->a, n + 1, sizeof *p->state, err);
-    for (uint64_t i = 0; p->state && i < n; i++) {
+    p->state = zf_take_room(map->t, n + 1, sizeof *p->state);
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        struct zf_take name = zf_take_name(map, i), one = zf_take_item(map, i);
         struct ds_state *s = &p->state[p->n_states];
 
-        *s = (struct ds_state){0};
-        if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR) {
-            continue;
+        if (zf_pv_kind(name.v) == ZF_PV_STR) {
+            *s = (struct ds_state){.key = ds_take_name(&name)};
+            optim_take_state(q, &one, s);
+            has_step = has_step || zf_pv_eq(name.v, "step");
+            p->n_states += s->kind != ZF_DS_NONE;
         }
-        if (!ds_name_of(ds->a, zf_pv_key(map, i), "the optimizer's state", &s->key, err)) {
-            return false;
-        }
-        if (!optim_read_state(ds, t, zf_pv_val(map, i), s, err)) {
-            return !ds_err_named(err) && zf_err_in(err, "!%.*s", (int)s->key.n, s->key.p);
-        }
-        has_step = has_step || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0);
-        p->n_states += s->kind != ZF_DS_NONE;
     }
     /* older fused optimizers count the steps in the group's settings */
-    if (p->state && p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT) {
-        struct ds_state *s = &p->state[p->n_states++];
-
-        *s = (struct ds_state){.key = {"step", 4}, .kind = ZF_DS_INT};
-        return zf_pv_int(step, &s->i);
+    int64_t steps;
+    if (p->n_states > 0 && !has_step && zf_pv_kind(step) == ZF_PV_INT && zf_pv_int(step, &steps)) {
+        p->state[p->n_states++] =
+            (struct ds_state){.key = {"step", 4}, .kind = ZF_DS_INT, .i = steps};
     }
-    return p->state != NULL;
 }
 
-static bool optim_read_pads(struct ds_save *ds, const struct zf_pv *v, struct ds_part *p,
-                            struct zf_err *err)
+/* param_alignment_paddings of a group: elements behind each parameter. */
+static void optim_take_pads(const struct zf_take *list, struct ds_part *p)
 {
-    uint64_t n = zf_pv_len(v);
-    uint64_t *pad = zf_arena_get(ds->a, n, sizeof *pad, err);
+    uint64_t n = zf_take_given(list) ? zf_take_list(list) : 0;
+    uint64_t *pad = zf_take_room(list->t, n, sizeof *pad);
 
-    for (uint64_t i = 0; pad && i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(v, i), &pad[i])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "param_alignment_paddings holds something that is not a number >= 0");
-        }
+    for (uint64_t i = 0; i < n && !list->t->failed; i++) {
+        struct zf_take one = zf_take_item(list, i);
+
+        pad[i] = zf_take_u64(&one);
     }
     p->pad = n ? pad : NULL;
     p->n_pads = (uint32_t)n;
-    return pad != NULL;
 }
 
-static bool optim_read_vectors(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *list,
-                               struct ds_optim *r, struct zf_err *err)
+/* The masters: a list of one vector a group. */
+static void optim_take_vectors(const struct optim_reading *q, const struct zf_take *list)
 {
-    const char *key = r->sliced ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
-    uint64_t n = zf_pv_len(list);
+    uint64_t n = zf_take_list(list);
+    struct ds_optim *r = q->out;
 
-    if (!zf_pv_is_seq(list) && n > 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is not a list", key);
-    }
-    if (n > ds->o->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%s has %llu entries, more than tensors = %llu", key, (unsigned long long)n,
-                       (unsigned long long)ds->o->lim->tensors);
-    }
+    (void)zf_take_most(list, n, q->ds->o->lim->tensors, "tensors");
     r->n_parts = (uint32_t)n;
-    r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
-    for (uint32_t g = 0; r->part && g < n; g++) {
-        if (!optim_read_flat(ds, t, zf_pv_item(list, g), &r->part[g].master, err)) {
-            return !ds_err_named(err) && zf_err_in(err, "!%s[%u]", key, g);
-        }
+    r->part = zf_take_room(list->t, n, sizeof *r->part);
+    for (uint32_t g = 0; g < n && !list->t->failed; g++) {
+        struct zf_take one = zf_take_item(list, g);
+
+        r->part[g].dp = r->dp;
+        optim_take_flat(q, &one, &r->part[g].master);
     }
-    return r->part != NULL;
 }
 
 /* base: {"state": {id: …}, "param_groups": […]}, or the elastic list of one mapping a group. */
-static bool optim_read_base(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *base,
-                            struct ds_optim *r, struct zf_err *err)
+static void optim_take_base(const struct optim_reading *q, const struct zf_take *base)
 {
-    const struct zf_pv *state = zf_pv_get(base, "state");
-    const struct zf_pv *settings = zf_pv_get(base, "param_groups");
-    bool lean = zf_pv_is_seq(base) && !zf_pv_is_map(base);
+    const struct zf_take state = zf_take_key(base, "state");
+    const struct zf_pv *settings = zf_pv_get(base->v, "param_groups");
+    bool lean = zf_pv_is_seq(base->v) && !zf_pv_is_map(base->v);
 
-    for (uint32_t g = 0; g < r->n_parts; g++) {
-        struct ds_part *p = &r->part[g];
-        const struct zf_pv *set = r->sliced ? NULL : zf_pv_item(settings, g);
+    for (uint32_t g = 0; g < q->out->n_parts && !base->t->failed; g++) {
+        const struct zf_take own = lean ? zf_take_item(base, g) : zf_take_id(&state, g);
+        const struct zf_pv *set = q->out->sliced ? NULL : zf_pv_item(settings, g);
+        struct ds_part *p = &q->out->part[g];
 
-        p->dp = r->dp;
         p->lean = lean;
         p->muon = ds_is_true(zf_pv_get(set, "use_muon"));
         p->moe = ds_is_true(zf_pv_get(set, "moe"));
-        if (!optim_read_states(ds, t, lean ? zf_pv_item(base, g) : ds_by_id(state, g), set, p,
-                               err)) {
-            return !ds_err_named(err) && zf_err_in(err, "!state[%u]", g);
-        }
+        optim_take_states(q, &own, set, p);
     }
-    return true;
 }
 
-/* ds_zero_partition_groups[g].partition_ranks: with experts, not all ranks share a group of
- * stage 3.  Source: deepspeed/runtime/zero/stage3.py, 0.19.8. */
-static bool optim_read_members(struct ds_save *ds, const struct zf_pv *list, struct ds_optim *r,
-                               struct zf_err *err)
+/* ds_zero_partition_groups[g]: with experts, not all ranks share a group of stage 3.
+ * Source: deepspeed/runtime/zero/stage3.py, 0.19.8. */
+static void optim_take_member(const struct zf_take *one, struct ds_part *p)
 {
-    uint64_t n = zf_pv_len(list), count, own;
+    const struct zf_take list = zf_take_key(one, "partition_ranks");
+    const struct zf_take count = zf_take_key(one, "partition_count");
+    const struct zf_take own = zf_take_key(one, "partition_rank");
+    uint64_t n = zf_take_list(&list), n_said = zf_take_u64(&count), at = zf_take_u64(&own);
+    uint32_t *ranks = zf_take_room(one->t, n, sizeof *ranks);
 
-    if (n > 0 && n != r->n_parts) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "ds_zero_partition_groups has %llu entries for %u groups",
+    for (uint64_t i = 0; i < n && !one->t->failed; i++) {
+        const struct zf_take item = zf_take_item(&list, i);
+        uint64_t rank = zf_take_u64(&item);
+
+        (void)zf_take_must(&item, rank < UINT32_MAX, "%llu is not a rank",
+                           (unsigned long long)rank);
+        ranks[i] = (uint32_t)rank;
+    }
+    (void)zf_take_must(
+        one, one->t->failed || (n_said == n && n <= UINT32_MAX && at < n && ranks[at] == p->dp),
+        "rank %u is not number %llu of %llu in its %llu partition_ranks", p->dp,
+        (unsigned long long)at, (unsigned long long)n_said, (unsigned long long)n);
+    p->ranks = ranks;
+    p->n_ranks = (uint32_t)n;
+    p->partitions = n;
+}
+
+static void optim_take_members(const struct zf_take *list, struct ds_optim *r)
+{
+    uint64_t n = zf_pv_len(list->v);
+
+    (void)zf_take_must(list, n == 0 || n == r->n_parts, "it has %llu entries for %u groups",
                        (unsigned long long)n, r->n_parts);
-    }
-    for (uint32_t g = 0; g < n; g++) {
-        const struct zf_pv *one = zf_pv_item(list, g);
-        const struct zf_pv *ranks = zf_pv_get(one, "partition_ranks");
-        struct ds_part *p = &r->part[g];
-        uint64_t k = zf_pv_len(ranks), rank;
-        uint32_t *at = zf_arena_get(ds->a, k, sizeof *at, err);
+    for (uint32_t g = 0; g < n && !list->t->failed; g++) {
+        const struct zf_take one = zf_take_item(list, g);
 
-        for (uint64_t i = 0; at && i < k; i++) {
-            if (!zf_pv_u64(zf_pv_item(ranks, i), &rank) || rank >= UINT32_MAX) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "partition_ranks[%llu] of group %u is not a rank",
-                               (unsigned long long)i, g);
-            }
-            at[i] = (uint32_t)rank;
-        }
-        if (!at) {
-            return false;
-        }
-        if (!zf_pv_u64(zf_pv_get(one, "partition_count"), &count) || count != k ||
-            !zf_pv_u64(zf_pv_get(one, "partition_rank"), &own) || own >= k || at[own] != r->dp) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "partition_count and partition_rank of group %u do not go with the %llu "
-                           "partition_ranks of rank %u",
-                           g, (unsigned long long)k, r->dp);
-        }
-        p->ranks = at;
-        p->n_ranks = (uint32_t)k;
-        p->partitions = k;
+        optim_take_member(&one, &r->part[g]);
     }
-    return true;
 }
 
 /* One mapping a group, of names to fragment_address(numel, start).
  * Source: deepspeed/utils/tensor_fragment.py, 0.7.4 … 0.19.8. */
-static bool optim_read_slices(struct ds_save *ds, const struct zf_pv *list, struct ds_optim *r,
-                              struct zf_err *err)
+static void optim_take_slices(const struct zf_take *list, struct ds_optim *r)
 {
-    for (uint32_t g = 0; g < r->n_parts && ds->want_slices && zf_pv_len(list) > 0; g++) {
-        const struct zf_pv *map = zf_pv_item(list, g);
-        uint64_t n = zf_pv_is_map(map) ? zf_pv_len(map) : 0;
-        struct ds_slice *s = zf_arena_get(ds->a, n, sizeof *s, err);
+    for (uint32_t g = 0; g < r->n_parts && zf_pv_len(list->v) > 0 && !list->t->failed; g++) {
+        const struct zf_take map = zf_take_item(list, g);
+        uint64_t n = zf_pv_is_map(map.v) ? zf_pv_len(map.v) : 0;
+        struct ds_slice *s = zf_take_room(list->t, n, sizeof *s);
 
-        for (uint64_t i = 0; s && i < n; i++) {
-            const struct zf_pv *v = zf_pv_val(map, i);
+        for (uint64_t i = 0; i < n && !list->t->failed; i++) {
+            const struct zf_take name = zf_take_name(&map, i), one = zf_take_item(&map, i);
+            const struct zf_take numel = zf_take_key(&one, "numel"),
+                                 start = zf_take_key(&one, "start");
 
-            if (!ds_name_of(ds->a, zf_pv_key(map, i), "param_slice_mappings", &s[i].name, err)) {
-                return false;
-            }
-            if (!zf_pv_u64(zf_pv_attr(v, "numel"), &s[i].n) ||
-                !zf_pv_u64(zf_pv_attr(v, "start"), &s[i].start)) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "param_slice_mappings[%u] holds something that is no fragment", g);
-            }
-        }
-        if (!s) {
-            return false;
+            s[i] = (struct ds_slice){ds_take_name(&name), zf_take_u64(&start), zf_take_u64(&numel)};
         }
         r->part[g].slice = s;
         r->part[g].n_slices = (uint32_t)n;
     }
-    return true;
 }
 
 /* ---- stage 1 before 0.4 ---- */
@@ -345,102 +297,106 @@ static bool optim_read_slices(struct ds_save *ds, const struct zf_pv *list, stru
 #define CUTS "local_sub_partitions_of_fp32_groups"
 #define CUTS_MOST 65536 /* sub-partitions of a group */
 
-/* Sub-partition i of group g, and its states. */
-static bool optim_read_cut(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *vector,
-                           const struct zf_pv *state, struct ds_part *p, struct zf_err *err)
+/* Sub-partition i of each group that has one, and its states. */
+static struct ds_part *optim_take_cut(const struct optim_reading *q, const struct zf_take *cuts,
+                                      const struct zf_take *base, uint32_t i)
 {
-    p->lean = true;
-    return optim_read_flat(ds, t, vector, &p->master, err) &&
-           optim_read_states(ds, t, state, NULL, p, err);
+    struct ds_part *part = zf_take_room(cuts->t, q->out->n_parts, sizeof *part);
+
+    for (uint32_t g = 0; g < q->out->n_parts && !cuts->t->failed; g++) {
+        const struct zf_take group = zf_take_item(cuts, g), vector = zf_take_item(&group, i);
+        const struct zf_take states = zf_take_item(base, g), own = zf_take_item(&states, i);
+
+        part[g].dp = q->out->dp;
+        if (i < q->out->n_cuts[g]) {
+            part[g].lean = true;
+            optim_take_flat(q, &vector, &part[g].master);
+            optim_take_states(q, &own, NULL, &part[g]);
+        }
+    }
+    return part;
 }
 
-/* CUTS[g][i] and base_optimizer_state[g][i]: part g of r (i = 0), or of r->later[i - 1].
+/* CUTS[g][i] and base_optimizer_state[g][i]: part g of the file (i = 0), or of its later[i - 1].
  * Source: deepspeed/runtime/zero/stage1.py (state_dict), 0.3.14. */
-static bool optim_read_cuts(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
-                            struct ds_optim *r, struct zf_err *err)
+static void optim_take_cuts(const struct optim_reading *q, const struct zf_take *in)
 {
-    const struct zf_pv *cuts = zf_pv_get(in, CUTS), *base = zf_pv_get(in, "base_optimizer_state");
-    uint64_t n = zf_pv_len(cuts), most = 1;
-    uint32_t *n_cuts = zf_arena_get(ds->a, n, sizeof *n_cuts, err);
+    const struct zf_take cuts = zf_take_key(in, CUTS),
+                         base = zf_take_key(in, "base_optimizer_state");
+    struct ds_optim *r = q->out;
+    uint64_t n = zf_take_list(&cuts), most = 1;
+    uint32_t *n_cuts = zf_take_room(in->t, n, sizeof *n_cuts);
+    struct zf_err err;
 
-    for (uint64_t g = 0; n_cuts && g < n; g++) {
-        uint64_t k = zf_pv_len(zf_pv_item(cuts, g));
+    for (uint64_t g = 0; g < n && !in->t->failed; g++) {
+        const struct zf_take one = zf_take_item(&cuts, g);
+        uint64_t k = zf_take_list(&one);
 
-        if (k == 0 || k > CUTS_MOST || !zf_pv_is_seq(zf_pv_item(cuts, g))) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           CUTS "[%llu] is not a list of 1 to %d sub-partitions",
-                           (unsigned long long)g, CUTS_MOST);
-        }
+        (void)zf_take_must(&one, k > 0 && k <= CUTS_MOST,
+                           "it has %llu sub-partitions, expected 1 to %d", (unsigned long long)k,
+                           CUTS_MOST);
         n_cuts[g] = (uint32_t)k;
         most = k > most ? k : most;
     }
     r->n_cuts = n_cuts;
     r->n_parts = (uint32_t)n;
+    r->part = optim_take_cut(q, &cuts, &base, 0);
     r->n_later = (uint32_t)most - 1;
-    r->part = zf_arena_get(ds->a, n, sizeof *r->part, err);
-    r->later = zf_arena_get(ds->a, r->n_later, sizeof *r->later, err);
-    for (uint32_t i = 0; n_cuts && r->part && r->later && i < most; i++) {
-        struct ds_part *part = i == 0 ? r->part : zf_arena_get(ds->a, n, sizeof *r->part, err);
+    r->later = zf_take_room(in->t, r->n_later, sizeof *r->later);
+    for (uint32_t i = 1; i < most && !in->t->failed; i++) {
+        const char *path = zf_arena_fmt(q->ds->a, &err, "%s, sub-partition %u", r->path, i);
 
-        if (!part) {
-            return false;
-        }
-        for (uint32_t g = 0; g < n; g++) {
-            part[g].dp = r->dp;
-            if (i < n_cuts[g] &&
-                !optim_read_cut(ds, t, zf_pv_item(zf_pv_item(cuts, g), i),
-                                zf_pv_item(zf_pv_item(base, g), i), &part[g], err)) {
-                return !ds_err_named(err) && zf_err_in(err, "!" CUTS "[%u][%u]", g, i);
-            }
-        }
-        if (i > 0) {
-            const char *path = zf_arena_fmt(ds->a, err, "%s, sub-partition %u", r->path, i);
-
-            if (!path) {
-                return false;
-            }
-            r->later[i - 1] =
-                (struct ds_optim){.path = path, .dp = r->dp, .part = part, .n_parts = r->n_parts};
+        r->later[i - 1] = (struct ds_optim){.path = path,
+                                            .dp = r->dp,
+                                            .part = optim_take_cut(q, &cuts, &base, i),
+                                            .n_parts = r->n_parts};
+        if (!path) {
+            (void)zf_take_fail(&cuts, &err);
         }
     }
-    return n_cuts && r->part && r->later;
 }
 
-static bool optim_read_inner(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *in,
-                             struct ds_optim *r, struct zf_err *err)
-{
-    const struct zf_pv *slices = zf_pv_get(in, "fp32_flat_groups");
-    const struct zf_pv *cuts = zf_pv_get(in, "single_partition_of_fp32_groups");
-    const struct zf_pv *pads = zf_pv_get(in, "param_alignment_paddings");
+/* ---- the file ---- */
 
-    r->sliced = slices != NULL;
-    r->stage = optim_read_stage(zf_pv_get(in, "zero_stage"));
-    if (zf_pv_is_seq(zf_pv_get(in, CUTS)) && r->stage == 1) {
-        return optim_read_cuts(ds, t, in, r, err) &&
-               optim_read_partitions(zf_pv_get(in, "partition_count"), r, err);
+static void optim_take_inner(const struct optim_reading *q, const struct zf_take *in)
+{
+    struct ds_optim *r = q->out;
+    const struct zf_take slots = zf_take_key(in, "fp32_flat_groups");
+    const struct zf_take cuts = zf_take_key(in, "single_partition_of_fp32_groups");
+    const struct zf_take count = zf_take_key(in, "partition_count");
+    const struct zf_take members = zf_take_key(in, "ds_zero_partition_groups");
+    const struct zf_take slices = zf_take_key(in, "param_slice_mappings");
+    const struct zf_take pads = zf_take_key(in, "param_alignment_paddings");
+    const struct zf_take stage = zf_take_key(in, "zero_stage");
+
+    r->sliced = slots.v != NULL;
+    r->stage = optim_read_stage(stage.v);
+    if (zf_pv_is_seq(zf_pv_get(in->v, CUTS)) && r->stage == 1) {
+        optim_take_cuts(q, in);
+        optim_take_partitions(&count, r);
+        return;
     }
-    if (!slices && !cuts) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "not a ZeRO file: neither single_partition_of_fp32_groups nor "
-                       "fp32_flat_groups is in it");
+    if (!zf_take_must(in, slots.v || cuts.v,
+                      "not a ZeRO file: neither single_partition_of_fp32_groups nor "
+                      "fp32_flat_groups is in it") ||
+        !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->sliced,
+                      "it does not go with %s", slots.v ? slots.key : cuts.key)) {
+        return;
     }
-    if (r->stage < 0 || (r->stage == 3) != r->sliced) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "zero_stage does not go with %s",
-                       slices ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
+    const struct zf_take base =
+        zf_take_key(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state");
+    optim_take_vectors(q, r->sliced ? &slots : &cuts);
+    optim_take_partitions(&count, r);
+    optim_take_members(&members, r);
+    if (q->ds->want_slices) {
+        optim_take_slices(&slices, r);
     }
-    if (!optim_read_vectors(ds, t, slices ? slices : cuts, r, err) ||
-        !optim_read_partitions(zf_pv_get(in, "partition_count"), r, err) ||
-        !optim_read_members(ds, zf_pv_get(in, "ds_zero_partition_groups"), r, err) ||
-        !optim_read_slices(ds, zf_pv_get(in, "param_slice_mappings"), r, err)) {
-        return false;
+    for (uint32_t g = 0; g < r->n_parts && pads.v && !in->t->failed; g++) {
+        const struct zf_take one = zf_take_item(&pads, g);
+
+        optim_take_pads(&one, &r->part[g]);
     }
-    for (uint32_t g = 0; g < r->n_parts && pads; g++) {
-        if (!optim_read_pads(ds, zf_pv_item(pads, g), &r->part[g], err)) {
-            return false;
-        }
-    }
-    return optim_read_base(
-        ds, t, zf_pv_get(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state"), r, err);
+    optim_take_base(q, &base);
 }
 
 /* A swap file is written by several threads, in pieces that are multiples of 1024 bytes each.  The
@@ -479,19 +435,20 @@ static const char *optim_text(struct zf_arena *a, const struct zf_pv *v, struct 
 static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_optim *r,
                             struct zf_err *err)
 {
-    const struct zf_pv *root = zf_torch_root(t);
-    const struct zf_pv *in = zf_pv_get(root, "optimizer_state_dict");
-    const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
-    const struct zf_pv *version = zf_pv_get(root, "ds_version");
+    struct zf_taker taker = {.arena = ds->a};
+    const struct optim_reading q = {ds, t, r};
+    const struct zf_take root = zf_take_root(&taker, zf_torch_root(t));
+    const struct zf_take in = zf_take_key(&root, "optimizer_state_dict");
+    const struct zf_pv *shapes = zf_pv_get(root.v, "param_shapes");
+    const struct zf_pv *version = zf_pv_get(root.v, "ds_version");
 
-    if (!zf_pv_is_map(in)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+    (void)zf_take_must(&root, zf_pv_is_map(in.v),
                        "not a ZeRO file: there is no \"optimizer_state_dict\" in it");
-    }
-    optim_read_swap_unit(ds, root);
-    optim_read_config(root, r);
-    r->version = optim_text(ds->a, version ? version : zf_pv_get(in, "ds_version"), err);
-    return r->version && optim_read_inner(ds, t, in, r, err) &&
+    optim_read_swap_unit(ds, root.v);
+    optim_read_config(root.v, r);
+    optim_take_inner(&q, &in);
+    r->version = optim_text(ds->a, version ? version : zf_pv_get(in.v, "ds_version"), err);
+    return zf_take_ok(&taker, err) && r->version &&
            (zf_pv_kind(shapes) == ZF_PV_NONE ||
             ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
 }
@@ -526,19 +483,4 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
             (ds->told_optim || ds_state_optim(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, false, err) && optim_check_name(f, out, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
-}
-
-const struct zf_pv *ds_by_id(const struct zf_pv *state, uint64_t id)
-{
-    uint64_t n = zf_pv_len(state), k;
-
-    if (id < n && zf_pv_u64(zf_pv_key(state, id), &k) && k == id) {
-        return zf_pv_val(state, id);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (zf_pv_u64(zf_pv_key(state, i), &k) && k == id) {
-            return zf_pv_val(state, i);
-        }
-    }
-    return NULL;
 }

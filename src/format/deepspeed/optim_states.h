@@ -90,7 +90,5 @@ struct ds_optim {
  * kind that is not read; those of zf_torch_open. */
 bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim *out,
                    struct zf_err *err) ZF_CHECKED;
-/* state[id] of a torch optimizer's state dict, whose keys are numbers, or NULL. */
-const struct zf_pv *ds_by_id(const struct zf_pv *state, uint64_t id);
 
 #endif

@@ -168,7 +168,7 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     const struct zf_pv *root = zf_torch_root(t);
     const struct zf_pv *masters = zf_pv_get(root, "fp32_flat_groups");
     const struct zf_pv *states =
-        ds_by_id(zf_pv_get(zf_pv_get(root, "optimizer_state_dict"), "state"), g);
+        zf_pv_get_id(zf_pv_get(zf_pv_get(root, "optimizer_state_dict"), "state"), g);
     struct prove_vector v = {
         .group = &mp->group[g], .set = "", .key = {"fp32", 4}, .ranks = mp->n_dp};
 
@@ -195,7 +195,7 @@ static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_r
 {
     const struct zf_pv *states =
         zf_pv_get(zf_pv_get(zf_torch_root(t), "optimizer_state_dict"), "state");
-    const struct zf_pv *step = zf_pv_get(ds_by_id(states, 0), "step");
+    const struct zf_pv *step = zf_pv_get(zf_pv_get_id(states, 0), "step");
     struct zf_tensor_ref ref;
     int64_t i;
     float f;

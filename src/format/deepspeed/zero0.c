@@ -63,7 +63,7 @@ static bool zero0_read_list(struct ds_guess *q, struct zf_torch *t, uint64_t g,
             return !ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
                                                    (unsigned long long)g, (unsigned long long)k);
         }
-        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? ds_by_id(state, id) : NULL;
+        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_pv_get_id(state, id) : NULL;
         out->n += m->view.n > 0; /* an empty master needs no name */
     }
     return out->m != NULL;
@@ -89,7 +89,7 @@ static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct 
     for (uint64_t g = 0; q->group && !q->open.name[0] && g < q->n_groups; g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!(vectors ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), ds_by_id(state, g), err)
+        if (!(vectors ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), zf_pv_get_id(state, g), err)
                       : zero0_read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
             return false;
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One value of a generated save is another: the whole sentence of the refusal, or what is shown all the same."""
+"""One value of a generated save is another: what the refusal begins with (place and kind, or all of it), or what is shown all the same."""
 import os
 import struct
 import subprocess
@@ -72,7 +72,7 @@ def changed(save, word, *edits):
 def refused(what, files, sentence, *opts):
     got, _, err = dumped(files, *opts)
     err = err[err.find("/tag/") + 5:] if "/tag/" in err else err
-    check(what, not got and err == sentence, f"{err!r}\n{sentence!r}\n{sorted(got)[:3]}")
+    check(what, not got and err.startswith(sentence), f"{err!r}\n{sentence!r}\n{sorted(got)[:3]}")
 
 
 def stage_by_name(name):
@@ -101,51 +101,54 @@ STATE0 = INNER, BASE, "state", 0
 for what, save, word, keys, new, sentence in (
         # ---- the optimizer's files ----
         ("a stage that there is not", zero2, O0, (INNER, "zero_stage"), stage_by_name("all"),
-         f"{O0}: zero_stage does not go with single_partition_of_fp32_groups"),
+         f"{O0}!optimizer_state_dict!zero_stage: it does not go with single_partition_of_fp32_groups"),
         ("stage 3 with partitions", zero2, O0, (INNER, "zero_stage"), 3,
-         f"{O0}: zero_stage does not go with single_partition_of_fp32_groups"),
-        ("stage 2 with slots", zero3, O0, (INNER, "zero_stage"), 2, f"{O0}: zero_stage does not go with fp32_flat_groups"),
-        ("a partition_count of 0", zero2, O1, (INNER, "partition_count"), [2, 0], f"{O1}: partition_count is not a number > 0"),
-        ("a partition_count too few", zero2, O1, (INNER, "partition_count"), [2], f"{O1}: partition_count is not a number > 0"),
-        ("a partition_count that is a text", zero3, O0, (INNER, "partition_count"), "2", f"{O0}: partition_count is not a number > 0"),
+         f"{O0}!optimizer_state_dict!zero_stage: it does not go with single_partition_of_fp32_groups"),
+        ("stage 2 with slots", zero3, O0, (INNER, "zero_stage"), 2, f"{O0}!optimizer_state_dict!zero_stage: it does not go with fp32_flat_groups"),
+        ("a partition_count of 0", zero2, O1, (INNER, "partition_count"), [2, 0],
+         f"{O1}!optimizer_state_dict!partition_count[1]: expected a number"),
+        ("a partition_count too few", zero2, O1, (INNER, "partition_count"), [2],
+         f"{O1}!optimizer_state_dict!partition_count[1]: it is missing: expected a number"),
+        ("a partition_count that is a text", zero3, O0, (INNER, "partition_count"), "2",
+         f"{O0}!optimizer_state_dict!partition_count: expected a number >= 0, found a text"),
         ("1001 states", zero2, O0, STATE0, {str(i): 1 for i in range(1001)},
-         f"{O0}!state[0]: one group has 1001 optimizer states, expected a handful"),
+         f"{O0}!optimizer_state_dict!base_optimizer_state!state[0]: it has 1001 optimizer states, expected a handful"),
         ("a state that is not packed", zero2, O0, (*STATE0, "exp_avg"), Call("torch._utils", "_rebuild_tensor_v2", Storage([1.0] * 20), 0, (10,), (2,), False, OrderedDict()),
-         f"{O0}!state[0]!exp_avg: it has 1 dimensions and is not packed, expected a packed vector"),
+         f"{O0}!optimizer_state_dict!base_optimizer_state!state[0]!exp_avg: it has 1 dimensions and is not packed, expected a packed vector"),
         ("a padding that is a text", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, "x"]],
-         f"{O0}: param_alignment_paddings holds something that is not a number >= 0"),
+         f"{O0}!optimizer_state_dict!param_alignment_paddings[1][1]: expected a number >= 0, found a text"),
         ("a negative padding", zero2, O0, (INNER, "param_alignment_paddings"), [[0, 0], [0, -1]],
-         f"{O0}: param_alignment_paddings holds something that is not a number >= 0"),
+         f"{O0}!optimizer_state_dict!param_alignment_paddings[1][1]: expected a number >= 0, found -1"),
         ("paddings of three parameters", zero2, "optim", (INNER, "param_alignment_paddings"), [[0, 0], [0, 0, 0]],
          f"{O0}: param_alignment_paddings[1] has 3 entries for 2 parameters"),
-        ("masters in a mapping", zero2, O1, (INNER, FLAT), {0: f32([1.0])}, f"{O1}: single_partition_of_fp32_groups is not a list"),
+        ("masters in a mapping", zero2, O1, (INNER, FLAT), {0: f32([1.0])}, f"{O1}!optimizer_state_dict!single_partition_of_fp32_groups: expected a list, found a dict"),
         ("masters that are a matrix", zero2, O1, (INNER, FLAT, 1), matrix(),
-         f"{O1}!single_partition_of_fp32_groups[1]: it has 2 dimensions, expected a packed vector"),
-        ("slots that are a mapping", zero3, O1, (INNER, "fp32_flat_groups"), {0: 1}, f"{O1}: fp32_flat_groups is not a list"),
+         f"{O1}!optimizer_state_dict!single_partition_of_fp32_groups[1]: it has 2 dimensions, expected a packed vector"),
+        ("slots that are a mapping", zero3, O1, (INNER, "fp32_flat_groups"), {0: 1}, f"{O1}!optimizer_state_dict!fp32_flat_groups: expected a list, found a dict"),
         ("neither masters nor slots", zero2, O0, (INNER, FLAT), GONE,
-         f"{O0}: not a ZeRO file: neither single_partition_of_fp32_groups nor fp32_flat_groups is in it"),
+         f"{O0}!optimizer_state_dict: not a ZeRO file: neither single_partition_of_fp32_groups nor fp32_flat_groups is in it"),
         ("no optimizer", zero2, O0, (INNER,), GONE, f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
         ("an optimizer that is a list", zero2, O0, (INNER,), [], f'{O0}: not a ZeRO file: there is no "optimizer_state_dict" in it'),
         ("a group without sub-partitions", cuts, O1, (INNER, CUTS, 1), [],
-         f"{O1}: local_sub_partitions_of_fp32_groups[1] is not a list of 1 to 65536 sub-partitions"),
+         f"{O1}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[1]: it has 0 sub-partitions, expected 1 to 65536"),
         ("sub-partitions that are a mapping", cuts, O0, (INNER, CUTS, 1), {0: 1},
-         f"{O0}: local_sub_partitions_of_fp32_groups[1] is not a list of 1 to 65536 sub-partitions"),
+         f"{O0}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[1]: expected a list, found a dict"),
         ("a sub-partition that is a matrix", cuts, O1, (INNER, CUTS, 0, 1), matrix(),
-         f"{O1}!local_sub_partitions_of_fp32_groups[0][1]: it has 2 dimensions, expected a packed vector"),
+         f"{O1}!optimizer_state_dict!local_sub_partitions_of_fp32_groups[0][1]: it has 2 dimensions, expected a packed vector"),
         ("a sub-partition's state that is a text", cuts, O0, (INNER, BASE, 0, 1, "exp_avg"), "x",
          f'{O0}, sub-partition 1: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
         ("a sub-partition of another step", cuts, O0, (INNER, BASE, 0, 1, "step"), 4,
          f'{O0}, sub-partition 1: "step" of group 0 is 4, but 3 in "{O0}": ranks of different saves'),
         ("partition_ranks of one group", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}],
-         f"{O0}: ds_zero_partition_groups has 1 entries for 2 groups"),
-        ("partition_ranks with a text", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}, {"partition_ranks": [0, "1"]}],
-         f"{O0}: partition_count and partition_rank of group 0 do not go with the 0 partition_ranks of rank 0"),
+         f"{O0}!optimizer_state_dict!ds_zero_partition_groups: it has 1 entries for 2 groups"),
+        ("partition_ranks with a text", zero3, O0, (INNER, "ds_zero_partition_groups"), [{"partition_ranks": [0, "1"], "partition_count": 2, "partition_rank": 0}, {}],
+         f"{O0}!optimizer_state_dict!ds_zero_partition_groups[0]!partition_ranks[1]: expected a number >= 0, found a text"),
         ("partition_ranks of no rank", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}, {}],
-         f"{O0}: partition_count and partition_rank of group 0 do not go with the 0 partition_ranks of rank 0"),
+         f"{O0}!optimizer_state_dict!ds_zero_partition_groups[0]!partition_ranks: it is missing: expected a list"),
         ("a mapping without a number", by_slices, O1, (INNER, "param_slice_mappings", 0, "0.v"), "x",
-         f"bf16_{O1}: param_slice_mappings[0] holds something that is no fragment"),
+         f"bf16_{O1}!optimizer_state_dict!param_slice_mappings[0]!0.v!start: it is missing: expected a number"),
         ("a mapping under a number", by_slices, O1, (INNER, "param_slice_mappings", 0, 7), "x",
-         f"bf16_{O1}: param_slice_mappings holds a name that is not a text"),
+         f"bf16_{O1}!optimizer_state_dict!param_slice_mappings[0][2]: expected a text, found 7"),
         # ---- ranks of one save ----
         ("a rank with one group", zero2, O1, (INNER, FLAT), lambda v: v[:1], f'{O1}: it holds 1 parameter groups, but "{O0}" has 2'),
         ("a rank of another stage", zero2, O1, (INNER, "zero_stage"), 1, f'{O1}: it is of ZeRO stage 1, but "{O0}" of stage 2'),
@@ -237,7 +240,7 @@ def shows(what, files, changes=(), note=None, state=STATE, opts=()):
 for what, files, most, sentence in (
         ("shapes", zero2(), 1, f'{M}: param_shapes has 2 names, more than tensors = 1'),
         ("entries", zero2(), 3, f'{M}: "module" has 6 names, more than tensors = 3'),
-        ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}: single_partition_of_fp32_groups has 20 entries, more than tensors = 19'),
+        ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}!optimizer_state_dict!single_partition_of_fp32_groups: it has 20 entries, more than tensors = 19'),
         ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}: ds_autoep_layers has more names than tensors = 8")):
     with tempfile.TemporaryDirectory() as d:
         makeds.write(os.path.join(d, "tag"), files)

@@ -92,6 +92,62 @@ static void counts(void **state)
     assert_string_equal(err.path, "!l");
 }
 
+/* Keys of mappings are values, too; a value's place is its key, if that is a text. */
+static void keys(void **state)
+{
+    static const struct {
+        const char *text, *place, *why; /* no place: it holds */
+    } row[] = {
+        {"{0: {'a': 7}, 1: {}}", NULL, NULL},
+        {"{'x': {}, 0: {'a': 7}}", NULL, NULL},
+        {"{1: {'a': 7}}", "[0]", "1 entries"},
+        {"{'x': 5, 0: {'a': 'b'}}", "[0]!a", "a text"},
+        {"{'x': {}, 0: {7: 7}}", "[0][0]", "7"},
+        {"{0: {'a': 5, 'b': 6}}", "[0]", "more than pairs = 1"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct zf_err err = {.code = ZF_OK};
+        zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
+        struct zf_taker t = {.arena = a};
+        struct zf_take root = zf_take_root(&t, pickled(row[i].text, a));
+        struct zf_take zero = zf_take_id(&root, 0), name = zf_take_name(&zero, 0);
+        struct zf_take value = zf_take_item(&zero, 0);
+
+        (void)zf_take_must(&zero, zero.v, "1 entries");
+        (void)zf_take_most(&zero, zf_take_map(&zero), 1, "pairs");
+        (void)zf_take_text(&name, NULL);
+        uint64_t n = zf_take_u64(&value);
+        assert_int_equal(zf_take_ok(&t, &err), !row[i].place);
+        if (row[i].place) {
+            bool limit = strstr(row[i].why, "more than");
+
+            assert_err(&err, limit ? ZF_E_LIMIT : ZF_E_FORMAT, ZF_OFF_NONE, row[i].why);
+            assert_string_equal(err.path, row[i].place);
+        } else {
+            assert_int_equal(n, 7);
+        }
+    }
+}
+
+/* A failure that names a file keeps it. */
+static void other_files(void **state)
+{
+    struct zf_err err, why = {.code = ZF_OK};
+    zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
+    struct zf_taker t = {.arena = a};
+    struct zf_take root = zf_take_root(&t, pickled("{'a': 7}", a)), one = zf_take_key(&root, "a");
+
+    (void)state;
+    assert_false(zf_fail(&why, ZF_E_IO, ZF_OFF_NONE, "lost"));
+    assert_false(zf_err_in(&why, "other.swp"));
+    assert_false(zf_take_fail(&one, &why));
+    assert_false(zf_take_can(&one, false, "not kept"));
+    assert_false(zf_take_ok(&t, &err));
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "lost");
+    assert_string_equal(err.path, "other.swp");
+}
+
 /* More memory than the arena has is a failure of the arena. */
 static void no_room(void **state)
 {
@@ -129,6 +185,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_places),
         cmocka_unit_test(counts),
+        cmocka_unit_test(keys),
+        cmocka_unit_test(other_files),
         cmocka_unit_test(no_room),
         cmocka_unit_test(long_places),
     };
