@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-#include "src/format/megatron/legacy/join.h"
+#include "src/format/megatron/legacy/save.h"
 
 #undef NDEBUG
 
@@ -91,13 +91,13 @@ static void add(struct made *m, uint32_t file, uint32_t chunk, struct piece x)
     (void)snprintf(m->truth[i].whole, sizeof m->truth[i].whole, "%s", x.whole);
     m->shape[i][0] = x.rows / cut_rows;
     m->shape[i][1] = x.cut == LEGACY_COLUMNS ? x.cols / x.ranks : x.cols;
-    m->part[i] = (struct legacy_part){.name = m->name[i],
-                                      .name_n = strlen(m->name[i]),
-                                      .file = file,
-                                      .chunk = chunk,
-                                      .dtype = ZF_DT_BF16,
-                                      .ndim = x.cols ? 2 : 1,
-                                      .shape = m->shape[i]};
+    m->part[i] = (struct legacy_part){
+        .name = m->name[i],
+        .name_n = strlen(m->name[i]),
+        .file = file,
+        .chunk = chunk,
+        .weight = {.key = LEGACY_WEIGHT,
+                   .ref = {.dtype = ZF_DT_BF16, .ndim = x.cols ? 2 : 1, .shape = m->shape[i]}}};
 }
 
 static void add_layer(struct made *m, uint32_t file, uint32_t chunk, uint32_t local, uint32_t whole)
@@ -237,7 +237,7 @@ static void check_whole(const struct made *m, const struct legacy_whole *w, bool
         const struct truth *t = &m->truth[w->slot[k] - 1];
         struct legacy_box box;
 
-        for (uint32_t b = 0; legacy_join_box(w, k, p->shape, b, &box); b++) {
+        for (uint32_t b = 0; legacy_join_box(w, k, p->weight.ref.shape, b, &box); b++) {
             for (uint64_t i = 0; i < box.size[0]; i++) {
                 for (uint64_t j = 0; j < box.size[1]; j++) {
                     uint64_t r = box.start[0] + i, c = box.start[1] + j;
@@ -288,13 +288,13 @@ static void change(struct made *m, struct input *in)
 
     switch (take(in, 6)) {
     case 0:
-        m->shape[i][take(in, p->ndim)] = take(in, 9);
+        m->shape[i][take(in, p->weight.ref.ndim)] = take(in, 9);
         break;
     case 1:
         m->name[i][take(in, (uint32_t)p->name_n)] = (char)('0' + take(in, 12));
         break;
     case 2:
-        p->dtype = ZF_DT_F32;
+        p->weight.ref.dtype = ZF_DT_F32;
         break;
     case 3:
         p->attr = LEGACY_ATTR_CUT;
@@ -304,7 +304,7 @@ static void change(struct made *m, struct input *in)
         m->s.num_layers += 1;
         break;
     default:
-        p->ndim = take(in, 3);
+        p->weight.ref.ndim = take(in, 3);
     }
 }
 

@@ -280,13 +280,13 @@ without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weig
 without_bytes(edited(Model(tp=2), edit=lambda r, m: m.pop("decoder.layers.0.mlp.linear_fc2.weight") if r[0] == 1 else None, optimizer=None),
               'part 1 of 2 of "decoder.layers.0.mlp.linear_fc2.weight" is in no file', "a piece that one rank lacks")
 without_bytes(edited(Model(ep=2, **MOE), edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.local_experts.1.linear_fc2.weight", None)
-                     if r[2] == 1 else None, optimizer=None), "3 experts have a tensor like", "an expert that no rank has")
+                     if r[2] == 1 else None, optimizer=None), "is in no file, but args.num_experts is 4", "an expert that no rank has")
 without_bytes(edited(Model(ep=2, **MOE), grouped=True, edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.linear_fc1.weight0", None)
-                     if r[2] == 0 else None, optimizer=None), "3 experts have a tensor like", "an expert of one module that no rank has")
+                     if r[2] == 0 else None, optimizer=None), "is in no file, but args.num_experts is 4", "an expert of one module that no rank has")
 without_bytes(edited(Model(mtp_num_layers=2), optimizer=None, edit_file=lambda r, v: v["args"].row[2].update(mtp_num_layers=1)), "args.mtp_num_layers is 1",
               "a layer of multi-token prediction too many")
 without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("mtp.layers.1.")]),
-              'there, and one is number 2', "a layer of multi-token prediction that no rank has")
+              'layer 1 of "mtp.layers." is in no file', "a layer of multi-token prediction that no rank has")
 for what, part, model in (
         ("an expert beyond the rank's", 'mp_rank_00_000!"decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight": it is of the rank\'s expert 2, but args.num_experts is 4 on 2 ranks',
          edited(Model(ep=2, **MOE), edit=put("decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight", Mem((8, 6), [1] * 48, "bf16").torch()))),
@@ -308,7 +308,7 @@ for what, part, model in (
          edited(Model(tp=2), edit=put("decoder.layers.0.self_attention.k_layernorm.weight", Mem((3,), [1] * 3, "bf16").torch()))),
         ("a layer that no file has", 'layer 1 of "decoder.layers." is in no file',
          edited(Model(layers=[[3]]), edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("decoder.layers.1.")])),
-        ("a rank that lacks the last layer of its stage", '"mp_rank_01" has 1 layers of "decoder.layers." in chunk 0, other ranks of its stage have 2',
+        ("a rank that lacks the last layer of its stage", 'part 1 of 2 of "decoder.layers.1.',
          edited(Model(tp=2, layers=[[2]]), edit=lambda r, m: [m.pop(k) for k in list(m) if r[0] == 1 and k.startswith("decoder.layers.1.")])),
         ("a sparse tensor", 'mp_rank_00: "decoder.layers.0.mlp.linear_fc2.weight" is no dense tensor',
          edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weight", COO, 0))),
@@ -402,7 +402,7 @@ for what, part, change in (
         ("another step", f"step of {EMB} in mp_rank_01 is not that in mp_rank_00", steps(7, 8)),
         ("a step of another kind", f"step of {EMB} in mp_rank_01 is of another kind than in mp_rank_00", states(lambda s: s.update(step=2))),
         ("a state that one rank lacks", f"{EMB} has another master or other states in mp_rank_01 than in mp_rank_00", states(lambda s: s.pop("exp_avg"))),
-        ("a state of another name", f"momentum of {EMB} in mp_rank_01 is of another kind than in mp_rank_00",
+        ("a state of another name", f"{EMB} has another master or other states in mp_rank_01 than in mp_rank_00",
          states(lambda s: s.update(momentum=s.pop("exp_avg")))),
 ):
     unnamed(what, edited(Model(tp=2), edit_file=change), part)

@@ -4,7 +4,7 @@
  * Source: megatron/core/optimizer/distrib_optimizer.py (save_parameter_state,
  * get_parameter_state_dp_zero), 0.4 … 0.19: {"buckets_coalesced": True, gbuf: {(dtype, dtype):
  * {"param", "exp_avg", "exp_avg_sq", "numel_unpadded"}}}, of chained optimizers a list of these. */
-#include "steps.h"
+#include "save.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ struct bucket_reading {
 static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct bucket_reading *x = ctx;
-    struct legacy_flat *f;
+    struct legacy_unowned *f;
 
     if (zf_tensor_ref_odd(x->t, leaf->value, err)) {
         uint32_t n = leaf->path.n;
@@ -59,7 +59,7 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
         return false;
     }
     x->r->n_flats++;
-    return zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &f->ref, err) ||
+    return zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &f->value.ref, err) ||
            zf_err_in(err, "%s![\"%.100s\"]", x->r->file->distrib, f->name);
 }
 
@@ -90,7 +90,7 @@ static bool bucket_no_parameter(const char *name)
 static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chunk, int expert)
 {
     const struct legacy_part *p = &m->ls->part.at[i];
-    const struct zf_tensor_ref *w = &m->ls->tensor.at[i].ref;
+    const struct zf_tensor_ref *w = &p->weight.ref;
     bool of_expert = strstr(p->name, ".experts.") != NULL;
 
     return p->chunk == chunk && (expert == 2 || of_expert == (expert == 1)) && w->packed &&
@@ -132,7 +132,7 @@ static bool bucket_pieces(struct bucket_map *m, uint32_t chunk, int expert, stru
     for (uint32_t i = m->r->first_part + m->r->n_parts; i-- > m->r->first_part;) {
         if (bucket_may_have(m, i, chunk, expert)) {
             m->part[m->n] = i;
-            m->piece[m->n].n = m->ls->tensor.at[i].ref.n;
+            m->piece[m->n].n = m->ls->part.at[i].weight.ref.n;
             m->piece[m->n].unit = bucket_unit(m, m->n);
             elements += m->piece[m->n].n < UINT32_MAX ? m->piece[m->n].n : UINT32_MAX;
             m->n++;
@@ -146,7 +146,7 @@ static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t fir
                         struct zf_err *err)
 {
     const struct bucket_map *m = ctx;
-    const struct zf_tensor_ref *w = &m->ls->tensor.at[m->part[piece]].ref;
+    const struct zf_tensor_ref *w = &m->ls->part.at[m->part[piece]].weight.ref;
     struct zf_values master = {m->param.src, m->param.off, m->param.dtype};
     struct zf_mismatch miss;
 
@@ -188,7 +188,7 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
     struct zf_tensor_ref flat;
     const char *text = bucket_key(key);
 
-    if (!text || !bucket_is_plain(m, v)) {
+    if (!text || !*text || !bucket_is_plain(m, v)) {
         return true;
     }
     if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
@@ -196,22 +196,16 @@ static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const str
     }
     text = zf_arena_str(m->ls->a, text, strlen(text), err);
     for (uint32_t k = 0; text && k < m->n; k++) {
-        struct legacy_tensor *t = &m->ls->tensor.at[m->part[k]];
+        const struct zf_tensor_ref *w = &m->ls->part.at[m->part[k]].weight.ref;
+        struct legacy_value value = {.key = text};
 
         if (!m->place[k].there) {
             continue;
         }
-        struct zf_tensor_ref cut = bucket_cut(&flat, m->place[k].first, &t->ref);
-        if (strcmp(text, "param") == 0) {
-            t->trained = true;
-            t->master = cut;
-            continue;
-        }
-        struct legacy_value *to = zf_vec_push(&t->state, err);
-        if (!to) {
+        value.ref = bucket_cut(&flat, m->place[k].first, w);
+        if (!legacy_give(m->ls, m->part[k], &value, err)) {
             return false;
         }
-        *to = (struct legacy_value){.key = text, .ref = cut};
     }
     return text != NULL;
 }
@@ -289,7 +283,7 @@ static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *
 static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why,
                            struct zf_err *err)
 {
-    const struct zf_pv *param = zf_pv_get(m->values, "param");
+    const struct zf_pv *param = zf_pv_get(m->values, LEGACY_MASTER);
 
     if (!bucket_is_plain(m, param)) {
         *why = "there are no masters in it";

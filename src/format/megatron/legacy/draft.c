@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drafts the ranks' parts as tensors of the checkpoint. */
-#include "steps.h"
+#include "save.h"
 
 #include <string.h>
 
 #include <zf/assemble/names.h>
 
-static bool draft_value(struct legacy_save *ls, const char *name, const struct legacy_value *v,
-                        struct zf_err *err)
+static bool draft_is_weight(const struct legacy_value *v)
 {
-    const char *set = zf_path_encoded(ls->a, "optim", v->key, strlen(v->key), "", err);
+    return strcmp(v->key, LEGACY_WEIGHT) == 0;
+}
 
-    if (!set) {
-        return false;
-    }
-    return v->number
-               ? zf_build_scalar(ls->b, zf_spot_of(set, name), v->dtype, &v->bits, err)
-               : zf_tensor_ref_draft(ls->b, zf_spot_of(set, name), &v->ref, NULL, err) != NULL;
+static const char *draft_optim(struct legacy_save *ls, const char *key, struct zf_err *err)
+{
+    return zf_path_encoded(ls->a, "optim", key, strlen(key), "", err);
+}
+
+/* where: for messages, or NULL. */
+static bool draft_value(struct legacy_save *ls, const char *set, const char *name,
+                        const struct legacy_value *v, const char *where, struct zf_err *err)
+{
+    struct zf_spot spot = zf_spot_of(set, name);
+
+    return v->number ? zf_build_scalar(ls->b, spot, v->dtype, &v->bits, err)
+                     : zf_tensor_ref_draft(ls->b, spot, &v->ref, where, err) != NULL;
 }
 
 /* ---- one rank ---- */
@@ -28,32 +35,27 @@ static const char *draft_rank_name(struct legacy_save *ls, const struct legacy_r
     return r->numbered ? zf_arena_fmt(ls->a, err, "model%u.%s", p->chunk, p->name) : p->name;
 }
 
-static bool draft_rank_optim(struct legacy_save *ls, const struct legacy_tensor *t,
-                             const char *name, struct zf_err *err)
+static bool draft_part(struct legacy_save *ls, const struct legacy_rank *r,
+                       const struct legacy_part *p, bool optim, struct zf_err *err)
 {
-    const struct legacy_value master = {.key = "param", .ref = t->master};
+    const char *name = draft_rank_name(ls, r, p, err);
 
-    if (t->trained && !draft_value(ls, name, &master, err)) {
-        return false;
-    }
-    for (size_t i = 0; i < t->state.n; i++) {
-        if (!draft_value(ls, name, &t->state.at[i], err)) {
+    for (const struct legacy_value *v = name ? &p->weight : NULL; v; v = optim ? v->next : NULL) {
+        bool weight = draft_is_weight(v);
+        const char *set = weight ? "" : draft_optim(ls, v->key, err);
+
+        if (!set || !draft_value(ls, set, name, v, weight ? r->file->path : NULL, err)) {
             return false;
         }
     }
-    return true;
+    return name != NULL;
 }
 
 static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool optim,
                        struct zf_err *err)
 {
     for (uint32_t i = r->first_part; i < r->first_part + r->n_parts; i++) {
-        const char *name = draft_rank_name(ls, r, &ls->part.at[i], err);
-
-        if (!name ||
-            !zf_tensor_ref_draft(ls->b, zf_spot_of("", name), &ls->tensor.at[i].ref, r->file->path,
-                                 err) ||
-            (optim && !draft_rank_optim(ls, &ls->tensor.at[i], name, err))) {
+        if (!draft_part(ls, r, &ls->part.at[i], optim, err)) {
             return false;
         }
     }
@@ -61,17 +63,17 @@ static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool
         return false;
     }
     for (uint32_t i = r->first_flat; i < r->first_flat + r->n_flats; i++) {
-        const struct legacy_flat *f = &ls->flat.at[i];
+        const struct legacy_unowned *f = &ls->flat.at[i];
 
-        if (!zf_tensor_ref_draft(ls->b, zf_spot_of("bucket", f->name), &f->ref, r->file->distrib,
-                                 err)) {
+        if (!draft_value(ls, "bucket", f->name, &f->value, r->file->distrib, err)) {
             return false;
         }
     }
-    for (uint32_t i = r->first_stray; optim && i < r->first_stray + r->n_strays; i++) {
-        const struct legacy_stray *s = &ls->stray.at[i];
+    for (uint32_t i = r->first_unowned; optim && i < r->first_unowned + r->n_unowned; i++) {
+        const struct legacy_unowned *u = &ls->unowned.at[i];
+        const char *set = draft_optim(ls, u->value.key, err);
 
-        if (!draft_value(ls, s->name, &s->value, err)) {
+        if (!set || !draft_value(ls, set, u->name, &u->value, NULL, err)) {
             return false;
         }
     }
@@ -111,69 +113,22 @@ static bool draft_boxes(struct zf_draft *d, const struct legacy_whole *w, uint32
     return true;
 }
 
-/* The drafted value of each part: its weight, its master, or a state. */
-struct draft_what {
-    const char *set;
-    bool master;
-    size_t state; /* + 1 */
-};
-
-static const struct zf_tensor_ref *draft_ref(const struct legacy_save *ls, uint32_t part,
-                                             const struct draft_what *what, const char *key)
+/* Drafts value v, which is the first part's, of all parts: one number of all of them, or one tensor. */
+static bool draft_whole(struct legacy_save *ls, const struct legacy_whole *w, const char *set,
+                        const struct legacy_value *v, struct zf_err *err)
 {
-    const struct legacy_tensor *t = &ls->tensor.at[part];
+    const struct legacy_part *part = ls->part.at;
 
-    if (what->state == 0) {
-        return what->master ? &t->master : &t->ref;
+    if (v->number || (v->ref.ndim == 0 && w->ndim > 0)) {
+        return draft_value(ls, set, w->name, v, NULL, err);
     }
-    for (size_t i = 0; i < t->state.n; i++) {
-        if (strcmp(t->state.at[i].key, key) == 0) {
-            return &t->state.at[i].ref;
-        }
-    }
-    return NULL;
-}
-
-static struct zf_draft *draft_whole(struct legacy_save *ls, const struct legacy_whole *w,
-                                    const struct draft_what *what, const char *key,
-                                    struct zf_err *err)
-{
-    const struct zf_tensor_ref *first = draft_ref(ls, w->slot[0] - 1, what, key);
-    uint32_t file = ls->part.at[w->slot[0] - 1].file;
-    struct zf_type type = {first->dtype, w->ndim, w->shape};
-    struct zf_draft *d = zf_build_tensor(ls->b, zf_spot_of(what->set, w->name), type, err);
-
-    if (!d || !zf_draft_where(d, ls->files.file[file].path, err)) {
-        return NULL;
+    struct zf_type type = {v->ref.dtype, w->ndim, w->shape};
+    struct zf_draft *d = zf_build_tensor(ls->b, zf_spot_of(set, w->name), type, err);
+    if (!d || !zf_draft_where(d, ls->files.file[part[w->slot[0] - 1].file].path, err)) {
+        return false;
     }
     for (uint32_t k = 0; k < w->n_slots; k++) {
-        const struct zf_tensor_ref *r = draft_ref(ls, w->slot[k] - 1, what, key);
-
-        if (!draft_boxes(d, w, k, r, err)) {
-            return NULL;
-        }
-    }
-    return d;
-}
-
-/* The states of the first part, each of all parts. */
-static bool draft_states(struct legacy_save *ls, const struct legacy_whole *w, struct zf_err *err)
-{
-    const struct legacy_tensor *t = &ls->tensor.at[w->slot[0] - 1];
-
-    for (size_t i = 0; i < t->state.n; i++) {
-        const struct legacy_value *v = &t->state.at[i];
-        struct draft_what what = {
-            .set = zf_path_encoded(ls->a, "optim", v->key, strlen(v->key), "", err),
-            .state = i + 1};
-
-        if (v->number || (v->ref.ndim == 0 && w->ndim > 0)) {
-            if (!draft_value(ls, w->name, v, err)) {
-                return false;
-            }
-            continue;
-        }
-        if (!what.set || !draft_whole(ls, w, &what, v->key, err)) {
+        if (!draft_boxes(d, w, k, &legacy_find(&part[w->slot[k] - 1], v->key)->ref, err)) {
             return false;
         }
     }
@@ -183,17 +138,22 @@ static bool draft_states(struct legacy_save *ls, const struct legacy_whole *w, s
 static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole *w, bool masters,
                                struct zf_err *err)
 {
-    bool known = masters && !w->partial;
-    bool trained = known && ls->tensor.at[w->slot[0] - 1].trained;
-    const struct draft_what weight = {.set = trained ? "stored" : ""};
-    const struct draft_what master = {.set = "", .master = true};
+    const struct legacy_part *p = &ls->part.at[w->slot[0] - 1];
+    bool known = masters && !w->partial, trained = known && legacy_find(p, LEGACY_MASTER);
 
     if (w->tied) {
         return true;
     }
-    return draft_whole(ls, w, &weight, NULL, err) &&
-           (!trained || draft_whole(ls, w, &master, NULL, err)) &&
-           (!known || draft_states(ls, w, err));
+    for (const struct legacy_value *v = &p->weight; v; v = known ? v->next : NULL) {
+        const char *set = draft_is_weight(v)                   ? (trained ? "stored" : "")
+                          : strcmp(v->key, LEGACY_MASTER) == 0 ? ""
+                                                               : draft_optim(ls, v->key, err);
+
+        if (!set || !draft_whole(ls, w, set, v, err)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* A tied name is a second one of the embedding. */

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Source: megatron/core/tensor_parallel (how each rank's piece is cut), tools/checkpoint (how they are
  * put together again), 0.4 … 0.19. */
-#include "join.h"
+#include "save.h"
 
 #include <string.h>
 
-#include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/out.h>
-
-#include "layers.h"
 
 static bool join_reason(const struct legacy_join *j, const struct legacy_part *p,
                         struct zf_err *err)
@@ -20,45 +17,50 @@ static bool join_reason(const struct legacy_join *j, const struct legacy_part *p
 
 /* ---- names ---- */
 
-/* The name in the whole model, in the arena. */
-static const char *join_name(struct legacy_join *j, const struct legacy_layers *l,
-                             const struct legacy_part *p, const struct legacy_name *name,
-                             size_t *n_out, struct zf_err *err)
+static uint64_t join_experts_each(const struct legacy_join *j)
 {
-    const struct legacy_file *f = &j->files->file[p->file];
-    uint64_t per_rank = j->settings->num_experts / zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
-    size_t at = name->stack.n + name->layer_n, end = name->expert_at + name->expert_n;
-    zf_auto(out) struct zf_out out = {0};
-
-    zf_out_add(&out, name->stack.p ? name->stack.p : "", name->stack.n);
-    if (name->layer_n > 0) {
-        zf_out_dec(&out, legacy_layers_number(l, name, p->chunk, f->at.at[ZF_AXIS_PIPELINE]));
-    }
-    if (name->expert_n > 0) {
-        zf_out_add(&out, p->name + at, name->expert_at - at);
-        zf_out_dec(&out, f->at.at[ZF_AXIS_EXPERT] * per_rank + name->expert);
-        at = end;
-    }
-    zf_out_add(&out, p->name + at, p->name_n - at);
-    if (!zf_out_ok(&out, err)) {
-        return NULL;
-    }
-    *n_out = out.n;
-    return zf_arena_str(j->a, zf_out_text(&out), out.n, err);
+    return j->settings->num_experts / zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
 }
 
-static bool join_expert_is_there(const struct legacy_join *j, const struct legacy_name *name,
+/* The number of the part's expert in the whole model. */
+static uint64_t join_expert(const struct legacy_join *j, const struct legacy_part *p)
+{
+    return j->files->file[p->file].at.at[ZF_AXIS_EXPERT] * join_experts_each(j) + p->is.expert;
+}
+
+/* The name in the whole model, if the part is of that expert. */
+static bool join_name(const struct legacy_part *p, uint64_t expert, struct zf_out *out,
+                      struct zf_err *err)
+{
+    const struct legacy_name *is = &p->is;
+    size_t at = is->stack.n + is->layer_n;
+
+    out->n = 0;
+    zf_out_add(out, p->name, is->stack.n);
+    if (is->layer_n > 0) {
+        zf_out_dec(out, p->layer);
+    }
+    if (is->expert_n > 0) {
+        zf_out_add(out, p->name + at, is->expert_at - at);
+        zf_out_dec(out, expert);
+        at = is->expert_at + is->expert_n;
+    }
+    zf_out_add(out, p->name + at, p->name_n - at);
+    return zf_out_ok(out, err);
+}
+
+static bool join_expert_is_there(const struct legacy_join *j, const struct legacy_part *p,
                                  struct zf_err *err)
 {
     uint64_t n = j->settings->num_experts;
     uint32_t ranks = zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
 
-    if (name->expert_n == 0 || (n % ranks == 0 && name->expert < n / ranks)) {
+    if (p->is.expert_n == 0 || (n % ranks == 0 && p->is.expert < n / ranks)) {
         return true;
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "it is of the rank's expert %llu, but args.num_experts is %llu on %u ranks",
-                   (unsigned long long)name->expert, (unsigned long long)n, ranks);
+                   (unsigned long long)p->is.expert, (unsigned long long)n, ranks);
 }
 
 struct legacy_number {
@@ -86,9 +88,9 @@ static int join_dimension(enum legacy_cut cut)
 }
 
 /* Modules that some specs cut and others do not: args know all of their rows, or the master. */
-static bool join_either(const struct legacy_part *p, struct legacy_name *name, uint32_t ranks,
-                        struct zf_err *err)
+static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *err)
 {
+    struct legacy_name *name = &p->is;
     uint64_t rows = name->shape[0];
 
     if (name->cut != LEGACY_EITHER) {
@@ -98,7 +100,7 @@ static bool join_either(const struct legacy_part *p, struct legacy_name *name, u
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "neither args nor attributes say whether ranks share it");
     }
-    name->cut = rows > 0 ? (p->shape[0] == rows ? LEGACY_COPY : LEGACY_ROWS)
+    name->cut = rows > 0 ? (p->weight.ref.shape[0] == rows ? LEGACY_COPY : LEGACY_ROWS)
                          : (p->attr == LEGACY_ATTR_CUT ? LEGACY_ROWS : LEGACY_COPY);
     return true;
 }
@@ -132,12 +134,13 @@ static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_pa
 }
 
 /* All of dimension d, if every slot is like this part. */
-static bool join_extent(const struct legacy_part *p, const struct legacy_name *name,
-                        uint32_t n_slots, uint32_t d, uint64_t *out, struct zf_err *err)
+static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t d, uint64_t *out,
+                        struct zf_err *err)
 {
+    const struct legacy_name *name = &p->is;
     bool cut = join_dimension(name->cut) == (int)d;
 
-    if (!zf_mul(p->shape[d], cut ? n_slots : 1, out)) {
+    if (!zf_mul(p->weight.ref.shape[d], cut ? n_slots : 1, out)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
     }
     if (name->shape[d] == 0 && cut && n_slots > 1) {
@@ -151,18 +154,17 @@ static bool join_extent(const struct legacy_part *p, const struct legacy_name *n
 }
 
 /* Fills the shape of the whole that this part is of. */
-static bool join_shape(const struct legacy_part *p, const struct legacy_name *name,
-                       struct legacy_whole *w, struct zf_err *err)
+static bool join_shape(const struct legacy_part *p, struct legacy_whole *w, struct zf_err *err)
 {
-    for (uint32_t d = 0; d < p->ndim; d++) {
-        if (!join_extent(p, name, w->n_slots, d, &w->shape[d], err)) {
+    for (uint32_t d = 0; d < w->ndim; d++) {
+        if (!join_extent(p, w->n_slots, d, &w->shape[d], err)) {
             return false;
         }
     }
-    if (name->cut == LEGACY_GATED && p->shape[0] % 2 != 0) {
+    if (w->cut == LEGACY_GATED && p->weight.ref.shape[0] % 2 != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "its %llu rows are not two halves of a gated unit",
-                       (unsigned long long)p->shape[0]);
+                       (unsigned long long)p->weight.ref.shape[0]);
     }
     return true;
 }
@@ -172,33 +174,31 @@ static bool join_shape(const struct legacy_part *p, const struct legacy_name *na
 /* Is it a copy by its rows that is marked as cut?  Transformer Engine marks every linear weight so, those that all ranks
  * have too.  Source: set_tensor_parallel_attributes of transformer_engine/pytorch/module/linear.py (1.x, 2.x);
  * megatron/core/extensions/transformer_engine.py, TELinear with parallel_mode "duplicated" (core 0.16; not in 0.12). */
-static bool join_marked_only(const struct legacy_part *p, const struct legacy_name *name)
+static bool join_marked_only(const struct legacy_part *p)
 {
-    return name->cut == LEGACY_COPY && p->attr == LEGACY_ATTR_CUT && p->attr_dim == 0;
+    return p->is.cut == LEGACY_COPY && p->attr == LEGACY_ATTR_CUT && p->attr_dim == 0;
 }
 
 /* The whole of the part as it is described by this part alone. */
-static bool join_describe(struct legacy_join *j, const struct legacy_part *p,
-                          struct legacy_name *name, struct legacy_whole *w, struct zf_err *err)
+static bool join_describe(const struct legacy_join *j, struct legacy_part *p,
+                          struct legacy_whole *w, struct zf_err *err)
 {
-    uint32_t ranks = name->expert_n > 0 ? j->files->expert_tensor
+    uint32_t ranks = p->is.expert_n > 0 ? j->files->expert_tensor
                                         : zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR);
-    const bool either = name->cut == LEGACY_EITHER;
+    const bool either = p->is.cut == LEGACY_EITHER;
 
-    if (p->ndim != name->ndim) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", p->ndim,
-                       name->ndim);
+    *w = (struct legacy_whole){.dtype = p->weight.ref.dtype, .ndim = p->weight.ref.ndim};
+    if (w->ndim != p->is.ndim) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", w->ndim,
+                       p->is.ndim);
     }
-    if (!join_either(p, name, ranks, err)) {
+    if (!join_either(p, ranks, err)) {
         return false;
     }
-    w->cut = name->cut;
-    w->dtype = p->dtype;
-    w->ndim = p->ndim;
-    w->n_slots = name->cut == LEGACY_COPY ? 1 : ranks;
-    return ((either && join_marked_only(p, name)) ||
-            join_attr_agrees(j, p, name->cut, w->n_slots, err)) &&
-           join_shape(p, name, w, err);
+    w->cut = p->is.cut;
+    w->n_slots = w->cut == LEGACY_COPY ? 1 : ranks;
+    return ((either && join_marked_only(p)) || join_attr_agrees(j, p, w->cut, w->n_slots, err)) &&
+           join_shape(p, w, err);
 }
 
 static bool join_same(const struct legacy_whole *a, const struct legacy_whole *b,
@@ -227,82 +227,149 @@ static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, 
     return new->slot != NULL;
 }
 
-/* How many experts have this tensor of their layer. */
-struct join_experts {
-    UT_hash_handle hh; /* of the name without the expert's number */
-    uint64_t n;
-    const char *name; /* of one of them */
-};
-
-static bool join_count_expert(struct join_experts **experts, const struct legacy_whole *w,
-                              const struct legacy_part *p, const struct legacy_name *name,
-                              struct zf_err *err)
-{
-    size_t rest = p->name_n - name->expert_at - name->expert_n;
-    size_t digits = w->name_n - rest, end = digits;
-    struct join_experts *e;
-
-    if (name->expert_n == 0) {
-        return true;
-    }
-    while (digits > 0 && w->name[digits - 1] >= '0' && w->name[digits - 1] <= '9') {
-        digits--;
-    }
-    e = zf_table_make_id(*experts, zf_hash(zf_hash(0, w->name, digits), w->name + end, rest), err);
-    if (e) {
-        e->n++;
-        e->name = w->name;
-    }
-    return e != NULL;
-}
-
-static bool join_experts_complete(const struct legacy_join *j, const struct join_experts *experts,
-                                  struct zf_err *err)
-{
-    for (const struct join_experts *e = experts; e; e = e->hh.next) {
-        if (e->n != j->settings->num_experts) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%llu experts have a tensor like \"%.120s\", but args.num_experts is %llu",
-                (unsigned long long)e->n, e->name, (unsigned long long)j->settings->num_experts);
-        }
-    }
-    return true;
-}
-
-static bool join_part(struct legacy_join *j, const struct legacy_layers *l, uint32_t i,
-                      struct join_experts **experts, struct zf_err *err)
+static bool join_part(struct legacy_join *j, uint32_t i, struct zf_out *name, struct zf_err *err)
 {
     struct legacy_part *p = &j->part[i];
     const struct legacy_file *f = &j->files->file[p->file];
-    struct legacy_name name;
-    struct legacy_whole w = {0};
-    struct legacy_whole *have;
+    struct legacy_whole w, *have;
 
-    if (!legacy_names_parse(p->name, p->name_n, j->settings, &name)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.120s\" is not known", p->name);
-    }
-    if (!join_expert_is_there(j, &name, err) || !join_describe(j, p, &name, &w, err)) {
+    if (!join_expert_is_there(j, p, err) || !join_describe(j, p, &w, err)) {
         return join_reason(j, p, err);
     }
-    w.name = join_name(j, l, p, &name, &w.name_n, err);
-    if (!w.name) {
+    if (!join_name(p, join_expert(j, p), name, err)) {
         return false;
     }
-    have = join_lookup(j, w.name, w.name_n);
+    w.name_n = name->n;
+    have = join_lookup(j, zf_out_text(name), name->n);
     if (have && !join_same(have, &w, err)) {
         return join_reason(j, p, err);
     }
-    if (!have && (!join_add_whole(j, &w, err) || !join_count_expert(experts, &w, p, &name, err))) {
+    if (!have && (!(w.name = zf_arena_str(j->a, zf_out_text(name), name->n, err)) ||
+                  !join_add_whole(j, &w, err))) {
         return false;
     }
     have = have ? have : &j->whole.at[j->whole.n - 1];
     p->whole = (uint32_t)(have - j->whole.at);
     p->slot = have->cut == LEGACY_COPY ? 0
-              : name.expert_n > 0      ? f->expert_tensor
+              : p->is.expert_n > 0     ? f->expert_tensor
                                        : f->at.at[ZF_AXIS_TENSOR];
     have->slot[p->slot] = have->slot[p->slot] ? have->slot[p->slot] : i + 1;
     p->first = have->slot[p->slot] - 1;
+    return true;
+}
+
+/* ---- layers ---- */
+
+/* Where in the model a chunk of a stage is: stages within virtual chunks. */
+static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
+{
+    return (uint64_t)p->chunk * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE) +
+           j->files->file[p->file].at.at[ZF_AXIS_PIPELINE];
+}
+
+static uint64_t join_positions(const struct legacy_join *j)
+{
+    return (uint64_t)j->n_chunks * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE);
+}
+
+/* Of the chunk that has the part's layer.  Layers of multi-token prediction carry the whole model's numbers, so that
+ * all of them are as in the first. */
+static uint64_t *join_begin(const struct legacy_join *j, const struct legacy_part *p)
+{
+    return &j->begin[p->is.stack_id * join_positions(j) + (p->is.mtp ? 0 : join_position(j, p))];
+}
+
+static uint64_t join_mtp_most(const struct legacy_join *j)
+{
+    return j->settings->mtp_num_layers ? j->settings->mtp_num_layers : 1u << 20;
+}
+
+/* Parses the names and counts the layers of each chunk: the highest number that a rank of its stage has. */
+static bool join_count(struct legacy_join *j, struct zf_err *err)
+{
+    j->begin = zf_arena_get(j->a, LEGACY_STACKS * join_positions(j), sizeof *j->begin, err);
+    for (uint32_t i = 0; j->begin && i < j->n_parts; i++) {
+        struct legacy_part *p = &j->part[i];
+
+        if (!legacy_names_parse(p->name, p->name_n, j->settings, &p->is)) {
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "how \"%.120s\" is cut is not known",
+                           p->name);
+        }
+        if (p->is.mtp && p->is.layer >= join_mtp_most(j)) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "args.mtp_num_layers is %llu",
+                          (unsigned long long)join_mtp_most(j));
+            return join_reason(j, p, err);
+        }
+        if (p->is.stack.n > 0) {
+            uint64_t *n = join_begin(j, p);
+
+            j->stack[p->is.stack_id] = p->is.stack.p;
+            *n = p->is.layer >= *n ? p->is.layer + 1 : *n;
+        }
+    }
+    return j->begin != NULL;
+}
+
+/* Files number the layers of each chunk from 0.  The numbers of the whole model follow from how many the chunks in front
+ * have, which also covers stages of unequal length.  Source: megatron/core/transformer/transformer_block.py,
+ * transformer_layer.py (get_transformer_layer_offset), where uneven splits and layouts differ by version, but never this
+ * order. */
+static bool join_number(struct legacy_join *j, struct zf_err *err)
+{
+    uint64_t *at = j->begin;
+    uint32_t n_stacks = 0;
+
+    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
+        n_stacks += s != LEGACY_MTP && j->stack[s];
+        for (uint64_t i = 0; i < join_positions(j); i++, at++) {
+            uint64_t n = *at;
+
+            *at = j->layers[s];
+            j->layers[s] += n;
+        }
+    }
+    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
+        if (s != LEGACY_MTP && j->stack[s] && j->layers[s] != j->settings->num_layers) {
+            /* the stacks of an encoder and a decoder may have numbers of their own */
+            return zf_fail(
+                err, j->settings->num_layers && n_stacks == 1 ? ZF_E_FORMAT : ZF_E_UNSUPPORTED,
+                ZF_OFF_NONE, "the files hold %llu layers of \"%s\", but args.num_layers is %llu",
+                (unsigned long long)j->layers[s], j->stack[s],
+                (unsigned long long)j->settings->num_layers);
+        }
+    }
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        struct legacy_part *p = &j->part[i];
+
+        p->layer = p->is.stack.n > 0 ? *join_begin(j, p) + p->is.layer : 0;
+    }
+    return true;
+}
+
+/* Does every layer of the stacks have a tensor? */
+static bool join_layers_complete(const struct legacy_join *j, struct zf_err *err)
+{
+    bool *seen[LEGACY_STACKS];
+
+    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
+        seen[s] = zf_arena_get(j->a, j->layers[s], sizeof *seen[s], err);
+        if (!seen[s]) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < j->n_parts; i++) {
+        if (j->part[i].is.stack.n > 0) {
+            seen[j->part[i].is.stack_id][j->part[i].layer] = true;
+        }
+    }
+    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
+        for (uint64_t k = 0; k < j->layers[s]; k++) {
+            if (!seen[s][k]) {
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %llu of \"%s\" is in no file",
+                               (unsigned long long)k, j->stack[s]);
+            }
+        }
+    }
     return true;
 }
 
@@ -323,80 +390,28 @@ static bool join_complete(const struct legacy_join *j, struct zf_err *err)
     return true;
 }
 
-/* Does every layer of the stacks have a tensor? */
-static bool join_layers_complete(const struct legacy_join *j, const struct legacy_layers *l,
-                                 struct zf_err *err)
+/* Is the next expert's tensor there?  Where it is of every expert, all are. */
+static bool join_experts_complete(const struct legacy_join *j, struct zf_err *err)
 {
-    for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
-        uint64_t n = l->name[s] ? l->total[s] : 0, left = n;
-        bool *seen = zf_arena_get(j->a, n, sizeof *seen, err);
+    uint64_t n = j->settings->num_experts;
+    zf_auto(out) struct zf_out name = {0};
 
-        if (!seen) {
+    for (size_t i = 0; i < j->whole.n; i++) {
+        const struct legacy_part *p = &j->part[j->whole.at[i].slot[0] - 1];
+
+        if (p->is.expert_n == 0) {
+            continue;
+        }
+        if (!join_name(p, (join_expert(j, p) + 1) % n, &name, err)) {
             return false;
         }
-        for (uint32_t i = 0; left > 0 && i < j->n_parts; i++) {
-            const struct legacy_part *p = &j->part[i];
-            struct legacy_name name;
-
-            if (!legacy_names_parse(p->name, p->name_n, j->settings, &name) || name.stack.n == 0 ||
-                name.stack_id != s) {
-                continue;
-            }
-            uint64_t at = legacy_layers_number(l, &name, p->chunk,
-                                               j->files->file[p->file].at.at[ZF_AXIS_PIPELINE]);
-            left -= !seen[at];
-            seen[at] = true;
-        }
-        for (uint64_t k = 0; k < n; k++) {
-            if (!seen[k]) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %llu of \"%s\" is in no file",
-                               (unsigned long long)k, l->name[s]);
-            }
+        if (!join_lookup(j, zf_out_text(&name), name.n)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "\"%.120s\" is in no file, but args.num_experts is %llu",
+                           zf_out_text(&name), (unsigned long long)n);
         }
     }
     return true;
-}
-
-struct join_layer {
-    UT_hash_handle hh; /* key: its number */
-};
-
-/* Layers of multi-token prediction carry the whole model's numbers.  Fewer than args say may be stored (one
- * that is used again and again), but none that args do not know, and none is missing in between. */
-static bool join_mtp_complete(const struct legacy_join *j, struct zf_err *err)
-{
-    uint64_t most = j->settings->mtp_num_layers ? j->settings->mtp_num_layers : 1u << 20;
-    uint64_t end = 0;
-    zf_auto(uthash) struct join_layer *seen = NULL;
-
-    for (uint32_t i = 0; i < j->n_parts; i++) {
-        const struct legacy_part *p = &j->part[i];
-        struct legacy_name name;
-
-        if (!legacy_names_parse(p->name, p->name_n, j->settings, &name) || !name.mtp) {
-            continue;
-        }
-        if (name.layer >= most) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "args.mtp_num_layers is %llu",
-                          (unsigned long long)most);
-            return join_reason(j, p, err);
-        }
-        end = name.layer >= end ? name.layer + 1 : end;
-        if (!zf_table_make_id(seen, name.layer, err)) {
-            return false;
-        }
-    }
-    return HASH_COUNT(seen) == end ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%u layers of \"mtp.layers.\" are there, and one is number %llu",
-                   HASH_COUNT(seen), (unsigned long long)end - 1);
-}
-
-/* Where in the model a part is: stages within chunks. */
-static uint64_t join_position(const struct legacy_join *j, const struct legacy_part *p)
-{
-    return (uint64_t)p->chunk * zf_mesh_parts(&j->files->mesh, ZF_AXIS_PIPELINE) +
-           j->files->file[p->file].at.at[ZF_AXIS_PIPELINE];
 }
 
 static bool join_is_embedding(const struct legacy_part *p)
@@ -431,13 +446,12 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
     }
     for (uint32_t i = 0; i < j->n_parts; i++) {
         const struct legacy_part *p = &j->part[i];
-        struct legacy_name name;
+        const struct legacy_part *last = p->is.stack.n > 0 ? norm[p->is.stack_id] : NULL;
 
-        if (legacy_names_parse(p->name, p->name_n, j->settings, &name) && name.stack.n > 0 &&
-            norm[name.stack_id] && join_position(j, p) > join_position(j, norm[name.stack_id])) {
+        if (last && join_position(j, p) > join_position(j, last)) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "it is behind \"%.60s\" in %s: stages were exchanged",
-                          norm[name.stack_id]->name, j->files->file[norm[name.stack_id]->file].dir);
+                          "it is behind \"%.60s\" in %s: stages were exchanged", last->name,
+                          j->files->file[last->file].dir);
             return join_reason(j, p, err);
         }
     }
@@ -446,19 +460,18 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
 
 bool legacy_join(struct legacy_join *j, struct zf_err *err)
 {
-    zf_auto(uthash) struct join_experts *experts = NULL;
-    struct legacy_layers l;
+    zf_auto(out) struct zf_out name = {0};
 
-    if (!legacy_layers_count(&l, j, err)) {
+    if (!join_count(j, err) || !join_number(j, err)) {
         return false;
     }
     for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (!join_part(j, &l, i, &experts, err)) {
+        if (!join_part(j, i, &name, err)) {
             return false;
         }
     }
-    return join_stages_in_order(j, err) && join_mtp_complete(j, err) && join_complete(j, err) &&
-           join_layers_complete(j, &l, err) && join_experts_complete(j, experts, err);
+    return join_stages_in_order(j, err) && join_complete(j, err) && join_layers_complete(j, err) &&
+           join_experts_complete(j, err);
 }
 
 void legacy_join_fini(struct legacy_join *j)

@@ -9,7 +9,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 
-#include "steps.h"
+#include "save.h"
 
 /* Comparisons of masters with weights in flat buffers, each of some reads: half a minute. */
 #define LEGACY_COMPARES (1u << 23)
@@ -102,11 +102,8 @@ static bool legacy_read_distrib(struct legacy_save *ls, uint32_t i, struct zf_er
 /* Forgets what was read of a rank. */
 static void legacy_forget(struct legacy_save *ls, uint32_t i, const struct legacy_rank *was)
 {
-    for (size_t k = was->first_part; k < ls->tensor.n; k++) {
-        zf_vec_fini(&ls->tensor.at[k].state);
-    }
-    ls->part.n = ls->tensor.n = was->first_part;
-    ls->stray.n = was->first_stray;
+    ls->part.n = was->first_part;
+    ls->unowned.n = was->first_unowned;
     ls->flat.n = was->first_flat;
     ls->rank[i] = *was;
     ls->rank[i].lost = true;
@@ -117,7 +114,7 @@ static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *
     ls->rank[i] = (struct legacy_rank){.file = &ls->files.file[i],
                                        .writer = LEGACY_NO_WRITER,
                                        .first_part = (uint32_t)ls->part.n,
-                                       .first_stray = (uint32_t)ls->stray.n,
+                                       .first_unowned = (uint32_t)ls->unowned.n,
                                        .first_flat = (uint32_t)ls->flat.n};
     struct legacy_rank was = ls->rank[i];
 
@@ -232,7 +229,8 @@ static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_joi
     }
     for (size_t i = 0; i < j->whole.n; i++) {
         n += j->whole.at[i].partial;
-        mapped += !j->whole.at[i].partial && ls->tensor.at[j->whole.at[i].slot[0] - 1].trained;
+        mapped += !j->whole.at[i].partial &&
+                  legacy_find(&ls->part.at[j->whole.at[i].slot[0] - 1], LEGACY_MASTER);
     }
     return !why || zf_build_note(ls->b, err,
                                  "%zu parameters have masters and states out of flat buffers, %zu "
@@ -253,7 +251,7 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
     /* what has no names is shown nowhere else */
     return (!masters || legacy_note_unmapped(ls, j, err)) &&
            legacy_draft_model(ls, j, masters, err) &&
-           legacy_draft_ranks(ls, !masters || ls->stray.n > 0, true, err);
+           legacy_draft_ranks(ls, !masters || ls->unowned.n > 0, true, err);
 }
 
 /* Missing knowledge is a reason to show the ranks' trees alone.  A contradiction (args and tensors, or two ranks) is not: it
@@ -338,12 +336,8 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
 
 static void legacy_fini(struct legacy_save *ls)
 {
-    for (size_t i = 0; i < ls->tensor.n; i++) {
-        zf_vec_fini(&ls->tensor.at[i].state);
-    }
     zf_vec_fini(&ls->part);
-    zf_vec_fini(&ls->tensor);
-    zf_vec_fini(&ls->stray);
+    zf_vec_fini(&ls->unowned);
     zf_vec_fini(&ls->flat);
     zf_torch_ahead_fini(&ls->ahead);
     zf_keeper_fini(&ls->keep);

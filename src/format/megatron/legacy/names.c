@@ -202,7 +202,7 @@ static size_t names_take_layer(const char *p, size_t n, struct legacy_name *out)
         out->layer_n = names_digits(p + len, n - len, &out->layer);
         out->stack = (struct legacy_text){names_stacks[i], len};
         out->stack_id = (uint32_t)i;
-        out->mtp = i == 2;
+        out->mtp = i == LEGACY_MTP;
         len += out->layer_n;
         return out->layer_n > 0 && len < n && p[len] == '.' ? len + 1 : 0;
     }

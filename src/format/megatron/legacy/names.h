@@ -7,6 +7,7 @@
 #include "../settings.h"
 
 #define LEGACY_STACKS 6
+#define LEGACY_MTP 2 /* that of multi-token prediction */
 
 enum legacy_cut {
     LEGACY_COPY,    /* every rank holds all of it */

@@ -4,7 +4,7 @@
  * and a master rounds to its parameter, which proves whose it is.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), 0.4 … 0.19; megatron/optimizer/optimizer.py before. */
-#include "steps.h"
+#include "save.h"
 
 #include <string.h>
 
@@ -82,15 +82,33 @@ static bool optim_value(struct optim_reading *x, const struct zf_pv *entry, uint
     return out->key != NULL;
 }
 
-static bool optim_add_stray(struct legacy_save *ls, const char *name,
-                            const struct legacy_value *value, struct zf_err *err)
+static bool optim_unowned(struct legacy_save *ls, const char *name,
+                          const struct legacy_value *value, struct zf_err *err)
 {
-    struct legacy_stray *s = name ? zf_vec_push(&ls->stray, err) : NULL;
+    struct legacy_unowned *u = name ? zf_vec_push(&ls->unowned, err) : NULL;
 
-    if (!s) {
+    if (!u) {
         return false;
     }
-    *s = (struct legacy_stray){name, *value};
+    *u = (struct legacy_unowned){name, *value};
+    return true;
+}
+
+bool legacy_give(struct legacy_save *ls, uint32_t part, const struct legacy_value *value,
+                 struct zf_err *err)
+{
+    struct legacy_value *to = zf_arena_get(ls->a, 1, sizeof *to, err);
+    struct legacy_value *last = &ls->part.at[part].weight;
+
+    if (!to) {
+        return false;
+    }
+    while (last->next) {
+        last = last->next;
+    }
+    *to = *value;
+    to->next = NULL;
+    last->next = to;
     return true;
 }
 
@@ -214,7 +232,7 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
 {
     struct optim_reading *x = ctx;
     const struct zf_tensor_ref *m = &x->master.at[x->group.at[group].first + item].ref;
-    const struct zf_tensor_ref *w = &x->ls->tensor.at[x->r->first_part + candidate].ref;
+    const struct zf_tensor_ref *w = &x->ls->part.at[x->r->first_part + candidate].weight.ref;
     struct zf_mismatch miss = {.found = false};
 
     *yes = zf_shape_equal(w->ndim, w->shape, m->ndim, m->shape) && m->packed &&
@@ -264,7 +282,7 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
         return false;
     }
     for (uint32_t i = 0; i < r->n_parts; i++) {
-        const struct zf_tensor_ref *w = &x->ls->tensor.at[r->first_part + i].ref;
+        const struct zf_tensor_ref *w = &x->ls->part.at[r->first_part + i].weight.ref;
 
         a.used[i] = !optim_is_weight(w);
         elements += w->n < UINT32_MAX ? w->n : UINT32_MAX;
@@ -327,22 +345,25 @@ static bool optim_suits(const struct legacy_value *v, const struct zf_tensor_ref
            zf_shape_equal(v->ref.ndim, v->ref.shape, w->ndim, w->shape);
 }
 
+/* Is it how the weight or its master is called, and not a state? */
+static bool optim_is_taken(const char *key)
+{
+    return strcmp(key, LEGACY_WEIGHT) == 0 || strcmp(key, LEGACY_MASTER) == 0;
+}
+
 static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char *number,
                              const struct legacy_value *value, struct zf_err *err)
 {
-    struct legacy_tensor *t = owner != UINT32_MAX ? &x->ls->tensor.at[owner] : NULL;
+    const struct legacy_part *p = owner != UINT32_MAX ? &x->ls->part.at[owner] : NULL;
 
-    if (!t || !optim_suits(value, &t->ref)) {
-        return optim_add_stray(x->ls, t ? x->ls->part.at[owner].name : number, value, err);
+    if (!p || optim_is_taken(value->key)) {
+        return optim_unowned(x->ls, number, value, err);
     }
-    struct legacy_value *to = zf_vec_push(&t->state, err);
-    if (to) {
-        *to = *value;
-    }
-    return to != NULL;
+    return optim_suits(value, &p->weight.ref) ? legacy_give(x->ls, owner, value, err)
+                                              : optim_unowned(x->ls, p->name, value, err);
 }
 
-/* One entry of a state: all of its values, to their owner or among the strays. */
+/* One entry of a state: all of its values, to their owner or among the unowned. */
 static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
                              const struct zf_pv *key, const struct zf_pv *entry, struct zf_err *err)
 {
@@ -371,23 +392,23 @@ static bool optim_give_masters(struct optim_reading *x, bool chained, struct zf_
     for (size_t g = 0; g < x->group.n; g++) {
         for (uint32_t i = 0; i < x->group.at[g].n; i++) {
             const struct optim_master *m = &x->master.at[x->group.at[g].first + i];
-            uint32_t at = x->r->unproven ? 0 : x->r->first_part + x->group.at[g].to[i];
+            const struct legacy_value value = {.key = LEGACY_MASTER, .ref = m->ref};
 
             if (!x->r->unproven) {
-                x->ls->tensor.at[at].trained = true;
-                x->ls->tensor.at[at].master = m->ref;
-                x->ls->part.at[at].attr = m->attr;
-                x->ls->part.at[at].attr_dim = m->attr_dim;
-                x->ls->part.at[at].attr_stride = m->attr_stride;
-                if (!optim_enter(x, m, at, err)) {
+                uint32_t at = x->r->first_part + x->group.at[g].to[i];
+                struct legacy_part *p = &x->ls->part.at[at];
+
+                p->attr = m->attr;
+                p->attr_dim = m->attr_dim;
+                p->attr_stride = m->attr_stride;
+                if (!legacy_give(x->ls, at, &value, err) || !optim_enter(x, m, at, err)) {
                     return false;
                 }
                 continue;
             }
-            struct legacy_value value = {.key = "param", .ref = m->ref};
             char *text = zf_arena_fmt(x->ls->a, err, "%u.%u", m->group, m->i);
             const char *name = text ? optim_number(x, chained, m->optimizer, text, err) : NULL;
-            if (!optim_add_stray(x->ls, name, &value, err)) {
+            if (!optim_unowned(x->ls, name, &value, err)) {
                 return false;
             }
         }
@@ -421,11 +442,11 @@ bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     struct optim_reading x = {.ls = ls, .r = r, .t = t};
     const struct zf_pv *v = zf_pv_get(zf_torch_root(t), "optimizer");
 
-    r->first_stray = (uint32_t)ls->stray.n;
+    r->first_unowned = (uint32_t)ls->unowned.n;
     bool ok = optim_read_masters(&x, v, err) && (x.master.n == 0 || optim_prove(&x, err)) &&
               optim_give(&x, v, err);
 
-    r->n_strays = (uint32_t)ls->stray.n - r->first_stray;
+    r->n_unowned = (uint32_t)ls->unowned.n - r->first_unowned;
     zf_vec_fini(&x.master);
     zf_vec_fini(&x.group);
     zf_table_free(x.by_id);

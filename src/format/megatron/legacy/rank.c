@@ -10,7 +10,7 @@
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_place.h>
 
-#include "steps.h"
+#include "save.h"
 
 /* ---- the model ---- */
 
@@ -61,20 +61,17 @@ static bool rank_add_part(struct rank_reading *x, const struct zf_leaf *leaf, st
 {
     struct legacy_save *ls = x->ls;
     struct legacy_part *p = zf_vec_push(&ls->part, err);
-    struct legacy_tensor *t = p ? zf_vec_push(&ls->tensor, err) : NULL;
 
-    if (!t || !(p->name = zf_arena_str(ls->a, zf_out_text(&x->name), x->name.n, err))) {
+    if (!p || !(p->name = zf_arena_str(ls->a, zf_out_text(&x->name), x->name.n, err))) {
         return false;
     }
-    if (!zf_tensor_ref_read(&ls->keep, x->t, leaf->value, &t->ref, err)) {
+    if (!zf_tensor_ref_read(&ls->keep, x->t, leaf->value, &p->weight.ref, err)) {
         return zf_err_in(err, "!%s[\"%.100s\"]", x->key, p->name);
     }
+    p->weight.key = LEGACY_WEIGHT;
     p->name_n = x->name.n;
     p->file = (uint32_t)(x->r - ls->rank);
     p->chunk = x->chunk;
-    p->dtype = t->ref.dtype;
-    p->ndim = t->ref.ndim;
-    p->shape = t->ref.shape;
     x->r->n_parts++;
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies that several ranks hold must be equal before one of them is served for all. */
-#include "steps.h"
+#include "save.h"
 
 #include <string.h>
 
@@ -12,25 +12,39 @@ struct same_check {
     struct zf_copy_check copies;
 };
 
-static const char *same_dir(const struct same_check *c, uint32_t part)
+/* Why value `key` of part i does not go with that of part `of`. */
+static bool same_fail(const struct same_check *c, uint32_t i, uint32_t of, const char *key,
+                      const char *why, struct zf_err *err)
 {
-    return c->ls->files.file[c->ls->part.at[part].file].dir;
+    const struct legacy_part *p = c->ls->part.at;
+
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s of \"%.100s\" in %s %s in %s",
+                   strcmp(key, LEGACY_WEIGHT) == 0   ? "the weight"
+                   : strcmp(key, LEGACY_MASTER) == 0 ? "the master"
+                                                     : key,
+                   c->j->whole.at[p[i].whole].name, c->ls->files.file[p[i].file].dir, why,
+                   c->ls->files.file[p[of].file].dir);
 }
 
-/* Parts a and b of the save: ra and rb of them, which `what` says. */
-static bool same_refs(struct same_check *c, uint32_t a, uint32_t b, const char *what,
-                      const struct zf_tensor_ref *ra, const struct zf_tensor_ref *rb,
-                      struct zf_err *err)
+/* Compares value v of part i with that of part `of`, which has one too.  Where the parts are two places of a tensor and no
+ * copies, only types and numbers must agree. */
+static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const struct legacy_value *v,
+                       struct zf_err *err)
 {
-    bool same;
+    const struct legacy_value *w = legacy_find(&c->ls->part.at[of], v->key);
+    bool copies = c->ls->part.at[i].first == of, same = true;
 
-    if (!zf_copy_check_equal(&c->copies, ra, rb, &same, err)) {
-        return false;
+    if (w->number != v->number ||
+        (v->number ? w->dtype != v->dtype
+                   : w->ref.dtype != v->ref.dtype || w->ref.ndim != v->ref.ndim)) {
+        return same_fail(c, i, of, v->key, "is of another kind than", err);
     }
-    return same ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s of \"%.100s\" in %s is not equal to its copy in %s", what,
-                   c->j->whole.at[c->ls->part.at[a].whole].name, same_dir(c, a), same_dir(c, b));
+    if (v->number) {
+        return v->bits == w->bits || same_fail(c, i, of, v->key, "is not that", err);
+    }
+    return ((!copies && v->ref.ndim > 0) ||
+            zf_copy_check_equal(&c->copies, &v->ref, &w->ref, &same, err)) &&
+           (same || same_fail(c, i, of, v->key, "is not equal to its copy", err));
 }
 
 /* ---- weights ---- */
@@ -39,11 +53,13 @@ static bool same_refs(struct same_check *c, uint32_t a, uint32_t b, const char *
 static bool same_wholes(struct same_check *c, const struct legacy_whole *a,
                         const struct legacy_whole *b, bool *same, struct zf_err *err)
 {
+    const struct legacy_part *p = c->ls->part.at;
+
     *same = a->dtype == b->dtype && a->cut == b->cut && a->n_slots == b->n_slots &&
             memcmp(a->shape, b->shape, sizeof a->shape) == 0;
     for (uint32_t k = 0; *same && k < a->n_slots; k++) {
-        if (!zf_copy_check_equal(&c->copies, &c->ls->tensor.at[a->slot[k] - 1].ref,
-                                 &c->ls->tensor.at[b->slot[k] - 1].ref, same, err)) {
+        if (!zf_copy_check_equal(&c->copies, &p[a->slot[k] - 1].weight.ref,
+                                 &p[b->slot[k] - 1].weight.ref, same, err)) {
             return false;
         }
     }
@@ -78,9 +94,7 @@ static bool same_check_weights(struct same_check *c, struct legacy_join *j, stru
     const struct legacy_part *part = c->ls->part.at;
 
     for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (part[i].first != i &&
-            !same_refs(c, i, part[i].first, "the weight", &c->ls->tensor.at[i].ref,
-                       &c->ls->tensor.at[part[i].first].ref, err)) {
+        if (part[i].first != i && !same_value(c, i, part[i].first, &part[i].weight, err)) {
             return false;
         }
     }
@@ -103,56 +117,29 @@ bool legacy_same_weights(struct legacy_save *ls, struct legacy_join *j, struct z
 
 /* ---- the optimizer ---- */
 
-static const struct legacy_value *same_find(const struct legacy_tensor *t, const char *key)
+/* Has b every value that a has? */
+static bool same_keys(const struct legacy_part *a, const struct legacy_part *b)
 {
-    for (size_t i = 0; i < t->state.n; i++) {
-        if (strcmp(t->state.at[i].key, key) == 0) {
-            return &t->state.at[i];
-        }
-    }
-    return NULL;
-}
+    const struct legacy_value *v = a->weight.next;
 
-/* Value v of part i against that of part `of`: copies of one place, or what all places share. */
-static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const struct legacy_value *v,
-                       struct zf_err *err)
-{
-    const struct legacy_value *w = same_find(&c->ls->tensor.at[of], v->key);
-    bool copies = c->ls->part.at[i].first == of;
-
-    if (!w || w->number != v->number ||
-        (v->number ? w->dtype : w->ref.dtype) != (v->number ? v->dtype : v->ref.dtype) ||
-        (!v->number && w->ref.ndim != v->ref.ndim)) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE, "%s of \"%.100s\" in %s is of another kind than in %s",
-            v->key, c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i), same_dir(c, of));
+    while (v && legacy_find(b, v->key)) {
+        v = v->next;
     }
-    if (v->number) {
-        return v->bits == w->bits ||
-               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s of \"%.100s\" in %s is not that in %s",
-                       v->key, c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i),
-                       same_dir(c, of));
-    }
-    return (!copies && v->ref.ndim > 0) || same_refs(c, i, of, v->key, &v->ref, &w->ref, err);
+    return !v;
 }
 
 static bool same_part(struct same_check *c, uint32_t i, uint32_t of, struct zf_err *err)
 {
-    const struct legacy_tensor *a = &c->ls->tensor.at[i], *b = &c->ls->tensor.at[of];
+    const struct legacy_part *a = &c->ls->part.at[i], *b = &c->ls->part.at[of];
 
-    if (a->trained != b->trained || a->state.n != b->state.n ||
-        (a->trained && a->master.dtype != b->master.dtype)) {
+    if (!same_keys(a, b) || !same_keys(b, a)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.100s\" has another master or other states in %s than in %s",
-                       c->j->whole.at[c->ls->part.at[i].whole].name, same_dir(c, i),
-                       same_dir(c, of));
+                       c->j->whole.at[a->whole].name, c->ls->files.file[a->file].dir,
+                       c->ls->files.file[b->file].dir);
     }
-    if (a->trained && c->ls->part.at[i].first == of &&
-        !same_refs(c, i, of, "the master", &a->master, &b->master, err)) {
-        return false;
-    }
-    for (size_t k = 0; k < a->state.n; k++) {
-        if (!same_value(c, i, of, &a->state.at[k], err)) {
+    for (const struct legacy_value *v = a->weight.next; v; v = v->next) {
+        if (!same_value(c, i, of, v, err)) {
             return false;
         }
     }
@@ -165,7 +152,7 @@ static void same_find_partial(struct same_check *c, struct legacy_join *j)
     for (uint32_t i = 0; i < j->n_parts; i++) {
         const struct legacy_part *p = &c->ls->part.at[i];
 
-        if (c->ls->rank[p->file].unmapped && !c->ls->tensor.at[i].trained) {
+        if (c->ls->rank[p->file].unmapped && !legacy_find(p, LEGACY_MASTER)) {
             j->whole.at[p->whole].partial = true;
         }
     }

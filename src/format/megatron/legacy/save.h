@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content of the ranks' files, kept after their pickles are freed. */
+/* A legacy save between the ranks' files and the tree: the content of the files, kept after their pickles are
+ * freed, and the steps of opening the save in legacy.c's order, each of which has a file of its own. */
 #ifndef FORMAT_MEGATRON_LEGACY_SAVE_H
 #define FORMAT_MEGATRON_LEGACY_SAVE_H
 
@@ -7,29 +8,87 @@
 #include <zf/assemble/open_opts.h>
 #include <zf/assemble/tensor_ref.h>
 #include <zf/assemble/torch_ahead.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
 
-#include "parts.h"
+#include "files.h"
+#include "names.h"
 
-/* A value of an optimizer's state: a tensor, or a number. */
+/* One rank's value of a parameter: a tensor, or a number of its optimizer's state. */
 struct legacy_value {
-    const char *key; /* "exp_avg" */
+    struct legacy_value *next;
+    const char *key; /* LEGACY_WEIGHT, LEGACY_MASTER, or the state's: "exp_avg" */
     bool number;
     enum zf_dtype dtype; /* of a number: I64 or F64, in bits */
     uint64_t bits;
     struct zf_tensor_ref ref;
 };
+#define LEGACY_WEIGHT ""
+#define LEGACY_MASTER "param" /* proved to be this parameter's */
 
-/* More of a part of the model: part i of struct legacy_save is tensor i. */
-struct legacy_tensor {
-    struct zf_tensor_ref ref;
-    bool trained; /* it has a master, and this is proved */
-    struct zf_tensor_ref master;
-    zf_vec(struct legacy_value) state;
+/* Tensor-parallel attributes pickled with the fp32 master.
+ * Source: megatron/core/tensor_parallel/layers.py (set_tensor_model_parallel_attributes). */
+enum legacy_attr { LEGACY_ATTR_UNSAID, LEGACY_ATTR_WHOLE, LEGACY_ATTR_CUT };
+
+/* A parameter of one rank. */
+struct legacy_part {
+    const char *name; /* in its file */
+    size_t name_n;
+    uint32_t file;              /* of legacy_files */
+    uint32_t chunk;             /* of the virtual pipeline */
+    struct legacy_value weight; /* the first of its values */
+    enum legacy_attr attr;
+    uint32_t attr_dim, attr_stride;
+    /* Set by the join: */
+    struct legacy_name is;
+    uint64_t layer; /* number in the whole model */
+    uint32_t whole; /* the tensor of the model that this is a part of … */
+    uint32_t slot;  /* … and which part */
+    uint32_t first; /* the first part of that slot, of which this is a copy; or itself */
 };
 
-/* A value that is proved to be of no parameter: under its number. */
-struct legacy_stray {
+/* The part's value of that key, or NULL. */
+static inline const struct legacy_value *legacy_find(const struct legacy_part *p, const char *key)
+{
+    const struct legacy_value *v = &p->weight;
+
+    while (v && strcmp(v->key, key) != 0) {
+        v = v->next;
+    }
+    return v;
+}
+
+/* A tensor of the model. */
+struct legacy_whole {
     const char *name;
+    size_t name_n;
+    const char *tied; /* the name it may be tied to, or NULL */
+    enum legacy_cut cut;
+    enum zf_dtype dtype;
+    uint32_t ndim;
+    uint64_t shape[2];
+    bool partial; /* not all ranks' optimizers are known to have it: no master, no states */
+    uint32_t n_slots;
+    uint32_t *slot; /* [n_slots] number of its first part + 1; 0 = none yet */
+};
+
+struct legacy_join {
+    struct zf_arena *a;
+    const struct legacy_files *files;
+    const struct megatron_settings *settings;
+    struct legacy_part *part;
+    uint32_t n_parts;
+    uint32_t n_chunks; /* of the virtual pipeline, in every file */
+    zf_vec(struct legacy_whole) whole;
+    struct legacy_number *by_name;    /* uthash, of their numbers */
+    const char *stack[LEGACY_STACKS]; /* name of the stack; NULL: no file has a layer of it */
+    uint64_t layers[LEGACY_STACKS];   /* of the whole model */
+    uint64_t *begin; /* [LEGACY_STACKS * n_chunks * stages] number of each chunk's first layer */
+};
+
+/* A value whose parameter is unknown (key: its state), or a flat vector of many parameters. */
+struct legacy_unowned {
+    const char *name; /* its integer id, "1.0.3", or its path in distrib_optim.pt */
     struct legacy_value value;
 };
 
@@ -39,19 +98,13 @@ struct legacy_rank {
     uint64_t writer; /* args.rank, the process that wrote the file; or LEGACY_NO_WRITER */
     bool lost;       /* degraded: it could not be read */
     uint32_t first_part, n_parts; /* of the save */
-    uint32_t first_stray, n_strays;
+    uint32_t first_unowned, n_unowned;
     uint32_t first_flat, n_flats;
     uint32_t n_chunks;    /* of the virtual pipeline */
     bool numbered;        /* "model0", not "model" */
     const char *unproven; /* why its masters have no names; NULL = they have, or there are none */
     const char *unmapped; /* a flat buffer without names, and why; NULL: there is none */
     const char *odd;      /* a tensor of the model that could not be read, or NULL */
-};
-
-/* A flat vector of distrib_optim.pt. */
-struct legacy_flat {
-    const char *name; /* its path in the file: "0.(torch.bfloat16, torch.float32).exp_avg" */
-    struct zf_tensor_ref ref;
 };
 
 struct legacy_save {
@@ -68,8 +121,68 @@ struct legacy_save {
     struct legacy_files files;
     struct legacy_rank *rank; /* [files.n] */
     zf_vec(struct legacy_part) part;
-    zf_vec(struct legacy_tensor) tensor;
-    zf_vec(struct legacy_stray) stray;
-    zf_vec(struct legacy_flat) flat;
+    zf_vec(struct legacy_unowned) unowned;
+    zf_vec(struct legacy_unowned) flat;
 };
+
+/* ---- of each rank ---- */
+
+/* Reads the model and the optimizer of rank[i] out of its open file t; what is neither is drafted.
+ * Errors: ZF_E_FORMAT; of the build. */
+bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t,
+                      struct zf_err *err) ZF_CHECKED;
+/* Of that: reads `optimizer` of the rank, whose parts have been read, and gives masters and states to the
+ * parameters they are proved to be of; the others are unowned.
+ * Errors: ZF_E_FORMAT a damaged tensor; of the arena. */
+bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_torch *t,
+                       struct zf_err *err) ZF_CHECKED;
+/* Reads distrib_optim.pt of rank[i], whose model has been read: the flat buffers of its distributed optimizer.
+ * Errors: likewise. */
+bool legacy_bucket_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t,
+                        struct zf_err *err) ZF_CHECKED;
+/* Of both: adds a value to those of a part; its key is kept as it is.  Errors: of the arena. */
+bool legacy_give(struct legacy_save *ls, uint32_t part, const struct legacy_value *value,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* ---- of all ---- */
+
+/* Does each folder hold what its name says, or another rank's file?
+ * Errors: ZF_E_FORMAT naming both folders: the sentence is the reason why they are not joined; of
+ * reading; ZF_E_NOMEM. */
+bool legacy_whose_check(const struct legacy_save *ls, struct zf_err *err) ZF_CHECKED;
+/* The tensors of all ranks' files as those of the whole model: fills `whole` and the join's fields of the parts,
+ * by names, shapes and attributes alone.
+ * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED: the sentence is the reason why there is no join; of the arena. */
+bool legacy_join(struct legacy_join *j, struct zf_err *err) ZF_CHECKED;
+void legacy_join_fini(struct legacy_join *j);
+/* The tensor of that name, or NULL. */
+const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name,
+                                            size_t n);
+/* Box k of part `slot` of w, where a part has `rows` x `columns` elements.  False: there are no more. */
+struct legacy_box {
+    uint64_t start[2], size[2]; /* in w */
+    uint64_t row;               /* of the part, where the box begins */
+};
+bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t *shape, uint32_t k,
+                     struct legacy_box *out);
+/* Compares the copies of weights.  A name that is tied keeps `tied` when its bytes are those of the
+ * embedding, and loses it when they are not and args do not say that they should be.
+ * Errors: ZF_E_FORMAT naming both files; of reading. */
+bool legacy_same_weights(struct legacy_save *ls, struct legacy_join *j,
+                         struct zf_err *err) ZF_CHECKED;
+/* The same of masters and moments, which all parts of a tensor must have or none; where only a buffer
+ * without a map is to blame, the tensor is marked as partial.
+ * Errors: likewise: the sentence is the reason why they are not joined. */
+bool legacy_same_optim(struct legacy_save *ls, struct legacy_join *j,
+                       struct zf_err *err) ZF_CHECKED;
+/* Drafts mp_rank_…/ of every rank: its tensors, the flat vectors below bucket/, and, when
+ * asked, the values of its optimizer below optim/, which are shown nowhere else then.
+ * joined: the root has the model, and these are the record of what is on disk, as raw bytes only. */
+bool legacy_draft_ranks(struct legacy_save *ls, bool optim, bool joined,
+                        struct zf_err *err) ZF_CHECKED;
+/* Drafts the tensors of the model in the root, after j; with masters, these, the weights they shadow
+ * in stored/ and the moments below optim/. */
+bool legacy_draft_model(struct legacy_save *ls, const struct legacy_join *j, bool masters,
+                        struct zf_err *err) ZF_CHECKED;
+
 #endif

@@ -5,7 +5,7 @@
  * Source: megatron/core/parallel_state.py (RankGenerator, "tp-cp-ep-dp-pp" and "tp-cp-ep-pp-dp");
  * megatron/training/arguments.py (args.rank), 0.4 … 0.19.  tools/checkpoint writes all ranks from one
  * process, whose number is in all files then. */
-#include "steps.h"
+#include "save.h"
 
 #include <string.h>
 
@@ -28,9 +28,10 @@ static bool whose_is_plain(const uint8_t *p, uint64_t n, uint32_t width)
     return n < 2 || memcmp(p, p + width, (n - 1) * width) == 0;
 }
 
-static bool whose_add_tensor(const struct legacy_part *p, const struct zf_tensor_ref *r,
-                             uint64_t *hash, bool *tells, struct zf_err *err)
+static bool whose_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *tells,
+                             struct zf_err *err)
 {
+    const struct zf_tensor_ref *r = &p->weight.ref;
     uint64_t n = r->packed && r->src ? (r->n < WHOSE_HEAD ? r->n : WHOSE_HEAD) : 0;
     uint32_t width = zf_dtype_info(r->dtype)->bytes;
     uint8_t head[16 * WHOSE_HEAD];
@@ -38,8 +39,8 @@ static bool whose_add_tensor(const struct legacy_part *p, const struct zf_tensor
     if (n > 0 && !zf_source_pread(r->src, head, n * width, r->off, err)) {
         return false;
     }
-    *hash = zf_hash(zf_hash(*hash ^ p->chunk, p->name, p->name_n), p->shape,
-                    p->ndim * sizeof *p->shape);
+    *hash = zf_hash(zf_hash(*hash ^ p->chunk, p->name, p->name_n), r->shape,
+                    r->ndim * sizeof *r->shape);
     *hash = zf_hash(*hash ^ (uint64_t)r->dtype, head, n * width);
     *tells = *tells || (n > 0 && !whose_is_plain(head, n, width));
     return true;
@@ -54,7 +55,7 @@ static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct whos
     bool tells = false;
 
     for (uint32_t k = r->first_part; k < r->first_part + r->n_parts; k++) {
-        if (!whose_add_tensor(&ls->part.at[k], &ls->tensor.at[k].ref, &hash, &tells, err)) {
+        if (!whose_add_tensor(&ls->part.at[k], &hash, &tells, err)) {
             return false;
         }
     }

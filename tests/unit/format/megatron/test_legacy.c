@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "src/format/megatron/legacy/layers.h"
+#include "src/format/megatron/legacy/save.h"
 
 static const struct megatron_settings gpt = {.num_layers = 4,
                                              .hidden_size = 16,
@@ -233,44 +233,61 @@ static void experts_without_tensor_parts(void **state)
 /* Two stages of two chunks with 1, 2, 0 and 3 layers. */
 static void numbers_layers(void **state)
 {
+    static const uint64_t shape[] = {16};
     static const struct {
-        uint32_t stage, chunk, layer, number;
-    } row[] = {{0, 0, 0, 0}, {0, 1, 0, 3}, {1, 0, 0, 1}, {1, 0, 1, 2}, {1, 1, 2, 5}};
+        const char *name;
+        uint32_t file, chunk, layer;
+    } row[] = {
+        {"decoder.layers.0.input_layernorm.weight", 0, 0, 0},
+        {"mtp.layers.0.enorm.weight", 0, 1, 0},
+        {"decoder.layers.0.input_layernorm.weight", 1, 0, 1},
+        {"decoder.layers.1.input_layernorm.weight", 1, 0, 2},
+        {"decoder.layers.0.input_layernorm.weight", 1, 1, 3},
+        {"decoder.layers.1.input_layernorm.weight", 1, 1, 4},
+        {"decoder.layers.2.input_layernorm.weight", 1, 1, 5},
+        {"mtp.layers.1.enorm.weight", 1, 1, 1},
+    };
+    enum { N = sizeof row / sizeof *row };
     struct legacy_file file[2] = {{.dir = "a", .path = "a"}, {.dir = "b", .path = "b"}};
     struct legacy_files files = {.file = file, .n = 2, .mesh.size[ZF_AXIS_PIPELINE] = 2};
-    struct legacy_part part[] = {
-        {.name = "decoder.layers.0.input_layernorm.weight", .file = 0, .chunk = 0},
-        {.name = "mtp.layers.9.enorm.weight", .file = 0, .chunk = 1},
-        {.name = "decoder.layers.1.input_layernorm.weight", .file = 1, .chunk = 0},
-        {.name = "decoder.layers.2.input_layernorm.weight", .file = 1, .chunk = 1},
-    };
+    struct legacy_part part[N] = {0};
     struct megatron_settings s = {.num_layers = 6};
     struct zf_err err;
     struct legacy_join j = {.a = zf_arena_new(1 << 20, &err),
                             .files = &files,
                             .settings = &s,
                             .part = part,
-                            .n_parts = 4,
+                            .n_parts = N,
                             .n_chunks = 2};
-    struct legacy_layers l;
-    struct legacy_name n;
+    const struct legacy_join empty = j;
 
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
-        part[i].name_n = strlen(part[i].name);
+    for (size_t i = 0; i < N; i++) {
+        part[i] = (struct legacy_part){.name = row[i].name,
+                                       .name_n = strlen(row[i].name),
+                                       .file = row[i].file,
+                                       .chunk = row[i].chunk};
+        part[i].weight.ref.ndim = 1;
+        part[i].weight.ref.shape = shape;
     }
     file[1].at.at[ZF_AXIS_PIPELINE] = 1;
-    assert_ok(legacy_layers_count(&l, &j, &err), &err);
-    for (size_t i = 0; i < 5; i++) {
-        n = (struct legacy_name){.stack = {"decoder.layers.", 15}, .layer = row[i].layer};
-        uint32_t want = row[i].stage == 0 && row[i].chunk == 1 ? 3 : row[i].number;
-        assert_int_equal(legacy_layers_number(&l, &n, row[i].chunk, row[i].stage), want);
+    assert_ok(legacy_join(&j, &err), &err);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(part[i].layer, row[i].layer);
     }
-    n = (struct legacy_name){.stack_id = 2, .layer = 9, .mtp = true};
-    assert_int_equal(legacy_layers_number(&l, &n, 1, 0), 9);
-    s.num_layers = 7;
-    assert_false(legacy_layers_count(&l, &j, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "hold 6 layers of \"decoder.layers.\", but");
+    assert_non_null(legacy_join_find(&j, "decoder.layers.5.input_layernorm.weight", 39));
+    assert_non_null(legacy_join_find(&j, "mtp.layers.1.enorm.weight", 25));
+    legacy_join_fini(&j);
+    j = empty;
+    j.n_parts = N - 2;
+    assert_false(legacy_join(&j, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "hold 5 layers of \"decoder.layers.\", but");
+    legacy_join_fini(&j);
+    j = empty;
+    part[1].name = "mtp.layers.2.enorm.weight";
+    assert_false(legacy_join(&j, &err));
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "layer 0 of \"mtp.layers.\" is in no file");
+    legacy_join_fini(&j);
     zf_arena_free(j.a);
 }
 
