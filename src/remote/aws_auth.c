@@ -240,7 +240,8 @@ static bool auth_renew(struct auth *a, uint64_t generation, const struct http_re
     bool other;
 
     s3_error_read(&e, refused->body, refused->n_body);
-    bool expired = s3_error_expired(&e), named = auth_learn(s, refused, &other);
+    bool expired = s3_error_expired(&e) || s3_error_unknown_key(&e);
+    bool named = auth_learn(s, refused, &other);
     if (!expired && !named) {
         return false;
     }

@@ -82,6 +82,13 @@ static bool error_is(const struct s3_error *e, const char *const *codes)
     return false;
 }
 
+bool s3_error_unknown_key(const struct s3_error *e)
+{
+    static const char *const codes[] = {"InvalidAccessKeyId", "InvalidClientTokenId", NULL};
+
+    return error_is(e, codes);
+}
+
 bool s3_error_expired(const struct s3_error *e)
 {
     static const char *const codes[] = {"ExpiredToken",         "ExpiredTokenException",
@@ -140,7 +147,7 @@ static bool error_key(const struct s3_error *e, const struct s3_asked *a, const 
 {
     return zf_fail(
         err, ZF_E_IO, ZF_OFF_NONE,
-        strcmp(e->code, "InvalidAccessKeyId") == 0
+        s3_error_unknown_key(e)
             ? "%s does not know the access key of %s; is it of another account or endpoint? %s"
             : "%s does not accept the signature made with the secret key of %s; is the key "
               "whole? %s",

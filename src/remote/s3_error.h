@@ -32,7 +32,9 @@ void s3_error_read(struct s3_error *out, const void *p, size_t n);
 bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *asked,
                    struct zf_err *err);
 
-/* May new credentials help: did they run out, or are they not known (any more)? */
+/* Have the credentials run out? */
 bool s3_error_expired(const struct s3_error *e);
+/* Does the server not know the key, perhaps not any more? */
+bool s3_error_unknown_key(const struct s3_error *e);
 
 #endif

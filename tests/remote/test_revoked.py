@@ -79,6 +79,23 @@ def key_of_a_container():
         assert len(given) == 2, f"{len(given)} times a key was fetched"
 
 
+def key_of_a_file():
+    """A key that somebody replaced, in the store and in the file of credentials."""
+    with Server({"b": SAVE}) as server, tempfile.NamedTemporaryFile("w+", encoding="ascii") as file:
+        def write(number):
+            key, secret, _ = server.new_key(number, token=False)
+            file.seek(0)
+            file.truncate()
+            file.write(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n")
+            file.flush()
+
+        def replace():
+            del server.keys["ASIATEST1"]
+            write(2)
+        write(1)
+        read_while("s3://b/save", server, {"AWS_ENDPOINT_URL_S3": server.url, "AWS_SHARED_CREDENTIALS_FILE": file.name}, replace)
+
+
 def region_of_a_bucket():
     """The same for the region that requests are signed for."""
     with Server({"b": SAVE}) as server:
@@ -106,6 +123,6 @@ def token_of_a_machine():
         assert len(given) == 2, f"{len(given)} times a token was fetched"
 
 
-TESTS = [key_of_a_container, region_of_a_bucket, token_of_a_machine]
+TESTS = [key_of_a_container, key_of_a_file, region_of_a_bucket, token_of_a_machine]
 if __name__ == "__main__":
     main([t for t in TESTS if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
