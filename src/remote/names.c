@@ -476,7 +476,7 @@ static bool names_look(struct names_ask *a, struct zf_err *err)
 }
 
 /* Not one of a series, and none of names.def that others stand beside. */
-bool names_alone(const char *file)
+static bool names_alone(const char *file)
 {
     bool whole = strcmp(file, "model.safetensors") == 0 || strcmp(file, "pytorch_model.bin") == 0;
 

@@ -29,8 +29,6 @@ struct names *names_new(const struct names_ops *ops, void *ctx, const struct zf_
                         struct zf_err *err) ZF_CHECKED;
 void names_free(struct names *n);
 
-/* Is the file weights that are in no other file, so that nothing beside it is asked for where it alone is meant? */
-bool names_alone(const char *file);
 /* Adds what is found in `dir` ("" = the place).  From several threads at once.  focus: the one file of the place that
  * is meant, or NULL.
  * Errors: ZF_E_NOENT nothing is; ZF_E_UNKNOWN the server has everything that it is asked for; those

@@ -19,7 +19,7 @@ struct unlisted {
     pthread_mutex_t count_lock; /* of `told`, `found` and `asked` */
     pthread_mutex_t lock;       /* guards what follows, and is held while the list is fetched */
     bool sought, has;           /* was the list asked for, and was it there? */
-    bool told;      /* that a list would be shorter, or that one file alone was asked for */
+    bool told;                  /* that a list would be shorter */
     bool found;     /* one of the files is there: else the refusal says what is the matter */
     uint64_t asked; /* files so far */
     struct index_file index;
@@ -168,24 +168,6 @@ bool unlisted_known(struct unlisted *u)
     return has;
 }
 
-/* The one file that is meant is all that is asked for: says so, once. */
-static void unlisted_tell_alone(struct unlisted *u, const char *file)
-{
-    char line[800];
-
-    (void)pthread_mutex_lock(&u->count_lock);
-    const bool tell = !u->told;
-    u->told = true;
-    (void)pthread_mutex_unlock(&u->count_lock);
-    if (tell) {
-        (void)snprintf(line, sizeof line,
-                       "note: %.300s has no listing, so nothing but %.200s is asked for; name the "
-                       "directory instead to have config.json, the tokenizer and the like, too",
-                       u->place->shown, file);
-        http_advise(u->place->http, line);
-    }
-}
-
 bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, struct zf_err *err)
 {
     (void)pthread_mutex_lock(&u->lock);
@@ -198,9 +180,6 @@ bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, str
     zf_err_clear(err);
     if (has) {
         return index_file_list(&u->index, dir, out, err);
-    }
-    if (u->place->focus && names_alone(u->place->focus)) {
-        unlisted_tell_alone(u, u->place->focus);
     }
     return names_list(u->names, dir, u->place->focus, out, err);
 }
