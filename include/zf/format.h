@@ -3,32 +3,9 @@
 #ifndef ZF_FORMAT_H
 #define ZF_FORMAT_H
 
-#include <zf/assemble/open_opts.h>
+#include <zf/assemble/layouts.h>
 #include <zf/model/build.h>
 #include <zf/source/recipe.h>
-
-enum zf_fit {
-    ZF_FIT_NO,
-    ZF_FIT_WEAK,  /* only optimizer or RNG files: a save in a directory below is preferred */
-    ZF_FIT_NAMES, /* file names look right */
-    ZF_FIT_PROOF, /* a magic or a manifest was read */
-};
-struct zf_probe {
-    enum zf_fit fit;
-    /* a save whose writer did not come to its end: others beside it are preferred */
-    bool unfinished;
-    char why[160]; /* shown by `info` and in the tie error */
-};
-
-/* The save that a family is asked about, or opens.  Everything is borrowed. */
-struct zf_save {
-    struct zf_store *store; /* the directory of the save */
-    struct zf_store *run;   /* the run directory that names it (-o tag, latest), or NULL */
-    /* the directory that the save was found in, or NULL: it was pointed at */
-    struct zf_store *outer;
-    const char *tag;  /* path from `run` to the save, or NULL */
-    const char *file; /* the one file in `store` that was pointed at, or NULL: all of it */
-};
 
 struct zf_format {
     const char *name, *summary;

@@ -26,6 +26,33 @@ bool zf_forgive(struct zf_build *b, struct zf_err *err)
            zf_note_failure(b, err, "%s", "");
 }
 
+bool zf_read_each(struct zf_build *b, uint64_t n,
+                  bool (*read)(void *ctx, uint64_t i, struct zf_err *err), void *ctx,
+                  const char **why, struct zf_arena *a, struct zf_err *err)
+{
+    struct zf_err first = {.code = ZF_OK};
+    uint64_t n_read = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        if (read(ctx, i, err)) {
+            n_read++;
+            continue;
+        }
+        first = first.code == ZF_OK ? *err : first;
+        if (why) {
+            why[i] = zf_arena_str(a, err->msg, strlen(err->msg), &(struct zf_err){.code = ZF_OK});
+        }
+        if ((why && !why[i]) || !zf_forgive(b, err)) {
+            return false;
+        }
+    }
+    if (n > 0 && n_read == 0) {
+        *err = first;
+        return false;
+    }
+    return true;
+}
+
 bool zf_leave_out_at(struct zf_build *b, const char *file, struct zf_spot spot, struct zf_err *err)
 {
     char name[512];

@@ -3,11 +3,19 @@
 #ifndef ZF_ASSEMBLE_DEGRADED_H
 #define ZF_ASSEMBLE_DEGRADED_H
 
+#include <zf/base/arena.h>
 #include <zf/model/build.h>
 
 /* In a degraded build: notes the failure, forgets it and answers true.  Else, and where memory or a
  * limit ran out, false. */
 bool zf_forgive(struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+/* Calls read(ctx, i) for each of n files.  Degraded: the failure of one is forgiven as long as another can be read.
+ * why: NULL, or [n], which is told why each could not be, in the arena; else left as it is.
+ * Errors: of read, where none can be read those of the first. */
+bool zf_read_each(struct zf_build *b, uint64_t n,
+                  bool (*read)(void *ctx, uint64_t i, struct zf_err *err), void *ctx,
+                  const char **why, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 
 /* In every build: notes the failure, behind the words of fmt, and forgets it.
  * Errors: of the note. */

@@ -13,10 +13,9 @@
 #include <zf/base/sorted.h>
 
 #include "core_meta.h"
-#include "rank_files.h"
 #include "train.h"
 
-static const char core_stem[] = "rank_", core_tail[] = ".safetensors";
+static const char core_files[] = "rank_%r.safetensors";
 
 /* ---- is it one? ---- */
 
@@ -45,23 +44,19 @@ static bool core_head_fits(struct zf_store *st, const char *path)
 static bool core_dir_fits(struct zf_store *st, const char *dir)
 {
     char path[64];
-    uint32_t rank;
 
     (void)snprintf(path, sizeof path, "%s%smetadata.json", dir, *dir ? "/" : "");
-    if (!zf_store_has(st, path, ZF_ENTRY_FILE) || !core_head_fits(st, path)) {
-        return false;
-    }
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (rank_files_parse(l.e->name, core_stem, core_tail, &rank)) {
-            return true;
-        }
-    }
-    return false;
+    return zf_store_has(st, path, ZF_ENTRY_FILE) && core_head_fits(st, path) &&
+           zf_numbered_any(st, dir, core_files);
 }
 
-const char *core_find(struct zf_store *st)
+const char *core_find(const struct zf_save *save, const struct zf_open_opts *o)
 {
-    return core_dir_fits(st, "model") ? "model" : core_dir_fits(st, "") ? "" : NULL;
+    (void)o;
+    return save->file                            ? NULL
+           : core_dir_fits(save->store, "model") ? "model"
+           : core_dir_fits(save->store, "")      ? ""
+                                                 : NULL;
 }
 
 /* ---- the files ---- */
@@ -137,12 +132,12 @@ static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *e
 /* metadata.json names the files that hold something: with replicas (NO_SHARD) those of one rank. */
 static void core_count_ranks(struct core_part *p, uint32_t n_here)
 {
-    uint32_t rank;
+    struct zf_numbered_file f;
 
     p->world = n_here;
     for (uint32_t i = 0; i < p->meta.n_files; i++) {
-        if (rank_files_parse(p->meta.file[i], core_stem, core_tail, &rank) && rank >= p->world) {
-            p->world = rank + 1;
+        if (zf_numbered_fits(core_files, p->meta.file[i], &f) && f.number[0] >= p->world) {
+            p->world = f.number[0] + 1;
         }
     }
 }
@@ -179,7 +174,7 @@ static bool core_check_extra(struct core_part *p, const char *path, struct zf_er
 static bool core_open_files(struct core_part *p, struct zf_err *err)
 {
     struct zf_arena *a = p->s->a;
-    struct olmo_ranks all;
+    struct zf_ranks all;
     char dir[16];
 
     (void)snprintf(dir, sizeof dir, "%.*s", (int)strcspn(p->dir, "/"), p->dir);
@@ -187,8 +182,7 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
     p->path = p->opened ? zf_arena_get(a, p->meta.n_files, sizeof *p->path, err) : NULL;
     p->why = p->path ? zf_arena_get(a, p->meta.n_files, sizeof *p->why, err) : NULL;
     if (!p->why || !zf_st_files_init(&p->files, p->s->o->lim, err) ||
-        !rank_files_list(p->s->st, a, (struct olmo_series){dir, core_stem, core_tail}, 0, &all,
-                         err)) {
+        !zf_ranks_list(p->s->st, a, dir, core_files, 0, &all, err)) {
         return false;
     }
     core_count_ranks(p, all.n);
@@ -534,10 +528,10 @@ static bool core_open_part(struct olmo_save *s, const char *dir, bool optim, uin
 /* Files of ranks without the metadata that describe them: copied partly. */
 static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
 {
-    uint32_t rank;
+    struct zf_numbered_file f;
 
     for (struct zf_entries l = zf_store_entries(s->st, "optim"); l.e < l.end; l.e++) {
-        if (rank_files_parse(l.e->name, core_stem, core_tail, &rank)) {
+        if (zf_numbered_fits(core_files, l.e->name, &f)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "it is missing or not OLMo-core's, but optim/%.60s is there", l.e->name);
             (void)zf_err_in(err, "optim/metadata.json");
@@ -547,8 +541,9 @@ static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
     return zf_build_note(s->b, err, "the optimizer was not saved: there is no optim/");
 }
 
-bool core_open(struct olmo_save *s, const char *dir, struct zf_err *err)
+bool core_open(void *ctx, const char *dir, struct zf_err *err)
 {
+    struct olmo_save *s = ctx;
     bool whole = *dir != '\0', optim = whole && core_dir_fits(s->st, "optim");
     uint32_t world, ignored;
 

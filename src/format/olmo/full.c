@@ -64,19 +64,19 @@ static bool full_file_fits(struct zf_store *st, const char *path, const struct z
     return a && key64_looks(name, len) && key64_read(name, len, lim, a, &steps, &pickled, &ignored);
 }
 
-const char *full_find(const struct zf_save *save, const struct zf_limits *lim)
+const char *full_find(const struct zf_save *save, const struct zf_open_opts *o)
 {
     static const char *const file[FULL_STEMS] = {"model.safetensors", "optim.safetensors",
                                                  "train.safetensors", "other.safetensors"};
 
     if (save->file) {
-        return zf_st_file_named(save->file) && full_file_fits(save->store, save->file, lim)
+        return zf_st_file_named(save->file) && full_file_fits(save->store, save->file, o->lim)
                    ? save->file
                    : NULL;
     }
     for (size_t i = 0; i < FULL_STEMS; i++) {
         if (zf_store_has(save->store, file[i], ZF_ENTRY_FILE) &&
-            full_file_fits(save->store, file[i], lim)) {
+            full_file_fits(save->store, file[i], o->lim)) {
             return file[i];
         }
     }
@@ -294,14 +294,16 @@ static bool full_place(struct full *f, struct zf_err *err)
     return true;
 }
 
-bool full_open(struct olmo_save *s, const struct zf_save *save, struct zf_err *err)
+bool full_open(void *ctx, const char *where, struct zf_err *err)
 {
+    struct olmo_save *s = ctx;
     struct full f = {.s = s};
     bool ok = zf_st_files_init(&f.files, s->o->lim, err) &&
-              full_add_safetensors(&f, save->file, err) && zf_st_files_some(&f.files, err) &&
+              full_add_safetensors(&f, s->file, err) && zf_st_files_some(&f.files, err) &&
               (f.names = zf_names_new(err)) && full_place(&f, err) &&
-              (save->file || full_add_torch(&f, err));
+              (s->file || full_add_torch(&f, err));
 
+    (void)where;
     zf_names_free(f.names);
     zf_vec_fini(&f.value);
     zf_st_files_fini(&f.files);

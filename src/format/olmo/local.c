@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 
 #include "local_lay.h"
 #include "train.h"
 
-static const char rank_stem[] = "rank", rank_tail[] = ".pt";
+static const char local_files[] = "rank%r.pt";
 
 /* ---- is it one? ---- */
 
@@ -31,13 +32,12 @@ static bool local_head_fits(struct zf_source *src)
 
 static bool local_dir_fits(struct zf_store *st, const char *dir)
 {
+    struct zf_numbered_file f;
     struct zf_err ignored;
-    uint32_t rank;
     char path[300];
 
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (l.e->kind != ZF_ENTRY_FILE ||
-            !rank_files_parse(l.e->name, rank_stem, rank_tail, &rank)) {
+        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f)) {
             continue;
         }
         (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", l.e->name);
@@ -49,9 +49,13 @@ static bool local_dir_fits(struct zf_store *st, const char *dir)
     return false;
 }
 
-const char *local_find(struct zf_store *st)
+const char *local_find(const struct zf_save *save, const struct zf_open_opts *o)
 {
-    return local_dir_fits(st, "model") ? "model" : local_dir_fits(st, "") ? "" : NULL;
+    (void)o;
+    return save->file                             ? NULL
+           : local_dir_fits(save->store, "model") ? "model"
+           : local_dir_fits(save->store, "")      ? ""
+                                                  : NULL;
 }
 
 /* Do the groups name parameters as FSDP1 does? */
@@ -66,23 +70,34 @@ static bool local_has_wrapped(const struct zf_pv *groups)
     return text && memmem(text, (size_t)n, "_fsdp_wrapped_module.", 21);
 }
 
-bool local_is_optim(struct zf_store *st, const struct zf_limits *lim)
+const char *local_find_optim(const struct zf_save *save, const struct zf_open_opts *o)
 {
+    struct zf_numbered_file f;
     struct zf_err ignored;
-    uint32_t rank;
 
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind != ZF_ENTRY_FILE ||
-            !rank_files_parse(l.e->name, rank_stem, rank_tail, &rank)) {
+    for (struct zf_entries l = zf_store_entries(save->store, ""); !save->file && l.e < l.end;
+         l.e++) {
+        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f)) {
             continue;
         }
-        zf_auto(source) struct zf_source *src = zf_store_open(st, l.e->name, &ignored);
+        zf_auto(source) struct zf_source *src = zf_store_open(save->store, l.e->name, &ignored);
         zf_auto(torch) struct zf_torch *t =
-            src && zf_torch_sniff(src) ? zf_torch_open(src, lim, &ignored) : NULL;
+            src && zf_torch_sniff(src) ? zf_torch_open(src, o->lim, &ignored) : NULL;
         return t && zf_pv_is_map(zf_pv_get(zf_torch_root(t), "state")) &&
-               local_has_wrapped(zf_pv_get(zf_torch_root(t), "param_groups"));
+                       local_has_wrapped(zf_pv_get(zf_torch_root(t), "param_groups"))
+                   ? ""
+                   : NULL;
     }
-    return false;
+    return NULL;
+}
+
+bool local_refuse_optim(void *ctx, const char *where, struct zf_err *err)
+{
+    (void)ctx;
+    (void)where;
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "these are the moments of FSDP's flat parameters, and only model/ beside them "
+                   "tells what of each a rank has: point at the directory above");
 }
 
 /* ---- the ranks' files ---- */
@@ -154,7 +169,7 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
     return true;
 }
 
-static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f, uint32_t rank,
+static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f, uint64_t rank,
                             struct zf_err *err)
 {
     struct olmo_local *l = r->l;
@@ -173,8 +188,9 @@ static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f,
 }
 
 /* Reads one file with the parts of every parameter, which are forgotten then. */
-static bool local_read_rank(struct local_reading *r, uint32_t rank, struct zf_err *err)
+static bool local_read_rank(void *ctx, uint64_t rank, struct zf_err *err)
 {
+    struct local_reading *r = ctx;
     struct olmo_local *l = r->l;
     const char *path = l->model.path[rank];
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&l->save->files, path, err);
@@ -205,7 +221,7 @@ static bool local_read_rank(struct local_reading *r, uint32_t rank, struct zf_er
         }
     }
     return r->shard && ((flat_params_agree(&f, &l->first, l->first_path, err) &&
-                         local_check_parts(l, &f, rank % l->n_shards, err) &&
+                         local_check_parts(l, &f, (uint32_t)(rank % l->n_shards), err) &&
                          local_keep_data(r, &f, rank, err)) ||
                         zf_err_in(err, "%s", path));
 }
@@ -265,22 +281,9 @@ static bool local_read_all(struct local_reading *r, struct zf_err *err)
 {
     struct olmo_local *l = r->l;
     const char **why = zf_arena_get(l->save->a, l->model.n, sizeof *why, err);
-    struct zf_err first = {.code = ZF_OK};
 
-    if (!why || !zf_torch_ahead_begin(&l->save->files, l->model.path, l->model.n, err)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < l->model.n; i++) {
-        if (local_read_rank(r, i, err)) {
-            continue;
-        }
-        first = first.code == ZF_OK ? *err : first;
-        if (!local_forgive(l->save, &why[i], err)) {
-            return false;
-        }
-    }
-    if (!l->n_shards || !r->shard) { /* not one of them could be read */
-        *err = first;
+    if (!why || !zf_torch_ahead_begin(&l->save->files, l->model.path, l->model.n, err) ||
+        !zf_read_each(l->save->b, l->model.n, local_read_rank, r, why, l->save->a, err)) {
         return false;
     }
     for (uint32_t i = 0; i < l->n_shards; i++) {
@@ -299,16 +302,16 @@ static bool local_open_model(struct olmo_local *l, struct zf_err *err)
     return ok;
 }
 
-bool local_open(struct olmo_save *s, const char *dir, struct zf_err *err)
+bool local_open(void *ctx, const char *dir, struct zf_err *err)
 {
+    struct olmo_save *s = ctx;
     struct olmo_local l = {.save = s};
     bool whole = *dir != '\0';
     uint32_t world = 0;
     bool ok = (!whole || train_world(s, &world, err)) &&
-              rank_files_list(s->st, s->a, (struct olmo_series){dir, rank_stem, rank_tail}, world,
-                              &l.model, err) &&
+              zf_ranks_list(s->st, s->a, dir, local_files, world, &l.model, err) &&
               train_check_world(world, &l.model, err) &&
-              (zf_build_degraded(s->b) || rank_files_complete(&l.model, err)) &&
+              (zf_build_degraded(s->b) || zf_ranks_complete(&l.model, err)) &&
               local_open_model(&l, err) && (!whole || local_optim_draft(&l, err)) &&
               (!whole || train_add(s, l.model.n, err));
 

@@ -4,16 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <zf/assemble/degraded.h>
 #include <zf/base/hash.h>
-
-/* ---- damage ---- */
-
-bool local_forgive(struct olmo_save *s, const char **why_out, struct zf_err *err)
-{
-    *why_out = zf_arena_str(s->a, err->msg, strlen(err->msg), &(struct zf_err){.code = ZF_OK});
-    return *why_out && zf_forgive(s->b, err);
-}
 
 /* ---- how the vectors are cut ---- */
 

@@ -4,10 +4,10 @@
 #define OLMO_LOCAL_LAY_H
 
 #include <zf/assemble/flat_vector.h>
+#include <zf/assemble/numbered.h>
 #include <zf/base/table.h>
 
 #include "flat_params.h"
-#include "rank_files.h"
 #include "save.h"
 
 struct olmo_where {
@@ -16,7 +16,7 @@ struct olmo_where {
 
 struct olmo_local {
     struct olmo_save *save;
-    struct olmo_ranks model;
+    struct zf_ranks model;
     /* the ranks that shard a flat parameter; all of them, or those of one replica */
     uint32_t n_shards;
     struct olmo_flats first; /* of the first rank whose file could be read */
@@ -42,8 +42,5 @@ bool local_part(const struct olmo_local *l, struct olmo_where at, uint32_t shard
 
 /* Drafts the states of all parameters, when there is an optim/ at all (local_optim.c). */
 bool local_optim_draft(struct olmo_local *l, struct zf_err *err) ZF_CHECKED;
-/* Notes a failure about a rank's file where the build is degraded, in which case the file is as good as
- * missing; *why_out (in the arena) is what it said. */
-bool local_forgive(struct olmo_save *s, const char **why_out, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/values.h>
 #include <zf/base/hash.h>
 
@@ -30,7 +31,7 @@ struct optim_id {
 
 struct optim_reading {
     struct olmo_local *l;
-    struct olmo_ranks ranks;
+    struct zf_ranks ranks;
     struct optim_state *state;
     struct zf_copy_check copies;
     const char **why; /* [ranks.n]: why a file could not be read */
@@ -45,6 +46,14 @@ struct optim_reading {
         struct zf_flat_piece p;
     } here; /* what the rank has of the parameter that is looked at */
 };
+
+/* Degraded: notes a failure about a rank's file, which is as good as missing; *why_out (in the arena) is its message. */
+static bool optim_forgive(const struct optim_reading *r, const char **why_out, struct zf_err *err)
+{
+    *why_out =
+        zf_arena_str(r->l->save->a, err->msg, strlen(err->msg), &(struct zf_err){.code = ZF_OK});
+    return *why_out && zf_forgive(r->l->save->b, err);
+}
 
 /* ---- ids ---- */
 
@@ -368,7 +377,7 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
                     " elements and %.60s the others",
                     s->key, optim_param(r, s->param)->name, p.n, s->path);
             (void)zf_err_in(err, "%s", path);
-            if (!local_forgive(r->l->save, &why, err)) {
+            if (!optim_forgive(r, &why, err)) {
                 return false;
             }
         }
@@ -455,7 +464,7 @@ static bool optim_read_all(struct optim_reading *r, struct zf_err *err)
         return false;
     }
     for (uint32_t i = 0; i < r->ranks.n; i++) {
-        if (!optim_read_rank(r, i, err) && !local_forgive(r->l->save, &r->why[i], err)) {
+        if (!optim_read_rank(r, i, err) && !optim_forgive(r, &r->why[i], err)) {
             return false;
         }
     }
@@ -471,8 +480,7 @@ bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
 {
     struct optim_reading r = {.l = l};
 
-    if (!rank_files_list(l->save->st, l->save->a, (struct olmo_series){"optim", "rank", ".pt"},
-                         l->model.n, &r.ranks, err)) {
+    if (!zf_ranks_list(l->save->st, l->save->a, "optim", "rank%r.pt", l->model.n, &r.ranks, err)) {
         return false;
     }
     if (r.ranks.n_here == 0) {
@@ -483,7 +491,7 @@ bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
                        "there is %s, but only %" PRIu32 " ranks have files in model/",
                        r.ranks.path[r.ranks.n - 1], l->model.n);
     }
-    bool ok = (zf_build_degraded(l->save->b) || rank_files_complete(&r.ranks, err)) &&
+    bool ok = (zf_build_degraded(l->save->b) || zf_ranks_complete(&r.ranks, err)) &&
               optim_read_all(&r, err) && zf_copy_check_note(&r.copies, l->save->b, err);
     zf_copy_check_fini(&r.copies);
     zf_table_free(r.state);

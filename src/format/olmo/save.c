@@ -7,7 +7,7 @@
 bool save_init(struct olmo_save *s, const struct zf_save *save, const struct zf_open_opts *o,
                struct zf_build *b, struct zf_err *err)
 {
-    *s = (struct olmo_save){.st = save->store, .o = o, .b = b};
+    *s = (struct olmo_save){.st = save->store, .file = save->file, .o = o, .b = b};
     s->files = (struct zf_torch_ahead){.st = save->store, .lim = o->lim};
     s->a = s->keep.arena = zf_arena_new(o->lim->model_memory, err);
     return s->a != NULL;

@@ -10,6 +10,7 @@
 
 struct olmo_save {
     struct zf_store *st;
+    const char *file; /* the one file that was pointed at, or NULL */
     const struct zf_open_opts *o;
     struct zf_build *b;
     struct zf_arena *a;

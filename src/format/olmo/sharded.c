@@ -5,30 +5,27 @@
 
 #include <zf/dcp.h>
 
-#include "rank_files.h"
 #include "train.h"
 
 static const char sharded_dir[] = "model_and_optim", sharded_file[] = "model_and_optim/.metadata";
 
-bool sharded_find(struct zf_store *st)
+const char *sharded_find(const struct zf_save *save, const struct zf_open_opts *o)
 {
-    uint32_t rank;
+    struct zf_store *st = save->store;
 
-    if (!zf_store_has(st, sharded_file, ZF_ENTRY_FILE)) {
-        return false;
-    }
-    for (struct zf_entries l = zf_store_entries(st, "train"); l.e < l.end; l.e++) {
-        if (rank_files_parse(l.e->name, "rank", ".pt", &rank)) {
-            return true;
-        }
-    }
-    return zf_store_has(st, ".metadata.json", ZF_ENTRY_FILE);
+    (void)o;
+    return !save->file && zf_store_has(st, sharded_file, ZF_ENTRY_FILE) &&
+                   (zf_numbered_any(st, "train", "rank%r.pt") ||
+                    zf_store_has(st, ".metadata.json", ZF_ENTRY_FILE))
+               ? sharded_dir
+               : NULL;
 }
 
-bool sharded_open(struct olmo_save *s, struct zf_err *err)
+bool sharded_open(void *ctx, const char *where, struct zf_err *err)
 {
+    struct olmo_save *s = ctx;
     zf_auto(dcp) struct zf_dcp *d = zf_dcp_new(s->o->lim, err);
 
-    return d && zf_dcp_read(d, s->st, sharded_dir, ".metadata", s->o->lim, s->b, err) &&
+    return d && zf_dcp_read(d, s->st, where, ".metadata", s->o->lim, s->b, err) &&
            zf_dcp_place(d, s->st, s->o->lim, s->b, err) && train_add(s, 0, err);
 }

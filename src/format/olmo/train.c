@@ -40,7 +40,7 @@ bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err)
     return true;
 }
 
-bool train_check_world(uint32_t world, const struct olmo_ranks *r, struct zf_err *err)
+bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *err)
 {
     return world == 0 || r->n == world ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -132,9 +132,8 @@ static bool train_read(struct train_reading *r, const char *path, struct zf_err 
 bool train_add(struct olmo_save *s, uint32_t world, struct zf_err *err)
 {
     struct train_reading r = {.s = s, .world = world};
-    struct olmo_ranks ranks;
-    bool ok =
-        rank_files_list(s->st, s->a, (struct olmo_series){"train", "rank", ".pt"}, 0, &ranks, err);
+    struct zf_ranks ranks;
+    bool ok = zf_ranks_list(s->st, s->a, "train", "rank%r.pt", 0, &ranks, err);
     const char **path = ok ? zf_arena_get(s->a, ranks.n_here, sizeof *path, err) : NULL;
     uint32_t n = 0;
 

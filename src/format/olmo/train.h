@@ -4,7 +4,8 @@
 #ifndef OLMO_TRAIN_H
 #define OLMO_TRAIN_H
 
-#include "rank_files.h"
+#include <zf/assemble/numbered.h>
+
 #include "save.h"
 
 /* The "world_size" of metadata.yaml; 0 when there is no such file.
@@ -12,7 +13,7 @@
 bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
 /* Are there files of no more ranks than metadata.yaml says?  Errors: ZF_E_FORMAT. */
-bool train_check_world(uint32_t world, const struct olmo_ranks *r, struct zf_err *err) ZF_CHECKED;
+bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *err) ZF_CHECKED;
 
 /* Shows the state of the first rank: state/train.json, and its random states under extra/.  What all
  * ranks repeat must agree.  world: ranks that have files of tensors, or 0.

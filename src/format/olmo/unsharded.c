@@ -8,24 +8,19 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/numbered.h>
 #include <zf/base/name.h>
 #include <zf/codec/pvjson.h>
 
-static const char unsharded_tail[] = ".pt", unsharded_chunk[] = "chunk-";
+static const char unsharded_tail[] = ".pt", unsharded_chunks[] = "chunk-%05c.pt";
 
 /* ---- names of files ---- */
 
-/* The number of "chunk-00012.pt". */
-static bool unsharded_is_chunk(const char *name, unsigned long *number)
+static bool unsharded_is_chunk(const char *name)
 {
-    size_t stem = sizeof unsharded_chunk - 1;
+    struct zf_numbered_file f;
 
-    if (strncmp(name, unsharded_chunk, stem) != 0) {
-        return false;
-    }
-    size_t digits = strspn(name + stem, "0123456789");
-    *number = strtoul(name + stem, NULL, 10);
-    return digits >= 5 && digits <= 9 && strcmp(name + stem + digits, unsharded_tail) == 0;
+    return zf_numbered_fits(unsharded_chunks, name, &f);
 }
 
 /* Is the entry a file that unsharding may have written? */
@@ -39,7 +34,6 @@ static bool unsharded_file_fits(struct zf_store *st, const char *dir, const char
                                 const struct zf_limits *lim)
 {
     struct zf_err ignored;
-    unsigned long number;
     char path[300];
 
     (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name);
@@ -47,7 +41,7 @@ static bool unsharded_file_fits(struct zf_store *st, const char *dir, const char
     if (!src || !zf_torch_sniff(src)) {
         return false;
     }
-    if (unsharded_is_chunk(name, &number)) {
+    if (unsharded_is_chunk(name)) {
         return true;
     }
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, lim, &ignored);
@@ -77,11 +71,18 @@ static bool unsharded_is_beside(struct zf_store *st)
     return false;
 }
 
-const char *unsharded_find(struct zf_store *st, const struct zf_limits *lim)
+const char *unsharded_find(const struct zf_save *save, const struct zf_open_opts *o)
 {
-    return !unsharded_is_beside(st) && unsharded_dir_fits(st, "model", lim)             ? "model"
-           : strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", lim) ? ""
-                                                                                        : NULL;
+    struct zf_store *st = save->store;
+
+    if (save->file) {
+        return NULL;
+    }
+    if (!unsharded_is_beside(st) && unsharded_dir_fits(st, "model", o->lim)) {
+        return "model";
+    }
+    return strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", o->lim) ? ""
+                                                                                         : NULL;
 }
 
 /* ---- values ---- */
@@ -96,6 +97,7 @@ struct unsharded {
     struct olmo_save *s;
     const char *head; /* in front of the keys: "optim", or "" */
     struct zf_names *names;
+    zf_vec(const char *) path; /* files of the directory that is read */
     zf_vec(struct unsharded_tensor) tensor;
 };
 
@@ -168,16 +170,17 @@ static const char *unsharded_name_of(const struct unsharded *u, const char *path
     return key;
 }
 
-static bool unsharded_read(struct unsharded *u, const char *path, struct zf_err *err)
+static bool unsharded_read(void *ctx, uint64_t i, struct zf_err *err)
 {
+    struct unsharded *u = ctx;
+    const char *path = u->path.at[i];
     const char *slash = strrchr(path, '/');
-    unsigned long number;
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&u->s->files, path, err);
 
     if (!t) {
         return false;
     }
-    if (unsharded_is_chunk(slash ? slash + 1 : path, &number)) {
+    if (unsharded_is_chunk(slash ? slash + 1 : path)) {
         return unsharded_read_chunk(u, t, path, err) || zf_err_in(err, "%s", path);
     }
     const char *key = unsharded_name_of(u, path, err);
@@ -187,55 +190,23 @@ static bool unsharded_read(struct unsharded *u, const char *path, struct zf_err 
 
 /* ---- directories ---- */
 
-/* Names of chunks ascend; the first that is not there is missing. */
-static bool unsharded_check_chunks(struct olmo_save *s, const char *dir, struct zf_err *err)
-{
-    unsigned long number, want = 0;
-
-    for (struct zf_entries l = zf_store_entries(s->st, dir); l.e < l.end; l.e++) {
-        if (!unsharded_is_file(l.e) || !unsharded_is_chunk(l.e->name, &number)) {
-            continue;
-        }
-        if (number != want) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but %.60s is there", l.e->name);
-            (void)zf_err_in(err, "%s%schunk-%05lu.pt", dir, *dir ? "/" : "", want);
-            return zf_forgive(s->b, err);
-        }
-        want++;
-    }
-    return true;
-}
-
 static bool unsharded_read_dir(struct unsharded *u, const char *dir, struct zf_err *err)
 {
     struct olmo_save *s = u->s;
-    zf_vec(const char *) path = {0};
-    struct zf_err first = {.code = ZF_OK};
-    bool ok = unsharded_check_chunks(s, dir, err);
-    size_t added = 0;
+    zf_auto(numbered) struct zf_numbered chunks = {.dir = NULL};
+    bool ok = zf_numbered_list(s->st, dir, unsharded_chunks, &chunks, err) &&
+              (zf_numbered_complete(&chunks, 0, chunks.file.n, err) || zf_forgive(s->b, err));
 
+    u->path.n = 0;
     for (struct zf_entries l = zf_store_entries(s->st, dir); ok && l.e < l.end; l.e++) {
-        const char **p = unsharded_is_file(l.e) ? zf_vec_push(&path, err) : NULL;
+        const char **p = unsharded_is_file(l.e) ? zf_vec_push(&u->path, err) : NULL;
 
         if (unsharded_is_file(l.e)) {
             ok = p && (*p = zf_arena_fmt(s->a, err, "%s%s%s", dir, *dir ? "/" : "", l.e->name));
         }
     }
-    ok = ok && zf_torch_ahead_begin(&s->files, path.at, path.n, err);
-    for (size_t i = 0; ok && i < path.n; i++) {
-        if (unsharded_read(u, path.at[i], err)) {
-            added++;
-            continue;
-        }
-        first = first.code == ZF_OK ? *err : first;
-        ok = zf_forgive(s->b, err);
-    }
-    zf_vec_fini(&path);
-    if (ok && added == 0 && first.code != ZF_OK) {
-        *err = first;
-        return false;
-    }
-    return ok;
+    return ok && zf_torch_ahead_begin(&s->files, u->path.at, u->path.n, err) &&
+           zf_read_each(s->b, u->path.n, unsharded_read, u, NULL, NULL, err);
 }
 
 static bool unsharded_draft(struct unsharded *u, struct zf_err *err)
@@ -252,8 +223,9 @@ static bool unsharded_draft(struct unsharded *u, struct zf_err *err)
     return true;
 }
 
-bool unsharded_open(struct olmo_save *s, const char *dir, struct zf_err *err)
+bool unsharded_open(void *ctx, const char *dir, struct zf_err *err)
 {
+    struct olmo_save *s = ctx;
     struct unsharded u = {.s = s, .head = ""};
     bool ok = (u.names = zf_names_new(err)) && unsharded_read_dir(&u, dir, err);
 
@@ -263,6 +235,7 @@ bool unsharded_open(struct olmo_save *s, const char *dir, struct zf_err *err)
     }
     ok = ok && unsharded_draft(&u, err);
     zf_names_free(u.names);
+    zf_vec_fini(&u.path);
     zf_vec_fini(&u.tensor);
     return ok;
 }

@@ -102,8 +102,8 @@ last = {f: v for f, v in four.items() if f != "consolidated.03.pth"}
 stays("the last rank is missing", last, "do not make the 8 of the whole")
 stays("the last rank is missing, and params.json", {f: v for f, v in last.items() if f != "params.json"},
       "do not make the 8 of the whole")
-refused("a rank between is missing", {f: v for f, v in four.items() if f != "consolidated.01.pth"}, "consolidated.01.pth is missing")
-refused("the first rank is missing", {f: v for f, v in four.items() if f != "consolidated.00.pth"}, "consolidated.00.pth is missing")
+refused("a rank between is missing", {f: v for f, v in four.items() if f != "consolidated.01.pth"}, "consolidated.01.pth: it is missing")
+refused("the first rank is missing", {f: v for f, v in four.items() if f != "consolidated.00.pth"}, "consolidated.00.pth: it is missing")
 stays("degraded: a rank between is missing", {f: v for f, v in four.items() if f != "consolidated.01.pth"}, "cannot be read", degraded=True)
 refused("a rank's file is damaged", {**four, "consolidated.02.pth": b"PK\3\4 no more"}, "consolidated.02.pth")
 tree = stays("degraded: a rank's file is damaged", {**four, "consolidated.02.pth": b"PK\3\4 no more"}, "cannot be read", degraded=True)
