@@ -86,39 +86,22 @@ static bool cache_is_of_models(const char *dir, const char *home)
     return dir == home || (zf_keep_each(dir, cache_count_model, &sum, &err) && sum.n > 0);
 }
 
-static int cache_run(const struct cmd *self, int argc, char **argv)
+int cmd_cache(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    const struct opt_flag flags[] = {{0}};
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
-
-    if (code >= 0) {
-        return code;
-    }
+    const struct cmd *c = &cmd_table[CMD_CACHE];
     zf_auto(mem) char *home = kept_home();
-    const char *dir = argc - at == 2 ? argv[at + 1] : home;
+    const char *dir = n == 2 ? word[1] : home;
 
-    if (argc - at != 1 && argc - at != 2) {
-        return cmd_usage(self, "needs ls or clear, and perhaps the directory of a cache");
-    }
+    (void)o;
     if (!dir) {
-        return cmd_usage(self, "needs the directory of a cache: HOME is not set");
+        return cmd_usage(c, "needs the directory of a cache: HOME is not set");
     }
     const bool models = cache_is_of_models(dir, home);
-    if (strcmp(argv[at], "ls") == 0) {
+    if (strcmp(word[0], "ls") == 0) {
         return cache_ls(dir, models);
     }
-    if (strcmp(argv[at], "clear") == 0) {
+    if (strcmp(word[0], "clear") == 0) {
         return cache_clear(dir, models);
     }
-    return cmd_usage(self, "knows ls and clear, not \"%s\"", argv[at]);
+    return cmd_usage(c, "knows ls and clear, not \"%s\"", word[0]);
 }
-
-const struct cmd cmd_cache = {
-    .name = "cache",
-    .takes = TAKES_NONE,
-    .args = "ls|clear [DIR]",
-    .summary = "List or empty a cache: kept models, or DIR (-o model_cache=, -o cache_dir=)",
-    .flags = "",
-    .run = cache_run,
-};

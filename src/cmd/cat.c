@@ -85,39 +85,20 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
     return zf_each_match(&each, path, err);
 }
 
-static int cat_run(const struct cmd *self, int argc, char **argv)
+int cmd_cat(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    bool force = false;
-    const struct opt_flag flags[] = {{.letter = 'f', .name = "force", .set = &force}, {0}};
     struct zf_err err;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
 
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at < 2) {
-        return cmd_usage(self, "needs a checkpoint and a path in its tree");
-    }
-    zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }
-    struct cat c = {.tree = tree, .terminal = !force && isatty(STDOUT_FILENO) == 1};
-    (void)open_listing(tree, &o, false);
-    for (at++; at < argc; at++) {
-        if (!cat_path(&c, argv[at], &err)) {
+    struct cat c = {.tree = tree, .terminal = !o->force && isatty(STDOUT_FILENO) == 1};
+    (void)open_listing(tree, o, false);
+    for (int i = 1; i < n; i++) {
+        if (!cat_path(&c, word[i], &err)) {
             return cmd_fail(&err);
         }
     }
     return EXIT_OK;
 }
-
-const struct cmd cmd_cat = {
-    .name = "cat",
-    .takes = TAKES_TREE,
-    .args = "[-f] CKPT PATH|GLOB...",
-    .summary = "Write files of the tree to standard output, without mounting",
-    .flags = "  -f, --force            tensors even to a terminal\n\n",
-    .run = cat_run,
-};

@@ -184,34 +184,19 @@ static void export_mix_file(void *ctx, const struct zf_file_stats *s)
 /* All that decides which bytes a file has.  Every file that was opened counts for every copy: a
  * cast, a header or a state/ file has no shard of its own, and a checkpoint of which one file was
  * rewritten is another checkpoint. */
-static void export_make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32])
+static bool export_make_seed(struct zf_store *st, const struct opts *o, uint8_t out[32],
+                             struct zf_err *err)
 {
-    const struct opt_list *lists[] = {&o->rename, &o->only, &o->except, &o->keep};
-    const char *texts[] = {o->format, o->tag, o->lost, o->strip_prefix, o->side, o->tp_rules};
-    struct stat rules = {0};
     struct sha256_ctx ctx;
 
-    if (o->tp_rules && stat(o->tp_rules, &rules) != 0) {
-        rules.st_size = -1; /* opening it will say why */
+    if (!opts_digest(o, OPTS_BYTES, out, err)) {
+        return false;
     }
-    const uint64_t v[] = {o->degraded, o->shard_size, (uint64_t)rules.st_size,
-                          (uint64_t)rules.st_mtim.tv_sec, (uint64_t)rules.st_mtim.tv_nsec};
-
     sha256_init(&ctx);
-    sha256_update(&ctx, sizeof v, (const uint8_t *)v);
+    sha256_update(&ctx, 32, out);
     zf_store_stats(st, export_mix_file, &ctx);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *text = texts[i] ? texts[i] : "";
-
-        sha256_update(&ctx, strlen(text) + 1, (const uint8_t *)text);
-    }
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        for (uint32_t k = 0; k < lists[i]->n; k++) {
-            sha256_update(&ctx, strlen(lists[i]->at[k]) + 1, (const uint8_t *)lists[i]->at[k]);
-        }
-        sha256_update(&ctx, 1, (const uint8_t *)"");
-    }
     sha256_digest(&ctx, 32, out);
+    return true;
 }
 
 /* After the last copy: the digests, and the journal's end. */
@@ -267,21 +252,6 @@ static int export_to(struct workers *workers, const char *ckpt, uint32_t jobs)
     return code;
 }
 
-static bool export_parse_jobs(const char *text, uint32_t *out)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    char *end;
-
-    if (!text) {
-        *out = cpus < 1 ? 1 : cpus > 4 ? 4 : (uint32_t)cpus;
-        return true;
-    }
-    errno = 0;
-    unsigned long n = strtoul(text, &end, 10);
-    *out = (uint32_t)n;
-    return errno == 0 && *text >= '0' && *text <= '9' && !*end && n >= 1 && n <= MOST_JOBS;
-}
-
 /* As for cp(1): is dest the name a single file is to get, rather than the directory for it? */
 static bool export_names_file(struct zf_tree *tree, const char *path, const char *dest)
 {
@@ -323,7 +293,7 @@ static bool export_aim(struct workers *workers, struct zf_export_plan *plan, cha
 
 /* words [n]: the checkpoint, paths in its tree, the destination. */
 static int export_words(struct workers *workers, const struct opts *o, char **words, int n,
-                        bool all, uint32_t jobs)
+                        uint32_t jobs)
 {
     zf_auto(export_plan) struct zf_export_plan plan = {0};
     zf_auto(mem) char *dir = NULL;
@@ -335,58 +305,29 @@ static int export_words(struct workers *workers, const struct opts *o, char **wo
     }
     workers->run.tree = tree;
     workers->run.plan = &plan;
-    if (!zf_export_plan_make(&plan, tree, words + 1, n - 2, open_listing(tree, o, all), &err) ||
+    if (!zf_export_plan_make(&plan, tree, words + 1, n - 2, open_listing(tree, o, o->all), &err) ||
         !export_aim(workers, &plan, words, n, &dir, &err) ||
-        !export_verify(tree, &plan, o, !workers->quiet, &err)) {
+        !export_verify(tree, &plan, o, !workers->quiet, &err) ||
+        !export_make_seed(zf_tree_checkpoint(tree)->store, o, workers->run.seed, &err)) {
         return cmd_fail(&err);
     }
     workers->show = !workers->quiet && isatty(STDERR_FILENO) == 1;
-    export_make_seed(zf_tree_checkpoint(tree)->store, o, workers->run.seed);
     return export_to(workers, words[0], jobs);
 }
 
-static int export_run(const struct cmd *self, int argc, char **argv)
+int cmd_export(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
     struct workers workers = {
         .say = PTHREAD_MUTEX_INITIALIZER,
         .left = PTHREAD_COND_INITIALIZER,
+        .run = {.force = o->force, .sums = o->sha256},
+        .quiet = o->quiet,
     };
-    bool all = false;
-    char *jobs_text = NULL;
-    const struct opt_flag flags[] = {
-        {.letter = 'a', .name = "all", .set = &all},
-        {.letter = 'j', .name = "jobs", .value = &jobs_text},
-        {.letter = 'f', .name = "force", .set = &workers.run.force},
-        {.letter = 'q', .name = "quiet", .set = &workers.quiet},
-        {.name = "sha256", .set = &workers.run.sums},
-        {0},
-    };
-    uint32_t jobs;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t jobs = o->jobs    ? (uint32_t)o->jobs
+                          : cpus < 1 ? 1
+                          : cpus > 4 ? 4
+                                     : (uint32_t)cpus;
 
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at < 3) {
-        return cmd_usage(self, "needs a checkpoint, a path in its tree and a directory");
-    }
-    if (!export_parse_jobs(jobs_text, &jobs)) {
-        return cmd_usage(self, "-j needs a number from 1 to %d, found \"%s\"", MOST_JOBS,
-                         jobs_text);
-    }
-    return export_words(&workers, &o, argv + at, argc - at, all, jobs);
+    return export_words(&workers, o, word, n, jobs);
 }
-
-const struct cmd cmd_export = {
-    .name = "export",
-    .takes = TAKES_TREE,
-    .args = "[-afq] [-j JOBS] [--sha256] CKPT PATH... DEST",
-    .summary = "Copy files of the tree to a directory, without mounting",
-    .flags = "  -a, --all              npy/, as/, hf/ and the bulk files of directories too\n"
-             "  -f, --force            replace files that differ\n"
-             "  -j, --jobs=N           copy so many files at once (4, or the number of CPUs)\n"
-             "  -q, --quiet            no progress, and no line at the end\n"
-             "      --sha256           write DEST/SHA256SUMS\n\n",
-    .run = export_run,
-};

@@ -90,30 +90,10 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
     return true;
 }
 
-static int index_run(const struct cmd *self, int argc, char **argv)
+int cmd_index(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    bool sha256 = false, to_stdout = false;
-    const struct opt_flag flags[] = {
-        {.name = "sha256", .set = &sha256}, {.name = "stdout", .set = &to_stdout}, {0}};
     struct zf_err err;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
 
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at != 1) {
-        return cmd_usage(self, "needs one directory");
-    }
-    return index_of(argv[at], sha256, to_stdout, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
+    (void)n;
+    return index_of(word[0], o->sha256, o->to_stdout, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
 }
-
-const struct cmd cmd_index = {
-    .name = "index",
-    .takes = TAKES_NONE,
-    .args = "[--sha256] [--stdout] DIR",
-    .summary = "List a directory for web servers that do not",
-    .flags = "      --sha256           with the SHA-256 of every file, which reads them all\n"
-             "      --stdout           to standard output instead of DIR/zerofs.index.json\n\n",
-    .run = index_run,
-};

@@ -206,40 +206,23 @@ static void info_print_json(const char *path, const struct zf_checkpoint *c, con
     json_decref(j);
 }
 
-static int info_run(const struct cmd *self, int argc, char **argv)
+int cmd_info(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    bool json = false;
-    const struct opt_flag flags[] = {{.name = "json", .set = &json}, {0}};
     struct zf_err err;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(word[0], o, &err);
 
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at != 1) {
-        return cmd_usage(self, "needs one checkpoint");
-    }
-    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(argv[at], &o, &err);
+    (void)n;
     if (!c) {
-        size_t n = strlen(err.msg);
+        size_t len = strlen(err.msg);
 
-        mounted_modes_say(argv[at], err.msg + n, sizeof err.msg - n);
+        mounted_modes_say(word[0], err.msg + len, sizeof err.msg - len);
         return cmd_fail(&err);
     }
-    zf_auto(mem) char *config = config_note(c, &o.lim);
-    if (json) {
-        info_print_json(argv[at], c, config);
+    zf_auto(mem) char *config = config_note(c, &o->lim);
+    if (o->json) {
+        info_print_json(word[0], c, config);
     } else {
-        info_print_text(argv[at], c, config);
+        info_print_text(word[0], c, config);
     }
     return cmd_finish(EXIT_OK);
 }
-
-const struct cmd cmd_info = {
-    .name = "info",
-    .args = "[--json] CKPT",
-    .summary = "Say what a checkpoint is, what it holds, and what is odd about it",
-    .flags = "      --json             as one JSON object\n\n",
-    .run = info_run,
-};

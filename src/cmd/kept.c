@@ -54,21 +54,14 @@ static void kept_stat(struct zf_out *key, const char *name, const char *path)
     kept_line(key, name, text);
 }
 
-static void kept_number(struct zf_out *key, const char *name, uint64_t v)
-{
-    zf_out_str(key, name);
-    zf_out_str(key, "=");
-    zf_out_dec(key, v);
-    zf_out_str(key, "\n");
-}
-
 static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
 {
     const bool far = where_is_remote(path);
     zf_auto(mem) char *real = far ? strdup(path) : realpath(path, NULL);
+    uint8_t options[32];
     struct zf_err err;
 
-    if (!real) {
+    if (!real || !opts_digest(o, OPTS_MODEL, options, &err)) {
         return false;
     }
     for (size_t n = strlen(real); far && n && real[n - 1] == '/';) {
@@ -78,17 +71,9 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
     zf_out_str(key, "\n");
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
-    kept_line(key, "format", o->format);
-    kept_line(key, "tag", o->tag);
-    kept_line(key, "tp_rules", o->tp_rules);
-    if (o->tp_rules) {
-        kept_stat(key, "tp_rules.at", o->tp_rules);
-    }
-    kept_number(key, "xdev", o->xdev);
-    kept_number(key, "links", o->links);
-#define X(name, dflt, unit, what) kept_number(key, #name, o->lim.name);
-    ZF_LIMITS(X)
-#undef X
+    zf_out_str(key, "options=");
+    zf_out_hex(key, options, sizeof options);
+    zf_out_str(key, "\n");
     return zf_out_ok(key, &err);
 }
 
@@ -112,7 +97,7 @@ static bool kept_is_elsewhere(const char *path, const struct opts *o)
 
 bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct zf_err *err)
 {
-    const char *how = o->model_cache ? o->model_cache : KEPT_DEFAULT;
+    const char *how = o->model_cache;
     zf_auto(mem) char *home = NULL;
     zf_auto(out) struct zf_out key = {0};
 

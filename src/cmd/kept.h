@@ -37,6 +37,4 @@ char *kept_home(void);
 /* Bytes of all kept models. */
 #define KEPT_MOST (256ull << 20)
 
-#define KEPT_DEFAULT "auto"
-
 #endif

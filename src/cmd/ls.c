@@ -13,7 +13,8 @@
 
 struct ls {
     struct zf_tree *tree;
-    bool longer, human, json, all, zero, deep;
+    const struct opts *o;
+    bool all;
 };
 
 /* The tensor that a file of a tied name is called after: its inode belongs to all names alike. */
@@ -54,7 +55,7 @@ static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_sta
 
 static void ls_show_size(const struct ls *ls, uint64_t size)
 {
-    if (ls->human) {
+    if (ls->o->human) {
         char text[32];
 
         print_bytes_in(text, size);
@@ -112,21 +113,21 @@ static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struc
     const struct zf_node_tensor *x = ls_tensor(ls, path, st, &tensor) ? &tensor : NULL;
 
     (void)err;
-    if (ls->json) {
+    if (ls->o->json) {
         ls_show_json(path, st, x);
     } else {
-        if (ls->longer) {
+        if (ls->o->longer) {
             ls_show_long(ls, st, x);
         }
         print_name(stdout, path);
         if (st->kind == ZF_NODE_DIR) {
             (void)fputc('/', stdout);
         }
-        if (ls->longer && x) {
+        if (ls->o->longer && x) {
             ls_show_tie(x);
         }
     }
-    (void)fputc(ls->zero ? '\0' : '\n', stdout);
+    (void)fputc(ls->o->null ? '\0' : '\n', stdout);
     return true;
 }
 
@@ -145,8 +146,8 @@ static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *
         if (st.kind != ZF_NODE_DIR) {
             return ls_show((void *)ls, path, &st, err);
         }
-        each.dir = ls->deep ? NULL : ls_show;
-        return ls->deep ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
+        each.dir = ls->o->recursive ? NULL : ls_show;
+        return ls->o->recursive ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
     }
     return zf_each_match(&each, path, err);
 }
@@ -178,50 +179,17 @@ static int ls_list_paths(const struct ls *ls, char **path, int n)
     return code;
 }
 
-static int ls_run(const struct cmd *self, int argc, char **argv)
+int cmd_ls(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    struct ls ls = {0};
-    const struct opt_flag flags[] = {
-        {.letter = 'l', .set = &ls.longer},
-        {.letter = 'h', .name = "human-readable", .set = &ls.human},
-        {.letter = 'a', .name = "all", .set = &ls.all},
-        {.letter = 'R', .name = "recursive", .set = &ls.deep},
-        {.letter = '0', .name = "null", .set = &ls.zero},
-        {.name = "json", .set = &ls.json},
-        {0},
-    };
     struct zf_err err;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
 
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at < 1) {
-        return cmd_usage(self, "needs a checkpoint");
-    }
-    zf_auto(tree) struct zf_tree *tree = open_tree(argv[at], &o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }
-    ls.tree = tree;
-    ls.all = open_listing(tree, &o, ls.all);
-    if (argc - at > 1) {
-        return cmd_finish(ls_list_paths(&ls, argv + at + 1, argc - at - 1));
+    const struct ls ls = {.tree = tree, .o = o, .all = open_listing(tree, o, o->all)};
+    if (n > 1) {
+        return cmd_finish(ls_list_paths(&ls, word + 1, n - 1));
     }
     return ls_list_all(&ls, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
 }
-
-const struct cmd cmd_ls = {
-    .name = "ls",
-    .takes = TAKES_TREE,
-    .args = "[-alR0] [-h] [--json] CKPT [PATH|GLOB]...",
-    .summary = "List the files a mount would show",
-    .flags = "  -l                     with size, type and shape\n"
-             "  -h, --human-readable   sizes as 1.5 GiB, with -l\n"
-             "  -a, --all              npy/, as/, hf/ and the bulk files too\n"
-             "  -R, --recursive        all files below a directory, not only what it lists\n"
-             "  -0, --null             end names with NUL\n"
-             "      --json             one JSON object a line\n\n",
-    .run = ls_run,
-};

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the command that the first word names, and what all commands share: help, usage errors,
- * exit codes. */
-#include "cmd.h"
-
+/* Finds the command that the first word names, and runs it. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,72 +13,10 @@
 #include <config.h>
 
 #include <zf/base/nearest.h>
-#include <zf/codec/version.h>
-#include <zf/fs.h>
-#include "options.h"
+
+#include "helper.h"
+#include "parse.h"
 #include "remote.h"
-
-static const struct cmd *const table[] = {
-#define CMD(name) &cmd_##name,
-#include "table.def"
-#undef CMD
-};
-
-/* Row i of the command table, or NULL past the end. */
-static const struct cmd *main_row(size_t i)
-{
-    return i < sizeof table / sizeof table[0] ? table[i] : NULL;
-}
-
-const struct cmd *cmd_find(const char *name)
-{
-    for (size_t i = 0; main_row(i); i++) {
-        if (strcmp(table[i]->name, name) == 0) {
-            return table[i];
-        }
-    }
-    return NULL;
-}
-
-int cmd_fail(const struct zf_err *err)
-{
-    char text[1024];
-
-    (void)fprintf(stderr, "zerofs: %s\n", zf_err_text(err, text, sizeof text));
-    return zf_err_exit(err);
-}
-
-int cmd_usage(const struct cmd *self, const char *fmt, ...)
-{
-    va_list ap;
-
-    (void)fprintf(stderr, "zerofs %s: ", self->name);
-    va_start(ap, fmt);
-    (void)vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    (void)fprintf(stderr, "\nTry `zerofs %s --help'.\n", self->name);
-    return EXIT_USAGE;
-}
-
-int cmd_help(const struct cmd *self)
-{
-    (void)printf("Usage: zerofs %s %s\n%s\n\n%s", self->name, self->args, self->summary,
-                 self->flags);
-    opts_help(stdout, self);
-    return cmd_finish(EXIT_OK);
-}
-
-int cmd_finish(int code)
-{
-    struct zf_err err;
-
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
-        return code;
-    }
-    (void)zf_fail_sys(&err, "write to standard output");
-    int io = cmd_fail(&err);
-    return code > io ? code : io;
-}
 
 static int main_usage(FILE *to)
 {
@@ -90,8 +24,8 @@ static int main_usage(FILE *to)
                 "       zerofs CKPT MOUNTPOINT [-o OPTIONS]     (the same as zerofs mount)\n"
                 "Show a sharded training checkpoint as plain files, without converting it.\n\n",
                 to);
-    for (size_t i = 0; main_row(i); i++) {
-        (void)fprintf(to, "  %-8s %s\n", table[i]->name, table[i]->summary);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        (void)fprintf(to, "  %-8s %s\n", cmd_table[i].name, cmd_table[i].summary);
     }
     (void)fputs(
         "\n`zerofs COMMAND --help' tells a command's options, zerofs(1) and zerofs(5) the rest.\n"
@@ -99,19 +33,6 @@ static int main_usage(FILE *to)
         "Report bugs to <" PACKAGE_BUGREPORT ">.\n",
         to);
     return to == stdout ? cmd_finish(EXIT_OK) : EXIT_USAGE;
-}
-
-int cmd_version(void)
-{
-    zf_auto(out) struct zf_out o = {0};
-
-    zf_version_add(&o, "libfuse", zf_fs_version(), NULL);
-    zf_codec_versions(&o);
-    zf_base_versions(&o);
-    zf_remote_versions(&o);
-    (void)printf("zerofs " PACKAGE_VERSION "\nLicense Apache-2.0. There is no warranty.\n%s",
-                 zf_out_text(&o));
-    return cmd_finish(EXIT_OK);
 }
 
 /* A descriptor opened later must never become 0, 1 or 2, or a shard would be written to.  What was
@@ -165,8 +86,8 @@ static void main_put_first(char **argv, int at)
 
 static void main_nearest_command(struct zf_nearest *near)
 {
-    for (size_t i = 0; main_row(i); i++) {
-        zf_nearest_offer(near, table[i]->name);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        zf_nearest_offer(near, cmd_table[i].name);
     }
 }
 
@@ -206,6 +127,27 @@ static void main_settle_zone(void)
     (void)setenv("TZ", ":/etc/localtime", 0); /* without it things only take longer */
 }
 
+/* argv[0] is the command's name. */
+static int main_command(const struct cmd *c, int argc, char **argv)
+{
+    zf_auto(opts) struct opts o = opts_default();
+    int at, code = opts_parse(&o, c, argc, argv, &at);
+
+    return code >= 0 ? code : c->run(&o, argc - at, argv + at);
+}
+
+/* Words for shells: "WORD\tHELP\tVALUES" a line, of a command, or all commands. */
+static int main_complete(const struct cmd *c)
+{
+    for (size_t i = 0; !c && i < N_COMMANDS; i++) {
+        (void)printf("%s\t%s\t\n", cmd_table[i].name, cmd_table[i].summary);
+    }
+    if (c) {
+        opts_complete(stdout, c);
+    }
+    return cmd_finish(EXIT_OK);
+}
+
 static int main_run(int argc, char **argv)
 {
     static const char mount_prefix[] = "mount.";
@@ -218,7 +160,7 @@ static int main_run(int argc, char **argv)
     main_raise_descriptors();
     main_keep_no_large_blocks();
     if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
-        return cmd_mount_helper(argc, argv);
+        return helper_run(argc, argv);
     }
     if (argc < 2) {
         return main_usage(stderr);
@@ -227,19 +169,20 @@ static int main_run(int argc, char **argv)
         strcmp(argv[1], "help") == 0) {
         return main_usage(stdout);
     }
+    if (strcmp(argv[1], "--complete") == 0) {
+        return main_complete(argc > 2 ? cmd_find(argv[2]) : NULL);
+    }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         return cmd_version();
     }
     int at = main_find_command(argc, argv);
     if (at > 0) {
-        const struct cmd *cmd = cmd_find(argv[at]);
-
         main_put_first(argv, at);
-        return cmd->run(cmd, argc - 1, argv + 1);
+        return main_command(cmd_find(argv[1]), argc - 1, argv + 1);
     }
     /* Run by mount.fuse3 for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
     if (argc > 2 && !main_is_misspelled(argv[1])) {
-        return cmd_mount_bare(argc, argv);
+        return helper_bare(argc, argv);
     }
     return main_no_command(argv[1]);
 }

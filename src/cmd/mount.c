@@ -184,20 +184,6 @@ static void mount_give_memory_back(void)
 #endif
 }
 
-static enum zf_fs_io mount_io(const struct opts *o)
-{
-    return !o->io || strcmp(o->io, "auto") == 0 ? ZF_FS_IO_AUTO
-           : strcmp(o->io, "cached") == 0       ? ZF_FS_IO_CACHED
-                                                : ZF_FS_IO_DIRECT;
-}
-
-static enum zf_fs_xattrs mount_xattrs(const struct opts *o)
-{
-    return !o->xattrs || strcmp(o->xattrs, "auto") == 0 ? ZF_FS_XATTRS_AUTO
-           : strcmp(o->xattrs, "on") == 0               ? ZF_FS_XATTRS_ON
-                                                        : ZF_FS_XATTRS_OFF;
-}
-
 /* link: where the supervisor says that it is time to stop. */
 static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
 {
@@ -207,20 +193,20 @@ static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
     return (struct zf_fs_opts){
         .mountpoint = job->mountpoint,
         .fsname = o->fsname ? o->fsname : job->source,
-        .subtype = o->subtype ? o->subtype : "zerofs",
+        .subtype = o->subtype,
         .fuse_opt = (const char *const *)o->pass.at,
         .n_fuse_opt = o->pass.n,
         .uid = (uid_t)o->uid,
         .gid = (gid_t)o->gid,
         .umask = (mode_t)o->umask,
-        .entry_timeout = o->entry_timeout,
-        .attr_timeout = o->attr_timeout,
+        .entry_timeout = (double)o->entry_timeout / 1e9,
+        .attr_timeout = (double)o->attr_timeout / 1e9,
         .max_threads = (uint32_t)o->max_threads,
         .max_read = o->max_read > UINT32_MAX ? UINT32_MAX : (uint32_t)o->max_read,
         .read_ahead_kib =
             o->read_ahead / 1024 > INT32_MAX ? INT32_MAX : (uint32_t)(o->read_ahead / 1024),
-        .xattrs = mount_xattrs(o),
-        .io = mount_io(o),
+        .xattrs = (enum zf_fs_xattrs)o->xattrs,
+        .io = (enum zf_fs_io)o->io,
         .io_uring = o->io_uring,
         .debug = o->debug,
         .log = mount_say,
@@ -407,68 +393,36 @@ static int mount_locked(struct mount_job *job, bool foreground, bool *already_ou
     return foreground ? mount_serve_here(job, lock) : mount_serve_behind(job, lock);
 }
 
-/* Mounts and, unless in the foreground, returns when the mount answers. */
-static int mount_run(struct mount_job *job, bool foreground, bool *already_out)
+int mount_at(const struct opts *o, const char *from, const char *mountpoint, bool *already_out)
 {
+    struct mount_job job = {.source = from, .mountpoint = mountpoint, .opts = o};
     struct zf_err err;
 
-    if (!where_check(job->source, &err)) {
+    *already_out = false;
+    if (!where_check(job.source, &err)) {
         return cmd_fail(&err);
     }
-    bool remote = where_is_remote(job->source);
-    zf_auto(mem) char *source = remote ? strdup(job->source) : realpath(job->source, NULL);
+    bool remote = where_is_remote(job.source);
+    zf_auto(mem) char *source = remote ? strdup(job.source) : realpath(job.source, NULL);
     int lock = -1, code;
     if (!source) {
-        return mount_fail_path("open the checkpoint", job->source);
+        return mount_fail_path("open the checkpoint", job.source);
     }
-    job->source = source;
-    if (!zf_mount_given(job->mountpoint)) {
-        code = mount_check_mounted(job, already_out);
+    job.source = source;
+    if (!zf_mount_given(job.mountpoint)) {
+        code = mount_check_mounted(&job, already_out);
         if (code >= 0) {
             return code;
         }
-        lock = mountable_automount(job->mountpoint) ? -1 : mounted_lock(job->mountpoint);
+        lock = mountable_automount(job.mountpoint) ? -1 : mounted_lock(job.mountpoint);
     }
-    return mount_locked(job, foreground, already_out, lock);
+    return mount_locked(&job, o->foreground || o->debug, already_out, lock);
 }
 
-int mount_command(const struct cmd *self, int argc, char **argv, bool *already_out)
-{
-    zf_auto(opts) struct opts o = opts_default();
-    bool foreground = false, debug = false;
-    const struct opt_flag flags[] = {
-        {.letter = 'f', .name = "foreground", .set = &foreground},
-        {.letter = 'd', .set = &debug},
-        {0},
-    };
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
-
-    *already_out = false;
-    if (code >= 0) {
-        return code;
-    }
-    if (argc - at != 2) {
-        return cmd_usage(self, "needs a checkpoint and a mount point, found %d word%s", argc - at,
-                         argc - at == 1 ? "" : "s");
-    }
-    o.debug = o.debug || debug;
-    struct mount_job job = {.source = argv[at], .mountpoint = argv[at + 1], .opts = &o};
-    return mount_run(&job, foreground || o.debug, already_out);
-}
-
-static int mount_main(const struct cmd *self, int argc, char **argv)
+int cmd_mount(const struct opts *o, int n, char **word)
 {
     bool already;
 
-    return mount_command(self, argc, argv, &already);
+    (void)n;
+    return mount_at(o, word[0], word[1], &already);
 }
-
-const struct cmd cmd_mount = {
-    .name = "mount",
-    .takes = TAKES_MOUNT,
-    .args = "CKPT MOUNTPOINT [-f] [-o OPTIONS]",
-    .summary = "Show a checkpoint as a read-only tree of files",
-    .flags = "  -f, --foreground       stay in the foreground, log to stderr\n"
-             "  -d                     the same, and print every request\n\n",
-    .run = mount_main,
-};

@@ -5,8 +5,8 @@
 
 #include "options.h"
 
-/* `zerofs mount` with its words; mount(8)'s helper, which answers otherwise, learns whether the
- * mount was there already.  Returns an exit code; failures have been reported. */
-int mount_command(const struct cmd *self, int argc, char **argv, bool *already_out);
+/* Mounts and, unless in the foreground, returns when the mount answers.  *already_out: it was there already, which mount(8)
+ * takes for a failure.  Returns an exit code; failures have been reported. */
+int mount_at(const struct opts *o, const char *source, const char *mountpoint, bool *already_out);
 
 #endif

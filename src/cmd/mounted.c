@@ -22,50 +22,21 @@
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-/* These do not change what is seen, only how it is fetched and told. */
-static bool mounted_is_beside(const char *text)
+static void mounted_add_option(void *ctx, const char *name, const char *value)
 {
-    static const char *const beside[] = {"nonempty",    "auto_unmount", "debug",   "verbose",
-                                         "model_cache", "connections",  "timeout", "cache_mem",
-                                         "cache_dir",   "cache_size",   "cacert"};
-    const size_t n = strcspn(text, "=");
+    zf_auto(mem) char *text = NULL;
 
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        if (strlen(beside[i]) == n && memcmp(beside[i], text, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A directory is compared by where it is, not by how it was called from somewhere. */
-static void mounted_add_option(void *ctx, const char *text)
-{
-    static const char side[] = "side=";
-    size_t n = sizeof side - 1;
-    zf_auto(mem) char *real = strncmp(text, side, n) == 0 ? realpath(text + n, NULL) : NULL;
-    zf_auto(mem) char *whole = NULL;
-
-    if (real && asprintf(&whole, "%s%s", side, real) < 0) {
-        whole = NULL;
-    }
-    text = whole ? whole : text;
-    if (!mounted_is_beside(text)) {
+    if (asprintf(&text, "%s%s%s", name, value ? "=" : "", value ? value : "") > 0) {
         (void)json_array_append_new(ctx, zf_json_text(text));
     }
 }
 
-static void mounted_add_given(void *ctx, const char *text)
-{
-    (void)json_array_append_new(ctx, zf_json_text(text));
-}
-
-static json_t *mounted_options_of(const struct opts *o, bool given)
+static json_t *mounted_options_of(const struct opts *o, unsigned counts)
 {
     json_t *list = json_array();
 
     if (list) {
-        opts_each(o, given, given ? mounted_add_given : mounted_add_option, list);
+        opts_each(o, counts, mounted_add_option, list);
     }
     return list;
 }
@@ -87,8 +58,8 @@ char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *
     return zf_index_dump(json_pack("{s:s, s:o, s:o, s:o, s:o}", "schema", "zerofs.mount/1",
                                    "checkpoint", zf_json_text(job->source), "shows",
                                    mounted_shown_name(job->source, tag), "options",
-                                   mounted_options_of(job->opts, true), "in_force",
-                                   mounted_options_of(job->opts, false)),
+                                   mounted_options_of(job->opts, OPTS_GIVEN), "in_force",
+                                   mounted_options_of(job->opts, OPTS_SHOWN)),
                          NULL, err);
 }
 

@@ -25,7 +25,7 @@ static struct zf_store *open_place(void *ctx, const char *where, const struct zf
             .xdev = o->xdev,
             .links = o->links,
             .shared = opts_passes(o, "allow_other") || opts_passes(o, "allow_root"),
-            .strict = o->changed && strcmp(o->changed, "strict") == 0,
+            .strict = o->changed == CHANGED_STRICT,
         };
 
         return zf_store_dir_with(where, &how, lim, err);
@@ -80,7 +80,7 @@ static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *
         .side = o->side,
         .tp_rules = o->tp_rules,
         .degraded = o->degraded,
-        .fill_lost = o->lost && strcmp(o->lost, "nan") == 0,
+        .fill_lost = o->lost == LOST_NAN,
         .sealing = k->keep ? zf_keep_sealing : NULL,
         .sealing_ctx = k->keep,
     };
@@ -224,7 +224,7 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
         .n_keep = o->keep.n,
         .lim = &o->lim,
         .show = o->shown,
-        .omit_lost = o->lost && strcmp(o->lost, "omit") == 0,
+        .omit_lost = o->lost == LOST_OMIT,
     };
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 

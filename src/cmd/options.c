@@ -1,285 +1,403 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How options are found in -o lists and on the command line, and listed by --help. */
 #include "options.h"
 
-#include <getopt.h>
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <math.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <zf/base/nearest.h>
+#include <zf/base/name.h>
+#include <zf/base/num.h>
+#include <zf/base/out.h>
+#include <zf/base/path.h>
 #include <zf/view.h>
 
-#include "option_value.h"
+/* ---- the table --------------------------------------------------------------------------------- */
 
-/* ---- options of other programs, which come along in fstab and from mount(8) ---- */
-
-/* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
- * which is cached anyway; a "=" means any value. */
-static const char foreign_words[] =
-    " ro defaults auto noauto user user= nouser users nousers owner noowner group nogroup _netdev"
-    " nofail comment= helper= uhelper= exec noexec suid nosuid dev nodev atime noatime relatime"
-    " norelatime strictatime nostrictatime diratime nodiratime lazytime nolazytime async sync"
-    " dirsync iversion noiversion mand nomand symfollow loud silent default_permissions"
-    " kernel_cache auto_cache noauto_cache ac_attr_timeout= negative_timeout= noforget remember="
-    " use_ino readdir_ino async_read sync_read big_writes large_read hard_remove clone_fd"
-    " max_idle_threads= ";
-
-/* Does the word ask for nothing that a read-only view could do differently? */
-static bool options_ignored(const char *word)
-{
-    char key[64];
-    int n = (int)(strcspn(word, "=") + (strchr(word, '=') != NULL));
-
-    return strncmp(word, "x-", 2) == 0 || strncmp(word, "X-", 2) == 0 ||
-           (!strchr(word, ' ') && (size_t)n < sizeof key - 2 &&
-            snprintf(key, sizeof key, " %.*s ", n, word) > 0 && strstr(foreign_words, key));
-}
-
-/* Words that mount(8) knows and a view of a checkpoint cannot follow. */
-static const struct {
-    const char *word, *why;
-} foreign_no[] = {
-    {"rw", "a view of a checkpoint is read-only"},
-    {"remount", "the options of a mount stay as they are; unmount it and mount it again"},
+enum { MODEL = OPTS_MODEL, BYTES = OPTS_BYTES, SHOWN = OPTS_SHOWN };
+enum {
+#define CMD(id, function, name, least, most, needs, args, summary) id = 1 << CMD_##id,
+#include "table.def"
+#undef CMD
+    TREE = MOUNT | LS | CAT | EXPORT,
+    CKPT = TREE | INFO
 };
 
-/* Why a word that mount(8) knows cannot be followed, or NULL. */
-static const char *options_refused(const char *word)
+const struct option_row option_rows[N_OPTIONS] = {
+#define OPT(name, kind, field, dflt, commands, counts, meta, help)                                 \
+    {name, 0, false, kind, offsetof(struct opts, field), dflt, commands, counts, meta, help},
+#define OWN(letter, name, kind, field, commands, meta, help)                                       \
+    {name, letter, true, kind, offsetof(struct opts, field), NULL, commands, 0, meta, help},
+#include "options.def"
+#undef OPT
+#undef OWN
+};
+
+static unsigned options_bit(const struct cmd *c)
 {
-    for (size_t i = 0; i < sizeof foreign_no / sizeof foreign_no[0]; i++) {
-        if (strcmp(word, foreign_no[i].word) == 0) {
-            return foreign_no[i].why;
-        }
-    }
-    return NULL;
+    return 1u << (c - cmd_table);
 }
 
-/* ---- our own, in lists and on the command line ---- */
-
-/* The first n bytes of word name no option. */
-static bool options_unknown_option(const char *word, size_t n, bool mounting, struct zf_err *err)
+bool option_listed(const struct cmd *c, const struct option_row *r)
 {
-    char name[101], hint[160];
-
-    (void)snprintf(name, sizeof name, "%.*s", (int)(n < 100 ? n : 100), word);
-    zf_auto(nearest) struct zf_nearest near = {.want = name};
-    for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        if (option_rows[i].where != MOUNT || mounting) {
-            zf_nearest_offer(&near, option_rows[i].name);
-        }
-    }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%s\"%s", name,
-                   zf_nearest_text(&near, hint, sizeof hint));
+    return r->commands & options_bit(c);
 }
 
-/* last: the row of the word in front, kept between calls. */
-static bool options_apply_word(struct opts *o, char *word, bool mounting,
-                               const struct option_row **last, struct zf_err *err)
+bool option_accepts(const struct cmd *c, const struct option_row *r)
 {
-    const struct option_row *before = *last;
-
-    /* "-o show=raw,npy": the comma that separates options separates these words, too; but behind
-     * another word "auto" can only be that of fstab(5). */
-    if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0) {
-        return option_set(o, before, word, err);
-    }
-    *last = NULL;
-    const char *refused = options_refused(word);
-    if (refused) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s: %s", word, refused);
-    }
-    if (options_ignored(word)) {
-        return true;
-    }
-    char *eq = strchr(word, '=');
-    size_t n = eq ? (size_t)(eq - word) : strlen(word);
-    for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        if (strlen(option_rows[i].name) != n || memcmp(option_rows[i].name, word, n) != 0) {
-            continue;
-        }
-        if (option_rows[i].where == MOUNT && !mounting) {
-            return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is an option of zerofs mount alone",
-                           option_rows[i].name);
-        }
-        *last = &option_rows[i];
-        return option_set(o, &option_rows[i], eq ? eq + 1 : NULL, err);
-    }
-    return options_unknown_option(word, n, mounting, err);
+    return option_listed(c, r) || (!r->own && r->commands != MOUNT && (options_bit(c) & CKPT));
 }
 
-bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err)
+bool option_lists(const struct cmd *c)
 {
-    zf_auto(mem) char *word = malloc(strlen(list) + 1);
-    const struct option_row *last = NULL;
+    return options_bit(c) & CKPT;
+}
 
-    if (!word) {
-        return zf_fail_sys(err, "read options");
+static bool options_is_list(const struct option_row *r)
+{
+    return r->kind == LIST || r->kind == WORDS || r->kind == PASS;
+}
+
+static void *options_field(const struct opts *o, const struct option_row *r)
+{
+    return (char *)(uintptr_t)o + r->at;
+}
+
+struct opts opts_default(void)
+{
+    return (struct opts){.lim = zf_limits_default()};
+}
+
+void opts_fini(struct opts *o)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *r = &option_rows[i];
+        char **text = options_field(o, r);
+        struct opt_list *list = options_field(o, r);
+
+        if (r->kind == TEXT || r->kind == PATH) {
+            free(*text);
+            *text = NULL;
+        }
+        while (options_is_list(r) && list->n) {
+            free(list->at[--list->n]);
+        }
+        if (options_is_list(r)) {
+            zf_vec_fini(list);
+        }
     }
-    for (const char *p = list;; p++) {
-        size_t n = 0;
+}
 
-        for (; *p && *p != ','; p++) {
-            /* "\," is a comma; every other backslash is the value's own (a regex). */
-            p += p[0] == '\\' && p[1] == ',';
-            word[n++] = *p;
-        }
-        word[n] = '\0';
-        if (n && !options_apply_word(o, word, mounting, &last, err)) {
-            return false;
-        }
-        if (!*p) {
+bool opts_passes(const struct opts *o, const char *word)
+{
+    for (uint32_t i = 0; i < o->pass.n; i++) {
+        if (strcmp(o->pass.at[i], word) == 0) {
             return true;
         }
     }
+    return false;
 }
 
-static bool options_mounting(const struct cmd *self)
+/* ---- values ------------------------------------------------------------------------------------ */
+
+/* words: a|b|c, from the first one on.  Gives the place of `value` among them, or -1. */
+static int options_place(const char *words, const char *value)
 {
-    return self->takes == TAKES_MOUNT;
+    int i = 0;
+
+    for (const char *end; *words; words = *end ? end + 1 : end, i++) {
+        end = strchrnul(words, '|');
+        if (strlen(value) == (size_t)(end - words) &&
+            strncmp(words, value, (size_t)(end - words)) == 0) {
+            return i;
+        }
+    }
+    return -1;
 }
 
-/* Is this row in the command's --help?  What only matters for a tree is accepted, and without
- * effect, by `info` too, so that one list of options serves all commands. */
-static bool options_listed(const struct cmd *self, const struct option_row *r)
+static bool options_owner(enum option_kind kind, const char *name, uint64_t *out)
 {
-    return self->takes != TAKES_NONE && (int)r->where <= (int)self->takes;
+    const struct passwd *u = kind == USER ? getpwnam(name) : NULL;
+    const struct group *g = kind == GROUP ? getgrnam(name) : NULL;
+
+    *out = u ? u->pw_uid : g ? g->gr_gid : 0;
+    return u || g;
 }
 
-static bool options_accepted(const struct cmd *self, const struct option_row *r)
+static bool options_seconds(const char *value, uint64_t *out)
 {
-    return self->takes != TAKES_NONE && (r->where != MOUNT || options_mounting(self));
+    const double most = 1.8e10; /* what fits in ns */
+    char *end;
+    double v = strtod(value, &end);
+
+    if (end == value || *end != '\0' || !(v >= 0) || isinf(v)) {
+        return false;
+    }
+    *out = (uint64_t)((v < most ? v : most) * 1e9 + 0.5);
+    return true;
 }
 
-/* getopt_long's values: own flags first, then the table's rows. */
-#define HELP 999 /* and 'h', unless the command has that for something else */
-#define OWN_BASE 1000
-#define ROW_BASE 2000
-#define MAX_OWN 16
+static bool options_number(const struct option_row *r, const char *value, uint64_t *out)
+{
+    const uint64_t most = r->kind == OCTAL ? 0777 : r->kind == JOBS ? 256 : UINT32_MAX - 1;
+    char *end;
 
-struct getopt_tables {
-    char letters[4 + 2 * MAX_OWN];
-    struct option longs[MAX_OWN + N_OPTION_ROWS + 2];
+    if (r->kind == WORD) {
+        int place = options_place(r->meta, value);
+
+        *out = (uint64_t)place;
+        return place >= 0;
+    }
+    if (r->kind == SECONDS || r->kind == SIZE) {
+        return r->kind == SIZE ? zf_num_size(value, out) : options_seconds(value, out);
+    }
+    if (!isdigit((unsigned char)*value)) {
+        return options_owner(r->kind, value, out);
+    }
+    errno = 0;
+    *out = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
+    return errno == 0 && *end == '\0' && *out >= (r->kind == JOBS) && *out <= most;
+}
+
+/* By kinds from WORD on. */
+static const char *const options_needs[] = {
+    "one of",
+    "a size such as 5G",
+    "a number of seconds",
+    "a number",
+    "a number from 1 to 256",
+    "an octal mode up to 777",
+    "a number or the name of a user",
+    "a number or the name of a group",
 };
 
-static void options_fill_tables(struct getopt_tables *t, const struct cmd *self,
-                                const struct opt_flag *own)
+static bool options_append(struct opt_list *l, const char *text, struct zf_err *err)
 {
-    size_t at = 0, n = 0;
+    char **copy = zf_vec_push(l, err);
 
-    *t = (struct getopt_tables){0};
-    strcpy(t->letters, self->takes == TAKES_NONE ? "h" : "o:hv");
-    at = strlen(t->letters);
-    for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
-        if (own[i].letter) {
-            t->letters[at++] = own[i].letter;
-            if (own[i].value) {
-                t->letters[at++] = ':';
-            }
-        }
-        if (own[i].name) {
-            t->longs[n++] = (struct option){
-                own[i].name, own[i].value ? required_argument : no_argument, NULL, OWN_BASE + i};
-        }
-    }
-    for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        if (options_accepted(self, &option_rows[i])) {
-            t->longs[n++] = (struct option){option_rows[i].name,
-                                            option_rows[i].meta ? required_argument : no_argument,
-                                            NULL, ROW_BASE + (int)i};
-        }
-    }
-    t->longs[n] = (struct option){"help", no_argument, NULL, HELP};
+    return copy && ((*copy = strdup(text)) || zf_fail_sys(err, "keep an option"));
 }
 
-static void options_set_own(const struct opt_flag *f, char *value)
+static bool options_set_text(char **field, const struct option_row *r, const char *value,
+                             bool again, struct zf_err *err)
 {
-    if (f->value) {
-        *f->value = value;
+    if (!*value) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
+                       r->meta);
+    }
+    if (again && strcmp(*field, value) != 0) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, as \"%s\" and as \"%s\"",
+                       r->name, *field, value);
+    }
+    char *copy = strdup(value);
+    if (!copy) {
+        return zf_fail_sys(err, "keep an option");
+    }
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static bool options_set_number(uint64_t *field, const struct option_row *r, const char *value,
+                               bool again, struct zf_err *err)
+{
+    uint64_t v;
+
+    if (!options_number(r, value, &v)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs %s%s%s, found \"%s\"", r->name,
+                       options_needs[r->kind - WORD], r->kind == WORD ? " " : "",
+                       r->kind == WORD ? r->meta : "", value);
+    }
+    if (again && *field != v) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is given twice, with different values",
+                       r->name);
+    }
+    *field = v;
+    return true;
+}
+
+/* again: it was given before. */
+static bool options_set(struct opts *o, const struct option_row *r, const char *value, bool again,
+                        struct zf_err *err)
+{
+    void *field = options_field(o, r);
+
+    if (r->meta && !value) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
+                       r->meta);
+    }
+    if (!r->meta && value) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s takes no value", r->name);
+    }
+    if (r->kind == FLAG) {
+        *(bool *)field = true;
+        return true;
+    }
+    if (options_is_list(r)) {
+        /* A word for libfuse is the option's name. */
+        return options_append(field, r->kind == PASS ? r->name : value, err);
+    }
+    return r->kind < WORD ? options_set_text(field, r, value, again, err)
+                          : options_set_number(field, r, value, again, err);
+}
+
+/* value: NULL when there was no '='. */
+bool option_give(struct opts *o, const struct option_row *r, const char *value, struct zf_err *err)
+{
+    bool again = o->given[r - option_rows];
+
+    o->given[r - option_rows] = true;
+    return options_set(o, r, value, again, err);
+}
+
+/* A daemon leaves the directory it was started in.  A path that is missing is reported when it is opened; that of a
+ * cache may be made then. */
+static bool options_make_absolute(char **path, const char *words, struct zf_err *err)
+{
+    char *real = *path && options_place(words, *path) < 0 ? realpath(*path, NULL) : NULL;
+
+    if (real) {
+        free(*path);
+        *path = real;
+        return true;
+    }
+    return !*path || options_place(words, *path) >= 0 || zf_path_absolute(path, err);
+}
+
+static bool options_complete_value(struct opts *o, const struct option_row *r, struct zf_err *err)
+{
+    if (!o->given[r - option_rows]) {
+        if (r->dflt && !options_set(o, r, r->dflt, false, err)) {
+            return false;
+        }
+        if (r->kind == USER || r->kind == GROUP) {
+            *(uint64_t *)options_field(o, r) = r->kind == USER ? getuid() : getgid();
+        }
+    }
+    return r->kind != PATH || options_make_absolute(options_field(o, r), r->meta, err);
+}
+
+bool opts_settle(struct opts *o, struct zf_err *err)
+{
+    if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "allow_other and allow_root contradict each other");
+    }
+    if (o->all_tags && o->tag) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
+                       o->tag);
+    }
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        if (!options_complete_value(o, &option_rows[i], err)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < o->show.n; i++) {
+        if (!zf_show_add(&o->shown, o->show.at[i], err)) {
+            return false;
+        }
+    }
+    o->shown = o->shown ? o->shown : ZF_SHOW_AUTO;
+    for (uint32_t i = 0; i < o->limit.n; i++) {
+        if (!zf_limits_set(&o->lim, o->limit.at[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- what is in force -------------------------------------------------------------------------- */
+
+static const char *options_number_text(const struct option_row *r, uint64_t v, char out[40])
+{
+    const char *word = r->meta;
+
+    if (r->kind == SECONDS) {
+        (void)snprintf(out, 40, "%g", (double)v / 1e9);
+    } else if (r->kind == WORD) {
+        for (uint64_t i = 0; i < v; i++) {
+            word = strchr(word, '|') + 1;
+        }
+        (void)snprintf(out, 40, "%.*s", (int)strcspn(word, "|"), word);
     } else {
-        *f->set = true;
+        (void)snprintf(out, 40, r->kind == OCTAL ? "%llo" : "%llu", (unsigned long long)v);
+    }
+    return out;
+}
+
+static void options_each_value(const struct option_row *r, const struct opts *o, bool given,
+                               opts_fn *fn, void *ctx)
+{
+    const void *field = options_field(o, r);
+    const struct opt_list *list = field;
+    char number[40];
+
+    if (r->kind == FLAG || r->kind == PASS) { /* several rows share the list of PASS */
+        if (r->kind == FLAG ? *(const bool *)field : opts_passes(o, r->name)) {
+            fn(ctx, r->name, NULL);
+        }
+    } else if (r->kind == TEXT || r->kind == PATH) {
+        if (*(char *const *)field) {
+            fn(ctx, r->name, *(char *const *)field);
+        }
+    } else if (options_is_list(r)) {
+        for (uint32_t i = 0; i < list->n; i++) {
+            fn(ctx, r->name, list->at[i]);
+        }
+    } else if (r->kind != WORD || given || *(const uint64_t *)field) {
+        fn(ctx, r->name, options_number_text(r, *(const uint64_t *)field, number));
     }
 }
 
-static const struct opt_flag *options_own_of(const struct opt_flag *own, int c)
+void opts_each(const struct opts *o, unsigned counts, opts_fn *fn, void *ctx)
 {
-    for (int i = 0; i < MAX_OWN && (own[i].letter || own[i].name); i++) {
-        if (c == OWN_BASE + i || (own[i].letter && c == own[i].letter)) {
-            return &own[i];
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        bool given = (counts & OPTS_GIVEN) && o->given[i];
+
+        if (!option_rows[i].own && (given || (option_rows[i].counts & counts))) {
+            options_each_value(&option_rows[i], o, given, fn, ctx);
         }
     }
-    return NULL;
 }
 
-static int options_unknown_flag(const struct cmd *self, const struct getopt_tables *t,
-                                const char *word)
+/* With their ends, which no name or value can hold. */
+static void options_add(void *ctx, const char *name, const char *value)
 {
-    char name[64], hint[160];
-
-    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    zf_auto(nearest) struct zf_nearest near = {.want = name};
-    for (const struct option *o = t->longs; strncmp(word, "--", 2) == 0 && o->name; o++) {
-        char flag[64];
-
-        (void)snprintf(flag, sizeof flag, "--%s", o->name);
-        /* Itself: known, but without its value. */
-        if (strcmp(flag, name) != 0) {
-            zf_nearest_offer(&near, flag);
-        }
-    }
-    return cmd_usage(self, "option \"%s\" is unknown or lacks its value%s", word,
-                     zf_nearest_text(&near, hint, sizeof hint));
+    zf_out_add(ctx, name, strlen(name) + 1);
+    zf_out_add(ctx, value ? value : "", value ? strlen(value) + 1 : 0);
+    zf_out_u8(ctx, value != NULL);
 }
 
-int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,
-               char **argv, int *operands)
+/* A directory changes with every file that is put into it, and what of it is read has facts of its own. */
+static void options_add_file(struct zf_out *to, const char *path)
 {
-    struct getopt_tables t;
-    struct zf_err err;
-    int c;
+    struct stat st;
 
-    options_fill_tables(&t, self, own);
-    optind = 1;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1) {
-        const struct opt_flag *f = options_own_of(own, c);
-        bool ok = true;
-
-        if (f) {
-            options_set_own(f, optarg);
-        } else if (c == 'o') {
-            ok = opts_list(o, optarg, options_mounting(self), &err);
-        } else if (c == 'v') {
-            o->verbose = true;
-        } else if (c == HELP || c == 'h') {
-            return cmd_help(self);
-        } else if (c >= ROW_BASE) {
-            ok = option_set(o, &option_rows[c - ROW_BASE], optarg, &err);
-        } else {
-            return options_unknown_flag(self, &t, argv[optind - 1]);
-        }
-        if (!ok) {
-            return cmd_usage(self, "%s", err.msg);
-        }
+    if (path && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        zf_out_le64(to, (uint64_t)st.st_size);
+        zf_out_le64(to, (uint64_t)st.st_mtim.tv_sec);
+        zf_out_le64(to, (uint64_t)st.st_mtim.tv_nsec);
+        zf_out_le64(to, (uint64_t)st.st_ctim.tv_sec);
+        zf_out_le64(to, (uint64_t)st.st_ctim.tv_nsec);
     }
-    *operands = optind;
-    return options_settle(o, &err) ? -1 : cmd_usage(self, "%s", err.msg);
 }
 
-void opts_help(FILE *to, const struct cmd *self)
+bool opts_digest(const struct opts *o, unsigned counts, uint8_t out[32], struct zf_err *err)
 {
-    if (self->takes == TAKES_NONE) {
-        return;
-    }
-    (void)fputs("Options, as -o NAME[=VALUE][,...] or --NAME[=VALUE]:\n", to);
-    for (size_t i = 0; i < N_OPTION_ROWS; i++) {
-        char left[64];
+    zf_auto(out) struct zf_out text = {0};
 
-        if (!options_listed(self, &option_rows[i])) {
-            continue;
+    opts_each(o, counts, options_add, &text);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        if (option_rows[i].kind == PATH && (option_rows[i].counts & counts)) {
+            options_add_file(&text, *(char *const *)options_field(o, &option_rows[i]));
         }
-        (void)snprintf(left, sizeof left, "%s%s%s", option_rows[i].name,
-                       option_rows[i].meta ? "=" : "",
-                       option_rows[i].meta ? option_rows[i].meta : "");
-        (void)fprintf(to, "  %-22s %s\n", left, option_rows[i].help);
     }
+    zf_sha256(zf_out_text(&text), text.n, out);
+    return zf_out_ok(&text, err);
 }

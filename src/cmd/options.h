@@ -1,33 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the options of all commands: one table, options.def, for -o lists and for --name=value
- * alike. */
+/* The options of all commands, from -o lists and from the command line.  options.def has a row an option: by its row alone an
+ * option is read, checked, given its default, listed by --help and by completions, and written into identities. */
 #ifndef ZF_CMD_OPTIONS_H
 #define ZF_CMD_OPTIONS_H
 
-#include <stdio.h>
+#include <zf/base/auto.h>
+#include <zf/base/limits.h>
+#include <zf/base/vec.h>
 
 #include "cmd.h"
-#include "option_value.h"
 
-/* A flag of one command only. */
-struct opt_flag {
-    char letter;      /* or 0 */
-    const char *name; /* long name, or NULL */
-    bool *set;        /* a switch … */
-    char **value;     /* … or one with a value (borrowed from argv) */
+struct opt_list {
+    zf_vec(char *);
 };
 
-/* Reads argv[1 …] into *o (which must be fresh) and the command's own flags (ends with an all-zero
- * row); moves the operands to the end of argv and sets *operands to the first.  Returns -1 to go
- * on, or an exit code: --help was served, or usage was wrong and was reported. */
-int opts_parse(struct opts *o, const struct cmd *self, const struct opt_flag *own, int argc,
-               char **argv, int *operands);
+/* Places of the words of lost= and changed=; those of io= and xattrs= are those of zf/fs.h. */
+enum { LOST_EIO, LOST_OMIT, LOST_NAN };
+enum { CHANGED_AUTO, CHANGED_STRICT };
 
-/* Applies one comma-separated list; "\," is a comma inside a value.
- * Errors: ZF_E_USAGE unknown, contradictory, malformed. */
-bool opts_list(struct opts *o, const char *list, bool mounting, struct zf_err *err) ZF_CHECKED;
+enum {
+    N_OPTIONS = 0
+#define OPT(name, kind, field, dflt, commands, counts, meta, help) +1
+#define OWN(letter, name, kind, field, commands, meta, help) +1
+#include "options.def"
+#undef OPT
+#undef OWN
+};
 
-/* The table's rows that a command takes. */
-void opts_help(FILE *to, const struct cmd *self);
+/* By rows of options.def.  Texts without a default are NULL until they are given. */
+struct opts {
+    char *format, *tag, *strip_prefix, *side, *tp_rules, *fsname, *subtype, *model_cache, *cacert,
+        *cache_dir, *local_cache;
+    struct opt_list rename, only, except, keep, limit, pass, show;
+    bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
+    bool auto_unmount; /* the supervisor does it anyway */
+    uint64_t lost, changed, io, xattrs;
+    uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
+        cache_size;
+    uint64_t entry_timeout, attr_timeout, timeout; /* ns */
+    bool foreground, lazy, longer, human, all, recursive, null, json, force, quiet, sha256,
+        to_stdout;
+    uint64_t jobs; /* 0: not given */
+
+    bool given[N_OPTIONS];
+    bool by_mount8; /* the words are those of mount(8), which says "rw" when nobody said "ro" */
+    uint32_t shown; /* show, as bits of enum zf_show */
+    struct zf_limits lim;
+};
+
+struct opts opts_default(void);
+void opts_fini(struct opts *o);
+static inline void zf_auto_opts(struct opts *o)
+{
+    opts_fini(o);
+}
+
+/* When all are read: defaults, options that contradict each other, absolute paths.  opts_parse does it. */
+bool opts_settle(struct opts *o, struct zf_err *err) ZF_CHECKED;
+
+/* Was this word given, which goes to libfuse as it is? */
+bool opts_passes(const struct opts *o, const char *word);
+
+/* What an option decides (options.def); or that it was given. */
+enum { OPTS_MODEL = 1, OPTS_BYTES = 2, OPTS_SHOWN = 4, OPTS_GIVEN = 8 };
+
+/* Calls fn with every option that counts for one of `counts`, as it is in force, in the order of the rows.  value: as a user
+ * would write it; NULL of a switch.  Those without a value, and the first of several words, are left out. */
+typedef void opts_fn(void *ctx, const char *name, const char *value);
+void opts_each(const struct opts *o, unsigned counts, opts_fn *fn, void *ctx);
+
+/* SHA-256 of those, with size and times of the files that they name.  Errors: ZF_E_NOMEM. */
+bool opts_digest(const struct opts *o, unsigned counts, uint8_t out[32],
+                 struct zf_err *err) ZF_CHECKED;
+
+/* ---- the rows, for parse.c ---- */
+
+/* As options.def explains them. */
+enum option_kind {
+    FLAG,
+    TEXT,
+    PATH,
+    LIST,
+    WORDS,
+    PASS,
+    WORD,
+    SIZE,
+    SECONDS,
+    COUNT,
+    JOBS,
+    OCTAL,
+    USER,
+    GROUP
+};
+
+extern const struct option_row {
+    const char *name;
+    char letter;
+    bool own; /* a flag of its commands, in no list */
+    enum option_kind kind;
+    size_t at; /* of the field in struct opts */
+    const char *dflt;
+    unsigned commands, counts;
+    const char *meta, *help;
+} option_rows[N_OPTIONS];
+
+/* Does the command take options in lists? */
+bool option_lists(const struct cmd *c);
+/* Is the row in the command's --help? */
+bool option_listed(const struct cmd *c, const struct option_row *r);
+/* Does the command take it?  Every command that opens a checkpoint takes those that only matter for a tree, without effect,
+ * so that one list of options serves all. */
+bool option_accepts(const struct cmd *c, const struct option_row *r);
+
+/* Sets the field; value: NULL when there was no '='.  Errors: ZF_E_USAGE malformed, or given before with another
+ * value. */
+bool option_give(struct opts *o, const struct option_row *r, const char *value,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

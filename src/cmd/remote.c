@@ -20,7 +20,7 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
     const struct zf_remote_opts r = {
         .connections = (uint32_t)o->connections,
         .cache_mem = o->cache_mem,
-        .timeout = o->timeout,
+        .timeout = (double)o->timeout / 1e9,
         .cacert = o->cacert,
         .cache_dir = o->cache_dir,
         .cache_size = o->cache_size,

@@ -94,37 +94,18 @@ static bool umount_unmount(const char *mnt, bool lazy, struct zf_err *err)
                                            : "unmount it");
 }
 
-static int umount_run(const struct cmd *self, int argc, char **argv)
+int cmd_umount(const struct opts *o, int n, char **word)
 {
-    zf_auto(opts) struct opts o = opts_default();
-    bool lazy = false;
-    const struct opt_flag flags[] = {{.letter = 'z', .name = "lazy", .set = &lazy}, {0}};
-    struct zf_err err;
-    int at, code = opts_parse(&o, self, flags, argc, argv, &at);
+    int code = EXIT_OK;
 
-    if (code >= 0) {
-        return code;
-    }
-    if (at == argc) {
-        return cmd_usage(self, "needs a mount point");
-    }
-    for (code = EXIT_OK; at < argc; at++) {
-        zf_auto(mem) char *mnt = umount_find_mount(argv[at]);
-        bool ok = mnt ? umount_unmount(mnt, lazy, &err) : zf_fail_sys(&err, "resolve it");
+    for (int i = 0; i < n; i++) {
+        struct zf_err err;
+        zf_auto(mem) char *mnt = umount_find_mount(word[i]);
 
-        if (!ok) {
-            (void)zf_err_in(&err, "%s", argv[at]);
+        if (!(mnt ? umount_unmount(mnt, o->lazy, &err) : zf_fail_sys(&err, "resolve it"))) {
+            (void)zf_err_in(&err, "%s", word[i]);
             code = cmd_fail(&err);
         }
     }
     return code;
 }
-
-const struct cmd cmd_umount = {
-    .name = "umount",
-    .takes = TAKES_NONE,
-    .args = "[-z] MOUNTPOINT...",
-    .summary = "Unmount",
-    .flags = "  -z, --lazy             detach now, end when the last file is closed\n\n",
-    .run = umount_run,
-};

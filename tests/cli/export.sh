@@ -151,7 +151,7 @@ check 'what is not there is told' answers 5 'nosuch.f32: no such file' export_ c
 check 'with what may be meant' answers 5 'did you mean layers.0.weight.f32' export_ ckpt layers.0.wieght.f32 x
 check 'a pattern without a match is told' answers 5 'nothing in this checkpoint matches' export_ ckpt '*.nosuch' x
 check 'usage is told' answers 2 'needs a checkpoint' export_ ckpt x
-check '-j is checked' answers 2 '-j needs a number' export_ -j 0 ckpt / x
+check '-j is checked' answers 2 'jobs needs a number' export_ -j 0 ckpt / x
 nothing_made() {
     [ ! -e x ] && [ ! -e both ]
 }

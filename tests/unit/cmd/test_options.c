@@ -9,44 +9,23 @@
 #include <zf/base/out.h>
 #include <zf/view.h>
 
-#include "cmd/option_value.h"
-#include "cmd/options.h"
-
-/* What main.c does, without printing. */
-static char said[400];
-
-int cmd_usage(const struct cmd *self, const char *fmt, ...)
-{
-    va_list ap;
-
-    (void)self;
-    va_start(ap, fmt);
-    (void)vsnprintf(said, sizeof said, fmt, ap);
-    va_end(ap);
-    return EXIT_USAGE;
-}
-
-int cmd_help(const struct cmd *self)
-{
-    (void)self;
-    return EXIT_OK;
-}
+#include "cmd/parse.h"
 
 static struct opts list(const char *text)
 {
     struct opts o = opts_default();
     struct zf_err err = {.code = ZF_OK};
 
-    assert_ok(opts_list(&o, text, true, &err), &err);
+    assert_ok(opts_list(&o, &cmd_table[CMD_MOUNT], text, &err), &err);
     return o;
 }
 
-static void refused(const char *text, bool mounting, const char *part)
+static void refused(const char *text, int command, const char *part)
 {
     zf_auto(opts) struct opts o = opts_default();
     struct zf_err err = {.code = ZF_OK, .off = ZF_OFF_NONE};
 
-    assert_false(opts_list(&o, text, mounting, &err));
+    assert_false(opts_list(&o, &cmd_table[command], text, &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, part);
 }
 
@@ -62,7 +41,7 @@ static void each_kind_has_its_values(void **state)
     assert_int_equal(o.shard_size, 2048);
     assert_int_equal(o.umask, 027);
     assert_int_equal(o.uid, 7);
-    assert_true(o.attr_timeout == 1.5);
+    assert_int_equal(o.attr_timeout, 1500000000);
     assert_int_equal(o.max_threads, 9);
     assert_int_equal(o.read_ahead, 3u << 20);
 }
@@ -75,7 +54,7 @@ static void what_is_not_said_has_its_default(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    assert_ok(options_settle(&o, &err), &err);
+    assert_ok(opts_settle(&o, &err), &err);
     assert_int_equal(o.shard_size, 0); /* 5 GB, which the view knows */
     assert_int_equal(o.uid, getuid());
     assert_int_equal(o.gid, getgid());
@@ -86,12 +65,16 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(o.connections, 0);
     assert_int_equal(o.cache_mem, 0);
     assert_int_equal(o.cache_size, 10ll << 30);
-    assert_true(o.entry_timeout >= 1e9 && o.attr_timeout >= 1e9 && o.timeout == 0);
+    assert_int_equal(o.entry_timeout, 1000000000000000000);
+    assert_int_equal(o.attr_timeout, 1000000000000000000);
+    assert_int_equal(o.timeout, 0);
     assert_int_equal(o.shown, ZF_SHOW_AUTO);
-    assert_ok(options_settle(&own, &err), &err);
+    assert_ok(opts_settle(&own, &err), &err);
     assert_int_equal(own.max_read, 8192);
     assert_int_equal(own.cache_size, 1 << 20);
-    assert_true(own.timeout == 3 && own.entry_timeout == 0 && own.attr_timeout >= 1e9);
+    assert_int_equal(own.timeout, 3000000000);
+    assert_int_equal(own.entry_timeout, 0);
+    assert_int_equal(own.attr_timeout, 1000000000000000000);
 }
 
 static void lists_grow_and_commas_can_be_kept(void **state)
@@ -121,13 +104,11 @@ static void limits_are_taken_together(void **state)
 {
     char *argv[] = {"ls", "-o", "limit=pickle_depth=77", "CKPT", "--limit=zip_directory=3k",
                     "a",  NULL};
-    const struct cmd ls = {.name = "ls", .takes = TAKES_CKPT};
-    const struct opt_flag none[] = {{0}};
     zf_auto(opts) struct opts o = opts_default();
     int operands = 0;
 
     (void)state;
-    assert_int_equal(opts_parse(&o, &ls, none, 6, argv, &operands), -1);
+    assert_int_equal(opts_parse(&o, &cmd_table[CMD_LS], 6, argv, &operands), -1);
     assert_int_equal(o.lim.pickle_depth, 77);
     assert_int_equal(o.lim.zip_directory, 3072);
     assert_int_equal(operands, 4);
@@ -137,64 +118,64 @@ static void limits_are_taken_together(void **state)
 
 static void a_commands_own_flags(void **state)
 {
-    char *argv[] = {"ls", "--long", "-jx", "v", "--", "--json", NULL}, *value = NULL;
-    bool longer = false, json = false;
-    const struct cmd ls = {.name = "ls", .takes = TAKES_CKPT};
-    const struct opt_flag own[] = {{.letter = 'l', .name = "long", .set = &longer},
-                                   {.letter = 'j', .name = "json", .set = &json},
-                                   {.letter = 'x', .name = "extra", .value = &value},
-                                   {0}};
+    char *argv[] = {"export", "--force", "-qj", "3", "a", "b", "--", "--all", NULL};
     zf_auto(opts) struct opts o = opts_default();
     int operands = 0;
 
     (void)state;
-    assert_int_equal(opts_parse(&o, &ls, own, 6, argv, &operands), -1);
-    assert_true(longer && json);
-    assert_string_equal(value, "v");
+    assert_int_equal(opts_parse(&o, &cmd_table[CMD_EXPORT], 8, argv, &operands), -1);
+    assert_true(o.force && o.quiet && !o.all && !o.sha256);
+    assert_int_equal(o.jobs, 3);
     assert_int_equal(operands, 5);
-    assert_string_equal(argv[5], "--json");
+    assert_string_equal(argv[7], "--all");
+}
+
+/* A flag of one command is none of another, and none of a list. */
+static void flags_stay_with_their_command(void **state)
+{
+    char *argv[] = {"info", "--lazy", "CKPT", NULL}, *few[] = {"export", "CKPT", NULL};
+    zf_auto(opts) struct opts o = opts_default();
+    int operands;
+
+    (void)state;
+    assert_int_equal(opts_parse(&o, &cmd_table[CMD_INFO], 3, argv, &operands), EXIT_USAGE);
+    assert_int_equal(opts_parse(&o, &cmd_table[CMD_EXPORT], 2, few, &operands), EXIT_USAGE);
+    refused("json", CMD_LS, "json");
+    refused("sha256", CMD_EXPORT, "sha256");
 }
 
 static void mistakes_are_named(void **state)
 {
     (void)state;
-    refused("degradet", true, "degraded");
-    refused("tag", true, "tag needs a value");
-    refused("tag=a,tag=b", true, "given twice");
-    refused("shard_size=many", true, "shard_size needs");
-    refused("umask=8", true, "umask needs");
-    refused("attr_timeout=soon", true, "attr_timeout needs a number of seconds");
-    refused("timeout=1,timeout=2", true, "timeout is given twice");
-    refused("attr_timeout=1,attr_timeout=0", true, "attr_timeout is given twice");
-    refused("max_threads=4", false, "max_threads");
+    refused("degradet", CMD_MOUNT, "degraded");
+    refused("tag", CMD_MOUNT, "tag needs a value");
+    refused("tag=a,tag=b", CMD_MOUNT, "given twice");
+    refused("shard_size=many", CMD_MOUNT, "shard_size needs");
+    refused("umask=8", CMD_MOUNT, "umask needs");
+    refused("attr_timeout=soon", CMD_MOUNT, "attr_timeout needs a number of seconds");
+    refused("timeout=1,timeout=2", CMD_MOUNT, "timeout is given twice");
+    refused("attr_timeout=1,attr_timeout=0", CMD_MOUNT, "attr_timeout is given twice");
+    refused("max_threads=4", CMD_LS, "max_threads");
+    refused("io=past", CMD_MOUNT, "io needs one of auto|cached|direct, found \"past\"");
+    refused("io=auto,io=direct", CMD_MOUNT, "io is given twice");
+    refused("rw", CMD_MOUNT, "read-only");
 }
 
 static void what_contradicts_is_refused(void **state)
 {
-    char *argv[] = {"mount", "-o", "all_tags,tag=x", NULL};
-    const struct cmd mount = {.name = "mount", .takes = TAKES_MOUNT};
-    const struct opt_flag none[] = {{0}};
-    zf_auto(opts) struct opts o = opts_default();
-    int operands;
+    zf_auto(opts) struct opts o = list("all_tags,tag=x");
+    struct zf_err err;
 
     (void)state;
-    assert_int_equal(opts_parse(&o, &mount, none, 3, argv, &operands), EXIT_USAGE);
-    assert_non_null(strstr(said, "contradict"));
+    assert_false(opts_settle(&o, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "contradict");
 }
 
-static void collect(void *ctx, const char *text)
+static void collect(void *ctx, const char *name, const char *value)
 {
-    char *all = ctx;
-
-    if (strncmp(text, "tag", 3) == 0 || strncmp(text, "degraded", 8) == 0 ||
-        strncmp(text, "shard", 5) == 0 || strncmp(text, "only", 4) == 0) {
-        (void)snprintf(all + strlen(all), 400 - strlen(all), "%s;", text);
-    }
-}
-
-static void collect_all(void *ctx, const char *text)
-{
-    zf_out_str(ctx, text);
+    zf_out_str(ctx, name);
+    zf_out_str(ctx, value ? "=" : "");
+    zf_out_str(ctx, value ? value : "");
     zf_out_str(ctx, ";");
 }
 
@@ -208,13 +189,11 @@ static void defaults_are_in_force(void **state)
     zf_auto(out) struct zf_out all = {0}, named = {0}, given = {0}, direct = {0};
 
     (void)state;
-    assert_ok(options_settle(&o, &err) && options_settle(&own, &err) &&
-                  options_settle(&other, &err),
-              &err);
-    opts_each(&o, false, collect_all, &all);
-    opts_each(&own, false, collect_all, &named);
-    opts_each(&own, true, collect_all, &given);
-    opts_each(&other, false, collect_all, &direct);
+    assert_ok(opts_settle(&o, &err) && opts_settle(&own, &err) && opts_settle(&other, &err), &err);
+    opts_each(&o, OPTS_SHOWN, collect, &all);
+    opts_each(&own, OPTS_SHOWN, collect, &named);
+    opts_each(&own, OPTS_GIVEN, collect, &given);
+    opts_each(&other, OPTS_SHOWN, collect, &direct);
     assert_string_equal(zf_out_text(&named), zf_out_text(&all));
     assert_non_null(strstr(zf_out_text(&given), "io=auto;"));
     assert_non_null(strstr(zf_out_text(&direct), "io=direct;"));
@@ -222,13 +201,77 @@ static void defaults_are_in_force(void **state)
 
 static void what_is_in_force_can_be_told(void **state)
 {
-    char all[400] = "";
+    zf_auto(opts) struct opts o = list("only=a,tag=t,degraded,only=b,umask=022,attr_timeout=1.5");
+    zf_auto(out) struct zf_out all = {0};
 
     (void)state;
-    zf_auto(opts) struct opts o = list("only=a,tag=t,degraded,only=b");
-    opts_each(&o, false, collect, all);
-    assert_non_null(strstr(all, "tag=t;degraded;"));
-    assert_non_null(strstr(all, "only=a"));
+    opts_each(&o, OPTS_SHOWN, collect, &all);
+    assert_non_null(strstr(zf_out_text(&all), "tag=t;degraded;"));
+    assert_non_null(strstr(zf_out_text(&all), "only=a;only=b;"));
+    assert_non_null(strstr(zf_out_text(&all), "umask=22;"));
+    assert_non_null(strstr(zf_out_text(&all), "attr_timeout=1.5;"));
+}
+
+static void digest(const char *text, unsigned counts, uint8_t out[32])
+{
+    zf_auto(opts) struct opts o = list(text);
+    struct zf_err err = {.code = ZF_OK};
+
+    assert_ok(opts_settle(&o, &err) && opts_digest(&o, counts, out, &err), &err);
+}
+
+/* Each option that decides what is asked about changes the digest, another one does not. */
+static void digests_know_what_counts(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned counts;
+    } at[] = {
+        {"tag=a", OPTS_MODEL | OPTS_BYTES},
+        {"format=dcp", OPTS_MODEL | OPTS_BYTES},
+        {"links", OPTS_MODEL},
+        {"limit=pickle_depth=9", OPTS_MODEL},
+        {"degraded", OPTS_BYTES},
+        {"lost=nan", OPTS_BYTES},
+        {"only=a", OPTS_BYTES},
+        {"only=a,only=b", OPTS_BYTES},
+        {"rename=a=b", OPTS_BYTES},
+        {"keep=a", OPTS_BYTES},
+        {"shard_size=1G", OPTS_BYTES},
+        {"strip_prefix=a", OPTS_BYTES},
+        {"side=/", OPTS_BYTES},
+        {"io=direct", 0},
+        {"cache_dir=/x", 0},
+    };
+    const unsigned each[] = {OPTS_MODEL, OPTS_BYTES};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            uint8_t none[32], one[32];
+
+            digest("", each[k], none);
+            digest(at[i].text, each[k], one);
+            assert_int_equal(memcmp(none, one, sizeof one) != 0, (at[i].counts & each[k]) != 0);
+        }
+    }
+}
+
+/* A file of rules that was written again is another one, by size or time. */
+static void digests_know_the_files_that_are_named(void **state)
+{
+    char path[] = "/tmp/zf-rules-XXXXXX", text[60];
+    uint8_t before[32], after[32];
+    int fd = mkstemp(path);
+
+    (void)state;
+    (void)snprintf(text, sizeof text, "tp_rules=%s", path);
+    digest(text, OPTS_MODEL, before);
+    assert_int_equal(write(fd, "x", 1), 1);
+    digest(text, OPTS_MODEL, after);
+    (void)close(fd);
+    (void)unlink(path);
+    assert_memory_not_equal(before, after, sizeof after);
 }
 
 int main(void)
@@ -244,6 +287,9 @@ int main(void)
         cmocka_unit_test(what_contradicts_is_refused),
         cmocka_unit_test(what_is_in_force_can_be_told),
         cmocka_unit_test(defaults_are_in_force),
+        cmocka_unit_test(flags_stay_with_their_command),
+        cmocka_unit_test(digests_know_what_counts),
+        cmocka_unit_test(digests_know_the_files_that_are_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
