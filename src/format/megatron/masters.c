@@ -7,40 +7,7 @@
 
 #include <zf/assemble/values.h>
 #include <zf/base/ahead.h>
-#include <zf/base/hash.h>
 #include <zf/base/num.h>
-#include <zf/base/table.h>
-
-/* A weight by the hash of its name. */
-struct masters_weight {
-    UT_hash_handle hh;
-    size_t param; /* its number + 1 */
-};
-
-/* ---- names ------------------------------------------------------------------------------------- */
-
-static uint64_t masters_hash(struct mg_text name)
-{
-    return zf_hash(0, name.p, name.n);
-}
-
-static bool masters_see_weights(const struct mg_save *s, struct masters_weight **weights,
-                                struct zf_err *err)
-{
-    for (size_t i = 0; i < s->param.n; i++) {
-        const struct mg_param *p = &s->param.at[i];
-
-        if (p->state.n == 0) {
-            struct masters_weight *w = zf_table_make_id(*weights, masters_hash(p->name), err);
-
-            if (!w) {
-                return false;
-            }
-            w->param = w->param ? w->param : i + 1;
-        }
-    }
-    return true;
-}
 
 /* Can the weight be a rounded form of the master?  Of one type it is a copy: a model in fp32 has masters too
  * (get_parameter_state of distrib_optimizer.py), and they are shifted as others. */
@@ -243,25 +210,15 @@ static bool masters_refuse(struct mg_save *s, const struct mg_param *m, const st
     return true;
 }
 
-/* Is it the only one of its name?  Nothing says which of two is the weight. */
-static bool masters_single(struct mg_save *s, const struct mg_param *m, struct masters_weight **met,
-                           struct zf_err *err)
+/* Are there two of this name?  Nothing says which of them is the weight's. */
+static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf_err *err)
 {
-    struct masters_weight *seen = zf_table_make_id(*met, masters_hash(m->name), err);
-
-    if (!seen) {
-        return false;
-    }
-    if (!seen->param) {
-        seen->param = 1;
-        return true;
-    }
     s->masters_doubted = true;
     return zf_build_note(
         s->b, err,
         "there are two fp32 masters of \"%.*s\", and nothing says which is the weight's; "
         "the root has the stored weights, optim/param/ the masters",
-        (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+        masters_width(m), m->name.p);
 }
 
 /* A master without a weight is the optimizer's alone and hides nothing.  In a degraded build its weight may be
@@ -274,39 +231,47 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
            zf_build_note(s->b, err,
                          "there is no weight of the name \"%.*s\", so that its fp32 master is in "
                          "optim/param/; so it is with others like it",
-                         (int)(m->name.n < 200 ? m->name.n : 200), m->name.p);
+                         masters_width(m), m->name.p);
+}
+
+/* Lists the master with its weight, unless it cannot be its weight's: then a note says so. */
+static bool masters_add(struct masters *c, struct mg_param *m, uint64_t *without,
+                        struct zf_err *err)
+{
+    struct mg_save *s = c->s;
+    size_t n;
+    const struct mg_param *w = mg_save_named(s, MG_WEIGHTS, m->name, &n);
+
+    (void)mg_save_named(s, MG_MASTERS, m->name, &n);
+    if (n > 1) {
+        return masters_twice(s, m, err);
+    }
+    if (!w) {
+        return masters_without(s, m, without, err);
+    }
+    if (!masters_refuse(s, m, w, err)) {
+        return false;
+    }
+    struct masters_pair *p = s->masters_doubted ? NULL : zf_vec_push(c, err);
+    if (p) {
+        *p = (struct masters_pair){m, w};
+    }
+    return p || s->masters_doubted;
 }
 
 /* Lists the masters that are held against their weights, up to one that cannot be its weight's. */
 static bool masters_list(struct masters *c, struct zf_err *err)
 {
     struct mg_save *s = c->s;
-    zf_auto(uthash) struct masters_weight *weights = NULL;
-    zf_auto(uthash) struct masters_weight *met = NULL;
     uint64_t without = 0;
 
-    if (!masters_see_weights(s, &weights, err)) {
+    if (s->trained && !mg_save_index(s, err)) {
         return false;
     }
-    for (size_t i = 0; i < s->param.n && !s->masters_doubted; i++) {
-        struct mg_param *m = &s->param.at[i];
-
-        if (!mg_key_is_master(m->state)) {
-            continue;
-        }
-        const struct masters_weight *found = zf_table_find_id(weights, masters_hash(m->name));
-        const struct mg_param *w = found ? &s->param.at[found->param - 1] : NULL;
-        if (!masters_single(s, m, &met, err) || (!w && !masters_without(s, m, &without, err)) ||
-            (w && !s->masters_doubted && !masters_refuse(s, m, w, err))) {
+    for (size_t i = 0; s->trained && i < s->param.n && !s->masters_doubted; i++) {
+        if (mg_key_is_master(s->param.at[i].state) &&
+            !masters_add(c, &s->param.at[i], &without, err)) {
             return false;
-        }
-        if (w && !s->masters_doubted) {
-            struct masters_pair *p = zf_vec_push(c, err);
-
-            if (!p) {
-                return false;
-            }
-            *p = (struct masters_pair){m, w};
         }
     }
     return true;

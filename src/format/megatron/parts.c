@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include <zf/assemble/cut.h>
-#include <zf/base/hash.h>
 #include <zf/base/num.h>
-#include <zf/base/table.h>
+#include <zf/base/out.h>
 
 enum { PARTS_MAX = 6 };
 
@@ -41,85 +40,65 @@ static bool parts_is_whole(struct mg_text t, const char *whole)
     return mg_text_ends(t, whole) && (t.n == n || t.p[t.n - n - 1] == '.');
 }
 
-/* Which part of that kind the name is, or n; *whole = the name of the parameter. */
-static uint32_t parts_which(const struct parts_kind *kind, struct mg_text name,
-                            struct mg_text *whole)
-{
-    for (uint32_t i = 0; i < kind->n; i++) {
-        if (mg_text_ends(name, kind->end[i])) {
-            *whole = (struct mg_text){name.p, name.n - strlen(kind->end[i])};
-            if (parts_is_whole(*whole, kind->whole)) {
-                return i;
-            }
-        }
-    }
-    return kind->n;
-}
-
-/* A parameter that is met in parts. */
-struct parts_met {
-    UT_hash_handle hh; /* of kind, state and whole name */
-    struct mg_text whole, state;
-    size_t part[PARTS_MAX]; /* number + 1 of the parameter; 0 = not met */
-    uint32_t n;
-    bool there; /* the whole name is in the list, or a part twice */
+/* A parameter in parts. */
+struct parts {
+    const struct parts_kind *kind;
+    struct mg_text whole;   /* its name */
+    size_t part[PARTS_MAX]; /* numbers in the list */
+    uint64_t rows;          /* of all */
 };
 
-static uint64_t parts_hash(size_t kind, struct mg_text state, struct mg_text name)
+/* The one parameter of the state that is called `whole` and `end`; NULL: there is none, or more than one. */
+static struct mg_param *parts_one(struct mg_save *s, const struct mg_param *like,
+                                  struct mg_text whole, const char *end, struct zf_out *name)
 {
-    return zf_hash(zf_hash(1 + kind, state.p, state.n), name.p, name.n);
+    size_t found;
+    struct mg_param *p;
+
+    name->n = 0;
+    zf_out_add(name, whole.p, whole.n);
+    zf_out_str(name, end);
+    p = mg_save_named(s, like->state, (struct mg_text){zf_out_text(name), name->n}, &found);
+    return found == 1 ? p : NULL;
 }
 
-/* A name may be a part of several kinds: "in_proj.weight.z". */
-static bool parts_meet(struct parts_met **met, const struct mg_param *p, size_t i,
-                       struct zf_err *err)
+/* Is parameter `first` the first part of one of that kind? */
+static bool parts_begin(const struct mg_param *first, const struct parts_kind *kind,
+                        struct mg_text *whole)
 {
-    for (size_t k = 0; k < PARTS_KINDS; k++) {
-        struct mg_text whole;
-        uint32_t part = parts_which(&parts_kinds[k], p->name, &whole);
-        struct parts_met *m;
-
-        if (part == parts_kinds[k].n) {
-            continue;
-        }
-        m = zf_table_make_id(*met, parts_hash(k, p->state, whole), err);
-        if (!m) {
-            return false;
-        }
-        m->whole = whole;
-        m->state = p->state;
-        m->n = parts_kinds[k].n;
-        m->there = m->there || m->part[part];
-        m->part[part] = i + 1;
-    }
-    return true;
-}
-
-/* Are all parts there, of one type and equal but in the first dimension?  *rows: of all. */
-static bool parts_fit(const struct mg_save *s, const struct parts_met *m, uint64_t *rows)
-{
-    const struct mg_param *first = m->part[0] ? &s->param.at[m->part[0] - 1] : NULL;
-
-    *rows = 0;
-    if (!first || m->there) {
+    *whole = first->name;
+    if (!mg_text_ends(*whole, kind->end[0])) {
         return false;
     }
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct mg_param *p = m->part[i] ? &s->param.at[m->part[i] - 1] : NULL;
+    whole->n -= strlen(kind->end[0]);
+    return parts_is_whole(*whole, kind->whole);
+}
 
-        if (!p || p->apart || p->type.dtype != first->type.dtype ||
-            p->type.ndim != first->type.ndim ||
-            (p->type.ndim > 0 && (memcmp(p->type.shape + 1, first->type.shape + 1,
-                                         (first->type.ndim - 1) * sizeof *first->type.shape) != 0 ||
-                                  !zf_add(*rows, p->type.shape[0], rows)))) {
+/* Are all parts of it there, of one type and equal but in the first dimension, and is it not in the list itself? */
+static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, struct parts *m)
+{
+    const struct mg_param *f = &s->param.at[first];
+    size_t found;
+
+    if (mg_save_named(s, f->state, m->whole, &found)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->kind->n; i++) {
+        const struct mg_param *p = parts_one(s, f, m->whole, m->kind->end[i], name);
+
+        if (!p || p->apart || p->type.dtype != f->type.dtype || p->type.ndim != f->type.ndim ||
+            (p->type.ndim > 0 && (!zf_shape_equal(p->type.ndim - 1, p->type.shape + 1,
+                                                  f->type.ndim - 1, f->type.shape + 1) ||
+                                  !zf_add(m->rows, p->type.shape[0], &m->rows)))) {
             return false;
         }
+        m->part[i] = (size_t)(p - s->param.at);
     }
     return true;
 }
 
 /* A number, as of steps, that belongs to all parts: is it the same everywhere? */
-static bool parts_one_number(struct mg_save *s, const struct parts_met *m, bool *same,
+static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *same,
                              struct zf_err *err)
 {
     struct zf_copy_check check = {0};
@@ -128,8 +107,8 @@ static bool parts_one_number(struct mg_save *s, const struct parts_met *m, bool 
     bool marked = ok;
 
     *same = true;
-    for (uint32_t i = 0; ok && *same && i < m->n; i++) {
-        const struct mg_param *p = &s->param.at[m->part[i] - 1];
+    for (uint32_t i = 0; ok && *same && i < m->kind->n; i++) {
+        const struct mg_param *p = &s->param.at[m->part[i]];
         struct zf_draft *d = zf_build_hidden(s->b, p->name.p, p->name.n, p->type, err);
 
         ok = d && zf_draft_part(d, 0, 1, p->of, p->first, err) &&
@@ -143,7 +122,7 @@ static bool parts_one_number(struct mg_save *s, const struct parts_met *m, bool 
     return ok;
 }
 
-static bool parts_fill(struct mg_save *s, const struct parts_met *m, struct zf_draft *d,
+static bool parts_fill(struct mg_save *s, const struct parts *m, struct zf_draft *d,
                        struct zf_err *err)
 {
     uint64_t at = 0, n, total = 1;
@@ -152,8 +131,8 @@ static bool parts_fill(struct mg_save *s, const struct parts_met *m, struct zf_d
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the parts of \"%.*s\" are too large",
                        (int)m->whole.n, m->whole.p);
     }
-    for (uint32_t i = 0; i < m->n; i++) {
-        struct mg_param *p = &s->param.at[m->part[i] - 1];
+    for (uint32_t i = 0; i < m->kind->n; i++) {
+        struct mg_param *p = &s->param.at[m->part[i]];
 
         if (!zf_elems(p->type.ndim, p->type.shape, &n) ||
             (at + n <= total && !zf_draft_part(d, at, n, p->of, p->first, err))) {
@@ -165,67 +144,53 @@ static bool parts_fill(struct mg_save *s, const struct parts_met *m, struct zf_d
     return true;
 }
 
-static bool parts_join_one(struct mg_save *s, const struct parts_met *m, struct zf_err *err)
+static bool parts_join(struct mg_save *s, const struct parts *m, struct zf_err *err)
 {
-    struct mg_param whole;
-    uint64_t rows, *shape;
+    struct mg_param whole = s->param.at[m->part[0]];
+    uint64_t *shape;
     size_t *part;
 
-    if (!parts_fit(s, m, &rows)) {
-        return true;
-    }
-    if (s->param.at[m->part[0] - 1].type.ndim == 0) {
+    if (whole.type.ndim == 0) {
         bool same;
 
         if (!parts_one_number(s, m, &same, err) || !same) {
             return err->code == ZF_OK;
         }
     }
-    whole = s->param.at[m->part[0] - 1];
     shape = zf_arena_get(s->arena, whole.type.ndim, sizeof *shape, err);
-    part = shape ? zf_arena_get(s->arena, m->n, sizeof *part, err) : NULL;
+    part = shape ? zf_arena_get(s->arena, m->kind->n, sizeof *part, err) : NULL;
     if (!part) {
         return false;
     }
-    for (uint32_t i = 0; i < m->n; i++) {
-        part[i] = m->part[i] - 1;
-    }
+    memcpy(part, m->part, m->kind->n * sizeof *part);
     memcpy(shape, whole.type.shape, whole.type.ndim * sizeof *shape);
     if (whole.type.ndim > 0) {
-        shape[0] = rows;
+        shape[0] = m->rows;
     }
     whole.type.shape = shape;
     whole.name = m->whole;
     whole.from = NULL;
     whole.first = 0;
     whole.part = part;
-    whole.n_parts = m->n;
+    whole.n_parts = m->kind->n;
     whole.of = zf_build_hidden(s->b, m->whole.p, m->whole.n, whole.type, err);
     return whole.of && parts_fill(s, m, whole.of, err) && mg_save_param(s, &whole, err);
 }
 
 bool mg_parts_join(struct mg_save *s, struct zf_err *err)
 {
-    struct parts_met *met = NULL;
-    bool ok = true;
+    zf_auto(out) struct zf_out name = {0};
 
-    for (size_t i = 0; ok && i < s->param.n; i++) {
-        ok = parts_meet(&met, &s->param.at[i], i, err);
-    }
-    for (size_t i = 0; ok && i < s->param.n && met; i++) {
-        const struct mg_param *p = &s->param.at[i];
-
+    for (size_t i = 0, n = s->param.n; i < n; i++) {
         for (size_t k = 0; k < PARTS_KINDS; k++) {
-            struct parts_met *m = zf_table_find_id(met, parts_hash(k, p->state, p->name));
+            struct parts m = {.kind = &parts_kinds[k]};
 
-            if (m) {
-                m->there = true;
+            if (parts_begin(&s->param.at[i], m.kind, &m.whole) &&
+                ((s->n_named < n && !mg_save_index(s, err)) ||
+                 (parts_find(s, i, &name, &m) && !parts_join(s, &m, err)))) {
+                return false;
             }
         }
     }
-    for (const struct parts_met *m = met; ok && m; m = m->hh.next) {
-        ok = parts_join_one(s, m, err);
-    }
-    zf_table_free(met);
-    return ok;
+    return zf_out_ok(&name, err);
 }

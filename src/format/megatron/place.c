@@ -11,90 +11,21 @@
 
 #include <zf/assemble/item_json.h>
 #include <zf/assemble/names.h>
-#include <zf/base/hash.h>
 #include <zf/base/name.h>
 #include <zf/base/num.h>
-#include <zf/base/sorted.h>
-#include <zf/base/table.h>
-
-struct place {
-    struct mg_save *s;
-    struct zf_sorted masters;   /* hashes of the names that have one */
-    struct place_owner *owners; /* of struct place_owner, by state and name */
-};
-
-/* The optimizer that has this value of this parameter. */
-struct place_owner {
-    UT_hash_handle hh;
-    uint64_t container; /* hash of its key; 0 = several have it */
-};
-
-static void zf_auto_place(struct place *p)
-{
-    zf_sorted_fini(&p->masters);
-    zf_table_free(p->owners);
-}
-
-static uint64_t place_hash(struct mg_text name)
-{
-    return zf_hash(0, name.p, name.n);
-}
-
-static bool place_see_masters(struct place *p, struct zf_err *err)
-{
-    for (size_t i = 0; i < p->s->param.n; i++) {
-        const struct mg_param *m = &p->s->param.at[i];
-
-        if (mg_key_is_master(m->state) && !m->alone &&
-            !zf_sorted_add(&p->masters, place_hash(m->name), err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static uint64_t place_owned(const struct mg_param *m)
-{
-    return zf_hash(zf_hash(2, m->state.p, m->state.n), m->name.p, m->name.n);
-}
-
-static bool place_see_owners(struct place *p, struct zf_err *err)
-{
-    for (size_t i = 0; i < p->s->param.n; i++) {
-        const struct mg_param *m = &p->s->param.at[i];
-        struct place_owner *o;
-
-        if (m->state.n == 0 || !m->from) {
-            continue;
-        }
-        const struct mg_text *c = &m->from->name.container;
-        uint64_t container = zf_hash(0, c->p, c->n) | 1, hash = place_owned(m);
-
-        o = zf_table_find_id(p->owners, hash);
-        if (o) {
-            o->container = o->container == container ? container : 0;
-        } else if ((o = zf_table_make_id(p->owners, hash, err))) {
-            o->container = container;
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
 
 /* The name of a value in optim/: two optimizers that have it keep their keys in front. */
-static bool place_name(const struct place *p, const struct mg_param *m, struct zf_spot *spot,
+static bool place_name(struct mg_save *s, const struct mg_param *m, struct zf_spot *spot,
                        struct zf_err *err)
 {
-    const struct place_owner *o = m->from ? zf_table_find_id(p->owners, place_owned(m)) : NULL;
     char *name;
 
-    if (!o || o->container || !spot->set[0]) {
+    if (!m->from || !spot->set[0] || m->state.n == 0 || !mg_save_is_chained(s, m)) {
         return true; /* in the root there is one, or none */
     }
     const struct mg_text *c = &m->from->name.container;
     spot->name_len = c->n + 1 + m->name.n;
-    spot->name = name = zf_arena_get(p->s->arena, spot->name_len + 1, 1, err);
+    spot->name = name = zf_arena_get(s->arena, spot->name_len + 1, 1, err);
     if (name) {
         memcpy(name, c->p, c->n);
         name[c->n] = '.';
@@ -104,12 +35,16 @@ static bool place_name(const struct place *p, const struct mg_param *m, struct z
 }
 
 /* The set of a parameter; text: where it is made. */
-static const char *place_set(struct place *p, const struct mg_param *m, char text[8 + ZF_NAME_MAX])
+static const char *place_set(struct mg_save *s, const struct mg_param *m,
+                             char text[8 + ZF_NAME_MAX])
 {
-    bool doubted = p->s->masters_doubted;
+    bool doubted = s->masters_doubted;
+    size_t n;
 
     if (m->state.n == 0) {
-        return !doubted && zf_sorted_has(&p->masters, place_hash(m->name)) ? "stored" : "";
+        const struct mg_param *master = doubted ? NULL : mg_save_named(s, MG_MASTERS, m->name, &n);
+
+        return master && !master->alone ? "stored" : "";
     }
     if (mg_key_is_master(m->state)) {
         return doubted || m->alone ? "optim/param" : "";
@@ -125,15 +60,15 @@ static bool place_is_all(const struct mg_param *m)
     return m->first == 0 && zf_type_equal(m->type, zf_draft_type(m->of));
 }
 
-static bool place_param(struct place *p, const struct mg_param *m, struct zf_err *err)
+static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_err *err)
 {
     char text[8 + ZF_NAME_MAX];
-    struct zf_build *b = p->s->b;
-    struct zf_spot spot = {place_set(p, m, text), m->name.p, m->name.n};
+    struct zf_build *b = s->b;
+    struct zf_spot spot = {place_set(s, m, text), m->name.p, m->name.n};
     struct zf_draft *d;
     uint64_t n = 0;
 
-    if (!place_name(p, m, &spot, err)) {
+    if (!place_name(s, m, &spot, err)) {
         return false;
     }
     if (zf_build_find(b, spot)) {
@@ -155,7 +90,7 @@ static bool place_param(struct place *p, const struct mg_param *m, struct zf_err
 }
 
 /* Tensors that are shown as they are stored. */
-static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_err *err)
+static bool place_stored(struct mg_save *s, const struct mg_tensor *t, struct zf_err *err)
 {
     /* A tensor may be called as objects are. */
     bool other = t->name.what == MG_OTHER || t->name.what == MG_OBJECT;
@@ -168,8 +103,7 @@ static bool place_stored(struct place *p, const struct mg_tensor *t, struct zf_e
     if (!set) {
         return true;
     }
-    return zf_build_show(p->s->b, spot, t->draft, err) &&
-           (other || zf_build_raw_only(p->s->b, set, err));
+    return zf_build_show(s->b, spot, t->draft, err) && (other || zf_build_raw_only(s->b, set, err));
 }
 
 /* room[8 + ZF_NAME_MAX] */
@@ -192,13 +126,13 @@ static const char *place_common_path(const struct mg_save *s, const struct mg_ob
     return room;
 }
 
-static bool place_object(struct place *p, const struct mg_object *o, struct zf_err *err)
+static bool place_object(struct mg_save *s, const struct mg_object *o, struct zf_err *err)
 {
     char room[8 + ZF_NAME_MAX];
     const char *path =
-        o->told && p->s->in_parts ? place_common_path(p->s, o, room) : place_object_path(o, room);
+        o->told && s->in_parts ? place_common_path(s, o, room) : place_object_path(o, room);
 
-    return zf_build_blob(p->s->b, path, o->src, 0, o->src->size, err);
+    return zf_build_blob(s->b, path, o->src, 0, o->src->size, err);
 }
 
 /* state/objects.json: what the objects say.  The common state has a file of its own, and a module's extra
@@ -233,23 +167,21 @@ static bool place_values(struct mg_save *s, struct zf_err *err)
 
 bool mg_place(struct mg_save *s, struct zf_err *err)
 {
-    zf_auto(place) struct place p = {.s = s};
-
-    if (!place_see_masters(&p, err) || !place_see_owners(&p, err)) {
+    if (s->trained && !mg_save_index(s, err)) {
         return false;
     }
     for (size_t i = 0; i < s->param.n; i++) {
-        if (!place_param(&p, &s->param.at[i], err)) {
+        if (!place_param(s, &s->param.at[i], err)) {
             return false;
         }
     }
     for (size_t i = 0; i < s->tensor.n; i++) {
-        if (!place_stored(&p, &s->tensor.at[i], err)) {
+        if (!place_stored(s, &s->tensor.at[i], err)) {
             return false;
         }
     }
     for (size_t i = 0; i < s->object.n; i++) {
-        if (!place_object(&p, &s->object.at[i], err)) {
+        if (!place_object(s, &s->object.at[i], err)) {
             return false;
         }
     }

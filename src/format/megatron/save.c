@@ -6,6 +6,7 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_place.h>
+#include <zf/base/hash.h>
 
 #include "iteration.h"
 
@@ -28,6 +29,7 @@ void mg_save_fini(struct mg_save *s)
     zf_vec_fini(&s->tensor);
     zf_vec_fini(&s->object);
     zf_vec_fini(&s->param);
+    zf_sorted_fini(&s->named);
     zf_arena_free(s->arena);
 }
 
@@ -82,8 +84,61 @@ bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *e
 
     if (to) {
         *to = *p;
+        s->trained = s->trained || p->state.n > 0;
     }
     return to != NULL;
+}
+
+/* ---- parameters by name ---- */
+
+static uint64_t save_hash(struct mg_text state, struct mg_text name)
+{
+    state = mg_key_is_master(state) ? MG_MASTERS : state;
+    return zf_hash(zf_hash(state.n, state.p, state.n), name.p, name.n);
+}
+
+bool mg_save_index(struct mg_save *s, struct zf_err *err)
+{
+    s->named.pairs = true;
+    for (; s->n_named < s->param.n; s->n_named++) {
+        const struct mg_param *p = &s->param.at[s->n_named];
+
+        if (!zf_sorted_add_pair(&s->named, save_hash(p->state, p->name), s->n_named, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Number i of those that begin at `at` of the index. */
+static struct mg_param *save_indexed(const struct mg_save *s, size_t at, size_t i)
+{
+    return &s->param.at[s->named.at[2 * (at + i) + 1]];
+}
+
+struct mg_param *mg_save_named(struct mg_save *s, struct mg_text state, struct mg_text name,
+                               size_t *n_out)
+{
+    size_t at;
+
+    *n_out = zf_sorted_find(&s->named, save_hash(state, name), &at);
+    return *n_out ? save_indexed(s, at, 0) : NULL;
+}
+
+bool mg_save_is_chained(struct mg_save *s, const struct mg_param *p)
+{
+    size_t at, n = zf_sorted_find(&s->named, save_hash(p->state, p->name), &at);
+    const struct mg_tensor *first = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct mg_tensor *from = save_indexed(s, at, i)->from;
+
+        if (from && first && !mg_text_same(from->name.container, first->name.container)) {
+            return true;
+        }
+        first = from ? from : first;
+    }
+    return false;
 }
 
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32_t part)

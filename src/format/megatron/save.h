@@ -14,6 +14,7 @@
 #define FORMAT_MEGATRON_SAVE_H
 
 #include <zf/base/arena.h>
+#include <zf/base/sorted.h>
 #include <zf/base/vec.h>
 #include <zf/codec/torch.h>
 #include <zf/model/build.h>
@@ -74,6 +75,9 @@ struct mg_save {
     zf_vec(struct mg_tensor) tensor;
     zf_vec(struct mg_object) object;
     zf_vec(struct mg_param) param;
+    struct zf_sorted named;            /* hashes of state and name, and numbers of the parameters */
+    size_t n_named;                    /* parameters that are in it */
+    bool trained;                      /* values of an optimizer are in the list */
     struct megatron_settings settings; /* of args; zeros where there are none */
     /* A master was found not to round to its weight: then the root has the stored weights. */
     bool masters_doubted;
@@ -110,6 +114,17 @@ struct mg_object *mg_save_object(struct mg_save *s, const char *key, size_t key_
                                  struct zf_source *src, struct zf_err *err) ZF_CHECKED;
 /* Adds a parameter; its texts are the caller's, good as long as the save. */
 bool mg_save_param(struct mg_save *s, const struct mg_param *p, struct zf_err *err) ZF_CHECKED;
+
+/* Indexes the list of parameters as it is now. */
+bool mg_save_index(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* The first parameter of that state and name when the list was indexed, or NULL; both spellings of a master are one
+ * state.  *n_out: how many there are. */
+struct mg_param *mg_save_named(struct mg_save *s, struct mg_text state, struct mg_text name,
+                               size_t *n_out);
+/* Do several optimizers have this value of that parameter? */
+bool mg_save_is_chained(struct mg_save *s, const struct mg_param *p);
+#define MG_WEIGHTS ((struct mg_text){"", 0})
+#define MG_MASTERS ((struct mg_text){"param", 5})
 
 /* The object of that key in the directory `part`, or NULL.  By going through all. */
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32_t part);
