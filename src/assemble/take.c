@@ -227,7 +227,7 @@ const uint64_t *zf_take_sizes(const struct zf_take *x, uint32_t *n_out)
     uint64_t n = zf_pv_len(size);
 
     *n_out = 0;
-    if (!size || n > TAKE_DIMS) {
+    if (!size || !zf_take_most(x, n, TAKE_DIMS, "tensor_dims")) {
         (void)take_other(x, "a torch.Size of at most 64 dimensions");
         return &none;
     }

@@ -31,63 +31,42 @@ struct affine_space {
     uint64_t step[2][DIMS], elems[2]; /* C order */
 };
 
-static bool affine_numbers(struct zf_arena *a, const struct zf_pv *v, const char *what,
-                           const uint64_t **out, uint32_t *n_out, struct zf_err *err)
+/* At most DIMS numbers. */
+static const uint64_t *affine_numbers(const struct zf_take *x, uint32_t *n_out)
 {
-    uint64_t n = zf_pv_len(v);
-    uint64_t *p = n <= DIMS ? zf_arena_get(a, n + 1, sizeof *p, err) : NULL;
+    const uint64_t *p = zf_take_sizes(x, n_out);
 
-    if (n > DIMS || !zf_pv_is_seq(v)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its %s is not a list of at most %d numbers",
-                       what, DIMS);
+    if (!zf_take_must(x, *n_out <= DIMS, "expected at most %d numbers, found %u", DIMS, *n_out)) {
+        *n_out = 0;
     }
-    for (uint64_t i = 0; p && i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(v, i), &p[i])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "its %s holds something that is no number", what);
-        }
-    }
-    *out = p;
-    *n_out = (uint32_t)n;
-    return p != NULL;
+    return p;
 }
 
-static bool affine_space(struct affine_space *s, int k, const uint64_t *shape, struct zf_err *err)
+static void affine_space(const struct zf_take *x, struct affine_space *s, int k,
+                         const uint64_t *shape)
 {
     uint64_t step = 1;
 
     s->shape[k] = shape;
-    if (!zf_elems(s->ndim, shape, &s->elems[k])) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its shape multiplies beyond 64 bits");
+    if (zf_take_must(x, zf_elems(s->ndim, shape, &s->elems[k]), "it multiplies beyond 64 bits")) {
+        for (uint32_t d = s->ndim; d-- > 0; step *= shape[d]) {
+            s->step[k][d] = step;
+        }
     }
-    for (uint32_t d = s->ndim; d-- > 0;) {
-        s->step[k][d] = step;
-        step *= shape[d];
-    }
-    return true;
 }
 
-/* [first element, [steps]] of a piece with n dimensions. */
-static bool affine_side(struct zf_arena *a, const struct zf_pv *v, int k, uint32_t n,
-                        struct affine_piece *p, struct zf_err *err)
+/* [first element, [steps]] of a piece. */
+static void affine_side(const struct zf_take *x, int k, struct affine_piece *p)
 {
-    const uint64_t *step;
-    uint32_t n_steps;
+    const struct zf_take first = zf_take_item(x, 0), steps = zf_take_item(x, 1);
+    uint32_t n;
+    const uint64_t *step = affine_numbers(&steps, &n);
 
-    if (!zf_pv_is_seq(v) || zf_pv_len(v) != 2 || !zf_pv_u64(zf_pv_item(v, 0), &p->first[k])) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece has no first element and strides");
-    }
-    if (!affine_numbers(a, zf_pv_item(v, 1), "stride", &step, &n_steps, err)) {
-        return false;
-    }
-    if (n_steps != n) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece of %u dimensions has %u strides", n,
-                       n_steps);
-    }
-    for (uint32_t d = 0; d < n; d++) {
+    p->first[k] = zf_take_u64(&first);
+    (void)zf_take_must(&steps, n == p->n_dims, "%u strides of %u dimensions", n, p->n_dims);
+    for (uint32_t d = 0; d < n && d < p->n_dims; d++) {
         p->dim[d].step[k] = step[d];
     }
-    return true;
 }
 
 /* The dimension of the tensor along which both steps go, or ndim. */
@@ -131,71 +110,58 @@ static bool affine_normalize(const struct affine_space *s, struct affine_piece *
     return true;
 }
 
-/* The box [at, at + size) with its first element there. */
-static bool affine_box(const struct affine_space *s, const uint64_t first[2], const uint64_t *size,
-                       uint64_t *at, struct zf_err *err)
-{
-    for (int k = 0; k < 2; k++) {
-        uint64_t left = first[k];
-
-        for (uint32_t d = 0; d < s->ndim && first[k] < s->elems[k]; d++) {
-            at[(uint32_t)k * s->ndim + d] = left / s->step[k][d];
-            left %= s->step[k][d];
-            if (!zf_within(at[(uint32_t)k * s->ndim + d], size[d], s->shape[k][d])) {
-                left = UINT64_MAX;
-                break;
-            }
-        }
-        if (first[k] >= s->elems[k] || left == UINT64_MAX) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece leaves the %s",
-                           k ? "shard" : "whole tensor");
-        }
-    }
-    return true;
-}
-
 struct affine_boxes {
-    struct zf_arena *a;
-    struct zf_cut_box *box; /* [BOXES] */
+    const struct zf_take *piece; /* that is read now */
+    struct zf_cut_box *box;      /* [BOXES] */
     uint32_t n;
 };
 
-static bool affine_add_box(const struct affine_space *s, struct affine_boxes *out,
-                           const uint64_t first[2], const uint64_t *size, struct zf_err *err)
+/* The box [at, at + size) with its first element there. */
+static void affine_box(const struct affine_boxes *out, const struct affine_space *s,
+                       const uint64_t first[2], const uint64_t *size, uint64_t *at)
 {
-    uint64_t *p = zf_arena_get(out->a, 3 * (uint64_t)s->ndim + 1, sizeof *p, err);
+    for (int k = 0; k < 2; k++) {
+        uint64_t left = first[k];
+        bool in = first[k] < s->elems[k];
 
-    if (!p || !affine_box(s, first, size, p, err)) {
-        return false;
+        for (uint32_t d = 0; in && d < s->ndim; d++) {
+            at[(uint32_t)k * s->ndim + d] = left / s->step[k][d];
+            left %= s->step[k][d];
+            in = zf_within(at[(uint32_t)k * s->ndim + d], size[d], s->shape[k][d]);
+        }
+        (void)zf_take_must(out->piece, in, "it leaves the %s", k ? "shard" : "whole tensor");
     }
-    memcpy(p + 2 * (size_t)s->ndim, size, s->ndim * sizeof *size);
-    if (out->n == BOXES) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it has more than %d pieces on a rank",
-                       BOXES);
+}
+
+static void affine_add_box(const struct affine_space *s, struct affine_boxes *out,
+                           const uint64_t first[2], const uint64_t *size)
+{
+    uint64_t *p = zf_take_room(out->piece->t, 3 * (uint64_t)s->ndim + 1, sizeof *p);
+
+    if (p && zf_take_can(out->piece, out->n < BOXES, "more than %d pieces on a rank", BOXES)) {
+        affine_box(out, s, first, size, p);
+        memcpy(p + 2 * (size_t)s->ndim, size, s->ndim * sizeof *size);
+        out->box[out->n++] = (struct zf_cut_box){p + s->ndim, p, p + 2 * (size_t)s->ndim};
     }
-    out->box[out->n++] = (struct zf_cut_box){p + s->ndim, p, p + 2 * (size_t)s->ndim};
-    return true;
 }
 
 /* Where position i of the loop dimensions begins, in both. */
 static bool affine_first(const struct affine_piece *p, const struct affine_dim *loop, uint32_t n,
-                         uint64_t i, uint64_t first[2], struct zf_err *err)
+                         uint64_t i, uint64_t first[2])
 {
-    for (int k = 0; k < 2; k++) {
-        first[k] = p->first[k];
-    }
-    for (uint32_t d = 0; d < n; d++, i /= loop[d - 1].n) {
+    bool fits = true;
+
+    memcpy(first, p->first, sizeof p->first);
+    for (uint32_t d = 0; d < n; i /= loop[d++].n) {
         for (int k = 0; k < 2; k++) {
-            if (!zf_mul_add(i % loop[d].n, loop[d].step[k], first[k], &first[k])) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece reaches beyond 64 bits");
-            }
+            fits = fits && zf_mul_add(i % loop[d].n, loop[d].step[k], first[k], &first[k]);
         }
     }
-    return true;
+    return fits;
 }
 
-static bool affine_add_piece(const struct affine_space *s, struct affine_piece *p,
-                             struct affine_boxes *out, struct zf_err *err)
+static void affine_add_piece(const struct affine_space *s, struct affine_piece *p,
+                             struct affine_boxes *out)
 {
     struct affine_dim loop[2 * DIMS];
     uint64_t size[DIMS], first[2], n = 1;
@@ -203,7 +169,7 @@ static bool affine_add_piece(const struct affine_space *s, struct affine_piece *
     uint32_t n_loop = 0;
 
     if (!affine_normalize(s, p)) {
-        return true;
+        return;
     }
     for (uint32_t d = 0; d < s->ndim; d++) {
         size[d] = 1;
@@ -218,46 +184,47 @@ static bool affine_add_piece(const struct affine_space *s, struct affine_piece *
             continue;
         }
         loop[n_loop++] = p->dim[i];
-        if (!zf_mul(n, p->dim[i].n, &n) || n > BOXES) {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "it has more than %d pieces on a rank", BOXES);
+        if (!zf_take_can(out->piece, zf_mul(n, p->dim[i].n, &n) && n <= BOXES,
+                         "more than %d pieces on a rank", BOXES)) {
+            return;
         }
     }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!affine_first(p, loop, n_loop, i, first, err) ||
-            !affine_add_box(s, out, first, size, err)) {
-            return false;
+    for (uint64_t i = 0; i < n && !out->piece->t->failed; i++) {
+        if (zf_take_must(out->piece, affine_first(p, loop, n_loop, i, first),
+                         "it reaches beyond 64 bits")) {
+            affine_add_box(s, out, first, size);
         }
     }
-    return true;
 }
 
-static bool affine_read_piece(const struct affine_space *s, const struct zf_pv *v,
-                              struct affine_boxes *out, struct zf_err *err)
+static void affine_take_piece(const struct affine_space *s, struct affine_boxes *out)
 {
+    const struct zf_take size = zf_take_key(out->piece, "shape");
+    const struct zf_take from = zf_take_key(out->piece, "source");
+    const struct zf_take to = zf_take_key(out->piece, "dest");
     struct affine_piece p = {0};
-    const uint64_t *shape;
+    const uint64_t *shape = affine_numbers(&size, &p.n_dims);
 
-    if (!affine_numbers(out->a, zf_pv_get(v, "shape"), "piece's shape", &shape, &p.n_dims, err) ||
-        !affine_side(out->a, zf_pv_get(v, "source"), 0, p.n_dims, &p, err) ||
-        !affine_side(out->a, zf_pv_get(v, "dest"), 1, p.n_dims, &p, err)) {
-        return false;
-    }
     for (uint32_t d = 0; d < p.n_dims; d++) {
         p.dim[d].n = shape[d];
     }
-    return affine_add_piece(s, &p, out, err);
+    affine_side(&from, 0, &p);
+    affine_side(&to, 1, &p);
+    if (!out->piece->t->failed) {
+        affine_add_piece(s, &p, out);
+    }
 }
 
 /* Every element of the shard is in one piece: the proof that the pieces are the whole tensor says nothing of
  * one that is put there twice. */
-static bool affine_prove_shard(struct zf_arena *a, const struct affine_space *s,
-                               const struct affine_boxes *boxes, struct zf_err *err)
+static void affine_prove_shard(const struct zf_take *pieces, const struct affine_space *s,
+                               const struct affine_boxes *boxes)
 {
-    struct zf_cut_box *turned = zf_arena_get(a, boxes->n, sizeof *turned, err);
+    struct zf_cut_box *turned = zf_take_room(pieces->t, boxes->n, sizeof *turned);
     const struct zf_cut_part part = {turned, boxes->n};
     const struct zf_cut shard = {
         .ndim = s->ndim, .n_ranks = 1, .shape = s->shape[1], .part = &part};
+    struct zf_err err;
     uint64_t elems = 0;
 
     for (uint32_t i = 0; turned && i < boxes->n; i++) {
@@ -271,88 +238,71 @@ static bool affine_prove_shard(struct zf_arena *a, const struct affine_space *s,
         turned[i] = (struct zf_cut_box){b->in_whole, b->in_shard, b->size};
     }
     if (!turned) {
-        return false;
+        return;
     }
-    bool apart = zf_cut_prove(&shard, err);
-    if (!apart && err->code != ZF_E_FORMAT) {
-        return false;
+    bool apart = zf_cut_prove(&shard, &err);
+    if (!apart && err.code != ZF_E_FORMAT) {
+        (void)zf_take_fail(pieces, &err);
     }
-    if (apart && elems == s->elems[1]) {
-        return true;
-    }
-    zf_err_clear(err);
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the pieces of a shard do not have each of its elements once");
+    (void)zf_take_must(pieces, apart && elems == s->elems[1],
+                       "they do not have each element of the shard once");
 }
 
-/* Reads one rank's pieces; its shard's shape goes to *shape. */
-static bool affine_read_rank(struct zf_arena *a, const struct zf_pv *v, struct affine_space *s,
-                             struct zf_cut_box *room, struct zf_cut_part *part,
-                             const uint64_t **shape, struct zf_err *err)
+/* Reads one rank's pieces, into `room` and then *part; answers its shard's shape. */
+static const uint64_t *affine_take_rank(const struct zf_take *rank, struct affine_space *s,
+                                        struct zf_cut_box *room, struct zf_cut_part *part)
 {
-    const struct zf_pv *pieces = zf_pv_get(v, "pieces");
-    struct affine_boxes out = {a, room, 0};
+    const struct zf_take size = zf_take_key(rank, "shard_shape"),
+                         pieces = zf_take_key(rank, "pieces");
+    struct affine_boxes out = {.box = room};
     uint32_t ndim;
+    const uint64_t *shape = affine_numbers(&size, &ndim);
 
-    if (!affine_numbers(a, zf_pv_get(v, "shard_shape"), "shard_shape", shape, &ndim, err)) {
-        return false;
+    if (!zf_take_must(&size, ndim == s->ndim, "the shard has %u dimensions, the whole tensor %u",
+                      ndim, s->ndim)) {
+        return NULL;
     }
-    if (ndim != s->ndim) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "its shard has %u dimensions, the whole tensor %u", ndim, s->ndim);
+    affine_space(&size, s, 1, shape);
+    for (uint64_t i = 0, n = zf_take_list(&pieces); i < n && !rank->t->failed; i++) {
+        const struct zf_take piece = zf_take_item(&pieces, i);
+
+        out.piece = &piece;
+        affine_take_piece(s, &out);
     }
-    if (!affine_space(s, 1, *shape, err)) {
-        return false;
+    affine_prove_shard(&pieces, s, &out);
+    struct zf_cut_box *box = zf_take_room(rank->t, out.n, sizeof *box);
+    if (box) {
+        memcpy(box, room, out.n * sizeof *box);
+        *part = (struct zf_cut_part){box, out.n};
     }
-    for (uint64_t i = 0; i < zf_pv_len(pieces); i++) {
-        if (!affine_read_piece(s, zf_pv_item(pieces, i), &out, err)) {
-            return false;
-        }
-    }
-    if (!affine_prove_shard(a, s, &out, err)) {
-        return false;
-    }
-    struct zf_cut_box *box = zf_arena_copy(a, room, out.n, sizeof *box, err);
-    *part = (struct zf_cut_part){box, out.n};
-    return box != NULL;
+    return shape;
 }
 
-bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, struct tp_affine *out,
-                 struct zf_err *err)
+void affine_take(const struct zf_take *map, uint32_t n_ranks, struct tp_affine *out)
 {
-    const struct zf_pv *ranks = zf_pv_get(v, "ranks");
-    struct zf_cut_part *part = zf_arena_get(a, n_ranks, sizeof *part, err);
-    const uint64_t **shard = zf_arena_get(a, n_ranks, sizeof(*shard), err);
+    const struct zf_take shape = zf_take_key(map, "logical_shape"),
+                         ranks = zf_take_key(map, "ranks");
+    struct zf_cut_part *part = zf_take_room(map->t, n_ranks, sizeof *part);
+    const uint64_t **shard = zf_take_room(map->t, n_ranks, sizeof *shard);
     zf_auto(mem) struct zf_cut_box *room = malloc(BOXES * sizeof *room);
     struct affine_space s = {0};
+    struct zf_err err;
+    uint64_t n = zf_take_map(&ranks);
 
-    if (!part || !shard || !room) {
-        return room ? false : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    if (!room && !zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")) {
+        (void)zf_take_fail(map, &err);
     }
-    if (!affine_numbers(a, zf_pv_get(v, "logical_shape"), "logical_shape", &out->cut.shape, &s.ndim,
-                        err) ||
-        !affine_space(&s, 0, out->cut.shape, err)) {
-        return false;
-    }
-    if (!zf_pv_is_map(ranks) || zf_pv_len(ranks) != n_ranks) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it is mapped on %llu tensor-parallel ranks, but %u have files",
-                       (unsigned long long)zf_pv_len(ranks), n_ranks);
-    }
-    for (uint32_t r = 0; r < n_ranks; r++) {
-        const struct zf_pv *one = zf_pv_get_id(ranks, r);
+    out->cut.shape = affine_numbers(&shape, &s.ndim);
+    affine_space(&shape, &s, 0, out->cut.shape);
+    (void)zf_take_must(&ranks, n == n_ranks, "it has %llu ranks, but %u have files",
+                       (unsigned long long)n, n_ranks);
+    for (uint32_t r = 0; r < n_ranks && !map->t->failed; r++) {
+        const struct zf_take one = zf_take_id(&ranks, r);
 
-        if (!one) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "it says nothing of tensor-parallel rank %u", r);
-        }
-        if (!affine_read_rank(a, one, &s, room, &part[r], &shard[r], err)) {
-            return false;
-        }
+        shard[r] = affine_take_rank(&one, &s, room, &part[r]);
     }
     out->cut.ndim = s.ndim;
     out->cut.n_ranks = n_ranks;
     out->cut.part = part;
     out->shard = shard;
-    return true;
 }

@@ -8,7 +8,7 @@
 
 #include "name.h"
 
-/* It, and whose it is. */
+/* The affine map of one tensor. */
 struct tp_affine {
     UT_hash_handle hh; /* key: its name */
     struct ds_name name;
@@ -16,10 +16,8 @@ struct tp_affine {
     const uint64_t *const *shard; /* [n_ranks][ndim] */
 };
 
-/* Reads {logical_shape, ranks: {tensor rank: {shard_shape, pieces: [{shape, source, dest}]}}}.
- * Errors: ZF_E_FORMAT a value of the wrong kind, a piece that leaves the tensor or its shard;
- * ZF_E_UNSUPPORTED more pieces than expected; of the arena. */
-bool affine_read(struct zf_arena *a, const struct zf_pv *v, uint32_t n_ranks, struct tp_affine *out,
-                 struct zf_err *err) ZF_CHECKED;
+/* Takes {logical_shape, ranks: {rank: {shard_shape, pieces: [{shape, source, dest}]}}}; a piece may not leave the tensor or
+ * its shard, and each element of a shard is in one piece.  *out is whole unless something failed. */
+void affine_take(const struct zf_take *map, uint32_t n_ranks, struct tp_affine *out);
 
 #endif

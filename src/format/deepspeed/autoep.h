@@ -18,11 +18,10 @@ struct ds_fused {
     uint32_t ep_rank;      /* of the file that says all this */
 };
 
-/* Reads ds_autoep_layers into *out, sorted by name.
- * Errors: ZF_E_FORMAT a value of the wrong kind, two records of it disagree; ZF_E_UNSUPPORTED cut
- * in another way than experts one after the other. */
-bool ds_autoep_read(struct ds_save *ds, const struct zf_pv *layers, struct ds_fused **out,
-                    uint32_t *n_out, struct zf_err *err) ZF_CHECKED;
+/* Takes ds_autoep_layers into *out, sorted by name; at most so many tensors.  Two records of it must agree; zerofs cannot
+ * read experts that are cut in another way than one after the other. */
+void ds_autoep_take(const struct zf_take *layers, uint64_t most, struct ds_fused **out,
+                    uint32_t *n_out);
 /* The fused tensor of that name, or NULL. */
 const struct ds_fused *ds_autoep_find(const struct ds_fused *fused, uint32_t n,
                                       struct ds_name name);

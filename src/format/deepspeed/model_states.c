@@ -15,142 +15,92 @@
 #include "extra_state.h"
 #include "tp_digest.h"
 
-/* A torch.Size, tuple or list of extents. */
-static bool model_read_shape(struct ds_save *ds, const struct zf_pv *v, struct ds_param *p,
-                             struct zf_err *err)
+static void model_take_shape(const struct ds_save *ds, const struct zf_take *x, struct ds_param *p)
 {
-    const struct zf_pv *size = zf_torch_size(v);
-    uint64_t n = zf_pv_len(size);
-    uint64_t *shape;
-
-    if (!size) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the shape of \"%.*s\" is not a torch.Size",
-                       (int)p->name.n, p->name.p);
-    }
-    if (n > ds->o->lim->tensor_dims) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "\"%.*s\" has %llu dimensions, more than tensor_dims = %llu", (int)p->name.n,
-                       p->name.p, (unsigned long long)n,
-                       (unsigned long long)ds->o->lim->tensor_dims);
-    }
-    shape = zf_arena_get(ds->a, n, sizeof *shape, err);
-    if (shape && !zf_torch_extents(size, n, shape)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "an extent of \"%.*s\" is not a number >= 0",
-                       (int)p->name.n, p->name.p);
-    }
-    p->shape = shape;
-    p->ndim = (uint32_t)n;
-    if (shape && !zf_elems(p->ndim, shape, &p->n)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the extents of \"%.*s\" multiply beyond 64 bits", (int)p->name.n,
-                       p->name.p);
-    }
-    return shape != NULL;
+    p->shape = zf_take_sizes(x, &p->ndim);
+    (void)(zf_take_most(x, p->ndim, ds->o->lim->tensor_dims, "tensor_dims") &&
+           zf_take_must(x, zf_elems(p->ndim, p->shape, &p->n),
+                        "its extents multiply beyond 64 bits"));
 }
 
-static bool model_read_group(struct ds_save *ds, const struct zf_pv *map, const char *what,
-                             struct ds_shapes *out, struct zf_err *err)
+static void model_take_group(const struct ds_save *ds, const struct zf_take *map,
+                             struct ds_shapes *out)
 {
-    uint64_t n = zf_pv_len(map);
+    uint64_t n = zf_take_map(map);
 
-    if (!zf_pv_is_map(map) && n > 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is not a mapping of names to shapes",
-                       what);
-    }
-    if (n > ds->o->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%s has %llu names, more than tensors = %llu",
-                       what, (unsigned long long)n, (unsigned long long)ds->o->lim->tensors);
-    }
+    (void)zf_take_most(map, n, ds->o->lim->tensors, "tensors");
     out->n = (uint32_t)n;
-    out->param = zf_arena_get(ds->a, n, sizeof *out->param, err);
-    for (uint64_t i = 0; out->param && i < n; i++) {
-        if (!ds_name_of(ds->a, zf_pv_key(map, i), what, &out->param[i].name, err) ||
-            !model_read_shape(ds, zf_pv_val(map, i), &out->param[i], err)) {
-            return false;
-        }
+    out->param = zf_take_room(map->t, n, sizeof *out->param);
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        const struct zf_take name = zf_take_name(map, i), one = zf_take_item(map, i);
+
+        out->param[i].name = ds_take_name(&name);
+        model_take_shape(ds, &one, &out->param[i]);
     }
-    return out->param != NULL;
 }
 
-bool ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct ds_shapes **out,
-                     uint32_t *n_out, struct zf_err *err)
+void ds_take_shapes(const struct ds_save *ds, const struct zf_take *x, struct ds_shapes **out,
+                    uint32_t *n_out)
 {
-    bool list = zf_pv_is_seq(v) && !zf_pv_is_map(v);
-    uint64_t n = list ? zf_pv_len(v) : 1;
+    uint64_t n = zf_pv_is_map(x->v) ? 1 : zf_take_list(x);
 
-    if (!list && !zf_pv_is_map(v)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "param_shapes is neither a list nor a mapping");
-    }
-    *out = zf_arena_get(ds->a, n, sizeof **out, err);
     *n_out = (uint32_t)n;
-    for (uint64_t g = 0; *out && g < n; g++) {
-        if (!model_read_group(ds, list ? zf_pv_item(v, g) : v, "param_shapes", &(*out)[g], err)) {
-            return false;
-        }
+    *out = zf_take_room(x->t, n, sizeof **out);
+    for (uint64_t g = 0; g < n && !x->t->failed; g++) {
+        const struct zf_take one = zf_take_item(x, g);
+
+        model_take_group(ds, zf_pv_is_map(x->v) ? x : &one, &(*out)[g]);
     }
-    return *out != NULL;
 }
 
-static bool model_read_names(struct ds_save *ds, const struct zf_pv *v, struct ds_model *m,
-                             struct zf_err *err)
+static void model_take_buffers(const struct zf_take *list, struct ds_model *m)
 {
-    uint64_t n = zf_pv_len(v);
+    uint64_t n = zf_take_given(list) ? zf_take_list(list) : 0;
 
-    m->has_buffers = v && zf_pv_kind(v) != ZF_PV_NONE;
+    m->has_buffers = zf_take_given(list);
     m->n_buffers = (uint32_t)n;
-    m->buffer = zf_arena_get(ds->a, n, sizeof *m->buffer, err);
-    for (uint64_t i = 0; m->buffer && i < n; i++) {
-        if (!ds_name_of(ds->a, zf_pv_item(v, i), "buffer_names", &m->buffer[i], err)) {
-            return false;
-        }
+    m->buffer = zf_take_room(list->t, n, sizeof *m->buffer);
+    for (uint64_t i = 0; i < n && !list->t->failed; i++) {
+        const struct zf_take one = zf_take_item(list, i);
+
+        m->buffer[i] = ds_take_name(&one);
     }
-    if (m->buffer) {
+    if (!list->t->failed) {
         ds_name_sort(m->buffer, m->n_buffers);
     }
-    return m->buffer != NULL;
 }
 
-static bool model_read_aliases(struct ds_save *ds, const struct zf_pv *v, struct ds_model *m,
-                               struct zf_err *err)
+static void model_take_aliases(const struct zf_take *map, struct ds_model *m)
 {
-    uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
+    uint64_t n = zf_pv_is_map(map->v) ? zf_pv_len(map->v) : 0;
 
     m->n_aliases = (uint32_t)n;
-    m->alias = zf_arena_get(ds->a, n, sizeof *m->alias, err);
-    m->second = zf_arena_get(ds->a, n, sizeof *m->second, err);
-    for (uint64_t i = 0; m->alias && m->second && i < n; i++) {
-        if (!ds_name_of(ds->a, zf_pv_key(v, i), "shared_params", &m->alias[i].name, err) ||
-            !ds_name_of(ds->a, zf_pv_val(v, i), "shared_params", &m->alias[i].of, err)) {
-            return false;
-        }
+    m->alias = zf_take_room(map->t, n, sizeof *m->alias);
+    m->second = zf_take_room(map->t, n, sizeof *m->second);
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        const struct zf_take name = zf_take_name(map, i), of = zf_take_item(map, i);
+
+        m->alias[i] = (struct ds_alias){ds_take_name(&name), ds_take_name(&of)};
         m->second[i] = m->alias[i].name;
     }
-    if (m->second) {
+    if (!map->t->failed) {
         ds_name_sort(m->second, m->n_aliases);
     }
-    return m->alias && m->second;
 }
 
-static bool model_read_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                                 struct ds_model *m, struct zf_err *err)
+static void model_take_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_take *map,
+                                 struct ds_model *m)
 {
-    uint64_t n = zf_pv_is_map(v) ? zf_pv_len(v) : 0;
+    uint64_t n = zf_pv_is_map(map->v) ? zf_pv_len(map->v) : 0;
 
     m->n_fragments = (uint32_t)n;
-    m->fragment = zf_arena_get(ds->a, n, sizeof *m->fragment, err);
-    for (uint64_t i = 0; m->fragment && i < n; i++) {
-        struct ds_entry *f = &m->fragment[i];
+    m->fragment = zf_take_room(map->t, n, sizeof *m->fragment);
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        const struct zf_take name = zf_take_name(map, i), one = zf_take_item(map, i);
 
-        if (!ds_name_of(ds->a, zf_pv_key(v, i), "frozen_param_fragments", &f->name, err)) {
-            return false;
-        }
-        if (!zf_tensor_ref_read(&ds->keep, t, zf_pv_val(v, i), &f->view, err)) {
-            return !ds_err_named(err) &&
-                   zf_err_in(err, "!frozen_param_fragments[\"%.*s\"]", (int)f->name.n, f->name.p);
-        }
+        m->fragment[i].name = ds_take_name(&name);
+        (void)zf_take_tensor(&one, &ds->keep, t, &m->fragment[i].view);
     }
-    return m->fragment != NULL;
 }
 
 struct sorted {
@@ -213,11 +163,11 @@ struct model_cursors {
 };
 
 /* The name of an entry of `module`: mostly one of the groups', which have the parameters in the same order. */
-static bool model_entry_name(struct ds_save *ds, const struct ds_model *m, struct model_cursors *c,
-                             const struct zf_pv *key, struct ds_name *out, struct zf_err *err)
+static struct ds_name model_take_name(const struct ds_model *m, struct model_cursors *c,
+                                      const struct zf_take *key)
 {
     uint64_t n = 0;
-    const char *p = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+    const char *p = zf_pv_kind(key->v) == ZF_PV_STR ? zf_pv_text(key->v, &n) : NULL;
 
     for (uint32_t g = 0; p && g < m->n_groups && g < MODEL_CURSORS; g++) {
         const struct ds_shapes *s = &m->group[g];
@@ -225,11 +175,10 @@ static bool model_entry_name(struct ds_save *ds, const struct ds_model *m, struc
 
         if (next && next->n == n && memcmp(next->p, p, n) == 0) {
             c->at[g]++;
-            *out = *next;
-            return true;
+            return *next;
         }
     }
-    return ds_name_of(ds->a, key, "\"module\"", out, err);
+    return ds_take_name(key);
 }
 
 bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, const struct zf_pv *v,
@@ -249,61 +198,53 @@ bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, co
             zf_err_in(err, "%s", zf_torch_name(t)));
 }
 
-static bool model_read_module(struct ds_save *ds, struct zf_torch *t, const struct zf_pv *v,
-                              struct ds_model *m, struct zf_err *err)
+static void model_take_module(struct ds_save *ds, struct zf_torch *t, const struct zf_take *map,
+                              struct ds_model *m)
 {
-    uint64_t n = zf_pv_len(v);
+    uint64_t n = m->pipeline ? 0 : zf_take_map(map);
     struct model_cursors cursors = {0};
     struct zf_source *empty = NULL;
+    struct zf_err err;
 
-    if (!zf_pv_is_map(v) && n > 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"module\" is not a mapping of names");
-    }
-    if (n > ds->o->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "\"module\" has %llu names, more than tensors = %llu", (unsigned long long)n,
-                       (unsigned long long)ds->o->lim->tensors);
-    }
+    (void)zf_take_most(map, n, ds->o->lim->tensors, "tensors");
     m->n_entries = (uint32_t)n;
-    m->entry = zf_arena_get(ds->a, n, sizeof *m->entry, err);
-    for (uint64_t i = 0; m->entry && i < n; i++) {
+    m->entry = zf_take_room(map->t, n, sizeof *m->entry);
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        const struct zf_take name = zf_take_name(map, i), one = zf_take_item(map, i);
         struct ds_entry *e = &m->entry[i];
 
-        if (!model_entry_name(ds, m, &cursors, zf_pv_key(v, i), &e->name, err)) {
-            return false;
-        }
-        if (!ds_entry_read(ds, t, "module", zf_pv_val(v, i), &empty, e, err)) {
-            return false;
+        e->name = model_take_name(m, &cursors, &name);
+        if (!map->t->failed && !ds_entry_read(ds, t, "module", one.v, &empty, e, &err)) {
+            (void)zf_take_fail(&one, &err);
         }
     }
-    return m->entry && ds_model_index(ds, m, err);
+    if (!map->t->failed && !ds_model_index(ds, m, &err)) {
+        (void)zf_take_fail(map, &err);
+    }
 }
 
 /* checkpoint_parallel_dimensions, since 0.19.5. */
-static bool model_read_mesh(const struct zf_pv *root, struct ds_model *m, struct zf_err *err)
+static void model_take_mesh(const struct zf_take *dims, struct ds_model *m)
 {
-    const struct zf_pv *dims = zf_pv_get(root, "checkpoint_parallel_dimensions");
-    uint64_t tp, pp;
+    static const char *const keys[] = {"tp_degree", "pp_degree"};
+    uint32_t *const out[] = {&m->tp, &m->pp};
 
-    if (!zf_pv_is_map(dims)) {
-        return true;
+    for (int i = 0; i < 2 && zf_pv_is_map(dims->v); i++) {
+        const struct zf_take one = zf_take_key(dims, keys[i]);
+        uint64_t n = zf_take_u64(&one);
+
+        (void)zf_take_must(&one, n > 0 && n <= UINT32_MAX / 2, "%llu is not a number of ranks",
+                           (unsigned long long)n);
+        *out[i] = (uint32_t)n;
     }
-    if (!zf_pv_u64(zf_pv_get(dims, "tp_degree"), &tp) || tp == 0 || tp > UINT32_MAX / 2 ||
-        !zf_pv_u64(zf_pv_get(dims, "pp_degree"), &pp) || pp == 0 || pp > UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the degrees in checkpoint_parallel_dimensions are not numbers > 0");
-    }
-    m->tp = (uint32_t)tp;
-    m->pp = (uint32_t)pp;
-    return true;
 }
 
 /* The layers of AutoEP, under one of the two names they had. */
-static const struct zf_pv *model_autoep(const struct zf_pv *root)
+static struct zf_take model_autoep(const struct zf_take *root)
 {
-    const struct zf_pv *v = zf_pv_get(root, "ds_autoep_layers");
+    const struct zf_take layers = zf_take_key(root, "ds_autoep_layers");
 
-    return zf_pv_kind(v) != ZF_PV_NONE ? v : zf_pv_get(root, "autoep_layers");
+    return zf_take_given(&layers) ? layers : zf_take_key(root, "autoep_layers");
 }
 
 /* Sets minor and patch from "0.minor.patch…". */
@@ -321,24 +262,13 @@ static void model_read_version(const struct zf_pv *v, struct ds_model *m)
     }
 }
 
-static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
-                            struct zf_err *err)
+/* Single values. */
+static void model_read_facts(const struct zf_pv *root, struct ds_model *m)
 {
-    const struct zf_pv *root = zf_torch_root(t);
-    const struct zf_pv *shapes = zf_pv_get(root, "param_shapes");
-    const struct zf_pv *frozen = zf_pv_get(root, "frozen_param_shapes");
-    const struct zf_pv *zero = zf_pv_get(zf_pv_get(root, "ds_config"), "zero_optimization");
+    const struct zf_pv *config = zf_pv_get(root, "ds_config");
+    const struct zf_pv *zero = zf_pv_get(config, "zero_optimization");
     int64_t steps;
 
-    if (!zf_pv_is_map(root) || !zf_pv_get(root, "module")) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "not a model-states file: there is no \"module\" in it");
-    }
-    if (zf_pv_is_map(zf_pv_get(root, "folding"))) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "AutoEP folded into AutoTP (\"folding\") is not supported: its experts are "
-                       "spread over tensor-parallel ranks as well");
-    }
     m->steps = zf_pv_int(zf_pv_get(root, "global_steps"), &steps) ? steps : -1;
     m->skipped = zf_pv_int(zf_pv_get(root, "skipped_steps"), &steps) ? steps : 0;
     model_read_version(zf_pv_get(root, "ds_version"), m);
@@ -348,21 +278,50 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
     m->round_robin = ds_is_true(zf_pv_get(zero, "round_robin_gradients"));
     m->quantized = ds_is_true(zf_pv_get(zero, "zero_quantized_nontrainable_weights"));
     m->super_offload = ds_is_true(zf_pv_get(zf_pv_get(zero, "offload_optimizer"), "super_offload"));
-    m->blocks =
-        ds_is_true(zf_pv_get(zf_pv_get(root, "ds_config"), "use_data_before_expert_parallelism"));
+    m->blocks = ds_is_true(zf_pv_get(config, "use_data_before_expert_parallelism"));
     m->moe = zf_pv_kind(zf_pv_get(root, "num_experts")) != ZF_PV_NONE;
-    m->has_shapes = zf_pv_kind(shapes) != ZF_PV_NONE;
-    return model_read_mesh(root, m, err) &&
-           ds_tp_digest(zf_pv_get(zf_pv_get(root, "universal_checkpoint_info"), "affine_map"),
-                        &m->affine, err) &&
-           (!m->has_shapes || ds_model_shapes(ds, shapes, &m->group, &m->n_groups, err)) &&
-           (zf_pv_kind(frozen) == ZF_PV_NONE ||
-            model_read_group(ds, frozen, "frozen_param_shapes", &m->frozen, err)) &&
-           model_read_names(ds, zf_pv_get(root, "buffer_names"), m, err) &&
-           ds_autoep_read(ds, model_autoep(root), &m->fused, &m->n_fused, err) &&
-           model_read_aliases(ds, zf_pv_get(root, "shared_params"), m, err) &&
-           model_read_fragments(ds, t, zf_pv_get(root, "frozen_param_fragments"), m, err) &&
-           model_read_module(ds, t, zf_pv_get(root, "module"), m, err);
+}
+
+static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_model *m,
+                            struct zf_err *err)
+{
+    struct zf_taker taker = {.arena = ds->a};
+    const struct zf_take root = zf_take_root(&taker, zf_torch_root(t));
+    const struct zf_take module = zf_take_key(&root, "module");
+    const struct zf_take shapes = zf_take_key(&root, "param_shapes");
+    const struct zf_take frozen = zf_take_key(&root, "frozen_param_shapes");
+    const struct zf_take info = zf_take_key(&root, "universal_checkpoint_info");
+    const struct zf_take mesh = zf_take_key(&root, "checkpoint_parallel_dimensions");
+    const struct zf_take buffers = zf_take_key(&root, "buffer_names");
+    const struct zf_take aliases = zf_take_key(&root, "shared_params");
+    const struct zf_take fragments = zf_take_key(&root, "frozen_param_fragments");
+    const struct zf_take autoep = model_autoep(&root);
+
+    if (!zf_take_must(&root, zf_pv_is_map(root.v) && module.v,
+                      "not a model-states file: there is no \"module\" in it") ||
+        !zf_take_can(&root, !zf_pv_is_map(zf_pv_get(root.v, "folding")),
+                     "AutoEP folded into AutoTP (\"folding\") is not supported: its experts are "
+                     "spread over tensor-parallel ranks as well")) {
+        return zf_take_ok(&taker, err);
+    }
+    model_read_facts(root.v, m);
+    model_take_mesh(&mesh, m);
+    if (!ds_tp_digest(zf_pv_get(info.v, "affine_map"), &m->affine, err)) {
+        (void)zf_take_fail(&info, err);
+    }
+    m->has_shapes = zf_take_given(&shapes);
+    if (m->has_shapes) {
+        ds_take_shapes(ds, &shapes, &m->group, &m->n_groups);
+    }
+    if (zf_take_given(&frozen)) {
+        model_take_group(ds, &frozen, &m->frozen);
+    }
+    model_take_buffers(&buffers, m);
+    ds_autoep_take(&autoep, ds->o->lim->tensors, &m->fused, &m->n_fused);
+    model_take_aliases(&aliases, m);
+    model_take_fragments(ds, t, &fragments, m);
+    model_take_module(ds, t, &module, m);
+    return zf_take_ok(&taker, err);
 }
 
 /* t: the open file; NULL: it could not be opened. */

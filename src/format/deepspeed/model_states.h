@@ -95,8 +95,8 @@ static inline uint64_t ds_model_ranks(const struct ds_model *m)
 bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* The entry of that name, or NULL. */
 const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name name);
-/* Reads the mapping (or list of mappings) `v` of names to shapes. */
-bool ds_model_shapes(struct ds_save *ds, const struct zf_pv *v, struct ds_shapes **out,
-                     uint32_t *n_out, struct zf_err *err) ZF_CHECKED;
+/* Takes a mapping (or a list of mappings) of names to shapes. */
+void ds_take_shapes(const struct ds_save *ds, const struct zf_take *x, struct ds_shapes **out,
+                    uint32_t *n_out);
 
 #endif

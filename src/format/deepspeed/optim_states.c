@@ -439,7 +439,7 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
     const struct optim_reading q = {ds, t, r};
     const struct zf_take root = zf_take_root(&taker, zf_torch_root(t));
     const struct zf_take in = zf_take_key(&root, "optimizer_state_dict");
-    const struct zf_pv *shapes = zf_pv_get(root.v, "param_shapes");
+    const struct zf_take shapes = zf_take_key(&root, "param_shapes");
     const struct zf_pv *version = zf_pv_get(root.v, "ds_version");
 
     (void)zf_take_must(&root, zf_pv_is_map(in.v),
@@ -448,9 +448,10 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
     optim_read_config(root.v, r);
     optim_take_inner(&q, &in);
     r->version = optim_text(ds->a, version ? version : zf_pv_get(in.v, "ds_version"), err);
-    return zf_take_ok(&taker, err) && r->version &&
-           (zf_pv_kind(shapes) == ZF_PV_NONE ||
-            ds_model_shapes(ds, shapes, &r->group, &r->n_groups, err));
+    if (zf_take_given(&shapes)) {
+        ds_take_shapes(ds, &shapes, &r->group, &r->n_groups);
+    }
+    return r->version && zf_take_ok(&taker, err);
 }
 
 /* Every storage of a file is in one archive. */

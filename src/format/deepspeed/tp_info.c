@@ -15,121 +15,88 @@
 
 /* ---- patterns ---- */
 
-static bool tp_add(struct ds_save *ds, struct tp_info *info, const struct zf_pv *text,
-                   struct tp_pattern what, struct zf_err *err)
+static void tp_add(struct tp_info *info, const struct zf_take *text, struct tp_pattern what)
 {
-    struct tp_pattern *p = &info->pattern[info->n_patterns];
+    struct zf_err err;
 
-    *p = what;
-    if (!ds_name_of(ds->a, text, "a list of patterns", &p->text, err)) {
-        return false;
+    what.text = ds_take_name(text);
+    what.pattern = text->t->failed ? NULL
+                                   : zf_pattern_new(what.text.p, what.text.n, ZF_PATTERN_FRONT,
+                                                    text->t->arena, &err);
+    if (what.pattern) {
+        info->pattern[info->n_patterns++] = what;
+    } else if (!text->t->failed) {
+        (void)zf_take_refuse(text, err.code, "\"%.80s\": %s", what.text.p, err.msg);
     }
-    p->pattern = zf_pattern_new(p->text.p, p->text.n, ZF_PATTERN_FRONT, ds->a, err);
-    if (!p->pattern) {
-        char msg[200];
-
-        (void)snprintf(msg, sizeof msg, "%.180s", err->msg);
-        return zf_fail(err, err->code, ZF_OFF_NONE, "the pattern \"%.*s\": %s",
-                       (int)(p->text.n < 80 ? p->text.n : 80), p->text.p, msg);
-    }
-    info->n_patterns++;
-    return true;
 }
 
-static bool tp_read_list(struct ds_save *ds, struct tp_info *info, const struct zf_pv *list,
-                         enum tp_kind kind, struct zf_err *err)
+/* The widths of n sub-parameters, whole[i], on each rank: divided equally, or as sub_param_shard_widths has them. */
+static const uint64_t *tp_take_widths(const struct zf_take *whole, const struct zf_take *shards,
+                                      uint64_t n, uint32_t n_ranks)
 {
-    for (uint64_t i = 0; i < zf_pv_len(list); i++) {
-        if (!tp_add(ds, info, zf_pv_item(list, i), (struct tp_pattern){.kind = kind}, err)) {
-            return false;
+    uint64_t *width = zf_take_room(whole->t, n * n_ranks, sizeof *width);
+
+    for (uint64_t i = 0; i < n && !whole->t->failed; i++) {
+        const struct zf_take one = zf_take_item(whole, i), each = zf_take_item(shards, i);
+        uint64_t all = zf_take_u64(&one), sum = 0;
+
+        (void)(shards->v
+                   ? zf_take_list_of(&each, n_ranks)
+                   : zf_take_must(&one, all % n_ranks == 0, "%llu is not divided over %u ranks",
+                                  (unsigned long long)all, n_ranks));
+        for (uint32_t r = 0; r < n_ranks && !whole->t->failed; r++) {
+            const struct zf_take own = zf_take_item(&each, r);
+            uint64_t w = shards->v ? zf_take_u64(&own) : all / n_ranks;
+
+            (void)zf_take_must(&own, w <= all - sum,
+                               "it and those before are more than the %llu of all",
+                               (unsigned long long)all);
+            width[i * n_ranks + r] = w;
+            sum += w;
         }
+        (void)zf_take_must(&each, sum == all, "the widths do not add up to %llu",
+                           (unsigned long long)all);
     }
-    return true;
-}
-
-/* A field of a dataclass, or of the mapping it was before. */
-static const struct zf_pv *tp_field(const struct zf_pv *v, const char *name)
-{
-    const struct zf_pv *in = zf_pv_attr(v, name);
-
-    return in ? in : zf_pv_get(v, name);
+    return width;
 }
 
 /* shape[partition_dim]: the widths of the sub-parameters in the whole, or how many of equal width. */
-static bool tp_read_widths(struct ds_save *ds, const struct zf_pv *v, const struct zf_pv *shards,
-                           uint32_t n_ranks, struct tp_pattern *p, struct zf_err *err)
+static void tp_take_subs(const struct zf_take *x, const struct zf_take *shards, uint32_t n_ranks,
+                         struct tp_pattern *p)
 {
-    uint64_t n, *width;
+    uint64_t n;
 
-    if (zf_pv_u64(v, &n) && n > 0 && n < 1000) {
-        p->n_subs = (uint32_t)n;
-        return true;
-    }
-    n = zf_pv_len(v);
-    if (!zf_pv_is_seq(v) || n == 0 || n > 1000) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the sub-parameters of a pattern have no widths");
+    if (zf_pv_u64(x->v, &n)) {
+        (void)zf_take_must(x, n > 0 && n < 1000, "expected 1 to 999 sub-parameters, found %llu",
+                           (unsigned long long)n);
+    } else {
+        n = zf_take_list(x);
+        (void)zf_take_must(x, n > 0 && n <= 1000, "it has the widths of %llu sub-parameters",
+                           (unsigned long long)n);
+        p->width = tp_take_widths(x, shards, n, n_ranks);
     }
     p->n_subs = (uint32_t)n;
-    p->width = width = zf_arena_get(ds->a, n * n_ranks, sizeof *width, err);
-    for (uint64_t i = 0; width && i < n; i++) {
-        const struct zf_pv *each = zf_pv_item(shards, i);
-        uint64_t whole = 0, sum = 0;
-
-        if (!zf_pv_u64(zf_pv_item(v, i), &whole) ||
-            (shards ? zf_pv_len(each) != n_ranks : whole % n_ranks != 0)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the sub-parameters of a pattern are not divided over %u ranks",
-                           n_ranks);
-        }
-        for (uint32_t r = 0; r < n_ranks; r++) {
-            uint64_t *w = &width[i * n_ranks + r];
-
-            *w = whole / n_ranks;
-            if (shards && (!zf_pv_u64(zf_pv_item(each, r), w) || *w > whole - sum)) {
-                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "sub_param_shard_widths do not go with the sub-parameters");
-            }
-            sum += *w;
-        }
-        if (sum != whole) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "sub_param_shard_widths do not add up to the sub-parameters");
-        }
-    }
-    return width != NULL;
 }
 
-/* parameter_with_sub_params: [{patterns, shape, partition_dim}]. */
-static bool tp_read_subs(struct ds_save *ds, struct tp_info *info, const struct zf_pv *v,
-                         uint32_t n_ranks, struct zf_err *err)
+/* parameter_with_sub_params[i]: {patterns, shape, partition_dim}, a dataclass or a mapping. */
+static void tp_take_sub_params(struct tp_info *info, const struct zf_take *one,
+                               const struct zf_take *shards, uint32_t n_ranks)
 {
-    const struct zf_pv *list = zf_pv_get(v, "parameter_with_sub_params");
-    const struct zf_pv *shards = zf_pv_get(v, "sub_param_shard_widths");
+    const struct zf_take texts = zf_take_key(one, "patterns"), shape = zf_take_key(one, "shape");
+    const struct zf_take at = zf_take_key(one, "partition_dim");
+    uint64_t d = zf_take_u64(&at), n_dims = zf_take_list(&shape);
+    const struct zf_take dim = zf_take_item(&shape, d);
 
-    for (uint64_t i = 0; i < zf_pv_len(list); i++) {
-        const struct zf_pv *one = zf_pv_item(list, i), *texts = tp_field(one, "patterns");
-        const struct zf_pv *shape = tp_field(one, "shape");
-        uint64_t dim = 0;
+    (void)zf_take_must(&at, d < n_dims, "it is %llu of a shape of %llu dimensions",
+                       (unsigned long long)d, (unsigned long long)n_dims);
+    for (uint64_t k = 0, n = zf_pv_len(texts.v); k < n && !one->t->failed; k++) {
+        const struct zf_take text = zf_take_item(&texts, k);
+        const struct zf_take own = zf_take_key(shards, zf_take_text(&text, NULL));
+        struct tp_pattern p = {.kind = TP_SUBS, .dim = (uint32_t)d};
 
-        if (!zf_pv_u64(tp_field(one, "partition_dim"), &dim) || dim >= zf_pv_len(shape)) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "parameter_with_sub_params[%llu] has no shape with its partition_dim",
-                           (unsigned long long)i);
-        }
-        for (uint64_t k = 0; k < zf_pv_len(texts); k++) {
-            struct tp_pattern p = {.kind = TP_SUBS, .dim = (uint32_t)dim};
-            uint64_t n = 0;
-            const char *key = zf_pv_text(zf_pv_item(texts, k), &n);
-
-            if (!tp_read_widths(ds, zf_pv_item(shape, dim), key ? zf_pv_get(shards, key) : NULL,
-                                n_ranks, &p, err) ||
-                !tp_add(ds, info, zf_pv_item(texts, k), p, err)) {
-                return false;
-            }
-        }
+        tp_take_subs(&dim, &own, n_ranks, &p);
+        tp_add(info, &text, p);
     }
-    return true;
 }
 
 static const struct {
@@ -142,107 +109,93 @@ static const struct {
     {"parameter_with_row_parallelism_patterns", TP_ROW},
     {"vocabulary_parameter_patterns", TP_VOCABULARY},
 };
+#define TP_LISTS (sizeof tp_lists / sizeof tp_lists[0])
 
-static bool tp_read_patterns(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks,
-                             struct tp_info *out, struct zf_err *err)
+static void tp_take_patterns(const struct zf_take *v, uint32_t n_ranks, struct tp_info *out)
 {
-    const struct zf_pv *subs = zf_pv_get(v, "parameter_with_sub_params");
-    const struct zf_pv *unsupported = zf_pv_get(v, "autotp_unsupported_parameter_patterns");
-    uint64_t n = 0;
+    const struct zf_take subs = zf_take_key(v, "parameter_with_sub_params");
+    const struct zf_take shards = zf_take_key(v, "sub_param_shard_widths");
+    const struct zf_take unsupported = zf_take_key(v, "autotp_unsupported_parameter_patterns");
+    const struct zf_take vocabulary = zf_take_key(v, "original_vocab_size");
+    uint64_t n = 0, n_subs = zf_pv_len(subs.v);
 
-    for (size_t i = 0; i < sizeof tp_lists / sizeof tp_lists[0]; i++) {
-        n += zf_pv_len(zf_pv_get(v, tp_lists[i].key));
+    for (size_t i = 0; i < TP_LISTS; i++) {
+        const struct zf_take list = zf_take_key(v, tp_lists[i].key);
+
+        n += zf_pv_len(list.v);
     }
-    for (uint64_t i = 0; i < zf_pv_len(subs); i++) {
-        n += zf_pv_len(tp_field(zf_pv_item(subs, i), "patterns"));
+    for (uint64_t i = 0; i < n_subs; i++) {
+        const struct zf_take one = zf_take_item(&subs, i), texts = zf_take_key(&one, "patterns");
+
+        n += zf_pv_len(texts.v);
     }
-    if (n > PATTERNS) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "there are more than %d patterns",
-                       PATTERNS);
-    }
-    if (zf_pv_len(unsupported) > 0) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "AutoTP says itself of %llu patterns of parameters that it cannot tell how "
-                       "they are cut",
-                       (unsigned long long)zf_pv_len(unsupported));
-    }
-    out->pattern = zf_arena_get(ds->a, n, sizeof *out->pattern, err);
-    for (size_t i = 0; out->pattern && i < sizeof tp_lists / sizeof tp_lists[0]; i++) {
-        if (!tp_read_list(ds, out, zf_pv_get(v, tp_lists[i].key), tp_lists[i].kind, err)) {
-            return false;
+    (void)zf_take_can(v, n <= PATTERNS, "there are more than %d patterns", PATTERNS);
+    (void)zf_take_can(&unsupported, zf_pv_len(unsupported.v) == 0,
+                      "AutoTP says itself of %llu patterns of parameters that it cannot tell how "
+                      "they are cut",
+                      (unsigned long long)zf_pv_len(unsupported.v));
+    out->pattern = zf_take_room(v->t, n, sizeof *out->pattern);
+    for (size_t i = 0; i < TP_LISTS; i++) {
+        const struct zf_take list = zf_take_key(v, tp_lists[i].key);
+
+        for (uint64_t k = 0; k < zf_pv_len(list.v) && !v->t->failed; k++) {
+            const struct zf_take text = zf_take_item(&list, k);
+
+            tp_add(out, &text, (struct tp_pattern){.kind = tp_lists[i].kind});
         }
     }
-    if (!zf_pv_u64(zf_pv_get(v, "original_vocab_size"), &out->vocabulary)) {
+    if (!zf_pv_u64(vocabulary.v, &out->vocabulary)) {
         out->vocabulary = 0;
     }
-    return out->pattern && tp_read_subs(ds, out, v, n_ranks, err);
+    for (uint64_t i = 0; i < n_subs && !v->t->failed; i++) {
+        const struct zf_take one = zf_take_item(&subs, i);
+
+        tp_take_sub_params(out, &one, &shards, n_ranks);
+    }
 }
 
 /* ---- the affine map ---- */
 
-/* Its keys are names as re.escape writes them, between ^ and $. */
-static bool tp_unescape(struct zf_arena *a, const struct zf_pv *key, struct ds_name *out,
-                        struct zf_err *err)
+/* A name as re.escape writes it, between ^ and $. */
+static struct ds_name tp_take_escaped(const struct zf_take *key)
 {
-    struct ds_name text;
-
-    if (!ds_name_of(a, key, "affine_map", &text, err)) {
-        return false;
-    }
-    if (text.n < 2 || text.p[0] != '^' || text.p[text.n - 1] != '$') {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "\"%.*s\" in affine_map is not one name",
-                       ds_name_shown(text), text.p);
-    }
-    char *p = zf_arena_get(a, text.n, 1, err);
+    struct ds_name text = ds_take_name(key);
+    bool one = text.n >= 2 && text.p[0] == '^' && text.p[text.n - 1] == '$';
+    char *p = zf_take_room(key->t, text.n + 1ull, 1);
     uint32_t n = 0;
-    for (uint32_t i = 1; p && i + 1 < text.n; i++) {
+
+    for (uint32_t i = 1; p && one && i + 1 < text.n; i++) {
         bool special = strchr(".*+?[](){}|^$\\", text.p[i]) != NULL && text.p[i] != '\0';
 
-        if (special && (text.p[i] != '\\' || i + 2 >= text.n)) {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "\"%.*s\" in affine_map is not one name", ds_name_shown(text), text.p);
-        }
+        one = !special || (text.p[i] == '\\' && i + 2 < text.n);
         p[n++] = text.p[i += special];
     }
-    *out = (struct ds_name){p, n};
-    return p != NULL;
+    (void)zf_take_can(key, one, "\"%.*s\" is not one name", ds_name_shown(text), text.p);
+    return (struct ds_name){p, n};
 }
 
-static bool tp_read_affine(struct ds_save *ds, const struct zf_pv *map, uint32_t n_ranks,
-                           struct tp_info *out, struct zf_err *err)
+static void tp_take_affine(const struct zf_take *map, uint32_t n_ranks, struct tp_info *out)
 {
-    const struct zf_pv *params = zf_pv_get(map, "params");
-    uint64_t version = 0, n = zf_pv_is_map(params) ? zf_pv_len(params) : 0;
+    const struct zf_take version = zf_take_key(map, "version"), params = zf_take_key(map, "params");
+    uint64_t v = zf_take_u64(&version), n = zf_take_map(&params);
+    struct zf_err err;
 
-    if (!zf_pv_u64(zf_pv_get(map, "version"), &version) || version != 1) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "affine_map is of version %llu, not 1",
-                       (unsigned long long)version);
-    }
+    (void)zf_take_can(&version, v == 1, "it is of version %llu, not 1", (unsigned long long)v);
     out->has_affine = n > 0;
-    for (uint64_t i = 0; i < n; i++) {
-        struct ds_name name;
+    for (uint64_t i = 0; i < n && !map->t->failed; i++) {
+        const struct zf_take key = zf_take_name(&params, i), one = zf_take_item(&params, i);
+        struct ds_name name = tp_take_escaped(&key);
+        struct tp_affine *e =
+            map->t->failed ? NULL : zf_table_make(out->affine, name.p, name.n, &err);
 
-        if (!tp_unescape(ds->a, zf_pv_key(params, i), &name, err)) {
-            return false;
-        }
-        struct tp_affine *e = zf_table_make(out->affine, name.p, name.n, err);
         if (!e) {
-            return false;
-        }
-        if (e->name.p) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.*s\" is in affine_map twice",
-                           ds_name_shown(name), name.p);
-        }
-        e->name = name;
-        if (!affine_read(ds->a, zf_pv_val(params, i), n_ranks, e, err)) {
-            char msg[200];
-
-            (void)snprintf(msg, sizeof msg, "%.190s", err->msg);
-            return zf_fail(err, err->code, ZF_OFF_NONE, "\"%.*s\" in affine_map: %s",
-                           ds_name_shown(name), name.p, msg);
+            (void)zf_take_fail(&key, &err);
+        } else if (zf_take_must(&key, !e->name.p, "\"%.*s\" is there twice", ds_name_shown(name),
+                                name.p)) {
+            e->name = name;
+            affine_take(&one, n_ranks, e);
         }
     }
-    return true;
 }
 
 const struct tp_affine *tp_info_affine(const struct tp_info *info, const char *name, size_t n)
@@ -255,20 +208,24 @@ const struct tp_affine *tp_info_affine(const struct tp_info *info, const char *n
 bool tp_info_read(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks, struct tp_info *out,
                   struct zf_err *err)
 {
-    const struct zf_pv *affine = zf_pv_get(v, "affine_map");
+    struct zf_taker taker = {.arena = ds->a};
+    const struct zf_take root = zf_take_root(&taker, v), affine = zf_take_key(&root, "affine_map");
 
     out->there = zf_pv_is_map(v);
     if (!out->there) {
         return true;
     }
-    if (tp_read_patterns(ds, v, n_ranks, out, err) &&
-        (zf_pv_kind(affine) == ZF_PV_NONE || tp_read_affine(ds, affine, n_ranks, out, err))) {
+    tp_take_patterns(&root, n_ranks, out);
+    if (zf_take_given(&affine)) {
+        tp_take_affine(&affine, n_ranks, out);
+    }
+    if (zf_take_ok(&taker, err)) {
         return true;
     }
     if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) {
         return false;
     }
-    (void)snprintf(out->why, sizeof out->why, "%.290s", err->msg);
+    zf_say(out->why, sizeof out->why, "universal_checkpoint_info%s: %s", err->path, err->msg);
     zf_err_clear(err);
     return true;
 }

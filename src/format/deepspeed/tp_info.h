@@ -28,7 +28,7 @@ struct tp_info {
     uint32_t n_patterns;
     uint64_t vocabulary; /* original_vocab_size, 0 = not recorded */
     struct tp_affine *affine;
-    char why[300]; /* why what is recorded cannot be used; "" = it can */
+    char why[520]; /* why what is recorded cannot be used; "" = it can */
 };
 
 /* Reads it for n_ranks tensor-parallel ranks; everything but the table is in the save's arena.  What is not

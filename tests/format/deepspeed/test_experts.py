@@ -202,11 +202,11 @@ autoep("partition_ranks leave the rank out", ranks([2, 3]), "rank 0 is not numbe
 autoep("partition_ranks of ranks that there are not", ranks([0, 9]), "which there is not")
 autoep("partition_count lies", ranks([0, 2], partition_count=4), "is not number")
 autoep("a map that leaves the tensor", fused(lambda _, m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, 192 * 3)),
-       "behind expert 3 of 4", kind="model", every=True)
+       "!ranks[1]!pieces[0]: it leaves the whole tensor", kind="model", every=True)
 autoep("a map with an overlap", fused(lambda _, m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, 192)),
-       "begin with expert 1, expected 2", kind="model", every=True)
+       "!ranks[1]: it begins with expert 1, expected 2", kind="model", every=True)
 autoep("a placement that is another", fused(lambda layer, _: layer["expert_placement"]["ranks"][1].update(experts=[3, 2])),
-       "expert_placement.ranks[1]", kind="model", every=True)
+       "!expert_placement!ranks[1]: ", kind="model", every=True)
 def plain(**more):
     """As a release without maps has it."""
     def on_all(root):
@@ -217,7 +217,7 @@ def plain(**more):
 
 
 for why, size in (("of no ranks", 0), ("of too many ranks", 1 << 40)):
-    autoep(f"a layer without maps and {why}", plain(ep_size=size), "its layer has no ep_size", kind="model", every=True)
+    autoep(f"a layer without maps and {why}", plain(ep_size=size), "!ep_size: expected 1 to 65536", kind="model", every=True)
 autoep("an ep_rank that is another", fused(lambda layer, _: layer.update(ep_rank=1)), "expert-parallel rank 1", kind="model", every=True)
 
 
@@ -296,21 +296,22 @@ def renamed(files):
     shapes[1] = OrderedDict((n.replace(f"moe{WORD}0.", f"moe{WORD}2."), s) for n, s in shapes[1].items())
 
 
+W1 = f"{MODEL}!ds_autoep_layers[0]!affine_maps!params!m.experts.w1"
 for what, files, sentence, opts in (
-        ("a map without dimensions", mapped(lambda m: m.update(logical_shape=[])), f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map has 0 dimensions and 2 ranks', ()),
-        ("a map of nine", mapped(lambda m: m.update(logical_shape=[1] * 9)), f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map has 9 dimensions and 2 ranks', ()),
+        ("a map without dimensions", mapped(lambda m: m.update(logical_shape=[])), f'{W1}!ranks[0]!shard_shape: the shard has 3 dimensions, the whole tensor 0', ()),
+        ("a map of nine", mapped(lambda m: m.update(logical_shape=[1] * 9)), f'{W1}!ranks[0]!shard_shape: the shard has 3 dimensions, the whole tensor 9', ()),
         ("a map beyond 64 bits", mapped(lambda m: m.update(logical_shape=[4, 1 << 40, 1 << 40])),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its extents multiply beyond 64 bits', ()),
+         f'{W1}!logical_shape: it multiplies beyond 64 bits', ()),
         ("a map of ranks 0 and 2", mapped(lambda m: m["ranks"].update({2: m["ranks"].pop(1)})),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: the ranks of its affine map are not 0, 1 …', ()),
+         f'{W1}!ranks[1]!shard_shape: it is missing: expected a torch.Size of at most 64 dimensions', ()),
         ("a map with a text", mapped(lambda m: m["ranks"][0].update(shard_shape="x")),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: shard_shape is not a list of 3 numbers', ()),
+         f'{W1}!ranks[0]!shard_shape: expected a torch.Size of at most 64 dimensions, found a text', ()),
         ("a map from nowhere", mapped(lambda m: m["ranks"][1]["pieces"][0]["source"].__setitem__(0, "x")),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: an offset of an affine map is no number', ()),
+         f'{W1}!ranks[1]!pieces[0]!source[0]: expected a number >= 0, found a text', ()),
         ("a map that ends early", mapped(lambda m: m["ranks"].pop(1)),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: its affine map covers 2 of 4 experts', ()),
+         f'{W1}: it covers 2 of 4 experts', ()),
         ("a map of columns", mapped(lambda m: m["ranks"][1]["pieces"][0]["dest"].__setitem__(1, [1, 2, 6])),
-         f'{MODEL}!ds_autoep_layers["m.experts.w1"]: a tensor of experts that is cut otherwise than between experts that follow each other is not supported', ()),
+         f'{W1}!ranks[1]: a tensor of experts that is cut otherwise than between experts that follow each other is not supported', ()),
         ("another shape than the map has", (lambda f: f[MODEL]["param_shapes"][1].update({"m.experts.w1": Size((3, 3, 5))}) or f)(Fused().files()),
          f'{MODEL}: "m.experts.w1" is in 2 vectors, of another shape than the affine map has for each of 2 expert-parallel ranks', ()),
         ("experts 1 and 2", changed(renamed),

@@ -142,15 +142,15 @@ def sub_parameters():
     case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2], [0, 1]], record=kept)
     case((1, [[2, 1], [1, 3]]), (5, 7), [5, (3, 4)], [[2, 1], [1, 3]])
     case(odd, (12, 5), [(7, 4, 1), 5], None, "not divided over 2 ranks")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2]], "not divided over 2 ranks")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1, 1], [0, 1]], "not divided over 2 ranks")
-    case(odd, (12, 5), [(7, "4", 1), 5], [[4, 3], [2, 2], [0, 1]], "not divided over 2 ranks")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 3], [0, 1]], "do not go with the sub-parameters")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, -1], [0, 1]], "do not go with the sub-parameters")
-    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1], [0, 1]], "do not add up to the sub-parameters")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 2]], r"sub_param_shard_widths!^qkv\.\w+$[2]: it is missing")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1, 1], [0, 1]], "$[1]: it has 3 entries, expected 2")
+    case(odd, (12, 5), [(7, "4", 1), 5], [[4, 3], [2, 2], [0, 1]], "parameter_with_sub_params[0]!shape[0][1]: expected a number")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 3], [0, 1]], "$[1][1]: it and those before are more than the 4")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, -1], [0, 1]], "$[1][1]: expected a number")
+    case(odd, (12, 5), [(7, 4, 1), 5], [[4, 3], [2, 1], [0, 1]], "$[1]: the widths do not add up to 4")
     for none in (0, -1, "2", [], 1000, [1] * 1001):
-        case(even, (8, 5), [none, 5], None, "have no widths")
-    case((1, [[3, 3]]), (5, 6), [6], None, "parameter_with_sub_params[0] has no shape with its partition_dim")
+        case(even, (8, 5), [none, 5], None, "parameter_with_sub_params[0]!shape[0]: ")
+    case((1, [[3, 3]]), (5, 6), [6], None, "parameter_with_sub_params[0]!partition_dim: it is 1 of a shape of 1 dimensions")
 
 
 def not_joined():
@@ -181,42 +181,42 @@ def not_joined():
     piece(lambda p: p[0]["source"].__setitem__(0, 4), "leaves the whole", "a piece that leaves the tensor")
     piece(lambda p: p[0]["dest"].__setitem__(0, 4), "leaves the shard", "a piece that leaves the shard")
     piece(lambda p: p[0]["source"].__setitem__(0, 2), "overlaps", "pieces that overlap")
-    piece(lambda p: p.clear(), "each of its elements once", "a piece that is missing")
-    piece(lambda p: p[1].update(dest=p[0]["dest"]), "each of its elements once", "two pieces from one place of a shard", "l1.weight", 0)
-    piece(lambda p: p[0]["dest"].__setitem__(1, [0, 1]), "each of its elements once", "a piece that reads one row again and again")
-    case("a map that drops the last row", "each of its elements once", lambda i: [
+    piece(lambda p: p.clear(), "pieces: they do not have each element of the shard once", "a piece that is missing")
+    piece(lambda p: p[1].update(dest=p[0]["dest"]), "pieces: they do not have each element of the shard once", "two pieces from one place of a shard", "l1.weight", 0)
+    piece(lambda p: p[0]["dest"].__setitem__(1, [0, 1]), "pieces: they do not have each element of the shard once", "a piece that reads one row again and again")
+    case("a map that drops the last row", "pieces: they do not have each element of the shard once", lambda i: [
         i["affine_map"]["params"][r"^embed\.weight$"].update(logical_shape=[6, 4]),
         i["affine_map"]["params"][r"^embed\.weight$"]["ranks"][1]["pieces"][0].update(shape=[2, 4])], info=makemp.affine(STATE, CUTS, 2))
     piece(lambda p: p[0].update(shape=[5, 1 << 63]), "", "a piece of 2^63 elements")
     piece(lambda p: p[0]["source"].__setitem__(1, [6]), "strides", "a piece with a stride too few")
     piece(lambda p: p.append("x"), "shape", "a piece that is a text")
     for name, why, change in (
-            ("a stride that is a text", "its stride holds something that is no number", lambda p: p[0]["source"].__setitem__(1, [6, "x"])),
-            ("seventeen strides", "its stride is not a list of at most 16 numbers", lambda p: p[0]["dest"].__setitem__(1, [1] * 17)),
-            ("a place that is a number", "a piece has no first element and strides", lambda p: p[0].update(source=3)),
-            ("a piece of 4097 columns", "it has more than 4096 pieces on a rank", lambda p: p[0].update(shape=[4097, 1], source=[0, [0, 1]])),
-            ("4097 pieces", "it has more than 4096 pieces on a rank", lambda p: p.extend([p[0]] * 4096)),
-            ("a piece that steps beyond 64 bits", "a piece reaches beyond 64 bits", lambda p: p[0].update(shape=[2, 1], source=[3, [(1 << 64) - 1, 1]]))):
-        piece(change, f'"back.weight" in affine_map: {why}', name)
+            ("a stride that is a text", "[0]!source[1][1]: expected a number", lambda p: p[0]["source"].__setitem__(1, [6, "x"])),
+            ("seventeen strides", "[0]!dest[1]: expected at most 16 numbers, found 17", lambda p: p[0]["dest"].__setitem__(1, [1] * 17)),
+            ("a place that is a number", "[0]!source[1]: it is missing", lambda p: p[0].update(source=3)),
+            ("a piece of 4097 columns", "[0]: more than 4096 pieces on a rank", lambda p: p[0].update(shape=[4097, 1], source=[0, [0, 1]])),
+            ("4097 pieces", "[4096]: more than 4096 pieces on a rank", lambda p: p.extend([p[0]] * 4096)),
+            ("a piece that steps beyond 64 bits", "[0]: it reaches beyond 64 bits", lambda p: p[0].update(shape=[2, 1], source=[3, [(1 << 64) - 1, 1]]))):
+        piece(change, rf"affine_map!params!^back\.weight$!ranks[1]!pieces{why}", name)
 
     def mapped(change, why, name):
         def go(info):
             change(info["affine_map"]["params"])
         case(name, why, go, info=makemp.affine(STATE, CUTS, 2))
 
-    back, why = r"^back\.weight$", '"back.weight" in affine_map: '
+    back, why = r"^back\.weight$", r"affine_map!params!^back\.weight$!"
     for name, text, change in (
-            ("a shape that is a text", why + "its logical_shape is not a list", lambda p: p[back].update(logical_shape="x")),
-            ("a shape beyond 64 bits", why + "its shape multiplies beyond 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
-            ("a shard that is a text", why + "its shard_shape is not a list", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
-            ("a shard of one dimension", why + "its shard has 1 dimensions, the whole tensor 2", lambda p: p[back]["ranks"][1].update(shard_shape=[15])),
-            ("a shard beyond 64 bits", why + "its shape multiplies beyond 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
-            ("a map of ranks 0 and 5", why + "it says nothing of tensor-parallel rank 1", lambda p: p[back]["ranks"].update({5: p[back]["ranks"].pop(1)})),
-            ("a name without its ends", '"back" in affine_map is not one name', lambda p: p.update(back={})),
-            ("a name that is a pattern", '"^back.*$" in affine_map is not one name', lambda p: p.update({"^back.*$": {}})),
-            ("a name that ends within an escape", '"^back\\$" in affine_map is not one name', lambda p: p.update({"^back\\$": {}})),
-            ("a name that is a number", "affine_map holds a name that is not a text", lambda p: p.update({7: {}})),
-            ("a name twice", '"back.weight" is in affine_map twice', lambda p: p.update({r"^\back\.weight$": p[back]}))):
+            ("a shape that is a text", why + "logical_shape: expected a torch.Size", lambda p: p[back].update(logical_shape="x")),
+            ("a shape beyond 64 bits", why + "logical_shape: it multiplies beyond 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
+            ("a shard that is a text", why + "ranks[1]!shard_shape: expected a torch.Size", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
+            ("a shard of one dimension", why + "ranks[1]!shard_shape: the shard has 1 dimensions, the whole tensor 2", lambda p: p[back]["ranks"][1].update(shard_shape=[15])),
+            ("a shard beyond 64 bits", why + "ranks[1]!shard_shape: it multiplies beyond 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
+            ("a map of ranks 0 and 5", why + "ranks[1]!shard_shape: it is missing", lambda p: p[back]["ranks"].update({5: p[back]["ranks"].pop(1)})),
+            ("a name without its ends", 'affine_map!params[7]: "back" is not one name', lambda p: p.update(back={})),
+            ("a name that is a pattern", 'affine_map!params[7]: "^back.*$" is not one name', lambda p: p.update({"^back.*$": {}})),
+            ("a name that ends within an escape", 'affine_map!params[7]: "^back\\$" is not one name', lambda p: p.update({"^back\\$": {}})),
+            ("a name that is a number", "affine_map!params[7]: expected a text, found 7", lambda p: p.update({7: {}})),
+            ("a name twice", 'affine_map!params[7]: "back.weight" is there twice', lambda p: p.update({r"^\back\.weight$": p[back]}))):
         mapped(change, text, name)
     for name, change in (("a piece without elements", lambda p: p[back]["ranks"][1]["pieces"].append({**p[back]["ranks"][1]["pieces"][0], "shape": [0, 3]})),
                          ("one stretch of rows", lambda p: p[r"^embed\.weight$"]["ranks"][0].update(
@@ -225,8 +225,8 @@ def not_joined():
         change(info["affine_map"]["params"])
         joined(name, makemp.tensor(STATE, CUTS, 2, 2, 2, info), STATE)
     case("20001 patterns", "there are more than 20000 patterns", lambda i: i.update(tp_replicated_parameter_patterns=["x"] * 20001))
-    case("a pattern that is a number", "a list of patterns holds a name that is not a text", lambda i: i["tp_replicated_parameter_patterns"].append(7))
-    case("a map of other ranks", "tensor-parallel ranks", lambda i: i["affine_map"]["params"]["^scale$"]["ranks"].update({2: {}}),
+    case("a pattern that is a number", "tp_replicated_parameter_patterns[2]: expected a text, found 7", lambda i: i["tp_replicated_parameter_patterns"].append(7))
+    case("a map of other ranks", "!ranks: it has 3 ranks, but 2 have files", lambda i: i["affine_map"]["params"]["^scale$"]["ranks"].update({2: {}}),
          info=makemp.affine(STATE, CUTS, 2))
     case("a parameter that is not in the map", "neither", lambda i: i["affine_map"]["params"].pop(r"^embed\.weight$"),
          info=makemp.affine(STATE, CUTS, 2))
@@ -487,7 +487,7 @@ def several_saves():
     case("degrees that do not make the ranks", "do not make the 3",
          lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 2, "pp_degree": 1}) for n, v in f.items() if "model_states" in n])
     case("mp_world_size of another job", "mp_world_size is 5", lambda f: [v.update(mp_world_size=5) for n, v in f.items() if "model_states" in n])
-    case("degrees that are no numbers", "degrees", lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 0, "pp_degree": "x"})
+    case("degrees that are no numbers", "!tp_degree: 0 is not", lambda f: [v.update(checkpoint_parallel_dimensions={"tp_degree": 0, "pp_degree": "x"})
                                                               for n, v in f.items() if "model_states" in n])
     files = makemp.tensor(STATE, CUTS, 3, 2, 2, INFO)
     remove("mp_rank_01")(files)

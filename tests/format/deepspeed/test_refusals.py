@@ -175,26 +175,26 @@ for what, save, word, keys, new, sentence in (
         ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},
          'a ZenFlow save without the 16-bit weight "w", which would tell how its master is stored, is not supported'),
         # ---- the model's files ----
-        ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}: the shape of "w" is not a torch.Size'),
+        ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}!param_shapes[0]!w: expected a torch.Size of at most 64 dimensions, found a text'),
         ("a shape of 65 dimensions", zero2, M, ("param_shapes", 0, "w"), Size([1] * 65),
-         f'{M}: "w" has 65 dimensions, more than tensor_dims = 64'),
-        ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}: an extent of "w" is not a number >= 0'),
+         f'{M}!param_shapes[0]!w: it has 65 entries, more than tensor_dims = 64'),
+        ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}!param_shapes[0]!w[1]: expected a number >= 0, found -3'),
         ("extents beyond 64 bits", zero2, M, ("param_shapes", 0, "w"), Size([1 << 40, 1 << 40]),
-         f'{M}: the extents of "w" multiply beyond 64 bits'),
-        ("a group that is a list", zero2, M, ("param_shapes", 0), [1], f"{M}: param_shapes is not a mapping of names to shapes"),
+         f'{M}!param_shapes[0]!w: its extents multiply beyond 64 bits'),
+        ("a group that is a list", zero2, M, ("param_shapes", 0), [1], f"{M}!param_shapes[0]: expected a mapping, found a list"),
         ("a parameter whose name is a number", zero2, M, ("param_shapes", 0, 7), Size([1]),
-         f"{M}: param_shapes holds a name that is not a text"),
-        ("shapes that are a text", zero2, M, ("param_shapes",), "x", f"{M}: param_shapes is neither a list nor a mapping"),
+         f"{M}!param_shapes[0][2]: expected a text, found 7"),
+        ("shapes that are a text", zero2, M, ("param_shapes",), "x", f"{M}!param_shapes: expected a list, found a text"),
         ("frozen shapes that are a list", zero2, M, ("frozen_param_shapes",), [1],
-         f"{M}: frozen_param_shapes is not a mapping of names to shapes"),
-        ("a buffer whose name is a number", zero2, M, ("buffer_names",), [7], f"{M}: buffer_names holds a name that is not a text"),
+         f"{M}!frozen_param_shapes: expected a mapping, found a list"),
+        ("a buffer whose name is a number", zero2, M, ("buffer_names",), [7], f"{M}!buffer_names[0]: expected a text, found 7"),
         ("a name that is tied to a number", zero2, M, ("shared_params",), {"more": 7},
-         f"{M}: shared_params holds a name that is not a text"),
+         f"{M}!shared_params!more: expected a text, found 7"),
         ("a slice whose name is a number", zero2, M, ("frozen_param_fragments", 7), f32([1.0]),
-         f"{M}: frozen_param_fragments holds a name that is not a text"),
+         f"{M}!frozen_param_fragments[1]: expected a text, found 7"),
         ("a slice that is none", zero2, M, ("frozen_param_fragments", "fix"), "x",
-         f'{M}!frozen_param_fragments["fix"]: it is not a dense tensor'),
-        ("a module that is a list", zero2, M, ("module",), [1], f'{M}: "module" is not a mapping of names'),
+         f'{M}!frozen_param_fragments!fix: it is not a dense tensor'),
+        ("a module that is a list", zero2, M, ("module",), [1], f'{M}!module: expected a mapping, found a list'),
         ("no module", zero2, M, ("module",), GONE, f'{M}: not a model-states file: there is no "module" in it'),
         ("a weight of another length", zero2, M, ("module", "w"), Half([1.0] * 14, (14,)),
          f'{M}: "w" has 14 elements in "module", but 15 by its shape in param_shapes'),
@@ -238,10 +238,10 @@ def shows(what, files, changes=(), note=None, state=STATE, opts=()):
 
 
 for what, files, most, sentence in (
-        ("shapes", zero2(), 1, f'{M}: param_shapes has 2 names, more than tensors = 1'),
-        ("entries", zero2(), 3, f'{M}: "module" has 6 names, more than tensors = 3'),
+        ("shapes", zero2(), 1, f'{M}!param_shapes[0]: it has 2 entries, more than tensors = 1'),
+        ("entries", zero2(), 3, f'{M}!module: it has 6 entries, more than tensors = 3'),
         ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}!optimizer_state_dict!single_partition_of_fp32_groups: it has 20 entries, more than tensors = 19'),
-        ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}: ds_autoep_layers has more names than tensors = 8")):
+        ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}!ds_autoep_layers: it has 9 entries, more than tensors = 8")):
     with tempfile.TemporaryDirectory() as d:
         makeds.write(os.path.join(d, "tag"), files)
         r = subprocess.run([ZEROFS, "info", "-o", f"limit=tensors={most}", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)

@@ -77,7 +77,7 @@ for f in empties.values():
 shows("placeholders of one storage are no ties", empties, STATE.expected())
 odd = makeds.zero12(STATE, 2)
 odd["mp_rank_00_model_states.pt"]["module"][5] = 1
-refused("a name that is a number", odd, "a name that is not a text")
+refused("a name that is a number", odd, "!module[8]: expected a text, found 5")
 # ---- stage 1 of 0.3.14 ----
 
 for ranks, cuts in ((1, 1), (2, 1), (2, 4), (3, 3), (2, 40)):

@@ -17,6 +17,15 @@
     ".w1': {'logical_shape': [" all ", 3, 2], 'ranks': {" RANK(0, "2", "0", "0") ", " second       \
                                                                                  "}}}}}"
 
+/* The second rank has two pieces of one expert each, or a row of every expert. */
+#define PIECE(from, to)                                                                            \
+    "{'shape': [1, 3, 2], 'source': [" from ", [6, 2, 1]], 'dest': [" to ", [6, 2, 1]]}"
+#define TWO(from, to, from_2, to_2)                                                                \
+    "1: {'shard_shape': [2, 3, 2], 'pieces': [" PIECE(from, to) ", " PIECE(from_2, to_2) "]}"
+#define ROWS                                                                                       \
+    "1: {'shard_shape': [4, 1, 2], 'pieces': [{'shape': [4, 1, 2], 'source': [2, [6, 2, 1]], "     \
+    "'dest': [0, [2, 2, 1]]}]}"
+
 struct made {
     struct zf_arena *a;
     struct ds_fused *fused;
@@ -26,14 +35,13 @@ struct made {
 
 static bool read_layers(struct made *m, const char *literal)
 {
-    struct zf_limits lim = zf_limits_default();
-    const struct zf_open_opts o = {.lim = &lim};
-
     zf_arena_free(m->a);
     zf_err_clear(&m->err);
     m->a = zf_arena_new(1 << 20, &m->err);
-    struct ds_save ds = {.a = m->a, .o = &o};
-    return ds_autoep_read(&ds, pickled(literal, m->a), &m->fused, &m->n, &m->err);
+    struct zf_taker t = {.arena = m->a};
+    const struct zf_take layers = zf_take_root(&t, pickled(literal, m->a));
+    ds_autoep_take(&layers, 100, &m->fused, &m->n);
+    return zf_take_ok(&t, &m->err);
 }
 
 static void says_who_has_which(void **state)
@@ -85,30 +93,41 @@ static void refuses(void **state)
     static const struct {
         const char *layers;
         enum zf_code code;
-        const char *says;
+        const char *place, *says;
     } row[] = {
-        {LAYER("m", "4", "[1, 2]", RANK(1, "2", "6", "0")), ZF_E_FORMAT,
-         "begin with expert 1, expected 2"},
-        {LAYER("m", "4", "[3]", RANK(1, "1", "18", "0")), ZF_E_FORMAT,
-         "begin with expert 3, expected 2"},
-        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "13", "0")), ZF_E_UNSUPPORTED, "cut otherwise"},
-        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "12", "6")), ZF_E_UNSUPPORTED, "cut otherwise"},
+        {LAYER("m", "4", "[1, 2]", RANK(1, "2", "6", "0")), ZF_E_FORMAT, "!m.w1!ranks[1]",
+         "begins with expert 1, expected 2"},
+        {LAYER("m", "4", "[3]", RANK(1, "1", "18", "0")), ZF_E_FORMAT, "!m.w1!ranks[1]",
+         "begins with expert 3, expected 2"},
+        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "13", "0")), ZF_E_FORMAT, "!ranks[1]!pieces[0]",
+         "leaves the whole tensor"},
+        {LAYER("m", "4", "[2, 3]", RANK(1, "2", "12", "6")), ZF_E_FORMAT, "!ranks[1]!pieces[0]",
+         "leaves the shard"},
         {LAYER("m", "4", "[3, 2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
-         "expert_placement.ranks[1]"},
-        {LAYER("m", "4", "[2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "expert_placement.ranks[1]"},
-        {LAYER("m", "4", "[2]", RANK(1, "1", "12", "0")), ZF_E_FORMAT, "covers 3 of 4"},
-        {LAYER("m", "3", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
-         "puts 2 experts behind expert 2 of 3"},
-        {LAYER("m", "4", "[2, 3]", RANK(2, "2", "12", "0")), ZF_E_FORMAT, "are not 0, 1"},
-        {LAYER("m", "'x'", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT,
-         "logical_shape is not a list of 3"},
+         "!expert_placement!ranks[1]", "the same experts"},
+        {LAYER("m", "4", "[2]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "!expert_placement!ranks[1]",
+         "the same experts"},
+        {LAYER("m", "4", "[2]", RANK(1, "1", "12", "0")), ZF_E_FORMAT, "!params!m.w1",
+         "covers 3 of 4"},
+        {LAYER("m", "3", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "!ranks[1]!pieces[0]",
+         "leaves the whole tensor"},
+        {LAYER("m", "4", "[2, 3]", RANK(2, "2", "12", "0")), ZF_E_FORMAT, "!ranks[1]!shard_shape",
+         "missing"},
+        {LAYER("m", "'x'", "[2, 3]", RANK(1, "2", "12", "0")), ZF_E_FORMAT, "!logical_shape[0]",
+         "a text"},
         {LAYER("m", "4", "[2, 3]", RANK(1, "2", "'x'", "0")), ZF_E_FORMAT,
-         "offset of an affine map is no number"},
+         "!ranks[1]!pieces[0]!source[0]", "a text"},
+        {LAYER("m", "4", "[2, 3]", TWO("18", "0", "12", "6")), ZF_E_UNSUPPORTED, "!ranks[1]",
+         "cut otherwise"},
+        {LAYER("m", "4", "[2, 3]", ROWS), ZF_E_UNSUPPORTED, "!ranks[1]", "cut otherwise"},
+        {LAYER("m", "4", "[2, 3]", TWO("12", "0", "12", "0")), ZF_E_FORMAT, "!ranks[1]!pieces",
+         "each element of the shard once"},
         {"{'expert_key_prefix': 'p', 'ep_size': 0, 'num_local_experts': 2}", ZF_E_FORMAT,
-         "no ep_size"},
-        {"{'expert_key_prefix': 'p', 'ep_size': 2}", ZF_E_FORMAT, "no ep_size"},
+         "[0]!ep_size", "found 0"},
+        {"{'expert_key_prefix': 'p', 'ep_size': 2}", ZF_E_FORMAT, "[0]!num_local_experts",
+         "missing"},
         {"{'expert_key_prefix': 7, 'ep_size': 2, 'num_local_experts': 2}", ZF_E_FORMAT,
-         "expert_key_prefix"},
+         "[0]!expert_key_prefix", "found 7"},
     };
     struct made m = {0};
     char layers[2000];
@@ -117,8 +136,10 @@ static void refuses(void **state)
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         (void)snprintf(layers, sizeof layers, "[%s]", row[i].layers);
         assert_false(read_layers(&m, layers));
-        if (m.err.code != row[i].code || !strstr(m.err.msg, row[i].says)) {
-            fail_msg("%s: %d %s", row[i].layers, m.err.code, m.err.msg);
+        size_t n = strlen(m.err.path), k = strlen(row[i].place);
+        if (m.err.code != row[i].code || !strstr(m.err.msg, row[i].says) || n < k ||
+            strcmp(m.err.path + n - k, row[i].place) != 0) {
+            fail_msg("%zu: %d %s: %s", i, m.err.code, m.err.path, m.err.msg);
         }
     }
     zf_arena_free(m.a);
