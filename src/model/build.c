@@ -38,7 +38,7 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
         (void)zf_fail_sys(err, "make a model");
         return NULL;
     }
-    return zf_give(b);
+    return sources_init(b->sources, err) ? zf_give(b) : NULL;
 }
 
 void zf_build_free(struct zf_build *b)
@@ -525,7 +525,8 @@ bool zf_build_noted(const struct zf_build *b, const char *text, const char *othe
 
 const char *zf_build_source(const struct zf_build *b, size_t i)
 {
-    return i + 1 < b->sources->n ? b->sources->at[i + 1]->name : NULL;
+    i += SOURCES_FILES;
+    return i < b->sources->n ? b->sources->at[i]->name : NULL;
 }
 
 const char *zf_build_first_note(const struct zf_build *b)

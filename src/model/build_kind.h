@@ -46,13 +46,10 @@ struct zf_draft {
     UT_hash_handle
         hh; /* key: the name, in the checkpoint's arena; in the table of its set, until the seal */
     struct zf_build *b;
-    struct draft_set *set; /* NULL = hidden */
-    const uint64_t *shape; /* checkpoint's arena */
-    const char *where;     /* of its metadata, or NULL */
-    union {
-        const struct draft_index *found; /* of pieces, for reading (draft_index.c), or NULL */
-        const struct zf_map *map;        /* once sealed */
-    };
+    struct draft_set *set;    /* NULL = hidden */
+    const uint64_t *shape;    /* checkpoint's arena */
+    const char *where;        /* of its metadata, or NULL */
+    const struct zf_map *map; /* of the pieces so far, for reading, or NULL; once sealed, of all */
     union {
         struct {
             struct piece_block *first, *last;
@@ -168,10 +165,9 @@ struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
     bool degraded;
-    struct zf_arena *keep; /* becomes the checkpoint's */
-    struct zf_arena *temp; /* freed at seal */
-    /* Of what a read makes of a draft: its index, and pieces of those that had none. */
-    pthread_mutex_t reading;
+    struct zf_arena *keep;   /* becomes the checkpoint's */
+    struct zf_arena *temp;   /* freed at seal */
+    pthread_mutex_t reading; /* of the maps that reads make of drafts */
     struct sources *sources;
     zf_vec(struct zf_draft *) drafts; /* in order of creation */
     zf_vec(struct draft_set *) sets;
@@ -209,8 +205,8 @@ static inline void build_forget_asked(struct zf_build *b)
  * it was saved already.  Without a mark it does nothing. */
 bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark,
                 struct zf_err *err) ZF_CHECKED;
-/* The same of a draft, unless it is newer than the mark. */
-bool build_save_draft(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* The same of a draft, unless it is newer than the mark; its map for reading is forgotten. */
+bool draft_change(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* Adds a note of no kind: it is never one too many. */
 bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err) ZF_CHECKED;
@@ -263,5 +259,9 @@ const struct piece *piece_next(struct piece_walk *w);
 
 /* Makes d->map out of its pieces: the proof (pieces.c). */
 bool draft_prove(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+/* The map of the pieces that d has so far.  Bytes that no piece covers are those of source SOURCES_NONE or MADE,
+ * bytes that several cover those of SOURCES_SEVERAL.  a: of the maps of a draft with parts, which live as long. */
+const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a,
+                                      struct zf_err *err) ZF_CHECKED;
 
 #endif

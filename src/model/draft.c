@@ -60,7 +60,7 @@ bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 {
     struct zf_build *b = d->b;
 
-    if (!build_save_draft(d, err)) {
+    if (!draft_change(d, err)) {
         return false;
     }
     if (!b->where || strcmp(b->where, where) != 0) {
@@ -78,12 +78,12 @@ bool zf_draft_inside(struct zf_draft *d, const char *file, struct zf_err *err)
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
 {
     d = draft_data(d);
-    return build_save_draft(d, err) && (d->noted = true);
+    return draft_change(d, err) && (d->noted = true);
 }
 
 bool zf_draft_apart(struct zf_draft *d, struct zf_err *err)
 {
-    return build_save_draft(d, err) && (d->apart = true);
+    return draft_change(d, err) && (d->apart = true);
 }
 
 /* ---- storing pieces ----------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
 
-    if (!build_save_draft(d, err)) {
+    if (!draft_change(d, err)) {
         return false;
     }
     if (b->rest.n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
@@ -211,7 +211,7 @@ bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cu
 {
     struct zf_lost with = *how;
 
-    if (!build_save_draft(d, err)) {
+    if (!draft_change(d, err)) {
         return false;
     }
     with.fill.n = d->b->rest.fill_lost && !how->unshaped
@@ -275,18 +275,21 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
 
 /* ---- boxes -------------------------------------------------------------------------------- */
 
+bool draft_takes_pieces(const struct zf_draft *d, struct zf_err *err)
+{
+    if (d->kind == ZF_DRAFT_MEM) {
+        return draft_refuse(d, err, "is a value and has pieces besides");
+    }
+    return d->kind != ZF_DRAFT_SLOTS ||
+           draft_refuse(d, err, "is cut into slots and has pieces besides");
+}
+
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                       uint64_t *n_out, struct zf_err *err)
 {
     uint64_t n = 1;
     char text[160];
 
-    if (d->kind == ZF_DRAFT_MEM) {
-        return draft_refuse(d, err, "is a value and has pieces besides");
-    }
-    if (d->kind == ZF_DRAFT_SLOTS) {
-        return draft_refuse(d, err, "is cut into slots and has pieces besides");
-    }
     for (uint32_t i = 0; i < d->ndim; i++) {
         /* An empty shard says offset = size, or anything. */
         if (size[i] == 0) {

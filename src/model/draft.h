@@ -15,14 +15,13 @@ bool draft_place(const struct zf_draft *d, struct zf_err *err);
 /* Fails with a sentence about the tensor, at the place of its metadata. */
 bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what) ZF_CHECKED;
 
+/* Errors: ZF_E_FORMAT d is a value, or follows a rule. */
+bool draft_takes_pieces(const struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* Is the box inside the tensor?  *n_out = its elements; start NULL = from the tensor's corner.  A
  * box without elements may be anywhere. */
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                       uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
 
-/* Makes a rule, or the one piece that is all of d, into pieces with blocks; other drafts stay as they are.
- * Errors: ZF_E_LIMIT. */
-bool draft_expand(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 /* How many pieces its rule makes. */
 uint64_t draft_slots_ruled(const struct zf_draft *d);
 

@@ -70,7 +70,7 @@ bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *siz
     uint32_t number;
 
     d = draft_data(d);
-    if (!draft_box_inside(d, start, size, &n, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
     if (n == 0) {
@@ -105,7 +105,7 @@ bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t
     uint32_t number = 0;
 
     d = draft_data(d);
-    if (!draft_box_inside(d, start, size, &n, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
     if (n == 0) {

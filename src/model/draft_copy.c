@@ -74,7 +74,7 @@ static bool copy_piece(const struct copy *c, const struct piece *p, uint64_t *bo
 {
     uint32_t nd = c->of->ndim;
 
-    if (c->of->kind == ZF_DRAFT_FLAT) {
+    if (c->of->kind != ZF_DRAFT_BOX) {
         return copy_run(c, p, box, err);
     }
     if (p->stride) {
@@ -100,7 +100,7 @@ static bool copy_value(struct zf_draft *d, const struct zf_draft *of, uint64_t n
     if (d->kind != ZF_DRAFT_EMPTY || n != of->elems || n != d->elems) {
         return draft_refuse(d, err, "has a piece of a value");
     }
-    if (!build_save_draft(d, err)) {
+    if (!draft_change(d, err)) {
         return false;
     }
     d->kind = ZF_DRAFT_MEM;
@@ -116,7 +116,7 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
 
     c.d = d = draft_data(d);
     c.of = of = draft_data(of);
-    if (!copy_possible(d, of, err) || !draft_expand(of, err) ||
+    if (!copy_possible(d, of, err) || !draft_takes_pieces(d, err) ||
         !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
@@ -130,7 +130,7 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
         return true;
     }
     uint64_t *box = zf_arena_get(d->b->temp, 3 * (uint64_t)d->ndim + 1, sizeof *box, err);
-    if (!box || !build_save_draft(d, err) || !draft_run_use_boxes(d, err)) {
+    if (!box || !draft_change(d, err) || !draft_run_use_boxes(d, err)) {
         return false;
     }
     c.stride = box + 2 * (size_t)d->ndim;

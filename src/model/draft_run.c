@@ -60,10 +60,11 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
     if (d->parts) {
         return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
     }
-    if (!build_save_draft(d, err) || !draft_expand(d, err)) {
+    const struct zf_draft was = *d;
+    struct piece_walk flat = piece_walk(&was);
+    if (!draft_change(d, err)) {
         return false;
     }
-    struct piece_walk flat = piece_walk(d);
     d->kind = ZF_DRAFT_BOX;
     d->b->rest.n_pieces -= d->n_pieces;
     d->n_pieces = 0;
@@ -82,10 +83,20 @@ bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err)
 static struct piece *run_new_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
                                   uint64_t off, struct zf_err *err)
 {
-    if (!build_save_draft(d, err) || !draft_expand(d, err)) {
+    const struct zf_draft was = *d;
+
+    if (!draft_change(d, err)) {
         return NULL;
     }
     d->kind = ZF_DRAFT_FLAT;
+    if (was.kind == ZF_DRAFT_WHOLE) {
+        d->b->rest.n_pieces -= d->n_pieces;
+        d->n_pieces = 0;
+        d->pieces.first = d->pieces.last = NULL;
+        if (!draft_new_flat(d, 0, d->elems, was.whole.src, was.whole.off, err)) {
+            return NULL;
+        }
+    }
     return draft_new_flat(d, first, n, src, off, err);
 }
 
@@ -108,7 +119,7 @@ static bool draft_run_inside(const struct zf_draft *d, const struct run *r, stru
     uint64_t elems = 0;
     char text[160];
 
-    if (!draft_box_inside(d, r->start, r->size, &elems, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, r->start, r->size, &elems, err)) {
         return false;
     }
     if (zf_within(r->first, r->n, elems)) {

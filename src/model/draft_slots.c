@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that follow a rule instead of a list of pieces.  Verbs that ask for pieces (reading, copying) make
- * the rule into them; all others, the seal among them, leave it what it is. */
+/* Tensors that follow a rule instead of a list of pieces. */
 #include <zf/base/num.h>
 
 #include "draft.h"
@@ -46,7 +45,7 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
         return true;
     }
     struct slots *s = zf_arena_get(d->b->temp, 1, sizeof *s, err);
-    if (!s || !build_save_draft(d, err)) {
+    if (!s || !draft_change(d, err)) {
         return false;
     }
     s->of = of;
@@ -65,39 +64,4 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
 uint64_t draft_slots_ruled(const struct zf_draft *d)
 {
     return d->kind == ZF_DRAFT_SLOTS ? slots_used(d->slots, draft_bytes(d)) : 0;
-}
-
-static bool slots_expand(struct zf_draft *d, const struct slots *s, struct zf_err *err)
-{
-    uint64_t slot = s->slot / zf_dtype_info(d->dtype)->bytes, k = 0;
-
-    for (uint64_t first = 0; first < d->elems && k < s->of->n; first += slot, k++) {
-        uint64_t left = d->elems - first;
-
-        if (!draft_new_flat(d, first, left < slot ? left : slot, s->of->src[k],
-                            s->of->off[k] + s->at, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool draft_expand(struct zf_draft *d, struct zf_err *err)
-{
-    const struct zf_draft was = *d;
-
-    if (d->kind != ZF_DRAFT_SLOTS && d->kind != ZF_DRAFT_WHOLE) {
-        return true;
-    }
-    if (!build_save_draft(d, err)) {
-        return false;
-    }
-    d->b->rest.n_ruled -= draft_slots_ruled(d);
-    d->b->rest.n_pieces -= d->n_pieces;
-    d->n_pieces = 0;
-    d->kind = ZF_DRAFT_FLAT;
-    d->pieces.first = d->pieces.last = NULL;
-    return was.kind == ZF_DRAFT_SLOTS
-               ? slots_expand(d, was.slots, err)
-               : draft_new_flat(d, 0, d->elems, was.whole.src, was.whole.off, err) != NULL;
 }

@@ -4,67 +4,67 @@
 #include <zf/base/num.h>
 
 #include "draft.h"
-#include "draft_index.h"
 
-/* Puts the part of the stretch [at, at + r->n) of `of` that piece p covers, as a run of r's box. */
-static bool unflatten_piece(struct zf_draft *d, const struct run *r, const struct zf_draft *of,
-                            uint64_t at, const struct piece *p, struct zf_err *err)
+/* Puts a run of the map of `of` as r, a run of a box of d. */
+static bool unflatten_run(struct zf_draft *d, struct run *r, const struct zf_draft *of,
+                          const struct zf_run *from, struct zf_err *err)
 {
-    const uint64_t *start, *size;
-    uint64_t elem = zf_dtype_info(of->dtype)->bytes;
-
-    draft_extent(of, p, &start, &size);
-    if (of->kind == ZF_DRAFT_BOX && p->stride) {
-        return draft_refuse(d, err, "has a stretch of a tensor whose elements are not packed");
-    }
-    uint64_t lo = *start > at ? *start : at, end = *start + *size;
-    end = end < at + r->n ? end : at + r->n;
-    uint64_t off = p->off + (lo - *start) * elem, until;
-    struct zf_source *src = of->b->sources->at[p->src];
+    struct zf_source *src = from->kind == ZF_RUN_SRC ? from->src : NULL;
+    struct sources *known = d->b->sources;
     struct zf_lost how;
-    if (src && (zf_source_lost(src, off, &until, &how) || until < off + (end - lo) * elem)) {
+    uint64_t until;
+    uint32_t number;
+
+    if (from->kind == ZF_RUN_MADE || (src && src == known->at[SOURCES_NONE])) {
+        return true; /* d has nothing there either */
+    }
+    if (src && src == known->at[SOURCES_SEVERAL]) {
+        /* Twice as well. */
+        r->src = SOURCES_ZEROS;
+        return draft_run_add(d, r, err) && draft_run_add(d, r, err);
+    }
+    if (src && (zf_source_lost(src, from->off, &until, &how) || until < from->off + from->len)) {
         d->lost = true;
         d->unshaped = d->unshaped || of->unshaped;
     }
-    return draft_run_add(d,
-                         &(struct run){.start = r->start,
-                                       .size = r->size,
-                                       .first = lo - at,
-                                       .n = end - lo,
-                                       .off = off,
-                                       .src = p->src},
-                         err);
+    if (!sources_add(known, src, &number, err)) {
+        return false;
+    }
+    r->src = number;
+    r->off = from->off;
+    return draft_run_add(d, r, err);
 }
 
 bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                         struct zf_draft *of, uint64_t of_first, struct zf_err *err)
 {
     struct run r = {.start = start, .size = size};
-    struct draft_walk walk;
-    const struct piece *p;
+    uint64_t n;
 
     d = draft_data(d);
     of = draft_data(of);
-    if (!draft_box_inside(d, start, size, &r.n, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, start, size, &n, err)) {
         return false;
     }
-    /* In one dimension a box is a stretch. */
     if (d == of || of->dtype != d->dtype || of->kind == ZF_DRAFT_MEM || of->parts ||
-        draft_axes(of).nd != 1 || !zf_within(of_first, r.n, of->elems)) {
+        (of->kind == ZF_DRAFT_BOX && of->ndim > 1) || !zf_within(of_first, n, of->elems)) {
         return draft_refuse(d, err, "has a stretch that is not inside a flat tensor of its type");
     }
-    if (r.n == 0) {
+    if (n == 0) {
         return true;
     }
-    const uint64_t last = of_first + r.n - 1;
-    if (!build_save_draft(d, err) || !draft_walk_init(&walk, of, &of_first, &last, err)) {
-        return false;
-    }
+    const struct zf_map *m = draft_change(d, err) ? draft_map_so_far(of, NULL, err) : NULL;
+    const uint64_t elem = zf_dtype_info(d->dtype)->bytes;
     d->noted = d->noted || of->noted;
-    while ((p = draft_walk_next(&walk))) {
-        if (!unflatten_piece(d, &r, of, of_first, p, err)) {
+    for (; m && r.first < n; r.first += r.n) {
+        struct zf_run run = zf_map_at(m, (of_first + r.first) * elem);
+        const uint64_t left = (n - r.first) * elem;
+
+        run.len = run.len < left ? run.len : left;
+        r.n = run.len / elem;
+        if (!unflatten_run(d, &r, of, &run, err)) {
             return false;
         }
     }
-    return true;
+    return m != NULL;
 }

@@ -465,7 +465,7 @@ static void grid_mend_cell(const struct grid_make *m, const struct cells *c,
     uint32_t owner = c->owner[cell], at[ZF_BOX_DIMS];
 
     if (owner == NONE || owner == TWICE) {
-        r->src[cell] = m->lost;
+        r->src[cell] = owner == NONE ? m->mend.none : m->mend.several;
         return;
     }
     grid_cell_at(c, r->nd, cell, at);
@@ -492,7 +492,7 @@ static bool grid_mend_tree(const struct grid_make *m, struct zf_map **map_out, s
     }
     for (uint32_t i = 0; i < g->n; i++) {
         if (grid_neighbour(g, i) != i) {
-            rows.src[i] = m->lost;
+            rows.src[i] = m->mend.several;
             rows.off[i] = 0;
             if (rows.strided) {
                 rows.strided[i] = false;

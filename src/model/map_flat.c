@@ -193,8 +193,9 @@ struct end {
 
 /* A sweep over all beginnings and ends.  `live` counts the pieces over the current stretch and
  * `sum` adds up their indices, so that with one piece alone the sum is its index. */
-struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size, uint32_t lost,
-                             struct zf_arena *a, uint64_t *n_out, struct zf_err *err)
+struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size,
+                             struct mend with, struct zf_arena *a, uint64_t *n_out,
+                             struct zf_err *err)
 {
     struct end *end = zf_arena_get(a, n, sizeof *end, err);
     struct flat_piece *out = end ? zf_arena_get(a, 2 * n + 1, sizeof *out, err) : NULL;
@@ -219,7 +220,8 @@ struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t si
         uint64_t to = size;
         to = b < n && p[b].first < to ? p[b].first : to;
         to = e < n && end[e].at < to ? end[e].at : to;
-        out[k] = (struct flat_piece){.first = at, .len = to - at, .src = lost};
+        out[k] = (struct flat_piece){
+            .first = at, .len = to - at, .src = live ? with.several : with.none};
         if (live == 1) {
             out[k].src = p[sum].src;
             out[k].off = p[sum].off + (at - p[sum].first);

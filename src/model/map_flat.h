@@ -24,10 +24,14 @@ struct fault {
 /* Sorts the pieces and looks for the first hole or overlap in [0, size). */
 struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size);
 
-/* For sorted pieces with faults: gives (in a) pieces that tile [0, size) where everything covered
- * by none or by several comes from source `lost`. */
-struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size, uint32_t lost,
-                             struct zf_arena *a, uint64_t *n_out, struct zf_err *err) ZF_CHECKED;
+/* Sources of the bytes that no piece covers, and of those that several cover. */
+struct mend {
+    uint32_t none, several;
+};
+/* For sorted pieces with faults: gives (in a) pieces that tile [0, size), those of `with` among them. */
+struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t size,
+                             struct mend with, struct zf_arena *a, uint64_t *n_out,
+                             struct zf_err *err) ZF_CHECKED;
 
 /* The map of pieces that were proved; neighbours that go on in their source are joined (in place).
  * Borrows t, which must live as long as the map. */

@@ -10,15 +10,15 @@ struct grid_make {
     const struct sources *sources;
     const struct boxes *box;
     uint64_t max_cells;
-    uint32_t lost; /* grid_mend: the source of what is lost */
+    struct mend mend; /* grid_mend */
 };
 
 /* Proves that the boxes tile the tensor: *fault_out says what is wrong with them, or *map_out is
  * the map.  Errors: ZF_E_LIMIT, ZF_E_NOMEM. */
 bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map **map_out,
                struct zf_err *err) ZF_CHECKED;
-/* The same for boxes with faults: what is covered by none or by several comes from
- * source m->lost. */
+/* The same for boxes with faults, with m->mend.  Where there are too many cells, boxes that touch others are
+ * lost whole, and what no box covers is MADE. */
 bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err *err) ZF_CHECKED;
 
 /* Gives boxes whose order in their file is another one sources that read and keep large blocks

@@ -2,7 +2,8 @@
 /* From the pieces of a draft to its map: pieces that are ranges of bytes go to map_flat.c,
  * boxes, whose dimensions are joined where all of them are whole, to grid_prove.c, parts of
  * other tensors to map_parts.c, and rules to map_slots.c; each proves that together they cover
- * the tensor exactly once. */
+ * the tensor exactly once.  For reading before the seal a fault is no failure: the bytes come from sources
+ * that say so. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static void pieces_coordinates(const struct zf_draft *d, uint64_t byte, char *ou
 }
 
 /* Puts the fault into *err, with the tensor's metadata as its place. */
-static bool pieces_tell(const struct zf_draft *d, struct fault f, struct zf_err *err)
+static bool pieces_report(const struct zf_draft *d, struct fault f, struct zf_err *err)
 {
     char text[DRAFT_TEXT], a[80], b[80];
     const char *by = f.kind == ZF_FAULT_HOLE ? "nothing" : "more than one piece";
@@ -50,46 +51,60 @@ static bool pieces_tell(const struct zf_draft *d, struct fault f, struct zf_err 
     return draft_place(d, err);
 }
 
-/* A fault in degraded mode: a note, and the number of a source that answers with the sentence. */
-static bool pieces_lose(struct zf_draft *d, struct fault f, uint32_t *lost_out, struct zf_err *err)
+/* A map that is made. */
+struct making {
+    struct zf_draft *d;
+    struct zf_arena *keep, *scratch; /* the map's; goes when it is made */
+    bool reading;                    /* before the seal: faults are mended, d stays as it is */
+};
+
+/* The sources of what the pieces do not cover exactly once.  Errors: ZF_E_FORMAT it must be covered. */
+static bool pieces_mend(const struct making *m, struct fault f, struct mend *out,
+                        struct zf_err *err)
 {
+    struct zf_draft *d = m->d;
     char text[800];
 
-    (void)pieces_tell(d, f, err);
+    if (m->reading) {
+        *out = (struct mend){SOURCES_NONE, SOURCES_SEVERAL};
+        return true;
+    }
+    (void)pieces_report(d, f, err);
+    if (!d->b->degraded) {
+        return false;
+    }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, lost_out,
-                             err) &&
-           zf_build_note(d->b, err, "%s", text);
+    if (!draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, &out->none,
+                           err)) {
+        return false;
+    }
+    out->several = out->none;
+    return zf_build_note(d->b, err, "%s", text);
 }
 
 /* ---- flat --------------------------------------------------------------------------------- */
 
 /* Proves the pieces, or mends them; NULL with err when the tensor is refused. */
-static struct flat_piece *pieces_prove_flat(struct zf_draft *d, struct flat_piece *p, uint64_t *n,
-                                            struct zf_arena *scratch, struct zf_err *err)
+static struct flat_piece *pieces_prove_flat(const struct making *m, struct flat_piece *p,
+                                            uint64_t *n, struct zf_err *err)
 {
-    struct fault fault = flat_prove(p, *n, draft_bytes(d));
-    uint32_t lost;
+    const uint64_t size = draft_bytes(m->d);
+    struct fault fault = flat_prove(p, *n, size);
+    struct mend with;
 
     if (fault.kind == ZF_FAULT_NONE) {
         return p;
     }
-    if (!d->b->degraded) {
-        (void)pieces_tell(d, fault, err);
-        return NULL;
-    }
-    return pieces_lose(d, fault, &lost, err)
-               ? flat_mend(p, *n, draft_bytes(d), lost, scratch, n, err)
-               : NULL;
+    return pieces_mend(m, fault, &with, err) ? flat_mend(p, *n, size, with, m->scratch, n, err)
+                                             : NULL;
 }
 
-static bool pieces_flat_map(struct zf_draft *d, struct flat_piece *p, uint64_t n,
-                            struct zf_arena *scratch, struct zf_err *err)
+static struct zf_map *pieces_flat_map(const struct making *m, struct flat_piece *p, uint64_t n,
+                                      struct zf_err *err)
 {
-    p = pieces_prove_flat(d, p, &n, scratch, err);
-    d->map = p ? flat_map(d->b->keep, d->b->sources, p, n, draft_bytes(d), err) : NULL;
-    return d->map != NULL;
+    p = pieces_prove_flat(m, p, &n, err);
+    return p ? flat_map(m->keep, m->d->b->sources, p, n, draft_bytes(m->d), err) : NULL;
 }
 
 /* ---- parts of other tensors --------------------------------------------------------------- */
@@ -102,10 +117,10 @@ static uint32_t pieces_part_number(uint64_t i)
 }
 
 /* The map of one proved piece; zeros have none. */
-static bool pieces_part_map(struct zf_draft *d, const struct flat_piece *p,
+static bool pieces_part_map(const struct making *m, const struct flat_piece *p,
                             struct zf_draft *const *of, struct zf_part *out, struct zf_err *err)
 {
-    const struct sources *t = d->b->sources;
+    const struct sources *t = m->d->b->sources;
     struct zf_loss loss;
 
     *out = (struct zf_part){.n = p->len};
@@ -113,48 +128,49 @@ static bool pieces_part_map(struct zf_draft *d, const struct flat_piece *p,
         return true;
     }
     if (p->src < t->n) {
-        out->map = zf_map_of_source(d->b->keep, t->at[p->src], p->off, p->len, err);
+        out->map = zf_map_of_source(m->keep, t->at[p->src], p->off, p->len, err);
         return out->map != NULL;
     }
-    const struct zf_draft *whole = of[pieces_part_number(p->src)];
-    out->map = zf_map_slice(d->b->keep, whole->map, p->off, p->len, err);
-    if (out->map && whole->lost && zf_map_loss(out->map, 0, &loss)) {
-        d->lost = true;
-        d->unshaped = d->unshaped || whole->unshaped;
+    struct zf_draft *whole = of[pieces_part_number(p->src)];
+    const struct zf_map *map = m->reading ? draft_map_so_far(whole, m->keep, err) : whole->map;
+    out->map = map ? zf_map_slice(m->keep, map, p->off, p->len, err) : NULL;
+    if (out->map && !m->reading && whole->lost && zf_map_loss(out->map, 0, &loss)) {
+        m->d->lost = true;
+        m->d->unshaped = m->d->unshaped || whole->unshaped;
     }
     return out->map != NULL;
 }
 
-static bool pieces_parts_map(struct zf_draft *d, struct flat_piece *p, uint64_t n,
-                             struct zf_draft *const *of, struct zf_arena *scratch,
-                             struct zf_err *err)
+static const struct zf_map *pieces_parts_map(const struct making *m, struct flat_piece *p,
+                                             uint64_t n, struct zf_draft *const *of,
+                                             struct zf_err *err)
 {
-    p = pieces_prove_flat(d, p, &n, scratch, err);
-    struct zf_part *part = p ? zf_arena_get(scratch, n, sizeof *part, err) : NULL;
+    p = pieces_prove_flat(m, p, &n, err);
+    struct zf_part *part = p ? zf_arena_get(m->scratch, n, sizeof *part, err) : NULL;
 
     for (uint64_t i = 0; part && i < n; i++) {
-        if (!pieces_part_map(d, &p[i], of, &part[i], err)) {
-            return false;
+        if (!pieces_part_map(m, &p[i], of, &part[i], err)) {
+            return NULL;
         }
     }
     if (part && n == 1 && part->map) {
-        d->map = part->map; /* a slice, so that a slice of d needs no other map than this one's */
-        return true;
+        return part->map; /* a slice, so that a slice of d needs no other map than this one's */
     }
-    d->map = part ? zf_map_of_parts(d->b->keep, part, n, err) : NULL;
-    return d->map != NULL;
+    return part ? zf_map_of_parts(m->keep, part, n, err) : NULL;
 }
 
-static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+static const struct zf_map *pieces_flat_draft(const struct making *m, struct zf_err *err)
 {
-    struct flat_piece *p = zf_arena_get(scratch, d->n_pieces, sizeof *p, err);
+    const struct zf_draft *d = m->d;
+    const uint64_t elem = zf_dtype_info(d->dtype)->bytes, room = d->n_pieces + draft_slots_ruled(d);
+    struct flat_piece *p = zf_arena_get(m->scratch, room, sizeof *p, err);
     struct zf_draft **of =
-        p ? zf_arena_get(scratch, d->parts ? d->n_pieces : 0, sizeof(*of), err) : NULL;
-    uint64_t elem = zf_dtype_info(d->dtype)->bytes, n = 0, n_of = 0;
+        p ? zf_arena_get(m->scratch, d->parts ? room : 0, sizeof(*of), err) : NULL;
     struct piece_walk walk = piece_walk(d);
+    uint64_t n = 0, n_of = 0;
 
     if (!of) {
-        return false;
+        return NULL;
     }
     for (const struct piece *from; (from = piece_next(&walk));) {
         p[n++] = (struct flat_piece){.first = from->box[0] * elem,
@@ -166,8 +182,7 @@ static bool pieces_flat_draft(struct zf_draft *d, struct zf_arena *scratch, stru
             of[n_of++] = from->of;
         }
     }
-    return n_of > 0 ? pieces_parts_map(d, p, n, of, scratch, err)
-                    : pieces_flat_map(d, p, n, scratch, err);
+    return n_of > 0 ? pieces_parts_map(m, p, n, of, err) : pieces_flat_map(m, p, n, err);
 }
 
 /* ---- joining dimensions ------------------------------------------------------------------- */
@@ -311,103 +326,116 @@ static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, 
 
 /* ---- boxes -------------------------------------------------------------------------------- */
 
-static bool pieces_flat_boxes(struct zf_draft *d, const struct boxes *box, struct zf_arena *scratch,
-                              struct zf_err *err)
+static struct zf_map *pieces_flat_boxes(const struct making *m, const struct boxes *box,
+                                        struct zf_err *err)
 {
-    struct flat_piece *p = zf_arena_get(scratch, box->n, sizeof *p, err);
+    struct flat_piece *p = zf_arena_get(m->scratch, box->n, sizeof *p, err);
 
-    if (!p) {
-        return false;
-    }
-    for (uint32_t i = 0; i < box->n; i++) {
+    for (uint32_t i = 0; p && i < box->n; i++) {
         p[i] = (struct flat_piece){
             .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
     }
-    return pieces_flat_map(d, p, box->n, scratch, err);
+    return p ? pieces_flat_map(m, p, box->n, err) : NULL;
 }
 
-static bool pieces_box_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *err)
 {
-    struct joined *j = zf_arena_get(scratch, 1, sizeof *j, err);
-    struct boxes *box = j ? zf_arena_get(scratch, 1, sizeof *box, err) : NULL;
+    struct zf_build *b = m->d->b;
+    struct joined *j = zf_arena_get(m->scratch, 1, sizeof *j, err);
+    struct boxes *box = j ? zf_arena_get(m->scratch, 1, sizeof *box, err) : NULL;
 
-    if (!box || !pieces_join(d, j, scratch, err) || !pieces_make_boxes(d, j, box, scratch, err)) {
-        return false;
+    if (!box || !pieces_join(m->d, j, m->scratch, err) ||
+        !pieces_make_boxes(m->d, j, box, m->scratch, err)) {
+        return NULL;
     }
     if (box->nd == 1) {
         /* One dimension with stride 1 everywhere is flat. */
-        return pieces_flat_boxes(d, box, scratch, err);
+        return pieces_flat_boxes(m, box, err);
     }
-    struct grid_make make = {.keep = d->b->keep,
-                             .scratch = scratch,
-                             .sources = d->b->sources,
+    struct grid_make make = {.keep = m->keep,
+                             .scratch = m->scratch,
+                             .sources = b->sources,
                              .box = box,
-                             .max_cells = d->b->lim.grid_cells};
+                             .max_cells = b->lim.grid_cells};
     struct fault fault;
     struct zf_map *map = NULL;
     if (!grid_make(&make, &fault, &map, err)) {
-        return false;
+        return NULL;
     }
-    if (fault.kind != ZF_FAULT_NONE) {
-        if (!d->b->degraded) {
-            return pieces_tell(d, fault, err);
-        }
-        if (!pieces_lose(d, fault, &make.lost, err) || !grid_mend(&make, &map, err)) {
-            return false;
-        }
+    if (fault.kind != ZF_FAULT_NONE &&
+        (!pieces_mend(m, fault, &make.mend, err) || !grid_mend(&make, &map, err))) {
+        return NULL;
     }
-    d->map = map;
-    return grid_keep(map, d->b->sources, d->b->keep, &d->b->lim, err);
+    return m->reading || grid_keep(map, b->sources, m->keep, &b->lim, err) ? map : NULL;
 }
 
-/* ---- slots -------------------------------------------------------------------------------- */
+/* ---- all kinds ---------------------------------------------------------------------------- */
 
-/* A rule with a fault is made into pieces when degraded, which then are mended like others. */
-static bool pieces_slots_draft(struct zf_draft *d, struct zf_arena *scratch, struct zf_err *err)
+/* Of a rule with a fault the pieces are mended like others. */
+static const struct zf_map *pieces_slots_draft(const struct making *m, struct zf_err *err)
 {
+    const struct zf_draft *d = m->d;
     struct fault fault = slots_prove(d->slots, draft_bytes(d));
 
     if (fault.kind == ZF_FAULT_NONE) {
-        d->map = slots_map(d->b->keep, d->b->sources, d->slots, draft_bytes(d), err);
-        return d->map != NULL;
+        return slots_map(m->keep, d->b->sources, d->slots, draft_bytes(d), err);
     }
-    if (!d->b->degraded) {
-        return pieces_tell(d, fault, err);
+    if (!m->reading && !d->b->degraded) {
+        (void)pieces_report(d, fault, err);
+        return NULL;
     }
-    return draft_expand(d, err) && pieces_flat_draft(d, scratch, err);
+    return pieces_flat_draft(m, err);
 }
 
 /* One piece that is all of it covers it exactly once. */
-static bool pieces_whole_draft(struct zf_draft *d, struct zf_err *err)
+static struct zf_map *pieces_whole_draft(const struct making *m, struct zf_err *err)
 {
-    const struct sources *t = d->b->sources;
+    const struct zf_draft *d = m->d;
+    struct zf_source *src = d->b->sources->at[d->whole.src];
 
-    d->map = d->whole.src == 0 ? map_of_zeros(d->b->keep, draft_bytes(d), err)
-                               : zf_map_of_source(d->b->keep, t->at[d->whole.src], d->whole.off,
-                                                  draft_bytes(d), err);
-    return d->map != NULL;
+    return src ? zf_map_of_source(m->keep, src, d->whole.off, draft_bytes(d), err)
+               : map_of_zeros(m->keep, draft_bytes(d), err);
+}
+
+static const struct zf_map *pieces_map(struct zf_draft *d, struct zf_arena *keep, bool reading,
+                                       struct zf_err *err)
+{
+    struct making m = {.d = d, .keep = keep, .reading = reading};
+
+    if (d->kind == ZF_DRAFT_MEM) {
+        return zf_map_of_mem(keep, d->mem, draft_bytes(d), err);
+    }
+    if (draft_bytes(d) == 0) {
+        return map_of_zeros(keep, 0, err);
+    }
+    if (d->kind == ZF_DRAFT_WHOLE) {
+        return pieces_whole_draft(&m, err);
+    }
+    zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
+    if (!(m.scratch = scratch)) {
+        return NULL;
+    }
+    return d->kind == ZF_DRAFT_SLOTS ? pieces_slots_draft(&m, err)
+           : d->kind == ZF_DRAFT_BOX ? pieces_box_draft(&m, err)
+                                     : pieces_flat_draft(&m, err);
 }
 
 bool draft_prove(struct zf_draft *d, struct zf_err *err)
 {
-    if (d->kind == ZF_DRAFT_MEM) {
-        d->map = zf_map_of_mem(d->b->keep, d->mem, draft_bytes(d), err);
-        return d->map != NULL;
+    d->map = pieces_map(d, d->b->keep, false, err);
+    return d->map != NULL;
+}
+
+const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a, struct zf_err *err)
+{
+    struct zf_build *b = d->b;
+
+    if (d->parts) {
+        /* What it is made of may get pieces yet. */
+        return pieces_map(d, a, true, err);
     }
-    if (draft_bytes(d) == 0) {
-        d->map = map_of_zeros(d->b->keep, 0, err);
-        return d->map != NULL;
-    }
-    if (d->kind == ZF_DRAFT_WHOLE) {
-        return pieces_whole_draft(d, err);
-    }
-    zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
-    if (!scratch) {
-        return false;
-    }
-    if (d->kind == ZF_DRAFT_SLOTS) {
-        return pieces_slots_draft(d, scratch, err);
-    }
-    return d->kind == ZF_DRAFT_BOX ? pieces_box_draft(d, scratch, err)
-                                   : pieces_flat_draft(d, scratch, err);
+    (void)pthread_mutex_lock(&b->reading);
+    const struct zf_map *map = d->map ? d->map : (d->map = pieces_map(d, b->temp, true, err));
+    (void)pthread_mutex_unlock(&b->reading);
+    return map;
 }

@@ -6,12 +6,28 @@ struct source_number {
     uint32_t number;
 };
 
-bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out, struct zf_err *err)
+bool sources_init(struct sources *t, struct zf_err *err)
 {
-    if (t->n == 0 && !zf_vec_push(t, err)) {
+    static const char *const why[] = {"no piece covers this byte",
+                                      "several pieces cover this byte"};
+
+    if (!zf_vec_push(t, err)) {
         return false;
     }
-    *out = 0;
+    for (uint32_t i = SOURCES_NONE; i < SOURCES_FILES; i++) {
+        zf_auto(source) struct zf_source *s = zf_lost_new(UINT64_MAX, why[i - SOURCES_NONE], err);
+        uint32_t number;
+
+        if (!s || !sources_add(t, s, &number, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sources_add(struct sources *t, struct zf_source *s, uint32_t *out, struct zf_err *err)
+{
+    *out = SOURCES_ZEROS;
     if (!s) {
         return true;
     }

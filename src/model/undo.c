@@ -48,7 +48,7 @@ void zf_build_undo(struct zf_build *b)
     while (b->sets.n > m->n_sets) {
         HASH_DEL(b->by_path, b->sets.at[--b->sets.n]);
     }
-    sources_cut(b->sources, m->n_sources ? m->n_sources : 1);
+    sources_cut(b->sources, m->n_sources);
     b->rest = m->rest;
     *b->rest.note_end = NULL;
     b->mark = m->outer;
@@ -70,7 +70,8 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark, struct z
     return true;
 }
 
-bool build_save_draft(struct zf_draft *d, struct zf_err *err)
+/* Pieces are added to the last block in place; the table of names stays as it is. */
+static bool undo_save_draft(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
     struct piece_block *last = draft_blocks(d) ? d->pieces.last : NULL;
@@ -79,7 +80,15 @@ bool build_save_draft(struct zf_draft *d, struct zf_err *err)
     if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number) {
         return true;
     }
-    /* Pieces are added to the last block in place; the table of names stays as it is. */
     return (!last || build_save(b, last, sizeof *last, &no_mark, err)) &&
            build_save(b, &d->b, sizeof *d - sizeof d->hh, &d->mark, err);
+}
+
+bool draft_change(struct zf_draft *d, struct zf_err *err)
+{
+    if (!undo_save_draft(d, err)) {
+        return false;
+    }
+    d->map = NULL;
+    return true;
 }

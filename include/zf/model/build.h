@@ -111,7 +111,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
 /* The box [start, start + size) of d, in C order, is elements [of_first, …) of the flattened `of`, as
  * that is put so far, lost bytes included: the part of a parameter that a flat buffer holds.  Both have
- * one element type; pieces of `of` there are packed.  start NULL = from d's corner.
+ * one element type.  start NULL = from d's corner.
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor; `of` has parts. */
 bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
                         struct zf_draft *of, uint64_t of_first, struct zf_err *err) ZF_CHECKED;
@@ -151,9 +151,9 @@ bool zf_draft_inside(struct zf_draft *d, const char *file, struct zf_err *err) Z
 bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_from from);
 
 /* Reads elements [first, first + n) of the flattened tensor into buf, as they are put so far: for readers
- * that compare what they have placed before they believe it.  A stretch costs no more than the pieces
- * in it, once all are put: the first read of a tensor of many pieces sorts them.  Several threads may read at
- * once while nothing is put.
+ * that compare what they have placed before they believe it.  The first read after a piece was put proves all
+ * pieces, as the seal does, so put them first; a tensor with parts is proved at each read.  Several threads may
+ * read at once while nothing is put.
  * Errors: ZF_E_FORMAT outside the tensor, or an element that no piece has so far, or more than one;
  * ZF_E_IO known to be lost, and of reading. */
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
