@@ -383,6 +383,21 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
     file_leave(f);
 }
 
+/* A file system in user space answers a set number of requests ahead at once (12, if its daemon does not say more), and
+ * since Linux 5.18 what is advised beyond that is dropped (fuse_readahead: "congested"); its reader then waits for each
+ * stretch.  Reads are not dropped. */
+static void file_fetch_piece(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    struct file *f = (struct file *)s;
+    struct zf_err err;
+    int fd = file_enter(f, &err);
+
+    if (fd >= 0) {
+        lead_read(fd, off, n);
+        file_leave(f);
+    }
+}
+
 static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
 {
     struct file *f = (struct file *)s;
@@ -397,9 +412,13 @@ static void file_lead(struct zf_source *s, uint64_t off, uint64_t n)
 
 static void file_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how)
 {
-    if (how != ZF_SOON_NOW) {
+    struct file *f = (struct file *)s;
+
+    if (how == ZF_SOON_ALL && place_is_user(&f->same.id)) {
+        want_pieces(s, off, n, FETCH_STEP, file_fetch_piece);
+    } else if (how != ZF_SOON_NOW) {
         want_later(s, off, n, how == ZF_SOON_ALL ? file_fetch : file_lead);
-    } else if (pace_is_slow(&((struct file *)s)->pool->pace)) {
+    } else if (pace_is_slow(&f->pool->pace)) {
         /* Another thread would be later than the first read.  What comes is proven as every read is: it lies in the page
          * cache, and who reads it there looks at the file. */
         file_fetch(s, off, n);

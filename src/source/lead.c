@@ -16,21 +16,26 @@
 #define GAP (1u << 20)
 #define BACK (32u << 20)
 
-static void lead_start(int fd, struct lead *l, uint64_t off, uint64_t n)
+void lead_read(int fd, uint64_t off, uint64_t n)
 {
-    const uint64_t end = off + ((n < START_BYTES ? n : START_BYTES) + STEP - 1) / STEP * STEP;
     unsigned char drop[DROP_BYTES];
     struct iovec iov[START_READ / DROP_BYTES];
 
     for (unsigned i = 0; i < START_READ / DROP_BYTES; i++) {
         iov[i] = (struct iovec){.iov_base = drop, .iov_len = sizeof drop};
     }
-    for (l->next = off; l->next < end;) {
-        const uint64_t k = end - l->next < START_READ ? end - l->next : START_READ;
+    for (uint64_t done = 0; done < n; done += START_READ) {
+        const uint64_t k = n - done < START_READ ? n - done : START_READ;
 
-        (void)preadv(fd, iov, (int)(k / DROP_BYTES), (off_t)l->next);
-        l->next += k;
+        (void)preadv(fd, iov, (int)((k + DROP_BYTES - 1) / DROP_BYTES), (off_t)(off + done));
     }
+}
+
+static void lead_start(int fd, struct lead *l, uint64_t off, uint64_t n)
+{
+    n = ((n < START_BYTES ? n : START_BYTES) + STEP - 1) / STEP * STEP;
+    lead_read(fd, off, n);
+    l->next = off + n;
 }
 
 void lead(int fd, struct lead *l, uint64_t off, uint64_t n)

@@ -17,4 +17,7 @@ struct lead {
 /* Bytes [off, off + n) of the file will be read soon.  Waits for storage.  Only one thread at a time for one file. */
 void lead(int fd, struct lead *l, uint64_t off, uint64_t n);
 
+/* Reads them, up to a whole 16 KiB, into the page cache only. */
+void lead_read(int fd, uint64_t off, uint64_t n);
+
 #endif

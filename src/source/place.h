@@ -53,6 +53,12 @@ static inline bool place_is_far(const struct zf_identity *id)
     return id->dev == 0;
 }
 
+/* … of one in user space, or of another whose inode numbers do not last? */
+static inline bool place_is_user(const struct zf_identity *id)
+{
+    return id->dev == 0 && id->ino == 0;
+}
+
 /* The clock that stamps files moves in ticks of some milliseconds. */
 struct timespec place_clock(void);
 /* A write within the clock tick of ctime leaves no trace: may a file have been looked

@@ -6,13 +6,18 @@
 #include <zf/base/thread.h>
 
 #define JOBS 256
-#define THREADS 4
+/* Threads for whole jobs, and for those in pieces; of the latter one source has no more than its share. */
+#define WHOLE 4
+#define PIECES 64
+#define PIECES_SHARE 60
+#define THREADS (WHOLE + PIECES)
 /* A thread that had nothing to do for so long ends. */
 #define IDLE_MS 2000
 
 struct want_job {
     struct zf_source *src; /* a reference */
     uint64_t off, n;
+    uint64_t piece; /* 0: it is done whole */
     want_fetch_fn *fetch_fn;
 };
 
@@ -24,6 +29,7 @@ static struct {
     const struct zf_source *inside[THREADS]; /* where each thread is; NULL: it waits, or is none */
     bool runs[THREADS];
     unsigned idle;
+    unsigned at_whole, at_pieces; /* threads that are at such a job */
 } wants = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local struct {
@@ -73,28 +79,60 @@ void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon 
 
 /* ---- the threads; the lock is held unless it is said ------------------------------------------ */
 
-static bool want_is_inside(const struct zf_source *s)
+static unsigned want_inside(const struct zf_source *s)
 {
+    unsigned n = 0;
+
     for (size_t i = 0; i < THREADS; i++) {
-        if (wants.inside[i] == s) {
-            return true;
-        }
+        n += wants.inside[i] == s;
     }
-    return false;
+    return n;
 }
 
-/* Takes the first job out that no other thread is at. */
+static unsigned *want_busy(const struct want_job *j)
+{
+    return j->piece ? &wants.at_pieces : &wants.at_whole;
+}
+
+static bool want_may_begin(const struct want_job *j)
+{
+    const unsigned n = want_inside(j->src);
+
+    return j->piece ? n < PIECES_SHARE && wants.at_pieces < PIECES
+                    : n == 0 && wants.at_whole < WHOLE;
+}
+
+/* The first job that a thread may begin; `n` of them: there is none. */
+static size_t want_next(void)
+{
+    size_t i = 0;
+
+    while (i < wants.n && !want_may_begin(&wants.job[i])) {
+        i++;
+    }
+    return i;
+}
+
+/* Takes that job out, or its first piece: up to a multiple of the piece's length. */
 static bool want_take(struct want_job *out)
 {
-    for (size_t i = 0; i < wants.n; i++) {
-        if (!want_is_inside(wants.job[i].src)) {
-            *out = wants.job[i];
-            memmove(&wants.job[i], &wants.job[i + 1], (wants.n - i - 1) * sizeof *wants.job);
-            wants.n--;
-            return true;
-        }
+    const size_t i = want_next();
+    struct want_job *j = &wants.job[i];
+
+    if (i == wants.n) {
+        return false;
     }
-    return false;
+    *out = *j;
+    if (j->piece && j->n > j->piece - j->off % j->piece) {
+        out->n = j->piece - j->off % j->piece;
+        (void)zf_source_ref(j->src);
+        j->off += out->n;
+        j->n -= out->n;
+    } else {
+        memmove(j, j + 1, (wants.n - i - 1) * sizeof *j);
+        wants.n--;
+    }
+    return true;
 }
 
 /* False: nothing came for a while. */
@@ -104,6 +142,33 @@ static bool want_sleep(void)
     bool woken = zf_thread_wait(&wants.more, &wants.lock, IDLE_MS);
     wants.idle--;
     return woken || wants.n > 0;
+}
+
+static void *want_run(void *arg);
+
+/* One more thread, if there is a job for it. */
+static void want_wake(void)
+{
+    pthread_t t;
+    size_t me = 0;
+
+    if (want_next() == wants.n) {
+        return;
+    }
+    if (wants.idle > 0) {
+        (void)pthread_cond_signal(&wants.more);
+        return;
+    }
+    while (me < THREADS && wants.runs[me]) {
+        me++;
+    }
+    if (me == THREADS) {
+        return;
+    }
+    wants.runs[me] = zf_thread_start(&t, want_run, (void *)(uintptr_t)me) == 0;
+    if (wants.runs[me]) {
+        (void)pthread_detach(t);
+    }
 }
 
 static void *want_run(void *arg)
@@ -119,10 +184,13 @@ static void *want_run(void *arg)
             continue;
         }
         wants.inside[me] = job.src;
+        (*want_busy(&job))++;
+        want_wake();
         (void)pthread_mutex_unlock(&wants.lock);
         job.fetch_fn(job.src, job.off, job.n);
         (void)pthread_mutex_lock(&wants.lock);
         wants.inside[me] = NULL;
+        (*want_busy(&job))--;
         /* Closing a file may take its time too. */
         (void)pthread_mutex_unlock(&wants.lock);
         zf_source_unref(&job.src);
@@ -133,47 +201,37 @@ static void *want_run(void *arg)
     return NULL;
 }
 
-/* One more thread if there is room for one. */
-static void want_start_thread(void)
-{
-    pthread_t t;
-    size_t me = 0;
-
-    while (me < THREADS && wants.runs[me]) {
-        me++;
-    }
-    if (me == THREADS) {
-        return;
-    }
-    wants.runs[me] = zf_thread_start(&t, want_run, (void *)(uintptr_t)me) == 0;
-    if (wants.runs[me]) {
-        (void)pthread_detach(t);
-    }
-}
-
 /* Does the job lengthen the last one that waits? */
-static bool want_joins_last(const struct zf_source *s, uint64_t off, uint64_t n,
-                            want_fetch_fn *fetch_fn)
+static bool want_joins_last(const struct want_job *j)
 {
     struct want_job *last = wants.n ? &wants.job[wants.n - 1] : NULL;
 
-    if (!last || last->src != s || last->fetch_fn != fetch_fn || last->off + last->n != off) {
+    if (!last || last->src != j->src || last->fetch_fn != j->fetch_fn ||
+        last->off + last->n != j->off) {
         return false;
     }
-    last->n += n;
+    last->n += j->n;
     return true;
+}
+
+static void want_put(struct want_job j)
+{
+    (void)pthread_mutex_lock(&wants.lock);
+    if (!want_joins_last(&j) && wants.n < JOBS) {
+        (void)zf_source_ref(j.src);
+        wants.job[wants.n++] = j;
+        want_wake();
+    }
+    (void)pthread_mutex_unlock(&wants.lock);
 }
 
 void want_later(struct zf_source *s, uint64_t off, uint64_t n, want_fetch_fn *fetch_fn)
 {
-    (void)pthread_mutex_lock(&wants.lock);
-    if (!want_joins_last(s, off, n, fetch_fn) && wants.n < JOBS) {
-        wants.job[wants.n++] = (struct want_job){zf_source_ref(s), off, n, fetch_fn};
-        if (wants.idle == 0) {
-            want_start_thread();
-        } else {
-            (void)pthread_cond_signal(&wants.more);
-        }
-    }
-    (void)pthread_mutex_unlock(&wants.lock);
+    want_put((struct want_job){.src = s, .off = off, .n = n, .fetch_fn = fetch_fn});
+}
+
+void want_pieces(struct zf_source *s, uint64_t off, uint64_t n, uint64_t piece,
+                 want_fetch_fn *fetch_fn)
+{
+    want_put((struct want_job){s, off, n, piece, fetch_fn});
 }

@@ -215,6 +215,78 @@ static void more_than_can_be_kept(void **state)
     assert_true(n_done < 500);
 }
 
+/* ---- pieces ----------------------------------------------------------------------------------- */
+
+#define PIECE 128u
+#define N_PIECES 200u
+
+static unsigned got[N_PIECES], most_inside;
+static uint64_t wrong;
+
+/* Of the one that hangs nothing ends before it is released. */
+static void fetch_piece(struct zf_source *s, uint64_t off, uint64_t n)
+{
+    (void)pthread_mutex_lock(&lock);
+    n_inside++;
+    most_inside = n_inside > most_inside ? n_inside : most_inside;
+    (void)pthread_cond_broadcast(&changed);
+    while (s == hangs && !released) {
+        (void)pthread_cond_wait(&changed, &lock);
+    }
+    if (s == hangs) {
+        got[off / PIECE]++;
+        wrong += off % PIECE + n != PIECE && off != 10 && off / PIECE != N_PIECES - 1;
+        n_fetched += n;
+    }
+    n_inside--;
+    n_done++;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void await(const unsigned *count, unsigned n)
+{
+    (void)pthread_mutex_lock(&lock);
+    while (*count < n) {
+        (void)pthread_cond_wait(&changed, &lock);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Forty at once, each byte by one of them; another source's are fetched all the same. */
+static void in_pieces_by_many(void **state)
+{
+    zf_auto(source) struct zf_source *bad = far_away(1u << 20);
+    zf_auto(source) struct zf_source *good = far_away(1u << 20);
+    const uint64_t n = (uint64_t)PIECE * N_PIECES - 10 - 5;
+
+    (void)state;
+    hangs = bad;
+    released = false;
+    n_inside = n_done = 0;
+    n_fetched = 0;
+    want_pieces(bad, 10, n, PIECE, fetch_piece);
+    await(&n_inside, 40);
+    want_pieces(good, 0, (uint64_t)PIECE * 3, PIECE, fetch_piece);
+    await(&n_done, 3);
+    want_later(good, 0, 10, fetch_piece);
+    await(&n_done, 4);
+    (void)pthread_mutex_lock(&lock);
+    released = true;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
+    await(&n_done, 4 + N_PIECES);
+    assert_int_equal(n_fetched, n);
+    assert_int_equal(wrong, 0);
+    assert_true(most_inside < 100);
+    for (unsigned i = 0; i < N_PIECES; i++) {
+        assert_int_equal(got[i], 1);
+    }
+    while (atomic_load(&bad->refs) > 1 || atomic_load(&good->refs) > 1) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
 static void waiting_is_noticed_by_who_watches(void **state)
 {
     (void)state;
@@ -238,6 +310,7 @@ int main(void)
         cmocka_unit_test(items_before_and_behind_their_first_read),
         cmocka_unit_test(one_that_hangs_holds_up_itself),
         cmocka_unit_test(more_than_can_be_kept),
+        cmocka_unit_test(in_pieces_by_many),
         cmocka_unit_test(waiting_is_noticed_by_who_watches),
     };
 
