@@ -40,6 +40,13 @@ int cmd_fail(const struct zf_err *err)
     return zf_err_exit(err);
 }
 
+int cmd_negative(const struct zf_err *err)
+{
+    const int code = cmd_fail(err);
+
+    return err->code == ZF_E_NOENT ? EXIT_NEGATIVE : code;
+}
+
 int cmd_usage(const struct cmd *c, const char *fmt, ...)
 {
     va_list ap;

@@ -39,6 +39,9 @@ const struct cmd *cmd_find(const char *name);
 /* Prints "zerofs: <sentence>" on stderr and returns the exit code of the failure. */
 int cmd_fail(const struct zf_err *err);
 
+/* The same where a path in the tree was asked for: that it is not there is a negative answer. */
+int cmd_negative(const struct zf_err *err);
+
 /* Prints "zerofs <command>: <sentence>" and a hint at --help; returns EXIT_USAGE. */
 int cmd_usage(const struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

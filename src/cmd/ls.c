@@ -170,9 +170,8 @@ static int ls_list_paths(const struct ls *ls, char **path, int n)
         struct zf_err err;
 
         if (!ls_list_path(ls, path[i], &err)) {
-            int failed = cmd_fail(&err);
+            const int failed = cmd_negative(&err);
 
-            failed = err.code == ZF_E_NOENT ? EXIT_NEGATIVE : failed;
             code = code > failed ? code : failed;
         }
     }

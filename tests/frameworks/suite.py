@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, peft, megatron, olmo, fairscale, torchao, anything, casts, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, peft, megatron, olmo, fairscale, torchao, anything, casts, digits, damaged or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -19,6 +19,7 @@ import anything
 import casts
 import consume
 import damaged
+import digits
 import stores
 from mount import Mount
 from tap import Tap
@@ -159,6 +160,8 @@ def main():
         anything.run(tap, program, scratch)
     if not only or "casts" in only:
         casts.run(tap, program, scratch)
+    if not only or "digits" in only:
+        digits.run(tap, program, scratch)
     if not only or "damaged" in only:
         damaged.run(tap, program, scratch)
     if not only or "stores" in only:

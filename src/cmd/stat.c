@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs stat: smallest, largest, mean and deviation of tensors, with their zeros, NaN and infinities.  Tensors are cut
+ * into stretches of fixed numbers of elements, which threads read and sum up, and which are joined in their order. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zf/base/ahead.h>
+#include <zf/base/num.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/base/vec.h>
+#include <zf/each.h>
+#include <zf/inspect/number.h>
+#include <zf/inspect/stats.h>
+#include <zf/view.h>
+
+#include "open.h"
+#include "print.h"
+
+/* Elements of a stretch: 1 MiB of f32. */
+#define STRETCH (64u * ZF_STATS_BLOCK)
+
+struct stat_tensor {
+    char *path; /* owned */
+    uint64_t ino;
+    enum zf_dtype dtype;
+    uint64_t n;     /* elements */
+    uint64_t first; /* stretch, counted through all tensors */
+    size_t same;    /* an earlier name of the same tensor, or its own number */
+};
+
+/* The first name of a tensor that has several. */
+struct stat_name {
+    UT_hash_handle hh; /* by inode number */
+    size_t at;         /* in the list of tensors */
+};
+
+struct stat {
+    struct zf_tree *tree;
+    zf_vec(struct stat_tensor) tensor;
+    struct stat_name *names;
+    uint64_t n_stretches;
+    struct zf_stats *done; /* [tensor.n] */
+    bool json;
+};
+
+/* ---- which tensors ----------------------------------------------------------------------------- */
+
+/* Its first name's number in *out, `own` where this is the first one. */
+static bool stat_same(struct stat *s, const struct zf_stat *st, size_t own, size_t *out,
+                      struct zf_err *err)
+{
+    const unsigned before = HASH_COUNT(s->names);
+    struct stat_name *name = st->nlink > 1 ? zf_table_make_id(s->names, st->ino, err) : NULL;
+
+    if (name && HASH_COUNT(s->names) > before) {
+        name->at = own;
+    }
+    *out = name ? name->at : own;
+    return name || st->nlink <= 1;
+}
+
+static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct stat *s = ctx;
+    struct zf_node_tensor x;
+    const size_t own = s->tensor.n;
+
+    if (!zf_tree_tensor(s->tree, st->ino, &x)) {
+        return true;
+    }
+    struct stat_tensor *t = zf_vec_push(&s->tensor, err);
+    if (!t) {
+        return false;
+    }
+    *t = (struct stat_tensor){
+        .ino = st->ino, .dtype = x.dtype, .first = s->n_stretches, .path = strdup(path)};
+    if (!t->path) {
+        return zf_fail_sys(err, "list tensors");
+    }
+    if (!zf_elems(x.tensor->ndim, x.tensor->shape, &t->n)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the shape has too many elements");
+        return zf_err_in(err, "%s", path);
+    }
+    if (!stat_same(s, st, own, &t->same, err)) {
+        return false;
+    }
+    s->n_stretches += t->same == own ? t->n / STRETCH + (t->n % STRETCH > 0) : 0;
+    return true;
+}
+
+static void zf_auto_stat(struct stat *s)
+{
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        free(s->tensor.at[i].path);
+    }
+    zf_vec_fini(&s->tensor);
+    zf_table_free(s->names);
+    free(s->done);
+}
+
+/* ---- reading them ------------------------------------------------------------------------------ */
+
+/* The tensor that stretch i is of: the last one that begins at or before it and is not empty. */
+static const struct stat_tensor *stat_find(const struct stat *s, uint64_t i)
+{
+    size_t low = 0, high = s->tensor.n;
+
+    while (high - low > 1) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (s->tensor.at[mid].first <= i) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return &s->tensor.at[low];
+}
+
+static bool stat_read(const struct stat *s, const struct stat_tensor *t, uint64_t first,
+                      struct zf_stats *out, struct zf_err *err)
+{
+    const uint64_t each = zf_dtype_info(t->dtype)->bytes, left = t->n - first;
+    const size_t n = left < STRETCH ? (size_t)left : STRETCH;
+    zf_auto(mem) void *buf = malloc(n * each);
+    size_t got;
+
+    if (!buf) {
+        return zf_fail_sys(err, "read");
+    }
+    if (!s->tree->ops->read(s->tree, t->ino, buf, n * each, first * each, &got, err)) {
+        return false;
+    }
+    if (got != n * each) {
+        return zf_fail(err, ZF_E_STALE, first * each + got, "the file ends here");
+    }
+    zf_stats_of(out, t->dtype, buf, n);
+    return true;
+}
+
+static void *stat_make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct stat *s = ctx;
+    const struct stat_tensor *t = stat_find(s, i);
+    zf_auto(mem) struct zf_stats *out = malloc(sizeof *out);
+
+    if (!out) {
+        (void)zf_fail_sys(err, "read");
+        return NULL;
+    }
+    if (!stat_read(s, t, (i - t->first) * STRETCH, out, err)) {
+        (void)zf_err_in(err, "%s", t->path);
+        return NULL;
+    }
+    return zf_give(out);
+}
+
+/* ---- printing ---------------------------------------------------------------------------------- */
+
+/* A number in at most 10 columns. */
+static void stat_print_number(bool known, double v)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof text, "%.4g", v);
+    (void)printf("%10s ", known ? text : "-");
+}
+
+static double stat_double(enum zf_dtype t, const uint8_t *p)
+{
+    char text[ZF_NUMBER_MAX];
+
+    zf_number_text(text, t, p);
+    return zf_dtype_info(t)->kind == 'b' ? *p != 0 : strtod(text, NULL);
+}
+
+static void stat_print_row(const struct stat *s, size_t i)
+{
+    const struct stat_tensor *t = &s->tensor.at[i];
+    const struct zf_stats *x = &s->done[t->same];
+    const bool known = x->finite > 0;
+
+    stat_print_number(known, stat_double(t->dtype, x->min));
+    stat_print_number(known, stat_double(t->dtype, x->max));
+    stat_print_number(known, x->mean);
+    stat_print_number(known, zf_stats_std(x));
+    (void)printf("%9" PRIu64 " %6" PRIu64 " %6" PRIu64 "  ", x->zeros, x->nans, x->infs);
+    print_name(stdout, t->path);
+    if (t->same != i) {
+        (void)fputs(" = ", stdout);
+        print_name(stdout, s->tensor.at[t->same].path);
+    }
+    (void)putchar('\n');
+}
+
+static void stat_add_numbers(struct zf_out *out, enum zf_dtype t, const struct zf_stats *x)
+{
+    char min[ZF_NUMBER_MAX], max[ZF_NUMBER_MAX], mean[ZF_NUMBER_MAX], std[ZF_NUMBER_MAX],
+        text[5 * ZF_NUMBER_MAX];
+
+    zf_number_json(min, t, x->min);
+    zf_number_json(max, t, x->max);
+    zf_number_double(mean, x->mean);
+    zf_number_double(std, zf_stats_std(x));
+    (void)snprintf(text, sizeof text, ",\"min\":%s,\"max\":%s,\"mean\":%s,\"std\":%s", min, max,
+                   mean, std);
+    zf_out_str(out, text);
+}
+
+static bool stat_print_json(const struct stat *s, size_t i, struct zf_err *err)
+{
+    const struct stat_tensor *t = &s->tensor.at[i];
+    const struct zf_stats *x = &s->done[t->same];
+    const struct {
+        const char *key;
+        uint64_t v;
+    } count[] = {{"elements", x->n}, {"zeros", x->zeros}, {"nan", x->nans}, {"inf", x->infs}};
+    zf_auto(out) struct zf_out out = {0};
+
+    zf_out_str(&out, "{\"path\":");
+    zf_out_json(&out, t->path, strlen(t->path));
+    zf_out_str(&out, ",\"dtype\":");
+    zf_out_json(&out, zf_dtype_info(t->dtype)->suffix, strlen(zf_dtype_info(t->dtype)->suffix));
+    for (size_t k = 0; k < sizeof count / sizeof *count; k++) {
+        zf_out_str(&out, ",\"");
+        zf_out_str(&out, count[k].key);
+        zf_out_str(&out, "\":");
+        zf_out_dec(&out, count[k].v);
+    }
+    if (x->finite > 0) {
+        stat_add_numbers(&out, t->dtype, x);
+    }
+    zf_out_str(&out, "}");
+    if (!zf_out_ok(&out, err)) {
+        return false;
+    }
+    (void)puts(zf_out_text(&out));
+    return true;
+}
+
+static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
+{
+    if (s->json) {
+        return stat_print_json(s, i, err);
+    }
+    if (i == 0) {
+        (void)printf("%10s %10s %10s %10s %9s %6s %6s  %s\n", "min", "max", "mean", "std", "zeros",
+                     "nan", "inf", "tensor");
+    }
+    stat_print_row(s, i);
+    return true;
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+/* Joins the stretches of each tensor, and prints it as soon as it is whole. */
+static bool stat_all(struct stat *s, uint32_t threads, struct zf_err *err)
+{
+    const struct zf_ahead_work work = {.make = stat_make,
+                                       .drop = free,
+                                       .ctx = s,
+                                       .few = threads,
+                                       .most = threads > ZF_AHEAD_FAR ? threads : ZF_AHEAD_FAR};
+
+    s->done = calloc(s->tensor.n, sizeof *s->done);
+    zf_auto(ahead) struct zf_ahead *ahead =
+        s->done ? zf_ahead_new(work, s->n_stretches, err) : NULL;
+    if (!ahead) {
+        return s->done ? false : zf_fail_sys(err, "read");
+    }
+    for (size_t i = 0; i < s->tensor.n; i++) {
+        const struct stat_tensor *t = &s->tensor.at[i];
+
+        for (uint64_t at = 0; t->same == i && at < t->n; at += STRETCH) {
+            zf_auto(mem) struct zf_stats *some = zf_ahead_take(ahead, err);
+
+            if (!some) {
+                return false;
+            }
+            zf_stats_join(&s->done[i], t->dtype, some);
+        }
+        if (!stat_print(s, i, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool stat_list(struct stat *s, const char *pattern, struct zf_err *err)
+{
+    const struct zf_each each = {.tree = s->tree, .file = stat_add, .ctx = s};
+    struct zf_stat st;
+
+    if (!pattern) {
+        return zf_each_file(&each, "", err);
+    }
+    zf_auto(mem) char *path = zf_each_normal(pattern);
+    if (!path) {
+        return zf_fail_sys(err, "list tensors");
+    }
+    if (!zf_tree_walk(s->tree, path, &st)) {
+        return zf_each_match(&each, path, err);
+    }
+    return st.kind == ZF_NODE_DIR ? zf_each_file(&each, path, err) : stat_add(s, path, &st, err);
+}
+
+int cmd_stat(const struct opts *o, int n, char **word)
+{
+    zf_auto(stat) struct stat s = {.json = o->json};
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t jobs = o->jobs ? o->jobs : cpus > 0 ? (uint64_t)cpus : 1;
+    struct zf_err err;
+    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+
+    if (!tree) {
+        return cmd_fail(&err);
+    }
+    s.tree = tree;
+    (void)open_listing(tree, o, false);
+    const bool ok =
+        stat_list(&s, n > 1 ? word[1] : NULL, &err) && stat_all(&s, (uint32_t)jobs, &err);
+    return cmd_finish(ok ? EXIT_OK : cmd_negative(&err));
+}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zerofs show` and `zerofs stat` against numpy and torch: every pattern of the 8- and 16-bit types, random numbers of the
+others, random slices, and what numpy sums up."""
+import json
+import os
+import random
+import subprocess
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+SLICES = 1_000
+FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def call(program, *words):
+    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words}: exit {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def show(program, folder, what):
+    return json.loads(call(program, "show", "--json", folder, what))
+
+
+def number(x):
+    return float(x) if isinstance(x, str) else x
+
+
+def patterns():
+    """Tensors of all bits that a small type has, and of random ones of the wider types."""
+    every = np.arange(65536, dtype=np.uint16)
+    out = {str(t).split(".")[1]: torch.from_numpy(every.astype(np.uint8)[:256]).view(t)
+           for t in (torch.float8_e4m3fn, torch.float8_e5m2)}
+    out |= {str(t).split(".")[1]: torch.from_numpy(every.copy()).view(t) for t in (torch.float16, torch.bfloat16)}
+    some = np.random.default_rng(3)
+    out["float32"] = torch.from_numpy(some.integers(0, 1 << 32, 20000, dtype=np.uint32)).view(torch.float32)
+    out["float64"] = torch.from_numpy(some.integers(0, 1 << 64, 20000, dtype=np.uint64)).view(torch.float64)
+    return out
+
+
+def read_back(program, folder, tensors):
+    for name, t in tensors.items():
+        values = [number(v) for v in show(program, folder, name)["values"]]
+        found = torch.tensor(values, dtype=torch.float64).to(t.dtype)
+        nan = t.to(torch.float32).isnan() if t.dtype not in (torch.float32, torch.float64) else t.isnan()
+        width = WIDTH[t.element_size()]
+        bad = (found.view(width) != t.view(width)) & ~nan
+        assert not bad.any(), f"{name}: {int(bad.sum())} differ, first {int(bad.nonzero()[0])}"
+        assert all(np.isnan(v) == bool(n) for v, n in zip(values, nan)), f"{name}: NaN at other places"
+
+
+def as_short(program, folder, tensors):
+    """No more digits than numpy needs."""
+    for name in ("float32", "float64"):
+        array = tensors[name].numpy()
+        text = call(program, "show", "--json", folder, name).split('"values":[')[1].rstrip("]}\n").split(",")
+        for v, found in zip(array, text):
+            if np.isfinite(v):
+                wanted = np.format_float_scientific(v, unique=True, trim="-")
+                digits = [len(x.split("e")[0].replace(".", "").lstrip("-").strip("0")) for x in (wanted, found)]
+                assert digits[0] == digits[1], f"{name}: {found}, numpy: {wanted}"
+
+
+def random_slice(rng, shape):
+    """A slice in numpy's notation."""
+    parts = []
+    for extent in shape[: rng.randint(0, len(shape))]:
+        if extent and rng.random() < 0.3:
+            parts.append(str(rng.randrange(-extent, extent)))
+            continue
+        bound = lambda: str(rng.randint(-extent - 2, extent + 2)) if rng.random() < 0.7 else ""
+        step = rng.choice(["", "", ":", ":1", ":2", ":-1", ":-3"])
+        parts.append(f"{bound()}:{bound()}{step}")
+    if rng.random() < 0.3:
+        parts.insert(rng.randint(0, len(parts)), "...")
+    return "[" + rng.choice([",", ", "]).join(parts) + "]" if parts else "[...]"
+
+
+def slices(program, folder, tensors):
+    rng = random.Random(5)
+    names = list(tensors)
+    for _ in range(SLICES):
+        name = rng.choice(names)
+        t = tensors[name].numpy()
+        text = random_slice(rng, t.shape)
+        try:
+            wanted = eval(f"t{text}", {"t": t})  # numpy itself reads the notation
+        except IndexError:  # an index behind "..." is one of another axis
+            refused = subprocess.run([program, "show", folder, name + text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            assert refused.returncode == 2 and b"out of range" in refused.stderr, f"{name}{text}: {refused}"
+            continue
+        found = show(program, folder, name + text)
+        assert found["slice_shape"] == list(wanted.shape), f"{name}{text}: {found['slice_shape']}, numpy: {wanted.shape}"
+        assert np.array(found["values"], t.dtype).tolist() == wanted.tolist(), f"{name}{text}"
+
+
+def bits(program, folder, tensors):
+    for name, t in tensors.items():
+        found = json.loads(call(program, "show", "--json", "--hex", folder, name))["values"]
+        wanted = t.view(WIDTH[t.element_size()]).numpy()
+        assert [int(v, 16) for v in found] == (wanted.astype(np.uint64) & (2 ** (8 * t.element_size()) - 1)).tolist(), name
+
+
+def sums(program, folder, tensors):
+    lines = [json.loads(line) for line in call(program, "stat", "--json", folder).splitlines()]
+    assert lines == [json.loads(line) for line in call(program, "stat", "--json", "-j", "7", folder).splitlines()]
+    rows = {os.path.splitext(row["path"])[0]: row for row in lines}
+    assert rows.keys() == tensors.keys()
+    for name, t in tensors.items():
+        row = rows[name]
+        wide = t if t.dtype == torch.float64 or not t.is_floating_point() else t.to(torch.float32)
+        a = wide.numpy()
+        finite = a[np.isfinite(a)]
+        assert row["elements"] == a.size, name
+        counts = {"zeros": a == 0, "nan": np.isnan(a), "inf": np.isinf(a)}
+        for key, mask in counts.items():
+            assert row[key] == int(mask.sum()), f"{name}: {key} {row[key]}, numpy {int(mask.sum())}"
+        if finite.size == 0:
+            assert "min" not in row, name
+            continue
+        # The digits are those of the tensor's own type.
+        ends = torch.tensor([row["min"], row["max"]], dtype=torch.float64).to(t.dtype) if t.is_floating_point() else [row["min"], row["max"]]
+        assert [number(float(x)) for x in ends] == [float(finite.min()), float(finite.max())], f"{name}: {ends}"
+        exact = finite.astype(np.longdouble)
+        with np.errstate(over="ignore"):
+            mean, std = float(exact.mean()), float(exact.std())
+        if np.isfinite(mean) and np.isfinite(std) and np.abs(exact).max() < 1e150:
+            assert abs(row["mean"] - mean) <= 1e-12 * float(np.abs(exact).mean()), f"{name}: mean {row['mean']}, numpy {mean}"
+            assert abs(row["std"] - std) <= 1e-12 * std, f"{name}: std {row['std']}, numpy {std}"
+
+
+def shaped():
+    g = torch.Generator().manual_seed(11)
+    out = {"matrix": torch.randn(9, 13, generator=g), "cube": torch.randn(5, 4, 7, generator=g, dtype=torch.float64),
+           "row": torch.arange(23), "empty": torch.empty(0, 3), "hollow": torch.empty(2, 0, 3), "scalar": torch.tensor(3.5),
+           "deep": torch.randint(-9, 9, (2, 1, 3, 2, 2), generator=g, dtype=torch.int16)}
+    return out
+
+
+def summed():
+    g = torch.Generator().manual_seed(12)
+    out = {f"randn_{n}": torch.randn(n, generator=g) for n in (1, 7, 8, 4095, 4096, 4097, 300_001)}
+    out |= {f"shifted_{str(t).split('.')[1]}": (torch.randn(70_003, generator=g) + 40).to(t) for t in FLOATS}
+    holes = torch.randn(100_000, generator=g)
+    holes[::97], holes[5::1001], holes[7::2003], holes[::5] = float("nan"), float("inf"), -float("inf"), 0
+    out |= {"holes": holes, "holes_bf16": holes.bfloat16(), "nothing": torch.empty(0), "all_nan": torch.full((9,), float("nan"))}
+    out |= {f"ints_{str(t).split('.')[1]}": torch.randint(-100 if t != torch.uint8 else 0, 100, (50_001,), generator=g).to(t)
+            for t in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)}
+    out["large"] = torch.tensor([2**62 + 1, -(2**62) - 1, 0])
+    return out
+
+
+def run(tap, program, scratch):
+    for title, tensors, judges in (
+        ("every pattern", patterns(), (read_back, as_short, bits)),
+        ("slices", shaped(), (slices,)),
+        ("sums", summed(), (sums,)),
+    ):
+        folder = os.path.join(scratch, "digits-" + title.replace(" ", "-"))
+        os.mkdir(folder)
+        save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(folder, "model.safetensors"))
+        for judge in judges:
+            tap.run(f"digits: {title}, {judge.__name__}", judge, program, folder, tensors)
