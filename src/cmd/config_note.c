@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether config.json says of the weights what they are. */
-#include "info.h"
+#include "config_note.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <zf/codec/hf_config.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs info: what a checkpoint holds, as text or JSON, without a mount. */
+/* zerofs info: what a checkpoint holds.  One document is made of it, and printed as it is or as text. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include <zf/mountpoint.h>
 #include <zf/overlay/lost.h>
 
-#include "info.h"
+#include "config_note.h"
 #include "mounted.h"
 #include "open.h"
 #include "print.h"
@@ -40,35 +40,20 @@ static struct tally info_count(const struct zf_set *s)
     return t;
 }
 
-static void info_print_set(const struct zf_set *s)
+static json_t *info_set(const struct zf_set *s)
 {
     struct tally t = info_count(s);
-    const char *sep = "";
+    json_t *types = json_object();
 
-    (void)printf("  /%-24s %8" PRIu64 " tensors  %14" PRIu64 " elements  ", s->path, t.tensors,
-                 t.elems);
-    print_bytes(stdout, t.bytes);
-    (void)fputs("  (", stdout);
     for (int d = 0; d < ZF_DT_COUNT; d++) {
         if (t.of_type[d]) {
-            (void)printf("%s%s", sep, zf_dtype_info((enum zf_dtype)d)->suffix);
-            sep = " ";
+            (void)json_object_set_new(types, zf_dtype_info((enum zf_dtype)d)->suffix,
+                                      json_integer((json_int_t)t.of_type[d]));
         }
     }
-    (void)fputs(")", stdout);
-    if (t.lost) {
-        (void)printf("  %" PRIu64 " damaged", t.lost);
-    }
-    (void)fputc('\n', stdout);
-}
-
-static void info_print_host(void *ctx, const struct zf_host_stats *s)
-{
-    (void)ctx;
-    (void)printf("fetched  ");
-    print_bytes(stdout, s->bytes);
-    (void)printf(" from %s in %" PRIu64 " requests, %" PRIu64 " of them again\n", s->host,
-                 s->requests, s->retries);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "path", s->path, "tensors",
+                     (json_int_t)t.tensors, "elements", (json_int_t)t.elems, "bytes",
+                     (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
 }
 
 /* The commit that an address of the hub was resolved to.  NULL: there is none. */
@@ -111,99 +96,163 @@ static bool info_source(const struct zf_checkpoint *c, const char *path, struct 
     return true;
 }
 
-static void info_print_text(const char *path, const struct zf_checkpoint *c, const char *config)
+/* What is known of c, which was opened from `path`; config: another note, or NULL. */
+static json_t *info_document(const char *path, const struct zf_checkpoint *c, const char *config)
 {
+    json_t *sets = json_array(), *hosts = json_array(), *notes = zf_index_notes(c);
     const char *at = info_at(path, c);
     struct info_source on;
 
-    (void)printf("%s\n", path);
-    if (at) {
-        (void)printf("commit   %s\n", at);
-    }
-    if (info_source(c, path, &on)) {
-        (void)printf("on       %s: what changes there may stay hidden %s\n", on.mount.type,
-                     on.hides);
-    }
-    (void)printf("format   %s: %s\n", c->format, c->why);
-    if (c->tag[0]) {
-        (void)fputs("tag      ", stdout);
-        print_name(stdout, c->tag);
-        (void)fputc('\n', stdout);
-    }
-    if (c->has_step) {
-        (void)printf("step     %" PRId64 "\n", c->step);
-    }
-    (void)printf("pieces   %" PRIu64 "\n", c->n_pieces);
-    (void)fputs("sets\n", stdout);
     for (uint32_t i = 0; i < c->n_sets; i++) {
-        info_print_set(&c->set[i]);
-    }
-    if (c->n_blobs) {
-        (void)printf("files    %" PRIu32 " beside the tensors\n", c->n_blobs);
-    }
-    if (c->kept) {
-        (void)puts(
-            "model    kept from an earlier time; nothing has changed since, and no shard was read");
-    }
-    zf_store_hosts(c->store, info_print_host, NULL);
-    lost_print(stdout, c);
-    for (uint32_t i = 0; i < c->n_notes + (config != NULL); i++) {
-        (void)fputs(i ? "         " : "notes    ", stdout);
-        print_name(stdout, i < c->n_notes ? c->note[i] : config);
-        (void)fputc('\n', stdout);
-    }
-}
-
-static json_t *info_json_set(const struct zf_set *s)
-{
-    struct tally t = info_count(s);
-    json_t *types = json_object();
-
-    for (int d = 0; d < ZF_DT_COUNT; d++) {
-        if (t.of_type[d]) {
-            (void)json_object_set_new(types, zf_dtype_info((enum zf_dtype)d)->suffix,
-                                      json_integer((json_int_t)t.of_type[d]));
-        }
-    }
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "path", s->path, "tensors",
-                     (json_int_t)t.tensors, "elements", (json_int_t)t.elems, "bytes",
-                     (json_int_t)t.bytes, "damaged", (json_int_t)t.lost, "dtypes", types);
-}
-
-static void info_print_json(const char *path, const struct zf_checkpoint *c, const char *config)
-{
-    json_t *sets = json_array(), *notes = zf_index_notes(c);
-
-    for (uint32_t i = 0; i < c->n_sets; i++) {
-        (void)json_array_append_new(sets, info_json_set(&c->set[i]));
+        (void)json_array_append_new(sets, info_set(&c->set[i]));
     }
     if (config) {
         (void)json_array_append_new(notes, json_string(config));
     }
-    json_t *j = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o}", "schema",
-                          "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
-                          zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
-                          c->has_step ? json_integer(c->step) : NULL, "pieces",
-                          (json_int_t)c->n_pieces, "sets", sets, "files", (json_int_t)c->n_blobs,
-                          "notes", notes, "lost", zf_lost_json(c));
-    json_t *hosts = json_array();
     zf_store_hosts(c->store, zf_index_add_host, hosts);
-    if (json_array_size(hosts)) {
-        (void)json_object_set(j, "hosts", hosts);
-    }
+    const bool fetched = json_array_size(hosts) > 0, lags = info_source(c, path, &on);
+    json_t *where = lags ? json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides) : NULL;
+    json_t *j = json_pack(
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b}", "schema",
+        "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
+        zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
+        c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
+        "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c), "hosts",
+        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept);
     json_decref(hosts);
-    struct info_source on;
-    if (info_source(c, path, &on)) {
-        (void)json_object_set_new(
-            j, "on", json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides));
+    return j;
+}
+
+/* ---- as text ----------------------------------------------------------------------------------- */
+
+static void info_print_set(const json_t *s)
+{
+    const char *type, *sep = "";
+    json_t *n;
+
+    (void)printf("  /%-24s %8" PRIu64 " tensors  %14" PRIu64 " elements  ", print_text(s, "path"),
+                 print_number(s, "tensors"), print_number(s, "elements"));
+    print_bytes(stdout, print_number(s, "bytes"));
+    (void)fputs("  (", stdout);
+    json_object_foreach(json_object_get(s, "dtypes"), type, n)
+    {
+        (void)printf("%s%s", sep, type);
+        sep = " ";
     }
-    if (info_at(path, c)) {
-        (void)json_object_set_new(j, "at", json_string(info_at(path, c)));
+    (void)fputs(")", stdout);
+    if (print_number(s, "damaged")) {
+        (void)printf("  %" PRIu64 " damaged", print_number(s, "damaged"));
     }
-    (void)json_object_set_new(j, "model_kept", json_boolean(c->kept));
-    (void)json_dumpf(j, stdout, JSON_INDENT(1));
     (void)fputc('\n', stdout);
-    json_decref(j);
+}
+
+static void info_print_host(const json_t *h)
+{
+    (void)printf("fetched  ");
+    print_bytes(stdout, print_number(h, "bytes"));
+    (void)printf(" from %s in %" PRIu64 " requests, ", print_text(h, "host"),
+                 print_number(h, "requests"));
+    if (print_number(h, "retries")) {
+        (void)printf("%" PRIu64 " of them retries\n", print_number(h, "retries"));
+    } else {
+        (void)puts("no retries");
+    }
+}
+
+/* Damaged tensors that are listed; --json has all. */
+#define MOST_LINES 200
+
+static void info_print_reason(const json_t *how)
+{
+    const char *file = print_text(how, "file");
+
+    print_name(stdout, file);
+    (void)fputs(*file ? " " : "", stdout);
+    print_name(stdout, print_text(how, "why"));
+}
+
+static void info_print_lost(const json_t *t)
+{
+    const json_t *ranges = json_object_get(t, "lost_bytes");
+    const json_t *first = json_array_get(ranges, 0), *next = json_array_get(ranges, 1);
+    const char *set = print_text(t, "set");
+
+    print_name(stdout, set);
+    (void)fputs(*set ? "/" : "", stdout);
+    print_name(stdout, print_text(t, "name"));
+    if (!ranges) {
+        (void)fputs(": all of it: ", stdout);
+        info_print_reason(t);
+    }
+    if (first) {
+        (void)printf(": bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": ",
+                     print_number(first, "first"), print_number(first, "end") - 1,
+                     print_number(t, "bytes"));
+        info_print_reason(first);
+    }
+    if (next) {
+        (void)printf("; more from byte %" PRIu64 " on", print_number(next, "first"));
+    }
+}
+
+static void info_print_list(const char *label, const json_t *list, size_t most,
+                            void (*print)(const json_t *item))
+{
+    for (size_t i = 0; i < json_array_size(list) && i < most; i++) {
+        (void)printf("%-9s", i ? "" : label);
+        print(json_array_get(list, i));
+        (void)fputc('\n', stdout);
+    }
+}
+
+static void info_print_note(const json_t *note)
+{
+    print_name(stdout, json_string_value(note));
+}
+
+static void info_text(const json_t *j)
+{
+    const json_t *on = json_object_get(j, "on"), *lost = json_object_get(j, "lost"), *item;
+    size_t i;
+
+    (void)printf("%s\n", print_text(j, "path"));
+    if (json_object_get(j, "at")) {
+        (void)printf("commit   %s\n", print_text(j, "at"));
+    }
+    if (on) {
+        (void)printf("on       %s: what changes there may stay hidden %s\n", print_text(on, "type"),
+                     print_text(on, "hides"));
+    }
+    (void)printf("format   %s: %s\n", print_text(j, "format"), print_text(j, "why"));
+    if (*print_text(j, "tag")) {
+        (void)fputs("tag      ", stdout);
+        print_name(stdout, print_text(j, "tag"));
+        (void)fputc('\n', stdout);
+    }
+    if (json_is_integer(json_object_get(j, "step"))) {
+        (void)printf("step     %" PRId64 "\n", (int64_t)print_number(j, "step"));
+    }
+    (void)printf("pieces   %" PRIu64 "\nsets\n", print_number(j, "pieces"));
+    json_array_foreach(json_object_get(j, "sets"), i, item)
+    {
+        info_print_set(item);
+    }
+    if (print_number(j, "files")) {
+        (void)printf("files    %" PRIu64 " beside the tensors\n", print_number(j, "files"));
+    }
+    if (json_is_true(json_object_get(j, "model_kept"))) {
+        (void)puts("cached   metadata from the model cache; the checkpoint is unchanged");
+    }
+    json_array_foreach(json_object_get(j, "hosts"), i, item)
+    {
+        info_print_host(item);
+    }
+    info_print_list("lost", lost, MOST_LINES, info_print_lost);
+    if (json_array_size(lost) > MOST_LINES) {
+        (void)printf("         and %zu more tensors (--json lists all)\n",
+                     json_array_size(lost) - MOST_LINES);
+    }
+    info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_print_note);
 }
 
 int cmd_info(const struct opts *o, int n, char **word)
@@ -219,10 +268,5 @@ int cmd_info(const struct opts *o, int n, char **word)
         return cmd_fail(&err);
     }
     zf_auto(mem) char *config = config_note(c, &o->lim);
-    if (o->json) {
-        info_print_json(word[0], c, config);
-    } else {
-        info_print_text(word[0], c, config);
-    }
-    return cmd_finish(EXIT_OK);
+    return print_document(info_document(word[0], c, config), o->json, info_text);
 }

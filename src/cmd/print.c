@@ -7,6 +7,8 @@
 
 #include <zf/base/utf8.h>
 
+#include "cmd.h"
+
 void print_shape(FILE *to, const struct zf_tensor *t)
 {
     (void)fputc('[', to);
@@ -47,4 +49,34 @@ void print_name(FILE *to, const char *name)
         k = len > 0 ? len : 1;
         (void)fwrite(bad ? "?" : name + at, 1, bad ? 1 : k, to);
     }
+}
+
+int print_document(json_t *j, bool json, void (*text)(const json_t *j))
+{
+    struct zf_err err;
+
+    if (!j) {
+        (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return cmd_fail(&err);
+    }
+    if (json) {
+        (void)json_dumpf(j, stdout, JSON_INDENT(1));
+        (void)fputc('\n', stdout);
+    } else {
+        text(j);
+    }
+    json_decref(j);
+    return cmd_finish(EXIT_OK);
+}
+
+const char *print_text(const json_t *j, const char *key)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+
+    return text ? text : "";
+}
+
+uint64_t print_number(const json_t *j, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(j, key));
 }

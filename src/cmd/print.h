@@ -3,6 +3,7 @@
 #ifndef ZF_CMD_PRINT_H
 #define ZF_CMD_PRINT_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include <zf/model/model.h>
@@ -17,5 +18,13 @@ void print_bytes_in(char out[32], uint64_t n);
 
 /* A name from a stranger's file: on a terminal, what it would obey and what is no UTF-8 become '?'. */
 void print_name(FILE *to, const char *name);
+
+/* The end of a command that made a document (taken; NULL: memory ran out): prints it as JSON, or by `text`.
+ * Returns the exit code. */
+int print_document(json_t *j, bool json, void (*text)(const json_t *j));
+
+/* A member of such a document; "" or 0 where there is none. */
+const char *print_text(const json_t *j, const char *key);
+uint64_t print_number(const json_t *j, const char *key);
 
 #endif

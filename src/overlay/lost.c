@@ -117,10 +117,11 @@ json_t *zf_lost_json(const struct zf_checkpoint *c)
             const struct zf_tensor *t = &c->set[s].tensor[i];
 
             if (t->lost) {
-                (void)json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "set",
-                                                            zf_json_text(c->set[s].path), "name",
-                                                            zf_json_string(t->name, t->name_len),
-                                                            "lost_bytes", zf_lost_ranges(t)));
+                (void)json_array_append_new(
+                    list,
+                    json_pack("{s:o, s:o, s:I, s:o}", "set", zf_json_text(c->set[s].path), "name",
+                              zf_json_string(t->name, t->name_len), "bytes",
+                              (json_int_t)zf_map_size(t->data), "lost_bytes", zf_lost_ranges(t)));
             }
         }
     }
