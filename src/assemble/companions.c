@@ -85,6 +85,22 @@ static bool companions_fits(const char *name)
     return zf_torch_set_named(name) && zf_torch_set_role(name) != ZF_ROLE_WEIGHTS;
 }
 
+bool zf_companions_add_in(struct zf_store *st, const char *const *dir, const struct zf_open_opts *o,
+                          struct zf_build *b, struct zf_err *err)
+{
+    zf_auto(torch_set) struct zf_torch_set *s =
+        zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
+    size_t added = 0;
+
+    for (; s && *dir; dir++) {
+        if (zf_store_has(st, *dir, ZF_ENTRY_DIR) &&
+            !companions_add_in(s, st, *dir, zf_torch_set_named, b, &added, err)) {
+            return false;
+        }
+    }
+    return s && (added == 0 || zf_torch_set_place(s, err));
+}
+
 /* Directories of one save in which each rank leaves a file of its own.
  * Source: NeMo AutoModel, components/checkpoint/checkpointing.py (0.1 … 0.7), save_on_dp_ranks. */
 static const char *const companions_dir[] = {"rng", "dataloader", NULL};
@@ -92,20 +108,7 @@ static const char *const companions_dir[] = {"rng", "dataloader", NULL};
 bool zf_companions_add_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              struct zf_err *err)
 {
-    zf_auto(torch_set) struct zf_torch_set *s =
-        zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
-    size_t added = 0;
-
-    if (!s) {
-        return false;
-    }
-    for (size_t i = 0; companions_dir[i]; i++) {
-        if (zf_store_has(st, companions_dir[i], ZF_ENTRY_DIR) &&
-            !companions_add_in(s, st, companions_dir[i], zf_torch_set_named, b, &added, err)) {
-            return false;
-        }
-    }
-    return added == 0 || zf_torch_set_place(s, err);
+    return zf_companions_add_in(st, companions_dir, o, b, err);
 }
 
 bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,

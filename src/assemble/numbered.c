@@ -59,14 +59,14 @@ static bool numbered_rest(const char *p, const char *name, size_t at, struct zf_
         } else if (*p == ']') {
             p++;
         } else if (*p == '*') {
-            size_t n = strlen(name);
+            size_t n = 1, most = strlen(name);
 
-            while (n > 0 && !numbered_rest(p + 1, name + n, at, out)) {
-                n--;
+            while (n <= most && !numbered_rest(p + 1, name + n, at, out)) {
+                n++;
             }
             out->stem = (size_t)(name - out->name);
             out->stem_len = n;
-            return n > 0;
+            return n <= most;
         } else if (*p++ != *name++) {
             return false;
         }

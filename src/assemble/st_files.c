@@ -43,20 +43,10 @@ void zf_st_files_fini(struct zf_st_files *f)
     *f = (struct zf_st_files){.n = 0};
 }
 
-static const char *st_files_meta(const struct zf_st_header *h, const char *key)
-{
-    for (uint64_t i = 0; i < h->n_meta; i++) {
-        if (strcmp(h->meta_key[i], key) == 0) {
-            return h->meta_val[i];
-        }
-    }
-    return NULL;
-}
-
 static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
-    const char *text = st_files_meta(&file->head, boxes_key);
+    const char *text = zf_st_meta(&file->head, boxes_key);
 
     if (!text || zf_st_boxes_load(text, lim, a, &file->boxes, err)) {
         return true;
@@ -241,5 +231,5 @@ bool zf_st_file_has_boxes(struct zf_store *st, const char *path, const struct zf
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
 
     return arena && src && st_files_mentions_boxes(src) &&
-           zf_st_load_head(src, arena, lim, &head, &ignored) && st_files_meta(&head, boxes_key);
+           zf_st_load_head(src, arena, lim, &head, &ignored) && zf_st_meta(&head, boxes_key);
 }

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { TAKE_PLACE = 256, TAKE_DIMS = 64 };
+enum { TAKE_PLACE = 256, TAKE_DIMS = 64, TAKE_DIGITS = 18 };
 
 /* ---- the place of a value ---- */
 
@@ -197,6 +197,18 @@ uint64_t zf_take_u64(const struct zf_take *x)
     uint64_t out = 0;
 
     return zf_pv_u64(x->v, &out) || take_other(x, "a number >= 0") ? out : 0;
+}
+
+uint64_t zf_take_decimal(const struct zf_take *x)
+{
+    uint64_t len;
+    const char *text = zf_pv_kind(x->v) == ZF_PV_STR ? zf_pv_text(x->v, &len) : NULL;
+    size_t n = text ? strspn(text, "0123456789") : 0;
+
+    return !text ? zf_take_u64(x)
+           : (n > 0 && n <= TAKE_DIGITS && text[n] == '\0') || take_other(x, "a number >= 0")
+               ? strtoull(text, NULL, 10)
+               : 0;
 }
 
 bool zf_take_bool(const struct zf_take *x)

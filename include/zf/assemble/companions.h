@@ -16,6 +16,9 @@ bool zf_companions_add(struct zf_store *st, const struct zf_open_opts *o, struct
 bool zf_companions_add_those(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              bool (*fits)(const char *name), struct zf_err *err) ZF_CHECKED;
 
+/* The same of all in these directories; dir ends with NULL. */
+bool zf_companions_add_in(struct zf_store *st, const char *const *dir, const struct zf_open_opts *o,
+                          struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 /* The same of those that each rank left in a directory beside the weights (rng/, dataloader/). */
 bool zf_companions_add_ranks(struct zf_store *st, const struct zf_open_opts *o, struct zf_build *b,
                              struct zf_err *err) ZF_CHECKED;

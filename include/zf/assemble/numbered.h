@@ -4,7 +4,7 @@
  *     rank%r.pt                                     %r as printf's %u writes it: "rank3.pt"
  *     consolidated.%02r.pth                         as %02u: "consolidated.03.pth"
  *     optim_pp-%p-of-%P[_dp-%d-of-%D].pt            text in brackets may be missing, with its numbers
- *     *_%r.pt                                       * is any text that is not empty, once: the stem
+ *     *_%r.pt                                       * is the shortest text that fits, once: the stem
  *
  * A lower-case letter is a place, counted from 0; in upper case it says how many places there are.  A name fits in one
  * way or is refused: "rank03.pt" is no "rank%r.pt". */

@@ -54,6 +54,8 @@ uint64_t zf_take_map(const struct zf_take *x);
 bool zf_take_call(const struct zf_take *x, const char *class);
 
 uint64_t zf_take_u64(const struct zf_take *x);
+/* The same; it may be written as text, "12". */
+uint64_t zf_take_decimal(const struct zf_take *x);
 bool zf_take_bool(const struct zf_take *x);
 /* Borrowed from the document; `n_out` may be NULL. */
 const char *zf_take_text(const struct zf_take *x, uint64_t *n_out);

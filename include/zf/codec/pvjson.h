@@ -45,4 +45,9 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
                 const struct zf_pvjson_special *special, char **out, uint64_t *len,
                 struct zf_err *err) ZF_CHECKED;
 
+/* The other way: a small JSON document as the values of json.loads, in the arena, so that one reader does for both.
+ * Strict as zf/codec/jsonin.h.  NULL: ZF_E_FORMAT with the byte; ZF_E_LIMIT; ZF_E_NOMEM. */
+const struct zf_pv *zf_pv_of_json(const char *text, uint64_t n, struct zf_arena *arena,
+                                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
 #endif

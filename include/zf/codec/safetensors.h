@@ -30,6 +30,9 @@ struct zf_st_header {
 bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_limits *lim,
                 struct zf_st_header *out, struct zf_err *err) ZF_CHECKED;
 
+/* The text of that key in __metadata__, or NULL. */
+const char *zf_st_meta(const struct zf_st_header *h, const char *key);
+
 /* The last of these checks.  Errors: ZF_E_FORMAT. */
 bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
                       struct zf_err *err) ZF_CHECKED;

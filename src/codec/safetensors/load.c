@@ -365,6 +365,16 @@ bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct
     return err->path[0] ? false : zf_err_in(err, "%s", src->name);
 }
 
+const char *zf_st_meta(const struct zf_st_header *h, const char *key)
+{
+    for (uint64_t i = 0; i < h->n_meta; i++) {
+        if (strcmp(h->meta_key[i], key) == 0) {
+            return h->meta_val[i];
+        }
+    }
+    return NULL;
+}
+
 bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src, struct zf_err *err)
 {
     uint64_t size = src->size, end = h->end_off;

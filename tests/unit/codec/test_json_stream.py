@@ -115,15 +115,15 @@ def judge(data):
         return None, f"no JSON: {e}"
 
 
-def ours(documents):
+def ours(documents, *how):
     data = b"".join(struct.pack("<Q", len(d)) + d for d in documents)
-    out = subprocess.run([DUMP], input=data, stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+    out = subprocess.run([DUMP, *how], input=data, stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
     return [(None, line.split(" ! ", 1)[1]) if " ! " in line else (line, None) for line in out[:-1]]
 
 
-def differ(documents):
+def differ(documents, *how):
     """The first on which the two do not agree."""
-    answers = ours(documents)
+    answers = ours(documents, *how)
     if len(answers) != len(documents):
         return f"{len(answers)} answers to {len(documents)} documents"
     for d, mine in zip(documents, answers):
@@ -150,6 +150,8 @@ def main():
     for name, kind in (("sound", SOUND), ("unsound", UNSOUND), ("refused for our own reasons", [d for d, _ in OURS])):
         wrong = differ(kind)
         check(f"{len(kind)} documents, {name}", wrong is None, wrong)
+        wrong = differ(kind, "pickled")
+        check("and as pickled values", wrong is None, wrong)
     wrong = [d for d in SOUND if judge(d)[0] is None] + [d for d in UNSOUND if judge(d)[0] is not None]
     check("Python sees the table as it is written", not wrong, wrong)
     wrong = [(d, why, judge(d)) for d, why in OURS if judge(d)[1] != why]
@@ -162,6 +164,8 @@ def main():
     some = list(mutants(random.Random(7), 20000))
     wrong = differ(some)
     check(f"{len(some)} documents with mistakes", wrong is None, wrong)
+    wrong = differ(some, "pickled")
+    check("and as pickled values", wrong is None, wrong)
     check("some of which are sound", sum(judge(d)[0] is not None for d in some) > 500)
     done()
 
