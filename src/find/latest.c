@@ -56,6 +56,14 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
     return true;
 }
 
+/* Small enough to be text; a torch.save file is never. */
+static bool latest_is_text(struct zf_store *st, const char *name)
+{
+    const struct zf_entry *e = zf_store_find(st, name);
+
+    return e && e->kind == ZF_ENTRY_FILE && e->id.size <= LATEST_NAME;
+}
+
 /* The directory of an iteration: of the first of these names that is there, else of the last. */
 static char *latest_iteration(struct zf_store *st, unsigned long long step)
 {
@@ -95,6 +103,28 @@ static bool latest_number(struct zf_store *st, const char *file, char **name_out
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
+/* nanotron's latest.txt has the number that is the name of a directory.  Others call their own files so: one with anything
+ * else in it names nothing.  Source: nanotron/serialize/main.py, save (0.4). */
+static const char latest_plain[] = "latest.txt";
+
+static bool latest_plain_read(struct zf_store *st, char **name_out, struct zf_err *err)
+{
+    uint64_t n;
+
+    *name_out = NULL;
+    if (!latest_is_text(st, latest_plain)) {
+        return true;
+    }
+    zf_auto(mem) char *text = zf_store_slurp(st, latest_plain, LATEST_NAME, &n, err);
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+
+    if (digits == 0 || digits > LATEST_DIGITS || text[digits + strspn(text + digits, "\r\n")]) {
+        return text != NULL;
+    }
+    *name_out = strndup(text, digits);
+    return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
 /* Whoever made it meant one save, and nothing says which. */
 static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err *err)
 {
@@ -108,14 +138,6 @@ bool latest_is_link(const char *name)
 {
     return strcmp(name, "latest") == 0 || strcmp(name, "LOWEST_VAL") == 0 ||
            strcmp(name, latest_links[0]) == 0 || strcmp(name, latest_links[1]) == 0;
-}
-
-/* Small enough to be text; a torch.save file is never. */
-static bool latest_is_text(struct zf_store *st, const char *name)
-{
-    const struct zf_entry *e = zf_store_find(st, name);
-
-    return e && e->kind == ZF_ENTRY_FILE && e->id.size <= LATEST_NAME;
 }
 
 /* A link is the name itself; a small file holds it.  *name_out = NULL: it is neither. */
@@ -187,6 +209,9 @@ bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
         if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_OTHER)) {
             return latest_no_file(st, latest_numbers[i], err);
         }
+    }
+    if (!latest_plain_read(st, name_out, err) || *name_out) {
+        return *name_out != NULL;
     }
     for (size_t i = 0; i < sizeof latest_links / sizeof latest_links[0]; i++) {
         if (!latest_link(st, latest_links[i], name_out, err)) {

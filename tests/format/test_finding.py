@@ -473,9 +473,6 @@ with Dir() as d:
     d.file("snap/0/model/weight", bytes(24))
     d.file("dict/meta.json", {"shape": [], "_type": "<class 'tensordict._td.TensorDict'>"})
     d.file("dict/weight.memmap", bytes(24))
-    d.file("nano/checkpoint_metadata.json", {"version": "1.2", "tp": 1, "dp": 1, "metas": {}})
-    d.st("nano/model/model/lm_head/pp_block/model_weight.safetensors")
-    d.file("nano/model_config.json", {})
     head = b'{"__metadata__":{},"data":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     whole = len(head).to_bytes(8, "little") + head + bytes(4)
     shard = "model/model/lm_head/pp_block/model_weight_pp-rank-0-of-1_tp-rank-0-of-2.safetensors"
@@ -496,10 +493,9 @@ with Dir() as d:
         d.file(f"paddle/{step}/0.metadata", b"\x80\4.")
         d.file(f"paddle/{step}/0_0.distcp", b"\x80\4.")
     d.file("pdp/0_0.distcp", b"\x80\4.")
-    for at, what in (("nanorun", "a save of nanotron"), ("nanorun/10", "a save of nanotron"),
-                     ("nanorun/10/model", "a part of a save of nanotron"), ("nanorun/10/model/model/decoder", "a part of a save of nanotron"),
-                     ("nanorun/10/model/model/lm_head/pp_block", "a part of a save of nanotron"),
-                     ("nanorun/10/random", "a part of a save of nanotron"), ("nanorun/10/optimizer", "a part of a save of nanotron"),
+    part = "a part alone of a save of nanotron"
+    for at, what in (("nanorun/10/model", part), ("nanorun/10/model/model/decoder", part), ("nanorun/10/model/model/lm_head/pp_block", part),
+                     ("nanorun/10/random", part), ("nanorun/10/optimizer", part),
                      ("fair", "a save of fairseq2"), ("fair/checkpoints/step_10", "a save of fairseq2"),
                      ("fair/checkpoints/step_10/model", "a part of a save of fairseq2"),
                      ("fair/checkpoints/step_10/model/pp_00/tp_00", "a part of a save of fairseq2"),
@@ -522,7 +518,7 @@ with Dir() as d:
     d.st("sole/c/d/e/f/g/model.safetensors")
     r, j = d.info("sole")
     check("and not where something was not", any("is in a/b" in n and "only" not in n for n in j["notes"]), r.stderr or j)
-    for at, what in (("snap", "a save of torchsnapshot"), ("nano", "a save of nanotron"), ("dict", "memory-mapped arrays (TensorDict and others)"),
+    for at, what in (("snap", "a save of torchsnapshot"), ("dict", "memory-mapped arrays (TensorDict and others)"),
                      ("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
                      ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),
                      ("tf/variables", "a TensorFlow checkpoint"), ("ckpt", "a TensorFlow checkpoint")):

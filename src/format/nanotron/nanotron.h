@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A save of nanotron while it is opened. */
+#ifndef NANOTRON_NANOTRON_H
+#define NANOTRON_NANOTRON_H
+
+#include <zf/assemble/numbered.h>
+#include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/torch_ahead.h>
+#include <zf/assemble/values.h>
+#include <zf/base/table.h>
+#include <zf/format.h>
+
+#include "slices.h"
+
+#define NANOTRON_META "checkpoint_metadata.json"
+#define NANOTRON_CONFIG "optimizer/optimizer_config.json"
+
+struct nanotron_param {
+    UT_hash_handle hh; /* by name */
+    const char *name;
+    struct zf_type type;
+    uint32_t n_parts;           /* tensor-parallel ranks; 1: it is not cut */
+    struct nanotron_part *part; /* [n_parts]; without slices: its file could not be read */
+};
+
+/* A state of a parameter that is not cut, which every tensor-parallel rank repeats. */
+struct nanotron_copy {
+    UT_hash_handle hh; /* by data-parallel rank, state and parameter */
+    const char *path;  /* of the file that it was first met in; NULL: in none so far */
+    struct zf_tensor_ref ref;
+};
+
+struct nanotron {
+    struct zf_store *st;
+    const struct zf_open_opts *o;
+    struct zf_build *b;
+    struct zf_keeper keep;
+    struct zf_torch_ahead ahead;
+    uint64_t tp, dp;
+    struct nanotron_param *param; /* uthash */
+    struct nanotron_copy *copy;   /* uthash */
+    struct zf_copy_check copies;
+    struct zf_numbered optim;
+    const char **path;          /* [optim.file.n] */
+    const struct zf_pv *config; /* under ZeRO: optimizer_config.json; else NULL */
+};
+
+/* A small JSON document of the save.  NULL: of the store; of zf_pv_of_json. */
+const struct zf_pv *nanotron_json(const struct nanotron *s, const char *path, struct zf_err *err);
+
+/* Drafts the states of the parameters, which are drafted already. */
+bool optim_draft(struct nanotron *s, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The optimizer: a torch.save file a rank, whose states are cut as their parameters are, and under ZeRO once more. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/assemble/degraded.h>
+#include <zf/assemble/names.h>
+#include <zf/assemble/take.h>
+#include <zf/assemble/torch_place.h>
+
+#include "nanotron.h"
+
+static const char optim_names[] = "optimizer_pp-%p-of-%P[_dp-%d-of-%D]_tp-%t-of-%T_exp-%e-of-%E.pt";
+/* Of "configs" of optimizer_config.json: {name: {data-parallel rank: [start, end]}}. */
+static const char optim_offsets[] = "param_name_to_dp_rank_offsets";
+
+/* The file that is read. */
+struct optim_file {
+    struct nanotron *s;
+    struct zf_torch *torch;
+    const char *path;
+    uint32_t tp, dp;
+};
+
+/* The part of a tensor-parallel rank's tensor that one file has: elements [first, end). */
+struct optim_range {
+    const struct nanotron_part *part;
+    uint64_t first, end;
+};
+
+/* All of it, or what optimizer_config.json says under ZeRO. */
+static bool optim_take_range(const struct optim_file *f, const struct nanotron_param *p,
+                             struct optim_range *out, struct zf_err *err)
+{
+    struct zf_taker t = {.arena = f->s->keep.arena};
+    char rank[16];
+
+    out->part = &p->part[p->n_parts == 1 ? 0 : f->tp];
+    out->first = 0;
+    out->end = out->part->elems;
+    if (!f->s->config) {
+        return true;
+    }
+    (void)snprintf(rank, sizeof rank, "%" PRIu32, f->dp);
+    struct zf_take root = zf_take_root(&t, f->s->config), configs = zf_take_key(&root, "configs");
+    struct zf_take offset = zf_take_key(&configs, optim_offsets);
+    struct zf_take of = zf_take_key(&offset, p->name), own = zf_take_key(&of, rank);
+    struct zf_take from = zf_take_item(&own, 0), to = zf_take_item(&own, 1);
+    (void)zf_take_list_of(&own, 2);
+    out->first = zf_take_decimal(&from);
+    out->end = zf_take_decimal(&to);
+    (void)zf_take_must(&own, out->first <= out->end && out->end <= out->part->elems,
+                       "elements %" PRIu64 " … %" PRIu64 " are no part of %" PRIu64, out->first,
+                       out->end, out->part->elems);
+    return zf_take_ok(&t, err) || zf_err_in(err, "%s", NANOTRON_CONFIG);
+}
+
+/* A number that all ranks repeat. */
+static bool optim_put_number(const struct optim_file *f, struct zf_spot spot, enum zf_dtype dtype,
+                             const void *value, struct zf_err *err)
+{
+    struct zf_draft *d = zf_build_find(f->s->b, spot);
+    unsigned char other[16];
+
+    if (!d) {
+        return zf_build_scalar(f->s->b, spot, dtype, value, err);
+    }
+    return zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = dtype})
+               ? zf_draft_read(d, 0, 1, other, err) &&
+                     (memcmp(other, value, zf_dtype_info(dtype)->bytes) == 0 ||
+                      zf_fail(
+                          err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "\"%s\" of \"%.120s\" differs from that of another rank: files of two "
+                          "saves",
+                          spot.set, spot.name))
+               : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                         "\"%s\" of \"%.120s\" is of another type than that of another rank",
+                         spot.set, spot.name);
+}
+
+/* Is it a copy of what another rank's file had?  Else it is the first. */
+static bool optim_is_copy(const struct optim_file *f, struct zf_spot spot,
+                          const struct zf_tensor_ref *x, bool *out, struct zf_err *err)
+{
+    struct nanotron *s = f->s;
+    const char *key =
+        zf_arena_fmt(s->keep.arena, err, "%" PRIu32 " %s %s", f->dp, spot.set, spot.name);
+    struct nanotron_copy *c = key ? zf_table_make_str(s->copy, key, err) : NULL;
+    bool same = true;
+
+    if (!c) {
+        return false;
+    }
+    *out = c->path != NULL;
+    if (!*out) {
+        c->path = f->path;
+        c->ref = *x;
+        return true;
+    }
+    return zf_copy_check_equal(&s->copies, &c->ref, x, &same, err) &&
+           (same || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                            "\"%s\" of \"%.120s\" differs from that in %.120s: files of two saves",
+                            spot.set, spot.name, c->path));
+}
+
+static bool optim_put_tensor(const struct optim_file *f, const struct nanotron_param *p,
+                             const struct optim_range *range, struct zf_spot spot,
+                             const struct zf_tensor_ref *x, struct zf_err *err)
+{
+    const struct zf_type type = {x->dtype, p->type.ndim, p->type.shape};
+    struct zf_draft *d = zf_build_find(f->s->b, spot);
+    bool copy = false;
+
+    if (!x->packed || x->n != range->end - range->first) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%s\" of \"%.120s\" has %" PRIu64 " elements, expected %" PRIu64, spot.set,
+                       spot.name, x->n, range->end - range->first);
+    }
+    if (d && !zf_type_equal(type, zf_draft_type(d))) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%s\" of \"%.120s\" is of another type than that of another rank",
+                       spot.set, spot.name);
+    }
+    if (p->n_parts < f->s->tp && !optim_is_copy(f, spot, x, &copy, err)) {
+        return false;
+    }
+    if (copy) {
+        return true;
+    }
+    if (!d &&
+        (!(d = zf_build_tensor(f->s->b, spot, type, err)) || !zf_draft_where(d, f->path, err))) {
+        return false;
+    }
+    return x->n == 0 || slices_put(range->part, d, range->first, range->end, x->src, x->off, err);
+}
+
+/* One value of a parameter's state: part of a tensor, or a number. */
+static bool optim_take_state(const struct optim_file *f, const struct nanotron_param *p,
+                             const struct optim_range *range, const char *key,
+                             const struct zf_take *x, struct zf_err *err)
+{
+    const char *set = zf_path_encoded(f->s->keep.arena, "optim", key, strlen(key), "", err);
+    const struct zf_spot spot = zf_spot_of(set, p->name);
+    struct zf_tensor_ref ref;
+    struct zf_number number;
+    unsigned char value[16];
+
+    if (!set || !zf_take_given(x)) {
+        return set != NULL;
+    }
+    if (zf_number_of(x->v, &number)) {
+        return optim_put_number(f, spot, number.dtype, &number.bits, err);
+    }
+    if (!zf_take_tensor(x, &f->s->keep, f->torch, &ref)) {
+        return zf_take_ok(x->t, err);
+    }
+    if (ref.ndim > 0) {
+        return optim_put_tensor(f, p, range, spot, &ref, err);
+    }
+    return zf_source_pread(ref.src, value, zf_dtype_info(ref.dtype)->bytes, ref.off, err) &&
+           optim_put_number(f, spot, ref.dtype, value, err);
+}
+
+/* The parameter of that name; a wrapper for data parallelism puts "module." in front. */
+static struct nanotron_param *optim_find(const struct nanotron *s, const char *name)
+{
+    static const char wrapper[] = "module.";
+    struct nanotron_param *p = zf_table_find_str(s->param, name);
+
+    return p || strncmp(name, wrapper, sizeof wrapper - 1) != 0
+               ? p
+               : zf_table_find_str(s->param, name + sizeof wrapper - 1);
+}
+
+static bool optim_take_states(const struct optim_file *f, struct zf_taker *t, struct zf_err *err)
+{
+    struct zf_take root = zf_take_root(t, zf_torch_root(f->torch));
+    struct zf_take state = zf_take_key(&root, "state"), names = zf_take_key(&root, "names");
+
+    (void)zf_take_map(&names);
+    for (uint64_t i = 0, n = zf_take_map(&state); i < n; i++) {
+        struct zf_take one = zf_take_item(&state, i);
+        uint64_t len, id, n_values = zf_take_map(&one);
+        bool has_id = zf_pv_u64(zf_pv_key(state.v, i), &id);
+        const struct zf_pv *is = has_id ? zf_pv_get_id(names.v, id) : NULL;
+        const char *name = zf_pv_kind(is) == ZF_PV_STR ? zf_pv_text(is, &len) : NULL;
+        const struct nanotron_param *p = name ? optim_find(f->s, name) : NULL;
+        struct optim_range range;
+
+        if (!zf_take_must(&one, name, "\"names\" has no name of this parameter") ||
+            !zf_take_must(&one, p, "no tensor below model/ is called \"%.120s\"", name)) {
+            return zf_take_ok(t, err);
+        }
+        if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0) {
+            continue; /* degraded: its file says which part this is, and could not be read */
+        }
+        if (!optim_take_range(f, p, &range, err)) {
+            return false;
+        }
+        for (uint64_t k = 0; k < n_values; k++) {
+            struct zf_take value = zf_take_item(&one, k);
+            const struct zf_pv *key = zf_pv_key(one.v, k);
+
+            if (!zf_take_must(&one, zf_pv_kind(key) == ZF_PV_STR, "a state has no name")) {
+                return zf_take_ok(t, err);
+            }
+            if (!optim_take_state(f, p, &range, zf_pv_text(key, &len), &value, err)) {
+                return false;
+            }
+        }
+    }
+    return zf_take_ok(t, err);
+}
+
+static bool optim_is_groups(void *ctx, const char *key, size_t n)
+{
+    (void)ctx;
+    return n == 12 && memcmp(key, "param_groups", 12) == 0;
+}
+
+/* What the optimizer holds besides the states, of the first rank. */
+static bool optim_show_rest(const struct optim_file *f, struct zf_err *err)
+{
+    const struct zf_place_file place = {
+        .torch = f->torch, .path = f->path, .is_state = optim_is_groups};
+
+    return (!zf_pv_get(zf_torch_root(f->torch), "gradient_accumulator") ||
+            zf_build_note(f->s->b, err, "%s: \"gradient_accumulator\" is not shown", f->path)) &&
+           zf_state_add(f->s->b, &place, NULL, f->s->o->lim, err);
+}
+
+static bool optim_read(void *ctx, uint64_t i, struct zf_err *err)
+{
+    struct nanotron *s = ctx;
+    struct zf_taker t = {.arena = s->keep.arena};
+    struct optim_file f = {.s = s, .path = s->path[i]};
+    zf_auto(torch) struct zf_torch *torch = zf_torch_ahead_open(&s->ahead, f.path, err);
+
+    if (!torch) {
+        return false;
+    }
+    f.torch = torch;
+    f.tp = zf_numbered_get(optim_names, &s->optim.file.at[i], 't');
+    f.dp = zf_numbered_get(optim_names, &s->optim.file.at[i], 'd');
+    return (optim_take_states(&f, &t, err) && (i > 0 || optim_show_rest(&f, err))) ||
+           zf_err_in(err, "%s", f.path);
+}
+
+/* Reads how the states are cut.  Without ZeRO each tensor-parallel rank's are whole. */
+static bool optim_read_cuts(struct nanotron *s, struct zf_err *err)
+{
+    const struct zf_numbered_file *first = s->optim.file.at;
+    bool zero = zf_numbered_get(optim_names, first, 'D') != ZF_NO_NUMBER;
+    uint32_t tp = zf_numbered_get(optim_names, first, 'T');
+
+    if (zf_numbered_get(optim_names, first, 'E') != 1) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "%s is of several expert-parallel ranks, which are not read", first->name);
+    }
+    if (tp != s->tp || (zero && zf_numbered_get(optim_names, first, 'D') != s->dp)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "%s is of other ranks than the %" PRIu64 " tensor-parallel and %" PRIu64
+                       " data-parallel ones of %s",
+                       first->name, s->tp, s->dp, NANOTRON_META);
+    }
+    s->config = zero ? nanotron_json(s, NANOTRON_CONFIG, err) : NULL;
+    return s->config || !zero;
+}
+
+bool optim_draft(struct nanotron *s, struct zf_err *err)
+{
+    if (!zf_numbered_list(s->st, "optimizer", optim_names, &s->optim, err)) {
+        return false;
+    }
+    if (s->optim.file.n == 0) {
+        return zf_build_note(s->b, err,
+                             "the optimizer was not saved: it has no file in optimizer/");
+    }
+    if (!zf_numbered_complete(&s->optim, 0, s->optim.file.n, err) && !zf_forgive(s->b, err)) {
+        return false;
+    }
+    s->path = zf_arena_get(s->keep.arena, s->optim.file.n, sizeof *s->path, err);
+    for (size_t i = 0; s->path && i < s->optim.file.n; i++) {
+        s->path[i] = zf_arena_fmt(s->keep.arena, err, "optimizer/%s", s->optim.file.at[i].name);
+        if (!s->path[i]) {
+            return false;
+        }
+    }
+    return s->path && optim_read_cuts(s, err) &&
+           zf_torch_ahead_begin(&s->ahead, s->path, s->optim.file.n, err) &&
+           zf_read_each(s->b, s->optim.file.n, optim_read, s, NULL, NULL, err) &&
+           zf_copy_check_note(&s->copies, s->b, err);
+}
