@@ -6,6 +6,7 @@
 #include <zf/assemble/companions.h>
 #include <zf/base/name.h>
 #include <zf/format.h>
+#include <zf/source/want.h>
 
 #include "steps.h"
 #include "experts.h"
@@ -119,13 +120,18 @@ static bool deepspeed_is_states(const char *name)
     return zf_name_ends(name, "_states.pt");
 }
 
-/* Announces the first reads of an archive: its head and its directory. */
+/* Up to here it is a few requests to have all of a file. */
+#define BEGIN_WHOLE (512u << 10)
+
+/* Announces the first reads of an archive: its head and its directory, and of a short one all between them. */
 static void deepspeed_begin(struct zf_source *src)
 {
     uint8_t to[16u << 10];
     const size_t n = src->size < sizeof to ? (size_t)src->size : sizeof to;
+    const uint64_t from = src->size <= BEGIN_WHOLE ? 0 : src->size - n;
     struct zf_err ignored;
 
+    zf_source_want(src, from, src->size - from, ZF_SOON_NOW);
     (void)!zf_source_pread(src, to, n, 0, &ignored);
     (void)!zf_source_pread(src, to, n, src->size - n, &ignored);
 }
