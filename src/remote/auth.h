@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a request is signed.  One of these belongs to a place; all its requests go through it, and none
- * that a redirect sends to another host.  No function is called from the client's own thread, so all
- * of them may ask for credentials with http_do; they may be called by several threads at once. */
+ * that a redirect sends to another host.  They may ask for credentials with http_do (straight), and may be called by
+ * several threads at once. */
 #ifndef REMOTE_AUTH_H
 #define REMOTE_AUTH_H
 
@@ -29,9 +29,8 @@ struct auth_ops {
      * was signed with `generation`: are there others by now, or could others be fetched or learnt,
      * so that one more attempt is worth it?  NULL = never. */
     bool (*renew)(struct auth *a, uint64_t generation, const struct http_reply *refused);
-    /* Says in a sentence why the server refused (a status of 300 or more); false always.  Must not
-     * wait: the client's own thread calls it.  listing: it was a directory that was asked for.
-     * NULL = in the client's words. */
+    /* Says in a sentence why the server refused (a status of 300 or more); false always.  listing: a directory was
+     * asked for.  NULL = in the client's words. */
     bool (*explain)(struct auth *a, const struct http_reply *refused, bool listing,
                     struct zf_err *err);
     void (*fini)(struct auth *a);

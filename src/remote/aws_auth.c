@@ -20,7 +20,7 @@ struct aws_auth {
     struct auth auth;
     struct http *http;
     char *profile, *bucket, *store;
-    /* of the four below; never held for long, the client's thread takes it */
+    /* of the four below; never held for long */
     pthread_mutex_t facts;
     char region[40];
     bool blind;          /* the bucket may not be listed: what is not there is refused as well */

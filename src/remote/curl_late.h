@@ -17,7 +17,6 @@
     X(easy_init)                                                                                   \
     X(easy_setopt)                                                                                 \
     X(easy_strerror)                                                                               \
-    X(free)                                                                                        \
     X(global_init)                                                                                 \
     X(multi_add_handle)                                                                            \
     X(multi_cleanup)                                                                               \
@@ -30,10 +29,6 @@
     X(multi_wakeup)                                                                                \
     X(slist_append)                                                                                \
     X(slist_free_all)                                                                              \
-    X(url)                                                                                         \
-    X(url_cleanup)                                                                                 \
-    X(url_get)                                                                                     \
-    X(url_set)                                                                                     \
     X(version_info)
 
 #undef curl_easy_getinfo
@@ -53,7 +48,6 @@ const struct curl_late *curl_late(void);
 #define curl_easy_init curl_late()->easy_init
 #define curl_easy_setopt curl_late()->easy_setopt
 #define curl_easy_strerror curl_late()->easy_strerror
-#define curl_free curl_late()->free
 #define curl_global_init curl_late()->global_init
 #define curl_multi_add_handle curl_late()->multi_add_handle
 #define curl_multi_cleanup curl_late()->multi_cleanup
@@ -66,10 +60,6 @@ const struct curl_late *curl_late(void);
 #define curl_multi_wakeup curl_late()->multi_wakeup
 #define curl_slist_append curl_late()->slist_append
 #define curl_slist_free_all curl_late()->slist_free_all
-#define curl_url curl_late()->url
-#define curl_url_cleanup curl_late()->url_cleanup
-#define curl_url_get curl_late()->url_get
-#define curl_url_set curl_late()->url_set
 #define curl_version_info curl_late()->version_info
 
 /* Loads and initialises it, once; it stays.  From any thread.

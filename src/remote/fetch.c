@@ -23,12 +23,13 @@
 #define FETCH_PART_AHEAD 64
 
 struct fetch {
-    struct object *o; /* a reference */
-    uint64_t k;       /* the first block */
-    size_t n, ready;  /* blocks; how many of them are */
-    uint64_t put;     /* bytes that this attempt has put into them, from the first on */
-    bool sized;       /* this attempt's answer says where it ends */
-    bool guarded;     /* the object was exactly known before; and what had been met by then */
+    struct http_turn turn; /* the first member */
+    struct object *o;      /* a reference */
+    uint64_t k;            /* the first block */
+    size_t n, ready;       /* blocks; how many of them are */
+    uint64_t put;          /* bytes that this attempt has put into them, from the first on */
+    bool sized;            /* this attempt's answer says where it ends */
+    bool guarded;          /* the object was exactly known before; and what had been met by then */
     uint64_t met;
     struct block *block[]; /* pinned */
 };
@@ -40,7 +41,7 @@ static size_t fetch_block_len(const struct object *o, uint64_t k)
     return left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
 }
 
-/* ---- in the client's thread ------------------------------------------------------------------ */
+/* ---- in a thread of the client --------------------------------------------------------------- */
 
 bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err)
 {
@@ -93,7 +94,7 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
 
         len = len < n ? len : n;
         if (!len) {
-            return; /* the client lets nothing through that was not asked for */
+            return; /* nothing comes that was not asked for */
         }
         /* A retry delivers finished blocks again, which others may be reading by then. */
         if (k >= f->ready) {
@@ -141,23 +142,37 @@ static void fetch_free(struct fetch *f, const struct zf_err *why)
     free(f);
 }
 
-static void fetch_done(void *ctx, const struct http_reply *r, const struct zf_err *err)
+static void fetch_run(struct http_turn *t)
 {
-    struct fetch *f = ctx;
-    struct zf_err why = {.code = ZF_OK};
+    struct fetch *f = (struct fetch *)t;
+    struct object *o = f->o;
+    struct http_ask ask = place_ask(&o->at);
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    struct zf_err err = {.code = ZF_OK};
 
-    (void)r;
-    if (err) {
-        why = *err;
-        why.path[0] = '\0'; /* the source names itself as the user does */
+    (void)pthread_mutex_lock(&o->lock);
+    struct http_object was = o->was;
+    (void)pthread_mutex_unlock(&o->lock);
+    was.size = o->src.size;
+    f->guarded = http_object_exact(&was);
+    f->met = atomic_load(&o->shared->met);
+    ask.same = &was;
+    ask.off = f->k * BLOCK_SIZE;
+    for (size_t i = 0; i < f->n; i++) {
+        ask.len += f->block[i]->n;
     }
-    if (why.code == ZF_E_STALE) {
-        atomic_store_explicit(&f->o->stale, true, memory_order_relaxed);
+    ask.turn = t;
+    ask.sink = (struct http_sink){.begin = fetch_begun, .put = fetch_put, .ctx = f};
+    const bool ok = http_do(o->shared->place->http, &ask, &r, &err);
+    err.path[0] = '\0'; /* the source names itself as the user does */
+    if (err.code == ZF_E_STALE) {
+        atomic_store_explicit(&o->stale, true, memory_order_relaxed);
     }
-    for (size_t i = 0; i < (err ? f->ready : fetch_filled(f)); i++) {
-        diskblocks_put(f->o, f->k + i, f->block[i]);
+    const size_t there = ok ? fetch_filled(f) : f->ready;
+    for (size_t i = 0; i < there; i++) {
+        diskblocks_put(o, f->k + i, f->block[i]);
     }
-    fetch_free(f, err ? &why : NULL);
+    fetch_free(f, ok ? NULL : &err);
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -167,9 +182,7 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
                              bool ahead)
 {
     struct fetch *f = malloc(sizeof *f + n * sizeof f->block[0]);
-    struct http_ask ask = place_ask(&o->at);
-    struct http_object was;
-    struct zf_err err = {.code = ZF_OK};
+    struct zf_err err;
 
     if (!f) {
         (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -178,32 +191,17 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
         }
         return;
     }
-    *f = (struct fetch){.o = o, .k = k, .n = n};
+    *f = (struct fetch){
+        .turn = {.host = o->host, .lane = o->owner, .ahead = ahead, .run = fetch_run},
+        .o = o,
+        .k = k,
+        .n = n};
     (void)zf_source_ref(&o->src);
     for (size_t i = 0; i < n; i++) {
         f->block[i] = block[i];
         blockcache_again(o->shared->cache, block[i]);
-        ask.len += block[i]->n;
     }
-    (void)pthread_mutex_lock(&o->lock);
-    was = o->was;
-    (void)pthread_mutex_unlock(&o->lock);
-    was.size = o->src.size;
-    f->guarded = http_object_exact(&was);
-    f->met = atomic_load(&o->shared->met);
-    ask.same = &was;
-    ask.off = k * BLOCK_SIZE;
-    ask.lane = o->owner;
-    ask.ahead = ahead;
-    ask.sink =
-        (struct http_sink){.begin = fetch_begun, .put = fetch_put, .done = fetch_done, .ctx = f};
-    struct http_call *c = http_start(o->shared->place->http, &ask, &err);
-    if (!c) {
-        err.path[0] = '\0';
-        fetch_free(f, &err);
-        return;
-    }
-    http_leave(c);
+    http_later(o->shared->place->http, &f->turn);
 }
 
 static void fetch_begin(struct object *o, struct block **block, uint64_t k, size_t n, bool ahead)

@@ -24,7 +24,7 @@ struct gs_auth {
     struct auth auth;
     struct http *http;
     char *bucket;
-    pthread_mutex_t facts; /* of from; the client's thread takes it */
+    pthread_mutex_t facts; /* of from */
     const char *from;      /* NULL: requests go out as they are */
     pthread_mutex_t lock;  /* of all below; held while a token is fetched */
     enum gs_base base;

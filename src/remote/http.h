@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP client: libcurl's multi interface in a thread of its own.  Requests run in parallel, a
- * bounded number a host; each is tried again where that may help, follows redirects, is checked
- * against what was asked for, and fails with one sentence. */
+/* The HTTP client.  A request is made in the thread that asks: it is tried again where that may help, follows redirects,
+ * is checked against what was asked for, and fails with one sentence.  A host has a bounded number of connections, for
+ * which requests queue. */
 #ifndef REMOTE_HTTP_H
 #define REMOTE_HTTP_H
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -63,16 +64,32 @@ static inline void zf_auto_secret_reply(struct http_reply *r)
     http_reply_fini(r);
 }
 
-/* Takes a body as it comes.  The functions are called in the client's thread and must not block. */
+/* Takes the body of a range as it comes, in the thread that asks. */
 struct http_sink {
-    /* Of each attempt, in front of its first byte, when its head was found good: what object it is, and
+    /* Of each attempt, in front of its first byte, when its head was found good: the object it is of, and
      * whether the answer says its length, so that more cannot come.  False with an error refuses it. */
     bool (*begin)(void *ctx, const struct http_object *is, bool sized, struct zf_err *err);
     /* n bytes at `at` of the range; after a failed attempt they come again. */
     void (*put)(void *ctx, uint64_t at, const void *p, size_t n);
-    /* Once, when all is done: err is NULL, or why it failed (also that it was cancelled). */
-    void (*done)(void *ctx, const struct http_reply *r, const struct zf_err *err);
     void *ctx;
+};
+
+/* A request's place in the queue of its host.  Zero but for the first members. */
+struct http_turn {
+    struct http_host *host;
+    /* requests of one object; together at most 3/4 of the free connections.  0: of none */
+    uint64_t lane;
+    bool ahead; /* nobody waits for it yet: others go first */
+    /* Makes the one request, with ask.turn, when there is a connection; in a thread of the client's pool.  The turn ends
+     * with http_do.  NULL: a thread waits in http_do. */
+    void (*run)(struct http_turn *t);
+    /* Of the client. */
+    struct http_turn *prev, *next;
+    double deadline;      /* seconds of http_now */
+    bool extra;           /* beyond the bound on connections */
+    bool granted, taken;  /* has a connection; and a thread */
+    void *multi;          /* the connection, a CURLM; NULL: none was needed yet */
+    pthread_cond_t moved; /* granted, or the client ends */
 };
 
 struct http_ask {
@@ -86,12 +103,11 @@ struct http_ask {
     bool to_end;       /* the range may reach beyond the object's end */
     /* what the object was: If-Match and all checks; NULL: unknown */
     const struct http_object *same;
-    uint64_t max_body;     /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
-    struct auth *auth;     /* NULL: none; signs each attempt */
-    struct http_sink sink; /* put NULL: the body is kept in the reply */
-    uint64_t lane; /* those of one object have the same number and leave room for others; 0: none */
-    bool ahead;    /* nobody waits for it yet: others go first */
-    bool secret;   /* the path is as good as a password: people see the host alone */
+    uint64_t max_body;      /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
+    struct auth *auth;      /* NULL: none; signs each attempt */
+    struct http_sink sink;  /* put NULL: the body is kept in the reply */
+    struct http_turn *turn; /* that was given to http_later; NULL: queues now */
+    bool secret;            /* the path is as good as a password: people see the host alone */
     /* it carries credentials in its body or brings some: to a redirect nothing is sent, and what is behind
      * it is not believed; as with every method but GET and HEAD */
     bool straight;
@@ -103,6 +119,7 @@ struct http;
 struct http_host;
 /* Errors: ZF_E_NOMEM, ZF_E_IO no thread. */
 struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err) ZF_CHECKED;
+/* Ends the requests of http_later; no other may be under way. */
 void http_free(struct http *h);
 
 /* Asks and waits.  Statuses from 200 to 299 are success.  *out is filled as far as it is known on
@@ -112,31 +129,18 @@ void http_free(struct http *h);
 bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
              struct zf_err *err) ZF_CHECKED;
 
-/* The same without waiting; *ask is copied, but for `auth`, `sink.ctx` and what they lead to.  Signs
- * in the caller's thread, which must not be the client's own.  NULL: failed already (sink.done was
- * not called). */
-struct http_call;
-struct http_call *http_start(struct http *h, const struct http_ask *ask,
-                             struct zf_err *err) ZF_CHECKED;
-/* Waits for the end, and gives the call back. */
-bool http_wait(struct http_call *c, struct http_reply *out, struct zf_err *err) ZF_CHECKED;
-/* Nobody waits for it: sink.done says what came of it. */
-void http_leave(struct http_call *c);
-/* Lets go at once, whatever it does; sink.done may come later. */
-void http_cancel(struct http_call *c);
+/* Queues it and does not wait.  If the client ends first, run is called nevertheless, and http_do fails. */
+void http_later(struct http *h, struct http_turn *t);
 
-/* Requests 0 … n-1, HTTP_MANY of them at most on their way at a time, whose answers are taken in their order.  The
- * first failure, of *bad_out, ends it: those that were begun are cancelled. */
-#define HTTP_MANY 128
+/* Asks for those of the things 0 … n-1 that are due, as many at a time as a host has connections.  The first failure, of
+ * *bad_out, ends it: no more are begun. */
 struct http_many {
-    /* Begins request i with http_start; *out stays NULL where there is none to be made. */
-    bool (*begin)(void *ctx, size_t i, struct http_call **out, struct zf_err *err);
-    /* Takes its answer with http_wait. */
-    bool (*end)(void *ctx, size_t i, struct http_call *c, struct zf_err *err);
+    bool (*due)(void *ctx, size_t i);                     /* NULL: all are */
+    bool (*ask)(void *ctx, size_t i, struct zf_err *err); /* from any thread */
     void *ctx;
 };
-bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out,
-                  struct zf_err *err) ZF_CHECKED;
+bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_out,
+               struct zf_err *err) ZF_CHECKED;
 
 /* Says one line to the user (zf_remote_opts.advise). */
 void http_advise(struct http *h, const char *line);

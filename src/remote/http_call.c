@@ -13,64 +13,28 @@ _Static_assert(sizeof((struct http_call *)0)->said >= CURL_ERROR_SIZE, "libcurl'
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static bool http_call_copy(struct http_call *c, const struct http_ask *ask, struct zf_err *err)
+bool http_call_init(struct http_call *c, const struct http_ask *ask)
 {
-    c->at = strdup(ask->url);
-    c->origin = url_origin(ask->url);
-    c->payload = ask->n_body ? malloc(ask->n_body) : NULL;
-    if (!c->at || !c->origin || (ask->n_body && !c->payload)) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (size_t i = 0; i < ask->n_header; i++) {
-        if (!headers_add_line(&c->header, ask->header[i], err)) {
-            return false;
-        }
-    }
-    if (ask->n_body) {
-        memcpy(c->payload, ask->body, ask->n_body);
-    }
-    c->same = ask->same ? *ask->same : HTTP_OBJECT_UNKNOWN;
-    c->ask.same = ask->same ? &c->same : NULL;
-    c->ask.header = NULL; /* c->header from here on */
-    c->ask.body = c->payload;
+    c->ask = *ask;
     c->ask.method = ask->method ? ask->method : "GET";
     c->ask.max_body = ask->max_body ? ask->max_body : 1 << 20;
-    return true;
+    http_head_begin(&c->head);
+    if (!url_check(ask->url, &c->err)) {
+        return false;
+    }
+    c->at = strdup(ask->url);
+    c->origin = url_origin(ask->url);
+    return (c->at && c->origin) || zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
-struct http_call *http_call_new(const struct http_ask *ask, struct zf_err *err)
-{
-    if (!url_check(ask->url, err)) {
-        return NULL;
-    }
-    struct http_call *c = calloc(1, sizeof *c);
-    if (!c) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
-    c->refs = 1;
-    c->ask = *ask;
-    if (!http_call_copy(c, ask, err)) {
-        http_call_free(c);
-        return NULL;
-    }
-    c->ask.url = NULL; /* c->at from here on */
-    (void)pthread_cond_init(&c->moved, NULL);
-    return c;
-}
-
-void http_call_free(struct http_call *c)
+void http_call_fini(struct http_call *c)
 {
     http_call_end(c);
-    headers_fini(&c->header);
-    free(c->payload);
+    headers_fini(&c->sign);
     free(c->origin);
     free(c->at);
     free(c->lines.p);
     free(c->body.p);
-    headers_fini(&c->sign);
-    (void)pthread_cond_destroy(&c->moved);
-    free(c);
 }
 
 /* ---- what goes out --------------------------------------------------------------------------- */
@@ -119,8 +83,8 @@ static bool http_call_lines(const struct http_call *c, struct headers *h, struct
                        (unsigned long long)(c->ask.off + c->ask.len - 1));
         ok = headers_add(h, "Range", range, err);
     }
-    for (size_t i = 0; ok && home && i < c->header.n; i++) {
-        ok = headers_add_line(h, c->header.line[i], err);
+    for (size_t i = 0; ok && home && i < c->ask.n_header; i++) {
+        ok = headers_add_line(h, c->ask.header[i], err);
     }
     return ok && (!home || http_call_add_same(c, h, err));
 }
@@ -140,15 +104,14 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
                                  .url = c->at,
                                  .header = (const char *const *)h.line,
                                  .n_header = h.n,
-                                 .body = c->payload,
+                                 .body = c->ask.body,
                                  .n_body = c->ask.n_body};
     return c->ask.auth->ops->sign(c->ask.auth, &ask, &c->sign, &c->generation, err);
 }
 
 /* ---- what comes in --------------------------------------------------------------------------- */
 
-/* In the client's thread, as all below.  Lines come behind the body too, as a trailer; what they say was
- * not there when the head was checked. */
+/* Lines come behind the body too, as a trailer; what they say was not there when the head was checked. */
 static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
 {
     struct http_call *c = ctx;
@@ -210,8 +173,8 @@ static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
     return n;
 }
 
-/* Tells the receiver which object its bytes belong to, before the first of them. */
-static bool http_call_tell(struct http_call *c)
+/* Reports the object that the answer belongs to, before its first byte. */
+static bool http_call_object_known(struct http_call *c)
 {
     struct http_object is = c->head.object;
 
@@ -225,9 +188,7 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
     struct http_call *c = ctx;
 
     n *= size;
-    if (c->host) {
-        atomic_fetch_add_explicit(&c->host->bytes, n, memory_order_relaxed);
-    }
+    atomic_fetch_add_explicit(&c->host->bytes, n, memory_order_relaxed);
     if (!http_call_succeeded(c)) {
         size_t room = HTTP_SAID_MOST - c->body.n;
 
@@ -235,7 +196,7 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
         return n <= room ? n : 0;
     }
     if (!c->checked) {
-        c->refused = !http_call_check(c) || !http_call_tell(c);
+        c->refused = !http_call_check(c) || !http_call_object_known(c);
     }
     if (c->refused) {
         return 0;
@@ -287,7 +248,8 @@ static void http_call_method(const struct http_call *c, CURL *e)
     } else if (strcmp(c->ask.method, "GET") != 0) {
         (void)curl_easy_setopt(e, CURLOPT_POST, 1L);
         (void)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, c->ask.method);
-        (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->payload ? (const char *)c->payload : "");
+        (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS,
+                               c->ask.n_body ? (const char *)c->ask.body : "");
         (void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->ask.n_body);
     }
 }
@@ -338,10 +300,9 @@ static void http_call_plain(struct http_call *c, CURL *e)
     (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, c);
     /* A proxy's headers in front of the tunnel are not the server's answer. */
     (void)curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    (void)curl_easy_setopt(e, CURLOPT_PRIVATE, c);
 }
 
-bool http_call_begin(struct http_call *c, const struct http_ways *ways, double now,
+bool http_call_begin(struct http_call *c, const struct http_ways *ways, double left,
                      struct zf_err *err)
 {
     CURL *e = curl_easy_init();
@@ -361,9 +322,8 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double n
     c->want = HTTP_SIZE_UNKNOWN;
     c->over = c->checked = c->refused = false;
     c->said[0] = '\0';
-    zf_err_clear(&c->err);
     http_call_plain(c, e);
-    http_call_bounds(e, ways, c->deadline - now);
+    http_call_bounds(e, ways, left);
     http_call_method(c, e);
     return true;
 }
@@ -377,6 +337,15 @@ void http_call_end(struct http_call *c)
     c->easy = c->list = NULL;
 }
 
+struct http_reply http_call_seen(const struct http_call *c)
+{
+    return (struct http_reply){.status = c->head.status,
+                               .body = (uint8_t *)c->body.p,
+                               .n_body = c->body.n,
+                               .head = c->lines.p,
+                               .last = c->last};
+}
+
 void http_call_reply(struct http_call *c, struct http_reply *out)
 {
     *out = (struct http_reply){.status = c->head.status, .object = c->head.object};
@@ -388,7 +357,7 @@ void http_call_reply(struct http_call *c, struct http_reply *out)
     } else if (!c->ask.len && c->head.has_length && out->object.size == HTTP_SIZE_UNKNOWN) {
         out->object.size = c->head.length;
     }
-    out->url = strdup(c->at);
+    out->url = c->at ? strdup(c->at) : NULL;
     zf_out_str(&c->body, "");
     out->n_body = c->body.n;
     out->body = c->body.p ? (uint8_t *)c->body.p : calloc(1, 1);

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's beginning and end, and the side of those who ask; http_loop.c does the work. */
+/* A request from its beginning to its end: signed, sent and judged, as often as that may help.  All of it happens in the
+ * thread that asks. */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include <zf/base/clock.h>
-#include <zf/base/table.h>
-#include <zf/base/thread.h>
+#include <zf/base/ahead.h>
 
 #include "curl_late.h"
-#include "http_inside.h"
+#include "http_call.h"
 #include "settings.h"
+#include "url.h"
 
 #define HTTP_CONNECTIONS 16
 #define HTTP_TIMEOUT 120.0
+#define HTTP_TRIES 8
+/* At a host that never answered: most likely the address is wrong. */
+#define HTTP_TRIES_STRANGER 3
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -31,12 +35,9 @@ static struct http_ways http_ways_of(const struct zf_remote_opts *o)
 
 struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 {
-    if (!curl_late_load(err)) {
-        return NULL;
-    }
     struct http *h = calloc(1, sizeof *h);
-    if (!h || !(h->multi = curl_multi_init())) {
-        free(h);
+
+    if (!h) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
@@ -44,170 +45,19 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
     h->say = o->say;
     h->say_ctx = o->say_ctx;
     h->advise = o->advise;
-    (void)pthread_mutex_init(&h->lock, NULL);
-    (void)pthread_cond_init(&h->work, NULL);
-    (void)curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)h->ways.connections);
-    /* Kept while nobody needs them, of a few hosts. */
-    (void)curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, (long)h->ways.connections * 4);
-    h->has_thread = zf_thread_start(&h->thread, http_loop, h) == 0;
-    h->has_clerk = h->has_thread && zf_thread_start(&h->clerk, http_loop_clerk, h) == 0;
-    if (!h->has_clerk) {
+    if (!curl_late_load(err) || !http_queue_init(h, err)) {
         http_free(h);
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "cannot start a thread for requests");
         return NULL;
     }
     return h;
 }
 
-/* Those that nobody waited for. */
-static void http_end_all(struct http *h, struct http_call **list)
-{
-    for (struct http_call *c; (c = *list);) {
-        DL_DELETE(*list, c);
-        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
-        if (c->state == HTTP_RUNNING) {
-            (void)curl_multi_remove_handle(h->multi, c->easy);
-        }
-        http_finish(h, c, false);
-    }
-}
-
 void http_free(struct http *h)
 {
-    if (!h) {
-        return;
+    if (h) {
+        http_queue_fini(h);
+        free(h);
     }
-    (void)pthread_mutex_lock(&h->lock);
-    h->stop = true;
-    (void)pthread_cond_broadcast(&h->work);
-    (void)pthread_mutex_unlock(&h->lock);
-    (void)curl_multi_wakeup(h->multi);
-    if (h->has_thread) {
-        (void)pthread_join(h->thread, NULL);
-    }
-    if (h->has_clerk) {
-        (void)pthread_join(h->clerk, NULL);
-    }
-    http_end_all(h, &h->calls);
-    http_end_all(h, &h->inbox);
-    http_end_all(h, &h->desk);
-    (void)curl_multi_cleanup(h->multi);
-    http_hosts_fini(&h->hosts);
-    (void)pthread_cond_destroy(&h->work);
-    (void)pthread_mutex_destroy(&h->lock);
-    free(h);
-}
-
-/* ---- the caller's side ----------------------------------------------------------------------- */
-
-struct http_call *http_start(struct http *h, const struct http_ask *ask, struct zf_err *err)
-{
-    struct http_call *c = http_call_new(ask, err);
-
-    if (c && !http_call_sign(c, err)) {
-        http_name(c, err);
-        http_call_free(c);
-        return NULL;
-    }
-    if (!c) {
-        return NULL;
-    }
-    c->http = h;
-    c->most_tries = ask->tries;
-    c->deadline = (double)zf_clock_ns() / 1e9 + (ask->timeout > 0 ? ask->timeout : h->ways.total);
-    (void)pthread_mutex_lock(&h->lock);
-    c->host = http_host_of(&h->hosts, c->at);
-    if (c->host) {
-        c->refs++;
-        DL_APPEND(h->inbox, c);
-    }
-    (void)pthread_mutex_unlock(&h->lock);
-    if (!c->host) {
-        http_call_free(c);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
-    (void)curl_multi_wakeup(h->multi);
-    return c;
-}
-
-bool http_wait(struct http_call *c, struct http_reply *out, struct zf_err *err)
-{
-    struct http *h = c->http;
-
-    (void)pthread_mutex_lock(&h->lock);
-    while (!c->done) {
-        (void)pthread_cond_wait(&c->moved, &h->lock);
-    }
-    bool ok = c->ok;
-    (void)pthread_mutex_unlock(&h->lock);
-    http_call_reply(c, out);
-    if (!ok) {
-        *err = c->err;
-    }
-    (void)pthread_mutex_lock(&h->lock);
-    http_unref(c);
-    (void)pthread_mutex_unlock(&h->lock);
-    return ok;
-}
-
-void http_leave(struct http_call *c)
-{
-    struct http *h = c->http;
-
-    (void)pthread_mutex_lock(&h->lock);
-    http_unref(c);
-    (void)pthread_mutex_unlock(&h->lock);
-}
-
-void http_cancel(struct http_call *c)
-{
-    struct http *h = c->http;
-
-    (void)pthread_mutex_lock(&h->lock);
-    atomic_store(&c->cancelled, true);
-    h->cancels = true;
-    http_unref(c);
-    (void)pthread_mutex_unlock(&h->lock);
-    (void)curl_multi_wakeup(h->multi);
-}
-
-bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out, struct zf_err *err)
-{
-    struct http_call *c = http_start(h, ask, err);
-
-    *out = (struct http_reply){.status = 0};
-    out->object = HTTP_OBJECT_UNKNOWN;
-    return c && http_wait(c, out, err);
-}
-
-bool http_do_many(const struct http_many *m, size_t n, size_t *bad_out, struct zf_err *err)
-{
-    struct http_call *call[HTTP_MANY];
-    size_t at[HTTP_MANY], begun = 0, n_calls = 0, waited = 0;
-    bool ok = true;
-
-    while (ok && (begun < n || waited < n_calls)) {
-        if (begun < n && n_calls - waited < HTTP_MANY) {
-            struct http_call *c = NULL;
-
-            ok = m->begin(m->ctx, begun, &c, err);
-            if (c) {
-                at[n_calls % HTTP_MANY] = begun;
-                call[n_calls++ % HTTP_MANY] = c;
-            }
-            *bad_out = begun++;
-        } else {
-            const size_t k = waited++ % HTTP_MANY;
-
-            *bad_out = at[k];
-            ok = m->end(m->ctx, at[k], call[k], err);
-        }
-    }
-    for (; waited < n_calls; waited++) {
-        http_cancel(call[waited % HTTP_MANY]);
-    }
-    return ok;
 }
 
 void http_advise(struct http *h, const char *line)
@@ -217,24 +67,239 @@ void http_advise(struct http *h, const char *line)
     }
 }
 
-void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)
+/* ---- for people ------------------------------------------------------------------------------ */
+
+/* The URL that is asked now; malloc'ed. */
+static char *http_shown(const struct http_call *c)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    http_hosts_each(&h->hosts, fn, ctx);
-    (void)pthread_mutex_unlock(&h->lock);
+    return c->ask.secret ? url_origin(c->at) : url_shown(c->at);
 }
 
-struct http_host *http_host_for(struct http *h, const char *url)
+/* Puts the URL in front of the sentence, without what may be secret. */
+static void http_name(struct http_call *c)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    struct http_host *host = http_host_of(&h->hosts, url);
-    (void)pthread_mutex_unlock(&h->lock);
-    return host;
-}
+    zf_auto(mem) char *shown = http_shown(c);
 
-void http_count_hits(struct http_host *host, uint64_t hits)
-{
-    if (host) {
-        atomic_fetch_add_explicit(&host->hits, hits, memory_order_relaxed);
+    if (shown && !c->err.path[0]) {
+        (void)zf_err_in(&c->err, "%s", shown);
     }
+}
+
+static void http_say(struct http *h, const struct http_call *c, int result)
+{
+    zf_auto(mem) char *shown = h->say ? http_shown(c) : NULL;
+    char line[512], range[64] = "";
+
+    if (!shown) {
+        return;
+    }
+    if (c->ask.len) {
+        (void)snprintf(range, sizeof range, " bytes %llu-%llu", (unsigned long long)c->ask.off,
+                       (unsigned long long)(c->ask.off + c->ask.len - 1));
+    }
+    (void)snprintf(line, sizeof line, "%s %.300s%s: %ld, %llu bytes%s%.64s", c->ask.method, shown,
+                   range, c->head.status, (unsigned long long)(c->got ? c->got : c->body.n),
+                   result ? ", " : "", result ? curl_easy_strerror((CURLcode)result) : "");
+    h->say(h->say_ctx, line);
+}
+
+/* ---- one attempt ----------------------------------------------------------------------------- */
+
+/* libcurl's result. */
+static int http_perform(struct http *h, struct http_call *c)
+{
+    CURLM *multi = http_turn_multi(h, c->turn);
+    CURLcode result = CURLE_OUT_OF_MEMORY;
+    int running = 1, left;
+
+    if (!multi || curl_multi_add_handle(multi, c->easy) != CURLM_OK) {
+        return (int)result;
+    }
+    result = CURLE_ABORTED_BY_CALLBACK; /* unless it ends by itself */
+    while (running && !atomic_load(&h->stop)) {
+        if (curl_multi_perform(multi, &running) != CURLM_OK ||
+            (running && curl_multi_poll(multi, NULL, 0, 1000, NULL) != CURLM_OK)) {
+            break;
+        }
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(multi, &left));) {
+        result = m->msg == CURLMSG_DONE ? m->data.result : result;
+    }
+    (void)curl_multi_remove_handle(multi, c->easy);
+    return (int)result;
+}
+
+static enum http_next http_attempt(struct http *h, struct http_call *c)
+{
+    const double began = http_now();
+
+    zf_err_clear(&c->err);
+    if (!http_call_sign(c, &c->err)) {
+        return HTTP_BAD;
+    }
+    const double now = http_now();
+    c->turn->deadline += now - began; /* credentials are another server's */
+    if (!http_call_begin(c, &h->ways, c->turn->deadline - now, &c->err)) {
+        return HTTP_BAD;
+    }
+    c->tries++;
+    atomic_fetch_add(&c->host->requests, 1);
+    if (c->tries > 1 && c->redirects == 0) {
+        atomic_fetch_add(&c->host->retries, 1);
+    }
+    const int result = http_perform(h, c);
+    http_say(h, c, result); /* before a redirect changes the URL */
+    const enum http_next next = http_call_judge(c, result);
+    http_call_end(c);
+    if (c->head.status) {
+        atomic_store(&c->host->answered, true);
+    }
+    return next;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* If not, c->err says why; the sentence of an earlier attempt stays. */
+static bool http_in_time(struct http *h, struct http_call *c)
+{
+    return http_now() < c->turn->deadline ||
+           (!c->err.msg[0] &&
+            zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
+                    "it was not answered within %.3g seconds (-o timeout=)", h->ways.total));
+}
+
+/* Pauses, if that leaves an attempt and the time for it. */
+static bool http_again(struct http *h, struct http_call *c)
+{
+    const unsigned most = c->ask.tries                      ? c->ask.tries
+                          : atomic_load(&c->host->answered) ? HTTP_TRIES
+                                                            : HTTP_TRIES_STRANGER;
+    const double pause = http_call_pause(c);
+
+    if (c->tries < most && http_now() + pause < c->turn->deadline) {
+        http_turn_pause(h, c->turn, pause);
+        return true;
+    }
+    const size_t n = strlen(c->err.msg);
+    if (c->tries > 1) {
+        (void)snprintf(c->err.msg + n, sizeof c->err.msg - n, " (%u attempts)", c->tries);
+    }
+    return false;
+}
+
+/* Behind a redirect the attempts are counted anew, but the time is not. */
+static bool http_follow(struct http *h, struct http_call *c)
+{
+    struct http_host *host = http_host_for(h, c->at);
+
+    c->host = host ? host : c->host;
+    c->tries = 0;
+    return host || zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+}
+
+/* Are there other credentials by now?  If not, c->err has the server's sentence. */
+static bool http_renew(struct http_call *c)
+{
+    const struct http_reply refused = http_call_seen(c);
+
+    return c->ask.auth->ops->renew(c->ask.auth, c->generation, &refused);
+}
+
+static bool http_run(struct http *h, struct http_call *c)
+{
+    for (bool more = true; more && !atomic_load(&h->stop) && http_in_time(h, c);) {
+        const enum http_next next = http_attempt(h, c);
+
+        if (next == HTTP_GOOD) {
+            return true;
+        }
+        more = next == HTTP_AGAIN       ? http_again(h, c)
+               : next == HTTP_ELSEWHERE ? http_follow(h, c)
+                                        : next == HTTP_RENEW && http_renew(c);
+    }
+    if (atomic_load(&h->stop)) {
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
+    } else {
+        atomic_fetch_add(&c->host->errors, 1);
+    }
+    http_name(c);
+    return false;
+}
+
+/* Queues a request that was not queued by http_later. */
+static bool http_begin(struct http *h, struct http_call *c)
+{
+    struct http_turn *t = c->turn;
+
+    if (t->run) {
+        c->host = t->host;
+        return true;
+    }
+    t->host = c->host = http_host_for(h, c->at);
+    t->deadline = http_now() + (c->ask.timeout > 0 ? c->ask.timeout : h->ways.total);
+    if (!t->host) {
+        return zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    /* One for credentials is made by whoever has a connection and signs. */
+    http_turn_begin(h, t, c->ask.straight);
+    return true;
+}
+
+bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out, struct zf_err *err)
+{
+    struct http_turn own = {.run = NULL};
+    struct http_call c = {.turn = ask->turn ? ask->turn : &own};
+    const bool ok = http_call_init(&c, ask) && http_begin(h, &c) && http_run(h, &c);
+
+    http_turn_end(h, c.turn);
+    http_call_reply(&c, out);
+    if (!ok) {
+        *err = c.err;
+    }
+    http_call_fini(&c);
+    return ok;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+struct http_each {
+    const struct http_many *m;
+    const size_t *at; /* of the things that are due */
+    atomic_size_t bad;
+};
+
+static void *http_each_one(void *ctx, uint64_t i, struct zf_err *err)
+{
+    struct http_each *e = ctx;
+
+    if (e->m->ask(e->m->ctx, e->at[i], err)) {
+        return e;
+    }
+    for (size_t was = atomic_load(&e->bad);
+         e->at[i] < was && !atomic_compare_exchange_weak(&e->bad, &was, e->at[i]);) {
+    }
+    return NULL;
+}
+
+bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_out,
+               struct zf_err *err)
+{
+    zf_auto(mem) size_t *at = malloc((n + 1) * sizeof *at);
+    struct http_each e = {.m = m, .at = at, .bad = SIZE_MAX};
+    size_t due = 0;
+
+    if (!at) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        at[due] = i;
+        due += !m->due || m->due(m->ctx, i);
+    }
+    const bool ok = !due || zf_ahead_all((struct zf_ahead_work){.make = http_each_one,
+                                                                .ctx = &e,
+                                                                .most = h->ways.connections,
+                                                                .slow = true},
+                                         due, err);
+    *bad_out = ok || e.bad == SIZE_MAX ? 0 : e.bad;
+    return ok;
 }

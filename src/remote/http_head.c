@@ -185,8 +185,6 @@ static void http_head_field(struct http_head *h, const char *name, const char *v
         http_head_tag(h, "the version", h->object.version, sizeof h->object.version, value);
     } else if (strcasecmp(name, "retry-after") == 0) {
         http_head_retry(h, value, now);
-    } else if (strcasecmp(name, "location") == 0) {
-        h->has_location = true;
     } else {
         http_head_linked(h, name, value);
     }
@@ -212,7 +210,7 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
                  line[n - 1] == '\t')) {
         n--;
     }
-    /* None of the fields that count is so long; Location is read elsewhere. */
+    /* None of the fields that count is so long. */
     if (n == 0 || memchr(line, '\0', n)) {
         return;
     }

@@ -18,7 +18,6 @@ struct http_head {
     uint64_t total;          /* of it, also where it is unsatisfied; HTTP_SIZE_UNKNOWN: '*' */
     bool encoded, multipart; /* a coding other than identity and chunked; multipart/byteranges */
     double retry_after;      /* seconds from now; negative: not said */
-    bool has_location;
     bool linked; /* object has the size and tag that a redirect promised of its target */
 };
 

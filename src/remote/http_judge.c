@@ -13,37 +13,24 @@
 
 /* ---- redirects ------------------------------------------------------------------------------- */
 
-static bool http_judge_is_redirect(const struct http_call *c)
+/* The URL that a redirect leads to, made absolute; malloc'ed.  NULL: the answer is none. */
+static char *http_judge_target(const struct http_call *c)
 {
-    long s = c->head.status;
+    const long s = c->head.status;
+    char *to = NULL;
 
-    return (s == 301 || s == 302 || s == 303 || s == 307 || s == 308) && c->head.has_location;
-}
-
-/* The URL that Location means, seen from the one that was asked; malloc'ed, or NULL. */
-static char *http_judge_target(const char *from, const char *location)
-{
-    CURLU *u = curl_url();
-    char *url = NULL, *out = NULL;
-
-    if (u && curl_url_set(u, CURLUPART_URL, from, CURLU_PATH_AS_IS) == CURLUE_OK &&
-        curl_url_set(u, CURLUPART_URL, location, CURLU_PATH_AS_IS | CURLU_NON_SUPPORT_SCHEME) ==
-            CURLUE_OK &&
-        curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
-        curl_url_get(u, CURLUPART_URL, &url, 0) == CURLUE_OK) {
-        out = strdup(url);
+    if ((s != 301 && s != 302 && s != 303 && s != 307 && s != 308) ||
+        curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to) != CURLE_OK || !to) {
+        return NULL;
     }
-    curl_free(url);
-    curl_url_cleanup(u);
-    return out;
+    return strndup(to, strcspn(to, "#"));
 }
 
-static enum http_next http_judge_redirect(struct http_call *c)
+/* Takes the target. */
+static enum http_next http_judge_redirect(struct http_call *c, char *target)
 {
-    const struct http_reply r = {.head = c->lines.p, .last = c->last};
-    zf_auto(mem) char *location = http_header(&r, "Location");
-    char *to = location ? http_judge_target(c->at, location) : NULL;
-    zf_auto(mem) char *shown = to ? url_shown(to) : NULL;
+    zf_auto(mem) char *to = target;
+    zf_auto(mem) char *shown = url_shown(to);
     struct zf_err why;
 
     const bool asks = strcmp(c->ask.method, "GET") == 0 || strcmp(c->ask.method, "HEAD") == 0;
@@ -56,7 +43,7 @@ static enum http_next http_judge_redirect(struct http_call *c)
     } else if (c->redirects >= HTTP_REDIRECTS) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects more than %d times",
                       HTTP_REDIRECTS);
-    } else if (!to || (!url_is(to, "http") && !url_is(to, "https"))) {
+    } else if (!url_is(to, "http") && !url_is(to, "https")) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
                       "the server redirects to \"%.120s\", which is no http or https address",
                       shown ? shown : "?");
@@ -68,11 +55,10 @@ static enum http_next http_judge_redirect(struct http_call *c)
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects: %s", why.msg);
     } else {
         free(c->at);
-        c->at = to;
+        c->at = zf_give(to);
         c->redirects++;
         return HTTP_ELSEWHERE;
     }
-    free(to);
     return HTTP_BAD;
 }
 
@@ -118,11 +104,7 @@ static bool http_judge_explained(struct http_call *c)
     if (!a || !a->ops->explain || !http_call_at_home(c)) {
         return false;
     }
-    const struct http_reply r = {.status = c->head.status,
-                                 .body = (uint8_t *)c->body.p,
-                                 .n_body = c->body.n,
-                                 .head = c->lines.p,
-                                 .last = c->last};
+    const struct http_reply r = http_call_seen(c);
     (void)a->ops->explain(a, &r, false, &c->err);
     return true;
 }
@@ -144,10 +126,10 @@ static bool http_judge_renewable(struct http_call *c)
 static enum http_next http_judge_status(struct http_call *c)
 {
     long s = c->head.status;
-    char said[160];
+    char said[160], *to = http_judge_target(c);
 
-    if (http_judge_is_redirect(c)) {
-        return http_judge_redirect(c);
+    if (to) {
+        return http_judge_redirect(c, to);
     }
     if (s == 416 && c->ask.to_end && !c->ask.same && c->head.unsatisfied && c->ask.off == 0 &&
         c->head.total == 0) {

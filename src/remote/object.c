@@ -220,6 +220,11 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
         return NULL;
     }
     o->host = http_host_for(s->place->http, o->at.url);
+    if (!o->host) {
+        object_fini(&o->src);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+        return NULL;
+    }
     return o;
 }
 
@@ -330,26 +335,20 @@ static bool object_vouched(const struct object *o)
            (atomic_load(&o->proved) == atomic_load(&o->shared->met) && !atomic_load(&o->stale));
 }
 
-static bool object_look(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
+static bool object_due(void *ctx, size_t i)
+{
+    return !object_vouched(((struct object **)ctx)[i]);
+}
+
+static bool object_look(void *ctx, size_t i, struct zf_err *err)
 {
     struct object *o = ((struct object **)ctx)[i];
     struct http_ask ask = place_ask(&o->at);
-
-    if (object_vouched(o)) {
-        return true;
-    }
-    ask.method = "HEAD";
-    ask.same = &o->was;
-    *out = http_start(o->shared->place->http, &ask, err);
-    return *out != NULL;
-}
-
-static bool object_looked(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
-{
-    struct object *o = ((struct object **)ctx)[i];
     zf_auto(http_reply) struct http_reply r = {.status = 0};
 
-    bool ok = http_wait(c, &r, err);
+    ask.method = "HEAD";
+    ask.same = &o->was;
+    bool ok = http_do(o->shared->place->http, &ask, &r, err);
     if (!ok && err->code == ZF_E_STALE) {
         atomic_store_explicit(&o->stale, true, memory_order_relaxed);
     }
@@ -360,7 +359,8 @@ static bool object_looked(void *ctx, size_t i, struct http_call *c, struct zf_er
 bool object_unchanged(struct zf_source *const *src, size_t n, size_t *bad_out, struct zf_err *err)
 {
     const struct http_many looks = {
-        .begin = object_look, .end = object_looked, .ctx = (void *)(uintptr_t)src};
+        .due = object_due, .ask = object_look, .ctx = (void *)(uintptr_t)src};
+    struct object *first = n ? (struct object *)src[0] : NULL;
 
-    return http_do_many(&looks, n, bad_out, err);
+    return !first || http_each(first->shared->place->http, &looks, n, bad_out, err);
 }

@@ -35,16 +35,16 @@ struct http_ask place_ask(const struct place_at *at)
         .url = at->url, .header = &at->header, .n_header = at->header != NULL, .auth = at->auth};
 }
 
-struct http_call *place_head(struct place *p, const char *path, struct zf_err *err)
+bool place_head(struct place *p, const char *path, struct http_reply *out, struct zf_err *err)
 {
     zf_auto(place_at) struct place_at at = {.url = NULL};
 
     if (!p->ops->at(p, path, &at, err)) {
-        return NULL;
+        return false;
     }
     struct http_ask ask = place_ask(&at);
     ask.method = "HEAD";
-    return http_start(p->http, &ask, err);
+    return http_do(p->http, &ask, out, err);
 }
 
 bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)

@@ -32,8 +32,9 @@ static inline void zf_auto_place_at(struct place_at *at)
 struct http_ask place_ask(const struct place_at *at);
 
 struct place;
-/* Begins to ask for the head of the object at `path`.  NULL: of place_ops.at, http_start. */
-struct http_call *place_head(struct place *p, const char *path, struct zf_err *err) ZF_CHECKED;
+/* Asks for the head of the object at `path`; *out as with http_do. */
+bool place_head(struct place *p, const char *path, struct http_reply *out,
+                struct zf_err *err) ZF_CHECKED;
 /* A listing, or a file that names others, decides how many files are asked for one by one; more than `most`
  * (limit head_requests) are not.  Errors: ZF_E_LIMIT. */
 bool place_may_ask(size_t n, uint64_t most, struct zf_err *err) ZF_CHECKED;

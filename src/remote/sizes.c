@@ -42,24 +42,19 @@ struct sizes_asked {
     struct sizes *all;
 };
 
-static bool sizes_ask(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
+static bool sizes_due(void *ctx, size_t i)
 {
-    const struct sizes_asked *a = ctx;
-
-    if (!a->all->at[i].asked) {
-        return true;
-    }
-    zf_auto(mem) char *path = zf_relpath_join(a->dir, a->all->at[i].name, err);
-    *out = path ? place_head(a->p, path, err) : NULL;
-    return *out != NULL;
+    return ((const struct sizes_asked *)ctx)->all->at[i].asked;
 }
 
 /* A refused file exists but cannot be read; opening it reports that. */
-static bool sizes_take(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
+static bool sizes_ask(void *ctx, size_t i, struct zf_err *err)
 {
-    struct sizes_entry *e = &((const struct sizes_asked *)ctx)->all->at[i];
+    const struct sizes_asked *a = ctx;
+    struct sizes_entry *e = &a->all->at[i];
     zf_auto(http_reply) struct http_reply r = {.status = 0};
-    bool ok = http_wait(c, &r, err);
+    zf_auto(mem) char *path = zf_relpath_join(a->dir, e->name, err);
+    bool ok = path && place_head(a->p, path, &r, err);
 
     if (!ok && r.status < 300) {
         err->path[0] = '\0';
@@ -84,12 +79,13 @@ void sizes_mark(struct sizes *all)
 bool sizes_complete(struct place *p, const char *dir, struct sizes *all, struct zf_err *err)
 {
     struct sizes_asked a = {p, dir, all};
-    const struct http_many heads = {.begin = sizes_ask, .end = sizes_take, .ctx = &a};
+    const struct http_many heads = {.due = sizes_due, .ask = sizes_ask, .ctx = &a};
     size_t bad, asked = 0;
 
     sizes_mark(all);
     for (size_t i = 0; i < all->n; i++) {
         asked += all->at[i].asked;
     }
-    return place_may_ask(asked, all->most_asked, err) && http_do_many(&heads, all->n, &bad, err);
+    return place_may_ask(asked, all->most_asked, err) &&
+           http_each(p->http, &heads, all->n, &bad, err);
 }

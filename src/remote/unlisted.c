@@ -39,14 +39,6 @@ struct unlisted_asked {
     struct names_found *out;
 };
 
-static bool unlisted_head(void *ctx, size_t i, struct http_call **out, struct zf_err *err)
-{
-    const struct unlisted_asked *a = ctx;
-
-    *out = place_head(a->u->place, a->path[i], err);
-    return *out != NULL;
-}
-
 static void unlisted_met(struct unlisted *u)
 {
     (void)pthread_mutex_lock(&u->count_lock);
@@ -54,22 +46,18 @@ static void unlisted_met(struct unlisted *u)
     (void)pthread_mutex_unlock(&u->count_lock);
 }
 
-static bool unlisted_is(void *ctx, size_t i, struct http_call *c, struct zf_err *err)
+static bool unlisted_ask(void *ctx, size_t i, struct zf_err *err)
 {
-    struct names_found *out = &((const struct unlisted_asked *)ctx)->out[i];
+    const struct unlisted_asked *a = ctx;
+    struct names_found *out = &a->out[i];
     zf_auto(http_reply) struct http_reply r = {.status = 0};
-    struct zf_err why;
 
-    out->is = http_wait(c, &r, &why);
+    out->is = place_head(a->u->place, a->path[i], &r, err);
     out->size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
     if (out->is) {
-        unlisted_met(((const struct unlisted_asked *)ctx)->u);
+        unlisted_met(a->u);
     }
-    if (!out->is && !unlisted_missing(&r)) {
-        *err = why;
-        return false;
-    }
-    return true;
+    return out->is || unlisted_missing(&r);
 }
 
 static bool unlisted_count(struct unlisted *u, size_t n, struct zf_err *err)
@@ -96,10 +84,10 @@ bool unlisted_have(struct unlisted *u, const char *const *path, size_t n, struct
                    struct zf_err *err)
 {
     struct unlisted_asked a = {u, path, out};
-    const struct http_many heads = {.begin = unlisted_head, .end = unlisted_is, .ctx = &a};
+    const struct http_many heads = {.ask = unlisted_ask, .ctx = &a};
     size_t bad;
 
-    return unlisted_count(u, n, err) && http_do_many(&heads, n, &bad, err);
+    return unlisted_count(u, n, err) && http_each(u->place->http, &heads, n, &bad, err);
 }
 
 /* A whole file, terminated. */

@@ -25,7 +25,7 @@ static char seen[MOST][32]; /* paths in the order in which they came */
 static size_t n_seen;
 static unsigned busy, most_busy,
     may_go; /* answers that are kept, were at most, and that may be given to /slow */
-static unsigned done, failed; /* calls that are over */
+static unsigned done, failed; /* requests that are over */
 
 /* The path of the next request; false at the end of the connection. */
 static bool take_request(FILE *f, char path[32])
@@ -131,54 +131,67 @@ static void end(void)
     (void)pthread_mutex_unlock(&lock);
 }
 
-static bool sink_begin(void *ctx, const struct http_object *is, bool sized, struct zf_err *e)
+struct request {
+    struct http_turn turn; /* the first member */
+    char url[64];
+    bool over, ok;
+};
+
+static void address(char url[64], const char *path)
 {
-    (void)ctx;
-    (void)is;
-    (void)sized;
-    (void)e;
-    return true;
+    (void)snprintf(url, 64, "http://127.0.0.1:%d%s", port, path);
 }
 
-static void sink_put(void *ctx, uint64_t at, const void *p, size_t n)
+static void run(struct http_turn *t)
 {
-    (void)ctx;
-    (void)at;
-    (void)p;
-    (void)n;
-}
+    struct request *r = (struct request *)t;
+    zf_auto(http_reply) struct http_reply reply = {.status = 0};
+    struct zf_err why;
+    const bool ok = http_do(h, &(const struct http_ask){.url = r->url, .turn = t}, &reply, &why) &&
+                    reply.status == 200;
 
-static void sink_done(void *ctx, const struct http_reply *r, const struct zf_err *why)
-{
-    (void)ctx;
-    (void)r;
     (void)pthread_mutex_lock(&lock);
+    r->over = true;
+    r->ok = ok;
     done++;
-    failed += why != NULL;
+    failed += !ok;
     (void)pthread_cond_broadcast(&moved);
     (void)pthread_mutex_unlock(&lock);
 }
 
-static struct http_call *ask(const char *path, uint64_t lane, bool ahead)
+/* Freed by wait_for, or at the end of the program. */
+static struct request *ask(const char *path, uint64_t lane, bool ahead)
 {
-    char url[64];
+    struct request *r = calloc(1, sizeof *r);
 
-    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
-    const struct http_ask a = {.url = url,
-                               .lane = lane,
-                               .ahead = ahead,
-                               .sink = {.begin = sink_begin, .put = sink_put, .done = sink_done}};
-    struct http_call *c = http_start(h, &a, &err);
-    assert_ok(c, &err);
-    return c;
+    assert_non_null(r);
+    address(r->url, path);
+    r->turn = (struct http_turn){
+        .host = http_host_for(h, r->url), .lane = lane, .ahead = ahead, .run = run};
+    assert_non_null(r->turn.host);
+    http_later(h, &r->turn);
+    return r;
 }
 
-static void wait_for(struct http_call *c)
+static void wait_for(struct request *r)
 {
-    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    (void)pthread_mutex_lock(&lock);
+    while (!r->over) {
+        (void)pthread_cond_wait(&moved, &lock);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    assert_true(r->ok);
+    free(r);
+}
 
-    assert_ok(http_wait(c, &r, &err), &err);
-    assert_int_equal(r.status, 200);
+/* In this thread. */
+static bool ask_now(const char *path, double timeout)
+{
+    zf_auto(http_reply) struct http_reply reply = {.status = 0};
+    char url[64];
+
+    address(url, path);
+    return http_do(h, &(const struct http_ask){.url = url, .timeout = timeout}, &reply, &err);
 }
 
 /* Waits until *what is n. */
@@ -203,7 +216,7 @@ static void let_go(unsigned n)
 
 static void no_more_connections_than_allowed(void **state)
 {
-    struct http_call *c[24];
+    struct request *c[24];
 
     (void)state;
     begin(5);
@@ -222,31 +235,38 @@ static void no_more_connections_than_allowed(void **state)
 
 static void a_slow_object_stops_nobody(void **state)
 {
+    struct request *slow[60];
+
     (void)state;
     begin(16);
     for (size_t i = 0; i < 40; i++) {
-        http_leave(ask("/slow", 1, false));
+        slow[i] = ask("/slow", 1, false);
     }
     /* Twelve, a quarter being left to others; of which another hanging object takes three. */
     wait_until(&busy, 12);
     for (size_t i = 0; i < 5; i++) {
         wait_for(ask("/other", 2, false));
     }
-    for (size_t i = 0; i < 20; i++) {
-        http_leave(ask("/slow", 3, false));
+    for (size_t i = 40; i < 60; i++) {
+        slow[i] = ask("/slow", 3, false);
     }
     wait_until(&busy, 15);
     wait_for(ask("/other", 4, false));
+    assert_ok(ask_now("/other", 0), &err);
     end();
+    assert_int_equal(failed, 60);
+    for (size_t i = 0; i < 60; i++) {
+        free(slow[i]);
+    }
 }
 
 static void who_is_waited_for_goes_first(void **state)
 {
     (void)state;
     begin(1);
-    struct http_call *first = ask("/slow", 0, false);
+    struct request *first = ask("/slow", 0, false);
     wait_until(&busy, 1);
-    struct http_call *ahead = ask("/ahead", 0, true), *wanted = ask("/wanted", 0, false);
+    struct request *ahead = ask("/ahead", 0, true), *wanted = ask("/wanted", 0, false);
     let_go(1);
     wait_for(first);
     wait_for(ahead);
@@ -256,21 +276,34 @@ static void who_is_waited_for_goes_first(void **state)
     end();
 }
 
-/* One that runs, and one that waits for a connection: both end, and the connection is free. */
-static void who_gives_up_is_let_go(void **state)
+/* One that runs, and one that waits for a connection. */
+static void the_end_of_the_client_ends_all(void **state)
 {
     (void)state;
     begin(1);
-    struct http_call *running = ask("/slow", 0, false);
+    struct request *running = ask("/slow", 0, false);
     wait_until(&busy, 1);
-    struct http_call *queued = ask("/queued", 0, false);
-    http_cancel(queued);
-    wait_until(&done, 1);
-    http_cancel(running);
-    wait_until(&done, 2);
+    struct request *queued = ask("/queued", 0, true);
+    end();
+    assert_int_equal(done, 2);
     assert_int_equal(failed, 2);
-    wait_for(ask("/next", 0, false));
-    assert_string_equal(seen[1], "/next"); /* the queued one never came */
+    assert_int_equal(n_seen, 1); /* the queued one never came */
+    free(running);
+    free(queued);
+}
+
+static void who_waits_for_a_connection_waits_no_longer_than_allowed(void **state)
+{
+    (void)state;
+    begin(1);
+    struct request *running = ask("/slow", 0, false);
+    wait_until(&busy, 1);
+    assert_false(ask_now("/late", .05));
+    assert_non_null(strstr(err.msg, "not answered within"));
+    let_go(1);
+    wait_for(running);
+    assert_ok(ask_now("/next", 0), &err);
+    assert_string_equal(seen[1], "/next");
     end();
 }
 
@@ -280,7 +313,8 @@ int main(void)
         cmocka_unit_test(no_more_connections_than_allowed),
         cmocka_unit_test(a_slow_object_stops_nobody),
         cmocka_unit_test(who_is_waited_for_goes_first),
-        cmocka_unit_test(who_gives_up_is_let_go),
+        cmocka_unit_test(the_end_of_the_client_ends_all),
+        cmocka_unit_test(who_waits_for_a_connection_waits_no_longer_than_allowed),
     };
 
     return cmocka_run_group_tests(tests, setup_all, NULL);
