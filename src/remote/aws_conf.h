@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profile, region and endpoint from the environment and the configuration files of AWS' tools.  Resolved as
- * botocore does it, which tests/remote/test_botocore.py compares. */
+ * botocore does it, which tests/remote/test_aws.py compares. */
 #ifndef ZF_REMOTE_AWS_CONF_H
 #define ZF_REMOTE_AWS_CONF_H
 

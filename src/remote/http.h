@@ -105,6 +105,7 @@ struct http_ask {
     const struct http_object *same;
     uint64_t max_body;      /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
     struct auth *auth;      /* NULL: none; signs each attempt */
+    bool netrc;             /* user and password are those of the netrc file */
     struct http_sink sink;  /* put NULL: the body is kept in the reply */
     struct http_turn *turn; /* that was given to http_later; NULL: queues now */
     bool secret;            /* the path is as good as a password: people see the host alone */

@@ -325,6 +325,10 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double l
     http_call_plain(c, e);
     http_call_bounds(e, ways, left);
     http_call_method(c, e);
+    if (c->ask.netrc && http_call_at_home(c)) {
+        (void)curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+        (void)curl_easy_setopt(e, CURLOPT_NETRC_FILE, ways->netrc);
+    }
     return true;
 }
 

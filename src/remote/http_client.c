@@ -27,6 +27,7 @@ static struct http_ways http_ways_of(const struct zf_remote_opts *o)
     bundle = o->cacert ? o->cacert : bundle ? bundle : settings_env("SSL_CERT_FILE");
     return (struct http_ways){.cacert = bundle,
                               .capath = o->cacert ? NULL : settings_env("SSL_CERT_DIR"),
+                              .netrc = settings_env("NETRC"),
                               .connect = total / 4 < 10 ? total / 4 : 10,
                               .stall = total / 4 < 20 ? total / 4 : 20,
                               .total = total,

@@ -6,17 +6,29 @@
  * 3. else what answers of the names that checkpoints have (names.h).
  *
  * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
- * they come): of those a checkpoint needs some, so they are asked for by name. */
+ * they come): of those a checkpoint needs some, so they are asked for by name.
+ *
+ * User names, passwords and tokens never come from the command line, but from the first of
+ *
+ * 1. ZEROFS_HTTP_BEARER, a token: "Authorization: Bearer …";
+ * 2. ZEROFS_HTTP_USERPWD, "user:password": Basic;
+ * 3. the netrc file, $NETRC or ~/.netrc, by host: Basic.
+ *
+ * The variables are called after GDAL's GDAL_HTTP_BEARER and GDAL_HTTP_USERPWD (gdal.org,
+ * user/configoptions), NETRC is curl's and Python's. */
+#include <nettle/base64.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zf/base/name.h>
 #include <zf/base/path.h>
 
 #include "autoindex.h"
 #include "index_file.h"
-#include "login.h"
 #include "place.h"
+#include "settings.h"
 #include "unlisted.h"
 #include "uri.h"
 #include "url.h"
@@ -26,8 +38,9 @@ enum { HTTP_PLACE_PAGE = 256 << 20 }; /* bytes of one listing */
 struct http_place {
     struct place place;
     const struct zf_limits *lim;
-    char *base; /* the URL, with a '/' at its end */
-    struct auth *auth;
+    char *base;            /* the URL, with a '/' at its end */
+    const char *header[2]; /* Accept, of listings; and login */
+    char *login;           /* "Authorization: …"; NULL: libcurl looks into the netrc file */
     struct unlisted *unlisted;
 };
 
@@ -41,16 +54,19 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
 
     zf_out_str(&o, h->base);
     uri_encode(&o, path, strlen(path), true);
-    *out = (struct place_at){.url = o.p, .auth = h->auth};
+    *out = (struct place_at){
+        .url = o.p, .header = &h->header[1], .n_header = h->login != NULL, .netrc = !h->login};
     return zf_out_ok(&o, err);
 }
 
 static bool http_place_get(struct http_place *h, const char *url, struct http_reply *r,
                            struct zf_err *err)
 {
-    static const char *const accept[] = {"Accept: application/json, text/html;q=0.9, */*;q=0.1"};
-    const struct http_ask ask = {
-        .url = url, .header = accept, .n_header = 1, .auth = h->auth, .max_body = HTTP_PLACE_PAGE};
+    const struct http_ask ask = {.url = url,
+                                 .header = h->header,
+                                 .n_header = 1 + (h->login != NULL),
+                                 .netrc = !h->login,
+                                 .max_body = HTTP_PLACE_PAGE};
 
     return http_do(h->place.http, &ask, r, err);
 }
@@ -193,7 +209,7 @@ static void http_place_fini(struct place *p)
     struct http_place *h = (struct http_place *)p;
 
     unlisted_free(h->unlisted);
-    auth_free(h->auth);
+    secret_free(h->login);
     free(h->base);
     place_free(p);
 }
@@ -203,6 +219,50 @@ static const struct place_ops http_place_ops = {
     .at = http_place_at,
     .fini = http_place_fini,
 };
+
+/* A pipe could be read for the first request only. */
+static bool http_place_netrc(struct zf_err *err)
+{
+    const char *named = settings_env("NETRC");
+    struct stat st;
+
+    return !named || stat(named, &st) != 0 || !S_ISFIFO(st.st_mode) ||
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "NETRC names %.200s, a pipe, and the file is read for every request; "
+                   "ZEROFS_HTTP_USERPWD takes user:password",
+                   named);
+}
+
+/* Source of Basic: RFC 7617. */
+static bool http_place_login(struct http_place *h, struct zf_err *err)
+{
+    const char *token = settings_env("ZEROFS_HTTP_BEARER"),
+               *pair = settings_env("ZEROFS_HTTP_USERPWD");
+    const size_t n = pair ? strlen(pair) : 0, room = BASE64_ENCODE_RAW_LENGTH(n);
+    zf_auto(secret) char *word = calloc(1, room + 1);
+
+    if (token && !settings_is_word(token)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "ZEROFS_HTTP_BEARER holds a byte that no header can carry");
+    }
+    if (!token && pair && !strchr(pair, ':')) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "ZEROFS_HTTP_USERPWD is no user:password, there is no colon in it");
+    }
+    if (!token && !pair) {
+        return http_place_netrc(err);
+    }
+    if (word) {
+        base64_encode_raw(word, n, (const uint8_t *)(pair ? pair : ""));
+    }
+    if (!word || asprintf(&h->login, "Authorization: %s %s", token ? "Bearer" : "Basic",
+                          token ? token : word) < 0) {
+        h->login = NULL;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    h->header[1] = h->login;
+    return true;
+}
 
 struct place *place_open_http(const struct place_new *n, struct zf_err *err)
 {
@@ -214,11 +274,12 @@ struct place *place_open_http(const struct place_new *n, struct zf_err *err)
         return NULL;
     }
     h->lim = n->lim;
+    h->header[0] = "Accept: application/json, text/html;q=0.9, */*;q=0.1";
     zf_out_str(&o, n->address);
     zf_out_str(&o, "/");
     h->base = o.p;
     h->unlisted = zf_out_ok(&o, err) ? unlisted_new(&h->place, h->lim, err) : NULL;
-    if (!h->unlisted || !login_new(n->address, &h->auth, err)) {
+    if (!h->unlisted || !http_place_login(h, err)) {
         http_place_fini(&h->place);
         return NULL;
     }

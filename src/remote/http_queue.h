@@ -24,6 +24,7 @@ struct http_host {
 /* Settings of a client, for all its requests. */
 struct http_ways {
     const char *cacert, *capath;  /* NULL = libcurl's */
+    const char *netrc;            /* NULL = ~/.netrc */
     double connect, stall, total; /* seconds */
     uint32_t connections;         /* to one host */
 };

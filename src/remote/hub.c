@@ -16,7 +16,6 @@
 #include <strings.h>
 
 #include "hub_json.h"
-#include "login.h"
 #include "place.h"
 #include "settings.h"
 #include "uri.h"
@@ -33,7 +32,7 @@ struct hub {
     char *revision; /* as asked for */
     char *dir;      /* "" or "dir/" */
     char commit[41];
-    struct auth *auth; /* NULL: nobody in particular */
+    char *login; /* "Authorization: Bearer …"; NULL: nobody in particular */
 };
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -83,6 +82,16 @@ static void hub_token_clean(char *t)
     t[n] = '\0';
 }
 
+/* One that cannot be read is none, as for huggingface_hub; a part of one may hold a part of a token. */
+static bool hub_token_file(const char *path, struct zf_out *out, struct zf_err *err)
+{
+    if (settings_file(path, HUB_TOKEN, out, err)) {
+        return true;
+    }
+    zf_auto_secret_out(out);
+    return err->code == ZF_E_IO;
+}
+
 static bool hub_login(struct hub *h, struct zf_err *err)
 {
     const char *env = settings_env("HF_TOKEN");
@@ -95,14 +104,24 @@ static bool hub_login(struct hub *h, struct zf_err *err)
     }
     if (env) {
         zf_out_str(&token, env);
-    } else if (path && !login_read(path, HUB_TOKEN, &token, err)) {
+    } else if (path && !hub_token_file(path, &token, err)) {
         return false;
     }
     if (token.p) {
         hub_token_clean(token.p);
-        h->auth = *token.p ? login_bearer(token.p, err) : NULL;
     }
-    return zf_out_ok(&token, err) && (h->auth || !*zf_out_text(&token));
+    if (!zf_out_ok(&token, err) || !*zf_out_text(&token)) {
+        return !token.bad;
+    }
+    if (!settings_is_word(token.p)) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the token holds a byte that no header can carry");
+    }
+    if (asprintf(&h->login, "Authorization: Bearer %s", token.p) < 0) {
+        h->login = NULL;
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return true;
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -222,11 +241,12 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the repository has no revision \"%.100s\"",
                       h->revision);
     } else if (strcmp(why, "RepoNotFound") == 0 || r->status == 401) {
-        (void)zf_fail(err, h->auth && r->status == 401 ? ZF_E_IO : ZF_E_NOENT, ZF_OFF_NONE,
+        (void)zf_fail(err, h->login && r->status == 401 ? ZF_E_IO : ZF_E_NOENT, ZF_OFF_NONE,
                       "the hub has no %.10s repository %.80s, or it is private (status %ld): %s",
                       h->kind, h->repo, r->status,
-                      h->auth ? "the token in use does not open it"
-                              : "for a private one give a token in HF_TOKEN or by `hf auth login`");
+                      h->login
+                          ? "the token in use does not open it"
+                          : "for a private one give a token in HF_TOKEN or by `hf auth login`");
     } else if (r->status == 403) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "the token in use does not open the repository %.80s (status 403)", h->repo);
@@ -239,7 +259,10 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
 
 static bool hub_get(struct hub *h, const char *url, struct http_reply *r, struct zf_err *err)
 {
-    const struct http_ask ask = {.url = url, .auth = h->auth, .max_body = HUB_PAGE};
+    const struct http_ask ask = {.url = url,
+                                 .header = (const char *const *)&h->login,
+                                 .n_header = h->login != NULL,
+                                 .max_body = HUB_PAGE};
 
     return http_do(h->place.http, &ask, r, err) || hub_refused(h, r, err);
 }
@@ -286,7 +309,8 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
     zf_out_str(&o, "/");
     uri_encode(&o, h->dir, strlen(h->dir), true);
     uri_encode(&o, path, strlen(path), true);
-    *out = (struct place_at){.url = o.p, .auth = h->auth};
+    *out = (struct place_at){
+        .url = o.p, .header = (const char *const *)&h->login, .n_header = h->login != NULL};
     return zf_out_ok(&o, err);
 }
 
@@ -368,7 +392,7 @@ static void hub_fini(struct place *p)
 {
     struct hub *h = (struct hub *)p;
 
-    auth_free(h->auth);
+    secret_free(h->login);
     free(h->endpoint);
     free(h->kind);
     free(h->repo);

@@ -31,8 +31,11 @@ void place_free(struct place *p)
 
 struct http_ask place_ask(const struct place_at *at)
 {
-    return (struct http_ask){
-        .url = at->url, .header = &at->header, .n_header = at->header != NULL, .auth = at->auth};
+    return (struct http_ask){.url = at->url,
+                             .header = at->header,
+                             .n_header = at->n_header,
+                             .auth = at->auth,
+                             .netrc = at->netrc};
 }
 
 bool place_head(struct place *p, const char *path, struct http_reply *out, struct zf_err *err)

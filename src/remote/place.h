@@ -20,9 +20,11 @@ typedef bool place_add_fn(void *ctx, const struct place_entry *e, struct zf_err 
 
 /* How an object is asked for. */
 struct place_at {
-    char *url;          /* malloc'ed */
-    const char *header; /* "Name: value", borrowed from the place, as auth; NULL = none */
-    struct auth *auth;
+    char *url;                 /* malloc'ed */
+    const char *const *header; /* "Name: value", borrowed from the place, as auth */
+    size_t n_header;
+    struct auth *auth; /* NULL = none */
+    bool netrc;        /* as that of http_ask */
 };
 static inline void zf_auto_place_at(struct place_at *at)
 {

@@ -126,13 +126,19 @@ static void s3_settle(struct s3_place *s)
     atomic_store_explicit(&s->settled, true, memory_order_relaxed);
 }
 
+static struct place_at s3_ask(const struct s3_place *s)
+{
+    return (struct place_at){
+        .header = (const char *const *)&s->pays, .n_header = s->pays != NULL, .auth = s->auth};
+}
+
 static bool s3_at(struct place *p, const char *path, struct place_at *out, struct zf_err *err)
 {
     struct s3_place *s = s3_of(p);
     zf_auto(out) struct zf_out key = {0};
     zf_auto(out) struct zf_out url = {0};
 
-    *out = (struct place_at){.header = s->pays, .auth = s->auth};
+    *out = s3_ask(s);
     s3_settle(s);
     s3_key(s, path, &key);
     s3_bucket_url(s, &url);
@@ -184,7 +190,8 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
         if (!zf_out_ok(&url, err)) {
             return false;
         }
-        const struct place_at at = {.url = url.p, .header = s->pays, .auth = s->auth};
+        struct place_at at = s3_ask(s);
+        at.url = url.p;
         struct http_ask ask = place_ask(&at);
         ask.max_body = S3_PAGE_BYTES;
         if (http_do(s->place.http, &ask, &r, err)) {

@@ -3,7 +3,6 @@
  * Signature Version 4)" of the S3 API reference. */
 #include "sigv4.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -19,34 +18,23 @@
 
 #define SIGV4_HASH SHA256_DIGEST_SIZE
 
-struct sigv4_pair {
-    const char *name, *value; /* not terminated */
-    size_t n_name, n_value;
-    size_t order;
-};
-
 struct sigv4_work {
     const struct sigv4_ask *ask;
     struct uri u;
     char stamp[20];                /* 20260102T030405Z */
     char body[2 * SIGV4_HASH + 1]; /* its hash */
+    zf_vec(const char *) lines;    /* "Name: value" of what is signed */
     struct zf_out host, canonical, names, text, scope;
-    zf_vec(struct sigv4_pair) pairs;
 };
 
-static void sigv4_work_fini(struct sigv4_work *w)
+static inline void zf_auto_sigv4_work(struct sigv4_work *w)
 {
     struct zf_out *all[] = {&w->host, &w->canonical, &w->names, &w->text, &w->scope};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         zf_auto_out(all[i]);
     }
-    zf_vec_fini(&w->pairs);
-}
-
-static inline void zf_auto_sigv4_work(struct sigv4_work *w)
-{
-    sigv4_work_fini(w);
+    zf_vec_fini(&w->lines);
 }
 
 /* key[SIGV4_HASH] becomes HMAC(key, text). */
@@ -60,157 +48,72 @@ static void sigv4_hmac(uint8_t *key, const char *text, size_t n)
     explicit_bzero(&ctx, sizeof ctx);
 }
 
-static int sigv4_text_cmp(const char *a, size_t n_a, const char *b, size_t n_b)
+/* By name, whatever its case. */
+static int sigv4_line_cmp(const void *x, const void *y)
 {
-    int c = memcmp(a, b, n_a < n_b ? n_a : n_b);
+    const char *a = *(const char *const *)x, *b = *(const char *const *)y;
+    const size_t n_a = strcspn(a, ":"), n_b = strcspn(b, ":");
+    const int c = strncasecmp(a, b, n_a < n_b ? n_a : n_b);
 
     return c ? c : (n_a > n_b) - (n_a < n_b);
 }
 
-/* Queries: by name, then by value. */
-static int sigv4_pair_cmp(const void *x, const void *y)
+static bool sigv4_line(struct sigv4_work *w, const char *line, struct zf_err *err)
 {
-    const struct sigv4_pair *a = x, *b = y;
-    int c = sigv4_text_cmp(a->name, a->n_name, b->name, b->n_name);
+    const char **to = zf_vec_push(&w->lines, err);
 
-    return c ? c : sigv4_text_cmp(a->value, a->n_value, b->value, b->n_value);
+    if (to) {
+        *to = line;
+    }
+    return to != NULL;
 }
 
-/* Headers: by name whatever its case; values of one name stay in their order. */
-static int sigv4_header_cmp(const void *x, const void *y)
+static bool sigv4_lines(struct sigv4_work *w, const struct headers *own, struct zf_err *err)
 {
-    const struct sigv4_pair *a = x, *b = y;
-    size_t n = a->n_name < b->n_name ? a->n_name : b->n_name;
-    int c = strncasecmp(a->name, b->name, n);
+    bool ok = sigv4_line(w, zf_out_text(&w->host), err);
 
-    c = c ? c : (a->n_name > b->n_name) - (a->n_name < b->n_name);
-    return c ? c : (a->order > b->order) - (a->order < b->order);
-}
-
-static bool sigv4_query(struct sigv4_work *w, struct zf_err *err)
-{
-    struct uri_part q = w->u.query;
-
-    bool more = q.n > 0;
-
-    w->pairs.n = 0;
-    while (more) {
-        const char *amp = memchr(q.p, '&', q.n);
-        size_t n = amp ? (size_t)(amp - q.p) : q.n;
-        const char *eq = memchr(q.p, '=', n);
-        struct sigv4_pair *pair = zf_vec_push(&w->pairs, err);
-        if (!pair) {
-            return false;
-        }
-        pair->name = q.p;
-        pair->n_name = eq ? (size_t)(eq - q.p) : n;
-        pair->value = eq ? eq + 1 : "";
-        pair->n_value = eq ? n - pair->n_name - 1 : 0;
-        more = amp != NULL;
-        q.p += n + more;
-        q.n -= n + more;
+    for (size_t i = 0; ok && i < own->n; i++) {
+        ok = sigv4_line(w, own->line[i], err);
     }
-    if (w->pairs.n) {
-        qsort(w->pairs.at, w->pairs.n, sizeof *w->pairs.at, sigv4_pair_cmp);
+    for (size_t i = 0; ok && i < w->ask->n_header; i++) {
+        ok = sigv4_line(w, w->ask->header[i], err);
     }
-    for (size_t i = 0; i < w->pairs.n; i++) {
-        const struct sigv4_pair *p = &w->pairs.at[i];
-        zf_out_str(&w->canonical, i ? "&" : "");
-        zf_out_add(&w->canonical, p->name, p->n_name);
-        zf_out_str(&w->canonical, "=");
-        zf_out_add(&w->canonical, p->value, p->n_value);
+    if (ok) {
+        qsort(w->lines.at, w->lines.n, sizeof *w->lines.at, sigv4_line_cmp);
     }
-    return true;
-}
-
-static bool sigv4_header_add(struct sigv4_work *w, const char *line, struct zf_err *err)
-{
-    const char *colon = strchr(line, ':');
-    struct sigv4_pair *pair = colon ? zf_vec_push(&w->pairs, err) : NULL;
-
-    if (!colon) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "a header without a colon cannot be signed");
-    }
-    if (!pair) {
-        return false;
-    }
-    *pair =
-        (struct sigv4_pair){line, colon + 1, (size_t)(colon - line), strlen(colon + 1), w->pairs.n};
-    return true;
-}
-
-/* The value without white space around it, one space for several within. */
-static void sigv4_trim(struct zf_out *out, const char *p, size_t n)
-{
-    bool space = false, any = false;
-
-    for (size_t i = 0; i < n; i++) {
-        if (isspace((unsigned char)p[i])) {
-            space = any;
-            continue;
-        }
-        if (space) {
-            zf_out_str(out, " ");
-        }
-        zf_out_add(out, &p[i], 1);
-        space = false;
-        any = true;
-    }
-}
-
-static void sigv4_headers_text(struct sigv4_work *w)
-{
-    qsort(w->pairs.at, w->pairs.n, sizeof *w->pairs.at, sigv4_header_cmp);
-    for (size_t i = 0; i < w->pairs.n; i++) {
-        const struct sigv4_pair *p = &w->pairs.at[i];
-        bool again = i && p[-1].n_name == p->n_name && !strncasecmp(p[-1].name, p->name, p->n_name);
-        if (again) {
-            zf_out_str(&w->canonical, ",");
-        } else {
-            zf_out_str(&w->canonical, i ? "\n" : "");
-            uri_lower(&w->canonical, p->name, p->n_name);
-            zf_out_str(&w->canonical, ":");
-            zf_out_str(&w->names, i ? ";" : "");
-            uri_lower(&w->names, p->name, p->n_name);
-        }
-        sigv4_trim(&w->canonical, p->value, p->n_value);
-    }
-    zf_out_str(&w->canonical, "\n\n");
-    zf_out_add(&w->canonical, zf_out_text(&w->names), w->names.n);
+    return ok;
 }
 
 /* The canonical request: method, path, query, headers, their names, and the body's hash. */
 static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, struct zf_err *err)
 {
-    const struct sigv4_ask *ask = w->ask;
+    struct zf_out *to = &w->canonical;
 
-    zf_out_str(&w->canonical, ask->method);
-    zf_out_str(&w->canonical, "\n");
-    zf_out_add(&w->canonical, w->u.path.n ? w->u.path.p : "/", w->u.path.n ? w->u.path.n : 1);
-    zf_out_str(&w->canonical, "\n");
-    if (!sigv4_query(w, err)) {
+    if (!sigv4_lines(w, own, err)) {
         return false;
     }
-    zf_out_str(&w->canonical, "\n");
-    w->pairs.n = 0;
-    if (!sigv4_header_add(w, zf_out_text(&w->host), err)) {
-        return false;
+    zf_out_str(to, w->ask->method);
+    zf_out_str(to, "\n");
+    zf_out_str(to, w->u.path.n ? "" : "/");
+    zf_out_add(to, w->u.path.p, w->u.path.n);
+    zf_out_str(to, "\n");
+    zf_out_add(to, w->u.query.p, w->u.query.n);
+    zf_out_str(to, "\n");
+    for (size_t i = 0; i < w->lines.n; i++) {
+        const char *line = w->lines.at[i], *value = line + strcspn(line, ":");
+
+        zf_out_str(&w->names, i ? ";" : "");
+        uri_lower(&w->names, line, (size_t)(value - line));
+        uri_lower(to, line, (size_t)(value - line));
+        zf_out_str(to, ":");
+        zf_out_str(to, value + strspn(value, ": "));
+        zf_out_str(to, "\n");
     }
-    for (size_t i = 0; i < own->n; i++) {
-        if (!sigv4_header_add(w, own->line[i], err)) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < ask->n_header; i++) {
-        bool host = strncasecmp(ask->header[i], "host:", 5) == 0;
-        if (!host && !sigv4_header_add(w, ask->header[i], err)) {
-            return false;
-        }
-    }
-    sigv4_headers_text(w);
-    zf_out_str(&w->canonical, "\n");
-    zf_out_str(&w->canonical, w->body);
-    return zf_out_ok(&w->canonical, err) && zf_out_ok(&w->names, err);
+    zf_out_str(to, "\n");
+    zf_out_str(to, zf_out_text(&w->names));
+    zf_out_str(to, "\n");
+    zf_out_str(to, w->body);
+    return zf_out_ok(to, err) && zf_out_ok(&w->names, err);
 }
 
 /* AWS4-HMAC-SHA256, stamp, scope, hash of the canonical request. */

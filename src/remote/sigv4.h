@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AWS Signature Version 4, for S3 and its kin and for STS.  A pure function: what it is given is all
- * it knows, the time as well, so that it can be compared with botocore's (tests/remote/test_sigv4.py).
+ * it knows, the time as well, so that it can be compared with botocore's (tests/remote/test_aws.py).
  *
  * libcurl signs too (CURLOPT_AWS_SIGV4), but 7.88 sends no x-amz-content-sha256, and versions before
  * 8.12 disagree with servers about queries and about which headers are signed (curl #8107, #11794,
@@ -19,9 +19,10 @@ struct sigv4_key {
 
 struct sigv4_ask {
     const char *method;
-    const char *url; /* as it goes over the wire; the path must be encoded once */
-    const char *const
-        *header; /* "Name: value" that is sent and shall be signed; host need not be there */
+    /* as it goes over the wire: the path encoded once, the query sorted, each name with its '=' */
+    const char *url;
+    /* "Name: value" that is sent and shall be signed, but for Host; a name once, no two blanks in a value */
+    const char *const *header;
     size_t n_header;
     const void *body;
     size_t n_body;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes are read as everything that a web server, the hub or a user's home may send: a listing in
- * HTML and JSON, a page of the hub, a manifest, a Link header, a netrc file.  What is listed are names
- * of one component, each once. */
+/* Any bytes are read as everything that a web server or the hub may send: a listing in HTML and JSON, a page of the
+ * hub, a manifest, a Link header.  What is listed are names of one component, each once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "src/remote/autoindex.h"
 #include "src/remote/hub_json.h"
 #include "src/remote/index_file.h"
-#include "src/remote/netrc.h"
 
 static void check(const struct entries *e)
 {
@@ -57,11 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct zf_limits lim = zf_limits_default();
     struct zf_err err = {.code = ZF_OK};
-    zf_auto(netrc) struct netrc_login l = {.user = {.p = NULL}};
     zf_auto(out) struct zf_out url = {.p = NULL};
     zf_auto(mem) char *text = malloc(size + 1);
     char commit[41];
-    bool found;
 
     if (!text) {
         abort();
@@ -71,7 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.dir_entries = 1000;
     listings((const char *)data, size, &lim);
     manifest((const char *)data, size, &lim);
-    (void)!netrc_find((const char *)data, size, "host", &l, &found, &err);
     (void)hub_next(text, &url);
     (void)!hub_commit((const char *)data, size, &lim, commit, &err);
     return 0;

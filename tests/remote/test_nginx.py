@@ -190,11 +190,8 @@ def basic_auth():
         with open(rc, "w", encoding="utf-8") as f:
             f.write('machine other login x password y\nmachine 127.0.0.1 login alice password "s3 cret"\n')
         compare(where, here, NETRC=rc)
-        with open(os.path.join(TMP, "long"), "w", encoding="utf-8") as f:
-            f.write("#" * (1 << 20) + "\nmachine 127.0.0.1 login alice password \"s3 cret\"\n")
-        refused(4, "more than 1048576 bytes", "info", where, NETRC=f.name)
         os.mkfifo(os.path.join(TMP, "fifo"))
-        refused(5, "401", "info", where, NETRC=os.path.join(TMP, "fifo"))
+        refused(2, "a pipe", "info", where, NETRC=os.path.join(TMP, "fifo"))
         os.rename(rc, os.path.join(TMP, ".netrc"))
         compare(where, here)
         os.unlink(os.path.join(TMP, ".netrc"))
