@@ -16,6 +16,14 @@ bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err 
     return e->text != NULL;
 }
 
+bool entries_again(struct entries *e, struct zf_err *err)
+{
+    const struct zf_limits lim = {.dir_entries = e->most};
+
+    entries_fini(e);
+    return entries_init(e, &lim, err);
+}
+
 void entries_fini(struct entries *e)
 {
     HASH_CLEAR(hh, e->by_name); /* what is in it lies in the arena */
@@ -43,12 +51,42 @@ const struct entry *entries_find(const struct entries *e, const char *name)
     return entries_same(e, name, strlen(name));
 }
 
+/* NULL where there is none. */
+static bool entries_text(struct entries *e, const char **text, struct zf_err *err)
+{
+    const char *from = *text;
+
+    *text = from && *from ? zf_arena_str(e->text, from, strlen(from), err) : NULL;
+    return *text || !from || !*from;
+}
+
+/* A file and a directory of one name. */
+static bool entries_both(const struct entries *e, struct entry *was, const struct entry *is,
+                         struct zf_err *err)
+{
+    const struct entry *file = was->dir ? is : was;
+
+    if (e->once && file->sized && file->size == 0) {
+        *was = (struct entry){.name = was->name, .dir = true};
+        return true;
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the listing has \"%.100s\" as a file and as a directory%s", was->name,
+                   e->once ? ": keys that differ by a trailing slash cannot both be shown; point "
+                             "at the one that is meant"
+                           : "");
+}
+
 /* The name is there already: is it the same thing? */
-static bool entries_again(struct entry *was, const struct entry *is, struct zf_err *err)
+static bool entries_twice(const struct entries *e, struct entry *was, const struct entry *is,
+                          struct zf_err *err)
 {
     if (was->dir != is->dir) {
+        return entries_both(e, was, is, err);
+    }
+    if (e->once && !is->dir) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the listing has \"%.100s\" as a file and as a directory", was->name);
+                       "the server lists \"%.200s\" twice: an endless listing", was->name);
     }
     if (was->sized && is->sized && was->size != is->size) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -73,7 +111,8 @@ static bool entries_put(struct entries *e, const struct entry *what, size_t n, s
     *to = *what;
     to->name = zf_arena_str(e->text, what->name, n, err);
     number->i = e->n - 1;
-    return to->name && zf_table_add(e->by_name, to->name, n, number, err);
+    return to->name && entries_text(e, &to->etag, err) && entries_text(e, &to->version, err) &&
+           zf_table_add(e->by_name, to->name, n, number, err);
 }
 
 bool entries_add(struct entries *e, const struct entry *what, size_t n, struct zf_err *err)
@@ -85,7 +124,7 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
     }
     struct entry *was = entries_same(e, what->name, n);
     if (was) {
-        return entries_again(was, what, err);
+        return entries_twice(e, was, what, err);
     }
     if (e->n >= e->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -93,4 +132,40 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
                        e->most);
     }
     return entries_put(e, what, n, err);
+}
+
+bool entries_set(struct entries *e, size_t i, const struct http_object *o, struct zf_err *err)
+{
+    struct entry *to = &e->at[i];
+
+    to->sized = o->size != HTTP_SIZE_UNKNOWN;
+    to->size = o->size;
+    to->mtime = o->mtime.tv_sec;
+    to->date = o->date;
+    to->etag = o->etag;
+    to->version = o->version;
+    return entries_text(e, &to->etag, err) && entries_text(e, &to->version, err);
+}
+
+/* A tag that does not fit counts as not said: two that differ behind the cut would be the same. */
+static void entries_tag(char *out, size_t room, const char *text)
+{
+    if (text && strlen(text) < room) {
+        memcpy(out, text, strlen(text) + 1);
+    }
+}
+
+struct http_object entries_object(const struct entries *e, size_t i)
+{
+    const struct entry *from = &e->at[i];
+    struct http_object o = HTTP_OBJECT_UNKNOWN;
+
+    if (from->sized) {
+        o.size = from->size;
+        o.mtime.tv_sec = from->mtime;
+        o.date = from->asked ? from->date : e->date;
+    }
+    entries_tag(o.etag, sizeof o.etag, from->etag);
+    entries_tag(o.version, sizeof o.version, from->version);
+    return o;
 }

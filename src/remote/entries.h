@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that a listing gives of one directory, whatever the listing is written in.
+/* The names in one directory, whoever lists it.
  *
  * The server is not trusted.  A name is one path component: anything else ("", ".", "..",
  * one with a '/' or a zero byte in it) is refused.  The same name twice is one entry (Apache links its
@@ -15,13 +15,18 @@
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 
+#include "http.h"
+
 struct entry {
-    const char *name; /* terminated; the set's own copy once it was added */
+    const char *name; /* terminated; the set's own copy once it was added, as the other texts */
     bool dir;
     bool sized; /* the listing says how many bytes, and says it exactly */
+    bool asked; /* … not the listing, but the file itself */
+    bool gone;  /* it was asked, and the server does not give it */
     uint64_t size;
-    /* to the second at least, and of what a link leads to; 0 = the listing does not say */
-    time_t mtime;
+    /* to the second at least, and of the target of a link; 0 = not said */
+    time_t mtime, date;         /* … and when, by the server's clock */
+    const char *etag, *version; /* NULL = not said */
 };
 
 struct entry_number;
@@ -31,10 +36,15 @@ struct entries {
     time_t date;                  /* when the listing was made, by the server's clock; 0 */
     struct entry_number *by_name; /* uthash */
     uint64_t most;                /* limit dir_entries */
+    /* A bucket: each object is listed once.  An empty one beside a directory of its name is the marker that some
+     * tools write for it; of the two the directory is shown. */
+    bool once;
 };
 
 /* Errors: ZF_E_NOMEM. */
 bool entries_init(struct entries *e, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* Empties it. */
+bool entries_again(struct entries *e, struct zf_err *err) ZF_CHECKED;
 void entries_fini(struct entries *e);
 static inline void zf_auto_entries(struct entries *e)
 {
@@ -46,6 +56,12 @@ static inline void zf_auto_entries(struct entries *e)
  * dir_entries; ZF_E_NOMEM. */
 bool entries_add(struct entries *e, const struct entry *what, size_t n,
                  struct zf_err *err) ZF_CHECKED;
+
+/* Sets what the file itself said. */
+bool entries_set(struct entries *e, size_t i, const struct http_object *o,
+                 struct zf_err *err) ZF_CHECKED;
+/* The file's properties. */
+struct http_object entries_object(const struct entries *e, size_t i);
 
 /* The entry of that name, or NULL. */
 const struct entry *entries_find(const struct entries *e, const char *name);

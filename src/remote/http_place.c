@@ -183,25 +183,22 @@ static bool http_place_unlisted(struct http_place *h, const char *dir, struct en
     return false;
 }
 
-static bool http_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
+static bool http_place_list(struct place *p, const char *dir, struct entries *out,
                             struct zf_err *err)
 {
     struct http_place *h = (struct http_place *)p;
-    zf_auto(entries) struct entries e = {.text = NULL};
     bool known = false;
 
-    if (!entries_init(&e, h->lim, err)) {
+    if (!unlisted_known(h->unlisted) && http_place_autoindex(h, dir, out, &known, err)) {
+        atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
+        return true;
+    }
+    if (known) {
         return false;
     }
-    bool ok = !unlisted_known(h->unlisted) && http_place_autoindex(h, dir, &e, &known, err);
-    if (ok) {
-        atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
-    } else if (!known) {
-        zf_err_clear(err);
-        entries_fini(&e); /* what a page links to that is no listing */
-        ok = entries_init(&e, h->lim, err) && http_place_unlisted(h, dir, &e, err);
-    }
-    return ok && place_give(&e, add, ctx, err);
+    zf_err_clear(err);
+    /* The links of a page that is no listing go. */
+    return entries_again(out, err) && http_place_unlisted(h, dir, out, err);
 }
 
 static void http_place_fini(struct place *p)

@@ -370,11 +370,9 @@ static bool hub_pages(struct hub *h, const char *full, struct entries *e, struct
     return true;
 }
 
-static bool hub_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
-                     struct zf_err *err)
+static bool hub_list(struct place *p, const char *dir, struct entries *out, struct zf_err *err)
 {
     struct hub *h = (struct hub *)p;
-    zf_auto(entries) struct entries e = {.text = NULL};
     zf_auto(mem) char *full = NULL;
 
     if (asprintf(&full, "%s%s", h->dir, dir) < 0) {
@@ -384,8 +382,7 @@ static bool hub_list(struct place *p, const char *dir, place_add_fn *add, void *
     if (!dir[0] && full[0]) {
         full[strlen(full) - 1] = '\0';
     }
-    return entries_init(&e, h->lim, err) && hub_pages(h, full, &e, err) &&
-           place_give(&e, add, ctx, err);
+    return hub_pages(h, full, out, err);
 }
 
 static void hub_fini(struct place *p)

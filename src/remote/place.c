@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/path.h>
+
 void *place_make(size_t each, const struct place_ops *ops, const struct place_new *n,
                  struct zf_err *err)
 {
@@ -59,20 +61,52 @@ bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)
                    n, (unsigned long long)most);
 }
 
-bool place_give(const struct entries *e, place_add_fn *add, void *ctx, struct zf_err *err)
-{
-    for (size_t i = 0; i < e->n; i++) {
-        struct place_entry out = {
-            .name = e->at[i].name, .dir = e->at[i].dir, .object = HTTP_OBJECT_UNKNOWN};
+/* The entries of a directory whose sizes are asked for. */
+struct place_sizes {
+    struct place *p;
+    const char *dir;
+    struct entries *all;
+    pthread_mutex_t lock; /* of all */
+};
 
-        if (e->at[i].sized) {
-            out.object.size = e->at[i].size;
-            out.object.mtime.tv_sec = e->at[i].mtime;
-            out.object.date = e->date;
-        }
-        if (!add(ctx, &out, err)) {
-            return false;
-        }
+static bool place_size_due(void *ctx, size_t i)
+{
+    return ((const struct place_sizes *)ctx)->all->at[i].asked;
+}
+
+/* A refused file exists but cannot be read; opening it reports that. */
+static bool place_size(void *ctx, size_t i, struct zf_err *err)
+{
+    struct place_sizes *a = ctx;
+    const char *name = a->all->at[i].name;
+    zf_auto(http_reply) struct http_reply r = {.status = 0};
+    zf_auto(mem) char *path = zf_relpath_join(a->dir, name, err);
+    bool ok = path && place_head(a->p, path, &r, err);
+
+    if (!ok && r.status < 300) {
+        err->path[0] = '\0';
+        return zf_err_in(err, "%s", name);
     }
-    return true;
+    (void)pthread_mutex_lock(&a->lock);
+    a->all->at[i].gone = !ok || r.object.size == HTTP_SIZE_UNKNOWN;
+    ok = !ok || entries_set(a->all, i, &r.object, err);
+    (void)pthread_mutex_unlock(&a->lock);
+    return ok;
+}
+
+bool place_complete(struct place *p, const char *dir, struct entries *all, bool named,
+                    uint64_t most, struct zf_err *err)
+{
+    struct place_sizes a = {p, dir, all, PTHREAD_MUTEX_INITIALIZER};
+    const struct http_many heads = {.due = place_size_due, .ask = place_size, .ctx = &a};
+    size_t bad, asked = 0;
+
+    for (size_t i = 0; i < all->n; i++) {
+        struct entry *e = &all->at[i];
+
+        e->asked = !e->dir && !e->sized;
+        asked += e->asked;
+    }
+    return named || !asked ||
+           (place_may_ask(asked, most, err) && http_each(p->http, &heads, all->n, &bad, err));
 }

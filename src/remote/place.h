@@ -10,14 +10,6 @@
 #include "entries.h"
 #include "http.h"
 
-struct place_entry {
-    const char *name; /* one component, decoded; unsafe ones are refused by the store */
-    bool dir;
-    /* of a file, as far as the listing says; members unknown otherwise */
-    struct http_object object;
-};
-typedef bool place_add_fn(void *ctx, const struct place_entry *e, struct zf_err *err);
-
 /* How an object is asked for. */
 struct place_at {
     char *url;                 /* malloc'ed */
@@ -40,16 +32,17 @@ bool place_head(struct place *p, const char *path, struct http_reply *out,
 /* A listing, or a file that names others, decides how many files are asked for one by one; more than `most`
  * (limit head_requests) are not.  Errors: ZF_E_LIMIT. */
 bool place_may_ask(size_t n, uint64_t most, struct zf_err *err) ZF_CHECKED;
-/* Gives what entries say to a listing. */
-bool place_give(const struct entries *e, place_add_fn *add, void *ctx,
-                struct zf_err *err) ZF_CHECKED;
+/* Families believe the sizes that a listing has (an empty chunk of an array is a chunk of fill values): of a file in `dir`
+ * without one the head is asked for, many at once, `most` at most.  named: only notes which these would be.
+ * Errors: ZF_E_IO nobody answers, ZF_E_LIMIT, ZF_E_NOMEM. */
+bool place_complete(struct place *p, const char *dir, struct entries *all, bool named,
+                    uint64_t most, struct zf_err *err) ZF_CHECKED;
 
 /* Paths are relative, of plain components, not encoded; "" is the place itself. */
 struct place_ops {
-    /* The entries of the directory.  ZF_E_NOENT: there is none; ZF_E_UNSUPPORTED: this place lists
-     * nothing, but names may be asked for. */
-    bool (*list)(struct place *p, const char *dir, place_add_fn *add, void *ctx,
-                 struct zf_err *err);
+    /* Adds the entries of the directory to *out, which is empty.  ZF_E_NOENT: there is none; ZF_E_UNSUPPORTED: this
+     * place lists nothing, but names may be asked for. */
+    bool (*list)(struct place *p, const char *dir, struct entries *out, struct zf_err *err);
     /* Errors: ZF_E_NOMEM. */
     bool (*at)(struct place *p, const char *path, struct place_at *out, struct zf_err *err);
     void (*fini)(struct place *p);

@@ -15,14 +15,13 @@
 
 #define S3_LIST_IDLE 100 /* pages in a row without a new name: S3 may send a few, ListObjectsV2 */
 
-struct list_seen {
-    UT_hash_handle hh; /* key: the name, or a token */
-    bool dir, empty;
+struct list_token {
+    UT_hash_handle hh; /* key: the token */
 };
 
 struct list_page {
     struct s3_list *l;
-    bool encoded, v2, root, fresh;
+    bool encoded, v2, root;
     struct zf_out key, etag, version;
     uint64_t size;
     bool have_size;
@@ -83,7 +82,7 @@ static bool list_key(struct list_page *p, const struct xml_event *e, struct zf_e
 static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf_err *err)
 {
     const char *key = zf_out_text(&p->key);
-    size_t n = strlen(p->l->prefix), left;
+    size_t n = strlen(p->l->prefix);
 
     *bad = true;
     if (strncmp(key, p->l->prefix, n) != 0) {
@@ -93,12 +92,11 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
         return NULL;
     }
     char *name = p->key.p ? p->key.p + n : NULL;
-    left = p->key.n - n;
-    if (dir && left && name[left - 1] == '/') {
-        name[--left] = '\0';
+    if (dir && p->key.n > n && key[p->key.n - 1] == '/') {
+        zf_out_cut(&p->key, p->key.n - 1);
     }
     /* The directory's own marker, and what lies behind two slashes, which no path can name. */
-    if (!left) {
+    if (p->key.n == n) {
         p->l->marker = p->l->marker || !dir;
         *bad = false;
         return NULL;
@@ -113,109 +111,27 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
     return name;
 }
 
-/* A name that was listed before.  An empty object beside a directory of its name is the marker that some
- * tools write for it; of the two the directory is shown.  *tell: it was not reported as that yet. */
-static bool list_again(const struct list_page *p, struct list_seen *old, const char *name, bool dir,
-                       bool *tell, struct zf_err *err)
+static bool list_add(struct list_page *p, bool dir, struct zf_err *err)
 {
-    *tell = dir && !old->dir;
-    if (old->dir == dir) {
-        return dir || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                              "the server lists \"%.200s\" twice: an endless listing", name);
-    }
-    if (dir ? old->empty : p->size == 0) {
-        old->dir = true;
-        return true;
-    }
-    return zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "\"%.200s\" is an object and a directory as well: keys that differ by a trailing "
-        "slash cannot both be shown; point at the one that is meant",
-        name);
-}
+    bool bad;
+    struct entry e = {.name = list_name(p, dir, &bad, err), .dir = dir};
 
-static bool list_note(struct list_page *p, const char *name, bool dir, bool *tell,
-                      struct zf_err *err)
-{
-    struct s3_list *l = p->l;
-    struct list_seen *seen = zf_table_find_str(l->names, name);
-
-    if (seen) {
-        return list_again(p, seen, name, dir, tell, err);
-    }
-    if (HASH_COUNT(l->names) >= l->max) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "more than %llu names in one directory (--limit dir_entries=N allows more)",
-                       (unsigned long long)l->max);
-    }
-    seen = zf_table_make_str(l->names, name, err);
-    if (!seen) {
-        return false;
-    }
-    seen->dir = dir;
-    seen->empty = !dir && p->size == 0;
-    *tell = p->fresh = true;
-    return true;
-}
-
-static bool list_keep(struct list_page *p, const char *name, struct zf_err *err)
-{
-    struct s3_empty *e = zf_vec_push(&p->l->empty, err);
-
-    if (!e) {
-        return false;
-    }
-    *e = (struct s3_empty){strdup(name), strdup(zf_out_text(&p->etag)),
-                           strdup(zf_out_text(&p->version)), p->mtime};
-    return (e->name && e->etag && e->version) || zf_fail_sys(err, "list a directory");
-}
-
-/* A tag that does not fit counts as not said: two that differ behind the cut would be the same. */
-static void list_tag(char *out, size_t room, const char *text)
-{
-    if (strlen(text) < room) {
-        memcpy(out, text, strlen(text) + 1);
-    }
-}
-
-static struct place_entry list_file(const char *name, uint64_t size, time_t mtime, const char *etag,
-                                    const char *version)
-{
-    struct place_entry e = {.name = name, .object = HTTP_OBJECT_UNKNOWN};
-
-    e.object.size = size;
-    e.object.mtime.tv_sec = mtime;
-    list_tag(e.object.etag, sizeof e.object.etag, etag);
-    list_tag(e.object.version, sizeof e.object.version, version);
-    return e;
-}
-
-static bool list_tell(struct list_page *p, bool dir, struct zf_err *err)
-{
-    bool bad, tell = false;
-    const char *name = list_name(p, dir, &bad, err);
-
-    if (!name) {
+    if (!e.name) {
         return !bad;
     }
     if (!dir && !p->have_size) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing does not say the size of %.200s",
-                       name);
+                       e.name);
     }
-    if (!list_note(p, name, dir, &tell, err)) {
-        return false;
-    }
-    if (!tell) {
-        return true;
-    }
-    if (!dir && p->size == 0) {
-        return list_keep(p, name, err);
-    }
-    struct place_entry e = {.name = name, .dir = true, .object = HTTP_OBJECT_UNKNOWN};
     if (!dir) {
-        e = list_file(name, p->size, p->mtime, zf_out_text(&p->etag), zf_out_text(&p->version));
+        e.sized = true;
+        e.size = p->size;
+        e.mtime = p->mtime;
+        e.etag = zf_out_text(&p->etag);
+        e.version = zf_out_text(&p->version);
     }
-    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) && p->l->add(p->l->ctx, &e, err);
+    return zf_out_ok(&p->etag, err) && zf_out_ok(&p->version, err) &&
+           entries_add(p->l->out, &e, p->key.n - strlen(p->l->prefix), err);
 }
 
 static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
@@ -247,7 +163,7 @@ static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
         p->mtime = 0;
     } else if (list_is(e, "ListBucketResult/Contents/Key") ||
                list_is(e, "ListBucketResult/CommonPrefixes/Prefix")) {
-        return list_key(p, e, err) && (!strstr(e->path, "/Prefix") || list_tell(p, true, err));
+        return list_key(p, e, err) && (!strstr(e->path, "/Prefix") || list_add(p, true, err));
     } else if (list_is(e, "ListBucketResult/Contents/Size")) {
         return list_size(p, e->text, err);
     } else if (list_is(e, "ListBucketResult/Contents/ETag")) {
@@ -257,17 +173,17 @@ static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
     } else if (list_is(e, "ListBucketResult/Contents/LastModified")) {
         p->mtime = timestamp_iso(e->text, &t) ? t.tv_sec : 0;
     } else if (list_is(e, "ListBucketResult/Contents")) {
-        return list_tell(p, false, err);
+        return list_add(p, false, err);
     }
     return true;
 }
 
 /* Does the listing get anywhere? */
-static bool list_goes_on(struct list_page *p, struct zf_err *err)
+static bool list_goes_on(struct list_page *p, bool fresh, struct zf_err *err)
 {
     struct s3_list *l = p->l;
 
-    l->idle = p->fresh ? 0 : l->idle + 1;
+    l->idle = fresh ? 0 : l->idle + 1;
     if (!l->more) {
         return true;
     }
@@ -279,8 +195,7 @@ static bool list_goes_on(struct list_page *p, struct zf_err *err)
     const char *token = zf_out_text(&l->token);
     if (zf_table_find(l->tokens, token, l->token.n) || l->idle > S3_LIST_IDLE) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the server's listing is endless: after %u names it %s",
-                       HASH_COUNT(l->names),
+                       "the server's listing is endless: after %zu names it %s", l->out->n,
                        l->idle > S3_LIST_IDLE ? "brings nothing new any more"
                                               : "leads back to a page it has shown");
     }
@@ -291,34 +206,15 @@ bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err
 {
     zf_auto(list_page) struct list_page page = {.l = l};
 
+    const size_t was = l->out->n;
+
     l->more = false;
     return xml_walk(p, n, list_head, &page, err) && xml_walk(p, n, list_entry, &page, err) &&
-           zf_out_ok(&l->token, err) && list_goes_on(&page, err);
-}
-
-bool s3_list_end(struct s3_list *l, struct zf_err *err)
-{
-    for (size_t i = 0; i < l->empty.n; i++) {
-        const struct s3_empty *e = &l->empty.at[i];
-        const struct list_seen *seen = zf_table_find_str(l->names, e->name);
-        const struct place_entry file = list_file(e->name, 0, e->mtime, e->etag, e->version);
-
-        if (!seen->dir && !l->add(l->ctx, &file, err)) {
-            return false;
-        }
-    }
-    return true;
+           zf_out_ok(&l->token, err) && list_goes_on(&page, l->out->n > was, err);
 }
 
 void s3_list_fini(struct s3_list *l)
 {
-    for (size_t i = 0; i < l->empty.n; i++) {
-        free(l->empty.at[i].name);
-        free(l->empty.at[i].etag);
-        free(l->empty.at[i].version);
-    }
-    zf_vec_fini(&l->empty);
     zf_auto_out(&l->token);
-    zf_table_free(l->names);
     zf_table_free(l->tokens);
 }

@@ -5,35 +5,24 @@
 #ifndef ZF_REMOTE_S3_LIST_H
 #define ZF_REMOTE_S3_LIST_H
 
-#include <zf/base/vec.h>
+#include <zf/base/out.h>
 
-#include "place.h"
+#include "entries.h"
 
-struct s3_empty {
-    char *name, *etag, *version; /* owned */
-    time_t mtime;
-};
-
-struct list_seen;
+struct list_token;
 struct s3_list {
-    const char *prefix; /* "" or ending in '/'; borrows */
-    uint64_t max;       /* names that the directory may have */
-    place_add_fn *add;
-    void *ctx;
-    bool marker;                      /* the directory itself is an object, "prefix/" */
-    bool more;                        /* there is a next page, which `token` asks for */
-    struct zf_out token;              /* raw */
-    struct list_seen *names, *tokens; /* seen so far; uthash */
-    unsigned idle;                    /* pages in a row that brought nothing new */
-    zf_vec(struct s3_empty) empty;    /* reported at the end, but for markers of directories */
+    const char *prefix;        /* "" or ending in '/'; borrows */
+    struct entries *out;       /* borrows */
+    bool marker;               /* the directory itself is an object, "prefix/" */
+    bool more;                 /* there is a next page, which `token` asks for */
+    struct zf_out token;       /* raw */
+    struct list_token *tokens; /* seen so far; uthash */
+    unsigned idle;             /* pages in a row that brought nothing new */
 };
 
-/* Reads a page and reports its entries; `more` and `token` say what to ask for next.
- * Errors: ZF_E_FORMAT with the byte, or the key; ZF_E_LIMIT; what `add` says. */
+/* Adds the entries of a page; `more` and `token` say what to ask for next.
+ * Errors: ZF_E_FORMAT with the byte, or the key; those of entries_add. */
 bool s3_list_page(struct s3_list *l, const void *p, size_t n, struct zf_err *err) ZF_CHECKED;
-
-/* After the last page: reports what was kept back. */
-bool s3_list_end(struct s3_list *l, struct zf_err *err) ZF_CHECKED;
 
 void s3_list_fini(struct s3_list *l);
 

@@ -205,49 +205,41 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
     }
 }
 
-static bool s3_pages(struct s3_place *s, const char *prefix, place_add_fn *add, void *ctx,
+static bool s3_pages(struct s3_place *s, const char *prefix, struct entries *out,
                      struct zf_err *err)
 {
-    zf_auto(s3_list) struct s3_list l = {
-        .prefix = prefix, .max = s->lim->dir_entries, .add = add, .ctx = ctx};
+    zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .out = out};
 
+    out->once = true;
     do {
         if (!s3_page(s, &l, err)) {
             return false;
         }
     } while (l.more);
-    if (!s3_list_end(&l, err)) {
-        return false;
-    }
-    return l.names || l.marker || !prefix[0] ||
+    return out->n || l.marker || !prefix[0] ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                    "the bucket %.63s has no objects below \"%.150s\"; is the prefix right?",
                    s->bucket, prefix);
 }
 
-/* Probes known names when listing is denied; if none exists, the error of listing, *err, stands. */
-static bool s3_unlisted(struct s3_place *s, const char *dir, place_add_fn *add, void *ctx,
+/* Where listing is denied, known names are asked for; if none exists, the error of listing, *err, stands. */
+static bool s3_unlisted(struct s3_place *s, const char *dir, struct entries *out,
                         struct zf_err *err)
 {
-    zf_auto(entries) struct entries e = {.text = NULL};
     struct zf_err why = {.code = ZF_OK};
 
     atomic_store_explicit(&s->place.lists_all, false, memory_order_relaxed);
-    if (!entries_init(&e, s->lim, err)) {
-        return false;
-    }
-    if (!unlisted_list(s->unlisted, dir, &e, &why)) {
+    if (!entries_again(out, &why) || !unlisted_list(s->unlisted, dir, out, &why)) {
         if (why.code != ZF_E_NOENT) {
             *err = why;
         }
         return false;
     }
     zf_err_clear(err);
-    return place_give(&e, add, ctx, err);
+    return true;
 }
 
-static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, void *ctx,
-                          struct zf_err *err)
+static bool s3_place_list(struct place *p, const char *dir, struct entries *out, struct zf_err *err)
 {
     struct s3_place *s = s3_of(p);
     zf_auto(out) struct zf_out prefix = {0};
@@ -257,8 +249,8 @@ static bool s3_place_list(struct place *p, const char *dir, place_add_fn *add, v
     if (!zf_out_ok(&prefix, err)) {
         return false;
     }
-    return s3_pages(s, zf_out_text(&prefix), add, ctx, err) ||
-           (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, add, ctx, err));
+    return s3_pages(s, zf_out_text(&prefix), out, err) ||
+           (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, out, err));
 }
 
 static const struct place_ops s3_place_ops = {

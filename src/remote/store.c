@@ -15,7 +15,6 @@
 
 #include "noted.h"
 #include "object.h"
-#include "sizes.h"
 
 /* As a listing said. */
 struct store_listed {
@@ -90,9 +89,11 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
 /* ---- listing --------------------------------------------------------------------------------- */
 
 /* Properties that the listing lacks are requested before the entry is used. */
-static bool store_add(struct store *s, const char *dir, const struct sizes_entry *e,
+static bool store_add(struct store *s, const char *dir, const struct entries *all, size_t i,
                       struct zf_listing *l, struct zf_err *err)
 {
+    const struct entry *e = &all->at[i];
+    const struct http_object o = entries_object(all, i);
     zf_auto(mem) char *path = zf_relpath_join(dir, e->name, err);
     struct zf_entry entry = {.name = e->name,
                              .what = e->dir ? "a directory" : "a file",
@@ -100,13 +101,13 @@ static bool store_add(struct store *s, const char *dir, const struct sizes_entry
 
     /* A name of a directory that is looked at again says nothing new of its file. */
     bool named = e->asked && l->names_do;
-    if (!path || (!e->dir && !named && !store_remember(s, path, &e->object, e->asked, err))) {
+    if (!path || (!e->dir && !named && !store_remember(s, path, &o, e->asked, err))) {
         return false;
     }
     entry.asked = e->asked;
     if (!e->dir && !named) {
-        entry.id = object_identity_of(s->shared, path, &e->object);
-        entry.exact = http_object_exact(&e->object);
+        entry.id = object_identity_of(s->shared, path, &o);
+        entry.exact = http_object_exact(&o);
         entry.fresh = e->gone; /* opened at once, which says why it cannot be */
         entry.id.size = e->gone ? UINT64_MAX : entry.id.size;
     }
@@ -117,21 +118,21 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
 {
     struct store *s = self;
     struct place *p = s->shared->place;
-    zf_auto(sizes) struct sizes all = {.most = l->limit, .most_asked = s->most_asked};
-    bool ok = p->ops->list(p, dir, sizes_add, &all, err);
+    zf_auto(entries) struct entries all = {.text = NULL};
+    const struct zf_limits lim = {.dir_entries = l->limit};
+    bool ok = entries_init(&all, &lim, err) && p->ops->list(p, dir, &all, err);
 
     if (!ok) {
         err->path[0] = '\0'; /* the store names it as the user does */
-    } else if (l->names_do) {
-        sizes_mark(&all);
     } else {
-        ok = sizes_complete(p, dir, &all, err); /* names the file in it */
+        ok = place_complete(p, dir, &all, l->names_do, s->most_asked,
+                            err); /* names the file in it */
     }
     if (!l->again) {
         object_met(s->shared);
     }
     for (size_t i = 0; ok && i < all.n; i++) {
-        ok = store_add(s, dir, &all.at[i], l, err);
+        ok = store_add(s, dir, &all, i, l, err);
     }
     l->whole = atomic_load_explicit(&p->lists_all, memory_order_relaxed);
     l->dotted = l->whole && p->lists_dots;

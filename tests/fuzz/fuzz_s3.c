@@ -11,41 +11,33 @@
 #include "src/remote/s3_error.h"
 #include "src/remote/s3_list.h"
 
-struct told {
-    UT_hash_handle hh;
-};
-
-static bool tell(void *ctx, const struct place_entry *item, struct zf_err *err)
-{
-    struct told **told = ctx;
-
-    if (!item->name[0] || strchr(item->name, '/') || strcmp(item->name, "..") == 0 ||
-        strcmp(item->name, ".") == 0 || zf_table_find_str(*told, item->name)) {
-        abort();
-    }
-    return zf_table_make_str(*told, item->name, err) != NULL;
-}
-
 static void list(const uint8_t *data, size_t size, const char *prefix)
 {
+    const struct zf_limits lim = {.dir_entries = 100};
     struct zf_err err = {.code = ZF_OK};
-    zf_auto(uthash) struct told *told = NULL;
-    zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .max = 100, .add = tell, .ctx = &told};
+    zf_auto(entries) struct entries all = {.text = NULL};
+    zf_auto(s3_list) struct s3_list l = {.prefix = prefix, .out = &all};
+    bool ok = entries_init(&all, &lim, &err);
 
+    all.once = true;
     /* The same page again is an endless listing as soon as it says that there is more. */
-    for (unsigned i = 0; i < 2; i++) {
-        if (!s3_list_page(&l, data, size, &err)) {
-            if (err.code == ZF_OK || !err.msg[0]) {
-                abort();
-            }
-            return;
+    for (unsigned i = 0; ok && i < 2; i++) {
+        ok = s3_list_page(&l, data, size, &err);
+        if (ok && !l.more) {
+            break;
         }
-        if (!l.more) {
-            (void)!s3_list_end(&l, &err);
-            return;
+        if (ok ? i == 1 : err.code == ZF_OK || !err.msg[0]) {
+            abort();
         }
     }
-    abort();
+    for (size_t i = 0; i < all.n; i++) {
+        const char *name = all.at[i].name;
+
+        if (!name[0] || strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0 ||
+            entries_find(&all, name) != &all.at[i]) {
+            abort();
+        }
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -47,39 +47,32 @@ static json_t *say_sign(const json_t *j, struct zf_err *err)
     return json_pack("[s,s,s,s]", h.line[0], h.line[1], h.n == 4 ? h.line[2] : "", h.line[h.n - 1]);
 }
 
-static bool item_add(void *ctx, const struct place_entry *e, struct zf_err *err)
-{
-    (void)err;
-    return json_array_append_new(ctx,
-                                 json_pack("[s,b,I,s,I]", e->name, e->dir,
-                                           e->dir ? 0 : (json_int_t)e->object.size, e->object.etag,
-                                           (json_int_t)e->object.mtime.tv_sec)) == 0;
-}
-
 static json_t *say_list(const json_t *j, struct zf_err *err)
 {
-    json_t *items = json_array();
+    const struct zf_limits lim = {.dir_entries =
+                                      (uint64_t)json_integer_value(json_object_get(j, "max"))};
     const json_t *pages = json_object_get(j, "pages");
-    zf_auto(s3_list) struct s3_list l = {
-        .prefix = text_of(j, "prefix"),
-        .max = (uint64_t)json_integer_value(json_object_get(j, "max")),
-        .add = item_add,
-        .ctx = items,
-    };
+    zf_auto(entries) struct entries all = {.text = NULL};
+    zf_auto(s3_list) struct s3_list l = {.prefix = text_of(j, "prefix"), .out = &all};
+    bool ok = entries_init(&all, &lim, err);
 
-    for (size_t i = 0; i < json_array_size(pages); i++) {
+    all.once = true;
+    for (size_t i = 0; ok && i < json_array_size(pages); i++) {
         const json_t *page = json_array_get(pages, i);
-        if (!s3_list_page(&l, json_string_value(page), json_string_length(page), err)) {
-            json_decref(items);
-            return NULL;
-        }
+
+        ok = s3_list_page(&l, json_string_value(page), json_string_length(page), err);
     }
-    if (!s3_list_end(&l, err)) {
-        json_decref(items);
-        return NULL;
+    json_t *items = ok ? json_array() : NULL;
+    for (size_t i = 0; ok && i < all.n; i++) {
+        const struct http_object o = entries_object(&all, i);
+
+        (void)json_array_append_new(items, json_pack("[s,b,I,s,I]", all.at[i].name, all.at[i].dir,
+                                                     all.at[i].dir ? 0 : (json_int_t)o.size, o.etag,
+                                                     (json_int_t)o.mtime.tv_sec));
     }
-    return json_pack("{s:o,s:b,s:s}", "items", items, "more", l.more, "token",
-                     zf_out_text(&l.token));
+    return ok ? json_pack("{s:o,s:b,s:s}", "items", items, "more", l.more, "token",
+                          zf_out_text(&l.token))
+              : NULL;
 }
 
 static json_t *say_error(const json_t *j, struct zf_err *err)

@@ -93,7 +93,7 @@ def a_file_and_a_directory_of_one_name():
     # An empty object of that name is what some tools write for a directory.
     for pages in ([page([("a", 0)], ["a/"])], [page([("a", 0)], more="1"), page([], ["a/"])], [page([], ["a/"], more="1"), page([("a", 0)])]):
         assert names(pages) == [("a", True)], names(pages)
-    assert names([page([("a", 0), ("b", 1)])]) == [("b", False), ("a", False)]
+    assert names([page([("a", 0), ("b", 1)])]) == [("a", False), ("b", False)]
 
 
 def sizes():

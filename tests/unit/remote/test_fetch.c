@@ -75,6 +75,16 @@ void http_later(struct http *h, struct http_turn *t)
     }
 }
 
+bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_out,
+               struct zf_err *e)
+{
+    (void)h;
+    (void)m;
+    (void)n;
+    (void)bad_out;
+    return zf_fail(e, ZF_E_IO, ZF_OFF_NONE, "nothing is asked for here but blocks");
+}
+
 void http_reply_fini(struct http_reply *r)
 {
     (void)r;
