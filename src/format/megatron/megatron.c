@@ -267,7 +267,7 @@ const struct zf_format zf_format_megatron = {
                "(ckpt_contents.json), legacy (mp_rank_*/model_optim_rng.pt)",
     .refines = "dcp",
     .shards = true,
-    .kind = &mg_zarr_kind,
+    .kind = &zf_zarr_array_kind,
     .probe = megatron_probe,
     .open = megatron_open,
 };

@@ -4,13 +4,171 @@
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py, strategies/common.py (0.4 … 0.9). */
 #include "steps.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include <zf/assemble/degraded.h>
 #include <zf/base/ahead.h>
 #include <zf/base/name.h>
+#include <zf/base/out.h>
+#include <zf/base/path.h>
 
 #include "zarr_array.h"
-#include "zarr_objects.h"
+
+/* ---- objects ---- */
+
+/* ShardedObjects: "<key>/shard_<offset>_<shape>.pt", both numbers of a grid, joined by dots.  Up to 0.7
+ * the suffix replaced the last number of the shape, so that it has one less than the offset has
+ * ("shard_0.1_1.pt" of shape 1.2); then it is one more than the largest offset there.  An object has
+ * the same key as in a DCP save: "<key>/shard_0.1_1.2".
+ * Source: megatron/core/dist_checkpointing/strategies/common.py (0.4 … 0.9): with_suffix('.pt'), and its
+ * way round it when loading. */
+#define PREFIX "shard_"
+#define SUFFIX ".pt"
+
+/* A file's name in pieces, which point into it. */
+struct object_name {
+    const char *offset, *shape, *last; /* last: the last number of the offset */
+    size_t offset_len, shape_len;
+    bool cut; /* the shape lacks its last number */
+};
+
+/* Numbers joined by dots; *n_out = how many, *last_out where the last one begins. */
+static size_t object_numbers(const char *p, unsigned *n_out, const char **last_out)
+{
+    const char *at = p;
+
+    *n_out = 0;
+    for (;;) {
+        size_t digits = strspn(at, "0123456789");
+
+        if (digits == 0 || digits > 18 || (digits > 1 && *at == '0')) {
+            return 0;
+        }
+        *last_out = at;
+        at += digits;
+        (*n_out)++;
+        if (*at != '.' || at[1] < '0' || at[1] > '9') {
+            return (size_t)(at - p);
+        }
+        at++;
+    }
+}
+
+static bool object_parse(const char *name, struct object_name *out)
+{
+    unsigned n_offset, n_shape;
+    const char *ignored;
+
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) {
+        return false;
+    }
+    out->offset = name + strlen(PREFIX);
+    out->offset_len = object_numbers(out->offset, &n_offset, &out->last);
+    if (out->offset_len == 0 || out->offset[out->offset_len] != '_') {
+        return false;
+    }
+    out->shape = out->offset + out->offset_len + 1;
+    out->shape_len = object_numbers(out->shape, &n_shape, &ignored);
+    out->cut = n_shape + 1 == n_offset;
+    return out->shape_len > 0 && (out->cut || n_shape == n_offset) &&
+           strcmp(out->shape + out->shape_len, SUFFIX) == 0;
+}
+
+/* One more than the largest last number of an offset among those files. */
+static uint64_t object_last_extent(const struct zf_entry *e, size_t n)
+{
+    struct object_name o;
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (object_parse(e[i].name, &o)) {
+            uint64_t at = strtoull(o.last, NULL, 10);
+
+            most = at >= most ? at + 1 : most;
+        }
+    }
+    return most;
+}
+
+static bool object_add(struct mg_save *s, const char *key, const char *file,
+                       const struct object_name *o, uint64_t extent, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out name = {0};
+    zf_auto(mem) char *path = zf_relpath_join(key, file, err);
+    zf_auto(source) struct zf_source *src = path ? zf_store_open_later(s->st, path, err) : NULL;
+
+    if (!src) {
+        return false;
+    }
+    zf_out_str(&name, key);
+    zf_out_str(&name, "/" PREFIX);
+    zf_out_add(&name, o->offset, o->offset_len + 1 + o->shape_len);
+    if (o->cut) {
+        zf_out_str(&name, ".");
+        zf_out_dec(&name, extent);
+    }
+    if (name.bad) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    return mg_save_object(s, name.p, name.n, src, err) != NULL;
+}
+
+static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
+{
+    const struct zf_entry *e;
+    struct object_name o, last = {0};
+    size_t n;
+
+    if (!zf_store_list(s->st, key, &e, &n, err)) {
+        return false;
+    }
+    const uint64_t extent = object_last_extent(e, n);
+    for (size_t i = 0; i < n; i++) {
+        if (!object_parse(e[i].name, &o)) {
+            continue;
+        }
+        /* Two files for the same offset (shard_0.1_1.pt, shard_0.1_1.2.pt) are neighbours in a listing. */
+        if (last.offset && last.offset_len == o.offset_len &&
+            memcmp(last.offset, o.offset, o.offset_len) == 0) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "another file holds the object at %.*s as well", (int)o.offset_len,
+                          o.offset);
+            return zf_err_in(err, "%s/%s", key, e[i].name);
+        }
+        if (!object_add(s, key, e[i].name, &o, extent, err)) {
+            return false;
+        }
+        last = o;
+    }
+    return !last.offset || zf_store_rely(s->st, key, err);
+}
+
+/* ---- tensors ---- */
+
+/* The failure in *err is about a tensor whose type and shape are unknown: refused, or noted, and the others
+ * are shown. */
+static bool zarr_lost(struct mg_save *s, const char *key, struct zf_err *err)
+{
+    char why[sizeof err->msg];
+
+    memcpy(why, err->msg, sizeof why);
+    return zf_forgive(s->b, err) &&
+           zf_build_missing(s->b, key, strlen(key), &(struct zf_lost){.why = why, .unshaped = true},
+                            err);
+}
+
+static bool zarr_array(struct mg_save *s, const char *key, struct zf_err *err)
+{
+    zf_auto(zarr_array) struct zf_zarr_array a = {0};
+
+    if (!zf_zarr_array_read(s->st, key, s->lim, s->arena, &a, err)) {
+        return zarr_lost(s, key, err);
+    }
+    const struct mg_tensor *t = mg_save_tensor(
+        s, key, strlen(key), (struct zf_type){a.z.dtype, a.z.ndim, a.z.shape}, a.z.grid, err);
+    return t && zf_zarr_array_put(&a, s->lim, s->b, t->draft, err);
+}
 
 /* A file with content whose name begins with a digit. */
 static bool zarr_has_chunks(struct zf_store *st, const char *key)
@@ -27,7 +185,7 @@ static bool zarr_has_chunks(struct zf_store *st, const char *key)
 static bool zarr_tensor(struct mg_save *s, const char *key, uint64_t size, struct zf_err *err)
 {
     if (size > 0) {
-        return mg_zarr_array(s, key, err);
+        return zarr_array(s, key, err);
     }
     if (!zarr_has_chunks(s->st, key)) {
         return true; /* of lock files that are not called .sync */
@@ -35,7 +193,7 @@ static bool zarr_tensor(struct mg_save *s, const char *key, uint64_t size, struc
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "the file is empty, and there are chunks beside it");
     (void)zf_err_in(err, "%s/.zarray", key);
-    return mg_zarr_lost(s, key, err);
+    return zarr_lost(s, key, err);
 }
 
 static bool zarr_key(struct mg_save *s, const char *key, struct zf_err *err)
@@ -50,7 +208,7 @@ static bool zarr_key(struct mg_save *s, const char *key, struct zf_err *err)
         found = strcmp(e[i].name, ".zarray") == 0 ? &e[i] : NULL;
     }
     return found && found->kind == ZF_ENTRY_FILE ? zarr_tensor(s, key, found->id.size, err)
-                                                 : mg_zarr_objects(s, key, err);
+                                                 : zarr_objects(s, key, err);
 }
 
 /* The directories of keys: their files' attributes are most of what opening such a save takes, so they are
