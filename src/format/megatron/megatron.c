@@ -8,6 +8,7 @@
 #include <zf/assemble/companions.h>
 #include <zf/assemble/files.h>
 #include <zf/assemble/torch_files.h>
+#include <zf/assemble/zarr.h>
 #include <zf/codec/json.h>
 #include <zf/format.h>
 
@@ -18,7 +19,6 @@
 #include "settings_yaml.h"
 #include "steps.h"
 #include "verl.h"
-#include "zarr_array.h"
 
 extern const struct zf_format zf_format_megatron;
 

@@ -8,12 +8,11 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/zarr.h>
 #include <zf/base/ahead.h>
 #include <zf/base/name.h>
 #include <zf/base/out.h>
 #include <zf/base/path.h>
-
-#include "zarr_array.h"
 
 /* ---- objects ---- */
 
@@ -34,7 +33,7 @@ struct object_name {
 };
 
 /* Numbers joined by dots; *n_out = how many, *last_out where the last one begins. */
-static size_t object_numbers(const char *p, unsigned *n_out, const char **last_out)
+static size_t zarr_object_numbers(const char *p, unsigned *n_out, const char **last_out)
 {
     const char *at = p;
 
@@ -55,7 +54,7 @@ static size_t object_numbers(const char *p, unsigned *n_out, const char **last_o
     }
 }
 
-static bool object_parse(const char *name, struct object_name *out)
+static bool zarr_object_parse(const char *name, struct object_name *out)
 {
     unsigned n_offset, n_shape;
     const char *ignored;
@@ -64,25 +63,25 @@ static bool object_parse(const char *name, struct object_name *out)
         return false;
     }
     out->offset = name + strlen(PREFIX);
-    out->offset_len = object_numbers(out->offset, &n_offset, &out->last);
+    out->offset_len = zarr_object_numbers(out->offset, &n_offset, &out->last);
     if (out->offset_len == 0 || out->offset[out->offset_len] != '_') {
         return false;
     }
     out->shape = out->offset + out->offset_len + 1;
-    out->shape_len = object_numbers(out->shape, &n_shape, &ignored);
+    out->shape_len = zarr_object_numbers(out->shape, &n_shape, &ignored);
     out->cut = n_shape + 1 == n_offset;
     return out->shape_len > 0 && (out->cut || n_shape == n_offset) &&
            strcmp(out->shape + out->shape_len, SUFFIX) == 0;
 }
 
 /* One more than the largest last number of an offset among those files. */
-static uint64_t object_last_extent(const struct zf_entry *e, size_t n)
+static uint64_t zarr_object_last_extent(const struct zf_entry *e, size_t n)
 {
     struct object_name o;
     uint64_t most = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (object_parse(e[i].name, &o)) {
+        if (zarr_object_parse(e[i].name, &o)) {
             uint64_t at = strtoull(o.last, NULL, 10);
 
             most = at >= most ? at + 1 : most;
@@ -91,8 +90,8 @@ static uint64_t object_last_extent(const struct zf_entry *e, size_t n)
     return most;
 }
 
-static bool object_add(struct mg_save *s, const char *key, const char *file,
-                       const struct object_name *o, uint64_t extent, struct zf_err *err)
+static bool zarr_object_add(struct mg_save *s, const char *key, const char *file,
+                            const struct object_name *o, uint64_t extent, struct zf_err *err)
 {
     zf_auto(out) struct zf_out name = {0};
     zf_auto(mem) char *path = zf_relpath_join(key, file, err);
@@ -123,9 +122,9 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
     if (!zf_store_list(s->st, key, &e, &n, err)) {
         return false;
     }
-    const uint64_t extent = object_last_extent(e, n);
+    const uint64_t extent = zarr_object_last_extent(e, n);
     for (size_t i = 0; i < n; i++) {
-        if (!object_parse(e[i].name, &o)) {
+        if (!zarr_object_parse(e[i].name, &o)) {
             continue;
         }
         /* Two files for the same offset (shard_0.1_1.pt, shard_0.1_1.2.pt) are neighbours in a listing. */
@@ -136,7 +135,7 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
                           o.offset);
             return zf_err_in(err, "%s/%s", key, e[i].name);
         }
-        if (!object_add(s, key, e[i].name, &o, extent, err)) {
+        if (!zarr_object_add(s, key, e[i].name, &o, extent, err)) {
             return false;
         }
         last = o;

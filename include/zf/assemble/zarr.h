@@ -3,8 +3,8 @@
  * one items source, which opens a chunk's file when it is first read.  What no file holds is the
  * fill_value, or lost.  Nothing here depends on how large the grid is, only on how many files there
  * are: chunks that are missing one after the other become a few boxes.  Only the store is asked. */
-#ifndef FORMAT_MEGATRON_ZARR_ARRAY_H
-#define FORMAT_MEGATRON_ZARR_ARRAY_H
+#ifndef ZF_ASSEMBLE_ZARR_H
+#define ZF_ASSEMBLE_ZARR_H
 
 #include <zf/codec/zarr.h>
 #include <zf/model/build.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zarr_array.h"
+#include <zf/assemble/zarr.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 /* ---- reading a chunk, long after ---------------------------------------------------------------- */
 
 /* Everything that a chunk's first read needs: context of the items source. */
-struct chunks {
+struct zarr_chunks {
     struct zf_store *st;
     struct zf_limits lim;
     struct zf_zarr z; /* its grid is here, the other lists are gone */
@@ -23,17 +23,17 @@ struct chunks {
     uint64_t grid[];  /* [ndim], and the texts behind it */
 };
 
-static void chunks_free(void *ctx)
+static void zarr_chunks_free(void *ctx)
 {
-    struct chunks *c = ctx;
+    struct zarr_chunks *c = ctx;
 
     zf_store_unref(&c->st);
     free(c);
 }
 
 /* The path of a chunk's file, malloc'ed. */
-static char *chunk_path(const char *key, const struct zf_zarr *z, uint64_t number,
-                        struct zf_err *err)
+static char *zarr_chunk_path(const char *key, const struct zf_zarr *z, uint64_t number,
+                             struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
 
@@ -42,31 +42,31 @@ static char *chunk_path(const char *key, const struct zf_zarr *z, uint64_t numbe
 }
 
 /* The elements of a chunk; gives a reference. */
-static struct zf_source *chunk_open(struct zf_store *st, const char *key, const struct zf_zarr *z,
-                                    uint64_t number, const struct zf_limits *lim,
-                                    struct zf_err *err)
+static struct zf_source *zarr_chunk_open(struct zf_store *st, const char *key,
+                                         const struct zf_zarr *z, uint64_t number,
+                                         const struct zf_limits *lim, struct zf_err *err)
 {
-    zf_auto(mem) char *path = chunk_path(key, z, number, err);
+    zf_auto(mem) char *path = zarr_chunk_path(key, z, number, err);
     zf_auto(source) struct zf_source *file = path ? zf_store_open_later(st, path, err) : NULL;
 
     return file ? zf_zarr_chunk(z, file, lim, err) : NULL;
 }
 
-static bool chunks_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
-                          struct zf_item_at *out, struct zf_err *err)
+static bool zarr_chunks_locate(void *ctx, struct zf_source *file, const struct zf_item *item,
+                               struct zf_item_at *out, struct zf_err *err)
 {
-    const struct chunks *c = ctx;
+    const struct zarr_chunks *c = ctx;
 
     (void)file;
-    *out =
-        (struct zf_item_at){.src = chunk_open(c->st, c->key, &c->z, item->rec_off, &c->lim, err)};
+    *out = (struct zf_item_at){
+        .src = zarr_chunk_open(c->st, c->key, &c->z, item->rec_off, &c->lim, err)};
     return out->src != NULL;
 }
 
 /* Another process reads the same text again, so that zf_zarr_load alone says what an array is. */
-static bool chunks_recipe(void *ctx, struct zf_recipe *out)
+static bool zarr_chunks_recipe(void *ctx, struct zf_recipe *out)
 {
-    const struct chunks *c = ctx;
+    const struct zarr_chunks *c = ctx;
     const char *part[] = {zf_store_below(c->st), c->key, c->text};
 
     out->kind = &zf_zarr_array_kind;
@@ -77,12 +77,12 @@ static bool chunks_recipe(void *ctx, struct zf_recipe *out)
 }
 
 /* The source of the chunks of an array, without items so far. */
-static struct zf_source *chunks_new(struct zf_store *st, const struct zf_limits *lim,
-                                    const char *key, const char *text, const struct zf_zarr *z,
-                                    struct zf_err *err)
+static struct zf_source *zarr_chunks_new(struct zf_store *st, const struct zf_limits *lim,
+                                         const char *key, const char *text, const struct zf_zarr *z,
+                                         struct zf_err *err)
 {
     size_t n_grid = z->ndim * sizeof *z->grid, n_key = strlen(key) + 1, n_text = strlen(text) + 1;
-    struct chunks *c = calloc(1, sizeof *c + n_grid + n_key + n_text);
+    struct zarr_chunks *c = calloc(1, sizeof *c + n_grid + n_key + n_text);
 
     if (!c) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -99,16 +99,16 @@ static struct zf_source *chunks_new(struct zf_store *st, const struct zf_limits 
     c->z = *z;
     c->z.grid = c->grid;
     c->z.shape = c->z.chunk = NULL;
-    struct zf_source *items = zf_items_new(NULL, chunks_locate, c, chunks_free, err);
+    struct zf_source *items = zf_items_new(NULL, zarr_chunks_locate, c, zarr_chunks_free, err);
     if (!items) {
-        chunks_free(c);
+        zarr_chunks_free(c);
         return NULL;
     }
-    zf_items_recipe(items, chunks_recipe);
+    zf_items_recipe(items, zarr_chunks_recipe);
     return items;
 }
 
-static char *chunks_text(struct zf_remake *r)
+static char *zarr_chunks_text(struct zf_remake *r)
 {
     uint64_t n;
     const char *p = zf_bytes_counted(&r->bytes, &n);
@@ -116,9 +116,10 @@ static char *chunks_text(struct zf_remake *r)
     return p ? strndup(p, (size_t)n) : NULL;
 }
 
-static struct zf_source *chunks_make(struct zf_remake *r, struct zf_err *err)
+static struct zf_source *zarr_chunks_make(struct zf_remake *r, struct zf_err *err)
 {
-    zf_auto(mem) char *below = chunks_text(r), *key = chunks_text(r), *text = chunks_text(r);
+    zf_auto(mem) char *below = zarr_chunks_text(r), *key = zarr_chunks_text(r),
+                      *text = zarr_chunks_text(r);
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(r->lim->model_memory, err);
     struct zf_zarr z;
 
@@ -131,12 +132,12 @@ static struct zf_source *chunks_make(struct zf_remake *r, struct zf_err *err)
     }
     zf_auto(store) struct zf_store *st = zf_store_sub(r->store, below, err);
     zf_auto(source) struct zf_source *items =
-        st ? chunks_new(st, r->lim, key, text, &z, err) : NULL;
+        st ? zarr_chunks_new(st, r->lim, key, text, &z, err) : NULL;
 
     return items && zf_items_remake(items, z.n_chunks, r, err) ? zf_give(items) : NULL;
 }
 
-const struct zf_source_kind zf_zarr_array_kind = {.name = "zarr chunks", .make = chunks_make};
+const struct zf_source_kind zf_zarr_array_kind = {.name = "zarr chunks", .make = zarr_chunks_make};
 
 /* ---- the files that are there ------------------------------------------------------------------- */
 
@@ -168,27 +169,27 @@ static void zf_auto_array(struct array *a)
     zf_source_unref(&a->items);
 }
 
-static bool array_in(const struct array *a, struct zf_err *err, const char *name)
+static bool zarr_in(const struct array *a, struct zf_err *err, const char *name)
 {
     return zf_err_in(err, "%s/%s", a->of->key, name);
 }
 
 /* A chunk that the grid does not have: either the grid is wrong, or the file is of another save. */
-static bool array_outside(struct array *a, const char *name, struct zf_err *err)
+static bool zarr_outside(struct array *a, const char *name, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has no such chunk, by its .zarray");
-    (void)array_in(a, err, name);
+    (void)zarr_in(a, err, name);
     return zf_forgive(a->b, err);
 }
 
-static bool array_found(struct array *a, const char *name, const struct zf_entry *e,
-                        struct zf_err *err)
+static bool zarr_found(struct array *a, const char *name, const struct zf_entry *e,
+                       struct zf_err *err)
 {
     bool outside;
     uint64_t number;
 
     if (!zf_zarr_number(&a->z, name, &number, &outside)) {
-        return !outside || array_outside(a, name, err);
+        return !outside || zarr_outside(a, name, err);
     }
     struct array_file *f = zf_vec_push(&a->file, err);
     if (f) {
@@ -197,7 +198,7 @@ static bool array_found(struct array *a, const char *name, const struct zf_entry
     return f != NULL;
 }
 
-static bool array_queue(struct array *a, const char *dir, struct zf_err *err)
+static bool zarr_queue(struct array *a, const char *dir, struct zf_err *err)
 {
     char **at = zf_vec_push(&a->dir, err);
 
@@ -205,7 +206,7 @@ static bool array_queue(struct array *a, const char *dir, struct zf_err *err)
 }
 
 /* Lists `dir` of the array: chunks on the last level, else directories. */
-static bool array_list(struct array *a, const char *dir, bool last, struct zf_err *err)
+static bool zarr_list(struct array *a, const char *dir, bool last, struct zf_err *err)
 {
     struct zf_store *st = a->of->st;
     const struct zf_entry *e;
@@ -221,9 +222,9 @@ static bool array_list(struct array *a, const char *dir, bool last, struct zf_er
         }
         zf_auto(mem) char *name = zf_relpath_join(dir, e[i].name, err);
         /* "0.1" where .zarray's separator is "/" lies outside. */
-        if (!name || !(last                        ? array_found(a, name, &e[i], err)
-                       : e[i].kind == ZF_ENTRY_DIR ? array_queue(a, name, err)
-                                                   : array_outside(a, name, err))) {
+        if (!name || !(last                        ? zarr_found(a, name, &e[i], err)
+                       : e[i].kind == ZF_ENTRY_DIR ? zarr_queue(a, name, err)
+                                                   : zarr_outside(a, name, err))) {
             return false;
         }
     }
@@ -231,15 +232,15 @@ static bool array_list(struct array *a, const char *dir, bool last, struct zf_er
 }
 
 /* Listings are in natural order: by number. */
-static bool array_find_files(struct array *a, struct zf_err *err)
+static bool zarr_find_files(struct array *a, struct zf_err *err)
 {
     const uint32_t levels = a->z.separator == '/' && a->z.ndim > 1 ? a->z.ndim : 1;
     size_t i = 0;
-    bool ok = array_queue(a, "", err);
+    bool ok = zarr_queue(a, "", err);
 
     for (uint32_t level = 1; ok && level <= levels; level++) {
         for (const size_t end = a->dir.n; ok && i < end; i++) {
-            ok = array_list(a, a->dir.at[i], level == levels, err);
+            ok = zarr_list(a, a->dir.at[i], level == levels, err);
         }
     }
     return ok;
@@ -252,8 +253,8 @@ struct array_box {
 };
 
 /* The largest box of whole chunks that begins at chunk `number` and has at most n of them.  Returns how many it has. */
-static uint64_t array_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
-                          struct array_box *out)
+static uint64_t zarr_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
+                         struct array_box *out)
 {
     uint64_t all = 1;
     bool whole = true; /* the box has all of the inner dimensions */
@@ -273,7 +274,7 @@ static uint64_t array_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
 }
 
 /* fill_value in all of the box. */
-static bool array_fill(struct array *a, const struct array_box *box, struct zf_err *err)
+static bool zarr_fill(struct array *a, const struct array_box *box, struct zf_err *err)
 {
     static const uint8_t zeros[sizeof a->z.fill];
     uint32_t n = zf_dtype_info(a->z.dtype)->bytes;
@@ -297,8 +298,8 @@ static bool array_fill(struct array *a, const struct array_box *box, struct zf_e
 }
 
 /* The failure in *err is about what should be in the box: refused, or noted and lost. */
-static bool array_lose(struct array *a, const char *name, const struct array_box *box,
-                       struct zf_err *err)
+static bool zarr_lose(struct array *a, const char *name, const struct array_box *box,
+                      struct zf_err *err)
 {
     char why[sizeof err->msg];
     char file[1200];
@@ -311,21 +312,21 @@ static bool array_lose(struct array *a, const char *name, const struct array_box
 }
 
 /* Chunks [from, end), of which there are no files. */
-static bool array_missing(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
+static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
     struct array_box box;
 
     for (uint64_t n; from < end; from += n) {
-        n = array_box(&a->z, from, end - from, &box);
+        n = zarr_box(&a->z, from, end - from, &box);
         (void)zf_zarr_name(&a->z, from, name);
         if (!a->z.has_fill) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "the chunk is missing%s, and .zarray has no fill_value",
                           n == 1 ? "" : ", and more behind it");
-            (void)array_in(a, err, name);
+            (void)zarr_in(a, err, name);
         }
-        if (!(a->z.has_fill ? array_fill(a, &box, err) : array_lose(a, name, &box, err))) {
+        if (!(a->z.has_fill ? zarr_fill(a, &box, err) : zarr_lose(a, name, &box, err))) {
             return false;
         }
     }
@@ -333,7 +334,7 @@ static bool array_missing(struct array *a, uint64_t from, uint64_t end, struct z
 }
 
 /* Checks a chunk's file by its directory entry alone. */
-static bool array_file_sound(const struct array *a, const struct zf_entry *e, struct zf_err *err)
+static bool zarr_file_sound(const struct array *a, const struct zf_entry *e, struct zf_err *err)
 {
     if (e->kind != ZF_ENTRY_FILE) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file", e->what);
@@ -348,10 +349,10 @@ static bool array_file_sound(const struct array *a, const struct zf_entry *e, st
 }
 
 /* The beginning of an uncompressed chunk that was cut short is sound. */
-static bool array_short(struct array *a, const struct array_file *f, const struct array_box *box,
-                        struct zf_err *err)
+static bool zarr_short(struct array *a, const struct array_file *f, const struct array_box *box,
+                       struct zf_err *err)
 {
-    zf_auto(mem) char *path = chunk_path(a->of->key, &a->z, f->number, err);
+    zf_auto(mem) char *path = zarr_chunk_path(a->of->key, &a->z, f->number, err);
     zf_auto(source) struct zf_source *file =
         path ? zf_store_open_later(a->of->st, path, err) : NULL;
 
@@ -360,58 +361,58 @@ static bool array_short(struct array *a, const struct array_file *f, const struc
 }
 
 /* Does the first chunk of a compressed array hold what .zarray says?  All were written alike. */
-static bool array_first_sound(const struct array *a, const struct array_file *f, struct zf_err *err)
+static bool zarr_first_sound(const struct array *a, const struct array_file *f, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src =
-        chunk_open(a->of->st, a->of->key, &a->z, f->number, a->lim, err);
+        zarr_chunk_open(a->of->st, a->of->key, &a->z, f->number, a->lim, err);
 
     return src != NULL;
 }
 
-static bool array_put(struct array *a, const struct array_file *f, bool first, struct zf_err *err)
+static bool zarr_put(struct array *a, const struct array_file *f, bool first, struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
     struct zf_from from = {.src = a->items, .stride = a->stride};
     struct array_box box;
-    bool sound = array_file_sound(a, f->e, err);
+    bool sound = zarr_file_sound(a, f->e, err);
 
-    (void)array_box(&a->z, f->number, 1, &box);
+    (void)zarr_box(&a->z, f->number, 1, &box);
     (void)zf_zarr_name(&a->z, f->number, name);
     if (!sound) {
-        (void)array_in(a, err, name);
+        (void)zarr_in(a, err, name);
         if (!zf_build_degraded(a->b) || a->z.swapped || f->e->kind != ZF_ENTRY_FILE ||
             f->e->id.size > a->z.chunk_bytes || a->z.codec != ZF_ZARR_RAW) {
-            return array_lose(a, name, &box, err);
+            return zarr_lose(a, name, &box, err);
         }
         zf_err_clear(err); /* the draft says it again */
-        return array_short(a, f, &box, err);
+        return zarr_short(a, f, &box, err);
     }
-    if (first && a->z.codec != ZF_ZARR_RAW && !array_first_sound(a, f, err)) {
-        return array_lose(a, name, &box, err);
+    if (first && a->z.codec != ZF_ZARR_RAW && !zarr_first_sound(a, f, err)) {
+        return zarr_lose(a, name, &box, err);
     }
     return zf_items_add(a->items, f->number, a->z.chunk_bytes, &from.off, err) &&
            zf_draft_box(a->draft, box.start, box.size, from, err);
 }
 
-static bool array_put_all(struct array *a, struct zf_err *err)
+static bool zarr_put_all(struct array *a, struct zf_err *err)
 {
     uint64_t next = 0;
 
     for (size_t i = 0; i < a->file.n; i++) {
         const struct array_file *f = &a->file.at[i];
 
-        if (!array_missing(a, next, f->number, err) || !array_put(a, f, i == 0, err)) {
+        if (!zarr_missing(a, next, f->number, err) || !zarr_put(a, f, i == 0, err)) {
             return false;
         }
         next = f->number + 1;
     }
     zf_items_seal(a->items);
-    return array_missing(a, next, a->z.n_chunks, err);
+    return zarr_missing(a, next, a->z.n_chunks, err);
 }
 
 /* ---- the array ------------------------------------------------------------------------------------ */
 
-static void array_strides(struct array *a)
+static void zarr_strides(struct array *a)
 {
     const struct zf_zarr *z = &a->z;
     uint64_t n = 1;
@@ -450,8 +451,8 @@ bool zf_zarr_array_put(const struct zf_zarr_array *array, const struct zf_limits
     char where[600];
 
     (void)snprintf(where, sizeof where, "%s/.zarray", array->key);
-    a.items = chunks_new(array->st, lim, array->key, array->text, &array->z, err);
-    array_strides(&a);
-    return a.items && zf_draft_where(draft, where, err) && array_find_files(&a, err) &&
-           array_put_all(&a, err);
+    a.items = zarr_chunks_new(array->st, lim, array->key, array->text, &array->z, err);
+    zarr_strides(&a);
+    return a.items && zf_draft_where(draft, where, err) && zarr_find_files(&a, err) &&
+           zarr_put_all(&a, err);
 }
