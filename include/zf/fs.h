@@ -11,8 +11,8 @@
 /* Extended attributes: named and listed; not at all; or named always, and listed where the tree is small. */
 enum zf_fs_xattrs { ZF_FS_XATTRS_AUTO, ZF_FS_XATTRS_ON, ZF_FS_XATTRS_OFF };
 
-/* How large files are read where mappings stay possible: past the page cache but for kinds that
- * are mapped, never so, or always. */
+/* AUTO: files of 64 MiB and more bypass the page cache where they can still be mapped, except safetensors.  CACHED: never.
+ * DIRECT: always. */
 enum zf_fs_io { ZF_FS_IO_AUTO, ZF_FS_IO_CACHED, ZF_FS_IO_DIRECT };
 
 /* Modes of a mount, once they are negotiated. */
@@ -23,6 +23,14 @@ struct zf_fs_modes {
     /* Read-ahead of the kernel for this mount, and what was asked for; 0 = not known, or left alone. */
     uint32_t read_ahead_kib, read_ahead_wanted;
     char remedy[100]; /* "", or the command that raises it */
+};
+
+/* Each happens once at most, in this order. */
+enum zf_fs_event {
+    ZF_FS_MOUNTED, /* with: struct zf_mount.  Nothing is served yet */
+    ZF_FS_READY,   /* with: struct zf_fs_modes.  The mount answers; from a thread of its own */
+    ZF_FS_OFF,     /* a signal, or the end of stop_fd, came, and our mount is off for certain */
+    ZF_FS_STOPPING /* it came; the mount point was freed, or could not be */
 };
 
 struct zf_fs_opts {
@@ -43,16 +51,8 @@ struct zf_fs_opts {
     int stop_fd; /* its end of file stops serving as a signal does; -1 = none */
     /* Called in the serving process for each failed read, by the thread that failed. */
     void (*log)(void *ctx, const struct zf_err *err);
-    void *log_ctx;
-    /* Each is called once at most, with session_ctx, and may be NULL.  mounted: at once, before
-     * anything is served; modes and then ready: from a thread of its own, when the mount
-     * answers; stopping: when a signal, or the end of stop_fd, came, after the mount point was
-     * freed (off: that is certain). */
-    void (*mounted)(void *ctx, const struct zf_mount *m);
-    void (*modes)(void *ctx, const struct zf_fs_modes *m);
-    void (*ready)(void *ctx);
-    void (*stopping)(void *ctx, bool off);
-    void *session_ctx;
+    void (*event)(void *ctx, enum zf_fs_event what, const void *with);
+    void *ctx; /* of both, which may be NULL */
 };
 
 /* The version of libfuse that is loaded. */

@@ -31,7 +31,6 @@ struct service {
     int lock;             /* of the mount point, the supervisor's until the mount answers */
     struct zf_log *log;   /* the worker's */
     struct zf_tree *tree; /* the same */
-    char remedy[100];     /* for its read-ahead, or "" */
 };
 
 static void mount_detach_stdio(void)
@@ -61,58 +60,38 @@ static void mount_leave_terminal(void)
     mount_detach_stdio();
 }
 
-static void mount_worker_mounted(void *ctx, const struct zf_mount *m)
-{
-    const struct service *v = ctx;
-
-    supervise_report(v->link, REPORT_MOUNTED, m);
-}
-
-static void mount_worker_modes(void *ctx, const struct zf_fs_modes *m)
-{
-    struct service *v = ctx;
-    char *text = mounted_modes_text(m);
-
-    if (text) {
-        zf_control_set_modes(v->tree, text);
-    }
-    (void)snprintf(v->remedy, sizeof v->remedy, "%s", m->remedy);
-}
-
-/* Behind the terminal's back, where there is one: most who mount cannot do anything about it. */
-static void mount_worker_tell_remedy(const struct service *v)
+/* Log only: most users cannot change this kernel setting. */
+static void mount_log_remedy(const struct service *v, const char *remedy)
 {
     struct zf_err err;
 
-    if (v->remedy[0]) {
+    if (remedy[0]) {
         (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
                       "sequential reads are a third slower than they could be, because the kernel "
                       "reads little ahead; as root: %s",
-                      v->remedy);
+                      remedy);
         zf_log_say(v->log, &err);
     }
 }
 
-static void mount_worker_ready(void *ctx)
+/* In the worker. */
+static void mount_event(void *ctx, enum zf_fs_event what, const void *with)
 {
     const struct service *v = ctx;
+    const struct zf_fs_modes *modes = with;
+    char *text = what == ZF_FS_READY ? mounted_modes_text(modes) : NULL;
 
-    if (v->notify >= 0) {
+    if (text) {
+        zf_control_set_modes(v->tree, text);
+    }
+    if (what == ZF_FS_READY && v->notify >= 0) {
         zf_log_detach(v->log);
         mount_leave_terminal();
     }
-    mount_worker_tell_remedy(v);
-    supervise_report(v->link, REPORT_READY, NULL);
-}
-
-static void mount_worker_stopping(void *ctx, bool off)
-{
-    const struct service *v = ctx;
-
-    if (off) {
-        supervise_report(v->link, REPORT_OFF, NULL);
+    if (what == ZF_FS_READY) {
+        mount_log_remedy(v, modes->remedy);
     }
-    supervise_report(v->link, REPORT_STOPPING, NULL);
+    supervise_report(v->link, what, what == ZF_FS_MOUNTED ? with : NULL);
 }
 
 /* In the supervisor. */
@@ -210,13 +189,9 @@ static struct zf_fs_opts mount_fs_opts(struct service *v, int link)
         .io_uring = o->io_uring,
         .debug = o->debug,
         .log = mount_say,
-        .log_ctx = v,
+        .event = mount_event,
+        .ctx = v,
         .stop_fd = link,
-        .mounted = mount_worker_mounted,
-        .modes = mount_worker_modes,
-        .ready = mount_worker_ready,
-        .stopping = mount_worker_stopping,
-        .session_ctx = v,
     };
 }
 
@@ -256,7 +231,7 @@ static int mount_work(void *ctx, int link)
 {
     int code = mount_serve(ctx, link);
 
-    supervise_report(link, REPORT_LEAVING, NULL);
+    supervise_report(link, SUPERVISE_LEAVING, NULL);
     remote_end();
     return code;
 }

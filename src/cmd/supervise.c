@@ -22,12 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/fd.h>
 
 #include "cmd.h"
 
@@ -42,18 +44,20 @@
 #define LEAVE_MS 15000
 
 struct message {
-    enum supervise_report what;
+    int what;
     struct zf_mount mount;
 };
 
 struct watch {
     const struct supervise *s;
     pid_t worker;
-    int link; /* -1 when the worker has closed it */
+    int link;    /* -1 when the worker has closed it */
+    int signals; /* signalfd(2) */
+    int signal;  /* the last that asked for the end, or 0 */
     struct zf_mount before, mount;
-    bool mounted, ready, stopping; /* as reported */
-    bool off;                      /* reported: its mount is off already */
-    bool ended;                    /* the worker was reaped, with this status */
+    bool mounted, ready; /* as reported */
+    bool off;            /* reported: its mount is off already */
+    bool ended;          /* the worker was reaped, with this status */
     int status;
     bool killed_by_us;
     bool late;        /* the deadline is that of the first answer */
@@ -63,65 +67,48 @@ struct watch {
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t supervise_signal; /* the last that asked for the end */
-
-static void supervise_on_end(int sig)
-{
-    supervise_signal = sig;
-}
-
-static void supervise_on_child(int sig)
-{
-    (void)sig;
-}
-
-static const int end_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-#define N_END_SIGNALS (sizeof end_signals / sizeof end_signals[0])
-static const int idle_signals[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE};
-
 /* Signal settings that the worker gets back. */
 struct inherited {
-    sigset_t mask; /* as it was: in force while waiting, and in the worker */
-    struct sigaction end[N_END_SIGNALS], child;
+    sigset_t mask;
+    struct sigaction child;
     char name[16]; /* of the process, as it was; bytes as prctl(2) has them */
 };
 
-/* Those that whoever started us ignores stay ignored.  All are blocked but while waiting. */
-static void supervise_signals_take(struct inherited *old)
+/* Blocks signals that ask for the end, and those of children, for a descriptor; -1: errno.  Those that whoever started us
+ * ignores stay ignored. */
+static int supervise_signals_take(struct inherited *old)
 {
-    struct sigaction end = {.sa_handler = supervise_on_end},
-                     child = {.sa_handler = supervise_on_child};
-    struct sigaction idle = {.sa_handler = SIG_IGN};
-    sigset_t block;
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    static const int idle[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE};
+    struct sigaction now, ignore = {.sa_handler = SIG_IGN}, dflt = {.sa_handler = SIG_DFL};
+    sigset_t set;
 
-    (void)sigemptyset(&block);
-    (void)sigaddset(&block, SIGCHLD);
-    for (size_t i = 0; i < N_END_SIGNALS; i++) {
-        (void)sigaddset(&block, end_signals[i]);
-        (void)sigaction(end_signals[i], NULL, &old->end[i]);
-        if (old->end[i].sa_handler == SIG_DFL) {
-            (void)sigaction(end_signals[i], &end, NULL);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < 4; i++) {
+        (void)sigaction(idle[i], &ignore, NULL);
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+            (void)sigaddset(&set, ends[i]);
         }
     }
-    for (size_t i = 0; i < sizeof idle_signals / sizeof idle_signals[0]; i++) {
-        (void)sigaction(idle_signals[i], &idle, NULL);
-    }
-    (void)sigaction(SIGCHLD, &child, &old->child);
-    (void)sigprocmask(SIG_BLOCK, &block, &old->mask);
+    /* An ignored SIGCHLD would leave nothing to wait for. */
+    (void)sigaction(SIGCHLD, &dflt, &old->child);
+    (void)sigprocmask(SIG_BLOCK, &set, &old->mask);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void supervise_signals_give_back(const struct inherited *old)
+static void supervise_signals_read(struct watch *w)
 {
-    for (size_t i = 0; i < N_END_SIGNALS; i++) {
-        (void)sigaction(end_signals[i], &old->end[i], NULL);
+    struct signalfd_siginfo s;
+
+    while (read(w->signals, &s, sizeof s) == (ssize_t)sizeof s) {
+        w->signal = s.ssi_signo == SIGCHLD ? w->signal : (int)s.ssi_signo;
     }
-    (void)sigaction(SIGCHLD, &old->child, NULL);
-    (void)sigprocmask(SIG_SETMASK, &old->mask, NULL);
 }
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
 
-void supervise_report(int link, enum supervise_report what, const struct zf_mount *m)
+void supervise_report(int link, int what, const struct zf_mount *m)
 {
     const struct message message = {.what = what, .mount = m ? *m : (struct zf_mount){0}};
 
@@ -133,7 +120,8 @@ void supervise_report(int link, enum supervise_report what, const struct zf_moun
 static _Noreturn void supervise_worker_run(const struct supervise *s, const struct inherited *old,
                                            pid_t parent, int link)
 {
-    supervise_signals_give_back(old);
+    (void)sigaction(SIGCHLD, &old->child, NULL);
+    (void)sigprocmask(SIG_SETMASK, &old->mask, NULL);
     (void)prctl(PR_SET_NAME, old->name, 0, 0, 0);
     /* For the time before it serves, in which nothing looks at the link. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
@@ -182,22 +170,21 @@ static void supervise_take_report(struct watch *w)
     ssize_t n = recv(w->link, &m, sizeof m, MSG_DONTWAIT);
 
     if (n == (ssize_t)sizeof m) {
-        if (m.what == REPORT_MOUNTED) {
+        if (m.what == ZF_FS_MOUNTED) {
             w->mounted = true;
             w->mount = m.mount;
             w->late = !w->deadline;
             w->deadline = w->deadline ? w->deadline : supervise_now_ms() + ANSWER_MS;
-        } else if (m.what == REPORT_READY && !w->ready) {
+        } else if (m.what == ZF_FS_READY && !w->ready) {
             w->s->ready(w->s->ctx);
             w->ready = true;
             w->deadline = w->late ? 0 : w->deadline;
             w->late = false;
-        } else if (m.what == REPORT_OFF) {
+        } else if (m.what == ZF_FS_OFF) {
             w->off = true;
-        } else if (m.what == REPORT_STOPPING) {
-            w->stopping = true;
+        } else if (m.what == ZF_FS_STOPPING) {
             supervise_end_within(w, GRACE_MS);
-        } else if (m.what == REPORT_LEAVING && !w->killed_by_us) {
+        } else if (m.what == SUPERVISE_LEAVING && !w->killed_by_us) {
             w->deadline = supervise_now_ms() + LEAVE_MS;
         }
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -225,29 +212,26 @@ static void supervise_reap(struct watch *w)
 }
 
 /* One wait for a report, a signal or the deadline. */
-static void supervise_wait_once(struct watch *w, const struct inherited *old)
+static void supervise_wait_once(struct watch *w)
 {
-    struct pollfd fd = {.fd = w->link, .events = POLLIN};
-    struct timespec left = {0};
+    struct pollfd fds[] = {{.fd = w->link, .events = POLLIN}, {.fd = w->signals, .events = POLLIN}};
+    int64_t ms = w->deadline - supervise_now_ms();
 
-    if (w->deadline) {
-        int64_t ms = w->deadline - supervise_now_ms();
-
-        ms = ms > 0 ? ms : 0;
-        left = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    }
-    if (ppoll(&fd, 1, w->deadline ? &left : NULL, &old->mask) > 0) {
-        supervise_take_report(w);
+    if (poll(fds, 2, !w->deadline ? -1 : ms > 0 ? (int)ms : 0) > 0) {
+        supervise_signals_read(w);
+        if (fds[0].revents) {
+            supervise_take_report(w);
+        }
     }
 }
 
 /* Until the worker has ended, or is not waited for any longer. */
-static void supervise_watch_worker(struct watch *w, const struct inherited *old)
+static void supervise_watch_worker(struct watch *w)
 {
     bool asked = false;
 
     for (supervise_reap(w); !w->ended; supervise_reap(w)) {
-        if (supervise_signal && !asked) {
+        if (w->signal && !asked) {
             asked = true;
             supervise_ask_to_end(w);
         }
@@ -261,7 +245,7 @@ static void supervise_watch_worker(struct watch *w, const struct inherited *old)
             (void)kill(w->worker, SIGKILL);
             w->deadline = supervise_now_ms() + GRACE_MS / 3;
         }
-        supervise_wait_once(w, old);
+        supervise_wait_once(w);
     }
     /* The reports it made before it ended. */
     while (w->link >= 0) {
@@ -270,18 +254,18 @@ static void supervise_watch_worker(struct watch *w, const struct inherited *old)
 }
 
 /* Something was mounted over ours: what is below comes off when that is gone. */
-static bool supervise_wait_uncovered(const struct inherited *old)
+static bool supervise_wait_uncovered(struct watch *w)
 {
-    struct pollfd fd = {.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC),
-                        .events = POLLPRI};
+    zf_auto(fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    struct pollfd fds[] = {{.fd = fd, .events = POLLPRI}, {.fd = w->signals, .events = POLLIN}};
     char byte;
 
-    if (fd.fd < 0 || read(fd.fd, &byte, 1) != 1) {
+    if (fd < 0 || read(fd, &byte, 1) != 1) {
         return false;
     }
     /* A change between the last look and now is not missed: the wait ends after a while. */
-    bool go_on = ppoll(&fd, 1, &(struct timespec){.tv_sec = 1}, &old->mask) >= 0 || errno == EINTR;
-    (void)close(fd.fd);
+    bool go_on = poll(fds, 2, 1000) >= 0 || errno == EINTR;
+    supervise_signals_read(w);
     return go_on;
 }
 
@@ -295,15 +279,15 @@ static bool supervise_is_ours(void *ctx, int fd)
     return !w->ended || zf_mount_dead(fd);
 }
 
-static void supervise_take_off(struct watch *w, const struct inherited *old)
+static void supervise_take_off(struct watch *w)
 {
     struct zf_err err;
     enum zf_detached result;
-    int first = supervise_signal;
+    int first = w->signal;
 
     while ((result = zf_mount_detach(w->s->mountpoint, &w->mount, supervise_is_ours, w, &err)) ==
            ZF_DETACH_COVERED) {
-        if (supervise_signal != first || !supervise_wait_uncovered(old)) {
+        if (w->signal != first || !supervise_wait_uncovered(w)) {
             supervise_say(w, "another mount covers it; what is below is dead");
             return;
         }
@@ -320,34 +304,34 @@ static bool supervise_find_unreported(struct watch *w)
            w->before.id && w->mount.parent == w->before.id;
 }
 
-static void supervise_clean_up(struct watch *w, const struct inherited *old)
+static void supervise_clean_up(struct watch *w)
 {
     if (!w->off && !zf_mount_given(w->s->mountpoint) &&
         (w->mounted || supervise_find_unreported(w))) {
-        supervise_take_off(w, old);
+        supervise_take_off(w);
     }
 }
 
 /* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
 static int supervise_fatal_signal(const struct watch *w)
 {
-    if (supervise_signal == SIGQUIT) {
+    if (w->signal == SIGQUIT) {
         return SIGQUIT;
     }
     int sig = w->ended && !w->killed_by_us && WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
     bool asked = sig == SIGTERM || sig == SIGINT || sig == SIGHUP;
-    return supervise_signal && asked ? 0 : sig;
+    return w->signal && asked ? 0 : sig;
 }
 
-static int supervise_exit_code(const struct watch *w)
+static int supervise_exit_code(const struct watch *w, const sigset_t *mask)
 {
     char text[160];
     int sig = supervise_fatal_signal(w);
 
-    if (supervise_signal && !w->mounted && !w->ready) {
+    if (w->signal && !w->mounted && !w->ready) {
         /* Nothing was begun: as if there had been no supervisor. */
-        (void)signal(supervise_signal, SIG_DFL);
-        (void)raise(supervise_signal);
+        (void)sigprocmask(SIG_SETMASK, mask, NULL);
+        (void)raise(w->signal);
         return EXIT_IO; /* still here: the first process of a container */
     }
     if (w->unanswered) {
@@ -375,6 +359,7 @@ static int supervise_start(struct watch *w, const struct inherited *old)
     w->worker = fork();
     if (w->worker == 0) {
         (void)close(link[0]);
+        (void)close(w->signals);
         supervise_worker_run(w->s, old, self, link[1]);
     }
     (void)close(link[1]);
@@ -393,17 +378,16 @@ int supervise(const struct supervise *s)
     struct zf_err err;
 
     (void)zf_mount_at(s->mountpoint, &w.before);
-    supervise_signals_take(&old);
+    w.signals = supervise_signals_take(&old);
     /* Before there is a worker: whoever looks for one by name must not find this process. */
     (void)prctl(PR_GET_NAME, old.name, 0, 0, 0);
     (void)prctl(PR_SET_NAME, SUPERVISOR_NAME, 0, 0, 0);
-    if (supervise_start(&w, &old) != 0) {
+    if (w.signals < 0 || supervise_start(&w, &old) != 0) {
         (void)zf_fail_sys(&err, "start the serving process");
         return cmd_fail(&err);
     }
-    supervise_watch_worker(&w, &old);
-    supervise_clean_up(&w, &old);
-    /* Signals that were pending meanwhile. */
-    (void)sigprocmask(SIG_SETMASK, &old.mask, NULL);
-    return supervise_exit_code(&w);
+    supervise_watch_worker(&w);
+    supervise_clean_up(&w);
+    supervise_signals_read(&w);
+    return supervise_exit_code(&w, &old.mask);
 }

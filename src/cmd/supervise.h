@@ -4,7 +4,7 @@
 #ifndef ZF_CMD_SUPERVISE_H
 #define ZF_CMD_SUPERVISE_H
 
-#include <zf/mountpoint.h>
+#include <zf/fs.h>
 
 struct supervise {
     const char *mountpoint; /* absolute, without links; or /dev/fd/N: somebody else's mount */
@@ -22,15 +22,10 @@ struct supervise {
  * To be called before anything large is in memory. */
 int supervise(const struct supervise *s);
 
-/* The worker's reports. */
-enum supervise_report {
-    REPORT_MOUNTED,
-    REPORT_READY,
-    REPORT_STOPPING,
-    REPORT_OFF,    /* its mount is off: one that is there now is another */
-    REPORT_LEAVING /* it serves no more, and its mount is gone; it only writes what it has */
-};
-/* m: of MOUNTED, else NULL. */
-void supervise_report(int link, enum supervise_report what, const struct zf_mount *m);
+/* Reports of the worker: zf/fs.h's, and that it serves no more and its mount is gone; it only writes what it has. */
+enum { SUPERVISE_LEAVING = ZF_FS_STOPPING + 1 };
+
+/* m: of ZF_FS_MOUNTED, else NULL. */
+void supervise_report(int link, int what, const struct zf_mount *m);
 
 #endif

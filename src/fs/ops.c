@@ -162,7 +162,7 @@ static void ops_log(const struct fs *fs, const struct zf_err *err)
     if (err->code == ZF_E_STALE) {
         memcpy(said.msg + (n < most ? n : most), advice, sizeof advice);
     }
-    fs->opts->log(fs->opts->log_ctx, &said);
+    fs->opts->log(fs->opts->ctx, &said);
 }
 
 /* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
@@ -181,7 +181,7 @@ static void ops_tell_maps(struct fs *fs)
         atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)
             ? ""
             : ", and this kernel maps files with such pages only MAP_PRIVATE");
-    fs->opts->log(fs->opts->log_ctx, &err);
+    fs->opts->log(fs->opts->ctx, &err);
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

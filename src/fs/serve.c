@@ -79,6 +79,13 @@ struct session {
     enum stage stage; /* guarded by lock */
 };
 
+static void serve_say(const struct zf_fs_opts *o, enum zf_fs_event what, const void *with)
+{
+    if (o->event) {
+        o->event(o->ctx, what, with);
+    }
+}
+
 /* A signal may come to any thread; its handler only wakes the guard. */
 static int guard_wake = -1;
 static atomic_bool guard_signalled; /* a signal may run in any thread, at once with the guard */
@@ -160,7 +167,7 @@ static void serve_look(struct session *s)
     while (s->stage == LOOPING) {
         if (!zf_thread_wait(&s->changed, &s->lock, LOOK_MS) && s->stage == LOOPING) {
             (void)pthread_mutex_unlock(&s->lock);
-            zf_files_look(s->o->log, s->o->log_ctx);
+            zf_files_look(s->o->log, s->o->ctx);
             (void)pthread_mutex_lock(&s->lock);
         }
     }
@@ -188,12 +195,7 @@ static void *serve_ready_run(void *arg)
         struct zf_fs_modes modes;
 
         mode_settle(s->fs, s->known ? &s->mount.dev : NULL, &modes);
-        if (o->modes) {
-            o->modes(o->session_ctx, &modes);
-        }
-        if (o->ready) {
-            o->ready(o->session_ctx);
-        }
+        serve_say(o, ZF_FS_READY, &modes);
         if (o->log) {
             serve_look(s);
         }
@@ -266,11 +268,10 @@ static bool serve_detach(struct session *s)
 /* The mount point is freed first of all: what follows may take its time. */
 static void serve_stop(struct session *s)
 {
-    const bool off = serve_detach(s);
-
-    if (s->o->stopping) {
-        s->o->stopping(s->o->session_ctx, off);
+    if (serve_detach(s)) {
+        serve_say(s->o, ZF_FS_OFF, NULL);
     }
+    serve_say(s->o, ZF_FS_STOPPING, NULL);
     serve_end_loop(s);
 }
 
@@ -374,8 +375,8 @@ static bool serve_attach(struct session *s, struct zf_err *err)
     }
     s->attached = true;
     s->known = zf_mount_at(o->mountpoint, &s->mount) && s->mount.here && s->mount.fuse;
-    if (s->known && o->mounted) {
-        o->mounted(o->session_ctx, &s->mount);
+    if (s->known) {
+        serve_say(o, ZF_FS_MOUNTED, &s->mount);
     }
     (void)snprintf(name, sizeof name, "/dev/fd/%d", fd);
     return fuse_session_mount(s->se, name) == 0 ||
