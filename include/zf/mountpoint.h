@@ -36,6 +36,9 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
  * whose mountinfo leaves it out. */
 bool zf_mount_at(const char *path, struct zf_mount *out);
 
+/* The mount of which `path` is the root, the uppermost one, where a link at its end is not followed.  False: there is none. */
+bool zf_mount_on(const char *path, struct zf_mount *out);
+
 /* Is it /dev/fd/N, the open device of a mount that somebody else made?  Where that is, and when, only
  * they know. */
 static inline bool zf_mount_given(const char *mountpoint)

@@ -10,29 +10,13 @@
 
 #include "options.h"
 
-struct umount_seen {
-    const char *mnt;
-    bool fuse;
-};
-
-/* The last of several mounts on one point is the one that is seen. */
-static bool umount_look(void *ctx, const struct zf_mount_row *row)
-{
-    struct umount_seen *o = ctx;
-
-    o->fuse = strcmp(row->point, o->mnt) == 0 ? row->mount.fuse : o->fuse;
-    return true;
-}
-
 /* Which FUSE mounts are zerofs's is not asked: the type is what -o subtype= says, and a dead mount
- * answers nothing.  The path is compared as text: a dead mount cannot be resolved, but its parent
- * directory can. */
+ * answers nothing. */
 static bool umount_is_fuse(const char *mnt)
 {
-    struct umount_seen o = {.mnt = mnt};
+    struct zf_mount m;
 
-    zf_mount_each(umount_look, &o);
-    return o.fuse;
+    return zf_mount_on(mnt, &m) && m.fuse;
 }
 
 /* The parent resolved, the last component as given: resolving it could hang or fail on a

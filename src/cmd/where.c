@@ -13,12 +13,11 @@
 #include <zf/mountpoint.h>
 #include <zf/remote.h>
 
-/* The mount that is looked for, and what was found; the texts are malloc'ed. */
+/* A row that is looked for, and its texts; malloc'ed. */
 struct where_mount {
-    const char *real;
-    bool below; /* look for a zerofs below `real`, not for the mount that `real` is on */
+    uint64_t id;       /* 0: a zerofs below `below` */
+    const char *below; /* resolved */
     char *point, *source;
-    bool zerofs, fuse;
 };
 
 static void zf_auto_where_mount(struct where_mount *m)
@@ -27,37 +26,25 @@ static void zf_auto_where_mount(struct where_mount *m)
     free(m->source);
 }
 
-/* Is `path` at or below `dir`? */
-static bool where_within(const char *path, const char *dir)
+static bool where_is_below(const char *point, const char *dir)
 {
     size_t n = strlen(dir);
 
-    return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || dir[n - 1] == '/');
-}
-
-/* The last of several mounts on one point is the one that is seen. */
-static bool where_takes(const struct where_mount *m, const struct zf_mount_row *row)
-{
-    if (m->below) {
-        return !m->point && strcmp(row->mount.type, "fuse.zerofs") == 0 &&
-               strcmp(row->point, m->real) != 0 && where_within(row->point, m->real);
-    }
-    return where_within(m->real, row->point) &&
-           (!m->point || strlen(row->point) >= strlen(m->point));
+    n -= n == 1; /* "/" */
+    return strncmp(point, dir, n) == 0 && point[n] == '/' && point[n + 1];
 }
 
 static bool where_look(void *ctx, const struct zf_mount_row *row)
 {
     struct where_mount *m = ctx;
 
-    if (where_takes(m, row)) {
-        zf_auto_where_mount(m);
+    if (m->id
+            ? row->mount.id == m->id
+            : strcmp(row->mount.type, "fuse.zerofs") == 0 && where_is_below(row->point, m->below)) {
         m->point = strdup(row->point);
         m->source = strdup(row->source);
-        m->zerofs = strcmp(row->mount.type, "fuse.zerofs") == 0;
-        m->fuse = row->mount.fuse;
     }
-    return true;
+    return !m->point;
 }
 
 static bool where_find(struct where_mount *m)
@@ -76,9 +63,10 @@ static void where_shows(const struct where_mount *m, const char *asked, char *ou
                    tag);
 }
 
-static bool where_is_zerofs(const struct where_mount *m, const char *path)
+static bool where_is_zerofs(const struct zf_mount *at, const char *path)
 {
-    return m->zerofs || (m->fuse && getxattr(path, "user.zerofs.format", NULL, 0) >= 0);
+    return strcmp(at->type, "fuse.zerofs") == 0 ||
+           (at->fuse && getxattr(path, "user.zerofs.format", NULL, 0) >= 0);
 }
 
 bool where_is_remote(const char *path)
@@ -102,14 +90,18 @@ bool where_check(const char *path, struct zf_err *err)
                          zf_err_in(err, "%s", path));
     }
     zf_auto(mem) char *real = realpath(path, NULL);
-    zf_auto(where_mount) struct where_mount m = {.real = real};
+    struct zf_mount at;
     /* A path that cannot be looked at is refused where it is opened, with the reason. */
-    if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !where_find(&m) ||
-        !where_is_zerofs(&m, real)) {
+    if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !zf_mount_at(real, &at) ||
+        !where_is_zerofs(&at, real)) {
+        return true;
+    }
+    zf_auto(where_mount) struct where_mount m = {.id = at.id};
+    if (!where_find(&m)) {
         return true;
     }
     where_shows(&m, real, shows, sizeof shows);
-    if (strcmp(real, m.point) == 0) {
+    if (at.here) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "%.100s shows %s; it is a mount of zerofs: point at the checkpoint itself",
                        path, shows);
@@ -122,7 +114,7 @@ bool where_check(const char *path, struct zf_err *err)
 void where_below(const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *real = realpath(path, NULL);
-    zf_auto(where_mount) struct where_mount m = {.real = real, .below = true};
+    zf_auto(where_mount) struct where_mount m = {.below = real};
     char shows[200];
 
     if (!real || !where_find(&m)) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A path is asked with O_PATH, which reaches the root of a mount without a request to whoever
- * serves it; the descriptor's fdinfo names the mount, and mountinfo has the rest. */
+/* statx(2) names the mount at a path without a request to whoever serves it, as nothing is asked of the file itself; mountinfo
+ * has the rest. */
 #include <zf/mountpoint.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -24,30 +24,6 @@
 extern char **environ;
 
 /* ---- the table ------------------------------------------------------------------------------- */
-
-/* O_DIRECTORY, or an open for reading, would make an automount point mount. */
-static int mountpoint_open_path(const char *path)
-{
-    return open(path, O_PATH | O_CLOEXEC);
-}
-
-static bool mountpoint_mount_id_of(int fd, uint64_t *out)
-{
-    char name[48], *line = NULL;
-    size_t cap = 0;
-    bool found = false;
-
-    (void)snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
-    FILE *f = fopen(name, "re");
-    while (f && !found && getline(&line, &cap, f) > 0) {
-        found = sscanf(line, "mnt_id: %" SCNu64, out) == 1;
-    }
-    if (f) {
-        (void)fclose(f);
-    }
-    free(line);
-    return found;
-}
 
 /* mountinfo writes blanks and backslashes as \ooo. */
 static void mountpoint_unescape(char *s)
@@ -115,7 +91,7 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
 
 struct mount_search {
     uint64_t id;
-    const char *path;
+    const char *path; /* NULL, or to be compared with its point */
     struct zf_mount *out;
     bool found;
 };
@@ -126,7 +102,7 @@ static bool mountpoint_mount_is_it(void *ctx, const struct zf_mount_row *row)
 
     if (row->mount.id == s->id) {
         *s->out = row->mount;
-        s->out->here = strcmp(row->point, s->path) == 0;
+        s->out->here = s->path && strcmp(row->point, s->path) == 0;
         s->found = true;
     }
     return !s->found;
@@ -140,29 +116,31 @@ static bool mountpoint_find_row(uint64_t id, const char *path, struct zf_mount *
     return s.found;
 }
 
-static bool mountpoint_mount_of(int fd, const char *path, struct zf_mount *out)
+/* The mount of `path`, seen from fd, or of fd where it is "". */
+static bool mountpoint_mount_of(int fd, const char *path, int flags, struct zf_mount *out)
 {
-    uint64_t id;
+    struct statx st;
 
     *out = (struct zf_mount){.id = 0};
-    if (fd < 0 || !mountpoint_mount_id_of(fd, &id)) {
+    if (statx(fd, path, AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC | flags, 0, &st) !=
+            0 ||
+        !(st.stx_mask & STATX_MNT_ID)) {
         return false;
     }
-    bool found = mountpoint_find_row(id, path, out);
-    out->id = id;
+    bool found = mountpoint_find_row(st.stx_mnt_id, NULL, out);
+    out->id = st.stx_mnt_id;
+    out->here = st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
     return found;
 }
 
-/* The path as the kernel calls it, so that links in `path` do not matter. */
 bool zf_mount_at(const char *path, struct zf_mount *out)
 {
-    char name[48], real[PATH_MAX];
-    zf_auto(fd) int fd = mountpoint_open_path(path);
+    return mountpoint_mount_of(AT_FDCWD, path, 0, out);
+}
 
-    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    ssize_t n = fd >= 0 ? readlink(name, real, sizeof real - 1) : -1;
-    real[n > 0 ? n : 0] = '\0';
-    return mountpoint_mount_of(fd, real, out);
+bool zf_mount_on(const char *path, struct zf_mount *out)
+{
+    return mountpoint_mount_of(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, out) && out->here;
 }
 
 /* ---- taking one off -------------------------------------------------------------------------- */
@@ -209,9 +187,10 @@ enum zf_detached zf_mount_detach(const char *path, const struct zf_mount *m,
                                  bool (*ours)(void *ctx, int fd), void *ctx, struct zf_err *err)
 {
     struct zf_mount at, row;
-    zf_auto(fd) int fd = mountpoint_open_path(path);
+    /* O_DIRECTORY, or an open for reading, would make an automount point mount. */
+    zf_auto(fd) int fd = open(path, O_PATH | O_CLOEXEC);
 
-    if (mountpoint_mount_of(fd, path, &at) && zf_mount_same(&at, m)) {
+    if (fd >= 0 && mountpoint_mount_of(fd, "", 0, &at) && zf_mount_same(&at, m)) {
         return ours && !ours(ctx, fd)                ? ZF_DETACH_GONE
                : mountpoint_detach_fd(fd, path, err) ? ZF_DETACH_DONE
                                                      : ZF_DETACH_FAILED;
