@@ -10,72 +10,24 @@
 
 #include <zf/assemble/degraded.h>
 
-#include "apart.h"
+#include "zero0.h"
 
 #define NUMBERED_IDS (1u << 20) /* parameters of an optimizer */
 
 /* An optimizer that is being drafted. */
 struct numbered {
-    struct ds_save *ds;
-    struct zf_torch *torch;
+    struct ds_states states;
     const struct ds_file *file; /* of an expert-parallel rank, or NULL */
-    const char *path;           /* of its file */
-    struct ds_apart states;     /* those that are drafted */
     uint64_t n_odd;             /* entries of its state that belong to no number */
 };
 
 static struct ds_name numbered_name(const struct numbered *w, uint64_t id, struct zf_err *err)
 {
-    const char *p = w->file ? zf_arena_fmt(w->ds->a, err, "expp_rank_%u.%llu", w->file->dp,
+    const char *p = w->file ? zf_arena_fmt(w->states.ds->a, err, "expp_rank_%u.%llu", w->file->dp,
                                            (unsigned long long)id)
-                            : zf_arena_fmt(w->ds->a, err, "%llu", (unsigned long long)id);
+                            : zf_arena_fmt(w->states.ds->a, err, "%llu", (unsigned long long)id);
 
     return (struct ds_name){p, p ? (uint32_t)strlen(p) : 0};
-}
-
-static bool numbered_draft_value(struct numbered *w, struct zf_spot spot, struct ds_name key,
-                                 const struct zf_pv *v, struct zf_err *err)
-{
-    struct zf_tensor_ref r;
-
-    if (zf_pv_is_number(v)) {
-        return zf_number_draft(w->ds->b, spot, v, err);
-    }
-    if (zf_tensor_ref_odd(w->torch, v, err)) {
-        return zf_leave_out_at(w->ds->b, w->path, spot, err);
-    }
-    if (zf_torch_kind(w->torch, v) != ZF_TORCH_DENSE) {
-        return true;
-    }
-    if (!zf_tensor_ref_read(&w->ds->keep, w->torch, v, &r, err) ||
-        (r.src && !ds_dir_same_rank(w->path, r.src->name, err))) {
-        return false;
-    }
-    const struct ds_apart_bytes at = {
-        .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};
-    return (r.ndim == 0 || !r.packed || ds_apart_add(&w->states, &at, r.dtype, r.n, err)) &&
-           zf_tensor_ref_draft(w->ds->b, spot, &r, NULL, err);
-}
-
-/* One parameter's mapping of states. */
-static bool numbered_draft_states(struct numbered *w, uint64_t id, const struct zf_pv *states,
-                                  struct zf_err *err)
-{
-    struct ds_name name = numbered_name(w, id, err), key;
-
-    for (uint64_t i = 0; name.p && i < zf_pv_len(states); i++) {
-        const char *set;
-
-        if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR) {
-            continue;
-        }
-        if (!ds_name_of(w->ds->a, zf_pv_key(states, i), "the optimizer's state", &key, err) ||
-            !(set = zf_path_encoded(w->ds->a, "optim", key.p, key.n, "", err)) ||
-            !numbered_draft_value(w, ds_spot(set, name), key, zf_pv_val(states, i), err)) {
-            return false;
-        }
-    }
-    return name.p != NULL;
 }
 
 static bool numbered_draft_master(struct numbered *w, uint64_t id, const struct zf_pv *v,
@@ -83,8 +35,8 @@ static bool numbered_draft_master(struct numbered *w, uint64_t id, const struct 
 {
     struct ds_name name = numbered_name(w, id, err);
 
-    return name.p && numbered_draft_value(w, ds_spot("optim/param", name),
-                                          (struct ds_name){"the master", 10}, v, err);
+    return name.p && ds_states_draft_value(&w->states, ds_spot("optim/param", name),
+                                           (struct ds_name){"the master", 10}, v, NULL, err);
 }
 
 /* fp32_groups_flat has a vector a group, fp32_groups the masters of each group, in the order of the numbers. */
@@ -130,32 +82,34 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
 
         if (!zf_pv_u64(zf_pv_key(state, i), &id) || !zf_pv_is_map(states)) {
             w->n_odd++;
-        } else if (!numbered_draft_states(w, id, states, err)) {
+            continue;
+        }
+        struct ds_name name = numbered_name(w, id, err);
+        if (!name.p || !ds_states_draft(&w->states, name, states, NULL, err)) {
             return false;
         }
     }
     return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
-           ds_apart_check(&w->states, err) &&
+           ds_apart_check(&w->states.apart, err) &&
            (w->n_odd == 0 ||
-            zf_build_note(w->ds->b, err,
+            zf_build_note(w->states.ds->b, err,
                           "\"%s\": %llu entries of the optimizer's state are left out: they have "
                           "no number, or hold no states",
-                          w->path, (unsigned long long)w->n_odd));
+                          w->states.path, (unsigned long long)w->n_odd));
 }
 
 /* The optimizer of the file at `path`.  *some: it holds states or masters. */
 static bool numbered_read(struct ds_save *ds, const char *path, const struct ds_file *file,
                           bool *some, struct zf_err *err)
 {
-    struct numbered w = {.ds = ds, .file = file, .path = path};
     zf_auto(source) struct zf_source *src = zf_store_open(ds->st, path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
     const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
 
-    w.torch = t;
+    struct numbered w = {.states = {.ds = ds, .torch = t, .path = path}, .file = file};
     *some = *some || zf_pv_is_map(optim);
     bool ok = t && (!zf_pv_is_map(optim) || numbered_draft(&w, optim, err));
-    zf_vec_fini(&w.states);
+    zf_auto_states(&w.states);
     return ok || (!ds_err_named(err) && zf_err_in(err, "%s", path));
 }
 

@@ -103,31 +103,6 @@ static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct
     return true;
 }
 
-bool ds_order_fits(struct ds_rank *mp, const struct ds_group *group, bool *yes, struct zf_err *err)
-{
-    const struct zf_sample sample = order_sample(mp, mp->group);
-    const struct zf_rounding_opts o = {sample, zf_store_ahead(mp->save->st), mp->save->o->degraded};
-    zf_auto(roundings) struct zf_roundings list = {0};
-    const struct zf_rounding *bad;
-    struct zf_mismatch miss;
-    uint64_t compared = 0;
-
-    *yes = false;
-    if (!order_list_group(mp, group, 1, &compared, &list, err)) {
-        bool other = err->code == ZF_E_FORMAT;
-
-        if (other) {
-            zf_err_clear(err); /* of another length */
-        }
-        return other;
-    }
-    if (!zf_roundings_check(&list, o, &bad, &miss, err)) {
-        return false;
-    }
-    *yes = !bad;
-    return true;
-}
-
 /* True if dealing the parameters to the ranks changes their order. */
 static bool order_differs(const struct ds_rank *mp)
 {

@@ -8,8 +8,5 @@
 /* Proves the order of the parameters of all groups, and puts mp->group in it (stages 1 and 2).
  * Errors: ZF_E_FORMAT a master does not round to its weight; not proven. */
 bool ds_order_settle(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
-/* Could the vectors of this group hold its parameters, one behind the other? */
-bool ds_order_fits(struct ds_rank *mp, const struct ds_group *group, bool *yes,
-                   struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,225 +1,264 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saves without ZeRO: the model-states file holds the optimizer, whose fp32 masters have no names.
- * Their names are proved (masters.c).  A master that is no weight's is refused: serving the
+ * Their names are proved (zf/assemble/prove.h).  A master that is no weight's is refused: serving the
  * 16-bit weights in its place would hide that something is damaged.  Where masters are only too
  * much alike to be told apart, the 16-bit weights are served, and a note says why. Source:
  * deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, 0.18.9 and 0.19.8. */
+#include "zero0.h"
+
 #include "steps.h"
+#include "ties.h"
 
-#include <string.h>
-
-#include <zf/assemble/degraded.h>
-
-#include "masters.h"
-#include "zero0_bare.h"
+/* Masters of all groups. */
+struct zero0 {
+    struct ds_zero0 *q;
+    struct zf_take optim;
+    bool flat; /* a vector a group; else a list of masters */
+    struct zf_prove prove;
+    /* of a vector; NULL: of each master */
+    struct zf_tensor_ref **view; /* [n_vectors][parts] */
+    const struct zf_pv ***state; /* the same: mapping of its states, or NULL */
+};
 
 /* ---- what the optimizer holds ---- */
 
-static bool zero0_read_view(struct ds_rank *mp, struct zf_torch *t, const struct zf_pv *v,
-                            struct zf_tensor_ref *out, struct zf_err *err)
+static bool zero0_is_weight(const struct ds_model *m, const uint32_t *tie, uint32_t i)
 {
-    if (!zf_tensor_ref_read(&mp->save->keep, t, v, out, err)) {
+    const struct ds_entry *e = &m->entry[i];
+
+    return !ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
+           e->view.src && e->view.n > 0 && tie[i] == i && zf_dtype_info(e->view.dtype)->kind == 'f';
+}
+
+/* Marks the weights of module; *sample: how much of each is compared. */
+static bool zero0_init(struct ds_zero0 *q, struct zf_sample *sample, struct zf_err *err)
+{
+    const struct ds_model *m = &q->mp->model;
+    uint64_t elements = 0, n = 0;
+
+    q->tie = ds_ties_find(q->mp, m->entry, m->n_entries, err);
+    q->weight = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->weight, err);
+    if (!q->tie || !q->weight) {
         return false;
     }
-    return out->packed || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not packed");
-}
-
-/* fp32_groups_flat[g]: one vector, without padding. */
-static bool zero0_read_vector(struct ds_guess *q, struct zf_torch *t, uint64_t g,
-                              const struct zf_pv *v, const struct zf_pv *state, struct zf_err *err)
-{
-    struct zf_tensor_ref whole;
-
-    if (!zero0_read_view(q->mp, t, v, &whole, err)) {
-        return !ds_err_named(err) &&
-               zf_err_in(err, "!fp32_groups_flat[%llu]", (unsigned long long)g);
-    }
-    if (whole.ndim != 1) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "fp32_groups_flat[%llu] has %u dimensions, expected a vector",
-                       (unsigned long long)g, whole.ndim);
-    }
-    return ds_masters_cut(q, g, &whole, state, err);
-}
-
-/* fp32_groups[g]: each master in its own shape. */
-static bool zero0_read_list(struct ds_guess *q, struct zf_torch *t, uint64_t g,
-                            const struct zf_pv *list, const struct zf_pv *ids,
-                            const struct zf_pv *state, struct zf_err *err)
-{
-    struct ds_masters *out = &q->group[g];
-    uint64_t n = zf_pv_len(list), id;
-
-    if (n > q->mp->model.n_entries) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "fp32_groups[%llu] has %llu masters, but \"module\" only %u names",
-                       (unsigned long long)g, (unsigned long long)n, q->mp->model.n_entries);
-    }
-    out->m = zf_arena_get(q->mp->save->a, n, sizeof *out->m, err);
-    for (uint64_t k = 0; out->m && k < n; k++) {
-        struct ds_master *m = &out->m[out->n];
-
-        if (!zero0_read_view(q->mp, t, zf_pv_item(list, k), &m->view, err)) {
-            return !ds_err_named(err) && zf_err_in(err, "!fp32_groups[%llu][%llu]",
-                                                   (unsigned long long)g, (unsigned long long)k);
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        if (zero0_is_weight(m, q->tie, i)) {
+            q->weight[i].view = &m->entry[i].view;
+            elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
+            n++;
         }
-        m->state = zf_pv_u64(zf_pv_item(ids, k), &id) ? zf_pv_get_id(state, id) : NULL;
-        out->n += m->view.n > 0; /* an empty master needs no name */
     }
-    return out->m != NULL;
+    *sample = zf_sample_of(elements, n);
+    return true;
 }
 
-static bool zero0_read_all(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
-                           struct zf_err *err)
+static void zero0_take_view(struct zero0 *z, const struct zf_take *x, struct zf_tensor_ref *out)
 {
-    const struct zf_pv *flat = zf_pv_get(optim, "fp32_groups_flat");
-    const struct zf_pv *lists = zf_pv_get(optim, "fp32_groups");
-    const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
-    const struct zf_pv *state = zf_pv_get(inner, "state");
-    const struct zf_pv *groups = zf_pv_get(inner, "param_groups");
+    (void)(zf_take_tensor(x, &z->q->mp->save->keep, z->q->states.torch, out) &&
+           zf_take_must(x, out->packed, "it is not packed") &&
+           zf_take_must(x, !z->flat || out->ndim == 1, "it has %u dimensions, expected a vector",
+                        out->ndim));
+}
 
-    const bool vectors = zf_pv_len(flat) > 0;
+/* fp32_groups_flat[g]: one vector, without padding.  fp32_groups[g]: masters in their own shapes, of which an
+ * empty one needs no name.  ids, state: as of a state dict of torch. */
+static void zero0_take_group(struct zero0 *z, const struct zf_take *x, uint32_t g,
+                             const struct zf_pv *ids, const struct zf_pv *state)
+{
+    const struct ds_model *m = &z->q->mp->model;
+    uint64_t n = z->flat ? 1 : zf_take_list(x), id;
 
-    if (vectors && zf_pv_len(lists) > 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+    (void)zf_take_must(x, n <= m->n_entries || z->flat,
+                       "it has %llu masters, but \"module\" only %u names", (unsigned long long)n,
+                       m->n_entries);
+    struct zf_tensor_ref *view = zf_take_room(x->t, n, sizeof *view);
+    struct zf_values *part = zf_take_room(x->t, n, sizeof *part);
+    uint64_t *begin = zf_take_room(x->t, n + 1, sizeof *begin);
+    uint32_t k = 0;
+
+    z->view[g] = view;
+    z->state[g] = zf_take_room(x->t, n, sizeof **z->state);
+    for (uint64_t i = 0; i < n && !x->t->failed; i++) {
+        const struct zf_take item = zf_take_item(x, i);
+
+        zero0_take_view(z, z->flat ? x : &item, &view[k]);
+        if (x->t->failed || view[k].n == 0) {
+            continue;
+        }
+        part[k] = (struct zf_values){view[k].src, view[k].off, view[k].dtype};
+        begin[k + 1] = begin[k] + view[k].n;
+        z->state[g][k] = z->flat                              ? zf_pv_get_id(state, g)
+                         : zf_pv_u64(zf_pv_item(ids, i), &id) ? zf_pv_get_id(state, id)
+                                                              : NULL;
+        k++;
+    }
+    z->prove.vector[g] = (struct zf_prove_vector){
+        .part = part, .begin = begin, .n_parts = k, .own = z->flat ? NULL : view};
+}
+
+static void zero0_take_all(struct zero0 *z)
+{
+    const struct zf_take flat = zf_take_key(&z->optim, "fp32_groups_flat");
+    const struct zf_take lists = zf_take_key(&z->optim, "fp32_groups");
+    const struct zf_pv *inner = zf_pv_get(z->optim.v, "optimizer_state_dict");
+    const struct zf_pv *state = zf_pv_get(inner, "state"),
+                       *groups = zf_pv_get(inner, "param_groups");
+    struct zf_taker *t = z->optim.t;
+
+    z->flat = zf_pv_len(flat.v) > 0;
+    (void)zf_take_must(&z->optim, !z->flat || zf_pv_len(lists.v) == 0,
                        "the optimizer has fp32_groups_flat and fp32_groups, expected one of them");
-    }
-    q->n_groups = zf_pv_len(vectors ? flat : lists);
-    q->group = zf_arena_get(q->mp->save->a, q->n_groups, sizeof *q->group, err);
-    for (uint64_t g = 0; q->group && !q->open.name[0] && g < q->n_groups; g++) {
-        const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
+    const struct zf_take *all = z->flat ? &flat : &lists;
+    uint64_t n = zf_take_list(all);
+    (void)zf_take_most(all, n, z->q->mp->save->o->lim->tensors, "tensors");
+    z->prove.n_vectors = (uint32_t)n;
+    z->prove.vector = zf_take_room(t, n, sizeof *z->prove.vector);
+    z->view = zf_take_room(t, n, sizeof *z->view);
+    z->state = zf_take_room(t, n, sizeof *z->state);
+    for (uint32_t g = 0; g < n && !t->failed; g++) {
+        const struct zf_take one = zf_take_item(all, g);
 
-        if (!(vectors ? zero0_read_vector(q, t, g, zf_pv_item(flat, g), zf_pv_get_id(state, g), err)
-                      : zero0_read_list(q, t, g, zf_pv_item(lists, g), ids, state, err))) {
-            return false;
-        }
+        zero0_take_group(z, &one, g, zf_pv_get(zf_pv_item(groups, g), "params"), state);
     }
-    return q->group && (q->open.name[0] || ds_masters_settle(q, err));
 }
 
-/* Nothing is wrong with the masters, but which is whose is not known. */
-static bool zero0_note_open(const struct ds_guess *q, struct zf_err *err)
-{
-    const struct ds_name *a = q->open.name[0], *b = q->open.name[1];
+/* ---- what came of the proof ---- */
 
-    q->mp->plain = true;
-    return zf_build_note(q->mp->save->b, err,
+static struct ds_name zero0_name(const struct zero0 *z, uint32_t i)
+{
+    return z->q->mp->model.entry[i].name;
+}
+
+/* Nothing is wrong with the masters, but which parameters they are of is not known. */
+static bool zero0_note_open(const struct zero0 *z, struct zf_err *err)
+{
+    struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
+
+    z->q->mp->plain = true;
+    return zf_build_note(z->q->mp->save->b, err,
                          "the fp32 masters and the optimizer's states are left out, and the "
-                         "weights are those of 16 bits: a master of group %llu fits \"%.*s\" as "
+                         "weights are those of 16 bits: a master of group %u fits \"%.*s\" as "
                          "well as \"%.*s\", so no names are proven",
-                         (unsigned long long)q->open.group, ds_name_shown(*a), a->p,
-                         ds_name_shown(*b), b->p);
+                         z->prove.why.vector, ds_name_shown(a), a.p, ds_name_shown(b), b.p);
+}
+
+/* Masters are no weight's. */
+static bool zero0_refuse(const struct zero0 *z, struct zf_err *err)
+{
+    uint32_t near = z->prove.why.near.weight, g = z->prove.why.vector, part = z->prove.why.part;
+    const struct zf_mismatch *miss = &z->prove.why.near.miss;
+
+    if (near != ZF_PROVE_NOBODY) {
+        struct ds_name name = zero0_name(z, near);
+
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "element %llu of the master of \"%.*s\" is %.9g, which does not round to "
+                       "its weight %.9g in \"module\"",
+                       (unsigned long long)miss->at, ds_name_shown(name), name.p, miss->master,
+                       miss->weight);
+    }
+    if (z->flat) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the masters of group %u from element %llu on round to no weight in "
+                       "\"module\"",
+                       g, (unsigned long long)z->prove.why.at);
+    }
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "master %u of group %u has %llu elements in %u dimensions, and no parameter "
+                   "of that shape is left in \"module\" for it",
+                   part, g, (unsigned long long)z->view[g][part].n, z->view[g][part].ndim);
 }
 
 /* ---- drafting ---- */
 
-/* One state of a master: as long as it, or as the whole group's vector, or a number for it. */
-static bool zero0_draft_state(struct ds_guess *q, struct zf_torch *t, const struct ds_master *m,
-                              const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
+static bool zero0_draft_piece(struct zero0 *z, uint32_t g, uint32_t k, struct zf_err *err)
 {
-    const struct ds_name name = q->mp->model.entry[m->entry].name;
-    struct ds_name k;
-    struct zf_tensor_ref s;
-    const char *set;
+    const struct zf_prove_piece *piece = &z->prove.piece.at[z->prove.vector[g].first + k];
+    const struct zf_tensor_ref *whole = &z->view[g][z->flat ? 0 : k];
+    const struct zf_tensor_ref *like = &z->q->mp->model.entry[piece->to].view;
+    struct ds_stretch part = {like, z->flat ? piece->at : 0, z->flat ? whole->n : 0};
+    struct ds_name name = zero0_name(z, piece->to);
+    struct zf_tensor_ref master = *whole;
 
-    if (zf_pv_kind(key) != ZF_PV_STR) {
-        return true;
+    if (z->flat) {
+        master.off += piece->at * zf_dtype_info(master.dtype)->bytes;
+        master.n = like->n;
+        master.ndim = like->ndim;
+        master.shape = like->shape;
     }
-    if (!ds_name_of(q->mp->save->a, key, "the optimizer's state", &k, err) ||
-        !(set = zf_path_encoded(q->mp->save->a, "optim", k.p, k.n, "", err))) {
-        return false;
-    }
-    if (zf_pv_is_number(v)) {
-        return zf_number_draft(q->mp->save->b, ds_spot(set, name), v, err);
-    }
-    if (zf_tensor_ref_odd(t, v, err)) {
-        return zf_leave_out_at(q->mp->save->b, q->mp->model.path, ds_spot(set, name), err);
-    }
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        return true;
-    }
-    if (!zf_tensor_ref_read(&q->mp->save->keep, t, v, &s, err)) {
-        return false;
-    }
-    if (m->whole > 0 && s.ndim == 1 && s.packed && s.n == m->whole) {
-        s.off += m->at * zf_dtype_info(s.dtype)->bytes;
-        s.n = m->view.n;
-        s.ndim = m->view.ndim;
-        s.shape = m->view.shape;
-    }
-    if (s.ndim > 0 && s.n != m->view.n) {
-        return zf_build_note(q->mp->save->b, err,
-                             "the optimizer state \"%.*s\" of \"%.*s\" is left out: its length is "
-                             "not that of the weight",
-                             (int)(k.n < 80 ? k.n : 80), k.p, ds_name_shown(name), name.p);
-    }
-    const struct ds_apart_bytes at = {.src = s.src, .off = s.off, .what = k, .of = name};
-    if (s.ndim > 0 && s.packed && !ds_apart_add(&q->states, &at, s.dtype, s.n, err)) {
-        return false;
-    }
-    return zf_tensor_ref_draft(q->mp->save->b, ds_spot(set, name), &s, NULL, err) != NULL;
+    z->q->mp->own[z->q->mp->n_own++] = name;
+    return zf_tensor_ref_draft(z->q->mp->save->b, ds_spot("", name), &master, NULL, err) &&
+           ds_states_draft(&z->q->states, name, z->state[g][z->flat ? 0 : k], &part, err);
 }
 
-static bool zero0_draft_master(struct ds_guess *q, struct zf_torch *t, const struct ds_master *m,
-                               struct zf_err *err)
+static bool zero0_draft(struct zero0 *z, struct zf_err *err)
 {
-    const struct ds_name name = q->mp->model.entry[m->entry].name;
+    struct ds_rank *mp = z->q->mp;
 
-    if (!zf_tensor_ref_draft(q->mp->save->b, ds_spot("", name), &m->view, NULL, err)) {
-        return false;
-    }
-    for (uint64_t i = 0; zf_pv_is_map(m->state) && i < zf_pv_len(m->state); i++) {
-        if (!zero0_draft_state(q, t, m, zf_pv_key(m->state, i), zf_pv_val(m->state, i), err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool zero0_draft_masters(struct ds_guess *q, struct zf_torch *t, struct zf_err *err)
-{
-    q->mp->own = zf_arena_get(q->mp->save->a, q->mp->model.n_entries, sizeof *q->mp->own, err);
-    if (!q->mp->own) {
-        return false;
-    }
-    for (uint64_t g = 0; g < q->n_groups; g++) {
-        for (uint32_t k = 0; k < q->group[g].n; k++) {
-            if (!zero0_draft_master(q, t, &q->group[g].m[k], err)) {
+    mp->own = zf_arena_get(mp->save->a, mp->model.n_entries, sizeof *mp->own, err);
+    for (uint32_t g = 0; mp->own && g < z->prove.n_vectors; g++) {
+        for (uint32_t k = 0; k < z->prove.vector[g].n; k++) {
+            if (!zero0_draft_piece(z, g, k, err)) {
                 return false;
             }
-            q->mp->own[q->mp->n_own++] = q->mp->model.entry[q->group[g].m[k].entry].name;
         }
     }
-    return true;
+    return mp->own &&
+           (ds_apart_check(&z->q->states.apart, err) || zf_err_in(err, "%s", mp->model.path));
+}
+
+/* Reads the masters and proves their names.  *proven false: they are too much alike. */
+static bool zero0_prove(struct zero0 *z, bool *proven, struct zf_err *err)
+{
+    z->prove.weight = z->q->weight;
+    z->prove.n_weights = z->q->mp->model.n_entries;
+    z->prove.any_order = true;
+    zero0_take_all(z);
+    return zf_take_ok(z->optim.t, err) && zf_prove_by_storage(&z->prove, proven, err) &&
+           (*proven || zf_prove_by_value(&z->prove, proven, err)) &&
+           (*proven || z->prove.why.kind == ZF_PROVE_TWO || zero0_refuse(z, err));
+}
+
+static bool zero0_masters(struct zero0 *z, struct zf_err *err)
+{
+    bool proven;
+
+    if (!zero0_prove(z, &proven, err)) {
+        return rank_leave_out(z->q->mp, err);
+    }
+    return proven ? zero0_draft(z, err) : zero0_note_open(z, err);
+}
+
+static bool zero0_read(struct ds_zero0 *q, struct zf_err *err)
+{
+    struct zf_taker taker = {.arena = q->mp->save->a};
+    const struct zf_take root = zf_take_root(&taker, zf_torch_root(q->states.torch));
+    struct zero0 z = {.q = q, .optim = zf_take_key(&root, "optimizer")};
+
+    if (!zero0_init(q, &z.prove.sample, err)) {
+        return false;
+    }
+    if (q->mp->model.moe) {
+        q->mp->plain = q->mp->numbered = true; /* numbered.c reads the experts' files */
+        return true;
+    }
+    if (zf_pv_len(zf_pv_get(z.optim.v, "fp32_groups_flat")) == 0 &&
+        zf_pv_len(zf_pv_get(z.optim.v, "fp32_groups")) == 0) {
+        q->mp->plain = true;
+        return ds_zero0_bare(q, z.optim.v, err);
+    }
+    bool ok = zero0_masters(&z, err);
+    zf_auto_prove(&z.prove);
+    return ok;
 }
 
 bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err)
 {
-    struct ds_guess q = {.mp = mp};
     zf_auto(source) struct zf_source *src = zf_store_open(mp->save->st, mp->model.path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, mp->save->o->lim, err) : NULL;
-    const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
+    struct ds_zero0 q = {.mp = mp, .states = {.ds = mp->save, .torch = t, .path = mp->model.path}};
 
-    if (!t || !ds_masters_init(&q, err)) {
-        return false;
-    }
-    if (mp->model.moe) {
-        mp->plain = mp->numbered = true; /* numbered.c reads the experts' files */
-        return true;
-    }
-    if (zf_pv_len(zf_pv_get(optim, "fp32_groups_flat")) == 0 &&
-        zf_pv_len(zf_pv_get(optim, "fp32_groups")) == 0) {
-        mp->plain = true;
-        return ds_zero0_bare(&q, t, optim, err);
-    }
-    if (!zero0_read_all(&q, t, optim, err)) {
-        return rank_leave_out(mp, err);
-    }
-    if (q.open.name[0]) {
-        return zero0_note_open(&q, err);
-    }
-    bool ok = zero0_draft_masters(&q, t, err) &&
-              (ds_apart_check(&q.states, err) || zf_err_in(err, "%s", mp->model.path));
-    zf_vec_fini(&q.states);
+    bool ok = t && zero0_read(&q, err);
+    zf_auto_states(&q.states);
     return ok;
 }

@@ -3,7 +3,7 @@
  * was done, of which nothing is known: decayed weights are often given first.  param_groups[g]
  * .param_names names them, if the optimizer was given names (torch 2.7).  Source: torch/optim/optimizer.py
  * (state_dict), 1.13 … 2.13; deepspeed/runtime/engine.py, 0.19.8. */
-#include "zero0_bare.h"
+#include "zero0.h"
 
 #include <string.h>
 
@@ -20,8 +20,7 @@ struct bare_one {
 };
 
 struct bare {
-    struct ds_guess *q;
-    struct zf_torch *torch;
+    struct ds_zero0 *q;
     struct bare_one *one; /* [n] */
     uint64_t n;
 };
@@ -36,11 +35,12 @@ static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, stru
     for (uint64_t i = 0; *yes && i < zf_pv_len(one->state); i++) {
         const struct zf_pv *v = zf_pv_val(one->state, i);
 
-        if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE || zf_tensor_ref_odd(b->torch, v, err)) {
-            zf_err_clear(err); /* bare_draft_value notes it */
+        if (zf_torch_kind(b->q->states.torch, v) != ZF_TORCH_DENSE ||
+            zf_tensor_ref_odd(b->q->states.torch, v, err)) {
+            zf_err_clear(err); /* ds_states_draft notes it */
             continue;
         }
-        if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->torch, v, &r, err)) {
+        if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->q->states.torch, v, &r, err)) {
             return false;
         }
         if (r.ndim == 0) {
@@ -54,15 +54,15 @@ static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, stru
     return true;
 }
 
-static bool bare_fits(const struct ds_guess *q, uint32_t i, const struct zf_tensor_ref *r)
+static bool bare_fits(const struct ds_zero0 *q, uint32_t i, const struct zf_tensor_ref *r)
 {
     const struct zf_tensor_ref *w = &q->mp->model.entry[i].view;
 
-    return q->weight[i] && zf_shape_equal(w->ndim, w->shape, r->ndim, r->shape);
+    return q->weight[i].view && zf_shape_equal(w->ndim, w->shape, r->ndim, r->shape);
 }
 
 /* The only weight of that shape that no other state has; false: there is none, or several. */
-static bool bare_only_weight(struct ds_guess *q, struct bare_one *one)
+static bool bare_only_weight(struct ds_zero0 *q, struct bare_one *one)
 {
     uint32_t n = 0;
 
@@ -72,10 +72,10 @@ static bool bare_only_weight(struct ds_guess *q, struct bare_one *one)
             n++;
         }
     }
-    if (n != 1 || q->used[one->entry]) {
+    if (n != 1 || q->weight[one->entry].taken) {
         return false;
     }
-    q->used[one->entry] = true;
+    q->weight[one->entry].taken = true;
     return true;
 }
 
@@ -103,7 +103,7 @@ static const struct zf_pv *bare_name(const struct zf_pv *groups, uint64_t id)
 static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_one *one, bool *yes,
                        struct zf_err *err)
 {
-    struct ds_guess *q = b->q;
+    struct ds_zero0 *q = b->q;
     const struct zf_pv *v = bare_name(groups, one->id);
     struct ds_name name;
 
@@ -119,8 +119,8 @@ static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_o
         return true;
     }
     one->entry = q->tie[e - q->mp->model.entry];
-    *yes = !q->used[one->entry] && bare_fits(q, one->entry, &one->like);
-    q->used[one->entry] = q->used[one->entry] || *yes;
+    *yes = !q->weight[one->entry].taken && bare_fits(q, one->entry, &one->like);
+    q->weight[one->entry].taken = q->weight[one->entry].taken || *yes;
     return true;
 }
 
@@ -147,51 +147,6 @@ static bool bare_find(struct bare *b, const struct zf_pv *groups, bool *all, str
     return true;
 }
 
-static bool bare_draft_value(struct bare *b, struct zf_spot spot, struct ds_name key,
-                             const struct zf_pv *v, struct zf_err *err)
-{
-    struct ds_save *ds = b->q->mp->save;
-    struct zf_tensor_ref r;
-
-    if (zf_pv_is_number(v)) {
-        return zf_number_draft(ds->b, spot, v, err);
-    }
-    if (zf_tensor_ref_odd(b->torch, v, err)) {
-        return zf_leave_out_at(ds->b, b->q->mp->model.path, spot, err);
-    }
-    if (zf_torch_kind(b->torch, v) != ZF_TORCH_DENSE) {
-        return true;
-    }
-    if (!zf_tensor_ref_read(&ds->keep, b->torch, v, &r, err)) {
-        return false;
-    }
-    const struct ds_apart_bytes at = {
-        .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};
-    return (r.ndim == 0 || !r.packed || ds_apart_add(&b->q->states, &at, r.dtype, r.n, err)) &&
-           zf_tensor_ref_draft(ds->b, spot, &r, NULL, err);
-}
-
-static bool bare_draft(struct bare *b, const struct bare_one *one, struct zf_err *err)
-{
-    struct ds_save *ds = b->q->mp->save;
-    const struct ds_name name = b->q->mp->model.entry[one->entry].name;
-
-    for (uint64_t i = 0; i < zf_pv_len(one->state); i++) {
-        struct ds_name key;
-        const char *set;
-
-        if (zf_pv_kind(zf_pv_key(one->state, i)) != ZF_PV_STR) {
-            continue;
-        }
-        if (!ds_name_of(ds->a, zf_pv_key(one->state, i), "the optimizer's state", &key, err) ||
-            !(set = zf_path_encoded(ds->a, "optim", key.p, key.n, "", err)) ||
-            !bare_draft_value(b, ds_spot(set, name), key, zf_pv_val(one->state, i), err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool bare_list(struct bare *b, const struct zf_pv *state, struct zf_err *err)
 {
     uint64_t n = zf_pv_is_map(state) ? zf_pv_len(state) : 0;
@@ -212,10 +167,9 @@ static bool bare_list(struct bare *b, const struct zf_pv *state, struct zf_err *
     return b->one != NULL;
 }
 
-bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *optim,
-                   struct zf_err *err)
+bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err *err)
 {
-    struct bare b = {.q = q, .torch = t};
+    struct bare b = {.q = q};
     struct zf_build *build = q->mp->save->b;
     bool named = false;
 
@@ -237,11 +191,12 @@ bool ds_zero0_bare(struct ds_guess *q, struct zf_torch *t, const struct zf_pv *o
     }
     named = named && b.n == zf_pv_len(state);
     q->mp->numbered = !named;
-    bool ok = true;
-    for (uint64_t i = 0; named && ok && i < b.n; i++) {
-        ok = bare_draft(&b, &b.one[i], err);
+    for (uint64_t i = 0; named && i < b.n; i++) {
+        struct ds_name name = q->mp->model.entry[b.one[i].entry].name;
+
+        if (!ds_states_draft(&q->states, name, b.one[i].state, NULL, err)) {
+            return false;
+        }
     }
-    ok = ok && (ds_apart_check(&q->states, err) || zf_err_in(err, "%s", q->mp->model.path));
-    zf_vec_fini(&q->states);
-    return ok;
+    return ds_apart_check(&q->states.apart, err) || zf_err_in(err, "%s", q->mp->model.path);
 }
