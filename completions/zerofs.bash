@@ -69,7 +69,7 @@ _zerofs() {
     case ${words[1]}:${#operands[@]} in
     umount:* | index:* | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
     cache:0) _zerofs_offer $'ls\nclear' ;;
-    *:0) _zerofs_paths -f ;;
+    *:0 | diff:1) _zerofs_paths -f ;;
     info:* | show:[!1]* | stat:[!1]*) ;;
     export:[!1]*)
         # From the second path on, the word may be the destination.

@@ -30,8 +30,8 @@ enum {
 /* By rows of options.def.  Texts without a default are NULL until they are given. */
 struct opts {
     char *format, *tag, *strip_prefix, *side, *tp_rules, *fsname, *subtype, *model_cache, *cacert,
-        *cache_dir, *local_cache;
-    struct opt_list rename, only, except, keep, limit, pass, show;
+        *cache_dir, *local_cache, *rtol, *atol;
+    struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t lost, changed, io, xattrs;

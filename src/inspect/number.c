@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/model/cast.h>
+#include "value.h"
 
 /* Digits that tell apart any two values of a type of that many bytes: C's FLT_DECIMAL_DIG and DBL_DECIMAL_DIG. */
 #define DIGITS_F32 9
@@ -24,29 +24,15 @@ static uint64_t number_bits(const void *p, uint32_t n)
     return v;
 }
 
-static int64_t number_signed(const void *p, uint32_t n)
-{
-    const uint32_t above = 64 - 8 * n;
-
-    return (int64_t)(number_bits(p, n) << above) >> above;
-}
-
 /* A floating type's element of these bits. */
 static double number_value(enum zf_dtype t, uint64_t bits)
 {
     uint8_t in[8];
-    float f;
-    double d;
 
     for (int i = 0; i < 8; i++) {
         in[i] = (uint8_t)(bits >> (8 * i));
     }
-    if (t == ZF_DT_F64) {
-        memcpy(&d, in, sizeof d);
-        return d;
-    }
-    zf_cast(&f, ZF_DT_F32, in, t, 1);
-    return (double)f;
+    return value_double(t, in);
 }
 
 /* Values that read as an element: those strictly between `low` and `high`. */
@@ -154,28 +140,15 @@ void zf_number_double(char out[ZF_NUMBER_MAX], double v)
     number_float(out, ZF_DT_F64, bits);
 }
 
-/* The type of both halves of a complex one. */
-static enum zf_dtype number_half(enum zf_dtype t)
-{
-    return t == ZF_DT_C32 ? ZF_DT_F16 : t == ZF_DT_C64 ? ZF_DT_F32 : ZF_DT_F64;
-}
-
 static void number_complex(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
 {
-    const enum zf_dtype half = number_half(t);
+    const enum zf_dtype half = value_half(t);
     const uint32_t n = zf_dtype_info(half)->bytes;
     char im[ZF_NUMBER_MAX], re[ZF_NUMBER_MAX];
 
     number_float(re, half, number_bits(p, n));
     number_float(im, half, number_bits((const char *)p + n, n));
     (void)snprintf(out, ZF_NUMBER_MAX, "(%.28s%s%.28sj)", re, im[0] == '-' ? "" : "+", im);
-}
-
-/* One value an element: the packed quantized types have several. */
-static bool number_is_int(enum zf_dtype t)
-{
-    return t == ZF_DT_QI8 || t == ZF_DT_QU8 || t == ZF_DT_QI32 || zf_dtype_info(t)->kind == 'i' ||
-           zf_dtype_info(t)->kind == 'u';
 }
 
 void zf_number_text(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
@@ -188,12 +161,12 @@ void zf_number_text(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
         number_complex(out, t, p);
     } else if (info->kind == 'b') {
         (void)snprintf(out, ZF_NUMBER_MAX, *(const uint8_t *)p ? "true" : "false");
-    } else if (!number_is_int(t)) {
+    } else if (!value_is_int(t)) {
         zf_number_hex(out, t, p);
-    } else if (info->kind == 'u' || t == ZF_DT_QU8) {
-        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRIu64, number_bits(p, info->bytes));
+    } else if (value_is_unsigned(t)) {
+        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRIu64, (uint64_t)value_int(t, p));
     } else {
-        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRId64, number_signed(p, info->bytes));
+        (void)snprintf(out, ZF_NUMBER_MAX, "%" PRId64, value_int(t, p));
     }
 }
 
@@ -203,7 +176,7 @@ void zf_number_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
     char text[ZF_NUMBER_MAX];
 
     zf_number_text(text, t, p);
-    const bool number = kind == 'b' || number_is_int(t) || (kind == 'f' && !strpbrk(text, "in"));
+    const bool number = value_is_int(t) || (kind == 'f' && !strpbrk(text, "in"));
     (void)snprintf(out, ZF_NUMBER_MAX, number ? "%.60s" : "\"%.60s\"", text);
 }
 

@@ -8,70 +8,26 @@
 
 #include <zf/model/cast.h>
 
+#include "value.h"
+
 #define LANES 8
 typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 
-/* ---- which numbers a type has ------------------------------------------------------------------ */
-
-static bool stats_is_int(enum zf_dtype t)
-{
-    const char kind = zf_dtype_info(t)->kind;
-
-    return kind == 'i' || kind == 'u' || kind == 'b' || t == ZF_DT_QI8 || t == ZF_DT_QU8 ||
-           t == ZF_DT_QI32;
-}
-
 bool zf_stats_ordered(enum zf_dtype t)
 {
-    return zf_dtype_info(t)->kind == 'f' || stats_is_int(t);
-}
-
-static bool stats_unsigned(enum zf_dtype t)
-{
-    const char kind = zf_dtype_info(t)->kind;
-
-    return kind == 'u' || kind == 'b' || t == ZF_DT_QU8;
-}
-
-/* An integer element; the bits of one above 2^63 when the type is unsigned. */
-static int64_t stats_int(enum zf_dtype t, const uint8_t *p)
-{
-    const uint32_t n = zf_dtype_info(t)->bytes, above = 64 - 8 * n;
-    uint64_t v = 0;
-
-    for (uint32_t i = n; i-- > 0;) {
-        v = v << 8 | p[i];
-    }
-    return stats_unsigned(t) ? (int64_t)v : (int64_t)(v << above) >> above;
-}
-
-static double stats_as_double(enum zf_dtype t, const uint8_t *p)
-{
-    double d;
-    float f;
-
-    if (t == ZF_DT_F64) {
-        memcpy(&d, p, sizeof d);
-        return d;
-    }
-    if (zf_dtype_info(t)->kind == 'f') {
-        zf_cast(&f, ZF_DT_F32, p, t, 1);
-        return (double)f;
-    }
-    const int64_t v = stats_int(t, p);
-    return stats_unsigned(t) ? (double)(uint64_t)v : (double)v;
+    return value_is_number(t);
 }
 
 /* Is the element at a smaller than that at b?  Both are finite. */
 static bool stats_less(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
 {
-    if (!stats_is_int(t)) {
-        return stats_as_double(t, a) < stats_as_double(t, b);
+    if (!value_is_int(t)) {
+        return value_double(t, a) < value_double(t, b);
     }
-    const int64_t x = stats_int(t, a), y = stats_int(t, b);
-    return stats_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
+    const int64_t x = value_int(t, a), y = value_int(t, b);
+    return value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
 }
 
 /* ---- a block ----------------------------------------------------------------------------------- */
@@ -126,7 +82,7 @@ static void stats_slow(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
 
     *out = (struct zf_stats){.n = n};
     for (size_t i = 0; i < n; i++, p += each) {
-        const double d = stats_as_double(t, p);
+        const double d = value_double(t, p);
 
         out->zeros += d == 0;
         out->nans += isnan(d) != 0;
@@ -234,20 +190,15 @@ static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
 
 /* ---- all of it --------------------------------------------------------------------------------- */
 
-static enum zf_dtype stats_half(enum zf_dtype t)
-{
-    return t == ZF_DT_C32 ? ZF_DT_F16 : t == ZF_DT_C64 ? ZF_DT_F32 : ZF_DT_F64;
-}
-
 /* A complex number is zero when both halves are, NaN or infinite when one is. */
 static void stats_complex(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, size_t n)
 {
-    const enum zf_dtype half = stats_half(t);
+    const enum zf_dtype half = value_half(t);
     const uint32_t each = zf_dtype_info(half)->bytes;
 
     *out = (struct zf_stats){.n = n};
     for (size_t i = 0; i < n; i++, p += (size_t)2 * each) {
-        const double re = stats_as_double(half, p), im = stats_as_double(half, p + each);
+        const double re = value_double(half, p), im = value_double(half, p + each);
 
         out->zeros += re == 0 && im == 0;
         out->nans += isnan(re) || isnan(im);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zerofs show` and `zerofs stat` against numpy and torch: every pattern of the 8- and 16-bit types, random numbers of the
-others, random slices, and what numpy sums up."""
+"""`zerofs show`, `stat` and `diff` against numpy and torch: every pattern of the 8- and 16-bit types, random numbers of the
+others, random slices, what numpy sums up, and what differs between random pairs."""
 import json
 import os
 import random
@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 SLICES = 1_000
+PAIRS = 200
 FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -153,11 +154,64 @@ def summed():
     return out
 
 
+def pair(rng, i):
+    """A tensor and another one of its shape, which differs in nothing, in a few elements, or in all; perhaps of another type."""
+    g = torch.Generator().manual_seed(i)
+    shape = tuple(rng.randint(1, 9) for _ in range(rng.randint(1, 3)))
+    types = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+    if rng.random() < 0.2:
+        a = torch.randint(-(2**40), 2**40, shape, generator=g)
+        b = a.clone()
+        b.view(-1)[rng.randrange(a.numel())] += rng.choice([0, 1, 2**50])
+        return a, b
+    a = torch.randn(shape, generator=g, dtype=torch.float64).to(rng.choice(types))
+    b = a.clone() if rng.random() < 0.5 else a.to(torch.float64).to(rng.choice(types))
+    for _ in range(rng.randint(0, 3)):
+        b.view(-1)[rng.randrange(b.numel())] = rng.choice([0.0, -0.0, float("nan"), float("inf"), 1.5, 100.0])
+    for _ in range(rng.randint(0, 2)):
+        at = rng.randrange(b.numel())
+        a.view(-1)[at], b.view(-1)[at] = rng.choice([(0.0, -0.0), (float("nan"), float("nan")), (float("inf"), float("inf"))])
+    return a, b
+
+
+def narrower(a, b):
+    if a.dtype == b.dtype:
+        return a.dtype
+    if a.element_size() == b.element_size():
+        return torch.float32
+    return min(a.dtype, b.dtype, key=lambda t: torch.empty(0, dtype=t).element_size())
+
+
+def differences(program, folder, _):
+    rng = random.Random(8)
+    pairs = {f"t{i:03}": pair(rng, i) for i in range(PAIRS)}
+    paths = [os.path.join(folder, f"{side}.safetensors") for side in "ab"]
+    for k, path in enumerate(paths):
+        save_file({name: both[k].contiguous() for name, both in pairs.items()}, path)
+    for words, rtol, atol in (([], 0, 0), (["--rtol", "0.01", "--atol", "0.25"], 0.01, 0.25)):
+        done = subprocess.run([program, "diff", "--json", *words, *paths], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        found = {row.get("name"): row for row in map(json.loads, done.stdout.splitlines())}
+        for name, (a, b) in pairs.items():
+            t = narrower(a, b)
+            x, y = (v.to(t) if v.is_floating_point() else v for v in (a, b))
+            x, y = (v.to(torch.float64).numpy() if v.is_floating_point() else v.numpy() for v in (x, y))
+            wanted = int((~np.isclose(x, y, rtol, atol, equal_nan=True)).sum())
+            assert (found[name]["differ"] if name in found else 0) == wanted, f"{name}: {found.get(name)}, numpy: {wanted} differ"
+            with np.errstate(invalid="ignore"):
+                apart = np.abs(x.astype(np.longdouble) - y.astype(np.longdouble))
+            apart[np.isclose(x, y, rtol, atol, equal_nan=True)] = np.nan
+            if wanted and not np.isnan(apart).all():
+                assert number(found[name]["most"]) == float(np.nanmax(apart)), f"{name}: {found[name]}, numpy: {np.nanmax(apart)}"
+                assert found[name]["at"] == int(np.nanargmax(apart)), f"{name}: {found[name]}, numpy: {np.nanargmax(apart)}"
+
+
 def run(tap, program, scratch):
     for title, tensors, judges in (
         ("every pattern", patterns(), (read_back, as_short, bits)),
         ("slices", shaped(), (slices,)),
         ("sums", summed(), (sums,)),
+        ("pairs", {"unused": torch.zeros(1)}, (differences,)),
     ):
         folder = os.path.join(scratch, "digits-" + title.replace(" ", "-"))
         os.mkdir(folder)

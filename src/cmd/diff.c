@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs diff: which tensors two checkpoints have, and how far apart their numbers are, whatever formats and shardings.
+ * Tensors of the same set and name are compared in stretches, by threads, and reported in their order. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zf/base/ahead.h>
+#include <zf/base/glob.h>
+#include <zf/base/name.h>
+#include <zf/base/num.h>
+#include <zf/base/out.h>
+#include <zf/codec/json.h>
+#include <zf/inspect/compare.h>
+#include <zf/inspect/number.h>
+#include <zf/model/cast.h>
+
+#include "open.h"
+#include "parse.h"
+#include "print.h"
+
+/* Bytes of a stretch, of either side: few enough that memory for them is reused and stays in a CPU's cache. */
+#define STRETCH (1u << 17)
+
+/* How a name of either side compares. */
+enum diff_kind { DIFF_ONLY_A, DIFF_ONLY_B, DIFF_SHAPE, DIFF_TYPE, DIFF_VALUES };
+static const char *const kind_words[] = {"only_a", "only_b", "shape", "dtype", "values"};
+
+struct diff_pair {
+    const struct zf_set *set; /* of the side that has it, A's if both do */
+    const struct zf_tensor *a, *b;
+    enum diff_kind kind;
+    enum zf_dtype dtype; /* in which values are compared */
+    uint64_t n, step;    /* elements, and those of a stretch */
+    uint64_t first;      /* stretch, counted through all pairs */
+};
+
+struct diff {
+    const struct opts *o;
+    const char *pattern;         /* or NULL */
+    struct zf_comparison within; /* but for the type */
+    zf_vec(struct diff_pair) pair;
+    uint64_t n_stretches;
+    uint64_t n_both, n_of[DIFF_VALUES + 1], n_bits;
+};
+
+/* ---- which tensors are compared ---------------------------------------------------------------- */
+
+/* The type in which two types are compared: the narrower, to which the wider is rounded as below as/; f32 where zerofs does
+ * not cast to that.  False: they have no common one. */
+static bool diff_type(enum zf_dtype a, enum zf_dtype b, enum zf_dtype *out)
+{
+    const uint32_t na = zf_dtype_info(a)->bytes, nb = zf_dtype_info(b)->bytes;
+    const enum zf_dtype wide = na < nb ? b : a, narrow = na < nb ? a : b;
+
+    if (a == b || (na != nb && zf_can_cast(wide, narrow))) {
+        *out = narrow;
+        return true;
+    }
+    *out = ZF_DT_F32;
+    return zf_can_cast(a, ZF_DT_F32) && zf_can_cast(b, ZF_DT_F32);
+}
+
+static bool diff_matches(const struct diff *d, const struct zf_set *s, const struct zf_tensor *t,
+                         bool *out, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out path = {0};
+
+    *out = !d->pattern;
+    if (*out) {
+        return true;
+    }
+    zf_out_str(&path, s->path);
+    zf_out_str(&path, s->path[0] ? "/" : "");
+    zf_out_add(&path, t->name, t->name_len);
+    if (!zf_out_ok(&path, err)) {
+        return false;
+    }
+    *out = zf_glob_match(d->pattern, zf_out_text(&path));
+    zf_out_str(&path, ".");
+    zf_out_str(&path, zf_dtype_info(t->dtype)->suffix);
+    *out = *out || zf_glob_match(d->pattern, zf_out_text(&path));
+    return zf_out_ok(&path, err);
+}
+
+/* One or both of a and b. */
+static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_tensor *a,
+                     const struct zf_tensor *b, struct zf_err *err)
+{
+    struct diff_pair p = {.set = s,
+                          .a = a,
+                          .b = b,
+                          .kind = !b   ? DIFF_ONLY_A
+                                  : !a ? DIFF_ONLY_B
+                                       : DIFF_VALUES,
+                          .first = d->n_stretches};
+    bool wanted;
+
+    if (!diff_matches(d, s, a ? a : b, &wanted, err) || !wanted) {
+        return !wanted;
+    }
+    if (p.kind == DIFF_VALUES) {
+        d->n_both++;
+        if (a->ndim != b->ndim ||
+            (a->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) != 0)) {
+            p.kind = DIFF_SHAPE;
+        } else if (!diff_type(a->dtype, b->dtype, &p.dtype)) {
+            p.kind = DIFF_TYPE;
+        } else {
+            p.step = STRETCH / zf_dtype_info(p.dtype)->bytes;
+            p.n = zf_map_size(a->data) / zf_dtype_info(a->dtype)->bytes;
+            d->n_stretches += p.n / p.step + (p.n % p.step > 0);
+        }
+    }
+    struct diff_pair *at = zf_vec_push(&d->pair, err);
+    if (at) {
+        *at = p;
+    }
+    return at != NULL;
+}
+
+static int diff_cmp_names(const struct zf_tensor *a, const struct zf_tensor *b)
+{
+    return zf_name_cmp(a->name, a->name_len, b->name, b->name_len);
+}
+
+/* The tensors of two sets, each sorted; NULL is a set without any. */
+static bool diff_add_sets(struct diff *d, const struct zf_set *a, const struct zf_set *b,
+                          struct zf_err *err)
+{
+    const uint32_t na = a ? a->n : 0, nb = b ? b->n : 0;
+
+    for (uint32_t i = 0, k = 0; i < na || k < nb;) {
+        const int order = i == na ? 1 : k == nb ? -1 : diff_cmp_names(&a->tensor[i], &b->tensor[k]);
+
+        if (!diff_add(d, a ? a : b, order <= 0 ? &a->tensor[i] : NULL,
+                      order >= 0 ? &b->tensor[k] : NULL, err)) {
+            return false;
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return true;
+}
+
+static bool diff_list(struct diff *d, const struct zf_checkpoint *a, const struct zf_checkpoint *b,
+                      struct zf_err *err)
+{
+    for (uint32_t i = 0, k = 0; i < a->n_sets || k < b->n_sets;) {
+        const int order = i == a->n_sets   ? 1
+                          : k == b->n_sets ? -1
+                                           : strcmp(a->set[i].path, b->set[k].path);
+
+        if (!diff_add_sets(d, order <= 0 ? &a->set[i] : NULL, order >= 0 ? &b->set[k] : NULL,
+                           err)) {
+            return false;
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return true;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------- */
+
+static bool diff_read(const struct zf_tensor *t, enum zf_dtype as, void *buf, uint64_t first,
+                      uint64_t n, struct zf_err *err)
+{
+    const uint64_t each = zf_dtype_info(as)->bytes;
+    const bool ok = t->dtype == as
+                        ? zf_map_read(t->data, buf, n * each, first * each, err)
+                        : zf_map_read_cast(t->data, t->dtype, as, buf, n * each, first * each, err);
+
+    return ok || zf_err_in(err, "%s", t->name);
+}
+
+/* The pair that stretch i is of. */
+static const struct diff_pair *diff_find(const struct diff *d, uint64_t i)
+{
+    size_t low = 0, high = d->pair.n;
+
+    while (high - low > 1) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (d->pair.at[mid].first <= i) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return &d->pair.at[low];
+}
+
+static void *diff_make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct diff *d = ctx;
+    const struct diff_pair *p = diff_find(d, i);
+    const uint64_t first = (i - p->first) * p->step, left = p->n - first,
+                   n = left < p->step ? left : p->step;
+    zf_auto(mem) uint8_t *a = malloc(STRETCH), *b = malloc(STRETCH);
+    zf_auto(mem) struct zf_difference *out = malloc(sizeof *out);
+    struct zf_comparison how = d->within;
+
+    if (!a || !b || !out) {
+        (void)zf_fail_sys(err, "compare");
+        return NULL;
+    }
+    if (!diff_read(p->a, p->dtype, a, first, n, err) ||
+        !diff_read(p->b, p->dtype, b, first, n, err)) {
+        return NULL;
+    }
+    how.dtype = p->dtype;
+    zf_difference_of(out, &how, a, b, n, first);
+    return zf_give(out);
+}
+
+/* ---- reporting --------------------------------------------------------------------------------- */
+
+static void diff_print_name(const struct diff_pair *p, char mark)
+{
+    (void)printf("%c ", mark);
+    print_name(stdout, p->set->path);
+    (void)fputs(p->set->path[0] ? "/" : "", stdout);
+    print_name(stdout, (p->a ? p->a : p->b)->name);
+}
+
+/* Where in its tensor an element is: "[3, 1]". */
+static void diff_print_index(const struct zf_tensor *t, uint64_t at)
+{
+    uint64_t inner = 1;
+
+    for (uint32_t d = 0; d < t->ndim; d++) {
+        inner *= t->shape[d];
+    }
+    (void)putchar('[');
+    for (uint32_t d = 0; d < t->ndim; d++) {
+        inner /= t->shape[d];
+        (void)printf("%s%" PRIu64, d ? ", " : "", at / inner);
+        at %= inner;
+    }
+    (void)putchar(']');
+}
+
+static void diff_print_values(const struct diff_pair *p, const struct zf_difference *x)
+{
+    char a[ZF_NUMBER_MAX], b[ZF_NUMBER_MAX];
+
+    (void)printf("  %" PRIu64 " of %" PRIu64 " differ", x->differ, p->n);
+    if (x->far) {
+        zf_number_text(a, p->dtype, x->a);
+        zf_number_text(b, p->dtype, x->b);
+        (void)printf(", at most by %.6g at ", x->most);
+        diff_print_index(p->a, x->at);
+        (void)printf(": %s / %s", a, b);
+    }
+    if (x->nans) {
+        (void)printf(", %" PRIu64 " are NaN on one side only", x->nans);
+    }
+}
+
+static void diff_print_types(const struct diff_pair *p)
+{
+    if (p->a->dtype != p->b->dtype) {
+        (void)printf("  %s / %s", zf_dtype_info(p->a->dtype)->suffix,
+                     zf_dtype_info(p->b->dtype)->suffix);
+        (void)printf(p->kind == DIFF_VALUES ? ", compared as %s" : "",
+                     zf_dtype_info(p->dtype)->suffix);
+    }
+}
+
+static void diff_print_text(const struct diff_pair *p, const struct zf_difference *x)
+{
+    if (p->kind == DIFF_ONLY_A || p->kind == DIFF_ONLY_B) {
+        diff_print_name(p, p->kind == DIFF_ONLY_A ? '-' : '+');
+    } else {
+        diff_print_name(p, p->kind == DIFF_VALUES && x->differ == 0 ? '=' : '~');
+        diff_print_types(p);
+    }
+    if (p->kind == DIFF_SHAPE) {
+        (void)fputs("  ", stdout);
+        print_shape(stdout, p->a);
+        (void)fputs(" / ", stdout);
+        print_shape(stdout, p->b);
+    } else if (p->kind == DIFF_VALUES) {
+        if (x->differ) {
+            diff_print_values(p, x);
+        }
+        if (x->bits) {
+            (void)printf("%s %" PRIu64 " of equal value have other bits", x->differ ? "," : " ",
+                         x->bits);
+        }
+    }
+    (void)putchar('\n');
+}
+
+static json_t *diff_json_side(const struct zf_tensor *t)
+{
+    json_t *shape = json_array();
+
+    for (uint32_t d = 0; d < t->ndim; d++) {
+        (void)json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+    }
+    return json_pack("{s:s, s:o}", "dtype", zf_dtype_info(t->dtype)->suffix, "shape", shape);
+}
+
+static json_t *diff_json_number(enum zf_dtype t, const uint8_t *p)
+{
+    char text[ZF_NUMBER_MAX];
+
+    zf_number_json(text, t, p);
+    return json_loads(text, JSON_DECODE_ANY, NULL);
+}
+
+static void diff_print_json(const struct diff_pair *p, const struct zf_difference *x)
+{
+    json_t *j =
+        json_pack("{s:s, s:o, s:o}", "kind", kind_words[p->kind], "set", zf_json_text(p->set->path),
+                  "name", zf_json_text((p->a ? p->a : p->b)->name));
+
+    if (p->a) {
+        (void)json_object_set_new(j, "a", diff_json_side(p->a));
+    }
+    if (p->b) {
+        (void)json_object_set_new(j, "b", diff_json_side(p->b));
+    }
+    if (p->kind == DIFF_VALUES) {
+        (void)json_object_set_new(j, "elements", json_integer((json_int_t)p->n));
+        (void)json_object_set_new(j, "compared_as", json_string(zf_dtype_info(p->dtype)->suffix));
+        (void)json_object_set_new(j, "differ", json_integer((json_int_t)x->differ));
+        (void)json_object_set_new(j, "other_bits", json_integer((json_int_t)x->bits));
+        (void)json_object_set_new(j, "nan_on_one_side", json_integer((json_int_t)x->nans));
+    }
+    if (p->kind == DIFF_VALUES && x->far) {
+        char most[ZF_NUMBER_MAX];
+
+        zf_number_json(most, ZF_DT_F64, &x->most);
+        (void)json_object_set_new(j, "most", json_loads(most, JSON_DECODE_ANY, NULL));
+        (void)json_object_set_new(j, "at", json_integer((json_int_t)x->at));
+        (void)json_object_set_new(j, "value_a", diff_json_number(p->dtype, x->a));
+        (void)json_object_set_new(j, "value_b", diff_json_number(p->dtype, x->b));
+    }
+    (void)json_dumpf(j, stdout, JSON_COMPACT);
+    (void)putchar('\n');
+    json_decref(j);
+}
+
+/* What stands in front of every name of `longer`, and of none of `shorter`, so that the rest is a name of `shorter`; 0: nothing. */
+static size_t diff_prefix(const struct zf_set *longer, const struct zf_set *shorter)
+{
+    const struct zf_tensor *t =
+        longer && shorter && longer->n && shorter->n ? &longer->tensor[0] : NULL;
+    size_t cut = 0;
+
+    for (uint32_t i = 0; t && !cut && i < shorter->n; i++) {
+        const struct zf_tensor *s = &shorter->tensor[i];
+
+        if (t->name_len > s->name_len &&
+            memcmp(t->name + t->name_len - s->name_len, s->name, s->name_len) == 0) {
+            cut = t->name_len - s->name_len;
+        }
+    }
+    for (uint32_t i = 0; cut && i < longer->n; i++) {
+        const struct zf_tensor *x = &longer->tensor[i];
+
+        if (x->name_len <= cut || memcmp(x->name, t->name, cut) != 0) {
+            return 0;
+        }
+    }
+    return cut;
+}
+
+/* Where no name is common, one prefix may be all that keeps them apart. */
+static void diff_suggest(const struct diff *d, const struct zf_checkpoint *a,
+                         const struct zf_checkpoint *b)
+{
+    const struct zf_set *x = zf_checkpoint_set(a, ""), *y = zf_checkpoint_set(b, "");
+    const size_t of_a = diff_prefix(x, y), of_b = diff_prefix(y, x);
+
+    if (d->n_both > 0 || (!of_a && !of_b)) {
+        return;
+    }
+    (void)fprintf(stderr, "zerofs: no name is in both; -%c strip_prefix=", of_a ? 'A' : 'B');
+    zf_auto(mem) char *prefix = strndup((of_a ? x : y)->tensor[0].name, of_a ? of_a : of_b);
+    print_name(stderr, prefix ? prefix : "");
+    (void)fputs(" takes off what the names of one side begin with\n", stderr);
+}
+
+static void diff_print_sum(const struct diff *d)
+{
+    const uint64_t differ = d->n_of[DIFF_SHAPE] + d->n_of[DIFF_TYPE] + d->n_of[DIFF_VALUES];
+
+    if (d->o->json) {
+        (void)printf("{\"kind\":\"sum\",\"equal\":%" PRIu64 ",\"differ\":%" PRIu64
+                     ",\"only_a\":%" PRIu64 ",\"only_b\":%" PRIu64 ",\"other_bits\":%" PRIu64 "}\n",
+                     d->n_both - differ, differ, d->n_of[DIFF_ONLY_A], d->n_of[DIFF_ONLY_B],
+                     d->n_bits);
+        return;
+    }
+    (void)printf("%" PRIu64 " equal, %" PRIu64 " differ, %" PRIu64 " only in A, %" PRIu64
+                 " only in B\n",
+                 d->n_both - differ, differ, d->n_of[DIFF_ONLY_A], d->n_of[DIFF_ONLY_B]);
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+/* *x of the pair, and whether it is worth a line. */
+static bool diff_pair_compare(const struct diff *d, const struct diff_pair *p,
+                              struct zf_ahead *ahead, struct zf_difference *x, struct zf_err *err)
+{
+    *x = (struct zf_difference){0};
+    for (uint64_t at = 0; p->kind == DIFF_VALUES && at < p->n; at += p->step) {
+        zf_auto(mem) struct zf_difference *some = zf_ahead_take(ahead, err);
+
+        if (!some) {
+            return false;
+        }
+        zf_difference_join(x, some);
+        if (d->o->quiet && x->differ) {
+            return true;
+        }
+    }
+    return true;
+}
+
+static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t few = (uint32_t)(d->o->jobs ? d->o->jobs : cpus > 0 ? (uint64_t)cpus : 1);
+    const struct zf_ahead_work work = {.make = diff_make,
+                                       .drop = free,
+                                       .ctx = d,
+                                       .few = few,
+                                       .most = few > ZF_AHEAD_FAR ? few : ZF_AHEAD_FAR};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, d->n_stretches, err);
+
+    *equal = true;
+    for (size_t i = 0; ahead && i < d->pair.n && (*equal || !d->o->quiet); i++) {
+        const struct diff_pair *p = &d->pair.at[i];
+        struct zf_difference x;
+
+        if (!diff_pair_compare(d, p, ahead, &x, err)) {
+            return false;
+        }
+        const bool same = p->kind == DIFF_VALUES && x.differ == 0;
+        d->n_of[p->kind] += !same;
+        d->n_bits += same && x.bits > 0;
+        *equal = *equal && same;
+        if (!d->o->quiet && (!same || x.bits || p->a->dtype != p->b->dtype)) {
+            (d->o->json ? diff_print_json : diff_print_text)(p, &x);
+        }
+    }
+    return ahead != NULL;
+}
+
+/* The options of one side: those of both, and its own. */
+struct diff_side {
+    struct opts o;
+    struct zf_err *err;
+    bool ok;
+};
+
+static void diff_side_give(void *ctx, const char *name, const char *value)
+{
+    struct diff_side *s = ctx;
+    zf_auto(out) struct zf_out text = {0};
+
+    zf_out_str(&text, name);
+    zf_out_str(&text, value ? "=" : "");
+    for (const char *p = value ? value : ""; *p; p++) {
+        zf_out_str(&text, *p == ',' ? "\\" : "");
+        zf_out_add(&text, p, 1);
+    }
+    s->ok = s->ok && zf_out_ok(&text, s->err) &&
+            opts_list(&s->o, cmd_find("diff"), zf_out_text(&text), s->err);
+}
+
+static struct zf_checkpoint *diff_open(const char *path, const struct opts *both,
+                                       const struct opt_list *own, struct zf_err *err)
+{
+    struct diff_side s = {.o = opts_default(), .err = err, .ok = true};
+    struct zf_checkpoint *c = NULL;
+
+    opts_each(both, OPTS_GIVEN, diff_side_give, &s);
+    for (size_t i = 0; s.ok && i < own->n; i++) {
+        s.ok = opts_list(&s.o, cmd_find("diff"), own->at[i], err);
+    }
+    if (s.ok && opts_settle(&s.o, err)) {
+        c = open_checkpoint(path, &s.o, err);
+    }
+    opts_fini(&s.o);
+    return c;
+}
+
+static bool diff_tolerance(const char *text, const char *name, double *out, struct zf_err *err)
+{
+    char *end = NULL;
+
+    *out = text ? strtod(text, &end) : 0;
+    if (text && (end == text || *end || !(*out >= 0 && *out <= 1e308))) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "--%s=%.40s: expected a number, such as 1e-3",
+                       name, text);
+    }
+    return true;
+}
+
+int cmd_diff(const struct opts *o, int n, char **word)
+{
+    struct diff d = {.o = o, .pattern = n > 2 ? word[2] : NULL};
+    struct zf_err err;
+    bool equal;
+
+    if (!diff_tolerance(o->rtol, "rtol", &d.within.rtol, &err) ||
+        !diff_tolerance(o->atol, "atol", &d.within.atol, &err)) {
+        return cmd_fail(&err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *a = diff_open(word[0], o, &o->options_a, &err);
+    if (!a) {
+        return cmd_fail(&err);
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *b = diff_open(word[1], o, &o->options_b, &err);
+    if (!b) {
+        return cmd_fail(&err);
+    }
+    const bool ok = diff_list(&d, a, b, &err) && diff_all(&d, &equal, &err);
+    if (ok && d.pattern && d.pair.n == 0) {
+        zf_vec_fini(&d.pair);
+        (void)zf_fail(&err, ZF_E_NOENT, ZF_OFF_NONE, "no tensor of either checkpoint matches");
+        (void)zf_err_in(&err, "%s", d.pattern);
+        return cmd_negative(&err);
+    }
+    if (ok && !o->quiet) {
+        diff_print_sum(&d);
+        diff_suggest(&d, a, b);
+    }
+    zf_vec_fini(&d.pair);
+    return cmd_finish(!ok ? cmd_fail(&err) : equal ? EXIT_OK : EXIT_NEGATIVE);
+}
