@@ -12,6 +12,7 @@
 
 #include "access.h"
 #include "kept.h"
+#include "recipe_file.h"
 #include "remote.h"
 #include "where.h"
 
@@ -204,6 +205,22 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
     return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);
 }
 
+/* hf/ by -o recipe=; c is taken; NULL is fine. */
+static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct opts *o,
+                                        struct zf_err *err)
+{
+    zf_auto(checkpoint) struct zf_checkpoint *of = c;
+    zf_auto(mem) char *text = NULL;
+    struct zf_hf_opts how;
+
+    if (!of || (o->recipe && strcmp(o->recipe, "off") == 0)) {
+        return zf_give(of);
+    }
+    return recipe_file_read(o->recipe, &o->lim, &how, &text, err) && zf_hf_model(of, &how, err)
+               ? zf_give(of)
+               : NULL;
+}
+
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
 {
     /* A save may be opened by a read that looks into it first: that read waits. */
@@ -213,7 +230,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     /* Whoever replaced it may be done by now, and what was written be listed. */
     c = changed ? open_once(path, o, &changed, err) : c;
     (void)zf_gate_yielding(yields);
-    return c;
+    return open_model(c, o, err);
 }
 
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)

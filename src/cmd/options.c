@@ -26,7 +26,7 @@ enum {
 #include "table.def"
 #undef CMD
     TREE = MOUNT | LS | CAT | SHOW | STAT | EXPORT,
-    CKPT = TREE | INFO | DIFF
+    CKPT = TREE | INFO | DIFF | RECIPES | RECIPE
 };
 
 const struct option_row option_rows[N_OPTIONS] = {
@@ -81,7 +81,7 @@ void opts_fini(struct opts *o)
         char **text = options_field(o, r);
         struct opt_list *list = options_field(o, r);
 
-        if (r->kind == TEXT || r->kind == PATH) {
+        if (r->kind == TEXT || r->kind == PATH || r->kind == NAMED) {
             free(*text);
             *text = NULL;
         }
@@ -280,7 +280,9 @@ static bool options_complete_value(struct opts *o, const struct option_row *r, s
             *(uint64_t *)options_field(o, r) = r->kind == USER ? getuid() : getgid();
         }
     }
-    return r->kind != PATH || options_make_absolute(options_field(o, r), r->meta, err);
+    const char *text = r->kind == NAMED ? *(char *const *)options_field(o, r) : NULL;
+    const bool path = r->kind == PATH || (text && strchr(text, '/'));
+    return !path || options_make_absolute(options_field(o, r), r->meta, err);
 }
 
 bool opts_settle(struct opts *o, struct zf_err *err)
@@ -342,7 +344,7 @@ static void options_each_value(const struct option_row *r, const struct opts *o,
         if (r->kind == FLAG ? *(const bool *)field : opts_passes(o, r->name)) {
             fn(ctx, r->name, NULL);
         }
-    } else if (r->kind == TEXT || r->kind == PATH) {
+    } else if (r->kind == TEXT || r->kind == PATH || r->kind == NAMED) {
         if (*(char *const *)field) {
             fn(ctx, r->name, *(char *const *)field);
         }
@@ -394,7 +396,9 @@ bool opts_digest(const struct opts *o, unsigned counts, uint8_t out[32], struct 
 
     opts_each(o, counts, options_add, &text);
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        if (option_rows[i].kind == PATH && (option_rows[i].counts & counts)) {
+        const enum option_kind kind = option_rows[i].kind;
+
+        if ((kind == PATH || kind == NAMED) && (option_rows[i].counts & counts)) {
             options_add_file(&text, *(char *const *)options_field(o, &option_rows[i]));
         }
     }

@@ -29,8 +29,8 @@ enum {
 
 /* By rows of options.def.  Texts without a default are NULL until they are given. */
 struct opts {
-    char *format, *tag, *strip_prefix, *side, *tp_rules, *fsname, *subtype, *model_cache, *cacert,
-        *cache_dir, *local_cache, *rtol, *atol;
+    char *format, *tag, *strip_prefix, *side, *recipe, *tp_rules, *fsname, *subtype, *model_cache,
+        *cacert, *cache_dir, *local_cache, *rtol, *atol;
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
@@ -80,6 +80,7 @@ enum option_kind {
     FLAG,
     TEXT,
     PATH,
+    NAMED,
     LIST,
     WORDS,
     PASS,

@@ -66,8 +66,8 @@ static const char *const sidefiles_state[] = {"trainer_state.json",
 /* Directories beside the weights in which side files lie: the tokenizer (Megatron-Bridge, NeMo-RL), verl's
  * model/huggingface, and what NeMo 2 saves of the model and its trainer.
  * Source: NeMo nemo/lightning/io/mixin.py and pl.py (2.0 … 2.4), "context", "nemo_tokenizer". */
-static const char *const sidefiles_dir[] = {"tokenizer", "context", "context/nemo_tokenizer",
-                                            "model/huggingface", NULL};
+static const char *const sidefiles_dir[] = {
+    "tokenizer", "context", "context/nemo_tokenizer", "model/huggingface", "huggingface", NULL};
 
 /* Of NeMo 2's context/: settings, under state/, too. */
 static const char *const sidefiles_context[] = {"model.yaml", "io.json", NULL};

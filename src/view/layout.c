@@ -7,6 +7,7 @@
 #include <zf/base/num.h>
 #include <zf/base/vec.h>
 
+#include "adapter.h"
 #include "hf.h"
 #include "lost.h"
 #include "show.h"
@@ -31,7 +32,9 @@ struct layout {
     const struct zf_view_opts *o;
     zf_vec(struct place) place;
     struct side_file *side; /* all, sorted by directory */
-    bool adapter;           /* the root holds what PEFT calls an adapter */
+    struct shelf_set
+        *model;   /* what hf/ of the root shows in place of the root's tensors; or NULL */
+    bool adapter; /* the root holds what PEFT calls an adapter */
 };
 
 static bool layout_put(struct layout *p, struct place what, struct zf_err *err)
@@ -101,12 +104,21 @@ static bool layout_is_adapter_set(const struct layout *p, const char *path)
     return *path ? at && (at == path || at[-1] == '/') : p->adapter;
 }
 
+/* The config.json that a recipe made, or NULL. */
+static const struct zf_blob *layout_made_config(const struct layout *p)
+{
+    return zf_checkpoint_blob(p->t->c, "hf/" HF_CONFIG);
+}
+
 /* Puts side file i, called `name`, into dir: hf/ of a set as `of` serves it. */
 static bool layout_put_side_file(struct layout *p, const char *dir, const struct shelf *of,
                                  uint32_t i, const char *name, struct zf_err *err)
 {
     const struct zf_blob *b = &p->t->c->blob[i];
 
+    if (p->model == of->of && layout_made_config(p) && strcmp(name, HF_CONFIG) == 0) {
+        return true; /* that one is of something else */
+    }
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
         return layout_put_bulk(
             p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
@@ -230,48 +242,39 @@ static bool layout_put_side_files(struct layout *p, const char *dir, const struc
     return ok && layout_put_side_dir(p, dir, of, 0, err);
 }
 
-/* A tensor's pieces come from a file of this name? */
-static bool layout_is_adapter_file(void *ctx, struct zf_source *src, uint64_t off, uint64_t len)
+/* Of the model that a recipe makes: config.json below as/, and the one shard, a file of its own. */
+static bool layout_put_model(struct layout *p, const char *hf, const struct shelf *of, bool one,
+                             struct zf_err *err)
 {
-    const char *name = zf_source_origin(src, &off)->name, *slash = strrchr(name, '/');
-    bool *out = ctx;
+    const struct zf_blob *config = of->cast == ZF_DT_COUNT ? NULL : layout_made_config(p);
 
-    (void)len;
-    *out = strncmp(slash ? slash + 1 : name, "adapter_model.", 14) == 0;
-    return false;
-}
-
-/* PEFT looks for adapter_model.safetensors beside adapter_config.json, in one piece.  A full model
- * may have an adapter_config.json beside it too, so the weights' own file must say it.
- * Source: peft utils/constants.py, utils/save_and_load.py (0.4 ... 0.21). */
-static bool layout_is_adapter(const struct zf_checkpoint *c)
-{
-    const struct zf_set *root = zf_checkpoint_set(c, "");
-    bool config = zf_checkpoint_blob(c, "adapter_config.json") != NULL, file = false;
-
-    for (uint32_t i = 0; config && root && i < root->n && !file; i++) {
-        (void)zf_map_each_source(root->tensor[i].data, layout_is_adapter_file, &file);
-        if (!file && zf_map_size(root->tensor[i].data) > 0) {
-            return false;
-        }
-    }
-    return file;
+    return (!config ||
+            layout_put_bulk(
+                p, (struct bulk_place){hf, HF_CONFIG, &bulk_hf_config, of, config, false}, err)) &&
+           (!one || layout_put_bulk(p,
+                                    (struct bulk_place){hf, bulk_safetensors.name,
+                                                        &bulk_safetensors, of, NULL, false},
+                                    err));
 }
 
 /* The bulk made last is the set's model.safetensors: a single shard is the same file. */
-static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *of, bool listed,
+static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *set, bool listed,
                           struct zf_err *err)
 {
+    const bool model = p->model && !*set->of->set->path;
+    const struct shelf made = {.of = p->model, .cast = set->cast}, *of = model ? &made : set;
     struct zf_arena *a = p->t->arena;
     uint32_t whole = layout_last_bulk(p);
     uint64_t size = p->o->shard_size ? p->o->shard_size : SHARD_SIZE;
-    bool adapter = layout_is_adapter_set(p, of->of->set->path);
+    bool adapter = !model && layout_is_adapter_set(p, of->of->set->path);
     struct hf_plan *plan = zf_arena_get(a, 1, sizeof *plan, err);
     char *hf = plan ? layout_join(a, dir, "hf", err) : NULL;
     bool ok = hf && layout_put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
               hf_cut(plan, of->of, of->cast, adapter ? UINT64_MAX : size, a, err);
 
-    if (ok && plan->n == 1) {
+    if (ok && model) {
+        ok = layout_put_model(p, hf, of, plan->n == 1, err);
+    } else if (ok && plan->n == 1) {
         const char *name = adapter ? HF_ADAPTER : bulk_safetensors.name;
 
         ok = layout_put(p, (struct place){layout_join(a, hf, name, err), NODE_BULK, whole, false},
@@ -440,6 +443,14 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
     const struct zf_checkpoint *c = p->t->c;
     bool ok = layout_sort_side_files(p, err);
 
+    if (ok && c->hf) {
+        const struct zf_set *left = NULL;
+
+        p->model = &p->t->set[2 * (size_t)c->n_sets];
+        ok = layout_check_size(c->hf, err) &&
+             lost_leave_out(c->hf, p->o->omit_lost, &left, p->t->arena, err) &&
+             shelf_set_init(p->model, left ? left : c->hf, p->o, p->t->arena, err);
+    }
     for (uint32_t i = 0; ok && i < c->n_sets; i++) {
         ok = layout_put_set(p, i, err);
     }
@@ -526,14 +537,14 @@ static bool layout_link_twins(struct tree *t, struct zf_err *err)
 
 static bool layout_grow(struct tree *t, const struct zf_view_opts *o, struct zf_err *err)
 {
-    struct layout p = {.t = t, .o = o, .adapter = layout_is_adapter(t->c)};
+    struct layout p = {.t = t, .o = o, .adapter = adapter_is(t->c)};
     uint64_t n = t->c->n_sets;
 
     if (n > MAX_SETS) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%u tensor sets, at most %d can be shown",
                        t->c->n_sets, MAX_SETS);
     }
-    t->set = zf_arena_get(t->arena, 2 * n, sizeof *t->set, err);
+    t->set = zf_arena_get(t->arena, 2 * n + 1, sizeof *t->set, err);
     t->shelf = t->set ? zf_arena_get(t->arena, n * SHELVES_PER_SET, sizeof *t->shelf, err) : NULL;
     bool ok = t->shelf && layout_put_all(&p, err) &&
               nodes_build(&t->nodes, p.place.at, (uint32_t)p.place.n, t->arena, err);

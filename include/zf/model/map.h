@@ -103,6 +103,22 @@ struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, u
 /* Bytes [off, off + n) of m, inside it. */
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
                             struct zf_err *err) ZF_CHECKED;
+/* Elements of another map in another order: element (i0, i1, …) is number first + Σ i * stride of `in`. */
+#define ZF_STRIDED_DIMS 32
+struct zf_strided {
+    uint32_t elem; /* bytes of an element */
+    uint32_t nd;   /* at most ZF_STRIDED_DIMS */
+    uint64_t first;
+    uint64_t size[ZF_STRIDED_DIMS], stride[ZF_STRIDED_DIMS];
+};
+/* Memory for it does not grow with the tensor.  Pre: no element is there twice.
+ * Errors: ZF_E_FORMAT an element outside of `in`. */
+struct zf_map *zf_map_strided(struct zf_arena *a, const struct zf_map *in,
+                              const struct zf_strided *how, struct zf_err *err) ZF_CHECKED;
+/* Row i is row i of each part, one after the other; every part has that many rows (at least one).
+ * Errors: ZF_E_FORMAT one has not. */
+struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf_map *const *part,
+                              uint64_t n_parts, struct zf_err *err) ZF_CHECKED;
 /* The elements of `in` (of type from) cast one by one; see zf/model/cast.h for what is exact. */
 struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from,
                               enum zf_dtype to, struct zf_err *err) ZF_CHECKED;

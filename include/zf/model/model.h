@@ -57,6 +57,8 @@ struct zf_checkpoint {
     uint32_t n_blobs;
     const char *const *note; /* oddities that are no failures, one sentence each */
     uint32_t n_notes;
+    const struct zf_set
+        *hf; /* what hf/ shows in place of the root's tensors (zf/recipe/hf.h); or NULL */
     const struct zf_missing *missing;
     uint32_t n_missing;
     uint64_t n_pieces;     /* chunks and slices in all maps */

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tensors of a checkpoint that a recipe may name. */
+#ifndef RECIPE_GIVEN_H
+#define RECIPE_GIVEN_H
+
+#include <zf/model/model.h>
+
+/* The tensors of the root by the names that a recipe sees: without wrappers. */
+struct given {
+    const struct zf_set *set, *stored; /* stored: NULL = none */
+    struct given_name {
+        char *name; /* malloc'ed */
+        uint32_t tensor;
+    } * at;
+    uint32_t n;
+    uint64_t stripped; /* names that lost something */
+    bool sorted;
+};
+
+/* Takes off what FSDP, torch.compile and the like put into names.  Borrows c.  Errors: ZF_E_NOMEM. */
+bool given_init(struct given *s, const struct zf_checkpoint *c, struct zf_err *err) ZF_CHECKED;
+void given_fini(struct given *s);
+static inline void zf_auto_given(struct given *s)
+{
+    given_fini(s);
+}
+/* Takes the text off the front of all names if each of them has it, and one begins with `before` (NULL: whatever they
+ * begin with). */
+void given_strip(struct given *s, const char *front, const char *before);
+/* Errors: ZF_E_FORMAT two tensors have one name now. */
+bool given_sort(struct given *s, struct zf_err *err) ZF_CHECKED;
+/* The tensor's number in the set, or UINT32_MAX.  Pre: sorted. */
+uint32_t given_find(const struct given *s, const char *name);
+/* Tensor i as it is served: the one of stored/, where there is one of its name and shape. */
+const struct zf_tensor *given_tensor(const struct given *s, uint32_t i);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <zf/recipe/hf.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "library.h"
+#include "make.h"
+#include "run.h"
+
+/* A plan on the heap with its recipe, for a list of some. */
+struct trial {
+    struct recipe *r;
+    struct plan plan;
+};
+
+static void hf_trial_free(struct trial *t)
+{
+    if (t) {
+        plan_fini(&t->plan);
+        recipe_free(t->r);
+        free(t);
+    }
+}
+
+static void zf_auto_trial(struct trial **t)
+{
+    hf_trial_free(*t);
+}
+
+static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
+                                   const struct zf_checkpoint *c, struct said *files,
+                                   struct zf_err *err)
+{
+    struct trial *t = calloc(1, sizeof *t);
+
+    if (!t) {
+        (void)zf_fail_sys(err, "read a recipe");
+        return NULL;
+    }
+    t->r = recipe_parse(name, text, n, library_find, NULL, err);
+    if (!t->r || !run_recipe(&t->plan, t->r, c, files, files->lim, err)) {
+        hf_trial_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* The recipe that was asked for. */
+static struct trial *hf_named(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
+                              struct said *files, struct zf_err *err)
+{
+    const char *text = o->text ? o->text : library_find(NULL, o->name);
+
+    if (!text || (!o->text && o->name[0] == '_')) {
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "recipe=%.64s: there is no such recipe; \"zerofs recipes CKPT\" lists them, "
+                      "and a file is named with a slash, ./NAME",
+                      o->name);
+        return NULL;
+    }
+    return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), c, files, err);
+}
+
+/* The one recipe of zerofs that fits; NULL without *err: none, or several do (a note says which). */
+static struct trial *hf_fitting(struct zf_checkpoint *c, struct said *files, struct zf_err *err)
+{
+    zf_auto(trial) struct trial *found = NULL;
+    const struct library_text *l;
+
+    zf_err_clear(err);
+    for (uint32_t i = 0; (l = library_at(i)); i++) {
+        if (l->name[0] == '_') {
+            continue;
+        }
+        zf_auto(trial) struct trial *t =
+            hf_trial_make(l->name, l->text, strlen(l->text), c, files, err);
+        if (!t) {
+            return NULL;
+        }
+        /* One whose settings and tensors agree is preferred to one that is refused. */
+        if (!t->plan.fits || (found && plan_bad(&t->plan))) {
+            continue;
+        }
+        if (found && !plan_bad(&found->plan)) {
+            (void)!make_note(c, err,
+                             "hf/ is not a model: the recipes %.60s and %.60s both fit; "
+                             "-o recipe= chooses",
+                             found->r->name, t->r->name);
+            return NULL;
+        }
+        hf_trial_free(found);
+        found = zf_give(t);
+    }
+    return zf_give(found);
+}
+
+bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_err *err)
+{
+    zf_auto(said) struct said files = {.c = c, .lim = o->lim};
+    zf_auto(trial) struct trial *t =
+        o->name ? hf_named(c, o, &files, err) : hf_fitting(c, &files, err);
+
+    if (!t) {
+        return !o->name && err->code == ZF_OK;
+    }
+    if (!plan_bad(&t->plan)) {
+        return make_model(c, &t->plan, err);
+    }
+    if (o->name) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0]);
+    }
+    return make_note(c, err, "hf/ is not the model %.60s: %.300s",
+                     t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
+}
+
+bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_hf_fit_fn *fn,
+                void *ctx, struct zf_err *err)
+{
+    zf_auto(said) struct said files = {.c = c, .lim = lim};
+    const struct library_text *l;
+
+    for (uint32_t i = 0; (l = library_at(i)); i++) {
+        if (l->name[0] == '_') {
+            continue;
+        }
+        zf_auto(trial) struct trial *t =
+            hf_trial_make(l->name, l->text, strlen(l->text), c, &files, err);
+        if (!t) {
+            return false;
+        }
+        const struct zf_hf_fit fit = {.name = l->name,
+                                      .title = t->r->title,
+                                      .fits = t->plan.fits,
+                                      .why = plan_bad(&t->plan) ? t->plan.problem.at[0] : NULL};
+        if (!fn(ctx, &fit)) {
+            return true;
+        }
+    }
+    return true;
+}
+
+bool zf_hf_check(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
+                 void (*fn)(void *ctx, const char *problem), void *ctx, uint64_t *n_out,
+                 struct zf_err *err)
+{
+    zf_auto(said) struct said files = {.c = c, .lim = o->lim};
+    zf_auto(trial) struct trial *t = hf_named(c, o, &files, err);
+
+    if (!t) {
+        return false;
+    }
+    *n_out = t->plan.target.n;
+    for (size_t i = 0; i < t->plan.problem.n; i++) {
+        fn(ctx, t->plan.problem.at[i]);
+    }
+    return true;
+}

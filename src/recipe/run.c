@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "close.h"
+#include "expand.h"
+
+#define MAX_VARS 256
+
+/* What an expression could not say: a problem; of the system a failure. */
+static bool run_wrong(struct plan *p, struct zf_err *err)
+{
+    const struct zf_err why = *err;
+
+    return why.code != ZF_E_NOMEM && why.code != ZF_E_IO &&
+           plan_problem(p, SIZE_MAX, err, "%s", why.msg);
+}
+
+static char *run_dump(json_t *v)
+{
+    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------ */
+
+static bool run_settings(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+    json_t *root = p->root ? NULL : said_file(p->files, l->name);
+
+    (void)err;
+    if (root && said_any(root, l->text)) {
+        p->root = root;
+        p->file = l->name;
+        p->prefix = l->text;
+    }
+    return true;
+}
+
+static bool run_need(struct plan *p, struct zf_err *err)
+{
+    const struct expr_ask ask = ask_begin(p);
+    bool so;
+
+    if (!expr_true(p->line->expr, &ask, &so, err)) {
+        p->fits = false;
+        return run_wrong(p, err);
+    }
+    p->fits = so;
+    return so || plan_problem(p, p->line->at, err, "%s", p->line->text);
+}
+
+static bool run_refuse(struct plan *p, struct zf_err *err)
+{
+    const struct expr_ask ask = ask_begin(p);
+    bool so;
+
+    if (!expr_true(p->line->expr, &ask, &so, err)) {
+        return run_wrong(p, err);
+    }
+    return !so || plan_problem(p, p->line->at, err, "%s", p->line->text);
+}
+
+static bool run_note(struct plan *p, struct zf_err *err)
+{
+    const struct expr_ask ask = ask_begin(p);
+    bool so;
+
+    if (!expr_true(p->line->expr, &ask, &so, err)) {
+        return run_wrong(p, err);
+    }
+    return !so || json_array_append_new(p->notes, zf_json_text(p->line->text)) == 0 ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a note");
+}
+
+static bool run_check(struct plan *p, struct zf_err *err)
+{
+    const struct expr_ask ask = ask_begin(p);
+    zf_auto(json) json_t *left = NULL;
+    zf_auto(json) json_t *right = NULL;
+
+    if (!expr_sides(p->line->expr, &ask, &left, &right, err)) {
+        return run_wrong(p, err);
+    }
+    if (!left) {
+        bool so;
+
+        if (!expr_true(p->line->expr, &ask, &so, err)) {
+            return run_wrong(p, err);
+        }
+        return so || plan_problem(p, p->line->at, err, "%s", p->line->text);
+    }
+    if (expr_equal(left, right)) {
+        return true;
+    }
+    zf_auto(mem) char *a = run_dump(left);
+    zf_auto(mem) char *b = run_dump(right);
+    return plan_problem(p, p->line->at, err, "%s: %.60s and %.60s", p->line->text, a ? a : "?",
+                        b ? b : "?");
+}
+
+/* Takes value. */
+static bool run_set(struct plan *p, json_t *value, struct zf_err *err)
+{
+    struct var *v = p->var.n < MAX_VARS ? zf_vec_push(&p->var, err) : NULL;
+
+    if (!v) {
+        json_decref(value);
+        return p->var.n < MAX_VARS
+                   ? false
+                   : plan_problem(p, p->line->at, err, "more than %d names", MAX_VARS);
+    }
+    *v = (struct var){p->line->name, value, p->from ? p->from : "", p->line->kind == LINE_SIZE};
+    return true;
+}
+
+static bool run_let(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+    const struct expr_ask ask = ask_begin(p);
+    bool wanted = true;
+    uint64_t n;
+
+    if (ask_var(p, l->name)) {
+        return true; /* an earlier line said it */
+    }
+    if (l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+        return run_wrong(p, err);
+    }
+    if (!wanted) {
+        return true;
+    }
+    p->from = NULL;
+    json_t *v = expr_value(l->expr, &ask, err);
+    if (!v) {
+        return run_wrong(p, err);
+    }
+    if (l->kind == LINE_SIZE && (!zf_json_u64(v, &n) || n == 0)) {
+        zf_auto(mem) char *is = run_dump(v);
+        const bool none = json_is_null(v);
+
+        json_decref(v);
+        return plan_problem(p, l->at, err,
+                            none ? "nothing says the size %.40s%s%.200s"
+                                 : "the size %.40s is no number of elements: %s%.60s",
+                            l->name, none && l->text ? ": " : "",
+                            none ? (l->text ? l->text : "") : (is ? is : "?"));
+    }
+    return run_set(p, v, err);
+}
+
+static bool run_index(struct plan *p, struct zf_err *err)
+{
+    const struct expr_ask ask = ask_begin(p);
+    struct loop *l = &p->loops.at[p->loops.n];
+    uint64_t end;
+
+    if (p->loops.n == MAX_LOOPS) {
+        return plan_problem(p, p->line->at, err, "more than %d indices", MAX_LOOPS);
+    }
+    if (!expr_u64(p->line->expr, &ask, &end, err)) {
+        return run_wrong(p, err);
+    }
+    if (end > p->lim->tensors) {
+        return plan_problem(p, p->line->at, err, "an index up to %llu (limit tensors)",
+                            (unsigned long long)end);
+    }
+    *l = (struct loop){.name = p->line->name, .end = end};
+    p->loops.n++;
+    return true;
+}
+
+/* list NAME = EXPR for INDEX if COND */
+static bool run_list(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+    const struct expr_ask ask = ask_begin(p);
+    struct loop *at = NULL;
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < p->loops.n; i++) {
+        at = strcmp(p->loops.at[i].name, l->text) == 0 ? &p->loops.at[i] : at;
+    }
+    bool ok = list && at;
+    for (uint64_t i = 0; ok && i < at->end; i++) {
+        bool wanted = true;
+
+        at->open = true;
+        at->value = i;
+        ok = !l->cond || expr_true(l->cond, &ask, &wanted, err);
+        json_t *v = ok && wanted ? expr_value(l->expr, &ask, err) : NULL;
+        ok = ok && (!wanted || (v && json_array_append_new(list, v) == 0));
+    }
+    if (at) {
+        at->open = false;
+    }
+    if (!ok) {
+        json_decref(list);
+        return at ? run_wrong(p, err)
+                  : plan_problem(p, l->at, err, "there is no index %.40s", l->text);
+    }
+    return run_set(p, list, err);
+}
+
+/* Puts value, which is taken, at a dotted key. */
+static bool run_put(json_t *config, const char *key, json_t *value)
+{
+    const char *dot = strchr(key, '.');
+    char part[128];
+
+    if (!dot || (size_t)(dot - key) >= sizeof part) {
+        return value && json_object_set_new_nocheck(config, key, value) == 0;
+    }
+    memcpy(part, key, (size_t)(dot - key));
+    part[dot - key] = '\0';
+    json_t *in = json_object_get(config, part);
+    if (!json_is_object(in)) {
+        in = json_object();
+        if (!in || json_object_set_new_nocheck(config, part, in) != 0) {
+            json_decref(value);
+            return false;
+        }
+    }
+    return value && json_object_set_new_nocheck(in, dot + 1, value) == 0;
+}
+
+/* A field of another config.json says the same?  transformers 5 keeps the rotary ones in an object of their own. */
+static bool run_compare(struct plan *p, const char *key, json_t *value, struct zf_err *err)
+{
+    char inner[160];
+    json_t *other = said_find(p->outside, "", key);
+
+    (void)snprintf(inner, sizeof inner, "rope_parameters.%.100s",
+                   strncmp(key, "rope_scaling.", 13) == 0 ? key + 13 : key);
+    other = other ? other : said_find(p->outside, "", inner);
+    if (!other || json_is_null(other) || json_is_null(value) || expr_equal(other, value)) {
+        return true;
+    }
+    zf_auto(mem) char *a = run_dump(value);
+    zf_auto(mem) char *b = run_dump(other);
+    return plan_problem(p, p->line->at, err,
+                        "%.60s is %.60s in the checkpoint and %.60s in config.json", key,
+                        a ? a : "?", b ? b : "?");
+}
+
+static bool run_config(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+    const struct expr_ask ask = ask_begin(p);
+    bool wanted = true;
+
+    if (l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+        return run_wrong(p, err);
+    }
+    if (!wanted) {
+        return true;
+    }
+    json_t *v = expr_value(l->expr, &ask, err);
+    if (!v) {
+        return run_wrong(p, err);
+    }
+    if (l->kind == LINE_CONFIG && p->outside && !run_compare(p, l->name, v, err)) {
+        json_decref(v);
+        return false;
+    }
+    if (!run_put(p->config, l->name, v)) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json");
+    }
+    return true;
+}
+
+static bool run_model(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+    const struct expr_ask ask = ask_begin(p);
+    bool wanted = !p->arch;
+
+    if (wanted && l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+        return run_wrong(p, err);
+    }
+    if (!wanted) {
+        return true;
+    }
+    json_t *type = json_string(l->text);
+    p->arch = l->name;
+    if (p->outside && !run_compare(p, "model_type", type, err)) {
+        json_decref(type);
+        return false;
+    }
+    return (run_put(p->config, "model_type", type) &&
+            json_object_set_new(p->config, "architectures", json_pack("[s]", l->name)) == 0) ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json");
+}
+
+static bool run_work(struct plan *p, struct zf_err *err)
+{
+    switch (p->line->kind) {
+    case LINE_TITLE:
+        return true;
+    case LINE_SETTINGS:
+        return run_settings(p, err);
+    case LINE_STRIP:
+        given_strip(&p->src, p->line->name, p->line->text);
+        p->src.sorted = false;
+        return true;
+    case LINE_MODEL:
+        return run_model(p, err);
+    case LINE_NEED:
+        return run_need(p, err);
+    case LINE_REFUSE:
+        return run_refuse(p, err);
+    case LINE_NOTE:
+        return run_note(p, err);
+    case LINE_CHECK:
+        return run_check(p, err);
+    case LINE_LET:
+    case LINE_SIZE:
+        return run_let(p, err);
+    case LINE_INDEX:
+        return run_index(p, err);
+    case LINE_LIST:
+        return run_list(p, err);
+    case LINE_CONFIG:
+    case LINE_DEFAULT:
+        return run_config(p, err);
+    default:
+        return expand_line(p, err);
+    }
+}
+
+static bool run_line(struct plan *p, struct zf_err *err)
+{
+    const enum line_kind kind = p->line->kind;
+    bool wanted = true;
+
+    if (p->line->cond && (kind == LINE_NEED || kind == LINE_REFUSE || kind == LINE_CHECK ||
+                          kind == LINE_NOTE || kind == LINE_SETTINGS)) {
+        const struct expr_ask ask = ask_begin(p);
+
+        if (!expr_true(p->line->cond, &ask, &wanted, err)) {
+            return run_wrong(p, err);
+        }
+    }
+    return !wanted || run_work(p, err);
+}
+
+static bool run_begin(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+                      struct said *files, struct zf_err *err)
+{
+    p->r = r;
+    p->files = files;
+    p->a = zf_arena_new(p->lim->model_memory, err);
+    p->config = json_object();
+    p->left_out = json_array();
+    p->notes = json_array();
+    p->fits = true;
+    json_t *outside = said_file(files, "config.json");
+    if (json_object_get(outside, "model_type") || json_object_get(outside, "architectures")) {
+        p->outside = outside;
+    }
+    return p->a && p->config && p->left_out && p->notes && given_init(&p->src, c, err);
+}
+
+bool run_recipe(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+                struct said *files, const struct zf_limits *lim, struct zf_err *err)
+{
+    *p = (struct plan){.lim = lim};
+    if (!run_begin(p, r, c, files, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->n; i++) {
+        const bool rule = r->line[i].kind == LINE_RULE || r->line[i].kind == LINE_DROP;
+
+        p->line = &r->line[i];
+        if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err) && !run_wrong(p, err)) {
+            return false;
+        }
+        if (!run_line(p, err)) {
+            return false;
+        }
+        if (!p->fits || (plan_bad(p) && !rule)) {
+            return true; /* what follows would only repeat it */
+        }
+    }
+    return close_plan(p, err);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lines of a recipe, one after the other. */
+#ifndef RECIPE_RUN_H
+#define RECIPE_RUN_H
+
+#include "plan.h"
+
+/* Works the recipe out; p->fits and p->problem say how far it got.
+ * Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
+bool run_recipe(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+                struct said *files, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "said.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/codec/yaml.h>
+
+/* Larger files are no settings. */
+#define MAX_SETTINGS (64ull << 20)
+/* Bytes of a path, and names in it. */
+#define MAX_PATH_BYTES 512
+
+void said_fini(struct said *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        json_decref(s->doc[i].root);
+        free(s->doc[i].path);
+    }
+    s->n = 0;
+}
+
+/* ---- YAML ------------------------------------------------------------------------------------- */
+
+static json_t *said_scalar(const struct zf_yaml_scalar *v)
+{
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
+    const char *text = v->value;
+    char *end;
+
+    for (size_t i = 0; v->plain && i < sizeof nulls / sizeof nulls[0]; i++) {
+        if (strcmp(text, nulls[i]) == 0) {
+            return json_null();
+        }
+    }
+    if (v->plain && (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0)) {
+        return json_boolean(tolower((unsigned char)*text) == 't');
+    }
+    if (v->plain && strspn(text, "+-.0123456789eE") == v->value_len) {
+        const long long i = strtoll(text, &end, 10);
+
+        if (!*end && v->value_len < 18) {
+            return json_integer(i);
+        }
+        const double d = strtod(text, &end);
+        if (!*end) {
+            return json_real(d);
+        }
+    }
+    return zf_json_string(text, v->value_len);
+}
+
+static bool said_add_scalar(void *ctx, const struct zf_yaml_scalar *v, struct zf_err *err)
+{
+    json_t *all = ctx, *value = said_scalar(v);
+
+    return (value && json_object_set_new_nocheck(all, v->path, value) == 0) ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for settings");
+}
+
+static json_t *said_read(const struct said *s, const char *path)
+{
+    const struct zf_blob *b = zf_checkpoint_blob(s->c, path);
+    const char *dot = strrchr(path, '.');
+    struct zf_err ignored;
+    const uint64_t n = b ? zf_map_size(b->data) : 0;
+
+    if (!b || n > MAX_SETTINGS) {
+        return NULL;
+    }
+    zf_auto(mem) char *text = malloc(n + 1);
+    if (!text || !zf_map_read(b->data, text, n, 0, &ignored)) {
+        return NULL;
+    }
+    text[n] = '\0';
+    if (!dot || (strcmp(dot, ".yaml") != 0 && strcmp(dot, ".yml") != 0)) {
+        return zf_json_load(text, n, s->lim, &ignored);
+    }
+    json_t *all = json_object();
+    if (all && !zf_yaml_scalars(text, n, s->lim, said_add_scalar, all, &ignored)) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
+}
+
+json_t *said_file(struct said *s, const char *path)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->doc[i].path, path) == 0) {
+            return s->doc[i].root;
+        }
+    }
+    if (s->n == MAX_DOCUMENTS) {
+        return NULL;
+    }
+    struct document *d = &s->doc[s->n];
+
+    d->path = strdup(path);
+    d->root = d->path ? said_read(s, path) : NULL;
+    s->n += d->path != NULL;
+    return d->root;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------ */
+
+/* The entry of j called key[n], with '-' for '_' too. */
+static json_t *said_entry(json_t *j, const char *key, size_t n)
+{
+    char name[MAX_PATH_BYTES + 1];
+    char *end;
+
+    memcpy(name, key, n);
+    name[n] = '\0';
+    if (json_is_array(j)) {
+        const unsigned long i = strtoul(name, &end, 10);
+
+        return isdigit((unsigned char)name[0]) && !*end ? json_array_get(j, i) : NULL;
+    }
+    json_t *found = json_object_get(j, name);
+    for (size_t i = 0; !found && i < n; i++) {
+        name[i] = name[i] == '_' ? '-' : name[i];
+    }
+    return found ? found : json_object_get(j, name);
+}
+
+/* Goes down name by name, as long a name as there is. */
+static json_t *said_walk(json_t *j, const char *path)
+{
+    while (j && *path) {
+        size_t n = strlen(path);
+        json_t *next = said_entry(j, path, n);
+
+        while (!next && n > 0) {
+            do {
+                n--;
+            } while (n > 0 && path[n] != '.');
+            next = n > 0 ? said_entry(j, path, n) : NULL;
+        }
+        path += n + (path[n] == '.');
+        j = next;
+    }
+    return j;
+}
+
+json_t *said_find(json_t *root, const char *prefix, const char *path)
+{
+    char all[MAX_PATH_BYTES + 1];
+    const int n = snprintf(all, sizeof all, "%s%s%s", prefix, *prefix && *path ? "." : "", path);
+
+    return n >= 0 && (size_t)n < sizeof all ? said_walk(root, all) : NULL;
+}
+
+bool said_any(json_t *root, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    const char *key;
+    json_t *value;
+
+    if (!root || !*prefix || said_walk(root, prefix)) {
+        return root != NULL;
+    }
+    json_object_foreach(root, key, value)
+    {
+        if (strncmp(key, prefix, n) == 0 && key[n] == '.') {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "text.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
+{
+    char msg[240];
+    size_t line = 1, col = 1;
+    va_list args;
+
+    for (size_t i = 0; i < at; i++) {
+        line += p[i] == '\n';
+        col = p[i] == '\n' ? 1 : col + 1;
+    }
+    va_start(args, fmt);
+    (void)vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.64s:%zu:%zu: %s", file, line, col, msg);
+}
+
+static bool text_is_word(char c)
+{
+    return isalnum((unsigned char)c) || (c && strchr("_.*/-{}", c));
+}
+
+/* Bytes of the mark at s, 0 = none. */
+static size_t text_mark(const char *s)
+{
+    static const char *const two[] = {"<-", "==", "!=", "<=", ">=", "??"};
+
+    for (size_t i = 0; i < sizeof two / sizeof two[0]; i++) {
+        if (strncmp(s, two[i], 2) == 0) {
+            return 2;
+        }
+    }
+    return *s && strchr("=<>()[],:|+-*/%", *s) ? 1 : 0;
+}
+
+/* Passes over blanks and comments, and over line ends that a blank follows; true: a statement ended. */
+static bool text_blank(struct text *t)
+{
+    bool ended = false;
+
+    for (;;) {
+        const char c = t->p[t->next];
+
+        if (c == ' ' || c == '\t' || c == '\r') {
+            t->next++;
+        } else if (c == '#') {
+            t->next += strcspn(t->p + t->next, "\n");
+        } else if (c == '\n') {
+            t->next++;
+            const char *line = t->p + t->next + strspn(t->p + t->next, " \t\r");
+
+            if (t->p[t->next] != ' ' && t->p[t->next] != '\t') {
+                ended = true;
+            } else if (*line == '#' || *line == '\n') {
+                t->next = (size_t)(line - t->p); /* an empty line ends nothing */
+            }
+        } else {
+            return ended;
+        }
+    }
+}
+
+/* Is it a number, and not the position in a list that a path begins with, 0.args? */
+static bool text_number(struct text *t)
+{
+    const char *s = t->p + t->next;
+    size_t n = strspn(s, "-0123456789.");
+
+    if ((s[n] == 'e' || s[n] == 'E') && n > 0) {
+        n += s[n + 1] == '-' || s[n + 1] == '+' ? 2 : 1;
+        n += strspn(s + n, "0123456789");
+    }
+    if (text_is_word(s[n])) {
+        return false;
+    }
+    t->now.kind = TOKEN_NUMBER;
+    t->now.n = n;
+    return true;
+}
+
+bool text_next(struct text *t, struct zf_err *err)
+{
+    const bool ended = text_blank(t);
+    const char *s = t->p + t->next;
+    const size_t mark = text_mark(s);
+
+    t->now = (struct token){.p = s, .at = t->next};
+    if (ended && t->now.at > 0 && t->next > 0 && *s) {
+        t->now.kind = TOKEN_LINE;
+        return true;
+    }
+    if (!*s) {
+        t->now.kind = TOKEN_END;
+        return true;
+    }
+    if (*s == '"') {
+        const size_t n = strcspn(s + 1, "\"\n");
+
+        if (s[1 + n] != '"') {
+            return text_fail(t->file, t->p, t->next, err, "a text in quotes ends on its own line");
+        }
+        t->now.kind = TOKEN_STRING;
+        t->now.p = s + 1;
+        t->now.n = n;
+        t->next += n + 2;
+        return true;
+    }
+    const bool digits = isdigit((unsigned char)*s) || (*s == '-' && isdigit((unsigned char)s[1]));
+    if (digits && text_number(t)) {
+        t->next += t->now.n;
+        return true;
+    }
+    if (text_is_word(*s) && !(mark && !text_is_word(s[1]))) {
+        t->now.kind = TOKEN_WORD;
+        while (text_is_word(s[t->now.n])) {
+            /* Within braces a sum may stand: {i+2}. */
+            t->now.n += s[t->now.n] == '{' ? strcspn(s + t->now.n, "} \n") : 1;
+        }
+    } else if (mark) {
+        t->now.kind = TOKEN_MARK;
+        t->now.n = mark;
+    } else {
+        return text_fail(t->file, t->p, t->next, err, "nothing begins with this character");
+    }
+    t->next += t->now.n;
+    return true;
+}
+
+bool text_begin(struct text *t, const char *file, const char *p, size_t n, struct zf_err *err)
+{
+    *t = (struct text){.file = file, .p = p, .n = n};
+    if (strlen(p) != n) {
+        return text_fail(file, p, strlen(p), err, "a recipe is text, and this is a zero byte");
+    }
+    return text_next(t, err);
+}
+
+bool text_is(const struct text *t, const char *s)
+{
+    return (t->now.kind == TOKEN_WORD || t->now.kind == TOKEN_MARK) && t->now.n == strlen(s) &&
+           memcmp(t->now.p, s, t->now.n) == 0;
+}
+
+bool text_take(struct text *t, const char *s, bool *was_out, struct zf_err *err)
+{
+    *was_out = text_is(t, s);
+    return !*was_out || text_next(t, err);
+}
+
+bool text_expect(struct text *t, const char *s, struct zf_err *err)
+{
+    bool was;
+
+    return text_take(t, s, &was, err) &&
+           (was || text_fail(t->file, t->p, t->now.at, err, "here \"%s\" is expected", s));
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes that are wrong, and settings that contradict the tensors: one sentence each, with its place."""
+import json
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
+
+HEADS, GROUPS, DIM, WIDTH, FFN, ROWS, LAYERS = 4, 2, 6, 16, 10, 32, 2
+SETTINGS = {"num_layers": LAYERS, "hidden_size": WIDTH, "ffn_hidden_size": FFN, "num_attention_heads": HEADS,
+            "num_query_groups": GROUPS, "kv_channels": DIM, "normalization": "RMSNorm", "gated_linear_unit": True,
+            "position_embedding_type": "rope", "rotary_base": 10000, "layernorm_epsilon": 1e-5, "add_bias_linear": False,
+            "share_embeddings_and_output_weights": False, "seq_length": 64}
+
+
+def numbered(shape, first):
+    n = 1
+    for x in shape:
+        n *= x
+    return ("I32", list(shape), struct.pack(f"<{n}i", *range(first, first + n)))
+
+
+def tensors():
+    """A Llama by the names of Megatron-core."""
+    t = {"embedding.word_embeddings.weight": numbered([ROWS, WIDTH], 0), "output_layer.weight": numbered([ROWS, WIDTH], 9000),
+         "decoder.final_layernorm.weight": numbered([WIDTH], 5)}
+    for i in range(LAYERS):
+        p = f"decoder.layers.{i}."
+        t.update({p + "self_attention.linear_qkv.layer_norm_weight": numbered([WIDTH], i),
+                  p + "self_attention.linear_qkv.weight": numbered([(HEADS + 2 * GROUPS) * DIM, WIDTH], 100000 * i),
+                  p + "self_attention.linear_proj.weight": numbered([WIDTH, HEADS * DIM], 7),
+                  p + "mlp.linear_fc1.layer_norm_weight": numbered([WIDTH], 8), p + "mlp.linear_fc1.weight": numbered([2 * FFN, WIDTH], 9),
+                  p + "mlp.linear_fc2.weight": numbered([WIDTH, FFN], 10)})
+    return t
+
+
+class Llama(Case):
+    def save(self, settings=None, without=(), more=None):
+        t = {k: v for k, v in {**tensors(), **(more or {})}.items() if k not in without}
+        self.safetensors("save/model.safetensors", t)
+        self.file("save/transformer_config.json", {**SETTINGS, **(settings or {})})
+        return self
+
+    def names(self, *opts):
+        r = self.run("cat", "hf/model.safetensors", *opts, at="save")
+        assert r.returncode == 0, r.stderr.decode()
+        (n,) = struct.unpack_from("<Q", r.stdout)
+        return json.loads(r.stdout[8:8 + n])
+
+    def config(self, *opts):
+        r = self.run("cat", "hf/config.json", *opts, at="save")
+        assert r.returncode == 0, r.stderr.decode()
+        return json.loads(r.stdout)
+
+    def is_no_model(self, *parts, opts=()):
+        self.told("hf/ is not the model", *parts, at="save", opts=opts)
+        assert "model.norm.weight" not in self.names(*opts)
+
+
+def a_llama_is_shown():
+    with Llama() as c:
+        c.save()
+        assert c.names()["model.layers.1.self_attn.k_proj.weight"]["shape"] == [GROUPS * DIM, WIDTH]
+        config = c.config()
+        assert (config["architectures"], config["head_dim"], config["num_key_value_heads"]) == (["LlamaForCausalLM"], DIM, GROUPS)
+        c.told("hf/ is the model LlamaForCausalLM, by the recipe megatron-llama", at="save")
+        assert "decoder.final_layernorm.weight" in c.names("-o", "recipe=off")
+
+
+def settings_that_contradict_the_tensors_are_refused_with_both_values():
+    for settings, parts in (
+            ({"num_attention_heads": 8, "num_query_groups": 2}, ("columns of linear_proj", "24 and 48")),
+            ({"num_query_groups": 4}, ("rows of linear_qkv", "48 and 72")),
+            ({"num_layers": 3}, ("num_layers", "2 and 3")),
+            ({"hidden_size": 32}, ("hidden_size", "16 and 32")),
+            ({"ffn_hidden_size": 12}, ("ffn_hidden_size", "20 and 24")),
+            ({"share_embeddings_and_output_weights": True}, ("the tensors differ",)),
+            ({"layernorm_epsilon": None}, ("nothing says the epsilon",)),
+            ({"rotary_base": None}, ("nothing says the base",)),
+            ({"layernorm_zero_centered_gamma": True}, ("1 + w", "only re-orders")),
+            ({"rotary_percent": 0.5}, ("rotary_percent",)),
+            ({"num_attention_heads": "four"}, ("heads", "four"))):
+        with Llama() as c:
+            c.save(settings).is_no_model(*parts)
+
+
+def every_tensor_has_a_place_or_is_named():
+    with Llama() as c:
+        c.save(without=["output_layer.weight"]).is_no_model("no output_layer.weight")
+    with Llama() as c:
+        c.save(without=["decoder.layers.1.mlp.linear_fc2.weight"]).is_no_model("decoder.layers.1.mlp.linear_fc2.weight")
+    with Llama() as c:
+        c.save(more={"decoder.layers.0.mlp.linear_fc1.bias": numbered([2 * FFN], 0)}).is_no_model(
+            "no rule uses decoder.layers.0.mlp.linear_fc1.bias")
+    with Llama() as c:  # either name of a norm, not both
+        c.save(more={"decoder.layers.0.input_layernorm.weight": numbered([WIDTH], 0)}).is_no_model("has both")
+    with Llama() as c:
+        c.save(more={"mtp.layers.0.w": numbered([3], 0)})
+        assert "model.norm.weight" in c.names()
+
+
+def a_config_json_from_outside_cuts_the_vocabulary_and_must_agree():
+    side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": WIDTH,
+            "num_attention_heads": HEADS, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}
+    for change, parts in (({}, None), ({"num_attention_heads": 8}, ("num_attention_heads is 4", "8 in config.json")),
+                          ({"rope_parameters": {"rope_theta": 5.0}}, ("rope_theta is 10000.0", "5.0 in config.json")),
+                          ({"vocab_size": 64}, ("vocab_size is 32", "64 in config.json")),
+                          ({"model_type": "qwen2"}, ("model_type", "qwen2")), ({"rms_norm_eps": 1e-6}, ("rms_norm_eps",))):
+        with Llama() as c:
+            c.save()
+            c.file("side/config.json", {**side, **change})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            if parts:
+                c.is_no_model(*parts, opts=opts)
+            else:
+                assert c.names(*opts)["lm_head.weight"]["shape"] == [30, WIDTH]
+                c.cat("hf/config.json", json.dumps(side).encode(), *opts, at="save")
+
+
+BAD = [
+    ("x <- w", "1:6: x:", "no w"), ("a.b <- t [:3]", "used by no rule"), ("a <- t\nb <- t [0]", "2:", "used twice"),
+    ("a <- t\na <- u", "two rules make a"), ('a <- t "r c -> c"', "1:8", "on the left only"), ('a <- t "r c -> r c d"', "on the right only"),
+    ('a <- t "r r -> r"', "twice"), ('a <- t "(r c -> r c"', "bracket"), ('a <- t "r c"', "no ->"), ('a <- t "r c -> r c -> c"', "two ->"),
+    ('a <- t "r ... -> r ..."', "only names"), ('size k = 5\na <- t "(k r) c -> k r c"', "axis of 5", "has 4"),
+    ('a <- t "(k r) c -> k r c"', "neither k nor r"), ('a <- t "r c d -> d r c"', "for 3 dimensions, here are 2"),
+    ("a <- t [0:9]", "[0:9] of an axis that has 4"), ("a <- t [0, 0, 0]", "3 axes are cut"),
+    ("a <- cat(0, t, u)", "another shape"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
+    ("index i < 2\na <- {i}.w", "index that the target has not"), ("let a = 1 +", "a value is expected"), ("let a = (1", "not closed"),
+    ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
+    ('size a = "x"\na <- t', "no number of elements"), ("size a = nothing\na <- t", "nothing says the size a"),
+    ("let a = 9223372036854775807 + 1", "no number"), ("let a = 900000000000000000 * 100\na <- t", '"*" does not work'),
+    ("use wrapped2", "no recipe wrapped2"), ("use _megatron/../x", "no recipe"), ("a <- t $", "begins with this character"),
+    ('need true', "sentence in quotes"), ('need t "unclosed', "ends on its own line"), ("index i < 99999999999\na.{i} <- t", "limit tensors"),
+    ("let a = " + "(" * 100 + "1", "nested too deep"), ("let a = 1" + " + 1" * 200, "more than 128 parts"), ("recipe", "a name is expected"),
+    ("check 1 == 2 \"sums\"\na <- t", "sums: 1 and 2"), ("# nothing\n", "no rule makes a tensor"), ("a <- t\x00", "zero byte"),
+    ("index i < 1\nindex j < 1\nindex k < 1\nindex l < 1\nindex m < 1", "more than 4 indices"),
+]
+
+
+def a_recipe_that_is_wrong_is_refused_with_its_place():
+    with Case() as c:
+        c.safetensors("save/model.safetensors", {"t": numbered([4, 6], 0), "u": numbered([2, 2], 0)})
+        for text, *parts in BAD:
+            path = c.file("bad.recipe", text.encode())
+            for args in (("info", None, "-o", "recipe=" + path), ("recipe", None, "check", path)):
+                r = c.run(*args, at="save")
+                said = r.stdout.decode() + r.stderr.decode()
+                assert r.returncode in (1, 4) and "bad.recipe" in said or "no rule uses" in said, f"{text!r}: {r.returncode} {said}"
+                for part in parts if args[0] == "recipe" else []:
+                    assert part in said, f"{text!r}: {part!r} is not in {said!r}"
+
+
+def a_recipe_file_that_is_not_there_or_too_large():
+    with Case() as c:
+        c.safetensors("save/model.safetensors", {"t": numbered([4, 6], 0)})
+        c.refused("cannot read the recipe", at="save", opts=("-o", "recipe=./nowhere"), code=5)
+        c.refused("no such recipe", at="save", opts=("-o", "recipe=nowhere"), code=2)
+        c.refused("no such recipe", at="save", opts=("-o", "recipe=_megatron"), code=2)
+        path = c.file("big", b"#" * (1 << 21))
+        c.refused("no recipe", at="save", opts=("-o", "recipe=" + path))
+
+
+main([a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large])
