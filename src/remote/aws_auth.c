@@ -20,21 +20,18 @@ struct aws_auth {
     struct auth auth;
     struct http *http;
     char *profile, *bucket, *store;
-    /* of the four below; never held for long */
-    pthread_mutex_t facts;
-    char region[40];
-    bool blind;          /* the bucket may not be listed: what is not there is refused as well */
-    const char *from;    /* where the key is from; NULL: requests are not signed */
-    uint64_t generation; /* how often key or region have become others */
     /* of all below; held while credentials are fetched, so that one thread does */
     pthread_mutex_t lock;
-    struct aws_plan plan;
+    char region[40];
+    bool cannot_list;    /* S3 answers 403 for what is not there to whoever may not list */
+    uint64_t generation; /* how often key or region have become others */
+    struct aws_conf conf;
+    struct aws_plan plan; /* borrows from conf */
     char *sts;
-    char *sts_region;
-    struct aws_key key;
-    bool own;     /* plan is not from the settings of AWS */
-    bool asked;   /* key was fetched; without an id there are no credentials */
-    time_t renew; /* when to fetch again; 0: never */
+    struct aws_key key; /* without an id requests are not signed */
+    bool own;           /* plan is not from the settings of AWS */
+    bool asked;         /* key was fetched */
+    time_t renew;       /* when to fetch again; 0: never */
 };
 
 static struct aws_auth *auth_of(struct auth *a)
@@ -46,15 +43,13 @@ static void auth_fini(struct auth *a)
 {
     struct aws_auth *s = auth_of(a);
 
-    aws_plan_fini(&s->plan);
+    aws_conf_fini(&s->conf);
     aws_key_fini(&s->key);
     free(s->profile);
     free(s->bucket);
     free(s->store);
     free(s->sts);
-    free(s->sts_region);
     (void)pthread_mutex_destroy(&s->lock);
-    (void)pthread_mutex_destroy(&s->facts);
     free(s);
 }
 
@@ -62,32 +57,29 @@ static void auth_fini(struct auth *a)
 static bool auth_plan(struct aws_auth *s, struct zf_err *err)
 {
     zf_auto(aws_conf) struct aws_conf c = {0};
-    zf_auto(aws_plan) struct aws_plan plan = {0};
-    zf_auto(mem) char *sts = NULL;
+    struct aws_plan plan;
+    char *sts = NULL;
 
     if (!aws_conf_load(&c, s->profile, err) || !aws_plan_make(&plan, &c, err) ||
         !aws_conf_endpoint(&c, "sts", &sts, err)) {
         return false;
     }
-    const char *region = aws_conf_region(&c);
-    char *copy = region ? strdup(region) : NULL;
-    if (region && !copy) {
-        return zf_fail_sys(err, "read settings");
-    }
-    free(s->sts_region);
+    aws_conf_fini(&s->conf);
     free(s->sts);
-    aws_plan_fini(&s->plan);
-    s->sts_region = copy;
-    s->sts = zf_give(sts);
+    s->conf = c;
+    c = (struct aws_conf){0};
+    s->sts = sts;
     s->plan = plan;
-    plan = (struct aws_plan){0};
     return true;
 }
 
 /* Fetches a key; under the lock. */
 static bool auth_fetch(struct aws_auth *s, struct aws_key *out, struct zf_err *err)
 {
-    struct aws_fetch f = {s->http, &s->plan, s->sts_region, s->sts};
+    const struct aws_fetch f = {.http = s->http,
+                                .plan = &s->plan,
+                                .region = s->own ? NULL : aws_conf_region(&s->conf),
+                                .sts = s->sts};
 
     if (!aws_fetch_key(&f, out, err)) {
         return zf_err_in(err, "credentials");
@@ -118,10 +110,7 @@ static void auth_take(struct aws_auth *s, struct aws_key *key)
     s->asked = true;
     s->renew =
         s->key.expires ? s->key.expires - (left / 4 < AUTH_EARLY ? left / 4 : AUTH_EARLY) : 0;
-    (void)pthread_mutex_lock(&s->facts);
-    s->from = s->key.id ? s->plan.from : NULL;
     s->generation += other;
-    (void)pthread_mutex_unlock(&s->facts);
 }
 
 /* Fetches a key where none was fetched or it is to be renewed; under the lock.  An old one that is
@@ -148,16 +137,12 @@ static bool auth_ready(struct aws_auth *s, time_t now, struct zf_err *err)
 static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, struct headers *add,
                              uint64_t *generation, struct zf_err *err)
 {
-    char region[sizeof s->region];
     time_t now = time(NULL);
 
     if (!auth_ready(s, now, err)) {
         return false;
     }
-    (void)pthread_mutex_lock(&s->facts);
-    memcpy(region, s->region, sizeof region);
     *generation = s->generation;
-    (void)pthread_mutex_unlock(&s->facts);
     if (!s->key.id) {
         return true;
     }
@@ -168,7 +153,7 @@ static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, str
                              .n_header = ask->n_header,
                              .body = ask->body,
                              .n_body = ask->n_body,
-                             .region = region,
+                             .region = s->region,
                              .service = "s3",
                              .now = now};
     return sigv4_sign(&sign, &key, add, err);
@@ -185,8 +170,8 @@ static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct headers
     return good;
 }
 
-/* Takes the region that the reply names, and reports whether it names one. */
-static bool auth_learn(struct aws_auth *s, const struct http_reply *r, bool *other)
+/* Takes the region that the reply names, if it does; under the lock. */
+static void auth_learn(struct aws_auth *s, const struct http_reply *r)
 {
     struct s3_error e;
     zf_auto(mem) char *told = r->head ? http_header(r, "x-amz-bucket-region") : NULL;
@@ -195,23 +180,22 @@ static bool auth_learn(struct aws_auth *s, const struct http_reply *r, bool *oth
     const char *region = told && *told ? told : e.region;
     size_t n = strlen(region);
     /* It goes into the name of a host. */
-    if (!n || n >= sizeof s->region ||
-        strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != n) {
-        return false;
+    if (n && n < sizeof s->region && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") == n) {
+        s->generation += strcmp(s->region, region) != 0;
+        memcpy(s->region, region, n + 1);
     }
-    (void)pthread_mutex_lock(&s->facts);
-    *other = strcmp(s->region, region) != 0;
-    memcpy(s->region, region, n + 1);
-    s->generation += *other;
-    (void)pthread_mutex_unlock(&s->facts);
-    return true;
 }
 
 bool aws_auth_learn(struct auth *a, const struct http_reply *r)
 {
-    bool other = false;
+    struct aws_auth *s = auth_of(a);
 
-    return auth_learn(auth_of(a), r, &other) && other;
+    (void)pthread_mutex_lock(&s->lock);
+    const uint64_t was = s->generation;
+    auth_learn(s, r);
+    const bool other = s->generation != was;
+    (void)pthread_mutex_unlock(&s->lock);
+    return other;
 }
 
 /* Fetches a key in place of one that has run out; under the lock. */
@@ -225,31 +209,19 @@ static void auth_replace(struct aws_auth *s)
     }
 }
 
-static uint64_t auth_generation(struct aws_auth *s)
-{
-    (void)pthread_mutex_lock(&s->facts);
-    uint64_t generation = s->generation;
-    (void)pthread_mutex_unlock(&s->facts);
-    return generation;
-}
-
 static bool auth_renew(struct auth *a, uint64_t generation, const struct http_reply *refused)
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
-    bool other;
 
     s3_error_read(&e, refused->body, refused->n_body);
-    bool expired = s3_error_expired(&e) || s3_error_unknown_key(&e);
-    bool named = auth_learn(s, refused, &other);
-    if (!expired && !named) {
-        return false;
-    }
+    const bool expired = s3_error_expired(&e) || s3_error_unknown_key(&e);
     (void)pthread_mutex_lock(&s->lock);
-    if (expired && auth_generation(s) == generation) {
+    auth_learn(s, refused);
+    if (expired && s->generation == generation) {
         auth_replace(s);
     }
-    bool again = auth_generation(s) != generation;
+    bool again = s->generation != generation;
     (void)pthread_mutex_unlock(&s->lock);
     return again;
 }
@@ -259,22 +231,20 @@ static bool auth_explain(struct auth *a, const struct http_reply *r, bool listin
 {
     struct aws_auth *s = auth_of(a);
     struct s3_error e;
-    char region[sizeof s->region];
 
-    aws_auth_region(a, region, sizeof region);
     s3_error_read(&e, r->body, r->n_body);
-    (void)pthread_mutex_lock(&s->facts);
+    (void)pthread_mutex_lock(&s->lock);
     bool denied = r->status == 403 && (!e.code[0] || strcmp(e.code, "AccessDenied") == 0);
-    bool absent = denied && s->blind && !listing;
-    s->blind = s->blind || (denied && listing);
+    bool absent = denied && s->cannot_list && !listing;
+    s->cannot_list = s->cannot_list || (denied && listing);
     struct s3_asked asked = {.store = s->store,
                              .bucket = s->bucket,
-                             .from = s->from,
-                             .region = region,
+                             .from = s->key.id ? s->plan.from : NULL,
+                             .region = s->region,
                              .listing = listing,
                              .now = time(NULL)};
-    (void)pthread_mutex_unlock(&s->facts);
     (void)s3_error_fail(&e, r->status, &asked, err);
+    (void)pthread_mutex_unlock(&s->lock);
     err->code = absent ? ZF_E_NOENT : err->code;
     return false;
 }
@@ -283,9 +253,9 @@ void aws_auth_region(struct auth *a, char *out, size_t n)
 {
     struct aws_auth *s = auth_of(a);
 
-    (void)pthread_mutex_lock(&s->facts);
+    (void)pthread_mutex_lock(&s->lock);
     snprintf(out, n, "%s", s->region);
-    (void)pthread_mutex_unlock(&s->facts);
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static const struct auth_ops aws_auth_ops = {
@@ -306,7 +276,6 @@ struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err)
     s->auth.ops = &aws_auth_ops;
     s->http = o->http;
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_mutex_init(&s->facts, NULL);
     snprintf(s->region, sizeof s->region, "%s", o->region);
     s->profile = o->profile ? strdup(o->profile) : NULL;
     s->bucket = strdup(o->bucket);
@@ -314,11 +283,8 @@ struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err)
     bool good = s->bucket && s->store && (!o->profile || s->profile);
     if (o->id) {
         s->own = true;
-        s->plan = (struct aws_plan){.base = AWS_STATIC,
-                                    .id = strdup(o->id),
-                                    .secret = strdup(o->secret),
-                                    .from = "the environment"};
-        good = good && s->plan.id && s->plan.secret;
+        s->plan = (struct aws_plan){
+            .base = AWS_STATIC, .id = o->id, .secret = o->secret, .from = "the environment"};
     }
     if (!(good || zf_fail_sys(err, "sign requests")) || (!s->own && !auth_plan(s, err))) {
         auth_fini(&s->auth);

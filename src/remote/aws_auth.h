@@ -11,7 +11,7 @@ struct aws_auth_opts {
     struct http *http;
     const char *profile; /* named by a variable of ours; NULL: as AWS_PROFILE says */
     const char *id,
-        *secret;        /* a key that the place knows itself; NULL: as the settings of AWS say */
+        *secret;        /* a key of the environment, borrowed; NULL: as the settings of AWS say */
     const char *region; /* "us-east-1" */
     const char *bucket; /* for sentences */
     const char *store;  /* "S3" */

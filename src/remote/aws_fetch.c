@@ -145,12 +145,13 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
 
     zf_out_str(&path, "meta-data/iam/security-credentials/");
     if (off && strcasecmp(off, "true") == 0) {
-        return !f->plan->sure || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                                         "the profile takes credentials from the instance, and "
-                                         "AWS_EC2_METADATA_DISABLED is set");
+        return !f->plan->explicit_instance ||
+               zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the profile takes credentials from the instance, and "
+                       "AWS_EC2_METADATA_DISABLED is set");
     }
     if (!fetch_instance_ask(f, "api/token", NULL, &token, err)) {
-        if (!f->plan->sure) {
+        if (!f->plan->explicit_instance) {
             zf_err_clear(err);
             return true;
         }
@@ -160,7 +161,7 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
         return false;
     }
     if (!fetch_instance_ask(f, zf_out_text(&path), (const char *)token.body, &role, err)) {
-        bool none = role.status == 404 && !f->plan->sure;
+        bool none = role.status == 404 && !f->plan->explicit_instance;
         if (none) {
             zf_err_clear(err);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials asked for over the network: what a plan (aws_plan.h) says, done. */
+/* Fetches the credentials that a plan (aws_plan.h) describes: requests to STS, containers, instances. */
 #ifndef ZF_REMOTE_AWS_FETCH_H
 #define ZF_REMOTE_AWS_FETCH_H
 

@@ -13,33 +13,12 @@ struct plan_walk {
     unsigned n_seen;
 };
 
-void aws_plan_fini(struct aws_plan *p)
-{
-    secret_free(p->id);
-    secret_free(p->secret);
-    secret_free(p->token);
-    free(p->token_file);
-    for (unsigned i = 0; i < p->n_roles; i++) {
-        free(p->role[i].arn);
-        free(p->role[i].session);
-        free(p->role[i].external_id);
-        free(p->role[i].duration);
-    }
-    *p = (struct aws_plan){0};
-}
-
-static bool plan_copy(char **out, const char *text, struct zf_err *err)
-{
-    *out = text ? strdup(text) : NULL;
-    return !text || *out || zf_fail_sys(err, "read credentials");
-}
-
-static bool plan_key(struct aws_plan *p, const char *id, const char *secret, const char *token,
-                     struct zf_err *err)
+static void plan_key(struct aws_plan *p, const char *id, const char *secret, const char *token)
 {
     p->base = AWS_STATIC;
-    return plan_copy(&p->id, id, err) && plan_copy(&p->secret, secret, err) &&
-           plan_copy(&p->token, token && *token ? token : NULL, err);
+    p->id = id;
+    p->secret = secret;
+    p->token = token && *token ? token : NULL;
 }
 
 /* AWS_ACCESS_KEY_ID and what belongs to it.  *found: it is set. */
@@ -58,7 +37,8 @@ static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
                        "AWS_ACCESS_KEY_ID is set, AWS_SECRET_ACCESS_KEY is not");
     }
     p->from = "the environment";
-    return plan_key(p, id, secret, token ? token : settings_env("AWS_SESSION_TOKEN"), err);
+    plan_key(p, id, secret, token ? token : settings_env("AWS_SESSION_TOKEN"));
+    return true;
 }
 
 /* A profile's option, or the environment variable that overrides it. */
@@ -101,11 +81,10 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
     struct aws_role *r = &p->role[p->n_roles++];
     p->base = AWS_WEB_IDENTITY;
     p->from = "a web identity token";
-    return plan_copy(&p->token_file, file, err) && plan_copy(&r->arn, arn, err) &&
-           plan_copy(
-               &r->session,
-               plan_say(w, profile, "role_session_name", env ? "AWS_ROLE_SESSION_NAME" : NULL),
-               err);
+    p->token_file = file;
+    r->arn = arn;
+    r->session = plan_say(w, profile, "role_session_name", env ? "AWS_ROLE_SESSION_NAME" : NULL);
+    return true;
 }
 
 /* The key in the profile's section of the credentials file, or of both files together, when that has none.
@@ -132,7 +111,8 @@ static bool plan_profile_key(struct plan_walk *w, const char *profile, bool both
                        profile);
     }
     w->plan->from = "a profile";
-    return plan_key(w->plan, say[0], say[1], say[2] ? say[2] : say[3], err);
+    plan_key(w->plan, say[0], say[1], say[2] ? say[2] : say[3]);
+    return true;
 }
 
 static bool plan_cannot(const struct plan_walk *w, const char *profile, bool process,
@@ -203,11 +183,12 @@ static bool plan_role(struct plan_walk *w, const char *profile, struct zf_err *e
     if (!plan_role_full(w, err)) {
         return false;
     }
-    struct aws_role *r = &w->plan->role[w->plan->n_roles++];
-    return plan_copy(&r->arn, aws_conf_get(c, profile, "role_arn"), err) &&
-           plan_copy(&r->session, aws_conf_get(c, profile, "role_session_name"), err) &&
-           plan_copy(&r->external_id, aws_conf_get(c, profile, "external_id"), err) &&
-           plan_copy(&r->duration, aws_conf_get(c, profile, "duration_seconds"), err);
+    w->plan->role[w->plan->n_roles++] =
+        (struct aws_role){.arn = aws_conf_get(c, profile, "role_arn"),
+                          .session = aws_conf_get(c, profile, "role_session_name"),
+                          .external_id = aws_conf_get(c, profile, "external_id"),
+                          .duration = aws_conf_get(c, profile, "duration_seconds")};
+    return true;
 }
 
 static bool plan_has_container(void)
@@ -231,7 +212,7 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
         found = plan_has_container();
     } else if (strcasecmp(source, "Ec2InstanceMetadata") == 0) {
         w->plan->base = AWS_INSTANCE;
-        w->plan->sure = true;
+        w->plan->explicit_instance = true;
     } else {
         return zf_fail(
             err, ZF_E_USAGE, ZF_OFF_NONE,

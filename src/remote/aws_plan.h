@@ -17,29 +17,23 @@ enum aws_base {
 };
 
 struct aws_role {
-    char *arn, *session, *external_id, *duration; /* owned; NULL but for arn: not set */
+    const char *arn, *session, *external_id, *duration; /* NULL but for arn: not set */
 };
 
+/* Texts are borrowed from the settings and the environment. */
 struct aws_plan {
     enum aws_base base;
-    bool sure; /* AWS_INSTANCE: a profile says so (credential_source), it is not the last resort */
-    char *id, *secret, *token;            /* AWS_STATIC; token NULL: none */
-    char *token_file;                     /* AWS_WEB_IDENTITY */
+    /* AWS_INSTANCE: the profile asks for it (credential_source), and its absence is an error */
+    bool explicit_instance;
+    const char *id, *secret, *token;      /* AWS_STATIC; token NULL: none */
+    const char *token_file;               /* AWS_WEB_IDENTITY */
     struct aws_role role[AWS_PLAN_ROLES]; /* in the order in which they are assumed */
     unsigned n_roles;
     const char *from; /* for messages: "the environment", "a profile" … */
 };
 
-/* Decides.  Errors: ZF_E_USAGE settings that contradict each other or lack something;
+/* Decides; *c must outlive the plan.  Errors: ZF_E_USAGE settings that contradict each other or lack something;
  * ZF_E_UNSUPPORTED what runs a program or wants a person (credential_process, SSO, MFA). */
 bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *err) ZF_CHECKED;
-
-/* Wipes what it held. */
-void aws_plan_fini(struct aws_plan *p);
-
-static inline void zf_auto_aws_plan(struct aws_plan *p)
-{
-    aws_plan_fini(p);
-}
 
 #endif

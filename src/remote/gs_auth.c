@@ -24,9 +24,8 @@ struct gs_auth {
     struct auth auth;
     struct http *http;
     char *bucket;
-    pthread_mutex_t facts; /* of from */
-    const char *from;      /* NULL: requests go out as they are */
-    pthread_mutex_t lock;  /* of all below; held while a token is fetched */
+    pthread_mutex_t lock; /* of all below; held while a token is fetched */
+    const char *from;     /* NULL: requests go out as they are */
     enum gs_base base;
     struct gs_cred cred; /* GS_FILE */
     char *token;
@@ -48,7 +47,6 @@ static void gs_fini(struct auth *a)
     gs_cred_fini(&g->cred);
     free(g->bucket);
     (void)pthread_mutex_destroy(&g->lock);
-    (void)pthread_mutex_destroy(&g->facts);
     free(g);
 }
 
@@ -120,9 +118,7 @@ static void gs_set(struct gs_auth *g, char *token, uint64_t seconds)
     g->asked = true;
     g->expires = seconds ? now + (time_t)seconds : 0;
     g->renew = seconds ? g->expires - (time_t)early : 0;
-    (void)pthread_mutex_lock(&g->facts);
     g->from = token ? from[g->base] : NULL;
-    (void)pthread_mutex_unlock(&g->facts);
 }
 
 static bool gs_fetch(struct gs_auth *g, struct zf_err *err)
@@ -198,7 +194,7 @@ static bool gs_explain(struct auth *a, const struct http_reply *r, bool listing,
     struct s3_error e;
 
     s3_error_read(&e, r->body, r->n_body);
-    (void)pthread_mutex_lock(&g->facts);
+    (void)pthread_mutex_lock(&g->lock);
     struct s3_asked asked = {.store = "Google Cloud Storage",
                              .bucket = g->bucket,
                              .from = g->from,
@@ -206,7 +202,7 @@ static bool gs_explain(struct auth *a, const struct http_reply *r, bool listing,
                              .google = true,
                              .listing = listing,
                              .now = time(NULL)};
-    (void)pthread_mutex_unlock(&g->facts);
+    (void)pthread_mutex_unlock(&g->lock);
     return s3_error_fail(&e, r->status, &asked, err);
 }
 
@@ -254,7 +250,6 @@ struct auth *gs_auth_new(struct http *http, const char *bucket, struct zf_err *e
     g->auth.ops = &gs_auth_ops;
     g->http = http;
     (void)pthread_mutex_init(&g->lock, NULL);
-    (void)pthread_mutex_init(&g->facts, NULL);
     g->bucket = strdup(bucket);
     bool good = g->bucket || zf_fail_sys(err, "ask for objects");
     if (good && settings_env("GOOGLE_OAUTH_ACCESS_TOKEN")) {

@@ -116,7 +116,7 @@ static json_t *say_plan(const json_t *j, struct zf_err *err)
 {
     static const char *const base[] = {"nobody", "static", "web-identity", "container", "instance"};
     zf_auto(aws_conf) struct aws_conf c = {0};
-    zf_auto(aws_plan) struct aws_plan p = {0};
+    struct aws_plan p;
     zf_auto(mem) char *s3 = NULL;
     zf_auto(mem) char *sts = NULL;
     zf_auto(mem) char *style = NULL;
