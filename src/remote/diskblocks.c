@@ -18,7 +18,7 @@ static bool diskblocks_key(struct object *o)
     bool keyed = atomic_load_explicit(&o->keyed, memory_order_relaxed);
     const struct place *p = o->shared->place;
     if (!keyed && http_object_exact(&o->was) &&
-        (p->pinned || http_object_settled(&o->was, p->firm))) {
+        (p->immutable || http_object_settled(&o->was, p->etag_is_content_hash))) {
         o->about = (struct diskcache_about){
             .url = o->at.url, .etag = o->was.etag, .version = o->was.version, .size = o->src.size};
         o->key = diskcache_key_of(&o->about);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fetch owns what it writes to: the reader that began it may leave, and the blocks are there for the
- * next one.  A block is ready when its last byte has come: what object the answer is of was proved by
- * its head, and where it ends.  So a request may be long, and nobody waits for its end. */
+/* A fetch has references to the object and its blocks: the reader that began it may leave, and the blocks are there for
+ * the next one.  A block is ready with its last byte, not at the end of the request: the head of the answer proves its
+ * object and its length.  So a request may be long, and nobody waits for its end. */
 #include "fetch.h"
 
 #include <stdlib.h>
@@ -26,11 +26,11 @@ struct fetch {
     struct http_turn turn; /* the first member */
     struct object *o;      /* a reference */
     uint64_t k;            /* the first block */
-    size_t n, ready;       /* blocks; how many of them are */
-    uint64_t put;          /* bytes that this attempt has put into them, from the first on */
-    bool sized;            /* this attempt's answer says where it ends */
-    bool guarded;          /* the object was exactly known before; and what had been met by then */
-    uint64_t met;
+    size_t n, ready;       /* blocks; those that are complete */
+    uint64_t put;          /* bytes of this attempt, from the first block on */
+    bool sized;            /* this attempt's answer has a length */
+    bool guarded;          /* the request names the object (If-Match) */
+    uint64_t seen_before;  /* first_seen_count before the request */
     struct block *block[]; /* pinned */
 };
 
@@ -43,10 +43,10 @@ static size_t fetch_block_len(const struct object *o, uint64_t k)
 
 /* ---- in a thread of the client --------------------------------------------------------------- */
 
-bool fetch_provable(const struct object *o, const struct http_object *is, struct zf_err *err)
+bool fetch_has_validator(const struct object *o, const struct http_object *is, struct zf_err *err)
 {
     return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 ||
-           o->shared->place->pinned ||
+           o->shared->place->immutable ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                    "the server gives the file neither ETag nor Last-Modified, so that it could be "
                    "replaced unnoticed while it is read");
@@ -66,15 +66,15 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
         *was = *now;
         was->size = o->src.size;
-        object_met(o->shared);
+        object_first_seen(o->shared);
     } else if (!was->etag[0] && now->etag[0]) {
         memcpy(was->etag, now->etag, sizeof was->etag);
-        object_met(o->shared);
+        object_first_seen(o->shared);
     }
-    bool ok = fetch_provable(o, was, err) && http_object_same(was, now, err);
-    const uint64_t proved = atomic_load(&o->proved);
-    if (ok && f->guarded && (proved == OBJECT_UNPROVED || proved < f->met)) {
-        atomic_store(&o->proved, f->met);
+    bool ok = fetch_has_validator(o, was, err) && http_object_same(was, now, err);
+    const uint64_t proved = atomic_load(&o->checked_at_count);
+    if (ok && f->guarded && (proved == OBJECT_UNCHECKED || proved < f->seen_before)) {
+        atomic_store(&o->checked_at_count, f->seen_before);
     }
     (void)pthread_mutex_unlock(&o->lock);
     return ok;
@@ -155,7 +155,7 @@ static void fetch_run(struct http_turn *t)
     (void)pthread_mutex_unlock(&o->lock);
     was.size = o->src.size;
     f->guarded = http_object_exact(&was);
-    f->met = atomic_load(&o->shared->met);
+    f->seen_before = atomic_load(&o->shared->first_seen_count);
     ask.same = &was;
     ask.off = f->k * BLOCK_SIZE;
     for (size_t i = 0; i < f->n; i++) {

@@ -10,15 +10,15 @@
 bool fetch_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t off, size_t n,
                 uint64_t beyond, struct zf_err *err) ZF_CHECKED;
 
-/* Would a replaced object be noticed by what is known of this one?  Errors: ZF_E_IO, no. */
-bool fetch_provable(const struct object *o, const struct http_object *is,
-                    struct zf_err *err) ZF_CHECKED;
+/* Would a replaced object be noticed: is there an ETag, a version or Last-Modified?  Errors: ZF_E_IO, no. */
+bool fetch_has_validator(const struct object *o, const struct http_object *is,
+                         struct zf_err *err) ZF_CHECKED;
 
 /* Puts the object's first n bytes into the cache, as far as they make whole blocks. */
 void fetch_keep(struct object *o, const void *p, uint64_t n);
 
-/* Fetches what is not in memory of these ranges, without waiting: neighbours with a gap of at most
- * FETCH_GAP in one request.  Failures are met by whoever reads. */
+/* Fetches the blocks of these ranges that are not in memory, without waiting: neighbours with a gap of at most
+ * FETCH_GAP in one request.  A reader gets the failure. */
 #define FETCH_GAP (128u << 10)
 struct fetch_range {
     uint64_t off, len;

@@ -26,14 +26,13 @@ struct http_object {
 };
 #define HTTP_OBJECT_UNKNOWN ((struct http_object){.size = HTTP_SIZE_UNKNOWN})
 
-/* Can this be found out to be a different one without looking at its bytes: by a strong ETag or a
- * version? */
+/* Does a strong ETag or a version identify it, so that a replaced object shows without a look at its bytes? */
 bool http_object_exact(const struct http_object *o);
-/* Would bytes that take the place of these make it another object, whenever they come?  The ETag of a web
- * server is often time and size, and a file may be written twice in a second; so the object must have been
- * seen HTTP_OLD_SECONDS after its time, by the server's clock.  firm: the place's ETags are of the bytes. */
-#define HTTP_OLD_SECONDS 2 /* one, and that the clocks of file systems tick */
-bool http_object_settled(const struct http_object *o, bool firm);
+/* Will any later change of its bytes show in these properties?  The ETag of a web server is often time and size, and a
+ * file may be written twice in a second; so the object must have been seen HTTP_OLD_SECONDS after its time, by the
+ * server's clock.  content_hash: the place's ETags change whenever the bytes do. */
+#define HTTP_OLD_SECONDS 2 /* one, and a tick of a file system's clock */
+bool http_object_settled(const struct http_object *o, bool content_hash);
 /* Can both be the same object, as far as they are known?  Errors: ZF_E_STALE. */
 bool http_object_same(const struct http_object *was, const struct http_object *is,
                       struct zf_err *err) ZF_CHECKED;
@@ -41,12 +40,12 @@ bool http_object_same(const struct http_object *was, const struct http_object *i
 struct http_reply {
     long status; /* 0: there was no answer */
     struct http_object object;
-    uint8_t *body; /* malloc'ed, a zero byte behind it; of an error the beginning */
+    uint8_t *body; /* malloc'ed, a zero byte behind it; the beginning of an error's */
     size_t n_body;
-    uint64_t len; /* bytes of the range that came */
-    char *url;    /* that answered, behind all redirects */
+    uint64_t len; /* bytes of the range */
+    char *url;    /* behind all redirects */
     char *head;   /* the header lines of all answers, redirects included */
-    size_t last;  /* where those of the last one begin */
+    size_t last;  /* offset in head of the last answer's */
 };
 /* The value of the last answer's header of this name, malloc'ed.  NULL: there is none. */
 char *http_header(const struct http_reply *r, const char *name);
@@ -66,8 +65,8 @@ static inline void zf_auto_secret_reply(struct http_reply *r)
 
 /* Takes the body of a range as it comes, in the thread that asks. */
 struct http_sink {
-    /* Of each attempt, in front of its first byte, when its head was found good: the object it is of, and
-     * whether the answer says its length, so that more cannot come.  False with an error refuses it. */
+    /* Called before the first byte of each attempt whose head is good.  is: the object of the answer; sized: the
+     * answer has a length, so that no more can come.  False with an error refuses it. */
     bool (*begin)(void *ctx, const struct http_object *is, bool sized, struct zf_err *err);
     /* n bytes at `at` of the range; after a failed attempt they come again. */
     void (*put)(void *ctx, uint64_t at, const void *p, size_t n);
@@ -101,16 +100,15 @@ struct http_ask {
     size_t n_body;
     uint64_t off, len; /* len > 0: a range; the answer must be 206 and these bytes */
     bool to_end;       /* the range may reach beyond the object's end */
-    /* what the object was: If-Match and all checks; NULL: unknown */
+    /* the object as it was first seen, for If-Match and all checks; NULL: unknown */
     const struct http_object *same;
     uint64_t max_body;      /* without a range; 0 = 1 MiB.  Errors: ZF_E_LIMIT */
     struct auth *auth;      /* NULL: none; signs each attempt */
     bool netrc;             /* user and password are those of the netrc file */
     struct http_sink sink;  /* put NULL: the body is kept in the reply */
     struct http_turn *turn; /* that was given to http_later; NULL: queues now */
-    bool secret;            /* the path is as good as a password: people see the host alone */
-    /* it carries credentials in its body or brings some: to a redirect nothing is sent, and what is behind
-     * it is not believed; as with every method but GET and HEAD */
+    bool secret;            /* the path is as good as a password: messages show the host alone */
+    /* the request or its answer holds credentials: a redirect is refused, as with every method but GET and HEAD */
     bool straight;
     double timeout; /* seconds; 0 = the client's */
     unsigned tries; /* at most; 0 = the client's choice */

@@ -32,9 +32,9 @@ static bool http_tag_is_time(const char *etag)
     return etag[-1] == '"' && *etag == '\0' && (parts == 2 || parts == 3);
 }
 
-bool http_object_settled(const struct http_object *o, bool firm)
+bool http_object_settled(const struct http_object *o, bool content_hash)
 {
-    if (o->version[0] || (firm && http_object_exact(o))) {
+    if (o->version[0] || (content_hash && http_object_exact(o))) {
         return true;
     }
     return o->mtime.tv_sec ? o->date && o->date - o->mtime.tv_sec >= HTTP_OLD_SECONDS

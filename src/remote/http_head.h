@@ -11,8 +11,8 @@ struct http_head {
     char reason[64]; /* "Not Found"; "" */
     struct http_object object;
     bool has_length, has_range, unsatisfied, chunked;
-    bool bad_range;          /* a Content-Range that is none */
-    const char *twice;       /* a field that came twice with two values; NULL = none did */
+    bool bad_range;          /* Content-Range cannot be parsed */
+    const char *twice;       /* name of a field that came with two values; NULL = none did */
     uint64_t length;         /* Content-Length */
     uint64_t first, last;    /* Content-Range */
     uint64_t total;          /* of it, also where it is unsatisfied; HTTP_SIZE_UNKNOWN: '*' */
@@ -21,7 +21,7 @@ struct http_head {
     bool linked; /* object has the size and tag that a redirect promised of its target */
 };
 
-/* Before the first line of an answer.  What the redirects in front of it said of its object stays. */
+/* Before the first line of an answer.  Properties that a redirect promised of its target stay. */
 void http_head_begin(struct http_head *h);
 
 /* One line as it came, with or without its end.  now: seconds since 1970. */

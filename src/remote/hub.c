@@ -417,7 +417,7 @@ static bool hub_rename(struct hub *h, struct zf_err *err)
     }
     free(h->place.shown);
     h->place.shown = shown;
-    h->place.pinned = true;
+    h->place.immutable = true;
     return true;
 }
 

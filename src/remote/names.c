@@ -147,7 +147,7 @@ static bool names_round(struct names_ask *a, struct zf_err *err)
     return ok;
 }
 
-/* Another file names this one: it is asked for, some time. */
+/* Queues a HEAD for a path found in metadata. */
 static bool names_want_named(struct names_ask *a, const char *name, struct zf_err *err)
 {
     return !zf_relpath_ok(name) || entries_find(a->out, name) ||

@@ -210,7 +210,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     o->gate = gate;
     o->shared = s;
     o->was = HTTP_OBJECT_UNKNOWN;
-    atomic_init(&o->proved, OBJECT_UNPROVED);
+    atomic_init(&o->checked_at_count, OBJECT_UNCHECKED);
     atomic_init(&o->stepped_to, UINT64_MAX); /* the first read is no step behind another */
     (void)pthread_mutex_init(&o->lock, NULL);
     o->owner = blockcache_owner(s->cache);
@@ -286,8 +286,8 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     }
     o->src.size = o->src.stored = r.object.size;
     o->was = r.object;
-    object_met(o->shared);
-    if (!fetch_provable(o, &o->was, err)) {
+    object_first_seen(o->shared);
+    if (!fetch_has_validator(o, &o->was, err)) {
         return false;
     }
     atomic_store(&o->covered, r.len);
@@ -329,15 +329,16 @@ struct object *object_of(struct zf_source *src)
 
 /* ---- once more ------------------------------------------------------------------------------- */
 
-static bool object_vouched(const struct object *o)
+static bool object_known_unchanged(const struct object *o)
 {
-    return o->listed || o->shared->place->pinned ||
-           (atomic_load(&o->proved) == atomic_load(&o->shared->met) && !atomic_load(&o->stale));
+    return o->listed || o->shared->place->immutable ||
+           (atomic_load(&o->checked_at_count) == atomic_load(&o->shared->first_seen_count) &&
+            !atomic_load(&o->stale));
 }
 
 static bool object_due(void *ctx, size_t i)
 {
-    return !object_vouched(((struct object **)ctx)[i]);
+    return !object_known_unchanged(((struct object **)ctx)[i]);
 }
 
 static bool object_look(void *ctx, size_t i, struct zf_err *err)

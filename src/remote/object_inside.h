@@ -20,11 +20,11 @@ struct object_shared {
     struct diskcache *disk;   /* borrowed; NULL = none */
     struct zf_cache *decoded; /* owned: what is decompressed */
     uint64_t dev;             /* of identities */
-    /* How often something of the place was seen for the first time: a directory was listed, or a
-     * file opened of which no listing had said what it is. */
-    atomic_uint_least64_t met;
+    /* Files and listings of the place that were seen for the first time: a directory was listed, or a file opened
+     * that no listing describes. */
+    atomic_uint_least64_t first_seen_count;
 };
-#define OBJECT_UNPROVED UINT64_MAX
+#define OBJECT_UNCHECKED UINT64_MAX
 struct object {
     struct zf_source src;
     struct object_shared *shared;
@@ -33,14 +33,13 @@ struct object {
     struct zf_gate *gate;
     struct http_host *host;
     uint64_t owner;
-    bool listed; /* the listing vouches for it */
-    /* Value of `met` at the request that last proved the object unchanged: if nothing was met
-     * since, the object was unchanged together with all others and needs no further request.
-     * OBJECT_UNPROVED: there was no such request. */
-    atomic_uint_least64_t proved;
+    bool listed; /* a listing of now describes it exactly */
+    /* first_seen_count before the last request that proved the object unchanged.  Equal to the count now: no new file or
+     * listing has appeared since, so the final HEAD can be skipped.  OBJECT_UNCHECKED: there was no such request. */
+    atomic_uint_least64_t checked_at_count;
     atomic_bool stale;
     pthread_mutex_t lock;
-    /* under the lock: learns what the listing did not say from the first answer */
+    /* under the lock: as it was first seen; the first answer adds what the listing does not say */
     struct http_object was;
     atomic_bool keyed; /* the next three are known (diskblocks.c) */
     struct diskcache_key key;
@@ -50,9 +49,9 @@ struct object {
     atomic_uint_least64_t stepped_to, covered, ahead; /* of a parser that goes through it */
 };
 
-static inline void object_met(struct object_shared *s)
+static inline void object_first_seen(struct object_shared *s)
 {
-    (void)atomic_fetch_add(&s->met, 1);
+    (void)atomic_fetch_add(&s->first_seen_count, 1);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory behind an address: what is in it, and how its objects are asked for. */
+/* A directory behind an address: lists itself, and makes the requests for its objects. */
 #ifndef REMOTE_PLACE_H
 #define REMOTE_PLACE_H
 
@@ -10,7 +10,7 @@
 #include "entries.h"
 #include "http.h"
 
-/* How an object is asked for. */
+/* The request for an object. */
 struct place_at {
     char *url;                 /* malloc'ed */
     const char *const *header; /* "Name: value", borrowed from the place, as auth */
@@ -29,11 +29,11 @@ struct place;
 /* Asks for the head of the object at `path`; *out as with http_do. */
 bool place_head(struct place *p, const char *path, struct http_reply *out,
                 struct zf_err *err) ZF_CHECKED;
-/* A listing, or a file that names others, decides how many files are asked for one by one; more than `most`
- * (limit head_requests) are not.  Errors: ZF_E_LIMIT. */
+/* Checks the number of HEAD requests that a listing, or a file that names others, would cause.  most: limit
+ * head_requests.  Errors: ZF_E_LIMIT. */
 bool place_may_ask(size_t n, uint64_t most, struct zf_err *err) ZF_CHECKED;
-/* Families believe the sizes that a listing has (an empty chunk of an array is a chunk of fill values): of a file in `dir`
- * without one the head is asked for, many at once, `most` at most.  named: only notes which these would be.
+/* Sends a HEAD for each file in `dir` whose size the listing lacks, many at once, `most` at most: families rely on sizes
+ * (an empty chunk of an array is a chunk of fill values).  named: only marks them, .asked.
  * Errors: ZF_E_IO nobody answers, ZF_E_LIMIT, ZF_E_NOMEM. */
 bool place_complete(struct place *p, const char *dir, struct entries *all, bool named,
                     uint64_t most, struct zf_err *err) ZF_CHECKED;
@@ -53,12 +53,12 @@ struct place {
     struct http *http; /* borrowed */
     char *shown;       /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
     char *focus;       /* the one file that is meant, below `shown`; malloc'ed; or NULL */
-    bool pinned;       /* what is there never changes: a commit, which `shown` names */
-    /* an ETag changes whenever the bytes do, also twice in a second: of stores of objects */
-    bool firm;
-    /* what `list` gives is all that is there, but for names with a dot in front */
+    bool immutable;    /* a commit, which `shown` names */
+    /* ETags change whenever the bytes do, also twice in a second: object stores */
+    bool etag_is_content_hash;
+    /* `list` gives all names, but for those with a dot in front */
     atomic_bool lists_all;
-    bool lists_dots; /* and these too */
+    bool lists_dots; /* … and those */
 };
 
 /* Arguments of a scheme's opener. */

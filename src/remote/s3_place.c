@@ -424,7 +424,7 @@ static struct place *s3_place_new(const struct s3_kind *k, const struct place_ne
         return NULL;
     }
     atomic_init(&s->place.lists_all, true);
-    s->place.firm = s->place.lists_dots = true;
+    s->place.etag_is_content_hash = s->place.lists_dots = true;
     return &s->place;
 }
 

@@ -13,7 +13,7 @@
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 
-#include "noted.h"
+#include "object_note.h"
 #include "object.h"
 
 /* As a listing said. */
@@ -129,7 +129,7 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
                             err); /* names the file in it */
     }
     if (!l->again) {
-        object_met(s->shared);
+        object_first_seen(s->shared);
     }
     for (size_t i = 0; ok && i < all.n; i++) {
         ok = store_add(s, dir, &all, i, l, err);
@@ -169,7 +169,7 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
         listed && o.size != HTTP_SIZE_UNKNOWN ? store_open_local(s, path, o.size) : NULL;
 
     if (local) {
-        object_met(s->shared);
+        object_first_seen(s->shared);
         return local;
     }
     /* Of one that was asked itself no listing says what it is. */
@@ -181,7 +181,7 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
         zf_source_unref(&src);
     }
     if (local || !src) {
-        object_met(s->shared); /* that it is not there is something as well */
+        object_first_seen(s->shared); /* that it is not there is something as well */
     }
     return local ? local : src;
 }
@@ -241,7 +241,7 @@ static bool store_note(void *self, struct zf_source *file, struct zf_out *out, s
 
     /* Such a file belongs to another store. */
     return !s->local
-               ? noted_put(file, out, err)
+               ? object_note_put(file, out, err)
                : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "local_cache= may hold the file");
 }
 
@@ -253,15 +253,15 @@ static struct zf_source *store_again(void *self, const char *path, const char *n
     struct http_object o;
     bool listed = store_recall(s, path, &o, NULL);
 
-    return open ? noted_same(open, note, err)
-                : noted_open(s->shared, path, name, note, listed ? &o : NULL, err);
+    return open ? object_note_same(open, note, err)
+                : object_note_open(s->shared, path, name, note, listed ? &o : NULL, err);
 }
 
 static const char *store_pin(const void *self)
 {
     const struct store *s = self;
 
-    return s->shared->place->pinned ? s->shared->place->shown : NULL;
+    return s->shared->place->immutable ? s->shared->place->shown : NULL;
 }
 
 static void store_fini(void *self)

@@ -108,7 +108,7 @@ static void open_object(uint64_t size, uint64_t cache_blocks)
     content = 1;
     now = (struct http_object){.size = size, .etag = "\"a\""};
     o = (struct object){.shared = &shared, .was = now};
-    atomic_init(&o.proved, OBJECT_UNPROVED);
+    atomic_init(&o.checked_at_count, OBJECT_UNCHECKED);
     shared.cache = blockcache_new(cache_blocks * B, &err);
     assert_ok(shared.cache, &err);
     assert_ok(zf_source_init(&o.src, &ops, "object", size, &err), &err);
@@ -263,7 +263,7 @@ static void another_object_is_refused(void **state)
     assert_false(read_blocks(0, 1, 0));
     assert_int_equal(err.code, ZF_E_STALE);
     assert_true(atomic_load(&o.stale));
-    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED);
+    assert_true(atomic_load(&o.checked_at_count) == OBJECT_UNCHECKED);
     close_object();
 }
 
@@ -347,7 +347,7 @@ static void what_no_byte_came_to_is_not_loaded(void **state)
 
 static bool serve_and_meet(const struct http_ask *ask, struct zf_err *e)
 {
-    object_met(&shared);
+    object_first_seen(&shared);
     return serve_all(ask, e);
 }
 
@@ -357,23 +357,24 @@ static void what_a_request_proves(void **state)
     (void)state;
     open_object(10 * B, 10);
     o.was = (struct http_object){.size = now.size};
-    const uint64_t met = atomic_load(&shared.met);
+    const uint64_t met = atomic_load(&shared.first_seen_count);
     assert_ok(read_blocks(0, 1, 0), &err);
-    assert_int_equal(atomic_load(&shared.met), met + 1); /* its ETag was learnt */
-    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED);
+    assert_int_equal(atomic_load(&shared.first_seen_count), met + 1); /* its ETag was learnt */
+    assert_true(atomic_load(&o.checked_at_count) == OBJECT_UNCHECKED);
     serve = serve_and_meet;
     assert_ok(read_blocks(1, 1, 0), &err);
-    assert_int_equal(atomic_load(&o.proved),
+    assert_int_equal(atomic_load(&o.checked_at_count),
                      met + 1); /* something was met while it was on its way */
     serve = serve_all;
     assert_ok(read_blocks(2, 1, 0), &err);
-    assert_int_equal(atomic_load(&o.proved), atomic_load(&shared.met));
+    assert_int_equal(atomic_load(&o.checked_at_count), atomic_load(&shared.first_seen_count));
     close_object();
     open_object(10 * B, 10);
     (void)strcpy(now.etag, "W/\"a\"");
     o.was = now;
     assert_ok(read_blocks(0, 1, 0), &err);
-    assert_true(atomic_load(&o.proved) == OBJECT_UNPROVED); /* a weak one names nothing */
+    assert_true(atomic_load(&o.checked_at_count) ==
+                OBJECT_UNCHECKED); /* a weak one names nothing */
     close_object();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "noted.h"
+#include "object_note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,28 +9,28 @@
 #include "url.h"
 
 /* Not the key of zf_hash, which is another one in each process. */
-static const struct zf_hash_key noted_key[2] = {{{0x7a65726f66732d6eu, 0x6f7465642d75726cu}},
-                                                {{0x7a65726f66732d6fu, 0x626a6563742d7572u}}};
+static const struct zf_hash_key object_note_key[2] = {{{0x7a65726f66732d6eu, 0x6f7465642d75726cu}},
+                                                      {{0x7a65726f66732d6fu, 0x626a6563742d7572u}}};
 
-static bool noted_place(const struct object *o, uint64_t out[2], struct zf_err *err)
+static bool object_note_place(const struct object *o, uint64_t out[2], struct zf_err *err)
 {
     zf_auto(mem) char *url = url_shown(o->at.url);
 
     for (size_t i = 0; url && i < 2; i++) {
-        out[i] = zf_hash_of(&noted_key[i], 0, url, strlen(url));
+        out[i] = zf_hash_of(&object_note_key[i], 0, url, strlen(url));
     }
     return url || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
 /* ---- to be kept ------------------------------------------------------------------------------ */
 
-/* Would a listing or a HEAD tell it from one that replaces it? */
-static bool noted_can_be_told(const struct object *o, const struct http_object *is,
-                              struct zf_err *err)
+/* Would a listing or a HEAD show that it was replaced? */
+static bool object_note_has_identity(const struct object *o, const struct http_object *is,
+                                     struct zf_err *err)
 {
     const struct place *p = o->shared->place;
 
-    if (p->pinned || http_object_settled(is, p->firm)) {
+    if (p->immutable || http_object_settled(is, p->etag_is_content_hash)) {
         return true;
     }
     if (!is->mtime.tv_sec) {
@@ -42,7 +42,7 @@ static bool noted_can_be_told(const struct object *o, const struct http_object *
                    is->date ? "it changed only a moment ago" : "the server does not tell its time");
 }
 
-bool noted_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
+bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
 {
     struct object *o = object_of(src);
     uint64_t place[2];
@@ -56,7 +56,7 @@ bool noted_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
     (void)pthread_mutex_lock(&o->lock);
     const struct http_object is = o->was;
     (void)pthread_mutex_unlock(&o->lock);
-    if (!noted_can_be_told(o, &is, err) || !noted_place(o, place, err)) {
+    if (!object_note_has_identity(o, &is, err) || !object_note_place(o, place, err)) {
         return false;
     }
     zf_out_le64(out, place[0]);
@@ -70,12 +70,12 @@ bool noted_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
 
 /* ---- kept ------------------------------------------------------------------------------------ */
 
-struct noted {
+struct object_note {
     uint64_t place[2];
     struct http_object was;
 };
 
-static void noted_text(struct zf_bytes *in, char *out, size_t room)
+static void object_note_text(struct zf_bytes *in, char *out, size_t room)
 {
     uint64_t n;
     const char *p = zf_bytes_counted(in, &n);
@@ -87,67 +87,69 @@ static void noted_text(struct zf_bytes *in, char *out, size_t room)
     }
 }
 
-static bool noted_get(struct zf_bytes in, struct noted *n, struct zf_err *err)
+static bool object_note_get(struct zf_bytes in, struct object_note *n, struct zf_err *err)
 {
-    *n = (struct noted){.was = HTTP_OBJECT_UNKNOWN};
+    *n = (struct object_note){.was = HTTP_OBJECT_UNKNOWN};
     n->place[0] = zf_bytes_le64(&in);
     n->place[1] = zf_bytes_le64(&in);
     n->was.size = zf_bytes_var(&in);
     const uint64_t seconds = zf_bytes_var(&in);
     n->was.mtime.tv_sec = (time_t)seconds;
-    n->was.date = seconds ? (time_t)seconds + HTTP_OLD_SECONDS : 0; /* or it were not noted */
-    noted_text(&in, n->was.etag, sizeof n->was.etag);
-    noted_text(&in, n->was.version, sizeof n->was.version);
+    n->was.date = seconds ? (time_t)seconds + HTTP_OLD_SECONDS
+                          : 0; /* the least at which it can have been noted */
+    object_note_text(&in, n->was.etag, sizeof n->was.etag);
+    object_note_text(&in, n->was.version, sizeof n->was.version);
     return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN &&
             seconds <= INT64_MAX) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what was kept of the object is cut");
 }
 
-static bool noted_here(const struct object *o, const struct noted *n, struct zf_err *err)
+static bool object_note_here(const struct object *o, const struct object_note *n,
+                             struct zf_err *err)
 {
     uint64_t place[2];
 
-    return noted_place(o, place, err) &&
+    return object_note_place(o, place, err) &&
            ((place[0] == n->place[0] && place[1] == n->place[1]) ||
             zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                     "the address leads to another place than it did"));
 }
 
-/* Does a listing that says nothing against the object say enough for it? */
-static bool noted_vouched(const struct http_object *listed, const struct http_object *was)
+/* Does a listing that does not contradict the note identify the object? */
+static bool object_note_identified(const struct http_object *listed, const struct http_object *was)
 {
     return (http_object_exact(listed) && http_object_exact(was)) ||
            (listed->size != HTTP_SIZE_UNKNOWN && listed->mtime.tv_sec &&
             listed->mtime.tv_sec == was->mtime.tv_sec);
 }
 
-struct zf_source *noted_open(struct object_shared *s, const char *path, const char *name,
-                             struct zf_bytes note, const struct http_object *listed,
-                             struct zf_err *err)
+struct zf_source *object_note_open(struct object_shared *s, const char *path, const char *name,
+                                   struct zf_bytes note, const struct http_object *listed,
+                                   struct zf_err *err)
 {
-    struct noted n;
+    struct object_note n;
 
-    if (!noted_get(note, &n, err) || (listed && !http_object_same(listed, &n.was, err))) {
+    if (!object_note_get(note, &n, err) || (listed && !http_object_same(listed, &n.was, err))) {
         return NULL;
     }
-    struct zf_source *src =
-        object_open(s, path, name, &n.was, true, listed && noted_vouched(listed, &n.was), err);
-    if (src && !noted_here((struct object *)src, &n, err)) {
+    struct zf_source *src = object_open(s, path, name, &n.was, true,
+                                        listed && object_note_identified(listed, &n.was), err);
+    if (src && !object_note_here((struct object *)src, &n, err)) {
         zf_source_unref(&src);
     }
     return src;
 }
 
-struct zf_source *noted_same(struct zf_source *src, struct zf_bytes note, struct zf_err *err)
+struct zf_source *object_note_same(struct zf_source *src, struct zf_bytes note, struct zf_err *err)
 {
     struct object *o = object_of(src);
-    struct noted n;
+    struct object_note n;
 
     if (!o) {
         (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this is no object of the place");
         return NULL;
     }
-    if (!noted_get(note, &n, err) || !noted_here(o, &n, err)) {
+    if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err)) {
         return NULL;
     }
     (void)pthread_mutex_lock(&o->lock);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "remote/noted.h"
+#include "remote/object_note.h"
 
 static struct zf_err err;
 
@@ -17,7 +17,7 @@ static bool at(struct place *p, const char *path, struct place_at *out, struct z
 
 static const struct place_ops ops = {.at = at};
 static struct zf_remote_opts opts;
-static struct place place = {.ops = &ops, .firm = true};
+static struct place place = {.ops = &ops, .etag_is_content_hash = true};
 static struct object_shared shared = {.place = &place};
 static const struct http_object was = {
     .size = 300, .etag = "\"0123\"", .version = "v7", .mtime = {.tv_sec = 1700000000}};
@@ -40,7 +40,7 @@ static int setup(void **state)
     assert_ok(shared.cache, &err);
     src = object_open(&shared, URL, "rank0.pt", &was, true, false, &err);
     assert_ok(src, &err);
-    assert_ok(noted_put(src, &note, &err), &err);
+    assert_ok(object_note_put(src, &note, &err), &err);
     return 0;
 }
 
@@ -62,7 +62,8 @@ static struct zf_source *opened(const char *p, size_t n, const char *url)
     assert_non_null(copy);
     memcpy(copy, p, n);
     zf_err_clear(&err);
-    struct zf_source *s = noted_open(&shared, url, "rank0.pt", zf_bytes_of(copy, n), NULL, &err);
+    struct zf_source *s =
+        object_note_open(&shared, url, "rank0.pt", zf_bytes_of(copy, n), NULL, &err);
     free(copy);
     return s;
 }
@@ -75,12 +76,12 @@ static void whole(void **state)
     struct zf_source *s = opened(note.p, note.n, URL);
     assert_ok(s, &err);
     assert_int_equal(s->size, was.size);
-    assert_ok(noted_put(s, &again, &err), &err);
+    assert_ok(object_note_put(s, &again, &err), &err);
     assert_int_equal(again.n, note.n);
     assert_memory_equal(again.p, note.p, note.n);
     free(again.p);
     zf_source_unref(&s);
-    s = noted_same(src, zf_bytes_of(note.p, note.n), &err);
+    s = object_note_same(src, zf_bytes_of(note.p, note.n), &err);
     assert_ptr_equal(s, src);
     zf_source_unref(&s);
     assert_null(opened(note.p, note.n, URL "x"));
@@ -108,7 +109,7 @@ static void flipped_at_every_bit(void **state)
         struct zf_source *s = opened(note.p, note.n, URL);
         zf_source_unref(&s);
         zf_err_clear(&err);
-        s = noted_same(src, zf_bytes_of(note.p, note.n), &err);
+        s = object_note_same(src, zf_bytes_of(note.p, note.n), &err);
         if (s) {
             assert_in_range(i / 8, SECONDS_AT, SECONDS_END - 1);
         } else {
