@@ -15,9 +15,6 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
  * they have in the whole model.  Errors: ZF_E_FORMAT the ranks do not go with the groups, an
  * expert's file is missing. */
 bool ds_experts_split(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
-/* Tries the other way of spreading a vector over ranks.  False: there is none (err is not set), or a
- * failure. */
-bool ds_experts_other(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* The data-parallel ranks of vector e of file group g, [*n]; NULL = err is set. */
 const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t e, uint32_t *n,
                                  struct zf_err *err);

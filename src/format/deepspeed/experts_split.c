@@ -424,25 +424,20 @@ static bool split_sets(const struct ds_rank *mp, uint32_t g, uint32_t *sets, str
 
 bool ds_experts_split(struct ds_rank *mp, struct zf_err *err)
 {
+    const struct ds_group *in = mp->group;
+    uint32_t n_in = mp->n_groups, sets;
     uint64_t n = 0;
-    uint32_t sets;
 
-    if (!mp->cut) {
-        mp->cut = mp->group;
-        mp->n_cut = mp->n_groups;
-        mp->blocks = mp->model.blocks;
-    }
-    for (uint32_t g = 0; g < mp->n_cut; g++) {
-        if (!split_sets(mp, mp->cut[g].index, &sets, err)) {
+    for (uint32_t g = 0; g < n_in; g++) {
+        if (!split_sets(mp, in[g].index, &sets, err)) {
             return false;
         }
-        mp->sets = mp->sets || sets > 1;
         n += sets;
     }
     mp->group = zf_arena_get(mp->save->a, n, sizeof *mp->group, err);
     mp->n_groups = 0;
-    for (uint32_t g = 0; mp->group && g < mp->n_cut; g++) {
-        struct split s = {.mp = mp, .in = &mp->cut[g]};
+    for (uint32_t g = 0; mp->group && g < n_in; g++) {
+        struct split s = {.mp = mp, .in = &in[g]};
 
         if (!split_sets(mp, s.in->index, &s.sets, err) || !split_lists(&s, err)) {
             return false;
@@ -454,13 +449,4 @@ bool ds_experts_split(struct ds_rank *mp, struct zf_err *err)
         }
     }
     return mp->group != NULL;
-}
-
-bool ds_experts_other(struct ds_rank *mp, struct zf_err *err)
-{
-    if (!mp->sets || mp->save->dir.by_rank) {
-        return false;
-    }
-    mp->blocks = !mp->blocks;
-    return ds_experts_split(mp, err);
 }

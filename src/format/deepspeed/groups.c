@@ -127,6 +127,9 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     const struct ds_optim *first = rank_optim(mp);
     const struct ds_shapes *shapes = mp->model.has_shapes ? mp->model.group : first->group;
     uint32_t n = mp->model.has_shapes ? mp->model.n_groups : first->n_groups;
+
+    /* releases before 0.19.3 write experts' model files without ds_config */
+    mp->blocks = mp->model.blocks || first->config.blocks;
     if (!shapes && first->n_parts > 0 && first->part[0].slice) {
         mp->by_slices = true;
         n = first->n_parts;

@@ -112,7 +112,6 @@ struct ds_shapes *ds_mappings_join(struct ds_rank *mp, uint32_t n_groups, struct
 {
     struct ds_shapes *out = zf_arena_get(mp->save->a, n_groups, sizeof *out, err);
 
-    mp->blocks = mp->model.blocks;
     for (uint32_t g = 0; out && g < n_groups; g++) {
         if (!mappings_join_group(mp, g, &out[g], err)) {
             return NULL;

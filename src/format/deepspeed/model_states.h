@@ -69,7 +69,7 @@ struct ds_model {
     bool quantized;         /* zero_quantized_nontrainable_weights: without the scales */
     bool super_offload;     /* the moments are in another process */
     bool moe;               /* there are layers with experts */
-    bool blocks;            /* the ranks of an expert follow each other (experts.h) */
+    bool blocks;            /* ranks of an expert are contiguous (experts.h) */
     struct ds_fused *fused; /* sorted by name */
     uint32_t n_fused;
 };

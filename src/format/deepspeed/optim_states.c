@@ -420,6 +420,7 @@ static void optim_read_config(const struct zf_pv *root, struct ds_optim *r)
 
     r->config.known = zf_pv_is_map(config); /* or it is the path of a file */
     r->config.round_robin = ds_is_true(zf_pv_get(zero, "round_robin_gradients"));
+    r->config.blocks = ds_is_true(zf_pv_get(config, "use_data_before_expert_parallelism"));
     r->config.zenflow = zf_pv_kind(zf_pv_get(zero, "zenflow")) != ZF_PV_NONE;
 }
 

@@ -78,7 +78,7 @@ struct ds_optim {
     const char *version;    /* "" = not recorded */
     struct {
         bool known; /* the file has them */
-        bool round_robin, zenflow;
+        bool round_robin, zenflow, blocks;
     } config; /* of ds_config, as in ds_model */
     /* param_shapes, where this file has them (before 0.6) */
     struct ds_shapes *group;

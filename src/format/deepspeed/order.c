@@ -8,7 +8,6 @@
 #include "order.h"
 
 #include "experts.h"
-#include "mappings.h"
 #include "zero12.h"
 
 struct order_proof {
@@ -163,7 +162,7 @@ static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_
     return zf_err_in(err, "%s", mp->model.path);
 }
 
-static bool order_settle(struct ds_rank *mp, struct zf_err *err)
+bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
     bool sure = mp->placed || mp->model.has_shapes || (mp->by_slices && !mp->model.round_robin);
@@ -206,27 +205,4 @@ static bool order_settle(struct ds_rank *mp, struct zf_err *err)
                          "the parameters were dealt to the ranks in turn, which param_shapes does "
                          "not show, and zero_to_fp32.py of that release gives weights under wrong "
                          "names: the weights in \"module\" prove it");
-}
-
-bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
-{
-    struct zf_err first;
-
-    if (order_settle(mp, err)) {
-        return true;
-    }
-    first = *err;
-    if (err->code != ZF_E_FORMAT || !mp->sets) {
-        return false;
-    }
-    zf_err_clear(err);
-    if (!ds_experts_other(mp, err) || (mp->by_slices && !ds_mappings_shape(mp, err)) ||
-        !order_settle(mp, err)) {
-        *err = first;
-        return false;
-    }
-    return zf_build_note(mp->save->b, err,
-                         "the ranks of an expert %s, which ds_config does not say: the 16-bit "
-                         "weights prove it",
-                         mp->blocks ? "follow each other" : "are spread evenly");
 }

@@ -32,13 +32,10 @@ struct ds_rank {
     /* The parameters of all groups, where one mapping names them (before 0.5.4), frozen ones perhaps among
      * them (before 0.4.3); or NULL. */
     const struct ds_shapes *merged;
-    bool placed; /* … and the groups are what the weights prove, in their real order */
-    /* [n_cut] the same before the ranks of experts were told apart; or NULL */
-    struct ds_group *cut;
-    uint32_t n_cut;
-    bool blocks, sets;            /* how these are: see experts.h */
-    bool renumbered;              /* experts have other numbers in their files than here */
-    struct ds_model expert;       /* its entries: the 16-bit weights of the experts' files, … */
+    bool placed;            /* … and the groups are what the weights prove, in their real order */
+    bool blocks;            /* ranks of an expert are contiguous (experts.h) */
+    bool renumbered;        /* experts have other numbers in their files than here */
+    struct ds_model expert; /* its entries: the 16-bit weights of the experts' files, … */
     const struct ds_file **where; /* … the file of each, … */
     uint64_t n_expert_room;       /* for as many */
     bool *trained;                /* … and whether the optimizer has it, by whatever name */

@@ -122,9 +122,23 @@ FOUR = {"moe": (4, SMALL), "moe2": (4, {"up": (3, 6), "down": (6, 3)})}
 for ep in (1, 2, 4):
     shows(f"ep_size {ep}", Moe([(ep, FOUR)], 4))
     shows(f"ep_size {ep}, without param_shapes", Moe([(ep, FOUR)], 4), Moe([(ep, FOUR)], 4).files(False))
-for told in (True, False):
-    shows(f"blocks of ranks, told: {told}", Moe([(2, FOUR)], 4, True, told), note=None if told else "follow each other")
-shows("spread ranks, told otherwise", Moe([(2, FOUR)], 4, False, True), note="spread evenly")
+BLOCKS = {"use_data_before_expert_parallelism": True}
+shows("blocks of ranks", Moe([(2, FOUR)], 4, True))
+
+
+def told_by_optimizers(moe, shapes=True):
+    """As before 0.19.3: the model's file has no ds_config."""
+    files = moe.files(shapes)
+    for n, v in files.items():
+        if "optim" in n:
+            v["ds_config"] = {**v.get("ds_config", {}), **BLOCKS}
+    del files["mp_rank_00_model_states.pt"]["ds_config"]
+    return files
+
+
+for named in (True, False):
+    moe = Moe([(2, FOUR)], 4, True, False)
+    shows(f"blocks of ranks, told by the optimizer's files, names: {named}", moe, told_by_optimizers(moe, named))
 shows("layers of 2 and 8 experts", Moe([(2, {"a": (2, SMALL), "b": (8, SMALL)}), (4, {"c": (8, SMALL)})], 4))
 shows("6 ranks", Moe([(3, {"a": (6, SMALL)})], 6))
 
@@ -163,6 +177,8 @@ def count(n):
 refused("partitions that are no divisor", changed(count(3)), "are no multiple")
 refused("dense parameters in fewer partitions", changed(lambda f: f["mp_rank_00_model_states.pt"]["param_shapes"].__setitem__(
     1, OrderedDict(x=Size((242,))))), "belongs to none")
+for blocks in (True, False):
+    refused(f"blocks of ranks or not, told wrongly: {blocks}", Moe([(2, FOUR)], 4, blocks, not blocks).files(), "of group 1 ")
 HOLE = GOOD.files(False)
 HOLE["zero_pp_rank_0_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]["param_slice_mappings"][0].popitem(False)
 refused("mappings with a hole", HOLE, "nothing tells the shape of \"inp.weight\"")

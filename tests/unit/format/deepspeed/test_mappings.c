@@ -75,7 +75,7 @@ static void other_experts_have_the_same(void **state)
                 slice[r][1].n += fault == 1;
                 slice[r][1].name.p = fault == 2 ? "z" : slice[r][1].name.p;
                 make(&m, slice, 4);
-                m.mp.model.blocks = blocks;
+                m.mp.blocks = blocks;
                 m.part[r].n_slices -= fault == 3;
                 assert_int_equal(ds_mappings_join(&m.mp, 1, &m.err) != NULL, fault == 0);
                 zf_arena_free(m.ds.a);
