@@ -28,57 +28,28 @@ static bool given_cut(char *name, const char *part)
     return any;
 }
 
-bool given_init(struct given *s, const struct zf_checkpoint *c, struct zf_err *err)
+/* The name without wrappers; the tensor's own where there are none. */
+static const char *given_name(struct given *s, const struct zf_tensor *t,
+                              const struct zf_limits *lim, struct zf_err *err)
 {
-    const struct zf_set *set = zf_checkpoint_set(c, "");
+    char *name = NULL;
 
-    *s = (struct given){.set = set, .stored = zf_checkpoint_set(c, "stored")};
-    s->at = calloc(set && set->n ? set->n : 1, sizeof *s->at);
-    if (!s->at) {
-        return zf_fail_sys(err, "take the tensors' names");
-    }
-    for (uint32_t i = 0; set && i < set->n; i++) {
-        bool any = false;
-        char *name = strdup(set->tensor[i].name);
-
+    for (size_t k = 0; k < sizeof given_inside / sizeof given_inside[0]; k++) {
+        if (!name && !strstr(t->name, given_inside[k])) {
+            continue;
+        }
+        if (!s->arena) {
+            s->arena = zf_arena_new(lim->model_memory, err);
+        }
         if (!name) {
-            return zf_fail_sys(err, "take the tensors' names");
+            name = s->arena ? zf_arena_str(s->arena, t->name, t->name_len, err) : NULL;
         }
-        for (size_t k = 0; k < sizeof given_inside / sizeof given_inside[0]; k++) {
-            any = given_cut(name, given_inside[k]) || any;
+        if (!name) {
+            return NULL;
         }
-        s->at[s->n++] = (struct given_name){name, i};
-        s->stripped += any;
+        s->stripped += given_cut(name, given_inside[k]);
     }
-    return true;
-}
-
-void given_fini(struct given *s)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        free(s->at[i].name);
-    }
-    free(s->at);
-    *s = (struct given){0};
-}
-
-void given_strip(struct given *s, const char *front, const char *before)
-{
-    const size_t n = strlen(front);
-    bool met = !before;
-
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (strncmp(s->at[i].name, front, n) != 0 || !s->at[i].name[n]) {
-            return;
-        }
-        met = met || strncmp(s->at[i].name, before, strlen(before)) == 0;
-    }
-    for (uint32_t i = 0; met && i < s->n; i++) {
-        char *name = s->at[i].name;
-
-        memmove(name, name + n, strlen(name + n) + 1);
-        s->stripped++;
-    }
+    return name ? name : t->name;
 }
 
 static int given_cmp(const void *a, const void *b)
@@ -88,27 +59,104 @@ static int given_cmp(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-bool given_sort(struct given *s, struct zf_err *err)
+static void given_order(struct given *s)
 {
-    if (s->sorted) {
-        return true;
-    }
-    qsort(s->at, s->n, sizeof *s->at, given_cmp);
-    for (uint32_t i = 1; i < s->n; i++) {
-        if (strcmp(s->at[i - 1].name, s->at[i].name) == 0) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%.96s and %.96s are both %.96s without what wrapped them",
-                           s->set->tensor[s->at[i - 1].tensor].name,
-                           s->set->tensor[s->at[i].tensor].name, s->at[i].name);
-        }
+    if (s->n) {
+        qsort(s->at, s->n, sizeof *s->at, given_cmp);
     }
     s->sorted = true;
+    s->twice = 0;
+    for (uint32_t i = 1; i < s->n && !s->twice; i++) {
+        s->twice = given_cmp(&s->at[i - 1], &s->at[i]) == 0 ? i : 0;
+    }
+}
+
+bool given_init(struct given *s, const struct zf_checkpoint *c, const struct zf_limits *lim,
+                struct zf_err *err)
+{
+    const struct zf_set *set = zf_checkpoint_set(c, "");
+
+    *s = (struct given){.set = set, .stored = zf_checkpoint_set(c, "stored")};
+    s->at = calloc(set && set->n ? set->n : 1, sizeof *s->at);
+    if (!s->at) {
+        return zf_fail_sys(err, "take the tensors' names");
+    }
+    for (uint32_t i = 0; set && i < set->n; i++) {
+        const char *name = given_name(s, &set->tensor[i], lim, err);
+
+        if (!name) {
+            return false;
+        }
+        s->at[s->n++] = (struct given_name){name, i};
+    }
+    given_order(s);
     return true;
+}
+
+struct given given_share(const struct given *s)
+{
+    struct given mine = *s;
+
+    mine.shared = s;
+    mine.arena = NULL;
+    return mine;
+}
+
+void given_fini(struct given *s)
+{
+    if (!s->shared) {
+        free(s->at);
+    }
+    zf_arena_free(s->arena);
+    *s = (struct given){0};
+}
+
+bool given_strip(struct given *s, const char *front, const char *before, struct zf_err *err)
+{
+    const size_t n = strlen(front);
+    bool met = !before;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (strncmp(s->at[i].name, front, n) != 0 || !s->at[i].name[n]) {
+            return true;
+        }
+        met = met || strncmp(s->at[i].name, before, strlen(before)) == 0;
+    }
+    if (!met || s->n == 0) {
+        return true;
+    }
+    if (s->shared) {
+        struct given_name *own = malloc(s->n * sizeof *own);
+
+        if (!own) {
+            return zf_fail_sys(err, "take the tensors' names");
+        }
+        memcpy(own, s->at, s->n * sizeof *own);
+        s->at = own;
+        s->shared = NULL;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->at[i].name += n;
+    }
+    s->stripped += s->n;
+    s->sorted = false;
+    return true;
+}
+
+bool given_sort(struct given *s, struct zf_err *err)
+{
+    if (!s->sorted) {
+        given_order(s);
+    }
+    return !s->twice || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                "%.96s and %.96s are both %.96s without what wrapped them",
+                                s->set->tensor[s->at[s->twice - 1].tensor].name,
+                                s->set->tensor[s->at[s->twice].tensor].name, s->at[s->twice].name);
 }
 
 uint32_t given_find(const struct given *s, const char *name)
 {
-    const struct given_name want = {(char *)(uintptr_t)name, 0};
+    const struct given_name want = {name, 0};
     const struct given_name *found =
         s->n ? bsearch(&want, s->at, s->n, sizeof want, given_cmp) : NULL;
 

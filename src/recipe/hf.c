@@ -28,8 +28,26 @@ static void zf_auto_trial(struct trial **t)
     hf_trial_free(*t);
 }
 
-static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
-                                   const struct zf_checkpoint *c, struct said *files,
+/* What all recipes look at. */
+struct look {
+    struct said files;
+    struct given given;
+};
+
+static void zf_auto_look(struct look *l)
+{
+    said_fini(&l->files);
+    given_fini(&l->given);
+}
+
+static bool hf_look(struct look *l, const struct zf_checkpoint *c, const struct zf_limits *lim,
+                    struct zf_err *err)
+{
+    *l = (struct look){.files = {.c = c, .lim = lim}};
+    return given_init(&l->given, c, lim, err);
+}
+
+static struct trial *hf_trial_make(const char *name, const char *text, size_t n, struct look *l,
                                    struct zf_err *err)
 {
     struct trial *t = calloc(1, sizeof *t);
@@ -39,7 +57,7 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
         return NULL;
     }
     t->r = recipe_parse(name, text, n, library_find, NULL, err);
-    if (!t->r || !run_recipe(&t->plan, t->r, c, files, files->lim, err)) {
+    if (!t->r || !run_recipe(&t->plan, t->r, &l->given, &l->files, l->files.lim, err)) {
         hf_trial_free(t);
         return NULL;
     }
@@ -47,8 +65,7 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
 }
 
 /* The recipe that was asked for. */
-static struct trial *hf_named(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
-                              struct said *files, struct zf_err *err)
+static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, struct zf_err *err)
 {
     const char *text = o->text ? o->text : library_find(NULL, o->name);
 
@@ -59,11 +76,11 @@ static struct trial *hf_named(const struct zf_checkpoint *c, const struct zf_hf_
                       o->name);
         return NULL;
     }
-    return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), c, files, err);
+    return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), look, err);
 }
 
 /* The one recipe of zerofs that fits; NULL without *err: none, or several do (a note says which). */
-static struct trial *hf_fitting(struct zf_checkpoint *c, struct said *files, struct zf_err *err)
+static struct trial *hf_fitting(struct zf_checkpoint *c, struct look *look, struct zf_err *err)
 {
     zf_auto(trial) struct trial *found = NULL;
     const struct library_text *l;
@@ -74,7 +91,7 @@ static struct trial *hf_fitting(struct zf_checkpoint *c, struct said *files, str
             continue;
         }
         zf_auto(trial) struct trial *t =
-            hf_trial_make(l->name, l->text, strlen(l->text), c, files, err);
+            hf_trial_make(l->name, l->text, strlen(l->text), look, err);
         if (!t) {
             return NULL;
         }
@@ -97,9 +114,12 @@ static struct trial *hf_fitting(struct zf_checkpoint *c, struct said *files, str
 
 bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_err *err)
 {
-    zf_auto(said) struct said files = {.c = c, .lim = o->lim};
-    zf_auto(trial) struct trial *t =
-        o->name ? hf_named(c, o, &files, err) : hf_fitting(c, &files, err);
+    zf_auto(look) struct look look = {.given = {.set = NULL}};
+
+    if (!hf_look(&look, c, o->lim, err)) {
+        return false;
+    }
+    zf_auto(trial) struct trial *t = o->name ? hf_named(o, &look, err) : hf_fitting(c, &look, err);
 
     if (!t) {
         return !o->name && err->code == ZF_OK;
@@ -117,15 +137,18 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
 bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_hf_fit_fn *fn,
                 void *ctx, struct zf_err *err)
 {
-    zf_auto(said) struct said files = {.c = c, .lim = lim};
+    zf_auto(look) struct look look = {.given = {.set = NULL}};
     const struct library_text *l;
 
+    if (!hf_look(&look, c, lim, err)) {
+        return false;
+    }
     for (uint32_t i = 0; (l = library_at(i)); i++) {
         if (l->name[0] == '_') {
             continue;
         }
         zf_auto(trial) struct trial *t =
-            hf_trial_make(l->name, l->text, strlen(l->text), c, &files, err);
+            hf_trial_make(l->name, l->text, strlen(l->text), &look, err);
         if (!t) {
             return false;
         }
@@ -144,8 +167,12 @@ bool zf_hf_check(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
                  void (*fn)(void *ctx, const char *problem), void *ctx, uint64_t *n_out,
                  struct zf_err *err)
 {
-    zf_auto(said) struct said files = {.c = c, .lim = o->lim};
-    zf_auto(trial) struct trial *t = hf_named(c, o, &files, err);
+    zf_auto(look) struct look look = {.given = {.set = NULL}};
+
+    if (!hf_look(&look, c, o->lim, err)) {
+        return false;
+    }
+    zf_auto(trial) struct trial *t = hf_named(o, &look, err);
 
     if (!t) {
         return false;

@@ -304,9 +304,7 @@ static bool run_work(struct plan *p, struct zf_err *err)
     case LINE_SETTINGS:
         return run_settings(p, err);
     case LINE_STRIP:
-        given_strip(&p->src, p->line->name, p->line->text);
-        p->src.sorted = false;
-        return true;
+        return given_strip(&p->src, p->line->name, p->line->text, err);
     case LINE_MODEL:
         return run_model(p, err);
     case LINE_NEED:
@@ -348,11 +346,12 @@ static bool run_line(struct plan *p, struct zf_err *err)
     return !wanted || run_work(p, err);
 }
 
-static bool run_begin(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+static bool run_begin(struct plan *p, const struct recipe *r, const struct given *given,
                       struct said *files, struct zf_err *err)
 {
     p->r = r;
     p->files = files;
+    p->src = given_share(given);
     p->a = zf_arena_new(p->lim->model_memory, err);
     p->config = json_object();
     p->left_out = json_array();
@@ -362,14 +361,14 @@ static bool run_begin(struct plan *p, const struct recipe *r, const struct zf_ch
     if (json_object_get(outside, "model_type") || json_object_get(outside, "architectures")) {
         p->outside = outside;
     }
-    return p->a && p->config && p->left_out && p->notes && given_init(&p->src, c, err);
+    return p->a && p->config && p->left_out && p->notes;
 }
 
-bool run_recipe(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+bool run_recipe(struct plan *p, const struct recipe *r, const struct given *given,
                 struct said *files, const struct zf_limits *lim, struct zf_err *err)
 {
     *p = (struct plan){.lim = lim};
-    if (!run_begin(p, r, c, files, err)) {
+    if (!run_begin(p, r, given, files, err)) {
         return false;
     }
     for (uint32_t i = 0; i < r->n; i++) {

@@ -7,7 +7,7 @@
 
 /* Works the recipe out; p->fits and p->problem say how far it got.
  * Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
-bool run_recipe(struct plan *p, const struct recipe *r, const struct zf_checkpoint *c,
+bool run_recipe(struct plan *p, const struct recipe *r, const struct given *given,
                 struct said *files, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif
