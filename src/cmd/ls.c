@@ -2,12 +2,14 @@
 /* zerofs ls: lists the tree without a mount. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zf/base/name.h>
 #include <zf/codec/json.h>
 #include <zf/each.h>
 #include <zf/overlay/index.h>
 
+#include "ls_tree.h"
 #include "open.h"
 #include "print.h"
 
@@ -178,6 +180,42 @@ static int ls_list_paths(const struct ls *ls, char **path, int n)
     return code;
 }
 
+/* Files that a terminal gets as names; of more it gets an outline. */
+#define LS_MOST 200
+
+static bool ls_is_long(const struct zf_checkpoint *c, const struct opts *o)
+{
+    uint64_t files = 0;
+
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        files += c->set[i].n;
+    }
+    return files > LS_MOST && isatty(STDOUT_FILENO) == 1 && !o->longer && !o->json && !o->all &&
+           !o->recursive && !o->null && o->show.n == 0;
+}
+
+/* The outline of each set that is named, or of all. */
+static int ls_outline(const struct zf_checkpoint *c, const struct opts *o, char **path, int n)
+{
+    int code = EXIT_OK;
+
+    for (int i = 0; i < n || (i == 0 && n == 0); i++) {
+        struct zf_err err;
+        zf_auto(mem) char *set = n ? zf_each_normal(path[i]) : NULL;
+
+        if (n && !set) {
+            (void)zf_fail_sys(&err, "list");
+            return cmd_fail(&err);
+        }
+        if (!ls_tree(c, set, o, &err)) {
+            const int failed = cmd_negative(&err);
+
+            code = code > failed ? code : failed;
+        }
+    }
+    return cmd_finish(code);
+}
+
 int cmd_ls(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
@@ -185,6 +223,10 @@ int cmd_ls(const struct opts *o, int n, char **word)
 
     if (!tree) {
         return cmd_fail(&err);
+    }
+    const struct zf_checkpoint *c = zf_tree_checkpoint(tree);
+    if (o->tree || (n == 1 && ls_is_long(c, o))) {
+        return ls_outline(c, o, word + 1, n - 1);
     }
     const struct ls ls = {.tree = tree, .o = o, .all = open_listing(tree, o, o->all)};
     if (n > 1) {

@@ -39,7 +39,8 @@ struct opts {
         cache_size;
     uint64_t entry_timeout, attr_timeout, timeout; /* ns */
     bool foreground, lazy, longer, human, all, recursive, null, json, force, quiet, sha256,
-        to_stdout, hex;
+        to_stdout, hex, tree;
+    uint64_t depth;
     uint64_t jobs; /* 0: not given */
 
     bool given[N_OPTIONS];
