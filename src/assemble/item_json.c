@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/assemble/item_json.h>
 
-#include <errno.h>
 #include <string.h>
 
-#include <zf/codec/json.h>
 #include <zf/codec/pvjson.h>
 
 #define TOTAL_MAX (256u << 10)
@@ -31,19 +29,11 @@ bool zf_item_json_add(struct zf_item_json *j, struct zf_torch *t, struct zf_step
         !zf_pv_json(zf_torch_root(t), lim, NULL, &value, &len, &ignored)) {
         return true;
     }
-    errno = 0;
-    json_t *name = json_stringn(key.p, key.n); /* NULL: not UTF-8, or no memory */
-    zf_auto(mem) char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
-
-    json_decref(name);
-    if (!quoted) {
-        return errno != ENOMEM || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     while (len && value[len - 1] == '\n') {
         len--;
     }
     zf_out_str(&j->out, j->out.n ? ",\n" : "{\n");
-    zf_out_str(&j->out, quoted);
+    zf_out_json(&j->out, key.p, key.n);
     zf_out_str(&j->out, ": ");
     zf_out_add(&j->out, value, len);
     /* Values that JSON lacks are written as {"__class__": …} and the like (zf/codec/pvjson.h). */

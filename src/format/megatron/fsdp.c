@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/out.h>
-#include <zf/codec/pvjson.h>
+#include <zf/assemble/item_json.h>
 
 #include "dcp_lists.h"
 #include "fsdp_ids.h"
@@ -76,27 +75,6 @@ static bool fsdp_is_state(const struct mg_object *o)
            !(o->key_len >= n && memcmp(o->key + o->key_len - n, extra, n) == 0);
 }
 
-/* Appends "key": value; what has no form in JSON is left out. */
-static bool fsdp_entry(struct mg_save *s, const struct mg_object *o, const struct zf_pv *root,
-                       struct zf_out *out, struct zf_err *err)
-{
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(mem) char *text = NULL;
-    uint64_t n = 0;
-
-    if (!zf_pv_json(root, s->lim, NULL, &text, &n, &ignored)) {
-        return true;
-    }
-    while (n && text[n - 1] == '\n') {
-        n--;
-    }
-    zf_out_str(out, out->n ? ",\n" : "{\n");
-    zf_out_json(out, o->key, o->key_len);
-    zf_out_str(out, ": ");
-    zf_out_add(out, text, n);
-    return zf_out_ok(out, err);
-}
-
 static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct zf_pv *root,
                       struct zf_err *err)
 {
@@ -111,24 +89,27 @@ static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct
     return true;
 }
 
-/* One item: settings, and JSON. */
-static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_out *out,
+/* One item: settings, and JSON; what has no form in JSON is left out. */
+static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_item_json *json,
                       struct zf_err *err)
 {
     struct zf_err ignored = {.code = ZF_OK};
+    bool all;
     zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, s->lim, &ignored);
 
     if (!t || zf_torch_kind(t, zf_torch_root(t)) != ZF_TORCH_NOT) {
         return ignored.code != ZF_E_NOMEM || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    return fsdp_take(s, o, zf_torch_root(t), err) && fsdp_entry(s, o, zf_torch_root(t), out, err);
+    return fsdp_take(s, o, zf_torch_root(t), err) &&
+           zf_item_json_add(json, t, (struct zf_step){.p = o->key, .n = o->key_len}, s->lim, &all,
+                            err);
 }
 
 /* state/<name>.json of the optimizer's items, or of all others. */
 static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size_t most,
                        struct zf_err *err)
 {
-    zf_auto(out) struct zf_out out = {0};
+    zf_auto(item_json) struct zf_item_json json = {0};
     size_t n = 0;
 
     for (size_t i = 0; i < s->object.n; i++) {
@@ -145,15 +126,11 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
         const struct mg_object *o = &s->object.at[i];
 
         if (fsdp_is_state(o) && fsdp_begins(o, "optimizer.") == optimizer &&
-            !fsdp_item(s, o, &out, err)) {
+            !fsdp_item(s, o, &json, err)) {
             return false;
         }
     }
-    if (out.n == 0) {
-        return true;
-    }
-    zf_out_str(&out, "\n}\n");
-    return zf_out_ok(&out, err) && zf_build_text(s->b, name, out.p, out.n, err);
+    return zf_item_json_end(&json, s->b, name, err);
 }
 
 bool mg_fsdp(struct mg_save *s, struct zf_err *err)
