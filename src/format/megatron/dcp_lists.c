@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dcp_lists.h"
+/* The lists of a save whose tensors are described by .metadata, however its keys are formed: shared by the backends
+ * torch_dist and fsdp_dtensor. */
+#include "steps.h"
 
 #include <zf/dcp.h>
 

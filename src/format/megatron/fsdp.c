@@ -10,10 +10,7 @@
 
 #include <zf/assemble/item_json.h>
 
-#include "dcp_lists.h"
-#include "fsdp_ids.h"
 #include "fsdp_keys.h"
-#include "iteration.h"
 
 /* So much of .metadata is searched.  Of a large job the keys of what is saved once are spread over all of
  * it, but the first key of the state dict, args, comes first. */

@@ -5,7 +5,7 @@
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), torch/optim/optimizer.py (state_dict), as torch_dcp of core 0.19
  * saves them. */
-#include "fsdp_ids.h"
+#include "steps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Off by default.  What is read whole anyway is compared; shards are not read for that, and a note says so.
  * The file itself is in state/, by which an export finds the sums of what it reads.
  * Source: files of core 0.18.2 and 0.19.2. */
-#include "integrity.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include <zf/assemble/degraded.h>
 #include <zf/codec/json.h>
 
-#include "save.h"
+#define INTEGRITY "integrity.json"
 
 /* Files that opening a save reads from end to end. */
 static const char *const integrity_read_whole[] = {".metadata", "metadata.json", MG_COMMON_FILE};
@@ -32,8 +32,7 @@ static bool integrity_compare(struct zf_store *st, const char *name, const char 
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "its SHA-256 is %.16s…, in " MG_INTEGRITY
-            " %.16s…: the file was changed or damaged after "
+            "its SHA-256 is %.16s…, in " INTEGRITY " %.16s…: the file was changed or damaged after "
             "it was saved",
             is, want);
     return zf_err_in(err, "%s", name) || zf_forgive(b, err);
@@ -58,8 +57,8 @@ static bool integrity_note(struct zf_build *b, const json_t *files, size_t n_com
     }
     return n == 0 ||
            zf_build_note(b, err,
-                         MG_INTEGRITY " has SHA-256 sums of %zu files: %zu are compared, %zu "
-                                      "are not (%.60s%s)",
+                         INTEGRITY " has SHA-256 sums of %zu files: %zu are compared, %zu "
+                                   "are not (%.60s%s)",
                          json_object_size(files), n_compared, n, first ? first : "",
                          n > 1 ? ", …" : "");
 }
@@ -79,7 +78,7 @@ static bool integrity_check_all(struct zf_store *st, const json_t *files, struct
         if (!want || strlen(want) != ZF_SHA256_HEX - 1) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it has of \"%s\" is no SHA-256 sum",
                     integrity_read_whole[i]);
-            if (zf_err_in(err, MG_INTEGRITY) || !zf_forgive(b, err)) {
+            if (zf_err_in(err, INTEGRITY) || !zf_forgive(b, err)) {
                 return false;
             }
             continue;
@@ -100,23 +99,23 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
     zf_auto(source) struct zf_source *src = NULL;
     uint64_t n = 0;
 
-    if (!zf_store_has(st, MG_INTEGRITY, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(st, INTEGRITY, ZF_ENTRY_FILE)) {
         return true;
     }
-    text = zf_store_slurp(st, MG_INTEGRITY, lim->json_bytes, &n, err);
+    text = zf_store_slurp(st, INTEGRITY, lim->json_bytes, &n, err);
     j = text ? zf_json_load(text, n, lim, err) : NULL;
     if (!j) {
-        return zf_err_in(err, MG_INTEGRITY) || zf_forgive(b, err);
+        return zf_err_in(err, INTEGRITY) || zf_forgive(b, err);
     }
     const char *algorithm = json_string_value(json_object_get(j, "algorithm"));
     const json_t *files = json_object_get(j, "files");
     if (!algorithm || strcmp(algorithm, "sha256") != 0 || !json_is_object(files)) {
-        return zf_build_note(
-            b, err, MG_INTEGRITY " has sums that are not compared: its algorithm is %.40s%s",
-            algorithm ? algorithm : "not given",
-            json_is_object(files) ? "" : ", and it has no \"files\"");
+        return zf_build_note(b, err,
+                             INTEGRITY " has sums that are not compared: its algorithm is %.40s%s",
+                             algorithm ? algorithm : "not given",
+                             json_is_object(files) ? "" : ", and it has no \"files\"");
     }
-    src = zf_store_open(st, MG_INTEGRITY, err);
-    return src && zf_build_blob(b, "state/" MG_INTEGRITY, src, 0, src->size, err) &&
+    src = zf_store_open(st, INTEGRITY, err);
+    return src && zf_build_blob(b, "state/" INTEGRITY, src, 0, src->size, err) &&
            integrity_check_all(st, files, b, err);
 }

@@ -14,7 +14,6 @@
 
 #include "legacy/legacy.h"
 #include "legacy/files.h"
-#include "integrity.h"
 #include "local_save.h"
 #include "settings_yaml.h"
 #include "steps.h"

@@ -2,13 +2,12 @@
 #include "save.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/base/hash.h>
-
-#include "iteration.h"
 
 bool mg_save_init(struct mg_save *s, struct zf_store *st, const struct zf_limits *lim,
                   struct zf_build *b, struct zf_err *err)
@@ -160,6 +159,40 @@ const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *nam
 
     (void)snprintf(path, MG_PATH, "%s%s%.60s", dir, *dir ? "/" : "", name);
     return path;
+}
+
+/* ---- the iteration ---- */
+
+/* Source: megatron/training/checkpointing.py, get_checkpoint_name (0.4 … 0.19): seven digits, or more. */
+bool mg_iteration_of(const char *name, uint64_t *out)
+{
+    size_t n = strncmp(name, "iter_", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+
+    if (n < 7 || n > 18 || name[5 + n]) {
+        return false;
+    }
+    *out = strtoull(name + 5, NULL, 10);
+    return true;
+}
+
+bool mg_iteration_check(struct zf_store *st, uint64_t iteration, struct zf_build *b,
+                        struct zf_err *err)
+{
+    const char *base = zf_store_base(st);
+    uint64_t of;
+
+    if (mg_iteration_of(base, &of) && of != iteration) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the iteration is %llu, but the folder is called %.40s: are two saves mixed here?",
+                (unsigned long long)iteration, base);
+        if (!zf_forgive(b, err)) {
+            return false;
+        }
+    }
+    if (iteration <= INT64_MAX) {
+        zf_build_step(b, (int64_t)iteration);
+    }
+    return true;
 }
 
 /* ---- the common state ---- */

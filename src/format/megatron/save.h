@@ -129,6 +129,13 @@ bool mg_save_is_chained(struct mg_save *s, const struct mg_param *p);
 /* The object of that key in the directory `part`, or NULL.  By going through all. */
 struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32_t part);
 
+/* "iter_0000010" -> 10.  False: no name of Megatron's. */
+bool mg_iteration_of(const char *name, uint64_t *out);
+/* Notes the step.
+ * Errors: ZF_E_FORMAT st's directory has another iteration's name: two saves mixed; forgiven in a degraded build. */
+bool mg_iteration_check(struct zf_store *st, uint64_t iteration, struct zf_build *b,
+                        struct zf_err *err) ZF_CHECKED;
+
 /* "DIR/name" of the directory `part`, written to path[MG_PATH], which is returned. */
 enum { MG_PATH = MG_DIR_MAX + 64 };
 const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *name,

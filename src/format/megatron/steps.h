@@ -6,6 +6,12 @@
 
 #include "bucket_flat.h"
 
+/* Compares the files that opening reads whole with the sums that Megatron writes beside a save, if there are any, and notes
+ * which are not compared.
+ * Errors: ZF_E_FORMAT a sum is another (a note in a degraded build), integrity.json is no JSON; of reading. */
+bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct zf_build *b,
+                        struct zf_err *err) ZF_CHECKED;
+
 /* ---- backends: tensors and objects as stored, settings, state/ ---- */
 
 /* torch_dist: .metadata and .distcp files, read by the driver in <zf/dcp.h>.
@@ -20,6 +26,16 @@ bool mg_zarr(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 bool mg_fsdp_is(struct zf_store *st, char why[160]);
 /* Errors: of the driver; ZF_E_FORMAT the iteration inside is not that of the folder. */
 bool mg_fsdp(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+/* Parses a key of a backend. */
+typedef void mg_parse_fn(const char *key, size_t n, struct mg_key *out);
+/* Of torch_dist and fsdp_dtensor: reads .metadata and fills the lists of tensors and objects; the driver of <zf/dcp.h>
+ * becomes the save's backend.  Errors: of the driver; of mg_save_draft and mg_save_object. */
+bool mg_dcp_lists(struct mg_save *s, mg_parse_fn *parse, struct zf_err *err) ZF_CHECKED;
+/* torch_dcp keeps the values of an optimizer under a parameter's number.  Gives masters and states of the list the names of
+ * their parameters, as masters prove them: all of them or none, with a note.  Without masters nothing is done.
+ * Errors: of reading; ZF_E_NOMEM. */
+bool mg_fsdp_ids(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 
 /* ---- parameters out of them ---- */
 

@@ -4,8 +4,6 @@
 
 #include <zf/assemble/files.h>
 
-#include "dcp_lists.h"
-
 /* Where core 0.19 has the common state. */
 #define COMMON_KEY "common_state/shard_0_1"
 

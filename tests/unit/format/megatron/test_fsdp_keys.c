@@ -3,7 +3,7 @@
 #include "support/unit.h"
 
 #include "src/format/megatron/fsdp_keys.h"
-#include "src/format/megatron/iteration.h"
+#include "src/format/megatron/save.h"
 
 static void means(const char *key, enum mg_what what, const char *state, const char *name)
 {
