@@ -55,7 +55,7 @@ static bool rows_wanted(const struct mg_param *p)
 {
     uint64_t n = 0;
 
-    return p->state.n == 0 && !p->apart && zf_dtype_info(p->type.dtype)->kind == 'f' &&
+    return p->state.n == 0 && !p->is_part && zf_dtype_info(p->type.dtype)->kind == 'f' &&
            zf_dtype_info(p->type.dtype)->bytes <= 4 && zf_elems(p->type.ndim, p->type.shape, &n) &&
            n > 0 && !rows_no_parameter(p->name);
 }
@@ -85,7 +85,7 @@ static uint64_t rows_get(const struct rows_entry *t, uint64_t hash)
 }
 
 /* The name in front of the layer's number is the stack's; with the number, the layer's. */
-static uint64_t rows_stack(const struct bucket_target *t)
+static uint64_t rows_stack(const struct bucket_candidate *t)
 {
     size_t n = t->rest - 1;
 
@@ -95,12 +95,12 @@ static uint64_t rows_stack(const struct bucket_target *t)
     return zf_hash(1, t->name.p, n);
 }
 
-static uint64_t rows_layer(const struct bucket_target *t)
+static uint64_t rows_layer(const struct bucket_candidate *t)
 {
     return zf_hash(2, t->name.p, t->rest);
 }
 
-static void rows_fill(const struct mg_param *p, struct bucket_target *t)
+static void rows_fill(const struct mg_param *p, struct bucket_candidate *t)
 {
     size_t end;
 
@@ -119,7 +119,7 @@ static bool rows_see(struct bucket_rows *r, struct zf_err *err)
 
         r->weight[i] = (struct bucket_weight){p->of, p->first, p->type};
         if (rows_wanted(p)) {
-            struct bucket_target *t = zf_vec_push(&r->target, err);
+            struct bucket_candidate *t = zf_vec_push(&r->candidate, err);
 
             if (!t) {
                 return false;
@@ -149,8 +149,8 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
     uint32_t units = 0;
 
     r->ordered = true;
-    for (size_t i = 0; i < r->target.n; i++) {
-        struct bucket_target *t = &r->target.at[i];
+    for (size_t i = 0; i < r->candidate.n; i++) {
+        struct bucket_candidate *t = &r->candidate.at[i];
         const struct mg_param *first = rows_part(r, &r->s->param.at[t->param], 0);
 
         if (t->order == MG_NONE && first->from) {
@@ -165,11 +165,12 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
             return false;
         }
     }
-    for (size_t i = 0; i < r->target.n; i++) {
-        struct bucket_target *t = &r->target.at[i];
+    for (size_t i = 0; i < r->candidate.n; i++) {
+        struct bucket_candidate *t = &r->candidate.at[i];
 
         t->stack_order = t->rest ? rows_get(seen, rows_stack(t)) : t->order;
-        t->among = t->rest && t->expert != MG_NONE ? rows_get(seen, ~rows_layer(t)) : t->order;
+        t->expert_order =
+            t->rest && t->expert != MG_NONE ? rows_get(seen, ~rows_layer(t)) : t->order;
         t->unit = units;
         if (!t->rest) {
             units++;
@@ -207,8 +208,8 @@ static void rows_sizes(struct bucket_rows *r)
     const struct megatron_settings *set = &r->s->settings;
     uint64_t dense = 0, expert = 0;
 
-    for (size_t i = 0; i < r->target.n; i++) {
-        const struct bucket_target *t = &r->target.at[i];
+    for (size_t i = 0; i < r->candidate.n; i++) {
+        const struct bucket_candidate *t = &r->candidate.at[i];
         uint64_t cuts = rows_most_cuts(&r->s->param.at[t->param]);
         bool fc2 = mg_text_ends(t->name, "linear_fc2.weight");
 
@@ -227,11 +228,11 @@ static bool rows_add_tied(struct bucket_rows *r, struct zf_err *err)
 {
     size_t embedding = SIZE_MAX;
 
-    for (size_t i = 0; i < r->target.n; i++) {
-        if (mg_text_is(r->target.at[i].name, "output_layer.weight")) {
+    for (size_t i = 0; i < r->candidate.n; i++) {
+        if (mg_text_is(r->candidate.at[i].name, "output_layer.weight")) {
             return true;
         }
-        if (mg_text_is(r->target.at[i].name, "embedding.word_embeddings.weight")) {
+        if (mg_text_is(r->candidate.at[i].name, "embedding.word_embeddings.weight")) {
             embedding = i;
         }
     }
@@ -239,13 +240,13 @@ static bool rows_add_tied(struct bucket_rows *r, struct zf_err *err)
         return true;
     }
     /* The last stage's own copy of a tied embedding, which is not stored. */
-    struct bucket_target tied = r->target.at[embedding], *t = zf_vec_push(&r->target, err);
+    struct bucket_candidate tied = r->candidate.at[embedding], *t = zf_vec_push(&r->candidate, err);
     if (!t) {
         return false;
     }
     *t = tied;
     t->name = (struct mg_text){"output_layer.weight", strlen("output_layer.weight")};
-    t->order = t->stack_order = t->among = MG_NONE - 1;
+    t->order = t->stack_order = t->expert_order = MG_NONE - 1;
     t->unit = UINT32_MAX;
     return true;
 }
@@ -264,7 +265,7 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
 
 void bucket_rows_fini(struct bucket_rows *r)
 {
-    zf_vec_fini(&r->target);
+    zf_vec_fini(&r->candidate);
     zf_table_free(r->pieces);
     zf_table_free(r->rows);
     zf_arena_free(r->arena);
@@ -272,30 +273,30 @@ void bucket_rows_fini(struct bucket_rows *r)
 
 /* ---- orders ------------------------------------------------------------------------------- */
 
-/* Sort keys of a target, the most significant first. */
+/* Sort keys of a candidate, the most significant first. */
 struct rows_key {
     uint64_t by[7];
-    uint32_t target;
+    uint32_t candidate;
 };
 
 static void rows_key(const struct bucket_rows *r, uint32_t i, enum bucket_order order, bool grouped,
                      struct rows_key *k)
 {
-    const struct bucket_target *t = &r->target.at[i];
+    const struct bucket_candidate *t = &r->candidate.at[i];
     uint64_t expert = t->expert == MG_NONE ? 0 : t->expert;
-    uint64_t own = t->order, top = t->stack_order, among = t->among;
+    uint64_t own = t->order, top = t->stack_order, expert_order = t->expert_order;
 
     if (order != BUCKET_STORED) {
         bool fc2 = t->name.n > 5 && memmem(t->name.p, t->name.n, "linear_fc2.", 11) != NULL;
 
         top = bucket_order_top(t->name);
-        among = t->rest ? bucket_order_module(t->name, t->rest, order) : 0;
+        expert_order = t->rest ? bucket_order_module(t->name, t->rest, order) : 0;
         own = (t->expert != MG_NONE ? fc2 * 8u : 0) + bucket_order_ending(t->name);
     }
-    *k = (struct rows_key){.target = i};
+    *k = (struct rows_key){.candidate = i};
     k->by[0] = top;
     k->by[1] = t->rest ? t->layer : 0;
-    k->by[2] = among;
+    k->by[2] = expert_order;
     k->by[3] = grouped ? own : expert;
     k->by[4] = grouped ? expert : own;
     k->by[5] = i;
@@ -317,7 +318,7 @@ static const uint32_t *rows_sorted(struct bucket_rows *r, enum bucket_order orde
                                    struct zf_err *err)
 {
     uint32_t *out = r->sorted[order][grouped];
-    size_t n = r->target.n;
+    size_t n = r->candidate.n;
 
     if (out) {
         return out;
@@ -335,7 +336,7 @@ static const uint32_t *rows_sorted(struct bucket_rows *r, enum bucket_order orde
         qsort(key, n, sizeof *key, rows_by_key);
     }
     for (size_t i = 0; i < n; i++) {
-        out[i] = key[i].target;
+        out[i] = key[i].candidate;
     }
     return r->sorted[order][grouped] = out;
 }
@@ -410,10 +411,10 @@ struct rows_piece {
 };
 
 /* Rank t's piece of a parameter; *out = NULL when it is cut in a way that is not known. */
-static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target, uint64_t n,
+static bool rows_piece(struct bucket_rows *r, const struct bucket_candidate *candidate, uint64_t n,
                        uint64_t t, struct bucket_piece **out, struct zf_err *err)
 {
-    const struct mg_param *p = &r->s->param.at[target->param];
+    const struct mg_param *p = &r->s->param.at[candidate->param];
     uint32_t n_parts = rows_parts(p);
     uint64_t most = 1;
 
@@ -422,7 +423,7 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
 
         most = cuts > most ? cuts : most;
     }
-    const uint64_t place[3] = {target->param, most > 1 ? n : 1, most > 1 ? t : 0};
+    const uint64_t place[3] = {candidate->param, most > 1 ? n : 1, most > 1 ? t : 0};
     uint64_t hash = zf_hash(5, place, sizeof place);
     struct rows_piece *kept = zf_table_make_id(r->pieces, hash, err);
     *out = kept ? kept->piece : NULL;
@@ -437,7 +438,7 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
     if (!share.box) {
         return false;
     }
-    piece->weight = (uint32_t)target->param;
+    piece->weight = (uint32_t)candidate->param;
     piece->box = share.box;
     for (uint32_t k = 0; k < n_parts && piece->n_boxes != UINT32_MAX; k++) {
         const struct mg_param *q = rows_part(r, p, k);
@@ -453,7 +454,7 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_target *target
     return true;
 }
 
-static bool rows_has(const struct bucket_rows *r, const struct bucket_target *t,
+static bool rows_has(const struct bucket_rows *r, const struct bucket_candidate *t,
                      const struct bucket_rank *rank)
 {
     if (r->weight[t->param].type.dtype != rank->dtype) {
@@ -471,16 +472,16 @@ static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank, str
                       struct zf_err *err)
 {
     const uint32_t *sorted = rows_sorted(r, rank->order, rank->grouped, err);
-    size_t n = r->target.n, has = 0;
+    size_t n = r->candidate.n, has = 0;
 
     *out = (struct bucket_row){0};
     for (size_t i = 0; i < n; i++) {
-        has += rows_has(r, &r->target.at[i], rank);
+        has += rows_has(r, &r->candidate.at[i], rank);
     }
     out->piece = sorted ? zf_arena_get(r->arena, has, sizeof(*out->piece), err) : NULL;
     out->walk = out->piece ? zf_arena_get(r->arena, has, sizeof *out->walk, err) : NULL;
     for (size_t i = 0; out->walk && i < n; i++) {
-        const struct bucket_target *t = &r->target.at[sorted[i]];
+        const struct bucket_candidate *t = &r->candidate.at[sorted[i]];
         bool expert = t->expert != MG_NONE;
         struct bucket_piece *piece = NULL;
 

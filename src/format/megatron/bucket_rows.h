@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameters that a rank may have held, in the order in which its flat buffers were
- * filled. */
+/* Candidate parameter slices of one rank, in the order in which its flat buffers were filled. */
 #ifndef FORMAT_MEGATRON_BUCKET_ROWS_H
 #define FORMAT_MEGATRON_BUCKET_ROWS_H
 
@@ -11,15 +10,15 @@
 #include "save.h"
 
 /* A parameter that may be in a buffer. */
-struct bucket_target {
+struct bucket_candidate {
     size_t param; /* number in the save's list */
     struct mg_text name;
     uint64_t order; /* of its key, MG_NONE = not known */
     size_t rest;    /* where in `name` what follows the layer's number begins; 0 = no layer */
     uint64_t layer, expert; /* MG_NONE: of none */
     uint32_t unit;
-    uint64_t stack_order; /* of the first key of its stack of layers */
-    uint64_t among;       /* of the first key of its layer's experts */
+    uint64_t stack_order;  /* of the first key of its stack of layers */
+    uint64_t expert_order; /* position of the first key of its layer's experts */
 };
 
 /* Which parameters one optimizer has. */
@@ -42,11 +41,11 @@ struct bucket_rows {
     const struct mg_save *s;
     struct zf_arena *arena;
     struct bucket_weight *weight; /* [n of the save's list] */
-    zf_vec(struct bucket_target) target;
+    zf_vec(struct bucket_candidate) candidate;
     uint64_t n_tensor, n_expert_tensor; /* parallel sizes */
     uint64_t n_experts;                 /* of a layer; 0 = there are none */
     bool ordered;                       /* every key has a place */
-    uint32_t *sorted[BUCKET_ORDERS][2]; /* [target.n] by order and grouping, when asked for */
+    uint32_t *sorted[BUCKET_ORDERS][2]; /* [candidate.n] by order and grouping, when asked for */
     struct rows_piece *pieces;          /* what ranks have; uthash */
     struct rows_made *rows;             /* made so far; uthash */
 };

@@ -16,8 +16,8 @@
 #define BUCKETS_SAME (1u << 24) /* comparisons for all buffers */
 #define BUCKETS_EXPERTS 4096u   /* of a layer; beyond them only what args say is tried */
 
-/* A piece where it was found. */
-struct held {
+/* A parameter slice found at a place of a buffer. */
+struct slice_at {
     const struct bucket_piece *piece;
     const struct flat_buffer *buffer;
     uint32_t bucket;
@@ -29,8 +29,8 @@ struct buckets {
     struct mg_save *s;
     const struct flat_buffers *in;
     struct bucket_rows rows;
-    zf_vec(struct held) held;
-    uint32_t *first, *last; /* [n of the save's list] into held, + 1 */
+    zf_vec(struct slice_at) slice;
+    uint32_t *first, *last; /* [n of the save's list] into slice, + 1 */
     struct walk_place *place;
     uint32_t left; /* comparisons that may still be made */
     uint64_t n_mapped, n_served, n_open;
@@ -38,14 +38,14 @@ struct buckets {
 
 static void zf_auto_buckets(struct buckets *b)
 {
-    zf_vec_fini(&b->held);
+    zf_vec_fini(&b->slice);
     bucket_rows_fini(&b->rows);
 }
 
-/* ---- which rank's a buffer is ------------------------------------------------------------- */
+/* ---- which model-parallel rank wrote a buffer ---------------------------------------------- */
 
-/* An attempt to map one buffer. */
-struct attempt {
+/* One try to map a buffer: as the buffer of this rank. */
+struct buffer_try {
     struct buckets *b;
     const struct flat_buffer *buffer;
     struct bucket_rank rank;
@@ -53,7 +53,7 @@ struct attempt {
     struct walk_result result, best;
 };
 
-static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
+static bool buckets_walk(struct buffer_try *t, uint64_t align, struct zf_err *err)
 {
     struct buckets *b = t->b;
     const struct bucket_buffer buffer = {.master = t->buffer->master->bucket,
@@ -86,13 +86,13 @@ static bool buckets_walk(struct attempt *t, uint64_t align, struct zf_err *err)
 }
 
 /* In both alignments: of 64 elements, and of 1 up to core 0.7. */
-static bool buckets_walk_rank(struct attempt *t, struct zf_err *err)
+static bool buckets_walk_rank(struct buffer_try *t, struct zf_err *err)
 {
     return buckets_walk(t, 64, err) && (t->result.kind != WALK_NONE || buckets_walk(t, 1, err));
 }
 
-/* Experts cut over n ranks: the one that the group's number stands for, then the others. */
-static bool buckets_walk_experts(struct attempt *t, uint64_t n, struct zf_err *err)
+/* n expert-parallel ranks: rank dp_group_idx / ETP % n is tried first. */
+static bool buckets_walk_experts(struct buffer_try *t, uint64_t n, struct zf_err *err)
 {
     uint64_t etp = t->b->rows.n_expert_tensor, own = t->buffer->group / etp % n;
     uint64_t tries = n * etp <= BUCKETS_RANKS ? n * etp : 1;
@@ -108,18 +108,18 @@ static bool buckets_walk_experts(struct attempt *t, uint64_t n, struct zf_err *e
     return true;
 }
 
-static bool buckets_walk_class(struct attempt *t, struct zf_err *err)
+static bool buckets_walk_class(struct buffer_try *t, struct zf_err *err)
 {
     struct bucket_rows *r = &t->b->rows;
-    uint64_t told = r->s->settings.expert_model_parallel_size;
-    uint64_t most = r->n_experts <= BUCKETS_EXPERTS || told ? r->n_experts : 0;
+    uint64_t said = r->s->settings.expert_model_parallel_size;
+    uint64_t most = r->n_experts <= BUCKETS_EXPERTS || said ? r->n_experts : 0;
 
     if (t->rank.class == BUCKET_EXPERTS) {
-        for (uint64_t n = told ? told : 1; n <= most && t->result.kind == WALK_NONE; n++) {
+        for (uint64_t n = said ? said : 1; n <= most && t->result.kind == WALK_NONE; n++) {
             if (r->n_experts % n == 0 && !buckets_walk_experts(t, n, err)) {
                 return false;
             }
-            n = told ? most : n;
+            n = said ? most : n;
         }
         return true;
     }
@@ -137,7 +137,7 @@ static bool buckets_walk_class(struct attempt *t, struct zf_err *err)
 }
 
 /* Classes, and orders of experts, in one order of the model. */
-static bool buckets_walk_order(struct attempt *t, struct zf_err *err)
+static bool buckets_walk_order(struct buffer_try *t, struct zf_err *err)
 {
     static const struct {
         enum bucket_class class;
@@ -176,22 +176,22 @@ static bool buckets_keep(struct buckets *b, const struct flat_buffer *buffer,
 {
     for (uint32_t i = 0; i < row->n; i++) {
         const struct walk_place *at = &b->place[i];
-        struct held *h = at->there ? zf_vec_push(&b->held, err) : NULL;
+        struct slice_at *h = at->there ? zf_vec_push(&b->slice, err) : NULL;
         uint32_t param = row->piece[i]->weight;
 
         if (!at->there) {
             continue;
         }
-        if (!h || b->held.n >= UINT32_MAX) {
+        if (!h || b->slice.n >= UINT32_MAX) {
             return false;
         }
-        *h = (struct held){row->piece[i], buffer, at->bucket, at->first, 0};
+        *h = (struct slice_at){row->piece[i], buffer, at->bucket, at->first, 0};
         if (b->last[param]) {
-            b->held.at[b->last[param] - 1].next = (uint32_t)b->held.n;
+            b->slice.at[b->last[param] - 1].next = (uint32_t)b->slice.n;
         } else {
-            b->first[param] = (uint32_t)b->held.n;
+            b->first[param] = (uint32_t)b->slice.n;
         }
-        b->last[param] = (uint32_t)b->held.n;
+        b->last[param] = (uint32_t)b->slice.n;
     }
     return true;
 }
@@ -204,7 +204,7 @@ static bool buckets_refuse(struct buckets *b, const struct flat_buffer *f, const
                          f->name, why);
 }
 
-static bool buckets_tell(struct attempt *t, struct zf_err *err)
+static bool buckets_explain(struct buffer_try *t, struct zf_err *err)
 {
     char why[200] = "its bytes fit parameters in more than one way";
 
@@ -235,7 +235,7 @@ static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct 
 
 static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct zf_err *err)
 {
-    struct attempt t = {
+    struct buffer_try t = {
         .b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
 
     if (!f->why && !f->master) {
@@ -252,7 +252,7 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
         }
     }
     if (t.result.kind != WALK_ONE) {
-        return buckets_tell(&t, err);
+        return buckets_explain(&t, err);
     }
     b->n_mapped++;
     return buckets_keep(b, f, t.row, err);
@@ -288,7 +288,7 @@ static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struc
 }
 
 /* Is the state of the piece in both places the same, as far as its ends are compared? */
-static bool buckets_equal(const struct held *x, const struct held *y, struct mg_text name,
+static bool buckets_equal(const struct slice_at *x, const struct slice_at *y, struct mg_text name,
                           bool *same, struct zf_err *err)
 {
     const struct flat_state *s = buckets_state(x->buffer, name),
@@ -307,22 +307,23 @@ static bool buckets_equal(const struct held *x, const struct held *y, struct mg_
            buckets_equal_span(from, to, (struct zf_span){n - tail, tail}, same, err);
 }
 
-/* A parameter that was found. */
-struct whole {
-    const struct held *piece[64]; /* one of each that covers it */
+/* All slices of a parameter that were found. */
+struct gathered {
+    const struct slice_at *piece[64]; /* one of each that covers it */
     uint32_t n;
     uint64_t covered;
     const char *why; /* it is not whole */
 };
 
-static bool buckets_look(const struct buckets *b, size_t param, struct whole *w, struct zf_err *err)
+static bool buckets_gather(const struct buckets *b, size_t param, struct gathered *w,
+                           struct zf_err *err)
 {
     static const char differ[] = "two ranks' copies of it differ";
     uint64_t n = 0;
     const struct zf_type *type = &b->s->param.at[param].type;
 
-    for (uint32_t i = b->first[param]; i && !w->why; i = b->held.at[i - 1].next) {
-        const struct held *h = &b->held.at[i - 1];
+    for (uint32_t i = b->first[param]; i && !w->why; i = b->slice.at[i - 1].next) {
+        const struct slice_at *h = &b->slice.at[i - 1];
         uint32_t k = 0;
 
         while (k < w->n && w->piece[k]->piece != h->piece) {
@@ -352,7 +353,7 @@ static bool buckets_look(const struct buckets *b, size_t param, struct whole *w,
 }
 
 /* One piece that is the whole of the parameter in its own order. */
-static bool buckets_is_flat(const struct whole *w, const struct zf_type *type)
+static bool buckets_is_flat(const struct gathered *w, const struct zf_type *type)
 {
     const struct bucket_piece *p = w->piece[0]->piece;
 
@@ -360,12 +361,12 @@ static bool buckets_is_flat(const struct whole *w, const struct zf_type *type)
            zf_shape_equal(type->ndim, p->box[0].size, type->ndim, type->shape);
 }
 
-static bool buckets_join(const struct buckets *b, const struct whole *w, struct mg_param *p,
+static bool buckets_join(const struct buckets *b, const struct gathered *w, struct mg_param *p,
                          struct zf_err *err)
 {
     p->of = zf_build_hidden(b->s->b, p->name.p, p->name.n, p->type, err);
     for (uint32_t i = 0; p->of && i < w->n; i++) {
-        const struct held *h = w->piece[i];
+        const struct slice_at *h = w->piece[i];
         uint64_t first = h->first;
         struct zf_draft *bucket = buckets_state(h->buffer, p->state)->bucket[h->bucket];
 
@@ -386,7 +387,7 @@ static bool buckets_join(const struct buckets *b, const struct whole *w, struct 
 }
 
 /* One state, if every piece has it, of one type. */
-static bool buckets_serve_state(struct buckets *b, const struct whole *w, size_t param,
+static bool buckets_serve_state(struct buckets *b, const struct gathered *w, size_t param,
                                 struct mg_text name, struct zf_err *err)
 {
     struct mg_param p = b->s->param.at[param];
@@ -403,7 +404,7 @@ static bool buckets_serve_state(struct buckets *b, const struct whole *w, size_t
     p.state = name;
     p.type.dtype = dtype;
     p.from = NULL;
-    p.apart = false;
+    p.is_part = false;
     p.first = w->piece[0]->first;
     if (buckets_is_flat(w, &p.type)) {
         p.of = buckets_state(w->piece[0]->buffer, name)->bucket[w->piece[0]->bucket];
@@ -418,10 +419,10 @@ static bool buckets_serve_state(struct buckets *b, const struct whole *w, size_t
 
 static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
 {
-    struct whole w = {.n = 0};
+    struct gathered w = {.n = 0};
     struct mg_text name = b->s->param.at[param].name;
 
-    if (!buckets_look(b, param, &w, err)) {
+    if (!buckets_gather(b, param, &w, err)) {
         return false;
     }
     if (w.why) {
@@ -450,7 +451,7 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, struc
     if (!bucket_rows_init(&b.rows, s, err) ||
         !(b.first = zf_arena_get(b.rows.arena, n, sizeof *b.first, err)) ||
         !(b.last = zf_arena_get(b.rows.arena, n, sizeof *b.last, err)) ||
-        !(b.place = zf_arena_get(b.rows.arena, b.rows.target.n, sizeof *b.place, err))) {
+        !(b.place = zf_arena_get(b.rows.arena, b.rows.candidate.n, sizeof *b.place, err))) {
         return false;
     }
     for (size_t i = 0; i < buffers->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Master i of group g is of param_groups[g].params[i], which is the number in `state`; each group
  * is a subsequence of the model's order, which is that of the keys, and a master rounds to its
- * weight: that proves whose it is, as in legacy saves.
+ * weight: that proves which parameter it is of, as in legacy saves.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), torch/optim/optimizer.py (state_dict), as torch_dcp of core 0.19
  * saves them. */
@@ -142,7 +142,7 @@ static bool ids_find_groups(struct ids *x, struct zf_err *err)
     return true;
 }
 
-/* ---- whose masters are ---------------------------------------------------------------------- */
+/* ---- parameters of masters ----------------------------------------------------------------- */
 
 static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate, bool *yes,
                     struct zf_err *err)
@@ -216,7 +216,7 @@ static bool ids_prove(struct ids *x, struct zf_err *err)
     return proven || ids_explain(x, &a, err);
 }
 
-/* ---- whose numbers are ---------------------------------------------------------------------- */
+/* ---- parameters of numbers ------------------------------------------------------------------ */
 
 static bool ids_hash(uint32_t chain, uint64_t id, uint64_t *out)
 {

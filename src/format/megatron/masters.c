@@ -137,10 +137,10 @@ static int masters_width(const struct mg_param *m)
     return (int)(m->name.n < 200 ? m->name.n : 200);
 }
 
-/* Nothing of one can be compared, because bytes are lost: it is not believed; others are. */
+/* Masters with unreadable bytes are not used; the others are. */
 static bool masters_leave(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
-    m->alone = true;
+    m->unverified = true;
     return ++*n > 1 ||
            zf_build_note(
                s->b, err,
@@ -221,13 +221,13 @@ static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf
         masters_width(m), m->name.p);
 }
 
-/* A master without a weight is the optimizer's alone and hides nothing.  In a degraded build its weight may be
+/* A master without a weight is shown in optim/param.  In a degraded build its weight may be
  * lost. */
 static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
-    m->alone = s->foreign_weights || !zf_build_degraded(s->b);
-    *n += m->alone;
-    return !m->alone || *n > 1 ||
+    m->unverified = s->foreign_weights || !zf_build_degraded(s->b);
+    *n += m->unverified;
+    return !m->unverified || *n > 1 ||
            zf_build_note(s->b, err,
                          "there is no weight of the name \"%.*s\", so that its fp32 master is in "
                          "optim/param/; so it is with others like it",

@@ -86,7 +86,7 @@ static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, str
     for (uint32_t i = 0; i < m->kind->n; i++) {
         const struct mg_param *p = parts_one(s, f, m->whole, m->kind->end[i], name);
 
-        if (!p || p->apart || p->type.dtype != f->type.dtype || p->type.ndim != f->type.ndim ||
+        if (!p || p->is_part || p->type.dtype != f->type.dtype || p->type.ndim != f->type.ndim ||
             (p->type.ndim > 0 && (!zf_shape_equal(p->type.ndim - 1, p->type.shape + 1,
                                                   f->type.ndim - 1, f->type.shape + 1) ||
                                   !zf_add(m->rows, p->type.shape[0], &m->rows)))) {
@@ -138,7 +138,7 @@ static bool parts_fill(struct mg_save *s, const struct parts *m, struct zf_draft
             (at + n <= total && !zf_draft_part(d, at, n, p->of, p->first, err))) {
             return false;
         }
-        p->apart = true;
+        p->is_part = true;
         at += n;
     }
     return true;

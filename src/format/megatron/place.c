@@ -44,10 +44,10 @@ static const char *place_set(struct mg_save *s, const struct mg_param *m,
     if (m->state.n == 0) {
         const struct mg_param *master = doubted ? NULL : mg_save_named(s, MG_MASTERS, m->name, &n);
 
-        return master && !master->alone ? "stored" : "";
+        return master && !master->unverified ? "stored" : "";
     }
     if (mg_key_is_master(m->state)) {
-        return doubted || m->alone ? "optim/param" : "";
+        return doubted || m->unverified ? "optim/param" : "";
     }
     memcpy(text, "optim/", 6);
     (void)zf_name_encode(text + 6, m->state.p, m->state.n, "");
@@ -82,11 +82,11 @@ static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_e
     }
     if (place_is_all(m)) {
         d = zf_build_show(b, spot, m->of, err);
-        return d && (!m->apart || zf_draft_apart(d, err));
+        return d && (!m->is_part || zf_draft_apart(d, err));
     }
     d = zf_build_tensor(b, spot, m->type, err);
     return d && zf_elems(m->type.ndim, m->type.shape, &n) &&
-           zf_draft_part(d, 0, n, m->of, m->first, err) && (!m->apart || zf_draft_apart(d, err));
+           zf_draft_part(d, 0, n, m->of, m->first, err) && (!m->is_part || zf_draft_apart(d, err));
 }
 
 /* Tensors that are shown as they are stored. */
@@ -130,7 +130,7 @@ static bool place_object(struct mg_save *s, const struct mg_object *o, struct zf
 {
     char room[8 + ZF_NAME_MAX];
     const char *path =
-        o->told && s->in_parts ? place_common_path(s, o, room) : place_object_path(o, room);
+        o->in_state && s->in_parts ? place_common_path(s, o, room) : place_object_path(o, room);
 
     return zf_build_blob(s->b, path, o->src, 0, o->src->size, err);
 }
@@ -149,7 +149,7 @@ static bool place_values(struct mg_save *s, struct zf_err *err)
         bool all = false;
 
         zf_err_clear(&ignored);
-        if (o->told || zf_names_extra_state(o->name.name.p, o->name.name.n) ||
+        if (o->in_state || zf_names_extra_state(o->name.name.p, o->name.name.n) ||
             !zf_item_json_wants(&json, o->src->size)) {
             continue;
         }

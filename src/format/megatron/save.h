@@ -42,7 +42,7 @@ struct mg_object {
     size_t key_len;
     struct mg_key name;
     struct zf_source *src; /* its exact bytes, a torch.save file; a reference that the save owns */
-    bool told;             /* its value is in a file of state/ already */
+    bool in_state;         /* already shown in state/NAME.json */
     uint32_t part;         /* number of the directory in `dir` of the save */
 };
 
@@ -54,8 +54,8 @@ struct mg_param {
     struct zf_draft *of; /* its elements are those of this hidden draft from `first` on */
     uint64_t first;
     const struct mg_tensor *from; /* the tensor that it is a slice of, or all of; else NULL */
-    bool alone;                   /* a master without a weight that it was held against */
-    bool apart;                   /* a part of another parameter, which is in the list too */
+    bool unverified;    /* fp32 master with no weight to compare with; shown in optim/param */
+    bool is_part;       /* piece of a joined parameter (W of W+V) that is listed as well */
     const size_t *part; /* [n_parts] that one: numbers in the list, one part behind the other */
     uint32_t n_parts;   /* 0 = it is stored in one */
 };

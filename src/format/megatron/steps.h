@@ -44,7 +44,7 @@ bool mg_fsdp_ids(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
 bool mg_axes_slice(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 /* Adds a joined parameter for each that is in the list in parts only, all of them of one type and equal
- * but in their first dimension, and says of its parts that they are apart.
+ * but in their first dimension, and marks its parts.
  * Errors: ZF_E_LIMIT tensors; ZF_E_NOMEM. */
 bool mg_parts_join(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 /* Are the masters what the weights were rounded from?  Compares the first and last elements of each with its weight,

@@ -13,7 +13,7 @@ static bool dist_common(struct mg_save *s, uint32_t part, struct zf_err *err)
     char path[MG_PATH];
 
     if (o) {
-        o->told = true;
+        o->in_state = true;
         return mg_save_common(s, part, o->src, mg_save_path(s, part, ".metadata!" COMMON_KEY, path),
                               err);
     }

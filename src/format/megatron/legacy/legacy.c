@@ -198,7 +198,7 @@ static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, bool 
         return false;
     }
     *judged = true;
-    return legacy_whose_check(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
+    return legacy_swap_check(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
 }
 
 /* Failures that are reasons, and not the end. */
@@ -262,9 +262,9 @@ static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
 }
 
 /* Degraded, and the ranks are not joined for another reason: that a folder holds another's file is said all the same. */
-static bool legacy_note_whose(struct legacy_save *ls, struct zf_err *err)
+static bool legacy_note_swap(struct legacy_save *ls, struct zf_err *err)
 {
-    if (legacy_whose_check(ls, err)) {
+    if (legacy_swap_check(ls, err)) {
         return true;
     }
     return legacy_is_reason(err) &&
@@ -280,7 +280,7 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
         ok = legacy_draft_joined(ls, &j, err);
     } else if (!settled || legacy_may_stay(ls, err)) {
         ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
-             (judged || !zf_build_degraded(ls->b) || legacy_note_whose(ls, err)) &&
+             (judged || !zf_build_degraded(ls->b) || legacy_note_swap(ls, err)) &&
              legacy_draft_ranks(ls, true, false, err);
     }
     legacy_join_fini(&j);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mixed-precision optimizer keeps lists of fp32 masters and states by number, and no names.
  * Master i of group g is of param_groups[g].params[i]; each group is a subsequence of the model's order,
- * and a master rounds to its parameter, which proves whose it is.
+ * and a master rounds to its parameter, which proves which parameter it is of.
  * Source: megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict,
  * ChainedOptimizer.state_dict), 0.4 … 0.19; megatron/optimizer/optimizer.py before. */
 #include "save.h"

@@ -146,10 +146,10 @@ bool legacy_give(struct legacy_save *ls, uint32_t part, const struct legacy_valu
 
 /* ---- of all ---- */
 
-/* Does each folder hold what its name says, or another rank's file?
+/* Detects rank folders that were copied or exchanged.
  * Errors: ZF_E_FORMAT naming both folders: the sentence is the reason why they are not joined; of
  * reading; ZF_E_NOMEM. */
-bool legacy_whose_check(const struct legacy_save *ls, struct zf_err *err) ZF_CHECKED;
+bool legacy_swap_check(const struct legacy_save *ls, struct zf_err *err) ZF_CHECKED;
 /* The tensors of all ranks' files as those of the whole model: fills `whole` and the join's fields of the parts,
  * by names, shapes and attributes alone.
  * Errors: ZF_E_FORMAT, ZF_E_UNSUPPORTED: the sentence is the reason why there is no join; of the arena. */

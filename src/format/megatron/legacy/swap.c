@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A folder that was copied over another, or two that were exchanged, have all the names and shapes that they
- * should have.  What gives them away: no two ranks hold the same bytes in all of their tensors, and args
+ * should have.  Evidence against that: no two ranks hold the same bytes in all of their tensors, and args
  * have the number of the process that wrote the file, in which tensor ranks come first.
  * Source: megatron/core/parallel_state.py (RankGenerator, "tp-cp-ep-dp-pp" and "tp-cp-ep-pp-dp");
  * megatron/training/arguments.py (args.rank), 0.4 … 0.19.  tools/checkpoint writes all ranks from one
@@ -12,29 +12,29 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#define WHOSE_HEAD 64u /* elements of each tensor that are compared */
+#define SWAP_HEAD 64u /* elements of each tensor that are compared */
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* A file by the hash of its names and the heads of its tensors. */
-struct whose_file {
+struct swap_file {
     UT_hash_handle hh;
     uint32_t file; /* + 1 */
 };
 
 /* Is it one value again and again?  Fresh norms and biases are. */
-static bool whose_is_plain(const uint8_t *p, uint64_t n, uint32_t width)
+static bool swap_is_plain(const uint8_t *p, uint64_t n, uint32_t width)
 {
     return n < 2 || memcmp(p, p + width, (n - 1) * width) == 0;
 }
 
-static bool whose_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *tells,
-                             struct zf_err *err)
+static bool swap_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *tells,
+                            struct zf_err *err)
 {
     const struct zf_tensor_ref *r = &p->weight.ref;
-    uint64_t n = r->packed && r->src ? (r->n < WHOSE_HEAD ? r->n : WHOSE_HEAD) : 0;
+    uint64_t n = r->packed && r->src ? (r->n < SWAP_HEAD ? r->n : SWAP_HEAD) : 0;
     uint32_t width = zf_dtype_info(r->dtype)->bytes;
-    uint8_t head[16 * WHOSE_HEAD];
+    uint8_t head[16 * SWAP_HEAD];
 
     if (n > 0 && !zf_source_pread(r->src, head, n * width, r->off, err)) {
         return false;
@@ -42,20 +42,20 @@ static bool whose_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *
     *hash = zf_hash(zf_hash(*hash ^ p->chunk, p->name, p->name_n), r->shape,
                     r->ndim * sizeof *r->shape);
     *hash = zf_hash(*hash ^ (uint64_t)r->dtype, head, n * width);
-    *tells = *tells || (n > 0 && !whose_is_plain(head, n, width));
+    *tells = *tells || (n > 0 && !swap_is_plain(head, n, width));
     return true;
 }
 
-static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct whose_file **files,
-                           struct zf_err *err)
+static bool swap_add_file(const struct legacy_save *ls, uint32_t i, struct swap_file **files,
+                          struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
-    struct whose_file *met;
+    struct swap_file *met;
     uint64_t hash = 0;
     bool tells = false;
 
     for (uint32_t k = r->first_part; k < r->first_part + r->n_parts; k++) {
-        if (!whose_add_tensor(&ls->part.at[k], &hash, &tells, err)) {
+        if (!swap_add_tensor(&ls->part.at[k], &hash, &tells, err)) {
             return false;
         }
     }
@@ -74,7 +74,7 @@ static bool whose_add_file(const struct legacy_save *ls, uint32_t i, struct whos
 
 /* ---- writers -------------------------------------------------------------------------------- */
 
-static bool whose_one_wrote_all(const struct legacy_save *ls)
+static bool swap_one_wrote_all(const struct legacy_save *ls)
 {
     for (uint32_t i = 1; i < ls->files.n; i++) {
         if (ls->rank[i].writer != ls->rank[0].writer) {
@@ -85,7 +85,7 @@ static bool whose_one_wrote_all(const struct legacy_save *ls)
 }
 
 /* The tensor rank is the number's remainder. */
-static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *err)
+static bool swap_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
     uint32_t n = zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR);
@@ -101,15 +101,15 @@ static bool whose_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *
 }
 
 /* The file that a process wrote, or the last stage so far of one tensor and expert rank. */
-struct whose_seen {
+struct swap_seen {
     UT_hash_handle hh;
     uint32_t file; /* + 1 */
 };
 
 /* No process writes two files; and of those that differ in their stage only, which come in its order, the
  * later stage has the higher number. */
-static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct whose_seen **processes,
-                           struct whose_seen **lines, struct zf_err *err)
+static bool swap_in_order(const struct legacy_save *ls, uint32_t i, struct swap_seen **processes,
+                          struct swap_seen **lines, struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
     uint64_t line = (uint64_t)r->file->at.at[ZF_AXIS_TENSOR] << 32 | r->file->at.at[ZF_AXIS_EXPERT];
@@ -117,8 +117,8 @@ static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct whos
     if (r->writer == LEGACY_NO_WRITER) {
         return true;
     }
-    struct whose_seen *p = zf_table_make_id(*processes, r->writer, err);
-    struct whose_seen *l = p ? zf_table_make_id(*lines, line, err) : NULL;
+    struct swap_seen *p = zf_table_make_id(*processes, r->writer, err);
+    struct swap_seen *l = p ? zf_table_make_id(*lines, line, err) : NULL;
     if (!l) {
         return false;
     }
@@ -135,30 +135,30 @@ static bool whose_in_order(const struct legacy_save *ls, uint32_t i, struct whos
                r->file->dir, (unsigned long long)r->writer);
 }
 
-static bool whose_wrote(const struct legacy_save *ls, struct zf_err *err)
+static bool swap_wrote(const struct legacy_save *ls, struct zf_err *err)
 {
-    zf_auto(uthash) struct whose_seen *processes = NULL;
-    zf_auto(uthash) struct whose_seen *lines = NULL;
+    zf_auto(uthash) struct swap_seen *processes = NULL;
+    zf_auto(uthash) struct swap_seen *lines = NULL;
 
-    if (whose_one_wrote_all(ls)) {
+    if (swap_one_wrote_all(ls)) {
         return true;
     }
     for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (!whose_fits(ls, i, err) || !whose_in_order(ls, i, &processes, &lines, err)) {
+        if (!swap_fits(ls, i, err) || !swap_in_order(ls, i, &processes, &lines, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool legacy_whose_check(const struct legacy_save *ls, struct zf_err *err)
+bool legacy_swap_check(const struct legacy_save *ls, struct zf_err *err)
 {
-    zf_auto(uthash) struct whose_file *files = NULL;
+    zf_auto(uthash) struct swap_file *files = NULL;
 
     for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (!whose_add_file(ls, i, &files, err)) {
+        if (!swap_add_file(ls, i, &files, err)) {
             return false;
         }
     }
-    return whose_wrote(ls, err);
+    return swap_wrote(ls, err);
 }
