@@ -78,7 +78,10 @@ static bool join_composed_chunk(struct zf_composed *of, const struct composed_ch
             continue;
         }
         if (!zf_composed_put(of, p->name, (struct zf_type){r->dtype, r->ndim, r->shape},
-                             (struct zf_from){r->src, r->off, r->packed ? NULL : r->stride}, err)) {
+                             (struct zf_from){.src = r->src,
+                                              .off = r->off,
+                                              .stride = r->packed ? NULL : r->stride},
+                             err)) {
             return false;
         }
     }

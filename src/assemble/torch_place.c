@@ -83,7 +83,9 @@ static bool place_is_tie(const struct tie *tie, const struct zf_spot *spot,
 {
     return tie->draft && strcmp(tie->set, spot->set) == 0 &&
            zf_draft_is_from(tie->draft, (struct zf_type){r->dtype, r->ndim, r->shape},
-                            (struct zf_from){r->src, r->off, r->packed ? NULL : r->stride});
+                            (struct zf_from){.src = r->src,
+                                             .off = r->off,
+                                             .stride = r->packed ? NULL : r->stride});
 }
 
 /* The tensor that this one may be a second name of, or where to note it for those to come; NULL: neither. */

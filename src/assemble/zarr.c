@@ -307,8 +307,8 @@ static bool zarr_lose(struct array *a, const char *name, const struct array_box 
     (void)snprintf(why, sizeof why, "is not there as it should be: %.250s", err->msg);
     (void)snprintf(file, sizeof file, "%s/%s/%s", zf_store_name(a->of->st), a->of->key, name);
     return zf_forgive(a->b, err) &&
-           zf_draft_lost_box(a->draft, box->start, box->size,
-                             &(struct zf_lost){.file = file, .why = why}, err);
+           zf_draft_box(a->draft, box->start, box->size,
+                        (struct zf_from){.lost = &(struct zf_lost){.file = file, .why = why}}, err);
 }
 
 /* Chunks [from, end), of which there are no files. */

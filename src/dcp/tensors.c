@@ -212,8 +212,10 @@ static bool tensors_put_run(const struct dcp_key *k, struct zf_draft *draft, con
         }
     }
     dcp_flat_box(n, k->shape, k->whole, start, box, local);
-    return lost ? zf_draft_lost_run(draft, box, local, start[n], size[n], lost, err)
-                : zf_draft_run(draft, box, local, start[n], size[n], from, err);
+    return lost ? zf_draft_put(draft, (struct zf_where){box, local, start[n], size[n], false},
+                               (struct zf_from){.lost = lost}, err)
+                : zf_draft_put(draft, (struct zf_where){box, local, start[n], size[n], false}, from,
+                               err);
 }
 
 /* Gives one chunk of a plain tensor to its draft. */
@@ -235,7 +237,7 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
     if (k->whole) {
         return tensors_put_run(k, draft, start, size, from, c->lost ? &lost : NULL, err);
     }
-    return c->lost ? zf_draft_lost_box(draft, start, size, &lost, err)
+    return c->lost ? zf_draft_box(draft, start, size, (struct zf_from){.lost = &lost}, err)
                    : zf_draft_box(draft, start, size, from, err);
 }
 

@@ -44,17 +44,20 @@ bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_er
 bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cut, uint64_t size,
                        const struct zf_lost *how, uint32_t *out, struct zf_err *err) ZF_CHECKED;
 
-/* Turns the flat pieces that d has so far into boxes, because one that is no stretch of the tensor
- * comes.  Errors: ZF_E_FORMAT d has parts of other tensors. */
-bool draft_run_use_boxes(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-
-/* Elements [first, first + n) of a box in its C order, packed at byte `off` of source number `src`. */
+/* Elements [first, first + n) of a box in its C order, at byte `off` of source number `src`. */
 struct run {
     const uint64_t *start, *size; /* [ndim]; start NULL = the box begins where the tensor does */
     uint64_t first, n;
+    bool whole; /* all of the box: draft_run_inside sets first and n */
     uint64_t off, src;
+    const uint64_t *stride; /* [ndim] elements, of one that is the whole box; NULL = packed */
 };
+/* Is the run inside its box, and the box inside the tensor? */
+bool draft_run_inside(const struct zf_draft *d, struct run *r, struct zf_err *err) ZF_CHECKED;
 /* Adds one that is, and has elements. */
 bool draft_run_add(struct zf_draft *d, const struct run *r, struct zf_err *err) ZF_CHECKED;
+/* Adds elements [first, first + n) of d at byte `off` of source number `src`. */
+struct piece *draft_run_flat(struct zf_draft *d, uint64_t first, uint64_t n, uint64_t src,
+                             uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 #endif

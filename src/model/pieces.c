@@ -326,18 +326,6 @@ static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, 
 
 /* ---- boxes -------------------------------------------------------------------------------- */
 
-static struct zf_map *pieces_flat_boxes(const struct making *m, const struct boxes *box,
-                                        struct zf_err *err)
-{
-    struct flat_piece *p = zf_arena_get(m->scratch, box->n, sizeof *p, err);
-
-    for (uint32_t i = 0; p && i < box->n; i++) {
-        p[i] = (struct flat_piece){
-            .first = box->start[i], .len = box->size[i], .off = box->off[i], .src = box->src[i]};
-    }
-    return p ? pieces_flat_map(m, p, box->n, err) : NULL;
-}
-
 static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *err)
 {
     struct zf_build *b = m->d->b;
@@ -347,10 +335,6 @@ static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *er
     if (!box || !pieces_join(m->d, j, m->scratch, err) ||
         !pieces_make_boxes(m->d, j, box, m->scratch, err)) {
         return NULL;
-    }
-    if (box->nd == 1) {
-        /* One dimension with stride 1 everywhere is flat. */
-        return pieces_flat_boxes(m, box, err);
     }
     struct grid_make make = {.keep = m->keep,
                              .scratch = m->scratch,

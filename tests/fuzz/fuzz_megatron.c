@@ -90,7 +90,7 @@ static void flat_put(const struct flat *f, struct zf_draft *draft, struct zf_sou
             *data += *size > 0;
             *size -= *size > 0;
             dcp_flat_box(f->ndim, f->grid, f->whole, start, box, local);
-            check(zf_draft_run(draft, box, local, at, len,
+            check(zf_draft_put(draft, (struct zf_where){box, local, at, len, false},
                                (struct zf_from){.src = src, .off = cell * f->n_local + at}, &err));
         }
     }

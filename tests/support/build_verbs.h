@@ -103,7 +103,7 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
         (void)!zf_draft_flat(d, first, n, from, err);
         break;
     case 2:
-        (void)!zf_draft_run(d, start, size, first, n, from, err);
+        (void)!zf_draft_put(d, (struct zf_where){start, size, first, n, false}, from, err);
         break;
     case 3:
         from.stride = stride;
@@ -133,12 +133,13 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
         break;
     case 6:
         if (zf_build_degraded(v->b)) {
-            (void)!zf_draft_lost_run(d, start, size, first, n, &how, err);
+            (void)!zf_draft_put(d, (struct zf_where){start, size, first, n, false},
+                                (struct zf_from){.lost = &how}, err);
         }
         break;
     default:
         if (zf_build_degraded(v->b)) {
-            (void)!zf_draft_lost_box(d, start, size, &how, err);
+            (void)!zf_draft_box(d, start, size, (struct zf_from){.lost = &how}, err);
         }
     }
 }

@@ -80,32 +80,46 @@ struct zf_draft *zf_build_find_below(struct zf_build *b, const char *dir, struct
 /* How many tensors were started so far. */
 uint64_t zf_build_n_tensors(const struct zf_build *b);
 
+/* A box of a tensor, or elements [first, first + n) of it in its own C order. */
+struct zf_where {
+    const uint64_t *start; /* [ndim] elements; NULL = the tensor's corner */
+    const uint64_t *size;  /* [ndim] elements; NULL = the tensor's shape */
+    uint64_t first, n;
+    bool whole; /* all of the box: first and n do not count */
+};
 struct zf_from {
     struct zf_source *src;  /* takes its own reference; NULL = zeros */
     uint64_t off;           /* bytes: first element of the piece in src */
-    const uint64_t *stride; /* [ndim] elements; NULL = the piece is packed, C order */
+    const uint64_t *stride; /* [ndim] elements, of a whole box; NULL = packed, C order */
+    const struct zf_lost
+        *lost; /* copied, but its fill; not NULL: known to be lost, only when degraded */
 };
 /* The elements of such a place as a source of their own, packed in C order: for readers that learn
  * where a tensor is when it is first read.  Pre: stride is not NULL, every element lies inside src,
  * and there is one.  Errors: ZF_E_NOMEM. */
 struct zf_source *zf_strided_new(struct zf_type type, struct zf_from from,
                                  struct zf_err *err) ZF_CHECKED;
-/* Elements [first, first + n) of the flattened tensor, packed at from (stride must be NULL).
- * A tensor may be made of flat pieces, boxes and runs; they come in any order.
- * Errors: ZF_E_FORMAT outside the tensor, outside the source. */
-bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_from from,
-                   struct zf_err *err) ZF_CHECKED;
-/* The box [start, start + size) of the tensor, in elements, C order; start NULL = from its corner.
- * Boxes of size 0 are ignored. */
-bool zf_draft_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                  struct zf_from from, struct zf_err *err) ZF_CHECKED;
-/* Elements [first, first + n) of such a box in its own C order, packed at from. */
-bool zf_draft_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size, uint64_t first,
-                  uint64_t n, struct zf_from from, struct zf_err *err) ZF_CHECKED;
+/* Adds a piece.  Pieces come in any order; empty ones are ignored, wherever they are.
+ * Errors: ZF_E_FORMAT outside the tensor or the box, outside the source; strides of a part of a box. */
+bool zf_draft_put(struct zf_draft *d, struct zf_where where, struct zf_from from,
+                  struct zf_err *err) ZF_CHECKED;
+/* Elements [first, first + n) of the flattened tensor. */
+ZF_CHECKED static inline bool zf_draft_flat(struct zf_draft *d, uint64_t first, uint64_t n,
+                                            struct zf_from from, struct zf_err *err)
+{
+    return zf_draft_put(d, (struct zf_where){.first = first, .n = n}, from, err);
+}
+/* A box. */
+ZF_CHECKED static inline bool zf_draft_box(struct zf_draft *d, const uint64_t *start,
+                                           const uint64_t *size, struct zf_from from,
+                                           struct zf_err *err)
+{
+    return zf_draft_put(d, (struct zf_where){start, size, .whole = true}, from, err);
+}
 /* Elements [first, first + n) of the flattened tensor are those from of_first on of the flattened
  * `of`, which was started before d, perhaps in another set, and has d's element type: a layer out
- * of a stacked tensor, two halves joined.  What `of` lost there, d lost too.  d may have flat pieces
- * and runs besides, but no boxes.
+ * of a stacked tensor, two halves joined.  What `of` lost there, d lost too.  d may have pieces
+ * besides that are stretches of it.
  * Errors: ZF_E_FORMAT any of this is not so; outside of either tensor. */
 bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_draft *of,
                    uint64_t of_first, struct zf_err *err) ZF_CHECKED;
@@ -132,14 +146,6 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
                     struct zf_err *err) ZF_CHECKED;
 /* From here on a source that is too short is no news: who read its head has noted it. */
 bool zf_draft_noted(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
-/* The same places, known to be lost; only when degraded.  how: copied; its fill is not looked at. */
-bool zf_draft_lost_flat(struct zf_draft *d, uint64_t first, uint64_t n, const struct zf_lost *how,
-                        struct zf_err *err) ZF_CHECKED;
-bool zf_draft_lost_box(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;
-bool zf_draft_lost_run(struct zf_draft *d, const uint64_t *start, const uint64_t *size,
-                       uint64_t first, uint64_t n, const struct zf_lost *how,
-                       struct zf_err *err) ZF_CHECKED;
 /* A tensor of which only the name is known, so that it cannot be shown; only when degraded. */
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err) ZF_CHECKED;

@@ -262,8 +262,10 @@ static bool universal_lose(struct ds_rank *mp, struct zf_draft *d, struct ds_nam
 
     (void)snprintf(path, sizeof path, "%s/zero/%.*s/fp32.pt", zf_store_name(mp->save->st),
                    (int)name.n, name.p);
-    return zf_draft_lost_flat(d, 0, n,
-                              &(struct zf_lost){.file = path, .why = "is missing or damaged"}, err);
+    return zf_draft_flat(
+        d, 0, n,
+        (struct zf_from){.lost = &(struct zf_lost){.file = path, .why = "is missing or damaged"}},
+        err);
 }
 
 static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, struct zf_err *err)

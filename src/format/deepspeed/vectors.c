@@ -323,10 +323,12 @@ bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds
     if (!v->part[p.rank] || v->part[p.rank]->lost) {
         const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
-        return zf_draft_lost_run(to->draft, to->start, to->size, p.first, p.n, &how, err);
+        return zf_draft_put(to->draft, (struct zf_where){to->start, to->size, p.first, p.n, false},
+                            (struct zf_from){.lost = &how}, err);
     }
     return vector_locate(v, p, &from, err) &&
-           zf_draft_run(to->draft, to->start, to->size, p.first, p.n, from, err);
+           zf_draft_put(to->draft, (struct zf_where){to->start, to->size, p.first, p.n, false},
+                        from, err);
 }
 
 /* A box of a matrix whose rows[2] columns follow each other in the vector. */
@@ -343,7 +345,7 @@ static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const stru
     if (!v->part[p.rank] || v->part[p.rank]->lost) {
         const struct zf_lost how = vector_lost(ds, v, p.rank, path);
 
-        return zf_draft_lost_box(to->draft, at, size, &how, err);
+        return zf_draft_box(to->draft, at, size, (struct zf_from){.lost = &how}, err);
     }
     return vector_locate(v, p, &from, err) && zf_draft_box(to->draft, at, size, from, err);
 }

@@ -280,8 +280,9 @@ static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_f
 
     (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
                    zf_store_name(mp->save->st), piece.rank, mp->mp);
-    return zf_draft_lost_flat(d, piece.first, piece.n, &(struct zf_lost){.file = path, .why = why},
-                              err);
+    return zf_draft_flat(d, piece.first, piece.n,
+                         (struct zf_from){.lost = &(struct zf_lost){.file = path, .why = why}},
+                         err);
 }
 
 /* Slices are made one by one: no two frozen parameters have one. */

@@ -295,7 +295,8 @@ static bool flat_zero_state(struct flat_zero *z, struct flat_buffer *b, const ch
     }
     struct zf_type type = {ref.dtype, ref.ndim, ref.shape};
     struct mg_tensor *t = mg_save_tensor(s, key, strlen(key), type, NULL, err);
-    const struct zf_from from = {ref.src, ref.off, ref.packed ? NULL : ref.stride};
+    const struct zf_from from = {
+        .src = ref.src, .off = ref.off, .stride = ref.packed ? NULL : ref.stride};
     if (!t || !zf_draft_where(t->draft, key, err) ||
         (ref.n > 0 && !zf_draft_box(t->draft, NULL, ref.shape, from, err))) {
         return false;

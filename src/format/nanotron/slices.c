@@ -183,8 +183,9 @@ bool slices_put(const struct nanotron_part *p, struct zf_draft *whole, uint64_t 
         uint64_t to = end < s->at + s->n ? end : s->at + s->n;
 
         if (from < to &&
-            !zf_draft_run(whole, s->start, s->size, from - s->at, to - from,
-                          (struct zf_from){src, off + (from - first) * each, NULL}, err)) {
+            !zf_draft_put(whole,
+                          (struct zf_where){s->start, s->size, from - s->at, to - from, false},
+                          (struct zf_from){.src = src, .off = off + (from - first) * each}, err)) {
             return false;
         }
     }

@@ -243,11 +243,11 @@ static bool core_lose(const struct core_part *p, const struct core_shard *s, str
     for (uint64_t i = 0; i < s->n_ranges; i++) {
         const uint64_t *r = &s->range[2 * i];
 
-        if (!zf_draft_lost_flat(d, r[0], r[1] - r[0], &how, err)) {
+        if (!zf_draft_flat(d, r[0], r[1] - r[0], (struct zf_from){.lost = &how}, err)) {
             return false;
         }
     }
-    return !s->start || zf_draft_lost_box(d, s->start, s->size, &how, err);
+    return !s->start || zf_draft_box(d, s->start, s->size, (struct zf_from){.lost = &how}, err);
 }
 
 static bool core_draft_shard(struct core_part *p, const struct core_tensor *t,

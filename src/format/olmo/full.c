@@ -203,7 +203,7 @@ static bool full_draft(const struct full *f, const struct full_value *v, struct 
     struct zf_draft *d =
         zf_build_tensor(f->s->b, spot, (struct zf_type){e->dtype, e->ndim, e->shape}, err);
     return d && zf_draft_where(d, v->src->name, err) && zf_draft_noted(d, err) &&
-           zf_draft_flat(d, 0, n, (struct zf_from){v->src, e->begin, NULL}, err);
+           zf_draft_flat(d, 0, n, (struct zf_from){.src = v->src, .off = e->begin}, err);
 }
 
 /* ---- the save ---- */

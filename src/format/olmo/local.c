@@ -238,14 +238,16 @@ static bool local_draft_part(const struct local_reading *r, struct zf_draft *d,
         return true;
     }
     if (!s->data) {
-        return zf_draft_lost_flat(d, p.first, p.n,
-                                  &(struct zf_lost){.file = r->l->model.path[shard], .why = s->why},
-                                  err);
+        return zf_draft_flat(
+            d, p.first, p.n,
+            (struct zf_from){.lost =
+                                 &(struct zf_lost){.file = r->l->model.path[shard], .why = s->why}},
+            err);
     }
     const struct zf_tensor_ref *data = &s->data[at.flat];
     uint64_t each = zf_dtype_info(data->dtype)->bytes;
     return zf_draft_flat(d, p.first, p.n,
-                         (struct zf_from){data->src, data->off + p.at * each, NULL}, err);
+                         (struct zf_from){.src = data->src, .off = data->off + p.at * each}, err);
 }
 
 static bool local_draft(const struct local_reading *r, struct zf_err *err)

@@ -175,8 +175,9 @@ static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, boo
     if (new) {
         s->first = *x;
         s->shared = true;
-        s->shared = optim_draft(r, s, x->dtype, err) &&
-                    zf_draft_flat(s->draft, 0, 1, (struct zf_from){x->src, x->off, NULL}, err);
+        s->shared =
+            optim_draft(r, s, x->dtype, err) &&
+            zf_draft_flat(s->draft, 0, 1, (struct zf_from){.src = x->src, .off = x->off}, err);
         s->draft = s->shared ? s->draft : NULL;
         return s->shared;
     }
@@ -263,7 +264,7 @@ static bool optim_add_part(struct optim_reading *r, struct optim_state *s, bool 
     }
     *s->part[shard] = *x;
     return x->n == 0 || zf_draft_flat(s->draft, r->here.p.first, x->n,
-                                      (struct zf_from){x->src, x->off, NULL}, err);
+                                      (struct zf_from){.src = x->src, .off = x->off}, err);
 }
 
 static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_pv *key,
@@ -381,8 +382,9 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
                 return false;
             }
         }
-        if (!zf_draft_lost_flat(s->draft, p.first, p.n, &(struct zf_lost){.file = path, .why = why},
-                                err)) {
+        if (!zf_draft_flat(s->draft, p.first, p.n,
+                           (struct zf_from){.lost = &(struct zf_lost){.file = path, .why = why}},
+                           err)) {
             return false;
         }
     }

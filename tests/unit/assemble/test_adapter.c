@@ -40,7 +40,8 @@ static void add(struct made *m, const char *name, size_t n)
     struct zf_draft *d = zf_build_tensor(m->b, (struct zf_spot){"", name, n},
                                          (struct zf_type){ZF_DT_F32, 1, &one}, &m->err);
 
-    assert_ok(d && zf_draft_flat(d, 0, 1, (struct zf_from){m->src, 0, NULL}, &m->err), &m->err);
+    assert_ok(d && zf_draft_flat(d, 0, 1, (struct zf_from){.src = m->src, .off = 0}, &m->err),
+              &m->err);
 }
 
 /* The other half of a lora_A or lora_B. */

@@ -168,13 +168,16 @@ static void draft_shard(struct fixture *f, uint32_t r)
         for (uint32_t d = f->ndim; d-- > 0; step *= shape[d]) {
             stride[d] = step;
         }
-        assert_ok(zf_draft_box(f->draft[r], NULL, shape, (struct zf_from){src, 0, stride}, &err),
+        assert_ok(zf_draft_box(f->draft[r], NULL, shape,
+                               (struct zf_from){.src = src, .off = 0, .stride = stride}, &err),
                   &err);
         return;
     }
     for (uint64_t x = 0, m; x < n; x += m) {
         m = 1 + random_below(n - x);
-        assert_ok(zf_draft_flat(f->draft[r], x, m, (struct zf_from){src, 2 * x, NULL}, &err), &err);
+        assert_ok(
+            zf_draft_flat(f->draft[r], x, m, (struct zf_from){.src = src, .off = 2 * x}, &err),
+            &err);
     }
 }
 

@@ -264,10 +264,10 @@ static void drafts(void **state)
         zf_build_tensor(b, (struct zf_spot){"m", "b", 1}, (struct zf_type){ZF_DT_F32, 1, &n}, &err);
     struct zf_draft *ints = zf_build_tensor(b, (struct zf_spot){"m", "c", 1},
                                             (struct zf_type){ZF_DT_I64, 2, shape}, &err);
-    assert_ok(zf_draft_flat(dm, 0, 200, (struct zf_from){m, 0, NULL}, &err), &err);
-    assert_ok(zf_draft_box(dw, NULL, half, (struct zf_from){w, 0, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(dm, 0, 200, (struct zf_from){.src = m, .off = 0}, &err), &err);
+    assert_ok(zf_draft_box(dw, NULL, half, (struct zf_from){.src = w, .off = 0}, &err), &err);
     assert_false(zf_drafts_round(dm, dw, 0, &miss, &err));
-    assert_ok(zf_draft_box(dw, below, half, (struct zf_from){w, 200, NULL}, &err), &err);
+    assert_ok(zf_draft_box(dw, below, half, (struct zf_from){.src = w, .off = 200}, &err), &err);
     for (uint32_t at = 0; at <= 200; at += 8) {
         weight[at % 200] ^= at < 200;
         for (uint64_t ends = 0; ends < 120; ends += 30) {

@@ -38,7 +38,7 @@ static struct zf_draft *bytes(struct zf_build *b, const char *set, const char *n
                                          (struct zf_type){ZF_DT_U8, 1, &n}, &err);
 
     assert_non_null(d);
-    assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){s, off, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){.src = s, .off = off}, &err), &err);
     return d;
 }
 
@@ -73,19 +73,24 @@ static void sees_through_windows(void **state)
     struct zf_draft *d = bytes(b, "", "flat", w, 1, n);
     struct zf_draft *t = zf_build_tensor(b, (struct zf_spot){"", "turned", 6},
                                          (struct zf_type){ZF_DT_U8, 2, shape}, &err);
-    assert_ok(t && zf_draft_box(t, NULL, shape, (struct zf_from){w, 2, turned}, &err), &err);
-    assert_false(zf_draft_flat(d, 0, 6, (struct zf_from){w, 3, NULL}, &err));
+    assert_ok(t && zf_draft_box(t, NULL, shape,
+                                (struct zf_from){.src = w, .off = 2, .stride = turned}, &err),
+              &err);
+    assert_false(zf_draft_flat(d, 0, 6, (struct zf_from){.src = w, .off = 3}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "beyond the end of its data (8 bytes)");
 
     const struct zf_type flat = zf_draft_type(d), box = zf_draft_type(t);
-    assert_true(zf_draft_is_from(d, flat, (struct zf_from){again, 1, NULL}));
-    assert_true(zf_draft_is_from(d, flat, (struct zf_from){s, 33, NULL}));
-    assert_false(zf_draft_is_from(d, flat, (struct zf_from){s, 1, NULL}));
-    assert_false(zf_draft_is_from(d, box, (struct zf_from){s, 33, NULL}));
-    assert_true(zf_draft_is_from(t, box, (struct zf_from){again, 2, turned}));
-    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 2, NULL}));
-    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 2, (uint64_t[]){3, 1}}));
-    assert_false(zf_draft_is_from(t, box, (struct zf_from){again, 1, turned}));
+    assert_true(zf_draft_is_from(d, flat, (struct zf_from){.src = again, .off = 1}));
+    assert_true(zf_draft_is_from(d, flat, (struct zf_from){.src = s, .off = 33}));
+    assert_false(zf_draft_is_from(d, flat, (struct zf_from){.src = s, .off = 1}));
+    assert_false(zf_draft_is_from(d, box, (struct zf_from){.src = s, .off = 33}));
+    assert_true(
+        zf_draft_is_from(t, box, (struct zf_from){.src = again, .off = 2, .stride = turned}));
+    assert_false(zf_draft_is_from(t, box, (struct zf_from){.src = again, .off = 2}));
+    assert_false(zf_draft_is_from(
+        t, box, (struct zf_from){.src = again, .off = 2, .stride = (uint64_t[]){3, 1}}));
+    assert_false(
+        zf_draft_is_from(t, box, (struct zf_from){.src = again, .off = 1, .stride = turned}));
 
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);
     assert_ok(c, &err);
@@ -108,7 +113,7 @@ static void neighbours_keep_their_shapes(void **state)
                                              (struct zf_type){ZF_DT_U8, 2, shape[i]}, &err);
 
         assert_non_null(d);
-        assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
+        assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){.src = s, .off = 0}, &err), &err);
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
     assert_ok(c, &err);
@@ -340,18 +345,20 @@ static void tells_what_is_not_covered(void **state)
     struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
                                          (struct zf_type){ZF_DT_F16, 2, shape}, &err);
     assert_ok(zf_draft_where(d, "rank0.pt!w", &err), &err);
-    assert_ok(zf_draft_flat(d, 0, 5, (struct zf_from){s, 0, NULL}, &err), &err);
-    assert_ok(zf_draft_flat(d, 9, 3, (struct zf_from){s, 0, NULL}, &err), &err);
-    assert_false(zf_draft_flat(d, 9, 4, (struct zf_from){s, 0, NULL}, &err));
+    assert_ok(zf_draft_flat(d, 0, 5, (struct zf_from){.src = s, .off = 0}, &err), &err);
+    assert_ok(zf_draft_flat(d, 9, 3, (struct zf_from){.src = s, .off = 0}, &err), &err);
+    assert_false(zf_draft_flat(d, 9, 4, (struct zf_from){.src = s, .off = 0}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "has only 12 elements");
-    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, 57, NULL}, &err));
+    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){.src = s, .off = 57}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "beyond the end of its data (64 bytes)");
-    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){s, UINT64_MAX - 1, NULL}, &err));
-    assert_false(zf_draft_run(d, (uint64_t[]){1, 1}, (uint64_t[]){3, 2}, 1, 6,
-                              (struct zf_from){s, 0, NULL}, &err));
+    assert_false(zf_draft_flat(d, 5, 4, (struct zf_from){.src = s, .off = UINT64_MAX - 1}, &err));
+    assert_false(
+        zf_draft_put(d, (struct zf_where){(uint64_t[]){1, 1}, (uint64_t[]){3, 2}, 1, 6, false},
+                     (struct zf_from){.src = s, .off = 0}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "has only 6 elements in a box, but a slice of 6");
-    assert_false(zf_draft_run(d, (uint64_t[]){1, 2}, (uint64_t[]){3, 2}, 0, 1,
-                              (struct zf_from){s, 0, NULL}, &err));
+    assert_false(
+        zf_draft_put(d, (struct zf_where){(uint64_t[]){1, 2}, (uint64_t[]){3, 2}, 0, 1, false},
+                     (struct zf_from){.src = s, .off = 0}, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "from 2 over 2 elements of dimension 1");
     assert_null(zf_build_seal(b, "fmt", "", &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -361,15 +368,15 @@ static void tells_what_is_not_covered(void **state)
     b = fresh(false); /* boxes of single bytes, where the place is exact */
     d = zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 2, shape},
                         &err);
-    assert_ok(
-        zf_draft_box(d, (uint64_t[]){0, 0}, (uint64_t[]){2, 3}, (struct zf_from){s, 0, NULL}, &err),
-        &err);
-    assert_ok(
-        zf_draft_box(d, (uint64_t[]){2, 0}, (uint64_t[]){2, 1}, (struct zf_from){s, 0, NULL}, &err),
-        &err);
-    assert_ok(
-        zf_draft_box(d, (uint64_t[]){2, 2}, (uint64_t[]){2, 1}, (struct zf_from){s, 0, NULL}, &err),
-        &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){0, 0}, (uint64_t[]){2, 3},
+                           (struct zf_from){.src = s, .off = 0}, &err),
+              &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){2, 0}, (uint64_t[]){2, 1},
+                           (struct zf_from){.src = s, .off = 0}, &err),
+              &err);
+    assert_ok(zf_draft_box(d, (uint64_t[]){2, 2}, (uint64_t[]){2, 1},
+                           (struct zf_from){.src = s, .off = 0}, &err),
+              &err);
     assert_null(zf_build_seal(b, "fmt", "", &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "shape [4, 3]: elements [2, 1] to [3, 1] are covered by nothing");
@@ -385,12 +392,14 @@ static void degraded_loses_only_what_is_lost(void **state)
     (void)state;
     struct zf_draft *d =
         zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
-    assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){s, 0, NULL}, &err), &err);
-    assert_ok(zf_draft_flat(d, 4, 6, (struct zf_from){s, 4, NULL}, &err), &err);
-    assert_ok(zf_draft_flat(d, 12, 4, (struct zf_from){s, 62, NULL}, &err), &err);
-    assert_ok(zf_draft_lost_flat(d, 18, 2, &(struct zf_lost){.why = "rank 3 is missing"}, &err),
+    assert_ok(zf_draft_flat(d, 0, 6, (struct zf_from){.src = s, .off = 0}, &err), &err);
+    assert_ok(zf_draft_flat(d, 4, 6, (struct zf_from){.src = s, .off = 4}, &err), &err);
+    assert_ok(zf_draft_flat(d, 12, 4, (struct zf_from){.src = s, .off = 62}, &err), &err);
+    assert_ok(zf_draft_flat(d, 18, 2,
+                            (struct zf_from){.lost = &(struct zf_lost){.why = "rank 3 is missing"}},
+                            &err),
               &err);
-    assert_ok(zf_draft_flat(d, 16, 2, (struct zf_from){s, 16, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, 16, 2, (struct zf_from){.src = s, .off = 16}, &err), &err);
     bytes(b, "", "whole", s, 0, 4);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
     assert_ok(c, &err);
@@ -430,7 +439,7 @@ static void keeps_its_limits(void **state)
                                              (struct zf_type){ZF_DT_U8, 1, &one}, &err);
 
         assert_non_null(d);
-        bool ok = zf_draft_flat(d, 0, 1, (struct zf_from){NULL, 0, NULL}, &err);
+        bool ok = zf_draft_flat(d, 0, 1, (struct zf_from){.src = NULL, .off = 0}, &err);
         assert_int_equal(ok, i < 2);
     }
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "more than 2 pieces");
@@ -580,7 +589,7 @@ static void a_tensor_of_one_piece_takes_145_bytes(void **state)
     lim.model_memory = 145 * N + OTHER;
     assert_non_null(b = zf_build_new(NULL, &lim, false, &err));
     for (unsigned i = 0; i < N; i++) {
-        struct zf_from from = {s, 0, NULL};
+        struct zf_from from = {.src = s, .off = 0};
         int n = snprintf(name, sizeof name, "w%u", i);
         struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, (size_t)n},
                                              (struct zf_type){ZF_DT_U8, 2, shape}, &err);
@@ -602,7 +611,7 @@ static void what_comes_behind_the_whole_is_twice(void **state)
     uint64_t shape[] = {4, 4}, corner[] = {1, 1}, size[] = {2, 2};
     struct zf_type type = {ZF_DT_U8, 2, shape};
     zf_auto(source) struct zf_source *s = shard(64);
-    struct zf_from from = {s, 0, NULL};
+    struct zf_from from = {.src = s, .off = 0};
     char text[400];
 
     (void)state;

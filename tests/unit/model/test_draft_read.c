@@ -46,7 +46,9 @@ static void put_box(struct zf_draft *d, struct zf_source *src)
         start[i] = random_below(SIDE);
         size[i] = 1 + random_below(SIDE - start[i] < 6 ? SIDE - start[i] : 6);
     }
-    assert_ok(zf_draft_box(d, start, size, (struct zf_from){src, at * 2, stride}, &err), &err);
+    assert_ok(zf_draft_box(d, start, size,
+                           (struct zf_from){.src = src, .off = at * 2, .stride = stride}, &err),
+              &err);
     note_box(start, size, stride, at);
 }
 
@@ -56,7 +58,7 @@ static void put_flat(struct zf_draft *d, struct zf_source *src)
     uint64_t n = 1 + random_below(ELEMS - first < 300 ? ELEMS - first : 300);
     struct zf_err err;
 
-    assert_ok(zf_draft_flat(d, first, n, (struct zf_from){src, at * 2, NULL}, &err), &err);
+    assert_ok(zf_draft_flat(d, first, n, (struct zf_from){.src = src, .off = at * 2}, &err), &err);
     for (uint64_t i = 0; i < n; i++) {
         want[first + i].pieces++;
         want[first + i].value = data[at + i];
@@ -146,9 +148,10 @@ static void one_unflattening(struct zf_source *src, uint32_t cuts)
         uint64_t len = i == cuts ? n - first : random_below(n - first) / 8, off = random_below(90);
         const uint64_t box = len;
 
-        assert_ok(i % 2
-                      ? zf_draft_flat(of, first, len, (struct zf_from){src, off * 2, NULL}, &err)
-                      : zf_draft_box(of, &first, &box, (struct zf_from){src, off * 2, NULL}, &err),
+        assert_ok(i % 2 ? zf_draft_flat(of, first, len,
+                                        (struct zf_from){.src = src, .off = off * 2}, &err)
+                        : zf_draft_box(of, &first, &box,
+                                       (struct zf_from){.src = src, .off = off * 2}, &err),
                   &err);
         memcpy(flat + first, data + off, len * 2);
         first += len;
@@ -211,7 +214,7 @@ static void one_element_is_packed(void **state)
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
     zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
     struct zf_draft *of = zf_build_tensor(b, (struct zf_spot){"", "of", 2}, type, &err);
-    const struct zf_from from = {src, 10, (uint64_t[]){7}};
+    const struct zf_from from = {.src = src, .off = 10, .stride = (uint64_t[]){7}};
     assert_ok(zf_draft_box(of, NULL, one, from, &err), &err);
     struct zf_draft *d =
         zf_build_tensor(b, (struct zf_spot){"", "d", 1}, (struct zf_type){ZF_DT_F16, 2, one}, &err);
@@ -240,8 +243,10 @@ static void lost_bytes(void **state)
         struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
                                              (struct zf_type){ZF_DT_F16, 2, shape}, &err);
         /* Its last element in the source, [2, 4], is behind the end. */
-        assert_ok(zf_draft_box(d, start, size, (struct zf_from){src, 8, stride}, &err), &err);
-        assert_ok(zf_draft_lost_box(d, right, all, &gone, &err), &err);
+        assert_ok(zf_draft_box(d, start, size,
+                               (struct zf_from){.src = src, .off = 8, .stride = stride}, &err),
+                  &err);
+        assert_ok(zf_draft_box(d, right, all, (struct zf_from){.lost = &gone}, &err), &err);
         assert_ok(zf_draft_read(d, 10, 3, got, &err), &err);
         assert_int_equal(got[1], data[6]);
         assert_ok(zf_draft_read(d, 18, 2, got, &err), &err);
@@ -273,8 +278,9 @@ static void many_boxes(void **state)
     for (uint64_t i = 0; i < rows * 4; i++) {
         const uint64_t start[2] = {i / 4, i % 4 * 4};
 
-        assert_ok(zf_draft_box(d, start, size, (struct zf_from){src, i % 1000 * 8, NULL}, &err),
-                  &err);
+        assert_ok(
+            zf_draft_box(d, start, size, (struct zf_from){.src = src, .off = i % 1000 * 8}, &err),
+            &err);
     }
     for (uint64_t i = 0; i < rows; i++) {
         assert_ok(zf_draft_read(d, i * 16 + 2, 6, got, &err), &err);

@@ -166,8 +166,9 @@ static struct zf_checkpoint *seal(const struct layout *l, struct zf_source *cons
     assert_non_null(d);
     assert_ok(zf_draft_where(d, "meta!w", err), err);
     for (uint32_t i = 0; i < n; i++) {
-        struct zf_from from = {box[i].zeros ? NULL : src[box[i].src], box[i].off,
-                               box[i].packed ? NULL : box[i].stride};
+        struct zf_from from = {.src = box[i].zeros ? NULL : src[box[i].src],
+                               .off = box[i].off,
+                               .stride = box[i].packed ? NULL : box[i].stride};
 
         assert_ok(zf_draft_box(d, box[i].start, box[i].size, from, err), err);
     }
@@ -395,7 +396,8 @@ static void random_slices(void **state)
         for (uint32_t i = 0, step = 7; i < k; i++) {
             uint32_t j = k % step ? (i * step) % k : i;
 
-            assert_ok(zf_draft_flat(d, first[j], len[j], (struct zf_from){src, off[j], NULL}, &err),
+            assert_ok(zf_draft_flat(d, first[j], len[j],
+                                    (struct zf_from){.src = src, .off = off[j]}, &err),
                       &err);
         }
         zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);

@@ -129,7 +129,8 @@ static struct zf_build *one_of_everything(void)
                 zf_draft_flat(hidden, 10, 14, (struct zf_from){0}, &err));
     d = zf_build_tensor(b, (struct zf_spot){"", "boxes", 5}, type, &err);
     assert_true(d && zf_draft_box(d, NULL, half, from[1], &err) &&
-                zf_draft_box(d, right, half, (struct zf_from){src[2], 3, turned}, &err));
+                zf_draft_box(d, right, half,
+                             (struct zf_from){.src = src[2], .off = 3, .stride = turned}, &err));
     assert_true(zf_build_alias(b, d, "tied", 4, &err));
     d = zf_build_tensor(b, (struct zf_spot){"stored", "part", 4}, row, &err);
     assert_true(d && zf_draft_part(d, 0, 4, hidden, 8, &err) && zf_draft_apart(d, &err));

@@ -62,11 +62,13 @@ static void make_of_boxes(struct zf_build *b, int i, struct made *m, struct zf_s
 
     m->d = start(b, i, 2, shape);
     m->n = shape[0] * shape[1];
-    assert_ok(zf_draft_box(m->d, NULL, size, (struct zf_from){s, off * ELEM, NULL}, &err), &err);
-    assert_ok(
-        lose ? zf_draft_lost_box(m->d, corner, rest, &how, &err)
-             : zf_draft_box(m->d, corner, rest, (struct zf_from){s, other * ELEM, stride}, &err),
-        &err);
+    assert_ok(zf_draft_box(m->d, NULL, size, (struct zf_from){.src = s, .off = off * ELEM}, &err),
+              &err);
+    assert_ok(lose ? zf_draft_box(m->d, corner, rest, (struct zf_from){.lost = &how}, &err)
+                   : zf_draft_box(m->d, corner, rest,
+                                  (struct zf_from){.src = s, .off = other * ELEM, .stride = stride},
+                                  &err),
+              &err);
     for (uint64_t e = 0; e < m->n; e++) {
         uint64_t row = e / shape[1], col = e % shape[1];
 
@@ -90,8 +92,9 @@ static void make_of_parts(struct zf_build *b, int i, struct made *all, struct zf
 
         n = whole ? m->n : 1 + random_below(m->n - at < 64 ? m->n - at : 64);
         if (i == 0 || (!whole && random_below(4) == 0)) {
-            assert_ok(zf_draft_flat(m->d, at, n, (struct zf_from){s, from * ELEM, NULL}, &err),
-                      &err);
+            assert_ok(
+                zf_draft_flat(m->d, at, n, (struct zf_from){.src = s, .off = from * ELEM}, &err),
+                &err);
             for (uint64_t k = 0; k < n; k++) {
                 m->want[at + k] = at_source(s, from + k);
                 m->lost[at + k] = false;
@@ -340,7 +343,7 @@ static void parts_are_filled_as_their_tensor(void **state)
         zf_build_fill_lost(b);
         struct zf_draft *of = start(b, 0, 1, &n), *d = start(b, 1, 1, &n), *e = start(b, 2, 1, &n);
         assert_ok(zf_draft_flat(of, 0, 2, (struct zf_from){.src = s}, &err), &err);
-        assert_ok(zf_draft_lost_flat(of, 2, 2, &how, &err), &err);
+        assert_ok(zf_draft_flat(of, 2, 2, (struct zf_from){.lost = &how}, &err), &err);
         assert_ok(zf_draft_part(d, 0, 4, of, 0, &err), &err);
         assert_ok(zf_draft_part(e, 0, 2, of, 0, &err), &err);
         assert_ok(zf_draft_part(e, 2, 2, of, 0, &err), &err);

@@ -84,7 +84,8 @@ static struct zf_checkpoint *chunked(const struct matrix *m, struct zf_source *s
     }
     for (uint64_t r = 0; r < m->shape[0]; r += m->box[0]) {
         for (uint64_t c = 0; c < m->shape[1]; c += m->box[1], off += n * 4) {
-            struct zf_from from = {src, off, m->stride[0] ? m->stride : NULL};
+            struct zf_from from = {
+                .src = src, .off = off, .stride = m->stride[0] ? m->stride : NULL};
 
             assert_ok(zf_draft_box(d, (uint64_t[]){r, c}, m->box, from, &err), &err);
         }
@@ -279,7 +280,9 @@ static void far_axes_are_walked_in_order(void **state)
     unsigned char got[3 * 3 * 2 * 3 * 4];
 
     (void)state;
-    assert_ok(zf_draft_box(d, at, shape, (struct zf_from){src, 8, stride}, &err), &err);
+    assert_ok(
+        zf_draft_box(d, at, shape, (struct zf_from){.src = src, .off = 8, .stride = stride}, &err),
+        &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
     assert_ok(c, &err);
     assert_ok(zf_map_read(c->set[0].tensor[0].data, got, sizeof got, 0, &err), &err);
@@ -415,7 +418,7 @@ static void a_box_takes_24_bytes(void **state)
         for (uint64_t r = 0; r < m->shape[0]; r += m->box[0]) {
             for (uint64_t k = 0; k < m->shape[1]; k += m->box[1], off += 4096) {
                 assert_ok(zf_draft_box(d, (uint64_t[]){r, k}, m->box,
-                                       (struct zf_from){src, off, NULL}, &err),
+                                       (struct zf_from){.src = src, .off = off}, &err),
                           &err);
             }
         }

@@ -154,7 +154,8 @@ static bool put(struct zf_draft *d, const struct piece *p, struct zf_source *src
 
     switch (p->how) {
     case RUN:
-        return zf_draft_run(d, p->start, p->size, p->first, p->n, from, &err);
+        return zf_draft_put(d, (struct zf_where){p->start, p->size, p->first, p->n, false}, from,
+                            &err);
     case BOX:
         return zf_draft_box(d, p->start, p->size, from, &err);
     case FLAT:
@@ -180,11 +181,14 @@ static struct zf_build *draft(const struct layout *l, struct zf_source *src, boo
         if (i != lost) {
             assert_ok(put(d, p, src), &err);
         } else if (p->how == RUN) {
-            assert_ok(zf_draft_lost_run(d, p->start, p->size, p->first, p->n, &how, &err), &err);
+            assert_ok(zf_draft_put(d, (struct zf_where){p->start, p->size, p->first, p->n, false},
+                                   (struct zf_from){.lost = &how}, &err),
+                      &err);
         } else if (p->how == BOX) {
-            assert_ok(zf_draft_lost_box(d, p->start, p->size, &how, &err), &err);
+            assert_ok(zf_draft_box(d, p->start, p->size, (struct zf_from){.lost = &how}, &err),
+                      &err);
         } else {
-            assert_ok(zf_draft_lost_flat(d, p->first, p->n, &how, &err), &err);
+            assert_ok(zf_draft_flat(d, p->first, p->n, (struct zf_from){.lost = &how}, &err), &err);
         }
     }
     return b;
@@ -346,11 +350,12 @@ static void a_million_runs_are_cheap(void **state)
     for (uint64_t at = (uint64_t)ROWS * COLS / 2; at > 0; at -= step) {
         uint64_t first = at - step;
 
-        assert_ok(zf_draft_run(d, left, half, first, step, (struct zf_from){s, first, NULL}, &err),
+        assert_ok(zf_draft_put(d, (struct zf_where){left, half, first, step, false},
+                               (struct zf_from){.src = s, .off = first}, &err),
                   &err);
     }
-    assert_ok(zf_draft_run(d, right, half, 0, (uint64_t)ROWS * COLS / 2,
-                           (struct zf_from){s, (uint64_t)ROWS * COLS / 2, NULL}, &err),
+    assert_ok(zf_draft_put(d, (struct zf_where){right, half, 0, (uint64_t)ROWS * COLS / 2, false},
+                           (struct zf_from){.src = s, .off = (uint64_t)ROWS * COLS / 2}, &err),
               &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
     assert_ok(c, &err);
@@ -380,7 +385,7 @@ static void what_is_no_piece_is_refused(void **state)
     struct zf_limits lim = zf_limits_default();
     struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
     zf_auto(source) struct zf_source *s = random_source(12);
-    const struct zf_from from = {s, 0, NULL}, turned = {s, 0, column};
+    const struct zf_from from = {.src = s, .off = 0}, turned = {.src = s, .stride = column};
     unsigned char got[6], want[6];
 
     (void)state;
@@ -391,9 +396,11 @@ static void what_is_no_piece_is_refused(void **state)
     const struct zf_spot spot = {"", "one", 3};
 
     assert_ok(zf_draft_flat(wide, 0, 6, from, &err), &err);
-    assert_ok(zf_draft_box(flat, zero, &six, (struct zf_from){s, 0, (uint64_t[]){2}}, &err), &err);
+    assert_ok(zf_draft_box(flat, zero, &six,
+                           (struct zf_from){.src = s, .off = 0, .stride = (uint64_t[]){2}}, &err),
+              &err);
     assert_ok(zf_build_scalar(b, spot, ZF_DT_F64, &number, &err), &err);
-    assert_false(zf_draft_run(d, NULL, shape, 0, 6, turned, &err));
+    assert_false(zf_draft_put(d, (struct zf_where){NULL, shape, 0, 5, false}, turned, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "tensor \"d\" of shape [2, 3] has a flat slice with strides");
     assert_false(zf_draft_copy(d, zero, wide, zero, shape, &err));
@@ -419,8 +426,10 @@ static void what_is_no_piece_is_refused(void **state)
     assert_false(zf_draft_copy(piece, zero, zf_build_find(b, spot), zero, NULL, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
                "tensor \"piece\" of shape [] has a piece of a value");
-    assert_false(zf_draft_box(d, zero, shape,
-                              (struct zf_from){s, 0, (uint64_t[]){UINT64_MAX, UINT64_MAX}}, &err));
+    assert_false(zf_draft_box(
+        d, zero, shape,
+        (struct zf_from){.src = s, .off = 0, .stride = (uint64_t[]){UINT64_MAX, UINT64_MAX}},
+        &err));
     assert_err(
         &err, ZF_E_FORMAT, ZF_OFF_NONE,
         "tensor \"d\" of shape [2, 3] has a piece at byte 0 that reaches beyond the end of its "

@@ -142,10 +142,12 @@ static void a_piece_in_the_place_of_another(void **state)
     assert_ok(zf_draft_box(boxes, (uint64_t[]){1, 0}, (uint64_t[]){3, 1}, from, &err), &err);
     assert_ok(zf_build_mark(b, &err), &err);
     assert_ok(zf_draft_part(d, 2, 6, of, 0, &err), &err);
-    assert_ok(zf_draft_box(boxes, right, half, (struct zf_from){s, 8, stride}, &err), &err);
+    assert_ok(zf_draft_box(boxes, right, half,
+                           (struct zf_from){.src = s, .off = 8, .stride = stride}, &err),
+              &err);
     zf_build_undo(b);
     assert_ok(zf_draft_flat(d, 2, 6, from, &err), &err);
-    assert_ok(zf_draft_run(boxes, right, half, 0, 4, from, &err), &err);
+    assert_ok(zf_draft_put(boxes, (struct zf_where){right, half, 0, 4, false}, from, &err), &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
     assert_ok(c, &err);
     assert_ok(zf_map_read(c->set[0].tensor[1].data, got, 8, 0, &err), &err);

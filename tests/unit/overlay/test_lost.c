@@ -44,8 +44,8 @@ static void every_second(struct zf_build *b, const char *name, uint64_t n, bool 
         (void)snprintf(file, sizeof file, "rank%u.pt", of_its_own ? (unsigned)i + 1 : 1);
         const struct zf_lost how = {.file = file, .why = "is missing"};
 
-        assert_ok(zf_draft_flat(d, 2 * i, 1, (struct zf_from){s, 2 * i, NULL}, &err), &err);
-        assert_ok(zf_draft_lost_flat(d, 2 * i + 1, 1, &how, &err), &err);
+        assert_ok(zf_draft_flat(d, 2 * i, 1, (struct zf_from){.src = s, .off = 2 * i}, &err), &err);
+        assert_ok(zf_draft_flat(d, 2 * i + 1, 1, (struct zf_from){.lost = &how}, &err), &err);
     }
     zf_source_unref(&s);
 }
@@ -58,7 +58,7 @@ static void whole(struct zf_build *b, const char *name)
                                          (struct zf_type){ZF_DT_U8, 1, &n}, &err);
 
     assert_non_null(s);
-    assert_ok(d && zf_draft_flat(d, 0, n, (struct zf_from){s, 0, NULL}, &err), &err);
+    assert_ok(d && zf_draft_flat(d, 0, n, (struct zf_from){.src = s, .off = 0}, &err), &err);
     zf_source_unref(&s);
 }
 

@@ -148,7 +148,9 @@ static void damaged_tensors_begin_a_page(void **state)
         made_vector(b, "sound", ZF_DT_U8, sound);
         struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "half", 4},
                                              (struct zf_type){ZF_DT_U8, 1, &n}, &err);
-        assert_ok(zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.why = "gone"}, &err), &err);
+        assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){.lost = &(struct zf_lost){.why = "gone"}},
+                                &err),
+                  &err);
         zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
         assert_ok(t, &err);
         assert_true(zf_tree_walk(t, "model.safetensors", &s));

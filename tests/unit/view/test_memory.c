@@ -39,7 +39,10 @@ static struct zf_checkpoint *checkpoint(bool degraded)
     if (degraded) {
         d = zf_build_tensor(b, (struct zf_spot){"", "gone", 4}, (struct zf_type){ZF_DT_F16, 1, &n},
                             &err);
-        assert_ok(d && zf_draft_lost_flat(d, 0, n, &(struct zf_lost){.why = "gone"}, &err), &err);
+        assert_ok(d && zf_draft_flat(d, 0, n,
+                                     (struct zf_from){.lost = &(struct zf_lost){.why = "gone"}},
+                                     &err),
+                  &err);
     }
     struct zf_checkpoint *c = zf_build_seal(b, "made", "by a test", &err);
     assert_ok(c, &err);

@@ -326,8 +326,10 @@ static void lost_bytes_are_errors_and_only_those(void **state)
                                          (struct zf_type){ZF_DT_U8, 1, &shape}, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, 4, (struct zf_from){.src = NULL}, &err), &err);
-    assert_ok(zf_draft_lost_flat(
-                  d, 4, 4, &(struct zf_lost){.file = "rank1.pt", .why = "is not there"}, &err),
+    assert_ok(zf_draft_flat(d, 4, 4,
+                            (struct zf_from){.lost = &(struct zf_lost){.file = "rank1.pt",
+                                                                       .why = "is not there"}},
+                            &err),
               &err);
     zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
     assert_ok(t, &err);
@@ -370,7 +372,10 @@ static void lost_without_a_file(void **state)
                                          (struct zf_type){ZF_DT_U8, 1, &shape}, &err);
     assert_ok(d, &err);
     assert_ok(zf_draft_flat(d, 0, 4, (struct zf_from){.src = NULL}, &err), &err);
-    assert_ok(zf_draft_lost_flat(d, 4, 4, &(struct zf_lost){.why = "nobody has it"}, &err), &err);
+    assert_ok(zf_draft_flat(d, 4, 4,
+                            (struct zf_from){.lost = &(struct zf_lost){.why = "nobody has it"}},
+                            &err),
+              &err);
     zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
     assert_ok(t, &err);
     assert_non_null(attribute(t, walk(t, "gone.u8").ino, "user.zerofs.sources", value));
