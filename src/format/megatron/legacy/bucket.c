@@ -19,15 +19,6 @@
 
 #define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
 
-/* The name of a vector, or NULL: it is none. */
-static const char *bucket_key(const struct zf_pv *key)
-{
-    uint64_t n;
-    const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
-
-    return text && strlen(text) == n ? text : NULL;
-}
-
 /* ---- the flat vectors as they are ---- */
 
 struct bucket_reading {
@@ -65,13 +56,20 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
 
 /* ---- their map ---- */
 
+/* A flat vector of a buffer. */
+struct bucket_vector {
+    const char *key; /* "param", "exp_avg" */
+    struct zf_tensor_ref ref;
+};
+
 /* A buffer, and what it may hold. */
 struct bucket_map {
     struct legacy_save *ls;
     struct legacy_rank *r;
     struct zf_torch *t;
-    const struct zf_pv *values; /* of the buffer: "param", "exp_avg" … */
-    struct zf_tensor_ref param;
+    struct bucket_vector *vector;
+    uint32_t n_vectors;
+    struct zf_tensor_ref param; /* the masters */
     struct walk_piece *piece;
     struct walk_place *place;
     uint32_t *part; /* [n] of the save, of each piece */
@@ -173,41 +171,43 @@ static struct zf_tensor_ref bucket_cut(const struct zf_tensor_ref *flat, uint64_
     return r;
 }
 
-/* A plain tensor; others are noted by bucket_leaf. */
-static bool bucket_is_plain(const struct bucket_map *m, const struct zf_pv *v)
+/* Reads the plain tensors of a buffer under their names; others are noted by bucket_leaf. */
+static bool bucket_vectors(struct bucket_map *m, const struct zf_pv *values, struct zf_err *err)
 {
-    struct zf_err ignored = {.code = ZF_OK};
+    m->vector = zf_arena_get(m->ls->a, zf_pv_len(values), sizeof *m->vector, err);
+    for (uint64_t i = 0; m->vector && i < zf_pv_len(values); i++) {
+        const struct zf_pv *key = zf_pv_key(values, i), *v = zf_pv_val(values, i);
+        struct bucket_vector *to = &m->vector[m->n_vectors];
+        struct zf_err ignored = {.code = ZF_OK};
+        uint64_t n;
+        const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-    return zf_torch_kind(m->t, v) == ZF_TORCH_DENSE && !zf_tensor_ref_odd(m->t, v, &ignored);
-}
-
-/* Value `key` of the buffer: to all that it holds. */
-static bool bucket_give(struct bucket_map *m, const struct zf_pv *key, const struct zf_pv *v,
-                        struct zf_err *err)
-{
-    struct zf_tensor_ref flat;
-    const char *text = bucket_key(key);
-
-    if (!text || !*text || !bucket_is_plain(m, v)) {
-        return true;
-    }
-    if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
-        return false;
-    }
-    text = zf_arena_str(m->ls->a, text, strlen(text), err);
-    for (uint32_t k = 0; text && k < m->n; k++) {
-        const struct zf_tensor_ref *w = &m->ls->part.at[m->part[k]].weight.ref;
-        struct legacy_value value = {.key = text};
-
-        if (!m->place[k].there) {
+        if (!text || n == 0 || strlen(text) != n || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE ||
+            zf_tensor_ref_odd(m->t, v, &ignored)) {
             continue;
         }
-        value.ref = bucket_cut(&flat, m->place[k].first, w);
-        if (!legacy_give(m->ls, m->part[k], &value, err)) {
+        if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &to->ref, err) ||
+            !(to->key = zf_arena_str(m->ls->a, text, n, err))) {
+            return false;
+        }
+        m->n_vectors++;
+    }
+    return m->vector != NULL;
+}
+
+/* Gives what it holds of each parameter to that. */
+static bool bucket_give(struct bucket_map *m, const struct bucket_vector *v, struct zf_err *err)
+{
+    for (uint32_t k = 0; k < m->n; k++) {
+        const struct zf_tensor_ref *w = &m->ls->part.at[m->part[k]].weight.ref;
+        const struct legacy_value value = {.key = v->key,
+                                           .ref = bucket_cut(&v->ref, m->place[k].first, w)};
+
+        if (m->place[k].there && !legacy_give(m->ls, m->part[k], &value, err)) {
             return false;
         }
     }
-    return text != NULL;
+    return true;
 }
 
 /* The buffer's name, for reasons: "0" of "1.0" is its number, in front of it the optimizer's. */
@@ -255,49 +255,37 @@ static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, s
     return true;
 }
 
-/* Places proved by masters are used for all vectors, which must be as long as the masters. */
-static bool bucket_alike(struct bucket_map *m, const char **why, struct zf_err *err)
+/* Finds the masters of the buffer, of which *len elements are meant.  Places proved by them are used for all vectors, which
+ * must be as long. */
+static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uint64_t *len,
+                           const char **why, struct zf_err *err)
 {
-    for (uint64_t i = 0; i < zf_pv_len(m->values); i++) {
-        const struct zf_pv *v = zf_pv_val(m->values, i);
-        const char *text = bucket_key(zf_pv_key(m->values, i));
-        struct zf_tensor_ref flat;
+    uint32_t at = 0;
 
-        if (!text || !bucket_is_plain(m, v)) {
-            continue;
-        }
-        if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &flat, err)) {
-            return false;
-        }
-        if (flat.ndim != 1 || !flat.packed || flat.n != m->param.n) {
-            *why = zf_arena_fmt(m->ls->a, err,
-                                "%.60s is not one vector of %llu elements, as its masters are",
-                                text, (unsigned long long)m->param.n);
-            return *why != NULL;
-        }
+    while (at < m->n_vectors && strcmp(m->vector[at].key, LEGACY_MASTER) != 0) {
+        at++;
     }
-    return true;
-}
-
-/* Finds the masters of the buffer, of which *len elements are meant. */
-static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why,
-                           struct zf_err *err)
-{
-    const struct zf_pv *param = zf_pv_get(m->values, LEGACY_MASTER);
-
-    if (!bucket_is_plain(m, param)) {
+    if (at == m->n_vectors) {
         *why = "there are no masters in it";
         return true;
     }
-    if (!zf_tensor_ref_read(&m->ls->keep, m->t, param, &m->param, err)) {
-        return false;
-    }
+    m->param = m->vector[at].ref;
     *len = m->param.n;
-    (void)zf_pv_u64(zf_pv_get(m->values, "numel_unpadded"), len);
+    (void)zf_pv_u64(zf_pv_get(values, "numel_unpadded"), len);
     if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n) {
         *why = "its masters are not one vector of at least numel_unpadded elements";
     } else if (*len == 0) {
         *why = "numel_unpadded says that it is empty";
+    }
+    for (uint32_t i = 0; !*why && i < m->n_vectors; i++) {
+        const struct zf_tensor_ref *r = &m->vector[i].ref;
+
+        if (r->ndim != 1 || !r->packed || r->n != m->param.n) {
+            *why = zf_arena_fmt(m->ls->a, err,
+                                "%.60s is not one vector of %llu elements, as its masters are",
+                                m->vector[i].key, (unsigned long long)m->param.n);
+            return *why != NULL;
+        }
     }
     return true;
 }
@@ -306,27 +294,18 @@ static bool bucket_masters(struct bucket_map *m, uint64_t *len, const char **why
 static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, uint32_t chunk,
                               int expert, const char **why, struct zf_err *err)
 {
+    const struct zf_pv *values = zf_pv_val(types, 0);
     uint64_t len;
 
     *why = zf_pv_len(types) == 1 ? NULL : "it holds several types, or is not coalesced";
-    if (*why) {
-        return true;
-    }
-    m->values = zf_pv_val(types, 0);
-    if (!bucket_masters(m, &len, why, err)) {
-        return false;
-    }
-    if (!*why && !bucket_alike(m, why, err)) {
+    if (!*why && (!bucket_vectors(m, values, err) || !bucket_masters(m, values, &len, why, err))) {
         return false;
     }
     if (!*why && (!bucket_pieces(m, chunk, expert, err) || !bucket_prove(m, len, why, err))) {
         return false;
     }
-    if (*why) {
-        return true;
-    }
-    for (uint64_t i = 0; i < zf_pv_len(m->values); i++) {
-        if (!bucket_give(m, zf_pv_key(m->values, i), zf_pv_val(m->values, i), err)) {
+    for (uint32_t i = 0; !*why && i < m->n_vectors; i++) {
+        if (!bucket_give(m, &m->vector[i], err)) {
             return false;
         }
     }
