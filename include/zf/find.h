@@ -34,6 +34,8 @@ struct zf_saves {
 };
 bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_saves *out,
                    struct zf_err *err) ZF_CHECKED;
+/* The directories of a run directory whose names are those of saves, whatever they hold. */
+bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 void zf_saves_free(struct zf_saves *s);
 
 #endif

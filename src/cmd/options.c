@@ -26,7 +26,7 @@ enum {
 #include "table.def"
 #undef CMD
     TREE = MOUNT | LS | CAT | SHOW | STAT | EXPORT,
-    CKPT = TREE | INFO | DIFF | RECIPES | RECIPE
+    CKPT = TREE | INFO | TAGS | DIFF | RECIPES | RECIPE
 };
 
 const struct option_row option_rows[N_OPTIONS] = {

@@ -43,7 +43,7 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
     size_t n = 0;
     bool found = !named;
 
-    if (!saves_by_name(st, out, err)) {
+    if (!zf_saves_by_name(st, out, err)) {
         return false;
     }
     for (size_t i = 0; i < out->n; i++) {

@@ -48,7 +48,7 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     size_t more;
 
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
-    if (!sub || !saves_by_name(sub, &s, &ignored)) {
+    if (!sub || !zf_saves_by_name(sub, &s, &ignored)) {
         return false;
     }
     const char *name = newer_of(&s, base, &step, &more);

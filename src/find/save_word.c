@@ -113,7 +113,7 @@ static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!saves_by_name(st, &s, err)) {
+    if (!zf_saves_by_name(st, &s, err)) {
         return false;
     }
     size_t n = save_word_filter(&s, want);

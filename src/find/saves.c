@@ -273,7 +273,7 @@ static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limit
     return true;
 }
 
-bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err)
+bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;

@@ -18,9 +18,6 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 /* Adds a save; copies path. */
 bool saves_add(struct zf_saves *s, const char *path, struct zf_err *err) ZF_CHECKED;
 
-/* The directories of st whose names are those of saves, whatever they hold. */
-bool saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
-
 /* Does the directory `name` of st hold a save that came to its end and has weights?  Where that
  * cannot be known it may: *why (else ZF_OK) says why. */
 bool saves_is_whole(struct zf_store *st, const char *name, const struct zf_limits *lim,

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs tags: the saves of a run, each opened as a mount would open it, by several threads. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <zf/base/ahead.h>
+#include <zf/base/name.h>
+#include <zf/codec/json.h>
+#include <zf/find.h>
+
+#include "open.h"
+#include "print.h"
+
+/* A save, as it was found. */
+struct tags_save {
+    struct zf_err err; /* code ZF_OK: it is whole */
+    bool has_step, lost;
+    int64_t step;
+    time_t written; /* its newest shard; 0: not known */
+    uint64_t files, bytes;
+    char *tag; /* as the checkpoint has it, or NULL */
+};
+
+struct tags {
+    const char *run;
+    const struct opts *o;
+    struct zf_saves list;
+    char *opened; /* tag that is opened without -o tag=, or NULL */
+};
+
+static void tags_save_free(void *p)
+{
+    struct tags_save *s = p;
+
+    if (s) {
+        free(s->tag);
+        free(s);
+    }
+}
+
+/* ---- one save ---------------------------------------------------------------------------------- */
+
+/* The files that tensors lie in, by address, each once. */
+struct tags_files {
+    zf_vec(struct zf_source *) at;
+    struct zf_err *err;
+};
+
+static bool tags_add_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
+{
+    struct tags_files *f = ctx;
+    struct zf_source *file = len ? zf_source_trace(s, off, len).src : s;
+
+    if (!file->ops->identity || (f->at.n > 0 && f->at.at[f->at.n - 1] == file)) {
+        return true;
+    }
+    struct zf_source **one = zf_vec_push(&f->at, f->err);
+    if (one) {
+        *one = file;
+    }
+    return one != NULL;
+}
+
+static int tags_cmp(const void *a, const void *b)
+{
+    const uintptr_t x = (uintptr_t)(*(struct zf_source *const *)a),
+                    y = (uintptr_t)(*(struct zf_source *const *)b);
+
+    return x < y ? -1 : x > y;
+}
+
+static bool tags_count_files(struct tags_save *s, const struct zf_checkpoint *c, struct zf_err *err)
+{
+    struct tags_files f = {.err = err};
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < c->n_sets; i++) {
+        for (uint32_t k = 0; ok && k < c->set[i].n; k++) {
+            s->lost = s->lost || c->set[i].tensor[k].lost;
+            ok = zf_map_each_source(c->set[i].tensor[k].data, tags_add_source, &f);
+        }
+    }
+    if (f.at.n > 0) {
+        qsort(f.at.at, f.at.n, sizeof *f.at.at, tags_cmp);
+    }
+    for (size_t i = 0; ok && i < f.at.n; i++) {
+        if (i == 0 || f.at.at[i] != f.at.at[i - 1]) {
+            s->files++;
+            s->bytes += f.at.at[i]->size;
+        }
+    }
+    zf_vec_fini(&f.at);
+    return ok;
+}
+
+static bool tags_fill(struct tags_save *s, const struct zf_checkpoint *c, struct zf_err *err)
+{
+    s->has_step = c->has_step;
+    s->step = c->step;
+    s->written = c->mtime.tv_sec;
+    s->tag = strdup(c->tag);
+    return (s->tag || zf_fail_sys(err, "list saves")) && tags_count_files(s, c, err);
+}
+
+static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    const struct tags *t = ctx;
+    struct opts o = *t->o; /* borrows its texts */
+    struct tags_save *s = calloc(1, sizeof *s);
+
+    if (!s) {
+        (void)zf_fail_sys(err, "list saves");
+        return NULL;
+    }
+    o.tag = *t->list.name[i] ? t->list.name[i] : NULL;
+    o.recipe = (char *)"off"; /* names of the model do not matter here */
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &s->err);
+    if (c) {
+        zf_err_clear(&s->err);
+        if (!tags_fill(s, c, err)) {
+            tags_save_free(s);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------- */
+
+static int tags_by_name(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+    return zf_name_cmp(x, strlen(x), y, strlen(y));
+}
+
+/* Whole saves wherever they are, and every directory that is called as a save is. */
+static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
+{
+    struct zf_saves named;
+
+    if (!zf_saves_list(st, &t->o->lim, &t->list, err) || !zf_saves_by_name(st, &named, err)) {
+        return false;
+    }
+    char **all = realloc(t->list.name, (t->list.n + named.n + 1) * sizeof *all);
+    if (!all) {
+        zf_saves_free(&named);
+        return zf_fail_sys(err, "list saves");
+    }
+    t->list.name = all;
+    for (size_t i = 0; i < named.n; i++) {
+        all[t->list.n++] = named.name[i];
+        named.name[i] = NULL;
+    }
+    zf_saves_free(&named);
+    qsort(all, t->list.n, sizeof *all, tags_by_name);
+    size_t n = 0;
+    for (size_t i = 0; i < t->list.n; i++) {
+        if (n > 0 && strcmp(all[n - 1], all[i]) == 0) {
+            free(all[i]);
+        } else {
+            all[n++] = all[i];
+        }
+    }
+    t->list.n = n;
+    return true;
+}
+
+/* Which save is opened when none is asked for.  A directory that is a save itself is the only one, whatever is in it. */
+static bool tags_find_opened(struct tags *t, struct zf_err *err)
+{
+    struct zf_err ignored;
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, t->o, &ignored);
+
+    if (c && (!c->tag[0] || t->list.n == 0)) {
+        zf_saves_free(&t->list);
+        t->list = (struct zf_saves){.name = calloc(1, sizeof *t->list.name), .n = 0};
+        if (!t->list.name || !(t->list.name[0] = strdup(""))) {
+            return zf_fail_sys(err, "list saves");
+        }
+        t->list.n = 1;
+    }
+    t->opened = c ? strdup(c->tag) : NULL;
+    return t->opened || !c || zf_fail_sys(err, "list saves");
+}
+
+/* ---- printing ---------------------------------------------------------------------------------- */
+
+static const char *tags_state(const struct tags_save *s)
+{
+    return s->err.code != ZF_OK ? "incomplete" : s->lost ? "damaged" : "whole";
+}
+
+static bool tags_is_opened(const struct tags *t, size_t i, const struct tags_save *s)
+{
+    return t->opened &&
+           (strcmp(t->opened, t->list.name[i]) == 0 || (s->tag && strcmp(t->opened, s->tag) == 0));
+}
+
+static void tags_print_row(const struct tags *t, size_t i, const struct tags_save *s)
+{
+    char step[24] = "-", when[24] = "-", size[32] = "-", text[1024];
+    struct tm tm;
+
+    if (s->has_step) {
+        (void)snprintf(step, sizeof step, "%" PRId64, s->step);
+    }
+    if (s->written && localtime_r(&s->written, &tm)) {
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
+    }
+    if (s->err.code == ZF_OK) {
+        print_bytes_in(size, s->bytes);
+    }
+    (void)printf("%c %9s  %16s %6" PRIu64 " %10s  %-10s  ", tags_is_opened(t, i, s) ? '*' : ' ',
+                 step, when, s->files, size, tags_state(s));
+    print_name(stdout, *t->list.name[i] ? t->list.name[i] : ".");
+    (void)putchar('\n');
+    if (s->err.code != ZF_OK) {
+        (void)printf("%13s", "");
+        print_name(stdout, zf_err_text(&s->err, text, sizeof text));
+        (void)putchar('\n');
+    }
+}
+
+static void tags_print_json(const struct tags *t, size_t i, const struct tags_save *s)
+{
+    char text[1024];
+    const bool failed = s->err.code != ZF_OK;
+    json_t *j =
+        json_pack("{s:o, s:o?, s:s, s:b, s:o?, s:o?, s:o?, s:o?}", "tag",
+                  zf_json_text(t->list.name[i]), "step", s->has_step ? json_integer(s->step) : NULL,
+                  "state", tags_state(s), "opened", tags_is_opened(t, i, s), "written",
+                  s->written ? json_integer((json_int_t)s->written) : NULL, "files",
+                  failed ? NULL : json_integer((json_int_t)s->files), "bytes",
+                  failed ? NULL : json_integer((json_int_t)s->bytes), "reason",
+                  failed ? zf_json_text(zf_err_text(&s->err, text, sizeof text)) : NULL);
+
+    (void)json_dumpf(j, stdout, JSON_COMPACT);
+    (void)putchar('\n');
+    json_decref(j);
+}
+
+static bool tags_print(struct tags *t, struct zf_err *err)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const struct zf_ahead_work work = {.make = tags_make,
+                                       .drop = tags_save_free,
+                                       .ctx = t,
+                                       .few = cpus > 0 && cpus < ZF_AHEAD_FEW ? (uint32_t)cpus : 0};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, t->list.n, err);
+
+    for (size_t i = 0; ahead && i < t->list.n; i++) {
+        struct tags_save *s = zf_ahead_take(ahead, err);
+
+        if (!s) {
+            return false;
+        }
+        if (i == 0 && !t->o->json) {
+            (void)printf("  %9s  %16s %6s %10s  %-10s  %s\n", "step", "written", "files", "size",
+                         "state", "tag");
+        }
+        (t->o->json ? tags_print_json : tags_print_row)(t, i, s);
+        tags_save_free(s);
+    }
+    return ahead != NULL;
+}
+
+int cmd_tags(const struct opts *o, int n, char **word)
+{
+    struct tags t = {.run = word[0], .o = o};
+    const struct zf_opener opener = open_opener(o);
+    struct zf_err err;
+    zf_auto(store) struct zf_store *st = zf_store_by(&opener, word[0], &o->lim, &err);
+
+    (void)n;
+    if (!st) {
+        return cmd_fail(&err);
+    }
+    bool ok = tags_list(&t, st, &err) && tags_find_opened(&t, &err);
+    if (ok && t.list.n == 0) {
+        (void)zf_fail(&err, ZF_E_NOENT, ZF_OFF_NONE,
+                      "no save is in this directory; zerofs info says what it is");
+        (void)zf_err_in(&err, "%s", word[0]);
+        ok = false;
+    }
+    ok = ok && tags_print(&t, &err);
+    zf_saves_free(&t.list);
+    free(t.opened);
+    return cmd_finish(ok ? EXIT_OK : cmd_negative(&err));
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""zerofs tags: every save of a run once, whole or with the reason why not, and the one that a mount would open."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
+SAVE = os.path.join(DATA, "deepspeed/zero3_w2/global_step3")
+
+
+def zerofs(code, *words):
+    done = subprocess.run([ZEROFS, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, (words, done)
+    return done.stdout
+
+
+def tags(run, *options):
+    return {row["tag"]: row for row in map(json.loads, zerofs(0, "tags", "--json", *options, run).splitlines())}
+
+
+def run_of(folder, name, saves, latest=None):
+    run = os.path.join(folder, name)
+    for save in saves:
+        shutil.copytree(SAVE, os.path.join(run, save))
+    if latest:
+        with open(os.path.join(run, "latest"), "w", encoding="ascii") as f:
+            f.write(latest)
+    return run
+
+
+def whole_and_not(folder):
+    run = run_of(folder, "run", ["global_step3", "global_step20", "global_step100", "global_step101"], "global_step20")
+    gone = sorted(os.listdir(os.path.join(run, "global_step100")))[0]
+    os.unlink(os.path.join(run, "global_step100", gone))
+    cut = os.path.join(run, "global_step101", sorted(n for n in os.listdir(SAVE) if "optim" in n)[0])
+    os.truncate(cut, os.path.getsize(cut) // 2)
+    found = tags(run)
+    assert list(found) == ["global_step3", "global_step20", "global_step100", "global_step101"], "in natural order"
+    assert {tag: row["state"] for tag, row in found.items()} == {
+        "global_step3": "whole", "global_step20": "whole", "global_step100": "incomplete", "global_step101": "incomplete"}
+    assert [tag for tag, row in found.items() if row["opened"]] == ["global_step20"]
+    assert gone.split("_")[0] in found["global_step100"]["reason"] or "missing" in found["global_step100"]["reason"]
+    assert os.path.basename(cut) in found["global_step101"]["reason"], found["global_step101"]
+    for tag in ("global_step3", "global_step20"):
+        files = [os.path.join(run, tag, n) for n in os.listdir(SAVE) if n.endswith(".pt")]
+        assert found[tag]["files"] == len(files) and found[tag]["bytes"] == sum(map(os.path.getsize, files)), found[tag]
+        assert found[tag]["written"] == max(int(os.path.getmtime(f)) for f in files)
+    rows = zerofs(0, "tags", run).splitlines()
+    assert [row.split()[-1] for row in rows if row.startswith("*")] == ["global_step20"], rows
+    assert all(len(row) <= 80 for row in rows if not row.startswith(" " * 13)), rows
+    # What is not whole can be opened with a reason to: then it is damaged, not incomplete.
+    assert tags(run, "-o", "degraded")["global_step101"]["state"] == "damaged"
+
+
+def opened_like_a_mount(folder):
+    """The mark is at the save that info shows, with a pointer and without."""
+    for name, saves, latest in (("pointer", ["global_step3", "global_step4"], "global_step3"), ("one", ["global_step7"], None)):
+        run = run_of(folder, name, saves, latest)
+        shown = json.loads(zerofs(0, "info", "--json", run))["tag"]
+        assert [tag for tag, row in tags(run).items() if row["opened"]] == [shown]
+
+
+def no_run(folder):
+    run = run_of(folder, "alone", ["global_step3"], "global_step3")
+    assert list(tags(os.path.join(run, "global_step3"))) == [""], "a save is the only one of itself"
+    assert zerofs(0, "tags", os.path.join(run, "global_step3")).splitlines()[1].endswith("  .")
+    os.mkdir(os.path.join(folder, "empty"))
+    zerofs(1, "tags", os.path.join(folder, "empty"))
+    zerofs(5, "tags", os.path.join(folder, "absent"))
+    zerofs(2, "tags")
+
+
+with tempfile.TemporaryDirectory(prefix="zf-tags-") as scratch:
+    for test in (whole_and_not, opened_like_a_mount, no_run):
+        results.run(test.__name__, test, scratch)
+results.done()
