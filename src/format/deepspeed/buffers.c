@@ -267,8 +267,8 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
     const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
 
     for (uint32_t i = 0; tie && i < m->n_entries; i++) {
-        if ((mp->plain || !mp->trained[i]) && tie[i] == i && !rank_find(mp, m->entry[i].name) &&
-            !buffers_draft_entry(mp, &m->entry[i], err)) {
+        if ((mp->weights_only || !mp->trained[i]) && tie[i] == i &&
+            !rank_find(mp, m->entry[i].name) && !buffers_draft_entry(mp, &m->entry[i], err)) {
             return false;
         }
     }

@@ -64,7 +64,7 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
     if (mp->save->dir.universal) {
         return true; /* joined already, for all ranks */
     }
-    if (mp->lost && mp->plain) {
+    if (mp->lost && mp->weights_only) {
         return true; /* the layers' files have all that is left */
     }
     if (mp->n_optim_files == 0) {

@@ -77,7 +77,7 @@ static bool experts_read_entry(struct ds_rank *mp, struct zf_torch *t, const str
         return false;
     }
     e->tensor = true;
-    mp->where[all->n_entries++] = f;
+    mp->expert_file[all->n_entries++] = f;
     return true;
 }
 
@@ -89,7 +89,7 @@ static bool experts_read_file(struct ds_rank *mp, const struct ds_file *f, struc
     struct ds_model *all = &mp->expert;
     uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0, cap = all->n_entries + n;
     struct ds_entry *entry = all->entry;
-    const struct ds_file **where = mp->where;
+    const struct ds_file **where = mp->expert_file;
 
     if (!t) {
         return false;
@@ -101,13 +101,13 @@ static bool experts_read_file(struct ds_rank *mp, const struct ds_file *f, struc
     if (cap > mp->n_expert_room) {
         cap *= 2;
         all->entry = zf_arena_get(mp->save->a, cap, sizeof *all->entry, err);
-        mp->where = zf_arena_get(mp->save->a, cap, sizeof(*mp->where), err);
-        if (!all->entry || !mp->where) {
+        mp->expert_file = zf_arena_get(mp->save->a, cap, sizeof(*mp->expert_file), err);
+        if (!all->entry || !mp->expert_file) {
             return false;
         }
         if (all->n_entries > 0) {
             memcpy(all->entry, entry, all->n_entries * sizeof *entry);
-            memcpy(mp->where, where, all->n_entries * sizeof *where);
+            memcpy(mp->expert_file, where, all->n_entries * sizeof *where);
         }
         mp->n_expert_room = cap;
     }
@@ -130,7 +130,7 @@ static bool experts_check_doubles(const struct ds_rank *mp, struct zf_err *err)
 
         if (ds_name_eq(all->entry[a].name, name)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" and \"%s\" both hold \"%.*s\"",
-                           mp->where[a]->path, mp->where[b]->path, (int)name.n, name.p);
+                           mp->expert_file[a]->path, mp->expert_file[b]->path, (int)name.n, name.p);
         }
     }
     return true;

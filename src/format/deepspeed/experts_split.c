@@ -199,7 +199,7 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     }
     for (uint32_t i = 0; i < mp->expert.n_entries && ds_expert_name(name, &a) && !like; i++) {
         if (ds_expert_name(mp->expert.entry[i].name, &b) && ds_name_eq(a.prefix, b.prefix)) {
-            like = mp->where[i];
+            like = mp->expert_file[i];
         }
     }
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
@@ -224,7 +224,7 @@ static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "\"%.*s\" has %llu elements, but %llu by its shape in param_shapes", (int)e->name.n,
                 e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
-        return zf_err_in(err, "%s", mp->where[e - mp->expert.entry]->path);
+        return zf_err_in(err, "%s", mp->expert_file[e - mp->expert.entry]->path);
     }
     mp->trained[e - mp->expert.entry] = true;
     return true;

@@ -143,7 +143,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
             "no file says how the parameters are called (there is no param_shapes in \"%s\")",
             mp->model.path);
     }
-    if (n == 1 && !mp->model.has_shapes && !mp->by_slices && !first->sliced) {
+    if (n == 1 && !mp->model.has_shapes && !mp->by_slices && !first->stage3) {
         mp->merged = shapes;
         n = first->n_parts;
         shapes = n > 1 ? groups_split(mp, shapes, n, err) : shapes;
@@ -158,10 +158,10 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
         (mp->by_slices && !ds_mappings_shape(mp, err))) {
         return false;
     }
-    if (first->sliced != mp->save->dir.by_rank) {
+    if (first->stage3 != mp->save->dir.by_rank) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%s\" is of %s, but \"%s\" is not: two saves are mixed in this directory",
-                       first->path, first->sliced ? "ZeRO stage 3" : "ZeRO stage 1 or 2",
+                       first->path, first->stage3 ? "ZeRO stage 3" : "ZeRO stage 1 or 2",
                        mp->model.path);
     }
     return true;

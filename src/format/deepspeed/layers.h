@@ -11,7 +11,7 @@ struct ds_layer {
     uint32_t n;
     struct ds_rank *owner; /* NULL: no names of parameters or buffers speak of it */
     /* "tied_modules.<key>." of the module whose file it is; of one whose masters do not round to it */
-    struct ds_name tied, unlike;
+    struct ds_name tied_key, mismatch_key;
 };
 
 struct ds_layers {

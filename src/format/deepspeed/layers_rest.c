@@ -106,8 +106,8 @@ static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l,
     for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
         const struct ds_layer *layer = &l->layer[i];
 
-        if (layer->tied.n > 0 && layer->file->mp == (ds->dir.layer_model ? tensor : 0) &&
-            ds_name_eq(layer->tied, key)) {
+        if (layer->tied_key.n > 0 && layer->file->mp == (ds->dir.layer_model ? tensor : 0) &&
+            ds_name_eq(layer->tied_key, key)) {
             return true;
         }
     }
@@ -178,13 +178,13 @@ static bool layers_give_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
         return false;
     }
     if (f.fit == LAYERS_DIFFERS) {
-        f.first->unlike = key;
+        f.first->mismatch_key = key;
     }
     if (!take) {
         return true;
     }
     f.first->owner = mp;
-    f.first->tied = key;
+    f.first->tied_key = key;
     *given = true;
     return ds_layers_give(mp, f.first, zf_arena_str(mp->save->a, key.p, key.n, err), err);
 }
@@ -226,14 +226,15 @@ static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
         return full.p != NULL;
     }
     return zf_tensor_ref_draft(b, ds_spot("", full), &e->view, NULL, err) &&
-           (mp->plain || zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
+           (mp->weights_only ||
+            zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
 }
 
 /* Has the file the names and shapes of a tied module that has no other? */
 static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
                                 const struct ds_layer *layer, struct zf_err *err)
 {
-    struct ds_name key = layer->unlike;
+    struct ds_name key = layer->mismatch_key;
 
     if (key.n == 0 || layers_had_tied(ds, l, layer->file->mp, key)) {
         return true;

@@ -138,7 +138,7 @@ static const struct ds_param *mappings_tied(const struct ds_rank *mp, const stru
 
 bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err)
 {
-    for (uint32_t g = 0; g < mp->n_groups && !mp->alone; g++) {
+    for (uint32_t g = 0; g < mp->n_groups && !mp->optim_only; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             struct ds_param *p = &mp->group[g].param[i];
             const struct ds_entry *e = p->whole ? NULL : ds_experts_weight(mp, p, 0);

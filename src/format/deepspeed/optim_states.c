@@ -217,14 +217,14 @@ static void optim_take_base(const struct optim_reading *q, const struct zf_take 
 {
     const struct zf_take state = zf_take_key(base, "state");
     const struct zf_pv *settings = zf_pv_get(base->v, "param_groups");
-    bool lean = zf_pv_is_seq(base->v) && !zf_pv_is_map(base->v);
+    bool elastic = zf_pv_is_seq(base->v) && !zf_pv_is_map(base->v);
 
     for (uint32_t g = 0; g < q->out->n_parts && !base->t->failed; g++) {
-        const struct zf_take own = lean ? zf_take_item(base, g) : zf_take_id(&state, g);
-        const struct zf_pv *set = q->out->sliced ? NULL : zf_pv_item(settings, g);
+        const struct zf_take own = elastic ? zf_take_item(base, g) : zf_take_id(&state, g);
+        const struct zf_pv *set = q->out->stage3 ? NULL : zf_pv_item(settings, g);
         struct ds_part *p = &q->out->part[g];
 
-        p->lean = lean;
+        p->elastic = elastic;
         p->muon = ds_is_true(zf_pv_get(set, "use_muon"));
         p->moe = ds_is_true(zf_pv_get(set, "moe"));
         optim_take_states(q, &own, set, p);
@@ -309,7 +309,7 @@ static struct ds_part *optim_take_cut(const struct optim_reading *q, const struc
 
         part[g].dp = q->out->dp;
         if (i < q->out->n_cuts[g]) {
-            part[g].lean = true;
+            part[g].elastic = true;
             optim_take_flat(q, &vector, &part[g].master);
             optim_take_states(q, &own, NULL, &part[g]);
         }
@@ -369,7 +369,7 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
     const struct zf_take pads = zf_take_key(in, "param_alignment_paddings");
     const struct zf_take stage = zf_take_key(in, "zero_stage");
 
-    r->sliced = slots.v != NULL;
+    r->stage3 = slots.v != NULL;
     r->stage = optim_read_stage(stage.v);
     if (zf_pv_is_seq(zf_pv_get(in->v, CUTS)) && r->stage == 1) {
         optim_take_cuts(q, in);
@@ -379,13 +379,13 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
     if (!zf_take_must(in, slots.v || cuts.v,
                       "not a ZeRO file: neither single_partition_of_fp32_groups nor "
                       "fp32_flat_groups is in it") ||
-        !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->sliced,
+        !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->stage3,
                       "it does not go with %s", slots.v ? slots.key : cuts.key)) {
         return;
     }
     const struct zf_take base =
-        zf_take_key(in, r->sliced ? "optimizer_state_dict" : "base_optimizer_state");
-    optim_take_vectors(q, r->sliced ? &slots : &cuts);
+        zf_take_key(in, r->stage3 ? "optimizer_state_dict" : "base_optimizer_state");
+    optim_take_vectors(q, r->stage3 ? &slots : &cuts);
     optim_take_partitions(&count, r);
     optim_take_members(&members, r);
     if (q->ds->want_slices) {

@@ -93,7 +93,7 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
     } else if (r->n_parts != first->n_parts) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds %u parameter groups, but \"%s\" has %u",
                 r->n_parts, first->path, first->n_parts);
-    } else if (r->stage != first->stage || r->sliced != first->sliced) {
+    } else if (r->stage != first->stage || r->stage3 != first->stage3) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is of ZeRO stage %d, but \"%s\" of stage %d",
                 r->stage, first->path, first->stage);
     } else if (!rank_same_partitions(r, first)) {
@@ -359,10 +359,11 @@ struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)
 
 bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
 {
-    if (!mp->save->o->degraded || mp->alone || (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
+    if (!mp->save->o->degraded || mp->optim_only ||
+        (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     }
-    mp->plain = true;
+    mp->weights_only = true;
     return zf_note_failure(mp->save->b, err,
                            "the masters and their states are left out, the weights are those of "
                            "\"module\": ");

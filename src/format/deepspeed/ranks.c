@@ -89,7 +89,7 @@ static void ranks_keep_stage(struct ds_rank *mp)
         named = !o->lost && o->n_parts > 0 && o->part[0].slice;
     }
     if (!named) {
-        mp->plain = true;
+        mp->weights_only = true;
         mp->n_optim_files = 0;
         mp->optim = NULL;
         mp->n_dp = 0;
@@ -113,13 +113,13 @@ static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
         experts = experts || first->part[g].moe ||
                   (first->part[g].partitions > 0 && first->part[g].partitions < mp->n_dp);
     }
-    if (first->sliced || experts || first->n_parts == 0 || first->config.zenflow ||
+    if (first->stage3 || experts || first->n_parts == 0 || first->config.zenflow ||
         (!first->part[0].slice && first->n_groups == 0)) {
         return true;
     }
     *kept = true;
     mp->lost = false;
-    mp->alone = true;
+    mp->optim_only = true;
     mp->model.round_robin = !first->config.known || first->config.round_robin;
     if (first->n_groups == 0) {
         (void)snprintf(mp->tree, sizeof mp->tree, "bucket");
@@ -150,7 +150,7 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "no model-states file can be read, and nothing else has the shapes of the "
                 "parameters%s",
-                all->n > 0 && rank_optim(all->rank) && rank_optim(all->rank)->sliced
+                all->n > 0 && rank_optim(all->rank) && rank_optim(all->rank)->stage3
                     ? ", or where one ends in the vectors of stage 3"
                     : "");
         return all->n > 0 && zf_err_in(err, "%s", all->rank[0].model.path);

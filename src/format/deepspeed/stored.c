@@ -256,7 +256,7 @@ bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
 {
     bool done = false;
 
-    if (mp->plain) {
+    if (mp->weights_only) {
         return true;
     }
     if (!mp->save->dir.by_rank) {

@@ -9,7 +9,7 @@
 
 static bool trained_is_in(const struct ds_rank *mp, const char *dir)
 {
-    return !mp->plain && (!*dir || strcmp(mp->tree, dir) == 0);
+    return !mp->weights_only && (!*dir || strcmp(mp->tree, dir) == 0);
 }
 
 bool ds_trained_names(struct ds_save *ds, const struct ds_ranks *all, const char *dir,

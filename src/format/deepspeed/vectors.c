@@ -137,7 +137,7 @@ static bool vector_masters(struct ds_vector *v, struct zf_err *err)
     const struct ds_optim *first = ds_group_first(g);
 
     v->set = "";
-    v->lean = true;
+    v->elastic = true;
     v->dtype = first->part[g->index].master.dtype;
     for (uint32_t r = 0; r < g->n_ranks; r++) {
         const struct ds_optim *rank = g->rank[r];
@@ -163,7 +163,7 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
     v->set = zf_path_encoded(ds->a, "optim", s->key.p, s->key.n, "", err);
     v->key = s->key;
     v->dtype = s->flat.dtype;
-    v->lean = ds_group_first(g)->part[g->index].lean;
+    v->elastic = ds_group_first(g)->part[g->index].elastic;
     for (uint32_t r = 0; v->set && r < g->n_ranks; r++) {
         const struct ds_state *mine = g->rank[r]->lost ? NULL : vector_same_state(g, r, s, err);
 

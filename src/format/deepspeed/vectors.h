@@ -15,7 +15,7 @@ struct ds_vector {
     struct ds_name key; /* "" = the masters */
     enum zf_dtype dtype;
     const struct ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
-    bool lean;                   /* cut like the masters */
+    bool elastic;                /* cut like the masters */
 };
 
 /* The first rank of the group whose file is there: the others must agree with it. */

@@ -145,10 +145,10 @@ bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
     const struct ds_optim *first = rank_optim(mp);
     double step;
 
-    if (!first || mp->plain || mp->save->dir.universal) {
+    if (!first || mp->weights_only || mp->save->dir.universal) {
         return true;
     }
-    return (first->sliced ||
+    return (first->stage3 ||
             (warn_round_robin(mp, first, err) && (first->stage == 2 || warn_frozen(mp, err)))) &&
            warn_super_offload(mp, first, err) &&
            (!warn_read_step(first, &step) ||

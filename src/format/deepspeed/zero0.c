@@ -134,7 +134,7 @@ static bool zero0_note_open(const struct zero0 *z, struct zf_err *err)
 {
     struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
 
-    z->q->mp->plain = true;
+    z->q->mp->weights_only = true;
     return zf_build_note(z->q->mp->save->b, err,
                          "the fp32 masters and the optimizer's states are left out, and the "
                          "weights are those of 16 bits: a master of group %u fits \"%.*s\" as "
@@ -239,12 +239,12 @@ static bool zero0_read(struct ds_zero0 *q, struct zf_err *err)
         return false;
     }
     if (q->mp->model.moe) {
-        q->mp->plain = q->mp->numbered = true; /* numbered.c reads the experts' files */
+        q->mp->weights_only = q->mp->numbered = true; /* numbered.c reads the experts' files */
         return true;
     }
     if (zf_pv_len(zf_pv_get(z.optim.v, "fp32_groups_flat")) == 0 &&
         zf_pv_len(zf_pv_get(z.optim.v, "fp32_groups")) == 0) {
-        q->mp->plain = true;
+        q->mp->weights_only = true;
         return ds_zero0_bare(q, z.optim.v, err);
     }
     bool ok = zero0_masters(&z, err);

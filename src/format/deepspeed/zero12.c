@@ -102,7 +102,7 @@ static bool zero12_holds_partition(const struct zf_flat_vector *flat, const stru
     if (n == cut) {
         return true;
     }
-    if (v->lean) {
+    if (v->elastic) {
         return false;
     }
     /* the first partition is a full one, unless all data are in it */
