@@ -9,9 +9,10 @@ struct ds_layer {
     const struct ds_file *file;
     struct ds_entry *entry; /* under the names of the file, which lack the layer's own */
     uint32_t n;
-    struct ds_rank *owner; /* NULL: no names of parameters or buffers speak of it */
-    /* "tied_modules.<key>." of the module whose file it is; of one whose masters do not round to it */
-    struct ds_name tied_key, mismatch_key;
+    struct ds_rank *owner;   /* NULL: no names of parameters or buffers speak of it */
+    struct ds_name tied_key; /* "tied_modules.<key>.": the tied module this file belongs to */
+    struct ds_name
+        mismatch_key; /* a tied module of the same names and shapes whose masters differ */
 };
 
 struct ds_layers {

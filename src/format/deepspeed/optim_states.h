@@ -57,7 +57,7 @@ struct ds_part {
     uint32_t n_states;
     const uint64_t *pad; /* elements skipped behind parameter i, [n_pads]; NULL = none */
     uint32_t n_pads;
-    bool elastic; /* states are cut like the master (elastic) */
+    bool elastic; /* states are saved without padding, like the master */
     bool muon;
 };
 
@@ -73,7 +73,7 @@ struct ds_optim {
     uint32_t n_later;
     const uint32_t *n_cuts; /* [n_parts] sub-partitions of each group; NULL = one */
     int stage;              /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
-    bool stage3;            /* each parameter is cut by itself (stage 3) */
+    bool stage3;            /* each parameter is partitioned by itself */
     uint64_t partitions;    /* partition_count, the largest of all groups; 0 = not recorded */
     const char *version;    /* "" = not recorded */
     struct {

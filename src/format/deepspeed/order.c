@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In which order the parameters of a group are in its vector.  param_shapes declares one, but
- * DeepSpeed 0.4.0 dealt the parameters to the ranks in turn (all with i mod ranks = 0, then = 1 …)
+ * DeepSpeed 0.4.0 assigned the parameters round-robin to the ranks (all with i mod ranks = 0, then = 1 …)
  * and recorded the order from before, as later releases did with round_robin_gradients until 0.6.
  * The lengths are the same either way, so the order is proved: under the right one every master
  * rounds to the weight of that name in `module`.  Source: deepspeed/runtime/zero/stage2.py
@@ -115,7 +115,7 @@ static bool order_differs(const struct ds_rank *mp)
     return other;
 }
 
-/* The groups with their parameters dealt to the ranks in turn. */
+/* The groups with their parameters assigned round-robin to the ranks. */
 static struct ds_group *order_deal(struct ds_rank *mp, struct zf_err *err)
 {
     struct ds_group *out = zf_arena_get(mp->save->a, mp->n_groups, sizeof *out, err);
@@ -155,9 +155,10 @@ static bool order_refuse(const struct ds_rank *mp, const struct order_proof *q, 
 static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_err *err)
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the order of the parameters is not proven: %s, and %s",
-            mp->by_slices ? "under round_robin_gradients param_slice_mappings are in another one"
-                          : "DeepSpeed before 0.6 may have dealt them to the ranks in turn, or "
-                            "recorded that of the model",
+            mp->by_slices
+                ? "under round_robin_gradients param_slice_mappings are in another one"
+                : "DeepSpeed before 0.6 may have assigned them round-robin to the ranks, or "
+                  "recorded that of the model",
             why);
     return zf_err_in(err, "%s", mp->model.path);
 }
@@ -201,8 +202,9 @@ bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
         return order_unproven(mp, "the weights fit both orders", err);
     }
     mp->group = in_turn;
-    return zf_build_note(mp->save->b, err,
-                         "the parameters were dealt to the ranks in turn, which param_shapes does "
-                         "not show, and zero_to_fp32.py of that release gives weights under wrong "
-                         "names: the weights in \"module\" prove it");
+    return zf_build_note(
+        mp->save->b, err,
+        "the parameters were assigned round-robin to the ranks, which param_shapes does "
+        "not show, and zero_to_fp32.py of that release gives weights under wrong "
+        "names: the weights in \"module\" prove it");
 }

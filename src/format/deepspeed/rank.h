@@ -24,7 +24,7 @@ struct ds_rank {
     struct ds_model model; /* data-parallel rank 0's; degraded: of the first that can be read */
     const struct ds_file *model_from; /* its file */
     bool lost;                        /* degraded: no model-states file of the rank can be read */
-    bool optim_only;        /* … nor of another, and the optimizer's files name its parameters */
+    bool optim_only; /* no model-states file is readable; names come from the optimizer files */
     struct ds_optim *optim; /* [n_dp] in the order of the ranks; NULL: there are no files */
     uint32_t n_dp;          /* data-parallel ranks */
     struct ds_group *group;
@@ -35,21 +35,21 @@ struct ds_rank {
     bool placed;            /* … and the groups are what the weights prove, in their real order */
     bool blocks;            /* ranks of an expert are contiguous (experts.h) */
     bool renumbered;        /* experts have other numbers in their files than here */
-    struct ds_model expert; /* its entries: the 16-bit weights of the experts' files, … */
-    const struct ds_file **expert_file; /* … the file of each, … */
-    uint64_t n_expert_room;             /* for as many */
-    bool *trained;                      /* … and whether the optimizer has it, by whatever name */
+    struct ds_model expert; /* entries: the 16-bit weights of the experts' files */
+    const struct ds_file **expert_file; /* [n_entries] file that each was read from */
+    uint64_t n_expert_room;             /* entries that there is memory for */
+    bool *trained;                      /* [n_entries] the optimizer has it, by some name */
     bool by_slices;                     /* param_slice_mappings name the parameters */
-    bool weights_only;                  /* no masters: the root is what `module` holds */
-    bool numbered;                      /* what its optimizer holds has no names (numbered.c) */
-    const uint32_t *tie;                /* of the entries of model */
+    bool weights_only;   /* masters are unavailable or unproven: the root shows those of `module` */
+    bool numbered;       /* what its optimizer holds has no names (numbered.c) */
+    const uint32_t *tie; /* of the entries of model */
     /* without param_shapes: the tied modules' parameters, by their layers' files */
     struct ds_shapes tied;
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
     uint32_t n_own;
     struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
-    bool compared;         /* its model-states files are, and this is what came of it: */
-    struct zf_err verdict; /* to be told where they were compared before (zero3.c) */
+    bool compared;                            /* the model-states files were compared early … */
+    struct zf_err verdict; /* … with this result, reported after the parameters (zero3.c) */
 };
 
 /* Reads the rank's files.

@@ -24,8 +24,8 @@ struct ds_save {
     uint64_t n_ranks;   /* model-parallel ranks as recorded, which may have no files; 0: unknown */
     uint64_t swap_rank; /* whose swap folder that of the file being read is */
     uint32_t tp, pp;    /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
-    /* what the file that was read last must share, and the first of each kind of its model-parallel
-     * rank; what all of these ranks share, in model files and in optimizer files */
+    /* Values that every file of one save repeats: of the file read last, of the model-parallel rank's first
+     * model-states and first optimizer file, of the job; and steps, which optimizer files alone have. */
     struct zf_agree *said, *said_model, *said_optim, *said_job;
     struct zf_agree *said_steps, *said_job_steps;
     bool told_model, told_optim; /* state/ has the settings of such a file */

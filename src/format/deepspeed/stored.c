@@ -48,9 +48,8 @@ static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
     return tie && stored_draft_all(mp, m, tie, err) &&
            (!mp->renumbered ||
             zf_build_note(mp->save->b, err,
-                          "the files call the experts of this model-parallel rank otherwise than "
-                          "its optimizer, which numbers them from 0 on: stored/ has the numbers of "
-                          "the files"));
+                          "expert numbers differ: the optimizer counts from 0 on each rank, the "
+                          "weight files count globally; stored/ uses the files' numbers"));
 }
 
 /* ---- gathered files ---- */

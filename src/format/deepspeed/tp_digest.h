@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number for an affine map, which has too many values to keep them for a comparison of all ranks. */
+/* Order-independent hash of an affine map, which is too large to keep for comparing ranks. */
 #ifndef FORMAT_DEEPSPEED_TP_DIGEST_H
 #define FORMAT_DEEPSPEED_TP_DIGEST_H
 

@@ -56,8 +56,8 @@ struct vector_weight {
     const struct zf_tensor_ref *weight; /* not more elements than the parameter has from there */
     uint64_t first;
 };
-/* Lists what of the weight, of n elements, is to be compared with the masters of each rank: pieces p of
- * parameters i with (i + rank of p) mod `every` = 0, so that few comparisons see every rank. */
+/* Appends to `out` the comparisons of the weight's n elements with the masters of each rank.  every > 1 samples them:
+ * the parts of parameter i on the ranks r with (i + r) mod `every` = 0. */
 bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
                  struct zf_roundings *out, struct zf_err *err) ZF_CHECKED;
 

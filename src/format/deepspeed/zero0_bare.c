@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state[id] has what belongs to the id-th parameter that the optimizer was given, in the order in which that
- * was done, of which nothing is known: decayed weights are often given first.  param_groups[g]
- * .param_names names them, if the optimizer was given names (torch 2.7).  Source: torch/optim/optimizer.py
+/* Entries of the state are numbered in the order the parameters were passed to the optimizer; that order is not recorded,
+ * and decayed weights are often passed first.  param_groups[g].param_names names them, if names were passed, too
+ * (torch 2.7).  Source: torch/optim/optimizer.py
  * (state_dict), 1.13 … 2.13; deepspeed/runtime/engine.py, 0.19.8. */
 #include "zero0.h"
 
