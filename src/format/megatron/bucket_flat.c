@@ -387,24 +387,17 @@ static bool flat_zero_open(struct flat_zero *z, struct zf_err *err)
 /* "[chained_N.]optimizer.distributed.dp_group_idx_G.param_state" */
 static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group)
 {
-    char text[200], rest[40];
-    unsigned long long g = 0;
-    unsigned int c = 0;
+    uint64_t n;
 
-    if (!mg_text_ends(name, JOINED) || name.n >= sizeof text) {
-        return false;
-    }
-    memcpy(text, name.p, name.n);
-    text[name.n] = '\0';
     *chain = MG_NO_CHAIN;
-    if (sscanf(text, "chained_%9u.optimizer.distributed.dp_group_idx_%18llu%39s", &c, &g, rest) ==
-        3) {
-        *chain = c;
-    } else if (sscanf(text, "optimizer.distributed.dp_group_idx_%18llu%39s", &g, rest) != 2) {
-        return false;
+    if (mg_text_take(&name, "chained_")) {
+        if (!mg_text_take_number(&name, &n) || n >= MG_NO_CHAIN || !mg_text_take(&name, ".")) {
+            return false;
+        }
+        *chain = (uint32_t)n;
     }
-    *group = g;
-    return strcmp(rest, JOINED) == 0;
+    return mg_text_take(&name, "optimizer.distributed.dp_group_idx_") &&
+           mg_text_take_number(&name, group) && mg_text_is(name, JOINED);
 }
 
 static bool flat_of_objects(struct flat *f, struct zf_err *err)
