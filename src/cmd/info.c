@@ -6,6 +6,7 @@
 
 #include <zf/base/num.h>
 #include <zf/codec/json.h>
+#include <zf/inspect/outline.h>
 #include <zf/overlay/index.h>
 #include <zf/mountpoint.h>
 #include <zf/overlay/lost.h>
@@ -96,6 +97,41 @@ static bool info_source(const struct zf_checkpoint *c, const char *path, struct 
     return true;
 }
 
+/* Numbered layers that are alike, of the weights; those inside of others are not listed. */
+struct info_layers {
+    json_t *list;
+    uint32_t inside; /* lines deeper than this belong to the last one of the list */
+    bool within;
+};
+
+static bool info_add_layers(void *ctx, const struct zf_outline_line *line, struct zf_err *err)
+{
+    struct info_layers *l = ctx;
+
+    (void)err;
+    l->within = l->within && line->depth > l->inside;
+    if (!l->within && line->times > 1) {
+        l->within = true;
+        l->inside = line->depth;
+        (void)json_array_append_new(
+            l->list, json_pack("{s:o, s:I, s:I}", "path", zf_json_text(line->path), "times",
+                               (json_int_t)line->times, "tensors", (json_int_t)line->tensors));
+    }
+    return true;
+}
+
+static json_t *info_layers(const struct zf_checkpoint *c)
+{
+    const struct zf_set *weights = zf_checkpoint_set(c, "");
+    struct info_layers l = {.list = json_array()};
+    struct zf_err ignored;
+
+    if (weights && !zf_outline(weights, info_add_layers, &l, &ignored)) {
+        (void)json_array_clear(l.list);
+    }
+    return l.list;
+}
+
 /* What is known of c, which was opened from `path`; config: another note, or NULL. */
 static json_t *info_document(const char *path, const struct zf_checkpoint *c, const char *config)
 {
@@ -113,12 +149,13 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
     const bool fetched = json_array_size(hosts) > 0, lags = info_source(c, path, &on);
     json_t *where = lags ? json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides) : NULL;
     json_t *j = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b}", "schema",
-        "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b, s:o}",
+        "schema", "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
         zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
         c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
         "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c), "hosts",
-        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept);
+        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept, "layers",
+        info_layers(c));
     json_decref(hosts);
     return j;
 }
@@ -205,6 +242,24 @@ static void info_print_list(const char *label, const json_t *list, size_t most,
     }
 }
 
+/* Groups of layers that text lists; --json has all. */
+#define MOST_LAYERS 8
+
+static void info_print_layers(const json_t *layers)
+{
+    const size_t n = json_array_size(layers);
+
+    for (size_t i = 0; i < n && i < MOST_LAYERS; i++) {
+        const json_t *one = json_array_get(layers, i);
+
+        (void)fputs(i ? ", " : "layers   ", stdout);
+        print_name(stdout, print_text(one, "path"));
+        (void)printf(" (%" PRIu64 " x %" PRIu64 ")", print_number(one, "times"),
+                     print_number(one, "tensors"));
+    }
+    (void)fputs(n > MOST_LAYERS ? ", ...\n" : n ? "\n" : "", stdout);
+}
+
 static void info_print_note(const json_t *note)
 {
     print_name(stdout, json_string_value(note));
@@ -237,6 +292,7 @@ static void info_text(const json_t *j)
     {
         info_print_set(item);
     }
+    info_print_layers(json_object_get(j, "layers"));
     if (print_number(j, "files")) {
         (void)printf("files    %" PRIu64 " beside the tensors\n", print_number(j, "files"));
     }

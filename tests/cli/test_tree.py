@@ -103,6 +103,15 @@ def sets(_):
     tree("-d", "x", zero3, code=2)
 
 
+def in_info(folder):
+    """info names the outermost groups."""
+    names = {f"h.{i}.e.{k}.{w}": [2] for i in range(3) for k in range(4) for w in "ab"} | {f"g.{i}.w": [1] for i in range(2)} | {"x": [1]}
+    path = save(os.path.join(folder, "info.safetensors"), names)
+    done = subprocess.run([ZEROFS, "info", "--json", path], stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout)["layers"] == [
+        {"path": "g.{0..1}.w", "times": 2, "tensors": 1}, {"path": "h.{0..2}.e", "times": 3, "tensors": 8}], done.stdout
+
+
 def terminal(folder):
     """A long list is an outline where people look at it, and a list of names in a pipe."""
     path = save(os.path.join(folder, "long.safetensors"), {f"layers.{i}.w": [1] for i in range(300)})
@@ -121,6 +130,6 @@ def terminal(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-tree-") as scratch:
-    for test in (layouts, at_random, sets, terminal):
+    for test in (layouts, at_random, sets, in_info, terminal):
         results.run(test.__name__, test, scratch)
 results.done()
