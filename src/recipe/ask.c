@@ -186,8 +186,12 @@ static json_t *ask_pair(struct plan *p, const char *names, struct zf_err *err)
     const struct zf_tensor *b = gap ? ask_tensor_of(p, gap + 1, err) : NULL;
     bool same = false;
 
-    if (!first || (a && (b || !gap) && !ask_same(a, b, &same, err))) {
+    if (!first) {
         return NULL;
+    }
+    if (a && (b || !gap) && !ask_same(a, b, &same, err)) {
+        /* What cannot be read, or is lost, is not known. */
+        return err->code == ZF_E_NOMEM ? NULL : json_null();
     }
     return json_boolean(same);
 }

@@ -20,7 +20,7 @@ static bool expand_wrong(struct plan *p, size_t at, struct zf_err *err)
 {
     const struct zf_err why = *err;
 
-    if (why.code == ZF_E_NOMEM || why.code == ZF_E_IO) {
+    if (why.code == ZF_E_NOMEM) {
         return false;
     }
     /* Expressions say where they are themselves. */

@@ -79,13 +79,14 @@ static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, str
     return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), look, err);
 }
 
-/* The one recipe of zerofs that fits; NULL without *err: none, or several do (a note says which). */
-static struct trial *hf_fitting(struct zf_checkpoint *c, struct look *look, struct zf_err *err)
+/* *out: the one recipe of zerofs that fits; NULL: none, or several do (a note says which). */
+static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial **out,
+                       struct zf_err *err)
 {
     zf_auto(trial) struct trial *found = NULL;
     const struct library_text *l;
 
-    zf_err_clear(err);
+    *out = NULL;
     for (uint32_t i = 0; (l = library_at(i)); i++) {
         if (l->name[0] == '_') {
             continue;
@@ -93,23 +94,43 @@ static struct trial *hf_fitting(struct zf_checkpoint *c, struct look *look, stru
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), look, err);
         if (!t) {
-            return NULL;
+            return false;
         }
         /* One whose settings and tensors agree is preferred to one that is refused. */
         if (!t->plan.fits || (found && plan_bad(&t->plan))) {
             continue;
         }
         if (found && !plan_bad(&found->plan)) {
-            (void)!make_note(c, err,
+            return make_note(c, err,
                              "hf/ is not a model: the recipes %.60s and %.60s both fit; "
                              "-o recipe= chooses",
                              found->r->name, t->r->name);
-            return NULL;
         }
         hf_trial_free(found);
         found = zf_give(t);
     }
-    return zf_give(found);
+    *out = zf_give(found);
+    return true;
+}
+
+/* By a recipe that nobody asked for: what is wrong with it is a note. */
+static bool hf_model(struct zf_checkpoint *c, struct look *look, struct zf_err *err)
+{
+    zf_auto(trial) struct trial *t = NULL;
+
+    if (!hf_fitting(c, look, &t, err)) {
+        return false;
+    }
+    if (t && !plan_bad(&t->plan)) {
+        return make_model(c, &t->plan, err);
+    }
+    if (t) {
+        return make_note(c, err, "hf/ is not the model %.60s: %.300s",
+                         t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
+    }
+    return look->files.why.code == ZF_OK ||
+           make_note(c, err, "hf/ is no model of a recipe: settings cannot be read, %.200s: %.200s",
+                     look->files.why.path, look->files.why.msg);
 }
 
 bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_err *err)
@@ -119,19 +140,16 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
     if (!hf_look(&look, c, o->lim, err)) {
         return false;
     }
-    zf_auto(trial) struct trial *t = o->name ? hf_named(o, &look, err) : hf_fitting(c, &look, err);
-
+    if (!o->name) {
+        return hf_model(c, &look, err);
+    }
+    zf_auto(trial) struct trial *t = hf_named(o, &look, err);
     if (!t) {
-        return !o->name && err->code == ZF_OK;
+        return false;
     }
-    if (!plan_bad(&t->plan)) {
-        return make_model(c, &t->plan, err);
-    }
-    if (o->name) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0]);
-    }
-    return make_note(c, err, "hf/ is not the model %.60s: %.300s",
-                     t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
+    return plan_bad(&t->plan)
+               ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0])
+               : make_model(c, &t->plan, err);
 }
 
 bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_hf_fit_fn *fn,

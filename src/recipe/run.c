@@ -16,8 +16,7 @@ static bool run_wrong(struct plan *p, struct zf_err *err)
 {
     const struct zf_err why = *err;
 
-    return why.code != ZF_E_NOMEM && why.code != ZF_E_IO &&
-           plan_problem(p, SIZE_MAX, err, "%s", why.msg);
+    return why.code != ZF_E_NOMEM && plan_problem(p, SIZE_MAX, err, "%s", why.msg);
 }
 
 static char *run_dump(json_t *v)
@@ -375,8 +374,9 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
         const bool rule = r->line[i].kind == LINE_RULE || r->line[i].kind == LINE_DROP;
 
         p->line = &r->line[i];
-        if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err) && !run_wrong(p, err)) {
-            return false;
+        if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err)) {
+            p->fits = false; /* nothing is known by its name */
+            return run_wrong(p, err);
         }
         if (!run_line(p, err)) {
             return false;

@@ -60,7 +60,7 @@ static bool said_add_scalar(void *ctx, const struct zf_yaml_scalar *v, struct zf
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for settings");
 }
 
-static json_t *said_read(const struct said *s, const char *path)
+static json_t *said_read(struct said *s, const char *path)
 {
     const struct zf_blob *b = zf_checkpoint_blob(s->c, path);
     const char *dot = strrchr(path, '.');
@@ -71,7 +71,7 @@ static json_t *said_read(const struct said *s, const char *path)
         return NULL;
     }
     zf_auto(mem) char *text = malloc(n + 1);
-    if (!text || !zf_map_read(b->data, text, n, 0, &ignored)) {
+    if (!text || !zf_map_read(b->data, text, n, 0, &s->why)) {
         return NULL;
     }
     text[n] = '\0';

@@ -16,6 +16,7 @@ struct said {
         json_t *root; /* NULL = there is none, or it cannot be read */
     } doc[MAX_DOCUMENTS];
     uint32_t n;
+    struct zf_err why; /* why one could not be read; its code is ZF_OK where all could */
 };
 
 void said_fini(struct said *s);

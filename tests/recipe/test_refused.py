@@ -153,6 +153,27 @@ def a_recipe_that_is_wrong_is_refused_with_its_place():
                     assert part in said, f"{text!r}: {part!r} is not in {said!r}"
 
 
+def a_lost_tensor_is_lost_under_its_new_name_and_in_no_other():
+    with Llama() as c:
+        c.save()
+        path = os.path.join(c.dir, "save/model.safetensors")
+        os.truncate(path, os.path.getsize(path) - 100)  # of the last linear_fc2
+        opts = ("-o", "degraded")
+        c.told("hf/ is the model LlamaForCausalLM", at="save", opts=opts)
+        r = c.run("cat", "hf/model.safetensors", *opts, at="save")
+        assert r.returncode == 5 and "model.layers.1.mlp.down_proj.weight" in r.stderr.decode(), r.stderr.decode()
+        assert "model.layers.1.mlp.down_proj.weight" not in c.names(*opts, "-o", "lost=omit")
+        assert "model.layers.1.mlp.up_proj.weight" in c.names(*opts, "-o", "lost=omit")
+
+
+def names_that_fall_together_are_no_model():
+    with Llama() as c:
+        c.save(more={"_orig_mod.decoder.final_layernorm.weight": numbered([WIDTH], 0)})
+        r = c.run("recipes", None, at="save")
+        assert r.returncode == 1 and "without what wrapped them" in r.stdout.decode(), r.stdout.decode()
+        assert "_orig_mod.decoder.final_layernorm.weight" in c.names()
+
+
 def a_recipe_file_that_is_not_there_or_too_large():
     with Case() as c:
         c.safetensors("save/model.safetensors", {"t": numbered([4, 6], 0)})
@@ -163,4 +184,5 @@ def a_recipe_file_that_is_not_there_or_too_large():
         c.refused("no recipe", at="save", opts=("-o", "recipe=" + path))
 
 
-main([a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large])
+main([a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
+      a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large])
