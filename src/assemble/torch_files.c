@@ -19,7 +19,8 @@
 struct member {
     struct zf_torch *torch; /* NULL: of another place than the first, and closed again */
     struct join_file file;
-    char head[64]; /* "" = none */
+    char head[64];    /* "" = none */
+    const char *item; /* zf_torch_set_item */
     enum zf_torch_role role;
 };
 
@@ -31,6 +32,7 @@ struct zf_torch_set {
     struct join *join;
     zf_vec(struct member *) member;
     bool beside, several; /* places */
+    const char *item;     /* of the files that are added, or NULL */
     struct ranks_said_of {
         struct ranks_said *said;
         const struct member *by;
@@ -168,7 +170,7 @@ enum zf_torch_role zf_torch_set_role(const char *name)
 }
 
 /* "dir/optimizer_1.pt" -> "optimizer_1": what is in front of the ending and, where ranks are joined, of the rank. */
-static void files_stem_of(char out[64], const char *path, bool ranks)
+static void files_stem_of(char out[64], const char *path, bool ranks, const char *item)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strcspn(name, ".");
@@ -177,6 +179,8 @@ static void files_stem_of(char out[64], const char *path, bool ranks)
     rank = rank ? rank : strstr(name, "_rank");
     n = ranks && rank && rank > name && (size_t)(rank - name) < n ? (size_t)(rank - name) : n;
     n = n == 0 ? strlen(name) : n;
+    name = item ? item : name;
+    n = item ? strlen(item) : n;
     (void)snprintf(out, 64, "%.*s", (int)(n < 63 ? n : 63), name);
 }
 
@@ -187,7 +191,7 @@ static void files_set_head(const struct zf_torch_set *s, struct member *m)
 {
     m->head[0] = '\0';
     if (m->role == ZF_ROLE_REST) {
-        files_stem_of(m->head, m->file.path, s->several);
+        files_stem_of(m->head, m->file.path, s->several, m->item);
         return;
     }
     if (m->role == ZF_ROLE_STATES) {
@@ -196,7 +200,7 @@ static void files_set_head(const struct zf_torch_set *s, struct member *m)
     if (m->role != ZF_ROLE_OPTIMIZER) {
         return;
     }
-    files_stem_of(m->head, m->file.path, true);
+    files_stem_of(m->head, m->file.path, true, m->item);
     if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
         (void)snprintf(m->head, sizeof m->head, "optimizer");
     }
@@ -237,6 +241,9 @@ static bool files_same_kind(const struct member *a, const struct member *b)
 {
     size_t n = files_rank_at(a->file.path);
 
+    if (a->item || b->item) {
+        return a->item == b->item;
+    }
     return a->role == b->role && n == files_rank_at(b->file.path) &&
            strncmp(a->file.path, b->file.path, n) == 0;
 }
@@ -278,6 +285,11 @@ bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t
     return zf_torch_ahead_begin(&s->ahead, path, n, err);
 }
 
+void zf_torch_set_item(struct zf_torch_set *s, const char *item)
+{
+    s->item = item;
+}
+
 bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_role role,
                       struct zf_coord at, struct zf_err *err)
 {
@@ -297,6 +309,7 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
     }
     *m = (struct member){.torch = zf_give(torch),
                          .file = {.path = zf_give(name), .at = at, .extra = role == ZF_ROLE_REST},
+                         .item = s->item,
                          .role = role};
     files_set_head(s, m);
     s->member.at[s->member.n++] = m;

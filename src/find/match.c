@@ -29,6 +29,7 @@ static const char *const match_manifest[] = {
     "config.json",
     "*config.yaml",
     "integrity.json",
+    "metadata.pkl",
     "checkpoint_metadata.json",
     "ckpt_contents.json",
     NULL,

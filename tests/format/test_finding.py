@@ -486,10 +486,6 @@ with Dir() as d:
         d.torch(f"fair/checkpoints/step_{step}/optimizer/pp_00/tp_00/sdp_00.pt", {"w": A})
         d.torch(f"fair/checkpoints/step_{step}/trainer/rank_00.pt", {"w": A})
         d.torch(f"fair/checkpoints/step_{step}/data_reader/dp_00.pt", {"w": A})
-        for rank in range(2):
-            d.torch(f"meta/run/{step}/model_{rank}.pt", {"w": A})
-            d.torch(f"meta/run/{step}/optimizer_{rank}.pt", {"w": A})
-        d.file(f"meta/run/{step}/metadata.pkl", pickle.dumps({"metadata": {"model": {}}, "version": "2.0", "world_size": 2}, 4))
         d.file(f"paddle/{step}/0.metadata", b"\x80\4.")
         d.file(f"paddle/{step}/0_0.distcp", b"\x80\4.")
     d.file("pdp/0_0.distcp", b"\x80\4.")
@@ -499,11 +495,10 @@ with Dir() as d:
                      ("fair", "a save of fairseq2"), ("fair/checkpoints/step_10", "a save of fairseq2"),
                      ("fair/checkpoints/step_10/model", "a part of a save of fairseq2"),
                      ("fair/checkpoints/step_10/model/pp_00/tp_00", "a part of a save of fairseq2"),
-                     ("meta", "a save of torch_checkpointing"), ("meta/run", "a save of torch_checkpointing"),
-                     ("meta/run/10", "a save of torch_checkpointing"), ("paddle", "a save of PaddlePaddle"),
+                     ("paddle", "a save of PaddlePaddle"),
                      ("paddle/10", "a save of PaddlePaddle"), ("pdp/0_0.distcp", "a save of PaddlePaddle")):
         d.says(f"a save that no part stands for: {at}", 4, "this is " + what, "which zerofs does not read", at=at)
-    for at in ("nanorun/10/" + shard, "fair/checkpoints/step_10/model/pp_00/tp_00/sdp_00.pt", "meta/run/10/model_0.pt"):
+    for at in ("nanorun/10/" + shard, "fair/checkpoints/step_10/model/pp_00/tp_00/sdp_00.pt"):
         r, j = d.info(at)
         check(f"one file of it, with a note: {os.path.basename(at)}", any("this file is a piece" in n for n in j.get("notes", [])),
               r.stderr or j)

@@ -34,6 +34,10 @@ static inline void zf_auto_torch_set(struct zf_torch_set **s)
 bool zf_torch_set_expect(struct zf_torch_set *s, const char *const *path, size_t n,
                          struct zf_err *err) ZF_CHECKED;
 
+/* Files added from here on are all ranks' of this item ("optimizer"), whatever their names are; NULL: as their names say.
+ * Borrowed; equal items are one text. */
+void zf_torch_set_item(struct zf_torch_set *s, const char *item);
+
 /* Reads `path` of the store.  A file of weights that turns out to be an optimizer's state dict counts as
  * that.  at: whose file it is; files of one kind come one after the other, the places ascending.  Of
  * the file of the first place everything is shown, of the others only their parts and copies of

@@ -45,8 +45,8 @@ static bool nanotron_read_meta(struct nanotron *s, struct zf_err *err)
         return false;
     }
     const char *is = zf_take_text(&version, NULL);
-    (void)zf_take_must(&version, strncmp(is, "1.", 2) == 0,
-                       "it is \"%.20s\": only version 1 is known", is);
+    (void)zf_take_can(&version, strncmp(is, "1.", 2) == 0,
+                      "it is \"%.20s\": only version 1 is known", is);
     s->tp = zf_take_u64(&tp);
     s->dp = zf_take_u64(&dp);
     if (zf_take_given(&step)) {
