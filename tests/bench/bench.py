@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -527,7 +528,55 @@ def part_tools():
     tools.part(sys.modules[__name__])
 
 
-PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'remote', 'sources', 'scale', 'tools')
+SUMS = '''
+import sys, time
+import numpy as np
+start, at = time.monotonic(), 0
+with open(sys.argv[1], "rb") as f:
+    n = int.from_bytes(f.read(8), "little") + 8
+for a in np.array_split(np.fromfile(sys.argv[1], np.float32, offset=n), 16):
+    a.min(), a.max(), a.mean(dtype=np.float64), a.std(dtype=np.float64), (a == 0).sum(), np.isnan(a).sum(), np.isinf(a).sum()
+print(time.monotonic() - start)
+'''
+
+
+def part_values():
+    """diff of two equal files beside cmp, and stat beside numpy, which has read the file and does the same sums; one thread and all."""
+    import tools  # pylint: disable=import-outside-toplevel
+    tools.B = sys.modules[__name__]
+    each, n = 64 * MIB, 16
+    head = json.dumps({f'layers.{i}.w': {'dtype': 'F32', 'shape': [each // 4096, 1024], 'data_offsets': [i * each, (i + 1) * each]}
+                       for i in range(n)}).encode()
+    head += b' ' * (-len(head) % 8)
+    a, b = (os.path.join(tmp, f'{name}.safetensors') for name in 'ab')
+    block = b''.join(struct.pack('<f', random.gauss(0, 1)) for _ in range(MIB // 4))
+    with open(a, 'wb') as f:
+        f.write(struct.pack('<Q', len(head)) + head)
+        for _ in range(n * each // MIB):
+            f.write(block)
+    shutil.copy(a, b)
+    python = tools.interpreter()
+
+    def timed(*words):
+        start = time.monotonic()
+        run(*words)
+        return time.monotonic() - start
+
+    for jobs, title in ((1, 'one thread'), (os.cpu_count(), 'all threads')):
+        equal, sums = [], []
+        for _ in range(ROUNDS):
+            with Round():
+                equal.append(timed('cmp', a, b) / timed(ZEROFS, 'diff', '-j', jobs, a, b))
+                if python:
+                    sums.append(float(run(python, '-c', SUMS, a)) / timed(ZEROFS, 'stat', '-j', jobs, a))
+        ratio(f'diff of 1 GiB beside cmp, {title}', equal, 0.8)
+        if sums:
+            ratio(f'stat of 1 GiB beside numpy, {title}', sums, 2)
+    if not python:
+        tell('stat beside numpy', 'not measured: no numpy (./scripts/test-frameworks)')
+
+
+PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'remote', 'sources', 'scale', 'tools')
 if __name__ == '__main__':
     for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
