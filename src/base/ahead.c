@@ -160,6 +160,18 @@ static void *ahead_run(void *arg)
     return NULL;
 }
 
+/* A thing in work holds a descriptor or two: together they leave half of what the process may have to others. */
+static uint32_t ahead_bound(uint32_t most)
+{
+    struct rlimit r;
+    const bool known = getrlimit(RLIMIT_NOFILE, &r) == 0;
+
+    if (!known || r.rlim_cur / 4 >= most) {
+        return most;
+    }
+    return r.rlim_cur < 8 ? 1 : (uint32_t)(r.rlim_cur / 4);
+}
+
 /* Starts the threads that are wanted and not there; the lock is held. */
 static void ahead_more(struct zf_ahead *a)
 {
@@ -173,8 +185,8 @@ struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_e
 {
     struct zf_ahead *a = calloc(1, sizeof *a);
     const bool bounded = work.few == 0 && work.weigh;
-    work.few = work.few ? work.few : ZF_AHEAD_FEW;
-    uint32_t most = work.most > work.few ? work.most : work.few;
+    work.few = ahead_bound(work.few ? work.few : ZF_AHEAD_FEW);
+    const uint32_t most = work.most > work.few ? ahead_bound(work.most) : work.few;
 
     if (!a || !(a->place = calloc(most, sizeof *a->place)) ||
         !(a->thread = calloc(most, sizeof *a->thread))) {

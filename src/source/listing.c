@@ -59,7 +59,7 @@ struct zf_entry *listing_find(const struct zf_entry *entry, size_t n, const char
 {
     const struct zf_entry key = {.name = name};
 
-    return n ? bsearch(&key, entry, n, sizeof *entry, listing_order) : NULL;
+    return n ? (struct zf_entry *)bsearch(&key, entry, n, sizeof *entry, listing_order) : NULL;
 }
 
 void listing_fini(struct zf_listing *l)

@@ -41,7 +41,7 @@ int memcmp(const void *a, const void *b, size_t n)
     return 0;
 }
 
-char *strchr(const char *s, int c)
+char *(strchr)(const char *s, int c)
 {
     compares++;
     for (;; s++) {
@@ -54,7 +54,7 @@ char *strchr(const char *s, int c)
     }
 }
 
-char *strrchr(const char *s, int c)
+char *(strrchr)(const char *s, int c)
 {
     char *last = NULL;
 

@@ -624,6 +624,47 @@ static void a_process_short_of_descriptors_still_reads(void **state)
     }
 }
 
+/* Each directory that a listing meets is opened (each entry, where readdir does not say what it is): files give way. */
+static void a_listing_short_of_descriptors_makes_room(void **state)
+{
+    enum { DIRS = 8 };
+    struct zf_source *file[FILES];
+    const struct zf_entry *e;
+    struct rlimit was, tight;
+    struct zf_err err;
+    char name[20];
+    size_t n;
+
+    scratch_dir(*state, "sub");
+    for (int k = 0; k < DIRS; k++) {
+        (void)snprintf(name, sizeof name, "sub/d%d", k);
+        scratch_dir(*state, name);
+    }
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 512);
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        scratch_file(*state, name, name);
+        file[k] = file_at(st, name);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    tight = was;
+    tight.rlim_cur = (rlim_t)scratch_descriptors() + 1; /* for the directory itself */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    const bool ok = zf_store_list(st, "sub", &e, &n, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_ok(ok, &err);
+    assert_int_equal(n, DIRS);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(e[i].kind, ZF_ENTRY_DIR);
+        assert_int_equal(e[i].unknown, 0);
+    }
+    for (int k = 0; k < FILES; k++) {
+        (void)snprintf(name, sizeof name, "f%d", k);
+        assert_reads(file[k], name);
+        zf_source_unref(&file[k]);
+    }
+}
+
 /* A file may be kept longer than its store. */
 static void a_file_outlives_its_store(void **state)
 {
@@ -697,6 +738,7 @@ int main(void)
         SCRATCH(stores_share_their_descriptors),
         SCRATCH(a_missing_file_closes_no_other),
         SCRATCH(a_process_short_of_descriptors_still_reads),
+        SCRATCH(a_listing_short_of_descriptors_makes_room),
         SCRATCH(a_file_outlives_its_store),
         SCRATCH(an_interrupted_read_is_begun_again),
         cmocka_unit_test(a_file_that_ends_before_its_size),
