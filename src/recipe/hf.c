@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/recipe/hf.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,22 +80,46 @@ static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, str
     return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), look, err);
 }
 
+/* The shared part that a recipe of zerofs begins with, in its text; n: 0 if it begins with lines of its own. */
+static const char *hf_first_part(const char *text, size_t *n)
+{
+    while (*text == '#' || strncmp(text, "recipe ", 7) == 0) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    *n = strncmp(text, "use ", 4) == 0 ? strcspn(text + 4, " \n") : 0;
+    return text + 4;
+}
+
+/* Does the text begin with the part whose lines decided that the last recipe does not fit?  Then neither does this one. */
+static bool hf_is_out(const char *text, const char *part)
+{
+    size_t n;
+    const char *first = hf_first_part(text, &n);
+
+    return n > 0 && strlen(part) == n && memcmp(first, part, n) == 0;
+}
+
 /* *out: the one recipe of zerofs that fits; NULL: none, or several do (a note says which). */
 static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial **out,
                        struct zf_err *err)
 {
     zf_auto(trial) struct trial *found = NULL;
     const struct library_text *l;
+    char out_part[64] = ""; /* a recipe that begins with it does not fit */
 
     *out = NULL;
     for (uint32_t i = 0; (l = library_at(i)); i++) {
-        if (l->name[0] == '_') {
+        if (l->name[0] == '_' || hf_is_out(l->text, out_part)) {
             continue;
         }
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), look, err);
         if (!t) {
             return false;
+        }
+        if (!t->plan.fits && t->plan.line && hf_is_out(l->text, t->plan.line->of->name)) {
+            (void)snprintf(out_part, sizeof out_part, "%s", t->plan.line->of->name);
         }
         /* One whose settings and tensors agree is preferred to one that is refused. */
         if (!t->plan.fits || (found && plan_bad(&t->plan))) {
