@@ -243,6 +243,7 @@ static int mount_serve_supervised(struct service *v)
         .work = mount_work,
         .ready = mount_announce,
         .ctx = v,
+        .waiter = v->notify,
         .background = v->notify >= 0,
     };
 

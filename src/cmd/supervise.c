@@ -6,6 +6,7 @@
  * - The worker ends, however: the supervisor takes its mount off if it is still there.
  * - The supervisor is killed: the worker sees the end of the socket between them (and gets SIGTERM
  *   from the kernel, for the time in which it does not look), takes the mount off and ends.
+ * - The command that waits for the mount is killed before there is one: as if the supervisor had got the signal.
  * - A signal to end comes to one of them: it reaches the other in the same way.  A worker that does
  *   not come to its end, because it is stopped or a source holds a thread, is killed after a
  *   second, and the mount is taken off without it.
@@ -214,11 +215,17 @@ static void supervise_reap(struct watch *w)
 /* One wait for a report, a signal or the deadline. */
 static void supervise_wait_once(struct watch *w)
 {
-    struct pollfd fds[] = {{.fd = w->link, .events = POLLIN}, {.fd = w->signals, .events = POLLIN}};
+    const bool waited = !w->ready && !w->signal;
+    struct pollfd fds[] = {{.fd = w->link, .events = POLLIN},
+                           {.fd = w->signals, .events = POLLIN},
+                           {.fd = waited ? w->s->waiter : -1}};
     int64_t ms = w->deadline - supervise_now_ms();
 
-    if (poll(fds, 2, !w->deadline ? -1 : ms > 0 ? (int)ms : 0) > 0) {
+    if (poll(fds, 3, !w->deadline ? -1 : ms > 0 ? (int)ms : 0) > 0) {
         supervise_signals_read(w);
+        if (fds[2].revents && !w->signal) {
+            w->signal = SIGTERM;
+        }
         if (fds[0].revents) {
             supervise_take_report(w);
         }

@@ -14,6 +14,8 @@ struct supervise {
     /* Runs in the supervisor, once, when the worker said that the mount answers. */
     void (*ready)(void *ctx);
     void *ctx;
+    /* Writing end of a pipe to a command that waits for `ready`; when that is gone before, nobody wants the mount.  -1: none. */
+    int waiter;
     bool background; /* after ready there is no stderr: what is said goes to the system log */
 };
 

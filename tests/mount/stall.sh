@@ -30,6 +30,22 @@ check 'a reader of it can be killed' look killed "$mnt" "$tmp/control" direct
 check 'one that handles a signal goes on waiting' look interrupted "$mnt" "$tmp/control"
 check 'unmounted' unmount "$mnt"
 
+# The storage hangs while the checkpoint is opened, and whoever waits for the mount gives up.
+command_gives_up() {
+    : >"$tmp/control/open.model-00002-of-00004.safetensors"
+    "$ZEROFS" mount "$tmp/slow" "$mnt" 2>/dev/null &
+    command=$!
+    pids="$pids $command"
+    until_true 20 test -e "$tmp/control/waits.open.model-00002-of-00004.safetensors" || return 1
+    kill "-$1" "$command"
+    wait "$command"
+    rm "$tmp/control/open.model-00002-of-00004.safetensors"
+    until_true 20 nobody_for "$mnt" && not_mounted "$mnt"
+}
+nobody_for() {
+    [ -z "$(processes_of "$1")" ]
+}
+
 check 'with seven threads for shards' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degraded,max_threads=7
 check 'all of which wait: metadata' look hangs_everywhere "$mnt" "$tmp/control"
 check 'unmounted' unmount "$mnt"
@@ -37,5 +53,8 @@ check 'with one thread for shards' "$ZEROFS" mount "$tmp/slow" "$mnt" -o degrade
 check 'metadata and what needs no shard' look hangs_alone "$mnt" "$tmp/control"
 check 'SIGTERM while reads wait' look ended "$mnt" "$tmp/control" "$(daemon_of "$mnt")"
 check 'nothing is mounted' until_true 30 not_mounted "$mnt"
+for signal in TERM KILL; do
+    check "the command gets SIG$signal while the storage hangs: nothing is mounted later" command_gives_up "$signal"
+done
 fusermount3 -u "$tmp/slow"
 finish
