@@ -137,7 +137,8 @@ def hangs(mnt, control, readers):
             t.start()
         until(lambda: stall.blocked() >= 20)
         nothing_else_waits(mnt)
-        assert stall.blocked() <= 40, f"{stall.blocked()} reads wait for one shard"
+        # Half of the threads that serve, and those that read such files ahead, which serve nobody.
+        assert stall.blocked() <= 40 + 60, f"{stall.blocked()} reads wait for one shard"
         assert all(t.is_alive() for t in threads), "who reads the shard that hangs was answered"
     for t in threads:
         t.join(60)
