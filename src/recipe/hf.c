@@ -80,24 +80,47 @@ static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, str
     return hf_trial_make(o->name, text, o->text ? o->n_text : strlen(text), look, err);
 }
 
-/* The shared part that a recipe of zerofs begins with, in its text; n: 0 if it begins with lines of its own. */
-static const char *hf_first_part(const char *text, size_t *n)
+/* Whether the shared part that many recipes begin with fits, which decides most of them before they are read. */
+struct front {
+    char name[64]; /* the last one that was tried */
+    bool fits;
+};
+
+/* The name of the part that the recipe begins with; false: it begins with lines of its own. */
+static bool hf_front_name(const char *text, char name[64])
 {
     while (*text == '#' || strncmp(text, "recipe ", 7) == 0) {
         text += strcspn(text, "\n");
         text += *text == '\n';
     }
-    *n = strncmp(text, "use ", 4) == 0 ? strcspn(text + 4, " \n") : 0;
-    return text + 4;
+    const bool uses = strncmp(text, "use ", 4) == 0;
+    (void)snprintf(name, 64, "%.*s", uses ? (int)strcspn(text + 4, " \n") : 0,
+                   uses ? text + 4 : "");
+    return uses;
 }
 
-/* Does the text begin with the part whose lines decided that the last recipe does not fit?  Then neither does this one. */
-static bool hf_is_out(const char *text, const char *part)
+static bool hf_front_fits(struct front *f, const char *text, struct look *look, bool *out,
+                          struct zf_err *err)
 {
-    size_t n;
-    const char *first = hf_first_part(text, &n);
+    char name[64];
 
-    return n > 0 && strlen(part) == n && memcmp(first, part, n) == 0;
+    *out = !hf_front_name(text, name);
+    if (*out) {
+        return true;
+    }
+    if (strcmp(name, f->name) != 0) {
+        const char *part = library_find(NULL, name);
+        zf_auto(trial) struct trial *t =
+            part ? hf_trial_make(name, part, strlen(part), look, err) : NULL;
+
+        if (part && !t) {
+            return false;
+        }
+        (void)snprintf(f->name, sizeof f->name, "%s", name);
+        f->fits = !t || t->plan.fits;
+    }
+    *out = f->fits;
+    return true;
 }
 
 /* *out: the one recipe of zerofs that fits; NULL: none, or several do (a note says which). */
@@ -106,20 +129,22 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
 {
     zf_auto(trial) struct trial *found = NULL;
     const struct library_text *l;
-    char out_part[64] = ""; /* a recipe that begins with it does not fit */
+    struct front front = {.name = ""};
 
     *out = NULL;
     for (uint32_t i = 0; (l = library_at(i)); i++) {
-        if (l->name[0] == '_' || hf_is_out(l->text, out_part)) {
+        bool may = false;
+
+        if (l->name[0] != '_' && !hf_front_fits(&front, l->text, look, &may, err)) {
+            return false;
+        }
+        if (!may) {
             continue;
         }
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), look, err);
         if (!t) {
             return false;
-        }
-        if (!t->plan.fits && t->plan.line && hf_is_out(l->text, t->plan.line->of->name)) {
-            (void)snprintf(out_part, sizeof out_part, "%s", t->plan.line->of->name);
         }
         /* One whose settings and tensors agree is preferred to one that is refused. */
         if (!t->plan.fits || (found && plan_bad(&t->plan))) {
