@@ -224,10 +224,12 @@ void *http_turn_multi(struct http *h, struct http_turn *t)
 void http_turn_pause(struct http *h, struct http_turn *t, double seconds)
 {
     const double until = http_now() + seconds;
+    double left = seconds;
 
     (void)pthread_mutex_lock(&h->lock);
-    for (double left = seconds; left > 0 && !h->stop; left = until - http_now()) {
+    while (left > 0 && !h->stop) {
         http_turn_wait(h, t, left);
+        left = until - http_now();
     }
     (void)pthread_mutex_unlock(&h->lock);
 }
