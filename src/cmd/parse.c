@@ -244,7 +244,11 @@ static void parse_help_row(FILE *to, const struct option_row *r)
                    : r->letter ? letter
                                : "    ",
                    r->own && r->letter && r->name ? ", " : "", r->own && r->name ? "--" : "",
-                   r->name ? r->name : "", r->meta ? "=" : "", r->meta ? r->meta : "");
+                   r->name ? r->name : "",
+                   !r->meta  ? ""
+                   : r->name ? "="
+                             : " ",
+                   r->meta ? r->meta : "");
     (void)fprintf(to, "  %-22s %s\n", left, r->help);
 }
 
