@@ -184,5 +184,67 @@ def a_recipe_file_that_is_not_there_or_too_large():
         c.refused("no recipe", at="save", opts=("-o", "recipe=" + path))
 
 
+def experts():
+    """A Mixtral by the names of Megatron-core, and its settings."""
+    t = {k: v for k, v in tensors().items() if ".mlp." not in k}
+    for i in range(LAYERS):
+        p = f"decoder.layers.{i}."
+        t.update({p + "pre_mlp_layernorm.weight": numbered([WIDTH], 8), p + "mlp.router.weight": numbered([4, WIDTH], 9)})
+        for e in range(4):
+            t.update({p + f"mlp.experts.experts.{e}.linear_fc1.weight": numbered([2 * FFN, WIDTH], e),
+                      p + f"mlp.experts.experts.{e}.linear_fc2.weight": numbered([WIDTH, FFN], e)})
+    return t, {**SETTINGS, "num_moe_experts": 4, "moe_ffn_hidden_size": FFN, "moe_router_topk": 2}
+
+
+def settings_that_no_class_of_transformers_has_are_refused_by_name():
+    for settings, part in (({"softmax_scale": 0.5}, "softmax_scale"), ({"activation_func": {"_target_": "torch.nn.functional.gelu"}}, "activation_func"),
+                           ({"window_size": [-1, 0]}, "window_size"), ({"layernorm_epsilon": "x"}, '"real" does not work')):
+        with Llama() as c:
+            c.save(settings).is_no_model(part)
+    with Llama() as c:  # a scaled rotary embedding, of which the older flag says nothing
+        c.save({"position_embedding_type": "yarn", "use_rotary_position_embeddings": True})
+        assert "model.norm.weight" not in c.names()
+    t, plain = experts()
+    for settings, part in (({}, None), ({"window_size": [7, 0]}, "window_size"), ({"moe_router_num_groups": 2, "moe_router_group_topk": 1}, "num_groups"),
+                           ({"moe_router_load_balancing_type": "sinkhorn"}, "sinkhorn"), ({"moe_apply_probs_on_input": True}, "moe_apply_probs_on_input"),
+                           ({"moe_router_topk_limited_devices": 2}, "limited_devices"), ({"moe_router_topk": 5}, "moe_router_topk")):
+        for more in ({}, {"qk_layernorm": True}):
+            with Llama() as c:
+                norms = {f"decoder.layers.{i}.self_attention.{q}_layernorm.weight": numbered([DIM], 0) for i in range(LAYERS) for q in "qk"}
+                c.safetensors("save/model.safetensors", {**t, **(norms if more else {})})
+                c.file("save/transformer_config.json", {**plain, **settings, **more})
+                if part:
+                    c.is_no_model(part)
+                else:
+                    assert "model.norm.weight" in c.names()
+
+
+def settings_of_olmo_core_that_no_class_has_are_refused_by_name():
+    t = {"embeddings.weight": numbered([ROWS, 16], 0), "lm_head.norm.weight": numbered([16], 1), "lm_head.w_out.weight": numbered([ROWS, 16], 2)}
+    for i in range(LAYERS):
+        p = f"blocks.{i}."
+        t.update({p + f"attention.w_{q}.weight": numbered([n, 16], i) for q, n in (("q", 16), ("k", 8), ("v", 8), ("out", 16))})
+        t.update({p + f"feed_forward.w{k}.weight": numbered([16, 10] if k == 2 else [10, 16], k) for k in (1, 2, 3)})
+        t.update({p + "attention_norm.weight": numbered([16], 3), p + "feed_forward_norm.weight": numbered([16], 4)})
+    rope, norm = {"name": "default", "theta": 10000}, {"name": "rms", "eps": 1e-5}
+    for rotary, mixer, block, head, part in (
+            ({}, {}, {}, {}, None), ({"name": "complex"}, {}, {}, {}, "rope.name"), ({}, {"clip_qkv": 8.0}, {}, {}, "clip_qkv"),
+            ({}, {"scalable_softmax": True}, {}, {}, "scalable softmax"), ({"partial_rotary_factor": 0.5}, {}, {}, {}, "partial_rotary_factor"),
+            ({"no_global_rope": True}, {}, {}, {}, "no_global_rope"), ({}, {"attention_sinks": True}, {}, {}, "attention_sinks"),
+            ({}, {}, {"layer_norm": {"name": "default", "eps": 1e-5}}, {}, "layer_norm.name"), ({}, {}, {"attention_residual_alpha": 0.5}, {}, "residual"),
+            ({}, {}, {}, {"eps": 1e-3}, "several epsilons")):
+        for place in ("sequence_mixer", "attention"):  # 3.x and 2.x
+            with Llama() as c:
+                attention = {"n_heads": 4, "n_kv_heads": 2, "bias": False, "rope": {**rope, **rotary}, **mixer}
+                blocks = {"name": "default", place: attention, "feed_forward": {"hidden_size": 10}, "layer_norm": norm, **block}
+                c.safetensors("save/model.safetensors", t)
+                c.file("save/config.json", {"model": {"d_model": 16, "n_layers": LAYERS, "vocab_size": ROWS, "block": blocks, "lm_head": {"layer_norm": {**norm, **head}}}})
+                if part:
+                    c.is_no_model(part)
+                else:
+                    assert "model.norm.weight" in c.names()
+
+
 main([a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
+      settings_that_no_class_of_transformers_has_are_refused_by_name, settings_of_olmo_core_that_no_class_has_are_refused_by_name,
       a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large])
