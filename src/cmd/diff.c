@@ -4,9 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <zf/base/ahead.h>
 #include <zf/base/glob.h>
 #include <zf/base/name.h>
 #include <zf/base/num.h>
@@ -15,13 +13,12 @@
 #include <zf/inspect/compare.h>
 #include <zf/inspect/number.h>
 #include <zf/model/cast.h>
+#include <zf/overlay/index.h>
 
 #include "open.h"
 #include "parse.h"
 #include "print.h"
-
-/* Bytes of a stretch, of either side: few enough that memory for them is reused and stays in a CPU's cache. */
-#define STRETCH (1u << 17)
+#include "stretch.h"
 
 /* How a name of either side compares. */
 enum diff_kind { DIFF_ONLY_A, DIFF_ONLY_B, DIFF_SHAPE, DIFF_TYPE, DIFF_VALUES };
@@ -33,7 +30,6 @@ struct diff_pair {
     enum diff_kind kind;
     enum zf_dtype dtype; /* in which values are compared */
     uint64_t n, step;    /* elements, and those of a stretch */
-    uint64_t first;      /* stretch, counted through all pairs */
 };
 
 struct diff {
@@ -41,9 +37,15 @@ struct diff {
     const char *pattern;         /* or NULL */
     struct zf_comparison within; /* but for the type */
     zf_vec(struct diff_pair) pair;
-    uint64_t n_stretches;
+    struct stretches stretches; /* of each pair */
     uint64_t n_both, n_of[DIFF_VALUES + 1], n_bits;
 };
+
+static void diff_fini(struct diff *d)
+{
+    zf_vec_fini(&d->pair);
+    zf_auto_stretches(&d->stretches);
+}
 
 /* ---- which tensors are compared ---------------------------------------------------------------- */
 
@@ -93,8 +95,8 @@ static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_ten
                           .b = b,
                           .kind = !b   ? DIFF_ONLY_A
                                   : !a ? DIFF_ONLY_B
-                                       : DIFF_VALUES,
-                          .first = d->n_stretches};
+                                       : DIFF_VALUES};
+    uint64_t stretches = 0;
     bool wanted;
 
     if (!diff_matches(d, s, a ? a : b, &wanted, err) || !wanted) {
@@ -108,16 +110,16 @@ static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_ten
         } else if (!diff_type(a->dtype, b->dtype, &p.dtype)) {
             p.kind = DIFF_TYPE;
         } else {
-            p.step = STRETCH / zf_dtype_info(p.dtype)->bytes;
+            p.step = STRETCH_BYTES / zf_dtype_info(p.dtype)->bytes;
             p.n = zf_map_size(a->data) / zf_dtype_info(a->dtype)->bytes;
-            d->n_stretches += p.n / p.step + (p.n % p.step > 0);
+            stretches = p.n / p.step + (p.n % p.step > 0);
         }
     }
     struct diff_pair *at = zf_vec_push(&d->pair, err);
     if (at) {
         *at = p;
     }
-    return at != NULL;
+    return at && stretches_add(&d->stretches, stretches, err);
 }
 
 static int diff_cmp_names(const struct zf_tensor *a, const struct zf_tensor *b)
@@ -175,30 +177,13 @@ static bool diff_read(const struct zf_tensor *t, enum zf_dtype as, void *buf, ui
     return ok || zf_err_in(err, "%s", t->name);
 }
 
-/* The pair that stretch i is of. */
-static const struct diff_pair *diff_find(const struct diff *d, uint64_t i)
-{
-    size_t low = 0, high = d->pair.n;
-
-    while (high - low > 1) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (d->pair.at[mid].first <= i) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    return &d->pair.at[low];
-}
-
 static void *diff_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     const struct diff *d = ctx;
-    const struct diff_pair *p = diff_find(d, i);
-    const uint64_t first = (i - p->first) * p->step, left = p->n - first,
-                   n = left < p->step ? left : p->step;
-    zf_auto(mem) uint8_t *a = malloc(STRETCH), *b = malloc(STRETCH);
+    uint64_t in;
+    const struct diff_pair *p = &d->pair.at[stretches_find(&d->stretches, i, &in)];
+    const uint64_t first = in * p->step, left = p->n - first, n = left < p->step ? left : p->step;
+    zf_auto(mem) uint8_t *a = malloc(STRETCH_BYTES), *b = malloc(STRETCH_BYTES);
     zf_auto(mem) struct zf_difference *out = malloc(sizeof *out);
     struct zf_comparison how = d->within;
 
@@ -296,12 +281,8 @@ static void diff_print_text(const struct diff_pair *p, const struct zf_differenc
 
 static json_t *diff_json_side(const struct zf_tensor *t)
 {
-    json_t *shape = json_array();
-
-    for (uint32_t d = 0; d < t->ndim; d++) {
-        (void)json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
-    }
-    return json_pack("{s:s, s:o}", "dtype", zf_dtype_info(t->dtype)->suffix, "shape", shape);
+    return json_pack("{s:s, s:o}", "dtype", zf_dtype_info(t->dtype)->suffix, "shape",
+                     zf_index_shape(t));
 }
 
 static json_t *diff_json_number(enum zf_dtype t, const uint8_t *p)
@@ -425,14 +406,7 @@ static bool diff_pair_compare(const struct diff *d, const struct diff_pair *p,
 
 static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
 {
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint32_t few = (uint32_t)(d->o->jobs ? d->o->jobs : cpus > 0 ? (uint64_t)cpus : 1);
-    const struct zf_ahead_work work = {.make = diff_make,
-                                       .drop = free,
-                                       .ctx = d,
-                                       .few = few,
-                                       .most = few > ZF_AHEAD_FAR ? few : ZF_AHEAD_FAR};
-    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, d->n_stretches, err);
+    zf_auto(ahead) struct zf_ahead *ahead = stretches_start(&d->stretches, d->o, diff_make, d, err);
 
     *equal = true;
     for (size_t i = 0; ahead && i < d->pair.n && (*equal || !d->o->quiet); i++) {
@@ -524,7 +498,7 @@ int cmd_diff(const struct opts *o, int n, char **word)
     }
     const bool ok = diff_list(&d, a, b, &err) && diff_all(&d, &equal, &err);
     if (ok && d.pattern && d.pair.n == 0) {
-        zf_vec_fini(&d.pair);
+        diff_fini(&d);
         (void)zf_fail(&err, ZF_E_NOENT, ZF_OFF_NONE, "no tensor of either checkpoint matches");
         (void)zf_err_in(&err, "%s", d.pattern);
         return cmd_negative(&err);
@@ -533,6 +507,6 @@ int cmd_diff(const struct opts *o, int n, char **word)
         diff_print_sum(&d);
         diff_suggest(&d, a, b);
     }
-    zf_vec_fini(&d.pair);
+    diff_fini(&d);
     return cmd_finish(!ok ? cmd_fail(&err) : equal ? EXIT_OK : EXIT_NEGATIVE);
 }

@@ -57,14 +57,9 @@ static void ls_tree_json(const struct ls_tree *t, const struct zf_outline_line *
                           "elements", (json_int_t)line->elems, "bytes", (json_int_t)line->bytes);
 
     if (line->tensor) {
-        json_t *shape = json_array();
-
-        for (uint32_t d = 0; d < line->tensor->ndim; d++) {
-            (void)json_array_append_new(shape, json_integer((json_int_t)line->tensor->shape[d]));
-        }
         (void)json_object_set_new(j, "dtype",
                                   json_string(zf_dtype_info(line->tensor->dtype)->suffix));
-        (void)json_object_set_new(j, "shape", shape);
+        (void)json_object_set_new(j, "shape", zf_index_shape(line->tensor));
     }
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     (void)putchar('\n');

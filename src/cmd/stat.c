@@ -4,13 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <zf/base/ahead.h>
 #include <zf/base/num.h>
 #include <zf/base/out.h>
 #include <zf/base/table.h>
-#include <zf/base/vec.h>
 #include <zf/each.h>
 #include <zf/inspect/number.h>
 #include <zf/inspect/stats.h>
@@ -18,17 +15,17 @@
 
 #include "open.h"
 #include "print.h"
+#include "stretch.h"
 
-/* Elements of a stretch, 128 KiB of f32: memory for them is reused and stays in a CPU's cache. */
-#define STRETCH (8u * ZF_STATS_BLOCK)
+/* Elements of a stretch: whole blocks. */
+#define STRETCH (STRETCH_BYTES / sizeof(float) / ZF_STATS_BLOCK * ZF_STATS_BLOCK)
 
 struct stat_tensor {
     char *path; /* owned */
     uint64_t ino;
     enum zf_dtype dtype;
-    uint64_t n;     /* elements */
-    uint64_t first; /* stretch, counted through all tensors */
-    size_t same;    /* an earlier name of the same tensor, or its own number */
+    uint64_t n;  /* elements */
+    size_t same; /* an earlier name of the same tensor, or its own number */
 };
 
 /* The first name of a tensor that has several. */
@@ -41,9 +38,9 @@ struct stat {
     struct zf_tree *tree;
     zf_vec(struct stat_tensor) tensor;
     struct stat_name *names;
-    uint64_t n_stretches;
-    struct zf_stats *done; /* [tensor.n] */
-    bool json;
+    struct stretches stretches; /* of each tensor */
+    struct zf_stats *done;      /* [tensor.n] */
+    const struct opts *o;
 };
 
 /* ---- which tensors ----------------------------------------------------------------------------- */
@@ -75,8 +72,7 @@ static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, stru
     if (!t) {
         return false;
     }
-    *t = (struct stat_tensor){
-        .ino = st->ino, .dtype = x.dtype, .first = s->n_stretches, .path = strdup(path)};
+    *t = (struct stat_tensor){.ino = st->ino, .dtype = x.dtype, .path = strdup(path)};
     if (!t->path) {
         return zf_fail_sys(err, "list tensors");
     }
@@ -87,8 +83,8 @@ static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, stru
     if (!stat_same(s, st, own, &t->same, err)) {
         return false;
     }
-    s->n_stretches += t->same == own ? t->n / STRETCH + (t->n % STRETCH > 0) : 0;
-    return true;
+    return stretches_add(&s->stretches, t->same == own ? t->n / STRETCH + (t->n % STRETCH > 0) : 0,
+                         err);
 }
 
 static void zf_auto_stat(struct stat *s)
@@ -98,27 +94,11 @@ static void zf_auto_stat(struct stat *s)
     }
     zf_vec_fini(&s->tensor);
     zf_table_free(s->names);
+    zf_auto_stretches(&s->stretches);
     free(s->done);
 }
 
 /* ---- reading them ------------------------------------------------------------------------------ */
-
-/* The tensor that stretch i is of: the last one that begins at or before it and is not empty. */
-static const struct stat_tensor *stat_find(const struct stat *s, uint64_t i)
-{
-    size_t low = 0, high = s->tensor.n;
-
-    while (high - low > 1) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (s->tensor.at[mid].first <= i) {
-            low = mid;
-        } else {
-            high = mid;
-        }
-    }
-    return &s->tensor.at[low];
-}
 
 static bool stat_read(const struct stat *s, const struct stat_tensor *t, uint64_t first,
                       struct zf_stats *out, struct zf_err *err)
@@ -144,14 +124,15 @@ static bool stat_read(const struct stat *s, const struct stat_tensor *t, uint64_
 static void *stat_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     const struct stat *s = ctx;
-    const struct stat_tensor *t = stat_find(s, i);
+    uint64_t in;
+    const struct stat_tensor *t = &s->tensor.at[stretches_find(&s->stretches, i, &in)];
     zf_auto(mem) struct zf_stats *out = malloc(sizeof *out);
 
     if (!out) {
         (void)zf_fail_sys(err, "read");
         return NULL;
     }
-    if (!stat_read(s, t, (i - t->first) * STRETCH, out, err)) {
+    if (!stat_read(s, t, in * STRETCH, out, err)) {
         (void)zf_err_in(err, "%s", t->path);
         return NULL;
     }
@@ -243,7 +224,7 @@ static bool stat_print_json(const struct stat *s, size_t i, struct zf_err *err)
 
 static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
 {
-    if (s->json) {
+    if (s->o->json) {
         return stat_print_json(s, i, err);
     }
     if (i == 0) {
@@ -257,17 +238,11 @@ static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
 /* ---- the command ------------------------------------------------------------------------------- */
 
 /* Joins the stretches of each tensor, and prints it as soon as it is whole. */
-static bool stat_all(struct stat *s, uint32_t threads, struct zf_err *err)
+static bool stat_all(struct stat *s, struct zf_err *err)
 {
-    const struct zf_ahead_work work = {.make = stat_make,
-                                       .drop = free,
-                                       .ctx = s,
-                                       .few = threads,
-                                       .most = threads > ZF_AHEAD_FAR ? threads : ZF_AHEAD_FAR};
-
     s->done = calloc(s->tensor.n, sizeof *s->done);
     zf_auto(ahead) struct zf_ahead *ahead =
-        s->done ? zf_ahead_new(work, s->n_stretches, err) : NULL;
+        s->done ? stretches_start(&s->stretches, s->o, stat_make, s, err) : NULL;
     if (!ahead) {
         return s->done ? false : zf_fail_sys(err, "read");
     }
@@ -309,9 +284,7 @@ static bool stat_list(struct stat *s, const char *pattern, struct zf_err *err)
 
 int cmd_stat(const struct opts *o, int n, char **word)
 {
-    zf_auto(stat) struct stat s = {.json = o->json};
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t jobs = o->jobs ? o->jobs : cpus > 0 ? (uint64_t)cpus : 1;
+    zf_auto(stat) struct stat s = {.o = o};
     struct zf_err err;
     zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
 
@@ -320,7 +293,6 @@ int cmd_stat(const struct opts *o, int n, char **word)
     }
     s.tree = tree;
     (void)open_listing(tree, o, false);
-    const bool ok =
-        stat_list(&s, n > 1 ? word[1] : NULL, &err) && stat_all(&s, (uint32_t)jobs, &err);
+    const bool ok = stat_list(&s, n > 1 ? word[1] : NULL, &err) && stat_all(&s, &err);
     return cmd_finish(ok ? EXIT_OK : cmd_negative(&err));
 }

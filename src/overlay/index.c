@@ -9,7 +9,7 @@
 #include <zf/codec/json.h>
 #include <zf/overlay/lost.h>
 
-static json_t *index_shape_of(const struct zf_tensor *t)
+json_t *zf_index_shape(const struct zf_tensor *t)
 {
     json_t *shape = json_array();
 
@@ -30,7 +30,7 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
     json_t *j =
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:I}", "set", s->path, "name",
                   zf_json_string(t->name, t->name_len), "file", zf_json_string(file, len), "dtype",
-                  dtype, "shape", index_shape_of(t), "bytes", (json_int_t)zf_map_size(t->data));
+                  dtype, "shape", zf_index_shape(t), "bytes", (json_int_t)zf_map_size(t->data));
     if (j && same != t) {
         (void)json_object_set_new(j, "alias_of", zf_json_string(same->name, same->name_len));
     }

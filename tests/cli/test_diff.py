@@ -5,12 +5,12 @@ tests/frameworks/digits.py."""
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import results  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
@@ -26,22 +26,6 @@ def ends(code, *words):
     done = diff(*words)
     assert done.returncode == code, f"{words}: exit {done.returncode}, expected {code}: {done.stderr}{done.stdout}"
     return done
-
-
-def save(path, tensors):
-    """A safetensors file: {name: (type, shape, bytes)}."""
-    head, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
-    return path
-
-
-def f32(*values):
-    return "F32", [len(values)], struct.pack(f"<{len(values)}f", *values)
 
 
 def reported(folder):
@@ -69,6 +53,21 @@ def reported(folder):
     assert ends(1, "--atol=0.4", a, b, "values").returncode == 1
     assert ends(0, a, b, "same").stdout.startswith("1 equal, 0 differ")
     ends(0, a, b, "[bw]*")
+
+
+def beyond_a_stretch(folder):
+    """Tensors are compared 128 KiB at a time: places are those in the tensor, and each difference counts."""
+    values = [float(i % 1000) for i in range(100_000)]
+    a = save(os.path.join(folder, "long-a.safetensors"), {"before": f32(1, 2), "w": f32(*values), "x": f32(*values)})
+    for i, by in ((5, 0.25), (40_000, 1), (99_999, 0.5)):
+        values[i] += by
+    b = save(os.path.join(folder, "long-b.safetensors"), {"before": f32(1, 2), "w": f32(*values), "x": f32(*values)})
+    for words in ([], ["-j1"], ["-j", "9"]):
+        rows = {r.get("name", "sum"): r for r in map(json.loads, ends(1, "--json", *words, a, b).stdout.splitlines())}
+        assert rows.keys() == {"w", "x", "sum"}, rows
+        for name in "wx":
+            found = rows[name]
+            assert (found["differ"], found["at"], found["most"], found["value_a"], found["value_b"]) == (3, 40_000, 1, 0, 1), found
 
 
 def saves_of_a_run(folder):
@@ -107,6 +106,6 @@ def refusals(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-diff-") as scratch:
-    for test in (reported, saves_of_a_run, prefixes, refusals):
+    for test in (reported, beyond_a_stretch, saves_of_a_run, prefixes, refusals):
         results.run(test.__name__, test, scratch)
 results.done()

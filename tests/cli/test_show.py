@@ -9,8 +9,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+from fractions import Fraction
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from stfile import save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import results  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
@@ -33,17 +35,6 @@ def refused(code, *words):
     assert done.returncode == code, f"{words}: exit {done.returncode}, expected {code}: {done.stderr}{done.stdout}"
     assert done.stderr.count("\n") == 1 or "Try `zerofs" in done.stderr, done.stderr
     return done.stderr
-
-
-def save(path, tensors):
-    """A safetensors file: {name: (type, shape, bytes)}."""
-    head, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
 
 
 def counting(n):
@@ -122,6 +113,23 @@ def terminals(folder):
     assert re.match(r" +- +- +- +- +0 +1 +1  x\.f16$", rows[2]), rows[2]
 
 
+def beyond_a_stretch(folder):
+    """Sums of tensors that several threads read in parts; Fractions have no rounding."""
+    values = [(i * 37 % 1001 - 500) / 4 for i in range(100_000)]
+    path = os.path.join(folder, "sums.safetensors")
+    data = struct.pack("<100000f", *values)
+    save(path, {"a": ("F32", [100_000], data), "b": ("F32", [0], b""), "c": ("F32", [100_000], data), "d": ("F32", [1], data[:4])})
+    mean = sum(map(Fraction, values)) / len(values)
+    std = float(sum((Fraction(v) - mean) ** 2 for v in values) / len(values)) ** 0.5
+    texts = {good("stat", "--json", *words, path) for words in ([], ["-j1"], ["-j", "9"])}
+    assert len(texts) == 1, texts
+    rows = {r["path"][0]: r for r in map(json.loads, texts.pop().splitlines())}
+    for row in (rows["a"], rows["c"]):
+        assert (row["elements"], row["zeros"], row["min"], row["max"]) == (len(values), values.count(0), min(values), max(values)), row
+        assert abs(row["mean"] - float(mean)) < 1e-12 and abs(row["std"] - std) < 1e-12 * std, (row, float(mean), std)
+    assert rows["b"]["elements"] == 0 and "min" not in rows["b"] and rows["d"]["max"] == values[0]
+
+
 def ties(_):
     rows = {r["path"]: r for r in map(json.loads, good("stat", "--json", ZERO3, "*").splitlines())}
     a, b = rows["embed.weight.f32"], rows["head.weight.f32"]
@@ -131,6 +139,6 @@ def ties(_):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-show-") as scratch:
-    for test in (layouts, names, reads_no_more, refusals, terminals, ties):
+    for test in (layouts, names, reads_no_more, refusals, terminals, beyond_a_stretch, ties):
         results.run(test.__name__, test, scratch)
 results.done()

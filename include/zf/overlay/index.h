@@ -12,6 +12,9 @@
  * "lost".  Gives a reference, or NULL without memory. */
 json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t);
 
+/* Its shape, an array of extents. */
+json_t *zf_index_shape(const struct zf_tensor *t);
+
 /* The notes of a checkpoint, as zf_index_tensor. */
 json_t *zf_index_notes(const struct zf_checkpoint *c);
 

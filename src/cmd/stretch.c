@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stretch.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+bool stretches_add(struct stretches *s, uint64_t n, struct zf_err *err)
+{
+    uint64_t *first = zf_vec_push(&s->first, err);
+
+    if (!first) {
+        return false;
+    }
+    *first = s->n;
+    s->n += n;
+    return true;
+}
+
+/* The last tensor that begins at or before it: tensors without a stretch begin where the next one does. */
+size_t stretches_find(const struct stretches *s, uint64_t i, uint64_t *in_out)
+{
+    size_t low = 0, high = s->first.n;
+
+    while (high - low > 1) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (s->first.at[mid] <= i) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    *in_out = i - s->first.at[low];
+    return low;
+}
+
+struct zf_ahead *stretches_start(const struct stretches *s, const struct opts *o,
+                                 void *(*make)(void *ctx, uint64_t i, struct zf_err *err),
+                                 void *ctx, struct zf_err *err)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t few = (uint32_t)(o->jobs ? o->jobs : cpus > 0 ? (uint64_t)cpus : 1);
+    const struct zf_ahead_work work = {.make = make,
+                                       .drop = free,
+                                       .ctx = ctx,
+                                       .few = few,
+                                       .most = few > ZF_AHEAD_FAR ? few : ZF_AHEAD_FAR};
+
+    return zf_ahead_new(work, s->n, err);
+}
