@@ -68,6 +68,10 @@ def a_llama_is_shown():
         assert (config["architectures"], config["head_dim"], config["num_key_value_heads"]) == (["LlamaForCausalLM"], DIM, GROUPS)
         c.told("hf/ is the model LlamaForCausalLM, by the recipe megatron-llama", at="save")
         assert "decoder.final_layernorm.weight" in c.names("-o", "recipe=off")
+        # Megatron's window of 7 positions before a token is one of 8 with the token.
+        c.save({"window_size": [7, 0]})
+        config = c.config()
+        assert (config["architectures"], config["sliding_window"]) == (["MistralForCausalLM"], 8), config
 
 
 def settings_that_contradict_the_tensors_are_refused_with_both_values():
