@@ -7,8 +7,12 @@
 #include <syslog.h>
 #include <time.h>
 
+#include <zf/base/clock.h>
+#include <zf/base/hash.h>
+
 #define N_LINES 256
 #define LINE_MAX_LEN 800
+#define REPEAT_NS INT64_C(60000000000)
 
 struct log_line {
     time_t when;
@@ -16,11 +20,19 @@ struct log_line {
     struct zf_err err;
 };
 
+/* A failure that was printed. */
+struct log_printed {
+    uint64_t what;  /* its hash; 0: unused */
+    int64_t at;     /* zf_clock_ns() */
+    uint64_t since; /* further ones that were not printed */
+};
+
 struct zf_log {
     pthread_mutex_t lock;
     FILE *to;       /* NULL: to syslog */
     size_t next, n; /* ring: next to be written */
     struct log_line line[N_LINES];
+    struct log_printed printed[N_LINES];
 };
 
 struct zf_log *zf_log_new(FILE *to, struct zf_err *err)
@@ -52,39 +64,77 @@ void zf_log_detach(struct zf_log *log)
     (void)pthread_mutex_unlock(&log->lock);
 }
 
-/* True when the failure is new.  Under the lock. */
-static bool log_remember(struct zf_log *log, const struct zf_err *err)
+/* Under the lock. */
+static void log_remember(struct zf_log *log, const struct zf_err *err)
 {
     for (size_t i = 0; i < log->n; i++) {
         struct log_line *l = &log->line[i];
 
         if (strcmp(l->err.msg, err->msg) == 0 && strcmp(l->err.path, err->path) == 0) {
             l->times++;
-            return false;
+            return;
         }
     }
     log->line[log->next] = (struct log_line){.when = time(NULL), .times = 1, .err = *err};
     log->next = (log->next + 1) % N_LINES;
     log->n += log->n < N_LINES;
-    return true;
+}
+
+/* Storage that fails does so for all of its files at once: then the file does not count. */
+static uint64_t log_hash(const struct zf_err *err)
+{
+    const uint64_t h = zf_hash_str(0, err->msg);
+
+    return (err->code == ZF_E_IO && err->sys ? h : zf_hash_str(h, err->path)) | 1;
+}
+
+/* The entry of a failure that is to be printed now, or NULL.  One that was not printed before takes
+ * the oldest entry.  Under the lock. */
+static struct log_printed *log_due(struct zf_log *log, const struct zf_err *err, int64_t now)
+{
+    const uint64_t what = log_hash(err);
+    struct log_printed *p = &log->printed[0];
+
+    for (size_t i = 0; i < N_LINES && p->what != what; i++) {
+        struct log_printed *q = &log->printed[i];
+
+        if (q->what == what || (p->what && (!q->what || q->at < p->at))) {
+            p = q;
+        }
+    }
+    if (p->what && now - p->at < REPEAT_NS) {
+        p->since += p->what == what;
+        return NULL;
+    }
+    if (p->what != what) {
+        *p = (struct log_printed){.what = what};
+    }
+    p->at = now;
+    return p;
 }
 
 void zf_log_say(struct zf_log *log, const struct zf_err *err)
 {
-    char text[LINE_MAX_LEN];
+    char text[LINE_MAX_LEN], more[64] = "";
 
     (void)pthread_mutex_lock(&log->lock);
-    bool fresh = log_remember(log, err);
+    log_remember(log, err);
     FILE *to = log->to;
+    struct log_printed *p = log_due(log, err, zf_clock_ns());
+    if (p && p->since > 0) {
+        (void)snprintf(more, sizeof more, " (%llu more since the last line)",
+                       (unsigned long long)p->since);
+        p->since = 0;
+    }
     (void)pthread_mutex_unlock(&log->lock);
-    if (!fresh) {
+    if (!p) {
         return;
     }
     (void)zf_err_text(err, text, sizeof text);
     if (to) {
-        (void)fprintf(to, "zerofs: %s\n", text);
+        (void)fprintf(to, "zerofs: %s%s\n", text, more);
     } else {
-        syslog(LOG_WARNING, "%s", text);
+        syslog(LOG_WARNING, "%s%s", text, more);
     }
 }
 
@@ -104,7 +154,7 @@ static void log_print_line(FILE *f, const struct log_line *l)
 void zf_log_note(struct zf_log *log, const struct zf_err *what)
 {
     (void)pthread_mutex_lock(&log->lock);
-    (void)log_remember(log, what);
+    log_remember(log, what);
     (void)pthread_mutex_unlock(&log->lock);
 }
 

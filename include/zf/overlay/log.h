@@ -23,8 +23,10 @@ static inline void zf_auto_log(struct zf_log **log)
 /* From now on to syslog. */
 void zf_log_detach(struct zf_log *log);
 
-/* One failure.  The same file and reason again within the ring is counted, not repeated, whichever
- * byte it hits: a broken shard under 64 readers must not fill a disk. */
+/* One failure.  The same file and reason again, whichever byte it hits, is counted in the ring, and
+ * printed once a minute: a broken shard under 64 readers must not fill a disk.  So is the same error of
+ * a system call in whichever file, because storage that went away fails in all of them; and of more
+ * than 256 different ones within a minute the first are printed. */
 void zf_log_say(struct zf_log *log, const struct zf_err *err);
 
 /* Adds an event that is no failure: kept in the ring, printed nowhere. */

@@ -2,9 +2,23 @@
 /* What /.zerofs/log shows: a failure once, however often and wherever in its file; the newest where there are many. */
 #include "support/unit.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <zf/overlay/log.h>
+
+static time_t later; /* seconds by which the clock of the test is ahead */
+
+/* libc's, for this program. */
+int clock_gettime(clockid_t which, struct timespec *out)
+{
+    const long r = syscall(SYS_clock_gettime, which, out);
+
+    out->tv_sec += later;
+    return (int)r;
+}
 
 struct fixture {
     struct zf_log *log;
@@ -102,6 +116,53 @@ static void the_same_failure_is_counted(void **state)
                                     "zerofs: rank0.pt: byte 12: is gone\n");
 }
 
+/* While it goes on, a line a minute. */
+static void a_failure_that_lasts(void **state)
+{
+    struct fixture *f = *state;
+    struct zf_err one = failure("rank0.pt", 12, "is damaged");
+
+    for (unsigned i = 0; i < 10; i++) {
+        zf_log_say(f->log, &one);
+    }
+    later += 58;
+    zf_log_say(f->log, &one);
+    assert_string_equal(printed(f), "zerofs: rank0.pt: byte 12: is damaged\n");
+    later += 3;
+    zf_log_say(f->log, &one);
+    zf_log_say(f->log, &one);
+    assert_string_equal(printed(f),
+                        "zerofs: rank0.pt: byte 12: is damaged\n"
+                        "zerofs: rank0.pt: byte 12: is damaged (10 more since the last line)\n");
+}
+
+/* 1,000 shards of a server that is gone are one line a minute, and 1,000 damaged ones no more than 256. */
+static void many_files_fail(void **state)
+{
+    struct fixture *f = *state;
+    struct zf_err err;
+    char name[32];
+
+    for (unsigned i = 0; i < 3000; i++) {
+        (void)snprintf(name, sizeof name, "shard%u", i % 1000);
+        errno = ENOTCONN;
+        (void)zf_fail_sys(&err, "read");
+        (void)zf_err_in(&err, "%s", name);
+        zf_log_say(f->log, &err);
+    }
+    assert_string_equal(printed(f),
+                        "zerofs: shard0: cannot read: Transport endpoint is not connected\n");
+    for (unsigned i = 0; i < 3000; i++) {
+        (void)snprintf(name, sizeof name, "shard%u", i % 1000);
+        err = failure(name, 0, "is damaged");
+        zf_log_say(f->log, &err);
+    }
+    unsigned lines = 0;
+    for (const char *p = printed(f); (p = strchr(p, '\n')); p++, lines++) {
+    }
+    assert_int_equal(lines, 256);
+}
+
 static void a_note_is_not_printed(void **state)
 {
     struct fixture *f = *state;
@@ -154,6 +215,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_same_failure_is_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_that_lasts, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_files_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(a_note_is_not_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(many_failures, setup, teardown),
         cmocka_unit_test(one_line_of_its_own),
