@@ -70,7 +70,7 @@ _zerofs() {
     umount:* | index:* | tags:0 | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
     cache:0) _zerofs_offer $'ls\nclear' ;;
     *:0 | diff:1) _zerofs_paths -f ;;
-    info:* | tags:* | show:[!1]* | stat:[!1]*) ;;
+    info:* | tags:* | show:[!1]* | stat:[!1]* | map:[!1]*) ;;
     export:[!1]*)
         # From the second path on, the word may be the destination.
         _zerofs_names "${operands[0]}"

@@ -54,5 +54,5 @@ end
 complete -c zerofs -n __fish_use_subcommand -l help -d 'List the commands'
 complete -c zerofs -n __fish_use_subcommand -l version -d 'Tell the version'
 complete -c zerofs -n '__fish_seen_subcommand_from cache' -x -a 'ls clear'
-complete -c zerofs -n '__fish_seen_subcommand_from ls cat show stat; and test (count (__zerofs_operands)) -gt 0' -f -a '(__zerofs_names)'
+complete -c zerofs -n '__fish_seen_subcommand_from ls cat show stat map; and test (count (__zerofs_operands)) -gt 0' -f -a '(__zerofs_names)'
 complete -c zerofs -n '__fish_seen_subcommand_from export; and test (count (__zerofs_operands)) -gt 0' -a '(__zerofs_names)'

@@ -3,6 +3,7 @@
 #ifndef ZF_VIEW_H
 #define ZF_VIEW_H
 
+#include <zf/base/out.h>
 #include <zf/base/vec.h>
 #include <zf/model/model.h>
 #include <zf/tree.h>
@@ -56,6 +57,9 @@ struct zf_node_tensor {
     enum zf_dtype dtype; /* as served: differs from the tensor's under as/ */
 };
 bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor *out);
+
+/* Adds all of its user.zerofs.sources, which has no bound here: a JSON array. */
+void zf_tree_sources(const struct zf_node_tensor *x, struct zf_out *out);
 
 /* The map of a file that is served as it is mapped (raw tensors, blobs, bulk files), borrowed, for
  * tools that look at its pieces (export's holes).  NULL, and *err is cleared, for what is computed

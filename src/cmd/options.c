@@ -25,7 +25,7 @@ enum {
 #define CMD(id, function, name, least, most, needs, args, summary) id = 1 << CMD_##id,
 #include "table.def"
 #undef CMD
-    TREE = MOUNT | LS | CAT | SHOW | STAT | EXPORT,
+    TREE = MOUNT | LS | CAT | SHOW | STAT | MAP | EXPORT,
     CKPT = TREE | INFO | TAGS | DIFF | RECIPES | RECIPE
 };
 

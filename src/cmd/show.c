@@ -12,6 +12,7 @@
 #include <zf/view.h>
 
 #include "open.h"
+#include "param.h"
 #include "print.h"
 
 /* Elements of an axis that is printed in full; of a longer one half as many from either end. */
@@ -31,8 +32,7 @@ struct show {
     const char *given;
     char *path;       /* of the tensor, normal */
     const char *text; /* the slice behind it in given; or "" */
-    struct zf_stat st;
-    struct zf_node_tensor x;
+    struct param at;
     struct zf_slice slice;
     uint64_t stride[ZF_SLICE_DIMS]; /* elements, of the tensor's axes */
     uint32_t axis[ZF_SLICE_DIMS];   /* those that the result has */
@@ -42,54 +42,22 @@ struct show {
 
 /* ---- what is asked for ------------------------------------------------------------------------- */
 
-/* The file at path, or the one that is called so but for the suffix of its type. */
-static bool show_walk(struct show *s, const char *path)
-{
-    if (zf_tree_walk(s->tree, path, &s->st) && zf_tree_tensor(s->tree, s->st.ino, &s->x)) {
-        return true;
-    }
-    for (int t = 0; t < ZF_DT_COUNT; t++) {
-        const char *suffix = zf_dtype_info((enum zf_dtype)t)->suffix;
-        zf_auto(mem) char *file = malloc(strlen(path) + strlen(suffix) + 2);
-
-        if (!file) {
-            return false;
-        }
-        (void)sprintf(file, "%s.%s", path, suffix);
-        if (zf_tree_walk(s->tree, file, &s->st) && zf_tree_tensor(s->tree, s->st.ino, &s->x)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool show_missing(const struct show *s, const char *path, struct zf_err *err)
-{
-    const struct zf_each each = {.tree = s->tree};
-    struct zf_stat st;
-
-    if (zf_tree_walk(s->tree, path, &st)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "is no tensor (zerofs cat prints files of text, zerofs ls directories)");
-        return zf_err_in(err, "%s", path);
-    }
-    return zf_each_match(&each, path, err);
-}
-
 /* Finds the tensor of "PATH" or "PATH[SLICE]"; s->path is cut in two there. */
 static bool show_split(struct show *s, struct zf_err *err)
 {
     const size_t n = strlen(s->path);
+    const struct zf_each none = {.tree = s->tree};
     char *open = n > 0 && s->path[n - 1] == ']' ? strrchr(s->path, '[') : NULL;
 
-    if (show_walk(s, s->path)) {
+    if (param_walk(s->tree, s->path, &s->at)) {
         return true;
     }
     if (open) {
         s->text = strrchr(s->given, '[');
         *open = '\0';
     }
-    return (open && show_walk(s, s->path)) || show_missing(s, s->path, err);
+    return (open && param_walk(s->tree, s->path, &s->at)) ||
+           param_match(s->tree, s->path, &none, err);
 }
 
 static bool show_find(struct show *s, struct zf_err *err)
@@ -97,7 +65,7 @@ static bool show_find(struct show *s, struct zf_err *err)
     if (!show_split(s, err)) {
         return false;
     }
-    const struct zf_tensor *t = s->x.tensor;
+    const struct zf_tensor *t = s->at.x.tensor;
     if (t->ndim > ZF_SLICE_DIMS) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the tensor has %" PRIu32 " axes", t->ndim);
     }
@@ -139,7 +107,7 @@ static uint64_t show_place(const struct show *s, const uint64_t *index)
 static bool show_read(const struct show *s, const uint64_t *index, uint64_t n, uint8_t *out,
                       struct zf_err *err)
 {
-    const uint32_t each = zf_dtype_info(s->x.dtype)->bytes;
+    const uint32_t each = zf_dtype_info(s->at.x.dtype)->bytes;
     const bool packed = s->n_axes > 0 && s->axis[s->n_axes - 1] + 1 == s->slice.ndim &&
                         show_axis(s, s->n_axes - 1)->step == 1;
     const int64_t step = s->n_axes == 0 ? 0
@@ -151,7 +119,7 @@ static bool show_read(const struct show *s, const uint64_t *index, uint64_t n, u
     for (uint64_t i = 0; i < runs; i++, at += (uint64_t)step) {
         size_t got;
 
-        if (!s->tree->ops->read(s->tree, s->st.ino, out + i * each, run, at * each, &got, err)) {
+        if (!s->tree->ops->read(s->tree, s->at.ino, out + i * each, run, at * each, &got, err)) {
             return zf_err_in(err, "%s", s->path);
         }
         if (got != run) {
@@ -181,7 +149,7 @@ typedef char show_text[ZF_NUMBER_MAX];
 /* A row of the layout: the texts of the elements of the last axis. */
 static bool show_load_row(const struct show *s, uint64_t *index, show_text *out, struct zf_err *err)
 {
-    const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->x.dtype)->bytes;
+    const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->at.x.dtype)->bytes;
     const uint64_t n = show_axis(s, last)->n, slots = show_slots(n);
     const uint64_t half = n > SHOW_AXIS ? SHOW_AXIS / 2 : slots;
     uint8_t element[SHOW_AXIS * 16];
@@ -192,7 +160,7 @@ static bool show_load_row(const struct show *s, uint64_t *index, show_text *out,
             return false;
         }
         for (uint64_t k = 0; k < half; k++) {
-            s->write(out[i + k], s->x.dtype, element + k * each);
+            s->write(out[i + k], s->at.x.dtype, element + k * each);
         }
     }
     return true;
@@ -285,7 +253,7 @@ static bool show_load_scalar(const struct show *s, show_text out, struct zf_err 
     if (!show_read(s, NULL, 1, element, err)) {
         return false;
     }
-    s->write(out, s->x.dtype, element);
+    s->write(out, s->at.x.dtype, element);
     return true;
 }
 
@@ -294,8 +262,8 @@ static void show_head(const struct show *s)
 {
     print_name(stdout, s->path);
     print_name(stdout, s->text);
-    (void)printf("  %s ", zf_dtype_info(s->x.dtype)->suffix);
-    print_shape(stdout, s->x.tensor);
+    (void)printf("  %s ", zf_dtype_info(s->at.x.dtype)->suffix);
+    print_shape(stdout, s->at.x.tensor);
     (void)putchar('\n');
 }
 
@@ -365,7 +333,7 @@ static bool show_layout(const struct show *s, struct zf_err *err)
 /* The elements of one row, with commas between them. */
 static bool show_json_row(const struct show *s, uint64_t *index, struct zf_err *err)
 {
-    const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->x.dtype)->bytes;
+    const uint32_t last = s->n_axes - 1, each = zf_dtype_info(s->at.x.dtype)->bytes;
     const uint64_t n = show_axis(s, last)->n;
     static uint8_t element[SHOW_READ * 16];
     show_text text;
@@ -377,7 +345,7 @@ static bool show_json_row(const struct show *s, uint64_t *index, struct zf_err *
             return false;
         }
         for (uint64_t i = 0; i < some; i++) {
-            s->write(text, s->x.dtype, element + i * each);
+            s->write(text, s->at.x.dtype, element + i * each);
             (void)printf("%s%s", at + i > 0 ? "," : "", text);
         }
     }
@@ -420,7 +388,7 @@ static void show_json_shape(const char *key, const uint64_t *extent, uint32_t n)
 
 static bool show_json(struct show *s, struct zf_err *err)
 {
-    const struct zf_tensor *t = s->x.tensor;
+    const struct zf_tensor *t = s->at.x.tensor;
     zf_auto(out) struct zf_out text = {0};
     uint64_t extent[ZF_SLICE_DIMS];
     show_text scalar;
@@ -438,7 +406,7 @@ static bool show_json(struct show *s, struct zf_err *err)
     for (uint32_t k = 0; k < s->n_axes; k++) {
         extent[k] = show_axis(s, k)->n;
     }
-    (void)printf("%s,\"dtype\":\"%s\",", zf_out_text(&text), zf_dtype_info(s->x.dtype)->suffix);
+    (void)printf("%s,\"dtype\":\"%s\",", zf_out_text(&text), zf_dtype_info(s->at.x.dtype)->suffix);
     show_json_shape("shape", t->shape, t->ndim);
     show_json_shape("slice_shape", extent, s->n_axes);
     (void)fputs("\"values\":", stdout);

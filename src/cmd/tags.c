@@ -10,6 +10,7 @@
 #include <zf/base/name.h>
 #include <zf/codec/json.h>
 #include <zf/find.h>
+#include <zf/inspect/refer.h>
 
 #include "open.h"
 #include "print.h"
@@ -43,56 +44,21 @@ static void tags_save_free(void *p)
 
 /* ---- one save ---------------------------------------------------------------------------------- */
 
-/* The files that tensors lie in, by address, each once. */
-struct tags_files {
-    zf_vec(struct zf_source *) at;
-    struct zf_err *err;
-};
-
-static bool tags_add_source(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
-{
-    struct tags_files *f = ctx;
-    struct zf_source *file = len ? zf_source_trace(s, off, len).src : s;
-
-    if (!file->ops->identity || (f->at.n > 0 && f->at.at[f->at.n - 1] == file)) {
-        return true;
-    }
-    struct zf_source **one = zf_vec_push(&f->at, f->err);
-    if (one) {
-        *one = file;
-    }
-    return one != NULL;
-}
-
-static int tags_cmp(const void *a, const void *b)
-{
-    const uintptr_t x = (uintptr_t)(*(struct zf_source *const *)a),
-                    y = (uintptr_t)(*(struct zf_source *const *)b);
-
-    return x < y ? -1 : x > y;
-}
-
 static bool tags_count_files(struct tags_save *s, const struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct tags_files f = {.err = err};
-    bool ok = true;
+    zf_refer_list file = {0};
+    const bool ok = zf_refer_files(c, &file, err);
 
-    for (uint32_t i = 0; ok && i < c->n_sets; i++) {
-        for (uint32_t k = 0; ok && k < c->set[i].n; k++) {
+    for (uint32_t i = 0; i < c->n_sets; i++) {
+        for (uint32_t k = 0; k < c->set[i].n; k++) {
             s->lost = s->lost || c->set[i].tensor[k].lost;
-            ok = zf_map_each_source(c->set[i].tensor[k].data, tags_add_source, &f);
         }
     }
-    if (f.at.n > 0) {
-        qsort(f.at.at, f.at.n, sizeof *f.at.at, tags_cmp);
+    for (size_t i = 0; ok && i < file.n; i++) {
+        s->files++;
+        s->bytes += file.at[i]->size;
     }
-    for (size_t i = 0; ok && i < f.at.n; i++) {
-        if (i == 0 || f.at.at[i] != f.at.at[i - 1]) {
-            s->files++;
-            s->bytes += f.at.at[i]->size;
-        }
-    }
-    zf_vec_fini(&f.at);
+    zf_vec_fini(&file);
     return ok;
 }
 

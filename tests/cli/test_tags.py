@@ -68,6 +68,15 @@ def opened_like_a_mount(folder):
         assert [tag for tag, row in tags(run).items() if row["opened"]] == [shown]
 
 
+def every_chunk(_):
+    """Arrays of many files count each of them."""
+    run = os.path.join(DATA, "megatron/megatron_zarr_core_v0.4.0")
+    (row,) = tags(run).values()
+    chunks = [os.path.join(d, n) for d, _, names in os.walk(run) for n in names
+              if n.replace(".", "").isdigit() and not d.endswith(".sync")]  # zarr's own, beside the array
+    assert row["files"] == len(chunks) and row["bytes"] == sum(map(os.path.getsize, chunks)), (row, len(chunks))
+
+
 def no_run(folder):
     run = run_of(folder, "alone", ["global_step3"], "global_step3")
     assert list(tags(os.path.join(run, "global_step3"))) == [""], "a save is the only one of itself"
@@ -79,6 +88,6 @@ def no_run(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-tags-") as scratch:
-    for test in (whole_and_not, opened_like_a_mount, no_run):
+    for test in (whole_and_not, every_chunk, opened_like_a_mount, no_run):
         results.run(test.__name__, test, scratch)
 results.done()

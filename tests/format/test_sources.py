@@ -20,20 +20,40 @@ from tap import need_fuse  # noqa: E402
 from test_views import DATA, Mount, lacks, read  # noqa: E402
 
 
+def library(name, function, result, *words):
+    """Calls a function of a C library."""
+    call = getattr(ctypes.CDLL(ctypes.util.find_library(name)), function)
+    call.restype = result
+    return call(*words)
+
+
 def zstd(data, room):
-    lib = ctypes.CDLL(ctypes.util.find_library("zstd"))
-    lib.ZSTD_decompress.restype = ctypes.c_size_t
     out = ctypes.create_string_buffer(room)
-    n = lib.ZSTD_decompress(out, ctypes.c_size_t(room), data, ctypes.c_size_t(len(data)))
+    n = library("zstd", "ZSTD_decompress", ctypes.c_size_t, out, ctypes.c_size_t(room), data, ctypes.c_size_t(len(data)))
     assert n <= room, "not a zstd stream"
     return out.raw[:n]
 
 
-def stream(e, data, need):
-    if e["codec"] == "deflate":
-        return zlib.decompress(data, -15)[e["skip"]:]
-    assert e["codec"] == "zstd", e
-    return zstd(data, 1 << 24)[e["skip"]:e["skip"] + need]
+def blosc(data):
+    n = int.from_bytes(data[4:8], "little")
+    out = ctypes.create_string_buffer(n)
+    assert library("blosc", "blosc_decompress_ctx", ctypes.c_int, data, out, ctypes.c_size_t(n), ctypes.c_int(1)) == n
+    return out.raw
+
+
+def lz4(data):
+    n = int.from_bytes(data[:4], "little")
+    out = ctypes.create_string_buffer(n)
+    assert library("lz4", "LZ4_decompress_safe", ctypes.c_int, data[4:], out, ctypes.c_int(len(data) - 4),
+                   ctypes.c_int(n)) == n
+    return out.raw
+
+
+def stream(e, data):
+    """What the bytes of the file decompress to."""
+    return {"deflate": lambda: zlib.decompress(data, -15), "zlib": lambda: zlib.decompress(data),
+            "gzip": lambda: zlib.decompress(data, 31), "zstd": lambda: zstd(data, 1 << 24),
+            "blosc": lambda: blosc(data), "lz4": lambda: lz4(data)}[e["codec"]]()
 
 
 def span(e, elem):
@@ -59,7 +79,7 @@ def elements(e, top, elem):
             data = f.read(e["bytes"])
         assert len(data) == e["bytes"], e
         if "codec" in e:
-            data = stream(e, data, span(e, elem))[:span(e, elem)]
+            data = stream(e, data)[e["skip"]:e["skip"] + span(e, elem)]
     assert len(data) == span(e, elem), e
     if "swap" in e:
         w = e["swap"]
