@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where each entry ends, and its name, is read here, since libzip gets a run of entries at a time; all else that an
- * entry says is told by libzip.  Source: PKWARE APPNOTE 4.3.12. */
+/* Where each entry ends, its name, and where its member is, are read here: libzip gets a run of entries at a time, and
+ * does not say where a member is.  All else that an entry says is told by libzip.
+ * Source: PKWARE APPNOTE 4.3.12, 4.5.3. */
 #include "dir.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #define ENTRY_BYTES 46u
 #define SIG_ENTRY 0x02014b50u
+#define EXTRA_ZIP64 1u
 /* Deflate cannot make more than this of one byte. */
 #define DEFLATE_RATIO 1032u
 /* Entries that libzip gets at once, and bytes of them, but for one more. */
@@ -71,6 +73,33 @@ static bool dir_add_name(struct dir_reading *l, uint64_t i, uint64_t n, uint64_t
     return true;
 }
 
+/* Where the member of an entry is.  Of the two sizes and this offset those that have no room in 32 bits are, in this
+ * order, in the first zip64 field among extra[n]. */
+static bool dir_offset(const uint8_t *entry, const uint8_t *extra, uint64_t n, uint64_t *out)
+{
+    struct zf_bytes b = zf_bytes_of(entry + 20, ENTRY_BYTES - 20), x = zf_bytes_of(extra, n);
+    uint64_t sizes = zf_bytes_le32(&b) == UINT32_MAX ? sizeof(uint64_t) : 0;
+
+    sizes += zf_bytes_le32(&b) == UINT32_MAX ? sizeof(uint64_t) : 0;
+    b.at = 42 - 20;
+    *out = zf_bytes_le32(&b);
+    if (*out != UINT32_MAX) {
+        return true;
+    }
+    while (zf_bytes_left(&x) > 0) {
+        const uint16_t id = zf_bytes_le16(&x), len = zf_bytes_le16(&x);
+        const void *field = zf_bytes_take(&x, len);
+
+        if (field && id == EXTRA_ZIP64) {
+            x = zf_bytes_of(field, len);
+            (void)zf_bytes_take(&x, sizes);
+            *out = zf_bytes_le64(&x);
+            return !x.bad;
+        }
+    }
+    return false;
+}
+
 /* Reads entry i into the run, its name to the names, and moves behind it. */
 static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err)
 {
@@ -100,9 +129,19 @@ static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err
     if (!dir_read(l, n, err) || !dir_add_name(l, i, name, extra + comment, err)) {
         return false;
     }
-    return disk == 0 || BAD(l->r->src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                            "member \"%s\" is on disk %u: the archive is split over several disks",
-                            l->d->names.at + l->d->entry[i].name, disk);
+    struct zip_entry *e = &l->d->entry[i];
+    const uint8_t *p = l->run.at + l->run.n - n - ENTRY_BYTES;
+
+    if (disk != 0) {
+        return BAD(l->r->src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "member \"%s\" is on disk %u: the archive is split over several disks",
+                   l->d->names.at + e->name, disk);
+    }
+    return dir_offset(p, p + ENTRY_BYTES + name, extra, &e->at) ||
+           BAD(l->r->src, err, ZF_E_FORMAT, off,
+               "broken zip archive: entry %llu of the directory has no offset, in 32 bits or in a "
+               "zip64 field",
+               (unsigned long long)i);
 }
 
 /* Its sizes, against each other and against where the directory begins. */
@@ -127,11 +166,16 @@ static bool dir_check_sizes(const struct dir_reading *l, const struct zf_zip_mem
                (unsigned long long)m->size, (unsigned long long)m->comp_size);
 }
 
-static bool dir_check(const struct dir_reading *l, const struct zf_zip_member *m, bool encrypted,
-                      struct zf_err *err)
+static bool dir_check(const struct dir_reading *l, const struct zf_zip_member *m, uint64_t at,
+                      bool encrypted, struct zf_err *err)
 {
     const struct zf_source *src = l->r->src;
 
+    if (m->comp_size && at >= l->end->dir_off) {
+        return BAD(src, err, ZF_E_FORMAT, at,
+                   "member \"%s\" should begin here, but the directory begins at byte %llu",
+                   m->name, (unsigned long long)l->end->dir_off);
+    }
     if (encrypted) {
         return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted", m->name);
     }
@@ -155,10 +199,10 @@ static bool dir_keep(struct dir_reading *l, uint64_t i, const struct libzip_entr
                                     .crc = f->crc,
                                     .method = f->method};
 
-    if (!dir_check(l, &m, f->encrypted, err)) {
+    if (!dir_check(l, &m, e->at, f->encrypted, err)) {
         return false;
     }
-    e->at = f->at;
+    e->at = f->comp_size ? e->at : 0;
     e->comp_size = f->comp_size;
     e->deflated = f->method == ZIP_DEFLATED;
     struct zip_deflated *more = e->deflated ? zf_vec_push(&d->deflated, err) : NULL;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libzip does not say where a member is, but it seeks there when the member is opened: that offset is noted, and the local
- * header it then asks for is one of zeros.  So no byte of a member is read here, and no request made for one. */
 #include "libzip.h"
 
 #include <errno.h>
@@ -14,14 +12,12 @@
 
 /* libzip searches this much for end records, and would try each that it finds: between the entries and ours are zeros. */
 #define LIBZIP_SEARCH ((64u << 10) + 1024u)
-#define LIBZIP_LOCAL "PK\3\4"
 
 struct libzip_shown {
     const struct libzip_run *run;
     struct zf_out end; /* the end records … */
     uint64_t end_at;   /* … and where they are */
     uint64_t pos;
-    uint64_t sought; /* by the first seek since it was ZF_OFF_NONE */
     zip_error_t err;
 };
 
@@ -47,9 +43,6 @@ static zip_int64_t libzip_read(struct libzip_shown *s, void *data, zip_uint64_t 
     const uint64_t left = libzip_size(s) - s->pos, n = len < left ? len : left;
 
     memset(data, 0, (size_t)n);
-    if (s->sought < s->run->off) {
-        libzip_copy(s, data, n, LIBZIP_LOCAL, strlen(LIBZIP_LOCAL), s->sought);
-    }
     libzip_copy(s, data, n, s->run->p, s->run->bytes, s->run->off);
     libzip_copy(s, data, n, s->end.p, s->end.n, s->end_at);
     s->pos += n;
@@ -65,7 +58,6 @@ static zip_int64_t libzip_seek(struct libzip_shown *s, void *data, zip_uint64_t 
         return -1;
     }
     s->pos = (uint64_t)at;
-    s->sought = s->sought == ZF_OFF_NONE ? s->pos : s->sought;
     return 0;
 }
 
@@ -127,21 +119,7 @@ static bool libzip_bad(const struct libzip_run *run, uint64_t i, zip_error_t *e,
                    (unsigned long long)(run->first + run->n - 1), zip_error_strerror(e));
 }
 
-/* A member without data must not be opened: libzip 1.7 crashes.  Nor one that is larger than all in front of it, which
- * libzip 1.12 refuses in its own words. */
-static bool libzip_locate(zip_t *za, struct libzip_shown *s, uint64_t i, uint64_t *at_out)
-{
-    s->sought = ZF_OFF_NONE;
-    zip_file_t *f = zip_fopen_index(za, i, ZIP_FL_COMPRESSED | ZIP_FL_UNCHANGED);
-
-    if (!f) {
-        return false;
-    }
-    *at_out = s->sought;
-    return zip_fclose(f) == 0;
-}
-
-static bool libzip_load_entry(zip_t *za, struct libzip_shown *s, uint64_t i,
+static bool libzip_load_entry(zip_t *za, const struct libzip_run *run, uint64_t i,
                               struct libzip_entry *out, struct zf_err *err)
 {
     const zip_uint64_t need = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC |
@@ -152,15 +130,14 @@ static bool libzip_load_entry(zip_t *za, struct libzip_shown *s, uint64_t i,
     zip_stat_init(&st);
     if (zip_stat_index(za, i, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW, &st) < 0 ||
         (st.valid & need) != need) {
-        return libzip_bad(s->run, i, zip_get_error(za), err);
+        return libzip_bad(run, i, zip_get_error(za), err);
     }
     *out = (struct libzip_entry){.size = st.size,
                                  .comp_size = st.comp_size,
                                  .crc = st.crc,
                                  .method = st.comp_method,
                                  .encrypted = st.encryption_method != ZIP_EM_NONE};
-    return out->encrypted || out->comp_size == 0 || out->comp_size > s->run->off ||
-           libzip_locate(za, s, i, &out->at) || libzip_bad(s->run, i, zip_get_error(za), err);
+    return true;
 }
 
 static bool libzip_load_all(zip_t *za, struct libzip_shown *s, struct libzip_entry *out,
@@ -175,7 +152,7 @@ static bool libzip_load_all(zip_t *za, struct libzip_shown *s, struct libzip_ent
                        (unsigned long long)s->run->n, (long long)n);
     }
     for (uint64_t i = 0; i < s->run->n; i++) {
-        if (!libzip_load_entry(za, s, i, &out[i], err)) {
+        if (!libzip_load_entry(za, s->run, i, &out[i], err)) {
             return false;
         }
     }
@@ -207,7 +184,7 @@ static bool libzip_load_shown(struct libzip_shown *s, struct libzip_entry *out, 
 bool libzip_load(const struct libzip_run *run, struct libzip_entry *out, struct zf_err *err)
 {
     const struct zip_end end = {.entries = run->n, .dir_off = run->off, .dir_bytes = run->bytes};
-    struct libzip_shown s = {.run = run, .sought = ZF_OFF_NONE};
+    struct libzip_shown s = {.run = run};
 
     if (!zf_add(run->off, run->bytes + LIBZIP_SEARCH, &s.end_at)) {
         return zf_fail(err, ZF_E_FORMAT, run->off, "broken zip archive: no directory fits here");

@@ -15,7 +15,6 @@ struct libzip_run {
 };
 
 struct libzip_entry {
-    uint64_t at; /* of the member's own header in the archive; 0 of a member without data */
     uint64_t size, comp_size;
     uint32_t crc;
     uint16_t method;

@@ -39,8 +39,8 @@ static void check_pattern(struct zf_zip *z, const char *name)
 
 static void reads_whole_archives(void **state)
 {
-    static const char *const names[] = {"good.zip", "comment.zip", "zip64.zip", "end64.zip",
-                                        "suffix.zip"};
+    static const char *const names[] = {"good.zip",  "comment.zip", "zip64.zip",
+                                        "end64.zip", "suffix.zip",  "wide64.zip"};
 
     (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -245,6 +245,10 @@ static void refuses_at_open(void **state)
         {"other64.zip", ZF_E_FORMAT, "says 4 members"},
         {"place64.zip", ZF_E_FORMAT, "and a directory at byte"},
         {"wide.zip", ZF_E_FORMAT, "of the directory"},
+        {"short64.zip", ZF_E_FORMAT, "entry 1 of the directory"},
+        {"lacks64.zip", ZF_E_FORMAT, "entry 1 of the directory"},
+        {"beyond64.zip", ZF_E_FORMAT, "the directory begins at byte"},
+        {"farhead.zip", ZF_E_FORMAT, "the directory begins at byte"},
         {"disk.zip", ZF_E_UNSUPPORTED, "on disk 1"},
         {"nul.zip", ZF_E_FORMAT, "has a NUL"},
         {"reach.zip", ZF_E_FORMAT, "reaches beyond the directory"},

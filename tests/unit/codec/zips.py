@@ -113,6 +113,22 @@ put("halves.zip", patch(good, end + 8, "<H", 2))
 put("other64.zip", patch(with_end64(good), len(with_end64(good)) - 22 + 8, "<HH", 3, 3))
 put("place64.zip", patch(with_end64(good), len(with_end64(good)) - 22 + 16, "<I", central - 1))
 put("wide.zip", patch(good, second + 42, "<I", 0xffffffff))
+
+
+def wide(*extra):
+    """Its second entry has neither sizes nor offset in 32 bits, but these extra fields."""
+    extra = b"".join(struct.pack("<HH", id, len(field)) + field for id, field in extra)
+    at = second + 46 + len("a/data/0")
+    entry = patch(patch(good, second + 20, "<II", *[0xffffffff] * 2), second + 42, "<I", 0xffffffff)
+    entry = patch(entry, second + 30, "<H", len(extra))
+    return patch(entry[:at] + extra + entry[at:], end + len(extra) + 12, "<I", end - central + len(extra))
+
+
+place = struct.pack("<QQQ", len(PATTERN), len(PATTERN), local2)
+put("wide64.zip", wide((0x7777, b"..."), (1, place)))
+put("short64.zip", wide((1, place[:16])))
+put("lacks64.zip", wide((0x7777, place)))
+put("beyond64.zip", wide((1, place[:16] + struct.pack("<Q", 2 ** 62))))
 put("disk.zip", patch(good, second + 34, "<H", 1))
 put("nul.zip", patch(patch(good, second + 46 + 1, "<B", 0), local2 + 30 + 1, "<B", 0))
 put("reach.zip", patch(good, second + 32, "<H", 0xffff))
