@@ -157,10 +157,11 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     struct state s = {.b = b, .file = f, .lim = lim};
     const struct zf_pv *root = zf_torch_root(f->torch);
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(lim->model_memory, err);
-    bool keys = !name && zf_pv_is_map(root) && json_n_plain_keys(&s, root) <= KEYS_MAX;
+    const uint64_t plain = !name && zf_pv_is_map(root) ? json_n_plain_keys(&s, root) : UINT64_MAX;
+    const bool keys = plain <= KEYS_MAX;
 
-    if (!arena) {
-        return false;
+    if (!arena || plain == 0) {
+        return arena != NULL;
     }
     s.arena = arena;
     s.text_lim = *lim;

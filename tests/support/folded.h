@@ -26,7 +26,7 @@ static inline const struct zf_pv *folded_load(const void *p, uint64_t n, struct 
 
 static inline bool folded_is(const struct zf_pv *v)
 {
-    struct zf_pv_scratch scratch;
+    struct zf_pv_scratch scratch = {0};
 
     return zf_pv_unfold(v, &scratch) != v;
 }
@@ -52,7 +52,7 @@ static inline bool folded_same_plain(const struct zf_pv *a, const struct zf_pv *
 static inline bool folded_same_some(const struct zf_pv *a, const struct zf_pv *b, unsigned depth,
                                     uint64_t *left)
 {
-    struct zf_pv_scratch one, other;
+    struct zf_pv_scratch one = {0}, other = {0};
 
     if (!a != !b || !folded_same_plain(a, b)) {
         return false;

@@ -63,9 +63,10 @@ const struct zf_pv *zf_pickle_load_folded(struct zf_bytes *in, uint64_t stored,
                                           struct zf_arena *arena, const struct zf_limits *lim,
                                           bool (*wanted)(const struct zf_pv *call),
                                           struct zf_err *err) ZF_CHECKED;
-/* v as it was before it was folded, in *scratch, until that is used again; v itself if it is not folded.  What is made
- * there is no longer folded, and never holds what is. */
+/* v as it was before it was folded, in *scratch, until that is used for another; v itself if it is not folded.  What is
+ * made there is no longer folded, and never holds what is.  Begin with {0}. */
 struct zf_pv_scratch {
+    const struct zf_pv *folded, *made; /* the value that is there, before and after; NULL: none */
     uint64_t word[256];
 };
 const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *scratch);

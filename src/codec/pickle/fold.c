@@ -260,6 +260,9 @@ const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *sc
     if (!v || v->kind != ZF_PV_CALL || !(v->flags & ZF_PV_FOLDED)) {
         return v;
     }
+    if (scratch->folded == v) {
+        return scratch->made;
+    }
     const struct pickle_fold_form *form = v->at[0].form;
     const uint8_t *p = (const uint8_t *)(v->at + 1);
     const struct zf_pv *top, **slot[ZF_FOLD_PARTS] = {&top}; /* to be filled, the next one last */
@@ -279,5 +282,7 @@ const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *sc
             slot[n_slots++] = &made->at[n].v;
         }
     }
+    scratch->folded = v;
+    scratch->made = top;
     return top;
 }

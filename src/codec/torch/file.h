@@ -111,6 +111,8 @@ struct zf_torch {
 
     struct zf_zip *zip; /* zip: */
     const char *prefix; /* "archive/" */
+    uint64_t
+        zip_next; /* behind the storage found last: torch writes them as the pickle mentions them */
 
     struct torch_record *record; /* legacy, tar: [n_records] sorted by key */
     struct torch_entry *entry;   /* tar: [n_entries] sorted by key */

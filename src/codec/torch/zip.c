@@ -53,6 +53,10 @@ static bool zip_find_member(struct zf_torch *t, const char *dir, const char *nam
         return false;
     }
     stpcpy(stpcpy(stpcpy(p, t->prefix), dir), name);
+    *i_out = t->zip_next;
+    if (*i_out < t->n_records && strcmp(zf_zip_member(t->zip, *i_out).name, p) == 0) {
+        return true;
+    }
     return zf_zip_find(t->zip, p, i_out);
 }
 
@@ -123,6 +127,7 @@ static bool zip_find(struct zf_torch *t, const char *key, uint64_t *record_out, 
                          "storage \"%.80s\" is missing: there is no member \"%.80sdata/%.80s\"",
                          key, t->prefix, key);
     }
+    t->zip_next = *record_out + 1;
     *bytes_out = zf_zip_member(t->zip, *record_out).size;
     return true;
 }
