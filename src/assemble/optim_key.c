@@ -55,12 +55,15 @@ bool word_starts(const char *p, size_t n, const char *word)
 /* A whole word that starts with "optim". */
 static bool optim_key_optimizer_word(const char *p, size_t n)
 {
+    if (!word_starts(p, n, "optim")) {
+        return false;
+    }
     for (size_t i = 0; i < n; i++) {
         if (!optim_key_word_char(p[i])) {
             return false;
         }
     }
-    return word_starts(p, n, "optim");
+    return true;
 }
 
 /* How long it is up to a dot. */
@@ -139,10 +142,9 @@ static bool optim_key_optimizer_head(const char *key, size_t n)
     if (optim_key_optimizer_word(key, w)) {
         return true;
     }
-    if (w == n || container_number(key, w) >= 0) {
-        return false;
-    }
-    return optim_key_optimizer_word(key + w + 1, optim_key_word_len(key + w + 1, n - w - 1));
+    return w < n &&
+           optim_key_optimizer_word(key + w + 1, optim_key_word_len(key + w + 1, n - w - 1)) &&
+           container_number(key, w) < 0;
 }
 
 bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct optim_key *e)

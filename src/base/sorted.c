@@ -70,10 +70,10 @@ static void sorted_close_run(struct zf_sorted *s)
     s->run[s->n_runs++] = s->n;
 }
 
-/* Room for one more; what was added again and again is dropped before the set grows. */
+/* Room for one more.  Hashes that were added again and again are dropped before the set grows; pairs rarely are. */
 static bool sorted_room(struct zf_sorted *s, struct zf_err *err)
 {
-    if (s->n == s->cap) {
+    if (s->n == s->cap && !s->pairs) {
         sorted_settle(s);
     }
     if (s->n >= s->cap / 2) {

@@ -53,7 +53,12 @@ static void seal_sort(struct zf_build *b)
     for (uint32_t i = 0; i < b->sets.n; i++) {
         b->sets.at[i]->rank = i;
     }
-    qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, seal_by_set_and_name);
+    for (size_t i = 1; i < b->drafts.n; i++) {
+        if (seal_by_set_and_name(&b->drafts.at[i - 1], &b->drafts.at[i]) > 0) {
+            qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, seal_by_set_and_name);
+            break;
+        }
+    }
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
         bool first = i == 0 || d->set != b->drafts.at[i - 1]->set;
