@@ -8,7 +8,7 @@
 #include <zf/base/err.h>
 
 /* Exit codes, as in zerofs(1).  Failures of the checkpoint come from zf_err_exit. */
-enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2, EXIT_IO = 5 };
+enum { EXIT_OK = 0, EXIT_NEGATIVE = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 4, EXIT_IO = 5 };
 
 struct opts;
 

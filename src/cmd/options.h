@@ -39,7 +39,7 @@ struct opts {
         cache_size;
     uint64_t entry_timeout, attr_timeout, timeout; /* ns */
     bool foreground, lazy, longer, human, all, recursive, null, json, force, quiet, sha256,
-        to_stdout, hex, tree;
+        to_stdout, hex, tree, quick;
     uint64_t depth;
     uint64_t jobs; /* 0: not given */
 

@@ -8,7 +8,6 @@
 #include <zf/base/num.h>
 #include <zf/base/out.h>
 #include <zf/base/table.h>
-#include <zf/each.h>
 #include <zf/inspect/number.h>
 #include <zf/inspect/stats.h>
 #include <zf/view.h>
@@ -16,6 +15,7 @@
 #include "open.h"
 #include "print.h"
 #include "stretch.h"
+#include "tensors.h"
 
 /* Elements of a stretch: whole blocks. */
 #define STRETCH (STRETCH_BYTES / sizeof(float) / ZF_STATS_BLOCK * ZF_STATS_BLOCK)
@@ -264,24 +264,6 @@ static bool stat_all(struct stat *s, struct zf_err *err)
     return true;
 }
 
-static bool stat_list(struct stat *s, const char *pattern, struct zf_err *err)
-{
-    const struct zf_each each = {.tree = s->tree, .file = stat_add, .ctx = s};
-    struct zf_stat st;
-
-    if (!pattern) {
-        return zf_each_file(&each, "", err);
-    }
-    zf_auto(mem) char *path = zf_each_normal(pattern);
-    if (!path) {
-        return zf_fail_sys(err, "list tensors");
-    }
-    if (!zf_tree_walk(s->tree, path, &st)) {
-        return zf_each_match(&each, path, err);
-    }
-    return st.kind == ZF_NODE_DIR ? zf_each_file(&each, path, err) : stat_add(s, path, &st, err);
-}
-
 int cmd_stat(const struct opts *o, int n, char **word)
 {
     zf_auto(stat) struct stat s = {.o = o};
@@ -293,6 +275,7 @@ int cmd_stat(const struct opts *o, int n, char **word)
     }
     s.tree = tree;
     (void)open_listing(tree, o, false);
-    const bool ok = stat_list(&s, n > 1 ? word[1] : NULL, &err) && stat_all(&s, &err);
+    const bool ok =
+        tensors_each(tree, n > 1 ? word[1] : NULL, stat_add, &s, &err) && stat_all(&s, &err);
     return cmd_finish(ok ? EXIT_OK : cmd_negative(&err));
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is a checkpoint whole and right?  Every file that it is made of is read once, in large steps, and checked against all
+ * that is recorded of it; what is found is told as it is found. */
+#ifndef ZF_VERIFY_VERIFY_H
+#define ZF_VERIFY_VERIFY_H
+
+#include <stdatomic.h>
+
+#include <zf/verify/finding.h>
+
+/* How far it is; any thread may look. */
+struct zf_verify_progress {
+    atomic_uint_fast64_t bytes, all; /* read, and to be read */
+    atomic_uint_fast32_t files, n_files;
+};
+
+struct zf_verify_opts {
+    const struct zf_verify_tensor *tensor; /* [n] */
+    size_t n;
+    bool part;     /* these are not all: files without any of them are left out */
+    bool quick;    /* structure only */
+    uint32_t jobs; /* threads, at least 1 */
+    const struct zf_limits *lim;
+    void (*found)(void *ctx, const struct zf_finding *f); /* from the thread that asks */
+    void *ctx;
+    struct zf_verify_progress *progress;
+};
+
+struct zf_verify_sum {
+    uint64_t files, bad_files;     /* bad: with damage, or not read */
+    uint64_t tensors, bad_tensors; /* likewise; missing ones too */
+    uint64_t bytes;                /* read */
+    uint64_t count[ZF_WEIGHTS];    /* findings */
+};
+
+/* c: opened as degraded, and from its files, not from a model that was kept.  False: it could not be done, which says
+ * nothing of the checkpoint; damage is no failure. */
+bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
+               struct zf_verify_sum *out, struct zf_err *err) ZF_CHECKED;
+
+#endif

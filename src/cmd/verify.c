@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zerofs verify: opens a checkpoint as -o degraded does, has it checked, and prints what is found as it is found. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zf/base/clock.h>
+#include <zf/base/out.h>
+#include <zf/base/table.h>
+#include <zf/verify/verify.h>
+
+#include "open.h"
+#include "print.h"
+#include "tensors.h"
+
+/* Tensors that a line names; --json names all. */
+#define NAMED 3u
+
+/* A tensor that has several names. */
+struct verify_name {
+    UT_hash_handle hh; /* by inode number */
+    size_t tensor;
+};
+
+/* Its names but for the first one. */
+struct verify_other {
+    size_t tensor;
+    char *path; /* owned */
+};
+
+struct verify {
+    struct zf_tree *tree;
+    const struct opts *o;
+    zf_vec(struct zf_verify_tensor) tensor; /* their paths are owned */
+    struct verify_name *names;
+    zf_vec(struct verify_other) other;
+    bool part;         /* the user named some */
+    struct zf_err err; /* of printing */
+};
+
+/* A tensor of several names is verified once, by its first one.  *path is taken where it is another. */
+static bool verify_is_new(struct verify *v, const struct zf_stat *st, char **path, bool *out,
+                          struct zf_err *err)
+{
+    const unsigned before = HASH_COUNT(v->names);
+    struct verify_name *name = st->nlink > 1 ? zf_table_make_id(v->names, st->ino, err) : NULL;
+
+    *out = st->nlink <= 1 || HASH_COUNT(v->names) > before;
+    if (name && *out) {
+        name->tensor = v->tensor.n;
+    }
+    if (*out || !name) {
+        return name || st->nlink <= 1;
+    }
+    struct verify_other *other = zf_vec_push(&v->other, err);
+    if (other) {
+        *other = (struct verify_other){.tensor = name->tensor, .path = zf_give(*path)};
+    }
+    return other != NULL;
+}
+
+static bool verify_add(void *ctx, const char *path, const struct zf_stat *st, struct zf_err *err)
+{
+    struct verify *v = ctx;
+    struct zf_node_tensor x;
+    bool is_new;
+
+    if (!zf_tree_tensor(v->tree, st->ino, &x)) {
+        return true;
+    }
+    zf_auto(mem) char *copy = strdup(path);
+    if (!copy) {
+        return zf_fail_sys(err, "list tensors");
+    }
+    if (!verify_is_new(v, st, &copy, &is_new, err)) {
+        return false;
+    }
+    struct zf_verify_tensor *t = is_new ? zf_vec_push(&v->tensor, err) : NULL;
+    if (t) {
+        *t = (struct zf_verify_tensor){.path = zf_give(copy), .set = x.set, .tensor = x.tensor};
+    }
+    return !is_new || t;
+}
+
+static void zf_auto_verify(struct verify *v)
+{
+    for (size_t i = 0; i < v->tensor.n; i++) {
+        free((char *)(uintptr_t)v->tensor.at[i].path);
+    }
+    for (size_t i = 0; i < v->other.n; i++) {
+        free(v->other.at[i].path);
+    }
+    zf_vec_fini(&v->tensor);
+    zf_vec_fini(&v->other);
+    zf_table_free(v->names);
+}
+
+/* ---- printing ---------------------------------------------------------------------------------- */
+
+/* Through all names of the tensors of a finding. */
+struct verify_walk {
+    size_t tensor, other; /* the next ones */
+};
+
+/* NULL: there are no more. */
+static const char *verify_next(const struct verify *v, const struct zf_finding *f,
+                               struct verify_walk *w)
+{
+    for (; w->tensor > 0 && w->other < v->other.n; w->other++) {
+        if (v->other.at[w->other].tensor == f->tensor[w->tensor - 1]) {
+            return v->other.at[w->other++].path;
+        }
+    }
+    w->other = 0;
+    return w->tensor < f->n_tensors ? v->tensor.at[f->tensor[w->tensor++]].path : NULL;
+}
+
+static void verify_print(const struct verify *v, const struct zf_finding *f)
+{
+    (void)printf("%-6s  ", zf_finding_weight_name(f->weight));
+    if (f->file[0]) {
+        print_name(stdout, f->file);
+        (void)fputs(": ", stdout);
+    }
+    if (f->end > f->first) {
+        (void)printf("bytes %" PRIu64 " to %" PRIu64 ": ", f->first, f->end - 1);
+    } else if (f->first > 0) {
+        (void)printf("byte %" PRIu64 ": ", f->first);
+    }
+    print_name(stdout, f->text);
+    struct verify_walk w = {0};
+    const char *path;
+    size_t n = 0;
+    for (; (path = verify_next(v, f, &w)); n++) {
+        if (n < NAMED) {
+            (void)fputs(n > 0 ? ", " : ": ", stdout);
+            print_name(stdout, path);
+        }
+    }
+    if (n > NAMED) {
+        (void)printf(" and %zu more", n - NAMED);
+    }
+    (void)putchar('\n');
+}
+
+static void verify_put_text(struct zf_out *out, const char *key, const char *text)
+{
+    zf_out_str(out, key);
+    zf_out_json(out, text, strlen(text));
+}
+
+static void verify_put_number(struct zf_out *out, const char *key, uint64_t n)
+{
+    zf_out_str(out, key);
+    zf_out_dec(out, n);
+}
+
+static void verify_print_json(struct verify *v, const struct zf_finding *f)
+{
+    zf_auto(out) struct zf_out out = {0};
+
+    verify_put_text(&out, "{\"kind\":", zf_finding_kind_name(f->kind));
+    verify_put_text(&out, ",\"weight\":", zf_finding_weight_name(f->weight));
+    if (f->file[0]) {
+        verify_put_text(&out, ",\"file\":", f->file);
+    }
+    if (f->end > 0) {
+        verify_put_number(&out, ",\"first\":", f->first);
+        verify_put_number(&out, ",\"end\":", f->end);
+    }
+    zf_out_str(&out, ",\"tensors\":[");
+    struct verify_walk w = {0};
+    const char *path;
+    for (bool first = true; (path = verify_next(v, f, &w)); first = false) {
+        verify_put_text(&out, first ? "" : ",", path);
+    }
+    verify_put_text(&out, "],\"text\":", f->text);
+    zf_out_str(&out, "}");
+    if (zf_out_ok(&out, &v->err)) {
+        (void)puts(zf_out_text(&out));
+    }
+}
+
+static void verify_found(void *ctx, const struct zf_finding *f)
+{
+    struct verify *v = ctx;
+
+    if (v->o->json) {
+        verify_print_json(v, f);
+    } else {
+        verify_print(v, f);
+    }
+    (void)fflush(stdout); /* as it is found */
+}
+
+/* The exit code: that of the heaviest finding. */
+static int verify_code(const struct zf_verify_sum *s)
+{
+    return s->count[ZF_WEIGHT_UNREAD]   ? EXIT_IO
+           : s->count[ZF_WEIGHT_DAMAGE] ? EXIT_DAMAGED
+           : s->count[ZF_WEIGHT_DANGER] ? EXIT_NEGATIVE
+                                        : EXIT_OK;
+}
+
+static const char *verify_word(const struct zf_verify_sum *s)
+{
+    return s->count[ZF_WEIGHT_UNREAD]   ? "NOT VERIFIED"
+           : s->count[ZF_WEIGHT_DAMAGE] ? "DAMAGED"
+           : s->count[ZF_WEIGHT_DANGER] ? "DANGEROUS"
+                                        : "WHOLE";
+}
+
+static void verify_print_sum(const struct verify *v, const struct zf_verify_sum *s, double took)
+{
+    const bool bad = s->count[ZF_WEIGHT_UNREAD] || s->count[ZF_WEIGHT_DAMAGE];
+
+    if (v->o->json) {
+        (void)printf("{\"kind\":\"sum\",\"verdict\":\"%s\",\"files\":%" PRIu64
+                     ",\"bad_files\":%" PRIu64 ",\"tensors\":%" PRIu64 ",\"bad_tensors\":%" PRIu64
+                     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f}\n",
+                     verify_word(s), s->files, s->bad_files, s->tensors, s->bad_tensors, s->bytes,
+                     took);
+        return;
+    }
+    (void)printf("%s: ", verify_word(s));
+    if (bad) {
+        (void)printf("%" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " tensors. ",
+                     s->bad_files, s->files, s->bad_tensors, s->tensors);
+    } else {
+        (void)printf("%" PRIu64 " file%s, %" PRIu64 " tensor%s. ", s->files,
+                     s->files == 1 ? "" : "s", s->tensors, s->tensors == 1 ? "" : "s");
+    }
+    if (v->o->quick) {
+        (void)puts("Only their structure was looked at.");
+        return;
+    }
+    print_bytes(stdout, s->bytes);
+    (void)printf(" in %u:%02u\n", (unsigned)took / 60, (unsigned)took % 60);
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static int verify_run(struct verify *v, struct zf_err *err)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    const int64_t begin = zf_clock_ns();
+    struct zf_verify_progress progress = {0};
+    struct zf_verify_sum sum;
+    const struct zf_verify_opts how = {.tensor = v->tensor.at,
+                                       .n = v->tensor.n,
+                                       .quick = v->o->quick,
+                                       .part = v->part,
+                                       .jobs = (uint32_t)(v->o->jobs ? v->o->jobs
+                                                          : cpus > 0 ? (uint64_t)cpus
+                                                                     : 1),
+                                       .lim = &v->o->lim,
+                                       .found = verify_found,
+                                       .ctx = v,
+                                       .progress = &progress};
+
+    if (!zf_verify(zf_tree_checkpoint(v->tree), &how, &sum, err) || v->err.code != ZF_OK) {
+        return cmd_fail(v->err.code != ZF_OK ? &v->err : err);
+    }
+    verify_print_sum(v, &sum, (double)(zf_clock_ns() - begin) / 1e9);
+    return verify_code(&sum);
+}
+
+int cmd_verify(const struct opts *o, int n, char **word)
+{
+    struct opts how = *o; /* borrows its texts */
+    zf_auto(verify) struct verify v = {.o = o, .part = n > 1};
+    struct zf_err err;
+
+    how.degraded = true;
+    how.recipe = (char *)"off";
+    how.model_cache = (char *)"off"; /* what the files say now */
+    zf_err_clear(&v.err);
+    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], &how, &err);
+    if (!tree) {
+        return cmd_fail(&err);
+    }
+    v.tree = tree;
+    (void)open_listing(tree, o, false);
+    if (!tensors_each(tree, n > 1 ? word[1] : NULL, verify_add, &v, &err)) {
+        return cmd_finish(cmd_negative(&err));
+    }
+    return cmd_finish(verify_run(&v, &err));
+}

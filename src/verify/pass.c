@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files, by name, are cut into stretches that threads read; what a stretch gives is joined in the order of bytes: the
+ * CRCs of an archive's members, and what was counted of the numbers of tensors.  Bytes that are made (decompressed,
+ * swapped, values of pickles) come behind, through their sources. */
+#include <pthread.h>
+#include <zlib.h>
+
+#include <zf/base/ahead.h>
+
+#include "stretch.h"
+
+#define PASS_STRETCH ((uint64_t)8 << 20)
+
+struct pass {
+    struct verify *v;
+    zf_vec(struct shard) shard; /* by name */
+    uint64_t n_stretches;
+    pthread_mutex_t lock;  /* of the buffers */
+    zf_vec(void *) buffer; /* those that are free */
+};
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void *pass_borrow(struct pass *p, struct zf_err *err)
+{
+    void *b = NULL;
+
+    (void)pthread_mutex_lock(&p->lock);
+    if (p->buffer.n > 0) {
+        b = p->buffer.at[--p->buffer.n];
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    b = b ? b : malloc(STRETCH_CHUNK + STRETCH_BEHIND);
+    if (!b) {
+        (void)zf_fail_sys(err, "read");
+    }
+    return b;
+}
+
+static void pass_give_back(struct pass *p, void *b)
+{
+    struct zf_err ignored;
+
+    (void)pthread_mutex_lock(&p->lock);
+    void **to = zf_vec_push(&p->buffer, &ignored);
+    if (to) {
+        *to = b;
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    if (!to) {
+        free(b);
+    }
+}
+
+/* The last file that begins at or before stretch i. */
+static struct shard *pass_shard(const struct pass *p, uint64_t i)
+{
+    size_t low = 0, high = p->shard.n;
+
+    while (high - low > 1) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (p->shard.at[mid].first_stretch <= i) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return &p->shard.at[low];
+}
+
+static void *pass_make(void *ctx, uint64_t i, struct zf_err *err)
+{
+    struct pass *p = ctx;
+    zf_auto(stretch) struct stretch *out = calloc(1, sizeof *out);
+    uint8_t *buf = out ? pass_borrow(p, err) : NULL;
+
+    if (!buf) {
+        (void)(out || zf_fail_sys(err, "read"));
+        return NULL;
+    }
+    zf_err_clear(&out->err);
+    bool ok;
+    if (i < p->n_stretches) {
+        struct shard *s = pass_shard(p, i);
+        const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
+
+        ok = stretch_read(p->v, s, off, off + (left < PASS_STRETCH ? left : PASS_STRETCH), out, buf,
+                          &out->err);
+    } else {
+        ok =
+            stretch_read_made(p->v, &p->v->places.made.at[i - p->n_stretches], out, buf, &out->err);
+    }
+    pass_give_back(p, buf);
+    if (!ok && out->err.code == ZF_E_NOMEM) {
+        *err = out->err;
+        return NULL;
+    }
+    return zf_give(out);
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+/* The archive as a whole, told with its first stretch. */
+static bool pass_tell_archive(struct pass *p, const struct shard *s, struct zf_err *err)
+{
+    struct verify_about about = {
+        .kind = ZF_FOUND_ARCHIVE, .weight = ZF_WEIGHT_DAMAGE, .file = s->src->name};
+
+    for (size_t i = 0; i < s->bad.n; i++) {
+        about.first = s->bad.at[i].first;
+        about.end = s->bad.at[i].end;
+        if (!verify_found_at(p->v, &about, s->src, s->bad.at[i].why.msg, err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < s->part.n; i++) {
+        const struct shard_part *part = &s->part.at[i];
+
+        about.first = part->first;
+        about.end = part->name ? part->data : part->end;
+        about.weight = part->name ? ZF_WEIGHT_DAMAGE : ZF_WEIGHT_NOTE;
+        if ((part->differs &&
+             !verify_found(p->v, &about, err,
+                           "the header of member \"%s\" here has another %s than the directory",
+                           part->name, part->differs)) ||
+            (!part->name && !verify_found(p->v, &about, err, "no member has these bytes"))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool pass_join_crcs(struct pass *p, struct shard *s, const struct stretch *x, uint64_t end,
+                           struct zf_err *err)
+{
+    for (size_t i = 0; i < x->crc.n; i++) {
+        struct shard_part *part = &s->part.at[x->crc.at[i].part];
+        const struct verify_about about = {.kind = ZF_FOUND_ARCHIVE,
+                                           .weight = ZF_WEIGHT_DAMAGE,
+                                           .file = s->src->name,
+                                           .first = part->data,
+                                           .end = part->data_end};
+        char text[256];
+
+        part->is = (uint32_t)crc32_combine(part->is, x->crc.at[i].crc, (z_off_t)x->crc.at[i].n);
+        if (part->data_end > end || part->is == part->crc) {
+            continue;
+        }
+        zf_say(text, sizeof text, "member \"%s\" has the CRC-32 %08x, recorded is %08x", part->name,
+               part->is, part->crc);
+        if (!verify_found_at(p->v, &about, s->src, text, err)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < x->bad.n; i++) {
+        const struct shard_part *part = &s->part.at[x->bad_part.at[i]];
+        const struct verify_about about = {.kind = ZF_FOUND_ARCHIVE,
+                                           .weight = ZF_WEIGHT_DAMAGE,
+                                           .file = s->src->name,
+                                           .first = part->data,
+                                           .end = part->data_end};
+
+        if (!verify_found_at(p->v, &about, s->src, x->bad.at[i].msg, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void pass_join_values(struct pass *p, const struct zf_source *file, const struct stretch *x)
+{
+    for (size_t i = 0; i < x->value.n; i++) {
+        const uint32_t t = x->value.at[i].tensor;
+        struct verify_value *to = &p->v->value[t];
+        const bool known = to->v.at_known;
+
+        values_join(&to->v, p->v->o->tensor[t].tensor->dtype, &x->value.at[i].v);
+        to->file = to->v.at_known && !known ? file : to->file;
+    }
+}
+
+/* A read that failed: of a file that changed, or is gone, once. */
+static bool pass_tell_failed(struct pass *p, struct shard *s, const struct zf_err *why,
+                             struct zf_err *err)
+{
+    const struct verify_about about = {.kind = ZF_FOUND_READ,
+                                       .weight = verify_weight(why),
+                                       .file = s ? s->src->name : why->path,
+                                       .first = why->off == ZF_OFF_NONE ? 0 : why->off,
+                                       .end = why->off == ZF_OFF_NONE ? 0 : why->off};
+    const bool told = s && s->failed;
+
+    if (s) {
+        s->failed = true;
+    }
+    return told || verify_found(p->v, &about, err, "%s", why->msg);
+}
+
+static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x, struct zf_err *err)
+{
+    struct shard *s = pass_shard(p, i);
+    const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
+    const bool last = left <= PASS_STRETCH;
+
+    if (i == s->first_stretch && !pass_tell_archive(p, s, err)) {
+        return false;
+    }
+    if (x->err.code != ZF_OK && !pass_tell_failed(p, s, &x->err, err)) {
+        return false;
+    }
+    if (!s->failed && !pass_join_crcs(p, s, x, last ? s->src->size : off + PASS_STRETCH, err)) {
+        return false;
+    }
+    pass_join_values(p, s->src, x);
+    if (last) {
+        shard_unload(s);
+        atomic_fetch_add(&p->v->o->progress->files, 1);
+    }
+    return true;
+}
+
+static bool pass_join_made(struct pass *p, const struct place_made *m, const struct stretch *x,
+                           struct zf_err *err)
+{
+    uint32_t *to = zf_vec_push(&p->v->hit, err);
+
+    if (!to) {
+        return false;
+    }
+    *to = m->tensor;
+    if (x->err.code != ZF_OK && !pass_tell_failed(p, NULL, &x->err, err)) {
+        return false;
+    }
+    p->v->hit.n = 0;
+    pass_join_values(p, NULL, x);
+    return true;
+}
+
+static bool pass_join(struct pass *p, uint64_t i, const struct stretch *x, struct zf_err *err)
+{
+    p->v->sum->bytes += x->bytes;
+    return i < p->n_stretches
+               ? pass_join_shard(p, i, x, err)
+               : pass_join_made(p, &p->v->places.made.at[i - p->n_stretches], x, err);
+}
+
+static bool pass_run(struct pass *p, struct zf_err *err)
+{
+    const uint64_t n = p->n_stretches + p->v->places.made.n;
+    const uint32_t few = p->v->o->jobs;
+    const struct zf_ahead_work work = {.make = pass_make,
+                                       .drop = stretch_free,
+                                       .ctx = p,
+                                       .few = few,
+                                       .most = few > ZF_AHEAD_FAR ? few : ZF_AHEAD_FAR};
+    zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, n, err);
+
+    for (uint64_t i = 0; ahead && i < n; i++) {
+        zf_auto(stretch) struct stretch *x = zf_ahead_take(ahead, err);
+
+        if (!x || !pass_join(p, i, x, err)) {
+            return false;
+        }
+    }
+    return ahead != NULL;
+}
+
+/* ---- which files ----------------------------------------------------------------------------- */
+
+struct pass_paths {
+    zf_vec(char *) path; /* owned */
+    bool ok;
+    struct zf_err *err;
+};
+
+static void pass_note_path(void *ctx, const struct zf_file_stats *s)
+{
+    struct pass_paths *paths = ctx;
+    char **to = paths->ok ? zf_vec_push(&paths->path, paths->err) : NULL;
+
+    if (to) {
+        *to = strdup(s->path);
+        paths->ok = *to || zf_fail_sys(paths->err, "list files");
+    }
+    paths->ok = paths->ok && to;
+}
+
+static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
+{
+    struct shard *s = zf_vec_push(&p->shard, err);
+    struct zf_err why;
+
+    if (!s) {
+        return false;
+    }
+    const bool ok = shard_init(s, src, &p->v->places, &why);
+    if (!ok || ((!s->places || src->size == 0) && (p->v->o->part || !s->archive))) {
+        shard_fini(s);
+        p->shard.n--;
+    }
+    return ok || pass_tell_failed(p, NULL, &why, err);
+}
+
+/* Archives without a tensor count too: what is in state/ comes from them. */
+static bool pass_add_opened(struct pass *p, struct zf_err *err)
+{
+    struct pass_paths paths = {.ok = true, .err = err};
+    struct zf_err why;
+
+    zf_store_stats(p->v->c->store, pass_note_path, &paths);
+    for (size_t i = 0; i < paths.path.n; i++) {
+        zf_auto(source) struct zf_source *src =
+            paths.ok ? zf_store_open(p->v->c->store, paths.path.at[i], &why) : NULL;
+
+        if (src && !places_find(&p->v->places, src)) {
+            paths.ok = pass_add(p, src, err);
+        }
+        free(paths.path.at[i]);
+    }
+    zf_vec_fini(&paths.path);
+    return paths.ok;
+}
+
+static int pass_by_name(const void *a, const void *b)
+{
+    const struct shard *x = a, *y = b;
+
+    return strcmp(x->src->name, y->src->name);
+}
+
+static bool pass_list(struct pass *p, struct zf_err *err)
+{
+    for (size_t i = 0; i < p->v->places.file.n; i++) {
+        if (!pass_add(p, p->v->places.file.at[i].src, err)) {
+            return false;
+        }
+    }
+    if (!pass_add_opened(p, err)) {
+        return false;
+    }
+    if (p->shard.n > 0) {
+        qsort(p->shard.at, p->shard.n, sizeof *p->shard.at, pass_by_name);
+    }
+    for (size_t i = 0; i < p->shard.n; i++) {
+        const uint64_t size = p->shard.at[i].src->size;
+
+        p->shard.at[i].first_stretch = p->n_stretches;
+        p->n_stretches += size / PASS_STRETCH + (size % PASS_STRETCH > 0);
+        atomic_fetch_add(&p->v->o->progress->all, size);
+        if (!verify_count_file(p->v, p->shard.at[i].src->name, err)) {
+            return false;
+        }
+    }
+    atomic_store(&p->v->o->progress->n_files, (uint_fast32_t)p->shard.n);
+    return true;
+}
+
+bool verify_pass(struct verify *v, struct zf_err *err)
+{
+    struct pass p = {.v = v, .lock = PTHREAD_MUTEX_INITIALIZER};
+    const bool ok = pass_list(&p, err) && pass_run(&p, err);
+
+    for (size_t i = 0; i < p.shard.n; i++) {
+        shard_fini(&p.shard.at[i]);
+    }
+    zf_vec_fini(&p.shard);
+    for (size_t i = 0; i < p.buffer.n; i++) {
+        free(p.buffer.at[i]);
+    }
+    zf_vec_fini(&p.buffer);
+    (void)pthread_mutex_destroy(&p.lock);
+    return ok;
+}

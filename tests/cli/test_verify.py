@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""zerofs verify: what it finds in checkpoints that were damaged here, a bit, a byte or a file at a time.  Whether an archive's
+member is right is asked of Python's zipfile, which tensors a damaged byte belongs to of the tree itself: the files whose
+bytes, read before and after, differ."""
+import hashlib
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+
+ZEROFS = os.environ.get("ZEROFS", "./zerofs")
+DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
+SEED = int(os.environ.get("ZEROFS_SEED", "37"))
+FLIPS = int(os.environ.get("ZEROFS_FLIPS", "240"))
+# Saves in archives: one file, a file a rank, and several archives in a file.
+FLIPPED = ["hf/torchsave_training_ckpt", "deepspeed/zero3_w2", "deepspeed/zero2_w2_universal/global_step3_universal", "dcp/torch2.4/fsdp2_w2",
+           "megatron/pypi_0.16.1_ep2_moe", "hf/torchsave_rezipped_deflate"]
+
+
+def run(*words):
+    return subprocess.run([ZEROFS, *words], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
+
+
+def verify(code, *words):
+    """The findings, and the sum; an opening that fails has neither."""
+    done = run("verify", "--json", *words)
+    assert done.returncode == code, f"{words}: exit {done.returncode}, expected {code}: {done.stderr.decode()}{done.stdout.decode()}"
+    rows = [json.loads(r) for r in done.stdout.splitlines()]
+    return rows[:-1], rows[-1] if rows else None
+
+
+def bad(rows):
+    return [r for r in rows if r["weight"] != "note"]
+
+
+def flip(path, bit):
+    with open(path, "r+b") as f:
+        f.seek(bit // 8)
+        byte = f.read(1)[0]
+        f.seek(bit // 8)
+        f.write(bytes([byte ^ 1 << bit % 8]))
+
+
+def files_of(folder):
+    return sorted(os.path.join(top, n) for top, _, names in os.walk(folder) for n in names)
+
+
+# ---- values -------------------------------------------------------------------------------------------------------------
+
+def numbers(folder):
+    nan, inf = float("nan"), float("inf")
+    path = save(os.path.join(folder, "n.safetensors"), {
+        "good": f32(1, 2, 3), "nan": f32(*[1, 2] * 40, nan, 3), "inf": f32(1, -inf, inf, 2), "same": f32(*[7] * 100),
+        "tiny": f32(*[1e-40, 1] * 50), "half": ("F16", [3], struct.pack("<3e", 1, nan, 2)), "bf": ("BF16", [2], b"\x80\x7f\x80\x3f"),
+        "f8": ("F8_E4M3", [4], b"\x01\x7f\x7e\xff"), "wide": ("F64", [9], struct.pack("<9d", *range(8), -nan)), "int": ("I8", [2], b"\0\0")})
+    rows, total = verify(4, path)
+    found = {r["tensors"][0].split(".")[0]: r for r in bad(rows)}
+    assert {k: r["text"] for k, r in found.items()} == {
+        "nan": "1 of 82 values are NaN", "inf": "2 of 4 values are infinite", "half": "1 of 3 values are NaN",
+        "bf": "1 of 2 values are infinite", "f8": "2 of 4 values are NaN", "wide": "1 of 9 values are NaN"}, found
+    with open(path, "rb") as f:
+        data = f.read()
+    for name, size, wrong in (("nan", 4, lambda v: v != v), ("inf", 4, lambda v: v in (inf, -inf))):
+        row = found[name]
+        assert row["end"] - row["first"] == size
+        assert wrong(struct.unpack("<f", data[row["first"]:row["end"]])[0]), (name, row)
+    notes = {r["text"]: r["tensors"] for r in rows if r["weight"] == "note" and r["kind"] == "value"}
+    assert notes == {"1 tensor with one value throughout": ["same.f32"],
+                     "1 tensor with denormal numbers, a tenth of the values or more": ["tiny.f32"]}, notes
+    assert (total["verdict"], total["bad_files"], total["files"], total["bad_tensors"], total["tensors"]) == ("DAMAGED", 1, 1, 6, 10), total
+    assert not bad(verify(0, path, "good*")[0]) and len(bad(verify(4, path, "*nan*")[0])) == 1
+    assert run("verify", path).stdout.splitlines()[-1].startswith(b"DAMAGED: 1 of 1 file"), run("verify", path).stdout
+    assert b"WHOLE: 1 file, 1 tensor." in run("verify", path, "good.f32").stdout
+
+
+# ---- the fixtures as they are ---------------------------------------------------------------------------------------------
+
+def whole(_folder):
+    for name in FLIPPED:
+        path = os.path.join(DATA, name)
+        rows, total = verify(0, path)
+        assert not bad(rows) and total["verdict"] == "WHOLE", (name, bad(rows))
+        assert total["bytes"] <= 1.02 * sum(os.path.getsize(f) for f in files_of(path)) + 65536, (name, total)
+        for jobs in ("1", "7"):
+            assert verify(0, "-j", jobs, path)[0] == rows, (name, jobs)
+        quick = verify(0, "--quick", path)
+        assert quick[1]["bytes"] == 0 and all(r["kind"] == "structure" for r in quick[0]), quick
+
+
+# ---- single bits ----------------------------------------------------------------------------------------------------------
+
+def tensors(path):
+    """{name: bytes}"""
+    rows = [r.split() for r in run("ls", "-lR", path).stdout.decode().splitlines()]
+    return {r[-1]: int(r[0]) for r in rows if r and not r[-1].endswith("/") and not r[-1].startswith(("state/", "extra/"))}
+
+
+def read(path, names):
+    """{name: digest}, or None where it cannot be read.  All at once, as long as none fails."""
+    whole = run("cat", "-o", "degraded", path, *("./" + n for n in names))
+    if whole.returncode == 0 and len(whole.stdout) == sum(names.values()):
+        at, out = 0, {}
+        for n, size in names.items():
+            out[n] = hashlib.sha256(whole.stdout[at:at + size]).digest()
+            at += size
+        return out
+    return {k: v for n, size in names.items() for k, v in read(path, {n: size}).items()} if len(names) > 1 else dict.fromkeys(names)
+
+
+def members(path):
+    """[(first, end)] of the bytes of members with a checksum, in a file that is one archive; else None."""
+    try:
+        with zipfile.ZipFile(path) as z, open(path, "rb") as f:
+            out = []
+            for m in z.infolist():
+                f.seek(m.header_offset + 26)
+                name, extra = struct.unpack("<HH", f.read(4))
+                at = m.header_offset + 30 + name + extra
+                if m.CRC != 0 and at + m.compress_size <= os.path.getsize(path):
+                    out.append((at, at + m.compress_size))
+            return out if out and min(m.header_offset for m in z.infolist()) == 0 else None
+    except zipfile.BadZipFile:
+        return None
+
+
+def python_finds(path):
+    try:
+        with zipfile.ZipFile(path) as z:
+            return z.testzip() is not None
+    except Exception:  # pylint: disable=broad-except
+        return True
+
+
+def flipped(folder):
+    dice = random.Random(SEED)
+    for name in FLIPPED:
+        copy = os.path.join(folder, name.replace("/", "-"))
+        shutil.copytree(os.path.join(DATA, name), copy)
+        shards = [(f, members(f)) for f in files_of(copy)]
+        shards = [(f, m) for f, m in shards if m and not bad(verify(0, copy)[0])]
+        names = tensors(copy)
+        before = read(copy, names)
+        for _ in range(FLIPS // len(FLIPPED) if shards else 0):
+            file, spans = dice.choice(shards)
+            first, end = dice.choice(spans)
+            bit = dice.randrange(first * 8, end * 8)
+            flip(file, bit)
+            try:
+                judged(copy, file, bit // 8, names, before)
+            finally:
+                flip(file, bit)
+
+
+def judged(copy, file, byte, names, before):
+    done = run("verify", "--json", copy)
+    where = f"{file}, byte {byte}: "
+    if not python_finds(file):  # bits behind the end of a deflated stream
+        assert done.returncode in (0, 4) and "deflate" in file, where + done.stdout.decode()
+        return
+    if not done.stdout:  # it does not open: that is told, with the exit code of damage
+        assert done.returncode in (3, 4) and done.stderr, where + done.stderr.decode()
+        return
+    rows = [json.loads(r) for r in done.stdout.splitlines()]
+    hits = [r for r in rows if r.get("file", "").endswith(os.path.basename(file)) and r.get("first", 0) <= byte < r.get("end", 0)
+            and r["kind"] == "archive"]
+    if not hits:  # a file that the checkpoint does without
+        os.rename(file, file + ".aside")
+        try:
+            assert verify(0, copy)[1]["files"] == rows[-1]["files"], where + done.stdout.decode()
+        finally:
+            os.rename(file + ".aside", file)
+        return
+    assert done.returncode == 4, where + str(done.returncode)
+    after = read(copy, names)
+    changed = {n for n in before if after.get(n) != before[n]}
+    told = set(hits[0]["tensors"])
+    assert changed <= told or "data.pkl" in hits[0]["text"], where + f"changed {changed}, told {told}"
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
+        for test in (numbers, whole, flipped):
+            inside = os.path.join(folder, test.__name__)
+            os.mkdir(inside)
+            results.run(test.__name__, test, inside)
+    results.done()
+
+
+if __name__ == "__main__":
+    main()
