@@ -3,7 +3,7 @@
  * element and a stride for each of its dimensions.  Dimensions that step as one of the tensor's does, in
  * both, are sides of a box; along any other the piece is one box after the other.
  * Source: deepspeed/checkpoint/autotp_universal.py (affine_map version 1), 0.18.9 … 0.19.8. */
-#include "affine.h"
+#include "tp_info.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,12 +5,14 @@
  * rank's own and not compared. Source: deepspeed/runtime/engine.py (_save_checkpoint,
  * _save_zero_checkpoint), runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py
  * (state_dict), 0.3.14 … 0.19.8. */
-#include "agree.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/base/hash.h>
+#include <zf/base/vec.h>
 
 #define CONFIG "ds_config"
 #define INNER "optimizer_state_dict"
@@ -282,7 +284,7 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
 bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,
                      struct zf_err *err)
 {
-    if (!save_expect_alike(ds, first, f, n, err)) {
+    if (!ds_files_expect_alike(ds, first, f, n, err)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -291,4 +293,76 @@ bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file
         }
     }
     return true;
+}
+
+/* ---- an affine map: each value counts with the way to it, and all are added up, so that the order does not matter ---- */
+
+#define DIGEST_VALUES (1u << 24)
+
+/* A value that is still to be looked at, and the hash of the way to it. */
+struct agree_digest {
+    const struct zf_pv *v;
+    uint64_t way;
+};
+typedef zf_vec(struct agree_digest) agree_digests;
+
+static uint64_t agree_digest_plain(const struct zf_pv *v, uint64_t way)
+{
+    uint64_t n = 0;
+    int64_t i = 0;
+    double f = 0;
+
+    if (zf_pv_int(v, &i)) {
+        return zf_hash(way, &i, sizeof i);
+    }
+    if (zf_pv_float(v, &f)) {
+        return zf_hash(way, &f, sizeof f);
+    }
+    if (zf_pv_kind(v) == ZF_PV_STR) {
+        const char *p = zf_pv_text(v, &n);
+
+        return zf_hash(way, p, n);
+    }
+    return way;
+}
+
+static bool agree_digest_push(agree_digests *list, const struct zf_pv *v, uint64_t way,
+                              struct zf_err *err)
+{
+    struct agree_digest *one = zf_vec_push(list, err);
+
+    if (one) {
+        *one = (struct agree_digest){v, way};
+    }
+    return one != NULL;
+}
+
+bool ds_tp_digest(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
+{
+    agree_digests list = {0};
+    uint64_t sum = 1, seen = 0;
+    bool ok = !zf_pv_is_map(v) || agree_digest_push(&list, v, 7, err);
+
+    *out = 0;
+    while (ok && list.n > 0 && seen < DIGEST_VALUES) {
+        struct agree_digest one = list.at[--list.n];
+        bool map = zf_pv_is_map(one.v), seq = !map && zf_pv_is_seq(one.v);
+        uint64_t n = map || seq ? zf_pv_len(one.v) : 0;
+
+        /* what is empty is a value, too */
+        sum += n == 0 ? agree_digest_plain(one.v, zf_hash(one.way, "v", 1)) : 0;
+        seen += n + 1;
+        for (uint64_t i = 0; ok && i < n && seen < DIGEST_VALUES; i++) {
+            uint64_t way = map ? agree_digest_plain(zf_pv_key(one.v, i), zf_hash(one.way, "k", 1))
+                               : zf_hash(one.way, &i, sizeof i);
+
+            ok = agree_digest_push(&list, map ? zf_pv_val(one.v, i) : zf_pv_item(one.v, i), way,
+                                   err);
+        }
+    }
+    if (ok && zf_pv_is_map(v) && list.n == 0 && seen < DIGEST_VALUES) {
+        *out = sum != 0 ? sum : 1;
+    }
+    zf_vec_fini(&list);
+    return ok;
 }

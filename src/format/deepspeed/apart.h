@@ -4,9 +4,7 @@
 #ifndef FORMAT_DEEPSPEED_APART_H
 #define FORMAT_DEEPSPEED_APART_H
 
-#include <zf/assemble/tensor_ref.h>
-
-#include "name.h"
+#include "steps.h"
 
 /* Bytes of a source, and what has them: a state, or "the masters", of a parameter. */
 struct ds_apart_bytes {

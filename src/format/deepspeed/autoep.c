@@ -4,11 +4,9 @@
  * shard (`dest`); expert_placement.ranks lists the experts of each rank, and must say the same.
  * Releases without the maps give each rank num_local_experts, in turn.
  * Source: deepspeed/moe/ (AutoEP), runtime/engine.py, 0.19.2 … 0.19.8. */
-#include "autoep.h"
+#include "tp_info.h"
 
 #include <stdlib.h>
-
-#include "affine.h"
 
 #define AUTOEP_RANKS 65536 /* of expert parallelism */
 

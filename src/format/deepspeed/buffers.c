@@ -6,12 +6,8 @@
 
 #include <string.h>
 
-#include <zf/assemble/names.h>
 #include <zf/assemble/values.h>
 #include <zf/base/num.h>
-
-#include "ties.h"
-#include "zero3.h"
 
 /* Under stage 3 whatever is no buffer is an empty tensor in `module`
  * (before 0.6: of one element). */

@@ -9,14 +9,6 @@
 #include <zf/source/want.h>
 
 #include "steps.h"
-#include "experts.h"
-#include "groups.h"
-#include "merged.h"
-#include "order.h"
-#include "trained.h"
-#include "warn.h"
-#include "zero12.h"
-#include "zero3.h"
 
 /* How surely DeepSpeed wrote this tag directory: by its names, or by its first file as well. */
 static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struct zf_arena *a)

@@ -4,7 +4,7 @@
  * AutoEP, whose masters are one tensor a layer, gives each of its slices as <name>.<E>.
  * Source: deepspeed/runtime/engine.py (_save_moe_checkpoint, _get_expert_ckpt_name), 0.5.0 …
  * 0.19.8. */
-#include "experts.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +148,7 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
     while (end > f && end[-1].mp > own) {
         end--;
     }
-    if (!save_expect(mp->save, f, (uint32_t)(end - f), UINT32_MAX, err)) {
+    if (!ds_files_expect(mp->save, f, (uint32_t)(end - f), UINT32_MAX, err)) {
         return false;
     }
     for (; f < end; f++) {

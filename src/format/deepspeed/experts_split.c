@@ -6,15 +6,13 @@
  * 16-bit weights.
  * Source: deepspeed/utils/groups.py (_create_expert_and_data_parallel), moe/utils.py,
  * runtime/zero/stage_1_and_2.py, 0.5.0 … 0.19.8. */
-#include "experts.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/files.h>
-
-#include "agree.h"
 
 /* An expert, by the text in front of its number. */
 struct split_id {

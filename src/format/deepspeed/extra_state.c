@@ -2,12 +2,11 @@
 /* Rank 0's files hold more than the weights, which becomes state/<key>.json for the keys of the
  * model-states file, the client state among them, state/optim_states.json for the optimizer's,
  * and extra/ for tensors of the client state. */
-#include "extra_state.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include <zf/assemble/names.h>
 #include <zf/assemble/torch_place.h>
 
 /* These hold weights and states and are drafted elsewhere; settings of an optimizer that are tensors are not. */

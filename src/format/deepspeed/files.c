@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "steps.h"
 
 /* Takes `text` off the front of *s. */
 static bool files_take(const char **s, const char *text)
@@ -292,4 +292,37 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
            files_settle(out->expert, &out->n_experts, true, err) &&
            files_settle(out->expp, &out->n_expp, true, err) &&
            files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
+}
+
+/* ---- opening ahead ---- */
+
+static const char **files_paths(struct ds_save *ds, const struct ds_file *file, uint32_t n,
+                                struct zf_err *err)
+{
+    const char **path = zf_arena_get(ds->a, n, sizeof *path, err);
+
+    for (uint32_t k = 0; path && k < n; k++) {
+        path[k] = file[k].path;
+    }
+    return path;
+}
+
+bool ds_files_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n, uint32_t n_dp,
+                     struct zf_err *err)
+{
+    uint32_t k = 0;
+
+    while (k < n && file[k].dp < n_dp) {
+        k++;
+    }
+    const char **path = files_paths(ds, file, k, err);
+    return path && zf_torch_ahead_begin(&ds->files, path, k, err);
+}
+
+bool ds_files_expect_alike(struct ds_save *ds, const char *first, const struct ds_file *file,
+                           uint32_t n, struct zf_err *err)
+{
+    const char **path = files_paths(ds, file, n, err);
+
+    return path && zf_torch_ahead_begin_alike(&ds->files, first, path, n, err);
 }

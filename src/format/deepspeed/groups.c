@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which parameters each flat vector of a rank holds, and which data-parallel ranks have a part of
  * it: all, as long as no group holds experts. */
-#include "groups.h"
+#include "steps.h"
 
 #include <zf/base/num.h>
-
-#include "experts.h"
-#include "mappings.h"
 
 /* Sub-partition i of a rank. */
 static const struct ds_optim *groups_cut(const struct ds_optim *r, uint32_t i)

@@ -5,15 +5,13 @@
  * whose key is recorded nowhere): that of the module whose masters round to it, or else a layer that
  * is not trained.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path, save_state_dict),
  * 0.6.0 … 0.19.8. */
-#include "layers.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-
-#include "experts.h"
 
 #define TIED "tied_modules."
 
@@ -61,7 +59,7 @@ static bool layers_read_all(struct ds_save *ds, struct ds_layers *out, struct zf
     const struct ds_dir *d = &ds->dir;
 
     out->layer = zf_arena_get(ds->a, d->n_layers, sizeof *out->layer, err);
-    if (!out->layer || !save_expect(ds, d->layer, d->n_layers, UINT32_MAX, err)) {
+    if (!out->layer || !ds_files_expect(ds, d->layer, d->n_layers, UINT32_MAX, err)) {
         return false;
     }
     for (uint32_t i = 0; i < d->n_layers; i++) {

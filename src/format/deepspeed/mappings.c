@@ -4,13 +4,11 @@
  * made from the declared order, also under round_robin_gradients, where the vectors are in another:
  * order.c finds that out.
  * Source: deepspeed/runtime/zero/stage_1_and_2.py (_create_param_mapping), 0.7.4 … 0.19.8. */
-#include "mappings.h"
+#include "steps.h"
 
 #include <string.h>
 
 #include <zf/base/num.h>
-
-#include "experts.h"
 
 /* Appends rank r's slices of group g. */
 static bool mappings_add(const struct ds_optim *r, uint32_t g, struct ds_shapes *out,

@@ -4,13 +4,10 @@
  * one group ends.  What is served is proved by the weights in each case: the groups as the storages of
  * `module` show them, else the recorded order cut by the groups' lengths, else value by value.  Source:
  * deepspeed/runtime/engine.py (_get_param_shapes, _get_zero_param_shapes), 0.3.14, 0.4.0, 0.4.3. */
-#include "merged.h"
+#include "steps.h"
 
 #include <zf/assemble/prove.h>
 #include <zf/base/num.h>
-
-#include "groups.h"
-#include "order.h"
 
 #define MERGED_ALIGN 2u /* elements of padding a rank */
 

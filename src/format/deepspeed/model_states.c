@@ -2,7 +2,7 @@
 /* Model-states files: names, shapes and order of the parameters, and what has no flat vector.
  * Source: deepspeed/runtime/engine.py (_save_checkpoint, _get_zero_param_shapes,
  * _get_zero_frozen_param_attributes, _get_shared_params), 0.6.0 … 0.19.8. */
-#include "model_states.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,6 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/base/num.h>
-
-#include "agree.h"
-#include "extra_state.h"
-#include "tp_digest.h"
 
 static void model_take_shape(const struct ds_save *ds, const struct zf_take *x, struct ds_param *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names may be any bytes and as many as a file makes them. */
-#include "name.h"
+#include "steps.h"
 
 #include <stdlib.h>
 #include <string.h>

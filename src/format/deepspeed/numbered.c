@@ -4,13 +4,11 @@
  * never joined: they are below mp_rank_NN/.  With experts every expert-parallel rank has an optimizer of its own, whose
  * file also holds the parameters that are no experts; then the numbers are "expp_rank_R.<number>".
  * Source: deepspeed/runtime/engine.py (_save_moe_checkpoint, _get_optimizer_ckpt_name), 0.14.5 and 0.19.8. */
-#include "steps.h"
+#include "zero0.h"
 
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
-
-#include "zero0.h"
 
 #define NUMBERED_IDS (1u << 20) /* parameters of an optimizer */
 

@@ -2,15 +2,12 @@
 /* Optimizer-states files: the flat vectors of one data-parallel rank.
  * Source: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, bf16_optimizer.py (state_dict), 0.6.0
  * … 0.19.8. */
-#include "optim_states.h"
+#include "steps.h"
 
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
-
-#include "agree.h"
-#include "extra_state.h"
 
 #define SWAP_FOLDER "offloaded_tensors" /* where it is missing altogether */
 

@@ -5,10 +5,7 @@
  * The lengths are the same either way, so the order is proved: under the right one every master
  * rounds to the weight of that name in `module`.  Source: deepspeed/runtime/zero/stage2.py
  * (_round_robin_reorder), 0.4.0 … 0.5.10. */
-#include "order.h"
-
-#include "experts.h"
-#include "zero12.h"
+#include "vectors.h"
 
 struct order_proof {
     uint64_t compared; /* parameters */

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names
  * the parameters, and every optimizer-states file, which must all be of one save. */
-#include "rank.h"
+#include "apart.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
-
-#include "agree.h"
-#include "apart.h"
 
 #define RANKS_MAX (1u << 20) /* what a file may claim where others are missing */
 
@@ -199,7 +196,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
     }
     mp->n_dp = (uint32_t)n;
     mp->optim = zf_arena_get(mp->save->a, n, sizeof *mp->optim, err);
-    if (!mp->optim || !save_expect(mp->save, f, (uint32_t)(end - f), mp->n_dp, err)) {
+    if (!mp->optim || !ds_files_expect(mp->save, f, (uint32_t)(end - f), mp->n_dp, err)) {
         return false;
     }
     for (uint32_t r = 0; r < n; r++) {

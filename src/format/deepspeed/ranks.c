@@ -3,7 +3,7 @@
  * the names of the layers' files show the tensor axis, and without a pipeline all ranks are along it.
  * Source: deepspeed/runtime/pipe/topology.py (PipeModelDataParallelTopology), engine.py,
  * 0.6.0 … 0.19.8. */
-#include "ranks.h"
+#include "steps.h"
 
 #include <stdio.h>
 

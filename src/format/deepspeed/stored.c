@@ -12,9 +12,6 @@
 
 #include "steps.h"
 
-#include "ties.h"
-#include "zero3.h"
-
 #define SET "stored"
 
 static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, const uint32_t *tie,

@@ -2,7 +2,7 @@
 /* Which names of `module` are one tensor: they look at the same elements of the same storage. */
 #include <stdlib.h>
 
-#include "ties.h"
+#include "steps.h"
 
 /* Entries of `module` ordered so that those of one storage, place and shape are neighbours. */
 struct same {

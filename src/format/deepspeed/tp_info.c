@@ -9,8 +9,6 @@
 
 #include <zf/base/hash.h>
 
-#include "affine.h"
-
 #define PATTERNS 20000
 
 /* ---- patterns ---- */

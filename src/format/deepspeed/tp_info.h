@@ -3,11 +3,23 @@
 #ifndef FORMAT_DEEPSPEED_TP_INFO_H
 #define FORMAT_DEEPSPEED_TP_INFO_H
 
+#include <zf/assemble/cut.h>
 #include <zf/base/pattern.h>
 #include <zf/base/table.h>
 
-#include "affine.h"
-#include "save.h"
+#include "steps.h"
+
+/* The affine map of one tensor. */
+struct tp_affine {
+    UT_hash_handle hh; /* key: its name */
+    struct ds_name name;
+    struct zf_cut cut;
+    const uint64_t *const *shard; /* [n_ranks][ndim] */
+};
+
+/* affine.c: takes {logical_shape, ranks: {rank: {shard_shape, pieces: [{shape, source, dest}]}}}; a piece may not leave the tensor or
+ * its shard, and each element of a shard is in one piece.  *out is whole unless something failed. */
+void affine_take(const struct zf_take *map, uint32_t n_ranks, struct tp_affine *out);
 
 enum tp_kind { TP_COPIES, TP_AVERAGE, TP_TWO, TP_SUBS, TP_ROW, TP_VOCABULARY };
 

@@ -4,14 +4,12 @@
  * were written for other names would make that wrong without a word, each of them must fit some
  * parameter, as there.  What is no parameter must be equal on all ranks.
  * Source: deepspeed/checkpoint/ds_to_universal.py (merge_tp_slices), 0.11.2 … 0.19.8. */
-#include "steps.h"
+#include "tp_info.h"
 
 #include <string.h>
 
 #include <zf/assemble/tp_rules.h>
 #include <zf/assemble/tree_join.h>
-
-#include "tp_info.h"
 
 struct tp_join {
     struct ds_save *ds;

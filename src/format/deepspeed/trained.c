@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Training an adapter saves the whole model each time.  Parameters of the optimizer are known from
  * the groups; the rest is frozen, a buffer, or a second name. */
-#include "trained.h"
+#include "steps.h"
 
 #include <string.h>
 

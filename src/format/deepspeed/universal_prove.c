@@ -12,8 +12,6 @@
 #include <zf/assemble/values.h>
 #include <zf/base/num.h>
 
-#include "warn.h"
-
 #define STATE_FILE "zero/optimizer_state.pt"
 
 /* Bytes that are lost prove nothing. */

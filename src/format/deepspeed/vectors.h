@@ -6,7 +6,7 @@
 #include <zf/assemble/flat_vector.h>
 #include <zf/assemble/rounding.h>
 
-#include "rank.h"
+#include "steps.h"
 
 /* One of them, over the ranks of its group. */
 struct ds_vector {
@@ -60,5 +60,9 @@ struct vector_weight {
  * the parts of parameter i on the ranks r with (i + r) mod `every` = 0. */
 bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
                  struct zf_roundings *out, struct zf_err *err) ZF_CHECKED;
+
+/* zero12.c: says where each parameter of the group is.  Errors: ZF_E_FORMAT the lengths do not add up. */
+bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
+                struct zf_err *err) ZF_CHECKED;
 
 #endif

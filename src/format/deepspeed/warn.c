@@ -2,14 +2,10 @@
 /* Whoever compares with what DeepSpeed's tools gave should know which of the two is right, and why.
  * Source: utils/zero_to_fp32.py (0.14.5 … 0.19.8), checkpoint/ds_to_universal.py,
  * runtime/zero/stage_1_and_2.py, and what they made of real saves. */
-#include "warn.h"
+#include "steps.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include <zf/assemble/names.h>
-
-#include "trained.h"
 
 /* The releases up to 0.18 make every buffer float32. */
 #define INTEGERS_KEPT 19

@@ -6,9 +6,6 @@
  * deepspeed/runtime/fp16/fused_optimizer.py, unfused_optimizer.py, 0.18.9 and 0.19.8. */
 #include "zero0.h"
 
-#include "steps.h"
-#include "ties.h"
-
 /* Masters of all groups. */
 struct zero0 {
     struct ds_zero0 *q;

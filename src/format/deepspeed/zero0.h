@@ -6,7 +6,7 @@
 #include <zf/assemble/prove.h>
 
 #include "apart.h"
-#include "rank.h"
+#include "steps.h"
 
 /* The states of one file that are drafted. */
 struct ds_states {

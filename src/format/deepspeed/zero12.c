@@ -4,7 +4,7 @@
  * but their padding is not always trimmed when they are saved, as that of the masters is.  Source:
  * deepspeed/runtime/zero/stage_1_and_2.py, bf16_optimizer.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
-#include "zero12.h"
+#include "vectors.h"
 
 /* The whole vector is padded to a multiple of this many elements a rank.  Source: zero_to_fp32.py
  * (zero2_align), stage_1_and_2.py (nccl_start_alignment_factor), since 0.5.2. */

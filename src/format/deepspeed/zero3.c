@@ -2,7 +2,8 @@
 /* ZeRO stage 3: every parameter is cut by itself into slots (zf/assemble/flat_vector.h).  Source:
  * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
-#include "zero3.h"
+#include "apart.h"
+#include "vectors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +11,6 @@
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/base/num.h>
-
-#include "agree.h"
-#include "apart.h"
-#include "vectors.h"
 
 static bool zero3_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                       struct zf_err *err)
@@ -389,7 +386,7 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
     if (n == 0) {
         return rank_agree_models(mp, err);
     }
-    if (!save_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
+    if (!ds_files_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
         return false;
     }
     draft = zero3_start_frozen(mp, &flat, err);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "src/format/deepspeed/autoep.h"
+#include "src/format/deepspeed/steps.h"
 
 /* A layer of four experts of 3 x 2 on two ranks; what the second has, and how many there are. */
 #define RANK(e, n, from, to)                                                                       \

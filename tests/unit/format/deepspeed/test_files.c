@@ -2,7 +2,7 @@
 /* Which names DeepSpeed gives to its files, and which only look like them. */
 #include "support/unit.h"
 
-#include "src/format/deepspeed/files.h"
+#include "src/format/deepspeed/steps.h"
 
 static void its_own(void **state)
 {

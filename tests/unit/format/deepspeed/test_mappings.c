@@ -2,8 +2,7 @@
 /* Parameters named by param_slice_mappings alone: cut over ranks, several vectors of experts, shapes by the weights. */
 #include "support/unit.h"
 
-#include "src/format/deepspeed/experts.h"
-#include "src/format/deepspeed/mappings.h"
+#include "src/format/deepspeed/steps.h"
 
 #define NAME(text)                                                                                 \
     {                                                                                              \

@@ -2,7 +2,7 @@
 /* The number of an affine map is that of its values: whatever else may be changed, it must not, and no value may. */
 #include "support/pickled.h"
 
-#include "src/format/deepspeed/tp_digest.h"
+#include "src/format/deepspeed/steps.h"
 
 static uint64_t digest(const char *literal)
 {
