@@ -96,28 +96,11 @@ static const struct zf_tensor *ask_tensor_of(struct plan *p, const char *name, s
     return i == UINT32_MAX ? NULL : given_tensor(&p->src, i);
 }
 
-/* Does a name begin so? */
-static bool ask_has_prefix(const struct plan *p, const char *prefix, size_t n)
-{
-    uint32_t lo = 0, hi = p->src.n;
-
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-
-        if (strncmp(p->src.at[mid].name, prefix, n) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < p->src.n && strncmp(p->src.at[lo].name, prefix, n) == 0;
-}
-
 static bool ask_has(struct plan *p, const char *name, struct zf_err *err)
 {
     const size_t n = strlen(name);
 
-    return n && name[n - 1] == '*' ? ask_has_prefix(p, name, n - 1)
+    return n && name[n - 1] == '*' ? given_begins(&p->src, name, n - 1)
                                    : ask_tensor_of(p, name, err) != NULL;
 }
 
@@ -135,7 +118,7 @@ static uint64_t ask_count(const struct plan *p, const char *name)
         zf_out_str(&full, end + 1);
         const size_t len = full.n;
         const bool some = len && full.p[len - 1] == '*';
-        if (some ? !ask_has_prefix(p, full.p, len - 1)
+        if (some ? !given_begins(&p->src, full.p, len - 1)
                  : given_find(&p->src, zf_out_text(&full)) == UINT32_MAX) {
             break;
         }

@@ -370,8 +370,8 @@ static bool expand_rest(struct plan *p, struct zf_err *err)
         return expand_wrong(p, l->at, err);
     }
     for (uint32_t i = 0; ok && wanted && i < p->src.n; i++) {
-        const char *name = p->src.at[i].name;
-        const uint32_t tensor = p->src.at[i].tensor;
+        const char *name = given_name_of(&p->src, i);
+        const uint32_t tensor = given_number(&p->src, i);
         takens all = {0};
 
         if (used[tensor] || (l->kind == LINE_DROP && fnmatch(l->origin[0].name[0], name, 0) != 0)) {

@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/name.h>
+
 /* Put into names by torch's FSDP, activation checkpointing, torch.compile and Lightning's strategies.
  * Source: torch/distributed/fsdp/_common_utils.py, algorithms/_checkpoint/checkpoint_wrapper.py,
  * _dynamo/eval_frame.py (2.13). */
 static const char *const given_inside[] = {"_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
                                            "_orig_mod.", "_forward_module."};
+
+#define N_INSIDE (sizeof given_inside / sizeof given_inside[0])
 
 /* Takes every `part` out of name; true: there was one. */
 static bool given_cut(char *name, const char *part)
@@ -28,28 +32,44 @@ static bool given_cut(char *name, const char *part)
     return any;
 }
 
+static bool given_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Is the name as good as it is: without wrappers, and without numbers like 007, which are in another order in a set? */
+static bool given_is_plain(const char *name)
+{
+    char before = '.';
+
+    for (const char *c = name; *c; before = *c++) {
+        if (*c == '0' && !given_is_digit(before) && given_is_digit(c[1])) {
+            return false;
+        }
+        for (size_t k = 0; *c == '_' && before == '.' && k < N_INSIDE; k++) {
+            if (strncmp(c, given_inside[k], strlen(given_inside[k])) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* The name without wrappers; the tensor's own where there are none. */
 static const char *given_name(struct given *s, const struct zf_tensor *t,
                               const struct zf_limits *lim, struct zf_err *err)
 {
-    char *name = NULL;
-
-    for (size_t k = 0; k < sizeof given_inside / sizeof given_inside[0]; k++) {
-        if (!name && !strstr(t->name, given_inside[k])) {
-            continue;
-        }
-        if (!s->arena) {
-            s->arena = zf_arena_new(lim->model_memory, err);
-        }
-        if (!name) {
-            name = s->arena ? zf_arena_str(s->arena, t->name, t->name_len, err) : NULL;
-        }
-        if (!name) {
-            return NULL;
-        }
+    if (given_is_plain(t->name)) {
+        return t->name;
+    }
+    if (!s->arena) {
+        s->arena = zf_arena_new(lim->model_memory, err);
+    }
+    char *name = s->arena ? zf_arena_str(s->arena, t->name, t->name_len, err) : NULL;
+    for (size_t k = 0; name && k < N_INSIDE; k++) {
         s->stripped += given_cut(name, given_inside[k]);
     }
-    return name ? name : t->name;
+    return name;
 }
 
 static int given_cmp(const void *a, const void *b)
@@ -71,23 +91,46 @@ static void given_order(struct given *s)
     }
 }
 
+/* Names of its own, which are those of the set so far. */
+static bool given_own(struct given *s, struct zf_err *err)
+{
+    struct given_name *own = malloc((s->n ? s->n : 1) * sizeof *own);
+
+    if (!own) {
+        return zf_fail_sys(err, "take the tensors' names");
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        own[i] = s->at ? s->at[i] : (struct given_name){s->set->tensor[i].name, i};
+    }
+    s->at = own;
+    s->shared = NULL;
+    return true;
+}
+
 bool given_init(struct given *s, const struct zf_checkpoint *c, const struct zf_limits *lim,
                 struct zf_err *err)
 {
     const struct zf_set *set = zf_checkpoint_set(c, "");
+    bool plain = true;
 
-    *s = (struct given){.set = set, .stored = zf_checkpoint_set(c, "stored")};
-    s->at = calloc(set && set->n ? set->n : 1, sizeof *s->at);
-    if (!s->at) {
-        return zf_fail_sys(err, "take the tensors' names");
+    *s = (struct given){.set = set,
+                        .stored = zf_checkpoint_set(c, "stored"),
+                        .n = set ? set->n : 0,
+                        .sorted = true};
+    for (uint32_t i = 0; plain && i < s->n; i++) {
+        plain = given_is_plain(set->tensor[i].name);
     }
-    for (uint32_t i = 0; set && i < set->n; i++) {
-        const char *name = given_name(s, &set->tensor[i], lim, err);
-
-        if (!name) {
+    if (plain) {
+        return true;
+    }
+    if (!given_own(s, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->at[i].name = given_name(s, &set->tensor[i], lim, err);
+        if (!s->at[i].name) {
             return false;
         }
-        s->at[s->n++] = (struct given_name){name, i};
     }
     given_order(s);
     return true;
@@ -113,27 +156,25 @@ void given_fini(struct given *s)
 
 bool given_strip(struct given *s, const char *front, const char *before, struct zf_err *err)
 {
-    const size_t n = strlen(front);
+    const size_t n = strlen(front), n_before = before ? strlen(before) : 0;
     bool met = !before;
 
+    if (before && s->sorted && !given_begins(s, before, n_before)) {
+        return true;
+    }
     for (uint32_t i = 0; i < s->n; i++) {
-        if (strncmp(s->at[i].name, front, n) != 0 || !s->at[i].name[n]) {
+        const char *name = given_name_of(s, i);
+
+        if (strncmp(name, front, n) != 0 || !name[n]) {
             return true;
         }
-        met = met || strncmp(s->at[i].name, before, strlen(before)) == 0;
+        met = met || strncmp(name, before, n_before) == 0;
     }
     if (!met || s->n == 0) {
         return true;
     }
-    if (s->shared) {
-        struct given_name *own = malloc(s->n * sizeof *own);
-
-        if (!own) {
-            return zf_fail_sys(err, "take the tensors' names");
-        }
-        memcpy(own, s->at, s->n * sizeof *own);
-        s->at = own;
-        s->shared = NULL;
+    if ((s->shared || !s->at) && !given_own(s, err)) {
+        return false;
     }
     for (uint32_t i = 0; i < s->n; i++) {
         s->at[i].name += n;
@@ -157,10 +198,48 @@ bool given_sort(struct given *s, struct zf_err *err)
 uint32_t given_find(const struct given *s, const char *name)
 {
     const struct given_name want = {name, 0};
+
+    if (!s->at) {
+        const struct zf_tensor *t = s->n ? zf_set_find(s->set, name, strlen(name)) : NULL;
+
+        return t ? (uint32_t)(t - s->set->tensor) : UINT32_MAX;
+    }
     const struct given_name *found =
         s->n ? bsearch(&want, s->at, s->n, sizeof want, given_cmp) : NULL;
 
     return found ? found->tensor : UINT32_MAX;
+}
+
+const char *given_name_of(const struct given *s, uint32_t i)
+{
+    return s->at ? s->at[i].name : s->set->tensor[i].name;
+}
+
+uint32_t given_number(const struct given *s, uint32_t i)
+{
+    return s->at ? s->at[i].tensor : i;
+}
+
+bool given_begins(const struct given *s, const char *prefix, size_t n)
+{
+    uint32_t lo = 0, hi = s->n;
+    /* In a set, 10 comes after 2: what begins with 1 is not in one place. */
+    const bool apart = !s->at && n > 0 && given_is_digit(prefix[n - 1]);
+
+    while (!apart && lo < hi) {
+        const uint32_t mid = lo + (hi - lo) / 2;
+        const struct zf_tensor *t = s->at ? NULL : &s->set->tensor[mid];
+
+        if (t ? zf_name_cmp(t->name, t->name_len, prefix, n) < 0
+              : strncmp(s->at[mid].name, prefix, n) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    for (; apart && lo < s->n && strncmp(given_name_of(s, lo), prefix, n) != 0; lo++) {
+    }
+    return lo < s->n && strncmp(given_name_of(s, lo), prefix, n) == 0;
 }
 
 const struct zf_tensor *given_tensor(const struct given *s, uint32_t i)

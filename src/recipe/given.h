@@ -12,7 +12,7 @@ struct given_name {
 };
 struct given {
     const struct zf_set *set, *stored; /* stored: NULL = none */
-    struct given_name *at;             /* sorted by name once given_sort was called */
+    struct given_name *at; /* sorted by name once given_sort was called; NULL: as in the set */
     uint32_t n;
     uint64_t stripped;          /* names that lost something */
     const struct given *shared; /* `at` is that one's; NULL: its own */
@@ -21,10 +21,16 @@ struct given {
     uint32_t twice; /* at[twice] and the one before have one name; 0 = none has */
 };
 
-/* Takes off what FSDP, torch.compile and the like put into names, and sorts them.  Borrows c.
+/* Takes off what FSDP, torch.compile and the like put into names, and sorts them; a set without that is in order, and
+ * nothing is copied.  Borrows c.
  * Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool given_init(struct given *s, const struct zf_checkpoint *c, const struct zf_limits *lim,
                 struct zf_err *err) ZF_CHECKED;
+/* Name and tensor at place i < n. */
+const char *given_name_of(const struct given *s, uint32_t i);
+uint32_t given_number(const struct given *s, uint32_t i);
+/* Does a name begin so?  Pre: sorted. */
+bool given_begins(const struct given *s, const char *prefix, size_t n);
 /* The same names, borrowed for as long as nothing is taken off them. */
 struct given given_share(const struct given *s);
 void given_fini(struct given *s);

@@ -3,62 +3,11 @@
 """Recipes that are wrong, and settings that contradict the tensors: one sentence each, with its place."""
 import json
 import os
-import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
-
-HEADS, GROUPS, DIM, WIDTH, FFN, ROWS, LAYERS = 4, 2, 6, 16, 10, 32, 2
-SETTINGS = {"num_layers": LAYERS, "hidden_size": WIDTH, "ffn_hidden_size": FFN, "num_attention_heads": HEADS,
-            "num_query_groups": GROUPS, "kv_channels": DIM, "normalization": "RMSNorm", "gated_linear_unit": True,
-            "position_embedding_type": "rope", "rotary_base": 10000, "layernorm_epsilon": 1e-5, "add_bias_linear": False,
-            "share_embeddings_and_output_weights": False, "seq_length": 64}
-
-
-def numbered(shape, first):
-    n = 1
-    for x in shape:
-        n *= x
-    return ("I32", list(shape), struct.pack(f"<{n}i", *range(first, first + n)))
-
-
-def tensors():
-    """A Llama by the names of Megatron-core."""
-    t = {"embedding.word_embeddings.weight": numbered([ROWS, WIDTH], 0), "output_layer.weight": numbered([ROWS, WIDTH], 9000),
-         "decoder.final_layernorm.weight": numbered([WIDTH], 5)}
-    for i in range(LAYERS):
-        p = f"decoder.layers.{i}."
-        t.update({p + "self_attention.linear_qkv.layer_norm_weight": numbered([WIDTH], i),
-                  p + "self_attention.linear_qkv.weight": numbered([(HEADS + 2 * GROUPS) * DIM, WIDTH], 100000 * i),
-                  p + "self_attention.linear_proj.weight": numbered([WIDTH, HEADS * DIM], 7),
-                  p + "mlp.linear_fc1.layer_norm_weight": numbered([WIDTH], 8), p + "mlp.linear_fc1.weight": numbered([2 * FFN, WIDTH], 9),
-                  p + "mlp.linear_fc2.weight": numbered([WIDTH, FFN], 10)})
-    return t
-
-
-class Llama(Case):
-    def save(self, settings=None, without=(), more=None):
-        t = {k: v for k, v in {**tensors(), **(more or {})}.items() if k not in without}
-        self.safetensors("save/model.safetensors", t)
-        self.file("save/transformer_config.json", {**SETTINGS, **(settings or {})})
-        return self
-
-    def names(self, *opts):
-        r = self.run("cat", "hf/model.safetensors", *opts, at="save")
-        assert r.returncode == 0, r.stderr.decode()
-        (n,) = struct.unpack_from("<Q", r.stdout)
-        return json.loads(r.stdout[8:8 + n])
-
-    def config(self, *opts):
-        r = self.run("cat", "hf/config.json", *opts, at="save")
-        assert r.returncode == 0, r.stderr.decode()
-        return json.loads(r.stdout)
-
-    def is_no_model(self, *parts, opts=()):
-        self.told("hf/ is not the model", *parts, at="save", opts=opts)
-        assert "model.norm.weight" not in self.names(*opts)
-
+from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, tensors  # noqa: E402 pylint: disable=wrong-import-position
 
 def a_llama_is_shown():
     with Llama() as c:
