@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "autoindex.h"
+/* Chooses the reader of a listing: JSON or HTML. */
+#include "listings.h"
 
 #include <string.h>
 #include <strings.h>

@@ -13,13 +13,11 @@
  *
  * A page that was cut short must not pass for a directory of fewer files: what holds the links
  * (<pre>, <ul>, <table>, <body>) has to be closed behind the last one. */
-#include "autoindex.h"
+#include "listings.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
-
-#include "href.h"
 
 enum { HTML_TAIL = 160 }; /* text behind a link: padding, date, padding, size */
 

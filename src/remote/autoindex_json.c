@@ -6,13 +6,12 @@
  * Caddy 2.6, fileserver/browsetplcontext.go, answers so when "application/json" is in Accept: {"name",
  * "size", "url", "mod_time", "mode", "is_dir", "is_symlink"}; the names of directories end in '/', and
  * the size of a link is its own, which says nothing. */
-#include "autoindex.h"
+#include "listings.h"
 
 #include <string.h>
 
 #include <zf/codec/json.h>
 
-#include "http_head.h"
 #include "timestamp.h"
 
 /* Is the entry a directory?  *known is false where its type is missing. */
@@ -34,7 +33,9 @@ static time_t json_mtime(const json_t *o)
     struct timespec t;
     time_t when;
 
-    return http && http_date(http, &when) ? when : iso && timestamp_iso(iso, &t) ? t.tv_sec : 0;
+    return http && timestamp_http(http, &when) ? when
+           : iso && timestamp_iso(iso, &t)     ? t.tv_sec
+                                               : 0;
 }
 
 static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf_err *err)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aws_auth.h"
+/* Signs requests with credentials that are fetched when they are first needed and again before they run
+ * out.  Without any, requests go out unsigned. */
+#include "aws.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "aws_fetch.h"
 #include "s3_error.h"
 #include "sigv4.h"
 

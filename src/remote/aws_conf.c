@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: botocore/configloader.py, session.py (full_config, get_scoped_config) and configprovider.py
+/* Profile, region and endpoint from the environment and the configuration files of AWS' tools, resolved as botocore does
+ * it; tests/remote/test_aws.py compares.
+ *
+ * Source: botocore/configloader.py, session.py (full_config, get_scoped_config) and configprovider.py
  * (ConfiguredEndpointProvider) of botocore 1.43.  AWS_REGION, which botocore leaves to others, is what the
  * command line of AWS and all its other libraries read. */
-#include "aws_conf.h"
+#include "aws.h"
 
 #include <stdio.h>
 #include <strings.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: botocore/credentials.py and utils.py (1.43): paths, headers and time-outs of IMDSv2 and of
+/* Fetches the credentials that a plan describes: requests to STS, containers, instances.
+ *
+ * Source: botocore/credentials.py and utils.py (1.43): paths, headers and time-outs of IMDSv2 and of
  * containers; "AssumeRole" and "AssumeRoleWithWebIdentity" of the API reference of STS, 2011-06-15. */
-#include "aws_fetch.h"
+#include "aws.h"
 
 #include <stdio.h>
 #include <stdlib.h>

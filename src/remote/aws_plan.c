@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: botocore/credentials.py (1.43): EnvProvider, AssumeRoleProvider, ProfileProviderBuilder. */
-#include "aws_plan.h"
+/* Decides from settings alone where the credentials for AWS come from; nothing is asked over the network here.  The order
+ * is botocore's (credentials.py, create_credential_resolver).
+ *
+ * Source: botocore/credentials.py (1.43): EnvProvider, AssumeRoleProvider, ProfileProviderBuilder. */
+#include "aws.h"
 
 #include <string.h>
 #include <strings.h>
@@ -307,7 +310,7 @@ bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *
     struct plan_walk w = {.plan = p, .conf = c};
     bool found = false;
 
-    *p = (struct aws_plan){.base = AWS_NOBODY, .from = "nowhere"};
+    *p = (struct aws_plan){.base = AWS_ANONYMOUS, .from = "nowhere"};
     if (plan_unsigned()) {
         return true;
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: botocore/utils.py, ContainerMetadataFetcher and InstanceMetadataFetcher (1.43); "AssumeRole" of the
+/* Credentials as the services hand them out: JSON from containers and instances, XML from STS.
+ *
+ * Source: botocore/utils.py, ContainerMetadataFetcher and InstanceMetadataFetcher (1.43); "AssumeRole" of the
  * API reference of STS. */
-#include "aws_reply.h"
+#include "aws.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diskblocks.h"
+/* The blocks of one object in the cache on disk. */
+#include "object.h"
 
 #include <stdlib.h>
 

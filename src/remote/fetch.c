@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fetch has references to the object and its blocks: the reader that began it may leave, and the blocks are there for
+/* Blocks of one object: claimed, fetched in as few requests as possible, and copied out.
+ *
+ * A fetch has references to the object and its blocks: the reader that began it may leave, and the blocks are there for
  * the next one.  A block is ready with its last byte, not at the end of the request: the head of the answer proves its
  * object and its length.  So a request may be long, and nobody waits for its end. */
-#include "fetch.h"
+#include "object.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/source/want.h>
-
-#include "diskblocks.h"
 
 /* Blocks that one read claims at a time. */
 #define FETCH_WINDOW 512

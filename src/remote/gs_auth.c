@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order and addresses: google-auth's google/auth/_default.py and compute_engine/_metadata.py; a token in
+/* Bearer tokens for Google Cloud Storage, fetched when they are first needed and again before they run out; without any,
+ * requests go out unsigned.
+ *
+ * Order and addresses: google-auth's google/auth/_default.py and compute_engine/_metadata.py; a token in
  * GOOGLE_OAUTH_ACCESS_TOKEN (Terraform's name) counts before all else. */
-#include "gs_auth.h"
+#include "gs.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gs_cred.h"
 #include "s3_error.h"
 #include "settings.h"
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: "Using OAuth 2.0 for Server to Server Applications" of Google's identity platform (the
+/* Google's credential files, and the answers of its token services.
+ *
+ * Source: "Using OAuth 2.0 for Server to Server Applications" of Google's identity platform (the
  * assertion), and google-auth's google/oauth2/_client.py and _default.py (members of the files,
  * forms). */
-#include "gs_cred.h"
+#include "gs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/codec/json.h>
 
-#include "rs256.h"
 #include "settings.h"
 #include "uri.h"
 

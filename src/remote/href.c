@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "href.h"
+/* The target of a link in a listing.  The rule, for a listing of the directory at `base`:
+ *
+ * - links of sorting (?C=N), anchors (#top), other schemes, other hosts, the directory itself, its
+ *   parents and siblings are passed over: pages have such links;
+ * - so are paths of more than one step (a/b), which no listing of this directory has;
+ * - any other link is an entry: its name is percent-decoded once, a '/' at its end says directory. */
+#include "listings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <zf/base/auto.h>
 #include <zf/remote.h>
 
-#include "auth.h"
+#include "headers.h"
 
 #define HTTP_SIZE_UNKNOWN UINT64_MAX
 
@@ -62,6 +62,49 @@ static inline void zf_auto_secret_reply(struct http_reply *r)
     }
     http_reply_fini(r);
 }
+
+/* ---- signing --------------------------------------------------------------------------------- */
+
+/* The request as it goes out. */
+struct auth_ask {
+    const char *method, *url;  /* url: percent-encoded, as on the wire */
+    const char *const *header; /* "Name: value": Range, If-Match, the caller's */
+    size_t n_header;
+    const void *body;
+    size_t n_body;
+};
+
+struct auth;
+struct auth_ops {
+    /* Adds the headers of a signature.  *generation: the number of the credentials (and region) used; new ones have a
+     * higher number. */
+    bool (*sign)(struct auth *a, const struct auth_ask *ask, struct headers *add,
+                 uint64_t *generation, struct zf_err *err);
+    /* The server answered 400, 401 or 403 (refused has status, headers and body) to a request signed with `generation`.
+     * True: there are newer credentials now, or another region was learnt; one more attempt is worth it.  NULL = never. */
+    bool (*renew)(struct auth *a, uint64_t generation, const struct http_reply *refused);
+    /* Fills *err with the reason why the server refused (a status of 300 or more); false always.  listing: a directory was
+     * asked for.  NULL = the client's own message. */
+    bool (*explain)(struct auth *a, const struct http_reply *refused, bool listing,
+                    struct zf_err *err);
+    void (*fini)(struct auth *a);
+};
+
+/* Signs all requests of a place, and none that a redirect sends to another host.  It may ask for credentials with http_do
+ * (straight), and is called by several threads at once. */
+struct auth {
+    const struct auth_ops *ops;
+};
+
+/* NULL is fine. */
+static inline void auth_free(struct auth *a)
+{
+    if (a) {
+        a->ops->fini(a);
+    }
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
 
 /* Takes the body of a range as it comes, in the thread that asks. */
 struct http_sink {

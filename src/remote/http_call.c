@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http_call.h"
+/* One request: its easy handle, its headers, the answer as it comes. */
+#include "http_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

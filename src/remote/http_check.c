@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "http_call.h"
+#include "http_inside.h"
 
 bool http_object_exact(const struct http_object *o)
 {

@@ -7,7 +7,7 @@
 #include <zf/base/ahead.h>
 
 #include "curl_late.h"
-#include "http_call.h"
+#include "http_inside.h"
 #include "settings.h"
 #include "url.h"
 

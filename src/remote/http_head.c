@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http_head.h"
+/* The head of a response.  Grammar: RFC 9110 (fields, dates, ranges), RFC 9112 (status
+ * line). */
+#include "http_inside.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,6 +9,8 @@
 #include <strings.h>
 
 #include <zf/base/num.h>
+
+#include "timestamp.h"
 
 /* At least one digit, and nothing that overflows. */
 static bool http_head_digits(const char **p, uint64_t *out)
@@ -26,32 +30,6 @@ static bool http_head_digits(const char **p, uint64_t *out)
 static bool http_head_number(const char *text, uint64_t *out)
 {
     return http_head_digits(&text, out) && *text == '\0';
-}
-
-bool http_date(const char *text, time_t *out)
-{
-    static const char month[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    char name[4] = "";
-    int day, year, h, m, s, end = 0;
-
-    if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n", &day, name, &year, &h, &m,
-               &s, &end) != 6 ||
-        end != 29 || text[end] != '\0') {
-        return false;
-    }
-    const char *at = strlen(name) == 3 ? strstr(month, name) : NULL;
-    if (!at || (at - month) % 3 != 0 || day < 1 || day > 31 || year < 1970 || h < 0 || h > 23 ||
-        m < 0 || m > 59 || s < 0 || s > 60) {
-        return false;
-    }
-    struct tm tm = {.tm_year = year - 1900,
-                    .tm_mon = (int)(at - month) / 3,
-                    .tm_mday = day,
-                    .tm_hour = h,
-                    .tm_min = m,
-                    .tm_sec = s};
-    *out = timegm(&tm);
-    return *out >= 0;
 }
 
 /* "bytes 0-9/100", "bytes 0-9/" followed by '*', and the like with '*' in front of '/'. */
@@ -139,7 +117,7 @@ static void http_head_retry(struct http_head *h, const char *value, time_t now)
 
     if (http_head_number(value, &seconds)) {
         h->retry_after = seconds > 86400 ? 86400 : (double)seconds;
-    } else if (http_date(value, &when)) {
+    } else if (timestamp_http(value, &when)) {
         h->retry_after = when > now ? (double)(when - now) : 0;
     }
 }
@@ -176,9 +154,9 @@ static void http_head_field(struct http_head *h, const char *name, const char *v
         h->multipart = strncasecmp(value, "multipart/byteranges", 20) == 0;
     } else if (strcasecmp(name, "etag") == 0 && !h->linked) {
         http_head_tag(h, "ETag", h->object.etag, sizeof h->object.etag, value);
-    } else if (strcasecmp(name, "last-modified") == 0 && http_date(value, &when)) {
+    } else if (strcasecmp(name, "last-modified") == 0 && timestamp_http(value, &when)) {
         h->object.mtime.tv_sec = when;
-    } else if (strcasecmp(name, "date") == 0 && http_date(value, &when)) {
+    } else if (strcasecmp(name, "date") == 0 && timestamp_http(value, &when)) {
         h->object.date = when;
     } else if (strcasecmp(name, "x-amz-version-id") == 0 ||
                strcasecmp(name, "x-goog-generation") == 0) {

@@ -8,7 +8,7 @@
 #include <zf/base/hash.h>
 
 #include "curl_late.h"
-#include "http_call.h"
+#include "http_inside.h"
 #include "url.h"
 
 /* ---- redirects ------------------------------------------------------------------------------- */

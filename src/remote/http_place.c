@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http://host/dir/ and https://: what is in a directory says
  *
- * 1. the server's own listing (autoindex.h);
+ * 1. the server's own listing (listings.h);
  * 2. where it gives none, the list zerofs.index.json of the place (index_file.h), if there is one;
- * 3. else what answers of the names that checkpoints have (names.h).
+ * 3. else what answers of the names that checkpoints have (unlisted.h).
  *
  * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
  * they come): of those a checkpoint needs some, so they are asked for by name.
@@ -25,8 +25,8 @@
 #include <zf/base/name.h>
 #include <zf/base/path.h>
 
-#include "autoindex.h"
 #include "index_file.h"
+#include "listings.h"
 #include "place.h"
 #include "settings.h"
 #include "unlisted.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http_queue.h"
+/* The hosts that a client has talked to, and the order in which their connections are given to requests. */
+#include "http_inside.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "hub_json.h"
+#include "listings.h"
 #include "place.h"
 #include "settings.h"
 #include "uri.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hub_json.h"
+/* The Hugging Face hub's answers as JSON.  Source: huggingface_hub 0.36, hf_api.py (list_repo_tree, RepoFile,
+ * RepoFolder, repo_info, ModelInfo) and utils/_pagination.py. */
+#include "listings.h"
 
 #include <inttypes.h>
 #include <string.h>

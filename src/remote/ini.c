@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: Python 3.11's configparser.py, RawConfigParser._read, and botocore/configloader.py (1.43). */
-#include "ini.h"
+/* The INI files of AWS' tools, ~/.aws/config and ~/.aws/credentials, read as botocore reads them: by the rules of Python's
+ * RawConfigParser.  Messages about them name lines and never quote one: it may be a secret.
+ *
+ * Source: Python 3.11's configparser.py, RawConfigParser._read, and botocore/configloader.py (1.43). */
+#include "aws.h"
 
 #include <ctype.h>
 #include <string.h>

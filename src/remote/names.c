@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "names.h"
+/* A directory of a server that lists nothing, made of what answers: names.def says which names are
+ * asked for; those that are there name others.  That is no listing: a file that no other names is not
+ * found.  Whether a save is complete is decided by its own metadata, as for every save. */
+#include "unlisted.h"
 
 #include <ctype.h>
 #include <inttypes.h>

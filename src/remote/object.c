@@ -10,8 +10,6 @@
 #include <zf/source/gate.h>
 #include <zf/source/store_kind.h>
 
-#include "fetch.h"
-
 /* Of a file that is opened: enough for most headers, and for the end of an archive's directory. */
 #define OBJECT_HEAD ((uint64_t)BLOCK_SIZE)
 /* An archive of so many bytes is fetched whole: its members are read one by one, all over it. */

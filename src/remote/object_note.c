@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "object_note.h"
+/* Identity of an object in a cached model (zf/source/facts.h); a later mount opens the same object or none:
+ *
+ *   16 bytes: a hash of its URL, without query; size; seconds of Last-Modified; ETag; version
+ *
+ * Numbers are zf_out_var's, texts have their length in front.  No credential is in it. */
+#include "object.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "store.h"
+#include "blockcache.h"
+#include "object.h"
 #include "uri.h"
 #include "url.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: RFC 5208 (PKCS #8), RFC 8017 (PKCS #1), RFC 7468 (PEM). */
+/* RSASSA-PKCS1-v1_5 with SHA-256, for the assertions of service accounts; by nettle's hogweed.
+ * Source: RFC 5208 (PKCS #8), RFC 8017 (PKCS #1), RFC 7468 (PEM). */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
 
-#include "rs256.h"
+#include "gs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source: "ListObjectsV2" of the S3 API reference; botocore/handlers.py, decode_list_object_v2 (1.43):
+/* The listing of one directory of a bucket: the pages of ListObjectsV2 with delimiter "/", in their order.  The server's
+ * answers are checked against the request: every key below the prefix, no name that a path cannot have, no file and
+ * directory of one name, no page that leads nowhere.
+ *
+ * Source: "ListObjectsV2" of the S3 API reference; botocore/handlers.py, decode_list_object_v2 (1.43):
  * with encoding-type=url keys, prefixes and the delimiter are encoded as in forms ('+' is a space),
  * but only where the reply says so. */
-#include "s3_list.h"
+#include "listings.h"
 
 #include <stdlib.h>
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "aws_auth.h"
-#include "gs_auth.h"
+#include "aws.h"
+#include "gs.h"
+#include "listings.h"
 #include "place.h"
-#include "s3_list.h"
 #include "unlisted.h"
 #include "uri.h"
 #include "xml.h"
@@ -36,7 +36,7 @@ struct s3_place {
     char *bucket, *prefix; /* prefix: no slash at either end; "" */
     char *endpoint;        /* NULL: Amazon's */
     char *pays;            /* the header that says who pays; NULL: the owner */
-    bool aws;              /* auth is aws_auth.h's */
+    bool aws;              /* auth is of aws_auth_new */
     bool path_style;
     const struct zf_limits *lim;
     struct unlisted *unlisted; /* for those who may read and not list */

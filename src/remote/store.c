@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps, by path, properties of a listed file that directory entries cannot hold (its ETag, say), until the
+/* The store over a place.  Keeps, by path, properties of a listed file that directory entries cannot hold (its ETag, say), until the
  * file is opened. */
-#include "store.h"
+#include "object.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,9 +12,6 @@
 #include <zf/base/path.h>
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
-
-#include "object_note.h"
-#include "object.h"
 
 /* As a listing said. */
 struct store_listed {

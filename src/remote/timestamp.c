@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "timestamp.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* n digits as a number; -1 where there is something else. */
-static int timestamp_digits(const char **p, int n)
+/* Does the text begin like the form, in which 0 is a digit and a is a letter?  strptime alone takes blanks and fewer digits. */
+static bool timestamp_like(const char *text, const char *form)
 {
-    int v = 0;
+    for (; *form; form++, text++) {
+        const unsigned char c = (unsigned char)*text;
 
-    for (int i = 0; i < n; i++, (*p)++) {
-        if (**p < '0' || **p > '9') {
-            return -1;
+        if (*form == '0' ? !isdigit(c) : *form == 'a' ? !isalpha(c) : c != (unsigned char)*form) {
+            return false;
         }
-        v = v * 10 + (**p - '0');
     }
-    return v;
+    return true;
+}
+
+/* The text behind the time; NULL: it is not of the format, or no such day.  Months are named in English: zerofs stays in the
+ * locale "C". */
+static const char *timestamp_read(const char *text, const char *format, time_t *out)
+{
+    struct tm tm = {0};
+    const char *end = strptime(text, format, &tm);
+    const int day = tm.tm_mday;
+
+    *out = end ? timegm(&tm) : 0;
+    return end && tm.tm_mday == day && tm.tm_year >= 70 ? end : NULL;
 }
 
 /* ".678" as nanoseconds; digits past the ninth are dropped. */
@@ -25,7 +38,7 @@ static long timestamp_fraction(const char **p)
     if (**p != '.') {
         return 0;
     }
-    for ((*p)++; **p >= '0' && **p <= '9'; (*p)++, unit /= 10) {
+    for ((*p)++; isdigit((unsigned char)**p); (*p)++, unit /= 10) {
         ns += (**p - '0') * unit;
     }
     return ns;
@@ -34,48 +47,44 @@ static long timestamp_fraction(const char **p)
 /* "Z", "+01:00" or "+0100" as seconds east of Greenwich. */
 static bool timestamp_zone(const char *p, long *out)
 {
+    const bool colon = *p && timestamp_like(p + 1, "00:00");
+
     *out = 0;
-    if (strcmp(p, "Z") == 0 || strcmp(p, "z") == 0) {
+    if (strcasecmp(p, "Z") == 0) {
         return true;
     }
-    int sign = *p == '+' ? 1 : *p == '-' ? -1 : 0;
-    p += sign != 0;
-    int hours = sign ? timestamp_digits(&p, 2) : -1;
-    p += hours >= 0 && *p == ':';
-    int minutes = hours >= 0 ? timestamp_digits(&p, 2) : -1;
-    *out = sign * (hours * 3600L + minutes * 60L);
-    return minutes >= 0 && hours < 24 && minutes < 60 && !*p;
+    if ((*p != '+' && *p != '-') || (!colon && !timestamp_like(p + 1, "0000")) || p[5 + colon]) {
+        return false;
+    }
+    const long hours = (p[1] - '0') * 10 + p[2] - '0', minutes = strtol(p + 3 + colon, NULL, 10);
+    *out = (*p == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+    return hours < 24 && minutes < 60;
 }
 
 bool timestamp_iso(const char *text, struct timespec *out)
 {
-    static const struct {
-        int digits, least, most;
-        char after;
-    } field[] = {{4, 1970, 9999, '-'}, {2, 1, 12, '-'}, {2, 1, 31, 'T'},
-                 {2, 0, 23, ':'},      {2, 0, 59, ':'}, {2, 0, 60, '\0'}};
-    const char *p = text;
-    int v[6];
-    long zone;
+    long east;
+    time_t t;
+    const char *p = timestamp_like(text, "0000-00-00T00:00:00")
+                        ? timestamp_read(text, "%Y-%m-%dT%H:%M:%S", &t)
+                        : NULL;
 
-    for (size_t i = 0; i < 6; i++) {
-        v[i] = timestamp_digits(&p, field[i].digits);
-        if (v[i] < field[i].least || v[i] > field[i].most || (i < 5 && *p != field[i].after)) {
-            return false;
-        }
-        p += i < 5;
-    }
-    long ns = timestamp_fraction(&p);
-    struct tm tm = {.tm_year = v[0] - 1900,
-                    .tm_mon = v[1] - 1,
-                    .tm_mday = v[2],
-                    .tm_hour = v[3],
-                    .tm_min = v[4],
-                    .tm_sec = v[5]};
-    time_t t = timegm(&tm);
-    if (tm.tm_mday != v[2] || !timestamp_zone(p, &zone)) {
+    if (!p) {
         return false;
     }
-    *out = (struct timespec){.tv_sec = t - zone, .tv_nsec = ns};
+    const long ns = timestamp_fraction(&p);
+    if (!timestamp_zone(p, &east)) {
+        return false;
+    }
+    *out = (struct timespec){.tv_sec = t - east, .tv_nsec = ns};
     return true;
+}
+
+bool timestamp_http(const char *text, time_t *out)
+{
+    const char *end = timestamp_like(text, "aaa, 00 aaa 0000 00:00:00 GMT")
+                          ? timestamp_read(text + 5, "%d %b %Y %H:%M:%S GMT", out)
+                          : NULL;
+
+    return end && !*end;
 }

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "src/remote/aws_reply.h"
-#include "src/remote/gs_cred.h"
-#include "src/remote/ini.h"
+#include "src/remote/aws.h"
+#include "src/remote/gs.h"
 
 static void settings(const char *p, size_t n)
 {

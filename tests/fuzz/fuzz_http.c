@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "src/remote/http_call.h"
+#include "src/remote/http_inside.h"
+#include "src/remote/timestamp.h"
 #include "src/remote/uri.h"
 #include "src/remote/url.h"
 
@@ -71,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     http_said(text, size, said, sizeof said);
     const struct http_reply r = {.head = text};
     free(http_header(&r, "ETag"));
-    if (http_date(text, &when) && when < 0) {
+    if (timestamp_http(text, &when) && when < 0) {
         abort();
     }
     try_url(text);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "src/remote/autoindex.h"
-#include "src/remote/hub_json.h"
+#include "src/remote/listings.h"
 #include "src/remote/index_file.h"
 
 static void check(const struct entries *e)

@@ -7,9 +7,9 @@
 #include <zf/base/table.h>
 
 #include "fuzz.h"
-#include "src/remote/aws_reply.h"
+#include "src/remote/aws.h"
 #include "src/remote/s3_error.h"
-#include "src/remote/s3_list.h"
+#include "src/remote/listings.h"
 
 static void list(const uint8_t *data, size_t size, const char *prefix)
 {

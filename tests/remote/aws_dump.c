@@ -7,9 +7,9 @@
 
 #include <zf/base/out.h>
 
-#include "src/remote/aws_plan.h"
+#include "src/remote/aws.h"
 #include "src/remote/s3_error.h"
-#include "src/remote/s3_list.h"
+#include "src/remote/listings.h"
 #include "src/remote/sigv4.h"
 #include "src/remote/timestamp.h"
 

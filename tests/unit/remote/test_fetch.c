@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "remote/fetch.h"
+#include "remote/object.h"
 
 #define B ((uint64_t)BLOCK_SIZE)
 #define MOST 64

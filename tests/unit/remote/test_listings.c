@@ -6,9 +6,7 @@
 
 #include "support/unit.h"
 
-#include "src/remote/autoindex.h"
-#include "src/remote/href.h"
-#include "src/remote/hub_json.h"
+#include "src/remote/listings.h"
 #include "src/remote/index_file.h"
 
 #define BASE "http://Host.example:81/run%201/"

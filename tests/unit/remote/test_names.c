@@ -6,7 +6,7 @@
 
 #include "support/unit.h"
 
-#include "src/remote/names.h"
+#include "src/remote/unlisted.h"
 
 struct file {
     const char *path, *text;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "remote/object_note.h"
+#include "remote/object.h"
 
 static struct zf_err err;
 
