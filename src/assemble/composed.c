@@ -21,7 +21,7 @@ struct composed_walk {
     struct zf_torch *torch;
     zf_composed_fn *fn;
     void *ctx;
-    struct zf_out name;
+    struct zf_out name, *attrs;
     uint32_t depth;
 };
 
@@ -44,6 +44,7 @@ static bool composed_walk_part(void *ctx, const struct zf_torch_part *part, stru
     } else if (part->value && w->depth < DEPTH_MAX &&
                zf_torch_kind(w->torch, part->value) == ZF_TORCH_PARTS) {
         w->depth++;
+        zf_torch_attrs(w->torch, part->value, w->attrs);
         ok = zf_torch_parts(w->torch, part->value, composed_walk_part, w, err);
         w->depth--;
     }
@@ -51,14 +52,24 @@ static bool composed_walk_part(void *ctx, const struct zf_torch_part *part, stru
     return ok;
 }
 
-bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, zf_composed_fn *fn, void *ctx,
-                      struct zf_err *err)
+bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, struct zf_out *attrs,
+                      zf_composed_fn *fn, void *ctx, struct zf_err *err)
 {
-    struct composed_walk w = {.torch = t, .fn = fn, .ctx = ctx};
-    bool ok = zf_torch_parts(t, v, composed_walk_part, &w, err);
+    struct composed_walk w = {.torch = t, .fn = fn, .ctx = ctx, .attrs = attrs};
+
+    zf_torch_attrs(t, v, attrs);
+    bool ok = zf_out_ok(attrs, err) && zf_torch_parts(t, v, composed_walk_part, &w, err);
 
     zf_auto_out(&w.name);
     return ok;
+}
+
+bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs, struct zf_err *err)
+{
+    static const char what[] = "attributes that are no tensors are not shown: ";
+
+    return !attrs || !attrs[0] || zf_build_noted(b, what, attrs) ||
+           zf_build_note(b, err, "%s: %s%.400s", file, what, attrs);
 }
 
 /* ---- joining ---- */

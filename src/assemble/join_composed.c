@@ -137,6 +137,9 @@ bool join_composed_place(struct zf_build *b, struct zf_names *names, const struc
         ok = zf_names_extra(names, key->path, &spot, err) &&
              join_composed_at(&of, spot, key, &file, err);
     }
+    if (ok && !zf_composed_note(b, c->file, key->attrs, err)) {
+        return false;
+    }
     if (!ok) {
         bool skip = err->code == ZF_E_UNSUPPORTED && !zf_names_is_optim(spot);
 

@@ -278,8 +278,13 @@ static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct z
         struct parts_reading r = {.kept = p};
 
         key->composed = true;
-        bool ok = zf_composed_each(t, dt.local, parts_read_piece, &r, err);
+        zf_out_cut(&p->spelt, 0);
+        bool ok = zf_composed_each(t, dt.local, &p->spelt, parts_read_piece, &r, err);
 
+        if (ok && !key->attrs) {
+            key->attrs = zf_arena_str(p->keep.arena, zf_out_text(&p->spelt), p->spelt.n, err);
+            ok = key->attrs != NULL;
+        }
         part->piece = r.first;
         return ok && (r.first || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                                          "the rank's piece is made of no tensors"));

@@ -25,6 +25,7 @@ struct part_key {
     const char *odd_file;
     bool noted;                          /* and it was said */
     bool composed;                       /* a file's local tensor is made of others */
+    const char *attrs;                   /* of these, the first file's (zf_torch_attrs) */
     struct composed_chunk *chunk, *last; /* its pieces then (join_composed.h) */
 };
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <zf/assemble/composed.h>
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/tensor_ref.h>
 #include <zf/base/hash.h>
@@ -215,6 +216,11 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
         (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
         return zf_leave_out_at(p->b, p->file->path, *spot, err);
     case ZF_TORCH_PARTS:
+        zf_out_cut(&p->name, 0);
+        zf_torch_attrs(p->file->torch, v, &p->name);
+        if (!zf_composed_note(p->b, p->file->path, zf_out_text(&p->name), err)) {
+            return false;
+        }
         p->spot = *spot;
         return zf_torch_parts(p->file->torch, v, place_part, p, err) ||
                place_leave_out(p, spot, err);

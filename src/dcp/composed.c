@@ -125,6 +125,7 @@ struct composed_joining {
     struct dcp_placing *p;
     const struct dcp_key *key;
     struct zf_composed of;
+    struct zf_out attrs;
     const struct dcp_chunk *at; /* the chunk at hand */
 };
 
@@ -175,8 +176,12 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
     if (!root || zf_torch_kind(look.torch, root) != ZF_TORCH_PARTS) {
         return zf_composed_is_plain(&j->of, err);
     }
-    return (!first || zf_composed_each(look.torch, root, composed_see_part, &j->of, err)) &&
-           zf_composed_each(look.torch, root, composed_put_part, &j->of, err);
+    if (first && !zf_composed_each(look.torch, root, &j->attrs, composed_see_part, &j->of, err)) {
+        return false;
+    }
+    zf_out_cut(&j->attrs, 0);
+    return zf_composed_each(look.torch, root, &j->attrs, composed_put_part, &j->of, err) &&
+           zf_composed_note(j->p->b, composed_file(j, c), zf_out_text(&j->attrs), err);
 }
 
 /* All parts of a composed tensor at `spot`, or none. */
@@ -225,6 +230,7 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
         ok = zf_composed_forgive(&j.of, err);
     }
     zf_composed_fini(&j.of);
+    zf_auto_out(&j.attrs);
     return ok;
 }
 

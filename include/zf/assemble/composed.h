@@ -11,10 +11,14 @@
 
 /* Calls fn once for each part of v, of kind PARTS, that is a dense tensor t, or with t NULL a number of Python's: name
  * "<part>", or "<part>.<part>" of a part that is made of others itself, "" for the stored integers of a quantized tensor; all are there during the call only.
+ * attrs: the names of attributes that are none of these are appended to it (zf_torch_attrs).
  * Errors: fn's, those of zf_torch_parts. */
 typedef bool zf_composed_fn(void *ctx, const char *name, const struct zf_torch_tensor *t,
                             struct zf_number number, struct zf_err *err);
-bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, zf_composed_fn *fn, void *ctx,
+bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, struct zf_out *attrs,
+                      zf_composed_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
+/* Notes, once for all tensors that have these, that attributes are not shown; file: of the first.  Errors: of the note. */
+bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs,
                       struct zf_err *err) ZF_CHECKED;
 
 /* One such tensor while it is joined.  The first five are the caller's; all texts and extents are borrowed. */

@@ -8,6 +8,7 @@
 #include <zf/base/arena.h>
 #include <zf/base/dtype.h>
 #include <zf/base/limits.h>
+#include <zf/base/out.h>
 #include <zf/codec/pickle.h>
 #include <zf/source/recipe.h>
 
@@ -132,6 +133,10 @@ typedef bool zf_torch_part_fn(void *ctx, const struct zf_torch_part *part, struc
  * Errors: fn's; ZF_E_FORMAT; ZF_E_UNSUPPORTED v is no PARTS. */
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,
                     struct zf_err *err) ZF_CHECKED;
+
+/* Appends the names of v's attributes that are no pieces of it, as "Class.one, Class.two": those of a subclass of Tensor
+ * that are neither tensors nor None. */
+void zf_torch_attrs(struct zf_torch *t, const struct zf_pv *v, struct zf_out *out);
 
 /* Sign bits of another source flipped: conjugate and negative views. */
 extern const struct zf_source_kind zf_torch_flip_kind;

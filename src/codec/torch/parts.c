@@ -98,37 +98,71 @@ static bool parts_nested_parts(struct sink *s, const struct torch_form *f, struc
     return ok;
 }
 
+/* Attribute i of a dict of a state; NULL: its key is no text.  *piece_out: is it a tensor? */
+static const char *parts_attr(const struct zf_torch *t, const struct zf_pv *dict, uint64_t i,
+                              bool *piece_out)
+{
+    uint64_t n = 0;
+    const struct zf_pv *key = zf_pv_key(dict, i);
+    const enum zf_torch_kind kind = zf_torch_kind(t, zf_pv_val(dict, i));
+
+    *piece_out = kind != ZF_TORCH_NOT && kind != ZF_TORCH_NUMPY;
+    return zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
+}
+
 /* The tensors among the attributes in one dict of a state. */
 static bool parts_attr_parts(struct sink *s, const struct zf_pv *dict, struct zf_err *err)
 {
-    bool ok = true;
+    bool ok = true, piece;
 
     for (uint64_t i = 0; ok && i < zf_pv_len(dict); i++) {
-        uint64_t n = 0;
-        const struct zf_pv *v = zf_pv_val(dict, i), *key = zf_pv_key(dict, i);
-        const char *name = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
-        enum zf_torch_kind kind = zf_torch_kind(s->t, v);
+        const char *name = parts_attr(s->t, dict, i, &piece);
 
-        if (name && kind != ZF_TORCH_NOT && kind != ZF_TORCH_NUMPY) {
-            ok = parts_emit(s, name, v, err);
+        if (name && piece) {
+            ok = parts_emit(s, name, zf_pv_val(dict, i), err);
         }
     }
     return ok;
 }
 
 /* A state is a dict, or a pair of dict and slots, either of which may be None. */
+static const struct zf_pv *parts_attr_dict(const struct torch_form *f, uint64_t i)
+{
+    const bool pair = zf_pv_kind(f->state) == ZF_PV_TUPLE && zf_pv_len(f->state) == 2;
+
+    return pair ? zf_pv_item(f->state, i) : i == 0 ? f->state : NULL;
+}
+
 static bool parts_wrapper_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
-    const struct zf_pv *state = f->state;
-    bool pair = zf_pv_kind(state) == ZF_PV_TUPLE && zf_pv_len(state) == 2;
-
-    if (!parts_attr_parts(s, pair ? zf_pv_item(state, 0) : state, err) ||
-        (pair && !parts_attr_parts(s, zf_pv_item(state, 1), err))) {
+    if (!parts_attr_parts(s, parts_attr_dict(f, 0), err) ||
+        !parts_attr_parts(s, parts_attr_dict(f, 1), err)) {
         return false;
     }
     return s->n ||
            torch_bad(s->t, err, ZF_E_UNSUPPORTED,
                      "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
+}
+
+void zf_torch_attrs(struct zf_torch *t, const struct zf_pv *v, struct zf_out *out)
+{
+    const struct torch_form f = torch_form_of(t, v);
+    bool piece;
+
+    for (uint64_t k = 0; k < 2 && f.id == ZF_FORM_WRAPPER; k++) {
+        const struct zf_pv *dict = parts_attr_dict(&f, k);
+
+        for (uint64_t i = 0; i < zf_pv_len(dict); i++) {
+            const char *name = parts_attr(t, dict, i, &piece);
+
+            if (name && !piece && zf_pv_kind(zf_pv_val(dict, i)) != ZF_PV_NONE) {
+                zf_out_str(out, out->n ? ", " : "");
+                zf_out_str(out, f.name);
+                zf_out_str(out, ".");
+                zf_out_str(out, name);
+            }
+        }
+    }
 }
 
 bool zf_torch_parts(struct zf_torch *t, const struct zf_pv *v, zf_torch_part_fn *fn, void *ctx,

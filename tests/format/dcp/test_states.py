@@ -50,10 +50,13 @@ def copy(into):
     return folder
 
 
-for name in ("torchao_adamw8_fsdp2_w2", "torchao_states_4bit_fp8_w2"):
+for name, *attributes in (("torchao_adamw8_fsdp2_w2", "OptimState8bit.signed, OptimState8bit.block_size"),
+                          ("torchao_states_4bit_fp8_w2", "OptimState4bit.signed, OptimState4bit._shape, OptimState4bit.block_size",
+                           "OptimStateFp8.block_size")):
     got, notes, err = tree(os.path.join(DATA, name))
     want = expected(os.path.join(DATA, name))
     check(name, not err and got == want, f"{err} {[k for k in {*got, *want} if got.get(k) != want.get(k)][:5]}")
+    check(f"{name}: attributes", notes == [f"__0_0.distcp: attributes that are no tensors are not shown: {a}" for a in attributes], notes)
 
 # The table of one rank is another one: that state alone is left out, and both files are named.
 with tempfile.TemporaryDirectory() as d:
