@@ -30,7 +30,7 @@ enum {
 /* By rows of options.def.  Texts without a default are NULL until they are given. */
 struct opts {
     char *format, *tag, *strip_prefix, *side, *recipe, *tp_rules, *fsname, *subtype, *model_cache,
-        *cacert, *cache_dir, *local_cache, *rtol, *atol, *file;
+        *cacert, *cache_dir, *local_cache, *rtol, *atol, *file, *check;
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* zerofs verify: opens a checkpoint as -o degraded does, has it checked, and prints what is found as it is found. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -241,11 +242,36 @@ static void verify_print_sum(const struct verify *v, const struct zf_verify_sum 
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
+/* All of a text file, or of a pipe. */
+static bool verify_load_list(const char *path, char **out, struct zf_err *err)
+{
+    FILE *f = fopen(path, "re");
+    size_t room = 0;
+    const bool read = f && getdelim(out, &room, '\0', f) >= 0, ok = read || (f && feof(f));
+
+    if (!read && *out) {
+        (*out)[0] = '\0'; /* an empty file */
+    }
+    if (!ok) {
+        (void)zf_fail_sys(err, "read the list of sums");
+        (void)zf_err_in(err, "%s", path);
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return ok;
+}
+
 static int verify_run(struct verify *v, struct zf_err *err)
 {
+    zf_auto(mem) char *list = NULL;
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t begin = zf_clock_ns();
     struct zf_verify_progress progress = {0};
+
+    if (v->o->check && !verify_load_list(v->o->check, &list, err)) {
+        return cmd_fail(err);
+    }
     struct zf_verify_sum sum;
     const struct zf_verify_opts how = {.tensor = v->tensor.at,
                                        .n = v->tensor.n,
@@ -255,6 +281,9 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                                           : cpus > 0 ? (uint64_t)cpus
                                                                      : 1),
                                        .lim = &v->o->lim,
+                                       .list = list,
+                                       .list_name = v->o->check,
+                                       .tree = v->tree,
                                        .found = verify_found,
                                        .ctx = v,
                                        .progress = &progress};

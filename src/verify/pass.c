@@ -8,6 +8,7 @@
 #include <zf/base/ahead.h>
 
 #include "stretch.h"
+#include "sums.h"
 
 #define PASS_STRETCH ((uint64_t)8 << 20)
 
@@ -69,6 +70,15 @@ static struct shard *pass_shard(const struct pass *p, uint64_t i)
     return &p->shard.at[low];
 }
 
+/* Its i-th stretch, counted through all files: bytes [off, *end_out). */
+static uint64_t pass_span(const struct shard *s, uint64_t i, uint64_t *end_out)
+{
+    const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
+
+    *end_out = s->summed || left < PASS_STRETCH ? s->src->size : off + PASS_STRETCH;
+    return off;
+}
+
 static void *pass_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct pass *p = ctx;
@@ -83,10 +93,10 @@ static void *pass_make(void *ctx, uint64_t i, struct zf_err *err)
     bool ok;
     if (i < p->n_stretches) {
         struct shard *s = pass_shard(p, i);
-        const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
+        uint64_t end;
+        const uint64_t off = pass_span(s, i, &end);
 
-        ok = stretch_read(p->v, s, off, off + (left < PASS_STRETCH ? left : PASS_STRETCH), out, buf,
-                          &out->err);
+        ok = stretch_read(p->v, s, off, end, out, buf, &out->err);
     } else {
         ok =
             stretch_read_made(p->v, &p->v->places.made.at[i - p->n_stretches], out, buf, &out->err);
@@ -200,8 +210,10 @@ static bool pass_tell_failed(struct pass *p, struct shard *s, const struct zf_er
 static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x, struct zf_err *err)
 {
     struct shard *s = pass_shard(p, i);
-    const uint64_t off = (i - s->first_stretch) * PASS_STRETCH, left = s->src->size - off;
-    const bool last = left <= PASS_STRETCH;
+    uint64_t end;
+
+    (void)pass_span(s, i, &end);
+    const bool last = end == s->src->size;
 
     if (i == s->first_stretch && !pass_tell_archive(p, s, err)) {
         return false;
@@ -209,10 +221,13 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
     if (x->err.code != ZF_OK && !pass_tell_failed(p, s, &x->err, err)) {
         return false;
     }
-    if (!s->failed && !pass_join_crcs(p, s, x, last ? s->src->size : off + PASS_STRETCH, err)) {
+    if (!s->failed && !pass_join_crcs(p, s, x, end, err)) {
         return false;
     }
     pass_join_values(p, s->src, x);
+    if (x->sha256[0]) {
+        sums_set(p->v->sums, s->src, x->sha256);
+    }
     if (last) {
         shard_unload(s);
         atomic_fetch_add(&p->v->o->progress->files, 1);
@@ -295,7 +310,8 @@ static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
         return false;
     }
     const bool ok = shard_init(s, src, &p->v->places, &why);
-    if (!ok || ((!s->places || src->size == 0) && (p->v->o->part || !s->archive))) {
+    s->summed = ok && sums_want(p->v->sums, src);
+    if (!ok || !(s->summed || (s->places && src->size > 0) || (s->archive && !p->v->o->part))) {
         shard_fini(s);
         p->shard.n--;
     }
@@ -346,7 +362,8 @@ static bool pass_list(struct pass *p, struct zf_err *err)
         const uint64_t size = p->shard.at[i].src->size;
 
         p->shard.at[i].first_stretch = p->n_stretches;
-        p->n_stretches += size / PASS_STRETCH + (size % PASS_STRETCH > 0);
+        p->n_stretches +=
+            p->shard.at[i].summed ? 1 : size / PASS_STRETCH + (size % PASS_STRETCH > 0);
         atomic_fetch_add(&p->v->o->progress->all, size);
         if (!verify_count_file(p->v, p->shard.at[i].src->name, err)) {
             return false;

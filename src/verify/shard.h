@@ -27,6 +27,7 @@ struct shard_bad {
 struct shard {
     struct zf_source *src;           /* a reference */
     const struct place_file *places; /* or NULL */
+    bool summed;                     /* its SHA-256 is recorded: it is read in one stretch */
     uint64_t first_stretch;          /* its number, counted through all files */
     pthread_mutex_t lock;            /* of loading the parts */
     bool loaded, failed;             /* failed: reading it, which was told */

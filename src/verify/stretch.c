@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stretch.h"
 
+#include <nettle/sha2.h>
 #include <zlib.h>
+
+#include <zf/base/hex.h>
 
 void stretch_free(void *stretch)
 {
@@ -21,7 +24,7 @@ struct chunk {
     const struct verify *verify;
     struct stretch *to;
     const uint8_t *p; /* of [off, end), and some behind it */
-    uint64_t off, end, size;
+    uint64_t off, end;
     const struct zf_verify_tensor *tensor;
     const struct place *place;
     struct values *value;
@@ -132,29 +135,48 @@ static bool stretch_unpack(const struct verify *v, struct shard *s, uint64_t off
     return true;
 }
 
+static bool stretch_read_chunk(const struct chunk *c, struct shard *s, uint8_t *buf,
+                               struct zf_err *err)
+{
+    const uint64_t rest = s->src->size - c->off, want = c->end - c->off + STRETCH_BEHIND,
+                   n = rest < want ? rest : want;
+    struct chunk here = *c;
+
+    if (!zf_source_pread(s->src, buf, (size_t)n, c->off, err)) {
+        return false;
+    }
+    c->to->bytes += n;
+    atomic_fetch_add(&c->verify->o->progress->bytes, c->end - c->off);
+    return stretch_add_crcs(c, s, err) && (!s->places || stretch_add_values(&here, s->places, err));
+}
+
 bool stretch_read(const struct verify *v, struct shard *s, uint64_t off, uint64_t end,
                   struct stretch *out, uint8_t *buf, struct zf_err *err)
 {
+    struct sha256_ctx sha;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+
     if (!shard_load(s, v->o->lim, err)) {
         return false;
     }
+    sha256_init(&sha);
     for (uint64_t at = off; at < end; at += STRETCH_CHUNK) {
-        struct chunk c = {.verify = v, .to = out, .p = buf, .off = at};
+        const struct chunk c = {.verify = v,
+                                .to = out,
+                                .p = buf,
+                                .off = at,
+                                .end = end - at < STRETCH_CHUNK ? end : at + STRETCH_CHUNK};
 
-        c.end = end - at < STRETCH_CHUNK ? end : at + STRETCH_CHUNK;
-        c.size = s->src->size - at < STRETCH_CHUNK + STRETCH_BEHIND
-                     ? s->src->size - at
-                     : STRETCH_CHUNK + STRETCH_BEHIND;
-        c.size = c.size < c.end - at + STRETCH_BEHIND ? c.size : c.end - at + STRETCH_BEHIND;
-        if (!zf_source_pread(s->src, buf, (size_t)c.size, at, err)) {
+        if (!stretch_read_chunk(&c, s, buf, err)) {
             return false;
         }
-        out->bytes += c.size;
-        atomic_fetch_add(&v->o->progress->bytes, c.end - at);
-        if (!stretch_add_crcs(&c, s, err) ||
-            (s->places && !stretch_add_values(&c, s->places, err))) {
-            return false;
+        if (s->summed) {
+            sha256_update(&sha, (size_t)(c.end - at), buf);
         }
+    }
+    if (s->summed) {
+        sha256_digest(&sha, sizeof digest, digest);
+        zf_hex(out->sha256, digest, sizeof digest);
     }
     return stretch_unpack(v, s, off, end, out, buf, err);
 }

@@ -25,10 +25,11 @@ struct stretch_value {
 struct stretch {
     zf_vec(struct stretch_crc) crc;
     zf_vec(struct stretch_value) value;
-    zf_vec(struct zf_err) bad; /* members that cannot be decompressed, … */
-    zf_vec(size_t) bad_part;   /* … and which they are */
-    uint64_t bytes;            /* read */
-    struct zf_err err;         /* reading failed; code ZF_OK: it did not */
+    zf_vec(struct zf_err) bad;  /* members that cannot be decompressed, … */
+    zf_vec(size_t) bad_part;    /* … and which they are */
+    char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = it was not asked for */
+    uint64_t bytes;             /* read */
+    struct zf_err err;          /* reading failed; code ZF_OK: it did not */
 };
 
 void stretch_free(void *stretch);

@@ -6,6 +6,7 @@
 
 #include <zf/base/table.h>
 
+#include "sums.h"
 #include "verify_inside.h"
 
 struct verify_file {
@@ -116,8 +117,15 @@ static bool verify_all(struct verify *v, struct zf_err *err)
             return false;
         }
     }
-    return v->o->quick ||
-           (verify_pass(v, err) && verify_values(v, err) && verify_unchanged(v, err));
+    if (v->o->quick) {
+        return true;
+    }
+    struct sums sums;
+    v->sums = &sums;
+    const bool ok = sums_init(&sums, v, err) && verify_pass(v, err) && verify_values(v, err) &&
+                    sums_tell(&sums, v, err) && verify_unchanged(v, err);
+    sums_fini(&sums);
+    return ok;
 }
 
 bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,

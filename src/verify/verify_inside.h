@@ -23,6 +23,7 @@ struct verify {
     struct verify_value *value; /* [o->n] */
     bool *bad;                  /* [o->n] tensors */
     struct verify_file *files;
+    struct sums *sums; /* that are recorded */
     place_tensors hit; /* of the finding that is told */
 };
 

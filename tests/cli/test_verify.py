@@ -83,6 +83,68 @@ def numbers(folder):
     assert b"WHOLE: 1 file, 1 tensor." in run("verify", path, "good.f32").stdout
 
 
+# ---- recorded sums --------------------------------------------------------------------------------------------------------
+
+def sums(folder):
+    """sha256sum(1) writes the lists, of the shards and of files of the tree."""
+    copy = os.path.join(folder, "gpt2")
+    shutil.copytree(os.path.join(DATA, "hf/transformers5.23.0_gpt2_sharded"), copy)
+    names = sorted(os.listdir(copy))
+    written = subprocess.run(["sha256sum", *names], cwd=copy, capture_output=True, check=True, text=True).stdout
+    out = os.path.join(folder, "out")
+    assert run("export", "--sha256", copy, ".", out).returncode == 0
+    with open(os.path.join(out, "SHA256SUMS"), encoding="utf-8") as f:
+        exported = f.read()
+
+    def checked(code, text):
+        with open(os.path.join(folder, "list"), "w", encoding="utf-8") as f:
+            f.write(text)
+        done = run("verify", "--json", "--check", os.path.join(folder, "list"), copy)
+        assert done.returncode == code, (code, text, done.stderr, done.stdout)
+        return [r for r in map(json.loads, done.stdout.splitlines()) if r["kind"] == "sum" and "text" in r], done.stderr.decode()
+
+    assert checked(0, written)[0] == checked(0, exported)[0] == checked(0, "")[0] == []
+    assert checked(0, written.replace("  ", " *").replace(" *", " *./") + "\n")[0] == []
+    for text in (written, exported):
+        for i, line in enumerate(text.splitlines()):
+            wrong = text.splitlines()
+            wrong[i] = ("0" if line[0] != "0" else "1") + line[1:]
+            found = checked(4, "\n".join(wrong))[0]
+            assert len(found) == 1 and found[0]["file"].endswith(line[66:].split("/")[-1]), (line, found)
+            if line.endswith(".safetensors"):
+                with open(os.path.join(copy, line[66:]), "rb") as f:
+                    held = set(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))) - {"__metadata__"}
+                assert {t[:-4] for t in found[0]["tensors"]} == held, (line, found)
+    missing = checked(4, written + "0" * 64 + "  not/there.bin\n")[0]
+    assert [r["file"] for r in missing] == ["not/there.bin"] and "no such file" in missing[0]["text"], missing
+    for line in ("0" * 63 + "g  a", "0" * 64 + "  ../config.json", "0" * 64 + "  a/../../b", "0" * 64 + "  /etc/passwd", "0" * 64 + " config.json",
+                 "config.json", "0" * 64 + "  ", "SHA256 (config.json) = " + "0" * 64, "\\" + "0" * 64 + "  ../x\\n"):
+        assert "line 1 " in checked(2, line)[1], line
+    shard = [n for n in names if n.endswith(".safetensors")][1]
+    flip(os.path.join(copy, shard), 9000)
+    found = checked(4, written)[0]
+    assert [r["file"].endswith(shard) for r in found] == [True], (shard, found)
+
+
+def integrity(folder):
+    """Megatron's own list: a bit anywhere, in headers and padding too."""
+    for name in ("run_folder_core_0.19.2/iter_0000020", "pypi_0.19.2_tp2pp2_dp_zero_buckets/iter_0000010"):
+        copy = os.path.join(folder, name.replace("/", "-"))
+        shutil.copytree(os.path.join(DATA, "megatron", name), copy)
+        assert not any("are not" in r["text"] for r in verify(0, copy)[0]), "all files are compared"
+        shards = [f for f in files_of(copy) if f.endswith(".distcp")]
+        dice = random.Random(SEED)
+        for _ in range(10):
+            file = dice.choice(shards)
+            bit = dice.randrange(8 * os.path.getsize(file))
+            flip(file, bit)
+            done = run("verify", "--json", copy)
+            rows = [json.loads(r) for r in done.stdout.splitlines()]
+            assert done.returncode == 4, (file, bit, done)
+            assert not rows or any(r["kind"] == "sum" and r.get("file") == file for r in rows), (file, bit, rows)
+            flip(file, bit)
+
+
 # ---- the fixtures as they are ---------------------------------------------------------------------------------------------
 
 def whole(_folder):
@@ -189,7 +251,7 @@ def judged(copy, file, byte, names, before):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, whole, flipped):
+        for test in (numbers, sums, integrity, whole, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include <zf/tree.h>
 #include <zf/verify/finding.h>
 
 /* How far it is; any thread may look. */
@@ -21,6 +22,11 @@ struct zf_verify_opts {
     bool quick;    /* structure only */
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
+    /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, named from the directory that
+     * was opened or from that of the shards, or of files of the tree. */
+    const char *list;
+    const char *list_name;                                /* for sentences */
+    struct zf_tree *tree;                                 /* of the checkpoint */
     void (*found)(void *ctx, const struct zf_finding *f); /* from the thread that asks */
     void *ctx;
     struct zf_verify_progress *progress;
@@ -34,7 +40,7 @@ struct zf_verify_sum {
 };
 
 /* c: opened as degraded, and from its files, not from a model that was kept.  False: it could not be done, which says
- * nothing of the checkpoint; damage is no failure. */
+ * nothing of the checkpoint; damage is no failure.  Errors: ZF_E_USAGE o->list is none, ZF_E_NOMEM. */
 bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
                struct zf_verify_sum *out, struct zf_err *err) ZF_CHECKED;
 
