@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Families of which the golden saves have none: small models by the trainer's names, each number of which is another one."""
+import json
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
+from megatron import numbered  # noqa: E402 pylint: disable=wrong-import-position
+
+
+class Save(Case):
+    """model: the tensors of hf/ as (shape, bytes)."""
+
+    def model(self, *opts, at="save"):
+        r = self.run("cat", "hf/model.safetensors", *opts, at=at)
+        assert r.returncode == 0, r.stderr.decode()
+        (n,) = struct.unpack_from("<Q", r.stdout)
+        return {k: (v["shape"], r.stdout[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
+                for k, v in json.loads(r.stdout[8:8 + n]).items() if k != "__metadata__"}
+
+
+class Numbers:
+    """Tensors by the trainer's names, and what hf/ must hold."""
+
+    def __init__(self):
+        self.save, self.want, self.next = {}, {}, 0
+
+    def put(self, name, shape, target=None, parts=None):
+        """parts: targets that are slices of the first dimension."""
+        t = numbered(shape, self.next)
+        self.next += len(t[2]) // 4
+        self.save[name] = t
+        if target:
+            self.want[target] = (list(shape), t[2])
+        for k, p in enumerate(parts or ()):
+            n = len(t[2]) // len(parts)
+            self.want[p] = (list(shape[1:]), t[2][k * n:(k + 1) * n])
+
+
+HF_V3 = {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "num_attention_heads": 2, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4,
+         "v_head_dim": 5, "kv_lora_rank": 8, "q_lora_rank": None, "hidden_size": 12, "n_routed_experts": 3, "n_shared_experts": 2,
+         "moe_intermediate_size": 7, "first_k_dense_replace": 1, "num_hidden_layers": 2, "vocab_size": 16, "intermediate_size": 14}
+
+
+def deepseek(narrow, old):
+    m = Numbers()
+    m.put("tok_embeddings.weight", [16, 12], "model.embed_tokens.weight")
+    m.put("norm.weight", [12], "model.norm.weight")
+    m.put("output.weight" if old else "lm_head.weight", [16, 12], "lm_head.weight")
+    for i in range(2):
+        p, q = f"layers.{i}.", f"model.layers.{i}."
+        m.put(p + "attention_norm.weight", [12], q + "input_layernorm.weight")
+        m.put(p + "ffn_norm.weight", [12], q + "post_attention_layernorm.weight")
+        m.put(p + "attention.wkv_a.weight", [12, 12], q + "self_attn.kv_a_proj_with_mqa.weight")
+        m.put(p + "attention.kv_norm.weight", [8], q + "self_attn.kv_a_layernorm.weight")
+        m.put(p + "attention.wkv_b.weight", [22, 8], q + "self_attn.kv_b_proj.weight")
+        m.put(p + "attention.wo.weight", [12, 10], q + "self_attn.o_proj.weight")
+        if narrow:
+            m.put(p + "attention.wq_a.weight", [9, 12], q + "self_attn.q_a_proj.weight")
+            m.put(p + "attention.q_norm.weight", [9], q + "self_attn.q_a_layernorm.weight")
+            m.put(p + "attention.wq_b.weight", [20, 9], q + "self_attn.q_b_proj.weight")
+        else:
+            m.put(p + "attention.wq.weight", [20, 12], q + "self_attn.q_proj.weight")
+        names = (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj"))
+        for w, t in names:
+            wide = [12, 14] if w == "w2" else [14, 12]
+            if i == 0:
+                m.put(p + f"feed_forward.{w}.weight", wide, q + f"mlp.{t}.weight")
+            else:
+                m.put(p + f"moe.shared_experts.{w}.weight", wide, q + f"mlp.shared_experts.{t}.weight")
+                name = f"moe.experts.{w}" if old else f"moe.routed_experts.inner_experts.{w}_{'EDF' if w == 'w2' else 'EFD'}"
+                m.put(p + name, [3, 12, 7] if w == "w2" else [3, 7, 12], parts=[q + f"mlp.experts.{e}.{t}.weight" for e in range(3)])
+        if i == 1:
+            m.put(p + "moe.router.gate.weight", [3, 12], q + "mlp.gate.weight")
+            m.put(p + ("moe.expert_bias" if old else "moe.expert_bias_E"), [3], q + "mlp.gate.e_score_correction_bias")
+    return m
+
+
+def deepseek_v3_of_torchtitan():
+    for narrow in (False, True):
+        for old in (False, True):
+            m = deepseek(narrow, old)
+            with Save() as c:
+                c.safetensors("save/model.safetensors", m.save)
+                c.told("hf/ is not the model DeepseekV3ForCausalLM", "-o side=DIR", at="save")
+                config = {**HF_V3, "q_lora_rank": 9 if narrow else None}
+                opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+                c.file("side/config.json", config)
+                assert c.model(*opts) == m.want
+                for change, part in (({"num_attention_heads": 4}, "columns of wo"), ({"qk_nope_head_dim": 8}, "rows of wkv_b"), ({"kv_lora_rank": 6}, "wkv_a"),
+                                     ({"q_lora_rank": 5}, "q_lora_rank"), ({"n_shared_experts": 1}, "n_shared_experts"), ({"n_routed_experts": 4}, "n_routed_experts"),
+                                     ({"first_k_dense_replace": 0}, "first_k_dense_replace"), ({"rope_interleave": False}, "rope_interleave"),
+                                     ({"model_type": "deepseek_v2"}, "model_type"), ({"moe_intermediate_size": 14}, "moe_intermediate_size")):
+                    c.file("side/config.json", {**config, **change})
+                    c.told("hf/ is not the model", part, at="save", opts=opts)
+
+
+main([deepseek_v3_of_torchtitan])
