@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/assemble/companions.h>
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/assemble/torch_files.h>
 #include <zf/assemble/zarr.h>
@@ -136,35 +137,54 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     return true;
 }
 
-/* The same of a save in directories of its own. */
+/* Is the directory i of several a finished save that can be read? */
+static bool megatron_check_part(struct mg_save *s, uint32_t i, struct zf_err *err)
+{
+    enum megatron_backend backend;
+    char name[64], path[MG_PATH], is[ZF_ABSENT_MAX];
+
+    if (!megatron_manifest(s->st, mg_save_path(s, i, MANIFEST, path), s->lim, &backend, name,
+                           err)) {
+        return false;
+    }
+    if (backend == MEGATRON_NO_BACKEND) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the save is incomplete: " MANIFEST ", which is written last, %s",
+                zf_absent(s->st, path, is));
+        return zf_err_in(err, "%s", s->dir[i]);
+    }
+    if (backend != MEGATRON_TORCH_DIST) {
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "sharded_backend is \"%s\": of a save in several directories only torch_dist "
+                "is read",
+                name);
+        return zf_err_in(err, "%s", path);
+    }
+    return mg_torch_dist_try(s, i, err);
+}
+
+/* The same of a save in directories of its own.  In a degraded build a damaged one costs itself, but for the weights'. */
 static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < s->n_dirs; i++) {
-        enum megatron_backend backend;
-        char name[64], path[MG_PATH], is[ZF_ABSENT_MAX];
+    uint32_t n = 0;
 
-        if (!megatron_manifest(s->st, mg_save_path(s, i, MANIFEST, path), s->lim, &backend, name,
-                               err)) {
+    if (s->n_dirs == 1 && mg_verl_is_fsdp(s->st)) {
+        return mg_fsdp(s, err);
+    }
+    for (uint32_t i = 0; i < s->n_dirs; i++) {
+        if (megatron_check_part(s, i, err)) {
+            memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
+            continue;
+        }
+        const bool weights = i == 0 && !s->foreign_weights;
+
+        if (weights || !zf_build_degraded(s->b) || err->code == ZF_E_NOMEM ||
+            err->code == ZF_E_LIMIT || !zf_note_failure(s->b, err, "%s is left out: ", s->dir[i])) {
             return false;
         }
-        if (backend == MEGATRON_NO_BACKEND && s->n_dirs == 1 && mg_verl_is_fsdp(s->st)) {
-            return mg_fsdp(s, err);
-        }
-        if (backend == MEGATRON_NO_BACKEND) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "the save is incomplete: " MANIFEST ", which is written last, %s",
-                    zf_absent(s->st, path, is));
-            return zf_err_in(err, "%s", s->dir[i]);
-        }
-        if (backend != MEGATRON_TORCH_DIST) {
-            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                    "sharded_backend is \"%s\": of a save in several directories only torch_dist "
-                    "is read",
-                    name);
-            return zf_err_in(err, "%s", path);
-        }
     }
-    return s->n_dirs == 0 || mg_torch_dist(s, err);
+    s->n_dirs = n;
+    return n == 0 || mg_torch_dist(s, err);
 }
 
 /* The backend's tensors, as stored. */

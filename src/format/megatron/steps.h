@@ -17,6 +17,8 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
 /* torch_dist: .metadata and .distcp files, read by the driver in <zf/dcp.h>.
  * Errors: of the driver and of mg_save_common; ZF_E_FORMAT there is no .metadata. */
 bool mg_torch_dist(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+/* Can .metadata of the directory i be read?  Asked in a degraded build only; nothing of it stays.  Errors: of the driver. */
+bool mg_torch_dist_try(struct mg_save *s, uint32_t i, struct zf_err *err) ZF_CHECKED;
 /* zarr (core 0.4 … 0.15): a directory a tensor, a file a chunk, a file an object.  Lists each directory once and
  * opens no chunk, but for the first of a compressed tensor, whose head is compared with what .zarray says. */
 bool mg_zarr(struct mg_save *s, struct zf_err *err) ZF_CHECKED;

@@ -3,6 +3,7 @@
 #include "steps.h"
 
 #include <zf/assemble/files.h>
+#include <zf/dcp.h>
 
 /* Where core 0.19 has the common state. */
 #define COMMON_KEY "common_state/shard_0_1"
@@ -18,6 +19,24 @@ static bool dist_common(struct mg_save *s, uint32_t part, struct zf_err *err)
                               err);
     }
     return mg_save_common_file(s, part, err);
+}
+
+bool mg_torch_dist_try(struct mg_save *s, uint32_t i, struct zf_err *err)
+{
+    struct zf_dcp *d = zf_build_degraded(s->b) ? zf_dcp_new(s->lim, err) : NULL;
+
+    if (!d) {
+        return !zf_build_degraded(s->b);
+    }
+    bool ok = zf_build_mark(s->b, err);
+
+    if (ok) {
+        zf_dcp_begin(d, (struct zf_dcp_group){0});
+        ok = zf_dcp_read(d, s->st, s->dir[i], ".metadata", s->lim, s->b, err);
+        zf_build_undo(s->b);
+    }
+    zf_dcp_free(d);
+    return ok;
 }
 
 bool mg_torch_dist(struct mg_save *s, struct zf_err *err)

@@ -83,8 +83,8 @@ class Verl(Case):
                 self.cat(f"{path}.f32", optim.bytes[f"optimizer.state.{state}.{QKV}"][i * each:(i + 1) * each], at=at)
         self.cat(f"{NORM}.f32", optim.bytes[f"optimizer.state.fp32_param.{NORM}"], at=at)
 
-    def json(self, path, at=""):
-        r = self.run("cat", path, at=at)
+    def json(self, path, *opts, at=""):
+        r = self.run("cat", path, *opts, at=at)
         assert r.returncode == 0, r.stderr.decode()
         return json.loads(r.stdout)
 
@@ -183,6 +183,28 @@ def parts_that_are_missing():
         c.save()
         c.manifest({k: v for k, v in contents().items() if k != "model"})
         assert any("has no weights" in n for n in c.info()["notes"])
+
+
+def a_part_that_is_damaged():
+    """Whatever is not the weights costs itself only, with -o degraded."""
+    for name in ("metadata.json", ".metadata"):
+        for part in ("optimizer", "extra", "model"):
+            with Verl() as c:
+                model, optim = c.save()
+                path = os.path.join(c.dir, c.at, part, "dist_ckpt", name)
+                whole = os.path.getsize(path)
+                os.truncate(path, whole * 2 // 3)
+                c.refused(f"{part}/dist_ckpt/{name}")
+                if part == "model":
+                    c.refused(f"{part}/dist_ckpt/{name}", opts=("-o", "degraded"))
+                    continue
+                notes = c.info("-o", "degraded")["notes"]
+                assert sum(f"{part}/dist_ckpt is left out: {part}/dist_ckpt/{name}" in n for n in notes) == 1, notes
+                if part == "extra":
+                    c.cat(f"optim/exp_avg/{NORM}.f32", optim.bytes[f"optimizer.state.exp_avg.{NORM}"], "-o", "degraded")
+                else:
+                    c.cat(f"{NORM}.bf16", model.bytes[NORM], "-o", "degraded")
+                    assert c.json("state/objects.json", "-o", "degraded")
 
 
 def parts_of_two_saves():
@@ -317,6 +339,7 @@ def megatron_fsdp_in_one():
 
 
 if __name__ == "__main__":
-    main([three_saves_are_one, buffers_of_another_directory, the_common_state_in_metadata, parts_that_are_missing, parts_of_two_saves,
+    main([three_saves_are_one, buffers_of_another_directory, the_common_state_in_metadata, parts_that_are_missing,
+          a_part_that_is_damaged, parts_of_two_saves,
           manifests_that_say_otherwise, weights_of_hugging_face, an_export_beside_the_shards, migrated_from_one_dist_ckpt,
           megatron_fsdp_in_one])
