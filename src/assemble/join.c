@@ -242,7 +242,8 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
             return false;
         }
         if (!box->file) {
-            *box = (struct join_box){box->hh, from, j->file->path};
+            box->from = from;
+            box->file = j->file->path;
         }
     } while (join_odometer_next(&o, dim, r->ndim));
     return true;
@@ -303,10 +304,11 @@ static bool join_composed(struct join *j, const struct part *p, const struct dim
         return false;
     }
     if (empty || (box && box->file)) {
-        return true;
+        return empty || join_composed_equal(j->b, &j->replicas.check, box, &c, err);
     }
     if (box) {
         box->file = j->file->path;
+        box->piece = c.piece;
     }
     return join_composed_add(a, p->key, &c, err);
 }

@@ -39,6 +39,14 @@ static bool join_box_packed(struct zf_type type, struct zf_from from, struct zf_
     return *made != NULL;
 }
 
+bool join_box_differs(const struct join_box *first, struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "its part is a copy of that in \"%.80s\", but differs from it: files of "
+                   "different saves",
+                   first->file);
+}
+
 bool join_box_equal(struct zf_build *b, struct zf_copy_check *check, const struct join_box *first,
                     struct zf_type type, struct zf_from from, struct zf_err *err)
 {
@@ -55,8 +63,5 @@ bool join_box_equal(struct zf_build *b, struct zf_copy_check *check, const struc
     if (!zf_copy_check_equal(check, &x, &y, &same, err)) {
         return zf_forgive(b, err);
     }
-    return same || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "its part is a copy of that in \"%.80s\", but differs from it: files of "
-                           "different saves",
-                           first->file);
+    return same || join_box_differs(first, err);
 }

@@ -49,6 +49,38 @@ bool join_composed_add(struct zf_arena *a, struct part_key *key, const struct co
                    first->file);
 }
 
+static bool join_composed_same(const struct part_piece *p, const struct part_piece *q)
+{
+    if (strcmp(p->name, q->name) != 0 || p->is_number != q->is_number) {
+        return false;
+    }
+    return p->is_number ? p->number.dtype == q->number.dtype &&
+                              memcmp(&p->number.bits, &q->number.bits, sizeof p->number.bits) == 0
+                        : zf_type_equal((struct zf_type){p->ref.dtype, p->ref.ndim, p->ref.shape},
+                                        (struct zf_type){q->ref.dtype, q->ref.ndim, q->ref.shape});
+}
+
+bool join_composed_equal(struct zf_build *b, struct zf_copy_check *check,
+                         const struct join_box *first, const struct composed_chunk *c,
+                         struct zf_err *err)
+{
+    const struct part_piece *p = first->piece, *q = c->piece;
+    struct join_box one = {.file = first->file};
+    struct zf_from two;
+
+    for (; p && q && join_composed_same(p, q); p = p->next, q = q->next) {
+        const struct zf_type type = {q->ref.dtype, q->ref.ndim, q->ref.shape};
+
+        if (!p->is_number && q->ref.n > 0 &&
+            !(join_box_from(&p->ref, NULL, &one.from, err) &&
+              join_box_from(&q->ref, NULL, &two, err) &&
+              join_box_equal(b, check, &one, type, two, err))) {
+            return false;
+        }
+    }
+    return (!p && !q) || join_box_differs(first, err);
+}
+
 static bool join_composed_chunk(struct zf_composed *of, const struct composed_chunk *c,
                                 struct zf_err *err)
 {

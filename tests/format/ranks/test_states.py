@@ -121,9 +121,23 @@ class Half:
         return rebuild, (self.storage, 0, (self.storage.n,), (1,), False, None)
 
 
+def other_copy(name, made_files):
+    t = Tree(made_files)
+    check(name, t.code != 0 and all(w in t.err for w in ("rank_2.pt!", 'a copy of that in "optim_world_size_4_rank_0.pt"')), t.err)
+
+
 BOTH = ("rank_0.pt", "rank_1.pt")
 joined("halves", files(HALF))
 joined("replicas of halves", files(HALF + HALF, mesh=(2, 2)))
+for part, other in (("codes", state(2, 4, columns=4).parts["codes"]), ("scale", Tensor(10, 12)), ("qmap", Tensor(-1.0, 0.5, 1.0)),
+                    ("scale", Tensor(10, 11, 12)), ("scale", Half(2)), ("more", Tensor(1.0)), ("scale", None)):
+    copy = state(0, 2)
+    copy.parts[part] = other
+    if other is None:
+        del copy.parts[part]
+    other_copy(f"a replica of another {part}", files(HALF + [((0, 2), copy), HALF[1]], mesh=(2, 2)))
+other_copy("a replica of another number", files([((2 * (r % 2), 2 * (r % 2) + 2), quantized(2 * (r % 2), 2 * (r % 2) + 2, 0.5 if r != 2 else 0.25))
+                                                 for r in range(4)], mesh=(2, 2)))
 joined("a rank without rows", files([HALF[0], HALF[1], ((4, 4), Tensor(shape=(0, 4)))]))
 joined("one rank", files([((0, 4), state(0, 4))]))
 left_out("a table of another length", files([HALF[0], ((2, 4), state(2, 4, qmap=(*QMAP, 2.0)))]), *BOTH)
