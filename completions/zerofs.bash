@@ -67,10 +67,10 @@ _zerofs() {
         esac
     done
     case ${words[1]}:${#operands[@]} in
-    umount:* | index:* | tags:0 | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
+    umount:* | index:* | tags:0 | newest:0 | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
     cache:0) _zerofs_offer $'ls\nclear' ;;
     *:0 | diff:1) _zerofs_paths -f ;;
-    info:* | tags:* | show:[!1]* | stat:[!1]* | map:[!1]*) ;;
+    info:* | tags:* | newest:* | show:[!1]* | stat:[!1]* | map:[!1]*) ;;
     export:[!1]*)
         # From the second path on, the word may be the destination.
         _zerofs_names "${operands[0]}"

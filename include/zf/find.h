@@ -28,6 +28,7 @@ struct zf_saves {
     size_t n;
     size_t latest; /* the one that `latest` names; n = none */
     size_t weak;   /* unfinished ones that were left out */
+    bool begun;    /* all of them are unfinished, or without weights: none was left out */
     bool part;     /* there are directories that were not looked at: there may be more */
     /* why it cannot be known whether one of them is a save; code ZF_OK: it can */
     struct zf_err unknown;

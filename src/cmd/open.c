@@ -69,23 +69,28 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
     }
 }
 
-static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *o, struct kept *k,
-                                        struct zf_err *err)
+static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener *opener)
 {
-    const struct zf_opener opener = open_opener(o);
-    struct zf_open_opts how = {
+    return (struct zf_open_opts){
         .lim = &o->lim,
-        .opener = &opener,
+        .opener = opener,
         .format = o->format,
         .tag = o->tag,
         .side = o->side,
         .tp_rules = o->tp_rules,
         .degraded = o->degraded,
         .fill_lost = o->lost == LOST_NAN,
-        .sealing = k->keep ? zf_keep_sealing : NULL,
-        .sealing_ctx = k->keep,
     };
+}
 
+static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *o, struct kept *k,
+                                        struct zf_err *err)
+{
+    const struct zf_opener opener = open_opener(o);
+    struct zf_open_opts how = open_how(o, &opener);
+
+    how.sealing = k->keep ? zf_keep_sealing : NULL;
+    how.sealing_ctx = k->keep;
     return zf_open(st, &how, err);
 }
 
@@ -120,6 +125,30 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     if (n && strncmp(err->path, at, (size_t)n) != 0) {
         (void)zf_err_in(err, "%.*s", n, at);
     }
+}
+
+bool open_newest(const char *run, const struct opts *o, const struct zf_choice *choice,
+                 bool *changed_out, struct zf_err *err)
+{
+    const struct zf_opener opener = open_opener(o);
+    struct zf_open_opts how = open_how(o, &opener);
+    struct zf_err changed;
+
+    *changed_out = false;
+    how.choice = choice;
+    how.tag = "whole";
+    if (!where_check(run, err)) {
+        return false;
+    }
+    zf_auto(store) struct zf_store *st = zf_store_by(&opener, run, &o->lim, err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = st ? zf_open(st, &how, err) : NULL;
+    *changed_out = st && !zf_store_unchanged(st, &changed);
+    if (*changed_out) {
+        *err = changed;
+    } else if (!c && st) {
+        open_say_where(st, run, err);
+    }
+    return c && !*changed_out;
 }
 
 /* A model that was kept is tried with a store of its own: what that one was asked is no part of an

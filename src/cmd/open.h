@@ -3,6 +3,7 @@
 #ifndef ZF_CMD_OPEN_H
 #define ZF_CMD_OPEN_H
 
+#include <zf/find.h>
 #include <zf/overlay/log.h>
 #include <zf/view.h>
 
@@ -15,6 +16,11 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
 /* The same up to the names the user asked for, without a tree. */
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;
+
+/* Looks for the newest save of a run that is whole, as -o tag=whole does.  False: none is, or *changed_out: something that
+ * was read was written to meanwhile, so that this answer holds no longer. */
+bool open_newest(const char *run, const struct opts *o, const struct zf_choice *choice,
+                 bool *changed_out, struct zf_err *err) ZF_CHECKED;
 
 /* With -o allow_other: the bits of 0555 that the mount withholds because a source of t, which was
  * opened from `path` (absolute), withholds them; else 0.  Logs whom that keeps out, and why. */

@@ -26,7 +26,7 @@ enum {
 #include "table.def"
 #undef CMD
     TREE = MOUNT | LS | CAT | SHOW | STAT | MAP | EXPORT,
-    CKPT = TREE | INFO | TAGS | DIFF | VERIFY | RECIPES | RECIPE
+    CKPT = TREE | INFO | TAGS | NEWEST | DIFF | VERIFY | RECIPES | RECIPE
 };
 
 const struct option_row option_rows[N_OPTIONS] = {

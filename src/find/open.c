@@ -8,9 +8,9 @@
 #include "locate.h"
 #include "save_name.h"
 #include "save_word.h"
-#include "saves.h"
 #include "sidefiles.h"
 #include "unshown.h"
+#include "whole.h"
 
 /* Tag and step as the path says them; a family that knows the step better says it again. */
 static bool open_describe(struct zf_build *b, const struct located *l, struct zf_err *err)
@@ -180,48 +180,8 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     return c;
 }
 
-/* -o tag=whole: from the newest save down, the first that can be opened strictly.  What is wrong with
- * newer ones becomes a note. */
-static struct zf_checkpoint *open_whole(struct zf_store *st, const struct zf_open_opts *o,
-                                        struct zf_err *err)
-{
-    zf_auto(saves) struct zf_saves s = {.name = NULL};
-    struct zf_err first = {.code = ZF_OK};
-    struct zf_open_opts how = *o;
-    char note[500] = "", left[100] = "", why[300];
-
-    if (!save_word_by_age(st, o, &s, err)) {
-        return NULL;
-    }
-    how.degraded = false;
-    if (s.weak) {
-        zf_say(left, sizeof left, "%zu more %s unfinished or without weights", s.weak,
-               s.weak == 1 ? "is" : "are");
-        zf_say(note, sizeof note, "%s", left);
-    }
-    if (s.n == 0) {
-        how.tag = NULL;
-        return open_one(st, &how, "", err);
-    }
-    for (size_t i = 0; i < s.n; i++) {
-        how.tag = s.name[i];
-        struct zf_checkpoint *c = open_one(st, &how, note, err);
-        if (c || err->code == ZF_E_NOMEM) {
-            return c;
-        }
-        if (i == 0) {
-            first = *err;
-            zf_say(note, sizeof note, "%s%s%.80s is not whole: %s", left, *left ? "; " : "",
-                   s.name[0], zf_err_text(err, why, sizeof why));
-        }
-    }
-    (void)zf_fail(err, first.code, first.off, "none of the %zu saves here is whole; the newest: %s",
-                  s.n, first.msg);
-    memcpy(err->path, first.path, sizeof err->path);
-    return NULL;
-}
-
 struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o, struct zf_err *err)
 {
-    return save_word_is_whole(st, o) ? open_whole(st, o, err) : open_one(st, o, "", err);
+    return o->choice || save_word_is_whole(st, o) ? whole_open(st, o, open_one, err)
+                                                  : open_one(st, o, "", err);
 }

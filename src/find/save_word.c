@@ -54,6 +54,9 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
         return false;
     }
     if (!saves_nearest(st, o->lim, &s, &ignored) || s.n == 0) {
+        if (o->choice) {
+            return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no save is in this directory");
+        }
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no save \"%.60s\" here, nor any other", tag);
     }
@@ -149,13 +152,51 @@ static bool save_word_fits(struct zf_store *st, const struct zf_open_opts *o)
 
 /* ---- by age ---------------------------------------------------------------------------------- */
 
+/* The step in the name, or that the name is, if it is nothing else: nanotron's. */
+static bool save_word_step(const char *path, int64_t *out)
+{
+    const char *slash = strrchr(path, '/');
+
+    return save_name_step(path, out) || save_word_number(slash ? slash + 1 : path, out);
+}
+
 static int save_word_newer(const void *a, const void *b)
 {
     int64_t x = -1, y = -1;
 
-    (void)save_name_step(*(char *const *)a, &x);
-    (void)save_name_step(*(char *const *)b, &y);
+    (void)save_word_step(*(char *const *)a, &x);
+    (void)save_word_step(*(char *const *)b, &y);
     return x < y ? 1 : x > y ? -1 : strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void save_word_sort(struct zf_saves *s)
+{
+    if (s->n > 0) {
+        qsort(s->name, s->n, sizeof *s->name, save_word_newer);
+    }
+}
+
+/* A file that names one of them as the latest shows that the numbers they are called by are steps; those of parts nobody
+ * points at. */
+static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(mem) char *latest = NULL;
+    bool named = false;
+    int64_t step;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (!save_word_step(s->name[i], &step)) {
+            return false;
+        }
+    }
+    if (!latest_save(st, &latest, &ignored) || !latest) {
+        return false;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        named = named || strcmp(s->name[i], latest) == 0;
+    }
+    return named;
 }
 
 bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct zf_saves *out,
@@ -178,10 +219,10 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
     if (out->n == 0) {
         return save_word_none(st, o, o->tag, err);
     }
-    if (out->n > 1 && steps < out->n) {
+    if (out->n > 1 && steps < out->n && !save_word_are_steps(st, out)) {
         return save_word_ambiguous(out, o->tag, err);
     }
-    qsort(out->name, out->n, sizeof *out->name, save_word_newer);
+    save_word_sort(out);
     return true;
 }
 
@@ -198,8 +239,8 @@ static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, 
         return save_word_take("", name_out, err);
     }
     if (s.n > 1) {
-        (void)save_name_step(s.name[0], &first);
-        (void)save_name_step(s.name[1], &second);
+        (void)save_word_step(s.name[0], &first);
+        (void)save_word_step(s.name[1], &second);
         if (first == second && !save_name_is_unsharded(s.name[1], s.name[0])) {
             return save_word_ambiguous(&s, o->tag, err);
         }

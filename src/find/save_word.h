@@ -27,6 +27,9 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
 /* True when o->tag is the word `whole`: the newest save that can be opened without -o degraded. */
 bool save_word_is_whole(struct zf_store *st, const struct zf_open_opts *o);
 
+/* By the steps in their names, the newest first. */
+void save_word_sort(struct zf_saves *s);
+
 /* The saves below st that look finished, the newest (by its step) first; none: st itself is the save,
  * and there is no numbered one below.
  * Errors: ZF_E_USAGE there is none, or several whose names hold no step. */

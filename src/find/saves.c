@@ -269,6 +269,7 @@ static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limit
     *out = *taken;
     *taken = (struct zf_saves){.name = NULL};
     out->weak = weak.n;
+    out->begun = out->n > 0 && taken == &weak;
     out->latest = out->n;
     return true;
 }
@@ -376,6 +377,7 @@ static bool saves_search(struct zf_store *st, const char *dir, const struct zf_l
     if (out->unknown.code == ZF_OK) {
         out->unknown = s.unknown;
     }
+    out->begun = s.n > 0 ? s.begun && (out->begun || out->n == 0) : out->begun;
     if (s.n > 1 && saves_are_parts(&s)) {
         return saves_add(out, dir, err);
     }

@@ -9,6 +9,15 @@
 
 struct zf_build;
 
+/* Who looks for the newest save that is whole; names are paths from the run, "" = the run is the save. */
+struct zf_choice {
+    /* A save that opens and lacks nothing: false, with a reason, and it is passed over all the same.  NULL = true. */
+    bool (*accepts)(void *ctx, const char *name, struct zf_err *err);
+    /* Called with each save, the newest first: why it is passed over, or NULL for the one that is opened. */
+    void (*judged)(void *ctx, const char *name, const struct zf_err *why);
+    void *ctx;
+};
+
 /* The user's options. */
 struct zf_open_opts {
     const struct zf_limits *lim;
@@ -22,6 +31,7 @@ struct zf_open_opts {
     /* NULL, or called with what is about to be sealed. */
     void (*sealing)(void *ctx, const struct zf_build *b, const char *format, const char *why);
     void *sealing_ctx;
+    const struct zf_choice *choice; /* as tag=whole, and it is asked and told; or NULL */
 };
 
 #endif

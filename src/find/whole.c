@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A save whose files are all sound may still lack some: its writer has not come to them yet, or died, and no file says how
+ * many there should be (train/rank1.pt, optimizer states, config.json).  The other saves of the run say it. */
+#include "whole.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/path.h>
+#include <zf/base/vec.h>
+#include <zf/codec/json.h>
+
+#include "save_name.h"
+#include "save_word.h"
+#include "saves.h"
+
+/* Larger files of JSON are not looked into. */
+#define WHOLE_JSON_BYTES (16u << 20)
+
+/* Saves that one is compared with, the next older first, and how many of them are tried to find these. */
+enum { WHOLE_ALIKE = 3, WHOLE_TRIED = 8 };
+
+struct whole {
+    struct zf_store *st;
+    struct zf_open_opts how; /* strictly */
+    whole_open_fn *one;
+    struct zf_saves saves; /* the newest first */
+    struct zf_saves
+        other; /* directories that are called as saves are and are none of them, likewise */
+    char note[500];
+    size_t n_passed;
+    struct zf_err first; /* why the newest is not whole */
+};
+
+/* ---- files that a save lacks ------------------------------------------------------------------- */
+
+struct whole_files {
+    const char *dir; /* of a save, with '/' at its end */
+    zf_vec(char *) name;
+    struct zf_err *err; /* its code: ZF_OK */
+};
+
+/* Shards that .metadata lists are not the same in each save. */
+static void whole_add_file(void *ctx, const struct zf_file_stats *s)
+{
+    struct whole_files *f = ctx;
+    const size_t n = strlen(f->dir);
+
+    if (strncmp(s->path, f->dir, n) != 0 || fnmatch("*.distcp", s->path, 0) == 0 ||
+        f->err->code != ZF_OK) {
+        return;
+    }
+    char **one = zf_vec_push(&f->name, f->err);
+    if (one && !(*one = strdup(s->path + n))) {
+        f->name.n--;
+        (void)zf_fail(f->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+}
+
+/* name as the save of step `to` calls what that of step `from` calls name; malloc'ed. */
+static char *whole_rename(const char *name, int64_t from, int64_t to)
+{
+    char *out = malloc(strlen(name) * 16 + 1), *o = out;
+
+    for (const char *p = name; out && *p;) {
+        const int n = (int)strspn(p, "0123456789");
+
+        if (n > 0 && n <= 15 && strtoll(p, NULL, 10) == from) {
+            o += sprintf(o, "%0*lld", *p == '0' ? n : 1, (long long)to);
+        } else {
+            o = stpncpy(o, p, n > 0 ? (size_t)n : 1);
+        }
+        p += n > 0 ? n : 1;
+    }
+    if (out) {
+        *o = '\0';
+    }
+    return out;
+}
+
+/* A save and another one of its series. */
+struct whole_pair {
+    const struct whole *w;
+    const char *name, *of; /* as seen from the stores */
+    struct zf_store *of_st;
+    const struct zf_checkpoint *c, *of_c;
+};
+
+/* The note that the file, whose path is that in the save, is left out because it could not be read; or NULL. */
+static const char *whole_left_out(const struct zf_checkpoint *c, const char *file)
+{
+    static const char left[] = " is left out: ";
+    const size_t n = strlen(file);
+
+    for (uint32_t i = 0; i < c->n_notes; i++) {
+        if (strncmp(c->note[i], file, n) == 0 &&
+            strncmp(c->note[i] + n, left, sizeof left - 1) == 0) {
+            return c->note[i];
+        }
+    }
+    return NULL;
+}
+
+/* False: it is no JSON, or empty; *err says why. */
+static bool whole_parses(const struct whole *w, struct zf_store *st, const char *path,
+                         struct zf_err *err)
+{
+    uint64_t n;
+    zf_auto(mem) char *text = zf_store_slurp(st, path, WHOLE_JSON_BYTES, &n, err);
+    zf_auto(json) json_t *j = text ? zf_json_load(text, n, w->how.lim, err) : NULL;
+
+    return j || (!text && err->code == ZF_E_LIMIT);
+}
+
+/* The file at path of the save is no worse than that at of_path of the other one. */
+static bool whole_is_sound(const struct whole_pair *p, const char *file, const char *path,
+                           const char *of_file, const char *of_path, struct zf_err *err)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    const struct zf_entry *e = zf_store_find(p->w->st, path),
+                          *of = zf_store_find(p->of_st, of_path);
+    const char *note = whole_left_out(p->c, file);
+
+    if (e && of && e->id.size == 0 && of->id.size > 0) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
+        return zf_err_in(err, "%s", path);
+    }
+    if (note && !whole_left_out(p->of_c, of_file)) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.600s", note);
+        return zf_err_in(err, "%s", p->name);
+    }
+    if (fnmatch("*.json", file, 0) != 0 || whole_parses(p->w, p->w->st, path, err) ||
+        !whole_parses(p->w, p->of_st, of_path, &ignored)) {
+        return true;
+    }
+    return err->path[0] ? false : zf_err_in(err, "%s", path);
+}
+
+/* Has the save this file of the other one?  False: *err says what is wrong. */
+static bool whole_has(const struct whole_pair *p, const char *file, int64_t from, int64_t to,
+                      struct zf_err *err)
+{
+    zf_auto(mem) char *of_path = zf_relpath_join(p->of, file, err);
+    zf_auto(mem) char *same = of_path ? zf_relpath_join(p->name, file, err) : NULL;
+    zf_auto(mem) char *renamed = whole_rename(file, from, to);
+    zf_auto(mem) char *path = same && renamed ? zf_relpath_join(p->name, renamed, err) : NULL;
+
+    if (!path) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    if (zf_store_has(p->w->st, same, ZF_ENTRY_FILE)) {
+        return whole_is_sound(p, file, same, file, of_path, err);
+    }
+    if (zf_store_has(p->w->st, path, ZF_ENTRY_FILE)) {
+        return whole_is_sound(p, renamed, path, file, of_path, err);
+    }
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                  "%.200s is missing, which %.80s has; -o tag=%.80s opens the save as it is",
+                  renamed, p->of, p->name);
+    return zf_err_in(err, "%s", p->name);
+}
+
+static bool whole_has_all(const struct whole_pair *p, const struct whole_files *f,
+                          struct zf_err *err)
+{
+    int64_t from = -1, to = -1;
+    bool ok = true;
+
+    (void)save_name_step(p->of, &from);
+    (void)save_name_step(p->name, &to);
+    for (size_t i = 0; ok && i < f->name.n; i++) {
+        ok = whole_has(p, f->name.at[i], from, to, err);
+    }
+    return ok;
+}
+
+/* Compares the save `name`, which is open, with `of`.  A store of its own: what is asked of the other save is no part of
+ * the opening.  *opened_out: it could be compared. */
+static bool whole_compare(const struct whole *w, const char *name, const struct zf_checkpoint *c,
+                          const char *of, bool *opened_out, struct zf_err *err)
+{
+    struct zf_err why = {.code = ZF_OK};
+    struct zf_open_opts how = w->how;
+    zf_auto(mem) char *dir = malloc(strlen(of) + 2);
+    struct whole_files f = {.dir = dir, .err = &why};
+
+    *opened_out = false;
+    if (!dir) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    (void)sprintf(dir, "%s/", of);
+    how.tag = of;
+    how.sealing = NULL;
+    zf_auto(store) struct zf_store *st =
+        zf_store_by(how.opener, zf_store_name(w->st), how.lim, &why);
+    zf_auto(checkpoint) struct zf_checkpoint *other = st ? w->one(st, &how, "", &why) : NULL;
+    if (!other) {
+        return why.code != ZF_E_NOMEM || ((*err = why), false);
+    }
+    const struct whole_pair pair = {
+        .w = w, .name = name, .of = of, .of_st = st, .c = c, .of_c = other};
+    zf_err_clear(&why);
+    zf_store_stats(st, whole_add_file, &f);
+    *opened_out = true;
+    const bool ok = why.code == ZF_OK ? whole_has_all(&pair, &f, err) : ((*err = why), false);
+    for (size_t i = 0; i < f.name.n; i++) {
+        free(f.name.at[i]);
+    }
+    zf_vec_fini(&f.name);
+    return ok;
+}
+
+static const char *whole_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Has the save i the files of one of those before it?  Who began to write with fewer ranks has two such saves soon. */
+static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_checkpoint *c,
+                           struct zf_err *err)
+{
+    const char *name = w->saves.name[i];
+    size_t compared = 0, tried = 0;
+
+    for (size_t k = i + 1; k < w->saves.n && compared < WHOLE_ALIKE && tried < WHOLE_TRIED; k++) {
+        struct zf_err why;
+        bool opened;
+
+        if (!save_name_same_series(whole_base(name), whole_base(w->saves.name[k]))) {
+            continue;
+        }
+        tried++;
+        const bool has = whole_compare(w, name, c, w->saves.name[k], &opened, &why);
+        if (!has && why.code == ZF_E_NOMEM) {
+            *err = why;
+            return false;
+        }
+        if (has && opened) {
+            return true;
+        }
+        if (!has && compared == 0) {
+            *err = why;
+        }
+        compared += opened;
+    }
+    return compared == 0;
+}
+
+/* ---- one save after the other ------------------------------------------------------------------ */
+
+/* What has no weights by its name, below a save: nobody wrote more of it yet. */
+static bool whole_is_part(const char *name, struct zf_err *err)
+{
+    static const char *const part[] = {"*/optim",     "*/optimizer", "*/train", "*/mp_rank_[0-9]*",
+                                       "*/rng_state", "*/zero/*",    NULL};
+    int64_t step;
+
+    return save_name_step(name, &step) && save_name_fits(name, part, 0) &&
+           (zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a part of a save, and no other is there"),
+            (void)zf_err_in(err, "%s", name), true);
+}
+
+static void whole_tell(const struct zf_open_opts *o, const char *name, const struct zf_err *why)
+{
+    if (o->choice) {
+        o->choice->judged(o->choice->ctx, name, why);
+    }
+}
+
+static bool whole_accepts(const struct zf_open_opts *o, const char *name, struct zf_err *err)
+{
+    return !o->choice || !o->choice->accepts || o->choice->accepts(o->choice->ctx, name, err);
+}
+
+static void whole_pass(struct whole *w, const char *name, const struct zf_err *why)
+{
+    char text[300];
+    const size_t at = strlen(w->note);
+
+    if (w->n_passed++ == 0) {
+        w->first = *why;
+        zf_say(w->note + at, sizeof w->note - at, "%s%.80s is not whole: %s", at ? "; " : "", name,
+               zf_err_text(why, text, sizeof text));
+    }
+    whole_tell(&w->how, name, why);
+}
+
+/* Why a directory that is called as a save is, and is none, is passed over. */
+static void whole_pass_other(struct whole *w, const char *name)
+{
+    struct zf_open_opts how = w->how;
+    struct zf_err why;
+
+    how.tag = name;
+    how.sealing = NULL;
+    zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &how, "", &why);
+    if (c) {
+        (void)zf_fail(&why, ZF_E_FORMAT, ZF_OFF_NONE, "unfinished, or without weights");
+        (void)zf_err_in(&why, "%s", name);
+    }
+    whole_pass(w, name, &why);
+}
+
+/* NULL, and err->code says why the save i is passed over; or ZF_E_NOMEM. */
+static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err *err)
+{
+    w->how.tag = w->saves.name[i];
+    if (w->saves.begun) {
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "unfinished, or without weights");
+        (void)zf_err_in(err, "%s", w->how.tag);
+        return NULL;
+    }
+    if (whole_is_part(w->how.tag, err)) {
+        return NULL;
+    }
+    zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &w->how, w->note, err);
+    if (!c || !whole_is_alike(w, i, c, err) || !whole_accepts(&w->how, w->how.tag, err)) {
+        return NULL;
+    }
+    whole_tell(&w->how, w->how.tag, NULL);
+    return zf_give(c);
+}
+
+static bool whole_is_older(const char *name, const char *than)
+{
+    int64_t a = -1, b = -1;
+
+    (void)save_name_step(name, &a);
+    (void)save_name_step(than, &b);
+    return a < b;
+}
+
+static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
+{
+    for (size_t i = 0, k = 0; i < w->saves.n || k < w->other.n;) {
+        if (k < w->other.n &&
+            (i == w->saves.n || !whole_is_older(w->other.name[k], w->saves.name[i]))) {
+            whole_pass_other(w, w->other.name[k++]);
+            continue;
+        }
+        struct zf_checkpoint *c = whole_try(w, i, err);
+        if (c || err->code == ZF_E_NOMEM) {
+            return c;
+        }
+        whole_pass(w, w->saves.name[i++], err);
+    }
+    (void)zf_fail(err, w->first.code, w->first.off,
+                  "none of the %zu saves here is whole; the newest: %s", w->saves.n, w->first.msg);
+    memcpy(err->path, w->first.path, sizeof err->path);
+    return NULL;
+}
+
+/* Only who is told of them wants them looked into. */
+static bool whole_find_others(struct whole *w, struct zf_err *err)
+{
+    struct zf_saves *o = &w->other;
+    size_t n = 0;
+
+    if (!w->how.choice) {
+        return true;
+    }
+    if (!zf_saves_by_name(w->st, o, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < o->n; i++) {
+        const size_t len = strlen(o->name[i]);
+        bool known = false;
+
+        for (size_t k = 0; k < w->saves.n && !known; k++) {
+            known = strncmp(w->saves.name[k], o->name[i], len) == 0 &&
+                    (w->saves.name[k][len] == '\0' || w->saves.name[k][len] == '/');
+        }
+        if (known) {
+            free(o->name[i]);
+        } else {
+            o->name[n++] = o->name[i];
+        }
+    }
+    o->n = n;
+    save_word_sort(o);
+    return true;
+}
+
+struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts *o,
+                                 whole_open_fn *one, struct zf_err *err)
+{
+    struct whole w = {.st = st, .how = *o, .one = one};
+    struct zf_checkpoint *c = NULL;
+
+    w.how.degraded = false;
+    if (!save_word_by_age(st, o, &w.saves, err)) {
+        return NULL;
+    }
+    if (w.saves.n == 0) {
+        w.how.tag = NULL;
+        c = one(st, &w.how, "", err);
+        if (c && !whole_accepts(o, "", err)) {
+            zf_checkpoint_free(c);
+            c = NULL;
+        }
+        whole_tell(o, "", c ? NULL : err);
+        return c;
+    }
+    if (w.saves.weak) {
+        zf_say(w.note, sizeof w.note, "%zu more %s unfinished or without weights", w.saves.weak,
+               w.saves.weak == 1 ? "is" : "are");
+    }
+    if (whole_find_others(&w, err)) {
+        c = whole_choose(&w, err);
+    }
+    zf_saves_free(&w.saves);
+    zf_saves_free(&w.other);
+    return c;
+}
