@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs info: what a checkpoint holds.  One document is made of it, and printed as it is or as text. */
+/* zerofs info: what a checkpoint holds.  One document is made of it, and printed as it is, for people (info_people.c), or with -v
+ * as a list of all that it says. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/base/out.h>
 #include <zf/codec/json.h>
 #include <zf/inspect/outline.h>
 #include <zf/overlay/index.h>
@@ -12,8 +14,11 @@
 #include <zf/overlay/lost.h>
 
 #include "config_note.h"
+#include "info_facts.h"
+#include "info_people.h"
 #include "mounted.h"
 #include "open.h"
+#include "parse.h"
 #include "print.h"
 
 /* A set in numbers: names, and bytes and elements of every tied tensor once. */
@@ -100,9 +105,27 @@ static bool info_source(const struct zf_checkpoint *c, const char *path, struct 
 /* Numbered layers that are alike, of the weights; those inside of others are not listed. */
 struct info_layers {
     json_t *list;
+    json_t *outside; /* modules that are in none of them, each once */
     uint32_t inside; /* lines deeper than this belong to the last one of the list */
     bool within;
 };
+
+/* Modules outside of layers that are listed. */
+#define MOST_OUTSIDE 100
+
+/* "model.norm" of model.norm.weight. */
+static void info_add_outside(json_t *list, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    json_t *name = zf_json_string(path, dot && dot > path ? (size_t)(dot - path) : strlen(path));
+    const size_t n = json_array_size(list);
+
+    if (n >= MOST_OUTSIDE || (n > 0 && json_equal(json_array_get(list, n - 1), name))) {
+        json_decref(name);
+    } else {
+        (void)json_array_append_new(list, name);
+    }
+}
 
 static bool info_add_layers(void *ctx, const struct zf_outline_line *line, struct zf_err *err)
 {
@@ -116,25 +139,30 @@ static bool info_add_layers(void *ctx, const struct zf_outline_line *line, struc
         (void)json_array_append_new(
             l->list, json_pack("{s:o, s:I, s:I}", "path", zf_json_text(line->path), "times",
                                (json_int_t)line->times, "tensors", (json_int_t)line->tensors));
+    } else if (!l->within && line->tensor) {
+        info_add_outside(l->outside, line->path);
     }
     return true;
 }
 
-static json_t *info_layers(const struct zf_checkpoint *c)
+static void info_add_outline(json_t *j, const struct zf_checkpoint *c)
 {
     const struct zf_set *weights = zf_checkpoint_set(c, "");
-    struct info_layers l = {.list = json_array()};
+    struct info_layers l = {.list = json_array(), .outside = json_array()};
     struct zf_err ignored;
 
     if (weights && !zf_outline(weights, info_add_layers, &l, &ignored)) {
         (void)json_array_clear(l.list);
+        (void)json_array_clear(l.outside);
     }
-    return l.list;
+    (void)json_object_set_new(j, "layers", l.list);
+    (void)json_object_set_new(j, "outside", l.outside);
 }
 
-/* What is known of c, which was opened from `path`; config: another note, or NULL. */
-static json_t *info_document(const char *path, const struct zf_checkpoint *c, const char *config)
+/* What is known of c, which was opened from `path`. */
+static json_t *info_document(const char *path, const struct zf_checkpoint *c, const struct opts *o)
 {
+    zf_auto(mem) char *config = config_note(c, &o->lim);
     json_t *sets = json_array(), *hosts = json_array(), *notes = zf_index_notes(c);
     const char *at = info_at(path, c);
     struct info_source on;
@@ -149,14 +177,17 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
     const bool fetched = json_array_size(hosts) > 0, lags = info_source(c, path, &on);
     json_t *where = lags ? json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides) : NULL;
     json_t *j = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b, s:o}",
-        "schema", "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b}", "schema",
+        "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
         zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
         c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
         "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c), "hosts",
-        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept, "layers",
-        info_layers(c));
+        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept);
     json_decref(hosts);
+    if (j) {
+        info_add_outline(j, c);
+        info_facts_add(j, path, c, o);
+    }
     return j;
 }
 
@@ -271,6 +302,9 @@ static void info_text(const json_t *j)
     size_t i;
 
     (void)printf("%s\n", print_text(j, "path"));
+    if (!json_object_get(j, "format")) {
+        return;
+    }
     if (json_object_get(j, "at")) {
         (void)printf("commit   %s\n", print_text(j, "at"));
     }
@@ -311,18 +345,98 @@ static void info_text(const json_t *j)
     info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_print_note);
 }
 
+/* j is taken. */
+static int info_print(json_t *j, const struct opts *o)
+{
+    const struct page p = page_of(stdout, o->color);
+
+    if (o->json || o->verbose || !j) {
+        return print_document(j, o->json, info_text);
+    }
+    info_people(&p, j);
+    json_decref(j);
+    return cmd_finish(EXIT_OK);
+}
+
+/* Was the checkpoint refused for damage that -o degraded goes on with?  Not where a source did not answer: it would be waited
+ * for once more. */
+static bool info_is_damage(const struct zf_err *err)
+{
+    return err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
+           (err->code == ZF_E_IO && err->sys == 0);
+}
+
+/* What is left of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
+static int info_degraded(const char *path, const struct opts *o, const struct zf_err *err)
+{
+    char text[1024];
+    struct opts again = *o; /* borrows its texts */
+    struct zf_err ignored;
+
+    again.degraded = true;
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
+    json_t *j = c ? info_document(path, c, &again) : NULL;
+    if (!j) {
+        return zf_err_exit(err);
+    }
+    (void)json_object_set_new(j, "refused", zf_json_text(zf_err_text(err, text, sizeof text)));
+    const int code = info_print(j, o);
+    return code ? code : EXIT_DAMAGED;
+}
+
+/* ---- a mount of ours ---------------------------------------------------------------------------- */
+
+/* Gives the options a mount was made with that decide what it shows. */
+static void info_take_options(struct opts *o, const json_t *in_force)
+{
+    const json_t *one;
+    struct zf_err ignored;
+    size_t i;
+
+    json_array_foreach(in_force, i, one)
+    {
+        zf_auto(out) struct zf_out word = {0};
+
+        for (const char *p = json_string_value(one); p && *p; p++) {
+            zf_out_str(&word, *p == ',' ? "\\" : "");
+            zf_out_add(&word, p, 1);
+        }
+        (void)!opts_list(o, &cmd_table[CMD_MOUNT], zf_out_text(&word), &ignored);
+    }
+    o->all_tags = false;
+}
+
+/* mount: mounted_describe's, taken.  Prints it, and the checkpoint that it is of, opened as it was. */
+static int info_mount(json_t *mount, const struct opts *o)
+{
+    zf_auto(opts) struct opts as = opts_default();
+    const char *path = print_text(mount, "checkpoint");
+    struct zf_err err;
+
+    info_take_options(&as, json_object_get(mount, "in_force"));
+    zf_auto(checkpoint) struct zf_checkpoint *c =
+        opts_settle(&as, &err) ? open_checkpoint(path, &as, &err) : NULL;
+    json_t *j = c ? info_document(path, c, &as)
+                  : json_pack("{s:s, s:O}", "schema", "zerofs.info/1", "path",
+                              json_object_get(mount, "checkpoint"));
+    (void)json_object_set_new(j, "mount", mount);
+    const int code = info_print(j, o);
+    return c || code ? code : cmd_fail(&err);
+}
+
 int cmd_info(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(word[0], o, &err);
 
     (void)n;
-    if (!c) {
-        size_t len = strlen(err.msg);
-
-        mounted_modes_say(word[0], err.msg + len, sizeof err.msg - len);
-        return cmd_fail(&err);
+    if (c) {
+        return info_print(info_document(word[0], c, o), o);
     }
-    zf_auto(mem) char *config = config_note(c, &o->lim);
-    return print_document(info_document(word[0], c, config), o->json, info_text);
+    json_t *mount = err.code == ZF_E_UNKNOWN ? mounted_describe(word[0]) : NULL;
+    if (mount) {
+        return info_mount(mount, o);
+    }
+    const int code = cmd_fail(&err);
+    return !o->degraded && info_is_damage(&err) ? info_degraded(word[0], o, &err) : code;
 }

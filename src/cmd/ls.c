@@ -11,12 +11,14 @@
 
 #include "ls_tree.h"
 #include "open.h"
+#include "page.h"
 #include "print.h"
 
 struct ls {
     struct zf_tree *tree;
     const struct opts *o;
     bool all;
+    struct page page;
 };
 
 /* The tensor that a file of a tied name is called after: its inode belongs to all names alike. */
@@ -121,10 +123,12 @@ static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struc
         if (ls->o->longer) {
             ls_show_long(ls, st, x);
         }
+        const bool dir = st->kind == ZF_NODE_DIR;
+
+        (void)fputs(dir ? page_look(&ls->page, PAGE_DIR) : "", stdout);
         print_name(stdout, path);
-        if (st->kind == ZF_NODE_DIR) {
-            (void)fputc('/', stdout);
-        }
+        (void)fputs(dir ? "/" : "", stdout);
+        (void)fputs(dir ? page_look_end(&ls->page) : "", stdout);
         if (ls->o->longer && x) {
             ls_show_tie(x);
         }
@@ -164,7 +168,7 @@ static bool ls_list_all(const struct ls *ls, struct zf_err *err)
 }
 
 /* All that were asked for; what is not there is no reason not to list the rest. */
-static int ls_list_paths(const struct ls *ls, char **path, int n)
+static int ls_list_paths(const struct ls *ls, char *const *path, int n)
 {
     int code = EXIT_OK;
 
@@ -228,9 +232,14 @@ int cmd_ls(const struct opts *o, int n, char **word)
     if (o->tree || (n == 1 && ls_is_long(c, o))) {
         return ls_outline(c, o, word + 1, n - 1);
     }
-    const struct ls ls = {.tree = tree, .o = o, .all = open_listing(tree, o, o->all)};
-    if (n > 1) {
-        return cmd_finish(ls_list_paths(&ls, word + 1, n - 1));
+    const struct ls ls = {.tree = tree,
+                          .o = o,
+                          .all = open_listing(tree, o, o->all),
+                          .page = page_of(stdout, o->color)};
+    if (n > 1 || !o->recursive) {
+        char *const top[] = {(char *)"/"};
+
+        return cmd_finish(n > 1 ? ls_list_paths(&ls, word + 1, n - 1) : ls_list_paths(&ls, top, 1));
     }
     return ls_list_all(&ls, &err) ? cmd_finish(EXIT_OK) : cmd_fail(&err);
 }

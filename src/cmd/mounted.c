@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zf/codec/json.h>
@@ -18,7 +19,7 @@
 
 #include "open.h"
 
-#define MAX_TEXT (1u << 20)
+#define MAX_TEXT (16u << 20)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
@@ -55,12 +56,12 @@ static json_t *mounted_shown_name(const char *source, const char *tag)
 
 char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *err)
 {
-    return zf_index_dump(json_pack("{s:s, s:o, s:o, s:o, s:o}", "schema", "zerofs.mount/1",
-                                   "checkpoint", zf_json_text(job->source), "shows",
-                                   mounted_shown_name(job->source, tag), "options",
-                                   mounted_options_of(job->opts, OPTS_GIVEN), "in_force",
-                                   mounted_options_of(job->opts, OPTS_SHOWN)),
-                         NULL, err);
+    return zf_index_dump(
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:I}", "schema", "zerofs.mount/1", "checkpoint",
+                  zf_json_text(job->source), "shows", mounted_shown_name(job->source, tag),
+                  "options", mounted_options_of(job->opts, OPTS_GIVEN), "in_force",
+                  mounted_options_of(job->opts, OPTS_SHOWN), "since", (json_int_t)time(NULL)),
+        NULL, err);
 }
 
 char *mounted_modes_text(const struct zf_fs_modes *m)
@@ -102,20 +103,43 @@ static json_t *mounted_load(const char *mountpoint, const char *name)
     return j;
 }
 
-void mounted_modes_say(const char *mountpoint, char *out, size_t n)
+/* The sum of a number over the objects of a list. */
+static json_int_t mounted_sum(const json_t *list, const char *key)
 {
-    json_t *j = mounted_load(mountpoint, "modes.json");
-    const char *io = json_string_value(json_object_get(j, "io"));
-    const char *remedy = json_string_value(json_object_get(j, "remedy"));
+    json_int_t sum = 0;
+    const json_t *one;
+    size_t i;
 
-    out[0] = '\0';
-    if (io) {
-        (void)snprintf(out, n, "; large files are read %s the page cache%s%.100s",
-                       strcmp(io, "direct") == 0 ? "past" : "through",
-                       remedy && *remedy ? ", a third faster after root's " : "",
-                       remedy ? remedy : "");
+    json_array_foreach(list, i, one)
+    {
+        sum += json_integer_value(json_object_get(one, key));
     }
-    json_decref(j);
+    return sum;
+}
+
+json_t *mounted_describe(const char *mountpoint)
+{
+    zf_auto(json) json_t *mount = mounted_load(mountpoint, "mount.json");
+    zf_auto(json) json_t *stats = mount ? mounted_load(mountpoint, "stats.json") : NULL;
+    zf_auto(json) json_t *modes = mount ? mounted_load(mountpoint, "modes.json") : NULL;
+    json_t *checkpoint = json_object_get(mount, "checkpoint");
+    json_t *shows = json_object_get(mount, "shows"), *since = json_object_get(mount, "since");
+    const json_t *sources = json_object_get(stats, "sources");
+    const json_t *hosts = json_object_get(stats, "hosts");
+
+    if (!json_is_string(checkpoint) || !json_is_string(shows)) {
+        return NULL;
+    }
+    const json_int_t age =
+        json_is_integer(since) ? (json_int_t)time(NULL) - json_integer_value(since) : -1;
+    return json_pack(
+        "{s:o, s:O, s:O, s:O*, s:o?, s:o?, s:o?, s:O*, s:O*}", "mountpoint",
+        zf_json_text(mountpoint), "checkpoint", checkpoint, "shows", shows, "in_force",
+        json_object_get(mount, "in_force"), "uptime", age >= 0 ? json_integer(age) : NULL, "bytes",
+        sources ? json_integer(mounted_sum(sources, "bytes")) : NULL, "errors",
+        sources ? json_integer(mounted_sum(sources, "errors") + mounted_sum(hosts, "errors"))
+                : NULL,
+        "io", json_object_get(modes, "io"), "remedy", json_object_get(modes, "remedy"));
 }
 
 static bool mounted_fail_foreign(const struct zf_mount *at, int sys, struct zf_err *err)

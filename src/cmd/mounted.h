@@ -3,6 +3,8 @@
 #ifndef ZF_CMD_MOUNTED_H
 #define ZF_CMD_MOUNTED_H
 
+#include <jansson.h>
+
 #include <zf/fs.h>
 #include <zf/tree.h>
 
@@ -22,8 +24,9 @@ char *mounted_text(const struct mount_job *job, const char *tag, struct zf_err *
 /* The document /.zerofs/modes.json: how the mount is read.  Gives malloc'ed text, or NULL. */
 char *mounted_modes_text(const struct zf_fs_modes *m);
 
-/* The modes of the mount at this path, to be added to a sentence; "" = no mount of ours. */
-void mounted_modes_say(const char *mountpoint, char *out, size_t n);
+/* The mount of ours at this path: {"mountpoint", "checkpoint", "shows", "in_force", "uptime" (s), "bytes" (read from files), "errors", "io",
+ * "remedy"}; numbers that it does not give are null.  NULL: there is none, or it lets nobody in. */
+json_t *mounted_describe(const char *mountpoint);
 
 enum mounted {
     MOUNTED_NOTHING, /* or nothing of ours: the mount point is to be looked at as any directory */

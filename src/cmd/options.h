@@ -14,9 +14,10 @@ struct opt_list {
     zf_vec(char *);
 };
 
-/* Places of the words of lost= and changed=; those of io= and xattrs= are those of zf/fs.h. */
+/* Places of the words of lost=, changed= and color=; those of io= and xattrs= are those of zf/fs.h. */
 enum { LOST_EIO, LOST_OMIT, LOST_NAN };
 enum { CHANGED_AUTO, CHANGED_STRICT };
+enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
 enum {
     N_OPTIONS = 0
@@ -34,7 +35,7 @@ struct opts {
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
-    uint64_t lost, changed, io, xattrs;
+    uint64_t lost, changed, io, xattrs, color;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
         cache_size;
     uint64_t entry_timeout, attr_timeout, timeout; /* ns */

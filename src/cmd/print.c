@@ -5,9 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <zf/base/utf8.h>
-
-#include "cmd.h"
+#include "page.h"
 
 void print_shape(FILE *to, const struct zf_tensor *t)
 {
@@ -52,14 +50,12 @@ void print_bytes(FILE *to, uint64_t n)
 
 void print_name(FILE *to, const char *name)
 {
-    bool terminal = isatty(fileno(to)) == 1;
+    if (isatty(fileno(to)) == 1) {
+        const struct page p = page_of(to, COLOR_NEVER);
 
-    for (size_t n = strlen(name), at = 0, k; at < n; at += k) {
-        size_t len = zf_utf8_len(name + at, n - at);
-        bool bad = terminal && (len == 0 || zf_utf8_obeyed(name + at, len));
-
-        k = len > 0 ? len : 1;
-        (void)fwrite(bad ? "?" : name + at, 1, bad ? 1 : k, to);
+        page_text(&p, name, strlen(name));
+    } else {
+        (void)fputs(name, to);
     }
 }
 

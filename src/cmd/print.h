@@ -19,7 +19,7 @@ void print_bytes_in(char out[32], uint64_t n);
 /* "7.24 B" of a number of elements: thousands K, millions M, billions B, trillions T, to three digits. */
 void print_count_in(char out[32], uint64_t n);
 
-/* A name from a stranger's file: on a terminal, what it would obey and what is no UTF-8 become '?'. */
+/* A name from a stranger's file: on a terminal, what it would obey and cannot show becomes '?'. */
 void print_name(FILE *to, const char *name);
 
 /* The end of a command that made a document (taken; NULL: memory ran out): prints it as JSON, or by `text`.

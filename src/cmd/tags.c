@@ -13,6 +13,7 @@
 #include <zf/inspect/refer.h>
 
 #include "open.h"
+#include "page.h"
 #include "print.h"
 
 /* A save, as it was found. */
@@ -30,6 +31,7 @@ struct tags {
     const struct opts *o;
     struct zf_saves list;
     char *opened; /* tag that is opened without -o tag=, or NULL */
+    struct page page;
 };
 
 static void tags_save_free(void *p)
@@ -180,14 +182,14 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
     if (s->err.code == ZF_OK) {
         print_bytes_in(size, s->bytes);
     }
-    (void)printf("%c %9s  %16s %6" PRIu64 " %10s  %-10s  ", tags_is_opened(t, i, s) ? '*' : ' ',
-                 step, when, s->files, size, tags_state(s));
+    const bool whole = s->err.code == ZF_OK && !s->lost;
+    (void)printf("%c %9s  %16s %6" PRIu64 " %10s  %s%-10s%s  ", tags_is_opened(t, i, s) ? '*' : ' ',
+                 step, when, s->files, size, page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD),
+                 tags_state(s), page_look_end(&t->page));
     print_name(stdout, *t->list.name[i] ? t->list.name[i] : ".");
     (void)putchar('\n');
     if (s->err.code != ZF_OK) {
-        (void)printf("%13s", "");
-        print_name(stdout, zf_err_text(&s->err, text, sizeof text));
-        (void)putchar('\n');
+        page_line(&t->page, "", zf_err_text(&s->err, text, sizeof text));
     }
 }
 
@@ -236,7 +238,7 @@ static bool tags_print(struct tags *t, struct zf_err *err)
 
 int cmd_tags(const struct opts *o, int n, char **word)
 {
-    struct tags t = {.run = word[0], .o = o};
+    struct tags t = {.run = word[0], .o = o, .page = page_of(stdout, o->color)};
     const struct zf_opener opener = open_opener(o);
     struct zf_err err;
     zf_auto(store) struct zf_store *st = zf_store_by(&opener, word[0], &o->lim, &err);

@@ -103,12 +103,12 @@ bool where_check(const char *path, struct zf_err *err)
     where_shows(&m, real, shows, sizeof shows);
     if (at.here) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "%.100s shows %s; it is a mount of zerofs: point at the checkpoint itself",
-                       path, shows);
+                       "%.100s is a zerofs mount of %s; point at the checkpoint itself", path,
+                       shows);
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "%.100s is in a mount of zerofs that shows %s; point at the checkpoint itself",
-                   path, shows);
+                   "%.100s is in a zerofs mount of %s; point at the checkpoint itself", path,
+                   shows);
 }
 
 void where_below(const char *path, struct zf_err *err)

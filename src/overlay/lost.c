@@ -80,7 +80,7 @@ void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
     size_t len = strlen(file);
     (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
                   "%" PRIu64 " of %" PRIu64 " tensors have lost bytes: %s%s%s%.200s%s "
-                  "(zerofs info lists them)",
+                  "(zerofs info -v lists them)",
                   lost, all, len > PATH_ROOM ? "..." : "",
                   file + (len > PATH_ROOM ? len - PATH_ROOM : 0), len ? " " : "", causes.first.why,
                   others);

@@ -87,7 +87,7 @@ EOF
 same_as_cat() {
     rm -rf all
     export_ "$1" / all || return 1
-    "$ZEROFS" ls "$1" >names
+    "$ZEROFS" ls -R "$1" >names
     while IFS= read -r name; do
         "$ZEROFS" cat "$1" "$name" >catted || return 1
         case $name in

@@ -36,7 +36,7 @@ def on_terminal(words):
         mine, theirs = pty.openpty()
     except OSError as e:
         raise Skip(f"no pseudo-terminal can be had here: {e}") from e
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env={**os.environ, "LC_ALL": "C.UTF-8"})
     os.close(theirs)
     text = b""
     try:
@@ -74,12 +74,12 @@ def listed(tmp):
 
 def said(tmp):
     for c in BAD:
-        got = subprocess.run([ZEROFS, "ls", os.path.join(tmp, f"no{c}where")], capture_output=True, check=False, timeout=60)
+        got = subprocess.run([ZEROFS, "ls", "-R", os.path.join(tmp, f"no{c}where")], capture_output=True, check=False, timeout=60)
         assert got.returncode != 0
         text = got.stderr.decode()
         assert not [hex(ord(x)) for x in text if obeyed(x) and x != "\n"], (hex(ord(c)), text)
     for c in ("é", "€"):
-        got = subprocess.run([ZEROFS, "ls", os.path.join(tmp, f"no{c}where")], capture_output=True, check=False, timeout=60)
+        got = subprocess.run([ZEROFS, "ls", "-R", os.path.join(tmp, f"no{c}where")], capture_output=True, check=False, timeout=60)
         assert f"no{c}where" in got.stderr.decode()
 
 

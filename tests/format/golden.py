@@ -66,8 +66,8 @@ class Case:
             assert part in text, f"{part!r} is not in {text!r}"
 
     def told(self, *parts, opts=(), at=""):
-        """`info` works and says all of these."""
-        r = self.run("info", None, *opts, at=at)
+        """`info -v` works and says all of these."""
+        r = self.run("info", None, "-v", *opts, at=at)
         assert r.returncode == 0, r.stderr.decode()
         for part in parts:
             assert part in r.stdout.decode(), f"{part!r} is not in {r.stdout.decode()!r}"

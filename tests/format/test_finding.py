@@ -108,7 +108,7 @@ with Dir() as d:
         check(f"the tag of {at}", j.get("tag") == tag, r.stderr or j)
         s, k = d.info(at, "-o", "tag=" + tag)
         check("-o tag= takes it", {**j, "notes": 0} == {**k, "notes": 0}, s.stderr or (j, k))
-        a, b = (zerofs("ls", "-a", "-o", o, os.path.join(d.dir, at)) for o in ("degraded", "tag=" + tag))
+        a, b = (zerofs("ls", "-R", "-a", "-o", o, os.path.join(d.dir, at)) for o in ("degraded", "tag=" + tag))
         check("and shows the same", a.stdout and a.stdout == b.stdout, (a.stdout, b.stdout))
 
     # ---- words ----
@@ -378,7 +378,7 @@ for link in (True, False):
                   j.get("tag") in (tag, "epoch_0_step_2"), r.stderr or j)
         r, j = d.info("ddp")
         check(f"{how}: the file that is named is the save", any("latest save" in n for n in j["notes"]), r.stderr or j)
-        r = zerofs("ls", d.path("ddp"))
+        r = zerofs("ls", "-R", d.path("ddp"))
         check(f"{how}: and no other", "w1" in r.stdout and "w2" not in r.stdout, r.stderr or r.stdout)
         name("auto/gone/LATEST", "step_7")
         d.st("auto/gone/step_6/model.safetensors")

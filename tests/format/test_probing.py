@@ -43,7 +43,7 @@ class Dir(Case):
         return r, json.loads(r.stdout) if r.returncode == 0 else {}
 
     def tree(self, at="", *opts):
-        r = subprocess.run([ZEROFS, "ls", *opts, os.path.join(self.dir, at)], capture_output=True, text=True,
+        r = subprocess.run([ZEROFS, "ls", "-R", *opts, os.path.join(self.dir, at)], capture_output=True, text=True,
                            timeout=60)
         return r.stdout.split()
 

@@ -103,7 +103,7 @@ with Run() as d:
 # ---- what is put around a save ------------------------------------------------------------------------------
 
 def listed(d, at):
-    r = d.run("ls", None, at=at)
+    r = d.run("ls", None, "-R", at=at)
     return r.stdout.decode().split("\n"), r.stderr.decode()
 
 

@@ -47,7 +47,7 @@ def told(folder, *opts):
 
 
 def listing(c, *opts, at=""):
-    r = c.run("ls", "-a", *opts, at=at)
+    r = c.run("ls", "-R", "-a", *opts, at=at)
     assert r.returncode == 0, r.stderr.decode()
     return set(r.stdout.decode().splitlines())
 

@@ -141,7 +141,7 @@ def compare(program, scratch, save):
             continue  # torch does not save it, or does not read what it saved
         want = collections.Counter(map(told, tensors(state)))
         if not want and os.path.isdir(path):
-            assert subprocess.run([program, "ls", path], capture_output=True, check=False).returncode == 3, "a save of no tensor"
+            assert subprocess.run([program, "ls", "-R", path], capture_output=True, check=False).returncode == 3, "a save of no tensor"
             continue
         found = collections.Counter(shown(program, path, scratch))
         missing, more = [[(d, s) for d, s, _ in x] for x in (want - found, found - want)]

@@ -14,7 +14,7 @@ check 'whole' "$ZEROFS" mount "$whole" "$mnt.whole"
 one_line() {
     "$ZEROFS" mount "$cut" "$mnt" -o degraded 2>"$tmp/told" || return 1
     cat "$tmp/told"
-    echo "zerofs: 4 of 20 tensors have lost bytes: $cut/model.safetensors ends at byte 10024 (zerofs info lists them)" |
+    echo "zerofs: 4 of 20 tensors have lost bytes: $cut/model.safetensors ends at byte 10024 (zerofs info -v lists them)" |
         cmp - "$tmp/told"
 }
 check 'degraded: one line says how much is lost, and why' one_line
@@ -25,9 +25,9 @@ check 'sent from file to file: never zeros for lost bytes' look sends "$mnt" "$m
 check 'the log and the index name tensor, bytes and file' look names_in_mount "$mnt" "$cut/model.safetensors"
 check 'so does zerofs info' look names_in_info "$ZEROFS" "$cut"
 mark() {
-    "$ZEROFS" ls -l "$cut" -o degraded >"$tmp/list" || return 1
+    "$ZEROFS" ls -R -l "$cut" -o degraded >"$tmp/list" || return 1
     grep -c '(damaged)' "$tmp/list" | grep -qx 4 || { cat "$tmp/list"; return 1; }
-    "$ZEROFS" ls -l "$cut" model.safetensors -o degraded | grep '(damaged)'
+    "$ZEROFS" ls -R -l "$cut" model.safetensors -o degraded | grep '(damaged)'
 }
 check 'ls -l marks what is damaged' mark
 check 'unmounted' unmount "$mnt"
@@ -45,8 +45,8 @@ check 'lost=nan: an element with a lost byte is NaN, in every presentation; inte
     look nans "$mnt" "$mnt.mixed" "$tmp/mixed.cut/model.safetensors"
 check 'unmounted at last' unmount "$mnt"
 check 'lost=eio is the default' look names_in_info "$ZEROFS" "$cut" -o lost=eio
-check 'another value' says 2 'lost .*eio.*omit.*nan.*"zero"' "$ZEROFS" ls "$cut" -o degraded,lost=zero
-check 'without degraded nothing is forgiven' says 4 'found a file of 10024 bytes' "$ZEROFS" ls "$cut" -o lost=nan
+check 'another value' says 2 'lost .*eio.*omit.*nan.*"zero"' "$ZEROFS" ls -R "$cut" -o degraded,lost=zero
+check 'without degraded nothing is forgiven' says 4 'found a file of 10024 bytes' "$ZEROFS" ls -R "$cut" -o lost=nan
 
 look make_headless "$tmp/headless"
 check 'the first tensor is lost' "$ZEROFS" mount "$tmp/headless" "$mnt" -o degraded
@@ -58,7 +58,7 @@ missing() {
     dir=$1
     line=$2
     "$ZEROFS" mount "$dir" "$mnt" -o degraded 2>"$tmp/told" && unmount "$mnt" && cat "$tmp/told" &&
-        grep -qxE "zerofs: [0-9]+ of [0-9]+ tensors have lost bytes: $line \(zerofs info lists them\)" "$tmp/told"
+        grep -qxE "zerofs: [0-9]+ of [0-9]+ tensors have lost bytes: $line \(zerofs info -v lists them\)" "$tmp/told"
 }
 cp -r "$ZF_DATA/deepspeed/zero3_w2" "$tmp/zero3"
 chmod -R u+w "$tmp/zero3"

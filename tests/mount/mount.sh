@@ -22,6 +22,13 @@ with() {
     return $seen
 }
 
+# prints REGEX COMMAND...: it succeeds, and one of its lines is such.
+prints() {
+    regex=$1
+    shift
+    "$@" >"$tmp/out" && cat "$tmp/out" && grep -qE -e "$regex" "$tmp/out"
+}
+
 for c in deepspeed/zero1_w2 deepspeed/zero2_w2 deepspeed/zero3_w2 deepspeed/zero3_w12 deepspeed/zero2_w2_elastic \
     dcp/torch2.13/fsdp2_w2_adamw dcp/torch2.13/fsdp2_tp_2x2 dcp/torch2.13/weird_keys_1p \
     hf/transformers5.23.0_llama_tied_bf16_single hf/bin_sharded_llama; do
@@ -32,10 +39,14 @@ c=$ZF_DATA/deepspeed/zero3_w2
 check 'a mount' "$ZEROFS" mount "$c" "$mnt"
 check 'source and type in /proc/mounts' look proc_mounts "$mnt" "$c"
 real=$(realpath "$c")
-for command in info ls; do
-    check "$command of the mount point says what is mounted" says 3 "^zerofs: $mnt shows $real/global_step3; " "$ZEROFS" $command "$mnt"
-done
-check 'info of a directory in it, too' says 3 "in a mount of zerofs that shows $real/global_step3" "$ZEROFS" info "$mnt/hf"
+check 'ls of the mount point says what is mounted' says 3 "^zerofs: $mnt is a zerofs mount of $real/global_step3; " "$ZEROFS" ls "$mnt"
+check 'info of the mount point is that of the checkpoint' prints "^mount +$mnt shows $real/global_step3; up 0:0[0-9]:[0-9][0-9], .* read, 0 errors" \
+    "$ZEROFS" info "$mnt"
+info_of_mount() {
+    "$ZEROFS" info --json "$mnt" >"$tmp/of.mount" && "$ZEROFS" info --json "$real" >"$tmp/of.itself" && look same_info "$tmp/of.mount" "$tmp/of.itself"
+}
+check 'and as JSON' info_of_mount
+check 'info of a directory in it' says 3 "in a zerofs mount of $real/global_step3" "$ZEROFS" info "$mnt/hf"
 # Beside it are a name that begins like the mount point's, and one as long as it.
 for beside in "${mnt}2" "${mnt%?}~"; do
     mkdir "$beside"
@@ -46,7 +57,7 @@ done
 if "$ZEROFS" info --help | grep -q xdev; then
     check 'info above a mount point does not go into it' says 3 "^zerofs: $tmp: no checkpoint is here.*; $mnt is a mount of zerofs and shows $real" "$ZEROFS" info "$tmp"
 fi
-check 'mounting the mount is refused' says 3 "shows $real/global_step3" "$ZEROFS" mount "$mnt" "$tmp"
+check 'mounting the mount is refused' says 3 "is a zerofs mount of $real/global_step3" "$ZEROFS" mount "$mnt" "$tmp"
 check 'mode, owner, times, blocks and block size' look attributes "$mnt" "$c"
 check 'tied tensors are hard links' look ties "$mnt" embed.weight.f32 head.weight.f32
 check 'df shows the sum of the files, and no room' look space "$mnt"
@@ -74,7 +85,7 @@ for io in auto=direct cached=cached direct=direct; do
     check 'a large file' "$ZEROFS" mount "$tmp/large" "$mnt" -o "io=${io%=*}"
     check "with io=${io%=*}" look modes "$mnt" "${io#*=}" w.u8
     check "a safetensors file with io=${io%=*}" look mapped "$mnt" "${io%=*}"
-    check 'info says how it is read' says 3 'the checkpoint itself; large files are read (past|through) the page cache' "$ZEROFS" info "$mnt"
+    check 'info says how it is read' prints '^mount .*; large files (past|through) the page cache' "$ZEROFS" info "$mnt"
     check 'taken off' unmount "$mnt"
 done
 

@@ -44,7 +44,7 @@ check 'unmounted' unmount "$mnt"
 check 'export' once "$ZEROFS" export -q "$tmp/slow" / "$tmp/dest"
 check 'all is the second save' look shows second "$tmp/dest"
 check 'info' once "$ZEROFS" info --json "$tmp/slow"
-check 'ls' once "$ZEROFS" ls "$tmp/slow"
+check 'ls' once "$ZEROFS" ls -R "$tmp/slow"
 check 'cat' once "$ZEROFS" cat -f "$tmp/slow" b.0.f32
 check 'shows the second save' cmp "$tmp/out" "$tmp/dest/b.0.f32"
 
@@ -63,13 +63,13 @@ twice() {
 check 'mount, replaced twice: refused' twice "$ZEROFS" mount "$tmp/slow" "$mnt"
 check 'nothing is mounted' not_mounted "$mnt"
 check 'info' twice "$ZEROFS" info "$tmp/slow"
-check 'ls' twice "$ZEROFS" ls "$tmp/slow"
+check 'ls' twice "$ZEROFS" ls -R "$tmp/slow"
 check 'cat' twice "$ZEROFS" cat -f "$tmp/slow" b.0.f32
 check 'export' twice "$ZEROFS" export -q "$tmp/slow" / "$tmp/dest2"
 
 # A file that comes is a change, one that comes in the directory above is none.
 comes() {
-    start "$ZEROFS" ls "$tmp/slow" && : >"$tmp/files/model-00003-of-00002.safetensors" && : >"$control/open.$first"
+    start "$ZEROFS" ls -R "$tmp/slow" && : >"$tmp/files/model-00003-of-00002.safetensors" && : >"$control/open.$first"
     rm "$control/open.$second"
     until_true 30 test -e "$control/waits.open.$first" && rm "$tmp/files/model-00003-of-00002.safetensors"
     rm "$control/open.$first"
@@ -77,6 +77,6 @@ comes() {
     [ $? = 5 ] && grep -q 'being written' "$tmp/err"
 }
 check 'a file that comes and goes' comes
-check 'left alone it opens' "$ZEROFS" ls "$tmp/slow"
+check 'left alone it opens' "$ZEROFS" ls -R "$tmp/slow"
 fusermount3 -u "$tmp/slow"
 finish

@@ -73,9 +73,9 @@ says_lines() {
     grep -q -e "$wanted" "$tmp/out" && ! grep -q -e "$not_wanted" "$tmp/out"
 }
 check 'zerofs ls lists what it is asked to show' says_lines 'norm.weight.f32$' '^npy/\|^optim/\|^state/' \
-    "$ZEROFS" ls -o show=raw "$ckpt"
+    "$ZEROFS" ls -R -o show=raw "$ckpt"
 check 'a pattern still finds what is not listed' says_lines '^npy/norm.weight.npy$' '\.f32$' \
-    "$ZEROFS" ls -o show=raw "$ckpt" 'npy/norm*'
+    "$ZEROFS" ls -R -o show=raw "$ckpt" 'npy/norm*'
 exported() {
     "$ZEROFS" export -o show=raw "$ckpt" optim/exp_avg/npy "$tmp/exported" 2>&1 && shown '' same "$mnt/optim/exp_avg/npy" "$tmp/exported/npy"
 }

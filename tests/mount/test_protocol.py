@@ -151,7 +151,7 @@ def a_listing_goes_on_where_it_broke_off():
             at, n = struct.unpack_from("<8xQI", page)
             names.append(page[24:24 + n].decode())
             assert len(page) <= 56 and len(page) == 24 + (n + 7) // 8 * 8, page
-        shown = subprocess.run([ZEROFS, "ls", CKPT], check=True, capture_output=True, text=True, timeout=60).stdout
+        shown = subprocess.run([ZEROFS, "ls", "-R", CKPT], check=True, capture_output=True, text=True, timeout=60).stdout
         assert names[:2] == [".", ".."] and len(set(names)) == len(names) and set(shown.split()) < set(names), (names, shown)
         assert all(k.find(name.encode()) for name in names)
 

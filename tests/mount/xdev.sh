@@ -38,7 +38,7 @@ later() {
 }
 check 'a save that comes later' later 100
 check 'info of the run' in_time 20 "$ZEROFS" info "$run"
-check 'and of one save' in_time 20 "$ZEROFS" ls -o tag=global_step3 "$run"
+check 'and of one save' in_time 20 "$ZEROFS" ls -R -o tag=global_step3 "$run"
 daemon=$(daemon_of "$run/mnt")
 kill -STOP "$daemon"
 check 'a mount that does not answer is not asked' in_time 20 "$ZEROFS" info "$run"

@@ -4,7 +4,6 @@
 import collections
 import json
 import os
-import re
 import shutil
 import struct
 import subprocess
@@ -89,7 +88,7 @@ def one_file_of_listed_size(server):
     """Its end was asked for with the ETag that came with its head, when all else had been met."""
     asked = Asked(server)
     server.faults["list"] = "nginx"
-    zerofs("ls", server.url + "model.pt")
+    zerofs("ls", "-R", server.url + "model.pt")
     server.faults.clear()
     assert len(asked.by_file()["model.pt"]) >= 2 and not asked.by_file("HEAD"), server.log
     # What lies in the directories beside it is nothing to it.
@@ -102,10 +101,10 @@ def one_file_without_listing(server, root):
     os.link(os.path.join(root, "hf", "model-00001-of-00016.safetensors"), os.path.join(root, "one", "model.safetensors"))
     asked = Asked(server)
     server.faults["no_list"] = "1"
-    told = subprocess.run([ZEROFS, "info", server.url + "one/model.safetensors"], check=True, capture_output=True, timeout=300)
+    told = subprocess.run([ZEROFS, "info", "--json", server.url + "one/model.safetensors"], check=True, capture_output=True, timeout=300)
     server.faults.clear()
     print(f"# {len(asked.server.log)} requests")
-    assert b" 1 tensors " in told.stdout and len(asked.server.log) <= 8, (told, [(m, path) for m, path, _, _ in server.log])
+    assert json.loads(told.stdout)["sets"][0]["tensors"] == 1 and len(asked.server.log) <= 8, (told, [(m, path) for m, path, _, _ in server.log])
     assert not told.stderr, told
 
 
@@ -139,8 +138,8 @@ def replaced_before_the_last_listing(root, style):
         if style != "python":
             server.faults["list"] = style
         server.meddle = meddle
-        told = zerofs("info", server.url + os.path.basename(run)).decode()
-    assert done and re.search(r"^tag +another$", told, re.M), told
+        told = json.loads(zerofs("info", "--json", server.url + os.path.basename(run)))
+    assert done and told["tag"] == "another", told
 
 
 def replaced_unread_in_a_directory_that_is_relied_on(root):
@@ -182,7 +181,7 @@ def one_parameter(server):
 def headers_of_many_files(server):
     asked = Asked(server)
     server.faults["slow"] = "0.02"
-    zerofs("ls", server.url + "hf/")
+    zerofs("ls", "-R", server.url + "hf/")
     server.faults.clear()
     files = asked.by_file()
     assert sum(k.endswith(".safetensors") for k in files) == 16
@@ -206,7 +205,7 @@ def many_saves(server, root):
 def an_archive_of_many_members(server):
     """Each header lies in a block of its own, and is looked at when its member is read."""
     asked = Asked(server)
-    zerofs("ls", server.url + "model.pt")
+    zerofs("ls", "-R", server.url + "model.pt")
     listing = len(asked.by_file()["model.pt"])
     asked = Asked(server)
     got = zerofs("cat", server.url + "model.pt", "w150.f32")

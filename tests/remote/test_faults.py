@@ -19,7 +19,7 @@ ALL = os.environ.get("ZEROFS_FAULTS") == "all"
 
 
 def listing(url):
-    return zerofs("ls", "-l", url, "-o", "model_cache=off")
+    return zerofs("ls", "-R", "-l", url, "-o", "model_cache=off")
 
 
 def judge(srv, url, want, fault, path):

@@ -35,9 +35,9 @@ def token_in_the_environment():
     with Server({"b": DATA}) as server:
         server.bearers.add("ya29.good")
         good(server, GOOGLE_OAUTH_ACCESS_TOKEN="ya29.good")
-        refused("line break", "ls", f"gs://b/{SMALL}", code=2,
+        refused("line break", "ls", "-R", f"gs://b/{SMALL}", code=2,
                 env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.bad\r\nX: y"})
-        refused("GOOGLE_OAUTH_ACCESS_TOKEN", "ls", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.bad"})
+        refused("GOOGLE_OAUTH_ACCESS_TOKEN", "ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.bad"})
 
 
 def hmac_keys():
@@ -45,7 +45,7 @@ def hmac_keys():
     with Server({"b": DATA}) as server:
         server.region = "auto"
         good(server, GS_ACCESS_KEY_ID="AKIDTEST", GS_SECRET_ACCESS_KEY=KEY["AWS_SECRET_ACCESS_KEY"])
-        refused("one is set", "ls", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GS_ACCESS_KEY_ID": "x"}, code=2)
+        refused("one is set", "ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GS_ACCESS_KEY_ID": "x"}, code=2)
 
 
 def public():
@@ -54,7 +54,7 @@ def public():
         server.public.add("b")
         good(server)
         server.public.clear()
-        refused("GOOGLE_APPLICATION_CREDENTIALS", "ls", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url}, code=4)
+        refused("GOOGLE_APPLICATION_CREDENTIALS", "ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url}, code=4)
 
 
 def machine():
@@ -106,7 +106,7 @@ def service_account():
             with open(d + "/key.json", "w", encoding="utf-8") as f:
                 json.dump({"type": "service_account", "client_email": "me@x.iam.gserviceaccount.com", "private_key_id": "kid",
                            "private_key": key.decode(), "token_uri": server.url + "/token"}, f)
-            done = zerofs("ls", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_APPLICATION_CREDENTIALS": d + "/key.json"})
+            done = zerofs("ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_APPLICATION_CREDENTIALS": d + "/key.json"})
             if "without hogweed" in done.stderr.decode():
                 raise Skip("built without hogweed")
             good(server, GOOGLE_APPLICATION_CREDENTIALS=d + "/key.json")
@@ -133,10 +133,10 @@ def files_that_are_none():
         for why, text in cases:
             with open(d + "/key.json", "w", encoding="utf-8") as f:
                 f.write(text)
-            done = zerofs("ls", "gs://b/x", env=env)
+            done = zerofs("ls", "-R", "gs://b/x", env=env)
             said = done.stderr.decode()
             assert done.returncode and (why in said or "without hogweed" in said) and "hunter2" not in said, (why, done)
-        refused("is not there", "ls", "gs://b/x", env=dict(env, GOOGLE_APPLICATION_CREDENTIALS=d + "/gone"), code=2)
+        refused("is not there", "ls", "-R", "gs://b/x", env=dict(env, GOOGLE_APPLICATION_CREDENTIALS=d + "/gone"), code=2)
 
 
 def refresh_token():

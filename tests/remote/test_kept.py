@@ -66,7 +66,7 @@ class Case:
         return p.stdout
 
     def ls(self, url=None):
-        return self.zerofs("ls", url or self.url)
+        return self.zerofs("ls", "-R", url or self.url)
 
     def asked(self):
         with self.server.lock:
@@ -122,7 +122,7 @@ def a_head_a_file_where_nothing_is_said():
 def what_is_read_is_right():
     with Case() as c:
         c.keep()
-        assert c.ls() == subprocess.run([ZEROFS, "ls", c.step], check=True, capture_output=True, timeout=60).stdout
+        assert c.ls() == subprocess.run([ZEROFS, "ls", "-R", c.step], check=True, capture_output=True, timeout=60).stdout
         out = [os.path.join(c.tmp.name, name) for name in ("local", "kept")]
         c.zerofs("export", "-q", c.step, ".", out[0])
         c.zerofs("export", "-q", c.url, ".", out[1])
@@ -186,7 +186,7 @@ def added_removed_renamed():
             with Case(style) as c:
                 c.keep()
                 change(c)
-                c.zerofs("ls", c.url, ok=not fails)
+                c.zerofs("ls", "-R", c.url, ok=not fails)
                 assert not c.from_kept() and ("has changed" in c.said or fails), (style, c.said)
 
 
@@ -205,7 +205,7 @@ def another_save_under_latest():
 
 def what_could_change_unnoticed_is_not_kept():
     with Case(None, no_etag="1", no_time="1") as c:
-        c.zerofs("ls", c.url, ok=False)  # nothing tells one object from another: refused as ever
+        c.zerofs("ls", "-R", c.url, ok=False)  # nothing tells one object from another: refused as ever
     with Case(None, no_etag="1") as c:
         c.again(1 + len(os.listdir(c.step)))  # Last-Modified, which is old
     with Case() as c:
@@ -235,7 +235,7 @@ def nobody_answers_the_second_time():
         c.keep()
         c.server.faults["status"] = "503"
         began = time.monotonic()
-        c.zerofs("ls", c.url, ok=False, options=",timeout=4")
+        c.zerofs("ls", "-R", c.url, ok=False, options=",timeout=4")
         assert time.monotonic() - began < 7.5, "it was waited for twice"
         assert "503" in c.said, c.said
 
@@ -306,7 +306,7 @@ def closed_and_without_secrets():
             assert SECRET.encode() not in data and b"bWU6" not in data and b"Authorization" not in data, name
         # Who may not ask is not told either.
         c.env = {"NETRC": "/dev/null"}
-        c.zerofs("ls", c.url, ok=False)
+        c.zerofs("ls", "-R", c.url, ok=False)
 
 
 def every_byte_of_a_kept_file():
@@ -330,7 +330,7 @@ def every_byte_of_a_kept_file():
 
 def local_copies_are_not_kept():
     with Case() as c:
-        c.zerofs("ls", c.url, options=f",local_cache={c.root}")
+        c.zerofs("ls", "-R", c.url, options=f",local_cache={c.root}")
         assert not c.is_kept() and not os.path.exists(c.cache), c.said
 
 
@@ -384,7 +384,7 @@ def objects_replaced_in_a_bucket():
             c.ls()
             assert c.from_kept(), c.said
             change(c)
-            c.zerofs("ls", c.url, ok=not fails)
+            c.zerofs("ls", "-R", c.url, ok=not fails)
             assert not c.from_kept() and ("has changed" in c.said or fails), c.said
 
 

@@ -21,7 +21,7 @@ DOUBT = "the fp32 masters are not those of the weights"
 
 def info(at):
     with tempfile.TemporaryDirectory() as cache:
-        return subprocess.run([ZEROFS, "info", at], check=True, stdout=subprocess.PIPE, text=True, timeout=300,
+        return subprocess.run([ZEROFS, "info", "-v", at], check=True, stdout=subprocess.PIPE, text=True, timeout=300,
                               env={**os.environ, "XDG_CACHE_HOME": cache}).stdout
 
 

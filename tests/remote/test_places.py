@@ -82,7 +82,7 @@ def hub_reads(hub, here):
     compare("hf://o/r@main", here, HF_ENDPOINT=hub.url, HF_TOKEN_PATH=token)
     assert Hub.seen and not any(Hub.seen), Hub.seen
     got = zerofs("info", "hf://o/r@v1%2Fx", HF_ENDPOINT=hub.url, HF_TOKEN="hf_x")
-    assert got.returncode == 0 and f"commit   hf://o/r@{COMMIT}\n" in got.stdout, got
+    assert got.returncode == 0 and f"commit     hf://o/r@{COMMIT}\n" in got.stdout, got
     got = zerofs("info", "--json", "hf://o/r", HF_ENDPOINT=hub.url, HF_TOKEN="hf_x")
     assert json.loads(got.stdout)["at"] == f"hf://o/r@{COMMIT}", got
 

@@ -68,13 +68,13 @@ def need():
 
 
 def listing(*args, **kw):
-    return good("ls", "-l", *args, **kw)
+    return good("ls", "-R", "-l", *args, **kw)
 
 
 def digests(where, env=None):
     """Of all that the tree lists, by an export of it."""
     with tempfile.TemporaryDirectory() as d:
-        names = [n for n in good("ls", where, env=env).decode().splitlines() if n]
+        names = [n for n in good("ls", "-R", where, env=env).decode().splitlines() if n]
         done = zerofs("export", "-q", where, *sorted({n.split("/", 1)[0] for n in names}), d, env=env, seconds=120)
         sums = {}
         for path in glob.glob(d + "/**", recursive=True):
@@ -99,9 +99,9 @@ def fixtures():
     compared = 0
     with Server({"b": DATA}) as server:
         for name in names:
-            disk = zerofs("ls", os.path.join(DATA, name))
+            disk = zerofs("ls", "-R", os.path.join(DATA, name))
             if disk.returncode:
-                there = zerofs("ls", f"s3://b/{name}", env=env_of(server))
+                there = zerofs("ls", "-R", f"s3://b/{name}", env=env_of(server))
                 assert there.returncode == disk.returncode, f"{name}: {disk.stderr} from disk, {there.stderr} from the bucket"
                 continue
             want, found = digests(os.path.join(DATA, name)), digests(f"s3://b/{name}", env_of(server))
@@ -128,7 +128,7 @@ def virtual_hosts():
         os.mkdir(home + "/.aws")
         with open(home + "/.aws/config", "w", encoding="utf-8") as f:
             f.write(f"[default]\nendpoint_url = http://localhost:{server.port}\ns3 =\n  addressing_style = virtual\n")
-        done = zerofs("ls", "-l", f"s3://bucket/{SMALL}", env=dict(KEY, HOME=home))
+        done = zerofs("ls", "-R", "-l", f"s3://bucket/{SMALL}", env=dict(KEY, HOME=home))
         if "resolve" in done.stderr.decode():
             raise Skip("bucket.localhost is not resolved here")
         assert done.returncode == 0 and done.stdout == listing(os.path.join(DATA, SMALL)), done.stderr
@@ -180,7 +180,7 @@ def hosts():
             url = f"http://127.0.0.1:{proxy.server_address[1]}"
             env = dict(CLEAN, **KEY, HOME=home, AWS_CONFIG_FILE=home + "/config", AWS_REGION="eu-west-1", https_proxy=url, http_proxy=url)
             env.update({"AWS_ENDPOINT_URL_S3": endpoint} if endpoint else {})
-            with subprocess.Popen([ZEROFS, "ls", f"s3://{bucket}/x"], env=env, stderr=subprocess.DEVNULL) as ls:
+            with subprocess.Popen([ZEROFS, "ls", "-R", f"s3://{bucket}/x"], env=env, stderr=subprocess.DEVNULL) as ls:
                 proxy.asked.wait(30)
                 ls.kill()  # it would try again for a while
             assert proxy.host == host, (bucket, endpoint, style, proxy.host)
@@ -214,9 +214,9 @@ def other_schemes():
             name = scheme.upper()
             env = dict(wrong, **{f"{name}_PROFILE": "mine", f"{name}_ENDPOINT_URL": server.url})
             assert listing(f"{scheme}://b/{SMALL}", env=env) == want
-            refused(f"{name}_ENDPOINT_URL is not set", "ls", f"{scheme}://b/{SMALL}", env=wrong, code=2)
+            refused(f"{name}_ENDPOINT_URL is not set", "ls", "-R", f"{scheme}://b/{SMALL}", env=wrong, code=2)
         assert listing(f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="mine", AWS_ENDPOINT_URL_S3=server.url)) == want
-        refused("no profile", "ls", f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="gone"), code=2)
+        refused("no profile", "ls", "-R", f"s3://b/{SMALL}", env=dict(wrong, S3_PROFILE="gone"), code=2)
 
 
 # Saves of which each file is named by another one, or has a number.
@@ -234,7 +234,7 @@ def public_buckets():
         assert listing(f"s3://b/{SMALL}", env=env_of(server, AWS_NO_SIGN_REQUEST="YES"))
         assert not [r for r in server.requests if "authorization" in r[2]]
         server.public.clear()
-        refused("no credentials were found", "ls", f"s3://b/{SMALL}", env={"AWS_ENDPOINT_URL": server.url}, code=4)
+        refused("no credentials were found", "ls", "-R", f"s3://b/{SMALL}", env={"AWS_ENDPOINT_URL": server.url}, code=4)
 
 
 def requester_pays():
@@ -242,7 +242,7 @@ def requester_pays():
     with Server({"b": DATA}) as server:
         server.payers.add("b")
         assert listing(f"s3://b/{SMALL}", env=env_of(server, AWS_REQUEST_PAYER="requester"))
-        refused("Requester pays", "ls", f"s3://b/{SMALL}", env=env_of(server), code=4)
+        refused("Requester pays", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server), code=4)
 
 
 def services():
@@ -291,8 +291,8 @@ credential_source = Ec2InstanceMetadata
             good("info", "-v", f"s3://b/{SMALL}", env=dict(base, **env))
             signed = [r[2]["authorization"] for r in server.requests if r[1].startswith("/b/")]
             assert signed and all(f"Credential=ASIATEST{kind.strip()}" in s for s in signed), (kind, signed[:2])
-        refused("401", "ls", f"s3://b/{SMALL}", env=dict(base, **ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="hunter2"))
-        refused("must be https", "ls", f"s3://b/{SMALL}", env=dict(base, AWS_CONTAINER_CREDENTIALS_FULL_URI="http://example.com/x"), code=2)
+        refused("401", "ls", "-R", f"s3://b/{SMALL}", env=dict(base, **ecs, AWS_CONTAINER_AUTHORIZATION_TOKEN="hunter2"))
+        refused("must be https", "ls", "-R", f"s3://b/{SMALL}", env=dict(base, AWS_CONTAINER_CREDENTIALS_FULL_URI="http://example.com/x"), code=2)
 
 
 def renewed_before_they_run_out():
@@ -407,17 +407,17 @@ def refusals():
     need()
     with Server({"b": DATA, "c": {}}) as server:
         path = f"s3://b/{SMALL}"
-        refused("no bucket nobucket", "ls", "s3://nobucket/x", env=env_of(server))
-        refused("no objects below", "ls", "s3://b/nothing/here", env=env_of(server))
-        refused("does not accept the signature", "ls", path, env=env_of(server, AWS_SECRET_ACCESS_KEY="hunter2"))
-        refused("does not know the access key", "ls", path, env=env_of(server, AWS_ACCESS_KEY_ID="nobody"))
+        refused("no bucket nobucket", "ls", "-R", "s3://nobucket/x", env=env_of(server))
+        refused("no objects below", "ls", "-R", "s3://b/nothing/here", env=env_of(server))
+        refused("does not accept the signature", "ls", "-R", path, env=env_of(server, AWS_SECRET_ACCESS_KEY="hunter2"))
+        refused("does not know the access key", "ls", "-R", path, env=env_of(server, AWS_ACCESS_KEY_ID="nobody"))
         server.expired.add("AKIDTEST")
-        refused("have expired", "ls", path, env=env_of(server))
+        refused("have expired", "ls", "-R", path, env=env_of(server))
         server.expired.clear()
         for address in ("s3://", "s3:///x", "s3://a b/x", "s3://b/../x", "s3://b/x/./y", "s3://user:hunter2@b/x"):
-            done = zerofs("ls", address, env=env_of(server))
+            done = zerofs("ls", "-R", address, env=env_of(server))
             assert done.returncode == 2 and "hunter2" not in done.stderr.decode(), (address, done)
-        refused("AWS_SECRET_ACCESS_KEY is not", "ls", path, env=env_of(server, AWS_SECRET_ACCESS_KEY=None), code=2)
+        refused("AWS_SECRET_ACCESS_KEY is not", "ls", "-R", path, env=env_of(server, AWS_SECRET_ACCESS_KEY=None), code=2)
 
 
 def clock_skew():
@@ -427,7 +427,7 @@ def clock_skew():
             raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.",
                           "<ServerTime>2020-01-01T00:00:00Z</ServerTime>")
         server.wrong = wrong
-        refused("ahead of the server's; set this machine's clock", "ls", f"s3://b/{SMALL}", env=env_of(server))
+        refused("ahead of the server's; set this machine's clock", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
 
 def regions():
@@ -448,17 +448,17 @@ def regions():
         def lost(handler, number):
             raise Refused(301, "PermanentRedirect", "Use another endpoint.")
         server.wrong = lost
-        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
         def circle(handler, number):
             raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": f"eu-west-{number % 2 + 1}"})
         server.wrong = circle
-        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
         def evil(handler, number):
             raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": "x.evil.example/"})
         server.wrong = evil
-        refused("set AWS_REGION", "ls", f"s3://b/{SMALL}", env=env_of(server))
+        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
 
 def no_permission_to_list():
@@ -477,14 +477,14 @@ def no_permission_to_list():
             for name in UNLISTED:
                 assert listing(f"s3://b/{name}", env=env_of(server)) == listing(os.path.join(DATA, name)), name
                 assert digests(f"s3://b/{name}", env_of(server)) == digests(os.path.join(DATA, name)), name
-            said = zerofs("ls", "s3://b/olmo/full", env=env_of(server)).stderr.decode()
-            assert said == zerofs("ls", os.path.join(DATA, "olmo/full")).stderr.decode().replace(DATA, "s3://b"), said
-            refused("may not list the bucket b; s3:ListBucket is needed", "ls", "s3://b/olmo", env=env_of(server), code=4)
+            said = zerofs("ls", "-R", "s3://b/olmo/full", env=env_of(server)).stderr.decode()
+            assert said == zerofs("ls", "-R", os.path.join(DATA, "olmo/full")).stderr.decode().replace(DATA, "s3://b"), said
+            refused("may not list the bucket b; s3:ListBucket is needed", "ls", "-R", "s3://b/olmo", env=env_of(server), code=4)
             refused("may not list the bucket", "info", "s3://b/nothing/here", env=env_of(server), code=4)
             # One rank's file is not to be had: that is no smaller save.
             missing = glob.glob(d + "/deepspeed/zero2_w2/*/*rank_1*optim*")[0]
             os.unlink(missing)
-            done = zerofs("ls", "s3://b/deepspeed/zero2_w2", env=env_of(server))
+            done = zerofs("ls", "-R", "s3://b/deepspeed/zero2_w2", env=env_of(server))
             assert done.returncode == 4 and b"zero_pp_rank" in done.stderr, done
 
 
@@ -498,7 +498,7 @@ def listings_that_lie():
                "<html>": "<html></html>", "well-formed": "\0\1\2"}
         for why, body in bad.items():
             server.wrong = lambda h, n, b=body: h.answer(200, b.encode()) or True
-            done = zerofs("ls", f"s3://b/{SMALL}", env=env_of(server))
+            done = zerofs("ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
             assert done.returncode in (4, 5) and why in done.stderr.decode(), (why, done)
 
 
@@ -513,14 +513,14 @@ def an_object_that_is_missing_or_replaced():
                 if "rank_1" in handler.path and "list-type" not in handler.path:
                     raise Refused(404, "NoSuchKey", "The specified key does not exist.")
             server.wrong = gone
-            done = zerofs("ls", "s3://b/run", env=env_of(server))
+            done = zerofs("ls", "-R", "s3://b/run", env=env_of(server))
             assert done.returncode in (4, 5) and os.path.basename(rank) in done.stderr.decode(), done
 
             def replaced(handler, number):
                 if "rank_1" in handler.path and "list-type" not in handler.path:
                     os.utime(rank, ns=(number, number * 10 ** 9))
             server.wrong = replaced
-            done = zerofs("ls", "s3://b/run", env=env_of(server))
+            done = zerofs("ls", "-R", "s3://b/run", env=env_of(server))
             assert done.returncode == 5 and "replaced" in done.stderr.decode(), done
 
 
@@ -587,7 +587,7 @@ def chaos_of(salt):
                 return True
             return False
         server.wrong = wrong
-        found = zerofs("ls", "-l", f"s3://b/{SMALL}", env=env_of(server))
+        found = zerofs("ls", "-R", "-l", f"s3://b/{SMALL}", env=env_of(server))
         if found.returncode:  # a lying Content-Range is refused, not tried again
             assert "were asked for" in found.stderr.decode(), found.stderr
         else:
@@ -611,7 +611,7 @@ def a_pointer_file_that_cannot_be_read():
             handler.close_connection = True
             return True
         server.wrong = wrong
-        found = zerofs("ls", "-l", f"s3://b/{SMALL}", env=env_of(server))
+        found = zerofs("ls", "-R", "-l", f"s3://b/{SMALL}", env=env_of(server))
         assert found.returncode == 5 and b"were asked for" in found.stderr and not found.stdout, found
 
 

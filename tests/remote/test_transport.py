@@ -84,8 +84,8 @@ def every_fixture_is_the_same_as_from_disk():
     seen = 0
     with Server(DATA) as s:
         for d in fixtures():
-            disk = run("info", os.path.join(DATA, d))
-            there = run("info", s.url + d)
+            disk = run("info", "-v", os.path.join(DATA, d))
+            there = run("info", "-v", s.url + d)
             assert disk.returncode == there.returncode, f"{d}: {there.stderr.decode()}"
             if disk.returncode:
                 continue

@@ -8,7 +8,7 @@
 #include <zf/model/model.h>
 #include <zf/overlay/log.h>
 
-/* "7 of 12 tensors have lost bytes: FILE is missing (zerofs info lists them)" goes to the log.
+/* "7 of 12 tensors have lost bytes: FILE is missing (zerofs info -v lists them)" goes to the log.
  * Nothing, when nothing is lost. */
 void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log);
 

@@ -16,8 +16,8 @@ def run(*words):
 
 
 def ls_json(zerofs, checkpoint):
-    lines = [json.loads(line) for line in run(zerofs, "ls", "--json", checkpoint).splitlines()]
-    assert [x["path"] for x in lines] == run(zerofs, "ls", checkpoint).decode().splitlines()
+    lines = [json.loads(line) for line in run(zerofs, "ls", "-R", "--json", checkpoint).splitlines()]
+    assert [x["path"] for x in lines] == run(zerofs, "ls", "-R", checkpoint).decode().splitlines()
     by_path = {x["path"]: x for x in lines}
     embed = by_path["embed.weight.f32"]
     assert (embed["dtype"], embed["shape"], embed["bytes"]) == ("f32", [7, 5], 140), embed
@@ -27,7 +27,7 @@ def ls_json(zerofs, checkpoint):
 
 
 def all_readable(zerofs, checkpoint):
-    entries = [json.loads(line) for line in run(zerofs, "ls", "-a", "--json", checkpoint).splitlines()]
+    entries = [json.loads(line) for line in run(zerofs, "ls", "-R", "-a", "--json", checkpoint).splitlines()]
     assert len(entries) > 100, len(entries)
     all_bytes = run(zerofs, "cat", checkpoint, *(x["path"] for x in entries))
     assert len(all_bytes) == sum(x["bytes"] for x in entries)
@@ -39,7 +39,7 @@ def odd_names(zerofs, path):
     text = json.dumps(head).encode()
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + bytes(range(len(keys))))
-    listed = run(zerofs, "ls", path).split(b"\n")[:-1]
+    listed = run(zerofs, "ls", "-R", path).split(b"\n")[:-1]
     assert len(listed) == len(keys), listed
     for name in listed:
         assert len(name) <= 255 and b"/" not in name and name[:1] != b".", name
@@ -74,9 +74,9 @@ def ls_terminal(zerofs, folder):
     path = os.path.join(folder, "names.pt")
     one, two = torchfile.Tensor(1.0), torchfile.Tensor(2.0)
     torchfile.save({"caf\u00e9 \U0001f40d": one, "x": one, "no\udcff\x07text": two, "y": two}, path)
-    words = [zerofs, "ls", "-l", path]
+    words = [zerofs, "ls", "-R", "-l", path]
     plain = run(*words).splitlines()
-    assert subprocess.run(words, stdin=subprocess.DEVNULL, stdout=terminal).returncode == 0
+    assert subprocess.run(words, stdin=subprocess.DEVNULL, stdout=terminal, env={**os.environ, "LC_ALL": "C.UTF-8"}).returncode == 0
     os.close(terminal)
     seen = b""
     while b"y.f32 ->" not in seen or not seen.endswith(b"\n"):
@@ -108,7 +108,7 @@ def cat_terminal(zerofs, checkpoint):
 def ties(zerofs, data):
     """Tied names: each file is listed as itself, and info counts what it says it counts."""
     c = data + "/hf/torchsave_whole_module"
-    lines = [json.loads(line) for line in run(zerofs, "ls", "--json", c).splitlines()]
+    lines = [json.loads(line) for line in run(zerofs, "ls", "-R", "--json", c).splitlines()]
     tied = [x for x in lines if "alias_of" in x]
     assert tied, lines
     for x in lines:
@@ -116,7 +116,7 @@ def ties(zerofs, data):
             assert x["path"] == x["name"] + "." + x["dtype"], x
     for x in tied:
         assert any(y.get("name") == x["alias_of"] and "alias_of" not in y for y in lines), x
-    shown = run(zerofs, "ls", "-l", c).decode().splitlines()
+    shown = run(zerofs, "ls", "-R", "-l", c).decode().splitlines()
     for x in tied:
         assert any(line.endswith("  %s -> %s" % (x["path"], x["alias_of"])) for line in shown), shown
     for s in json.loads(run(zerofs, "info", "--json", c))["sets"]:

@@ -43,7 +43,7 @@ def good(folder, args):
 
 
 def bad(folder, case):
-    r = subprocess.run([ZEROFS, "ls", make(folder, "--bad " + case)], capture_output=True, text=True)
+    r = subprocess.run([ZEROFS, "ls", "-R", make(folder, "--bad " + case)], capture_output=True, text=True)
     return r.returncode == 4 and r.stderr.count("\n") == 1
 
 

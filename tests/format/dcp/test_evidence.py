@@ -43,7 +43,7 @@ class Save(Case):
 
     def lost(self, name):
         """Of unknown shape: no file, but told."""
-        listed = self.run("ls", None, *DEGRADED).stdout.decode().split()
+        listed = self.run("ls", None, "-R", *DEGRADED).stdout.decode().split()
         assert not any(f.startswith(name) for f in listed), f"{name} is listed: {listed}"
         told = json.loads(self.run("cat", "LOST.json", "-o", "degraded,lost=omit").stdout)["lost"]
         assert [t["name"] for t in told] == [name] and told[0]["file"] == ".metadata", told
@@ -76,7 +76,7 @@ def chunk_of_zero():
         t.size = t.chunks[0].sizes = c.w.size(0, 6)
         s.write(c)
         s.refused("__0_0.distcp", "layers.0.weight", "holds data", "no elements")
-        r = s.run("ls", None, *DEGRADED)
+        r = s.run("ls", None, "-R", *DEGRADED)
         assert b"layers.0.weight" not in r.stdout and b"layers.1.weight" in r.stdout, r.stdout
         s.told("no elements", opts=DEGRADED)
 
@@ -390,7 +390,7 @@ def composed_under_a_name_that_is_taken():
         s.cat("layers.0.weight.data.f32", mkdcp.content("model.layers.0.weight.data", 24))
         s.cat("extra/model.layers.0.weight.data.i8", 2 * CHUNK)
         s.cat("extra/model.layers.0.weight.none.i8", b"")
-        listed = s.run("ls", None).stdout.split()
+        listed = s.run("ls", None, "-R").stdout.split()
         assert b"layers.0.weight.none.i8" not in listed, listed
 
 
@@ -400,7 +400,7 @@ def composed_of_parts_that_differ():
         with Save() as s:
             s.write(composed(s, {"data": WHOLE, "none": NONE}, other))
             s.refused("layers.0.weight")
-            r = s.run("ls", None, *DEGRADED)
+            r = s.run("ls", None, "-R", *DEGRADED)
             assert b"layers.0.weight" not in r.stdout and b"layers.1.weight" in r.stdout, r.stdout
             s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 

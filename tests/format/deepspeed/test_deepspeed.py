@@ -108,7 +108,7 @@ def bad(folder, name, damage):
     """One sentence that names a file of the save, the exit code of damage, nothing on standard output."""
     shutil.copytree(os.path.join(DATA, name), folder, symlinks=True)
     damage(folder)
-    got = run("ls", folder)
+    got = run("ls", "-R", folder)
     said = got.stderr.decode()
     if got.returncode not in (3, 4) or got.stdout or said.count("\n") != 1 or not said.startswith("zerofs: "):
         return f"exit {got.returncode}: {said!r}, {len(got.stdout)} bytes of output"

@@ -267,7 +267,7 @@ with copy("ds0_19_8_zero0_bf16_w2") as tag:
           and b"no names are proven" in told, told)
     r = run("cat", tag, "norm.weight.bf16")
     check("a master that fits two parameters: the weights are served", r.stdout == want, r.stderr)
-    check("a master that fits two parameters: no states", b"optim/" not in run("ls", tag).stdout, run("ls", tag).stdout)
+    check("a master that fits two parameters: no states", b"optim/" not in run("ls", "-R", tag).stdout, run("ls", "-R", tag).stdout)
 
 # ---- the order of the parameters ----------------------------------------------------------------------------------
 
@@ -384,7 +384,7 @@ for lost in (("rank01", "0_2"), ("rank00", "exp_avg-0_2"), None):
             good = r.returncode == 5 and whole[name].startswith(r.stdout) if name in gone else r.stdout == whole[name]
             check(f"without swap file {lost}, degraded: {name}", good and whole[name], f"exit {r.returncode}, {len(r.stdout)} bytes")
         if lost == ("rank01", "0_2"):
-            r = run("info", "-o", "degraded", tag)
+            r = run("info", "-v", "-o", "degraded", tag)
             check("the half of rank 0 is served", b"big: bytes 6004 to 12003 of 12004: " in r.stdout, r.stdout)
 for setting, size, good in (("thread_count", 4, True), ("intra_op_parallelism", 4, True), ("thread_count", 5, False)):
     with copy(SWAP) as tag:
@@ -454,7 +454,7 @@ with copy("ds0_19_8_hftrainer_zero3_w2") as tag:
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
         f.write(len(text).to_bytes(8, "little") + text + data)
-    r = run("ls", os.path.dirname(tag))
+    r = run("ls", "-R", os.path.dirname(tag))
     check("empty tensors of a gathered file are two", all(b"stored/empty%d.f32\n" % i in r.stdout for i in (1, 2)), r)
 
 # The only rank left is none of the save's: there is nothing to go by, degraded or not.
@@ -568,7 +568,7 @@ with copy("zero3_w2") as tag:
     for f in files(tag, "model"):
         with Archive(f) as a:
             del a.root["buffer_names"]
-    listed = [{n for n in run("ls", c).stdout.split() if not n.startswith(b"state/")}
+    listed = [{n for n in run("ls", "-R", c).stdout.split() if not n.startswith(b"state/")}
               for c in (tag, os.path.join(DATA, "zero3_w2"))]
     check("without buffer_names the same tensors are shown", listed[0] == listed[1], listed[0] ^ listed[1])
 done()

@@ -424,7 +424,7 @@ def universals():
     files = makemp.universal(makemp.pipeline(pp, [[1, 2], [4]], 2, 1, PP_CUTS, makemp.patterns(pp, PP_CUTS), TIED), pp)
     with tempfile.TemporaryDirectory() as d:
         makeds.write(os.path.join(d, "tag"), {n: v for n, v in files.items() if "4.bias" not in n})
-        said = subprocess.run([ZEROFS, "info", "-o", "degraded", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
+        said = subprocess.run([ZEROFS, "info", "-v", "-o", "degraded", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
     check("universal, pp 2, tp 2, degraded: what no layer has is lost, once", said.returncode == 0 and
           said.stdout.count("4.bias: all of it: ") == 1 and "zero/4.bias/fp32.pt is missing or damaged" in said.stdout, (said.stdout, said.stderr))
 

@@ -103,10 +103,10 @@ refused("long pickles, a device in the settings", "ds_config.device is 'cuda:1',
 with tempfile.TemporaryDirectory() as tmp:
     at = os.path.join(tmp, "run")
     mk.pipeline(at, pp=2, tp=2, dp=3, layers=3, hidden=16, ffn=24, kv=8, vocab=250)
-    rows = run("ls", "-l", at).stdout.decode()
+    rows = run("ls", "-R", "-l", at).stdout.decode()
     check("pipeline x tensor x data is joined", all(word in rows for word in (
         "1.word_embeddings.weight.f32", "4.mlp.dense_h_to_4h.weight.f32", "7.lm_head.weight.f32")), rows)
-    info = run("info", at)
+    info = run("info", "-v", at)
     check("and all of it is there", "21 tensors           13872 elements" in info.stdout.decode(),
           info.stdout.decode() + info.stderr.decode())
 

@@ -158,7 +158,7 @@ def unproven_shapes():
                 f.seek(20)
                 f.write(b"\xff")
             c.refused(shard(lost), "not sound JSON")
-            assert b"t.u8" not in c.run("ls", None, "-o", "degraded").stdout
+            assert b"t.u8" not in c.run("ls", None, "-R", "-o", "degraded").stdout
             assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
             c.told("t: all of it: " + shard(lost), opts=("-o", "degraded"))
             c.told(shard(lost) + " says", opts=("-o", "degraded"))

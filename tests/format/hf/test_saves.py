@@ -102,7 +102,7 @@ def what_lies_beside():
             c.cat(f"extra/{folder}_dp_rank_{rank}.state.f32", bytes.fromhex(t.hex()))
             assert c.run("cat", f"state/{folder}%2F{folder}_dp_rank_{rank}.pt.json").returncode == 0
         c.cat("config.json", b'{"model_type": "x"}')
-        assert b"fqn_to" not in c.run("ls", None).stdout
+        assert b"fqn_to" not in c.run("ls", None, "-R").stdout
         c.told("step     41", "model/consolidated is not shown")
 
 

@@ -34,7 +34,7 @@ class Copy(Dir):
         return self
 
     def names(self, at="", *opts):
-        r = subprocess.run([ZEROFS, "ls", *opts, os.path.join(self.dir, at)], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([ZEROFS, "ls", "-R", *opts, os.path.join(self.dir, at)], capture_output=True, text=True, timeout=60)
         return set(r.stdout.splitlines()), r.stderr
 
     def json(self, path, at=""):

@@ -334,7 +334,7 @@ for shape in (2**40,), (2**20, 2**20), (4097, 4096):
     refused(f"an expanded tensor of {shape} is refused", {"m.pt": {"w": Expanded(storage=one, shape=shape)}}, "view_ratio=1024")
 with tempfile.TemporaryDirectory() as d:
     save({"w": Expanded(storage=one, shape=(4097, 4096))}, os.path.join(d, "m.pt"))
-    run = [subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "ls", *limit, os.path.join(d, "m.pt")],
+    run = [subprocess.run([os.path.join(os.environ["top_builddir"], "zerofs"), "ls", "-R", *limit, os.path.join(d, "m.pt")],
                           capture_output=True, text=True) for limit in ([], ["--limit", "view_bytes=1G"])]
     check("the limit is exit 4", run[0].returncode == 4, run[0])
     check("it can be raised", run[1].returncode == 0 and run[1].stdout == "w.f32\n", run[1])
@@ -354,7 +354,7 @@ def ls(path):
             os.dup2(err.fileno(), 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             # What the C library fills for tests is not what a program takes.
-            os.execve(zerofs, [zerofs, "ls", path], {k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"})
+            os.execve(zerofs, [zerofs, "ls", "-R", path], {k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"})
         _, status, used = os.wait4(pid, 0)
         err.seek(0)
         return os.waitstatus_to_exitcode(status), err.read().decode(), 0 if INFLATED else used.ru_maxrss << 10
@@ -399,7 +399,7 @@ with tempfile.TemporaryDirectory() as d:
     with zipfile.ZipFile(path) as z, zipfile.ZipFile(path + "h", "w", zipfile.ZIP_DEFLATED) as to:
         for name in z.namelist():
             to.writestr(name, z.read(name))
-    run = subprocess.run([zerofs, "ls", path + "h"], capture_output=True, text=True)
+    run = subprocess.run([zerofs, "ls", "-R", path + "h"], capture_output=True, text=True)
     check("a real file that was deflated is read", run.stdout.count("\n") == 3000, run)
 
 # Many bytes of pickle, and a process that may take little more.
@@ -407,7 +407,7 @@ with tempfile.TemporaryDirectory() as d:
     with zipfile.ZipFile(os.path.join(d, "m.pt"), "w") as z:
         z.writestr("archive/data.pkl", b"(" + b"]" * (8 << 20) + b"l.")
     limited = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
-    run = subprocess.run([sys.executable, "-c", limited, zerofs, "ls", os.path.join(d, "m.pt")], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", limited, zerofs, "ls", "-R", os.path.join(d, "m.pt")], capture_output=True, text=True)
     check("too little memory is the machine's, not the file's", run.returncode == 5 and "memory" in run.stderr or "Sanitizer" in run.stderr, run)
 
 for what, value, key in (("at the top", {"aa": A, "bb": B}, "aa"), ("in a part", {"model": {"x": {"aa": A, "bb": B}}}, "aa"),

@@ -280,7 +280,7 @@ def names_in_mount(mnt, file):
 
 def names_in_info(zerofs, ckpt, *options):
     def run(*words):
-        return subprocess.run([zerofs, "info", *words, ckpt, "-o", "degraded", *options], check=True, text=True,
+        return subprocess.run([zerofs, "info", "-v", *words, ckpt, "-o", "degraded", *options], check=True, text=True,
                               capture_output=True).stdout
     file = os.path.join(ckpt, "model.safetensors")
     check_ranges(json.loads(run("--json"))["lost"], file)

@@ -282,6 +282,18 @@ def large(path):
         f.write(b"\2")
 
 
+def same_info(of_mount, of_itself):
+    """Both say the same but for the mount and the path that was given."""
+    with open(of_mount, encoding="utf-8") as a, open(of_itself, encoding="utf-8") as b:
+        ours, want = json.load(a), json.load(b)
+    mount = ours.pop("mount")
+    assert mount["uptime"] >= 0 and mount["bytes"] > 0 and mount["errors"] == 0, mount
+    for j in (ours, want):
+        for key in ("path", "tag", "saves", "model_kept", "why", "remedies"):
+            j.pop(key, None)
+    assert ours == want, (ours, want)
+
+
 def modes(mnt, io, path):
     """io: "cached", or "direct" where this kernel and libfuse grant it; path: a file of 64 MiB and more, all zeros but the
     first and the last byte, which are 1 and 2.  It is mapped shared in either mode."""

@@ -97,12 +97,12 @@ static void files_are_counted(void **state)
         unsigned n;
         const char *said;
     } row[] = {
-        {1,
-         "zerofs: 1 of 2 tensors have lost bytes: rank1.pt is missing (zerofs info lists them)\n"},
+        {1, "zerofs: 1 of 2 tensors have lost bytes: rank1.pt is missing (zerofs info -v lists "
+            "them)\n"},
         {2, "zerofs: 1 of 2 tensors have lost bytes: rank1.pt is missing, and 1 more file (zerofs "
-            "info lists them)\n"},
+            "info -v lists them)\n"},
         {3, "zerofs: 1 of 2 tensors have lost bytes: rank1.pt is missing, and 2 more files (zerofs "
-            "info lists them)\n"},
+            "info -v lists them)\n"},
     };
 
     (void)state;
@@ -131,7 +131,8 @@ static void a_missing_tensor(void **state)
     json_t *list = zf_lost_json(c);
 
     assert_said(
-        c, "zerofs: 1 of 2 tensors have lost bytes: gone.pt is missing (zerofs info lists them)\n");
+        c,
+        "zerofs: 1 of 2 tensors have lost bytes: gone.pt is missing (zerofs info -v lists them)\n");
     assert_true(json_equal(list, want));
     json_decref(list);
     json_decref(want);

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "info_people.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <zf/base/out.h>
+
+#include "print.h"
+
+/* Of long lists, so many are named; --json and -v have all. */
+#define MOST_NAMED 6
+#define MOST_DAMAGED 20
+
+/* "1,234,567" */
+static void people_number(struct zf_out *to, uint64_t n)
+{
+    char digits[24];
+    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0) {
+            zf_out_str(to, ",");
+        }
+        zf_out_add(to, digits + i, 1);
+    }
+}
+
+/* "1,234 tensors" */
+static void people_count(struct zf_out *to, uint64_t n, const char *what)
+{
+    people_number(to, n);
+    zf_out_str(to, " ");
+    zf_out_str(to, what);
+    zf_out_str(to, n == 1 ? "" : "s");
+}
+
+static void people_bytes(struct zf_out *to, uint64_t n)
+{
+    char text[32];
+
+    print_bytes_in(text, n);
+    zf_out_str(to, text);
+}
+
+/* "f32 27.0 GiB, bf16 1.0 MiB" of {"f32": BYTES, …} */
+static void people_types(struct zf_out *to, const json_t *types)
+{
+    const char *type, *sep = "";
+    json_t *n;
+
+    json_object_foreach((json_t *)(uintptr_t)types, type, n)
+    {
+        zf_out_str(to, sep);
+        zf_out_str(to, type);
+        zf_out_str(to, " ");
+        people_bytes(to, (uint64_t)json_integer_value(n));
+        sep = ", ";
+    }
+}
+
+/* The texts of an array, the first of them where there are many. */
+static void people_names(struct zf_out *to, const json_t *list, const char *sep)
+{
+    const size_t n = json_array_size(list);
+
+    for (size_t i = 0; i < n && i < MOST_NAMED; i++) {
+        zf_out_str(to, i ? sep : "");
+        zf_out_str(to, json_string_value(json_array_get(list, i)));
+    }
+    if (n > MOST_NAMED) {
+        zf_out_str(to, sep);
+        zf_out_str(to, "… and ");
+        people_number(to, n - MOST_NAMED);
+        zf_out_str(to, " more");
+    }
+}
+
+static void people_line(const struct page *p, const char *label, const struct zf_out *text)
+{
+    if (text->n) {
+        page_line(p, label, zf_out_text(text));
+    }
+}
+
+/* ---- the first line ---------------------------------------------------------------------------- */
+
+/* "DeepSpeed ZeRO-3, 8 ranks (TP 2), DeepSpeed 0.18.9, step 1,000, 2026-11-20 17:03" */
+static void people_origin(struct zf_out *to, const json_t *j)
+{
+    const json_t *written = json_object_get(j, "written");
+    const time_t at = (time_t)json_integer_value(written);
+    const char *key, *sep = " (";
+    char when[32];
+    struct tm tm;
+    json_t *v;
+
+    zf_out_str(to, print_text(j, "family"));
+    if (json_is_integer(json_object_get(j, "ranks"))) {
+        zf_out_str(to, ", ");
+        people_count(to, print_number(j, "ranks"), "rank");
+    }
+    json_object_foreach(json_object_get(j, "parallel"), key, v)
+    {
+        zf_out_str(to, sep);
+        zf_out_str(to, strcmp(key, "tp") == 0 ? "TP " : strcmp(key, "pp") == 0 ? "PP " : "EP ");
+        people_number(to, (uint64_t)json_integer_value(v));
+        sep = ", ";
+    }
+    zf_out_str(to, sep[0] == ',' ? ")" : "");
+    json_object_foreach(json_object_get(j, "versions"), key, v)
+    {
+        zf_out_str(to, ", ");
+        zf_out_str(to, key);
+        zf_out_str(to, " ");
+        zf_out_str(to, json_string_value(v));
+    }
+    if (json_is_integer(json_object_get(j, "step"))) {
+        const int64_t step = json_integer_value(json_object_get(j, "step"));
+
+        zf_out_str(to, step < 0 ? ", step -" : ", step ");
+        people_number(to, step < 0 ? 0 - (uint64_t)step : (uint64_t)step);
+    }
+    if (json_is_integer(written) && localtime_r(&at, &tm) &&
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm) > 0) {
+        zf_out_str(to, ", ");
+        zf_out_str(to, when);
+    }
+}
+
+/* The path and the save in it, as a heading where it fits in front of the rest. */
+static void people_head(const struct page *p, const json_t *j)
+{
+    zf_auto(out) struct zf_out path = {0}, rest = {0};
+    const char *at = print_text(j, "path"), *tag = print_text(j, "tag");
+    const size_t n = strlen(at), t = strlen(tag);
+
+    zf_out_str(&path, at);
+    if (t && !(n > t && at[n - t - 1] == '/' && strcmp(at + n - t, tag) == 0)) {
+        zf_out_str(&path, n && at[n - 1] == '/' ? "" : "/");
+        zf_out_str(&path, tag);
+    }
+    people_origin(&rest, j);
+    (void)fputs(page_look(p, PAGE_LABEL), p->to);
+    page_text(p, zf_out_text(&path), path.n);
+    (void)fputs(page_look_end(p), p->to);
+    if (path.n + 3 + rest.n <= p->width) {
+        (void)fputs("   ", p->to);
+        page_text(p, zf_out_text(&rest), rest.n);
+        (void)fputc('\n', p->to);
+    } else {
+        (void)fputc('\n', p->to);
+        people_line(p, "", &rest);
+    }
+}
+
+/* ---- what it holds ----------------------------------------------------------------------------- */
+
+/* "; 1 tied, 2 buffers": counts that are not 0. */
+static void people_rest(struct zf_out *to, uint64_t n, const char *what, const char *plural)
+{
+    if (n) {
+        zf_out_str(to, !to->n ? "" : strchr(zf_out_text(to), ';') ? ", " : "; ");
+        people_number(to, n);
+        zf_out_str(to, what);
+        zf_out_str(to, n == 1 ? "" : plural);
+    }
+}
+
+static void people_weights(const struct page *p, const json_t *j)
+{
+    const json_t *w = json_object_get(j, "weights");
+    const uint64_t params = print_number(w, "parameters");
+    zf_auto(out) struct zf_out t = {0};
+    char count[32];
+
+    if (print_number(w, "tensors")) {
+        if (params < 1000000) {
+            people_number(&t, params);
+        } else {
+            print_count_in(count, params);
+            zf_out_str(&t, count);
+        }
+        zf_out_str(&t, params == 1 ? " parameter in " : " parameters in ");
+        people_count(&t, print_number(w, "tensors"), "tensor");
+        zf_out_str(&t, ", ");
+        people_types(&t, json_object_get(w, "bytes"));
+    }
+    people_rest(&t, print_number(w, "tied"), " tied", "");
+    if (print_number(w, "frozen")) {
+        people_rest(&t, print_number(w, "frozen"), " frozen in ", "");
+        people_types(&t, json_object_get(w, "frozen_bytes"));
+    }
+    people_rest(&t, print_number(w, "buffers"), " buffer", "s");
+    people_rest(&t, print_number(w, "integers"), " integer tensor", "s");
+    people_line(p, "weights", &t);
+}
+
+static void people_optimizer(const struct page *p, const json_t *j)
+{
+    const json_t *o = json_object_get(j, "optimizer");
+    zf_auto(out) struct zf_out t = {0};
+
+    if (!json_is_object(o)) {
+        return;
+    }
+    if (*print_text(o, "class")) {
+        zf_out_str(&t, print_text(o, "class"));
+        zf_out_str(&t, ": ");
+    }
+    people_names(&t, json_object_get(o, "states"), ", ");
+    zf_out_str(&t, "; ");
+    people_types(&t, json_object_get(o, "bytes"));
+    people_line(p, "optimizer", &t);
+}
+
+static void people_layers(const struct page *p, const json_t *j)
+{
+    const json_t *layers = json_object_get(j, "layers"), *outside = json_object_get(j, "outside");
+    zf_auto(out) struct zf_out t = {0};
+
+    for (size_t i = 0; i < json_array_size(layers) && i < MOST_NAMED; i++) {
+        const json_t *one = json_array_get(layers, i);
+
+        zf_out_str(&t, i ? "; " : "");
+        zf_out_str(&t, print_text(one, "path"));
+        zf_out_str(&t, " × ");
+        people_count(&t, print_number(one, "tensors"), "tensor");
+    }
+    if (!t.n) {
+        return;
+    }
+    zf_out_str(&t, json_array_size(layers) > MOST_NAMED ? "; …" : "");
+    zf_out_str(&t, json_array_size(outside) ? "; " : "");
+    people_names(&t, outside, ", ");
+    people_line(p, "layers", &t);
+}
+
+static void people_files(const struct page *p, const json_t *j)
+{
+    const json_t *shards = json_object_get(j, "shards"), *saves = json_object_get(j, "saves");
+    zf_auto(out) struct zf_out t = {0};
+
+    if (json_is_object(shards)) {
+        people_count(&t, print_number(shards, "files"), "shard");
+        zf_out_str(&t, ", ");
+        people_bytes(&t, print_number(shards, "bytes"));
+    }
+    if (json_is_object(saves)) {
+        zf_out_str(&t,
+                   json_is_true(json_object_get(saves, "newest")) ? "; newest of " : "; one of ");
+        people_count(&t, print_number(saves, "n"), "save");
+        zf_out_str(&t, " (zerofs tags ");
+        zf_out_str(&t, print_text(j, "path"));
+        zf_out_str(&t, ")");
+    }
+    people_line(p, "files", &t);
+}
+
+/* Directories of the tree that have tensors, each once, and how many files there are beside. */
+static void people_shown(const struct page *p, const json_t *j)
+{
+    zf_auto(out) struct zf_out t = {0};
+    const char *before = "";
+    size_t i, n = 0, before_len = 0;
+    const json_t *set;
+
+    json_array_foreach(json_object_get(j, "sets"), i, set)
+    {
+        const char *path = print_text(set, "path");
+        const size_t len = strcspn(path, "/");
+
+        if (i > 0 && len == before_len && strncmp(path, before, len) == 0) {
+            continue;
+        }
+        before = path;
+        before_len = len;
+        if (n++ < MOST_NAMED) {
+            zf_out_str(&t, n > 1 ? ", " : "");
+            zf_out_add(&t, path, len);
+            zf_out_str(&t, len ? "/" : "the weights");
+        }
+    }
+    zf_out_str(&t, n > MOST_NAMED ? ", …" : "");
+    if (print_number(j, "files")) {
+        zf_out_str(&t, t.n ? ", " : "");
+        people_count(&t, print_number(j, "files"), "other file");
+    }
+    people_line(p, "shown", &t);
+}
+
+/* ---- what is odd ------------------------------------------------------------------------------- */
+
+/* The file's path, without that of the checkpoint in front. */
+static const char *people_inside(const char *path, const char *file)
+{
+    const size_t n = strlen(path);
+
+    if (n == 0 || strncmp(file, path, n) != 0 || (path[n - 1] != '/' && file[n] != '/')) {
+        return file;
+    }
+    return file + n + strspn(file + n, "/");
+}
+
+/* "rank3.pt is missing: 12 tensors, 3.1 GiB lost" */
+static void people_damage(const struct page *p, const json_t *j)
+{
+    const json_t *list = json_object_get(j, "damage");
+    const size_t n = json_array_size(list);
+
+    for (size_t i = 0; i < n && i < MOST_DAMAGED; i++) {
+        const json_t *one = json_array_get(list, i);
+        zf_auto(out) struct zf_out t = {0};
+
+        zf_out_str(&t, people_inside(print_text(j, "path"), print_text(one, "file")));
+        zf_out_str(&t, t.n ? " " : "");
+        zf_out_str(&t, print_text(one, "why"));
+        zf_out_str(&t, ": ");
+        zf_out_str(&t, json_is_true(json_object_get(one, "at_least")) ? "at least " : "");
+        people_count(&t, print_number(one, "tensors"), "tensor");
+        if (print_number(one, "bytes")) {
+            zf_out_str(&t, ", ");
+            people_bytes(&t, print_number(one, "bytes"));
+        }
+        zf_out_str(&t, " lost");
+        people_line(p, i ? "" : "damaged", &t);
+    }
+    if (n > MOST_DAMAGED) {
+        zf_auto(out) struct zf_out t = {0};
+
+        zf_out_str(&t, "and ");
+        people_count(&t, n - MOST_DAMAGED, "more file");
+        zf_out_str(&t, " (--json lists all)");
+        people_line(p, "", &t);
+    }
+}
+
+/* "hf/ lacks config.json: -o side=DIR; …" */
+static void people_remedies(const struct page *p, const json_t *j)
+{
+    zf_auto(out) struct zf_out t = {0};
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(j, "remedies"), i, one)
+    {
+        zf_out_str(&t, i ? "; " : "");
+        zf_out_str(&t, print_text(one, "why"));
+        if (*print_text(one, "type")) {
+            zf_out_str(&t, ": ");
+            zf_out_str(&t, print_text(one, "type"));
+        }
+    }
+    people_line(p, "open it", &t);
+}
+
+/* Where it is read from, if that is no plain disk. */
+static void people_source(const struct page *p, const json_t *j)
+{
+    const json_t *on = json_object_get(j, "on"), *host;
+    zf_auto(out) struct zf_out where = {0};
+    size_t i;
+
+    if (*print_text(j, "at")) {
+        page_line(p, "commit", print_text(j, "at"));
+    }
+    if (json_is_object(on)) {
+        zf_out_str(&where, print_text(on, "type"));
+        zf_out_str(&where, ": changes there may stay hidden ");
+        zf_out_str(&where, print_text(on, "hides"));
+        people_line(p, "on", &where);
+    }
+    json_array_foreach(json_object_get(j, "hosts"), i, host)
+    {
+        zf_auto(out) struct zf_out t = {0};
+
+        people_bytes(&t, print_number(host, "bytes"));
+        zf_out_str(&t, " from ");
+        zf_out_str(&t, print_text(host, "host"));
+        zf_out_str(&t, " in ");
+        people_count(&t, print_number(host, "requests"), "request");
+        zf_out_str(&t, print_number(host, "retries") ? ", retries: " : ", no retries");
+        if (print_number(host, "retries")) {
+            people_number(&t, print_number(host, "retries"));
+        }
+        people_line(p, i ? "" : "fetched", &t);
+    }
+}
+
+/* The optimizer's groups are not odd; -v has them.  What hf/ is stands at "open it". */
+static bool people_is_odd(const char *note)
+{
+    const size_t n = strcspn(note, ":");
+
+    return !(strncmp(note, "optimizer", 9) == 0 && strncmp(note + n, ": group ", 8) == 0) &&
+           strncmp(note, "hf/ ", 4) != 0;
+}
+
+static void people_notes(const struct page *p, const json_t *j)
+{
+    const json_t *note;
+    const char *label = "notes";
+    size_t i;
+
+    json_array_foreach(json_object_get(j, "notes"), i, note)
+    {
+        if (people_is_odd(json_string_value(note))) {
+            page_line(p, label, json_string_value(note));
+            label = "";
+        }
+    }
+}
+
+/* "mount      /mnt/x shows it for 1:02:03; 12.3 GiB read, 0 errors; large files through the page cache" */
+static void people_mount(const struct page *p, const json_t *m)
+{
+    zf_auto(out) struct zf_out t = {0};
+    const uint64_t up = print_number(m, "uptime");
+    char time[48];
+
+    zf_out_str(&t, print_text(m, "mountpoint"));
+    zf_out_str(&t, " shows ");
+    zf_out_str(&t, print_text(m, "shows"));
+    if (json_is_integer(json_object_get(m, "uptime"))) {
+        (void)snprintf(time, sizeof time, "; up %" PRIu64 ":%02u:%02u", up / 3600,
+                       (unsigned)(up / 60 % 60), (unsigned)(up % 60));
+        zf_out_str(&t, time);
+    }
+    if (json_is_integer(json_object_get(m, "bytes"))) {
+        zf_out_str(&t, ", ");
+        people_bytes(&t, print_number(m, "bytes"));
+        zf_out_str(&t, " read, ");
+        people_count(&t, print_number(m, "errors"), "error");
+    }
+    if (*print_text(m, "io")) {
+        zf_out_str(&t, strcmp(print_text(m, "io"), "direct") == 0
+                           ? "; large files past the page cache"
+                           : "; large files through the page cache");
+    }
+    if (*print_text(m, "remedy")) {
+        zf_out_str(&t, ", a third faster after root's ");
+        zf_out_str(&t, print_text(m, "remedy"));
+    }
+    people_line(p, "mount", &t);
+}
+
+void info_people(const struct page *p, const json_t *j)
+{
+    people_head(p, j);
+    if (json_is_object(json_object_get(j, "mount"))) {
+        people_mount(p, json_object_get(j, "mount"));
+    }
+    if (!json_object_get(j, "format")) {
+        return;
+    }
+    people_weights(p, j);
+    people_optimizer(p, j);
+    people_layers(p, j);
+    people_files(p, j);
+    people_shown(p, j);
+    people_damage(p, j);
+    people_remedies(p, j);
+    people_source(p, j);
+    people_notes(p, j);
+}
