@@ -87,21 +87,14 @@ static bool nanotron_read_file(struct nanotron *s, struct nanotron_param *p, con
     if (!slices_read_part(&h, s->keep.arena, &type, &part, err)) {
         return zf_err_in(err, "%s", path);
     }
-    struct zf_draft *d = zf_build_find(s->b, spot);
-    if (d && !zf_type_equal(type, zf_draft_type(d))) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "it is of another type or shape than what other ranks have of \"%.120s\": files of "
-                "two saves",
-                p->name);
+    const struct zf_piece x = {.spot = spot, .type = type, .path = path};
+    struct zf_draft *d;
+    if (!zf_pieces_begin(&s->pieces, &x, &d, err)) {
         return zf_err_in(err, "%s", path);
     }
-    if (!d) {
-        d = zf_build_tensor(s->b, spot, type, err);
-        p->type = type;
-    }
+    p->type = type;
     p->part[rank] = part;
-    return d && zf_draft_where(d, path, err) &&
-           slices_put(&part, d, 0, part.elems, src, h.entry[0].begin, err);
+    return slices_put(&part, d, 0, part.elems, src, h.entry[0].begin, err);
 }
 
 /* Reads the files [from, end) of one tensor. */
@@ -248,15 +241,14 @@ static bool nanotron_probe(const struct zf_save *save, const struct zf_open_opts
 static bool nanotron_open(const struct zf_save *save, const struct zf_open_opts *o,
                           struct zf_build *b, struct zf_err *err)
 {
-    struct nanotron s = {.st = save->store, .o = o, .b = b};
+    struct nanotron s = {.st = save->store, .o = o, .b = b, .pieces = {.b = b}};
 
     s.ahead = (struct zf_torch_ahead){.st = s.st, .lim = o->lim};
     s.keep.arena = zf_arena_new(o->lim->model_memory, err);
     bool ok = s.keep.arena && zf_layouts_open(nanotron_layout, save, o, &s, err);
     zf_torch_ahead_fini(&s.ahead);
     zf_auto_numbered(&s.optim);
-    zf_copy_check_fini(&s.copies);
-    zf_table_free(s.copy);
+    zf_pieces_fini(&s.pieces);
     zf_table_free(s.param);
     zf_keeper_fini(&s.keep);
     zf_arena_free(s.keep.arena);

@@ -4,9 +4,8 @@
 #define NANOTRON_NANOTRON_H
 
 #include <zf/assemble/numbered.h>
-#include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/pieces.h>
 #include <zf/assemble/torch_ahead.h>
-#include <zf/assemble/values.h>
 #include <zf/base/table.h>
 #include <zf/format.h>
 
@@ -23,13 +22,6 @@ struct nanotron_param {
     struct nanotron_part *part; /* [n_parts]; without slices: its file could not be read */
 };
 
-/* A state of a parameter that is not cut, which every tensor-parallel rank repeats. */
-struct nanotron_copy {
-    UT_hash_handle hh; /* by data-parallel rank, state and parameter */
-    const char *path;  /* of the file that it was first met in; NULL: in none so far */
-    struct zf_tensor_ref ref;
-};
-
 struct nanotron {
     struct zf_store *st;
     const struct zf_open_opts *o;
@@ -38,8 +30,7 @@ struct nanotron {
     struct zf_torch_ahead ahead;
     uint64_t tp, dp;
     struct nanotron_param *param; /* uthash */
-    struct nanotron_copy *copy;   /* uthash */
-    struct zf_copy_check copies;
+    struct zf_pieces pieces;
     struct zf_numbered optim;
     const char **path;          /* [optim.file.n] */
     const struct zf_pv *config; /* under ZeRO: optimizer_config.json; else NULL */

@@ -56,83 +56,28 @@ static bool optim_take_range(const struct optim_file *f, const struct nanotron_p
     return zf_take_ok(&t, err) || zf_err_in(err, "%s", NANOTRON_CONFIG);
 }
 
-/* A number that all ranks repeat. */
-static bool optim_put_number(const struct optim_file *f, struct zf_spot spot, enum zf_dtype dtype,
-                             const void *value, struct zf_err *err)
-{
-    struct zf_draft *d = zf_build_find(f->s->b, spot);
-    unsigned char other[16];
-
-    if (!d) {
-        return zf_build_scalar(f->s->b, spot, dtype, value, err);
-    }
-    return zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = dtype})
-               ? zf_draft_read(d, 0, 1, other, err) &&
-                     (memcmp(other, value, zf_dtype_info(dtype)->bytes) == 0 ||
-                      zf_fail(
-                          err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "\"%s\" of \"%.120s\" differs from that of another rank: files of two "
-                          "saves",
-                          spot.set, spot.name))
-               : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                         "\"%s\" of \"%.120s\" is of another type than that of another rank",
-                         spot.set, spot.name);
-}
-
-/* Is it a copy of what another rank's file had?  Else it is the first. */
-static bool optim_is_copy(const struct optim_file *f, struct zf_spot spot,
-                          const struct zf_tensor_ref *x, bool *out, struct zf_err *err)
-{
-    struct nanotron *s = f->s;
-    const char *key =
-        zf_arena_fmt(s->keep.arena, err, "%" PRIu32 " %s %s", f->dp, spot.set, spot.name);
-    struct nanotron_copy *c = key ? zf_table_make_str(s->copy, key, err) : NULL;
-    bool same = true;
-
-    if (!c) {
-        return false;
-    }
-    *out = c->path != NULL;
-    if (!*out) {
-        c->path = f->path;
-        c->ref = *x;
-        return true;
-    }
-    return zf_copy_check_equal(&s->copies, &c->ref, x, &same, err) &&
-           (same || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                            "\"%s\" of \"%.120s\" differs from that in %.120s: files of two saves",
-                            spot.set, spot.name, c->path));
-}
-
+/* Of a parameter that is not cut every tensor-parallel rank repeats the state. */
 static bool optim_put_tensor(const struct optim_file *f, const struct nanotron_param *p,
                              const struct optim_range *range, struct zf_spot spot,
                              const struct zf_tensor_ref *x, struct zf_err *err)
 {
-    const struct zf_type type = {x->dtype, p->type.ndim, p->type.shape};
-    struct zf_draft *d = zf_build_find(f->s->b, spot);
-    bool copy = false;
+    const uint64_t place[] = {range->first, range->end};
+    const struct zf_piece piece = {.spot = spot,
+                                   .type = {x->dtype, p->type.ndim, p->type.shape},
+                                   .path = f->path,
+                                   .of = p->n_parts < f->s->tp ? x : NULL,
+                                   .place = place,
+                                   .n_place = 2};
+    struct zf_draft *d;
 
     if (!x->packed || x->n != range->end - range->first) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%s\" of \"%.120s\" has %" PRIu64 " elements, expected %" PRIu64, spot.set,
                        spot.name, x->n, range->end - range->first);
     }
-    if (d && !zf_type_equal(type, zf_draft_type(d))) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%s\" of \"%.120s\" is of another type than that of another rank",
-                       spot.set, spot.name);
-    }
-    if (p->n_parts < f->s->tp && !optim_is_copy(f, spot, x, &copy, err)) {
-        return false;
-    }
-    if (copy) {
-        return true;
-    }
-    if (!d &&
-        (!(d = zf_build_tensor(f->s->b, spot, type, err)) || !zf_draft_where(d, f->path, err))) {
-        return false;
-    }
-    return x->n == 0 || slices_put(range->part, d, range->first, range->end, x->src, x->off, err);
+    return zf_pieces_begin(&f->s->pieces, &piece, &d, err) &&
+           (!d || x->n == 0 ||
+            slices_put(range->part, d, range->first, range->end, x->src, x->off, err));
 }
 
 /* One value of a parameter's state: part of a tensor, or a number. */
@@ -150,7 +95,7 @@ static bool optim_take_state(const struct optim_file *f, const struct nanotron_p
         return set != NULL;
     }
     if (zf_number_of(x->v, &number)) {
-        return optim_put_number(f, spot, number.dtype, &number.bits, err);
+        return zf_pieces_number(&f->s->pieces, spot, number.dtype, &number.bits, err);
     }
     if (!zf_take_tensor(x, &f->s->keep, f->torch, &ref)) {
         return zf_take_ok(x->t, err);
@@ -159,7 +104,7 @@ static bool optim_take_state(const struct optim_file *f, const struct nanotron_p
         return optim_put_tensor(f, p, range, spot, &ref, err);
     }
     return zf_source_pread(ref.src, value, zf_dtype_info(ref.dtype)->bytes, ref.off, err) &&
-           optim_put_number(f, spot, ref.dtype, value, err);
+           zf_pieces_number(&f->s->pieces, spot, ref.dtype, value, err);
 }
 
 /* The parameter of that name; a wrapper for data parallelism puts "module." in front. */
@@ -290,5 +235,5 @@ bool optim_draft(struct nanotron *s, struct zf_err *err)
     return s->path && optim_read_cuts(s, err) &&
            zf_torch_ahead_begin(&s->ahead, s->path, s->optim.file.n, err) &&
            zf_read_each(s->b, s->optim.file.n, optim_read, s, NULL, NULL, err) &&
-           zf_copy_check_note(&s->copies, s->b, err);
+           zf_pieces_end(&s->pieces, err);
 }

@@ -12,10 +12,9 @@ enum { SHARDING_DIMS = 64 };
 
 void sharding_fini(struct sharding *s)
 {
-    zf_copy_check_fini(&s->copies);
+    zf_pieces_fini(&s->pieces);
     zf_keeper_fini(&s->keep);
     zf_table_free(s->tensor);
-    zf_table_free(s->part);
     zf_names_free(s->names);
 }
 
@@ -208,57 +207,22 @@ static void sharding_take_box(const struct zf_take *group, uint32_t rank, enum z
 
 /* ---- files ---- */
 
-/* Is it a copy of what another rank's file had? */
-static bool sharding_is_copy(struct sharding *s, const struct sharding_tensor *t,
-                             const struct sharding_box *box, const struct zf_tensor_ref *x,
-                             const char *file, bool *out, struct zf_err *err)
-{
-    uint64_t key[SHARDING_DIMS + 1] = {(uintptr_t)t};
-    bool same = true;
-
-    memcpy(key + 1, box->start, box->ndim * sizeof *key);
-    struct sharding_part *p = zf_table_make(s->part, key, (box->ndim + 1) * sizeof *key, err);
-    if (!p) {
-        return false;
-    }
-    *out = p->file != NULL;
-    if (!*out) {
-        p->file = file;
-        p->ref = *x;
-        return true;
-    }
-    return zf_copy_check_equal(&s->copies, &p->ref, x, &same, err) &&
-           (same || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                            "it is a copy of what is in %.120s, but differs from it: files of two "
-                            "saves",
-                            p->file));
-}
-
 static bool sharding_draft(struct sharding *s, const struct sharding_tensor *t,
                            const struct sharding_box *box, const struct zf_tensor_ref *x,
                            const char *file, struct zf_err *err)
 {
-    const struct zf_type type = {x->dtype, box->ndim, box->shape};
-    struct zf_spot spot;
-    bool copy;
+    struct zf_piece piece = {.type = {x->dtype, box->ndim, box->shape},
+                             .path = file,
+                             .of = x,
+                             .place = box->start,
+                             .n_place = box->ndim};
+    struct zf_draft *d;
 
-    if (!sharding_is_copy(s, t, box, x, file, &copy, err) ||
-        !zf_names_place(s->names, t->path, &spot, err)) {
-        return false;
-    }
-    struct zf_draft *d = zf_build_find(s->b, spot);
-    if (d && !zf_type_equal(type, zf_draft_type(d))) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "its shape or type is another than that of other ranks");
-    }
-    if (copy) {
-        return true;
-    }
-    if (!d && (!(d = zf_build_tensor(s->b, spot, type, err)) || !zf_draft_where(d, file, err))) {
-        return false;
-    }
-    return x->n == 0 || zf_draft_box(d, box->start, box->size,
-                                     (struct zf_from){.src = x->src, .off = x->off}, err);
+    return zf_names_place(s->names, t->path, &piece.spot, err) &&
+           zf_pieces_begin(&s->pieces, &piece, &d, err) &&
+           (!d || x->n == 0 ||
+            zf_draft_box(d, box->start, box->size, (struct zf_from){.src = x->src, .off = x->off},
+                         err));
 }
 
 static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct zf_source *src,
@@ -328,10 +292,10 @@ bool sharding_end(struct sharding *s, struct zf_err *err)
                           (int)(t->hh.keylen < 160 ? t->hh.keylen : 160), (const char *)t->hh.key,
                           t->n_seen, t->n_ranks);
             (void)zf_err_in(err, "metadata.pkl");
-            if (!zf_forgive(s->b, err)) {
+            if (!zf_forgive(s->pieces.b, err)) {
                 return false;
             }
         }
     }
-    return zf_copy_check_note(&s->copies, s->b, err);
+    return zf_pieces_end(&s->pieces, err);
 }

@@ -8,8 +8,8 @@
 #define TORCH_CHECKPOINTING_SHARDING_H
 
 #include <zf/assemble/names.h>
+#include <zf/assemble/pieces.h>
 #include <zf/assemble/take.h>
-#include <zf/assemble/values.h>
 #include <zf/base/table.h>
 #include <zf/codec/safetensors.h>
 
@@ -21,22 +21,13 @@ struct sharding_tensor {
     uint64_t n_ranks, n_seen;  /* that should have a part of it; that had one so far */
 };
 
-/* A part that a rank had, by tensor and start. */
-struct sharding_part {
-    UT_hash_handle hh;
-    const char *file; /* NULL: none had it so far */
-    struct zf_tensor_ref ref;
-};
-
 struct sharding {
-    struct zf_build *b;
     const struct zf_limits *lim;
     struct zf_arena *a;
     struct zf_names *names;
     struct sharding_tensor *tensor; /* uthash */
-    struct sharding_part *part;     /* uthash */
-    struct zf_keeper keep;          /* its arena is a */
-    struct zf_copy_check copies;
+    struct zf_pieces pieces;
+    struct zf_keeper keep; /* its arena is a */
 };
 void sharding_fini(struct sharding *s);
 

@@ -303,7 +303,8 @@ static bool checkpointing_open(const struct zf_save *save, const struct zf_open_
     struct checkpointing s = {.st = save->store, .o = o, .b = b};
 
     s.a = zf_arena_new(o->lim->model_memory, err);
-    s.sharding = (struct sharding){.b = b, .lim = o->lim, .a = s.a, .keep = {.arena = s.a}};
+    s.sharding =
+        (struct sharding){.pieces = {.b = b}, .lim = o->lim, .a = s.a, .keep = {.arena = s.a}};
     s.sharding.names = s.a ? zf_names_new(err) : NULL;
     bool ok = s.sharding.names && zf_layouts_open(checkpointing_layout, save, o, &s, err);
     zf_torch_set_free(s.set);
