@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of torch.save files, and what zerofs makes of them."""
+import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,13 +26,12 @@ def write(files, folder):
             save(value, os.path.join(folder, name))
 
 
-class Tree:
-    def __init__(self, files, degraded=False, point=None):
-        with tempfile.TemporaryDirectory() as d:
-            write(files, d)
-            run = subprocess.run([DUMP] + ["-d"] * degraded + [os.path.join(d, point or "")], capture_output=True,
-                                 text=True, errors="surrogateescape", timeout=60)
-        self.code, self.err = run.returncode, run.stderr.strip()
+class Folder:
+    """What zerofs makes of a folder; opts: -d degraded, -n the same, and lost values are NaN."""
+
+    def __init__(self, folder, *opts):
+        run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, errors="surrogateescape", timeout=60)
+        self.folder, self.code, self.err = folder, run.returncode, run.stderr.strip()
         self.tensor, self.blob, self.notes, self.tie = {}, {}, [], {}
         for line in run.stdout.splitlines():
             f = line.split("\t")
@@ -41,9 +43,30 @@ class Tree:
             elif f[0] == "note":
                 self.notes.append(f[1])
 
+    def unlike(self):
+        """Names of the folder's expected.json, of which those of states are optim.state.<parameter>.<state>, and what is wrong of them."""
+        with open(os.path.join(self.folder, "expected.json"), encoding="utf-8") as f:
+            want = json.load(f)["tensors"]
+        bad = []
+        for key, w in want.items():
+            state = re.fullmatch(r"optim\.state\.(.*)\.(.*)", key)
+            got = self.tensor.get(("optim/" + state[2], state[1]) if state else ("", key))
+            if not got or got[1] != ",".join(map(str, w["shape"])) or hashlib.sha256(bytes.fromhex(got[2])).hexdigest() != w["sha256"]:
+                bad.append(key)
+        return list(want), bad
+
     def has(self, place, t):
         s, _, name = place.rpartition(":")
         return self.tensor.get((s, name)) == ("f32", ",".join(map(str, t.shape)), t.hex())
+
+
+class Tree(Folder):
+    """The same of files that are written first."""
+
+    def __init__(self, files, degraded=False, point=None):
+        with tempfile.TemporaryDirectory() as d:
+            write(files, d)
+            super().__init__(os.path.join(d, point or ""), *["-d"] * degraded)
 
 
 def expect(name, files, tensors, blobs=(), exactly=True, **options):

@@ -3,6 +3,7 @@
 """nanotron: the save that it wrote, the same state on different numbers of ranks, and what is refused."""
 import hashlib
 import json
+import math
 import os
 import shutil
 import struct
@@ -11,11 +12,10 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../../support")]
-from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
-from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-position
+sys.path[:0] = [os.path.join(HERE, "..")]
+from made import Folder, Tensor, check, done, save  # noqa: E402 pylint: disable=wrong-import-position
+from stfile import elements, f32, pack  # noqa: E402 pylint: disable=wrong-import-position
 
-DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.path.join(HERE, "../../data/nanotron/tp2dp2_zero1_0.4")
 
@@ -26,17 +26,10 @@ STATES = ("exp_avg", "exp_avg_sq")
 STEP = 7
 
 
-def count(shape):
-    n = 1
-    for extent in shape:
-        n *= extent
-    return n
-
-
 def values(what, name):
     """Different numbers for every tensor of the save."""
     first = int.from_bytes(hashlib.sha256(f"{what} {name}".encode()).digest()[:2], "little")
-    return [float(first + i) for i in range(count(MODEL[name][0]))]
+    return [float(first + i) for i in range(math.prod(MODEL[name][0]))]
 
 
 def slices(name, rank, tp):
@@ -49,14 +42,6 @@ def slices(name, rank, tp):
     own = shape[cut] // tp
     box = [(rank * own, (rank + 1) * own) if d == cut else (0, e) for d, e in enumerate(shape)]
     return [([(0, b - a) for a, b in box], box)]
-
-
-def elements(shape, box):
-    """Numbers of a box's elements in its tensor, in C order."""
-    out = [0]
-    for extent, (start, stop) in zip(shape, box):
-        out = [at * extent + i for at in out for i in range(start, stop)]
-    return out
 
 
 def local(what, name, rank, tp):
@@ -76,13 +61,6 @@ def spell(box, shape):
     return "|".join("None,None,None" if (a, b) == (0, e) else f"{a},{b},None" for (a, b), e in zip(box, shape))
 
 
-def safetensors(shape, data, meta):
-    raw = struct.pack(f"<{len(data)}f", *data)
-    head = json.dumps({"__metadata__": meta, "data": {"dtype": "F32", "shape": list(shape), "data_offsets": [0, len(raw)]}}).encode()
-    head += b" " * (-len(head) % 8)
-    return struct.pack("<Q", len(head)) + head + raw
-
-
 def bounds(n, dp):
     return [n * d // dp for d in range(dp + 1)]
 
@@ -100,15 +78,15 @@ def write(folder, tp=2, dp=2, pp=1, zero=True, numpy=True, edit=None):
     for name, (shape, cut) in MODEL.items():
         path = "model/" + "/".join(name.split(".")[:-1]) + "/model_" + name.split(".")[-1]
         if cut is None:
-            put(path + ".safetensors", safetensors(shape, values("", name), {}))
+            put(path + ".safetensors", pack({"data": f32(*values("", name), shape=shape)}, {}))
             continue
         for t in range(tp):
             dims, data = local("", name, t, tp)
             extents = [f"np.int64({e})" if numpy and i == 0 else str(e) for i, e in enumerate(shape)]
             meta = {"version": "1.2", "unsharded_shape": "(" + ", ".join(extents) + ("," if len(shape) == 1 else "") + ")",
                     "local_global_slices_pairs": ";".join(spell(a, dims) + "#" + spell(b, shape) for a, b in slices(name, t, tp))}
-            put(f"{path}_pp-rank-{stage[name]}-of-{pp}_tp-rank-{t}-of-{tp}.safetensors", safetensors(dims, data, meta))
-    sizes = {n: count(local("", n, 0, tp)[0]) for n in MODEL}
+            put(f"{path}_pp-rank-{stage[name]}-of-{pp}_tp-rank-{t}-of-{tp}.safetensors", pack({"data": f32(*data, shape=dims)}, meta))
+    sizes = {n: math.prod(local("", n, 0, tp)[0]) for n in MODEL}
     config = {"type": "AdamW", "parallelism": {"tp_size": str(tp), "dp_size": str(dp), "pp_size": str(pp), "expert_parallel_size": "1"}}
     if zero:
         config.update(type="ZeroDistributedOptimizer", configs={"param_name_to_dp_rank_offsets": {
@@ -133,20 +111,11 @@ def write(folder, tp=2, dp=2, pp=1, zero=True, numpy=True, edit=None):
                 save(root, os.path.join(folder, path))
 
 
-class Tree:
-    def __init__(self, folder, *opts):
-        run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, errors="surrogateescape", timeout=60)
-        self.code, self.err = run.returncode, run.stderr.strip()
-        rows = [line.split("\t") for line in run.stdout.splitlines()]
-        self.tensor = {(f[1], f[2]): tuple(f[3:6]) for f in rows if f[0] == "tensor"}
-        self.notes = [f[1] for f in rows if f[0] == "note"]
-
-
 def truth():
     out = {}
     for n, (shape, _) in MODEL.items():
         for what, where in (("", ""), *((k, f"optim/{k}") for k in STATES)):
-            out[where, n] = ("f32", ",".join(map(str, shape)), struct.pack(f"<{count(shape)}f", *values(what, n)).hex())
+            out[where, n] = ("f32", ",".join(map(str, shape)), struct.pack(f"<{math.prod(shape)}f", *values(what, n)).hex())
         out["optim/step", n] = ("f32", "", struct.pack("<f", STEP).hex())
     return out
 
@@ -156,7 +125,7 @@ def saved(*opts, change=None, **how):
         write(d, **how)
         if change:
             change(d)
-        return Tree(d, *opts)
+        return Folder(d, *opts)
 
 
 def same(name, **how):
@@ -187,18 +156,8 @@ def drop(path):
 
 # ---- what nanotron wrote ----
 
-with open(os.path.join(DATA, "expected.json"), encoding="utf-8") as f:
-    WANT = json.load(f)["tensors"]
-real = Tree(DATA)
-bad = []
-for key, want in WANT.items():
-    where, param = "", key
-    if key.startswith("optim.state."):
-        param, what = key[len("optim.state."):].rsplit(".", 1)
-        where = "optim/" + what
-    got = real.tensor.get((where, param))
-    if not got or got[1] != ",".join(map(str, want["shape"])) or hashlib.sha256(bytes.fromhex(got[2])).hexdigest() != want["sha256"]:
-        bad.append(key)
+real = Folder(DATA)
+WANT, bad = real.unlike()
 check("nanotron's own save, bit by bit", real.code == 0 and len(WANT) == 72 and not bad, f"{real.err} {bad[:4]}")
 rest = [k for k in real.tensor if k[0] not in ("", "optim/exp_avg", "optim/exp_avg_sq", "optim/step", "extra")]
 check("and nothing else", real.code == 0 and not rest, rest)

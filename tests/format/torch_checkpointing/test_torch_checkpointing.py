@@ -5,42 +5,24 @@ import copy
 import hashlib
 import itertools
 import json
+import math
 import os
 import pickle
 import struct
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../../support")]
-from tap import check, done  # noqa: E402 pylint: disable=wrong-import-position
-from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-position
+sys.path[:0] = [os.path.join(HERE, "..")]
+from made import Folder, Tensor, check, done, save  # noqa: E402 pylint: disable=wrong-import-position
+from stfile import elements, f32, pack  # noqa: E402 pylint: disable=wrong-import-position
 
-DUMP = os.path.join(os.environ["top_builddir"], "tests/unit/format/tree_dump")
 DATA = os.path.join(HERE, "../../data/torch_checkpointing")
 REPLICATE = {"type": "Replicate"}
 
 
 def shard(d):
     return {"type": "Shard", "dim": d}
-
-
-class Tree:
-    def __init__(self, folder, *opts):
-        run = subprocess.run([DUMP, *opts, folder], capture_output=True, text=True, errors="surrogateescape", timeout=60)
-        self.code, self.err = run.returncode, run.stderr.strip()
-        rows = [line.split("\t") for line in run.stdout.splitlines()]
-        self.tensor = {(f[1], f[2]): tuple(f[3:6]) for f in rows if f[0] == "tensor"}
-        self.blob = [f[1] for f in rows if f[0] == "blob"]
-        self.notes = [f[1] for f in rows if f[0] == "note"]
-
-
-def count(shape):
-    n = 1
-    for extent in shape:
-        n *= extent
-    return n
 
 
 def box_of(shape, mesh, at, placements):
@@ -54,23 +36,6 @@ def box_of(shape, mesh, at, placements):
     return box
 
 
-def cut(values, shape, box):
-    numbers = [0]
-    for extent, (lo, hi) in zip(shape, box):
-        numbers = [at * extent + i for at in numbers for i in range(lo, hi)]
-    return [values[i] for i in numbers]
-
-
-def safetensors(tensors):
-    head, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}f", *values)
-        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(head).encode()
-    return struct.pack("<Q", len(text)) + text + data
-
-
 # name: path, shape, placements by the number of mesh dimensions
 MODEL = {"w": (["w"], (5, 4), {1: [shard(0)], 2: [shard(0), shard(1)]}), "b.x": (["b", "x"], (7,), {1: [shard(0)], 2: [shard(0), shard(0)]}),
          "norm": (["norm"], (3,), {1: [REPLICATE], 2: [REPLICATE, shard(0)]}), "scale": (["scale"], (), {1: [REPLICATE], 2: [REPLICATE] * 2})}
@@ -78,12 +43,12 @@ MODEL = {"w": (["w"], (5, 4), {1: [shard(0)], 2: [shard(0), shard(1)]}), "b.x": 
 
 def numbers_of(name):
     first = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "little")
-    return [float(first + i) for i in range(count(MODEL[name][1]))]
+    return [float(first + i) for i in range(math.prod(MODEL[name][1]))]
 
 
 def made(mesh=(2,), ranks=None):
     """Files of a save, and its metadata; ranks: the numbers of the mesh's places."""
-    world, places = count(mesh), list(itertools.product(*(range(n) for n in mesh)))
+    world, places = math.prod(mesh), list(itertools.product(*(range(n) for n in mesh)))
     ranks = ranks or list(range(world))
     paths, files = {}, {}
     for name, (path, shape, placed) in MODEL.items():
@@ -95,7 +60,7 @@ def made(mesh=(2,), ranks=None):
         parts = {}
         for name, (_, shape, placed) in MODEL.items():
             box = box_of(shape, mesh, at, placed[len(mesh)])
-            parts[name] = ([b - a for a, b in box], cut(numbers_of(name), shape, box))
+            parts[name] = ([b - a for a, b in box], [numbers_of(name)[i] for i in elements(shape, box)])
         files[f"model-{rank}.safetensors"] = parts
     layout = {r: {"file_path": f"model-{r}.safetensors", "serialization_format": {"type": "SafetensorsSerialization"}} for r in sorted(ranks)}
     return files, {"metadata": {"model": {"nested_path_to_metadata": paths, "rank_to_layout_info": layout}}, "version": "2.0", "world_size": world}
@@ -105,7 +70,7 @@ def opened(files, meta, *opts, drop=(), protocol=4):
     with tempfile.TemporaryDirectory() as d:
         for name, parts in files.items():
             with open(os.path.join(d, name), "wb") as f:
-                f.write(parts if isinstance(parts, bytes) else safetensors(parts))
+                f.write(parts if isinstance(parts, bytes) else pack({k: f32(*v, shape=shape) for k, (shape, v) in parts.items()}))
         if meta is not None:
             with open(os.path.join(d, "metadata.pkl"), "wb") as f:
                 pickle.dump(meta, f, protocol)
@@ -116,11 +81,11 @@ def opened(files, meta, *opts, drop=(), protocol=4):
                 save({"state": {0: {"exp_avg": Tensor(1.0)}}}, os.path.join(d, f"optimizer_{rank}.pt"))
         for name in drop:
             os.unlink(os.path.join(d, name))
-        return Tree(d, *opts)
+        return Folder(d, *opts)
 
 
 def truth():
-    return {("", n): ("f32", ",".join(map(str, s)), struct.pack(f"<{count(s)}f", *numbers_of(n)).hex()) for n, (_, s, _) in MODEL.items()}
+    return {("", n): ("f32", ",".join(map(str, s)), struct.pack(f"<{math.prod(s)}f", *numbers_of(n)).hex()) for n, (_, s, _) in MODEL.items()}
 
 
 def same(name, *how, **opts):
@@ -137,18 +102,8 @@ def refused(name, files, meta, *parts, **opts):
 # ---- what torch_checkpointing wrote ----
 
 for save_name in ("fsdp2_w2_0.1.1", "fsdp2_safetensors_w2_0.1.1"):
-    real = Tree(os.path.join(DATA, save_name))
-    with open(os.path.join(DATA, save_name, "expected.json"), encoding="utf-8") as f:
-        want = json.load(f)["tensors"]
-    bad = []
-    for key, w in want.items():
-        where, param = "", key
-        if key.startswith("optim.state."):
-            param, state = key[len("optim.state."):].rsplit(".", 1)
-            where = "optim/" + state
-        got = real.tensor.get((where, param))
-        if not got or got[1] != ",".join(map(str, w["shape"])) or hashlib.sha256(bytes.fromhex(got[2])).hexdigest() != w["sha256"]:
-            bad.append(key)
+    real = Folder(os.path.join(DATA, save_name))
+    want, bad = real.unlike()
     check(f"{save_name}, bit by bit", real.code == 0 and len(want) == 57 == len(real.tensor) and not bad, f"{real.err} {bad[:4]}")
 
 # ---- the same state on other meshes ----
