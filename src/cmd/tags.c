@@ -30,7 +30,9 @@ struct tags {
     const char *run;
     const struct opts *o;
     struct zf_saves list;
-    char *opened; /* tag that is opened without -o tag=, or NULL */
+    char *opened;            /* tag that is opened without -o tag=, or NULL */
+    struct tags_save *known; /* of that save, number n_known of the list; NULL once it was taken */
+    size_t n_known;
     struct page page;
 };
 
@@ -57,8 +59,13 @@ static bool tags_count_files(struct tags_save *s, const struct zf_checkpoint *c,
         }
     }
     for (size_t i = 0; ok && i < file.n; i++) {
+        struct zf_identity id;
+
         s->files++;
         s->bytes += file.at[i]->size;
+        if (zf_source_identity(file.at[i], &id) && id.mtime.tv_sec > s->written) {
+            s->written = id.mtime.tv_sec;
+        }
     }
     zf_vec_fini(&file);
     return ok;
@@ -68,14 +75,22 @@ static bool tags_fill(struct tags_save *s, const struct zf_checkpoint *c, struct
 {
     s->has_step = c->has_step;
     s->step = c->step;
-    s->written = c->mtime.tv_sec;
     s->tag = strdup(c->tag);
-    return (s->tag || zf_fail_sys(err, "list saves")) && tags_count_files(s, c, err);
+    if (!s->tag) {
+        return zf_fail_sys(err, "list saves");
+    }
+    const bool ok = tags_count_files(s, c, err);
+    s->written = s->written ? s->written : c->mtime.tv_sec;
+    return ok;
 }
 
 static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 {
-    const struct tags *t = ctx;
+    struct tags *t = ctx;
+
+    if (i == t->n_known && t->known) { /* no other thread looks at it */
+        return zf_give(t->known);
+    }
     struct opts o = *t->o; /* borrows its texts */
     struct tags_save *s = calloc(1, sizeof *s);
 
@@ -137,11 +152,28 @@ static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
     return true;
 }
 
+/* c is one of the list: it is not opened again. */
+static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_err *err)
+{
+    while (t->n_known < t->list.n && strcmp(t->list.name[t->n_known], c->tag) != 0 &&
+           *t->list.name[t->n_known]) {
+        t->n_known++;
+    }
+    if (t->n_known == t->list.n) {
+        return true;
+    }
+    t->known = calloc(1, sizeof *t->known);
+    return t->known ? tags_fill(t->known, c, err) : zf_fail_sys(err, "list saves");
+}
+
 /* Which save is opened when none is asked for.  A directory that is a save itself is the only one, whatever is in it. */
 static bool tags_find_opened(struct tags *t, struct zf_err *err)
 {
+    struct opts o = *t->o; /* borrows its texts */
     struct zf_err ignored;
-    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, t->o, &ignored);
+
+    o.recipe = (char *)"off";
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &ignored);
 
     if (c && (!c->tag[0] || t->list.n == 0)) {
         zf_saves_free(&t->list);
@@ -152,7 +184,7 @@ static bool tags_find_opened(struct tags *t, struct zf_err *err)
         t->list.n = 1;
     }
     t->opened = c ? strdup(c->tag) : NULL;
-    return t->opened || !c || zf_fail_sys(err, "list saves");
+    return !c || (t->opened ? tags_know(t, c, err) : zf_fail_sys(err, "list saves"));
 }
 
 /* ---- printing ---------------------------------------------------------------------------------- */
@@ -256,6 +288,7 @@ int cmd_tags(const struct opts *o, int n, char **word)
     }
     ok = ok && tags_print(&t, &err);
     zf_saves_free(&t.list);
+    tags_save_free(t.known);
     free(t.opened);
     return cmd_finish(ok ? EXIT_OK : cmd_negative(&err));
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """zerofs tags: every save of a run once, whole or with the reason why not, and the one that a mount would open."""
+import ctypes
 import json
 import os
 import shutil
@@ -77,6 +78,31 @@ def every_chunk(_):
     assert row["files"] == len(chunks) and row["bytes"] == sum(map(os.path.getsize, chunks)), (row, len(chunks))
 
 
+def opens(folder, command):
+    """How often files of the folder are opened meanwhile, by inotify(7), which counts opens of a file that follow one another as one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_NONBLOCK)
+    assert fd >= 0 and libc.inotify_add_watch(fd, folder.encode(), 0x20) >= 0, os.strerror(ctypes.get_errno())
+    try:
+        command()
+        events, names = os.read(fd, 1 << 16), []
+        while events:
+            n = int.from_bytes(events[12:16], "little")
+            names.append(events[16:16 + n].rstrip(b"\0"))
+            events = events[16 + n:]
+        return len([n for n in names if n])
+    finally:
+        os.close(fd)
+
+
+def opened_once(folder):
+    """Also the save that a mount would open."""
+    run = run_of(folder, "once", ["global_step3", "global_step4"], "global_step3")
+    counts = [opens(os.path.join(run, save), lambda: zerofs(0, "tags", "-o", "model_cache=off", run))
+              for save in ("global_step3", "global_step4")]
+    assert counts[0] < 1.5 * counts[1], counts
+
+
 def no_run(folder):
     run = run_of(folder, "alone", ["global_step3"], "global_step3")
     assert list(tags(os.path.join(run, "global_step3"))) == [""], "a save is the only one of itself"
@@ -88,6 +114,6 @@ def no_run(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-tags-") as scratch:
-    for test in (whole_and_not, every_chunk, opened_like_a_mount, no_run):
+    for test in (whole_and_not, every_chunk, opened_once, opened_like_a_mount, no_run):
         results.run(test.__name__, test, scratch)
 results.done()
