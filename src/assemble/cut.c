@@ -363,6 +363,89 @@ static bool cut_compare_span(struct zf_copy_check *check, const struct cut_copy 
     return true;
 }
 
+/* Places of elements, one behind the other. */
+struct cut_runs {
+    zf_vec(struct cut_run) of;
+    struct zf_err *err;
+};
+struct cut_run {
+    struct zf_source *src; /* borrowed; NULL = in none */
+    uint64_t off, n;
+};
+
+static bool cut_add_run(void *ctx, struct zf_source *src, uint64_t off, uint64_t n)
+{
+    struct cut_runs *r = ctx;
+    struct cut_run *to = zf_vec_push(&r->of, r->err);
+
+    if (to) {
+        *to = (struct cut_run){src, off, n};
+    }
+    return to != NULL;
+}
+
+static bool cut_leave_bytes(struct zf_copy_check *check, const struct cut_run *a,
+                            const struct cut_run *b, uint64_t n, struct zf_err *err)
+{
+    struct zf_copy *last = check->left.n ? &check->left.at[check->left.n - 1] : NULL;
+
+    if (!a->src || !b->src) {
+        return true;
+    }
+    if (last && last->src[0] == a->src && last->src[1] == b->src &&
+        last->off[0] + last->n == a->off && last->off[1] + last->n == b->off) {
+        last->n += n;
+        return true;
+    }
+    last = zf_vec_push(&check->left, err);
+    if (last) {
+        *last = (struct zf_copy){
+            .src = {zf_source_ref(a->src), zf_source_ref(b->src)}, .off = {a->off, b->off}, .n = n};
+    }
+    return last != NULL;
+}
+
+/* The runs of both have as many bytes. */
+static bool cut_leave_runs(struct zf_copy_check *check, struct cut_runs r[2], struct zf_err *err)
+{
+    for (size_t i = 0, k = 0; i < r[0].of.n && k < r[1].of.n;) {
+        struct cut_run *a = &r[0].of.at[i], *b = &r[1].of.at[k];
+        const uint64_t n = a->n < b->n ? a->n : b->n;
+
+        if (!cut_leave_bytes(check, a, b, n, err)) {
+            return false;
+        }
+        a->off += n;
+        b->off += n;
+        i += (a->n -= n) == 0;
+        k += (b->n -= n) == 0;
+    }
+    return true;
+}
+
+/* Both boxes are for whoever reads all.  Lost bytes are not. */
+static bool cut_leave(struct zf_copy_check *check, const struct cut_copy c[2],
+                      const struct zf_cut_box *box, uint64_t n, struct zf_err *err)
+{
+    const uint64_t run = cut_run(box, zf_draft_type(c[0].d), zf_draft_type(c[1].d));
+    bool ok = true;
+
+    for (uint64_t at = 0; ok && at < n; at += run) {
+        struct cut_runs r[2] = {{.err = err}, {.err = err}};
+
+        zf_err_clear(err);
+        for (int i = 0; ok && i < 2; i++) {
+            ok = zf_draft_runs(c[i].d, cut_element(&c[i], box->size, at), run, cut_add_run, &r[i],
+                               err) &&
+                 err->code == ZF_OK;
+        }
+        ok = ok ? cut_leave_runs(check, r, err) : err->code == ZF_E_IO;
+        zf_vec_fini(&r[0].of);
+        zf_vec_fini(&r[1].of);
+    }
+    return ok;
+}
+
 /* The boxes of both drafts, of one size.  Lost bytes are not compared. */
 static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
                         const struct zf_cut_box *box, bool *same, struct zf_err *err)
@@ -376,6 +459,9 @@ static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
     }
     *same = true;
     check->sampled += n > whole;
+    if (n > 0 && (n > whole || check->compared >= CUT_ALL) && !cut_leave(check, c, box, n, err)) {
+        return false;
+    }
     for (uint32_t k = 0; k < CUT_PLACES && *same && n > 0; k++) {
         struct zf_span span = {n <= whole ? 0 : (n - place) / (CUT_PLACES - 1) * k,
                                n <= whole ? n : place};

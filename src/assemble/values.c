@@ -243,6 +243,11 @@ bool zf_drafts_round(struct zf_draft *master, struct zf_draft *weight, uint64_t 
 
 void zf_copy_check_fini(struct zf_copy_check *c)
 {
+    for (size_t i = 0; i < c->left.n; i++) {
+        zf_source_unref(&c->left.at[i].src[0]);
+        zf_source_unref(&c->left.at[i].src[1]);
+    }
+    zf_vec_fini(&c->left);
     free(c->buf);
     c->buf = NULL;
 }
@@ -280,6 +285,20 @@ static bool values_same_bytes(struct zf_copy_check *c, const struct zf_tensor_re
     return true;
 }
 
+/* len bytes of each are for whoever reads all. */
+static bool values_leave(struct zf_copy_check *c, const struct zf_tensor_ref *a,
+                         const struct zf_tensor_ref *b, uint64_t len, struct zf_err *err)
+{
+    struct zf_copy *to = zf_vec_push(&c->left, err);
+
+    if (to) {
+        *to = (struct zf_copy){.src = {zf_source_ref(a->src), zf_source_ref(b->src)},
+                               .off = {a->off, b->off},
+                               .n = len};
+    }
+    return to != NULL;
+}
+
 bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
                          const struct zf_tensor_ref *b, bool *same, struct zf_err *err)
 {
@@ -290,6 +309,9 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
             values_extent(a, &len);
     if (!*same || len == 0) {
         return true;
+    }
+    if ((len > COPY_WHOLE || c->compared >= COPY_ALL) && !values_leave(c, a, b, len, err)) {
+        return false;
     }
     if (len <= COPY_WHOLE) {
         return values_same_bytes(c, a, b, (struct zf_span){0, len}, same, err);
@@ -310,6 +332,11 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
 
 bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b, struct zf_err *err)
 {
+    for (size_t i = 0; i < c->left.n; i++) {
+        if (!zf_build_copy(b, &c->left.at[i], err)) {
+            return false;
+        }
+    }
     return (c->sampled == 0 ||
             zf_build_note(b, err,
                           "%llu copies that ranks hold of one tensor are longer than 1 MiB: they "

@@ -513,6 +513,21 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     return build_keep_note(b, text, n < 0 ? 0 : strlen(text), err);
 }
 
+bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err)
+{
+    struct copy_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    uint32_t ignored;
+
+    if (!item || !sources_add(b->sources, copy->src[0], &ignored, err) ||
+        !sources_add(b->sources, copy->src[1], &ignored, err)) {
+        return false;
+    }
+    *item = (struct copy_item){.copy = *copy, .next = b->rest.copies};
+    b->rest.copies = item;
+    b->rest.n_copies++;
+    return true;
+}
+
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
 {
     const struct note_item *item = b->rest.notes;

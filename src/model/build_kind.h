@@ -107,6 +107,11 @@ struct missing_item {
     struct missing_item *next;
 };
 
+struct copy_item {
+    struct zf_copy copy; /* its sources are the build's */
+    struct copy_item *next;
+};
+
 struct blob_item {
     const char *path;
     struct zf_map *map;
@@ -126,6 +131,8 @@ struct build_rest {
     struct note_item *notes, **note_end; /* where the next one goes */
     struct note_kind *note_kinds;
     struct missing_item *missing;
+    struct copy_item *copies;
+    uint64_t n_copies;
     uint64_t n_pieces;
     uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
     uint32_t n_blobs, n_told, n_notes, n_missing;

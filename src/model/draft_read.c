@@ -6,6 +6,11 @@
 
 #include "draft.h"
 
+struct read_runs {
+    zf_draft_run_fn *fn;
+    void *ctx;
+};
+
 static bool read_refuse(const struct zf_draft *d, uint64_t byte, const char *by, struct zf_err *err)
 {
     const uint64_t elem = byte / zf_dtype_info(d->dtype)->bytes;
@@ -41,7 +46,10 @@ static bool read_check_run(const struct zf_draft *d, uint64_t byte, const struct
     return how.file[0] ? zf_err_in(err, "%s", how.file) : false;
 }
 
-bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf, struct zf_err *err)
+/* Calls to->fn (to: NULL = nobody) for the runs of elements [first, first + n), and reads them into buf, unless that is
+ * NULL. */
+static bool read_elements(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
+                          const struct read_runs *to, struct zf_err *err)
 {
     if (!zf_within(first, n, d->elems)) {
         return draft_refuse(d, err, "is read beyond its end");
@@ -59,6 +67,20 @@ bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf, st
         if (!read_check_run(d, at, &run, run.len, err)) {
             return false;
         }
+        if (to && !to->fn(to->ctx, run.kind == ZF_RUN_SRC ? run.src : NULL, run.off, run.len)) {
+            return true;
+        }
     }
-    return m && zf_map_read(m, buf, (size_t)(n * elem), first * elem, err);
+    return m && (!buf || zf_map_read(m, buf, (size_t)(n * elem), first * elem, err));
+}
+
+bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf, struct zf_err *err)
+{
+    return read_elements(d, first, n, buf, NULL, err);
+}
+
+bool zf_draft_runs(struct zf_draft *d, uint64_t first, uint64_t n, zf_draft_run_fn *fn, void *ctx,
+                   struct zf_err *err)
+{
+    return read_elements(d, first, n, NULL, &(struct read_runs){fn, ctx}, err);
 }

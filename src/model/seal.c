@@ -235,6 +235,23 @@ static bool seal_fill_missing(struct zf_build *b, struct zf_checkpoint *c, struc
     return true;
 }
 
+static bool seal_fill_copies(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+{
+    uint64_t n = b->rest.n_copies;
+    struct zf_copy *copy = zf_arena_get(b->keep, n, sizeof *copy, err);
+
+    if (!copy) {
+        return false;
+    }
+    /* The list is in the order of the last first. */
+    for (struct copy_item *item = b->rest.copies; item; item = item->next) {
+        copy[--n] = item->copy;
+    }
+    c->copy = copy;
+    c->n_copies = b->rest.n_copies;
+    return true;
+}
+
 /* ---- sealing ------------------------------------------------------------------------------ */
 
 static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *format,
@@ -244,7 +261,7 @@ static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *f
     c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
     if (!c->why || !seal_prove_all(b, err) || !seal_fill_sets(b, c, err) ||
         !seal_fill_blobs(b, c, err) || !seal_fill_notes(b, c, err) ||
-        !seal_fill_missing(b, c, err)) {
+        !seal_fill_missing(b, c, err) || !seal_fill_copies(b, c, err)) {
         return false;
     }
     c->tag = b->rest.tag;

@@ -57,6 +57,9 @@ bool verify_pass(struct verify *v, struct zf_err *err) ZF_CHECKED;
 /* Second moments of Adam: means of squares, never below zero. */
 bool verify_are_squares(const struct zf_verify_tensor *t);
 
+/* Copies that opening left to be compared. */
+bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
 /* What the pass counted of each tensor. */
 bool verify_values(struct verify *v, struct zf_err *err) ZF_CHECKED;
 

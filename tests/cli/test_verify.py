@@ -15,6 +15,10 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../format/deepspeed"))
+import makeds  # noqa: E402 pylint: disable=wrong-import-position
+import makemp  # noqa: E402 pylint: disable=wrong-import-position
+import torchfile  # noqa: E402 pylint: disable=wrong-import-position
 from stfile import f32, save  # noqa: E402 pylint: disable=wrong-import-position
 from tap import results  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -145,6 +149,58 @@ def integrity(folder):
             flip(file, bit)
 
 
+# ---- copies ---------------------------------------------------------------------------------------------------------------
+
+def copied(path, save_again, where):
+    """A copy of 1.2 MB that differs where opening does not look."""
+    def told(at):
+        save_again(at)
+        rows = [json.loads(r) for r in run("verify", "--json", path).stdout.splitlines()]
+        assert not any("middle only" in r.get("text", "") for r in rows), "all of them are compared"
+        return [r for r in rows if r["kind"] == "copy"]
+
+    assert told(None) == []
+    for at in where:
+        found = told(at)
+        assert len(found) == 1 and found[0]["kind"] == "copy" and len(found[0]["tensors"]) == 1, (at, found)
+        with open(found[0]["file"], "rb") as f:
+            f.seek(found[0]["first"])
+            assert f.read(1) == b"\x77", (at, found)
+        yield found[0]
+
+
+def copies(folder):
+    long, n = makeds.State({"a": (4,), "norm": (300_000,)}), 300_000
+
+    def deepspeed(at):
+        files = makemp.tensor(long, {"a": "0"}, 2, 1, 3, makemp.patterns(long, {"a": "0"}))
+        if at is not None:
+            masters = files["bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt"]["optimizer_state_dict"]["fp32_flat_groups"][0].storage
+            raw = bytearray(masters.data)
+            raw[8 + 4 * at + 1] = 0x77
+            masters.data = bytes(raw)
+        makeds.write(os.path.join(folder, "tag"), files)
+
+    for found in copied(os.path.join(folder, "tag"), deepspeed, (70_000, 230_001)):
+        assert found["tensors"][0].startswith("norm"), found
+
+    def llama(at):
+        os.makedirs(os.path.join(folder, "llama"), exist_ok=True)
+        for rank in range(2):
+            norm = torchfile.Tensor(*[0.5] * n)
+            if at is not None and rank == 1:
+                raw = bytearray(norm.storage.data)
+                raw[4 * at] = 0x77
+                norm.storage.data = bytes(raw)
+            torchfile.save({"norm.weight": norm, "output.weight": torchfile.Tensor(*[0.25] * (2 * n), shape=(2, n))},
+                           os.path.join(folder, "llama", f"consolidated.{rank:02d}.pth"))
+        with open(os.path.join(folder, "llama", "params.json"), "w", encoding="utf-8") as f:
+            json.dump({"dim": n, "n_layers": 0, "n_heads": 1, "vocab_size": 4, "multiple_of": 4, "norm_eps": 1e-5}, f)
+
+    for found in copied(os.path.join(folder, "llama"), llama, (100_000,)):
+        assert found["tensors"] == ["norm.weight.f32"], found
+
+
 # ---- the fixtures as they are ---------------------------------------------------------------------------------------------
 
 def whole(_folder):
@@ -251,7 +307,7 @@ def judged(copy, file, byte, names, before):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, whole, flipped):
+        for test in (numbers, sums, integrity, copies, whole, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)

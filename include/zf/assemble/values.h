@@ -5,6 +5,7 @@
 #define ZF_ASSEMBLE_VALUES_H
 
 #include <zf/assemble/tensor_ref.h>
+#include <zf/base/vec.h>
 #include <zf/model/build.h>
 
 /* How much of a checkpoint is compared, so that mounting reads a bounded number of bytes. */
@@ -68,9 +69,10 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
 
 /* Compares bytes.  {0} has compared nothing so far. */
 struct zf_copy_check {
-    uint64_t compared;  /* bytes */
-    uint64_t unchecked; /* comparisons that were not made */
-    uint64_t sampled;   /* those that were compared in some places only */
+    uint64_t compared;           /* bytes */
+    uint64_t unchecked;          /* comparisons that were not made */
+    uint64_t sampled;            /* those that were compared in some places only */
+    zf_vec(struct zf_copy) left; /* both of these; they have references */
     unsigned char *buf;
 };
 void zf_copy_check_fini(struct zf_copy_check *c);
@@ -79,7 +81,7 @@ void zf_copy_check_fini(struct zf_copy_check *c);
  * Errors: of reading; ZF_E_NOMEM. */
 bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
                          const struct zf_tensor_ref *b, bool *same, struct zf_err *err) ZF_CHECKED;
-/* Notes what of the copies is taken on trust. */
+/* Notes what of the copies is taken on trust, and tells the build which they are. */
 bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b,
                         struct zf_err *err) ZF_CHECKED;
 

@@ -164,6 +164,11 @@ bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_f
  * ZF_E_IO known to be lost, and of reading. */
 bool zf_draft_read(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                    struct zf_err *err) ZF_CHECKED;
+/* Calls fn for the places of these elements, one behind the other, as they would be read; src: NULL = in none.  Stops when
+ * fn returns false.  Errors: as zf_draft_read. */
+typedef bool zf_draft_run_fn(void *ctx, struct zf_source *src, uint64_t off, uint64_t n);
+bool zf_draft_runs(struct zf_draft *d, uint64_t first, uint64_t n, zf_draft_run_fn *fn, void *ctx,
+                   struct zf_err *err) ZF_CHECKED;
 
 /* Its set, with the prefix, or NULL if it is hidden, and its name; borrowed. */
 struct zf_spot zf_draft_spot(const struct zf_draft *d);
@@ -193,6 +198,8 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 /* Does a note hold both texts? */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
+/* These bytes are said to be equal, and were not all compared; takes its own references.  Errors: ZF_E_NOMEM. */
+bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;
 /* The name of the i-th source that was given to b, in any order; borrowed.  NULL: there are no more. */
 const char *zf_build_source(const struct zf_build *b, size_t i);
 /* The first note, NULL = none; lives as long as b. */

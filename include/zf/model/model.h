@@ -45,6 +45,13 @@ struct zf_missing {
     struct zf_lost how;
 };
 
+/* Bytes that ranks hold twice, of which the second ones are shown nowhere, and that were not all compared when the
+ * checkpoint was opened. */
+struct zf_copy {
+    struct zf_source *src[2];
+    uint64_t off[2], n;
+};
+
 struct zf_checkpoint {
     const char *format; /* row of the format table */
     const char *why;    /* what proved it */
@@ -61,6 +68,8 @@ struct zf_checkpoint {
         *hf; /* what hf/ shows in place of the root's tensors (zf/recipe/hf.h); or NULL */
     const struct zf_missing *missing;
     uint32_t n_missing;
+    const struct zf_copy *copy; /* none of a model that was kept */
+    uint64_t n_copies;
     uint64_t n_pieces;     /* chunks and slices in all maps */
     struct timespec mtime; /* of the newest shard */
     bool kept;            /* made from a model that was kept (zf/keep.h), no file was read for it */
