@@ -13,6 +13,7 @@
 #include <zf/mountpoint.h>
 #include <zf/overlay/lost.h>
 
+#include "code.h"
 #include "config_note.h"
 #include "info_facts.h"
 #include "info_people.h"
@@ -187,6 +188,7 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
     if (j) {
         info_add_outline(j, c);
         info_facts_add(j, path, c, o);
+        (void)json_object_set_new(j, "code", code_json(c, &o->lim));
     }
     return j;
 }
@@ -296,6 +298,18 @@ static void info_print_note(const json_t *note)
     print_name(stdout, json_string_value(note));
 }
 
+static void info_print_code(const json_t *code)
+{
+    zf_auto(out) struct zf_out line = {0};
+
+    if (code) {
+        code_put_sentence(code, &line);
+        (void)fputs("code     ", stdout);
+        print_name(stdout, zf_out_text(&line));
+        (void)fputc('\n', stdout);
+    }
+}
+
 static void info_text(const json_t *j)
 {
     const json_t *on = json_object_get(j, "on"), *lost = json_object_get(j, "lost"), *item;
@@ -337,6 +351,7 @@ static void info_text(const json_t *j)
     {
         info_print_host(item);
     }
+    info_print_code(json_object_get(j, "code"));
     info_print_list("lost", lost, MOST_LINES, info_print_lost);
     if (json_array_size(lost) > MOST_LINES) {
         (void)printf("         and %zu more tensors (--json lists all)\n",

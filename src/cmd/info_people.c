@@ -8,6 +8,7 @@
 
 #include <zf/base/out.h>
 
+#include "code.h"
 #include "print.h"
 
 /* Of long lists, so many are named; --json and -v have all. */
@@ -337,6 +338,16 @@ static void people_damage(const struct page *p, const json_t *j)
     }
 }
 
+static void people_code(const struct page *p, const json_t *code)
+{
+    zf_auto(out) struct zf_out t = {0};
+
+    if (code) {
+        code_put_sentence(code, &t);
+        people_line(p, "code", &t);
+    }
+}
+
 /* "hf/ lacks config.json: -o side=DIR; …" */
 static void people_remedies(const struct page *p, const json_t *j)
 {
@@ -462,6 +473,7 @@ void info_people(const struct page *p, const json_t *j)
     people_shown(p, j);
     people_damage(p, j);
     people_remedies(p, j);
+    people_code(p, json_object_get(j, "code"));
     people_source(p, j);
     people_notes(p, j);
 }

@@ -42,9 +42,7 @@ struct plan {
     struct given src;
     json_t *root; /* borrowed: the settings that were found, */
     const char *file, *prefix;
-    json_t *
-        outside; /* and a Hugging Face config.json that is there, of the checkpoint or of side=; or NULL */
-    const char *outside_path;
+    json_t *outside; /* and a Hugging Face config.json that is there; or NULL */
     zf_vec(struct var) var;
     struct loops loops;
     zf_vec(struct target) target;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "url.h"
+#include "uri.h"
 
 /* $NAME's path, or the one below the home directory. */
 static char *conf_path(const char *name, const char *below, struct zf_err *err)
@@ -123,7 +123,9 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
 
 static bool conf_is_url(const char *url, struct zf_err *err)
 {
-    return url_is_endpoint(url) ||
+    struct uri u;
+
+    return (uri_split(url, &u) && uri_is_web(&u)) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "an endpoint is set that is no plain http:// or https:// URL (AWS_ENDPOINT_URL, "
                    "endpoint_url of a profile)");

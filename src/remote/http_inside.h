@@ -14,7 +14,8 @@
 
 struct http_host {
     struct http_host *next;
-    char *origin; /* "https://host:8443", of url_origin */
+    char *origin; /* "https://host:443" */
+    char *name;   /* "host" */
     atomic_uint_least64_t requests, retries, bytes, errors, hits;
     atomic_bool answered; /* it did, once */
     /* Under the client's lock. */

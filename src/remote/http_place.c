@@ -30,6 +30,7 @@
 #include "place.h"
 #include "settings.h"
 #include "unlisted.h"
+#include "uri.h"
 #include "url.h"
 
 enum { HTTP_PLACE_PAGE = 256 << 20 }; /* bytes of one listing */
@@ -52,7 +53,7 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
     struct zf_out o = {0};
 
     zf_out_str(&o, h->base);
-    url_encode(&o, path, strlen(path), true);
+    uri_encode(&o, path, strlen(path), true);
     *out = (struct place_at){
         .url = o.p, .header = &h->header[1], .n_header = h->login != NULL, .netrc = !h->login};
     return zf_out_ok(&o, err);

@@ -235,30 +235,59 @@ static uint64_t text_escape(const char *p, uint64_t left, struct zf_out *out)
     return 1;
 }
 
-struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err)
+bool pickle_text_unquote(const char *p, uint64_t n, struct zf_out *text, struct zf_err *err)
 {
     while (n && (p[n - 1] == ' ' || p[n - 1] == '\r' || p[n - 1] == '\t')) {
         n--;
     }
     if (n < 2 || (p[0] != '\'' && p[0] != '"') || p[n - 1] != p[0]) {
-        return text_wrong(err, "is not followed by a quoted string");
+        return text_wrong(err, "is not followed by a quoted string") != NULL;
     }
     p++;
     n -= 2;
-    zf_auto(out) struct zf_out text = {0};
     for (uint64_t i = 0; i < n;) {
         if (p[i] != '\\') {
-            zf_out_u8(&text, (uint8_t)p[i++]);
+            zf_out_u8(text, (uint8_t)p[i++]);
             continue;
         }
-        uint64_t k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, &text) : 0;
+        uint64_t k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, text) : 0;
         if (k == 0) {
-            return text_wrong(err, "holds a broken backslash escape");
+            return text_wrong(err, "holds a broken backslash escape") != NULL;
         }
         i += 1 + k;
     }
-    return zf_out_ok(&text, err) ? pickle_text_str2(h, zf_out_text(&text), text.n, err) : NULL;
+    return zf_out_ok(text, err);
+}
+
+struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t n,
+                                 struct zf_err *err)
+{
+    zf_auto(out) struct zf_out text = {0};
+
+    return pickle_text_unquote(p, n, &text, err)
+               ? pickle_text_str2(h, zf_out_text(&text), text.n, err)
+               : NULL;
+}
+
+bool pickle_text_unescape(const char *p, uint64_t n, struct zf_out *text, struct zf_err *err)
+{
+    for (uint64_t i = 0; i < n;) {
+        uint32_t c = (uint8_t)p[i++];
+        if (c == '\\' && i < n) {
+            unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
+            if (digits &&
+                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff)) {
+                return text_wrong(err, "holds a broken \\u escape") != NULL;
+            }
+            if (digits == 0) {
+                zf_out_u8(text, '\\');
+                c = (uint8_t)p[i];
+            }
+            i += 1 + digits;
+        }
+        zf_out_utf8(text, c);
+    }
+    return zf_out_ok(text, err);
 }
 
 struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
@@ -266,23 +295,9 @@ struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint
 {
     zf_auto(out) struct zf_out text = {0};
 
-    for (uint64_t i = 0; i < n;) {
-        uint32_t c = (uint8_t)p[i++];
-        if (c == '\\' && i < n) {
-            unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
-            if (digits &&
-                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff)) {
-                return text_wrong(err, "holds a broken \\u escape");
-            }
-            if (digits == 0) {
-                zf_out_u8(&text, '\\');
-                c = (uint8_t)p[i];
-            }
-            i += 1 + digits;
-        }
-        zf_out_utf8(&text, c);
-    }
-    return zf_out_ok(&text, err) ? pickle_text_str(h, zf_out_text(&text), text.n, err) : NULL;
+    return pickle_text_unescape(p, n, &text, err)
+               ? pickle_text_str(h, zf_out_text(&text), text.n, err)
+               : NULL;
 }
 
 bool pickle_text_key(const char *p, uint64_t n, uint64_t *out)

@@ -4,6 +4,8 @@
 #ifndef CODEC_PICKLE_TEXT_H
 #define CODEC_PICKLE_TEXT_H
 
+#include <zf/base/out.h>
+
 #include "heap.h"
 
 /* A STR; not UTF-8: an error. */
@@ -27,6 +29,11 @@ struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t 
 /* Latin-1 with \uXXXX and \UXXXXXXXX ("raw-unicode-escape"). */
 struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
                                       struct zf_err *err) ZF_CHECKED;
+/* Either's text alone, behind what is in *text. */
+bool pickle_text_unquote(const char *p, uint64_t n, struct zf_out *text,
+                         struct zf_err *err) ZF_CHECKED;
+bool pickle_text_unescape(const char *p, uint64_t n, struct zf_out *text,
+                          struct zf_err *err) ZF_CHECKED;
 /* A memo key: decimal digits only. */
 bool pickle_text_key(const char *p, uint64_t n, uint64_t *out) ZF_CHECKED;
 
