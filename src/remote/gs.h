@@ -51,7 +51,7 @@ bool gs_cred_form(const struct gs_cred *c, time_t now, struct zf_out *out,
 void rs256_base64(struct zf_out *out, const void *p, size_t n);
 
 /* Adds the signature over p[n] with a key in PEM, PKCS #8 or PKCS #1.  Errors: ZF_E_FORMAT this is no such key;
- * ZF_E_UNSUPPORTED built without hogweed. */
+ * ZF_E_UNSUPPORTED built without GnuTLS, or it cannot be loaded. */
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out,
                 struct zf_err *err) ZF_CHECKED;
 

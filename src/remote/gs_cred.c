@@ -126,7 +126,7 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
 }
 
 /* Adds the signed assertion of a service account (RFC 7523; RS256 of RFC 7518) for reading.
- * Errors: ZF_E_FORMAT no such key; ZF_E_UNSUPPORTED built without hogweed. */
+ * Errors: those of rs256_sign. */
 static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out *out,
                               struct zf_err *err)
 {

@@ -7,7 +7,7 @@
 #include <zf/base/clock.h>
 #include <zf/base/hash.h>
 
-#include "curl_late.h"
+#include "late.h"
 #include "http_inside.h"
 #include "url.h"
 

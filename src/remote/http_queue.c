@@ -8,7 +8,7 @@
 #include <zf/base/table.h>
 #include <zf/base/thread.h>
 
-#include "curl_late.h"
+#include "late.h"
 #include "url.h"
 
 double http_now(void)

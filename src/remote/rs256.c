@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RSASSA-PKCS1-v1_5 with SHA-256, for the assertions of service accounts; by nettle's hogweed.
- * Source: RFC 5208 (PKCS #8), RFC 8017 (PKCS #1), RFC 7468 (PEM). */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
+/* RSASSA-PKCS1-v1_5 with SHA-256, for the assertions of service accounts; by GnuTLS. */
 #include "gs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <nettle/base64.h>
+
+#include "late.h"
 
 void rs256_base64(struct zf_out *out, const void *p, size_t n)
 {
@@ -32,143 +29,51 @@ void rs256_base64(struct zf_out *out, const void *p, size_t n)
     }
 }
 
-#ifdef HAVE_HOGWEED
+#ifdef HAVE_GNUTLS
 
-#include <sys/random.h>
+#define RS256_BITS 8192u
+#define RS256_PEM 16384u /* bytes; a key of 8192 bits has 6,500 */
 
-#include <nettle/asn1.h>
-#include <nettle/bignum.h>
-#include <nettle/rsa.h>
-
-#define RS256_KEY 16384 /* bytes of a key in DER; one of 4096 bits has 2400 */
-#define RS256_BITS 8192
-
-/* The bytes between the two lines of a PEM text; *n_out is 0 where there are none. */
-static void rs256_pem(const char *pem, const char *kind, uint8_t *der, size_t *n_out)
+static inline void zf_auto_rs256_key(gnutls_privkey_t *key)
 {
-    const char *begin = strstr(pem, "-----BEGIN "),
-               *end = begin ? strstr(begin, "-----END ") : NULL;
-    struct base64_decode_ctx ctx;
-    size_t n = RS256_KEY;
-
-    *n_out = 0;
-    if (!end || strncmp(begin + 11, kind, strlen(kind)) != 0) {
-        return;
+    if (*key) {
+        late_gnutls()->privkey_deinit(*key);
     }
-    begin += 11 + strlen(kind);
-    if (begin > end || BASE64_DECODE_LENGTH((size_t)(end - begin)) > RS256_KEY) {
-        return;
-    }
-    base64_decode_init(&ctx);
-    if (base64_decode_update(&ctx, &n, der, (size_t)(end - begin), begin) &&
-        base64_decode_final(&ctx)) {
-        *n_out = n;
-    }
-}
-
-/* The RSAPrivateKey in a PrivateKeyInfo: SEQUENCE { version, algorithm, OCTET STRING }. */
-static bool rs256_unwrap(const uint8_t *der, size_t n, const uint8_t **key, size_t *n_key)
-{
-    struct asn1_der_iterator all, in;
-
-    if (asn1_der_iterator_first(&all, n, der) != ASN1_ITERATOR_CONSTRUCTED ||
-        all.type != ASN1_SEQUENCE ||
-        asn1_der_decode_constructed(&all, &in) != ASN1_ITERATOR_PRIMITIVE ||
-        in.type != ASN1_INTEGER || asn1_der_iterator_next(&in) != ASN1_ITERATOR_CONSTRUCTED ||
-        in.type != ASN1_SEQUENCE || asn1_der_iterator_next(&in) != ASN1_ITERATOR_PRIMITIVE ||
-        in.type != ASN1_OCTETSTRING) {
-        return false;
-    }
-    *key = in.data;
-    *n_key = in.length;
-    return true;
-}
-
-static void rs256_random(void *ctx, size_t n, uint8_t *out)
-{
-    (void)ctx;
-    while (n) {
-        ssize_t got = getrandom(out, n, 0);
-        if (got > 0) {
-            out += got;
-            n -= (size_t)got;
-        }
-    }
-}
-
-struct rs256_pair {
-    struct rsa_public_key pub;
-    struct rsa_private_key key;
-};
-
-static inline void zf_auto_rs256_pair(struct rs256_pair *p)
-{
-    rsa_public_key_clear(&p->pub);
-    rsa_private_key_clear(&p->key);
-}
-
-/* Do the numbers make a key?  hogweed asserts on some that do not (3.8, _nettle_rsa_sec_compute_root). */
-static bool rs256_fits(const struct rs256_pair *pair)
-{
-    const struct rsa_private_key *k = &pair->key;
-    mpz_t n;
-
-    mpz_init(n);
-    mpz_mul(n, k->p, k->q);
-    bool good = mpz_sgn(k->p) > 0 && mpz_sgn(k->q) > 0 && mpz_odd_p(k->p) && mpz_odd_p(k->q) &&
-                mpz_cmp(n, pair->pub.n) == 0 && mpz_sgn(k->a) > 0 && mpz_cmp(k->a, k->p) < 0 &&
-                mpz_sgn(k->b) > 0 && mpz_cmp(k->b, k->q) < 0 && mpz_sgn(k->c) > 0 &&
-                mpz_cmp(k->c, k->p) < 0 && mpz_sizeinbase(k->p, 2) >= 256 &&
-                mpz_sizeinbase(k->q, 2) >= 256 && mpz_odd_p(pair->pub.e);
-    mpz_clear(n);
-    return good;
-}
-
-static bool rs256_load(struct rs256_pair *pair, const char *pem)
-{
-    uint8_t der[RS256_KEY];
-    const uint8_t *key = der;
-    size_t n, n_key;
-
-    rs256_pem(pem, "PRIVATE KEY-----", der, &n);
-    bool good = n && rs256_unwrap(der, n, &key, &n_key);
-    if (!n) {
-        rs256_pem(pem, "RSA PRIVATE KEY-----", der, &n_key);
-        good = n_key > 0;
-    }
-    good = good && rsa_keypair_from_der(&pair->pub, &pair->key, RS256_BITS, n_key, key) &&
-           rs256_fits(pair);
-    explicit_bzero(der, sizeof der);
-    return good;
 }
 
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, struct zf_err *err)
 {
-    zf_auto(rs256_pair) struct rs256_pair pair;
-    struct sha256_ctx hash;
-    mpz_t sum;
+    const struct late_gnutls *tls = late_gnutls();
+    const size_t n_pem = strlen(pem);
+    zf_auto(rs256_key) gnutls_privkey_t key = NULL;
+    /* GnuTLS changes neither. */
+    const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)n_pem},
+                         data = {(unsigned char *)(uintptr_t)p, (unsigned)n};
+    gnutls_datum_t sum = {NULL, 0};
+    unsigned bits = 0;
 
-    rsa_public_key_init(&pair.pub);
-    rsa_private_key_init(&pair.key);
-    if (!rs256_load(&pair, pem)) {
+    if (!late_gnutls_load(err)) {
+        return false;
+    }
+    if (tls->privkey_init(&key) != 0) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory to sign");
+    }
+    if (n_pem > RS256_PEM ||
+        tls->privkey_import_x509_raw(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0) != 0 ||
+        tls->privkey_get_pk_algorithm(key, &bits) != GNUTLS_PK_RSA || bits > RS256_BITS) {
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the private key of the credentials is no RSA key in PEM, of %u bits at most",
+            RS256_BITS);
+    }
+    if (tls->privkey_sign_data2(key, GNUTLS_SIGN_RSA_SHA256, 0, &data, &sum) != 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the private key of the credentials is no RSA key in PEM");
+                       "the private key of the credentials cannot sign: its numbers do not fit "
+                       "together");
     }
-    sha256_init(&hash);
-    sha256_update(&hash, n, p);
-    mpz_init(sum);
-    bool good = rsa_sha256_sign_tr(&pair.pub, &pair.key, NULL, rs256_random, &hash, sum);
-    uint8_t *bytes = good ? malloc(pair.key.size) : NULL;
-    if (bytes) {
-        nettle_mpz_get_str_256(pair.key.size, bytes, sum);
-        zf_out_add(out, bytes, pair.key.size);
-    }
-    free(bytes);
-    mpz_clear(sum);
-    return bytes ? zf_out_ok(out, err)
-                 : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the private key of the credentials cannot sign: its numbers do not fit "
-                           "together");
+    zf_out_add(out, sum.data, sum.size);
+    free(sum.data); /* gnutls_free is a variable, which points to free() */
+    return zf_out_ok(out, err);
 }
 
 #else
@@ -178,8 +83,8 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
     (void)pem, (void)p, (void)n, (void)out;
     return zf_fail(
         err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-        "service accounts sign with RSA, and this zerofs was built without hogweed (configure "
-        "--with-hogweed); GOOGLE_OAUTH_ACCESS_TOKEN works");
+        "service accounts sign with RSA, and this zerofs was built without GnuTLS (configure "
+        "--with-gnutls); GOOGLE_OAUTH_ACCESS_TOKEN works");
 }
 
 #endif

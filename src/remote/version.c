@@ -8,12 +8,9 @@
 
 #include <zf/base/version.h>
 
-#include "curl_late.h"
+#include "late.h"
 #ifdef HAVE_EXPAT
 #include <expat.h>
-#endif
-#ifdef HAVE_HOGWEED
-#include <gmp.h>
 #endif
 
 #define VERSION_NO_CURL "no checkpoints behind addresses"
@@ -22,7 +19,7 @@ static void version_add_curl(struct zf_out *o)
 {
     struct zf_err err;
 
-    if (!curl_late_load(&err)) {
+    if (!late_curl_load(&err)) {
         char text[sizeof err.msg + sizeof VERSION_NO_CURL + 2];
 
         (void)snprintf(text, sizeof text, VERSION_NO_CURL ": %s", err.msg);
@@ -39,16 +36,18 @@ static void version_add_curl(struct zf_out *o)
 
 void zf_remote_versions(struct zf_out *o)
 {
-    const char *expat = NULL, *gmp = NULL;
+    const char *expat = NULL, *gnutls = NULL;
 
 #ifdef HAVE_EXPAT
     expat = XML_ExpatVersion();
     expat += strncmp(expat, "expat_", 6) == 0 ? 6 : 0;
 #endif
-#ifdef HAVE_HOGWEED
-    gmp = gmp_version;
+#ifdef HAVE_GNUTLS
+    struct zf_err err;
+
+    gnutls = late_gnutls_load(&err) ? late_gnutls()->check_version(NULL) : NULL;
 #endif
     version_add_curl(o);
     zf_version_add(o, "expat", expat, "no listings of buckets");
-    zf_version_add(o, "gmp", gmp, "no keys of service accounts");
+    zf_version_add(o, "GnuTLS", gnutls, "no keys of service accounts");
 }

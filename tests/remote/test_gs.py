@@ -107,8 +107,8 @@ def service_account():
                 json.dump({"type": "service_account", "client_email": "me@x.iam.gserviceaccount.com", "private_key_id": "kid",
                            "private_key": key.decode(), "token_uri": server.url + "/token"}, f)
             done = zerofs("ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GOOGLE_APPLICATION_CREDENTIALS": d + "/key.json"})
-            if "without hogweed" in done.stderr.decode():
-                raise Skip("built without hogweed")
+            if "without GnuTLS" in done.stderr.decode():
+                raise Skip("built without GnuTLS")
             good(server, GOOGLE_APPLICATION_CREDENTIALS=d + "/key.json")
         assert len(judged) == 2 * len(keys)
         for code, head, claims in judged:
@@ -119,13 +119,25 @@ def service_account():
             assert claims["scope"].endswith("devstorage.read_only")
 
 
+def spoiled(pem):
+    """An RSA key with another modulus than the product of its primes."""
+    der = bytearray(base64.b64decode("".join(r for r in pem.decode().splitlines() if not r.startswith("-"))))
+    der[100] ^= 1  # of 257 bytes from 11 on, or, in PKCS #8, from 37 on
+    return "-----BEGIN PRIVATE KEY-----\n" + base64.encodebytes(der).decode() + "-----END PRIVATE KEY-----\n"
+
+
 def files_that_are_none():
     need()
+    rsa = openssl("pkcs8", "-topk8", "-nocrypt", input=openssl("genrsa", "2048"))
     good_key = {"type": "service_account", "client_email": "a@b", "private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"}
     cases = [("no JSON object", "hunter2"), ("no JSON object", "[1]"), ("of the type", '{"type": "external_account", "x": "hunter2"}'),
              ('no "private_key"', '{"type": "service_account", "client_email": "a"}'), ('no "refresh_token"', json.dumps(
                  {"type": "authorized_user", "client_id": "i", "client_secret": "hunter2"})),
              ("no RSA key", json.dumps(good_key)), ("no RSA key", json.dumps(dict(good_key, private_key="hunter2"))),
+             ("no RSA key", json.dumps(dict(good_key, private_key=openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout").decode()))),
+             ("no RSA key", json.dumps(dict(good_key, private_key=openssl("pkcs8", "-topk8", "-passout", "pass:hunter2", input=rsa).decode()))),
+             ("no RSA key", json.dumps(dict(good_key, private_key=rsa.decode() + "\n" * 16384))),
+             ("do not fit", json.dumps(dict(good_key, private_key=spoiled(rsa)))),
              ("no https URL", json.dumps(dict(good_key, token_uri="http://example.com/token"))),
              ("no https URL", json.dumps(dict(good_key, token_uri="file:///etc/passwd")))]
     with tempfile.TemporaryDirectory() as d:
@@ -135,7 +147,7 @@ def files_that_are_none():
                 f.write(text)
             done = zerofs("ls", "-R", "gs://b/x", env=env)
             said = done.stderr.decode()
-            assert done.returncode and (why in said or "without hogweed" in said) and "hunter2" not in said, (why, done)
+            assert done.returncode and (why in said or "without GnuTLS" in said) and "hunter2" not in said, (why, done)
         refused("is not there", "ls", "-R", "gs://b/x", env=dict(env, GOOGLE_APPLICATION_CREDENTIALS=d + "/gone"), code=2)
 
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Libraries that are loaded at their first use: libcurl at the first address, GnuTLS at the first key of a service account.
+ * They bring two dozen others along (TLS, Kerberos, LDAP …); linked, they would cost every command 7 ms and 4 MiB, though
+ * most commands never see an address.  Whoever includes this calls libcurl's functions by their own names. */
+#ifndef REMOTE_LATE_H
+#define REMOTE_LATE_H
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Its checks of types are macros around the functions' names. */
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+
+#include <zf/base/err.h>
+
+#define LATE_CURL(X)                                                                               \
+    X(easy_cleanup)                                                                                \
+    X(easy_getinfo)                                                                                \
+    X(easy_init)                                                                                   \
+    X(easy_setopt)                                                                                 \
+    X(easy_strerror)                                                                               \
+    X(global_init)                                                                                 \
+    X(multi_add_handle)                                                                            \
+    X(multi_cleanup)                                                                               \
+    X(multi_info_read)                                                                             \
+    X(multi_init)                                                                                  \
+    X(multi_perform)                                                                               \
+    X(multi_poll)                                                                                  \
+    X(multi_remove_handle)                                                                         \
+    X(multi_setopt)                                                                                \
+    X(multi_wakeup)                                                                                \
+    X(slist_append)                                                                                \
+    X(slist_free_all)                                                                              \
+    X(version_info)
+
+#undef curl_easy_getinfo
+#undef curl_easy_setopt
+#undef curl_multi_setopt
+
+struct late_curl {
+#define X(name) __typeof__(curl_##name) *name;
+    LATE_CURL(X)
+#undef X
+};
+/* libcurl's functions, once late_curl_load found them. */
+const struct late_curl *late_curl(void);
+
+#define curl_easy_cleanup late_curl()->easy_cleanup
+#define curl_easy_getinfo late_curl()->easy_getinfo
+#define curl_easy_init late_curl()->easy_init
+#define curl_easy_setopt late_curl()->easy_setopt
+#define curl_easy_strerror late_curl()->easy_strerror
+#define curl_global_init late_curl()->global_init
+#define curl_multi_add_handle late_curl()->multi_add_handle
+#define curl_multi_cleanup late_curl()->multi_cleanup
+#define curl_multi_info_read late_curl()->multi_info_read
+#define curl_multi_init late_curl()->multi_init
+#define curl_multi_perform late_curl()->multi_perform
+#define curl_multi_poll late_curl()->multi_poll
+#define curl_multi_remove_handle late_curl()->multi_remove_handle
+#define curl_multi_setopt late_curl()->multi_setopt
+#define curl_multi_wakeup late_curl()->multi_wakeup
+#define curl_slist_append late_curl()->slist_append
+#define curl_slist_free_all late_curl()->slist_free_all
+#define curl_version_info late_curl()->version_info
+
+/* Loads and initialises it, once; it stays.  From any thread.  Errors: ZF_E_UNSUPPORTED it cannot be loaded. */
+bool late_curl_load(struct zf_err *err) ZF_CHECKED;
+
+#ifdef HAVE_GNUTLS
+#include <gnutls/abstract.h>
+
+#define LATE_GNUTLS(X)                                                                             \
+    X(check_version)                                                                               \
+    X(privkey_deinit)                                                                              \
+    X(privkey_get_pk_algorithm)                                                                    \
+    X(privkey_import_x509_raw)                                                                     \
+    X(privkey_init)                                                                                \
+    X(privkey_sign_data2)
+
+struct late_gnutls {
+#define X(name) __typeof__(gnutls_##name) *name;
+    LATE_GNUTLS(X)
+#undef X
+};
+/* Those of GnuTLS, once late_gnutls_load found them; the same errors. */
+const struct late_gnutls *late_gnutls(void);
+bool late_gnutls_load(struct zf_err *err) ZF_CHECKED;
+#endif
+
+#endif
