@@ -196,7 +196,10 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
         }
         taken++;
         why = (struct zf_err){.code = ZF_OK};
-        if (!sidefiles_pass(st, e[i].name, false, true, b, &why) &&
+        /* A trainer may have called its own settings so: hf/ needs that of the model. */
+        const bool second =
+            strcmp(e[i].name, "config.json") == 0 && zf_build_has_file(b, e[i].name);
+        if (!sidefiles_pass(st, e[i].name, second, true, b, &why) &&
             !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
             return false;
         }

@@ -33,6 +33,7 @@ static void zf_auto_trial(struct trial **t)
 struct look {
     struct said files;
     struct given given;
+    char family[64]; /* the part that fits and that recipes begin with; "" = none */
 };
 
 static void zf_auto_look(struct look *l)
@@ -118,6 +119,9 @@ static bool hf_front_fits(struct front *f, const char *text, struct look *look, 
         }
         (void)snprintf(f->name, sizeof f->name, "%s", name);
         f->fits = !t || t->plan.fits;
+        if (t && f->fits) {
+            (void)snprintf(look->family, sizeof look->family, "%s", name + (name[0] == '_'));
+        }
     }
     *out = f->fits;
     return true;
@@ -151,6 +155,7 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
             continue;
         }
         if (found && !plan_bad(&found->plan)) {
+            look->family[0] = '\0';
             return make_note(c, err,
                              "hf/ is not a model: the recipes %.60s and %.60s both fit; "
                              "-o recipe= chooses",
@@ -178,9 +183,16 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, struct zf_err *
         return make_note(c, err, "hf/ is not the model %.60s: %.300s",
                          t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
     }
-    return look->files.why.code == ZF_OK ||
-           make_note(c, err, "hf/ is no model of a recipe: settings cannot be read, %.200s: %.200s",
-                     look->files.why.path, look->files.why.msg);
+    if (look->files.why.code != ZF_OK) {
+        return make_note(c, err,
+                         "hf/ is no model of a recipe: settings cannot be read, %.200s: %.200s",
+                         look->files.why.path, look->files.why.msg);
+    }
+    return !look->family[0] ||
+           make_note(c, err,
+                     "hf/ is no model of a recipe: its tensors and settings are those of %.60s, "
+                     "and fit none of its recipes; \"zerofs recipes\" says why",
+                     look->family);
 }
 
 bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_err *err)

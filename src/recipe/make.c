@@ -109,31 +109,38 @@ static int make_cmp_blob(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
+static bool make_blob(struct zf_checkpoint *c, const char *path, const struct zf_map *data,
+                      struct zf_err *err)
+{
+    struct zf_blob *all = zf_arena_get(c->arena, c->n_blobs + 1, sizeof *all, err);
+
+    if (!all) {
+        return false;
+    }
+    if (c->n_blobs) {
+        memcpy(all, c->blob, c->n_blobs * sizeof *all);
+    }
+    all[c->n_blobs] = (struct zf_blob){.path = path, .data = data};
+    qsort(all, c->n_blobs + 1, sizeof *all, make_cmp_blob);
+    c->blob = all;
+    c->n_blobs++;
+    return true;
+}
+
 /* Adds the JSON as a file; j may be NULL: no memory. */
 static bool make_file(struct zf_checkpoint *c, const char *path, json_t *j, struct zf_err *err)
 {
     zf_auto(mem) char *text =
         j ? json_dumps(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
     const size_t n = text ? strlen(text) : 0;
-    struct zf_blob *all = zf_arena_get(c->arena, c->n_blobs + 1, sizeof *all, err);
 
-    if (!text || !all) {
+    if (!text) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %s", path);
     }
     text[n] = '\n'; /* in place of the zero byte */
     const char *bytes = zf_arena_str(c->arena, text, n + 1, err);
-    if (c->n_blobs) {
-        memcpy(all, c->blob, c->n_blobs * sizeof *all);
-    }
-    all[c->n_blobs] = (struct zf_blob){
-        .path = path, .data = bytes ? zf_map_of_mem(c->arena, bytes, n + 1, err) : NULL};
-    if (!all[c->n_blobs].data) {
-        return false;
-    }
-    qsort(all, c->n_blobs + 1, sizeof *all, make_cmp_blob);
-    c->blob = all;
-    c->n_blobs++;
-    return true;
+    const struct zf_map *data = bytes ? zf_map_of_mem(c->arena, bytes, n + 1, err) : NULL;
+    return data && make_blob(c, path, data, err);
 }
 
 /* The type of most bytes. */
@@ -194,7 +201,10 @@ static bool make_files(struct zf_checkpoint *c, const struct plan *p, struct zf_
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for recipe.json");
     }
     if (p->outside) {
-        return true;
+        const bool root = strchr(p->outside_path, '/') == NULL;
+
+        return root ||
+               make_blob(c, "hf/config.json", zf_checkpoint_blob(c, p->outside_path)->data, err);
     }
     return (json_object_set_new(p->config, "torch_dtype", json_string(make_dtype(c->hf))) == 0 ||
             zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json")) &&

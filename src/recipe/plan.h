@@ -42,7 +42,9 @@ struct plan {
     struct given src;
     json_t *root; /* borrowed: the settings that were found, */
     const char *file, *prefix;
-    json_t *outside; /* and a Hugging Face config.json that is there; or NULL */
+    json_t *
+        outside; /* and a Hugging Face config.json that is there, of the checkpoint or of side=; or NULL */
+    const char *outside_path;
     zf_vec(struct var) var;
     struct loops loops;
     zf_vec(struct target) target;

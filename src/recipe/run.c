@@ -356,9 +356,14 @@ static bool run_begin(struct plan *p, const struct recipe *r, const struct given
     p->left_out = json_array();
     p->notes = json_array();
     p->fits = true;
-    json_t *outside = said_file(files, "config.json");
-    if (json_object_get(outside, "model_type") || json_object_get(outside, "architectures")) {
-        p->outside = outside;
+    static const char *const place[] = {"config.json", "state/config.json"}; /* the second: side= */
+    for (size_t i = 0; !p->outside && i < sizeof place / sizeof place[0]; i++) {
+        json_t *j = said_file(files, place[i]);
+
+        if (json_object_get(j, "model_type") || json_object_get(j, "architectures")) {
+            p->outside = j;
+            p->outside_path = place[i];
+        }
     }
     return p->a && p->config && p->left_out && p->notes;
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "uri.h"
+#include "url.h"
 
 /* $NAME's path, or the one below the home directory. */
 static char *conf_path(const char *name, const char *below, struct zf_err *err)
@@ -123,9 +123,7 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
 
 static bool conf_is_url(const char *url, struct zf_err *err)
 {
-    struct uri u;
-
-    return (uri_split(url, &u) && uri_is_web(&u)) ||
+    return url_is_endpoint(url) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "an endpoint is set that is no plain http:// or https:// URL (AWS_ENDPOINT_URL, "
                    "endpoint_url of a profile)");

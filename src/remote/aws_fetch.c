@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "sigv4.h"
-#include "uri.h"
+#include "url.h"
 
 #define FETCH_MOST (256u << 10) /* bytes of a reply, or of a token in a file */
 
@@ -21,19 +21,19 @@ static bool aws_fetch_allowed(const char *url)
 {
     static const char *const hosts[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]",
                                         "localhost", "[::1]"};
-    struct uri u;
+    struct url u;
 
-    if (!uri_split(url, &u) || u.user.n) {
+    if (!url_split(url, &u) || u.user.n) {
         return false;
     }
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-        if (uri_part_is(u.host, hosts[i])) {
+        if (url_part_is(u.host, hosts[i])) {
             return true;
         }
     }
     bool loop = u.host.n > 4 && strncmp(u.host.p, "127.", 4) == 0 &&
                 strspn(u.host.p, "0123456789.") >= u.host.n;
-    return uri_part_is(u.scheme, "https") || loop;
+    return url_part_is(u.scheme, "https") || loop;
 }
 
 /* "Authorization: …" as the environment says, if it does. */
@@ -172,7 +172,7 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
     if (!fetch_line(&role, err)) {
         return false;
     }
-    uri_encode(&path, (const char *)role.body, strlen((const char *)role.body), true);
+    url_encode(&path, (const char *)role.body, strlen((const char *)role.body), true);
     return zf_out_ok(&path, err) &&
            fetch_instance_ask(f, zf_out_text(&path), (const char *)token.body, &key, err) &&
            aws_reply_json(out, key.body, key.n_body, err);
@@ -199,7 +199,7 @@ static void fetch_field(struct zf_out *body, const char *name, const char *value
         zf_out_str(body, "&");
         zf_out_str(body, name);
         zf_out_str(body, "=");
-        uri_encode(body, value, strlen(value), false);
+        url_encode(body, value, strlen(value), false);
     }
 }
 

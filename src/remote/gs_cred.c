@@ -12,7 +12,7 @@
 #include <zf/codec/json.h>
 
 #include "settings.h"
-#include "uri.h"
+#include "url.h"
 
 #define GS_SCOPE "https://www.googleapis.com/auth/devstorage.read_only"
 
@@ -43,11 +43,11 @@ static bool gs_member(const json_t *j, const char *name, const char *otherwise, 
 /* Over plain HTTP only to this machine. */
 static bool gs_uri_ok(const char *url, struct zf_err *err)
 {
-    struct uri u;
-    bool good = uri_split(url, &u) && !u.user.n &&
-                (uri_part_is(u.scheme, "https") ||
-                 (uri_part_is(u.scheme, "http") &&
-                  (uri_part_is(u.host, "127.0.0.1") || uri_part_is(u.host, "localhost"))));
+    struct url u;
+    bool good = url_split(url, &u) && !u.user.n &&
+                (url_part_is(u.scheme, "https") ||
+                 (url_part_is(u.scheme, "http") &&
+                  (url_part_is(u.host, "127.0.0.1") || url_part_is(u.host, "localhost"))));
 
     return good || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the credentials have a token_uri that is no https URL");
@@ -146,7 +146,7 @@ static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out
 static void gs_field(struct zf_out *out, const char *name, const char *value)
 {
     zf_out_str(out, name);
-    uri_encode(out, value, strlen(value), false);
+    url_encode(out, value, strlen(value), false);
 }
 
 bool gs_cred_form(const struct gs_cred *c, time_t now, struct zf_out *out, struct zf_err *err)

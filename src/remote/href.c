@@ -13,7 +13,7 @@
 
 #include <zf/base/hex.h>
 
-#include "uri.h"
+#include "url.h"
 
 /* ---- character references -------------------------------------------------------------------- */
 
@@ -74,20 +74,12 @@ void href_text(struct zf_out *out, const char *p, size_t n)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* Where the path of an absolute URL begins: behind scheme://host. */
-static const char *href_path(const char *url)
-{
-    const char *host = strstr(url, "://");
-    const char *path = host ? strchr(host + 3, '/') : NULL;
-
-    return path ? path : "/";
-}
-
 /* Cuts off what base and ref have in common: *ref becomes relative to base.  False: it leads
  * elsewhere. */
 static bool href_relative(const char *base, const char **ref, size_t *n)
 {
-    const char *path = href_path(base);
+    struct url u;
+    const char *path = url_split(base, &u) && u.path.n ? u.path.p : "/";
     const char *colon = memchr(*ref, ':', *n), *slash = memchr(*ref, '/', *n);
     bool scheme = colon && (!slash || colon < slash);
     const char *front = scheme ? base : (*n && **ref == '/') ? path : "";
@@ -125,7 +117,7 @@ bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *
     if (ref_n == 0 || memchr(ref, '/', ref_n) || (ref_n <= 2 && memcmp(ref, "..", ref_n) == 0)) {
         return false;
     }
-    if (!uri_decode(name, ref, ref_n, false)) {
+    if (!url_decode(name, ref, ref_n, false)) {
         zf_out_cut(name, 0);
         zf_out_add(name, ref, ref_n);
         zf_out_str(name, "/");

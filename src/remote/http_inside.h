@@ -14,8 +14,7 @@
 
 struct http_host {
     struct http_host *next;
-    char *origin; /* "https://host:443" */
-    char *name;   /* "host" */
+    char *origin; /* "https://host:8443", of url_origin */
     atomic_uint_least64_t requests, retries, bytes, errors, hits;
     atomic_bool answered; /* it did, once */
     /* Under the client's lock. */

@@ -43,7 +43,7 @@ static enum http_next http_judge_redirect(struct http_call *c, char *target)
     } else if (c->redirects >= HTTP_REDIRECTS) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects more than %d times",
                       HTTP_REDIRECTS);
-    } else if (!url_is(to, "http") && !url_is(to, "https")) {
+    } else if (!url_is_web(to)) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
                       "the server redirects to \"%.120s\", which is no http or https address",
                       shown ? shown : "?");

@@ -30,7 +30,6 @@
 #include "place.h"
 #include "settings.h"
 #include "unlisted.h"
-#include "uri.h"
 #include "url.h"
 
 enum { HTTP_PLACE_PAGE = 256 << 20 }; /* bytes of one listing */
@@ -53,7 +52,7 @@ static bool http_place_at(struct place *p, const char *path, struct place_at *ou
     struct zf_out o = {0};
 
     zf_out_str(&o, h->base);
-    uri_encode(&o, path, strlen(path), true);
+    url_encode(&o, path, strlen(path), true);
     *out = (struct place_at){
         .url = o.p, .header = &h->header[1], .n_header = h->login != NULL, .netrc = !h->login};
     return zf_out_ok(&o, err);

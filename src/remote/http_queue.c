@@ -3,6 +3,7 @@
 #include "http_inside.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <zf/base/clock.h>
 #include <zf/base/table.h>
@@ -25,15 +26,14 @@ static void http_host_free(struct http_host *host)
     }
     zf_vec_fini(&host->idle);
     free(host->origin);
-    free(host->name);
     free(host);
 }
 
-static struct http_host *http_host_new(const char *origin, const char *url)
+static struct http_host *http_host_new(const char *origin)
 {
     struct http_host *host = calloc(1, sizeof *host);
 
-    if (host && (!(host->origin = strdup(origin)) || !(host->name = url_host(url)))) {
+    if (host && !(host->origin = strdup(origin))) {
         http_host_free(host);
         host = NULL;
     }
@@ -53,7 +53,7 @@ struct http_host *http_host_for(struct http *h, const char *url)
         at = &(*at)->next;
     }
     if (!*at) {
-        *at = http_host_new(origin, url);
+        *at = http_host_new(origin);
     }
     struct http_host *host = *at;
     (void)pthread_mutex_unlock(&h->lock);
@@ -65,7 +65,7 @@ void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)
     (void)pthread_mutex_lock(&h->lock);
     for (const struct http_host *host = h->hosts; host; host = host->next) {
         const struct zf_host_stats s = {
-            .host = host->name,
+            .host = strstr(host->origin, "://") + 3,
             .requests = atomic_load(&host->requests),
             .retries = atomic_load(&host->retries),
             .bytes = atomic_load(&host->bytes),

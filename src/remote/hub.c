@@ -18,7 +18,6 @@
 #include "listings.h"
 #include "place.h"
 #include "settings.h"
-#include "uri.h"
 #include "url.h"
 
 enum { HUB_PAGE = 64 << 20, HUB_TOKEN = 64 << 10 }; /* bytes of an answer, and of a token's file */
@@ -187,7 +186,7 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
     p += n;
     if (*p == '@') {
         size_t len = hub_revision_len(++p);
-        if (!len || !uri_decode(&revision, p, len, false)) {
+        if (!len || !url_decode(&revision, p, len, false)) {
             return hub_address_bad(err);
         }
         p += len;
@@ -210,7 +209,7 @@ static void hub_quote_revision(struct zf_out *o, const char *revision)
         size_t n = strcspn(p, "/");
         zf_auto(mem) char *part = strndup(p, n);
 
-        uri_encode(o, part ? part : "", part ? strlen(part) : 0, true);
+        url_encode(o, part ? part : "", part ? strlen(part) : 0, true);
         o->bad = o->bad || !part;
         p += n;
         if (*p == '/') {
@@ -307,8 +306,8 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
     zf_out_str(&o, "/resolve/");
     zf_out_str(&o, h->commit);
     zf_out_str(&o, "/");
-    uri_encode(&o, h->dir, strlen(h->dir), true);
-    uri_encode(&o, path, strlen(path), true);
+    url_encode(&o, h->dir, strlen(h->dir), true);
+    url_encode(&o, path, strlen(path), true);
     *out = (struct place_at){
         .url = o.p, .header = (const char *const *)&h->login, .n_header = h->login != NULL};
     return zf_out_ok(&o, err);
@@ -320,7 +319,7 @@ static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *u
     hub_api(h, "/tree/", url);
     zf_out_str(url, h->commit);
     zf_out_str(url, full[0] ? "/" : "");
-    uri_encode(url, full, strlen(full), true);
+    url_encode(url, full, strlen(full), true);
     zf_out_str(url, "?recursive=false&expand=false");
     return !url->bad;
 }

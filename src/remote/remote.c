@@ -11,7 +11,6 @@
 
 #include "blockcache.h"
 #include "object.h"
-#include "uri.h"
 #include "url.h"
 
 /* Every scheme that any build knows: so that one which was left out is not taken for a mistake. */
@@ -20,13 +19,14 @@ static const char *const remote_scheme[] = {"http", "https", "s3", "r2",
 
 bool zf_remote_knows(const char *where, bool *address_out)
 {
-    size_t n = url_scheme(where);
+    struct url u;
+    const bool address = url_split(where, &u);
 
     if (address_out) {
-        *address_out = n > 1;
+        *address_out = u.scheme.n > 1;
     }
-    for (size_t i = 0; n && i < sizeof remote_scheme / sizeof remote_scheme[0]; i++) {
-        if (url_is(where, remote_scheme[i])) {
+    for (size_t i = 0; address && i < sizeof remote_scheme / sizeof remote_scheme[0]; i++) {
+        if (url_part_is(u.scheme, remote_scheme[i])) {
             return true;
         }
     }
@@ -37,12 +37,12 @@ bool zf_remote_knows(const char *where, bool *address_out)
 static struct zf_store *remote_open_file(const char *address, const struct zf_limits *lim,
                                          struct zf_err *err)
 {
-    size_t n;
-    const char *host = url_authority(address, &n), *path = host + n;
     zf_auto(out) struct zf_out local = {.p = NULL};
+    struct url u;
 
-    if ((n && !(n == 9 && strncasecmp(host, "localhost", n) == 0)) || path[0] != '/' ||
-        !uri_decode(&local, path, strlen(path), false)) {
+    if (!url_split(address, &u) || u.user.p || u.port.n ||
+        (u.host.n && !url_part_is(u.host, "localhost")) || !u.path.n ||
+        !url_decode(&local, u.path.p, strlen(u.path.p), false)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "an address of a file is file:///PATH, with %%XX for bytes that are special");
         (void)zf_err_in(err, "%s", address);
@@ -136,7 +136,7 @@ static struct place *remote_place(struct zf_remote *r, const char *address,
 #include "table.def"
 #undef SCHEME
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this build of zerofs does not read %.*s://",
-                  (int)url_scheme(address), address);
+                  (int)strcspn(address, ":"), address);
     return NULL;
 }
 
@@ -191,8 +191,7 @@ static struct zf_store *remote_open_one(struct zf_remote *r, const char *address
     zf_auto(out) struct zf_out name = {.p = NULL};
 
     /* Only URLs of the web are percent-encoded. */
-    bool web = url_is(address, "http") || url_is(address, "https");
-    if (!web || !uri_decode(&name, slash + 1, strlen(slash + 1), false)) {
+    if (!url_is_web(address) || !url_decode(&name, slash + 1, strlen(slash + 1), false)) {
         zf_out_cut(&name, 0);
         zf_out_str(&name, slash + 1);
     }
@@ -212,10 +211,10 @@ static struct zf_store *remote_open_one(struct zf_remote *r, const char *address
 static struct zf_store *remote_open_url(struct zf_remote *r, const char *address,
                                         const struct zf_limits *lim, struct zf_err *err)
 {
-    size_t n;
-    const char *host = url_authority(address, &n), *slash = strrchr(host, '/');
-    bool inner = slash && slash[1] && slash > host + n; /* the last part is not all of the path */
     struct zf_err why = {.code = ZF_OK};
+    struct url u;
+    const char *slash = url_split(address, &u) ? strrchr(u.path.p, '/') : NULL;
+    bool inner = slash && slash[1] && slash > u.path.p; /* the last part is not all of the path */
 
     if (slash && slash[1] && remote_is_file_name(slash + 1)) {
         struct zf_store *st = remote_open_one(r, address, slash, lim, err);
@@ -233,15 +232,14 @@ static struct zf_store *remote_open_url(struct zf_remote *r, const char *address
 /* Whoever lists processes sees the address, and so does /proc/mounts. */
 static bool remote_check(const char *address, struct zf_err *err)
 {
-    size_t n;
-    const char *host = url_authority(address, &n);
+    struct url u;
 
-    if (memchr(host, '@', n) && !url_is(address, "hf")) {
+    if (url_split(address, &u) && u.user.p && !url_part_is(u.scheme, "hf")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "the address names a user or password, which other users of this machine "
                        "would see: put them into ~/.netrc or the environment");
     }
-    if ((url_is(address, "http") || url_is(address, "https")) && strpbrk(address, "?#")) {
+    if (url_is_web(address) && strpbrk(address, "?#")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "an address with a query or fragment names no directory or file that could "
                        "be read by its name");
@@ -253,7 +251,7 @@ struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
                                 const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(mem) char *plain = strdup(address);
-    size_t n = plain ? strlen(plain) : 0, least = url_scheme(address) + 3;
+    size_t n = plain ? strlen(plain) : 0, least = strcspn(address, ":") + 3;
     struct zf_store *st = NULL;
 
     if (url_is(address, "file")) {

@@ -14,7 +14,7 @@
 #include <zf/base/num.h>
 
 #include "timestamp.h"
-#include "uri.h"
+#include "url.h"
 #include "xml.h"
 
 #define S3_LIST_IDLE 100 /* pages in a row without a new name: S3 may send a few, ListObjectsV2 */
@@ -74,7 +74,7 @@ static bool list_key(struct list_page *p, const struct xml_event *e, struct zf_e
     zf_out_cut(&p->key, 0);
     if (!p->encoded) {
         zf_out_add(&p->key, e->text, e->n);
-    } else if (!uri_decode(&p->key, e->text, e->n, true)) {
+    } else if (!url_decode(&p->key, e->text, e->n, true)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the listing names a key that is not encoded as it says: %.100s", e->text);
     }

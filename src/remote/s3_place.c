@@ -13,7 +13,7 @@
 #include "listings.h"
 #include "place.h"
 #include "unlisted.h"
-#include "uri.h"
+#include "url.h"
 #include "xml.h"
 
 #define S3_PAGE_BYTES                                                                              \
@@ -65,28 +65,28 @@ static void s3_fini(struct place *p)
 static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
 {
     char region[40] = "auto", amazon[100];
-    struct uri u;
+    struct url u;
 
     if (s->aws) {
         aws_auth_region(s->auth, region, sizeof region);
     }
     snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com%s", region,
              strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
-    if (!uri_split(s->endpoint ? s->endpoint : amazon, &u)) {
+    if (!url_split(s->endpoint ? s->endpoint : amazon, &u)) {
         url->bad = true;
         return;
     }
-    uri_lower(url, u.scheme.p, u.scheme.n);
+    url_lower(url, u.scheme.p, u.scheme.n);
     zf_out_str(url, "://");
     if (!s->path_style) {
-        uri_lower(url, s->bucket, strlen(s->bucket));
+        url_lower(url, s->bucket, strlen(s->bucket));
         zf_out_str(url, ".");
     }
-    uri_host(url, &u);
+    url_add_host(url, &u);
     zf_out_add(url, u.path.p, u.path.n);
     zf_out_str(url, u.path.n && u.path.p[u.path.n - 1] == '/' ? "" : "/");
     if (s->path_style) {
-        uri_encode(url, s->bucket, strlen(s->bucket), false);
+        url_encode(url, s->bucket, strlen(s->bucket), false);
         zf_out_str(url, "/");
     }
 }
@@ -142,7 +142,7 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     s3_settle(s);
     s3_key(s, path, &key);
     s3_bucket_url(s, &url);
-    uri_encode(&url, zf_out_text(&key), key.n, true);
+    url_encode(&url, zf_out_text(&key), key.n, true);
     if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err)) {
         return false;
     }
@@ -158,11 +158,11 @@ static void s3_query(const struct s3_list *l, struct zf_out *url)
     zf_out_str(url, "?");
     if (token[0]) {
         zf_out_str(url, "continuation-token=");
-        uri_encode(url, token, l->token.n, false);
+        url_encode(url, token, l->token.n, false);
         zf_out_str(url, "&");
     }
     zf_out_str(url, "delimiter=%2F&encoding-type=url&list-type=2&prefix=");
-    uri_encode(url, l->prefix, strlen(l->prefix), false);
+    url_encode(url, l->prefix, strlen(l->prefix), false);
 }
 
 /* Without the right to list, known names can still be read. */
@@ -310,7 +310,6 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
 {
     zf_auto(mem) char *style = c->profile ? aws_conf_s3(c, "addressing_style") : NULL;
     const char *set = k->endpoint_variable ? settings_env(k->endpoint_variable) : NULL;
-    struct uri u;
 
     set = set ? set : k->endpoint;
     if (set) {
@@ -324,11 +323,11 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
     } else if (!aws_conf_endpoint(c, "s3", &s->endpoint, err)) {
         return false;
     }
-    if (s->endpoint && (!uri_split(s->endpoint, &u) || !uri_is_web(&u))) {
+    if (s->endpoint && !url_is_endpoint(s->endpoint)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is no plain http:// or https:// URL",
                        k->endpoint_variable ? k->endpoint_variable : "the endpoint");
     }
-    bool https = !s->endpoint || uri_part_is(u.scheme, "https");
+    bool https = !s->endpoint || url_is(s->endpoint, "https");
     s->path_style =
         s->endpoint ? !style || strcmp(style, "virtual") != 0 : style && strcmp(style, "path") == 0;
     s->path_style = s->path_style || !s3_is_label(s->bucket, https);

@@ -14,13 +14,13 @@
 #include <zf/base/vec.h>
 
 #include "settings.h"
-#include "uri.h"
+#include "url.h"
 
 #define SIGV4_HASH SHA256_DIGEST_SIZE
 
 struct sigv4_work {
     const struct sigv4_ask *ask;
-    struct uri u;
+    struct url u;
     char stamp[20];                /* 20260102T030405Z */
     char body[2 * SIGV4_HASH + 1]; /* its hash */
     zf_vec(const char *) lines;    /* "Name: value" of what is signed */
@@ -103,8 +103,8 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, str
         const char *line = w->lines.at[i], *value = line + strcspn(line, ":");
 
         zf_out_str(&w->names, i ? ";" : "");
-        uri_lower(&w->names, line, (size_t)(value - line));
-        uri_lower(to, line, (size_t)(value - line));
+        url_lower(&w->names, line, (size_t)(value - line));
+        url_lower(to, line, (size_t)(value - line));
         zf_out_str(to, ":");
         zf_out_str(to, value + strspn(value, ": "));
         zf_out_str(to, "\n");
@@ -158,16 +158,18 @@ static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struc
                         struct zf_err *err)
 {
     uint8_t hash[SIGV4_HASH];
+    struct zf_err why;
     struct tm tm;
 
-    if (!uri_split(w->ask->url, &w->u) || !gmtime_r(&w->ask->now, &tm) ||
+    if (!url_check(w->ask->url, &why) || !url_split(w->ask->url, &w->u) ||
+        !gmtime_r(&w->ask->now, &tm) ||
         !strftime(w->stamp, sizeof w->stamp, "%Y%m%dT%H%M%SZ", &tm)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "only an absolute URL can be signed");
     }
     zf_sha256(w->ask->body, w->ask->n_body, hash);
     zf_hex(w->body, hash, SIGV4_HASH);
     zf_out_str(&w->host, "host: ");
-    uri_host(&w->host, &w->u);
+    url_add_host(&w->host, &w->u);
     return headers_add(out, "x-amz-date", w->stamp, err) &&
            headers_add(out, "x-amz-content-sha256", w->body, err) &&
            (!key->token || headers_add(out, "x-amz-security-token", key->token, err)) &&

@@ -1,31 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses, RFC 3986. */
+/* URLs, RFC 3986: their parts, and percent encoding as AWS wants it: everything but letters, digits and "-._~", with
+ * upper-case digits. */
 #ifndef REMOTE_URL_H
 #define REMOTE_URL_H
 
 #include <zf/base/err.h>
 #include <zf/base/out.h>
 
-/* The length of the scheme of "scheme://…"; 0: this is no address. */
-size_t url_scheme(const char *address);
+struct url_part {
+    const char *p; /* borrows from the URL */
+    size_t n;
+};
 
-/* Is it of this scheme? */
-bool url_is(const char *address, const char *scheme);
+struct url {
+    struct url_part scheme; /* "https", as written */
+    struct url_part user;   /* "name:password"; p NULL: there is no '@' */
+    struct url_part host;   /* without the port; brackets of IPv6 stay */
+    struct url_part port;   /* empty for none */
+    struct url_part path;   /* "/a/b", empty if the URL ends with the host */
+    struct url_part query;  /* without '?', empty for none */
+};
 
-/* The authority of an address, "user@host:80", borrowed: *n_out bytes. */
-const char *url_authority(const char *address, size_t *n_out);
+/* Splits "scheme://[user@][host][:port][/path][?query][#fragment]"; any part but the scheme may be empty.  False: the text
+ * does not begin with a scheme; *out is then empty. */
+bool url_split(const char *text, struct url *out);
 
-/* Is an http or https URL as it can go out: visible ASCII, a host, no user info?
- * Errors: ZF_E_USAGE. */
-bool url_check(const char *url, struct zf_err *err) ZF_CHECKED;
+/* Is the URL of this scheme? */
+bool url_is(const char *text, const char *scheme);
+/* The same for http or https. */
+bool url_is_web(const char *text);
 
-/* "https://host:443", lower case, the port always there; malloc'ed.  NULL: out of memory. */
-char *url_origin(const char *url);
+/* Does the part equal the text, but for case? */
+bool url_part_is(struct url_part part, const char *text);
 
-/* The host with its port where one was said: "host:8080"; malloc'ed.  NULL: out of memory. */
-char *url_host(const char *url);
+/* Can the http or https URL be sent: visible ASCII, a host, no user?  Errors: ZF_E_USAGE. */
+bool url_check(const char *text, struct zf_err *err) ZF_CHECKED;
 
-/* The URL without query and fragment, for people; malloc'ed.  NULL: out of memory. */
-char *url_shown(const char *url);
+/* Can it, and has it no query? */
+bool url_is_endpoint(const char *text);
+
+/* "https://host[:port]", as url_add_host has it; malloc'ed.  NULL: out of memory, or no URL. */
+char *url_origin(const char *text);
+
+/* The URL without user, query and fragment, for messages; malloc'ed.  NULL: out of memory. */
+char *url_shown(const char *text);
+
+/* Adds "host[:port]" as clients send it: in lower case, without the scheme's default port. */
+void url_add_host(struct zf_out *out, const struct url *u);
+
+/* Adds p[n], ASCII letters in lower case. */
+void url_lower(struct zf_out *out, const char *p, size_t n);
+
+/* Adds p[n], encoded; slash: '/' stays. */
+void url_encode(struct zf_out *out, const char *p, size_t n, bool slash);
+
+/* Adds p[n], decoded; plus: '+' means a space.  False: '%' without two digits, or a zero byte. */
+bool url_decode(struct zf_out *out, const char *p, size_t n, bool plus) ZF_CHECKED;
 
 #endif

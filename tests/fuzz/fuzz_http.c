@@ -7,7 +7,6 @@
 #include "fuzz.h"
 #include "src/remote/http_inside.h"
 #include "src/remote/timestamp.h"
-#include "src/remote/uri.h"
 #include "src/remote/url.h"
 
 static void try_head(const char *text, size_t n)
@@ -49,8 +48,8 @@ static void try_url(const char *text)
         abort();
     }
     /* Encoded and decoded it is what it was. */
-    uri_encode(&o, text, strlen(text), true);
-    if (!uri_decode(&back, zf_out_text(&o), o.n, false) || strcmp(zf_out_text(&back), text) != 0) {
+    url_encode(&o, text, strlen(text), true);
+    if (!url_decode(&back, zf_out_text(&o), o.n, false) || strcmp(zf_out_text(&back), text) != 0) {
         abort();
     }
 }

@@ -33,6 +33,7 @@ static void refused(void **state)
         {"", "no http or https"},          {"http://", "names no host"},
         {"https:///a", "names no host"},   {"http://:80/", "names no host"},
         {"http://u:p@h/", "~/.netrc"},     {"http://u@h/", "~/.netrc"},
+        {"http://@h/", "~/.netrc"},        {"http://h:8o/", "no number"},
     };
 
     (void)state;
@@ -60,12 +61,38 @@ static void only_visible_ascii(void **state)
     }
 }
 
+/* Origins that credentials may go to are compared as texts. */
+static void origins(void **state)
+{
+    static const struct {
+        const char *url, *origin, *shown;
+    } row[] = {
+        {"HTTPS://Host:443/A?b#c", "https://host", "HTTPS://Host:443/A"},
+        {"http://host:80", "http://host", "http://host:80"},
+        {"http://host:443/", "http://host:443", "http://host:443/"},
+        {"https://host:80?x=/@", "https://host:80", "https://host:80"},
+        {"https://[FD00::1]/a:b", "https://[fd00::1]", "https://[FD00::1]/a:b"},
+        {"https://[fd00::1]:8443", "https://[fd00::1]:8443", "https://[fd00::1]:8443"},
+        {"http://u@v:p@host/u@v", "http://host", "http://host/u@v"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        zf_auto(mem) char *origin = url_origin(row[i].url), *shown = url_shown(row[i].url);
+
+        assert_string_equal(origin, row[i].origin);
+        assert_string_equal(shown, row[i].shown);
+    }
+    assert_null(url_origin("host/a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_they_are),
         cmocka_unit_test(refused),
         cmocka_unit_test(only_visible_ascii),
+        cmocka_unit_test(origins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
