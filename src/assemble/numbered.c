@@ -101,6 +101,47 @@ uint32_t zf_numbered_get(const char *pattern, const struct zf_numbered_file *f, 
     return at < ZF_NUMBERS ? f->number[at] : ZF_NO_NUMBER;
 }
 
+void zf_numbered_set(const char *pattern, struct zf_numbered_file *f, char letter, uint32_t number)
+{
+    size_t at = numbered_index(pattern, letter);
+
+    if (at < ZF_NUMBERS) {
+        f->number[at] = number;
+    }
+}
+
+void zf_numbered_print(const char *pattern, const struct zf_numbered_file *f, char *out,
+                       size_t room)
+{
+    size_t used = 0, at = 0;
+
+    for (const char *p = pattern; *p && used + 1 < room;) {
+        const char *end = *p == '[' ? strchr(p, ']') : p;
+
+        if (*p == '%') {
+            int wide = p[1] == '0' ? p[2] - '0' : 1;
+            int n = snprintf(out + used, room - used, "%0*" PRIu32, wide, f->number[at++]);
+
+            used += n > 0 ? (size_t)n : 0;
+            p += p[1] == '0' ? 4 : 2;
+        } else if (*p == '*') {
+            size_t n = f->stem_len < room - used - 1 ? f->stem_len : room - used - 1;
+
+            memcpy(out + used, f->name + f->stem, n);
+            used += n;
+            p++;
+        } else if (*p == '[' && strchr(p, '%') < end && f->number[at] == ZF_NO_NUMBER) {
+            at += numbered_count(p, (size_t)(end - p));
+            p = end + 1;
+        } else if (*p == '[' || *p == ']') {
+            p++;
+        } else {
+            out[used++] = *p++;
+        }
+    }
+    out[used < room ? used : room - 1] = '\0';
+}
+
 /* ---- a directory ---- */
 
 bool zf_numbered_any(struct zf_store *st, const char *dir, const char *pattern)
@@ -244,41 +285,15 @@ static bool numbered_measure(const struct zf_numbered *l, size_t from, size_t en
 static void numbered_name(const struct zf_numbered *l, const struct zf_numbered_file *like,
                           const struct numbered_axes *x, uint64_t k, char *out, size_t room)
 {
-    uint32_t number[ZF_NUMBERS];
-    size_t used = 0, at = 0;
+    struct zf_numbered_file f = *like;
 
-    memcpy(number, like->number, sizeof number);
     for (uint32_t i = x->n; i-- > 0;) {
         uint32_t size = x->axis[i].size;
 
-        number[x->axis[i].at] = size ? (uint32_t)(k % size) : ZF_NO_NUMBER;
+        f.number[x->axis[i].at] = size ? (uint32_t)(k % size) : ZF_NO_NUMBER;
         k /= size ? size : 1;
     }
-    for (const char *p = l->pattern; *p && used + 1 < room;) {
-        const char *end = *p == '[' ? strchr(p, ']') : p;
-
-        if (*p == '%') {
-            int wide = p[1] == '0' ? p[2] - '0' : 1;
-            int n = snprintf(out + used, room - used, "%0*" PRIu32, wide, number[at++]);
-
-            used += n > 0 ? (size_t)n : 0;
-            p += p[1] == '0' ? 4 : 2;
-        } else if (*p == '*') {
-            size_t n = like->stem_len < room - used - 1 ? like->stem_len : room - used - 1;
-
-            memcpy(out + used, like->name + like->stem, n);
-            used += n;
-            p++;
-        } else if (*p == '[' && strchr(p, '%') < end && number[at] == ZF_NO_NUMBER) {
-            at += numbered_count(p, (size_t)(end - p));
-            p = end + 1;
-        } else if (*p == '[' || *p == ']') {
-            p++;
-        } else {
-            out[used++] = *p++;
-        }
-    }
-    out[used < room ? used : room - 1] = '\0';
+    zf_numbered_print(l->pattern, &f, out, room);
 }
 
 /* Which place is it?  The last letter counts fastest. */

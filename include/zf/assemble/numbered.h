@@ -39,6 +39,10 @@ static inline void zf_auto_numbered(struct zf_numbered *l)
 bool zf_numbered_fits(const char *pattern, const char *name, struct zf_numbered_file *out);
 /* The number of that letter. */
 uint32_t zf_numbered_get(const char *pattern, const struct zf_numbered_file *f, char letter);
+void zf_numbered_set(const char *pattern, struct zf_numbered_file *f, char letter, uint32_t number);
+/* Writes the name of these numbers, cut to the room; brackets whose first number is ZF_NO_NUMBER are left out. */
+void zf_numbered_print(const char *pattern, const struct zf_numbered_file *f, char *out,
+                       size_t room);
 /* Is there such a file in `dir`?  Only names are looked at. */
 bool zf_numbered_any(struct zf_store *st, const char *dir, const char *pattern);
 

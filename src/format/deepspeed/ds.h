@@ -40,7 +40,10 @@ static inline bool ds_is_true(const struct zf_pv *v)
 
 /* ---- files ---- */
 
+enum ds_kind { DS_MODEL, DS_LAYER, DS_EXPERT, DS_EXPP, DS_OPTIM };
+
 struct ds_file {
+    enum ds_kind kind;
     const char *path; /* in the tag's store */
     uint32_t dp;      /* data-parallel rank, of an expp_rank_* file the expert-parallel one; 0 for
                        * mp_rank_* files */
@@ -49,8 +52,9 @@ struct ds_file {
     uint32_t layer;   /* of a pipeline layer's file, whose mp is the tensor-parallel rank; of an
                        * expert's file, among the layers with experts */
     uint32_t expert;  /* in the whole model */
-    bool bf16;        /* "bf16_" in front */
+    const char *prefix, *form; /* its name: "", "bf16_" or "fp16_", and a pattern of files.c */
 };
+#define DS_FILE_NAME 100u /* bytes of a name */
 
 struct ds_dir {
     struct ds_file *model, *optim; /* sorted by (mp, dp), without doubles */

@@ -189,7 +189,7 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     struct ds_rank *mp = s->mp;
     const struct ds_file *like = NULL;
     struct ds_expert_name a, b;
-    char file[100], is[ZF_ABSENT_MAX];
+    char file[DS_FILE_NAME], is[ZF_ABSENT_MAX];
 
     if (mp->save->o->degraded) {
         return zf_build_note(mp->save->b, err, "the 16-bit weight \"%.*s\" is missing", (int)name.n,
@@ -206,8 +206,9 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no file %s has the 16-bit weight \"%.*s\"",
                        file, (int)name.n, name.p);
     }
-    (void)snprintf(file, sizeof file, "layer_%u_expert_%u_mp_rank_%02u_model_states.pt",
-                   like->layer, number, mp->mp);
+    struct ds_file missing = *like;
+    missing.expert = number;
+    (void)ds_file_name(missing, file);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: it holds the 16-bit weight \"%.*s\"",
                    file, zf_absent(mp->save->st, file, is), (int)name.n, name.p);
 }

@@ -6,136 +6,101 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/assemble/numbered.h>
+
 #include "steps.h"
 
-/* Takes `text` off the front of *s. */
-static bool files_take(const char **s, const char *text)
-{
-    size_t n = strlen(text);
+/* %d: data-parallel rank (of EXPP the expert-parallel one), %m: model-parallel rank (of LAYER the tensor-parallel one),
+ * %l: layer, %e: expert, %w of %n: number of the parallel writer. */
+static const struct {
+    enum ds_kind kind;
+    const char *form;
+} files_forms[] = {
+    {DS_MODEL, "mp_rank_%02m_model_states.pt[-%w.%n]"},
+    {DS_MODEL, "zero_pp_rank_%d_mp_rank_%02m_model_states.pt[-%w.%n]"},
+    {DS_OPTIM, "zero_pp_rank_%d_mp_rank_%02m_optim_states.pt[-%w.%n]"},
+    {DS_OPTIM, "zero_pp_rank_%d_mp_rank_%02moptim_states.pt[-%w.%n]"}, /* before 0.3.14 */
+    {DS_LAYER, "layer_%02l-model_states.pt"},
+    {DS_LAYER, "layer_%02l-model_%02m-model_states.pt"}, /* where the mesh has a tensor axis */
+    {DS_EXPERT, "layer_%l_expert_%e_mp_rank_%02m_model_states.pt[-%w.%n]"},
+    {DS_EXPERT, "expert_%e_mp_rank_%02m_model_states.pt[-%w.%n]"},  /* before 0.6: of all layers */
+    {DS_EXPP, "expp_rank_%d_mp_rank_%02m_optim_states.pt[-%w.%n]"}, /* a stub under ZeRO */
+};
 
-    if (strncmp(*s, text, n) != 0) {
-        return false;
-    }
-    *s += n;
-    return true;
+/* The number of that letter in a form. */
+static uint32_t *files_number(struct ds_file *f, char letter)
+{
+    return letter == 'd'   ? &f->dp
+           : letter == 'm' ? &f->mp
+           : letter == 'l' ? &f->layer
+           : letter == 'e' ? &f->expert
+                           : &f->writer;
 }
 
-/* Takes a decimal number off the front of *s. */
-static bool files_take_number(const char **s, uint32_t *out)
+/* False: DeepSpeed has no such name. */
+static bool files_parse(const char *name, struct ds_file *f)
 {
-    uint64_t v = 0;
-    const char *p = *s;
+    static const char *const prefix[] = {"bf16_", "fp16_", ""};
+    struct zf_numbered_file at;
+    size_t i = 0;
 
-    for (; *p >= '0' && *p <= '9'; p++) {
-        v = 10 * v + (uint64_t)(*p - '0');
-        if (v > UINT32_MAX / 2) {
-            return false;
+    while (strncmp(name, prefix[i], strlen(prefix[i])) != 0) {
+        i++;
+    }
+    *f = (struct ds_file){.path = name, .prefix = prefix[i]};
+    for (size_t k = 0; k < sizeof files_forms / sizeof files_forms[0]; k++) {
+        if (zf_numbered_fits(files_forms[k].form, name + strlen(f->prefix), &at)) {
+            f->form = files_forms[k].form;
+            for (const char *letter = "dmlew"; *letter; letter++) {
+                uint32_t number = zf_numbered_get(f->form, &at, *letter);
+
+                *files_number(f, *letter) = number == ZF_NO_NUMBER ? 0 : number;
+            }
+            f->kind = files_forms[k].kind;
+            return true;
         }
     }
-    if (p == *s) {
-        return false;
-    }
-    *s = p;
-    *out = (uint32_t)v;
-    return true;
+    return false;
 }
 
-/* Takes the end of a name behind ".pt": nothing, or "-W.N" of the parallel writer. */
-static bool files_take_end(const char *s, uint32_t *writer)
+const char *ds_file_name(struct ds_file f, char out[DS_FILE_NAME])
 {
-    uint32_t n;
+    const int n = snprintf(out, DS_FILE_NAME, "%s", f.prefix);
+    struct zf_numbered_file at = {.name = ""};
 
-    *writer = 0;
-    return *s == '\0' || (files_take(&s, "-") && files_take_number(&s, writer) &&
-                          files_take(&s, ".") && files_take_number(&s, &n) && *s == '\0');
+    for (const char *letter = "dmle"; *letter; letter++) {
+        zf_numbered_set(f.form, &at, *letter, *files_number(&f, *letter));
+    }
+    zf_numbered_set(f.form, &at, 'w', ZF_NO_NUMBER);
+    zf_numbered_print(f.form, &at, out + n, DS_FILE_NAME - (size_t)n);
+    return out;
 }
 
-enum files_kind { OTHER, MODEL, RANK_MODEL, OPTIM, LAYER, EXPERT, EXPP };
-
-static enum files_kind files_parse_zero(const char *s, struct ds_file *f)
+/* Orders by as many of kind, model-parallel rank, layer, expert, data-parallel rank and writer. */
+static int files_cmp(const struct ds_file *a, const struct ds_file *b, int keys)
 {
-    if (!files_take_number(&s, &f->dp) || !files_take(&s, "_mp_rank_") ||
-        !files_take_number(&s, &f->mp)) {
-        return OTHER;
+    const uint32_t x[] = {a->kind, a->mp, a->layer, a->expert, a->dp, a->writer};
+    const uint32_t y[] = {b->kind, b->mp, b->layer, b->expert, b->dp, b->writer};
+    int i = 0;
+
+    while (i < keys && x[i] == y[i]) {
+        i++;
     }
-    if (files_take(&s, "_model_states.pt")) {
-        return files_take_end(s, &f->writer) ? RANK_MODEL : OTHER;
-    }
-    /* releases before 0.3.14 left the underscore out */
-    if (files_take(&s, "_optim_states.pt") || files_take(&s, "optim_states.pt")) {
-        return files_take_end(s, &f->writer) ? OPTIM : OTHER;
-    }
-    return OTHER;
+    return i == keys ? 0 : x[i] < y[i] ? -1 : 1;
 }
+#define BY_RANK 5
+#define BY_ALL 6
 
-/* "layer_LL-model_states.pt", or "layer_LL-model_TT-model_states.pt" where the job's mesh has a tensor
- * axis.  Source: deepspeed/runtime/pipe/module.py (ckpt_layer_path). */
-static enum files_kind files_parse_layer(const char *s, struct ds_file *f)
+static int files_by_all(const void *a, const void *b)
 {
-    const char *end = s;
-
-    if (files_take(&end, "-model_states.pt") && *end == '\0') {
-        return LAYER;
-    }
-    return files_take(&s, "-model_") && files_take_number(&s, &f->mp) &&
-                   files_take(&s, "-model_states.pt") && *s == '\0'
-               ? LAYER
-               : OTHER;
-}
-
-/* "E_mp_rank_00_model_states.pt"; until 0.6 a file held that expert of all layers. */
-static enum files_kind files_parse_expert(const char *s, struct ds_file *f)
-{
-    return files_take_number(&s, &f->expert) && files_take(&s, "_mp_rank_") &&
-                   files_take_number(&s, &f->mp) && files_take(&s, "_model_states.pt") &&
-                   files_take_end(s, &f->writer)
-               ? EXPERT
-               : OTHER;
-}
-
-/* "R_mp_rank_00_optim_states.pt": the optimizer of expert-parallel rank R, a stub under ZeRO. */
-static enum files_kind files_parse_expp(const char *s, struct ds_file *f)
-{
-    return files_take_number(&s, &f->dp) && files_take(&s, "_mp_rank_") &&
-                   files_take_number(&s, &f->mp) && files_take(&s, "_optim_states.pt") &&
-                   files_take_end(s, &f->writer)
-               ? EXPP
-               : OTHER;
-}
-
-static enum files_kind files_parse(const char *name, struct ds_file *f)
-{
-    const char *s = name;
-
-    *f = (struct ds_file){.path = name};
-    f->bf16 = files_take(&s, "bf16_");
-    if (files_take(&s, "zero_pp_rank_") || files_take(&s, "fp16_zero_pp_rank_")) {
-        return files_parse_zero(s, f);
-    }
-    if (files_take(&s, "mp_rank_")) {
-        return files_take_number(&s, &f->mp) && files_take(&s, "_model_states.pt") &&
-                       files_take_end(s, &f->writer)
-                   ? MODEL
-                   : OTHER;
-    }
-    if (files_take(&s, "layer_") && files_take_number(&s, &f->layer)) {
-        return *s == '-'                    ? files_parse_layer(s, f)
-               : files_take(&s, "_expert_") ? files_parse_expert(s, f)
-                                            : OTHER;
-    }
-    s = name;
-    if (files_take(&s, "expp_rank_")) {
-        return files_parse_expp(s, f);
-    }
-    return files_take(&s, "expert_") ? files_parse_expert(s, f) : OTHER;
+    return files_cmp(a, b, BY_ALL);
 }
 
 bool ds_dir_owns(const char *name)
 {
     struct ds_file f;
-    enum files_kind kind = files_parse(name, &f);
 
-    return kind == MODEL || kind == RANK_MODEL || kind == OPTIM;
+    return files_parse(name, &f) && (f.kind == DS_MODEL || f.kind == DS_OPTIM);
 }
 
 bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
@@ -148,9 +113,8 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
         return true;
     }
     (void)snprintf(name, sizeof name, "%.*s.pt", (int)(slash - bang - 1), bang + 1);
-    if (files_parse(name, &was) != files_parse(path, &now) ||
-        (was.dp == now.dp && was.mp == now.mp && was.layer == now.layer &&
-         was.expert == now.expert)) {
+    if (!files_parse(name, &was) || !files_parse(path, &now) || was.kind != now.kind ||
+        files_cmp(&was, &now, BY_RANK) == 0) {
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another %s", name,
@@ -158,36 +122,16 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
     return zf_err_in(err, "%s", path);
 }
 
-static int files_by_rank(const void *pa, const void *pb)
-{
-    const struct ds_file *a = pa, *b = pb;
-
-    if (a->mp != b->mp) {
-        return a->mp < b->mp ? -1 : 1;
-    }
-    if (a->layer != b->layer) {
-        return a->layer < b->layer ? -1 : 1;
-    }
-    if (a->expert != b->expert) {
-        return a->expert < b->expert ? -1 : 1;
-    }
-    if (a->dp != b->dp) {
-        return a->dp < b->dp ? -1 : 1;
-    }
-    return (a->writer > b->writer) - (a->writer < b->writer);
-}
-
-/* Sorts the files and drops the copies that the parallel writer makes of a model file. */
-static bool files_settle(struct ds_file *f, uint32_t *n, bool copies, struct zf_err *err)
+/* Drops the copies that the parallel writer makes of sorted files that are no rank's own. */
+static bool files_drop_copies(struct ds_file *f, uint32_t *n, struct zf_err *err)
 {
     uint32_t kept = 0;
 
-    qsort(f, *n, sizeof *f, files_by_rank);
     for (uint32_t i = 0; i < *n; i++) {
         const struct ds_file *last = kept ? &f[kept - 1] : NULL;
+        bool copies = f[i].kind != DS_OPTIM && f[i].kind != DS_LAYER;
 
-        if (!last || last->mp != f[i].mp || last->dp != f[i].dp || last->layer != f[i].layer ||
-            last->expert != f[i].expert) {
+        if (!last || files_cmp(last, &f[i], BY_RANK) != 0) {
             f[kept++] = f[i];
         } else if (!copies || last->writer == f[i].writer) {
             return zf_fail(
@@ -201,97 +145,90 @@ static bool files_settle(struct ds_file *f, uint32_t *n, bool copies, struct zf_
     return true;
 }
 
-/* A directory written with and without "bf16_" holds the ranks of two runs. */
+/* A directory written with and without a prefix holds the ranks of two runs. */
 static bool files_one_prefix(const struct ds_dir *d, struct zf_err *err)
 {
     for (uint32_t i = 1; i < d->n_optim; i++) {
-        if (d->optim[i].bf16 != d->optim[0].bf16) {
+        const char *a = d->optim[0].prefix, *b = d->optim[i].prefix;
+
+        if (a != b) {
             return zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"%s\" and \"%s\" differ in the prefix \"bf16_\": saves of two runs are "
-                "mixed in this directory",
-                d->optim[0].path, d->optim[i].path);
+                "\"%s\" and \"%s\" differ in the prefix \"%s\": saves of two runs are mixed in "
+                "this directory",
+                d->optim[0].path, d->optim[i].path, *a ? a : b);
         }
     }
     return true;
 }
 
-static void files_note_mp(struct ds_dir *d, uint32_t mp)
+/* The files of a kind, among all, sorted. */
+static struct ds_file *files_of(struct ds_file *all, uint32_t n_all, enum ds_kind kind, uint32_t *n)
 {
-    if (mp >= d->n_mp) {
-        d->n_mp = mp + 1;
+    uint32_t from = 0, end;
+
+    while (from < n_all && all[from].kind < kind) {
+        from++;
     }
+    for (end = from; end < n_all && all[end].kind == kind; end++) {
+    }
+    *n = end - from;
+    return all + from;
 }
 
-static bool files_add_file(struct ds_dir *d, struct zf_arena *a, const char *name,
-                           struct zf_err *err)
+static bool files_divide(struct ds_dir *d, struct ds_file *all, uint32_t n, struct zf_err *err)
 {
-    struct ds_file f;
-    enum files_kind k = files_parse(name, &f);
-
-    if (k == OTHER) {
-        return true;
+    if (n > 0) {
+        qsort(all, n, sizeof *all, files_by_all);
     }
-    f.path = zf_arena_str(a, name, strlen(name), err);
-    if (!f.path) {
+    if (!files_drop_copies(all, &n, err)) {
         return false;
     }
-    switch (k) {
-    case LAYER:
-        d->layer_model = d->layer_model || strstr(f.path, "-model_states") != strchr(f.path, '-');
-        d->layer[d->n_layers++] = f;
-        break;
-    case EXPERT:
-        d->expert[d->n_experts++] = f;
-        break;
-    case EXPP:
-        d->expp[d->n_expp++] = f;
-        break;
-    case OPTIM:
-        d->optim[d->n_optim++] = f;
-        files_note_mp(d, f.mp);
-        break;
-    default:
-        d->by_rank = d->by_rank || k == RANK_MODEL;
-        d->model[d->n_model++] = f;
-        files_note_mp(d, f.mp);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ds_file *f = &all[i];
+        bool mesh = f->kind == DS_MODEL || f->kind == DS_OPTIM;
+
+        d->n_mp = mesh && f->mp >= d->n_mp ? f->mp + 1 : d->n_mp;
+        d->by_rank = d->by_rank || (f->kind == DS_MODEL && strstr(f->form, "%d"));
+        d->layer_model = d->layer_model || (f->kind == DS_LAYER && strstr(f->form, "%02m"));
     }
-    return true;
+    d->model = files_of(all, n, DS_MODEL, &d->n_model);
+    d->layer = files_of(all, n, DS_LAYER, &d->n_layers);
+    d->expert = files_of(all, n, DS_EXPERT, &d->n_experts);
+    d->expp = files_of(all, n, DS_EXPP, &d->n_expp);
+    d->optim = files_of(all, n, DS_OPTIM, &d->n_optim);
+    return files_one_prefix(d, err);
 }
 
 bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, struct zf_err *err)
 {
     const struct zf_entry *e;
-    size_t n;
+    struct ds_file *all;
+    uint32_t n = 0;
+    size_t n_entries;
 
     *out = (struct ds_dir){0};
-    if (!zf_store_list(st, "", &e, &n, err) ||
-        !(out->model = zf_arena_get(a, n, sizeof *out->model, err)) ||
-        !(out->layer = zf_arena_get(a, n, sizeof *out->layer, err)) ||
-        !(out->expp = zf_arena_get(a, n, sizeof *out->expp, err)) ||
-        !(out->expert = zf_arena_get(a, n, sizeof *out->expert, err)) ||
-        !(out->optim = zf_arena_get(a, n, sizeof *out->optim, err))) {
+    if (!zf_store_list(st, "", &e, &n_entries, err) ||
+        !(all = zf_arena_get(a, n_entries, sizeof *all, err))) {
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR && !files_add_file(out, a, e[i].name, err)) {
-            return false;
-        }
-        if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "offloaded_tensors") == 0) {
+    for (size_t i = 0; i < n_entries; i++) {
+        if (e[i].kind != ZF_ENTRY_DIR && files_parse(e[i].name, &all[n])) {
+            all[n].path = zf_arena_str(a, e[i].name, strlen(e[i].name), err);
+            if (!all[n++].path) {
+                return false;
+            }
+        } else if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "offloaded_tensors") == 0) {
             out->swap = "offloaded_tensors";
-        }
-        if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "zero") == 0) {
+        } else if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "zero") == 0) {
             out->universal = "zero";
         }
     }
-    if (out->n_optim > 0) {
-        out->universal = NULL;
+    if (!files_divide(out, all, n, err)) {
+        return false;
     }
-    return files_settle(out->model, &out->n_model, true, err) &&
-           files_settle(out->layer, &out->n_layers, false, err) &&
-           files_settle(out->expert, &out->n_experts, true, err) &&
-           files_settle(out->expp, &out->n_expp, true, err) &&
-           files_settle(out->optim, &out->n_optim, false, err) && files_one_prefix(out, err);
+    out->universal = out->n_optim > 0 ? NULL : out->universal;
+    return true;
 }
 
 /* ---- opening ahead ---- */

@@ -127,10 +127,14 @@ static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err 
             continue;
         }
         if (f ? f->dp != next : next < n) {
+            struct ds_file missing = d->expp[0];
+            char name[DS_FILE_NAME];
+
+            missing.dp = next;
+            missing.mp = mp->mp;
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "expp_rank_%u_mp_rank_%02u_optim_states.pt is missing: there are files of %u "
-                    "expert-parallel ranks",
-                    next, mp->mp, n);
+                    "%s is missing: there are files of %u expert-parallel ranks",
+                    ds_file_name(missing, name), n);
             if (!zf_forgive(mp->save->b, err)) {
                 return false;
             }

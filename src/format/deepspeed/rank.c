@@ -15,11 +15,11 @@
 
 static bool rank_missing(const struct ds_rank *mp, uint64_t r, uint64_t n, struct zf_err *err)
 {
-    const struct ds_file *some = &mp->optim_file[0];
-    char name[80], is[ZF_ABSENT_MAX];
+    struct ds_file f = mp->optim_file[0];
+    char name[DS_FILE_NAME], is[ZF_ABSENT_MAX];
 
-    (void)snprintf(name, sizeof name, "%szero_pp_rank_%llu_mp_rank_%02u_optim_states.pt",
-                   some->bf16 ? "bf16_" : "", (unsigned long long)r, some->mp);
+    f.dp = (uint32_t)r;
+    (void)ds_file_name(f, name);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "%s %s: the optimizer is cut in %llu partitions, optimizer files found: %u",
                    name, zf_absent(mp->save->st, name, is), (unsigned long long)n,

@@ -25,6 +25,8 @@ bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name nam
 
 /* True for the name of one rank's file. */
 bool ds_dir_owns(const char *name);
+/* The name that a file of these numbers has, without a parallel writer's. */
+const char *ds_file_name(struct ds_file f, char out[DS_FILE_NAME]);
 /* A source inside a torch archive carries the name under which the archive was written:
  * "run/renamed.pt!zero_pp_rank_1_mp_rank_00_optim_states/data/0".  The rank must be that of the
  * file's path now.  Errors: ZF_E_FORMAT naming the other. */

@@ -269,14 +269,22 @@ static const struct ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t
     return NULL;
 }
 
+static const char *zero3_model_name(const struct ds_rank *mp, uint32_t r, char out[DS_FILE_NAME])
+{
+    struct ds_file f = *mp->model_from;
+
+    f.dp = r;
+    return ds_file_name(f, out);
+}
+
 static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
                              struct zf_err *err)
 {
     const char *why = zero3_model_file(mp, piece.rank) ? "is damaged" : "is missing";
-    char path[1024];
+    char name[DS_FILE_NAME], path[1024];
 
-    (void)snprintf(path, sizeof path, "%s/zero_pp_rank_%u_mp_rank_%02u_model_states.pt",
-                   zf_store_name(mp->save->st), piece.rank, mp->mp);
+    (void)snprintf(path, sizeof path, "%s/%s", zf_store_name(mp->save->st),
+                   zero3_model_name(mp, piece.rank, name));
     return zf_draft_flat(d, piece.first, piece.n,
                          (struct zf_from){.lost = &(struct zf_lost){.file = path, .why = why}},
                          err);
@@ -395,10 +403,9 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
         struct ds_model m = mp->model;
 
         if (!f && !zf_build_degraded(mp->save->b)) {
-            char name[80], is[ZF_ABSENT_MAX];
+            char name[DS_FILE_NAME], is[ZF_ABSENT_MAX];
 
-            (void)snprintf(name, sizeof name, "zero_pp_rank_%u_mp_rank_%02u_model_states.pt", r,
-                           mp->mp);
+            (void)zero3_model_name(mp, r, name);
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "%s %s: it holds slices of %u frozen parameters", name,
                            zf_absent(mp->save->st, name, is), n);

@@ -132,6 +132,30 @@ static void the_missing_file_is_named(void **state)
     assert_int_equal(err.code, ZF_E_LIMIT);
 }
 
+/* A name that is taken apart and put together again is the same, and another's where a number is. */
+static void names_are_printed(void **state)
+{
+    static const char pattern[] = "zero_pp_rank_%d_mp_rank_%02m.pt[-%w.%n]";
+    static const char *const names[] = {"zero_pp_rank_0_mp_rank_00.pt",
+                                        "zero_pp_rank_12_mp_rank_345.pt-6.7"};
+    struct zf_numbered_file f;
+    char name[60];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(zf_numbered_fits(pattern, names[i], &f));
+        zf_numbered_print(pattern, &f, name, sizeof name);
+        assert_string_equal(name, names[i]);
+    }
+    zf_numbered_set(pattern, &f, 'm', 8);
+    zf_numbered_set(pattern, &f, 'w', ZF_NO_NUMBER);
+    zf_numbered_set(pattern, &f, 'x', 9); /* it has none */
+    zf_numbered_print(pattern, &f, name, sizeof name);
+    assert_string_equal(name, "zero_pp_rank_12_mp_rank_08.pt");
+    zf_numbered_print(pattern, &f, name, 15);
+    assert_string_equal(name, "zero_pp_rank_1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +163,7 @@ int main(void)
         cmocka_unit_test(padded_as_printf_writes_them),
         cmocka_unit_test(brackets_and_stems),
         cmocka_unit_test(the_missing_file_is_named),
+        cmocka_unit_test(names_are_printed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
