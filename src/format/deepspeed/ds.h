@@ -197,7 +197,7 @@ struct ds_flat {
     uint64_t off, n;
     enum zf_dtype dtype;
     uint64_t swapped; /* bytes of the swap file, whose padding n counts, too; 0: no swap file */
-    /* degraded: n is 0 because this swap file cannot be used; or NULL */
+    /* degraded: n is 0 because this file (its rank's or a swap file) cannot be used; or NULL */
     const struct zf_lost *lost;
 };
 
@@ -228,9 +228,11 @@ struct ds_slice {
     uint64_t start, n; /* elements */
 };
 
-/* One flat vector of one rank. */
+/* One flat vector of one rank, or a sub-partition of it. */
 struct ds_part {
+    const char *path;    /* of its file, and which sub-partition it is */
     uint32_t dp;         /* the rank */
+    bool lost;           /* of a lost file: then no states are known, and master.lost says why */
     uint64_t partitions; /* into which its group is cut, 0 = not recorded */
     bool moe;            /* the group holds experts */
     /* data-parallel ranks that share the group, in the order of the partitions (stage 3 with
@@ -251,14 +253,13 @@ struct ds_part {
 struct ds_optim {
     const char *path;
     uint32_t dp;
-    bool lost;
-    struct ds_part *part; /* [n_parts] */
+    bool lost; /* degraded: as why says; its parts are `gone` */
+    struct zf_lost why;
+    struct ds_part gone;
+    /* [n_parts][n_cuts[g]] vectors of the groups: stage 1 before 0.4 cut each partition once more. */
+    struct ds_part **part;
     uint32_t n_parts;
-    /* Stage 1 before 0.4 cut each partition once more: the same groups' later sub-partitions,
-     * [n_later], of which a group may have fewer. */
-    struct ds_optim *later;
-    uint32_t n_later;
-    const uint32_t *n_cuts; /* [n_parts] sub-partitions of each group; NULL = one */
+    const uint32_t *n_cuts; /* [n_parts]; NULL = one sub-partition of each group */
     int stage;              /* 1, 2, 3; 0 = not recorded (BF16_Optimizer) */
     bool stage3;            /* each parameter is partitioned by itself */
     uint64_t partitions;    /* partition_count, the largest of all groups; 0 = not recorded */
@@ -272,16 +273,22 @@ struct ds_optim {
     uint32_t n_groups;
 };
 
+/* Sub-partition i of group g. */
+static inline const struct ds_part *ds_optim_part(const struct ds_optim *o, uint32_t g, uint32_t i)
+{
+    return o->lost ? &o->gone : &o->part[g][i];
+}
+
 /* ---- model-parallel ranks ---- */
 
 /* A parameter group: what its flat vectors hold, and who has a part of them. */
 struct ds_group {
     uint32_t index; /* in the optimizer files of its ranks */
     uint32_t n;
-    struct ds_param *param;       /* [n] in the order of the vectors */
-    uint64_t *len;                /* [n] their elements */
-    const struct ds_optim **rank; /* [n_ranks] in the order of the partitions; not all are lost */
-    uint32_t n_ranks;             /* 0: there are no optimizer files */
+    struct ds_param *param;      /* [n] in the order of the vectors */
+    uint64_t *len;               /* [n] their elements */
+    const struct ds_part **part; /* [n_ranks] in the order of the partitions; not all are lost */
+    uint32_t n_ranks;            /* 0: there are no optimizer files */
 };
 
 struct ds_rank {

@@ -96,7 +96,7 @@ static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32
     uint32_t sets = 0;
 
     for (uint32_t r = 0; of && r < mp->n_dp; r++) {
-        const struct ds_part *p = mp->optim[r].lost ? NULL : &mp->optim[r].part[g];
+        const struct ds_part *p = mp->optim[r].lost ? NULL : mp->optim[r].part[g];
 
         if (p && !of[r]) {
             if (!split_enter(mp, g, r, p, of, err)) {
@@ -125,7 +125,7 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
                                  struct zf_err *err)
 {
     const struct ds_optim *first = rank_optim(mp);
-    const struct ds_part *p = &first->part[g];
+    const struct ds_part *p = first->part[g];
     if (p->ranks) {
         return split_listed(mp, g, e, n, err);
     }
@@ -388,15 +388,15 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
     struct ds_rank *mp = s->mp;
     uint32_t n;
     const uint32_t *member = ds_experts_ranks(mp, s->in->index, s->e, &n, err);
-    const struct ds_optim **rank = member ? zf_arena_get(mp->save->a, n, sizeof(*rank), err) : NULL;
+    const struct ds_part **part = member ? zf_arena_get(mp->save->a, n, sizeof(*part), err) : NULL;
     bool some = false;
 
-    if (!rank) {
+    if (!part) {
         return false;
     }
     for (uint32_t k = 0; k < n; k++) {
-        rank[k] = &mp->optim[member[k]];
-        some = some || !rank[k]->lost;
+        part[k] = ds_optim_part(&mp->optim[member[k]], s->in->index, 0);
+        some = some || !mp->optim[member[k]].lost;
     }
     if (!some) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -404,7 +404,7 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
                        s->in->index);
     }
     *out = *s->in;
-    out->rank = rank;
+    out->part = part;
     out->n_ranks = n;
     return split_check_rank(s, member[0], err) && split_params(s, out, err);
 }

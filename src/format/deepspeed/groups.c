@@ -5,12 +5,6 @@
 
 #include <zf/base/num.h>
 
-/* Sub-partition i of a rank. */
-static const struct ds_optim *groups_cut(const struct ds_optim *r, uint32_t i)
-{
-    return r->lost || i == 0 ? r : &r->later[i - 1];
-}
-
 /* Fills mp->group from the shapes of each of n groups. */
 static bool groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint32_t n,
                         struct zf_err *err)
@@ -40,7 +34,7 @@ bool ds_groups_count(const struct ds_rank *mp, uint32_t g, uint64_t *sum, struct
         uint32_t n_cuts = o->lost ? 0 : o->n_cuts ? o->n_cuts[g] : 1;
 
         for (uint32_t i = 0; i < n_cuts; i++) {
-            if (!zf_add(*sum, groups_cut(o, i)->part[g].master.n, sum)) {
+            if (!zf_add(*sum, o->part[g][i].master.n, sum)) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                "the partitions of group %u have more than 2^64 elements", g);
             }
@@ -94,15 +88,15 @@ static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first, s
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         uint64_t n = (uint64_t)mp->n_dp * (first->n_cuts ? first->n_cuts[g] : 1);
-        const struct ds_optim **rank = zf_arena_get(mp->save->a, n, sizeof(*rank), err);
+        const struct ds_part **part = zf_arena_get(mp->save->a, n, sizeof(*part), err);
 
-        if (!rank || n > UINT32_MAX) {
-            return rank && zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "too many sub-partitions");
+        if (!part || n > UINT32_MAX) {
+            return part && zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "too many sub-partitions");
         }
         for (uint64_t k = 0; k < n; k++) {
-            rank[k] = groups_cut(&mp->optim[k % mp->n_dp], (uint32_t)(k / mp->n_dp));
+            part[k] = ds_optim_part(&mp->optim[k % mp->n_dp], g, (uint32_t)(k / mp->n_dp));
         }
-        mp->group[g].rank = rank;
+        mp->group[g].part = part;
         mp->group[g].n_ranks = (uint32_t)n;
     }
     return true;
@@ -113,8 +107,8 @@ static bool groups_have_experts(const struct ds_rank *mp, const struct ds_optim 
     bool some = mp->model.moe || mp->model.n_fused > 0 || mp->expert.n_entries > 0;
 
     for (uint32_t g = 0; g < first->n_parts; g++) {
-        some = some || first->part[g].ranks ||
-               (first->part[g].partitions > 0 && first->part[g].partitions < mp->n_dp);
+        some = some || first->part[g]->ranks ||
+               (first->part[g]->partitions > 0 && first->part[g]->partitions < mp->n_dp);
     }
     return some && !first->n_cuts;
 }
@@ -127,7 +121,7 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
 
     /* releases before 0.19.3 write experts' model files without ds_config */
     mp->blocks = mp->model.blocks || first->config.blocks;
-    if (!shapes && first->n_parts > 0 && first->part[0].slice) {
+    if (!shapes && first->n_parts > 0 && first->part[0]->slice) {
         mp->by_slices = true;
         n = first->n_parts;
         if (!(shapes = ds_mappings_join(mp, n, err))) {

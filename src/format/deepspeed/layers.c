@@ -178,8 +178,8 @@ static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_
         const struct ds_optim *o = &mp->optim[r];
 
         for (uint32_t g = 0; g < o->n_parts; g++) {
-            for (uint32_t i = 0; i < o->part[g].n_slices; i++) {
-                if (!layers_claim(mp, l, o->part[g].slice[i].name, err)) {
+            for (uint32_t i = 0; i < o->part[g]->n_slices; i++) {
+                if (!layers_claim(mp, l, o->part[g]->slice[i].name, err)) {
                     return false;
                 }
             }
@@ -196,7 +196,7 @@ static uint64_t layers_count_slices(const struct ds_rank *mp, uint32_t g, struct
     uint64_t n = 0;
 
     for (uint32_t r = 0; r < mp->n_dp; r++) {
-        const struct ds_part *p = g < mp->optim[r].n_parts ? &mp->optim[r].part[g] : NULL;
+        const struct ds_part *p = g < mp->optim[r].n_parts ? mp->optim[r].part[g] : NULL;
 
         for (uint32_t i = 0; p && i < p->n_slices; i++) {
             if (ds_name_eq(p->slice[i].name, name)) {
@@ -278,8 +278,8 @@ static bool layers_find_shapes(struct ds_rank *mp, const struct ds_layers *l, st
         const struct ds_optim *o = &mp->optim[r];
 
         for (uint32_t g = 0; g < o->n_parts; g++) {
-            for (uint32_t i = 0; i < o->part[g].n_slices; i++) {
-                if (!layers_add_tied(mp, l, g, o->part[g].slice[i].name, err)) {
+            for (uint32_t i = 0; i < o->part[g]->n_slices; i++) {
+                if (!layers_add_tied(mp, l, g, o->part[g]->slice[i].name, err)) {
                     return false;
                 }
             }

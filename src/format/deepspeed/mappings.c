@@ -14,7 +14,7 @@
 static bool mappings_add(const struct ds_optim *r, uint32_t g, struct ds_shapes *out,
                          struct zf_err *err)
 {
-    const struct ds_part *p = &r->part[g];
+    const struct ds_part *p = r->part[g];
     uint64_t next = 0;
 
     for (uint32_t i = 0; i < p->n_slices; i++) {
@@ -64,7 +64,7 @@ static bool mappings_check_sets(struct ds_rank *mp, uint32_t g, const uint32_t *
         for (uint32_t k = 0; rank && k < n; k++) {
             const struct ds_optim *a = &mp->optim[first[k]], *b = &mp->optim[rank[k]];
 
-            if (!b->lost && !mappings_same(&a->part[g], &b->part[g])) {
+            if (!b->lost && !mappings_same(a->part[g], b->part[g])) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                         "param_slice_mappings[%u] is not that of \"%s\", which has the same part "
                         "of other experts",
@@ -95,7 +95,7 @@ static bool mappings_join_group(struct ds_rank *mp, uint32_t g, struct ds_shapes
                            "partition",
                            rank[k]);
         }
-        most += r->part[g].n_slices;
+        most += r->part[g]->n_slices;
     }
     out->param = rank ? zf_arena_get(mp->save->a, most, sizeof *out->param, err) : NULL;
     for (uint32_t k = 0; out->param && k < n; k++) {

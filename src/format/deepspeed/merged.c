@@ -33,12 +33,10 @@ static bool merged_lay(struct ds_rank *mp, const struct ds_group *group,
         return false;
     }
     for (uint32_t r = 0; r < n && *whole; r++) {
-        const struct ds_optim *o = group->rank[r];
+        const struct ds_flat *f = &group->part[r]->master;
 
-        *whole = !o->lost;
+        *whole = !f->lost;
         if (*whole) {
-            const struct ds_flat *f = &o->part[group->index].master;
-
             part[r] = (struct zf_values){f->src, f->off, f->dtype};
             *whole = zf_add(begin[r], f->n, &begin[r + 1]);
         }

@@ -52,7 +52,7 @@ static void optim_take_partitions(const struct zf_take *x, struct ds_optim *r)
         uint64_t n = zf_take_u64(one);
 
         (void)zf_take_must(one, n > 0, "expected a number > 0");
-        r->part[g].partitions = n;
+        r->part[g]->partitions = n;
         r->partitions = n > r->partitions ? n : r->partitions;
     }
 }
@@ -204,8 +204,11 @@ static void optim_take_vectors(const struct optim_reading *q, const struct zf_ta
     for (uint32_t g = 0; g < n && !list->t->failed; g++) {
         struct zf_take one = zf_take_item(list, g);
 
-        r->part[g].dp = r->dp;
-        optim_take_flat(q, &one, &r->part[g].master);
+        r->part[g] = zf_take_room(list->t, 1, sizeof **r->part);
+        if (r->part[g]) {
+            *r->part[g] = (struct ds_part){.path = r->path, .dp = r->dp};
+            optim_take_flat(q, &one, &r->part[g]->master);
+        }
     }
 }
 
@@ -219,7 +222,7 @@ static void optim_take_base(const struct optim_reading *q, const struct zf_take 
     for (uint32_t g = 0; g < q->out->n_parts && !base->t->failed; g++) {
         const struct zf_take own = elastic ? zf_take_item(base, g) : zf_take_id(&state, g);
         const struct zf_pv *set = q->out->stage3 ? NULL : zf_pv_item(settings, g);
-        struct ds_part *p = &q->out->part[g];
+        struct ds_part *p = q->out->part[g];
 
         p->elastic = elastic;
         p->muon = ds_is_true(zf_pv_get(set, "use_muon"));
@@ -264,7 +267,7 @@ static void optim_take_members(const struct zf_take *list, struct ds_optim *r)
     for (uint32_t g = 0; g < n && !list->t->failed; g++) {
         const struct zf_take one = zf_take_item(list, g);
 
-        optim_take_member(&one, &r->part[g]);
+        optim_take_member(&one, r->part[g]);
     }
 }
 
@@ -284,8 +287,8 @@ static void optim_take_slices(const struct zf_take *list, struct ds_optim *r)
 
             s[i] = (struct ds_slice){ds_take_name(&name), zf_take_u64(&start), zf_take_u64(&numel)};
         }
-        r->part[g].slice = s;
-        r->part[g].n_slices = (uint32_t)n;
+        r->part[g]->slice = s;
+        r->part[g]->n_slices = (uint32_t)n;
     }
 }
 
@@ -294,61 +297,49 @@ static void optim_take_slices(const struct zf_take *list, struct ds_optim *r)
 #define CUTS "local_sub_partitions_of_fp32_groups"
 #define CUTS_MOST 65536 /* sub-partitions of a group */
 
-/* Sub-partition i of each group that has one, and its states. */
-static struct ds_part *optim_take_cut(const struct optim_reading *q, const struct zf_take *cuts,
-                                      const struct zf_take *base, uint32_t i)
+/* The sub-partitions of a group, and their states. */
+static struct ds_part *optim_take_cut(const struct optim_reading *q, const struct zf_take *vectors,
+                                      const struct zf_take *states, uint64_t n)
 {
-    struct ds_part *part = zf_take_room(cuts->t, q->out->n_parts, sizeof *part);
+    struct ds_part *part = zf_take_room(vectors->t, n, sizeof *part);
+    struct zf_err err;
 
-    for (uint32_t g = 0; g < q->out->n_parts && !cuts->t->failed; g++) {
-        const struct zf_take group = zf_take_item(cuts, g), vector = zf_take_item(&group, i);
-        const struct zf_take states = zf_take_item(base, g), own = zf_take_item(&states, i);
+    for (uint64_t i = 0; i < n && !vectors->t->failed; i++) {
+        const struct zf_take vector = zf_take_item(vectors, i), own = zf_take_item(states, i);
 
-        part[g].dp = q->out->dp;
-        if (i < q->out->n_cuts[g]) {
-            part[g].elastic = true;
-            optim_take_flat(q, &vector, &part[g].master);
-            optim_take_states(q, &own, NULL, &part[g]);
+        part[i] = (struct ds_part){.path = q->out->path, .dp = q->out->dp, .elastic = true};
+        if (i > 0 && !(part[i].path = zf_arena_fmt(q->ds->a, &err, "%s, sub-partition %u",
+                                                   q->out->path, (unsigned)i))) {
+            (void)zf_take_fail(&vector, &err);
         }
+        optim_take_flat(q, &vector, &part[i].master);
+        optim_take_states(q, &own, NULL, &part[i]);
     }
     return part;
 }
 
-/* CUTS[g][i] and base_optimizer_state[g][i]: part g of the file (i = 0), or of its later[i - 1].
+/* CUTS[g][i] and base_optimizer_state[g][i] are sub-partition i of group g.
  * Source: deepspeed/runtime/zero/stage1.py (state_dict), 0.3.14. */
 static void optim_take_cuts(const struct optim_reading *q, const struct zf_take *in)
 {
     const struct zf_take cuts = zf_take_key(in, CUTS),
                          base = zf_take_key(in, "base_optimizer_state");
     struct ds_optim *r = q->out;
-    uint64_t n = zf_take_list(&cuts), most = 1;
+    uint64_t n = zf_take_list(&cuts);
     uint32_t *n_cuts = zf_take_room(in->t, n, sizeof *n_cuts);
-    struct zf_err err;
 
-    for (uint64_t g = 0; g < n && !in->t->failed; g++) {
-        const struct zf_take one = zf_take_item(&cuts, g);
-        uint64_t k = zf_take_list(&one);
-
-        (void)zf_take_must(&one, k > 0 && k <= CUTS_MOST,
-                           "it has %llu sub-partitions, expected 1 to %d", (unsigned long long)k,
-                           CUTS_MOST);
-        n_cuts[g] = (uint32_t)k;
-        most = k > most ? k : most;
-    }
     r->n_cuts = n_cuts;
     r->n_parts = (uint32_t)n;
-    r->part = optim_take_cut(q, &cuts, &base, 0);
-    r->n_later = (uint32_t)most - 1;
-    r->later = zf_take_room(in->t, r->n_later, sizeof *r->later);
-    for (uint32_t i = 1; i < most && !in->t->failed; i++) {
-        const char *path = zf_arena_fmt(q->ds->a, &err, "%s, sub-partition %u", r->path, i);
+    r->part = zf_take_room(in->t, n, sizeof *r->part);
+    for (uint64_t g = 0; g < n && !in->t->failed; g++) {
+        const struct zf_take one = zf_take_item(&cuts, g), states = zf_take_item(&base, g);
+        uint64_t k = zf_take_list(&one);
 
-        r->later[i - 1] = (struct ds_optim){.path = path,
-                                            .dp = r->dp,
-                                            .part = optim_take_cut(q, &cuts, &base, i),
-                                            .n_parts = r->n_parts};
-        if (!path) {
-            (void)zf_take_fail(&cuts, &err);
+        if (zf_take_must(&one, k > 0 && k <= CUTS_MOST,
+                         "it has %llu sub-partitions, expected 1 to %d", (unsigned long long)k,
+                         CUTS_MOST)) {
+            n_cuts[g] = (uint32_t)k;
+            r->part[g] = optim_take_cut(q, &one, &states, k);
         }
     }
 }
@@ -391,7 +382,7 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
     for (uint32_t g = 0; g < r->n_parts && pads.v && !in->t->failed; g++) {
         const struct zf_take one = zf_take_item(&pads, g);
 
-        optim_take_pads(&one, &r->part[g]);
+        optim_take_pads(&one, r->part[g]);
     }
     optim_take_base(q, &base);
 }
@@ -456,7 +447,7 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
 static bool optim_check_name(const struct ds_file *f, const struct ds_optim *r, struct zf_err *err)
 {
     for (uint32_t g = 0; g < r->n_parts; g++) {
-        const struct ds_flat *v = &r->part[g].master;
+        const struct ds_flat *v = &r->part[g]->master;
 
         if (v->src && !v->swapped) {
             return ds_dir_same_rank(f->path, v->src->name, err);

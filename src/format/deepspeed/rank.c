@@ -60,8 +60,8 @@ static bool rank_same_partitions(const struct ds_optim *a, const struct ds_optim
 {
     uint32_t g = 0;
 
-    while (g < a->n_parts && a->part[g].partitions == b->part[g].partitions &&
-           !a->part[g].ranks == !b->part[g].ranks) {
+    while (g < a->n_parts && a->part[g]->partitions == b->part[g]->partitions &&
+           !a->part[g]->ranks == !b->part[g]->ranks) {
         g++;
     }
     return g == a->n_parts;
@@ -73,7 +73,7 @@ static uint64_t rank_count(const struct ds_rank *mp, const struct ds_optim *firs
     bool all = first->n_parts > 0;
 
     for (uint32_t g = 0; g < first->n_parts; g++) {
-        all = all && first->part[g].moe;
+        all = all && first->part[g]->moe;
     }
     return first->partitions > 0 && !all ? first->partitions
                                          : mp->optim_file[mp->n_optim_files - 1].dp + 1ull;
@@ -124,16 +124,16 @@ static bool rank_check_apart(const struct ds_optim *r, struct zf_err *err)
 {
     zf_auto(apart) struct ds_apart list = {0};
 
-    for (uint32_t c = 0; c <= r->n_later; c++) {
-        const struct ds_part *part = c == 0 ? r->part : r->later[c - 1].part;
+    for (uint32_t g = 0; g < r->n_parts; g++) {
+        for (uint32_t c = 0; c < (r->n_cuts ? r->n_cuts[g] : 1); c++) {
+            const struct ds_part *part = &r->part[g][c];
 
-        for (uint32_t g = 0; g < r->n_parts; g++) {
-            if (!rank_add_apart(&list, &part[g].master, (struct ds_name){"the masters", 11}, g,
+            if (!rank_add_apart(&list, &part->master, (struct ds_name){"the masters", 11}, g,
                                 err)) {
                 return false;
             }
-            for (uint32_t i = 0; i < part[g].n_states; i++) {
-                const struct ds_state *s = &part[g].state[i];
+            for (uint32_t i = 0; i < part->n_states; i++) {
+                const struct ds_state *s = &part->state[i];
 
                 if (s->kind == ZF_DS_FLAT && !rank_add_apart(&list, &s->flat, s->key, g, err)) {
                     return false;
@@ -157,6 +157,23 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
     }
     *out = (struct ds_optim){.path = f->path, .dp = f->dp, .lost = true};
     return zf_note_failure(mp->save->b, err, "rank %u is lost: ", f->dp);
+}
+
+/* Degraded: the file of rank r is missing, or damaged. */
+static bool rank_set_lost(const struct ds_rank *mp, uint32_t r, struct zf_err *err)
+{
+    const struct ds_save *ds = mp->save;
+    struct ds_optim *o = &mp->optim[r];
+    struct ds_file f = mp->optim_file[0];
+    char name[DS_FILE_NAME];
+
+    f.dp = r;
+    o->why.file = zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st),
+                               o->path ? o->path : ds_file_name(f, name));
+    o->why.why = o->path ? "is damaged" : "is missing";
+    o->gone = (struct ds_part){
+        .path = o->path ? o->path : "", .dp = r, .lost = true, .master.lost = &o->why};
+    return o->why.file != NULL;
 }
 
 /* Degraded, and none of the files can be read: stages 1 and 2 have the weights in "module" as well. */
@@ -200,7 +217,7 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
         return false;
     }
     for (uint32_t r = 0; r < n; r++) {
-        mp->optim[r] = (struct ds_optim){.path = "", .dp = r, .lost = true};
+        mp->optim[r] = (struct ds_optim){.dp = r, .lost = true};
     }
     mp->optim[first.dp] = first;
     for (; f < end && f->dp < n; f++) {
@@ -209,6 +226,11 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
         if (!rank_read_optim(mp, f, r, err) ||
             (!r->lost &&
              (!rank_same_cut(r, &first, err) || !ds_agree_check(mp->save, false, err)))) {
+            return false;
+        }
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        if (mp->optim[r].lost && !rank_set_lost(mp, r, err)) {
             return false;
         }
     }

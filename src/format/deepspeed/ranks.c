@@ -86,7 +86,7 @@ static void ranks_keep_stage(struct ds_rank *mp)
     for (uint32_t r = 0; named && r < mp->n_dp; r++) {
         const struct ds_optim *o = &mp->optim[r];
 
-        named = !o->lost && o->n_parts > 0 && o->part[0].slice;
+        named = !o->lost && o->n_parts > 0 && o->part[0]->slice;
     }
     if (!named) {
         mp->weights_only = true;
@@ -110,11 +110,11 @@ static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
         return true;
     }
     for (uint32_t g = 0; g < first->n_parts; g++) {
-        experts = experts || first->part[g].moe ||
-                  (first->part[g].partitions > 0 && first->part[g].partitions < mp->n_dp);
+        experts = experts || first->part[g]->moe ||
+                  (first->part[g]->partitions > 0 && first->part[g]->partitions < mp->n_dp);
     }
     if (first->stage3 || experts || first->n_parts == 0 || first->config.zenflow ||
-        (!first->part[0].slice && first->n_groups == 0)) {
+        (!first->part[0]->slice && first->n_groups == 0)) {
         return true;
     }
     *kept = true;

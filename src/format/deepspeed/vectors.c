@@ -8,14 +8,14 @@
 
 #include <zf/base/num.h>
 
-const struct ds_optim *ds_group_first(const struct ds_group *g)
+const struct ds_part *ds_group_first(const struct ds_group *g)
 {
     uint32_t r = 0;
 
-    while (g->rank[r]->lost) {
+    while (g->part[r]->lost) {
         r++;
     }
-    return g->rank[r];
+    return g->part[r];
 }
 
 static const struct ds_state *vector_find_state(const struct ds_part *p, struct ds_name key)
@@ -32,21 +32,20 @@ static const struct ds_state *vector_find_state(const struct ds_part *p, struct 
 static const struct ds_state *vector_same_state(const struct ds_group *g, uint32_t r,
                                                 const struct ds_state *want, struct zf_err *err)
 {
-    const struct ds_optim *rank = g->rank[r];
-    const struct ds_state *s = vector_find_state(&rank->part[g->index], want->key);
+    const struct ds_state *s = vector_find_state(g->part[r], want->key);
 
     if (!s || s->kind != want->kind || s->flat.dtype != want->flat.dtype) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the state \"%.*s\" of group %u is %s in \"%s\"",
                 (int)want->key.n, want->key.p, g->index,
                 s ? "of another type than" : "missing, unlike", ds_group_first(g)->path);
-        return zf_err_in(err, "%s", rank->path), NULL;
+        return zf_err_in(err, "%s", g->part[r]->path), NULL;
     }
     if (s->kind == ZF_DS_INT && s->i != want->i) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "\"%.*s\" of group %u is %lld, but %lld in \"%s\": ranks of different saves",
                 (int)want->key.n, want->key.p, g->index, (long long)s->i, (long long)want->i,
                 ds_group_first(g)->path);
-        return zf_err_in(err, "%s", rank->path), NULL;
+        return zf_err_in(err, "%s", g->part[r]->path), NULL;
     }
     return s;
 }
@@ -84,8 +83,7 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
 static bool vector_same_number(const struct ds_vector *v, uint32_t r, const struct ds_state *s,
                                bool *same, struct zf_err *err)
 {
-    const struct ds_state *mine =
-        vector_find_state(&v->group->rank[r]->part[v->group->index], s->key);
+    const struct ds_state *mine = vector_find_state(v->group->part[r], s->key);
     const size_t n = zf_dtype_info(v->dtype)->bytes;
     unsigned char a[16], b[16];
 
@@ -116,7 +114,7 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
         return true;
     }
     for (uint32_t r = 0; same && r < g->n_ranks; r++) {
-        if (g->rank[r]->lost || vector_same_number(v, r, s, &same, err)) {
+        if (g->part[r]->lost || vector_same_number(v, r, s, &same, err)) {
             continue;
         }
         if (!ds->o->degraded || err->code != ZF_E_IO) {
@@ -134,21 +132,19 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
 static bool vector_masters(struct ds_vector *v, struct zf_err *err)
 {
     const struct ds_group *g = v->group;
-    const struct ds_optim *first = ds_group_first(g);
+    const struct ds_part *first = ds_group_first(g);
 
     v->set = "";
     v->elastic = true;
-    v->dtype = first->part[g->index].master.dtype;
+    v->dtype = first->master.dtype;
     for (uint32_t r = 0; r < g->n_ranks; r++) {
-        const struct ds_optim *rank = g->rank[r];
-
-        v->part[r] = rank->lost ? NULL : &rank->part[g->index].master;
-        if (v->part[r] && v->part[r]->dtype != v->dtype) {
+        v->part[r] = &g->part[r]->master;
+        if (!g->part[r]->lost && v->part[r]->dtype != v->dtype) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "the weights of group %u are %s, but %s in \"%s\"", g->index,
                     zf_dtype_info(v->part[r]->dtype)->torch, zf_dtype_info(v->dtype)->torch,
                     first->path);
-            return zf_err_in(err, "%s", rank->path);
+            return zf_err_in(err, "%s", g->part[r]->path);
         }
     }
     return true;
@@ -163,28 +159,27 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
     v->set = zf_path_encoded(ds->a, "optim", s->key.p, s->key.n, "", err);
     v->key = s->key;
     v->dtype = s->flat.dtype;
-    v->elastic = ds_group_first(g)->part[g->index].elastic;
+    v->elastic = ds_group_first(g)->elastic;
     for (uint32_t r = 0; v->set && r < g->n_ranks; r++) {
-        const struct ds_state *mine = g->rank[r]->lost ? NULL : vector_same_state(g, r, s, err);
+        const struct ds_part *p = g->part[r];
+        const struct ds_state *mine = p->lost ? NULL : vector_same_state(g, r, s, err);
 
-        v->part[r] = mine ? &mine->flat : NULL;
-        if (!mine && !g->rank[r]->lost) {
+        if (!mine && !p->lost) {
             return false;
         }
+        v->part[r] = mine ? &mine->flat : &p->master;
     }
     return v->set != NULL;
 }
 
 /* A rank on which the state is no vector or number that is understood, or NULL. */
-static const struct ds_optim *vector_odd(const struct ds_group *g, const struct ds_state *s)
+static const struct ds_part *vector_odd(const struct ds_group *g, const struct ds_state *s)
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
-        const struct ds_optim *rank = g->rank[r];
-        const struct ds_state *mine =
-            rank->lost ? NULL : vector_find_state(&rank->part[g->index], s->key);
+        const struct ds_state *mine = vector_find_state(g->part[r], s->key);
 
         if (mine && mine->kind == ZF_DS_ODD) {
-            return rank;
+            return g->part[r];
         }
     }
     return NULL;
@@ -192,7 +187,7 @@ static const struct ds_optim *vector_odd(const struct ds_group *g, const struct 
 
 /* Such a state costs itself, not the weights. */
 static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const struct ds_state *s,
-                            const struct ds_optim *rank, struct zf_err *err)
+                            const struct ds_part *rank, struct zf_err *err)
 {
     return zf_build_note(ds->b, err,
                          "the optimizer state \"%.*s\" of group %u is left out: it is no plain "
@@ -203,7 +198,7 @@ static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const 
 bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,
                  struct zf_err *err)
 {
-    const struct ds_part *p = &ds_group_first(g)->part[g->index];
+    const struct ds_part *p = ds_group_first(g);
     struct ds_vector v = {.group = g, .key = {"", 0}};
 
     v.part = zf_arena_get(ds->a, g->n_ranks, sizeof *v.part, err);
@@ -212,7 +207,7 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
     }
     for (uint32_t i = 0; i < p->n_states; i++) {
         const struct ds_state *s = &p->state[i];
-        const struct ds_optim *odd = vector_odd(g, s);
+        const struct ds_part *odd = vector_odd(g, s);
 
         if (odd) {
             if (!vector_note_odd(ds, g, s, odd, err)) {
@@ -239,7 +234,7 @@ bool vector_refuse_length(const struct ds_vector *v, uint32_t rank, uint64_t wan
         "ranks it is as long as the weights",
         (int)v->key.n, v->key.p, v->group->index, (unsigned long long)v->part[rank]->n,
         (unsigned long long)want, fits);
-    return zf_err_in(err, "%s", v->group->rank[rank]->path);
+    return zf_err_in(err, "%s", v->group->part[rank]->path);
 }
 
 /* ---- placing ---- */
@@ -273,66 +268,41 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
     return out->draft != NULL;
 }
 
-/* Where the source of the piece's rank has it. */
+/* Where the source of the piece's rank has it, unless it is lost. */
 static bool vector_locate(const struct ds_vector *v, struct zf_flat_piece p, struct zf_from *from,
                           struct zf_err *err)
 {
     const struct ds_flat *f = v->part[p.rank];
 
+    if (f->lost) {
+        *from = (struct zf_from){.lost = f->lost};
+        return true;
+    }
     if (!zf_within(p.at, p.n, f->n)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the vector of group %u has %llu elements, but a parameter's piece has %llu from "
                 "%llu on",
                 v->group->index, (unsigned long long)f->n, (unsigned long long)p.n,
                 (unsigned long long)p.at);
-        return zf_err_in(err, "%s", v->group->rank[p.rank]->path);
+        return zf_err_in(err, "%s", v->group->part[p.rank]->path);
     }
     from->src = f->src;
     from->off = f->off + p.at * zf_dtype_info(f->dtype)->bytes;
     return true;
 }
 
-/* The file of a rank that was lost has a name like those of the others, which all have the number behind that
- * (files.c). */
-static struct zf_lost vector_lost(const struct ds_save *ds, const struct ds_vector *v,
-                                  uint32_t rank, char path[1024])
-{
-    static const char before[] = "zero_pp_rank_";
-    const char *own = v->group->rank[rank]->path, *other = ds_group_first(v->group)->path;
-    const char *number = strstr(other, before);
-
-    if (v->part[rank]) {
-        return *v->part[rank]->lost;
-    }
-    if (own[0]) {
-        (void)snprintf(path, 1024, "%s/%s", zf_store_name(ds->st), own);
-        return (struct zf_lost){.file = path, .why = "is damaged"};
-    }
-    number += sizeof before - 1;
-    (void)snprintf(path, 1024, "%s/%.*s%u%s", zf_store_name(ds->st), (int)(number - other), other,
-                   v->group->rank[rank]->dp, number + strspn(number, "0123456789"));
-    return (struct zf_lost){.file = path, .why = "is missing"};
-}
-
-bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
-                  struct zf_flat_piece p, struct zf_err *err)
+bool vector_piece(const struct ds_vector *v, const struct ds_target *to, struct zf_flat_piece p,
+                  struct zf_err *err)
 {
     struct zf_from from = {0};
-    char path[1024];
 
-    if (!v->part[p.rank] || v->part[p.rank]->lost) {
-        const struct zf_lost how = vector_lost(ds, v, p.rank, path);
-
-        return zf_draft_put(to->draft, (struct zf_where){to->start, to->size, p.first, p.n, false},
-                            (struct zf_from){.lost = &how}, err);
-    }
     return vector_locate(v, p, &from, err) &&
            zf_draft_put(to->draft, (struct zf_where){to->start, to->size, p.first, p.n, false},
                         from, err);
 }
 
 /* A box of a matrix whose rows[2] columns follow each other in the vector. */
-static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
+static bool vector_box(const struct ds_vector *v, const struct ds_target *to,
                        const uint64_t start[2], struct zf_flat_piece p, struct zf_err *err)
 {
     const uint64_t rows = to->size[0], stride[2] = {1, rows};
@@ -340,20 +310,14 @@ static bool vector_box(struct ds_save *ds, const struct ds_vector *v, const stru
     const uint64_t at[2] = {start[0] + (to->start ? to->start[0] : 0),
                             start[1] + (to->start ? to->start[1] : 0)};
     struct zf_from from = {.stride = stride};
-    char path[1024];
 
-    if (!v->part[p.rank] || v->part[p.rank]->lost) {
-        const struct zf_lost how = vector_lost(ds, v, p.rank, path);
-
-        return zf_draft_box(to->draft, at, size, (struct zf_from){.lost = &how}, err);
-    }
     return vector_locate(v, p, &from, err) && zf_draft_box(to->draft, at, size, from, err);
 }
 
 /* A piece of the column-by-column form of a matrix is at most a part of a column, whole columns,
  * and a part of one more. */
-static bool vector_columns(struct ds_save *ds, const struct ds_vector *v,
-                           const struct ds_target *to, struct zf_flat_piece p, struct zf_err *err)
+static bool vector_columns(const struct ds_vector *v, const struct ds_target *to,
+                           struct zf_flat_piece p, struct zf_err *err)
 {
     uint64_t rows = to->size[0], end = p.first + p.n, left;
 
@@ -363,7 +327,7 @@ static bool vector_columns(struct ds_save *ds, const struct ds_vector *v,
         left = end - p.first;
         p.n = rows - start[0];
         p.n = left < p.n ? left : start[0] == 0 ? left / rows * rows : p.n;
-        if (!vector_box(ds, v, to, start, p, err)) {
+        if (!vector_box(v, to, start, p, err)) {
             return false;
         }
     }
@@ -383,8 +347,7 @@ bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf
         }
         for (uint64_t x = 0; x < flat->len[i]; x += p.n) {
             p = zf_flat_piece(flat, i, x);
-            if (!(columns ? vector_columns(ds, v, &to, p, err)
-                          : vector_piece(ds, v, &to, p, err))) {
+            if (!(columns ? vector_columns(v, &to, p, err) : vector_piece(v, &to, p, err))) {
                 return false;
             }
         }
@@ -417,12 +380,12 @@ bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
 
     for (uint64_t x = w->first; x < end; x += some) {
         struct zf_flat_piece p = zf_flat_piece(w->flat, w->i, x);
-        const struct ds_optim *rank = w->group->rank[p.rank];
-        const struct ds_flat *f = rank->lost ? NULL : &rank->part[w->group->index].master;
+        const struct ds_part *rank = w->group->part[p.rank];
+        const struct ds_flat *f = &rank->master;
 
         some = p.n < end - x ? p.n : end - x;
         step = to->packed ? some : (some - 1) / VECTOR_SINGLES + 1;
-        if (((uint64_t)w->i + p.rank) % every != 0 || !f ||
+        if (((uint64_t)w->i + p.rank) % every != 0 || f->lost ||
             !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, some, f->n)) {
             continue;
         }

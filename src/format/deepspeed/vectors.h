@@ -14,12 +14,12 @@ struct ds_vector {
     const char *set;    /* tree path of the set it goes to */
     struct ds_name key; /* "" = the masters */
     enum zf_dtype dtype;
-    const struct ds_flat **part; /* [group->n_ranks]; NULL = that rank's file is lost */
+    const struct ds_flat **part; /* [group->n_ranks] */
     bool elastic;                /* cut like the masters */
 };
 
 /* The first rank of the group whose file is there: the others must agree with it. */
-const struct ds_optim *ds_group_first(const struct ds_group *g);
+const struct ds_part *ds_group_first(const struct ds_group *g);
 
 /* Calls place for the masters of the group and then for each of its vector states; drafts its
  * scalar states itself, one for each of the parameters.  Errors: ZF_E_FORMAT the ranks keep
@@ -41,9 +41,9 @@ struct ds_target {
 /* Starts the tensor of parameter i in the vector's set. */
 bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, struct ds_target *out,
                    struct zf_err *err) ZF_CHECKED;
-/* Drafts a piece of the target, which is lost where the rank's file is. */
-bool vector_piece(struct ds_save *ds, const struct ds_vector *v, const struct ds_target *to,
-                  struct zf_flat_piece piece, struct zf_err *err) ZF_CHECKED;
+/* Drafts a piece of the target, lost where the vector is. */
+bool vector_piece(const struct ds_vector *v, const struct ds_target *to, struct zf_flat_piece piece,
+                  struct zf_err *err) ZF_CHECKED;
 /* Drafts every parameter of the vector, cut as `flat` says. */
 bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf_flat_vector *flat,
                   struct zf_err *err) ZF_CHECKED;

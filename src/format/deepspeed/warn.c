@@ -20,8 +20,8 @@ static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, s
         const struct ds_group *group = &mp->group[g];
         bool padded = false;
 
-        for (uint32_t i = 0; i < first->part[group->index].n_pads; i++) {
-            padded = padded || first->part[group->index].pad[i] > 0;
+        for (uint32_t i = 0; i < first->part[group->index]->n_pads; i++) {
+            padded = padded || first->part[group->index]->pad[i] > 0;
         }
         dealt = dealt || (!padded && group->n_ranks > 1 && group->n > group->n_ranks);
     }
@@ -84,8 +84,8 @@ static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first,
     bool some = false;
 
     for (uint32_t g = 0; g < first->n_parts; g++) {
-        for (uint32_t i = 0; i < first->part[g].n_states; i++) {
-            some = some || first->part[g].state[i].kind == ZF_DS_FLAT;
+        for (uint32_t i = 0; i < first->part[g]->n_states; i++) {
+            some = some || first->part[g]->state[i].kind == ZF_DS_FLAT;
         }
     }
     return some || !mp->model.super_offload ||
@@ -101,8 +101,8 @@ static bool warn_read_step(const struct ds_optim *first, double *out)
     float f;
 
     for (uint32_t g = 0; g < first->n_parts; g++) {
-        for (uint32_t i = 0; i < first->part[g].n_states; i++) {
-            const struct ds_state *s = &first->part[g].state[i];
+        for (uint32_t i = 0; i < first->part[g]->n_states; i++) {
+            const struct ds_state *s = &first->part[g]->state[i];
 
             if (s->key.n != 4 || memcmp(s->key.p, "step", 4) != 0) {
                 continue;

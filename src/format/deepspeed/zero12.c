@@ -13,7 +13,7 @@
 bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vector *out,
                 struct zf_err *err)
 {
-    const struct ds_part *first = &ds_group_first(g)->part[g->index];
+    const struct ds_part *first = ds_group_first(g);
     struct zf_flat_part *part = zf_arena_get(ds->a, g->n_ranks, sizeof *part, err);
 
     if (first->pad && first->n_pads != g->n) {
@@ -23,10 +23,9 @@ bool zero12_lay(struct ds_save *ds, const struct ds_group *g, struct zf_flat_vec
         return zf_err_in(err, "%s", ds_group_first(g)->path);
     }
     for (uint32_t r = 0; part && r < g->n_ranks; r++) {
-        const struct ds_optim *rank = g->rank[r];
+        const struct ds_flat *f = &g->part[r]->master;
 
-        part[r] = (struct zf_flat_part){.file = rank->path, .lost = rank->lost};
-        part[r].n = rank->lost ? 0 : rank->part[g->index].master.n;
+        part[r] = (struct zf_flat_part){.file = g->part[r]->path, .n = f->n, .lost = f->lost};
     }
     *out = (struct zf_flat_vector){
         .group = g->index, .n_params = g->n, .n_ranks = g->n_ranks, .len = g->len};
@@ -60,7 +59,7 @@ static bool zero12_muon_is_whole(const struct zf_flat_vector *flat, const struct
         }
     }
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        if (v->part[r] && v->part[r]->n != sum[r]) {
+        if (!v->part[r]->lost && v->part[r]->n != sum[r]) {
             return false;
         }
     }
@@ -77,11 +76,11 @@ static bool zero12_muon_place(struct ds_save *ds, const struct zf_flat_vector *f
         struct zf_flat_piece p = {.rank = t.first, .n = flat->len[i]};
         struct ds_target to;
 
-        while (p.rank + 1 < t.end && !v->part[p.rank]) {
+        while (p.rank + 1 < t.end && v->part[p.rank]->lost) {
             p.rank++;
         }
         p.at = at[p.rank];
-        if (!vector_target(ds, v, i, &to, err) || (p.n > 0 && !vector_piece(ds, v, &to, p, err))) {
+        if (!vector_target(ds, v, i, &to, err) || (p.n > 0 && !vector_piece(v, &to, p, err))) {
             return false;
         }
         for (uint32_t r = t.first; r < t.end; r++) {
@@ -117,15 +116,15 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
 {
     const struct zf_flat_vector *flat = ctx;
     const struct ds_group *g = v->group;
-    bool state = v->key.n > 0, muon = ds_group_first(g)->part[g->index].muon;
+    bool state = v->key.n > 0, muon = ds_group_first(g)->muon;
     uint32_t ranks = 0, fits = 0, other = 0;
 
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        bool same = v->part[r] && zero12_holds_partition(flat, v, r);
+        bool there = !v->part[r]->lost, same = there && zero12_holds_partition(flat, v, r);
 
-        ranks += v->part[r] != NULL;
+        ranks += there;
         fits += same;
-        other = v->part[r] && !same ? r : other;
+        other = there && !same ? r : other;
     }
     if (state && (muon || fits < ranks)) {
         uint64_t *sum = zf_arena_get(ds->a, 2ull * flat->n_ranks, sizeof *sum, err);

@@ -65,7 +65,7 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
                               struct zf_err *err)
 {
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
-        if (!v->part[r] || zero3_check_swap(ds, v->part[r], want, err)) {
+        if (zero3_check_swap(ds, v->part[r], want, err)) {
             continue;
         }
         if (!ds->o->degraded) {
@@ -93,16 +93,15 @@ static bool zero3_check_lengths(const struct ds_save *ds, const struct ds_group 
                                 struct zf_err *err)
 {
     for (uint32_t r = 0; r < g->n_ranks; r++) {
-        const struct ds_optim *rank = g->rank[r];
-        const struct ds_flat *f = rank->lost ? NULL : &rank->part[g->index].master;
+        const struct ds_flat *f = &g->part[r]->master;
 
-        if (f && !f->swapped && !f->lost && !zero3_has_length(ds, f, want)) {
+        if (!f->swapped && !f->lost && !zero3_has_length(ds, f, want)) {
             zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "fp32_flat_groups[%u] has %llu elements, expected %llu for its %u parameters on "
                 "%u ranks",
                 g->index, (unsigned long long)f->n, (unsigned long long)want, g->n, g->n_ranks);
-            return zf_err_in(err, "%s", rank->path);
+            return zf_err_in(err, "%s", g->part[r]->path);
         }
     }
     return true;
@@ -128,7 +127,7 @@ static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint6
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
         const struct ds_flat *f = v->part[r];
 
-        if (!f || !f->src || f->dtype != v->dtype || !zf_within(f->off, bytes, f->src->size)) {
+        if (!f->src || f->dtype != v->dtype || !zf_within(f->off, bytes, f->src->size)) {
             return true;
         }
         from[r] = (struct zf_from){.src = f->src, .off = f->off};
@@ -169,11 +168,11 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         return false;
     }
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        bool same = v->part[r] && (v->part[r]->lost || zero3_has_length(ds, v->part[r], want));
+        bool there = !v->part[r]->lost, same = there && zero3_has_length(ds, v->part[r], want);
 
         fits += same;
-        others += v->part[r] && !same;
-        other = v->part[r] && !same ? r : other;
+        others += there && !same;
+        other = there && !same ? r : other;
     }
     if (others == 0) {
         return zero3_place_slots(ds, v, flat, err);

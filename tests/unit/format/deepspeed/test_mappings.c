@@ -13,7 +13,7 @@ struct made {
     struct zf_limits lim;
     struct zf_open_opts o;
     struct ds_save ds;
-    struct ds_part part[4];
+    struct ds_part part[4], *list[4]; /* of one group a rank */
     struct ds_optim optim[4];
     struct ds_rank mp;
     struct zf_err err;
@@ -27,8 +27,9 @@ static void make(struct made *m, struct ds_slice slice[4][2], uint32_t n_dp)
     m->ds = (struct ds_save){.o = &m->o, .a = zf_arena_new(1 << 20, &m->err)};
     for (uint32_t r = 0; r < 4; r++) {
         m->part[r] = (struct ds_part){.dp = r, .partitions = 2, .slice = slice[r], .n_slices = 2};
+        m->list[r] = &m->part[r];
         m->optim[r] = (struct ds_optim){
-            .path = "some_optim_states.pt", .dp = r, .part = &m->part[r], .n_parts = 1};
+            .path = "some_optim_states.pt", .dp = r, .part = &m->list[r], .n_parts = 1};
     }
     m->mp = (struct ds_rank){.save = &m->ds, .optim = m->optim, .n_dp = n_dp};
 }
