@@ -110,7 +110,7 @@ static bool buffers_has_tie(const struct ds_rank *mp, struct ds_name name)
 {
     const struct ds_entry *e = buffers_own(mp, name);
 
-    return e && mp->tie[e - mp->model.entry] != (uint32_t)(e - mp->model.entry);
+    return e && ds_is_tie(&mp->model, (uint32_t)(e - mp->model.entry));
 }
 
 /* Where both have data in `module`, these must be the same. */
@@ -242,14 +242,13 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
 }
 
 /* Second names of entries that are drafted. */
-static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, const uint32_t *tie,
-                               struct zf_err *err)
+static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, struct zf_err *err)
 {
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        struct ds_alias a = {m->entry[i].name, m->entry[tie[i]].name};
+        struct ds_alias a = {m->entry[i].name, m->entry[m->entry[i].same].name};
         bool done;
 
-        if (tie[i] != i && !buffers_draft_alias(mp, &a, &done, err)) {
+        if (ds_is_tie(m, i) && !buffers_draft_alias(mp, &a, &done, err)) {
             return false;
         }
     }
@@ -259,16 +258,18 @@ static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, con
 /* Of experts: what the optimizer does not have, be they frozen or there are no masters. */
 static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct ds_model *m = &mp->expert;
-    const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
+    struct ds_model *m = &mp->expert;
 
-    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
-        if ((mp->weights_only || !mp->trained[i]) && tie[i] == i &&
+    if (!ds_ties_mark(mp, m, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        if ((mp->weights_only || !m->entry[i].trained) && !ds_is_tie(m, i) &&
             !rank_find(mp, m->entry[i].name) && !buffers_draft_entry(mp, &m->entry[i], err)) {
             return false;
         }
     }
-    return tie && buffers_draft_ties(mp, m, tie, err);
+    return buffers_draft_ties(mp, m, err);
 }
 
 /* Stages 1 and 2 say up to three times what a frozen parameter is. */
@@ -293,26 +294,27 @@ static bool buffers_check_frozen(struct ds_rank *mp, struct zf_err *err)
 bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
-    const uint32_t *tie;
 
     if (mp->save->dir.by_rank ? !ds_zero3_frozen(mp, err)
                               : !mp->save->dir.universal && !buffers_check_frozen(mp, err)) {
         return false;
     }
-    tie = mp->tie = ds_ties_find(mp, m->entry, m->n_entries, err);
-    for (uint32_t i = 0; tie && i < m->n_entries; i++) {
+    if (!ds_ties_mark(mp, &mp->model, err)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
         bool drafted = rank_find(mp, e->name) != NULL;
 
-        if (drafted
-                ? !buffers_check_size(mp, e, err)
-                : tie[i] == i && !ds_ties_listed(m, e->name) && !buffers_draft_entry(mp, e, err)) {
+        if (drafted ? !buffers_check_size(mp, e, err)
+                    : !ds_is_tie(m, i) && !ds_ties_listed(m, e->name) &&
+                          !buffers_draft_entry(mp, e, err)) {
             return false;
         }
     }
-    if (!tie || (!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
+    if ((!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
         !buffers_note_apart(mp, err) || !buffers_draft_aliases(mp, err)) {
         return false;
     }
-    return buffers_draft_ties(mp, m, tie, err) && buffers_draft_experts(mp, err);
+    return buffers_draft_ties(mp, m, err) && buffers_draft_experts(mp, err);
 }

@@ -135,11 +135,14 @@ struct ds_shapes {
     uint32_t n;
 };
 
-/* One key of `module`. */
+/* One key of `module`, or of the file of a layer, an expert or gathered weights. */
 struct ds_entry {
     struct ds_name name;
-    bool tensor; /* view is filled; else some other value (None, bytes …) */
-    bool lost;   /* degraded: a tensor that cannot be read, as a note says */
+    const struct ds_file *file; /* of a layer or an expert, or NULL */
+    uint32_t same; /* the entry of the same file that it is a second name of, or itself (ties.c) */
+    bool tensor;   /* view is filled; else some other value (None, bytes …) */
+    bool lost;     /* degraded: a tensor that cannot be read, as a note says */
+    bool trained;  /* of an expert: the optimizer has it, by some name */
     struct zf_tensor_ref view;
 };
 
@@ -154,7 +157,7 @@ struct ds_model {
     uint32_t n_groups;
     bool has_shapes;
     struct ds_entry *entry;          /* module, in file order */
-    uint32_t n_entries, cap_entries; /* cap: room where it grows (layers.c) */
+    uint32_t n_entries, cap_entries; /* cap: room where it grows */
     const uint32_t *by_name;         /* entries sorted by name, [n_entries] */
     struct ds_name *buffer;          /* sorted */
     uint32_t n_buffers;
@@ -312,13 +315,9 @@ struct ds_rank {
     bool blocks;            /* ranks of an expert are contiguous (steps.h) */
     bool renumbered;        /* experts have other numbers in their files than here */
     struct ds_model expert; /* entries: the 16-bit weights of the experts' files */
-    const struct ds_file **expert_file; /* [n_entries] file that each was read from */
-    uint64_t n_expert_room;             /* entries that there is memory for */
-    bool *trained;                      /* [n_entries] the optimizer has it, by some name */
-    bool by_slices;                     /* param_slice_mappings name the parameters */
-    bool weights_only;   /* masters are unavailable or unproven: the root shows those of `module` */
-    bool numbered;       /* what its optimizer holds has no names (numbered.c) */
-    const uint32_t *tie; /* of the entries of model */
+    bool by_slices;         /* param_slice_mappings name the parameters */
+    bool weights_only; /* masters are unavailable or unproven: the root shows those of `module` */
+    bool numbered;     /* what its optimizer holds has no names (numbered.c) */
     /* without param_shapes: the tied modules' parameters, by their layers' files */
     struct ds_shapes tied;
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
@@ -339,8 +338,7 @@ struct ds_ranks {
 
 struct ds_layer {
     const struct ds_file *file;
-    struct ds_entry *entry; /* under the names of the file, which lack the layer's own */
-    uint32_t n;
+    struct ds_model has;     /* entries: under the names of the file, which lack the layer's own */
     struct ds_rank *owner;   /* NULL: no names of parameters or buffers speak of it */
     struct ds_name tied_key; /* "tied_modules.<key>.": the tied module this file belongs to */
     struct ds_name

@@ -53,68 +53,37 @@ static bool experts_fused_name(const struct ds_model *m, struct ds_name name, ui
 
 /* ---- reading ---- */
 
-static bool experts_read_entry(struct ds_rank *mp, struct zf_torch *t, const struct ds_file *f,
-                               const struct zf_pv *key, const struct zf_pv *v, struct zf_err *err)
+/* Does the entry's name say that it is of that file's expert?  Names of releases that have no number in it do. */
+static bool experts_check_number(const struct ds_rank *mp, const struct ds_entry *e,
+                                 struct zf_err *err)
 {
-    struct ds_model *all = &mp->expert;
-    struct ds_entry *e = &all->entry[all->n_entries];
     struct ds_expert_name name;
-    uint32_t number;
+    uint32_t number = e->file->expert;
 
-    if (!ds_name_of(mp->save->a, key, "the expert's file", &e->name, err) ||
-        !zf_tensor_ref_read(&mp->save->keep, t, v, &e->view, err)) {
-        return false;
+    if (ds_expert_name(e->name, &name)) {
+        number = name.number;
+    } else if (!experts_fused_name(&mp->model, e->name, &number)) {
+        number = e->file->expert;
     }
-    number = f->expert;
-    if (((ds_expert_name(e->name, &name) && (number = name.number, true)) ||
-         experts_fused_name(&mp->model, e->name, &number)) &&
-        number != f->expert) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it is the file of expert %u, but holds \"%.*s\"", f->expert, (int)e->name.n,
-                       e->name.p);
-    }
-    if (e->view.src && !ds_dir_same_rank(f->path, e->view.src->name, err)) {
-        return false;
-    }
-    e->tensor = true;
-    mp->expert_file[all->n_entries++] = f;
-    return true;
+    return number == e->file->expert ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is the file of expert %u, but holds \"%.*s\"",
+                   e->file->expert, (int)e->name.n, e->name.p);
 }
 
 /* Appends what a file holds. */
 static bool experts_read_file(struct ds_rank *mp, const struct ds_file *f, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&mp->save->files, f->path, err);
-    const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
     struct ds_model *all = &mp->expert;
-    uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0, cap = all->n_entries + n;
-    struct ds_entry *entry = all->entry;
-    const struct ds_file **where = mp->expert_file;
+    const uint32_t first = all->n_entries;
 
-    if (!t) {
+    if (!t || !ds_entries_read(mp->save, t, f, all, err)) {
         return false;
     }
-    if (cap > mp->save->o->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "experts have more than tensors = %llu names",
-                       (unsigned long long)mp->save->o->lim->tensors);
-    }
-    if (cap > mp->n_expert_room) {
-        cap *= 2;
-        all->entry = zf_arena_get(mp->save->a, cap, sizeof *all->entry, err);
-        mp->expert_file = zf_arena_get(mp->save->a, cap, sizeof(*mp->expert_file), err);
-        if (!all->entry || !mp->expert_file) {
-            return false;
-        }
-        if (all->n_entries > 0) {
-            memcpy(all->entry, entry, all->n_entries * sizeof *entry);
-            memcpy(mp->expert_file, where, all->n_entries * sizeof *where);
-        }
-        mp->n_expert_room = cap;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (zf_torch_kind(t, zf_pv_val(root, i)) == ZF_TORCH_DENSE &&
-            !experts_read_entry(mp, t, f, zf_pv_key(root, i), zf_pv_val(root, i), err)) {
-            return !ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t));
+    for (uint32_t i = first; i < all->n_entries; i++) {
+        if (!experts_check_number(mp, &all->entry[i], err)) {
+            all->n_entries = first;
+            return zf_err_in(err, "%s", zf_torch_name(t));
         }
     }
     return true;
@@ -130,7 +99,7 @@ static bool experts_check_doubles(const struct ds_rank *mp, struct zf_err *err)
 
         if (ds_name_eq(all->entry[a].name, name)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" and \"%s\" both hold \"%.*s\"",
-                           mp->expert_file[a]->path, mp->expert_file[b]->path, (int)name.n, name.p);
+                           all->entry[a].file->path, all->entry[b].file->path, (int)name.n, name.p);
         }
     }
     return true;
@@ -158,9 +127,7 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
             return false;
         }
     }
-    mp->trained = zf_arena_get(mp->save->a, mp->expert.n_entries, sizeof *mp->trained, err);
-    return mp->trained && ds_model_index(mp->save, &mp->expert, err) &&
-           experts_check_doubles(mp, err);
+    return ds_model_index(mp->save, &mp->expert, err) && experts_check_doubles(mp, err);
 }
 
 const struct ds_entry *ds_experts_weight(const struct ds_rank *mp, const struct ds_param *p,

@@ -197,7 +197,7 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
     }
     for (uint32_t i = 0; i < mp->expert.n_entries && ds_expert_name(name, &a) && !like; i++) {
         if (ds_expert_name(mp->expert.entry[i].name, &b) && ds_name_eq(a.prefix, b.prefix)) {
-            like = mp->expert_file[i];
+            like = mp->expert.entry[i].file;
         }
     }
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
@@ -223,9 +223,9 @@ static bool split_take(const struct split *s, const struct ds_entry *e, uint64_t
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "\"%.*s\" has %llu elements, but %llu by its shape in param_shapes", (int)e->name.n,
                 e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
-        return zf_err_in(err, "%s", mp->expert_file[e - mp->expert.entry]->path);
+        return zf_err_in(err, "%s", e->file->path);
     }
-    mp->trained[e - mp->expert.entry] = true;
+    mp->expert.entry[e - mp->expert.entry].trained = true;
     return true;
 }
 
@@ -280,7 +280,7 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
         return false;
     }
     const struct ds_entry *e = ds_experts_weight(mp, p, 0);
-    if (e && e >= mp->expert.entry && e < mp->expert.entry + mp->expert.n_entries) {
+    if (e && e->file && e->file->kind == DS_EXPERT) {
         return split_take(s, e, p->n, err);
     }
     /* of several tensor ranks, one may have all files of the experts */

@@ -20,38 +20,8 @@
 static bool layers_read_one(struct ds_save *ds, struct ds_layer *l, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, l->file->path, err);
-    const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
-    uint64_t n = zf_pv_len(root);
-    struct zf_source *empty = NULL;
-    bool judged = false;
 
-    if (!t) {
-        return false;
-    }
-    if (!zf_pv_is_map(root) || n > ds->o->lim->tensors) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a layer's mapping of names to tensors");
-        return zf_err_in(err, "%s", zf_torch_name(t));
-    }
-    l->entry = zf_arena_get(ds->a, n, sizeof *l->entry, err);
-    for (uint64_t i = 0; l->entry && i < n; i++) {
-        struct ds_entry *e = &l->entry[i];
-
-        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the layer", &e->name, err)) {
-            return zf_err_in(err, "%s", zf_torch_name(t));
-        }
-        if (!ds_entry_read(ds, t, "", zf_pv_val(root, i), &empty, e, err)) {
-            return false;
-        }
-        /* every storage of a file is in one archive */
-        if (!judged && e->tensor && e->view.src) {
-            judged = true;
-            if (!ds_dir_same_rank(l->file->path, e->view.src->name, err)) {
-                return false;
-            }
-        }
-    }
-    l->n = l->entry ? (uint32_t)n : 0; /* of a file that is refused, nothing counts */
-    return l->entry != NULL;
+    return t && ds_entries_read(ds, t, l->file, &l->has, err);
 }
 
 static bool layers_read_all(struct ds_save *ds, struct ds_layers *out, struct zf_err *err)
@@ -221,8 +191,8 @@ static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
         if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor)) {
             continue;
         }
-        for (uint32_t k = 0; k < layer->n; k++) {
-            const struct ds_entry *e = &layer->entry[k];
+        for (uint32_t k = 0; k < layer->has.n_entries; k++) {
+            const struct ds_entry *e = &layer->has.entry[k];
 
             if (!e->tensor || e->view.n != n || !ds_name_eq(e->name, rest)) {
                 continue;
@@ -288,51 +258,26 @@ static bool layers_find_shapes(struct ds_rank *mp, const struct ds_layers *l, st
     return true;
 }
 
-/* Room for n more entries.  An arena gives nothing back, so it doubles: a pipeline can have thousands of
- * layers. */
-static bool layers_room(struct ds_rank *mp, uint32_t n, struct zf_err *err)
-{
-    struct ds_model *m = &mp->model;
-    uint64_t want = (uint64_t)m->n_entries + n;
-
-    if (want <= m->cap_entries) {
-        return true;
-    }
-    if (want > UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the layers have %llu entries",
-                       (unsigned long long)want);
-    }
-    struct ds_entry *all = zf_arena_get(mp->save->a, 2 * want, sizeof *all, err);
-    if (!all) {
-        return false;
-    }
-    if (m->n_entries > 0) {
-        memcpy(all, m->entry, m->n_entries * sizeof *all);
-    }
-    m->entry = all;
-    m->cap_entries = (uint32_t)(2 * want);
-    return true;
-}
-
 bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *head,
                     struct zf_err *err)
 {
     struct ds_model *m = &mp->model;
     const struct ds_name front = {head, (uint32_t)strlen(head)};
 
-    if (!layers_room(mp, l->n, err)) {
+    if (!ds_entries_room(mp->save, m, l->has.n_entries, err)) {
         return false;
     }
-    for (uint32_t i = 0; i < l->n; i++) {
+    for (uint32_t i = 0; i < l->has.n_entries; i++) {
         struct ds_entry *e = &m->entry[m->n_entries + i];
 
-        *e = l->entry[i];
+        *e = l->has.entry[i];
+        e->same = m->n_entries + i;
         e->name = ds_name_join(mp->save->a, front, e->name, err);
         if (!e->name.p) {
             return false;
         }
     }
-    m->n_entries += l->n;
+    m->n_entries += l->has.n_entries;
     return true;
 }
 

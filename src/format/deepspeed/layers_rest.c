@@ -49,17 +49,18 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
 {
     enum layers_fit one;
 
-    *out = l->n > 0 ? LAYERS_FITS : LAYERS_OTHER;
-    for (uint32_t i = 0; i < l->n && *out != LAYERS_OTHER; i++) {
-        struct ds_name name = ds_name_join(mp->save->a, key, l->entry[i].name, err);
+    *out = l->has.n_entries > 0 ? LAYERS_FITS : LAYERS_OTHER;
+    for (uint32_t i = 0; i < l->has.n_entries && *out != LAYERS_OTHER; i++) {
+        struct ds_name name = ds_name_join(mp->save->a, key, l->has.entry[i].name, err);
 
         if (!name.p) {
             return false;
         }
-        if (!l->entry[i].tensor || ds_name_listed(mp->model.buffer, mp->model.n_buffers, name)) {
+        if (!l->has.entry[i].tensor ||
+            ds_name_listed(mp->model.buffer, mp->model.n_buffers, name)) {
             continue;
         }
-        if (!layers_fits_entry(mp, &l->entry[i], name, &one, err)) {
+        if (!layers_fits_entry(mp, &l->has.entry[i], name, &one, err)) {
             return false;
         }
         *out = one < *out ? one : *out;
@@ -311,8 +312,8 @@ bool ds_layers_frozen(struct ds_save *ds, struct ds_ranks *all, struct ds_layers
             !zf_build_prefix(ds->b, layer->owner->tree, err)) {
             return false;
         }
-        for (uint32_t k = 0; k < layer->n; k++) {
-            if (!layers_draft_entry(layer->owner, layer, &layer->entry[k], err)) {
+        for (uint32_t k = 0; k < layer->has.n_entries; k++) {
+            if (!layers_draft_entry(layer->owner, layer, &layer->has.entry[k], err)) {
                 return !ds_err_named(err) && zf_err_in(err, "%s", layer->file->path);
             }
         }

@@ -177,8 +177,10 @@ static struct ds_name model_take_name(const struct ds_model *m, struct model_cur
     return ds_take_name(key);
 }
 
-bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, const struct zf_pv *v,
-                   struct zf_source **empty, struct ds_entry *e, struct zf_err *err)
+/* Reads the value of e, whose name is known, from the mapping `where` of file t; *empty as for zf_tensor_ref_read_many. */
+static bool model_read_entry(struct ds_save *ds, struct zf_torch *t, const char *where,
+                             const struct zf_pv *v, struct zf_source **empty, struct ds_entry *e,
+                             struct zf_err *err)
 {
     e->tensor = zf_torch_kind(t, v) == ZF_TORCH_DENSE;
     if (!e->tensor || zf_tensor_ref_read_many(&ds->keep, t, v, empty, &e->view, err)) {
@@ -192,6 +194,66 @@ bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, co
     return !ds_err_named(err) &&
            (zf_err_in(err, "!%s[\"%.*s\"]", where, ds_name_shown(e->name), e->name.p) ||
             zf_err_in(err, "%s", zf_torch_name(t)));
+}
+
+bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more, struct zf_err *err)
+{
+    const uint64_t most = ds->o->lim->tensors, want = m->n_entries + more;
+
+    if (more > most || want > most || want > UINT32_MAX / 2) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than tensors = %llu names",
+                       (unsigned long long)most);
+    }
+    if (want <= m->cap_entries) {
+        return true;
+    }
+    /* an arena gives nothing back, so it doubles */
+    const uint64_t cap = m->n_entries > 0 ? 2 * want : want;
+    struct ds_entry *all = zf_arena_get(ds->a, cap, sizeof *all, err);
+    if (!all) {
+        return false;
+    }
+    if (m->n_entries > 0) {
+        memcpy(all, m->entry, m->n_entries * sizeof *all);
+    }
+    m->entry = all;
+    m->cap_entries = (uint32_t)cap;
+    return true;
+}
+
+bool ds_entries_read(struct ds_save *ds, struct zf_torch *t, const struct ds_file *f,
+                     struct ds_model *m, struct zf_err *err)
+{
+    const struct zf_pv *root = zf_torch_root(t);
+    uint64_t n = zf_pv_len(root);
+    struct zf_source *empty = NULL;
+    uint32_t end = m->n_entries;
+    bool named = !f; /* every storage of a file is in one archive */
+
+    if (!zf_pv_is_map(root)) {
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a mapping of names to tensors");
+        return zf_err_in(err, "%s", zf_torch_name(t));
+    }
+    if (!ds_entries_room(ds, m, n, err)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct ds_entry *e = &m->entry[end];
+
+        *e = (struct ds_entry){.file = f, .same = end};
+        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the file", &e->name, err)) {
+            return zf_err_in(err, "%s", zf_torch_name(t));
+        }
+        if (!model_read_entry(ds, t, "", zf_pv_val(root, i), &empty, e, err) ||
+            (!named && e->tensor && e->view.src &&
+             !ds_dir_same_rank(f->path, e->view.src->name, err))) {
+            return false;
+        }
+        named = named || (e->tensor && e->view.src);
+        end += e->tensor || (f && f->kind == DS_LAYER);
+    }
+    m->n_entries = end;
+    return true;
 }
 
 static void model_take_module(struct ds_save *ds, struct zf_torch *t, const struct zf_take *map,
@@ -209,8 +271,9 @@ static void model_take_module(struct ds_save *ds, struct zf_torch *t, const stru
         const struct zf_take name = zf_take_name(map, i), one = zf_take_item(map, i);
         struct ds_entry *e = &m->entry[i];
 
+        e->same = (uint32_t)i;
         e->name = model_take_name(m, &cursors, &name);
-        if (!map->t->failed && !ds_entry_read(ds, t, "module", one.v, &empty, e, &err)) {
+        if (!map->t->failed && !model_read_entry(ds, t, "module", one.v, &empty, e, &err)) {
             (void)zf_take_fail(&one, &err);
         }
     }

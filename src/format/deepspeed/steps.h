@@ -76,10 +76,15 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
 /* The same of the first file of a model-parallel rank, which the others repeat. */
 bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
                          struct zf_err *err) ZF_CHECKED;
-/* Reads the value of e, whose name is known, from the mapping `where` of file t; *empty as for zf_tensor_ref_read_many.
- * Degraded, a tensor that cannot be read is lost, and a note says so.  Errors: of zf_tensor_ref_read_many. */
-bool ds_entry_read(struct ds_save *ds, struct zf_torch *t, const char *where, const struct zf_pv *v,
-                   struct zf_source **empty, struct ds_entry *e, struct zf_err *err) ZF_CHECKED;
+/* Makes room for so many more entries of m.  Errors: ZF_E_LIMIT tensors; of the arena. */
+bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more,
+                     struct zf_err *err) ZF_CHECKED;
+/* Appends to m what the open file t of a layer, an expert or (f = NULL) gathered weights maps names to; of all but a layer
+ * only tensors.  Degraded, a tensor that cannot be read is lost, and a note says so.
+ * Errors: ZF_E_FORMAT it is no such mapping, or another rank's file; of ds_entries_room and of reading tensors; then m has no
+ * more entries than before. */
+bool ds_entries_read(struct ds_save *ds, struct zf_torch *t, const struct ds_file *f,
+                     struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* Sorts the entries of m for ds_model_find. */
 bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err) ZF_CHECKED;
 /* The entry of that name, or NULL. */
@@ -247,10 +252,14 @@ bool ds_zero0_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* Drafts stored/, the 16-bit weights. */
 bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
-/* tie[i], [n]: the entry of one file that entry i is a second name of, or i.  The trained
- * parameters are drafted.  NULL: no memory. */
-const uint32_t *ds_ties_find(struct ds_rank *mp, const struct ds_entry *entry, uint32_t n,
-                             struct zf_err *err) ZF_CHECKED;
+/* Marks which entries of m are second names of another.  Pre: the trained parameters are drafted, and are preferred.
+ * Errors: ZF_E_NOMEM. */
+bool ds_ties_mark(struct ds_rank *mp, struct ds_model *m, struct zf_err *err) ZF_CHECKED;
+/* Is entry i a second name? */
+static inline bool ds_is_tie(const struct ds_model *m, uint32_t i)
+{
+    return m->entry[i].same != i;
+}
 /* True if shared_params lists it as a second name. */
 bool ds_ties_listed(const struct ds_model *m, struct ds_name name);
 

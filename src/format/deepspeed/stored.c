@@ -7,27 +7,25 @@
 
 #include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
-#include <zf/base/vec.h>
 #include <zf/codec/safetensors.h>
 
 #include "steps.h"
 
 #define SET "stored"
 
-static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, const uint32_t *tie,
-                             struct zf_err *err)
+static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, struct zf_err *err)
 {
     for (uint32_t i = 0; i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
 
-        if (e->tensor && tie[i] == i &&
+        if (e->tensor && !ds_is_tie(m, i) &&
             !zf_tensor_ref_draft(mp->save->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
             return !ds_err_named(err) && zf_err_in(err, "%s", m->path);
         }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        struct ds_name name = m->entry[i].name, of = m->entry[tie[i]].name;
-        struct zf_draft *d = tie[i] == i ? NULL : zf_build_find(mp->save->b, ds_spot(SET, of));
+        struct ds_name name = m->entry[i].name, of = m->entry[m->entry[i].same].name;
+        struct zf_draft *d = ds_is_tie(m, i) ? zf_build_find(mp->save->b, ds_spot(SET, of)) : NULL;
 
         if (d && !zf_build_alias(mp->save->b, d, name.p, name.n, err)) {
             return false;
@@ -39,10 +37,7 @@ static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, const
 /* The experts' under the numbers that they have in the whole model. */
 static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
-    const struct ds_model *m = &mp->expert;
-    const uint32_t *tie = ds_ties_find(mp, m->entry, m->n_entries, err);
-
-    return tie && stored_draft_all(mp, m, tie, err) &&
+    return stored_draft_all(mp, &mp->expert, err) &&
            (!mp->renumbered ||
             zf_build_note(mp->save->b, err,
                           "expert numbers differ: the optimizer counts from 0 on each rank, the "
@@ -51,47 +46,28 @@ static bool stored_draft_experts(struct ds_rank *mp, struct zf_err *err)
 
 /* ---- gathered files ---- */
 
-/* The entries of all files of one spelling. */
-struct stored_list {
-    zf_vec(struct ds_entry);
-};
-
-static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct stored_list *out,
+static bool stored_load_bin(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
                             struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, mp->save->o->lim, err);
-    const struct zf_pv *root = t ? zf_torch_root(t) : NULL;
-    uint64_t n = zf_pv_is_map(root) ? zf_pv_len(root) : 0;
 
-    for (uint64_t i = 0; i < n; i++) {
-        if (zf_torch_kind(t, zf_pv_val(root, i)) != ZF_TORCH_DENSE) {
-            continue;
-        }
-        struct ds_entry *e = zf_vec_push(out, err);
-
-        if (!e || !ds_name_of(mp->save->a, zf_pv_key(root, i), "the file", &e->name, err) ||
-            !zf_tensor_ref_read(&mp->save->keep, t, zf_pv_val(root, i), &e->view, err)) {
-            return false;
-        }
-        e->tensor = true;
-    }
-    return t != NULL;
+    return t && ds_entries_read(mp->save, t, NULL, out, err);
 }
 
-static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src,
-                                    struct stored_list *out, struct zf_err *err)
+static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, struct ds_model *out,
+                                    struct zf_err *err)
 {
     struct zf_st_header h;
 
     if (!zf_st_load(src, mp->save->a, mp->save->o->lim, &h, err) ||
-        !zf_keeper_hold(&mp->save->keep, src, err) || !zf_vec_room(out, h.n, err)) {
+        !zf_keeper_hold(&mp->save->keep, src, err) || !ds_entries_room(mp->save, out, h.n, err)) {
         return false;
     }
     for (uint64_t i = 0; i < h.n; i++) {
         const struct zf_st_entry *s = &h.entry[i];
         uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
 
-        out->at[out->n++] = (struct ds_entry){
+        out->entry[out->n_entries++] = (struct ds_entry){
             .name = {s->name, s->name_len},
             .tensor = true,
             .view = {.src = src,
@@ -117,7 +93,7 @@ static bool stored_is_gathered(const char *name, const char *stem, const char *s
             (zf_series_parse(name, &s) && s.stem == strlen(stem) && strcmp(s.tail, suffix) == 0));
 }
 
-static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct stored_list *out,
+static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct ds_model *out,
                         struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(mp->save->run, path, err);
@@ -126,8 +102,8 @@ static bool stored_load(struct ds_rank *mp, const char *path, bool bin, struct s
            (bin ? stored_load_bin(mp, src, out, err) : stored_load_safetensors(mp, src, out, err));
 }
 
-static bool stored_load_files(struct ds_rank *mp, bool bin, struct stored_list *out,
-                              struct zf_err *err)
+/* The tensors of every file of one spelling. */
+static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
@@ -143,21 +119,7 @@ static bool stored_load_files(struct ds_rank *mp, bool bin, struct stored_list *
             return false;
         }
     }
-    return out->n <= UINT32_MAX ||
-           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%zu tensors in one model", out->n);
-}
-
-/* The tensors of every file of one spelling. */
-static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, struct zf_err *err)
-{
-    struct stored_list list = {.n = 0};
-
-    if (stored_load_files(mp, bin, &list, err)) {
-        out->entry = zf_arena_copy(mp->save->a, list.at, list.n, sizeof *list.at, err);
-        out->n_entries = (uint32_t)list.n;
-    }
-    zf_vec_fini(&list);
-    return out->entry != NULL;
+    return true;
 }
 
 /* True if m holds every trained name, once and with its shape. */
@@ -219,7 +181,6 @@ static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bo
 static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, struct zf_err *err)
 {
     struct ds_model m = {.path = mp->model.path};
-    const uint32_t *tie;
     bool same;
 
     if (!stored_load_all(mp, bin, &m, err)) {
@@ -243,9 +204,9 @@ static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, stru
     if (!same) {
         return true;
     }
-    tie = ds_ties_find(mp, m.entry, m.n_entries, err);
     *done = true;
-    return tie && stored_note_excluded(mp, &m, err) && stored_draft_all(mp, &m, tie, err);
+    return ds_ties_mark(mp, &m, err) && stored_note_excluded(mp, &m, err) &&
+           stored_draft_all(mp, &m, err);
 }
 
 bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
@@ -256,7 +217,7 @@ bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
         return true;
     }
     if (!mp->save->dir.by_rank) {
-        return stored_draft_all(mp, &mp->model, mp->tie, err) && stored_draft_experts(mp, err);
+        return stored_draft_all(mp, &mp->model, err) && stored_draft_experts(mp, err);
     }
     return mp->save->run == mp->save->st || (stored_draft_gathered(mp, false, &done, err) &&
                                              (done || stored_draft_gathered(mp, true, &done, err)));

@@ -52,18 +52,17 @@ static uint32_t ties_choose(struct ds_rank *mp, const struct same *s, uint32_t f
     return best;
 }
 
-const uint32_t *ds_ties_find(struct ds_rank *mp, const struct ds_entry *entry, uint32_t n,
-                             struct zf_err *err)
+bool ds_ties_mark(struct ds_rank *mp, struct ds_model *m, struct zf_err *err)
 {
+    const uint32_t n = m->n_entries;
     zf_auto(mem) struct same *s = malloc((n + (size_t)1) * sizeof *s);
-    uint32_t *tie = zf_arena_get(mp->save->a, n, sizeof *tie, err);
 
-    if (!s || !tie) {
-        return s ? NULL : (zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"), NULL);
+    if (!s) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     for (uint32_t i = 0; i < n; i++) {
-        s[i] = (struct same){&entry[i], i};
-        tie[i] = i;
+        s[i] = (struct same){&m->entry[i], i};
+        m->entry[i].same = i;
     }
     qsort(s, n, sizeof *s, ties_by_view);
     for (uint32_t from = 0, to; from < n; from = to) {
@@ -75,8 +74,8 @@ const uint32_t *ds_ties_find(struct ds_rank *mp, const struct ds_entry *entry, u
         }
         uint32_t best = ties_choose(mp, s, from, to, &proof);
         for (uint32_t k = from; proof && s[from].e->tensor && k < to; k++) {
-            tie[s[k].i] = best;
+            m->entry[s[k].i].same = best;
         }
     }
-    return tie;
+    return true;
 }

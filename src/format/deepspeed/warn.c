@@ -44,7 +44,7 @@ static bool warn_frozen(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t i = 0; ok && m->has_buffers && i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
 
-        n += e->tensor && e->view.n > 0 && (!mp->tie || mp->tie[i] == i) &&
+        n += e->tensor && e->view.n > 0 && !ds_is_tie(m, i) &&
              !zf_names_extra_state(e->name.p, e->name.n) &&
              !ds_name_listed(m->buffer, m->n_buffers, e->name) &&
              !ds_name_listed(m->second, m->n_aliases, e->name) &&

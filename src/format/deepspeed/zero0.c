@@ -19,12 +19,13 @@ struct zero0 {
 
 /* ---- what the optimizer holds ---- */
 
-static bool zero0_is_weight(const struct ds_model *m, const uint32_t *tie, uint32_t i)
+static bool zero0_is_weight(const struct ds_model *m, uint32_t i)
 {
     const struct ds_entry *e = &m->entry[i];
 
     return !ds_name_listed(m->buffer, m->n_buffers, e->name) && e->tensor && e->view.packed &&
-           e->view.src && e->view.n > 0 && tie[i] == i && zf_dtype_info(e->view.dtype)->kind == 'f';
+           e->view.src && e->view.n > 0 && !ds_is_tie(m, i) &&
+           zf_dtype_info(e->view.dtype)->kind == 'f';
 }
 
 /* Marks the weights of module; *sample: how much of each is compared. */
@@ -33,13 +34,12 @@ static bool zero0_init(struct ds_zero0 *q, struct zf_sample *sample, struct zf_e
     const struct ds_model *m = &q->mp->model;
     uint64_t elements = 0, n = 0;
 
-    q->tie = ds_ties_find(q->mp, m->entry, m->n_entries, err);
     q->weight = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->weight, err);
-    if (!q->tie || !q->weight) {
+    if (!q->weight || !ds_ties_mark(q->mp, &q->mp->model, err)) {
         return false;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
-        if (zero0_is_weight(m, q->tie, i)) {
+        if (zero0_is_weight(m, i)) {
             q->weight[i].view = &m->entry[i].view;
             elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
             n++;

@@ -39,7 +39,6 @@ bool ds_states_draft(struct ds_states *s, struct ds_name name, const struct zf_p
 /* A save without ZeRO, whose model-states file holds the optimizer. */
 struct ds_zero0 {
     struct ds_rank *mp;
-    const uint32_t *tie;            /* [n_entries] as of ds_ties_find */
     struct zf_prove_weight *weight; /* [n_entries] trained parameters, by all but their bytes */
     struct ds_states states;
 };

@@ -118,7 +118,7 @@ static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_o
     if (!e) {
         return true;
     }
-    one->entry = q->tie[e - q->mp->model.entry];
+    one->entry = e->same;
     *yes = !q->weight[one->entry].taken && bare_fits(q, one->entry, &one->like);
     q->weight[one->entry].taken = q->weight[one->entry].taken || *yes;
     return true;

@@ -157,6 +157,7 @@ def expert(layer, e):
 
 refused("an expert's file is missing", changed(lambda f: f.pop(expert(1, 3))), expert(1, 3), "is missing")
 refused("an expert's file holds another", changed(lambda f: f.update({expert(0, 2): f[expert(0, 1)]})), "the file of expert 2, but holds")
+refused("an expert's file holds a list", changed(lambda f: f.update({expert(0, 1): [1, 2]})), expert(0, 1), "not a mapping of names to tensors")
 refused("two files hold an expert", changed(lambda f: f.update({expert(7, 1): f[expert(0, 1)]})), "both hold")
 refused("an expert too many", changed(lambda f: f.update({expert(0, 4): OrderedDict(
     (n.replace(f"{WORD}1.", f"{WORD}4."), t) for n, t in f[expert(0, 1)].items())})), "files of 5 experts")

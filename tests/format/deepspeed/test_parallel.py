@@ -355,7 +355,7 @@ def layers_alone():
         return files
 
     half, layer = makeds.Half([1.0, 2.0, 3.0, 4.0], [2, 2]), "layer_{:02d}-model_states.pt".format
-    refused("an entry whose name is a number", case(lambda f: f[layer(4)].update({7: half})), f"/{layer(4)}: the layer holds a name that is not a text")
+    refused("an entry whose name is a number", case(lambda f: f[layer(4)].update({7: half})), f"/{layer(4)}: the file holds a name that is not a text")
     files = case(lambda f: f.pop("layer_02-model_01-model_states.pt"), 2, 1, PP_CUTS, makemp.patterns(PP, PP_CUTS))
     refused("a layer's file of the second tensor rank is missing", files,
             'layer_02-model_01-model_states.pt is missing: "mp_rank_01_model_states.pt" names "2.weight"')
