@@ -240,11 +240,11 @@ static void affine_prove_shard(const struct zf_take *pieces, const struct affine
     if (!turned) {
         return;
     }
-    bool apart = zf_cut_prove(&shard, &err);
-    if (!apart && err.code != ZF_E_FORMAT) {
+    bool disjoint = zf_cut_prove(&shard, &err);
+    if (!disjoint && err.code != ZF_E_FORMAT) {
         (void)zf_take_fail(pieces, &err);
     }
-    (void)zf_take_must(pieces, apart && elems == s->elems[1],
+    (void)zf_take_must(pieces, disjoint && elems == s->elems[1],
                        "they do not have each element of the shard once");
 }
 

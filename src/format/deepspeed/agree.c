@@ -53,13 +53,13 @@ static bool agree_own_estimate(const char *key, const char *name)
 }
 
 /* One file that is being read. */
-struct ds_said {
+struct agree_file {
     struct zf_agree *list;
     struct zf_torch *torch;
 };
 
 /* The settings of one save are equal on all ranks that record them. */
-static bool agree_add_settings(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_settings(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     return zf_agree_add(s->list, s->torch, CONFIG, zf_pv_get(root, CONFIG), agree_own_setting,
                         false, err) &&
@@ -68,7 +68,7 @@ static bool agree_add_settings(struct ds_said *s, const struct zf_pv *root, stru
 }
 
 /* Adds the values of map that have these names, as in<name>. */
-static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv *map,
+static bool agree_add_each(struct agree_file *s, const char *in, const struct zf_pv *map,
                            const char *words, struct zf_err *err)
 {
     char name[120];
@@ -85,7 +85,7 @@ static bool agree_add_each(struct ds_said *s, const char *in, const struct zf_pv
 }
 
 /* Values that the files of all model-parallel ranks repeat; shapes and names are a rank's own. */
-static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_job(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_each(s, "", root,
                           "global_steps global_samples skipped_steps dp_world_size mp_world_size "
@@ -106,13 +106,13 @@ static bool agree_add_job(struct ds_said *s, const struct zf_pv *root, struct zf
                           "last_batch_iteration last_epoch _step_count", err);
 }
 
-static bool agree_add_shapes(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_shapes(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     return zf_agree_add(s->list, s->torch, "param_shapes", zf_pv_get(root, "param_shapes"), NULL,
                         true, err);
 }
 
-static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_model(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     return agree_add_job(s, root, err) &&
            agree_add_each(s, "", root, "frozen_param_shapes buffer_names", err) &&
@@ -120,7 +120,7 @@ static bool agree_add_model(struct ds_said *s, const struct zf_pv *root, struct 
 }
 
 /* The steps of every group: states[i] is a mapping with a "step". */
-static bool agree_add_steps(struct ds_said *s, const char *key, const struct zf_pv *states,
+static bool agree_add_steps(struct agree_file *s, const char *key, const struct zf_pv *states,
                             struct zf_err *err)
 {
     char name[160];
@@ -142,7 +142,7 @@ static bool agree_add_steps(struct ds_said *s, const char *key, const struct zf_
 }
 
 /* The optimizer inside: {"state": …, "param_groups": …}, or the elastic list of states. */
-static bool agree_add_base(struct ds_said *s, const char *key, const struct zf_pv *base,
+static bool agree_add_base(struct agree_file *s, const char *key, const struct zf_pv *base,
                            struct zf_err *err)
 {
     char name[120];
@@ -159,7 +159,7 @@ static bool agree_add_base(struct ds_said *s, const char *key, const struct zf_p
     return agree_add_steps(s, name, zf_pv_get(base, "state"), err);
 }
 
-static bool agree_add_optim(struct ds_said *s, const struct zf_pv *root, struct zf_err *err)
+static bool agree_add_optim(struct agree_file *s, const struct zf_pv *root, struct zf_err *err)
 {
     const struct zf_pv *in = zf_pv_get(root, INNER);
 
@@ -182,10 +182,10 @@ static bool agree_read_steps(struct ds_save *ds, struct zf_torch *t, const char 
     const struct zf_pv *elastic = zf_pv_get(in, "base_optimizer_state");
     const struct zf_pv *state =
         zf_pv_get(zf_pv_is_map(elastic) ? elastic : zf_pv_get(in, INNER), "state");
-    struct ds_said s = {.torch = t};
+    struct agree_file s = {.torch = t};
 
-    zf_agree_free(ds->said_steps);
-    ds->said_steps = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
+    zf_agree_free(ds->steps_values);
+    ds->steps_values = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
     return s.list &&
            agree_add_each(&s, INNER ".", in, "zero_stage base_optimizer_state_step", err) &&
            agree_add_steps(&s, "the optimizer's state", state ? state : elastic, err);
@@ -194,59 +194,59 @@ static bool agree_read_steps(struct ds_save *ds, struct zf_torch *t, const char 
 bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
                    struct zf_err *err)
 {
-    struct ds_said s = {.torch = t};
+    struct agree_file s = {.torch = t};
 
-    zf_agree_free(ds->said);
-    ds->said = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
+    zf_agree_free(ds->file_values);
+    ds->file_values = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
     return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err) &&
-           (model || ds->said_optim || agree_read_steps(ds, t, path, err));
+           (model || ds->optim_values || agree_read_steps(ds, t, path, err));
 }
 
 bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
 {
     zf_auto(agree) struct zf_agree *list = zf_agree_new(path, ds->o->lim->model_memory, err);
-    struct ds_said s = {list, t};
+    struct agree_file s = {list, t};
 
     if (!list || !agree_add_job(&s, zf_torch_root(t), err)) {
         return false;
     }
-    if (ds->said_job) {
-        return zf_agree_compare(list, ds->said_job, false, err);
+    if (ds->job_values) {
+        return zf_agree_compare(list, ds->job_values, false, err);
     }
-    ds->said_job = zf_give(list);
+    ds->job_values = zf_give(list);
     return true;
 }
 
 /* The first optimizer file of a model-parallel rank, and that of the first one. */
 static bool agree_check_steps(struct ds_save *ds, struct zf_err *err)
 {
-    if (ds->said_job_steps) {
-        return zf_agree_compare(ds->said_steps, ds->said_job_steps, true, err);
+    if (ds->job_steps) {
+        return zf_agree_compare(ds->steps_values, ds->job_steps, true, err);
     }
-    ds->said_job_steps = ds->said_steps;
-    ds->said_steps = NULL;
+    ds->job_steps = ds->steps_values;
+    ds->steps_values = NULL;
     return true;
 }
 
 bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
-    struct zf_agree **first = model ? &ds->said_model : &ds->said_optim;
+    struct zf_agree **first = model ? &ds->model_values : &ds->optim_values;
 
     if (*first) {
-        return zf_agree_compare(ds->said, *first, false, err);
+        return zf_agree_compare(ds->file_values, *first, false, err);
     }
-    *first = ds->said;
-    ds->said = NULL;
+    *first = ds->file_values;
+    ds->file_values = NULL;
     if (!model && !agree_check_steps(ds, err)) {
         return false;
     }
-    return model || !ds->said_model || zf_agree_compare(*first, ds->said_model, true, err);
+    return model || !ds->model_values || zf_agree_compare(*first, ds->model_values, true, err);
 }
 
-/* Is all that the file that was read last said in its pickle, without a device's number? */
+/* Are all values of the file that was read last in its pickle, without a device's number? */
 static bool agree_is_plain(const struct ds_save *ds)
 {
-    return !zf_agree_read_data(ds->said) && !zf_agree_has_device(ds->said);
+    return !zf_agree_read_data(ds->file_values) && !zf_agree_has_device(ds->file_values);
 }
 
 void ds_agree_remember(struct ds_save *ds, struct zf_torch *t)

@@ -166,7 +166,7 @@ static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_c
 
 /* A name with data of its own, as a frozen one has in bfloat16 beside the fp32 master of what it is said to be tied
  * to: both are shown.  Asked before second names are drafted. */
-static bool buffers_note_apart(struct ds_rank *mp, struct zf_err *err)
+static bool buffers_note_untied(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
     const struct ds_alias *first = NULL;
@@ -313,7 +313,7 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
         }
     }
     if ((!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
-        !buffers_note_apart(mp, err) || !buffers_draft_aliases(mp, err)) {
+        !buffers_note_untied(mp, err) || !buffers_draft_aliases(mp, err)) {
         return false;
     }
     return buffers_draft_ties(mp, m, err) && buffers_draft_experts(mp, err);

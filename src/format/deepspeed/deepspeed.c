@@ -65,8 +65,8 @@ static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
     if (mp->save->dir.by_rank) {
         return ds_zero3_draft(mp, err);
     }
-    return (mp->merged ? ds_merged_settle : ds_order_settle)(mp, err) ? ds_zero12_draft(mp, err)
-                                                                      : rank_leave_out(mp, err);
+    return (mp->merged ? ds_merged_prove : ds_order_prove)(mp, err) ? ds_zero12_draft(mp, err)
+                                                                    : rank_drop_masters(mp, err);
 }
 
 /* Drafts what one model-parallel rank has, in its own tree if there are several. */
@@ -105,8 +105,6 @@ static bool deepspeed_draft_universal(struct ds_save *ds, struct ds_ranks *all, 
     return whole.group && ds_universal_draft(&whole, err);
 }
 
-/* All files are read before anything is drafted: which rank has a layer is known from the names of
- * all. */
 static bool deepspeed_is_states(const char *name)
 {
     return zf_name_ends(name, "_states.pt");
@@ -137,6 +135,8 @@ static void deepspeed_expect(struct ds_save *ds)
     zf_expect_all(x);
 }
 
+/* All files are read before anything is drafted: which rank has a layer is known from the names of
+ * all. */
 static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 {
     struct ds_layers layers = {0};
@@ -189,10 +189,10 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
     ds_ranks_fini(&ds, &all);
     zf_torch_ahead_fini(&ds.files);
     zf_keeper_fini(&ds.keep);
-    zf_agree_free(ds.said);
-    zf_agree_free(ds.said_job);
-    zf_agree_free(ds.said_steps);
-    zf_agree_free(ds.said_job_steps);
+    zf_agree_free(ds.file_values);
+    zf_agree_free(ds.job_values);
+    zf_agree_free(ds.steps_values);
+    zf_agree_free(ds.job_steps);
     zf_arena_free(ds.a);
     return ok;
 }

@@ -86,13 +86,13 @@ struct ds_save {
     bool want_slices;            /* read param_slice_mappings: nothing else names the parameters */
     uint64_t swap_unit[2];       /* bytes to a multiple of which swap files are rounded up */
     uint64_t n_ranks;   /* model-parallel ranks as recorded, which may have no files; 0: unknown */
-    uint64_t swap_rank; /* whose swap folder that of the file being read is */
+    uint64_t swap_rank; /* global rank that the swap folder of the file being read is named after */
     uint32_t tp, pp;    /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
     /* Values that every file of one save repeats: of the file read last, of the model-parallel rank's first
      * model-states and first optimizer file, of the job; and steps, which optimizer files alone have. */
-    struct zf_agree *said, *said_model, *said_optim, *said_job;
-    struct zf_agree *said_steps, *said_job_steps;
-    bool told_model, told_optim; /* state/ has the settings of such a file */
+    struct zf_agree *file_values, *model_values, *optim_values, *job_values;
+    struct zf_agree *steps_values, *job_steps;
+    bool shown_model, shown_optim; /* state/ has the settings of such a file */
 };
 
 /* Does the failure name its file already?  ('!' begins a place inside one.) */
@@ -322,16 +322,16 @@ struct ds_rank {
     struct ds_shapes tied;
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
     uint32_t n_own;
-    struct zf_agree *said_model, *said_optim; /* while another rank's files are read */
-    bool compared;                            /* the model-states files were compared early … */
-    struct zf_err verdict; /* … with this result, reported after the parameters (zero3.c) */
+    struct zf_agree *model_values, *optim_values; /* while another rank's files are read */
+    bool compared;             /* the model-states files were compared early … */
+    struct zf_err compare_err; /* … with this result, reported after the parameters (zero3.c) */
 };
 
 /* The model-parallel ranks of a save. */
 struct ds_ranks {
     struct ds_rank *rank; /* [n] sorted by mp */
     uint32_t n;
-    struct ds_rank *now; /* whose files are being read, or NULL */
+    struct ds_rank *now; /* the rank that files are being read of, or NULL */
 };
 
 /* ---- pipeline layers ---- */

@@ -70,7 +70,7 @@ static uint32_t split_find(const struct split_ids *s, struct ds_name prefix, uin
 
 /* ---- who shares a vector ---- */
 
-/* Enters the ranks that p lists as those of one vector, whose first file is rank r's. */
+/* Enters the ranks of one vector, which p of rank r, the first of them, lists. */
 static bool split_enter(const struct ds_rank *mp, uint32_t g, uint32_t r, const struct ds_part *p,
                         const struct ds_part **of, struct zf_err *err)
 {

@@ -28,7 +28,7 @@ static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken,
 
 /* A number of the settings of a group: " lr 0.01", or nothing. */
 static void state_setting(char *out, size_t room, const struct zf_pv *group, const char *key,
-                          const char *said)
+                          const char *label)
 {
     double f = 0;
     int64_t i = 0;
@@ -37,11 +37,11 @@ static void state_setting(char *out, size_t room, const struct zf_pv *group, con
 
     out[0] = '\0';
     if (is_float || (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i))) {
-        (void)snprintf(out, room, " %s %.9g", said, is_float ? f : (double)i);
+        (void)snprintf(out, room, " %s %.9g", label, is_float ? f : (double)i);
     }
 }
 
-#define GROUPS_TOLD 16
+#define GROUPS_SHOWN 16
 
 /* Notes class, learning rates and weight decays of the optimizer, as they are recorded.  The class is
  * in ds_config only, where DeepSpeed made the optimizer itself. */
@@ -55,7 +55,7 @@ static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
     char text[1200], lr[60], decay[60];
     size_t len = 0;
 
-    for (uint64_t g = 0; g < n && g < GROUPS_TOLD; g++) {
+    for (uint64_t g = 0; g < n && g < GROUPS_SHOWN; g++) {
         const struct zf_pv *one = zf_pv_item(groups, g);
 
         state_setting(lr, sizeof lr, one, "lr", "lr");
@@ -68,7 +68,7 @@ static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
     }
     return len == 0 || zf_build_note(ds->b, err, "optimizer%s%.*s:%s%s", n_type ? " " : "",
                                      (int)(n_type < 60 ? n_type : 60), name, text,
-                                     n > GROUPS_TOLD ? "; …" : "");
+                                     n > GROUPS_SHOWN ? "; …" : "");
 }
 
 bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
@@ -80,7 +80,7 @@ bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, st
     const struct zf_pv *root = zf_torch_root(t), *optim = zf_pv_get(root, "optimizer");
     const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
 
-    ds->told_model = true;
+    ds->shown_model = true;
     return state_note_optimizer(ds, root, zf_pv_get(inner ? inner : optim, "param_groups"), err) &&
            names && zf_place_all(ds->b, names, &f, ds->o->lim, err) &&
            zf_state_add(ds->b, &f, NULL, ds->o->lim, err);
@@ -104,7 +104,7 @@ bool ds_state_optim(struct ds_save *ds, struct zf_torch *t, const char *path, st
     const struct zf_pv *root = zf_torch_root(t), *in = zf_pv_get(root, "optimizer_state_dict");
     const struct zf_pv *base = zf_pv_get(in, "base_optimizer_state");
 
-    ds->told_optim = true;
+    ds->shown_optim = true;
     base = base ? base : zf_pv_get(in, "optimizer_state_dict");
     return state_note_optimizer(ds, root, zf_pv_get(base, "param_groups"), err) && names &&
            zf_place_all(ds->b, names, &f, ds->o->lim, err) &&

@@ -42,7 +42,7 @@ static bool layers_read_all(struct ds_save *ds, struct ds_layers *out, struct zf
     return true;
 }
 
-/* ---- whose they are ---- */
+/* ---- the rank of each layer ---- */
 
 static int layers_cmp(const void *key, const void *elem)
 {

@@ -128,7 +128,7 @@ static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
     return false;
 }
 
-/* Will another rank be asked, whose masters may prove it? */
+/* Will the masters of another rank be compared, which may prove it? */
 static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *l,
                               struct ds_name key)
 {
@@ -143,9 +143,9 @@ static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *
 }
 
 /* Degraded: no rank's masters tell.  *take: there is one file only that it can be. */
-static bool layers_settle_unknown(struct ds_rank *mp, const struct ds_layers *l,
-                                  const struct layers_found *f, struct ds_name key, bool *take,
-                                  struct zf_err *err)
+static bool layers_choose_unproven(struct ds_rank *mp, const struct ds_layers *l,
+                                   const struct layers_found *f, struct ds_name key, bool *take,
+                                   struct zf_err *err)
 {
     int n = (int)(key.n < 100 ? key.n - 1 : 100);
 
@@ -175,7 +175,7 @@ static bool layers_give_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
         return false;
     }
     bool take = f.fit == LAYERS_FITS;
-    if (f.fit == LAYERS_UNKNOWN && !layers_settle_unknown(mp, l, &f, key, &take, err)) {
+    if (f.fit == LAYERS_UNKNOWN && !layers_choose_unproven(mp, l, &f, key, &take, err)) {
         return false;
     }
     if (f.fit == LAYERS_DIFFERS) {

@@ -164,7 +164,7 @@ static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *
 
     mp->group = group;
     mp->placed = true;
-    return ds_order_settle(mp, err) &&
+    return ds_order_prove(mp, err) &&
            (same || zf_build_note(mp->save->b, err,
                                   "param_shapes does not show which parameters are in which group, "
                                   "or in what order, and zero_to_fp32.py of that release gives "
@@ -173,7 +173,7 @@ static bool merged_take(struct ds_rank *mp, struct ds_group *group, const char *
 }
 
 /* The groups as the weights of one storage show them, else the recorded order, else by the values. */
-static bool merged_settle(struct ds_rank *mp, struct zf_prove *p, struct zf_err *err)
+static bool merged_prove(struct ds_rank *mp, struct zf_prove *p, struct zf_err *err)
 {
     struct ds_group *shown;
     struct zf_err first;
@@ -187,7 +187,7 @@ static bool merged_settle(struct ds_rank *mp, struct zf_prove *p, struct zf_err 
         return shown && merged_take(mp, shown,
                                     "the storages in \"module\" do, and the weights prove it", err);
     }
-    if (ds_order_settle(mp, err)) {
+    if (ds_order_prove(mp, err)) {
         return true;
     }
     if (err->code != ZF_E_FORMAT || !whole) {
@@ -205,7 +205,7 @@ static bool merged_settle(struct ds_rank *mp, struct zf_prove *p, struct zf_err 
     return shown && merged_take(mp, shown, "the weights in \"module\" prove it", err);
 }
 
-bool ds_merged_settle(struct ds_rank *mp, struct zf_err *err)
+bool ds_merged_prove(struct ds_rank *mp, struct zf_err *err)
 {
     zf_auto(prove) struct zf_prove p = {.n_weights = 0};
 
@@ -215,5 +215,5 @@ bool ds_merged_settle(struct ds_rank *mp, struct zf_err *err)
                 "supported: its weights prove no order");
         return zf_err_in(err, "%s", mp->model.path);
     }
-    return merged_settle(mp, &p, err);
+    return merged_prove(mp, &p, err);
 }

@@ -88,7 +88,7 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
         }
     }
     return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
-           ds_apart_check(&w->states.apart, err) &&
+           ds_overlap_check(&w->states.overlap, err) &&
            (w->n_odd == 0 ||
             zf_build_note(w->states.ds->b, err,
                           "\"%s\": %llu entries of the optimizer's state are left out: they have "

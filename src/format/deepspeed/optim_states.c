@@ -58,8 +58,8 @@ static void optim_take_partitions(const struct zf_take *x, struct ds_optim *r)
 }
 
 /* Degraded: the vector of a swap file that cannot be read is lost, and nothing else of its rank. */
-static bool optim_lose_swapped(struct ds_save *ds, const char *path, struct ds_flat *out,
-                               struct zf_err *err)
+static bool optim_mark_lost(struct ds_save *ds, const char *path, struct ds_flat *out,
+                            struct zf_err *err)
 {
     struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
     const char *file = lost ? zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st), path) : NULL;
@@ -97,7 +97,7 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
                 zf_absent(ds->st, path, is));
     }
     if (!src && path && zf_forgive(ds->b, err)) {
-        return optim_lose_swapped(ds, path, out, err);
+        return optim_mark_lost(ds, path, out, err);
     }
     if (!src || !zf_keeper_hold(&ds->keep, src, err)) {
         return false;
@@ -238,7 +238,7 @@ static void optim_take_member(const struct zf_take *one, struct ds_part *p)
     const struct zf_take list = zf_take_key(one, "partition_ranks");
     const struct zf_take count = zf_take_key(one, "partition_count");
     const struct zf_take own = zf_take_key(one, "partition_rank");
-    uint64_t n = zf_take_list(&list), n_said = zf_take_u64(&count), at = zf_take_u64(&own);
+    uint64_t n = zf_take_list(&list), n_recorded = zf_take_u64(&count), at = zf_take_u64(&own);
     uint32_t *ranks = zf_take_room(one->t, n, sizeof *ranks);
 
     for (uint64_t i = 0; i < n && !one->t->failed; i++) {
@@ -250,9 +250,9 @@ static void optim_take_member(const struct zf_take *one, struct ds_part *p)
         ranks[i] = (uint32_t)rank;
     }
     (void)zf_take_must(
-        one, one->t->failed || (n_said == n && n <= UINT32_MAX && at < n && ranks[at] == p->dp),
+        one, one->t->failed || (n_recorded == n && n <= UINT32_MAX && at < n && ranks[at] == p->dp),
         "rank %u is not number %llu of %llu in its %llu partition_ranks", p->dp,
-        (unsigned long long)at, (unsigned long long)n_said, (unsigned long long)n);
+        (unsigned long long)at, (unsigned long long)n_recorded, (unsigned long long)n);
     p->ranks = ranks;
     p->n_ranks = (uint32_t)n;
     p->partitions = n;
@@ -470,7 +470,7 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     }
     /* the first file that can be read speaks for all */
     return (optim_read_root(ds, t, out, err) &&
-            (ds->told_optim || ds_state_optim(ds, t, f->path, err)) &&
+            (ds->shown_optim || ds_state_optim(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, false, err) && optim_check_name(f, out, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));
 }

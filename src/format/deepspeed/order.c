@@ -74,8 +74,8 @@ static bool order_list_group(struct ds_rank *mp, const struct ds_group *group, u
 }
 
 /* Tries one order of all groups. */
-static bool order_prove(struct ds_rank *mp, const struct ds_group *group, struct order_proof *q,
-                        struct zf_err *err)
+static bool order_try(struct ds_rank *mp, const struct ds_group *group, struct order_proof *q,
+                      struct zf_err *err)
 {
     const struct zf_sample sample = order_sample(mp, group);
     const struct zf_rounding_opts o = {sample, zf_store_ahead(mp->save->st), mp->save->o->degraded};
@@ -160,7 +160,7 @@ static bool order_unproven(const struct ds_rank *mp, const char *why, struct zf_
     return zf_err_in(err, "%s", mp->model.path);
 }
 
-bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
+bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
 {
     /* since 0.6 the recorded order is the real one */
     bool sure = mp->placed || mp->model.has_shapes || (mp->by_slices && !mp->model.round_robin);
@@ -171,7 +171,7 @@ bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
     if (mp->model.zenflow) {
         return true; /* its model lags behind the masters, or is scrambled */
     }
-    if (!order_prove(mp, mp->group, &declared, err)) {
+    if (!order_try(mp, mp->group, &declared, err)) {
         return false;
     }
     if (declared.compared == 0) {
@@ -189,7 +189,7 @@ bool ds_order_settle(struct ds_rank *mp, struct zf_err *err)
         return order_refuse(mp, &declared, err);
     }
     in_turn = order_deal(mp, err);
-    if (!in_turn || !order_prove(mp, in_turn, &dealt, err)) {
+    if (!in_turn || !order_try(mp, in_turn, &dealt, err)) {
         return false;
     }
     if (dealt.miss.found) {

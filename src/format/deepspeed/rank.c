@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model-parallel rank: the model-states file of its first data-parallel rank, which names
  * the parameters, and every optimizer-states file, which must all be of one save. */
-#include "apart.h"
+#include "overlap.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,37 +111,37 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
     return zf_err_in(err, "%s", r->path);
 }
 
-static bool rank_add_apart(struct ds_apart *list, const struct ds_flat *f, struct ds_name what,
-                           uint32_t group, struct zf_err *err)
+static bool rank_add_vector(struct ds_overlap *list, const struct ds_flat *f, struct ds_name what,
+                            uint32_t group, struct zf_err *err)
 {
-    const struct ds_apart_bytes at = {.src = f->src, .off = f->off, .what = what, .group = group};
+    const struct ds_overlap_bytes at = {.src = f->src, .off = f->off, .what = what, .group = group};
 
-    return ds_apart_add(list, &at, f->dtype, f->n, err);
+    return ds_overlap_add(list, &at, f->dtype, f->n, err);
 }
 
 /* The vectors of a file have bytes of their own. */
-static bool rank_check_apart(const struct ds_optim *r, struct zf_err *err)
+static bool rank_check_overlap(const struct ds_optim *r, struct zf_err *err)
 {
-    zf_auto(apart) struct ds_apart list = {0};
+    zf_auto(overlap) struct ds_overlap list = {0};
 
     for (uint32_t g = 0; g < r->n_parts; g++) {
         for (uint32_t c = 0; c < (r->n_cuts ? r->n_cuts[g] : 1); c++) {
             const struct ds_part *part = &r->part[g][c];
 
-            if (!rank_add_apart(&list, &part->master, (struct ds_name){"the masters", 11}, g,
-                                err)) {
+            if (!rank_add_vector(&list, &part->master, (struct ds_name){"the masters", 11}, g,
+                                 err)) {
                 return false;
             }
             for (uint32_t i = 0; i < part->n_states; i++) {
                 const struct ds_state *s = &part->state[i];
 
-                if (s->kind == ZF_DS_FLAT && !rank_add_apart(&list, &s->flat, s->key, g, err)) {
+                if (s->kind == ZF_DS_FLAT && !rank_add_vector(&list, &s->flat, s->key, g, err)) {
                     return false;
                 }
             }
         }
     }
-    return ds_apart_check(&list, err);
+    return ds_overlap_check(&list, err);
 }
 
 /* Degraded: a file that cannot be read is as good as missing. */
@@ -149,7 +149,7 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
                             struct zf_err *err)
 {
     if (ds_optim_read(mp->save, f, out, err) &&
-        (rank_check_apart(out, err) || zf_err_in(err, "%s", f->path))) {
+        (rank_check_overlap(out, err) || zf_err_in(err, "%s", f->path))) {
         return true;
     }
     if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {
@@ -315,7 +315,7 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
     const struct ds_file *next = mp->model_from + 1;
 
     if (mp->compared) {
-        *err = mp->verdict;
+        *err = mp->compare_err;
         return err->code == ZF_OK;
     }
     return ds_agree_models(mp->save, mp->model.path, next,
@@ -323,13 +323,13 @@ bool rank_agree_models(struct ds_rank *mp, struct zf_err *err)
 }
 
 /* Stage 3: a rank's pickle has a few hundred bytes a parameter, and so have the drafts.  The files are compared
- * before there are any; what is wrong with them is told when it is their turn, behind what is wrong with the
+ * before there are any; differences between them are reported after those of the
  * parameters.  Degraded, failures become notes in between. */
 static void rank_compare_early(struct ds_rank *mp)
 {
     if (mp->save->dir.by_rank && mp->model.frozen.n == 0 && !mp->save->o->degraded) {
-        zf_err_clear(&mp->verdict);
-        mp->compared = rank_agree_models(mp, &mp->verdict) || mp->verdict.code != ZF_OK;
+        zf_err_clear(&mp->compare_err);
+        mp->compared = rank_agree_models(mp, &mp->compare_err) || mp->compare_err.code != ZF_OK;
     }
 }
 
@@ -376,7 +376,7 @@ struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)
     return d || !mp->save->dir.universal ? d : zf_build_find_below(b, "", ds_spot("", name));
 }
 
-bool rank_leave_out(struct ds_rank *mp, struct zf_err *err)
+bool rank_drop_masters(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->save->o->degraded || mp->optim_only ||
         (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {

@@ -173,8 +173,8 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
         struct ds_rank *mp = &all->rank[i];
 
         if (mp->lost && !pipeline) {
-            zf_agree_free(mp->said_model);
-            zf_agree_free(mp->said_optim);
+            zf_agree_free(mp->model_values);
+            zf_agree_free(mp->optim_values);
         } else {
             all->rank[kept++] = *mp;
         }
@@ -285,19 +285,19 @@ bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 void ds_ranks_enter(struct ds_save *ds, struct ds_ranks *all, struct ds_rank *mp)
 {
     if (all->now) {
-        all->now->said_model = ds->said_model;
-        all->now->said_optim = ds->said_optim;
+        all->now->model_values = ds->model_values;
+        all->now->optim_values = ds->optim_values;
     }
     all->now = mp;
-    ds->said_model = mp ? mp->said_model : NULL;
-    ds->said_optim = mp ? mp->said_optim : NULL;
+    ds->model_values = mp ? mp->model_values : NULL;
+    ds->optim_values = mp ? mp->optim_values : NULL;
 }
 
 void ds_ranks_fini(struct ds_save *ds, struct ds_ranks *all)
 {
     ds_ranks_enter(ds, all, NULL);
     for (uint32_t i = 0; i < all->n; i++) {
-        zf_agree_free(all->rank[i].said_model);
-        zf_agree_free(all->rank[i].said_optim);
+        zf_agree_free(all->rank[i].model_values);
+        zf_agree_free(all->rank[i].optim_values);
     }
 }

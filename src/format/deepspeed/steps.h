@@ -46,7 +46,7 @@ bool ds_files_expect_alike(struct ds_save *ds, const char *first, const struct d
 
 /* ---- agree.c: values that all files of a save repeat ---- */
 
-/* Lists in ds->said what the open file t must have in common with the others. */
+/* Lists in ds->file_values what the open file t must have in common with the others. */
 bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, bool model,
                    struct zf_err *err) ZF_CHECKED;
 /* Compares the file read last with the first of its kind, which is compared with the first of the
@@ -56,7 +56,7 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err) ZF_CHECK
  * all others.  Errors: likewise. */
 bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path,
                   struct zf_err *err) ZF_CHECKED;
-/* The file t that was read last speaks for those with its pickle, if all that it said is in that. */
+/* Files with the same pickle as t, which was read last, need not be compared, if that holds all its values. */
 void ds_agree_remember(struct ds_save *ds, struct zf_torch *t);
 /* Compares the model-states files f[n], from which nothing else is read, with the file `first`. */
 bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,
@@ -133,9 +133,9 @@ bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err
 /* The rank's tensor of that name that is no state, as far as it is drafted, or NULL: in a universal save
  * what was trained is at the root. */
 struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name);
-/* Degraded: handles a failure to prove which masters are whose.  The weights are then those of
+/* Degraded: handles a failure to prove which parameter each master is of.  The weights are then those of
  * `module`, and a note says why.  Else it gives the failure back. */
-bool rank_leave_out(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool rank_drop_masters(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 /* Divides the files of the directory into those of each rank.
  * Errors: ZF_E_FORMAT a rank has no files; degraded: it is noted. */
@@ -226,10 +226,10 @@ bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 /* Proves the order of the parameters of all groups, and puts mp->group in it (stages 1 and 2).
  * Errors: ZF_E_FORMAT a master does not round to its weight; not proven. */
-bool ds_order_settle(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_order_prove(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 /* The same where one mapping names the parameters of all groups (before 0.5.4): which are in which vector is proved, too.
  * Errors: ZF_E_FORMAT not proven; a master does not round to its weight; of reading. */
-bool ds_merged_settle(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
+bool ds_merged_prove(struct ds_rank *mp, struct zf_err *err) ZF_CHECKED;
 
 /* ---- zero12.c, zero3.c, zero0.c: trained parameters and their states ---- */
 

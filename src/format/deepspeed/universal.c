@@ -255,8 +255,8 @@ static bool universal_walk(struct universal *u, struct zf_err *err)
     return true;
 }
 
-static bool universal_lose(struct ds_rank *mp, struct zf_draft *d, struct ds_name name, uint64_t n,
-                           struct zf_err *err)
+static bool universal_mark_lost(struct ds_rank *mp, struct zf_draft *d, struct ds_name name,
+                                uint64_t n, struct zf_err *err)
 {
     char path[1024];
 
@@ -278,7 +278,7 @@ static bool universal_no_master(const struct ds_rank *mp, struct ds_name name, s
 }
 
 /* With tensor-parallel ranks param_shapes has the shape of a shard.  What "module" has of it is shown. */
-static bool universal_lose_shards(struct ds_rank *mp, struct ds_name name, struct zf_err *err)
+static bool universal_without_master(struct ds_rank *mp, struct ds_name name, struct zf_err *err)
 {
     const struct ds_entry *e = ds_model_find(&mp->model, name);
     const char *path = zf_arena_fmt(mp->save->a, err, "%s/zero/%.*s/fp32.pt",
@@ -309,7 +309,8 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
 
             if (!d && mp->save->o->degraded && mp->save->tp > 1) {
                 /* once, of the ranks that name it */
-                if (universal_find(u, name)->param == p && !universal_lose_shards(mp, name, err)) {
+                if (universal_find(u, name)->param == p &&
+                    !universal_without_master(mp, name, err)) {
                     return false;
                 }
                 continue;
@@ -317,7 +318,7 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
             if (!d && mp->save->o->degraded) {
                 d = zf_build_tensor(mp->save->b, ds_spot("", name),
                                     (struct zf_type){ZF_DT_F32, p->ndim, p->shape}, err);
-                if (!d || !universal_lose(mp, d, name, p->n, err)) {
+                if (!d || !universal_mark_lost(mp, d, name, p->n, err)) {
                     return false;
                 }
             }

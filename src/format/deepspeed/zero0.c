@@ -127,7 +127,7 @@ static struct ds_name zero0_name(const struct zero0 *z, uint32_t i)
 }
 
 /* Nothing is wrong with the masters, but which parameters they are of is not known. */
-static bool zero0_note_open(const struct zero0 *z, struct zf_err *err)
+static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
 {
     struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
 
@@ -201,7 +201,7 @@ static bool zero0_draft(struct zero0 *z, struct zf_err *err)
         }
     }
     return mp->own &&
-           (ds_apart_check(&z->q->states.apart, err) || zf_err_in(err, "%s", mp->model.path));
+           (ds_overlap_check(&z->q->states.overlap, err) || zf_err_in(err, "%s", mp->model.path));
 }
 
 /* Reads the masters and proves their names.  *proven false: they are too much alike. */
@@ -221,9 +221,9 @@ static bool zero0_masters(struct zero0 *z, struct zf_err *err)
     bool proven;
 
     if (!zero0_prove(z, &proven, err)) {
-        return rank_leave_out(z->q->mp, err);
+        return rank_drop_masters(z->q->mp, err);
     }
-    return proven ? zero0_draft(z, err) : zero0_note_open(z, err);
+    return proven ? zero0_draft(z, err) : zero0_note_ambiguous(z, err);
 }
 
 static bool zero0_read(struct ds_zero0 *q, struct zf_err *err)

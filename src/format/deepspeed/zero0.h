@@ -5,7 +5,7 @@
 
 #include <zf/assemble/prove.h>
 
-#include "apart.h"
+#include "overlap.h"
 #include "steps.h"
 
 /* The states of one file that are drafted. */
@@ -13,11 +13,11 @@ struct ds_states {
     struct ds_save *ds;
     struct zf_torch *torch; /* the open file */
     const char *path;       /* of it */
-    struct ds_apart apart;
+    struct ds_overlap overlap;
 };
 static inline void zf_auto_states(struct ds_states *s)
 {
-    zf_vec_fini(&s->apart);
+    zf_vec_fini(&s->overlap);
 }
 
 /* A part of a group's vector. */

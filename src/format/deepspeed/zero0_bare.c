@@ -198,5 +198,5 @@ bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err 
             return false;
         }
     }
-    return ds_apart_check(&q->states.apart, err) || zf_err_in(err, "%s", q->mp->model.path);
+    return ds_overlap_check(&q->states.overlap, err) || zf_err_in(err, "%s", q->mp->model.path);
 }

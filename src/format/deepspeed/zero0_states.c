@@ -35,9 +35,9 @@ bool ds_states_draft_value(struct ds_states *s, struct zf_spot spot, struct ds_n
                              (int)(key.n < 80 ? key.n : 80), key.p,
                              (int)(spot.name_len < 100 ? spot.name_len : 100), spot.name);
     }
-    const struct ds_apart_bytes at = {
+    const struct ds_overlap_bytes at = {
         .src = r.src, .off = r.off, .what = key, .of = {spot.name, (uint32_t)spot.name_len}};
-    return (r.ndim == 0 || !r.packed || ds_apart_add(&s->apart, &at, r.dtype, r.n, err)) &&
+    return (r.ndim == 0 || !r.packed || ds_overlap_add(&s->overlap, &at, r.dtype, r.n, err)) &&
            zf_tensor_ref_draft(s->ds->b, spot, &r, NULL, err);
 }
 

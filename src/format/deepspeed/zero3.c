@@ -2,7 +2,7 @@
 /* ZeRO stage 3: every parameter is cut by itself into slots (zf/assemble/flat_vector.h).  Source:
  * deepspeed/runtime/zero/partition_parameters.py, stage3.py, utils/zero_to_fp32.py,
  * 0.6.0 … 0.19.8. */
-#include "apart.h"
+#include "overlap.h"
 #include "vectors.h"
 
 #include <stdio.h>
@@ -276,8 +276,8 @@ static const char *zero3_model_name(const struct ds_rank *mp, uint32_t r, char o
     return ds_file_name(f, out);
 }
 
-static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
-                             struct zf_err *err)
+static bool zero3_mark_lost(struct ds_rank *mp, struct zf_draft *d, struct zf_flat_piece piece,
+                            struct zf_err *err)
 {
     const char *why = zero3_model_file(mp, piece.rank) ? "is damaged" : "is missing";
     char name[DS_FILE_NAME], path[1024];
@@ -292,18 +292,18 @@ static bool zero3_lose_slice(struct ds_rank *mp, struct zf_draft *d, struct zf_f
 /* Slices are made one by one: no two frozen parameters have one. */
 static bool zero3_check_slices(const struct ds_model *m, struct zf_err *err)
 {
-    zf_auto(apart) struct ds_apart list = {0};
+    zf_auto(overlap) struct ds_overlap list = {0};
 
     for (uint32_t i = 0; i < m->n_fragments; i++) {
         const struct zf_tensor_ref *v = &m->fragment[i].view;
-        const struct ds_apart_bytes at = {
+        const struct ds_overlap_bytes at = {
             .src = v->src, .off = v->off, .what = {"the slice", 9}, .of = m->fragment[i].name};
 
-        if (!ds_apart_add(&list, &at, v->dtype, v->packed ? v->n : 0, err)) {
+        if (!ds_overlap_add(&list, &at, v->dtype, v->packed ? v->n : 0, err)) {
             return false;
         }
     }
-    return ds_apart_check(&list, err) || zf_err_in(err, "%s", m->path);
+    return ds_overlap_check(&list, err) || zf_err_in(err, "%s", m->path);
 }
 
 /* m: the model file of rank r, or NULL where it is missing or damaged. */
@@ -321,7 +321,7 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
 
         if (draft[i] && zf_flat_slot(flat, i, r, &piece) &&
             !(m ? zero3_join_slice(mp, m, i, draft[i], piece, slot, err)
-                : zero3_lose_slice(mp, draft[i], piece, err))) {
+                : zero3_mark_lost(mp, draft[i], piece, err))) {
             return false;
         }
     }
