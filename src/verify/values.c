@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Almost all numbers are in order: blocks are looked through in vectors of whole numbers, which compilers make for any CPU, and
- * only a block with something in it is counted one by one. */
+/* Almost all numbers are in order: blocks are looked through as whole numbers, many at once, and only one with something in
+ * it is counted number by number. */
 #include "values.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-#define LANES_BYTES 32u
-typedef int16_t lanes16 __attribute__((vector_size(LANES_BYTES)));
-typedef int32_t lanes32 __attribute__((vector_size(LANES_BYTES)));
-typedef int64_t lanes64 __attribute__((vector_size(LANES_BYTES)));
-
-/* Vectors that are looked through at once. */
-#define BLOCK_VECTORS 128u
+/* Bytes that are looked through at once. */
+#define BLOCK_BYTES 4096u
 
 /* Bits of a float but for its sign; NaN are above `inf`. */
 struct values_form {
@@ -38,35 +34,66 @@ bool values_are_floats(enum zf_dtype t)
     return forms[t].bytes > 0;
 }
 
-/* Is anything to be counted among the vectors at p?  Each lane of *odd becomes other than 0 where there is. */
-#define SCAN(name, lanes, lane)                                                                    \
-    static bool name(const struct values_form *f, const uint8_t *p, size_t n, bool negative,       \
-                     const uint8_t *first, bool *differ)                                           \
+/* Of the numbers of a block: the largest magnitude, the smallest less 1 (that of 0 is none), which bits any of them has,
+ * and which any has otherwise than the first number. */
+struct values_seen {
+    uint64_t most, least, bits, other;
+};
+
+#if defined(__clang__)
+#define VECTORS
+#else
+#define VECTORS __attribute__((optimize("O3"))) /* where gcc 10 makes loops into vectors */
+#endif
+#define SCAN(name, type, attributes)                                                               \
+    attributes static struct values_seen name(const uint8_t *p, size_t n, const uint8_t *first)    \
     {                                                                                              \
-        const lanes none = {0}, mask = none + (lane) ~((uint64_t)1 << (8 * sizeof(lane) - 1)),     \
-                    most = none + (lane)(f->inf - 1), least = none + (lane)f->denormal,            \
-                    ignored = negative ? none : none - 1;                                          \
-        lanes odd = {0}, other = {0}, same, x;                                                     \
+        const type sign = (type)((type)1 << (8 * sizeof(type) - 1));                               \
+        type most = 0, least = (type)-1, bits = 0, other = 0, same, x;                             \
                                                                                                    \
-        for (size_t i = 0; i < sizeof same; i += f->bytes * f->parts) {                            \
-            memcpy((uint8_t *)&same + i, first, f->bytes * f->parts);                              \
-        }                                                                                          \
-        for (size_t i = 0; i < n; i++, p += sizeof x) {                                            \
-            memcpy(&x, p, sizeof x);                                                               \
-            const lanes mag = x & mask;                                                            \
+        memcpy(&same, first, sizeof same);                                                         \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            memcpy(&x, p + i * sizeof x, sizeof x);                                                \
+            const type mag = (type)(x & ~sign), less = (type)(mag - 1);                            \
                                                                                                    \
-            other |= x ^ same;                                                                     \
-            odd |= (mag > most) | ((mag < least) & (mag > none)) | ((x < none) & ~ignored);        \
+            most = mag > most ? mag : most;                                                        \
+            least = less < least ? less : least;                                                   \
+            bits = (type)(bits | x);                                                               \
+            other = (type)(other | (x ^ same));                                                    \
         }                                                                                          \
-        for (size_t i = 0; i < sizeof x / sizeof(lane); i++) {                                     \
-            *differ = *differ || other[i] != 0;                                                    \
-            odd[0] |= odd[i];                                                                      \
-        }                                                                                          \
-        return odd[0] != 0;                                                                        \
+        return (struct values_seen){most, least, bits, other};                                     \
     }
-SCAN(values_scan16, lanes16, int16_t)
-SCAN(values_scan32, lanes32, int32_t)
-SCAN(values_scan64, lanes64, int64_t)
+#define SCANS(name, attributes)                                                                    \
+    SCAN(name##16, uint16_t, attributes)                                                           \
+    SCAN(name##32, uint32_t, attributes)                                                           \
+    SCAN(name##64, uint64_t, attributes)                                                           \
+    static struct values_seen name(const uint8_t *p, size_t n, const uint8_t *first, size_t bytes) \
+    {                                                                                              \
+        return bytes == sizeof(uint16_t)   ? name##16(p, n, first)                                 \
+               : bytes == sizeof(uint32_t) ? name##32(p, n, first)                                 \
+                                           : name##64(p, n, first);                                \
+    }
+SCANS(values_scan_any, VECTORS)
+#if defined(__x86_64__)
+SCANS(values_scan_avx2, VECTORS __attribute__((target("avx2"))))
+#endif
+
+static struct values_seen values_scan(const uint8_t *p, size_t n, const uint8_t *first,
+                                      size_t bytes)
+{
+#if defined(__x86_64__)
+    static _Atomic int
+        known; /* 0 = not asked yet, 1 = no, 2 = yes: asking takes longer than a block */
+
+    if (known == 0) {
+        known = __builtin_cpu_supports("avx2") ? 2 : 1;
+    }
+    if (known == 2) {
+        return values_scan_avx2(p, n, first, bytes);
+    }
+#endif
+    return values_scan_any(p, n, first, bytes);
+}
 
 static uint64_t values_bits(const uint8_t *p, uint8_t bytes)
 {
@@ -101,27 +128,29 @@ static void values_count(struct values *v, enum zf_dtype t, const uint8_t *p, si
     }
 }
 
-/* Whole vectors of a block; true where they have to be counted. */
-static bool values_scan(struct values *v, const struct values_form *f, const uint8_t *p, size_t n,
-                        bool negative)
+/* Must the n elements of a block be counted? */
+static bool values_are_odd(struct values *v, const struct values_form *f, const uint8_t *p,
+                           size_t n, bool negative)
 {
-    switch (f->bytes) {
-    case sizeof(int16_t):
-        return values_scan16(f, p, n, negative, v->first, &v->differ);
-    case sizeof(int32_t):
-        return values_scan32(f, p, n, negative, v->first, &v->differ);
-    case sizeof(int64_t):
-        return values_scan64(f, p, n, negative, v->first, &v->differ);
-    default:
+    const size_t each = (size_t)f->bytes * f->parts;
+
+    if (f->bytes == 1) {
         return true;
     }
+    const struct values_seen seen = values_scan(p, n * f->parts, v->first, f->bytes);
+
+    v->differ = v->differ || (f->parts == 1 ? seen.other != 0
+                                            : memcmp(p, v->first, each) != 0 ||
+                                                  memcmp(p, p + each, (n - 1) * each) != 0);
+    return seen.most >= f->inf || seen.least < f->denormal - 1 ||
+           (negative && seen.bits >> (8 * f->bytes - 1) != 0);
 }
 
 void values_add(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n, bool negative,
                 uint64_t at)
 {
     const struct values_form *f = &forms[t];
-    const uint32_t each = (uint32_t)f->bytes * f->parts, block = BLOCK_VECTORS * LANES_BYTES / each;
+    const size_t each = (size_t)f->bytes * f->parts;
 
     if (n == 0 || each == 0) {
         return;
@@ -131,11 +160,9 @@ void values_add(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n, b
     }
     v->n += n;
     while (n > 0) {
-        size_t some = n < block ? n : block;
-        const size_t vectors = some * each / LANES_BYTES;
+        const size_t some = n < BLOCK_BYTES / each ? n : BLOCK_BYTES / each;
 
-        some = vectors > 0 ? vectors * LANES_BYTES / each : some;
-        if (vectors == 0 || values_scan(v, f, p, vectors, negative)) {
+        if (values_are_odd(v, f, p, some, negative)) {
             values_count(v, t, p, some, negative, at);
         }
         p += some * each;

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -215,6 +216,98 @@ def whole(_folder):
         assert quick[1]["bytes"] == 0 and all(r["kind"] == "structure" for r in quick[0]), quick
 
 
+# ---- other damage ---------------------------------------------------------------------------------------------------------
+
+def not_recorded(folder):
+    """A CRC-32 of 0, as torch may write it, says nothing; another one in header or directory alone is damage."""
+    path = os.path.join(folder, "m.pt")
+    torchfile.save({"w": torchfile.Tensor(*range(1000))}, path)
+    with zipfile.ZipFile(path) as z:
+        at, crc = next((m.header_offset, m.CRC) for m in z.infolist() if "/data/" in m.filename)
+    with open(path, "rb") as f:
+        good = f.read()
+    places = [i for i in range(len(good)) if good.startswith(struct.pack("<I", crc), i)]
+    assert len(places) == 2 and places[0] == at + 14, places
+
+    def written(data):
+        with open(path, "wb") as f:
+            f.write(data)
+        return path
+
+    assert verify(0, written(good))[1]["verdict"] == "WHOLE"
+    none = bytearray(good)
+    for i in places:
+        none[i:i + 4] = bytes(4)
+    none[at + 500] ^= 1
+    assert not bad(verify(0, written(none))[0]) and python_finds(path), "nothing is recorded of it"
+    for i in places:
+        one = bytearray(good)
+        one[i] ^= 1
+        found = bad(verify(4, written(one))[0])
+        assert any("another CRC-32 than the directory" in r["text"] for r in found), found
+    hidden = bytearray(good) + b"behind the archive"
+    found = verify(0, written(hidden))[0]
+    assert any(r["text"] == "no member has these bytes" and r["first"] == len(good) and r["end"] == len(hidden) for r in found), found
+
+
+def cut_short(folder):
+    dice = random.Random(SEED)
+    for name in ("hf/transformers5.23.0_gpt2_sharded", "hf/bin_sharded_llama", "dcp/torch2.4/fsdp2_w2", "olmo", "deepspeed/zero3_w2"):
+        name = name if name != "olmo" else "olmo/" + sorted(os.listdir(os.path.join(DATA, "olmo")))[0]
+        copy = os.path.join(folder, name.replace("/", "-"))
+        shutil.copytree(os.path.join(DATA, name), copy)
+        shards = [f for f in files_of(copy) if f.endswith((".safetensors", ".bin", ".distcp", "optim_states.pt"))]
+        for file in dice.sample(shards, min(3, len(shards))):
+            with open(file, "rb") as f:
+                data = f.read()
+            for n in (0, 7, len(data) - 1, dice.randrange(len(data))):
+                os.truncate(file, n)
+                done = run("verify", copy)
+                assert done.returncode in (3, 4, 5) and b"WHOLE" not in done.stdout, (file, n, done)
+                assert os.path.basename(file).encode() in done.stdout + done.stderr, (file, n, done)
+            with open(file, "wb") as f:
+                f.write(data)
+        verify(0, copy)
+
+
+def hole(path, name, size):
+    head = json.dumps({name: {"dtype": "I8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head)
+        f.truncate(8 + len(head) + size)
+
+
+def changed(folder):
+    """A file is written to, or replaced, once a gigabyte of four was read."""
+    def overwrite(big, _small):
+        with open(big, "r+b") as f:
+            f.seek(-1, 2)
+            f.write(b"x")
+
+    def replace(_big, small):
+        save(small + ".new", {"a": f32(3, 4)})
+        os.rename(small + ".new", small)
+
+    small, big = (os.path.join(folder, f"model-0000{i}-of-00002.safetensors") for i in (1, 2))
+    for change, file in ((overwrite, big), (replace, small)):
+        save(small, {"a": f32(1, 2)})
+        hole(big, "b", 4 << 30)
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+            json.dump({"metadata": {}, "weight_map": {"a": os.path.basename(small), "b": os.path.basename(big)}}, f)
+        with subprocess.Popen([ZEROFS, "verify", "-j1", "--json", folder], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
+            read = 0
+            while read < 1 << 30:
+                with open(f"/proc/{child.pid}/io", encoding="ascii") as f:
+                    read = int(f.readline().split()[1])
+            child.send_signal(signal.SIGSTOP)
+            change(big, small)
+            child.send_signal(signal.SIGCONT)
+            rows = [json.loads(r) for r in child.communicate(timeout=120)[0].splitlines()]
+            assert child.returncode == 5, (child.returncode, rows)
+        found = [r for r in rows if r["kind"] == "read"]
+        assert [r["file"] for r in found] == [file] and rows[-1]["verdict"] == "NOT VERIFIED", rows
+
+
 # ---- single bits ----------------------------------------------------------------------------------------------------------
 
 def tensors(path):
@@ -307,7 +400,7 @@ def judged(copy, file, byte, names, before):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, flipped):
+        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
