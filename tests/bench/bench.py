@@ -576,7 +576,28 @@ def part_values():
         tell('stat beside numpy', 'not measured: no numpy (./scripts/test-frameworks)')
 
 
-PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'remote', 'sources', 'scale', 'tools')
+def part_verify():
+    """verify of a torch archive beside 1 MiB preads with zlib's crc32 of all bytes, on one thread; and of safetensors, which have no sums."""
+    block = b''.join(struct.pack('<f', random.gauss(0, 1)) for _ in range(MIB // 4))
+    n = 1024
+    archive, plain = os.path.join(tmp, 'pytorch_model.bin'), os.path.join(tmp, 'model.safetensors')
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../support'))
+    import stfile  # pylint: disable=import-outside-toplevel
+    import torchfile  # pylint: disable=import-outside-toplevel
+    torchfile.save({'w': torchfile.Tensor(shape=(n * MIB // 4,), storage=torchfile.Storage(data=block * n, n=n * MIB // 4))}, archive)
+    stfile.save(plain, {'w': ('F32', [n * MIB // 4], block * n)})
+    for path, title in ((archive, 'archive'), (plain, 'safetensors')):
+        r = []
+        for _ in range(ROUNDS):
+            with Round():
+                loop = float(run(TOOL['bench_read'], 'crc', path))
+                start = time.monotonic()
+                run(ZEROFS, 'verify', '-j1', path)
+                r.append(loop / (time.monotonic() - start))
+        ratio(f'verify of 1 GiB, {title}, beside pread and crc32, one thread', r, 0.8)
+
+
+PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'verify', 'remote', 'sources', 'scale', 'tools')
 if __name__ == '__main__':
     for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
         signal.signal(ending, lambda number, _: sys.exit(128 + number))

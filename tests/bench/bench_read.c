@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_read seq FILE…      seconds to read the files from end to end, 1 MiB a call
+ * bench_read crc FILE…      the same with zlib's crc32 of the bytes
  * bench_read share N FILE…  the same by N threads at once, each of which has an equal share of the bytes
  * bench_read random FILE N SIZE  median microseconds of N preads of SIZE bytes all over the file
  * bench_read map FILE…      seconds to copy the files out of maps of them
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <zf/find.h>
 #include <zf/view.h>
@@ -40,8 +42,9 @@ static int fail(const char *what)
     return 1;
 }
 
-static int seq(char **path, void *buf)
+static int seq(char **path, bool crc, void *buf)
 {
+    unsigned long sum = 0;
     double start = now();
 
     for (; *path; path++) {
@@ -52,6 +55,7 @@ static int seq(char **path, void *buf)
             return fail(*path);
         }
         for (off_t off = 0; (n = pread(fd, buf, BLOCK, off)) > 0; off += n) {
+            sum = crc ? crc32_z(sum, buf, (size_t)n) : 0;
         }
         (void)close(fd);
         if (n < 0) {
@@ -315,8 +319,8 @@ int main(int argc, char **argv)
         return 2;
     }
     memset(buf, 1, BLOCK);
-    if (strcmp(argv[1], "seq") == 0) {
-        return seq(argv + 2, buf);
+    if (strcmp(argv[1], "seq") == 0 || strcmp(argv[1], "crc") == 0) {
+        return seq(argv + 2, strcmp(argv[1], "crc") == 0, buf);
     }
     if (argc > 3 && strcmp(argv[1], "share") == 0) {
         return share_all(argv + 3, strtoul(argv[2], NULL, 10));
