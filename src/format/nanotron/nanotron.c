@@ -241,17 +241,17 @@ static bool nanotron_probe(const struct zf_save *save, const struct zf_open_opts
 static bool nanotron_open(const struct zf_save *save, const struct zf_open_opts *o,
                           struct zf_build *b, struct zf_err *err)
 {
-    struct nanotron s = {.st = save->store, .o = o, .b = b, .pieces = {.b = b}};
+    zf_auto(arena) struct zf_arena *arena = zf_arena_new(o->lim->model_memory, err);
+    struct nanotron s = {
+        .st = save->store, .o = o, .b = b, .keep.arena = arena, .pieces = {.b = b}};
 
     s.ahead = (struct zf_torch_ahead){.st = s.st, .lim = o->lim};
-    s.keep.arena = zf_arena_new(o->lim->model_memory, err);
-    bool ok = s.keep.arena && zf_layouts_open(nanotron_layout, save, o, &s, err);
+    bool ok = arena && zf_layouts_open(nanotron_layout, save, o, &s, err);
     zf_torch_ahead_fini(&s.ahead);
     zf_auto_numbered(&s.optim);
     zf_pieces_fini(&s.pieces);
     zf_table_free(s.param);
     zf_keeper_fini(&s.keep);
-    zf_arena_free(s.keep.arena);
     return ok;
 }
 
