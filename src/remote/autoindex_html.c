@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listings in HTML.  Read is what they have in common: a link for each name, and behind the link,
+/* Listings in HTML.  They have in common, and only this is read: a link for each name, and behind the link,
  * in the same row, a date and then a size.
  *
  * A listing is recognised by its title or heading: "Index of …" (nginx 1.22
@@ -11,8 +11,8 @@
  * every file, or with autoindex_exact_size off for small ones; Apache's apr_strfsize for those
  * below 973 bytes; "1.2K" is rounded and lighttpd's always are: such sizes count as not known.
  *
- * A page that was cut short must not pass for a directory of fewer files: what holds the links
- * (<pre>, <ul>, <table>, <body>) has to be closed behind the last one. */
+ * A page that was cut short must not pass for a directory of fewer files: the element with the
+ * links (<pre>, <ul>, <table>, <body>) must be closed behind the last one. */
 #include "listings.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@
 enum { HTML_TAIL = 160 }; /* text behind a link: padding, date, padding, size */
 
 struct html {
-    const char *p, *end;     /* what is left of the page */
+    const char *p, *end;     /* the rest of the page */
     const char *name, *attr; /* of the tag that was met */
     size_t n_name, n_attr;   /* … */
     const char *text;        /* in front of it */
@@ -32,7 +32,7 @@ struct html {
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
-/* Where `what` begins at or behind p; NULL: nowhere. */
+/* The first `what` at or behind p; NULL: there is none. */
 static const char *html_seek(const char *p, const char *end, const char *what)
 {
     return memmem(p, (size_t)(end - p), what, strlen(what));
@@ -133,7 +133,7 @@ static const char *html_href(const struct html *h, size_t *n_out)
     return NULL;
 }
 
-/* ---- what is behind a link ------------------------------------------------------------------- */
+/* ---- the text behind a link ------------------------------------------------------------------- */
 
 struct tail {
     char text[HTML_TAIL];
@@ -200,10 +200,10 @@ struct page {
     const char *url;
     struct entries *out;
     struct zf_out name; /* of the link that was met last … */
-    struct tail tail;   /* … and what is behind it */
+    struct tail tail;   /* … and the text behind it */
     bool pending, dir, in_link, in_title;
     bool known; /* it is a listing */
-    bool open;  /* what holds the links was not closed yet, behind the last one */
+    bool open;  /* the element with the links was not closed yet, behind the last one */
     bool begun; /* a tag was met that Go's pages do not begin with */
 };
 
@@ -254,7 +254,7 @@ static void html_title(struct page *g, const struct html *h)
     }
 }
 
-/* Skips to the end of what is no text. */
+/* Skips to the end of an element without text for people. */
 static void html_skip(struct html *h)
 {
     const char *close[] = {html_is(h, "script") ? "/script" : "/style", NULL};

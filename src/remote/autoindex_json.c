@@ -2,7 +2,7 @@
 /* Listings in JSON: an array with an object for each name.
  *
  * nginx 1.22, ngx_http_autoindex_json: {"name", "type": "directory" | "file" | "other", "mtime", "size"
- * of files}.  The size is that of what a link leads to; "other" (a FIFO, a dangling link) is left out.
+ * of files}.  The size of a link is that of its target; "other" (a FIFO, a dangling link) is left out.
  * Caddy 2.6, fileserver/browsetplcontext.go, answers so when "application/json" is in Accept: {"name",
  * "size", "url", "mod_time", "mode", "is_dir", "is_symlink"}; the names of directories end in '/', and
  * the size of a link is its own, which says nothing. */

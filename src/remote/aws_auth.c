@@ -11,8 +11,8 @@
 #include "s3_error.h"
 #include "sigv4.h"
 
-/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43); what
- * lives shorter than that is renewed in its last quarter. */
+/* botocore renews from 15 minutes before the end, and must within 10 (credentials.py, 1.43);
+ * shorter lives are renewed in their last quarter. */
 #define AUTH_EARLY 600
 /* seconds until a failed renewal is tried again while the old key is still good */
 #define AUTH_RETRY 10
@@ -24,7 +24,7 @@ struct aws_auth {
     /* of all below; held while credentials are fetched, so that one thread does */
     pthread_mutex_t lock;
     char region[40];
-    bool cannot_list;    /* S3 answers 403 for what is not there to whoever may not list */
+    bool cannot_list;    /* S3 answers 403 for missing objects to clients that may not list */
     uint64_t generation; /* how often key or region have become others */
     struct aws_conf conf;
     struct aws_plan plan; /* borrows from conf */

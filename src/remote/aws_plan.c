@@ -24,7 +24,7 @@ static void plan_key(struct aws_plan *p, const char *id, const char *secret, con
     p->token = token && *token ? token : NULL;
 }
 
-/* AWS_ACCESS_KEY_ID and what belongs to it.  *found: it is set. */
+/* AWS_ACCESS_KEY_ID with its secret and token.  *found: it is set. */
 static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
 {
     const char *id = settings_env("AWS_ACCESS_KEY_ID");

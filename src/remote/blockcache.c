@@ -90,7 +90,7 @@ static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t o
     return zf_table_find(c->table, &key, sizeof key);
 }
 
-/* The lock is held.  What is pinned is on its way to a reader, and stays beyond the bound. */
+/* The lock is held.  Pinned blocks are on their way to a reader, and stay beyond the bound. */
 static void blockcache_shrink(struct blockcache *c)
 {
     while (c->bytes > c->limit && c->list) {

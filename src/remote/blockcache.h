@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of remote objects in memory, at most so many bytes; the longest unused go first.  A block is
- * claimed by the first who needs it, who sees to it that it is fetched; who needs it meanwhile waits.
+/* Blocks of remote objects in memory, at most so many bytes; the longest unused go first.  The
+ * first reader that needs a block claims it and fetches it; others that need it meanwhile wait.
  * One cache serves all stores of a process. */
 #ifndef REMOTE_BLOCKCACHE_H
 #define REMOTE_BLOCKCACHE_H
@@ -9,7 +9,7 @@
 
 #define BLOCK_SIZE (64u << 10)
 
-/* Pinned by each who uses it; data are whole when it is ready. */
+/* Pinned by each user; data are complete when it is ready. */
 struct block {
     uint8_t *data;
     size_t n; /* the last one of an object may be shorter */
@@ -36,7 +36,7 @@ void blockcache_again(struct blockcache *c, struct block *b);
 /* Bytes that could be claimed before anything must go that was not used yet. */
 uint64_t blockcache_room(struct blockcache *c);
 
-/* The fetch is over: why is NULL, or the failure that those who wait get. */
+/* Ends the fetch.  why: NULL, or the failure that waiting readers get. */
 void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_err *why);
 /* Waits until it is.  Errors: of the fetch; ZF_E_IO the reader was interrupted (err->sys EINTR). */
 bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err) ZF_CHECKED;

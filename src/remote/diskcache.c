@@ -72,8 +72,7 @@ struct diskcache_key diskcache_key_of(const struct diskcache_about *a)
     return key;
 }
 
-/* Length and sum, little-endian.  The sum is for what goes wrong by itself: whoever may write here could
- * as well be us. */
+/* Length and checksum, little-endian.  It finds accidents, not attacks: whoever may write here has our rights. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
                      uint8_t entry[DISKCACHE_ENTRY])
 {
@@ -190,7 +189,7 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
     }
     zf_auto(fd) int there = diskcache_object(c->dir, first->key.hex, false, NULL);
     bytes += there < 0 ? DISKCACHE_OBJECT : 0;
-    /* Before it is written, so that who is killed in between leaves less than is counted. */
+    /* Before it is written, so that a process killed in between leaves less than is counted. */
     if (!diskcache_count(c->dir, bytes, c->most)) {
         return;
     }
@@ -228,8 +227,7 @@ static bool diskcache_joins(const struct diskcache *c, const struct diskcache_jo
            (!c->most || c->most >= 8ull * DISKCACHE_SLOTS * DISKCACHE_BLOCK);
 }
 
-/* The first of those that wait, and what is behind it of the same file: to be locked, counted and
- * opened once. */
+/* The first waiting job and those of the same file directly behind it: locked, counted and opened once. */
 static struct diskcache_job *diskcache_next(struct diskcache *c)
 {
     while (!c->first && !c->ends) {

@@ -3,13 +3,13 @@
  *
  *   DIR/zerofs-cache        "1\n", and the lock that all processes take to count and to evict
  *   DIR/used                bytes in use on the disk, as text; never less than there are
- *   DIR/o/KEY/about         what the object is: its address, ETag and size, a line each
+ *   DIR/o/KEY/about         the object's address, ETag and size, a line each
  *   DIR/o/KEY/N             blocks 16 N … 16 N + 15: a page of 16 entries, then the blocks
  *
- * KEY is the SHA-256 of what identifies the object (address, size, ETag, version), so that another
- * one under the same address is another KEY.  An entry has the length of its block and a checksum of
- * KEY, number, length and bytes: what is torn, corrupted or in the wrong place is not believed,
- * and fetched and written anew.  So nothing has to be flushed, and nobody waits for anybody but
+ * KEY is the SHA-256 of the object's identity (address, size, ETag, version): another object under the
+ * same address has another KEY.  An entry has the length of its block and a checksum of
+ * KEY, number, length and bytes: a block that is torn, corrupted or in the wrong place is fetched
+ * and written anew.  So nothing has to be flushed, and nobody waits for anybody but
  * while counting.  Only objects with a strong ETag or a version are kept, and only those that were not
  * written a moment before they were seen. */
 #ifndef REMOTE_DISKCACHE_H
@@ -51,14 +51,13 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
 void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
                    const struct diskcache_about *about, uint64_t k, const void *p, size_t n);
 
-/* Is little enough waiting to be written that more may be fetched which nobody waits for? */
+/* Is the queue to the disk short enough for more read-ahead? */
 bool diskcache_has_room(struct diskcache *c);
-/* Waits until that is so, while the disk takes some all the time: for a reader, before it fetches
- * what would be forgotten otherwise.  A disk that hangs is waited for once, a second; who
- * interrupts the read is not kept waiting. */
+/* Waits until it is, as long as the disk goes on writing: for a reader, before it fetches blocks that the queue would
+ * drop.  A disk that hangs is waited for once, a second; a signal ends the wait. */
 void diskcache_wait(struct diskcache *c);
 
-/* The entry of block k; what `entry` says of itself.  For tests. */
+/* The entry of block k: its length and checksum.  For tests. */
 void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p, size_t n,
                      uint8_t entry[DISKCACHE_ENTRY]);
 
@@ -66,11 +65,11 @@ void diskcache_entry(const struct diskcache_key *key, uint64_t k, const void *p,
 
 /* Takes the lock; its descriptor, or -1.  Closing that gives it back. */
 int diskcache_lock(int dir);
-/* Under the lock: counts `more` bytes, and evicts what was unused longest if there are more than
+/* Under the lock: counts `more` bytes, and evicts the longest unused if there are more than
  * `most` (0 = no bound) then.  False: no room. */
 bool diskcache_count(int dir, uint64_t more, uint64_t most);
 /* The directory of an object, or -1; make: made if it is not there, which *made_out (or NULL) then says.
- * Neither it nor the one above may be a link: what is removed or written there is ours. */
+ * Neither it nor the one above may be a link: only our own files are removed or written there. */
 int diskcache_object(int dir, const char *key, bool make, bool *made_out);
 /* Disk space of n bytes in a file, and of an object beside its blocks (its directory, the directory's entry,
  * `about`), at most. */

@@ -21,7 +21,7 @@
 #define MARK "zerofs-cache"
 #define MARK_TEXT "1\n"
 #define USED_UNIT " on disk\n"
-/* Temporary files of who was killed are removed after so long. */
+/* Age at which temporary files of killed processes are removed. */
 #define STALE_SECONDS 600
 
 /* A file of blocks, or (bare) a directory without any. */
@@ -36,7 +36,7 @@ struct files_item {
 struct files {
     zf_vec(struct files_item);
     uint64_t bytes;
-    bool bares; /* what a killed process left counts too */
+    bool bares; /* directories that a killed process left count too */
 };
 
 int diskcache_lock(int dir)
@@ -217,7 +217,7 @@ static uint64_t diskcache_files_remove(int all, const struct files_item *it)
     return freed;
 }
 
-/* Until at most `most` bytes are left, the longest unused first; gives what is left. */
+/* Evicts, the longest unused first, until at most `most` bytes are left; gives the bytes left. */
 static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
 {
     struct files f = {.bares = true};
@@ -353,7 +353,7 @@ int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
 
 /* ---- for the user ---------------------------------------------------------------------------- */
 
-/* The first line of `about`, up to n bytes, without what a terminal would obey. */
+/* The first line of `about`, up to n bytes, without control characters of terminals. */
 static void diskcache_files_url(int dir, const char *key, char *out, size_t n)
 {
     zf_auto(fd) int object = diskcache_object(dir, key, false, NULL);

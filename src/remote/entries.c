@@ -26,7 +26,7 @@ bool entries_again(struct entries *e, struct zf_err *err)
 
 void entries_fini(struct entries *e)
 {
-    HASH_CLEAR(hh, e->by_name); /* what is in it lies in the arena */
+    HASH_CLEAR(hh, e->by_name); /* its members lie in the arena */
     zf_arena_free(e->text);
     zf_vec_fini(e);
     *e = (struct entries){.text = NULL};

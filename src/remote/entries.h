@@ -57,7 +57,7 @@ static inline void zf_auto_entries(struct entries *e)
 bool entries_add(struct entries *e, const struct entry *what, size_t n,
                  struct zf_err *err) ZF_CHECKED;
 
-/* Sets what the file itself said. */
+/* Sets the properties in the file's own answer. */
 bool entries_set(struct entries *e, size_t i, const struct http_object *o,
                  struct zf_err *err) ZF_CHECKED;
 /* The file's properties. */

@@ -217,8 +217,8 @@ static void fetch_begin(struct object *o, struct block **block, uint64_t k, size
     }
 }
 
-/* Claims n blocks from k on and fetches what is not there.  Gives how many were claimed: fewer than n
- * without memory. */
+/* Claims n blocks from k on and fetches the missing ones.  Gives the number claimed: fewer than n
+ * if memory runs out. */
 static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block **block, bool ahead)
 {
     size_t i = 0, run = 0;

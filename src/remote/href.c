@@ -74,7 +74,7 @@ void href_text(struct zf_out *out, const char *p, size_t n)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* Cuts off what base and ref have in common: *ref becomes relative to base.  False: it leads
+/* Cuts off the common front of base and ref: *ref becomes relative to base.  False: it leads
  * elsewhere. */
 static bool href_relative(const char *base, const char **ref, size_t *n)
 {

@@ -38,7 +38,7 @@ void http_call_fini(struct http_call *c)
     free(c->body.p);
 }
 
-/* ---- what goes out --------------------------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------------------------- */
 
 bool http_call_at_home(const struct http_call *c)
 {
@@ -110,9 +110,9 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
     return c->ask.auth->ops->sign(c->ask.auth, &ask, &c->sign, &c->generation, err);
 }
 
-/* ---- what comes in --------------------------------------------------------------------------- */
+/* ---- the answer --------------------------------------------------------------------------- */
 
-/* Lines come behind the body too, as a trailer; what they say was not there when the head was checked. */
+/* Lines of a trailer come behind the body, after the head was checked: they are ignored. */
 static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
 {
     struct http_call *c = ctx;

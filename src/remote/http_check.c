@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Is an answer the one that was asked for?  A range must come as 206, with the bytes that were asked
- * for, of the object that was seen first; what cannot be proved is refused and not guessed. */
+ * for, of the object that was seen first; an answer that cannot be proved is refused. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -76,7 +76,7 @@ static char *http_shown(const struct http_call *c)
     return c->ask.secret ? url_origin(c->at) : url_shown(c->at);
 }
 
-/* Puts the URL in front of the sentence, without what may be secret. */
+/* Puts the URL in front of the message, without parts that may be secret. */
 static void http_name(struct http_call *c)
 {
     zf_auto(mem) char *shown = http_shown(c);

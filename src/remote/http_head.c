@@ -122,7 +122,7 @@ static void http_head_retry(struct http_head *h, const char *value, time_t now)
     }
 }
 
-/* X-Linked-…: what the Hugging Face hub says, with the redirect, of the object it leads to (huggingface_hub
+/* X-Linked-…: properties of a redirect's target, as the Hugging Face hub sends them (huggingface_hub
  * 0.26, constants.py, HUGGINGFACE_HEADER_X_LINKED_ETAG). */
 static void http_head_linked(struct http_head *h, const char *name, const char *value)
 {

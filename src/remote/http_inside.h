@@ -40,7 +40,7 @@ struct http {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work;  /* for the pool */
     struct http_host *hosts;
-    zf_vec(pthread_t) pool; /* threads that run what http_later was given */
+    zf_vec(pthread_t) pool; /* threads that run the turns of http_later */
     unsigned idle, ready;   /* threads that wait; turns that wait for one and have a connection */
 };
 
@@ -89,7 +89,7 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
 
 /* Redirects in a row. */
 #define HTTP_REDIRECTS 5
-/* Of an answer's header lines; of the body of one that says what is wrong. */
+/* Bytes of an answer's header lines; of an error's body. */
 #define HTTP_HEAD_MOST (256u << 10)
 #define HTTP_SAID_MOST (64u << 10)
 

@@ -96,7 +96,7 @@ static enum zf_code http_judge_code(const struct http_call *c)
     return s == 404 || s == 410 ? ZF_E_NOENT : ZF_E_IO;
 }
 
-/* The words of who signs, which knows the store's. */
+/* The message of the auth, which knows the store's errors. */
 static bool http_judge_explained(struct http_call *c)
 {
     struct auth *a = c->ask.auth;
@@ -290,6 +290,6 @@ double http_call_pause(const struct http_call *c)
     for (unsigned i = 1; i < c->tries && most < 5; i++) {
         most *= 2;
     }
-    /* Between half of it and all of it, so that those who failed together do not come back together. */
+    /* Between half of it and all of it, so that requests that failed together do not come back together. */
     return most * (.5 + (double)(zf_hash(0, key, sizeof key) % 1000) / 2000);
 }

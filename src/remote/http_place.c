@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http://host/dir/ and https://: what is in a directory says
+/* http://host/dir/ and https://.  The entries of a directory come from
  *
  * 1. the server's own listing (listings.h);
- * 2. where it gives none, the list zerofs.index.json of the place (index_file.h), if there is one;
- * 3. else what answers of the names that checkpoints have (unlisted.h).
+ * 2. without one, the list zerofs.index.json of the place (index_file.h), if there is one;
+ * 3. else the names of checkpoints' files that the server answers for (unlisted.h).
  *
  * Servers that list keep names with a dot in front to themselves (nginx always, Apache and lighttpd as
  * they come): of those a checkpoint needs some, so they are asked for by name.
@@ -70,7 +70,7 @@ static bool http_place_get(struct http_place *h, const char *url, struct http_re
     return http_do(h->place.http, &ask, r, err);
 }
 
-/* ---- what the server lists ------------------------------------------------------------------- */
+/* ---- listings of the server ------------------------------------------------------------------- */
 
 /* Names with a dot that this directory may hold besides; none when it has shown one. */
 static size_t http_place_hidden(const struct entries *e, const char *out[2])
@@ -154,7 +154,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     }
     zf_auto(mem) char *type = http_header(&r, "Content-Type");
     e->date = r.object.date;
-    /* Links are relative to what answered, which may be elsewhere after a redirect. */
+    /* Links are relative to the URL that answered, which may be elsewhere after a redirect. */
     const char *base = r.url && zf_name_ends(r.url, "/") ? r.url : url.p;
     if (!autoindex_read((const char *)r.body, r.n_body, type, base, h->lim, e, err)) {
         *known_out = err->code != ZF_E_UNSUPPORTED;

@@ -85,8 +85,8 @@ void http_count_hits(struct http_host *host, uint64_t hits)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* The lock is held, in all of this part.  May the object have one more connection?  It leaves a quarter of those that
- * are free to others, so that one whose answers hang does not hold them all. */
+/* The lock is held, in all of this part.  May the object have one more connection?  A quarter of the free
+ * ones is left to others, so that an object that hangs does not hold them all. */
 static bool http_turn_may(const struct http *h, const struct http_turn *t)
 {
     const unsigned all = t->host->active, room = h->ways.connections;
@@ -134,8 +134,8 @@ static void http_turn_grant(struct http *h, struct http_turn *t)
     }
 }
 
-/* Gives what is free to those that somebody waits for, then to the others.  Those whose time is over go, too: they will
- * not ask. */
+/* Gives free connections to turns that somebody waits for, then to the others.  Turns past their deadline go, too: they
+ * will not ask. */
 static void http_queue_move(struct http *h, struct http_host *host)
 {
     const double now = host->waiting ? http_now() : 0;
@@ -161,7 +161,7 @@ static void http_turn_queue(struct http *h, struct http_turn *t)
 /* Waits until it is signalled, or for so many seconds. */
 static void http_turn_wait(struct http *h, struct http_turn *t, double seconds)
 {
-    const double most = 3600; /* who waits looks again */
+    const double most = 3600; /* callers look again */
 
     (void)zf_thread_wait(&t->moved, &h->lock,
                          (unsigned)((seconds < most ? seconds : most) * 1000) + 1);

@@ -266,7 +266,7 @@ static bool hub_get(struct hub *h, const char *url, struct http_reply *r, struct
     return http_do(h->place.http, &ask, r, err) || hub_refused(h, r, err);
 }
 
-/* The front of what is asked of the repository: "https://hub/api/models/OWNER/NAME" and `what`. */
+/* The front of the repository's URLs: "https://hub/api/models/OWNER/NAME" and `what`. */
 static void hub_api(const struct hub *h, const char *what, struct zf_out *url)
 {
     const char *const part[] = {h->endpoint, "/api/", h->kind, "/", h->repo, what};

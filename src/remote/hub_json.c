@@ -16,7 +16,7 @@ static bool hub_hex(const char *s, size_t n)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The file's size, which the pointer and what it points at must agree on. */
+/* The file's size, on which the LFS pointer and its target must agree. */
 static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
 {
     const json_t *lfs = json_object_get(o, "lfs");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zerofs.index.json: what a server that lists nothing would have listed.  `zerofs index DIR` writes
+/* zerofs.index.json: the listing of a directory on a server without listings.  `zerofs index DIR` writes
  * it into the directory that is served, and it is read from there.
  *
  *   {"zerofs_index": 1, "files": [{"path": "global_step5/mp_rank_00_model_states.pt", "size": 4711,
  *    "mtime": "2026-11-22T19:10:00Z", "sha256": "…"}, …]}
  *
  * Paths are relative to the directory that holds the file; directories are those that hold files.
- * "mtime" and, where it was asked for, "sha256" are for people and other programs: what a file is when
- * it is read is between the server and us.  What else an object has is passed over, another number
+ * "mtime" and, where it was asked for, "sha256" are for people and other programs: a read
+ * is checked against the server's answers alone.  Other members are ignored, another number
  * behind "zerofs_index" is refused. */
 #ifndef REMOTE_INDEX_FILE_H
 #define REMOTE_INDEX_FILE_H

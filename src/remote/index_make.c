@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes zerofs.index.json of a directory, one level after the other.  The store says what is in it,
+/* Writes zerofs.index.json of a directory, one level after the other.  The store lists it,
  * so that links lead nowhere else; a directory that links back to one above it is passed over. */
 #include <inttypes.h>
 #include <nettle/sha2.h>

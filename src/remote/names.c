@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of a server that lists nothing, made of what answers: names.def says which names are
- * asked for; those that are there name others.  That is no listing: a file that no other names is not
+/* A directory of a server that lists nothing, made of the names that exist: names.def has those that are
+ * asked for; files that are there name others.  That is no listing: a file that no other names is not
  * found.  Whether a save is complete is decided by its own metadata, as for every save. */
 #include "unlisted.h"
 
@@ -26,7 +26,7 @@ static const uint64_t names_document = 256u << 20;
 
 struct names_row {
     enum { NAME, POINTER, LIST, PICKLE, SERIES, LISTED } kind;
-    const char *path, *text, *what; /* names.def says what of each kind */
+    const char *path, *text, *what; /* as names.def describes each kind */
 };
 static const struct names_row names_rows[] = {
 #define NAME(path) {NAME, path, NULL, NULL},
@@ -44,7 +44,7 @@ struct names {
     void *ctx;
     const struct zf_limits *lim;
     pthread_mutex_t lock; /* guards what follows */
-    bool asked, all;      /* was the server tried, and had it what nobody has? */
+    bool asked, all; /* was the server tried, and did it claim to have a name that no server has? */
     zf_vec(char *) known; /* directories that pointer files named */
 };
 
@@ -124,7 +124,7 @@ static bool names_add(struct names_ask *a, const char *path, const struct names_
     return entries_add(a->out, &e, slash ? (size_t)(slash - path) : strlen(path), err);
 }
 
-/* Asks for all that is wanted, and adds what is there. */
+/* Asks for all wanted names, and adds those that are there. */
 static bool names_round(struct names_ask *a, struct zf_err *err)
 {
     size_t n = a->path.n;
@@ -448,7 +448,7 @@ static bool names_follow(struct names_ask *a, const struct names_row *r, struct 
     return true;
 }
 
-/* Follows what is of kinds [from, to]. */
+/* Follows the rows of kinds [from, to]. */
 static bool names_follow_all(struct names_ask *a, int from, int to, struct zf_err *err)
 {
     for (size_t i = 0; i < N_ROWS; i++) {

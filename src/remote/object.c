@@ -250,7 +250,7 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     if (size == 0) {
         return true;
     }
-    atomic_store(&o->covered, end); /* who reads there is not kept waiting */
+    atomic_store(&o->covered, end); /* readers there need not wait */
     if (object_is_archive(o->path)) {
         part[0].len = size <= OBJECT_WHOLE ? size : end;
         fetch_want(o, part, 2);
@@ -258,7 +258,7 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     return fetch_read(o, &(struct iovec){.iov_base = &byte, .iov_len = 1}, 1, 0, 1, 0, err);
 }
 
-/* Nothing is known: the first block says what it is. */
+/* Nothing is known: the first block's answer has the properties. */
 static bool object_open_unknown(struct object *o, struct zf_err *err)
 {
     zf_auto(http_reply) struct http_reply r = {.status = 0};

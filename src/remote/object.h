@@ -22,7 +22,7 @@ struct object_shared {
     struct place *place;      /* owned */
     struct blockcache *cache; /* borrowed */
     struct diskcache *disk;   /* borrowed; NULL = none */
-    struct zf_cache *decoded; /* owned: what is decompressed */
+    struct zf_cache *decoded; /* owned: decompressed bytes */
     uint64_t dev;             /* of identities */
     /* Files and listings of the place that were seen for the first time: a directory was listed, or a file opened
      * that no listing describes. */

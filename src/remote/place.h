@@ -51,7 +51,7 @@ struct place_ops {
 struct place {
     const struct place_ops *ops;
     struct http *http; /* borrowed */
-    char *shown;       /* what the user gave, "http://host/dir", no slash at the end; malloc'ed */
+    char *shown;       /* the user's address, "http://host/dir", no slash at the end; malloc'ed */
     char *focus;       /* the one file that is meant, below `shown`; malloc'ed; or NULL */
     bool immutable;    /* a commit, which `shown` names */
     /* ETags change whenever the bytes do, also twice in a second: object stores */

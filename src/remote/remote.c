@@ -53,7 +53,7 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
 
 struct zf_remote {
     struct zf_remote_opts opts;
-    pthread_mutex_t lock; /* of what is made at the first address */
+    pthread_mutex_t lock; /* of the members below, made at the first address */
     struct http *http;
     struct blockcache *cache;
     struct diskcache *disk;
@@ -165,7 +165,7 @@ static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address
     return st;
 }
 
-/* Most addresses without a slash at their end are directories; what has the name of a file of weights
+/* Most addresses without a slash at their end are directories; one with the name of a file of weights
  * is tried as a file first. */
 static bool remote_is_file_name(const char *name)
 {

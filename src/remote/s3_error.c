@@ -26,7 +26,7 @@ static void error_text(char *out, size_t room, const char *text)
     out[n] = '\0';
 }
 
-/* A region, or a code: what goes into URLs and sentences is of plain letters. */
+/* A region or a code, which goes into URLs and messages: plain letters only. */
 static void error_word(char *out, size_t room, const char *text)
 {
     size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._");

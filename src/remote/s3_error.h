@@ -20,15 +20,15 @@ struct s3_asked {
     const char *bucket;
     const char *from;   /* where the credentials came from; NULL: the request was not signed */
     const char *region; /* that it was signed for */
-    bool google;        /* whose variables and permissions are named */
+    bool google;        /* messages name Google's variables and permissions */
     bool listing;
     time_t now;
 };
 
-/* Reads a body: <Error>, or STS' <ErrorResponse>.  What is no such document leaves *out empty. */
+/* Reads a body: <Error>, or STS' <ErrorResponse>.  Any other document leaves *out empty. */
 void s3_error_read(struct s3_error *out, const void *p, size_t n);
 
-/* Fills *err with the sentence for a status of 300 or more: what is wrong and what to do.  False always. */
+/* Fills *err for a status of 300 or more: the fault and the remedy.  False always. */
 bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *asked,
                    struct zf_err *err);
 

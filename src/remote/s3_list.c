@@ -99,7 +99,7 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
     if (dir && p->key.n > n && key[p->key.n - 1] == '/') {
         zf_out_cut(&p->key, p->key.n - 1);
     }
-    /* The directory's own marker, and what lies behind two slashes, which no path can name. */
+    /* The directory's own marker, and keys with two slashes in a row, which no path can name. */
     if (p->key.n == n) {
         p->l->marker = p->l->marker || !dir;
         *bad = false;

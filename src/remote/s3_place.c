@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3://bucket/prefix, and what speaks its language elsewhere: r2:// (Cloudflare) and weka:// as
+/* s3://bucket/prefix, and stores with the same protocol: r2:// (Cloudflare) and weka:// as
  * OLMo names them, gs:// with HMAC keys.  Source of the variables: OLMo, olmo/util.py
  * (_get_s3_profile_name, _get_s3_endpoint_url); AWS_REQUEST_PAYER and AWS_NO_SIGN_REQUEST are
  * GDAL's names (vsis3). */
@@ -17,7 +17,7 @@
 #include "xml.h"
 
 #define S3_PAGE_BYTES                                                                              \
-    (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and what is around them */
+    (16u << 20) /* of a page: 1000 keys of 1024 bytes, encoded, and the XML around them */
 
 /* Properties of a scheme; NULL = none. */
 struct s3_kind {
@@ -39,7 +39,7 @@ struct s3_place {
     bool aws;              /* auth is of aws_auth_new */
     bool path_style;
     const struct zf_limits *lim;
-    struct unlisted *unlisted; /* for those who may read and not list */
+    struct unlisted *unlisted; /* for clients that may read and not list */
     atomic_bool settled;       /* the bucket has answered: its region is right */
 };
 
@@ -109,7 +109,7 @@ static bool s3_elsewhere(struct s3_place *s, const struct http_reply *r)
 
 /* Before the first object of a bucket that was not listed: any answer to HEAD says its region.
  * Any other answer is ignored: an account without the right to list may still read. */
-static void s3_settle(struct s3_place *s)
+static void s3_learn_region(struct s3_place *s)
 {
     zf_auto(out) struct zf_out url = {0};
     zf_auto(http_reply) struct http_reply r = {.status = 0};
@@ -139,7 +139,7 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     zf_auto(out) struct zf_out url = {0};
 
     *out = s3_ask(s);
-    s3_settle(s);
+    s3_learn_region(s);
     s3_key(s, path, &key);
     s3_bucket_url(s, &url);
     url_encode(&url, zf_out_text(&key), key.n, true);
@@ -304,7 +304,7 @@ static bool s3_is_label(const char *bucket, bool https)
            !strstr(bucket, "..") && !(https && strchr(bucket, '.'));
 }
 
-/* The endpoint of the scheme: what it must have, or what the settings of AWS say. */
+/* The endpoint: the scheme's own, or that of AWS' settings. */
 static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struct aws_conf *c,
                         struct zf_err *err)
 {
@@ -452,7 +452,7 @@ struct place *place_open_weka(const struct place_new *n, struct zf_err *err)
                         n, err);
 }
 
-/* Google's XML API answers as S3 does.  STORAGE_EMULATOR_HOST is what Google's own libraries read. */
+/* Google's XML API answers as S3 does.  Google's own libraries read STORAGE_EMULATOR_HOST, too. */
 struct place *place_open_gs(const struct place_new *n, struct zf_err *err)
 {
     return s3_place_new(&(struct s3_kind){.scheme = "gs",

@@ -7,7 +7,7 @@
 
 #include <zf/base/fd.h>
 
-/* How long a pipe may say nothing: a shell gives one as /dev/fd/N, and who writes it may be slow. */
+/* How long a pipe may be silent: a shell gives one as /dev/fd/N, and its writer may be slow. */
 #define PIPE_MS 10000
 
 const char *settings_env(const char *name)

@@ -23,7 +23,7 @@ struct sigv4_work {
     struct url u;
     char stamp[20];                /* 20260102T030405Z */
     char body[2 * SIGV4_HASH + 1]; /* its hash */
-    zf_vec(const char *) lines;    /* "Name: value" of what is signed */
+    zf_vec(const char *) lines;    /* "Name: value" of the signed headers */
     struct zf_out host, canonical, names, text, scope;
 };
 

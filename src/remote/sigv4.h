@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AWS Signature Version 4, for S3 and its kin and for STS.  A pure function: what it is given is all
- * it knows, the time as well, so that it can be compared with botocore's (tests/remote/test_aws.py).
+/* AWS Signature Version 4, for S3 and its kin and for STS.  A pure function: even the time
+ * is an argument, so that it can be compared with botocore's (tests/remote/test_aws.py).
  *
  * libcurl signs too (CURLOPT_AWS_SIGV4), but 7.88 sends no x-amz-content-sha256, and versions before
  * 8.12 disagree with servers about queries and about which headers are signed (curl #8107, #11794,
- * #13754); this works with any version of it, and signs what its own retries send again. */
+ * #13754); this works with any version of it, and signs each retry anew. */
 #ifndef ZF_REMOTE_SIGV4_H
 #define ZF_REMOTE_SIGV4_H
 

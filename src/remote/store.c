@@ -31,7 +31,7 @@ struct store {
     uint64_t most_asked;         /* limit head_requests */
 };
 
-/* ---- what was listed ------------------------------------------------------------------------- */
+/* ---- listed files ------------------------------------------------------------------------- */
 
 static char *store_text(const char *text)
 {
@@ -169,7 +169,7 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
         object_first_seen(s->shared);
         return local;
     }
-    /* Of one that was asked itself no listing says what it is. */
+    /* Properties from the file's own HEAD are none of a listing. */
     struct zf_source *src = object_open(s->shared, path, name, listed ? &o : NULL, known != NULL,
                                         listed && !asked && http_object_exact(&o), err);
     /* Opening told the size where the listing did not. */

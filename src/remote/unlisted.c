@@ -9,7 +9,7 @@
 #include "index_file.h"
 
 enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
-/* Of so many files that are asked for one by one the user is told that there is a shorter way. */
+/* After so many files asked for one by one, the user is told of `zerofs index`. */
 #define UNLISTED_MANY 200
 
 struct unlisted {
@@ -17,10 +17,10 @@ struct unlisted {
     const struct zf_limits *lim;
     struct names *names;
     pthread_mutex_t count_lock; /* of `told`, `found` and `asked` */
-    pthread_mutex_t lock;       /* guards what follows, and is held while the list is fetched */
+    pthread_mutex_t lock;       /* of the members below; held while the list is fetched */
     bool sought, has;           /* was the list asked for, and was it there? */
     bool told;                  /* that a list would be shorter */
-    bool found;     /* one of the files is there: else the refusal says what is the matter */
+    bool found;     /* one of the files is there; if none is, the refusal names `zerofs index` */
     uint64_t asked; /* files so far */
     struct index_file index;
 };

@@ -48,7 +48,7 @@ static uint64_t xml_at(struct xml_work *w)
     return at < 0 ? ZF_OFF_NONE : (uint64_t)at;
 }
 
-static bool xml_tell(struct xml_work *w, bool open)
+static bool xml_report(struct xml_work *w, bool open)
 {
     struct xml_event e = {
         .path = zf_out_text(&w->path),
@@ -86,7 +86,7 @@ static void XMLCALL xml_open(void *user, const XML_Char *name, const XML_Char **
     zf_out_str(&w->path, w->path.n ? "/" : "");
     zf_out_str(&w->path, plain);
     zf_out_cut(&w->text, 0);
-    (void)xml_tell(w, true);
+    (void)xml_report(w, true);
 }
 
 static void XMLCALL xml_close(void *user, const XML_Char *name)
@@ -94,7 +94,7 @@ static void XMLCALL xml_close(void *user, const XML_Char *name)
     struct xml_work *w = user;
 
     (void)name;
-    if (w->failed || !xml_tell(w, false)) {
+    if (w->failed || !xml_report(w, false)) {
         return;
     }
     zf_out_cut(&w->path, w->at[--w->depth]);

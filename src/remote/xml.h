@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers of object stores: small XML documents, read by expat behind what it does not refuse by
- * itself.  No document type is taken, so no entity can be declared; depth and texts are bounded. */
+/* The answers of object stores: small XML documents, read by expat.  Beyond its own
+ * checks, a document type is refused, so that no entity can be declared; depth and texts are bounded. */
 #ifndef ZF_REMOTE_XML_H
 #define ZF_REMOTE_XML_H
 
@@ -21,9 +21,9 @@ struct xml_event {
 typedef bool xml_fn(void *ctx, const struct xml_event *e, struct zf_err *err);
 
 /* Walks through p[n].  Errors: ZF_E_FORMAT with the byte; ZF_E_LIMIT; ZF_E_UNSUPPORTED without
- * expat; what fn says. */
+ * expat; those of fn. */
 bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err) ZF_CHECKED;
-/* Errors: ZF_E_UNSUPPORTED, zerofs was built without what reads XML. */
+/* Errors: ZF_E_UNSUPPORTED, zerofs was built without expat. */
 bool xml_ready(struct zf_err *err) ZF_CHECKED;
 
 #endif
