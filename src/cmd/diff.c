@@ -18,6 +18,7 @@
 #include "open.h"
 #include "parse.h"
 #include "print.h"
+#include "progress.h"
 #include "stretch.h"
 
 /* How a name of either side compares. */
@@ -39,6 +40,8 @@ struct diff {
     zf_vec(struct diff_pair) pair;
     struct stretches stretches; /* of each pair */
     uint64_t n_both, n_of[DIFF_VALUES + 1], n_bits;
+    struct progress progress;
+    struct progress_at done; /* of the bytes of A */
 };
 
 static void diff_fini(struct diff *d)
@@ -113,6 +116,7 @@ static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_ten
             p.step = STRETCH_BYTES / zf_dtype_info(p.dtype)->bytes;
             p.n = zf_map_size(a->data) / zf_dtype_info(a->dtype)->bytes;
             stretches = p.n / p.step + (p.n % p.step > 0);
+            d->done.all += zf_map_size(a->data);
         }
     }
     struct diff_pair *at = zf_vec_push(&d->pair, err);
@@ -386,8 +390,8 @@ static void diff_print_sum(const struct diff *d)
 /* ---- the command ------------------------------------------------------------------------------- */
 
 /* *x of the pair, and whether it is worth a line. */
-static bool diff_pair_compare(const struct diff *d, const struct diff_pair *p,
-                              struct zf_ahead *ahead, struct zf_difference *x, struct zf_err *err)
+static bool diff_pair_compare(struct diff *d, const struct diff_pair *p, struct zf_ahead *ahead,
+                              struct zf_difference *x, struct zf_err *err)
 {
     *x = (struct zf_difference){0};
     for (uint64_t at = 0; p->kind == DIFF_VALUES && at < p->n; at += p->step) {
@@ -397,6 +401,10 @@ static bool diff_pair_compare(const struct diff *d, const struct diff_pair *p,
             return false;
         }
         zf_difference_join(x, some);
+        d->done.bytes +=
+            (p->n - at < p->step ? p->n - at : p->step) * zf_dtype_info(p->a->dtype)->bytes;
+        d->done.moved = d->done.bytes;
+        progress_show(&d->progress, &d->done);
         if (d->o->quiet && x->differ) {
             return true;
         }
@@ -409,11 +417,16 @@ static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
     zf_auto(ahead) struct zf_ahead *ahead = stretches_start(&d->stretches, d->o, diff_make, d, err);
 
     *equal = true;
+    d->done.what = "tensor";
+    d->done.items = d->pair.n;
+    progress_start(&d->progress, !d->o->quiet);
     for (size_t i = 0; ahead && i < d->pair.n && (*equal || !d->o->quiet); i++) {
         const struct diff_pair *p = &d->pair.at[i];
         struct zf_difference x;
 
+        d->done.item = i;
         if (!diff_pair_compare(d, p, ahead, &x, err)) {
+            progress_clear(&d->progress);
             return false;
         }
         const bool same = p->kind == DIFF_VALUES && x.differ == 0;
@@ -421,9 +434,11 @@ static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
         d->n_bits += same && x.bits > 0;
         *equal = *equal && same;
         if (!d->o->quiet && (!same || x.bits || p->a->dtype != p->b->dtype)) {
+            progress_clear(&d->progress);
             (d->o->json ? diff_print_json : diff_print_text)(p, &x);
         }
     }
+    progress_clear(&d->progress);
     return ahead != NULL;
 }
 

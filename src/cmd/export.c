@@ -33,7 +33,6 @@ struct workers {
     struct export_failed failed;
     pthread_mutex_t say; /* guards what is above, and stderr */
     pthread_cond_t left;
-    bool show; /* progress */
     bool quiet;
     struct export_progress progress;
 };
@@ -71,9 +70,7 @@ static void export_catch_signals(struct zf_export_run *run)
 static void export_report(struct workers *workers, enum zf_export_end end, const struct zf_err *err)
 {
     (void)pthread_mutex_lock(&workers->say);
-    if (workers->show) {
-        (void)fputs("\r\033[K", stderr);
-    }
+    progress_clear(&workers->progress.line);
     int code = cmd_fail(err);
     workers->code = workers->code ? workers->code : code;
     (void)pthread_mutex_unlock(&workers->say);
@@ -131,13 +128,10 @@ static void export_watch(struct workers *workers)
     (void)pthread_mutex_lock(&workers->say);
     while (workers->working > 0) {
         (void)zf_thread_wait(&workers->left, &workers->say, 200);
-        if (workers->show) {
-            export_progress_show(&workers->progress);
-        }
+        const uint32_t begun = atomic_load(&workers->next);
+        export_progress_show(&workers->progress, begun ? begun - 1 : 0);
     }
-    if (workers->show) {
-        (void)fputs("\r\033[K", stderr);
-    }
+    progress_clear(&workers->progress.line);
     (void)pthread_mutex_unlock(&workers->say);
 }
 
@@ -146,7 +140,7 @@ static void export_copy_all(struct workers *workers, uint32_t jobs)
     pthread_t thread[MOST_JOBS];
     uint32_t want = jobs < workers->run.plan->n ? jobs : workers->run.plan->n, n = 0;
 
-    export_progress_start(&workers->progress, &workers->run);
+    export_progress_start(&workers->progress, &workers->run, !workers->quiet);
     workers->jobs = want ? want : 1;
     workers->working = want;
     while (n < want && pthread_create(&thread[n], NULL, export_work, workers) == 0) {
@@ -311,7 +305,6 @@ static int export_words(struct workers *workers, const struct opts *o, char **wo
         !export_make_seed(zf_tree_checkpoint(tree)->store, o, workers->run.seed, &err)) {
         return cmd_fail(&err);
     }
-    workers->show = !workers->quiet && isatty(STDERR_FILENO) == 1;
     return export_to(workers, words[0], jobs);
 }
 

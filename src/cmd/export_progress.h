@@ -5,24 +5,17 @@
 
 #include <zf/export/copy.h>
 
-/* Marks are taken at most this often, and the rate is that of the last PROGRESS_MARKS of them: 10 s. */
-#define PROGRESS_SECONDS 0.2
-#define PROGRESS_MARKS 50u
+#include "progress.h"
 
 struct export_progress {
     const struct zf_export_run *run;
-    double start;
-    uint64_t n; /* marks taken so far; mark i is in place i % PROGRESS_MARKS */
-    struct {
-        double at;
-        uint64_t copied;
-    } mark[PROGRESS_MARKS];
+    struct progress line;
 };
 
-void export_progress_start(struct export_progress *p, const struct zf_export_run *run);
+void export_progress_start(struct export_progress *p, const struct zf_export_run *run, bool show);
 
-/* "12.3 GiB of 40.0 GiB, 1.2 GiB/s, 0:23 left", over the line before it. */
-void export_progress_show(struct export_progress *p);
+/* file: those that were begun. */
+void export_progress_show(struct export_progress *p, uint32_t file);
 
 /* "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)" and a newline. */
 void export_progress_close(const struct export_progress *p);

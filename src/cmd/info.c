@@ -21,6 +21,7 @@
 #include "open.h"
 #include "parse.h"
 #include "print.h"
+#include "where.h"
 
 /* A set in numbers: names, and bytes and elements of every tied tensor once. */
 struct tally {
@@ -375,10 +376,10 @@ static int info_print(json_t *j, const struct opts *o)
 
 /* Was the checkpoint refused for damage that -o degraded goes on with?  Not where a source did not answer: it would be waited
  * for once more. */
-static bool info_is_damage(const struct zf_err *err)
+static bool info_is_damage(const char *path, const struct zf_err *err)
 {
     return err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
-           (err->code == ZF_E_IO && err->sys == 0);
+           (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path));
 }
 
 /* What is left of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
@@ -453,5 +454,5 @@ int cmd_info(const struct opts *o, int n, char **word)
         return info_mount(mount, o);
     }
     const int code = cmd_fail(&err);
-    return !o->degraded && info_is_damage(&err) ? info_degraded(word[0], o, &err) : code;
+    return !o->degraded && info_is_damage(word[0], &err) ? info_degraded(word[0], o, &err) : code;
 }

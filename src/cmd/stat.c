@@ -14,6 +14,7 @@
 
 #include "open.h"
 #include "print.h"
+#include "progress.h"
 #include "stretch.h"
 #include "tensors.h"
 
@@ -39,6 +40,7 @@ struct stat {
     zf_vec(struct stat_tensor) tensor;
     struct stat_name *names;
     struct stretches stretches; /* of each tensor */
+    uint64_t bytes;             /* to be read */
     struct zf_stats *done;      /* [tensor.n] */
     const struct opts *o;
 };
@@ -83,6 +85,7 @@ static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, stru
     if (!stat_same(s, st, own, &t->same, err)) {
         return false;
     }
+    s->bytes += t->same == own ? t->n * zf_dtype_info(t->dtype)->bytes : 0;
     return stretches_add(&s->stretches, t->same == own ? t->n / STRETCH + (t->n % STRETCH > 0) : 0,
                          err);
 }
@@ -237,6 +240,12 @@ static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
+/* Of the stretch that begins at element `at`. */
+static uint64_t stat_bytes(const struct stat_tensor *t, uint64_t at)
+{
+    return (t->n - at < STRETCH ? t->n - at : STRETCH) * zf_dtype_info(t->dtype)->bytes;
+}
+
 /* Joins the stretches of each tensor, and prints it as soon as it is whole. */
 static bool stat_all(struct stat *s, struct zf_err *err)
 {
@@ -246,6 +255,10 @@ static bool stat_all(struct stat *s, struct zf_err *err)
     if (!ahead) {
         return s->done ? false : zf_fail_sys(err, "read");
     }
+    struct progress_at done = {.all = s->bytes, .what = "tensor", .items = s->tensor.n};
+    struct progress progress;
+
+    progress_start(&progress, true);
     for (size_t i = 0; i < s->tensor.n; i++) {
         const struct stat_tensor *t = &s->tensor.at[i];
 
@@ -253,10 +266,15 @@ static bool stat_all(struct stat *s, struct zf_err *err)
             zf_auto(mem) struct zf_stats *some = zf_ahead_take(ahead, err);
 
             if (!some) {
+                progress_clear(&progress);
                 return false;
             }
             zf_stats_join(&s->done[i], t->dtype, some);
+            done.bytes = done.moved += stat_bytes(t, at);
+            done.item = i;
+            progress_show(&progress, &done);
         }
+        progress_clear(&progress);
         if (!stat_print(s, i, err)) {
             return false;
         }

@@ -13,6 +13,7 @@
 
 #include "open.h"
 #include "print.h"
+#include "progress.h"
 #include "tensors.h"
 
 /* Tensors that a line names; --json names all. */
@@ -38,6 +39,8 @@ struct verify {
     zf_vec(struct verify_other) other;
     bool part;         /* the user named some */
     struct zf_err err; /* of printing */
+    struct zf_verify_progress done;
+    struct progress_watch watch;
 };
 
 /* A tensor of several names is verified once, by its first one.  *path is taken where it is another. */
@@ -187,6 +190,7 @@ static void verify_found(void *ctx, const struct zf_finding *f)
 {
     struct verify *v = ctx;
 
+    progress_watch_clear(&v->watch);
     if (v->o->json) {
         verify_print_json(v, f);
     } else {
@@ -262,12 +266,22 @@ static bool verify_load_list(const char *path, char **out, struct zf_err *err)
     return ok;
 }
 
+static void verify_ask(void *ctx, struct progress_at *out)
+{
+    struct verify *v = ctx;
+
+    out->bytes = out->moved = atomic_load(&v->done.bytes);
+    out->all = atomic_load(&v->done.all);
+    out->what = "file";
+    out->item = atomic_load(&v->done.files);
+    out->items = atomic_load(&v->done.n_files);
+}
+
 static int verify_run(struct verify *v, struct zf_err *err)
 {
     zf_auto(mem) char *list = NULL;
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t begin = zf_clock_ns();
-    struct zf_verify_progress progress = {0};
 
     if (v->o->check && !verify_load_list(v->o->check, &list, err)) {
         return cmd_fail(err);
@@ -286,9 +300,12 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                        .tree = v->tree,
                                        .found = verify_found,
                                        .ctx = v,
-                                       .progress = &progress};
+                                       .progress = &v->done};
 
-    if (!zf_verify(zf_tree_checkpoint(v->tree), &how, &sum, err) || v->err.code != ZF_OK) {
+    progress_watch(&v->watch, true, verify_ask, v);
+    const bool ok = zf_verify(zf_tree_checkpoint(v->tree), &how, &sum, err);
+    progress_watch_end(&v->watch);
+    if (!ok || v->err.code != ZF_OK) {
         return cmd_fail(v->err.code != ZF_OK ? &v->err : err);
     }
     verify_print_sum(v, &sum, (double)(zf_clock_ns() - begin) / 1e9);

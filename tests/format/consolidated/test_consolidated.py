@@ -154,7 +154,7 @@ def ruled(files, rules, command="ls"):
         with tempfile.NamedTemporaryFile("w", suffix=".rules") as f:
             f.write(rules)
             f.flush()
-            return subprocess.run([os.environ["ZEROFS"], command, "-o", f"tp_rules={f.name}", d], capture_output=True, text=True,
+            return subprocess.run([os.environ["ZEROFS"], command, *["-R"] * (command == "ls"), "-o", f"tp_rules={f.name}", d], capture_output=True, text=True,
                                   timeout=60)
 
 
