@@ -6,9 +6,6 @@
 
 #include <zf/base/fd.h>
 
-/* Larger files are no recipes. */
-#define MAX_BYTES (1u << 20)
-
 bool recipe_file_read(const char *name, const struct zf_limits *lim, struct zf_hf_opts *o,
                       char **text, struct zf_err *err)
 {
@@ -17,14 +14,16 @@ bool recipe_file_read(const char *name, const struct zf_limits *lim, struct zf_h
         return true;
     }
     zf_auto(fd) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    *text = malloc(MAX_BYTES + 2);
-    const ssize_t n = fd < 0 || !*text ? -1 : zf_fd_pread(fd, *text, MAX_BYTES + 1, 0);
+    const size_t most = lim->recipe_bytes < SIZE_MAX / 4 ? (size_t)lim->recipe_bytes : SIZE_MAX / 4;
+    *text = malloc(most + 2);
+    const ssize_t n = fd < 0 || !*text ? -1 : zf_fd_pread(fd, *text, most + 1, 0);
     if (n < 0) {
         (void)zf_fail_sys(err, "read the recipe");
         return zf_err_in(err, "%s", name);
     }
-    if (n > MAX_BYTES) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %u bytes are no recipe", MAX_BYTES);
+    if ((size_t)n > most) {
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "more than %zu bytes are no recipe (limit recipe_bytes)", most);
         return zf_err_in(err, "%s", name);
     }
     const char *slash = strrchr(name, '/');

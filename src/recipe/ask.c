@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/num.h>
+#include <zf/model/build.h>
 
-/* Two tensors count as the same if they are in so many places, of so many bytes. */
+/* Two tensors are alike if they are the same in so many places, of so many bytes. */
 #define SAMPLES 64
 #define SAMPLE_BYTES (64u << 10)
 
@@ -143,14 +143,14 @@ static bool ask_compare(const struct zf_tensor *a, const struct zf_tensor *b, ui
     return true;
 }
 
-/* b NULL: is a all zero? */
-static bool ask_same(const struct zf_tensor *a, const struct zf_tensor *b, bool *same_out,
-                     struct zf_err *err)
+/* In places that are `step` bytes apart.  b NULL: is a all zero? */
+static bool ask_same(const struct zf_tensor *a, const struct zf_tensor *b, uint64_t step,
+                     bool *same_out, struct zf_err *err)
 {
     const uint64_t size = zf_map_size(a->data);
-    const uint64_t step = size / SAMPLES > SAMPLE_BYTES ? size / SAMPLES : SAMPLE_BYTES;
 
-    *same_out = !b || (a->dtype == b->dtype && zf_map_size(b->data) == size);
+    *same_out =
+        !b || (a->dtype == b->dtype && zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape));
     for (uint64_t at = 0; *same_out && at < size; at += step) {
         const uint64_t n = size - at < SAMPLE_BYTES ? size - at : SAMPLE_BYTES;
 
@@ -161,7 +161,8 @@ static bool ask_same(const struct zf_tensor *a, const struct zf_tensor *b, bool 
     return true;
 }
 
-static json_t *ask_pair(struct plan *p, const char *names, struct zf_err *err)
+/* whole: every byte of both, or null where that is too much to read. */
+static json_t *ask_pair(struct plan *p, bool whole, const char *names, struct zf_err *err)
 {
     const char *gap = strchr(names, ' ');
     char *first = zf_arena_str(p->a, names, gap ? (size_t)(gap - names) : strlen(names), err);
@@ -172,11 +173,19 @@ static json_t *ask_pair(struct plan *p, const char *names, struct zf_err *err)
     if (!first) {
         return NULL;
     }
-    if (a && (b || !gap) && !ask_same(a, b, &same, err)) {
+    if (!a || (gap && !b)) {
+        return json_false();
+    }
+    const uint64_t size = zf_map_size(a->data);
+    const uint64_t far = size / SAMPLES > SAMPLE_BYTES ? size / SAMPLES : SAMPLE_BYTES;
+    if (!ask_same(a, b, far, &same, err) ||
+        (whole && same && far > SAMPLE_BYTES && size <= p->lim->compare_bytes &&
+         !ask_same(a, b, SAMPLE_BYTES, &same, err))) {
         /* What cannot be read, or is lost, is not known. */
         return err->code == ZF_E_NOMEM ? NULL : json_null();
     }
-    return json_boolean(same);
+    return whole && same && far > SAMPLE_BYTES && size > p->lim->compare_bytes ? json_null()
+                                                                               : json_boolean(same);
 }
 
 static json_t *ask_tensor(void *ctx, const char *what, const char *name, int64_t k,
@@ -192,8 +201,8 @@ static json_t *ask_tensor(void *ctx, const char *what, const char *name, int64_t
     if (strcmp(what, "count") == 0) {
         return json_integer((json_int_t)ask_count(p, name));
     }
-    if (strcmp(what, "same") == 0 || strcmp(what, "zero") == 0) {
-        return ask_pair(p, name, err);
+    if (strcmp(what, "same") == 0 || strcmp(what, "alike") == 0 || strcmp(what, "zero") == 0) {
+        return ask_pair(p, *what != 'a', name, err);
     }
     if (strcmp(what, "has") == 0) {
         const bool has = ask_has(p, name, err);

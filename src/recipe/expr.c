@@ -50,8 +50,8 @@ static const struct {
 } calls[] = {{"select", 3}, {"len", 1}, {"item", 2}, {"real", 1}};
 enum { CALL_SELECT, CALL_LEN, CALL_ITEM, CALL_REAL, N_CALLS };
 
-static const char *const tensor_calls[] = {"has",  "dim",      "count", "same",
-                                           "zero", "stripped", "ndim"};
+static const char *const tensor_calls[] = {"has",   "dim",  "count",    "same",
+                                           "alike", "zero", "stripped", "ndim"};
 
 struct code {
     enum code_kind kind;
@@ -133,7 +133,8 @@ static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf
     if (!text_take(t, ",", &comma, err)) {
         return false;
     }
-    if (comma && strcmp(what, "same") == 0 && t->now.kind == TOKEN_WORD) {
+    if (comma && (strcmp(what, "same") == 0 || strcmp(what, "alike") == 0) &&
+        t->now.kind == TOKEN_WORD) {
         /* Both names, one after the other. */
         char *both = zf_arena_fmt(p->a, err, "%s %.*s", name, (int)t->now.n, t->now.p);
 

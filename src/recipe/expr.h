@@ -20,7 +20,7 @@ struct expr {
 struct expr_ask {
     /* The value of a name, JSON's null where there is none; NULL without memory. */
     json_t *(*name)(void *ctx, const char *name);
-    /* The answer of a function about tensors: has, dim, count, same, zero, stripped.  k: the last argument of dim.
+    /* The answer of a function about tensors: has, dim, ndim, count, same, alike, zero, stripped.  k: the last argument of dim.
      * NULL with *err. */
     json_t *(*tensor)(void *ctx, const char *what, const char *name, int64_t k, struct zf_err *err);
     void *ctx;

@@ -36,4 +36,23 @@ def names_are_found_in_whatever_order_they_are():
     assert answers(["l.00.a", "l.0.b", "l.1.a"], "has(l.0.*)", "has(l.00.*)", "count(l.{i}.*)") == ["true", "true", "2"]
 
 
-main([names_are_found_in_whatever_order_they_are])
+def tensors_are_compared_wholly_or_that_is_not_said():
+    """Two that differ in one byte, in none of the places that are looked at."""
+    n = 2 << 20  # elements: 8 MiB, looked at every 128 KiB
+    one = bytearray(4 * n)
+    two = bytearray(one)
+    two[100 << 10] = 1
+    assert b"".join(two[k:k + (64 << 10)] for k in range(0, 4 * n, 128 << 10)).count(0) == 2 * n
+    t = {"a": ("F32", [n], bytes(one)), "b": ("F32", [n], bytes(two)), "c": ("F32", [n], bytes(one)), "d": ("F32", [n // 2, 2], bytes(one)), "e": numbered([3], 1)}
+    with Case() as c:
+        c.safetensors("save/model.safetensors", t)
+        for limit, want in (("64M", {"same(a, b)": "false", "alike(a, b)": "true", "same(a, c)": "true", "same(a, d)": "false", "same(a, x)": "false", "zero(a)": "true",
+                                     "zero(b)": "false", "zero(e)": "false", "same(a, e)": "false", "alike(a, e)": "false", "alike(a, d)": "false"}),
+                            ("4M", {"same(a, b)": "null", "alike(a, b)": "true", "same(a, c)": "null", "same(a, d)": "false", "zero(b)": "null", "zero(e)": "false"})):
+            for q, answer in want.items():
+                path = c.file("q.recipe", f'check ({q}) == "x" "answer"\n* <- *\n'.encode())
+                said = c.run("recipe", None, "check", path, "--limit", "compare_bytes=" + limit, at="save").stdout.decode()
+                assert f"answer: {answer} and" in said, (q, limit, said)
+
+
+main([tensors_are_compared_wholly_or_that_is_not_said, names_are_found_in_whatever_order_they_are])

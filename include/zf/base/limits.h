@@ -30,6 +30,8 @@
     X(pieces, 100000000, "pieces", "chunks and slices of one checkpoint")                          \
     X(grid_cells, 16777216, "cells", "index cells of one tensor")                                  \
     X(model_memory, 16ull << 30, "bytes", "memory for tensors and maps of one checkpoint")         \
+    X(compare_bytes, 64ull << 20, "bytes", "one of two tensors that a recipe compares wholly")     \
+    X(recipe_bytes, 1ull << 20, "bytes", "one recipe")                                             \
     X(dir_entries, 1000000, "entries", "names in one directory of a checkpoint")                   \
     X(head_requests, 100000, "requests",                                                           \
       "files of one directory behind an address that are asked for one by one")                    \
