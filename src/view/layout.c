@@ -294,6 +294,20 @@ static bool layout_put_hf(struct layout *p, const char *dir, const struct shelf 
     return ok && layout_put_side_files(p, hf, of, err);
 }
 
+/* hf/LOST.json by the names of the model that a recipe made. */
+static bool layout_put_model_lost(struct layout *p, const char *hf, struct zf_err *err)
+{
+    struct shelf_set *ss = zf_arena_get(p->t->arena, 1, sizeof *ss, err);
+
+    if (!ss) {
+        return false;
+    }
+    ss->set = p->t->c->hf;
+    struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
+    return layout_put_bulk(
+        p, (struct bulk_place){hf, bulk_lost.name, &bulk_lost, &of, p->t->c, false}, err);
+}
+
 /* LOST.json says what the files beside it leave out. */
 static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const char *dir,
                             struct zf_err *err)
@@ -303,13 +317,19 @@ static bool layout_put_lost(struct layout *p, const struct shelf_set *ss, const 
     struct bulk_place what = {
         .dir = dir, .name = bulk_lost.name, .kind = &bulk_lost, .of = &of, .shard = p->t->c};
     const char *const below[] = {"npy/LOST.json", "hf/LOST.json"};
+    const bool model = p->model && !*ss->set->path;
     bool ok = layout_put_bulk(p, what, err);
 
-    for (int i = 0; ok && i < 2; i++) {
+    for (int i = 0; ok && i < (model ? 1 : 2); i++) {
         ok = layout_put(p,
                         (struct place){layout_join(a, dir, below[i], err), NODE_BULK,
                                        layout_last_bulk(p), false},
                         err);
+    }
+    if (ok && model) {
+        char *hf = layout_join(a, dir, "hf", err);
+
+        ok = hf && layout_put_model_lost(p, hf, err);
     }
     return ok;
 }

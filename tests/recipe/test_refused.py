@@ -117,6 +117,9 @@ def a_lost_tensor_is_lost_under_its_new_name_and_in_no_other():
         assert r.returncode == 5 and "model.layers.1.mlp.down_proj.weight" in r.stderr.decode(), r.stderr.decode()
         assert "model.layers.1.mlp.down_proj.weight" not in c.names(*opts, "-o", "lost=omit")
         assert "model.layers.1.mlp.up_proj.weight" in c.names(*opts, "-o", "lost=omit")
+        for where, name in (("LOST.json", "decoder.layers.1.mlp.linear_fc2.weight"), ("hf/LOST.json", "model.layers.1.mlp.down_proj.weight")):
+            lost = json.loads(c.run("cat", where, *opts, "-o", "lost=omit", at="save").stdout)["lost"]
+            assert [x["name"] for x in lost] == [name], (where, lost)
 
 
 def names_that_fall_together_are_no_model():
