@@ -199,7 +199,7 @@ bool ds_agree_read(struct ds_save *ds, struct zf_torch *t, const char *path, boo
     zf_agree_free(ds->file_values);
     ds->file_values = s.list = zf_agree_new(path, ds->o->lim->model_memory, err);
     return s.list && (model ? agree_add_model : agree_add_optim)(&s, zf_torch_root(t), err) &&
-           (model || ds->optim_values || agree_read_steps(ds, t, path, err));
+           (model || ds->rank->optim_values || agree_read_steps(ds, t, path, err));
 }
 
 bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)
@@ -230,7 +230,7 @@ static bool agree_check_steps(struct ds_save *ds, struct zf_err *err)
 
 bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
-    struct zf_agree **first = model ? &ds->model_values : &ds->optim_values;
+    struct zf_agree **first = model ? &ds->rank->model_values : &ds->rank->optim_values;
 
     if (*first) {
         return zf_agree_compare(ds->file_values, *first, false, err);
@@ -240,7 +240,8 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
     if (!model && !agree_check_steps(ds, err)) {
         return false;
     }
-    return model || !ds->model_values || zf_agree_compare(*first, ds->model_values, true, err);
+    return model || !ds->rank->model_values ||
+           zf_agree_compare(*first, ds->rank->model_values, true, err);
 }
 
 /* Are all values of the file that was read last in its pickle, without a device's number? */

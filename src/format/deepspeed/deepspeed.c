@@ -150,7 +150,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
                        "there are files of layers, but no model-states file");
     }
     for (uint32_t i = 0; i < all->n; i++) {
-        ds_ranks_enter(ds, all, &all->rank[i]);
+        ds->rank = &all->rank[i];
         if (!rank_read(&all->rank[i], err)) {
             return false;
         }
@@ -163,7 +163,7 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
         return false;
     }
     for (uint32_t i = 0; i < all->n; i++) {
-        ds_ranks_enter(ds, all, &all->rank[i]);
+        ds->rank = &all->rank[i];
         if (!deepspeed_draft_rank(&all->rank[i], &layers, err)) {
             return false;
         }
@@ -186,7 +186,7 @@ static bool deepspeed_open_save(const struct zf_save *save, const struct zf_open
     /* The Trainer keeps schedulers and random states beside the tag. */
     bool ok = ds.a && deepspeed_open_ranks(&ds, &all, err) &&
               (!save->run || zf_companions_add(save->run, o, b, err));
-    ds_ranks_fini(&ds, &all);
+    ds_ranks_fini(&all);
     zf_torch_ahead_fini(&ds.files);
     zf_keeper_fini(&ds.keep);
     zf_agree_free(ds.file_values);

@@ -88,10 +88,10 @@ struct ds_save {
     uint64_t n_ranks;   /* model-parallel ranks as recorded, which may have no files; 0: unknown */
     uint64_t swap_rank; /* global rank that the swap folder of the file being read is named after */
     uint32_t tp, pp;    /* ranks along the tensor and the pipeline axis: n_mp = tp * pp */
-    /* Values that every file of one save repeats: of the file read last, of the model-parallel rank's first
-     * model-states and first optimizer file, of the job; and steps, which optimizer files alone have. */
-    struct zf_agree *file_values, *model_values, *optim_values, *job_values;
-    struct zf_agree *steps_values, *job_steps;
+    struct ds_rank *rank; /* files of it are being read */
+    /* Values that every file of one save repeats: of the file read last, and of the job (the first model-states file);
+     * and steps, which optimizer files alone have. */
+    struct zf_agree *file_values, *job_values, *steps_values, *job_steps;
     bool shown_model, shown_optim; /* state/ has the settings of such a file */
 };
 
@@ -322,7 +322,7 @@ struct ds_rank {
     struct ds_shapes tied;
     struct ds_name *own; /* [n_own] trained parameters that are in no group (stage 0) */
     uint32_t n_own;
-    struct zf_agree *model_values, *optim_values; /* while another rank's files are read */
+    struct zf_agree *model_values, *optim_values; /* of its first files; see ds_save */
     bool compared;             /* the model-states files were compared early … */
     struct zf_err compare_err; /* … with this result, reported after the parameters (zero3.c) */
 };
@@ -331,7 +331,6 @@ struct ds_rank {
 struct ds_ranks {
     struct ds_rank *rank; /* [n] sorted by mp */
     uint32_t n;
-    struct ds_rank *now; /* the rank that files are being read of, or NULL */
 };
 
 /* ---- pipeline layers ---- */

@@ -393,7 +393,7 @@ static bool model_read(struct ds_save *ds, struct zf_torch *t, const struct ds_f
     }
     ds->files.likely = zf_torch_weight(t);
     out->read = model_read_root(ds, t, out, err);
-    return (out->read && (ds->model_values || ds_agree_job(ds, t, f->path, err)) &&
+    return (out->read && (ds->rank->model_values || ds_agree_job(ds, t, f->path, err)) &&
             (ds->shown_model || ds_state_model(ds, t, f->path, err)) &&
             ds_agree_read(ds, t, f->path, true, err)) ||
            (!ds_err_named(err) && zf_err_in(err, "%s", zf_torch_name(t)));

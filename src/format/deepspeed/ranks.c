@@ -168,7 +168,6 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
             return false;
         }
     }
-    ds_ranks_enter(ds, all, NULL);
     for (uint32_t i = 0; i < all->n; i++) {
         struct ds_rank *mp = &all->rank[i];
 
@@ -282,20 +281,8 @@ bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     return ranks_same_maps(all, err);
 }
 
-void ds_ranks_enter(struct ds_save *ds, struct ds_ranks *all, struct ds_rank *mp)
+void ds_ranks_fini(struct ds_ranks *all)
 {
-    if (all->now) {
-        all->now->model_values = ds->model_values;
-        all->now->optim_values = ds->optim_values;
-    }
-    all->now = mp;
-    ds->model_values = mp ? mp->model_values : NULL;
-    ds->optim_values = mp ? mp->optim_values : NULL;
-}
-
-void ds_ranks_fini(struct ds_save *ds, struct ds_ranks *all)
-{
-    ds_ranks_enter(ds, all, NULL);
     for (uint32_t i = 0; i < all->n; i++) {
         zf_agree_free(all->rank[i].model_values);
         zf_agree_free(all->rank[i].optim_values);

@@ -150,9 +150,7 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 /* Settles tp and pp of ds, and each rank's place, once the ranks are read.
  * Errors: ZF_E_FORMAT what is recorded does not go with the files. */
 bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err) ZF_CHECKED;
-/* Files that are read from here on are of that rank, until the next one. */
-void ds_ranks_enter(struct ds_save *ds, struct ds_ranks *all, struct ds_rank *mp);
-void ds_ranks_fini(struct ds_save *ds, struct ds_ranks *all);
+void ds_ranks_fini(struct ds_ranks *all);
 
 /* ---- layers.c, layers_rest.c ---- */
 
