@@ -43,18 +43,60 @@ _zerofs_names() {
     compopt -o filenames
 }
 
+# Mount points of zerofs, or directories where there are none.
+_zerofs_mounts() {
+    local points
+
+    points=$(awk '$3 == "fuse.zerofs" { print $2 }' /proc/self/mounts 2>/dev/null)
+    if [[ -n $points ]]; then
+        _zerofs_offer "$(printf '%b' "$points")"
+    else
+        _zerofs_paths -d
+    fi
+}
+
+# Behind "=" and ",": values, and further options, of a list or of one option.  $1: the checkpoint.  What is offered continues the
+# word that bash sees, which begins behind the last "=".
+_zerofs_in_list() {
+    local item=${cur##*,} after=${cur##*=} part values name
+
+    part=$item
+    if [[ $item == *=* ]]; then
+        part=${item#*=}
+        name=${item%%=*}
+        name=${name#--}
+        values=$("${words[0]}" --complete "${words[1]}" 2>/dev/null | awk -F'\t' -v n="$name=" '$1 == n || $1 == "--" n { print $3 }')
+        case $name:$values in
+        tag:*) values=$("${words[0]}" tags --json "$1" 2>/dev/null | sed -n 's/^{"tag":"\([^"\\]*\)".*/\1/p') ;;
+        *'|'*) values=${values//|/$'\n'} ;;
+        *:DIR | *:FILE) values=$(compgen -f -- "$part") ;;
+        *) values='' ;;
+        esac
+    else
+        values=$(_zerofs_words "${words[1]}" | grep -v '^-')
+    fi
+    local IFS=$'\n' before=${after%"$part"}
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "$values" -- "$part")
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+}
+
 _zerofs() {
     local cur=${COMP_WORDS[COMP_CWORD]} words=("${COMP_WORDS[@]}") operands=() i
+    local line=${COMP_LINE:0:${COMP_POINT:-0}}
 
     COMPREPLY=()
+    # bash cuts words at "=", which is put together again.
+    if [[ $line == *=* ]]; then
+        read -ra words <<<"$line"
+        [[ $line == *[[:blank:]] ]] && words+=('')
+        COMP_CWORD=$((${#words[@]} - 1))
+        cur=${words[COMP_CWORD]}
+    fi
     if ((COMP_CWORD == 1)); then
         _zerofs_offer "$(_zerofs_words)" $'--help\n--version'
         [[ ${#COMPREPLY[@]} -gt 0 ]] || _zerofs_paths -d
         return
-    elif [[ ${words[COMP_CWORD - 1]} == -o ]]; then
-        _zerofs_offer "$(_zerofs_words "${words[1]}" | grep -v '^-')"
-        return
-    elif [[ $cur == -* ]]; then
+    elif [[ $cur == -* && $cur != *=* ]]; then
         _zerofs_offer "$(_zerofs_words "${words[1]}" | sed 's/^[^-]/--&/')"
         return
     fi
@@ -66,8 +108,13 @@ _zerofs() {
         *) operands+=("${words[i]}") ;;
         esac
     done
+    if [[ ${words[COMP_CWORD - 1]} == -o || $cur == --*=* ]]; then
+        _zerofs_in_list "${operands[0]}"
+        return
+    fi
     case ${words[1]}:${#operands[@]} in
-    umount:* | index:* | tags:0 | newest:0 | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
+    umount:*) _zerofs_mounts ;;
+    index:* | tags:0 | newest:0 | cache:[!0]* | mount:[!0]*) _zerofs_paths -d ;;
     cache:0) _zerofs_offer $'ls\nclear' ;;
     *:0 | diff:1) _zerofs_paths -f ;;
     info:* | tags:* | newest:* | show:[!1]* | stat:[!1]* | map:[!1]*) ;;

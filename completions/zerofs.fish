@@ -19,7 +19,7 @@ end
 function __zerofs_names
     set -l operands (__zerofs_operands)
     if test (count $operands) -gt 0
-        zerofs ls $operands[1] 2>/dev/null
+        zerofs ls -R $operands[1] 2>/dev/null
         printf '%s\n' npy/ as/ hf/ model.safetensors pytorch_model.bin
     end
 end
@@ -56,3 +56,4 @@ complete -c zerofs -n __fish_use_subcommand -l version -d 'Tell the version'
 complete -c zerofs -n '__fish_seen_subcommand_from cache' -x -a 'ls clear'
 complete -c zerofs -n '__fish_seen_subcommand_from ls cat show stat map; and test (count (__zerofs_operands)) -gt 0' -f -a '(__zerofs_names)'
 complete -c zerofs -n '__fish_seen_subcommand_from export; and test (count (__zerofs_operands)) -gt 0' -a '(__zerofs_names)'
+complete -c zerofs -n '__fish_seen_subcommand_from umount' -f -a '(awk \'$3 == "fuse.zerofs" { print $2 }\' /proc/self/mounts)'

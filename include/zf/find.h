@@ -22,6 +22,9 @@ struct zf_checkpoint *zf_open(struct zf_store *st, const struct zf_open_opts *o,
 /* The i-th kind of source that one family alone makes, or NULL: no more. */
 const struct zf_source_kind *zf_find_kind(size_t i);
 
+/* The name of the i-th family, as -o format= takes it, or NULL: no more. */
+const char *zf_find_format(size_t i);
+
 /* The saves of a run directory, in order of age, newest last.  Freed with zf_saves_free. */
 struct zf_saves {
     char **name; /* malloc'ed array of malloc'ed paths */

@@ -60,7 +60,7 @@ static bool cat_file(void *ctx, const char *path, const struct zf_stat *st, stru
 
     if (c->terminal && !cat_is_text(path, st, c->tree)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "tensor bytes are not written to a terminal; -f does it all the same");
+                      "refusing to write binary data to a terminal (-f overrides)");
         return zf_err_in(err, "%s", path);
     }
     return cat_copy(c->tree, st, err);

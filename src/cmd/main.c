@@ -91,13 +91,10 @@ static void main_nearest_command(struct zf_nearest *near)
     }
 }
 
-/* A command with a slip in it, rather than a checkpoint to be mounted? */
+/* Neither a path nor an address: a command with a slip in it, rather than a checkpoint to be mounted. */
 static bool main_is_misspelled(const char *word)
 {
-    zf_auto(nearest) struct zf_nearest near = {.want = word};
-
-    main_nearest_command(&near);
-    return word[0] != '-' && near.n && access(word, F_OK) != 0;
+    return word[0] != '-' && !strpbrk(word, "/:") && access(word, F_OK) != 0;
 }
 
 static int main_no_command(const char *word)

@@ -182,13 +182,19 @@ static void mounted_say_other(const struct mount_job *job, json_t *there, json_t
 
     if (!json_equal(json_object_get(there, "checkpoint"), json_object_get(asked, "checkpoint"))) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "already shows another checkpoint, %.160s (zerofs umount %.80s)", shows,
-                      job->mountpoint);
+                      "already shows another checkpoint, %.130s. Unmount it first: zerofs umount "
+                      "%.80s",
+                      shows, job->mountpoint);
     } else {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "already shows %.100s with other options (%.40s there, %.40s asked for; "
-                      "zerofs umount %.60s)",
-                      shows, minus ? minus : "without", plus ? plus : "without", job->mountpoint);
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "already shows %.100s, mounted %s%.40s%s%.40s. Unmount it first: zerofs umount "
+            "%.60s",
+            shows, minus ? "with " : "without ",
+            minus  ? minus
+            : plus ? plus
+                   : "options",
+            minus && plus ? " instead of " : "", minus && plus ? plus : "", job->mountpoint);
     }
 }
 
@@ -207,8 +213,8 @@ static bool mounted_same_save(const struct mount_job *job, const char *shows, st
     bool same = name && strcmp(name, shows) == 0;
     if (!same) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "already shows %.100s, which is not what is here now: %.100s (zerofs umount "
-                      "%.60s)",
+                      "still shows %.90s, not what is there now: %.90s. Unmount it first: zerofs "
+                      "umount %.60s",
                       shows, name ? name : why.msg, job->mountpoint);
     }
     json_decref(now);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/base/nearest.h>
+#include <zf/find.h>
 #include <zf/view.h>
 
 /* ---- words of other programs, which come along in fstab and from mount(8) ---------------------- */
@@ -186,13 +187,14 @@ static int parse_unknown_flag(const struct cmd *c, const struct getopt_tables *t
         char flag[64];
 
         (void)snprintf(flag, sizeof flag, "--%s", o->name);
-        /* Itself: known, but without its value. */
-        if (strcmp(flag, name) != 0) {
-            zf_nearest_offer(&near, flag);
+        if (strcmp(flag, name) == 0) {
+            return cmd_usage(
+                c, strchr(word, '=') ? "option %s takes no value" : "option %s needs a value",
+                name);
         }
+        zf_nearest_offer(&near, flag);
     }
-    return cmd_usage(c, "option \"%s\" is unknown or lacks its value%s", word,
-                     zf_nearest_text(&near, hint, sizeof hint));
+    return cmd_usage(c, "unknown option %s%s", word, zf_nearest_text(&near, hint, sizeof hint));
 }
 
 static int parse_help(const struct cmd *c)
@@ -270,17 +272,32 @@ void opts_help(FILE *to, const struct cmd *c)
     parse_help_rows(to, c, false);
 }
 
+/* The words that an option takes, for shells; of format= all names. */
+static void parse_complete_values(FILE *to, const struct option_row *r)
+{
+    const char *name =
+        r->name && !r->own && strcmp(r->name, "format") == 0 ? zf_find_format(0) : NULL;
+
+    (void)fputs(name ? name : r->meta ? r->meta : "", to);
+    for (size_t i = 1; name && (name = zf_find_format(i)); i++) {
+        (void)fprintf(to, "|%s", name);
+    }
+    (void)fputc('\n', to);
+}
+
 void opts_complete(FILE *to, const struct cmd *c)
 {
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *r = &option_rows[i];
-        const char *is = r->meta ? "=" : "", *meta = r->meta ? r->meta : "";
+        const char *is = r->meta ? "=" : "";
 
         if (option_accepts(c, r) && r->letter) {
-            (void)fprintf(to, "-%c\t%s\t%s\n", r->letter, r->help, meta);
+            (void)fprintf(to, "-%c\t%s\t", r->letter, r->help);
+            parse_complete_values(to, r);
         }
         if (option_accepts(c, r) && r->name) {
-            (void)fprintf(to, "%s%s%s\t%s\t%s\n", r->own ? "--" : "", r->name, is, r->help, meta);
+            (void)fprintf(to, "%s%s%s\t%s\t", r->own ? "--" : "", r->name, is, r->help);
+            parse_complete_values(to, r);
         }
     }
     (void)fputs("--help\tlist the options\t\n", to);

@@ -105,8 +105,8 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
     save_word_list(s, above, list, sizeof list);
     if (saves_are_parts(s)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "this is one save in parts that zerofs does not put together: %s; point at "
-                       "one of them or give -o tag=NAME",
+                       "several models in one directory, which zerofs does not put together: %s; "
+                       "point at one of them or give -o tag=NAME",
                        list);
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,

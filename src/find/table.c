@@ -17,6 +17,16 @@ const struct zf_format *const table_row[TABLE_ROWS] = {
 #undef FORMAT
 };
 
+const char *zf_find_format(size_t n)
+{
+    for (size_t i = 0; i < TABLE_ROWS; i++) {
+        if (table_row[i] && n-- == 0) {
+            return table_row[i]->name;
+        }
+    }
+    return NULL;
+}
+
 const struct zf_source_kind *zf_find_kind(size_t n)
 {
     for (size_t i = 0; i < TABLE_ROWS; i++) {

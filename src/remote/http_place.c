@@ -173,10 +173,11 @@ static bool http_place_unlisted(struct http_place *h, const char *dir, struct en
     }
     if (err->code == ZF_E_NOENT && !dir[0]) {
         zf_err_clear(err);
-        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                      "the server lists no files here, there is no " INDEX_FILE_NAME
-                      " (`zerofs index DIR` makes it), and no file has a name that a checkpoint "
-                      "begins with");
+        (void)zf_fail(
+            err, ZF_E_NOENT, ZF_OFF_NONE,
+            "nothing found at this URL: the server gives no listing and no " INDEX_FILE_NAME
+            ", and none of the usual checkpoint files exists; check the "
+            "path, or run `zerofs index DIR` on the server");
         return zf_err_in(err, "%s", h->place.shown);
     }
     return false;

@@ -170,9 +170,9 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
     }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                    now.meta.nlink == 0
-                       ? "the file was deleted or replaced since mount time; whether it was "
-                         "written to before that cannot be known"
-                       : "the file's inode was changed since mount time, its bytes perhaps too");
+                       ? "deleted or replaced since mount time; mount again to go on"
+                       : "metadata changed since mount time (chmod, chown, link or write), so the "
+                         "bytes can no longer be verified; mount again to go on");
 }
 
 bool same_refuse(struct same *s, const char *why, struct zf_err *err)

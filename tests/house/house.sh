@@ -43,7 +43,7 @@ bash_offers() {
         compopt() { :; }
         . "$1/completions/zerofs.bash"
         shift
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=1000
         _zerofs
         printf "%s\n" "${COMPREPLY[@]}"' bash "$top_srcdir" "${ZEROFS:-$top_builddir/zerofs}" "$@" | sort
 }
@@ -60,7 +60,10 @@ bash_completes() {
     completes 'umount' um && completes '--sha256 --shard_size= --show=' export --sh && completes '--only=' ls --onl &&
         completes 'read_ahead=' mount -o read && completes 'optim/' cat "$c" op &&
         completes 'optim/exp_avg/ optim/exp_avg_sq/' export -j 2 "$c" optim/e &&
-        completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em && completes 'clear' cache cl
+        completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em && completes 'clear' cache cl &&
+        completes 'degraded' mount -o deg && completes 'nan,degraded' mount -o lost=nan,deg &&
+        completes 'megatron' ls --format=meg && completes 'direct' mount -o degraded,io=d &&
+        completes 'global_step3' mount "$c" -o tag=gl
 }
 fish_completes() {
     offers=$(PATH=${ZEROFS%/*}:$PATH fish -N -c 'source $argv[1]/completions/zerofs.fish

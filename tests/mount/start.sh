@@ -26,13 +26,13 @@ check 'by other paths, with other words for it' again sh -c 'cd "$1" && exec "$0
 check 'with defaults that are named, and what only speaks of requests' again "$ZEROFS" mount "$run" "$mnt" -o only='l1*' \
     -o io=auto,xattrs=auto,lost=eio,cache_mem=1G,connections=4,timeout=9
 check 'mount(8) hears 32' says 32 "already shows" "$tmp/mount.zerofs" "$run" "$mnt" -o 'only=l1*,rw'
-check 'other options: 2, and which' says 2 "$mnt: already shows .*only=l1.* there, only=l2.* asked for" \
+check 'other options: 2, and which' says 2 "$mnt: already shows .*, mounted with only=l1.* instead of only=l2.* Unmount it first: zerofs umount $mnt" \
     "$ZEROFS" mount "$run" "$mnt" -o only='l2*'
-check 'another checkpoint: 2' says 2 "$mnt: already shows another checkpoint, $run/global_step3 " \
+check 'another checkpoint: 2' says 2 "$mnt: already shows another checkpoint, $run/global_step3. Unmount it first: zerofs umount $mnt" \
     "$ZEROFS" mount "$c" "$mnt" -o only='l1*'
 check 'nonempty does not help' says 2 "already shows another" "$ZEROFS" mount "$c" "$mnt" -o nonempty
 echo global_step4 >"$run/latest"
-check 'another save is the latest by now: 2' says 2 "not what is here now: $run/global_step4" \
+check 'another save is the latest by now: 2' says 2 "still shows $run/global_step3, not what is there now: $run/global_step4. Unmount it first: " \
     "$ZEROFS" mount "$run" "$mnt" -o only='l1*'
 check 'unmounted' unmount "$mnt"
 check '-o all_tags too' sh -c "'$ZEROFS' mount '$run' '$mnt' -o all_tags &&

@@ -21,9 +21,8 @@ static bool rank_missing(const struct ds_rank *mp, uint64_t r, uint64_t n, struc
     f.dp = (uint32_t)r;
     (void)ds_file_name(f, name);
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s %s: the optimizer is cut in %llu partitions, optimizer files found: %u",
-                   name, zf_absent(mp->save->st, name, is), (unsigned long long)n,
-                   mp->n_optim_files);
+                   "%s %s (%u of %llu optimizer files found); -o degraded shows what is left", name,
+                   zf_absent(mp->save->st, name, is), mp->n_optim_files, (unsigned long long)n);
 }
 
 /* Refuses (degraded: notes) files of ranks that the save does not have and ranks without a file. */

@@ -72,8 +72,11 @@ static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err
         return true;
     }
     return zf_build_note(mp->save->b, err,
-                         "%u buffers are no floats: zero_to_fp32.py of DeepSpeed %.20s makes them "
-                         "float32",
+                         n == 1
+                             ? "%u integer buffer keeps its type (zero_to_fp32.py of DeepSpeed "
+                               "%.20s would convert it to float32)"
+                             : "%u integer buffers keep their type (zero_to_fp32.py of DeepSpeed "
+                               "%.20s would convert them to float32)",
                          n, version);
 }
 

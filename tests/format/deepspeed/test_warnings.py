@@ -19,7 +19,7 @@ ORDER = "zero_to_fp32.py of that release gives weights under wrong names"
 LOST = "a frozen parameter whose data DeepSpeed did not save"
 ROBIN = "round_robin_gradients is on"
 FROZEN = "frozen parameters are in \"module\" only: zero_to_fp32.py leaves them out"
-WHOLE = "buffers are no floats: zero_to_fp32.py of DeepSpeed"
+WHOLE = "(zero_to_fp32.py of DeepSpeed"
 TIES = "names to parameters of other shapes"
 EVERY = (ORDER, LOST, ROBIN, FROZEN, WHOLE, TIES)
 

@@ -180,7 +180,7 @@ static const struct layout layouts[] = {
     {"one save in parts",
      {"model/w.safetensors", "optim/w.safetensors"},
      SAYS(ZF_E_UNSUPPORTED,
-          "this is one save in parts that zerofs does not put together: model, optim")},
+          "several models in one directory, which zerofs does not put together: model, optim")},
     {"latest that names nothing",
      {"latest=global_step9", "global_step5/" MODEL},
      SAYS(ZF_E_FORMAT,
