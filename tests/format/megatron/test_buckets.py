@@ -22,7 +22,7 @@ KEY = "optimizer.distributed.dp_group_idx_%d.gbuf_idx_0.dtype_(torch.bfloat16, t
 
 
 def dump(folder, *opts):
-    r = subprocess.run([DUMP, *opts, folder], capture_output=True, timeout=60)
+    r = subprocess.run([DUMP, *opts, folder], capture_output=True, timeout=300)
     return r.returncode, r.stdout.decode("utf8", "surrogateescape"), r.stderr.decode("utf8", "surrogateescape")
 
 
