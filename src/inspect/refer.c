@@ -5,30 +5,43 @@
 
 #include <stdlib.h>
 
+#include <zf/base/table.h>
 #include <zf/model/origins.h>
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
+struct refer_seen {
+    UT_hash_handle hh; /* of the file's address */
+};
+
 struct refer_files {
     zf_refer_list *out;
+    struct refer_seen *seen; /* uthash: those of the list */
     struct zf_err *err;
 };
 
 static bool refer_add_one(struct refer_files *f, struct zf_source *file)
 {
-    if (!file->ops->identity || (f->out->n > 0 && f->out->at[f->out->n - 1] == file)) {
+    if (!file->ops->identity || zf_table_find_id(f->seen, (uintptr_t)file)) {
         return true;
     }
-    struct zf_source **one = zf_vec_push(f->out, f->err);
+    struct zf_source **one =
+        zf_table_make_id(f->seen, (uintptr_t)file, f->err) ? zf_vec_push(f->out, f->err) : NULL;
     if (one) {
         *one = file;
     }
     return one != NULL;
 }
 
-/* A source may be several files, one behind the other. */
+/* A source may be several files, one behind the other.  Where items of one file are in it is not asked, which would read
+ * the head of each. */
 static bool refer_add_file(void *ctx, struct zf_source *s, uint64_t off, uint64_t len)
 {
+    struct zf_source *file = zf_source_only_file(s);
+
+    if (file) {
+        return refer_add_one(ctx, file);
+    }
     bool ok = len > 0 || refer_add_one(ctx, s);
 
     while (ok && len > 0) {
@@ -42,34 +55,17 @@ static bool refer_add_file(void *ctx, struct zf_source *s, uint64_t off, uint64_
     return ok;
 }
 
-static int refer_cmp(const void *a, const void *b)
-{
-    const uintptr_t x = (uintptr_t)(*(struct zf_source *const *)a),
-                    y = (uintptr_t)(*(struct zf_source *const *)b);
-
-    return x < y ? -1 : x > y;
-}
-
 bool zf_refer_files(const struct zf_checkpoint *c, zf_refer_list *out, struct zf_err *err)
 {
     struct refer_files f = {.out = out, .err = err};
     bool ok = true;
-    size_t n = 0;
 
     for (uint32_t i = 0; ok && i < c->n_sets; i++) {
         for (uint32_t k = 0; ok && k < c->set[i].n; k++) {
             ok = zf_map_each_source(c->set[i].tensor[k].data, refer_add_file, &f);
         }
     }
-    if (out->n > 0) {
-        qsort(out->at, out->n, sizeof *out->at, refer_cmp);
-    }
-    for (size_t i = 0; i < out->n; i++) {
-        if (i == 0 || out->at[i] != out->at[i - 1]) {
-            out->at[n++] = out->at[i];
-        }
-    }
-    out->n = n;
+    zf_table_free(f.seen);
     return ok;
 }
 

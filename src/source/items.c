@@ -259,6 +259,11 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
     return true;
 }
 
+static struct zf_source *items_only(const struct zf_source *s)
+{
+    return ((const struct items *)s)->file;
+}
+
 /* Nothing is looked up ahead of need, because that reads.  An item whose place is not known yet lies
  * behind its record's header: where its bytes are, and a little more, is fetched with it. */
 #define WANT_MORE (64u << 10)
@@ -327,6 +332,7 @@ static const struct zf_source_ops items_ops = {
     .preadv = items_preadv,
     .origin = items_origin,
     .trace = items_trace,
+    .only = items_only,
     .want = items_want,
     .recipe = items_recipe,
     .fini = items_fini,

@@ -230,6 +230,14 @@ struct zf_shared zf_source_shared(struct zf_source *s)
     return file->ops->shared ? file->ops->shared(file) : (struct zf_shared){.gate = NULL};
 }
 
+struct zf_source *zf_source_only_file(struct zf_source *s)
+{
+    uint64_t at = 0;
+    struct zf_source *of = s->ops->only ? s->ops->only(s) : NULL;
+
+    return of ? zf_source_origin(of, &at) : NULL;
+}
+
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len)
 {
     struct zf_trace t = {.src = s, .off = off, .len = len};

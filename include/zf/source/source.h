@@ -82,6 +82,8 @@ struct zf_source_ops {
     /* Of a file of a store; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
     struct zf_shared (*shared)(const struct zf_source *s);
+    /* What all of its bytes come from, where in it is another question; NULL = it is not known, or several. */
+    struct zf_source *(*only)(const struct zf_source *s);
     struct zf_usage (*usage)(const struct zf_source *s);
     /* Looks the file up once more: is it still the one that identity describes? */
     bool (*unchanged)(struct zf_source *s, struct zf_err *err);
@@ -136,6 +138,8 @@ bool zf_source_is_far(struct zf_source *s);
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out);
 /* State that readers of s share through its file.  Borrows. */
 struct zf_shared zf_source_shared(struct zf_source *s);
+/* The one file that all bytes of s lie in, told without a read; NULL: not known so, or several.  Borrows. */
+struct zf_source *zf_source_only_file(struct zf_source *s);
 /* Bytes [off, off + len) of s, or as many of them as are contiguous. */
 struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len);
 

@@ -122,6 +122,10 @@ static void nothing_is_looked_for_before_it_is_read(void **state)
     uint64_t off;
 
     (void)state;
+    struct zf_source *file = zf_source_only_file(p->src);
+    assert_non_null(file);
+    assert_string_equal(file->name, "f");
+    assert_null(zf_source_only_file(file));
     assert_int_equal(p->located, 0);
     assert_true(item_right(p, 7));
     assert_true(item_right(p, 7));
