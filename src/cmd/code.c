@@ -13,6 +13,7 @@
 #define MOST_BYTES_FAR (16ull << 20)
 
 struct code_files {
+    const struct zf_store *store;
     zf_vec(char *) path;
     bool full; /* of no memory */
 };
@@ -20,11 +21,15 @@ struct code_files {
 static void code_note_path(void *ctx, const struct zf_file_stats *s)
 {
     struct code_files *f = ctx;
+    const char *path = zf_store_inside(f->store, s->path);
     struct zf_err ignored;
-    char **to = f->full ? NULL : zf_vec_push(&f->path, &ignored);
 
+    if (!path) { /* what pointed to the save */
+        return;
+    }
+    char **to = f->full ? NULL : zf_vec_push(&f->path, &ignored);
     if (to) {
-        *to = strdup(s->path);
+        *to = strdup(path);
     }
     f->full = f->full || !to || !*to;
 }
@@ -114,7 +119,7 @@ static json_t *code_document(const struct code_looked *k)
 
 json_t *code_json(const struct zf_checkpoint *c, const struct zf_limits *lim)
 {
-    struct code_files files = {0};
+    struct code_files files = {.store = c->store};
     struct code_looked k = {0};
 
     zf_store_stats(c->store, code_note_path, &files);

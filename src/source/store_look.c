@@ -40,6 +40,14 @@ void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
     (void)pthread_mutex_unlock(&t->lock);
 }
 
+const char *zf_store_inside(const struct zf_store *st, const char *path)
+{
+    const char *below = zf_store_below(st);
+    const size_t n = strlen(below);
+
+    return n == 0 ? path : strncmp(path, below, n) == 0 && path[n] == '/' ? path + n + 1 : NULL;
+}
+
 static void look_newest(void *ctx, const struct zf_file_stats *s)
 {
     struct timespec *newest = ctx;

@@ -284,6 +284,7 @@ static bool pass_run(struct pass *p, struct zf_err *err)
 /* ---- which files ----------------------------------------------------------------------------- */
 
 struct pass_paths {
+    const struct zf_store *store;
     zf_vec(char *) path; /* owned */
     bool ok;
     struct zf_err *err;
@@ -292,10 +293,14 @@ struct pass_paths {
 static void pass_note_path(void *ctx, const struct zf_file_stats *s)
 {
     struct pass_paths *paths = ctx;
-    char **to = paths->ok ? zf_vec_push(&paths->path, paths->err) : NULL;
+    const char *path = zf_store_inside(paths->store, s->path);
+    char **to = paths->ok && path ? zf_vec_push(&paths->path, paths->err) : NULL;
 
+    if (!path) {
+        return;
+    }
     if (to) {
-        *to = strdup(s->path);
+        *to = strdup(path);
         paths->ok = *to || zf_fail_sys(paths->err, "list files");
     }
     paths->ok = paths->ok && to;
@@ -321,7 +326,7 @@ static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
 /* Archives without a tensor count too: what is in state/ comes from them. */
 static bool pass_add_opened(struct pass *p, struct zf_err *err)
 {
-    struct pass_paths paths = {.ok = true, .err = err};
+    struct pass_paths paths = {.store = p->v->c->store, .ok = true, .err = err};
     struct zf_err why;
 
     zf_store_stats(p->v->c->store, pass_note_path, &paths);

@@ -60,6 +60,9 @@ bool verify_are_squares(const struct zf_verify_tensor *t);
 /* Copies that opening left to be compared. */
 bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
+/* What Python would import and call.  Last: it opens files that the save is not made of. */
+bool verify_code(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
 /* What the pass counted of each tensor. */
 bool verify_values(struct verify *v, struct zf_err *err) ZF_CHECKED;
 

@@ -80,4 +80,31 @@ def dangerous():
         assert "DANGEROUS: loading it with Python would import posix.system (1 file) and call posix.system" in line, line
 
 
-main([weights_only, writers_own, foreign, dangerous])
+def verify(folder):
+    """Exit code and the findings about code: (weight, file, byte, text)."""
+    done = subprocess.run([ZEROFS, "verify", "--json", folder], capture_output=True, text=True, check=False, timeout=60)
+    rows = [json.loads(x) for x in done.stdout.splitlines()]
+    return done.returncode, rows[-1]["verdict"], [(r["weight"], r["file"], r.get("first"), r["text"]) for r in rows if r["kind"] == "code"]
+
+
+def verified():
+    """Also of files that are beside those of the save, in a run's directory, and behind a pointer."""
+    with tempfile.TemporaryDirectory() as d:
+        run = os.path.join(d, "run")
+        os.makedirs(os.path.join(run, "step5"))
+        stfile.save(os.path.join(run, "step5", "model.safetensors"), {"w": ("F32", [1], struct.pack("<f", 1.5))})
+        assert verify(run) == (0, "WHOLE", []), verify(run)
+        _, whole = save(os.path.join(run, "step5", "beside.pt"), b"cmy.trainer\nConfig\n")
+        want = ("note", "beside.pt", whole.index(b"cmy.trainer"), "loading it with Python would import my.trainer.Config (1 file)")
+        code, verdict, rows = verify(run)
+        assert (code, verdict) == (0, "WHOLE") and [(w, os.path.basename(f), at, t) for w, f, at, t in rows] == [want], rows
+        with open(os.path.join(run, "step5", "optimizer.pkl"), "wb") as f:
+            f.write(b"\x80\2cos\nsystem\nX\2\0\0\0id\x85R.")
+        code, verdict, rows = verify(run)
+        assert (code, verdict) == (1, "DANGEROUS"), (code, verdict, rows)
+        assert [(w, os.path.basename(f), at, t) for w, f, at, t in rows if w == "danger"] == [
+            ("danger", "optimizer.pkl", 21, "loading it with Python would import and call os.system (dangerous; 1 file)")], rows
+        assert verify(os.path.join(run, "step5", "beside.pt"))[:2] == (0, "WHOLE")
+
+
+main([verified, weights_only, writers_own, foreign, dangerous])

@@ -32,7 +32,8 @@ static inline const char *zf_code_item_name(const struct zf_code_item *i)
 /* A pickle that was not walked to its end. */
 struct zf_code_stop {
     struct zf_code_place at;
-    char *why; /* owned */
+    char *why;         /* owned */
+    bool python_stops; /* there, too; else it is not read here, and may be there */
 };
 
 struct zf_code_list {

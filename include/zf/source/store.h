@@ -166,6 +166,8 @@ struct zf_file_stats {
 /* Calls fn for every file opened so far, in the order of their paths; fn must not use the store. */
 typedef void zf_file_stats_fn(void *ctx, const struct zf_file_stats *s);
 void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx);
+/* Such a path as st itself names the file; NULL: it is outside of st, which is a sub-store.  Borrowed from path. */
+const char *zf_store_inside(const struct zf_store *st, const char *path);
 
 /* A host that bytes were fetched from, and what it took. */
 struct zf_host_stats {

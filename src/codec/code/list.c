@@ -56,6 +56,7 @@ static bool list_add_stop(const struct list_add *a, const struct zf_code_pickle 
         return false;
     }
     s->why = strdup(p->walk->why.msg);
+    s->python_stops = p->walk->why.code == ZF_E_FORMAT;
     return list_place(a, p, p->walk->why.off, &s->at, err) &&
            (s->why || zf_fail_sys(err, "list the globals of pickles"));
 }

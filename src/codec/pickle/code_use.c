@@ -172,6 +172,19 @@ static bool code_is_attribute(struct code_vm *vm, uint64_t callee, uint64_t args
     return plain;
 }
 
+/* Protocols below 4 write a class inside a class as getattr(CLASS, "NAME"): torch has one that its pickles make. */
+static bool code_is_nested(struct code_vm *vm, uint64_t args)
+{
+    const struct code_tuple *t = &vm->tuple.at[code_n(args)];
+    const struct zf_code_use *in = &vm->out->use.at[vm->held.at[t->first]];
+    zf_auto(out) struct zf_out name = {0};
+
+    return code_read_text(vm, t->pair, &name) &&
+           strcmp(zf_out_text(&name), "ProcessGroupState") == 0 &&
+           strcmp(in->name, "ShardedTensor") == 0 &&
+           strcmp(in->module, "torch.distributed._shard.sharded_tensor.api") == 0;
+}
+
 /* callee(*args) */
 uint64_t code_made(struct code_vm *vm, uint64_t callee, uint64_t args)
 {
@@ -181,7 +194,8 @@ uint64_t code_made(struct code_vm *vm, uint64_t callee, uint64_t args)
         struct zf_code_use *u = &vm->out->use.at[code_n(callee)];
 
         u->called = u->called == ZF_OFF_NONE ? code_off(vm) : u->called;
-        return code_word(CODE_ATTRIBUTE, code_n(callee));
+        return code_is_nested(vm, args) ? code_word(CODE_UNKNOWN, 0)
+                                        : code_word(CODE_ATTRIBUTE, code_n(callee));
     }
     code_call(vm, callee);
     code_give(vm, args);
