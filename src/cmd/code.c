@@ -213,14 +213,17 @@ static void code_put_count(struct zf_out *out, uint64_t n, const char *one, cons
 void code_put_sentence(const json_t *code, struct zf_out *out)
 {
     const json_t *globals = json_object_get(code, "globals");
-    const uint64_t ended = json_array_size(json_object_get(code, "ended"));
+    const uint64_t ended = json_array_size(json_object_get(code, "ended")),
+                   left = print_number(code, "files_left");
     const size_t from = out->n;
 
     zf_out_str(out, "DANGEROUS: ");
     if (!code_put_class(globals, "dangerous", out)) {
         zf_out_cut(out, from);
         if (!code_put_class(globals, "foreign", out)) {
-            zf_out_str(out, print_number(code, "pickles") == 0
+            zf_out_str(out, print_number(code, "pickles") == 0 && left > 0
+                                ? "there is no pickle in the files that were opened"
+                            : print_number(code, "pickles") == 0
                                 ? "there is no pickle, so loading it runs nothing"
                                 : "loading it with Python would run nothing but what torch and the "
                                   "writer need themselves");
@@ -228,6 +231,6 @@ void code_put_sentence(const json_t *code, struct zf_out *out)
     }
     code_put_count(out, ended, " pickle could not be looked through",
                    " pickles could not be looked through");
-    code_put_count(out, print_number(code, "files_left"), " more file is for zerofs verify",
-                   " more files are for zerofs verify");
+    code_put_count(out, left, " more file is looked through by zerofs verify",
+                   " more files are looked through by zerofs verify");
 }
