@@ -47,7 +47,7 @@ struct code_looked {
     uint64_t later, bytes; /* files that were not looked at; that were read */
 };
 
-/* What opening told already fails here again: that counts as not looked at. */
+/* A file that failed when the checkpoint was opened fails here again: it counts as not looked at. */
 static void code_look(const struct zf_checkpoint *c, const char *path, const struct zf_limits *lim,
                       struct code_looked *to)
 {

@@ -8,7 +8,7 @@
 #include <zf/base/out.h>
 #include <zf/model/model.h>
 
-/* What the pickles of the files that opening read would import and call: zerofs.info/1's "code".  NULL: no memory. */
+/* Imports and calls of the pickles in the files that opening read: zerofs.info/1's "code".  NULL: no memory. */
 json_t *code_json(const struct zf_checkpoint *c, const struct zf_limits *lim);
 
 /* Appends one sentence of it, without newline and full stop: "loading it with Python would import my.trainer.Config

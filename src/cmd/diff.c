@@ -330,7 +330,7 @@ static void diff_print_json(const struct diff_pair *p, const struct zf_differenc
     json_decref(j);
 }
 
-/* What stands in front of every name of `longer`, and of none of `shorter`, so that the rest is a name of `shorter`; 0: nothing. */
+/* The length of the prefix of every name of `longer`, and of none of `shorter`, so that the rest is a name of `shorter`; 0: nothing. */
 static size_t diff_prefix(const struct zf_set *longer, const struct zf_set *shorter)
 {
     const struct zf_tensor *t =

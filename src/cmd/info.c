@@ -161,7 +161,7 @@ static void info_add_outline(json_t *j, const struct zf_checkpoint *c)
     (void)json_object_set_new(j, "outside", l.outside);
 }
 
-/* What is known of c, which was opened from `path`. */
+/* The document about c, which was opened from `path`. */
 static json_t *info_document(const char *path, const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(mem) char *config = config_note(c, &o->lim);
@@ -382,7 +382,7 @@ static bool info_is_damage(const char *path, const struct zf_err *err)
            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path));
 }
 
-/* What is left of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
+/* The rest of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
 static int info_degraded(const char *path, const struct opts *o, const struct zf_err *err)
 {
     char text[1024];

@@ -406,7 +406,7 @@ static size_t facts_prefix(const struct zf_set *s)
     return n;
 }
 
-/* What the recipes say of hf/ is a note; Megatron's names are no Hugging Face model's without one. */
+/* The recipes' answer about hf/ is a note; Megatron's names are no Hugging Face model's without one. */
 static void facts_add_recipe(json_t *list, const char *path, const struct zf_checkpoint *c)
 {
     char type[300];

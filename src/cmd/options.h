@@ -63,7 +63,7 @@ bool opts_settle(struct opts *o, struct zf_err *err) ZF_CHECKED;
 /* Was this word given, which goes to libfuse as it is? */
 bool opts_passes(const struct opts *o, const char *word);
 
-/* What an option decides (options.def); or that it was given. */
+/* Things that options decide (options.def); or that it was given. */
 enum { OPTS_MODEL = 1, OPTS_BYTES = 2, OPTS_SHOWN = 4, OPTS_GIVEN = 8 };
 
 /* Calls fn with every option that counts for one of `counts`, as it is in force, in the order of the rows.  value: as a user

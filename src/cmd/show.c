@@ -200,7 +200,7 @@ static void show_print_row(const struct show *s, show_text *text, int width, uin
     }
 }
 
-/* What stands between two rows: `turned` axes ended, and the next one moved on to slot at. */
+/* The text between two rows: `turned` axes ended, and the next one moved on to slot at. */
 static void show_print_end(const struct show *s, uint32_t turned, const uint64_t *slot)
 {
     const uint32_t moved = s->n_axes - 2 - turned;

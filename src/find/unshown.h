@@ -6,7 +6,7 @@
 #include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
 
-/* What is looked at in a directory. */
+/* Kinds of files that are looked for in a directory. */
 enum unshown_kind {
     UNSHOWN_FILES = 1,      /* files of weights */
     UNSHOWN_SAVES = 2,      /* directories with a DCP save or with safetensors */

@@ -253,7 +253,7 @@ static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_chec
 
 /* ---- one save after the other ------------------------------------------------------------------ */
 
-/* What has no weights by its name, below a save: nobody wrote more of it yet. */
+/* Is it a folder below a save that has no weights, by its name?  Then the save is not written whole yet. */
 static bool whole_is_part(const char *name, struct zf_err *err)
 {
     static const char *const part[] = {"*/optim",     "*/optimizer", "*/train", "*/mp_rank_[0-9]*",

@@ -54,7 +54,7 @@ static bool origins_is_file(const struct zf_source *s)
     return s->ops->identity != NULL;
 }
 
-/* What t has from `off` on; bytes: from the first to behind the last. */
+/* The part of t from `off` on; bytes: from the first to behind the last. */
 static void origins_place(struct zf_origin *out, const struct zf_trace *t, uint64_t off,
                           uint64_t bytes)
 {

@@ -126,7 +126,7 @@ static uint64_t pack_count(struct pack *p, uint64_t n)
     return n;
 }
 
-/* What is read is borrowed from the input, and not terminated. */
+/* The text is borrowed from the input, and not terminated. */
 static const char *pack_text(struct pack *p, const char *text, uint64_t *n)
 {
     if (p->out) {
@@ -141,7 +141,7 @@ static const char *pack_text(struct pack *p, const char *text, uint64_t *n)
     return text ? text : "";
 }
 
-/* What is read is a copy that lives as long as the build. */
+/* The text is a copy that lives as long as the build. */
 static const char *pack_str(struct pack *p, const char *text)
 {
     uint64_t n = text ? strlen(text) : 0;

@@ -415,7 +415,7 @@ const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a, st
     struct zf_build *b = d->b;
 
     if (d->parts) {
-        /* What it is made of may get pieces yet. */
+        /* Its sources may get pieces yet. */
         return pieces_map(d, a, true, err);
     }
     (void)pthread_mutex_lock(&b->reading);

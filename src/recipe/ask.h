@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the expressions of a recipe ask a checkpoint. */
+/* Questions that the expressions of a recipe ask a checkpoint. */
 #ifndef RECIPE_ASK_H
 #define RECIPE_ASK_H
 

@@ -258,7 +258,7 @@ static bool expr_close(struct parser *p, bool *done_out, struct zf_err *err)
             expr_put(p, (struct code){.kind = CODE_CALL, .op = w.call, .at = w.at}, err));
 }
 
-/* What stands behind an operand.  *operand_out: another one is due; *done_out: the expression ends. */
+/* The token behind an operand.  *operand_out: another one is due; *done_out: the expression ends. */
 static bool expr_operator(struct parser *p, bool *operand_out, bool *done_out, struct zf_err *err)
 {
     struct text *t = p->t;

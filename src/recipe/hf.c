@@ -29,7 +29,7 @@ static void zf_auto_trial(struct trial **t)
     hf_trial_free(*t);
 }
 
-/* What all recipes look at. */
+/* Shared by all recipes. */
 struct look {
     struct said files;
     struct given given;

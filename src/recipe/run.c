@@ -11,7 +11,7 @@
 
 #define MAX_VARS 256
 
-/* What an expression could not say: a problem; of the system a failure. */
+/* An expression that has no value is a problem; an error of the system a failure. */
 static bool run_wrong(struct plan *p, struct zf_err *err)
 {
     const struct zf_err why = *err;

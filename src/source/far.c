@@ -135,7 +135,7 @@ void far_saw(struct far *f, const void *p, size_t n, uint64_t off)
     (void)pthread_mutex_unlock(&f->lock);
 }
 
-/* What the kernel kept of it would prove nothing. */
+/* Attributes that the kernel kept would prove nothing. */
 static bool far_is_same(const struct far_read *r, int fd, bool *same_out, struct zf_err *err)
 {
     zf_auto(mem) void *buf = malloc((size_t)r->n + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Python would import and call: of every file of the save, and of those beside them, of which somebody may think that
+/* Imports and calls of Python's loader: of every file of the save, and of those beside them, of which somebody may think that
  * they belong to it. */
 #include <inttypes.h>
 #include <stdio.h>

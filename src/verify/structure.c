@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What opening found: lost bytes, a finding for each file and reason with all tensors that have any there; tensors of
+/* Findings of opening: lost bytes, a finding for each file and reason with all tensors that have any there; tensors of
  * which only the name is left; notes. */
 #include <zf/base/out.h>
 #include <zf/base/table.h>

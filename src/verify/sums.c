@@ -109,7 +109,7 @@ static bool sums_load_list(struct sums *s, const struct verify *v, struct zf_err
     return true;
 }
 
-/* What is wrong with the file was told when the checkpoint was opened. */
+/* Its fault was told when the checkpoint was opened. */
 static bool sums_load_integrity(struct sums *s, const struct verify *v, struct zf_err *err)
 {
     const struct zf_blob *blob = zf_checkpoint_blob(v->c, "state/" INTEGRITY);

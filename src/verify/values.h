@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with the numbers of a tensor, counted piece by piece in any order. */
+/* Odd numbers of a tensor (NaN, Inf, negative, denormal), counted piece by piece in any order. */
 #ifndef VERIFY_VALUES_H
 #define VERIFY_VALUES_H
 

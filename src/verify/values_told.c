@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was counted of the numbers of each tensor. */
+/* Findings about the numbers of each tensor. */
 #include <inttypes.h>
 #include <string.h>
 

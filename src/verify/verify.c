@@ -94,7 +94,7 @@ bool verify_found_at(struct verify *v, const struct verify_about *about,
            verify_found(v, about, err, "%s", text);
 }
 
-/* Who replaced a file after it was read left no trace in the reads. */
+/* A file that was replaced after it was read left no trace in the reads. */
 static bool verify_unchanged(struct verify *v, struct zf_err *err)
 {
     struct zf_err why;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of this room share. */
+/* Shared by the checks of this room. */
 #ifndef VERIFY_INSIDE_H
 #define VERIFY_INSIDE_H
 
@@ -45,7 +45,7 @@ bool verify_found(struct verify *v, const struct verify_about *about, struct zf_
 bool verify_found_at(struct verify *v, const struct verify_about *about,
                      const struct zf_source *file, const char *text, struct zf_err *err) ZF_CHECKED;
 
-/* What a failure says of a file: that it is damaged, or could not be read. */
+/* The finding of a failure: the file is damaged, or could not be read. */
 enum zf_finding_weight verify_weight(const struct zf_err *why);
 
 /* Lost and missing tensors, and the notes of opening. */
@@ -60,10 +60,10 @@ bool verify_are_squares(const struct zf_verify_tensor *t);
 /* Copies that opening left to be compared. */
 bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
-/* What Python would import and call.  Last: it opens files that the save is not made of. */
+/* Imports and calls of Python's loader.  Last: it opens files that the save is not made of. */
 bool verify_code(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
-/* What the pass counted of each tensor. */
+/* Findings about the numbers that the pass counted. */
 bool verify_values(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 #endif

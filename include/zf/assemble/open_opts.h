@@ -9,7 +9,7 @@
 
 struct zf_build;
 
-/* Who looks for the newest save that is whole; names are paths from the run, "" = the run is the save. */
+/* The search for the newest save that is whole; names are paths from the run, "" = the run is the save. */
 struct zf_choice {
     /* A save that opens and lacks nothing: false, with a reason, and it is passed over all the same.  NULL = true. */
     bool (*accepts)(void *ctx, const char *name, struct zf_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What verify tells of a checkpoint. */
+/* A finding of verify. */
 #ifndef ZF_VERIFY_FINDING_H
 #define ZF_VERIFY_FINDING_H
 

@@ -47,7 +47,7 @@ static bool find_end_record(struct zf_source *src, uint64_t end, uint64_t *out, 
     return find_bad(err, end, "no archive ends here");
 }
 
-/* What the records for large archives say instead, where there are some. */
+/* The records for large archives replace these fields, where there are some. */
 static bool find_end64(struct zf_source *src, uint64_t end, struct find_end *e, struct zf_err *err)
 {
     uint8_t p[END64_BYTES];

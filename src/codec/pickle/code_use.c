@@ -6,7 +6,7 @@
 
 #include <zf/base/out.h>
 
-/* What is printed and compared as a text has no NUL in it. */
+/* Texts that are printed and compared have no NUL in them. */
 static void code_put_name(struct zf_out *o, struct code_text t)
 {
     const uint64_t most = t.n < ZF_CODE_NAME ? t.n : ZF_CODE_NAME;

@@ -6,7 +6,7 @@
 #include <zf/base/table.h>
 #include <zf/codec/pickle_code.h>
 
-/* What follows an opcode, as load.c has it. */
+/* The argument of an opcode, as load.c has it. */
 enum code_operand {
     CODE_ARG_NONE,
     CODE_ARG_U1,

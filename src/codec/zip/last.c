@@ -84,7 +84,7 @@ bool zf_zip_last(struct zf_source *src, uint64_t end, bool *found_out, struct zf
             return false;
         }
         *found_out = last_find(src, p, n, stop, out);
-        /* What is in front of these bytes, with so many of them that a record is seen whole. */
+        /* The bytes in front of these, with enough of these that a record is seen whole. */
         stop = n < stop ? stop - n + (n < TAIL_BYTES ? n : TAIL_BYTES - 1) : 0;
         n = stop < BLOCK + TAIL_BYTES - 1 ? stop : BLOCK + TAIL_BYTES - 1;
     }

@@ -47,7 +47,7 @@ struct parts {
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* What both kinds of header have in the same order; the three lengths follow. */
+/* Fields that both kinds of header have in the same order; the three lengths follow. */
 static struct parts_said parts_said_of(struct zf_bytes *b)
 {
     struct parts_said s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a save: names, files, what the model-states and optimizer files hold, and the ranks that are made of
+/* A save while it is opened: names, files, what the model-states and optimizer files hold, and the ranks that are made of
  * them.  The functions that fill these are in steps.h. */
 #ifndef FORMAT_DEEPSPEED_DS_H
 #define FORMAT_DEEPSPEED_DS_H

@@ -164,7 +164,7 @@ static bool optim_is_groups(void *ctx, const char *key, size_t n)
     return n == 12 && memcmp(key, "param_groups", 12) == 0;
 }
 
-/* What the optimizer holds besides the states, of the first rank. */
+/* Values of the optimizer besides the states, of the first rank. */
 static bool optim_show_rest(const struct optim_file *f, struct zf_err *err)
 {
     const struct zf_place_file place = {

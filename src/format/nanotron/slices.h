@@ -16,7 +16,7 @@ struct nanotron_slice {
     uint64_t at, n; /* elements: where the rank's tensor has it, in C order, and how many */
 };
 
-/* What a rank has of a tensor. */
+/* A part of a tensor, as one rank has it. */
 struct nanotron_part {
     uint32_t n;
     const struct nanotron_slice *slice; /* [n] one behind the other */
