@@ -466,7 +466,7 @@ other_shard() {
     truncate -s "$(stat -c %s moving/__0_0.distcp)" new.distcp && mv new.distcp moving/__0_0.distcp
 }
 check 'a shard that is replaced meanwhile ends it, and no file gets its name' replaced_midway other_shard
-check 'and says so' grep -qE 'was deleted or replaced|another file has taken|inode was changed' killed
+check 'and says so' grep -qE 'deleted or replaced|another file has taken|metadata changed' killed
 written_to() {
     printf x | dd of=moving/__0_0.distcp bs=1 seek=5000 conv=notrunc 2>/dev/null
 }
