@@ -192,7 +192,7 @@ with Dir() as d:
     for at, name in want.items():
         names = advice(at, os.path.join(d.dir, at))
         check(f"{at}: {name}", name in names, names)
-    d.says("parts of one save are not called checkpoints", 4, "one save in parts", at="local")
+    d.says("parts of one save are not called checkpoints", 4, "which zerofs does not put together", at="local")
     for at in ("zarr", "zarr/iter_0000010"):
         d.says(f"pieces of {at} are not called saves", 4, "iter_0000010/a/.zarray: zarr_format is missing", at=at)
     os.remove(os.path.join(d.dir, "zarr/iter_0000010/metadata.json"))
