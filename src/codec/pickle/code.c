@@ -144,8 +144,6 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
         return code_extension(vm, word);
     case 'R':
     case 0x81: /* NEWOBJ */
-        *word = code_made(vm, at[0], at[1]);
-        return true;
     case 0x92: /* NEWOBJ_EX */
         *word = code_made(vm, at[0], at[1]);
         return true;
