@@ -41,18 +41,6 @@ static void map_add_numbers(struct zf_out *out, const char *key, const uint64_t 
     zf_out_str(out, "]");
 }
 
-static void map_add_text(struct zf_out *out, const char *key, const char *text)
-{
-    zf_out_str(out, key);
-    zf_out_json(out, text, strlen(text));
-}
-
-static void map_add_number(struct zf_out *out, const char *key, uint64_t v)
-{
-    zf_out_str(out, key);
-    zf_out_dec(out, v);
-}
-
 /* ---- of a tensor ------------------------------------------------------------------------------- */
 
 struct map_table {
@@ -149,8 +137,8 @@ static bool map_json_tensor(const char *path, const struct zf_node_tensor *x, st
 {
     zf_auto(out) struct zf_out out = {0};
 
-    map_add_text(&out, "{\"path\":", path);
-    map_add_text(&out, ",\"dtype\":", zf_dtype_info(x->dtype)->suffix);
+    print_put_text(&out, "{\"path\":", path);
+    print_put_text(&out, ",\"dtype\":", zf_dtype_info(x->dtype)->suffix);
     map_add_numbers(&out, ",\"shape\":[", x->tensor->shape, x->tensor->ndim);
     zf_out_str(&out, ",\"sources\":");
     zf_tree_sources(x, &out);
@@ -333,18 +321,18 @@ static bool map_json_hit(struct map_file *f, const struct zf_refer *r, const cha
     zf_auto(out) struct zf_out out = {0};
 
     if (r->tensor != f->last) {
-        map_add_text(&out, f->last ? "]}\n{\"path\":" : "{\"path\":", path);
-        map_add_text(&out, ",\"dtype\":", zf_dtype_info(r->tensor->dtype)->suffix);
+        print_put_text(&out, f->last ? "]}\n{\"path\":" : "{\"path\":", path);
+        print_put_text(&out, ",\"dtype\":", zf_dtype_info(r->tensor->dtype)->suffix);
         map_add_numbers(&out, ",\"shape\":[", r->tensor->shape, r->tensor->ndim);
-        map_add_text(&out, ",\"file\":", f->found->name);
+        print_put_text(&out, ",\"file\":", f->found->name);
         zf_out_str(&out, ",\"boxes\":[");
     } else {
         zf_out_str(&out, ",");
     }
     map_add_numbers(&out, "{\"start\":[", r->start, r->tensor->ndim);
     map_add_numbers(&out, ",\"count\":[", r->count, r->tensor->ndim);
-    map_add_number(&out, ",\"offset\":", r->first);
-    map_add_number(&out, ",\"bytes\":", r->end - r->first);
+    print_put_number(&out, ",\"offset\":", r->first);
+    print_put_number(&out, ",\"bytes\":", r->end - r->first);
     zf_out_str(&out, r->exact ? "}" : ",\"exact\":false}");
     (void)fputs(zf_out_text(&out), stdout);
     return zf_out_ok(&out, f->err);

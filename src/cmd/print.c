@@ -88,3 +88,15 @@ uint64_t print_number(const json_t *j, const char *key)
 {
     return (uint64_t)json_integer_value(json_object_get(j, key));
 }
+
+void print_put_text(struct zf_out *out, const char *key, const char *text)
+{
+    zf_out_str(out, key);
+    zf_out_json(out, text, strlen(text));
+}
+
+void print_put_number(struct zf_out *out, const char *key, uint64_t n)
+{
+    zf_out_str(out, key);
+    zf_out_dec(out, n);
+}

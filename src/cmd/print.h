@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include <zf/base/out.h>
 #include <zf/model/model.h>
 
 /* "[4096, 11008]" */
@@ -29,5 +30,9 @@ int print_document(json_t *j, bool json, void (*text)(const json_t *j));
 /* A member of such a document; "" or 0 where there is none. */
 const char *print_text(const json_t *j, const char *key);
 uint64_t print_number(const json_t *j, const char *key);
+
+/* Adds `key` as it is ("\"file\": ") and the value as JSON has it. */
+void print_put_text(struct zf_out *out, const char *key, const char *text);
+void print_put_number(struct zf_out *out, const char *key, uint64_t n);
 
 #endif

@@ -148,38 +148,26 @@ static void verify_print(const struct verify *v, const struct zf_finding *f)
     (void)putchar('\n');
 }
 
-static void verify_put_text(struct zf_out *out, const char *key, const char *text)
-{
-    zf_out_str(out, key);
-    zf_out_json(out, text, strlen(text));
-}
-
-static void verify_put_number(struct zf_out *out, const char *key, uint64_t n)
-{
-    zf_out_str(out, key);
-    zf_out_dec(out, n);
-}
-
 static void verify_print_json(struct verify *v, const struct zf_finding *f)
 {
     zf_auto(out) struct zf_out out = {0};
 
-    verify_put_text(&out, "{\"kind\":", zf_finding_kind_name(f->kind));
-    verify_put_text(&out, ",\"weight\":", zf_finding_weight_name(f->weight));
+    print_put_text(&out, "{\"kind\":", zf_finding_kind_name(f->kind));
+    print_put_text(&out, ",\"weight\":", zf_finding_weight_name(f->weight));
     if (f->file[0]) {
-        verify_put_text(&out, ",\"file\":", f->file);
+        print_put_text(&out, ",\"file\":", f->file);
     }
     if (f->end > 0) {
-        verify_put_number(&out, ",\"first\":", f->first);
-        verify_put_number(&out, ",\"end\":", f->end);
+        print_put_number(&out, ",\"first\":", f->first);
+        print_put_number(&out, ",\"end\":", f->end);
     }
     zf_out_str(&out, ",\"tensors\":[");
     struct verify_walk w = {0};
     const char *path;
     for (bool first = true; (path = verify_next(v, f, &w)); first = false) {
-        verify_put_text(&out, first ? "" : ",", path);
+        print_put_text(&out, first ? "" : ",", path);
     }
-    verify_put_text(&out, "],\"text\":", f->text);
+    print_put_text(&out, "],\"text\":", f->text);
     zf_out_str(&out, "}");
     if (zf_out_ok(&out, &v->err)) {
         (void)puts(zf_out_text(&out));

@@ -2,21 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """zerofs info for people: parameters are counted as the framework's own list has them, damage is told by file, and no line is wider than
 the terminal, whatever its width and characters."""
-import fcntl
 import json
 import math
 import os
-import pty
 import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
-import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
-from tap import Skip, results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from terminal import shown  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -31,24 +29,8 @@ def info(*words, code=0):
 
 
 def seen(words, width, locale, **env):
-    """What a command writes to a terminal of that width."""
-    try:
-        mine, theirs = pty.openpty()
-    except OSError as e:
-        raise Skip(f"no pseudo-terminal can be had here: {e}") from e
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")} | {"LC_ALL": locale, "TERM": "xterm"} | env
-    child = subprocess.Popen([ZEROFS, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, env=env)
-    os.close(theirs)
-    text = b""
-    try:
-        while more := os.read(mine, 65536):
-            text += more
-    except OSError:
-        pass  # EIO: the other end is closed
-    assert child.wait(60) in (0, 4), (words, text)
-    os.close(mine)
-    return text.decode().replace("\r\n", "\n")
+    return shown([ZEROFS, *words], width, codes=(0, 4), env=env)
 
 
 def counted(name):

@@ -2,19 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that read much say on a terminal how far they are: one line, no wider than it, taken away at the end.  In a pipe, and with
 --quiet, they say nothing."""
-import fcntl
 import json
 import os
-import pty
 import re
 import struct
 import subprocess
 import sys
 import tempfile
-import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from tap import Skip, results  # noqa: E402 pylint: disable=wrong-import-position
+import terminal  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 SIZE = 1 << 30
@@ -32,23 +30,8 @@ def save(path):
 
 
 def seen(words, width):
-    """What is written to a terminal that is standard error alone."""
-    try:
-        mine, theirs = pty.openpty()
-    except OSError as e:
-        raise Skip(f"no pseudo-terminal can be had here: {e}") from e
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    with subprocess.Popen([ZEROFS, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as child:
-        os.close(theirs)
-        text = b""
-        try:
-            while more := os.read(mine, 65536):
-                text += more
-        except OSError:
-            pass  # EIO: the other end is closed
-        assert child.wait(120) == 0, (words, text)
-    os.close(mine)
-    return text.decode()
+    """Of standard error alone."""
+    return terminal.shown([ZEROFS, *words], width, on=("stderr",))
 
 
 def shown(words):

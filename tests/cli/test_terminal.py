@@ -4,7 +4,6 @@
 tables say which those are."""
 import json
 import os
-import pty
 import struct
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import tempfile
 import unicodedata
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
-from tap import Skip, results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from terminal import shown  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
@@ -31,25 +31,7 @@ GOOD = sorted({chr(ord(c) + d) for c in BAD for d in (-1, 1) if 0x20 < ord(c) + 
 
 
 def on_terminal(words):
-    """What a command writes to a terminal."""
-    try:
-        mine, theirs = pty.openpty()
-    except OSError as e:
-        raise Skip(f"no pseudo-terminal can be had here: {e}") from e
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env={**os.environ, "LC_ALL": "C.UTF-8"})
-    os.close(theirs)
-    text = b""
-    try:
-        while True:
-            more = os.read(mine, 65536)
-            if not more:
-                break
-            text += more
-    except OSError:
-        pass  # EIO: the other end is closed
-    assert child.wait(60) == 0, (words, text)
-    os.close(mine)
-    return text.decode().replace("\r\n", "\n")
+    return shown(words, on=("stdout", "stderr"), env={**os.environ, "LC_ALL": "C.UTF-8"})
 
 
 def save(path, names):

@@ -5,7 +5,6 @@ Python makes the same outline's sums from the list that `ls --json` gives."""
 import json
 import math
 import os
-import pty
 import random
 import re
 import subprocess
@@ -14,7 +13,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import stfile  # noqa: E402 pylint: disable=wrong-import-position
-from tap import Skip, results  # noqa: E402 pylint: disable=wrong-import-position
+from tap import results  # noqa: E402 pylint: disable=wrong-import-position
+from terminal import shown  # noqa: E402 pylint: disable=wrong-import-position
 
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 DATA = os.environ.get("ZF_DATA", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data"))
@@ -104,20 +104,7 @@ def in_info(folder):
 
 
 def on_terminal(path):
-    try:
-        mine, theirs = pty.openpty()
-    except OSError as e:
-        raise Skip(f"no pseudo-terminal can be had here: {e}") from e
-    assert subprocess.run([ZEROFS, "ls", path], stdin=subprocess.DEVNULL, stdout=theirs, check=False, timeout=60).returncode == 0
-    os.close(theirs)
-    text = b""
-    try:
-        while more := os.read(mine, 65536):
-            text += more
-    except OSError:
-        pass  # EIO: the other end is closed
-    os.close(mine)
-    return text.decode()
+    return shown([ZEROFS, "ls", path])
 
 
 def terminal(folder):

@@ -57,3 +57,14 @@ class Llama(Case):
     def is_no_model(self, *parts, opts=()):
         self.told("hf/ is not the model", *parts, at="save", opts=opts)
         assert "model.norm.weight" not in self.names(*opts)
+
+
+def olmo_core():
+    """Tensors of a small Llama as OLMo-core names them."""
+    t = {"embeddings.weight": numbered([ROWS, 16], 0), "lm_head.norm.weight": numbered([16], 1), "lm_head.w_out.weight": numbered([ROWS, 16], 2)}
+    for i in range(LAYERS):
+        p = f"blocks.{i}."
+        t.update({p + f"attention.w_{q}.weight": numbered([n, 16], i) for q, n in (("q", 16), ("k", 8), ("v", 8), ("out", 16))})
+        t.update({p + f"feed_forward.w{k}.weight": numbered([16, 10] if k == 2 else [10, 16], k) for k in (1, 2, 3)})
+        t.update({p + "attention_norm.weight": numbered([16], 3), p + "feed_forward_norm.weight": numbered([16], 4)})
+    return t

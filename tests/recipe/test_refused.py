@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
-from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, tensors  # noqa: E402 pylint: disable=wrong-import-position
+from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, olmo_core, tensors  # noqa: E402 pylint: disable=wrong-import-position
 
 def a_llama_is_shown():
     with Llama() as c:
@@ -175,12 +175,7 @@ def settings_that_no_class_of_transformers_has_are_refused_by_name():
 
 
 def settings_of_olmo_core_that_no_class_has_are_refused_by_name():
-    t = {"embeddings.weight": numbered([ROWS, 16], 0), "lm_head.norm.weight": numbered([16], 1), "lm_head.w_out.weight": numbered([ROWS, 16], 2)}
-    for i in range(LAYERS):
-        p = f"blocks.{i}."
-        t.update({p + f"attention.w_{q}.weight": numbered([n, 16], i) for q, n in (("q", 16), ("k", 8), ("v", 8), ("out", 16))})
-        t.update({p + f"feed_forward.w{k}.weight": numbered([16, 10] if k == 2 else [10, 16], k) for k in (1, 2, 3)})
-        t.update({p + "attention_norm.weight": numbered([16], 3), p + "feed_forward_norm.weight": numbered([16], 4)})
+    t = olmo_core()
     rope, norm = {"name": "default", "theta": 10000}, {"name": "rms", "eps": 1e-5}
     for rotary, mixer, block, head, part in (
             ({}, {}, {}, {}, None), ({"name": "complex"}, {}, {}, {}, "rope.name"), ({}, {"clip_qkv": 8.0}, {}, {}, "clip_qkv"),

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 from golden import main  # noqa: E402 pylint: disable=wrong-import-position
-from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, tensors  # noqa: E402 pylint: disable=wrong-import-position
+from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, olmo_core, tensors  # noqa: E402 pylint: disable=wrong-import-position
 
 
 class Model(Llama):
@@ -181,12 +181,7 @@ def names_in_front_are_stripped_and_notes_are_told():
 
 
 def a_config_json_of_side_counts_beside_one_of_the_trainer():
-    t = {"embeddings.weight": numbered([ROWS, 16], 0), "lm_head.norm.weight": numbered([16], 1), "lm_head.w_out.weight": numbered([ROWS, 16], 2)}
-    for i in range(LAYERS):
-        p = f"blocks.{i}."
-        t.update({p + f"attention.w_{q}.weight": numbered([n, 16], i) for q, n in (("q", 16), ("k", 8), ("v", 8), ("out", 16))})
-        t.update({p + f"feed_forward.w{k}.weight": numbered([16, 10] if k == 2 else [10, 16], k) for k in (1, 2, 3)})
-        t.update({p + "attention_norm.weight": numbered([16], 3), p + "feed_forward_norm.weight": numbered([16], 4)})
+    t = olmo_core()
     attention = {"n_heads": 4, "n_kv_heads": 2, "bias": False, "rope": {"name": "default", "theta": 10000}}
     own = {"model": {"d_model": 16, "n_layers": LAYERS, "vocab_size": ROWS, "block": {
         "name": "default", "attention": attention, "feed_forward": {"hidden_size": 10}, "layer_norm": {"name": "rms", "eps": 1e-5}}}}

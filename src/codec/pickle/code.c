@@ -129,6 +129,34 @@ static bool code_push(struct code_vm *vm, uint64_t word)
     return to != NULL;
 }
 
+/* The n values behind a mark: a class, called with the others. */
+static bool code_object(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
+{
+    if (n == 0) {
+        return code_ends(vm, ZF_E_FORMAT, "there is no class behind the mark");
+    }
+    *word = code_made(vm, at[0], 0);
+    for (uint64_t i = 1; i < n; i++) {
+        code_give(vm, at[i]);
+    }
+    return true;
+}
+
+static bool code_memo(struct code_vm *vm, const uint64_t *at, uint64_t *word)
+{
+    switch (vm->code) {
+    case 'p':
+    case 'g':
+        return code_memo_text(vm, vm->code == 'p' ? at[0] : 0, vm->code == 'p', word);
+    case 'h':
+    case 'j':
+        return code_memo_get(vm, vm->n, word);
+    default: /* q, r, MEMOIZE */
+        *word = at[0];
+        return code_memo_put(vm, vm->code == 0x94 ? vm->n_memo : vm->n, at[0]);
+    }
+}
+
 /* at[pops]: the values that the opcode takes, and behind them its n items from a mark on. */
 static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
 {
@@ -157,14 +185,7 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
         *word = at[0];
         return true;
     case 'o':
-        if (n == 0) {
-            return code_ends(vm, ZF_E_FORMAT, "there is no class behind the mark");
-        }
-        *word = code_made(vm, at[0], 0);
-        for (uint64_t i = 1; i < n; i++) {
-            code_give(vm, at[i]);
-        }
-        return true;
+        return code_object(vm, at, n, word);
     case 'S':
     case 'T':
     case 'U':
@@ -187,17 +208,12 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
         return true;
     case 'p':
     case 'g':
-        return code_memo_text(vm, vm->code == 'p' ? at[0] : 0, vm->code == 'p', word);
     case 'q':
     case 'r':
-        *word = at[0];
-        return code_memo_put(vm, vm->n, at[0]);
-    case 0x94: /* MEMOIZE */
-        *word = at[0];
-        return code_memo_put(vm, vm->n_memo, at[0]);
     case 'h':
     case 'j':
-        return code_memo_get(vm, vm->n, word);
+    case 0x94: /* MEMOIZE */
+        return code_memo(vm, at, word);
     case '2':
         *word = at[0];
         return true;
