@@ -31,9 +31,10 @@ warned() {
 check '--help' prints '^Usage: zerofs' "$ZEROFS" --help
 check '-h' prints '^Usage: zerofs' "$ZEROFS" -h
 check '--version' prints '^zerofs [0-9]+\.[0-9]+' "$ZEROFS" --version
-# What each library that the program loads says of itself.
+# What each library that the program loads says of itself, linked or loaded late.
 versions() {
-    "$ZEROFS" --version >"$tmp/out" 2>"$tmp/err" && ldd "$ZEROFS" >"$tmp/ldd" && python3 - "$tmp/ldd" "$tmp/out" <<'EOF'
+    "$ZEROFS" --version >"$tmp/out" 2>"$tmp/err" && ldd "$ZEROFS" >"$tmp/ldd" &&
+        { LD_DEBUG=libs "$ZEROFS" --version 2>&1 >/dev/null | sed -n 's/.*calling init: /=> /p' >>"$tmp/ldd"; } && python3 - "$tmp/ldd" "$tmp/out" <<'EOF'
 import ctypes, re, sys
 asked = {'libzip': 'zip_libzip_version', 'zlib': 'zlibVersion', 'libfuse': 'fuse_pkgversion', 'jansson': 'jansson_version_str',
          'libzstd': 'ZSTD_versionString', 'liblz4': 'LZ4_versionString', 'libyaml': 'yaml_get_version_string',
@@ -54,12 +55,14 @@ for name, function in asked.items():
 EOF
 }
 check '--version names the libraries that are loaded' versions
-# A library that is loaded late and is no library.
-no_curl() {
-    mkdir -p "$tmp/no" && : >"$tmp/no/libcurl.so.4" && LD_LIBRARY_PATH="$tmp/no" "$ZEROFS" --version >"$tmp/out" &&
-        grep -qE '^libcurl missing: no checkpoints behind addresses' "$tmp/out" && grep -q '^libzip [0-9]' "$tmp/out"
+# Libraries that are loaded late and are none.
+no_late() {
+    mkdir -p "$tmp/no" && : >"$tmp/no/libcurl.so.4" && : >"$tmp/no/libblosc.so.1" &&
+        LD_LIBRARY_PATH="$tmp/no" "$ZEROFS" --version >"$tmp/out" &&
+        grep -qE '^libcurl missing: no checkpoints behind addresses: .*libcurl' "$tmp/out" &&
+        grep -qE '^c-blosc missing: no chunks compressed by blosc: ' "$tmp/out" && grep -q '^libzip [0-9]' "$tmp/out"
 }
-check '--version says what is missing' no_curl
+check '--version says what is missing' no_late
 for command in mount umount ls info cat index; do
     check "$command --help" prints "^Usage: zerofs $command " "$ZEROFS" $command --help
     check "$command with a wrong option" says 2 "^zerofs $command: .*--bogus" "$ZEROFS" $command --bogus

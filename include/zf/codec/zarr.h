@@ -57,11 +57,14 @@ size_t zf_zarr_name(const struct zf_zarr *z, uint64_t number, char *out);
 /* The elements of a chunk in `file`, which is all of it, in little-endian: a source of
  * z->chunk_bytes.  Reads the head of a compressed one.
  * Errors: ZF_E_FORMAT the file's length, or what its head says of its length, is not right;
- * ZF_E_LIMIT chunk_bytes; ZF_E_UNSUPPORTED a codec that this zerofs was built without. */
+ * ZF_E_LIMIT chunk_bytes; of zf_zarr_can. */
 struct zf_source *zf_zarr_chunk(const struct zf_zarr *z, struct zf_source *file,
                                 const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
-/* Is this zerofs built with the codec?  Errors: ZF_E_UNSUPPORTED, with its name. */
+/* Can the codec be decompressed here?  c-blosc is loaded for it.  Errors: ZF_E_UNSUPPORTED zerofs was built without
+ * it, or the library cannot be loaded. */
 bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err) ZF_CHECKED;
+/* The version of the c-blosc that is loaded for it, or NULL and the reason (static). */
+const char *zf_zarr_blosc_version(const char **why_out) ZF_CHECKED;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chunks written by c-blosc 1: a head of 16 bytes with both sizes, then blocks, each cut
  * in streams of LZ4, Zstandard …, shuffled.  c-blosc decodes it, in the calling thread and without
- * asking the environment (blosc_decompress_ctx).
+ * asking the environment (blosc_decompress_ctx).  It is loaded by the first array that needs it: it brings the library of
+ * C++ along, which takes as long as the rest of a command's start.
  * Source: c-blosc 1.21, README_CHUNK_FORMAT.rst and blosc.h. */
 #include "config.h"
 
@@ -12,8 +13,56 @@
 #include <blosc.h>
 
 #include <inttypes.h>
+#include <pthread.h>
 
 #include <zf/base/bytes.h>
+#include <zf/base/late.h>
+
+#define BLOSC_FUNCTIONS(X)                                                                         \
+    X(cbuffer_validate)                                                                            \
+    X(compname_to_compcode)                                                                        \
+    X(decompress_ctx)                                                                              \
+    X(get_version_string)
+
+static struct {
+#define X(name) __typeof__(blosc_##name) *name;
+    BLOSC_FUNCTIONS(X)
+#undef X
+} blosc;
+static struct zf_late blosc_lib = {.soname = BLOSC_SONAME};
+
+static void blosc_begin(void)
+{
+    static const struct zf_late_name name[] = {
+#define X(name) {"blosc_" #name, &blosc.name},
+        BLOSC_FUNCTIONS(X)
+#undef X
+    };
+
+    zf_late_load(&blosc_lib, name, sizeof name / sizeof name[0]);
+}
+
+bool zarr_blosc_load(struct zf_err *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, blosc_begin);
+    return !blosc_lib.why[0] ||
+           zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "chunks are compressed with blosc, and c-blosc cannot be loaded: %s",
+                   blosc_lib.why);
+}
+
+const char *zf_zarr_blosc_version(const char **why_out)
+{
+    struct zf_err err;
+
+    if (!zarr_blosc_load(&err)) {
+        *why_out = blosc_lib.why;
+        return NULL;
+    }
+    return blosc.get_version_string();
+}
 
 static bool blosc_bad(struct zf_err *err, uint64_t at, const char *what, uint64_t said,
                       uint64_t want)
@@ -35,7 +84,7 @@ static bool blosc_inner(uint8_t flags, struct zf_err *err)
     if (code >= sizeof inner / sizeof inner[0]) {
         return zf_fail(err, ZF_E_FORMAT, 2, "blosc knows no inner codec %u", code);
     }
-    return blosc_compname_to_compcode(inner[code]) >= 0 ||
+    return blosc.compname_to_compcode(inner[code]) >= 0 ||
            zf_fail(
                err, ZF_E_UNSUPPORTED, 2,
                "the chunk is compressed with blosc's %s, which the blosc library here was built "
@@ -72,7 +121,7 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
                        "the blosc header says blocks of %" PRIu64 " bytes with elements of %u",
                        block, width);
     }
-    return blosc_inner(flags, err);
+    return zarr_blosc_load(err) && blosc_inner(flags, err);
 }
 
 static bool blosc_decode(const void *in, size_t have, void *out, size_t size, struct zf_err *err)
@@ -82,10 +131,10 @@ static bool blosc_decode(const void *in, size_t have, void *out, size_t size, st
     if (!blosc_check(in, have < ZF_DECODER_HEAD ? have : ZF_DECODER_HEAD, have, size, err)) {
         return false;
     }
-    if (blosc_cbuffer_validate(in, have, &n) != 0 || n != size) {
+    if (blosc.cbuffer_validate(in, have, &n) != 0 || n != size) {
         return zf_fail(err, ZF_E_FORMAT, 0, "the blosc header is not sound");
     }
-    int got = blosc_decompress_ctx(in, out, size, 1);
+    int got = blosc.decompress_ctx(in, out, size, 1);
     return got >= 0 && (size_t)got == size
                ? true
                : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the blosc data is damaged");
@@ -98,5 +147,17 @@ const struct zf_decoder *const zarr_blosc = &blosc_decoder;
 #else
 
 const struct zf_decoder *const zarr_blosc = NULL;
+
+bool zarr_blosc_load(struct zf_err *err)
+{
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "chunks are compressed with blosc, which this zerofs was built without");
+}
+
+const char *zf_zarr_blosc_version(const char **why_out)
+{
+    *why_out = "built without";
+    return NULL;
+}
 
 #endif

@@ -218,13 +218,13 @@ static const struct zf_decoder *chunk_decoder(enum zf_zarr_codec codec)
 
 bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err)
 {
-    static const char *const name[] = {
-        [ZF_ZARR_ZSTD] = "zstd", [ZF_ZARR_LZ4] = "lz4", [ZF_ZARR_BLOSC] = "blosc"};
-
+    if (codec == ZF_ZARR_BLOSC) {
+        return zarr_blosc_load(err);
+    }
     return codec == ZF_ZARR_RAW || chunk_decoder(codec) ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "chunks are compressed with %s, which this zerofs was built without",
-                   name[codec]);
+                   codec == ZF_ZARR_ZSTD ? "zstd" : "lz4");
 }
 
 static struct zf_source *chunk_plain(const struct zf_zarr *z, struct zf_source *file,

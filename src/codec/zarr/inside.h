@@ -9,6 +9,9 @@
 
 /* NULL where zerofs was built without it. */
 extern const struct zf_decoder *const zarr_blosc;
+/* Loads c-blosc, once; it stays.  From any thread.  Errors: ZF_E_UNSUPPORTED it cannot be loaded, or zerofs was built
+ * without it. */
+bool zarr_blosc_load(struct zf_err *err) ZF_CHECKED;
 
 /* Reads fill_value, which is not null, into z->fill; z->dtype is known.
  * Errors: ZF_E_FORMAT it is no value of that type. */

@@ -8,6 +8,7 @@ import os
 import shutil
 import struct
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../support")]
@@ -279,6 +280,24 @@ def bombs_and_heads():
         s.refused(W + "/0.0", "cannot inflate", opts=("--limit", "chunk_bytes=64G"))
 
 
+def a_library_that_cannot_be_loaded():
+    """c-blosc is loaded by the first array that needs it; where it is no library, one sentence says so, and all else opens."""
+    with Save() as s, tempfile.TemporaryDirectory() as no:
+        s.make()
+        with open(os.path.join(no, "libblosc.so.1"), "wb"):
+            pass
+        os.environ["LD_LIBRARY_PATH"] = no
+        try:
+            s.cat(W + ".f32", mkzarr.flat(SHAPE))
+            s.edit(compressor={"id": "blosc"})
+            s.refused(W + "/.zarray", "compressed with blosc")
+            r = s.run("info", None)
+            assert r.stderr.count(b"\n") == 1, r.stderr
+            assert b"built without" in r.stderr or b"c-blosc cannot be loaded: " in r.stderr, r.stderr
+        finally:
+            del os.environ["LD_LIBRARY_PATH"]
+
+
 def damage_beside_a_weight():
     """Masters and weights are compared when the save is opened; what cannot be read of either is no news to that."""
     master = "optimizer.state.fp32_param." + W
@@ -327,5 +346,6 @@ if __name__ == "__main__":
     main([every_type, every_layout, no_dimensions_and_no_elements, long_grids_are_sorted, fill_values, layers_and_slices,
          lock_directories_are_passed_over, both_spellings_of_objects, missing_chunks, wrong_lengths, lies_about_the_shape,
          a_separator_that_is_not_the_chunks,
-         a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, damage_beside_a_weight,
+         a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, a_library_that_cannot_be_loaded,
+         damage_beside_a_weight,
          unfinished_and_mixed])
