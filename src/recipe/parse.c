@@ -17,7 +17,7 @@ struct reader {
     void *ctx;
     struct text_file *uses; /* the file that is read next; or NULL */
     bool inner;             /* this one is used by another */
-    struct line lines[MAX_LINES];
+    zf_vec(struct line) lines;
 };
 
 /* ---- pieces of a line ------------------------------------------------------------------------- */
@@ -339,21 +339,23 @@ static bool parse_keyword(struct reader *p, struct line *l, struct zf_err *err)
 /* One statement, whose first word is `now`. */
 static bool parse_line(struct reader *p, struct zf_err *err)
 {
-    struct line *l = &p->lines[p->r->n];
     const struct token first = p->t->now;
     bool use;
 
-    if (p->r->n == MAX_LINES) {
+    if (p->lines.n == MAX_LINES) {
         return text_fail(p->t->file, p->t->p, first.at, err, "more than %d lines", MAX_LINES);
     }
-    *l = (struct line){.kind = LINE_RULE, .of = p->of, .at = first.at};
     if (!text_take(p->t, "use", &use, err)) {
         return false;
     }
     if (use) {
         return parse_use(p, err);
     }
-    p->r->n++;
+    struct line *l = zf_vec_push(&p->lines, err);
+    if (!l) {
+        return false;
+    }
+    *l = (struct line){.kind = LINE_RULE, .of = p->of, .at = first.at};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         if (text_is(p->t, keywords[i].word)) {
             l->kind = keywords[i].kind;
@@ -407,20 +409,20 @@ static bool parse_file(struct reader *p, struct text *t, struct zf_err *err)
     return true;
 }
 
+static void zf_auto_reader(struct reader *p)
+{
+    zf_vec_fini(&p->lines);
+}
+
 struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_find_fn *find,
                             void *ctx, struct zf_err *err)
 {
     zf_auto(arena) struct zf_arena *a = zf_arena_new(MAX_MEMORY, err);
-    zf_auto(mem) struct reader *reader = calloc(1, sizeof *reader);
     struct recipe *r = a ? zf_arena_get(a, 1, sizeof *r, err) : NULL;
     struct text_file *of = r ? zf_arena_get(a, 1, sizeof *of, err) : NULL;
     struct text t;
 
     if (!of) {
-        return NULL;
-    }
-    if (!reader) {
-        (void)zf_fail_sys(err, "read a recipe");
         return NULL;
     }
     if (n > MAX_TEXT) {
@@ -431,19 +433,17 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     *of = (struct text_file){zf_arena_str(a, file, strlen(file), err), zf_arena_str(a, p, n, err)};
     r->arena = a;
     r->name = r->title = of->name;
-    reader->r = r;
-    reader->of = of;
-    reader->find = find;
-    reader->ctx = ctx;
+    zf_auto(reader) struct reader reader = {.r = r, .of = of, .find = find, .ctx = ctx};
     if (!of->name || !of->p || !text_begin(&t, of->name, of->p, n, err) ||
-        !parse_file(reader, &t, err)) {
+        !parse_file(&reader, &t, err)) {
         return NULL;
     }
+    r->n = (uint32_t)reader.lines.n;
     if (r->n == 0) {
         (void)text_fail(of->name, of->p, 0, err, "no rule makes a tensor");
         return NULL;
     }
-    r->line = zf_arena_copy(a, reader->lines, r->n, sizeof *r->line, err);
+    r->line = zf_arena_copy(a, reader.lines.at, r->n, sizeof *r->line, err);
     if (!r->line) {
         return NULL;
     }
