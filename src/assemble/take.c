@@ -240,7 +240,7 @@ const uint64_t *zf_take_sizes(const struct zf_take *x, uint32_t *n_out)
 
     *n_out = 0;
     if (!size || !zf_take_most(x, n, TAKE_DIMS, "tensor_dims")) {
-        (void)take_other(x, "a torch.Size of at most 64 dimensions");
+        (void)take_other(x, "a list of at most 64 sizes");
         return &none;
     }
     uint64_t *out = zf_take_room(x->t, n, sizeof *out);

@@ -20,6 +20,7 @@
 #ifndef ZF_CODEC_PVJSON_H
 #define ZF_CODEC_PVJSON_H
 
+#include <zf/codec/jsonin.h>
 #include <zf/codec/pickle.h>
 
 /* The output; it remembers the first failure. */
@@ -49,5 +50,9 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
  * Strict as zf/codec/jsonin.h.  NULL: ZF_E_FORMAT with the byte; ZF_E_LIMIT; ZF_E_NOMEM. */
 const struct zf_pv *zf_pv_of_json(const char *text, uint64_t n, struct zf_arena *arena,
                                   const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+/* The same of the next value of a document that is read as a stream; whether it was sound zf_jsonin_end() says.
+ * NULL: ZF_E_LIMIT; ZF_E_NOMEM. */
+const struct zf_pv *zf_pv_of_jsonin(struct zf_jsonin *in, struct zf_arena *arena,
+                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -98,18 +98,26 @@ static bool json_pv_write(struct zf_out *o, struct zf_jsonin *in, struct zf_err 
     }
     zf_out_u8(o, OP_STOP);
     zf_vec_fini(&open);
-    return ok && zf_jsonin_end(in, err) && zf_out_ok(o, err);
+    return ok && zf_out_ok(o, err);
+}
+
+const struct zf_pv *zf_pv_of_jsonin(struct zf_jsonin *in, struct zf_arena *arena,
+                                    const struct zf_limits *lim, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out pickle = {0};
+
+    if (!json_pv_write(&pickle, in, err)) {
+        return NULL;
+    }
+    struct zf_bytes bytes = zf_bytes_of(pickle.p, pickle.n);
+    return zf_pickle_load(&bytes, arena, lim, err);
 }
 
 const struct zf_pv *zf_pv_of_json(const char *text, uint64_t n, struct zf_arena *arena,
                                   const struct zf_limits *lim, struct zf_err *err)
 {
     zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new_text(text, n, lim, err);
-    zf_auto(out) struct zf_out pickle = {0};
+    const struct zf_pv *v = in ? zf_pv_of_jsonin(in, arena, lim, err) : NULL;
 
-    if (!in || !json_pv_write(&pickle, in, err)) {
-        return NULL;
-    }
-    struct zf_bytes bytes = zf_bytes_of(pickle.p, pickle.n);
-    return zf_pickle_load(&bytes, arena, lim, err);
+    return in && zf_jsonin_end(in, err) ? v : NULL;
 }

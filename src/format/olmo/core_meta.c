@@ -2,414 +2,248 @@
 #include "core_meta.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include <zf/assemble/take.h>
 #include <zf/base/hash.h>
 #include <zf/base/num.h>
 #include <zf/base/path.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
-#include <zf/codec/jsonin.h>
+#include <zf/codec/pvjson.h>
 
-enum { CORE_FILES_MAX = 1000000, CORE_DIMS_MAX = 64 };
-
-/* A list of sizes, or what is in its place. */
-struct core_list {
-    bool given;     /* not null */
-    bool list, odd; /* odd: something in it is no size */
-    uint64_t n;
-    const uint64_t *at; /* [n], in the arena; of a list that is not odd */
-};
-
-/* A file's part of a tensor as it is read, in any order, while the tensor's shape may be unknown. */
-struct core_said {
-    uint32_t file;
-    struct core_list flat; /* pairs one behind the other */
-    struct core_list size, start;
-};
-
-struct reading {
-    const struct zf_limits *lim;
-    struct zf_arena *a;
-    struct core_meta *out;
-    zf_vec(const char *) file; /* of out->file */
-    struct known_file *files;
-    struct zf_jsonin *in;
-    zf_vec(uint64_t) number;       /* of the list that is being read */
-    zf_vec(struct core_said) said; /* of the tensor that is being read */
-    zf_vec(struct core_tensor) tensor;
-};
+enum { CORE_FILES_MAX = 1000000 };
 
 struct known_file {
     UT_hash_handle hh;
     uint32_t number;
 };
 
-static bool core_refuse(struct zf_err *err, const char *what)
-{
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", what);
-}
+struct reading {
+    const struct zf_limits *lim;
+    struct zf_arena *a;
+    zf_vec(const char *) file; /* of core_meta.file */
+    struct known_file *files;  /* uthash: their numbers */
+    zf_vec(struct core_tensor) tensor;
+};
 
-/* ---- files ---- */
+/* ---- a file's part of a tensor ---- */
 
-static bool core_file(struct reading *r, const char *name, uint32_t *out, struct zf_err *err)
+static bool core_add_file(struct reading *r, const char *name, uint32_t *out, struct zf_err *err)
 {
-    uint64_t hash = zf_hash(0, name, strlen(name));
-    const struct known_file *known = zf_table_find_id(r->files, hash);
+    struct known_file *known = zf_table_find_str(r->files, name);
 
     if (known) {
         *out = known->number;
         return true;
     }
-    if (!zf_relpath_ok(name) || strchr(name, '/')) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.80s\" is no name of a file beside metadata.json", name);
-    }
     if (r->file.n == CORE_FILES_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %d files", CORE_FILES_MAX);
     }
-    struct known_file *e = zf_table_make_id(r->files, hash, err);
-    const char **file = e ? zf_vec_push(&r->file, err) : NULL;
+    known = zf_table_make_str(r->files, name, err);
+    const char **file = known ? zf_vec_push(&r->file, err) : NULL;
     if (!file) {
         return false;
     }
     *file = zf_arena_str(r->a, name, strlen(name), err);
-    *out = e->number = (uint32_t)(r->file.n - 1);
+    *out = known->number = (uint32_t)(r->file.n - 1);
     return *file != NULL;
 }
 
-/* ---- what is said ---- */
-
-static bool core_push(struct reading *r, uint64_t v, struct zf_err *err)
+static uint32_t core_take_file(struct reading *r, const struct zf_take *name)
 {
-    if (!zf_vec_room(&r->number, 1, err)) {
-        return false;
+    const char *text = zf_take_text(name, NULL);
+    struct zf_err err;
+    uint32_t number = 0;
+
+    if (zf_take_must(name, zf_relpath_ok(text) && !strchr(text, '/'),
+                     "\"%.80s\" is no name of a file beside metadata.json", text) &&
+        !core_add_file(r, text, &number, &err)) {
+        (void)zf_take_fail(name, &err);
     }
-    r->number.at[r->number.n++] = v;
-    return true;
+    return number;
 }
 
-/* The numbers that were read are those of the list. */
-static bool core_keep(struct reading *r, struct core_list *out, struct zf_err *err)
+static const uint64_t *core_take_extents(const struct zf_take *x, uint32_t want)
 {
-    if (!out->list || out->odd) {
-        return true;
-    }
-    out->n = r->number.n;
-    out->at = zf_arena_copy(r->a, r->number.at, out->n, sizeof *r->number.at, err);
-    return out->at != NULL;
+    uint32_t n;
+    const uint64_t *out = zf_take_sizes(x, &n);
+
+    return x->t->failed || zf_take_must(x, n == want, "it has %" PRIu32 " sizes, expected %" PRIu32,
+                                        n, want)
+               ? out
+               : NULL;
 }
 
-static bool core_read_sizes(struct reading *r, struct core_list *out, struct zf_err *err)
+static void core_take_box(const struct zf_take *part, const struct core_tensor *t,
+                          struct core_shard *s)
 {
-    enum zf_json_kind kind = zf_jsonin_value(r->in);
-    uint32_t list = kind == ZF_JSON_ARRAY ? zf_jsonin_level(r->in) : 0;
-    uint64_t v = 0;
+    struct zf_take size = zf_take_key(part, "local_shape"),
+                   start = zf_take_key(part, "global_offset");
 
-    *out = (struct core_list){.given = kind != ZF_JSON_NULL, .list = list > 0};
-    r->number.n = 0;
-    while (zf_jsonin_next(r->in, list)) {
-        out->odd = !zf_jsonin_u64(r->in, &v) || out->odd;
-        if (!core_push(r, v, err)) {
-            return false;
-        }
-    }
-    return core_keep(r, out, err);
-}
-
-/* [[0, 33], [40, 44]], or in older files a single [0, 33]; its bracket was read. */
-static bool core_read_ranges(struct reading *r, struct core_list *out, struct zf_err *err)
-{
-    uint32_t list = zf_jsonin_level(r->in), pair;
-    uint64_t n_plain = 0, n_pairs = 0, v = 0;
-
-    *out = (struct core_list){.given = true, .list = true};
-    r->number.n = 0;
-    while (zf_jsonin_next(r->in, list)) {
-        enum zf_json_kind kind = zf_jsonin_value(r->in);
-
-        pair = kind == ZF_JSON_ARRAY ? zf_jsonin_level(r->in) : 0;
-        if (!pair) {
-            n_plain++;
-            out->odd = out->odd || kind != ZF_JSON_INTEGER || zf_jsonin_integer(r->in) < 0;
-            if (!core_push(r, (uint64_t)zf_jsonin_integer(r->in), err)) {
-                return false;
-            }
-            continue;
-        }
-        n_pairs++;
-        while (zf_jsonin_next(r->in, pair)) {
-            out->odd = !zf_jsonin_u64(r->in, &v) || out->odd;
-            if (!core_push(r, v, err)) {
-                return false;
-            }
-        }
-        out->odd = out->odd || r->number.n != 2 * n_pairs;
-    }
-    out->odd = out->odd || (n_plain > 0 && (n_plain != 2 || n_pairs > 0));
-    return core_keep(r, out, err);
-}
-
-static bool core_read_flat(struct reading *r, enum zf_json_kind kind, struct core_list *out,
-                           struct zf_err *err)
-{
-    *out = (struct core_list){.given = kind != ZF_JSON_NULL};
-    return kind != ZF_JSON_ARRAY || core_read_ranges(r, out, err);
-}
-
-/* The value of a file's name. */
-static bool core_read_part(struct reading *r, struct core_said *said, struct zf_err *err)
-{
-    enum zf_json_kind kind = zf_jsonin_value(r->in);
-    uint32_t object = kind == ZF_JSON_OBJECT ? zf_jsonin_level(r->in) : 0;
-    bool ok = object > 0 || core_read_flat(r, kind, &said->flat, err);
-
-    while (ok && zf_jsonin_next(r->in, object)) {
-        if (zf_jsonin_is(r->in, "flattened_offsets")) {
-            ok = core_read_flat(r, zf_jsonin_value(r->in), &said->flat, err);
-        } else if (zf_jsonin_is(r->in, "local_shape")) {
-            ok = core_read_sizes(r, &said->size, err);
-        } else if (zf_jsonin_is(r->in, "global_offset")) {
-            ok = core_read_sizes(r, &said->start, err);
-        }
-    }
-    return ok;
-}
-
-/* {file: part}; false in *object_out if it is something else. */
-static bool core_read_parts(struct reading *r, bool *object_out, struct zf_err *err)
-{
-    uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
-
-    *object_out = object > 0;
-    r->said.n = 0;
-    while (zf_jsonin_next(r->in, object)) {
-        struct core_said *said = zf_vec_push(&r->said, err);
-
-        if (!said || !core_file(r, zf_jsonin_text(r->in, NULL), &said->file, err) ||
-            !core_read_part(r, said, err)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ---- whether it can be ---- */
-
-static bool core_judge_sizes(const struct core_list *l, uint32_t n, const char *what,
-                             struct zf_err *err)
-{
-    if (l->odd) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" holds something that is no size",
-                       what);
-    }
-    return (l->list && l->n == n) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                             "\"%s\" is no list of %" PRIu32 " sizes", what, n);
-}
-
-static bool core_judge_box(const struct core_said *said, const struct core_tensor *t,
-                           struct core_shard *s, struct zf_err *err)
-{
-    if (!core_judge_sizes(&said->size, t->ndim, "local_shape", err) ||
-        !core_judge_sizes(&said->start, t->ndim, "global_offset", err)) {
-        return false;
-    }
-    s->size = said->size.at;
-    s->start = said->start.at;
-    for (uint32_t d = 0; d < t->ndim; d++) {
-        if (s->size[d] > 0 && !zf_within(s->start[d], s->size[d], t->shape[d])) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+    s->size = core_take_extents(&size, t->ndim);
+    s->start = core_take_extents(&start, t->ndim);
+    for (uint32_t d = 0; d < t->ndim && !part->t->failed; d++) {
+        (void)zf_take_must(part, s->size[d] == 0 || zf_within(s->start[d], s->size[d], t->shape[d]),
                            "a box of %" PRIu64 " from %" PRIu64 " on in dimension %" PRIu32
                            " leaves the tensor, which has %" PRIu64,
                            s->size[d], s->start[d], d, t->shape[d]);
-        }
     }
-    return zf_elems(t->ndim, s->size, &s->n) || core_refuse(err, "its box is too large");
+    (void)zf_take_must(part, part->t->failed || zf_elems(t->ndim, s->size, &s->n),
+                       "its box is too large");
 }
 
-/* Empty ranges count for nothing. */
-static bool core_judge_ranges(const struct core_list *flat, uint64_t elems, struct core_shard *s,
-                              struct zf_err *err)
+/* [begin, end) of the flattened tensor. */
+static void core_take_range(const struct zf_take *pair, uint64_t elems, struct core_shard *s,
+                            uint64_t *out)
 {
-    if (flat->odd) {
-        return core_refuse(err, "\"flattened_offsets\" are no pairs of numbers");
-    }
-    s->range = flat->at;
-    for (uint64_t i = 0; i < flat->n; i += 2) {
-        const uint64_t *at = &flat->at[i];
+    struct zf_take begin = zf_take_item(pair, 0), end = zf_take_item(pair, 1);
 
-        if (at[1] < at[0] || at[1] > elems) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "elements %" PRIu64 " … %" PRIu64
-                           " are said to be in a file, of a tensor of %" PRIu64,
-                           at[0], at[1], elems);
-        }
-        if (!zf_add(s->n, at[1] - at[0], &s->n)) {
-            return core_refuse(err, "its ranges are too long");
-        }
+    if (!zf_take_list_of(pair, 2)) {
+        return;
     }
-    s->n_ranges = flat->n / 2;
-    return true;
+    out[0] = zf_take_u64(&begin);
+    out[1] = zf_take_u64(&end);
+    (void)(zf_take_must(pair, out[0] <= out[1] && out[1] <= elems,
+                        "elements %" PRIu64 " … %" PRIu64
+                        " are said to be in a file, of a tensor of %" PRIu64,
+                        out[0], out[1], elems) &&
+           zf_take_must(pair, zf_add(s->n, out[1] - out[0], &s->n), "its ranges are too long"));
 }
 
-static bool core_judge_part(const struct core_said *said, const struct core_tensor *t,
-                            uint64_t elems, struct core_shard *s, struct zf_err *err)
+/* [[0, 33], [40, 44]], or in older files a single [0, 33]. */
+static void core_take_ranges(const struct zf_take *flat, uint64_t elems, struct core_shard *s)
 {
-    bool box = said->size.given || said->start.given;
+    uint64_t n = zf_take_list(flat);
+    bool one = n > 0 && !zf_pv_is_seq(zf_pv_item(flat->v, 0));
+    uint64_t *range = zf_take_room(flat->t, one ? 1 : n, 2 * sizeof *range);
 
-    *s = (struct core_shard){.file = said->file};
-    if (box && said->flat.given) {
-        return core_refuse(err, "a shard has both \"flattened_offsets\" and a box");
+    s->range = range;
+    s->n_ranges = one ? 1 : n;
+    if (one) {
+        core_take_range(flat, elems, s, range);
+    }
+    for (uint64_t i = 0; i < n && !one && !flat->t->failed; i++) {
+        struct zf_take pair = zf_take_item(flat, i);
+
+        core_take_range(&pair, elems, s, &range[2 * i]);
+    }
+}
+
+/* {"flattened_offsets": …} or a box; older files have the offsets themselves. */
+static void core_take_part(const struct zf_take *part, const struct core_tensor *t, uint64_t elems,
+                           struct core_shard *s)
+{
+    struct zf_take flat = zf_take_key(part, "flattened_offsets"),
+                   size = zf_take_key(part, "local_shape"),
+                   start = zf_take_key(part, "global_offset");
+    bool box = zf_take_given(&size) || zf_take_given(&start);
+
+    flat = zf_pv_is_map(part->v) ? flat : *part;
+    if (!zf_take_must(part, box || zf_take_given(&flat),
+                      "a shard has neither \"flattened_offsets\" nor a box") ||
+        !zf_take_must(part, !box || !zf_take_given(&flat),
+                      "a shard has both \"flattened_offsets\" and a box")) {
+        return;
     }
     if (box) {
-        return core_judge_box(said, t, s, err);
-    }
-    return said->flat.list
-               ? core_judge_ranges(&said->flat, elems, s, err)
-               : core_refuse(err, "a shard has neither \"flattened_offsets\" nor a box");
-}
-
-/* ---- tensors ---- */
-
-/* The values of a tensor's own keys. */
-struct core_type {
-    char dtype[21]; /* cut, for messages */
-    bool known;
-    struct core_list shape;
-};
-
-static bool core_judge_type(const struct core_type *type, struct core_tensor *t, uint64_t *elems,
-                            struct zf_err *err)
-{
-    if (!type->known) {
-        return zf_fail(err, type->dtype[0] ? ZF_E_UNSUPPORTED : ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"dtype\" is \"%s\", which is no type of safetensors", type->dtype);
-    }
-    if (!type->shape.list || type->shape.n > CORE_DIMS_MAX) {
-        return core_refuse(err, "\"shape\" is no list of sizes");
-    }
-    t->ndim = (uint32_t)type->shape.n;
-    t->shape = type->shape.at;
-    return core_judge_sizes(&type->shape, t->ndim, "shape", err) &&
-           (zf_elems(t->ndim, t->shape, elems) ||
-            core_refuse(err, "\"shape\" multiplies beyond 64 bits"));
-}
-
-static void core_read_dtype(struct reading *r, struct core_type *type, struct core_tensor *t)
-{
-    if (zf_jsonin_string(r->in)) {
-        const char *text = zf_jsonin_text(r->in, NULL);
-
-        type->known = zf_dtype_by_safetensors(text, &t->dtype);
-        (void)snprintf(type->dtype, sizeof type->dtype, "%s", text);
+        core_take_box(part, t, s);
+    } else {
+        core_take_ranges(&flat, elems, s);
     }
 }
 
-static bool core_read_tensor(struct reading *r, struct core_tensor *t, struct zf_err *err)
+/* ---- a tensor ---- */
+
+static void core_take_tensor(struct reading *r, const struct zf_take *x, struct core_tensor *t)
 {
-    uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
-    struct core_type type = {.known = false};
-    bool parts = false, spec = false, ok = true;
+    struct zf_take dtype = zf_take_key(x, "dtype"), shape = zf_take_key(x, "shape"),
+                   parts = zf_take_key(x, "shard_spec_per_file"),
+                   old = zf_take_key(x, "flattened_offsets_per_file");
+    const char *type = zf_take_text(&dtype, NULL);
     struct core_shard *shard;
     uint64_t elems = 0;
 
-    while (ok && zf_jsonin_next(r->in, object)) {
-        if (zf_jsonin_is(r->in, "dtype")) {
-            core_read_dtype(r, &type, t);
-        } else if (zf_jsonin_is(r->in, "shape")) {
-            ok = core_read_sizes(r, &type.shape, err);
-        } else if (zf_jsonin_is(r->in, "shard_spec_per_file")) {
-            spec = true;
-            ok = core_read_parts(r, &parts, err);
-        } else if (!spec && zf_jsonin_is(r->in, "flattened_offsets_per_file")) {
-            ok = core_read_parts(r, &parts, err);
-        }
-    }
-    if (!ok || !(parts || core_refuse(err, "there is no \"shard_spec_per_file\"")) ||
-        !core_judge_type(&type, t, &elems, err)) {
-        return false;
-    }
-    t->shard = shard = zf_arena_get(r->a, r->said.n, sizeof *shard, err);
-    for (size_t i = 0; shard && i < r->said.n; i++) {
-        if (!core_judge_part(&r->said.at[i], t, elems, &shard[t->n], err)) {
-            return false;
-        }
+    (void)zf_take_can(&dtype, zf_dtype_by_safetensors(type, &t->dtype),
+                      "it is \"%.20s\", which is no type of safetensors", type);
+    t->shape = zf_take_sizes(&shape, &t->ndim);
+    (void)zf_take_must(&shape, zf_elems(t->ndim, t->shape, &elems),
+                       "its sizes multiply beyond 64 bits");
+    parts = parts.v ? parts : old;
+    uint64_t n = zf_take_map(&parts);
+    t->shard = shard = zf_take_room(x->t, n, sizeof *shard);
+    for (uint64_t i = 0; i < n && !x->t->failed; i++) {
+        struct zf_take name = zf_take_name(&parts, i), part = zf_take_item(&parts, i);
+
+        shard[t->n] = (struct core_shard){.file = core_take_file(r, &name)};
+        core_take_part(&part, t, elems, &shard[t->n]);
         t->n += shard[t->n].n > 0;
     }
-    return shard != NULL;
 }
 
 /* The tensor whose name was read. */
-static bool core_read_entry(struct reading *r, struct zf_err *err)
+static bool core_read_entry(struct reading *r, struct zf_jsonin *in, struct zf_err *err)
 {
+    struct zf_taker taker = {.arena = r->a};
     struct core_tensor t = {.n = 0};
     size_t n;
-    const char *key = zf_jsonin_text(r->in, &n);
+    const char *key = zf_jsonin_text(in, &n);
 
     if (r->tensor.n >= r->lim->tensors) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more tensors than tensors=%" PRIu64,
                        r->lim->tensors);
     }
     t.key = zf_arena_str(r->a, key, n, err);
-    if (!t.key) {
+    zf_auto(arena) struct zf_arena *own = zf_arena_new(r->lim->model_memory, err);
+    const struct zf_pv *v = t.key && own ? zf_pv_of_jsonin(in, own, r->lim, err) : NULL;
+    if (!v) {
         return false;
     }
-    if (!core_read_tensor(r, &t, err)) {
+    struct zf_take root = zf_take_root(&taker, v);
+    core_take_tensor(r, &root, &t);
+    if (!zf_take_ok(&taker, err)) {
         return zf_err_in(err, "!%.100s", t.key);
     }
-    if (!zf_vec_room(&r->tensor, 1, err)) {
-        return false;
+    struct core_tensor *to = zf_vec_push(&r->tensor, err);
+    if (to) {
+        *to = t;
     }
-    r->tensor.at[r->tensor.n++] = t;
-    return true;
+    return to != NULL;
 }
 
-static bool core_read(struct reading *r, struct zf_err *err)
+static bool core_read(struct reading *r, struct zf_jsonin *in, struct zf_err *err)
 {
-    uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT), tensors = 0;
+    uint32_t top = zf_jsonin_enter(in, ZF_JSON_OBJECT), tensors = 0;
 
-    while (zf_jsonin_next(r->in, top)) {
-        if (zf_jsonin_is(r->in, "tensors")) {
-            tensors = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
-            while (zf_jsonin_next(r->in, tensors)) {
-                if (!core_read_entry(r, err)) {
+    while (zf_jsonin_next(in, top)) {
+        if (zf_jsonin_is(in, "tensors")) {
+            tensors = zf_jsonin_enter(in, ZF_JSON_OBJECT);
+            while (zf_jsonin_next(in, tensors)) {
+                if (!core_read_entry(r, in, err)) {
                     return false;
                 }
             }
         }
     }
-    return tensors > 0 || core_refuse(err, "there is no object \"tensors\"");
-}
-
-/* Hands the tensors over, once the document is known to be sound. */
-static bool core_end(struct reading *r, bool ok, struct zf_err *err)
-{
-    struct core_meta *m = r->out;
-
-    if (!zf_jsonin_end(r->in, err) || !ok) {
-        return false;
-    }
-    m->n = r->tensor.n;
-    m->tensor = zf_arena_copy(r->a, r->tensor.at, m->n, sizeof *m->tensor, err);
-    m->n_files = (uint32_t)r->file.n;
-    m->file = zf_arena_copy(r->a, r->file.at, r->file.n, sizeof *m->file, err);
-    return m->tensor && m->file;
+    return tensors > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no object \"tensors\"");
 }
 
 bool core_meta_read(struct zf_source *src, const struct zf_limits *lim, struct zf_arena *a,
                     struct core_meta *out, struct zf_err *err)
 {
-    struct reading r = {.lim = lim, .a = a, .out = out};
+    struct reading r = {.lim = lim, .a = a};
+    zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new(src, 0, src->size, lim, err);
+    bool ok = in && core_read(&r, in, err);
 
-    *out = (struct core_meta){0};
-    r.in = zf_jsonin_new(src, 0, src->size, lim, err);
-    bool ok = r.in && core_end(&r, core_read(&r, err), err);
-    zf_jsonin_free(r.in);
+    ok =
+        in && zf_jsonin_end(in, err) && ok; /* of a document that is not sound that is the reason */
+    *out = (struct core_meta){.n = r.tensor.n, .n_files = (uint32_t)r.file.n};
+    if (ok) {
+        out->tensor = zf_arena_copy(a, r.tensor.at, out->n, sizeof *out->tensor, err);
+        out->file = zf_arena_copy(a, r.file.at, r.file.n, sizeof *out->file, err);
+    }
     zf_vec_fini(&r.file);
-    zf_vec_fini(&r.number);
-    zf_vec_fini(&r.said);
     zf_vec_fini(&r.tensor);
     zf_table_free(r.files);
-    return ok;
+    return ok && out->tensor && out->file;
 }

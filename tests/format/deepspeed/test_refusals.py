@@ -175,7 +175,7 @@ for what, save, word, keys, new, sentence in (
         ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},
          'a ZenFlow save without the 16-bit weight "w", which would tell how its master is stored, is not supported'),
         # ---- the model's files ----
-        ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}!param_shapes[0]!w: expected a torch.Size of at most 64 dimensions, found a text'),
+        ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}!param_shapes[0]!w: expected a list of at most 64 sizes, found a text'),
         ("a shape of 65 dimensions", zero2, M, ("param_shapes", 0, "w"), Size([1] * 65),
          f'{M}!param_shapes[0]!w: it has 65 entries, more than tensor_dims = 64'),
         ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}!param_shapes[0]!w[1]: expected a number >= 0, found -3'),
