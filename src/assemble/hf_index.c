@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/assemble/files.h>
@@ -274,30 +275,57 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
     return true;
 }
 
+/* What one file lacks of the tensors that the index names in it. */
+struct index_lack {
+    const char *first, *why;
+    size_t n;
+};
+
+/* One note a file; a missing one has its own. */
+static bool index_note(const struct zf_st_index *x, const struct index_lack *lack,
+                       struct zf_build *b, struct zf_err *err)
+{
+    for (size_t i = 0; i < x->file.n; i++) {
+        const struct index_lack *l = &lack[i];
+
+        if (l->n && zf_store_has(zf_build_store(b), x->file.at[i], ZF_ENTRY_FILE) &&
+            !zf_build_note(b, err, "%zu tensor%s lost: %s names %s in %s, which %s: %s%s", l->n,
+                           l->n == 1 ? " is" : "s are", x->path, l->n == 1 ? "it" : "them",
+                           x->file.at[i], l->why, l->first, l->n == 1 ? "" : " ...")) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_reader *r,
                        struct zf_build *b, struct zf_err *err)
 {
+    zf_auto(mem) struct index_lack *lack = calloc(x->file.n + 1, sizeof *lack);
     const char *first = NULL;
     size_t missing = 0;
 
+    if (!lack) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
+    }
     for (const struct zf_st_index_entry *e = x->entry; e; e = e->hh.next) {
         const char *tensor = e->tensor, *file = x->file.at[e->file];
         const struct zf_lost how = {.file = file, .why = r->lacks(r->ctx, tensor, file)};
+        struct index_lack *l = &lack[e->file];
 
         if (!how.why) {
             continue;
         }
         first = first ? first : tensor;
         missing++;
-        if (zf_build_degraded(b) &&
-            (!zf_build_note(b, err, "tensor %s is lost: %s names it in %s, which does not hold it",
-                            tensor, x->path, file) ||
-             !zf_build_missing(b, tensor, strlen(tensor), &how, err))) {
+        l->first = l->n++ ? l->first : tensor;
+        l->why = how.why;
+        if (zf_build_degraded(b) && !zf_build_missing(b, tensor, strlen(tensor), &how, err)) {
             return false;
         }
     }
     if (!missing || zf_build_degraded(b)) {
-        return true;
+        return index_note(x, lack, b, err);
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %u tensors "

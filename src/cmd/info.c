@@ -374,14 +374,6 @@ static int info_print(json_t *j, const struct opts *o)
     return cmd_finish(EXIT_OK);
 }
 
-/* Was the checkpoint refused for damage that -o degraded goes on with?  Not where a source did not answer: it would be waited
- * for once more. */
-static bool info_is_damage(const char *path, const struct zf_err *err)
-{
-    return err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
-           (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path));
-}
-
 /* The rest of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */
 static int info_degraded(const char *path, const struct opts *o, const struct zf_err *err)
 {
@@ -454,5 +446,5 @@ int cmd_info(const struct opts *o, int n, char **word)
         return info_mount(mount, o);
     }
     const int code = cmd_fail(&err);
-    return !o->degraded && info_is_damage(word[0], &err) ? info_degraded(word[0], o, &err) : code;
+    return open_is_damage(word[0], o, &err) ? info_degraded(word[0], o, &err) : code;
 }

@@ -262,6 +262,40 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     return open_model(c, o, err);
 }
 
+bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err)
+{
+    return !o->degraded && (err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
+                            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path)));
+}
+
+static bool open_has_tensors(const struct zf_checkpoint *c)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; c && i < c->n_sets; i++) {
+        n += c->set[i].n;
+    }
+    return n > 0;
+}
+
+/* Adds -o degraded to the sentence of a refusal where it is tried and helps. */
+static void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
+{
+    static const char remedy[] = "; -o degraded shows the rest";
+    struct opts again = *o; /* borrows its texts */
+    struct zf_err ignored, why = *err;
+
+    if (!open_is_damage(path, o, err) || strstr(err->msg, "-o degraded")) {
+        return;
+    }
+    again.degraded = true;
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
+    if (open_has_tensors(c)) {
+        zf_say(err->msg, sizeof err->msg - sizeof remedy + 1, "%s", why.msg);
+        (void)strcat(err->msg, remedy);
+    }
+}
+
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)
 {
     struct zf_view_opts how = {
@@ -274,10 +308,12 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
     };
     struct zf_checkpoint *c = open_checkpoint(path, o, err);
 
-    if (c) {
-        open_warn_unused_keep(c, o);
+    if (!c) {
+        open_say_remedy(path, o, err);
+        return NULL;
     }
-    return c ? zf_tree_new(c, &how, err) : NULL;
+    open_warn_unused_keep(c, o);
+    return zf_tree_new(c, &how, err);
 }
 
 bool open_listing(struct zf_tree *t, const struct opts *o, bool all)

@@ -17,6 +17,10 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;
 
+/* Was the checkpoint refused for damage that -o degraded may go on with, and does not yet?  Not where a source did not
+ * answer: it would be waited for once more. */
+bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err);
+
 /* Looks for the newest save of a run that is whole, as -o tag=whole does.  False: none is, or *changed_out: something that
  * was read was written to meanwhile, so that this answer holds no longer. */
 bool open_newest(const char *run, const struct opts *o, const struct zf_choice *choice,

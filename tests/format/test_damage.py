@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Damaged checkpoints: refused with one sentence; degraded, the rest is served and the lost bytes fail."""
+import json
 import os
 import struct
 import subprocess
@@ -120,13 +121,35 @@ with Case() as c:
     check("a missing file: the rest", size_of(c.dir, "a.f32") == 4)
     c.safetensors("y.safetensors", {"z": ONE})
     c.refused(INDEX, '"b"', "no file holds it")
-    c.told("tensor b is lost", opts=DEGRADED)
+    c.told("1 tensor is lost: ", "y.safetensors, which does not hold it: b", opts=DEGRADED)
     check("a missing tensor: the rest", size_of(c.dir, "a.f32") == 4 and size_of(c.dir, "z.f32") == 4)
     c.safetensors("y.safetensors", {"b": ("F32", [3], b"\0" * 12)}, cut=5)
     c.refused("y.safetensors", "found a file of", "describes")
     r = run("cat", c.dir, "b.f32", *DEGRADED)
     check("a file cut short: what is there", one_sentence(r, ["y.safetensors", "ends at byte"], 5) and len(r.stdout) in (0, 4), r)
     check("a file cut short: the rest", size_of(c.dir, "a.f32") == 4)
+
+# Of torch.save files behind an index one that cannot be read costs its own tensors; the refusal says what gets past it.
+with Case() as c:
+    c.file("pytorch_model.bin.index.json", {"weight_map": {"a": "x.bin", "b": "y.bin", "c": "y.bin"}})
+    save({"a": A}, os.path.join(c.dir, "x.bin"))
+    save({"b": A, "c": A}, os.path.join(c.dir, "y.bin"))
+    save({"state": {}, "param_groups": []}, os.path.join(c.dir, "optimizer.pt"))
+    os.truncate(os.path.join(c.dir, "y.bin"), 100)
+    r = run("ls", c.dir)
+    check("a .bin cut short is refused, with the remedy",
+          one_sentence(r, ["y.bin", "truncated"]) and r.stderr.endswith(b"; -o degraded shows the rest\n"), r)
+    check("a .bin cut short: the rest", size_of(c.dir, "a.f32") == 12)
+    c.told("2 tensors are lost: ", "y.bin, which cannot be read", opts=DEGRADED)
+    lost = json.loads(run("info", c.dir, "--json", *DEGRADED).stdout)["lost"]
+    check("a .bin cut short: its tensors are lost by name", [t["name"] for t in lost] == ["b", "c"], lost)
+    os.truncate(os.path.join(c.dir, "optimizer.pt"), 100)
+    check("an optimizer cut short too: the rest", size_of(c.dir, "a.f32") == 12)
+    os.truncate(os.path.join(c.dir, "x.bin"), 100)
+    r = run("ls", c.dir, "/", *DEGRADED)
+    check("no file that can be read is refused, degraded too", one_sentence(r, ["x.bin", "truncated"]), r)
+    r = run("ls", c.dir)
+    check("and nothing is promised", one_sentence(r, ["x.bin", "truncated"]) and b"degraded" not in r.stderr, r)
 
 with Case() as c:
     c.file("model.safetensors", struct.pack("<Q", 1 << 60) + b"{}")

@@ -107,13 +107,34 @@ struct torch_adding {
     struct zf_torch_set *set;
     struct zf_store *st;
     struct zf_build *b;
+    size_t n_read, n_failed;
+    struct zf_err first; /* the failure of the first file that cannot be read */
 };
+
+/* Degraded: the failure of one file is forgiven as long as another can be read, which torch_read_any tells. */
+static bool torch_add(struct torch_adding *a, const char *file, enum zf_torch_role role,
+                      struct zf_err *err)
+{
+    if (zf_torch_set_add(a->set, file, role, zf_coord_data(0), err)) {
+        a->n_read++;
+        return true;
+    }
+    a->first = a->n_failed++ ? a->first : *err;
+    return zf_forgive(a->b, err);
+}
+
+static bool torch_read_any(const struct torch_adding *a, struct zf_err *err)
+{
+    if (!a->n_read && a->n_failed) {
+        *err = a->first;
+        return false;
+    }
+    return true;
+}
 
 static bool torch_add_named(void *ctx, const char *file, bool here, struct zf_err *err)
 {
-    const struct torch_adding *a = ctx;
-
-    return !here || zf_torch_set_add(a->set, file, ZF_ROLE_WEIGHTS, zf_coord_data(0), err);
+    return !here || torch_add(ctx, file, ZF_ROLE_WEIGHTS, err);
 }
 
 static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
@@ -121,8 +142,9 @@ static const char *torch_lacks(void *ctx, const char *tensor, const char *file)
     const struct torch_adding *a = ctx;
 
     return zf_build_find(a->b, zf_spot_of("", tensor)) ? NULL
-           : zf_store_has(a->st, file, ZF_ENTRY_FILE)  ? "does not hold it"
-                                                       : "is missing";
+           : !zf_store_has(a->st, file, ZF_ENTRY_FILE) ? "is missing"
+           : zf_torch_set_root(a->set, file)           ? "does not hold it"
+                                                       : "cannot be read";
 }
 
 /* "pytorch_model-00002-of-00003.bin": how many files there should be; 0 = no such name. */
@@ -197,14 +219,13 @@ static bool torch_is_left(const struct torch_names *names, const char *name)
     return s && s->lacks;
 }
 
-static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st,
-                            const struct torch_names *names, bool weights, struct zf_build *b,
+static bool torch_add_loose(struct torch_adding *a, const struct torch_names *names, bool weights,
                             struct zf_err *err)
 {
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(a->st, "", &e, &n, err)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -217,17 +238,16 @@ static bool torch_add_loose(struct zf_torch_set *s, struct zf_store *st,
         if (weights && torch_shards_of(e[i].name)) {
             /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
              * with it is said. */
-            if (!zf_torch_set_add(s, e[i].name, ZF_ROLE_WEIGHTS, zf_coord_data(0), err) &&
-                !zf_forgive(b, err)) {
+            if (!torch_add(a, e[i].name, ZF_ROLE_WEIGHTS, err)) {
                 return false;
             }
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
-            if (!zf_build_note(b, err, "%s is not shown: it is %s, not a file", e[i].name,
+            if (!zf_build_note(a->b, err, "%s is not shown: it is %s, not a file", e[i].name,
                                e[i].what)) {
                 return false;
             }
-        } else if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_sniff(st, e[i].name) &&
-                   !zf_torch_set_add(s, e[i].name, role, zf_coord_data(0), err)) {
+        } else if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_sniff(a->st, e[i].name) &&
+                   !torch_add(a, e[i].name, role, err)) {
             return false;
         }
     }
@@ -258,7 +278,7 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
     zf_auto(mem) char *index = NULL;
     zf_auto(torch_names) struct torch_names names = {.whole = false};
     const char *optimizer;
-    struct torch_adding a = {s, st, b};
+    struct torch_adding a = {.set = s, .st = st, .b = b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
     if (!s || !torch_look(save, &index, &optimizer, err)) {
@@ -277,11 +297,11 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
     }
     if (!torch_look_series(st, indexed, &names, b, err) ||
         (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                 : !torch_add_loose(s, st, &names, true, b, err))) {
+                 : !torch_add_loose(&a, &names, true, err))) {
         return false;
     }
-    return torch_add_loose(s, st, &names, false, b, err) && zf_torch_set_place(s, err) &&
-           (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
+    return torch_add_loose(&a, &names, false, err) && torch_read_any(&a, err) &&
+           zf_torch_set_place(s, err) && (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
            (!optimizer || zf_optim_index_add_dir(st, optimizer, o, b, err));
 }
 
