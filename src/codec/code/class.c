@@ -111,6 +111,9 @@ static bool class_is_denied(const char *module, const char *name)
 {
     const size_t top = strcspn(module, ".");
 
+    if (module[0] == '_' && module[1] != '_') {
+        return true;
+    }
     for (size_t i = 0; i < COUNT(class_top); i++) {
         if (strlen(class_top[i]) == top && memcmp(class_top[i], module, top) == 0) {
             return true;

@@ -401,7 +401,8 @@ def classes(folder):
             ("_pickle", "loads", "dangerous"), ("pickle", "loads", "dangerous"), ("commands", "getoutput", "dangerous"),
             ("torch", "load", "dangerous"), ("torch.storage", "_load_from_bytes", "dangerous"), ("torch.hub", "load", "dangerous"),
             ("torch.hubs", "load", "foreign"), ("my", "os.system", "dangerous"), ("", "x", "dangerous"), ("my", "", "dangerous"),
-            ("dill._dill", "_create_code", "dangerous"), ("osx", "system", "foreign")]
+            ("dill._dill", "_create_code", "dangerous"), ("osx", "system", "foreign"),
+            ("_module_of_a_later_python", "x", "dangerous"), ("__torch__.my.Net", "Net", "foreign")]
     rows += [(m, "anything", "dangerous") for m in sorted(sys.stdlib_module_names)]
     files = []
     for i, (module, what, _) in enumerate(rows):
