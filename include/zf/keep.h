@@ -44,9 +44,16 @@ struct zf_checkpoint *zf_keep_load(struct zf_keep *k, struct zf_store *st,
 /* zf_open_opts.sealing, with k as ctx: notes the model that is about to be sealed. */
 void zf_keep_sealing(void *k, const struct zf_build *b, const char *format, const char *why);
 
-/* Keeps what was noted last; to be asked when st was found unchanged.
- * Errors: ZF_E_UNSUPPORTED a model of this kind is not kept; of zf_store_facts, since k was made; ZF_E_IO. */
-bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err) ZF_CHECKED;
+/* Keeps what was noted last, and says in c, which was made of it, as which model; to be asked when st was found
+ * unchanged.  Errors: ZF_E_UNSUPPORTED a model of this kind is not kept; of zf_store_facts, since k was made; ZF_E_IO. */
+bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_checkpoint *c,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* Keeps a text with the model that c was made from or kept as: kept_note of whoever loads it.  It must follow from the
+ * files that the model depends on, and from the key.  Errors: ZF_E_LIMIT more than 1 MiB; ZF_E_NOENT the model is another
+ * one now, or gone; ZF_E_IO. */
+bool zf_keep_note(struct zf_keep *k, const struct zf_checkpoint *c, const char *text,
+                  struct zf_err *err) ZF_CHECKED;
 
 /* Calls fn for every model in the directory, the one used last first.  Errors: as zf_keep_new. */
 struct zf_keep_entry {

@@ -4,6 +4,7 @@
 #include <zf/codec/code_list.h>
 #include <zf/codec/json.h>
 
+#include "kept.h"
 #include "print.h"
 
 /* Names that the sentence has; --json has all. */
@@ -45,6 +46,7 @@ static bool code_is_later(const char *path)
 struct code_looked {
     struct zf_code_list list;
     uint64_t later, bytes; /* files that were not looked at; that were read */
+    bool failed;           /* some of `later` could not be read, and may be the next time */
 };
 
 /* A file that failed when the checkpoint was opened fails here again: it counts as not looked at. */
@@ -62,6 +64,7 @@ static void code_look(const struct zf_checkpoint *c, const char *path, const str
     how.pickle_bytes = lim->pickle_bytes < most - to->bytes ? lim->pickle_bytes : most - to->bytes;
     zf_auto(source) struct zf_source *src = zf_store_open(c->store, path, &err);
     if (!src || !zf_code_list_add(&to->list, path, src, &how, &err)) {
+        to->failed = true;
         to->later++;
     }
 }
@@ -117,7 +120,8 @@ static json_t *code_document(const struct code_looked *k)
                      globals, "ended", ended);
 }
 
-json_t *code_json(const struct zf_checkpoint *c, const struct zf_limits *lim)
+static json_t *code_find(const struct zf_checkpoint *c, const struct zf_limits *lim,
+                         bool *failed_out)
 {
     struct code_files files = {.store = c->store};
     struct code_looked k = {0};
@@ -132,6 +136,28 @@ json_t *code_json(const struct zf_checkpoint *c, const struct zf_limits *lim)
     zf_vec_fini(&files.path);
     json_t *j = files.full ? NULL : code_document(&k);
     zf_code_list_fini(&k.list);
+    *failed_out = k.failed;
+    return j;
+}
+
+json_t *code_json(const char *path, const struct zf_checkpoint *c, const struct opts *o)
+{
+    struct zf_err ignored;
+    bool failed = false;
+
+    if (c->kept_note) {
+        json_t *j = zf_json_load(c->kept_note, strlen(c->kept_note), &o->lim, &ignored);
+
+        if (json_is_object(j)) {
+            return j;
+        }
+        json_decref(j);
+    }
+    json_t *j = code_find(c, &o->lim, &failed);
+    zf_auto(mem) char *text = j && !failed ? json_dumps(j, JSON_COMPACT) : NULL;
+    if (text) {
+        kept_note(path, o, c, text);
+    }
     return j;
 }
 

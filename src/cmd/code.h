@@ -8,8 +8,11 @@
 #include <zf/base/out.h>
 #include <zf/model/model.h>
 
-/* Imports and calls of the pickles in the files that opening read: zerofs.info/1's "code".  NULL: no memory. */
-json_t *code_json(const struct zf_checkpoint *c, const struct zf_limits *lim);
+#include "options.h"
+
+/* Imports and calls of the pickles in the files that opening c read from `path`: zerofs.info/1's "code".  Kept with a model
+ * that is kept.  NULL: no memory. */
+json_t *code_json(const char *path, const struct zf_checkpoint *c, const struct opts *o);
 
 /* Appends one sentence of it, without newline and full stop: "loading it with Python would import my.trainer.Config
  * (2 files); nothing is called".  Names are as in the file, for print_name. */

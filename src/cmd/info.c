@@ -189,7 +189,7 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
     if (j) {
         info_add_outline(j, c);
         info_facts_add(j, path, c, o);
-        (void)json_object_set_new(j, "code", code_json(c, &o->lim));
+        (void)json_object_set_new(j, "code", code_json(path, c, o));
     }
     return j;
 }

@@ -155,7 +155,7 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
                                    zf_err_text(&k->why, text, sizeof text));
     }
     if (kept_worth(k)) {
-        bool ok = zf_keep_put(k->keep, st, &err);
+        bool ok = zf_keep_put(k->keep, st, c, &err);
 
         kept_say(o, ok ? "the model is kept" : "the model is not kept", ok ? NULL : &err);
         if (!ok && err.sys) {
@@ -163,6 +163,18 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
             c->not_kept =
                 zf_arena_fmt(c->arena, &err, "the model is not cached: %s", strerror(err.sys));
         }
+    }
+}
+
+void kept_note(const char *path, const struct opts *o, const struct zf_checkpoint *c,
+               const char *text)
+{
+    zf_auto(kept) struct kept k = {.keep = NULL};
+    struct zf_err err;
+
+    if ((c->kept_as[0] || c->kept_as[1]) && kept_begin(&k, path, o, &err) && k.keep &&
+        !zf_keep_note(k.keep, c, text, &err)) {
+        kept_say(o, "the note is not kept", &err);
     }
 }
 

@@ -25,6 +25,10 @@ bool kept_has(struct kept *k);
 struct zf_checkpoint *kept_load(struct kept *k, struct zf_store *st);
 /* Keeps the model of c, which was read from st and found unchanged.  Says in c how it came. */
 void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, const struct opts *o);
+/* Keeps a text with the model of c, which was opened from `path` with these options, if one is kept: c->kept_note the
+ * next time. */
+void kept_note(const char *path, const struct opts *o, const struct zf_checkpoint *c,
+               const char *text);
 void kept_end(struct kept *k);
 static inline void zf_auto_kept(struct kept *k)
 {

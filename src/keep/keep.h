@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a kept model:
  *
- *   "zfmodel" and KEEP_VERSION; 8 bytes: how many follow the checksum; 16 bytes: their checksum
+ *   "zfmodel" and KEEP_VERSION; 8 bytes: how many follow the checksum, up to the note; 16 bytes: their checksum
  *   the key, its length in 4 bytes in front
  *   what the store is called, if that is a part of anything below, or nothing
  *   the directory of the save in the store, the format, and what proved it
@@ -12,6 +12,7 @@
  *   sources: how many; of each: 0 and the number of a file; or 1 + the number of its kind, 0 or 1 +
  *     the number of its parent, three numbers, and bytes
  *   the model
+ *   if there is a note, 16 bytes: its checksum; and its text
  *
  * Numbers are zf_out_var's, texts have their length in front. */
 #ifndef KEEP_KEEP_H
@@ -27,9 +28,10 @@
 
 #define KEEP_MAGIC "zfmodel"
 /* Goes up whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 5
+#define KEEP_VERSION 6
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
+#define KEEP_NOTE (1u << 20)
 
 struct keep_source {
     UT_hash_handle hh; /* of its address */

@@ -30,6 +30,8 @@ struct loading {
     struct load_sources facts; /* files, by the number among the facts */
     struct load_sources files; /* of the sources; borrowed */
     struct load_sources sources;
+    uint64_t sum[2];
+    char *note; /* malloc'ed; or NULL */
     uint8_t *
         *text; /* what `in` reads, to be freed when it was unpacked; NULL: it is the caller's */
 };
@@ -65,6 +67,30 @@ static char *load_text(struct loading *l, struct zf_err *err)
 
 /* ---- head ------------------------------------------------------------------------------------ */
 
+/* What follows the n bytes of the body, which are all that `in` has then. */
+static bool load_note(struct loading *l, uint64_t n, struct zf_err *err)
+{
+    struct zf_bytes b = l->in;
+    uint64_t sum[2];
+
+    (void)zf_bytes_take(&b, n);
+    l->in.n = l->in.at + n;
+    if (zf_bytes_left(&b) == 0) {
+        return true;
+    }
+    const uint64_t first = zf_bytes_le64(&b), second = zf_bytes_le64(&b), left = zf_bytes_left(&b);
+    const char *text = zf_bytes_take(&b, left);
+    if (b.bad || left > KEEP_NOTE) {
+        return load_bad(l, "a note that is cut", err);
+    }
+    keep_sum(text, (size_t)left, sum);
+    if (sum[0] != first || sum[1] != second) {
+        return load_bad(l, "another checksum of its note", err);
+    }
+    l->note = strndup(text, (size_t)left);
+    return l->note || zf_fail_sys(err, "load a model");
+}
+
 /* Magic, version, length, checksum, key. */
 static bool load_head(struct loading *l, struct zf_err *err)
 {
@@ -72,18 +98,20 @@ static bool load_head(struct loading *l, struct zf_err *err)
     const uint8_t version = zf_bytes_u8(&l->in);
     const uint64_t n = zf_bytes_le64(&l->in);
     const uint64_t first = zf_bytes_le64(&l->in), second = zf_bytes_le64(&l->in);
-    uint64_t sum[2];
 
     if (l->in.bad || memcmp(magic, KEEP_MAGIC, sizeof KEEP_MAGIC - 1) != 0 ||
         version != KEEP_VERSION) {
         return load_bad(l, "another head", err);
     }
-    if (n != zf_bytes_left(&l->in)) {
+    if (n > zf_bytes_left(&l->in)) {
         return load_bad(l, "a part missing", err);
     }
-    keep_sum(l->in.p + l->in.at, (size_t)n, sum);
-    if (sum[0] != first || sum[1] != second) {
+    keep_sum(l->in.p + l->in.at, (size_t)n, l->sum);
+    if (l->sum[0] != first || l->sum[1] != second) {
         return load_bad(l, "another checksum", err);
+    }
+    if (!load_note(l, n, err)) {
+        return false;
     }
     const uint64_t key_len = zf_bytes_le32(&l->in);
     const char *key = zf_bytes_take(&l->in, key_len);
@@ -311,13 +339,20 @@ static void load_drop(struct load_sources *s)
     free(s->at);
 }
 
+static bool load_say(const struct loading *l, struct zf_checkpoint *c, struct zf_err *err)
+{
+    c->kept = true;
+    memcpy(c->kept_as, l->sum, sizeof c->kept_as);
+    c->kept_note = l->note ? zf_arena_str(c->arena, l->note, strlen(l->note), err) : NULL;
+    return !l->note || c->kept_note;
+}
+
 static struct zf_checkpoint *load_bytes(struct loading l, struct zf_err *err)
 {
-    struct zf_checkpoint *c = load_all(&l, err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = load_all(&l, err);
+    const bool ok = c && load_say(&l, c, err);
 
-    if (c) {
-        c->kept = true;
-    }
+    free(l.note);
     load_drop(&l.sources);
     load_drop(&l.facts);
     for (size_t i = 0; i < l.claims.n; i++) {
@@ -325,7 +360,7 @@ static struct zf_checkpoint *load_bytes(struct loading l, struct zf_err *err)
     }
     zf_vec_fini(&l.claims);
     free(l.files.at);
-    return c;
+    return ok ? zf_give(c) : NULL;
 }
 
 struct zf_checkpoint *keep_load_bytes(struct zf_keep *k, struct zf_store *st, const void *p,

@@ -300,7 +300,8 @@ static bool put_body(struct zf_keep *k, const struct zf_store *st, struct put_fa
            zf_out_ok(&facts->out, err) && zf_out_ok(body, err);
 }
 
-bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
+bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_checkpoint *c,
+                 struct zf_err *err)
 {
     zf_auto(out) struct zf_out body = {0};
     struct put_facts facts = {0};
@@ -311,8 +312,55 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_err *err)
     }
     bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) &&
               put_body(k, st, &facts, &body, err) && put_write(k, &body, err);
+    if (ok) {
+        keep_sum(body.p, body.n, c->kept_as);
+    }
     zf_table_free(facts.files);
     zf_auto_out(&facts.out);
     put_forget(k);
     return ok;
+}
+
+/* ---- a note ---------------------------------------------------------------------------------- */
+
+/* Bytes of the model that c is, without its note, in p[n]; 0: it is another one. */
+static uint64_t put_is_model_of(const struct zf_checkpoint *c, const void *p, uint64_t n)
+{
+    struct zf_bytes b = zf_bytes_of(p, n);
+    const char *magic = zf_bytes_take(&b, sizeof KEEP_MAGIC - 1);
+    const uint8_t version = zf_bytes_u8(&b);
+    const uint64_t body = zf_bytes_le64(&b);
+    const uint64_t first = zf_bytes_le64(&b), second = zf_bytes_le64(&b);
+
+    return !b.bad && memcmp(magic, KEEP_MAGIC, sizeof KEEP_MAGIC - 1) == 0 &&
+                   version == KEEP_VERSION && body <= zf_bytes_left(&b) && first == c->kept_as[0] &&
+                   second == c->kept_as[1]
+               ? KEEP_HEAD + body
+               : 0;
+}
+
+bool zf_keep_note(struct zf_keep *k, const struct zf_checkpoint *c, const char *text,
+                  struct zf_err *err)
+{
+    const size_t n = strlen(text);
+    zf_auto(out) struct zf_out sum = {0};
+    uint64_t have = 0, of[2];
+
+    if (n > KEEP_NOTE || n > k->most) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a note of more than %u bytes", KEEP_NOTE);
+    }
+    zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &have, err);
+    if (!p) {
+        return false;
+    }
+    const uint64_t model = put_is_model_of(c, p, have);
+    if (model == 0) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the model that was kept is another one now");
+    }
+    keep_sum(text, n, of);
+    zf_out_le64(&sum, of[0]);
+    zf_out_le64(&sum, of[1]);
+    const struct dir_part part[] = {{p, (size_t)model}, {sum.p, sum.n}, {text, n}};
+    return zf_out_ok(&sum, err) &&
+           dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err);
 }

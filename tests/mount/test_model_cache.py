@@ -182,19 +182,34 @@ def whatever_changes_is_seen():
         assert not kept, f'{what} {path}: the old model was shown'
 
 
+def _opened(*words):
+    """Shards that a command opened, and its output."""
+    log = os.path.join(tmp, 'strace.log')
+    p = subprocess.run(['strace', '-f', '-o', log, '-e', 'trace=open,openat,openat2', ZEROFS, *words], capture_output=True,
+                       timeout=60, check=False)
+    if p.returncode:
+        raise Skip(p.stderr.decode(errors='replace')[:200])
+    with open(log, encoding='utf-8', errors='replace') as f:
+        return sum('.pt"' in line or 'latest"' in line for line in f), p.stdout
+
+
 def no_shard_is_opened():
     if not shutil.which('strace'):
         raise Skip('there is no strace')
-    cache, ckpt, log = new('strace'), os.path.join(DATA, SMALL), os.path.join(tmp, 'strace.log')
-    opened = []
-    for _ in range(2):
-        p = subprocess.run(['strace', '-f', '-o', log, '-e', 'trace=open,openat,openat2', ZEROFS, 'ls', '-o', f'model_cache={cache}',
-                            ckpt], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False)
-        if p.returncode:
-            raise Skip(p.stderr.decode(errors='replace')[:200])
-        with open(log, encoding='utf-8', errors='replace') as f:
-            opened.append(sum('.pt"' in line or 'latest"' in line for line in f))
-    assert opened[0] > 0 and opened[1] == 0, opened
+    ckpt = os.path.join(DATA, SMALL)
+    for words in (['ls'], ['info'], ['info', '--json']):
+        how = '-o', f'model_cache={new("strace-" + "-".join(words))}'
+        (first, said), (again, same) = [_opened(*words, *how, ckpt) for _ in range(2)]
+        assert first > 0 and again == 0, (words, first, again)
+        if words == ['info']:
+            assert b'\ncode ' in said and said == same, same
+        elif '--json' in words:
+            assert json.loads(said)['code']['pickles'] == json.loads(same)['code']['pickles'] > 0
+    # the model of a command that does not look for code: the first info does, and the second need not
+    how = '-o', f'model_cache={new("strace-mixed")}'
+    assert _opened('ls', *how, ckpt)[0] > 0
+    (first, said), (again, same) = [_opened('info', *how, ckpt) for _ in range(2)]
+    assert first > 0 and again == 0 and said == same, (first, again)
 
 
 def _model(cache):

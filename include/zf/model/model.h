@@ -74,6 +74,9 @@ struct zf_checkpoint {
     struct timespec mtime; /* of the newest shard */
     bool kept;            /* made from a model that was kept (zf/keep.h), no file was read for it */
     const char *not_kept; /* why that one is not used, or none was made: a sentence; or NULL */
+    uint64_t
+        kept_as[2]; /* the checksum of the model that it was made from or kept as; 0, 0 = none */
+    const char *kept_note; /* the text that zf_keep_note kept with it; or NULL */
     struct zf_store *store;
     struct zf_arena *arena; /* everything above lives here */
 };

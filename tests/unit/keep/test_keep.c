@@ -219,10 +219,12 @@ static void a_model_comes_back(void **state)
     assert_int_equal(err.code, ZF_E_NOENT);
     zf_auto(checkpoint) struct zf_checkpoint *c = a_model(st, k, &lim);
     assert_non_null(c);
-    assert_ok(zf_keep_put(k, st, &err), &err);
+    assert_int_equal(c->kept_as[0], 0);
+    assert_ok(zf_keep_put(k, st, c, &err), &err);
     zf_auto(checkpoint) struct zf_checkpoint *d = zf_keep_load(k, st, &err);
     assert_ok(d, &err);
-    assert_true(d->kept && !c->kept);
+    assert_true(d->kept && !c->kept && !d->kept_note);
+    assert_true(c->kept_as[0] != 0 && memcmp(c->kept_as, d->kept_as, sizeof c->kept_as) == 0);
     same_model(c, d);
     has_bytes(d, "x", "23456789");
     has_bytes(d, "y", "54329876");
@@ -234,12 +236,12 @@ static void a_model_comes_back(void **state)
     }
     /* What is read right after it was written may be written once more at the same time. */
     zf_auto(checkpoint) struct zf_checkpoint *young = a_model(st, early, &lim);
-    assert_true(young && !zf_keep_put(early, st, &err));
+    assert_true(young && !zf_keep_put(early, st, young, &err));
     assert_err(&err, ZF_E_STALE, ZF_OFF_NONE, "it changed only a moment ago");
     zf_auto(keep) struct zf_keep *small = zf_keep_new(dir, "small\n", 10, &lim, &err);
     assert_non_null(small);
     zf_auto(checkpoint) struct zf_checkpoint *e = a_model(st, small, &lim);
-    assert_true(e && !zf_keep_put(small, st, &err));
+    assert_true(e && !zf_keep_put(small, st, e, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "larger");
     drop_store(at);
 }
@@ -262,7 +264,8 @@ static void a_damaged_byte_is_noticed(void **state)
     zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 1 << 20, &lim, &err);
     assert_ok(k, &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = a_model(store, k, &lim);
-    assert_true(c && zf_keep_put(k, store, &err));
+    assert_true(c && zf_keep_put(k, store, c, &err));
+    assert_ok(zf_keep_note(k, c, "a note", &err), &err);
     (void)snprintf(path, sizeof path, "%s/%s", own, k->name);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > KEEP_KEY_AT + 20);
@@ -276,6 +279,7 @@ static void a_damaged_byte_is_noticed(void **state)
         assert_int_equal(pwrite(fd, &was, 1, i), 1);
         zf_auto(checkpoint) struct zf_checkpoint *again = zf_keep_load(k, store, &err);
         assert_ok(again, &err);
+        assert_string_equal(again->kept_note, "a note");
     }
     (void)close(fd);
     assert_ok(zf_keep_clear(own, &bytes, &err), &err);
@@ -298,6 +302,58 @@ static struct zf_checkpoint *load_body(struct zf_keep *k, struct zf_store *st, c
     return c;
 }
 
+static bool has_note(struct zf_keep *k, struct zf_store *st, const char *want)
+{
+    struct zf_err err;
+    zf_auto(checkpoint) struct zf_checkpoint *c = zf_keep_load(k, st, &err);
+
+    assert_ok(c, &err);
+    return want ? c->kept_note && strcmp(c->kept_note, want) == 0 : !c->kept_note;
+}
+
+/* A note belongs to one model: it can be another one, and goes when the model is kept anew or was never this one. */
+static void a_note_belongs_to_its_model(void **state)
+{
+    const struct zf_limits lim = zf_limits_default();
+    char at[] = "/tmp/zf-kept-XXXXXX", own[] = "/tmp/zf-keep-XXXXXX";
+    struct zf_err err;
+    uint64_t bytes;
+
+    (void)state;
+    assert_non_null(mkdtemp(at));
+    assert_non_null(mkdtemp(own));
+    zf_auto(store) struct zf_store *st = a_store(&lim, at);
+    grow_old(at);
+    zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 4 << 20, &lim, &err);
+    assert_ok(k, &err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = a_model(st, k, &lim);
+    assert_true(c && !zf_keep_note(k, c, "too early", &err));
+    assert_int_equal(err.code, ZF_E_NOENT);
+    assert_ok(zf_keep_put(k, st, c, &err), &err);
+    assert_true(has_note(k, st, NULL));
+    assert_ok(zf_keep_note(k, c, "one", &err), &err);
+    assert_ok(zf_keep_note(k, c, "another", &err), &err);
+    assert_true(has_note(k, st, "another"));
+    zf_auto(mem) char *large = calloc(1, KEEP_NOTE + 2);
+    assert_non_null(large);
+    memset(large, 'x', KEEP_NOTE + 1);
+    assert_false(zf_keep_note(k, c, large, &err));
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "a note of more than 1048576 bytes");
+    large[KEEP_NOTE] = '\0';
+    assert_ok(zf_keep_note(k, c, large, &err), &err);
+    assert_true(has_note(k, st, large));
+    c->kept_as[0]++;
+    assert_false(zf_keep_note(k, c, "of another one", &err));
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "another one now");
+    assert_true(has_note(k, st, large));
+    zf_auto(checkpoint) struct zf_checkpoint *again = a_model(st, k, &lim);
+    assert_true(again && zf_keep_put(k, st, again, &err));
+    assert_true(has_note(k, st, NULL));
+    assert_ok(zf_keep_clear(own, &bytes, &err), &err);
+    assert_int_equal(rmdir(own), 0);
+    drop_store(at);
+}
+
 /* A checksum is no proof: what says anything else in its place is refused, or read without harm. */
 static void whatever_it_says(void **state)
 {
@@ -317,7 +373,7 @@ static void whatever_it_says(void **state)
     zf_auto(mem) uint8_t *sources = malloc(n_sources);
     assert_true(c && sources);
     memcpy(sources, k->sources.p, n_sources);
-    assert_ok(zf_keep_put(k, st, &err), &err);
+    assert_ok(zf_keep_put(k, st, c, &err), &err);
     zf_auto(mem) uint8_t *file = dir_read(k->dir, k->name, 1 << 20, &n, &err);
     assert_true(file && n > KEEP_KEY_AT);
     uint8_t *body = file + KEEP_HEAD;
@@ -374,7 +430,7 @@ static void keep_without_memory(const char *own, const char *at, long noted, lon
     assert_non_null(c);
     asked_out[0] = asked;
     broken_begin(written ? &write : NULL);
-    bool ok = zf_keep_put(k, st, &err);
+    bool ok = zf_keep_put(k, st, c, &err);
     (void)broken_end();
     asked_out[1] = broken_heap_calls();
     if (!ok) {
@@ -444,6 +500,7 @@ int main(void)
         cmocka_unit_test(the_longest_unused_go_first),
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(a_damaged_byte_is_noticed),
+        cmocka_unit_test(a_note_belongs_to_its_model),
         cmocka_unit_test(whatever_it_says),
         cmocka_unit_test(memory_runs_out),
     };
