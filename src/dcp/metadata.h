@@ -144,7 +144,6 @@ struct dcp_reading {
     const struct zf_pv *last_path; /* most items name their file by the same pickled string */
     uint32_t last_file;
     uint64_t n_strange; /* items that no tensor owns */
-    struct dcp_paths *paths;
 };
 
 /* Names the file in the failure, once.  Returns false. */

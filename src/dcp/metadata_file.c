@@ -131,15 +131,14 @@ static const struct zf_pv *file_load(struct file_reading *f, struct zf_store *st
 bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const char *name,
                  const struct zf_limits *lim, struct zf_build *b, struct zf_err *err)
 {
-    zf_auto(dcp_paths) struct dcp_paths *paths = dcp_paths_new(err);
     struct file_reading f = {
-        .r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->chunk.n, .paths = paths},
+        .r = {.d = d, .lim = lim, .b = b, .dir = dir, .first_chunk = d->chunk.n},
         .part = {[FILE_STATE] = {"state_dict_metadata", dcp_take_state, NULL, 0},
                  [FILE_STORAGE] = {"storage_data", dcp_take_storage, NULL, 0},
                  [FILE_PATHS] = {"planner_data", dcp_take_path, NULL, 0}}};
     const struct zf_pv *root;
 
-    f.r.path = paths ? zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name) : NULL;
+    f.r.path = zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name);
     if (!f.r.path || !zf_vec_room(&d->pass, 1, err)) {
         return false;
     }

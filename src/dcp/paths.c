@@ -7,151 +7,121 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/vec.h>
 
+/* The steps of a path are stretches of the key, which they spell, so that what is kept is how many there are, and of each
+ * its length (a key has less than 2^31 bytes), and whether it is an index (STEP_INDEX). */
+#define STEP_INDEX ((uint32_t)1 << 31)
+
+/* A step of planner_data: a name, or a position. */
 struct paths_step {
-    size_t at, n; /* in joined */
+    const char *p;
+    uint64_t n;
     bool index;
+    char digits[24];
 };
 
-/* The path at hand: its steps, joined by dots. */
-struct dcp_paths {
-    zf_vec(struct paths_step) step;
-    struct zf_out joined;
-};
-
-static bool paths_read_step(struct dcp_paths *s, const struct zf_pv *v, struct zf_err *err)
+/* False: neither; another planner's own. */
+static bool paths_read_step(const struct zf_pv *v, struct paths_step *out)
 {
-    struct paths_step *step = zf_vec_push(&s->step, err);
-    uint64_t n = 0;
     int64_t at;
 
-    if (!step) {
-        return false;
-    }
-    zf_out_str(&s->joined, s->step.n > 1 ? "." : "");
-    step->at = s->joined.n;
-    if (zf_pv_kind(v) == ZF_PV_STR) {
-        const char *p = zf_pv_text(v, &n);
-
-        zf_out_add(&s->joined, p, n);
-    } else if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at)) {
-        char digits[24];
-
-        (void)snprintf(digits, sizeof digits, "%" PRId64, at);
-        step->index = true;
-        zf_out_str(&s->joined, digits);
+    out->index = zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &at);
+    if (out->index) {
+        out->n = (uint64_t)snprintf(out->digits, sizeof out->digits, "%" PRId64, at);
+        out->p = out->digits;
+    } else if (zf_pv_kind(v) == ZF_PV_STR) {
+        out->p = zf_pv_text(v, &out->n);
     } else {
-        s->step.n = 0; /* another planner's own */
-        return true;
-    }
-    step->n = s->joined.n - step->at;
-    return zf_out_ok(&s->joined, err);
-}
-
-/* Reads a tuple; no steps: it is no path, because one is neither a name nor a position. */
-static bool paths_read(struct dcp_paths *s, const struct zf_pv *tuple, struct zf_err *err)
-{
-    s->step.n = 0;
-    zf_out_cut(&s->joined, 0);
-    for (uint64_t i = 0; zf_pv_is_seq(tuple) && i < zf_pv_len(tuple); i++) {
-        if (!paths_read_step(s, zf_pv_item(tuple, i), err)) {
-            return false;
-        }
-        if (s->step.n == 0) {
-            break;
-        }
+        return false;
     }
     return true;
 }
 
-/* Its steps are stretches of the name, which they spell, so that what is kept is how many there are, and of
- * each its length (a name has less than 2^31 bytes), and whether it is an index (STEP_INDEX). */
-#define STEP_INDEX ((uint32_t)1 << 31)
-
-static uint32_t paths_word(const struct paths_step *step)
+/* Do the steps, joined by dots, spell the key?  *is_path: each is a name or a position.  *known: the key has this path
+ * already, another rank said so. */
+static bool paths_spells(const struct dcp_key *key, const struct zf_pv *tuple, bool *is_path,
+                         bool *known)
 {
-    return (uint32_t)step->n | (step->index ? STEP_INDEX : 0);
-}
+    const uint64_t n = zf_pv_len(tuple);
+    uint64_t at = 0;
+    struct paths_step step;
+    bool same = true;
 
-static bool paths_keep(struct zf_dcp *d, struct dcp_key *key, const struct dcp_paths *s,
-                       struct zf_err *err)
-{
-    bool plain = s->step.n == 1 && !s->step.at[0].index; /* as if nothing were said */
-    uint32_t *kept =
-        plain ? NULL : zf_arena_get(d->pickles, (uint64_t)s->step.n + 1, sizeof *kept, err);
-
-    for (size_t i = 0; kept && i < s->step.n; i++) {
-        kept[i + 1] = paths_word(&s->step.at[i]);
+    *known = key->steps && key->steps[0] == n;
+    *is_path = n > 0;
+    for (uint64_t i = 0; i < n && *is_path; i++) {
+        *is_path = paths_read_step(zf_pv_item(tuple, i), &step);
+        if (!*is_path || !same) {
+            continue;
+        }
+        at += i > 0;
+        same = at <= key->name_len && step.n <= key->name_len - at &&
+               memcmp(key->name + at, step.p, step.n) == 0 && (i == 0 || key->name[at - 1] == '.');
+        *known = *known && same &&
+                 key->steps[i + 1] == ((uint32_t)step.n | (step.index ? STEP_INDEX : 0));
+        at += step.n;
     }
-    if (kept) {
-        kept[0] = (uint32_t)s->step.n;
-    }
-    key->steps = kept;
-    return plain || kept;
-}
-
-/* Does the key have this path already?  Another rank said so. */
-static bool paths_known(const struct dcp_key *key, const struct dcp_paths *s)
-{
-    bool same = key->steps && key->steps[0] == s->step.n;
-
-    for (size_t i = 0; same && i < s->step.n; i++) {
-        same = key->steps[i + 1] == paths_word(&s->step.at[i]);
-    }
+    same = same && at == key->name_len;
+    *known = *known && same;
     return same;
+}
+
+static bool paths_refuse(struct dcp_reading *r, const struct dcp_key *key,
+                         const struct zf_pv *tuple, struct zf_err *err)
+{
+    zf_auto(out) struct zf_out joined = {0};
+    struct paths_step step;
+
+    for (uint64_t i = 0; i < zf_pv_len(tuple); i++) {
+        if (paths_read_step(zf_pv_item(tuple, i), &step)) {
+            zf_out_str(&joined, i ? "." : "");
+            zf_out_add(&joined, step.p, step.n);
+        }
+    }
+    (void)(zf_out_ok(&joined, err) &&
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
+                   "which of them is it?",
+                   key->name, zf_out_text(&joined)));
+    return dcp_settle(r, err);
 }
 
 bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,
                    struct zf_err *err)
 {
-    uint64_t n = 0;
-    const char *name = zf_pv_text(fqn, &n);
-    uint32_t number = name ? dcp_find_key(r->d, name, n) : ZF_DCP_NONE;
-    struct dcp_paths *s = r->paths;
+    uint64_t len = 0, n = zf_pv_is_seq(tuple) ? zf_pv_len(tuple) : 0;
+    const char *name = zf_pv_text(fqn, &len);
+    uint32_t number = name ? dcp_find_key(r->d, name, len) : ZF_DCP_NONE;
+    struct paths_step step;
+    bool is_path, known;
 
-    if (number == ZF_DCP_NONE) {
+    if (number == ZF_DCP_NONE || n == 0) {
         return true;
     }
     struct dcp_key *key = &r->d->key.at[number];
-    if (!paths_read(s, tuple, err)) {
-        return false;
-    }
-    if (s->step.n == 0) {
+    bool same = paths_spells(key, tuple, &is_path, &known);
+    if (!is_path || known) {
         return true;
     }
-    if (s->joined.n != key->name_len ||
-        memcmp(zf_out_text(&s->joined), key->name, key->name_len) != 0) {
-        (void)zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
-            "which of them is it?",
-            key->name, zf_out_text(&s->joined));
-        return dcp_settle(r, err);
+    if (!same) {
+        return paths_refuse(r, key, tuple, err);
     }
-    return paths_known(key, s) || paths_keep(r->d, key, s, err);
-}
-
-struct dcp_paths *dcp_paths_new(struct zf_err *err)
-{
-    struct dcp_paths *s = calloc(1, sizeof *s);
-
-    if (!s) {
-        (void)zf_fail_sys(err, "read paths");
+    key->steps = NULL;
+    if (n == 1 && zf_pv_kind(zf_pv_item(tuple, 0)) == ZF_PV_STR) { /* as if nothing were said */
+        return true;
     }
-    return s;
-}
-
-void dcp_paths_free(struct dcp_paths *s)
-{
-    if (s) {
-        zf_vec_fini(&s->step);
-        zf_auto_out(&s->joined);
-        free(s);
+    uint32_t *kept = zf_arena_get(r->d->pickles, n + 1, sizeof *kept, err);
+    for (uint64_t i = 0; kept && i < n && paths_read_step(zf_pv_item(tuple, i), &step); i++) {
+        kept[i + 1] = (uint32_t)step.n | (step.index ? STEP_INDEX : 0);
     }
+    if (kept) {
+        kept[0] = (uint32_t)n;
+    }
+    key->steps = kept;
+    return kept != NULL;
 }
 
 /* Does the step begin with the first five letters of `head`?  "optim" counts as "optimizer".  (Behind a

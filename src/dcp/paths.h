@@ -9,13 +9,6 @@
  * Errors: ZF_E_FORMAT a path is not that of its key. */
 bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,
                    struct zf_err *err) ZF_CHECKED;
-/* r->paths, the memory in which a path is looked at. */
-struct dcp_paths *dcp_paths_new(struct zf_err *err) ZF_CHECKED;
-void dcp_paths_free(struct dcp_paths *s);
-static inline void zf_auto_dcp_paths(struct dcp_paths **s)
-{
-    dcp_paths_free(*s);
-}
 
 /* Room for the steps of one path. */
 struct dcp_steps {
