@@ -31,16 +31,25 @@ bool zf_show_word(const char *word);
  * Errors: ZF_E_USAGE an unknown word, "all" or "auto" beside others. */
 bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err) ZF_CHECKED;
 
+/* What hf/ of the root shows, worked out when it is first looked at. */
+struct zf_view_later {
+    /* Adds hf, files below hf/ and notes to c, or notes alone.  Called until it succeeds, by one thread at a time. */
+    bool (*model)(void *ctx, struct zf_checkpoint *c, struct zf_err *err);
+    void (*free)(void *ctx);
+    void *ctx;
+};
+
 struct zf_view_opts {
     uint32_t show;           /* bits of enum zf_show; 0 = all */
     bool omit_lost;          /* damaged tensors are left out of all but the raw files */
     uint64_t shard_size;     /* bytes of one hf/ shard; 0 = 5 GB */
-    const char *const *keep; /* globs: tensors that as/ leaves as they are */
+    const char *const *keep; /* globs: tensors that as/ leaves as they are; borrowed by the tree */
     size_t n_keep;
     const struct zf_limits *lim;
+    struct zf_view_later later; /* without model: the checkpoint has all that hf/ is */
 };
 
-/* Takes c (freed with the tree, and on failure). */
+/* Takes c and o->later.ctx (freed with the tree, and on failure). */
 struct zf_tree *zf_tree_new(struct zf_checkpoint *c, const struct zf_view_opts *o,
                             struct zf_err *err) ZF_CHECKED;
 
@@ -49,6 +58,9 @@ void zf_tree_list_all(struct zf_tree *t);
 
 /* The checkpoint inside a tree made by zf_tree_new (borrowed). */
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t);
+
+/* The same with what hf/ shows, which is worked out now unless it was.  Errors: of o->later.model; ZF_E_NOMEM. */
+const struct zf_checkpoint *zf_tree_model(const struct zf_tree *t, struct zf_err *err) ZF_CHECKED;
 
 /* Describes a raw tensor file of the tree; false for every other inode. */
 struct zf_node_tensor {

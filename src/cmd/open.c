@@ -250,7 +250,8 @@ static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct op
                : NULL;
 }
 
-struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
+/* The checkpoint without hf/. */
+static struct zf_checkpoint *open_bare(const char *path, const struct opts *o, struct zf_err *err)
 {
     /* A save may be opened by a read that looks into it first: that read waits. */
     bool changed, yields = zf_gate_yielding(false);
@@ -259,7 +260,50 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     /* Whoever replaced it may be done by now, and what was written be listed. */
     c = changed ? open_once(path, o, &changed, err) : c;
     (void)zf_gate_yielding(yields);
-    return open_model(c, o, err);
+    return c;
+}
+
+struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
+{
+    return open_model(open_bare(path, o, err), o, err);
+}
+
+/* Who looks into hf/ first waits for what is read for it. */
+static bool open_later(void *ctx, struct zf_checkpoint *c, struct zf_err *err)
+{
+    const struct zf_hf_opts how = {.lim = ctx, .fits = true};
+    const bool yields = zf_gate_yielding(false);
+    const bool ok = zf_hf_model(c, &how, err);
+
+    (void)zf_gate_yielding(yields);
+    return ok || zf_err_in(err, "hf/");
+}
+
+/* A recipe that was asked for is worked out now, to be refused; c is taken, and freed where it fails. */
+static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct opts *o,
+                                        struct zf_view_later *out, struct zf_err *err)
+{
+    zf_auto(checkpoint) struct zf_checkpoint *of = c;
+    const struct zf_hf_opts how = {.lim = &o->lim};
+    bool later;
+
+    if (!of || o->recipe) {
+        return open_model(zf_give(of), o, err);
+    }
+    if (!zf_hf_begin(of, &how, &later, err)) {
+        return NULL;
+    }
+    if (later) {
+        struct zf_limits *lim = malloc(sizeof *lim);
+
+        if (!lim) {
+            (void)zf_fail_sys(err, "make a tree");
+            return NULL;
+        }
+        *lim = o->lim;
+        *out = (struct zf_view_later){.model = open_later, .free = free, .ctx = lim};
+    }
+    return zf_give(of);
 }
 
 bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err)
@@ -306,7 +350,7 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
         .show = o->shown,
         .omit_lost = o->lost == LOST_OMIT,
     };
-    struct zf_checkpoint *c = open_checkpoint(path, o, err);
+    struct zf_checkpoint *c = open_begin(open_bare(path, o, err), o, &how.later, err);
 
     if (!c) {
         open_say_remedy(path, o, err);

@@ -57,6 +57,22 @@ const struct zf_tensor *zf_set_find(const struct zf_set *s, const char *name, si
     return s->n ? bsearch(&key, s->tensor, s->n, sizeof *s->tensor, model_cmp_tensor) : NULL;
 }
 
+struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t memory,
+                                         struct zf_err *err)
+{
+    struct zf_arena *a = zf_arena_new(memory, err);
+    struct sealed *s = a ? zf_arena_get(a, 1, sizeof *s, err) : NULL;
+
+    if (!s) {
+        zf_arena_free(a);
+        return NULL;
+    }
+    *s = (struct sealed){.c = *c};
+    s->c.store = NULL;
+    s->c.arena = a;
+    return &s->c;
+}
+
 void zf_checkpoint_free(struct zf_checkpoint *c)
 {
     if (!c) {
@@ -65,7 +81,9 @@ void zf_checkpoint_free(struct zf_checkpoint *c)
     struct sealed *s = (struct sealed *)(void *)c;
     struct zf_arena *arena = c->arena;
 
-    sources_fini(s->sources);
+    if (s->sources) {
+        sources_fini(s->sources);
+    }
     free(s->sources);
     zf_store_unref(&c->store);
     zf_arena_free(arena);

@@ -189,10 +189,17 @@ static bool control_op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
 
 static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
 {
-    struct zf_tree *in = control_of(t)->inner;
+    struct control *c = control_of(t);
+    struct zf_tree *in = c->inner;
     enum control_file f;
 
-    return control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err);
+    if (control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err)) {
+        return true;
+    }
+    if (c->o.log) {
+        zf_log_say(c->o.log, err);
+    }
+    return false;
 }
 
 static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
@@ -328,7 +335,9 @@ void zf_control_withhold(struct zf_tree *t, uint16_t bits)
 
 static char *control_checkpoint_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
-    return zf_index_text(zf_tree_checkpoint(ctx), n_out, err);
+    const struct zf_checkpoint *c = zf_tree_model(ctx, err);
+
+    return c ? zf_index_text(c, n_out, err) : NULL;
 }
 
 static void control_add_file(void *ctx, const struct zf_file_stats *s)

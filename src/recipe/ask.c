@@ -181,7 +181,10 @@ static json_t *ask_pair(struct plan *p, bool whole, const char *names, struct zf
     if (!ask_same(a, b, far, &same, err) ||
         (whole && same && far > SAMPLE_BYTES && size <= p->lim->compare_bytes &&
          !ask_same(a, b, SAMPLE_BYTES, &same, err))) {
-        /* A value that cannot be read, or is lost, is not known. */
+        /* A value that cannot be read, or is lost, is not known; of another file than was opened, nothing is. */
+        if (err->code == ZF_E_STALE) {
+            p->files->why = *err;
+        }
         return err->code == ZF_E_NOMEM ? NULL : json_null();
     }
     return whole && same && far > SAMPLE_BYTES && size > p->lim->compare_bytes ? json_null()

@@ -34,6 +34,7 @@ struct look {
     struct said files;
     struct given given;
     char family[64]; /* the part that fits and that recipes begin with; "" = none */
+    bool brief;      /* any that fits will do, and without its rules */
 };
 
 static void zf_auto_look(struct look *l)
@@ -59,7 +60,7 @@ static struct trial *hf_trial_make(const char *name, const char *text, size_t n,
         return NULL;
     }
     t->r = recipe_parse(name, text, n, library_find, NULL, err);
-    if (!t->r || !run_recipe(&t->plan, t->r, &l->given, &l->files, l->files.lim, err)) {
+    if (!t->r || !run_recipe(&t->plan, t->r, &l->given, &l->files, l->brief, err)) {
         hf_trial_free(t);
         return NULL;
     }
@@ -150,6 +151,10 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
         if (!t) {
             return false;
         }
+        if (t->plan.fits && look->brief) {
+            *out = zf_give(t);
+            return true;
+        }
         /* One whose settings and tensors agree is preferred to one that is refused. */
         if (!t->plan.fits || (found && plan_bad(&t->plan))) {
             continue;
@@ -169,11 +174,11 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
 }
 
 /* By a recipe that nobody asked for: what is wrong with it is a note. */
-static bool hf_model(struct zf_checkpoint *c, struct look *look, struct zf_err *err)
+static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct trial *t, bool fits,
+                     struct zf_err *err)
 {
-    zf_auto(trial) struct trial *t = NULL;
-
-    if (!hf_fitting(c, look, &t, err)) {
+    if (fits && look->files.why.code != ZF_OK) {
+        *err = look->files.why;
         return false;
     }
     if (t && !plan_bad(&t->plan)) {
@@ -202,16 +207,52 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
     if (!hf_look(&look, c, o->lim, err)) {
         return false;
     }
+    zf_auto(trial) struct trial *t = NULL;
     if (!o->name) {
-        return hf_model(c, &look, err);
+        return hf_fitting(c, &look, &t, err) && hf_model(c, &look, t, o->fits, err);
     }
-    zf_auto(trial) struct trial *t = hf_named(o, &look, err);
+    t = hf_named(o, &look, err);
     if (!t) {
         return false;
     }
     return plan_bad(&t->plan)
                ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0])
                : make_model(c, &t->plan, err);
+}
+
+/* Has the checkpoint something of its own where a model would be shown? */
+static bool hf_is_taken(const struct zf_checkpoint *c)
+{
+    bool taken = false;
+
+    for (uint32_t i = 0; !taken && i < c->n_sets; i++) {
+        taken = strncmp(c->set[i].path, "hf", 2) == 0 || strncmp(c->set[i].path, "as", 2) == 0;
+    }
+    for (uint32_t i = 0; !taken && i < c->n_blobs; i++) {
+        taken = strncmp(c->blob[i].path, "hf/", 3) == 0 || strncmp(c->blob[i].path, "as/", 3) == 0;
+    }
+    return taken;
+}
+
+bool zf_hf_begin(struct zf_checkpoint *c, const struct zf_hf_opts *o, bool *later_out,
+                 struct zf_err *err)
+{
+    zf_auto(look) struct look look = {.given = {.set = NULL}};
+    zf_auto(trial) struct trial *t = NULL;
+
+    *later_out = false;
+    if (hf_is_taken(c)) {
+        return zf_hf_model(c, o, err);
+    }
+    if (!hf_look(&look, c, o->lim, err)) {
+        return false;
+    }
+    look.brief = true;
+    if (!hf_fitting(c, &look, &t, err)) {
+        return false;
+    }
+    *later_out = t != NULL;
+    return t || hf_model(c, &look, NULL, false, err);
 }
 
 bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_hf_fit_fn *fn,

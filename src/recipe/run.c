@@ -369,9 +369,9 @@ static bool run_begin(struct plan *p, const struct recipe *r, const struct given
 }
 
 bool run_recipe(struct plan *p, const struct recipe *r, const struct given *given,
-                struct said *files, const struct zf_limits *lim, struct zf_err *err)
+                struct said *files, bool brief, struct zf_err *err)
 {
-    *p = (struct plan){.lim = lim};
+    *p = (struct plan){.lim = files->lim};
     if (!run_begin(p, r, given, files, err)) {
         return false;
     }
@@ -379,6 +379,9 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
         const bool rule = r->line[i].kind == LINE_RULE || r->line[i].kind == LINE_DROP;
 
         p->line = &r->line[i];
+        if (brief && (rule || p->line->kind == LINE_NOTE)) {
+            continue;
+        }
         if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err)) {
             p->fits = false; /* nothing is known by its name */
             return run_wrong(p, err);
@@ -390,5 +393,5 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
             return true; /* what follows would only repeat it */
         }
     }
-    return close_plan(p, err);
+    return brief || close_plan(p, err);
 }

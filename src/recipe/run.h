@@ -5,9 +5,10 @@
 
 #include "plan.h"
 
-/* Works the recipe out; p->fits and p->problem say how far it got.
+/* Works the recipe out; p->fits and p->problem say how far it got.  brief: without its rules, which do not decide whether
+ * it fits.
  * Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool run_recipe(struct plan *p, const struct recipe *r, const struct given *given,
-                struct said *files, const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+                struct said *files, bool brief, struct zf_err *err) ZF_CHECKED;
 
 #endif

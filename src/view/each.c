@@ -67,6 +67,12 @@ static bool each_skips(const struct zf_each *e, const char *dir, const char *nam
     return !e->all && each_is_presentation(dir, name);
 }
 
+/* What cannot be looked into would be listed as if nothing were in it. */
+static bool each_enters(struct zf_tree *tree, uint64_t dir, struct zf_err *err)
+{
+    return !tree->ops->enter || tree->ops->enter(tree, dir, err);
+}
+
 /* Files first, then what is below, so that a set is in one piece. */
 static bool each_list(const struct zf_each *e, struct todo *todo, const char *dir,
                       struct zf_err *err)
@@ -77,6 +83,9 @@ static bool each_list(const struct zf_each *e, struct todo *todo, const char *di
 
     if (!zf_tree_walk(e->tree, dir, &d) || d.kind != ZF_NODE_DIR) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in this checkpoint");
+    }
+    if (!each_enters(e->tree, d.ino, err)) {
+        return zf_err_in(err, "%s", dir);
     }
     for (uint64_t at = 0; e->tree->ops->entry(e->tree, d.ino, at, name, &st); at++) {
         if (each_skips(e, dir, name)) {
@@ -130,6 +139,28 @@ static bool each_offer(void *ctx, const char *path, const struct zf_stat *st, st
     return true;
 }
 
+/* Can all directories that lead to `path` be looked into, as far as there are any? */
+static bool each_leads_to(struct zf_tree *tree, const char *path, struct zf_err *err)
+{
+    struct zf_stat st;
+
+    for (size_t n = 0; path[n]; n += path[n] == '/') {
+        zf_auto(mem) char *dir = strndup(path, n);
+
+        if (!dir) {
+            return zf_fail_sys(err, "look for a file");
+        }
+        if (!zf_tree_walk(tree, dir, &st) || st.kind != ZF_NODE_DIR) {
+            return true;
+        }
+        if (!each_enters(tree, st.ino, err)) {
+            return false;
+        }
+        n += strcspn(path + n, "/");
+    }
+    return true;
+}
+
 /* Nothing is called `path`: fills *err (ZF_E_NOENT) with that and the nearest names. */
 static bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *err)
 {
@@ -138,6 +169,9 @@ static bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *
     struct zf_err ignored;
     char hint[256];
 
+    if (!each_leads_to(tree, path, err)) {
+        return false;
+    }
     zf_tree_list_all(tree);
     bool ok = zf_each_file(&every, "", &ignored);
     if (ok && near.n == 0) {

@@ -177,8 +177,7 @@ static void lost_explain_bulk(const struct bulk *b, uint64_t off, size_t n, stru
     }
 }
 
-void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size_t n,
-                  struct zf_err *err)
+void tree_explain(const struct spot *s, uint64_t off, size_t n, struct zf_err *err)
 {
     if (err->code != ZF_E_IO || n == 0) {
         return;
@@ -191,6 +190,6 @@ void tree_explain(const struct tree *t, const struct spot *s, uint64_t off, size
         last += zf_dtype_info(set->tensor[s->i].dtype)->bytes - 1;
         (void)lost_explain(set, &set->tensor[s->i], from, last + 1, err);
     } else if (s->node->kind == NODE_BULK) {
-        lost_explain_bulk(t->bulk.at[s->node->payload], off, n, err);
+        lost_explain_bulk(s->t->bulk.at[s->node->payload], off, n, err);
     }
 }

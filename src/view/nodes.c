@@ -117,7 +117,7 @@ static bool nodes_make_child(struct maker *m, uint32_t parent, struct nodes_pend
 
 bool node_is_dir(const struct node *n)
 {
-    return n->kind == NODE_DIR || n->kind == NODE_SHELF;
+    return n->kind == NODE_DIR || n->kind == NODE_SHELF || n->kind == NODE_LATER;
 }
 
 static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *err)

@@ -8,7 +8,13 @@
 #include <zf/base/arena.h>
 #include <zf/base/vec.h>
 
-enum node_kind { NODE_DIR, NODE_SHELF /* a directory with computed files */, NODE_BLOB, NODE_BULK };
+enum node_kind {
+    NODE_DIR,
+    NODE_SHELF, /* a directory with computed files */
+    NODE_LATER, /* one that a tree of its own has, made when it is first looked into */
+    NODE_BLOB,
+    NODE_BULK
+};
 
 struct node {
     const char *name; /* one component */
@@ -20,7 +26,7 @@ struct node {
     uint32_t links;    /* names of that file; counted at the first node */
     bool hidden;       /* found by name, not listed */
     enum node_kind kind;
-    uint32_t payload; /* index of the shelf, blob or bulk */
+    uint32_t payload; /* index of the shelf, blob or bulk; NODE_LATER: its enum zf_dtype */
 };
 
 struct nodes {

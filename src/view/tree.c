@@ -9,9 +9,9 @@ static const struct tree *tree_of(const struct zf_tree *t)
     return (const struct tree *)t;
 }
 
-static uint64_t tree_node_ino(uint32_t k)
+static uint64_t tree_node_ino(const struct tree *t, uint32_t k)
 {
-    return (uint64_t)k + 1;
+    return t->first + k + 1;
 }
 
 static uint64_t tree_file_ino(const struct tree *t, const struct shelf *s, uint32_t i)
@@ -22,24 +22,47 @@ static uint64_t tree_file_ino(const struct tree *t, const struct shelf *s, uint3
 static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
 {
     uint64_t s = ino >> 32, low = ino & UINT32_MAX;
+    struct zf_err ignored;
 
     if (low == 0) {
         return false;
     }
-    if (s == 0) {
-        *out = (struct spot){.node = low <= t->nodes.n ? &t->nodes.at[low - 1] : NULL};
+    if (s == (uint64_t)t->n_shelves + 1 && t->later) {
+        t = later_get(t, &ignored);
+        s = 0;
+    }
+    if (t && s == 0) {
+        *out = (struct spot){.t = t, .node = low <= t->nodes.n ? &t->nodes.at[low - 1] : NULL};
         return out->node != NULL;
     }
-    if (s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
+    if (!t || s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
         return false;
     }
-    *out = (struct spot){.shelf = &t->shelf[s - 1], .i = (uint32_t)(low - 1)};
+    *out = (struct spot){.t = t, .shelf = &t->shelf[s - 1], .i = (uint32_t)(low - 1)};
     return true;
+}
+
+/* The node that has the directory's children. */
+static bool tree_dir(const struct tree *t, uint64_t ino, struct spot *out, struct zf_err *err)
+{
+    if (!tree_spot(t, ino, out) || !out->node || !node_is_dir(out->node)) {
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no directory has inode %llu",
+                       (unsigned long long)ino);
+    }
+    if (out->node->kind == NODE_LATER) {
+        const uint32_t which = out->node->payload;
+
+        out->t = later_get(t, err);
+        out->node = out->t ? &out->t->nodes.at[out->t->hf[which]] : NULL;
+    }
+    return out->t != NULL;
 }
 
 static uint64_t tree_inos(struct zf_tree *base)
 {
-    return (uint64_t)(tree_of(base)->n_shelves + 1) << 32;
+    const struct tree *t = tree_of(base);
+
+    return (uint64_t)(t->n_shelves + 1 + (t->later != NULL)) << 32;
 }
 
 static void tree_stat_file(const struct tree *t, const struct shelf *s, uint32_t i,
@@ -60,7 +83,7 @@ static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out
     const struct node *n = &t->nodes.at[k];
     struct zf_err err;
 
-    *out = (struct zf_stat){.ino = tree_node_ino(n->same),
+    *out = (struct zf_stat){.ino = tree_node_ino(t, n->same),
                             .kind = ZF_NODE_FILE,
                             .nlink = t->nodes.at[n->same].links,
                             .mtime = t->c->mtime};
@@ -82,13 +105,14 @@ static void tree_stat_node(const struct tree *t, uint32_t k, struct zf_stat *out
 
 static bool tree_lookup(struct zf_tree *base, uint64_t dir, const char *name, struct zf_stat *out)
 {
-    const struct tree *t = tree_of(base);
+    struct zf_err ignored;
     struct spot s;
     uint32_t i;
 
-    if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
+    if (!tree_dir(tree_of(base), dir, &s, &ignored)) {
         return false;
     }
+    const struct tree *t = s.t;
     uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.at), name);
     if (k != UINT32_MAX) {
         tree_stat_node(t, k, out);
@@ -110,7 +134,7 @@ static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
         return false;
     }
     if (s.node) {
-        tree_stat_node(t, (uint32_t)(s.node - t->nodes.at), out);
+        tree_stat_node(s.t, (uint32_t)(s.node - s.t->nodes.at), out);
         return true;
     }
     tree_stat_file(t, s.shelf, s.i, out);
@@ -121,12 +145,13 @@ static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *name,
                        struct zf_stat *out)
 {
-    const struct tree *t = tree_of(base);
+    struct zf_err ignored;
     struct spot s;
 
-    if (!tree_spot(t, dir, &s) || !s.node || !node_is_dir(s.node)) {
+    if (!tree_dir(tree_of(base), dir, &s, &ignored)) {
         return false;
     }
+    const struct tree *t = s.t;
     if (at < s.node->n_listed) {
         uint32_t k = t->nodes.listed[s.node->first + at];
 
@@ -151,8 +176,15 @@ static bool tree_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
     if (!tree_spot(tree_of(base), dir, &s) || !s.node) {
         return false;
     }
-    *out = tree_node_ino(s.node->parent);
+    *out = tree_node_ino(s.t, s.node->parent);
     return true;
+}
+
+static bool tree_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
+{
+    struct spot s;
+
+    return tree_dir(tree_of(base), dir, &s, err);
 }
 
 static bool tree_read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
@@ -178,16 +210,16 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
                        (unsigned long long)ino);
     }
     if (s.node && s.node->kind == NODE_BULK &&
-        !bulk_size(t->bulk.at[s.node->payload], &st.size, err)) {
+        !bulk_size(s.t->bulk.at[s.node->payload], &st.size, err)) {
         return false;
     }
     if (off >= st.size) {
         return true;
     }
     n = st.size - off < n ? (size_t)(st.size - off) : n;
-    if (s.node ? !tree_read_node(t, s.node, buf, n, off, err)
+    if (s.node ? !tree_read_node(s.t, s.node, buf, n, off, err)
                : !shelf_read(s.shelf, s.i, buf, n, off, err)) {
-        tree_explain(t, &s, off, n, err);
+        tree_explain(&s, off, n, err);
         return false;
     }
     *n_out = n;
@@ -197,19 +229,18 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
 static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t n,
                       enum zf_soon how)
 {
-    const struct tree *t = tree_of(base);
     const struct zf_map *m = NULL;
     struct spot s;
 
-    if (n == 0 || !tree_spot(t, ino, &s)) {
+    if (n == 0 || !tree_spot(tree_of(base), ino, &s)) {
         return;
     }
     if (s.shelf) {
         m = shelf_stretch(s.shelf, s.i, &off, &n);
     } else if (s.node->kind == NODE_BLOB) {
-        m = t->c->blob[s.node->payload].data;
+        m = s.t->c->blob[s.node->payload].data;
     } else if (s.node->kind == NODE_BULK) {
-        m = bulk_map_if_made(t->bulk.at[s.node->payload]);
+        m = bulk_map_if_made(s.t->bulk.at[s.node->payload]);
     }
     if (m) {
         zf_map_want(m, off, n, how);
@@ -220,7 +251,7 @@ static bool tree_op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct z
 {
     struct spot s;
 
-    return tree_spot(tree_of(base), ino, &s) && tree_xattr(tree_of(base), &s, i, out);
+    return tree_spot(tree_of(base), ino, &s) && tree_xattr(&s, i, out);
 }
 
 /* Every tensor once: presentations and ties take no room of their own. */
@@ -247,6 +278,7 @@ static void tree_free(struct zf_tree *base)
     for (uint32_t i = 0; i < t->bulk.n; i++) {
         bulk_fini(t->bulk.at[i]);
     }
+    later_free(t->later);
     zf_vec_fini(&t->bulk);
     zf_vec_fini(&t->nodes);
     zf_arena_free(t->arena);
@@ -259,6 +291,7 @@ const struct zf_tree_ops tree_ops = {
     .stat = tree_stat,
     .entry = tree_entry,
     .parent = tree_parent,
+    .enter = tree_enter,
     .read = tree_read,
     .want = tree_want,
     .xattr = tree_op_xattr,
@@ -282,6 +315,14 @@ const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
     return tree_of(t)->c;
 }
 
+const struct zf_checkpoint *zf_tree_model(const struct zf_tree *base, struct zf_err *err)
+{
+    const struct tree *t = tree_of(base);
+    const struct tree *hf = t->later ? later_get(t, err) : t;
+
+    return hf ? hf->c : NULL;
+}
+
 bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor *out)
 {
     struct spot s;
@@ -299,20 +340,18 @@ bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor
 
 bool zf_tree_sums(struct zf_tree *base, uint64_t ino, zf_sums *out, struct zf_err *err)
 {
-    const struct tree *t = tree_of(base);
     struct spot s;
 
-    return !tree_spot(t, ino, &s) || s.shelf || s.node->kind != NODE_BULK ||
-           bulk_sums(t->bulk.at[s.node->payload], out, err);
+    return !tree_spot(tree_of(base), ino, &s) || s.shelf || s.node->kind != NODE_BULK ||
+           bulk_sums(s.t->bulk.at[s.node->payload], out, err);
 }
 
 const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_err *err)
 {
-    const struct tree *t = tree_of(base);
     struct spot s;
 
     zf_err_clear(err);
-    if (!tree_spot(t, ino, &s)) {
+    if (!tree_spot(tree_of(base), ino, &s)) {
         return NULL;
     }
     if (s.shelf) {
@@ -321,7 +360,7 @@ const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_e
         return s.shelf->kind == SHELF_RAW && shelf_dtype(s.shelf, s.i) == x->dtype ? x->data : NULL;
     }
     if (s.node->kind == NODE_BLOB) {
-        return t->c->blob[s.node->payload].data;
+        return s.t->c->blob[s.node->payload].data;
     }
-    return s.node->kind == NODE_BULK ? bulk_map(t->bulk.at[s.node->payload], err) : NULL;
+    return s.node->kind == NODE_BULK ? bulk_map(s.t->bulk.at[s.node->payload], err) : NULL;
 }

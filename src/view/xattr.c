@@ -31,35 +31,34 @@ enum xattr_key {
     N_KEYS
 };
 
-static bool xattr_has(const struct tree *t, const struct spot *s, enum xattr_key key)
+static bool xattr_has(const struct spot *s, enum xattr_key key)
 {
     switch (key) {
     case KEY_FORMAT:
         return true;
     case KEY_TAG:
-        return t->c->tag[0] != '\0';
+        return s->t->c->tag[0] != '\0';
     case KEY_STEP:
-        return t->c->has_step;
+        return s->t->c->has_step;
     default:
         return s->shelf != NULL;
     }
 }
 
-static void xattr_put(const struct tree *t, const struct spot *s, enum xattr_key key, size_t cap,
-                      struct zf_out *o)
+static void xattr_put(const struct spot *s, enum xattr_key key, size_t cap, struct zf_out *o)
 {
     const struct zf_tensor *x = s->shelf ? &s->shelf->of->set->tensor[s->i] : NULL;
     char step[24];
 
     switch (key) {
     case KEY_FORMAT:
-        zf_out_str(o, t->c->format);
+        zf_out_str(o, s->t->c->format);
         break;
     case KEY_TAG:
-        zf_out_str(o, t->c->tag);
+        zf_out_str(o, s->t->c->tag);
         break;
     case KEY_STEP:
-        zf_out_add(o, step, (size_t)snprintf(step, sizeof step, "%" PRId64, t->c->step));
+        zf_out_add(o, step, (size_t)snprintf(step, sizeof step, "%" PRId64, s->t->c->step));
         break;
     case KEY_DTYPE:
         zf_out_str(o, zf_dtype_info(shelf_dtype(s->shelf, s->i))->suffix);
@@ -78,7 +77,7 @@ static void xattr_put(const struct tree *t, const struct spot *s, enum xattr_key
     }
 }
 
-bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, struct zf_xattr *out)
+bool tree_xattr(const struct spot *s, size_t k, struct zf_xattr *out)
 {
     static const char *const names[N_KEYS] = {
         [KEY_FORMAT] = "format",   [KEY_TAG] = "tag",     [KEY_STEP] = "step",
@@ -87,12 +86,12 @@ bool tree_xattr(const struct tree *t, const struct spot *s, size_t k, struct zf_
     };
 
     for (int key = 0; key < N_KEYS; key++) {
-        if (!xattr_has(t, s, (enum xattr_key)key) || k-- > 0) {
+        if (!xattr_has(s, (enum xattr_key)key) || k-- > 0) {
             continue;
         }
         zf_auto(out) struct zf_out o = {0};
 
-        xattr_put(t, s, (enum xattr_key)key, out->cap, &o);
+        xattr_put(s, (enum xattr_key)key, out->cap, &o);
         (void)snprintf(out->name, sizeof out->name, "user.zerofs.%s", names[key]);
         /* A value that no attribute can hold is empty. */
         out->len = o.bad || o.n > out->cap ? 0 : o.n;

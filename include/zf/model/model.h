@@ -100,6 +100,10 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out);
 bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct zf_lost *how),
                       void *ctx);
 
+/* One that shows all that c does, which it borrows and which outlives it; memory for more is its own, at most `memory`
+ * bytes.  Errors: ZF_E_NOMEM. */
+struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t memory,
+                                         struct zf_err *err) ZF_CHECKED;
 /* NULL is fine; drops the sources. */
 void zf_checkpoint_free(struct zf_checkpoint *c);
 static inline void zf_auto_checkpoint(struct zf_checkpoint **c)

@@ -12,13 +12,21 @@ struct zf_hf_opts {
     const char *name; /* the recipe, or the file that the text is from; NULL = the one that fits */
     const char *text; /* of that file, terminated; NULL = a recipe of zerofs */
     size_t n_text;
+    bool
+        fits; /* zf_hf_begin found one: settings that cannot be read any more are a failure, no note */
 };
 
 /* Sets c->hf and adds hf/config.json, hf/recipe.json and a note; without a name only where exactly one recipe fits,
  * and if its settings contradict the tensors only the note.
  * Errors: ZF_E_USAGE there is no recipe of that name; ZF_E_FORMAT the named one does not fit, or is wrong
- * (file:line:column); ZF_E_NOMEM, ZF_E_LIMIT. */
+ * (file:line:column); ZF_E_NOMEM, ZF_E_LIMIT; with o->fits those of reading, too. */
 bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o,
+                 struct zf_err *err) ZF_CHECKED;
+
+/* For a model that may be worked out later: *later_out says whether zf_hf_model, whenever it is called, has something to
+ * do, as a recipe fits by its settings and names; no rule of any is worked out.  Else all is done that it would do.
+ * o->name is NULL.  Errors: as zf_hf_model. */
+bool zf_hf_begin(struct zf_checkpoint *c, const struct zf_hf_opts *o, bool *later_out,
                  struct zf_err *err) ZF_CHECKED;
 
 /* A recipe of zerofs and whether it fits. */

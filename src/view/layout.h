@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A tree while its places are announced. */
+#ifndef VIEW_LAYOUT_H
+#define VIEW_LAYOUT_H
+
+#include <zf/base/vec.h>
+
+#include "tree.h"
+
+/* The types that presentations have; the first is none, the tensors' own. */
+#define N_CASTS 4
+extern const enum zf_dtype layout_casts[N_CASTS];
+
+/* A file that is no tensor, by its directory: path[n]. */
+struct side_file {
+    const char *path;
+    size_t n;
+    uint32_t blob; /* its number */
+};
+
+struct layout {
+    struct tree *t;
+    const struct zf_view_opts *o;
+    zf_vec(struct place) place;
+    struct side_file *side; /* all, sorted by directory */
+    struct shelf_set
+        *model;   /* what hf/ of the root shows in place of the root's tensors; or NULL */
+    bool adapter; /* the root holds what PEFT calls an adapter */
+};
+
+/* A bulk file to be made. */
+struct bulk_place {
+    const char *dir, *name;
+    const struct bulk_kind *kind;
+    const struct shelf *of;
+    const void *shard; /* of the kind; or NULL */
+    bool hidden;
+};
+
+bool layout_put(struct layout *p, struct place what, struct zf_err *err) ZF_CHECKED;
+bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *err) ZF_CHECKED;
+/* The number of the bulk file that was made last. */
+uint32_t layout_last_bulk(const struct layout *p);
+/* dir/name; NULL: no memory. */
+char *layout_join(struct zf_arena *a, const char *dir, const char *name, struct zf_err *err);
+/* A file with all of the set, every byte widened to four, must not be larger than a file can be. */
+bool layout_check_size(const struct zf_set *set, struct zf_err *err) ZF_CHECKED;
+/* Does LOST.json stand beside the set? */
+bool layout_wants_list(const struct layout *p, const struct zf_set *set);
+
+/* Fills p->side. */
+bool layout_sort_side_files(struct layout *p, struct zf_err *err) ZF_CHECKED;
+/* The set that hf/ is of, without damaged tensors where they are left out. */
+bool layout_take_model(struct layout *p, const struct zf_set *set, struct shelf_set *out,
+                       struct zf_err *err) ZF_CHECKED;
+/* hf/ in dir; the bulk made last is the set's model.safetensors. */
+bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *set, bool listed,
+                   struct zf_err *err) ZF_CHECKED;
+/* The bulk made last is model.safetensors of the set at `path`: of an adapter it has PEFT's name, too. */
+bool layout_put_adapter(struct layout *p, const char *path, const char *dir,
+                        struct zf_err *err) ZF_CHECKED;
+/* hf/LOST.json by the names that hf/ has; hf may be NULL: no memory. */
+bool layout_put_model_lost(struct layout *p, const char *hf, struct zf_err *err) ZF_CHECKED;
+/* hf/ of the root and those below as/, in a tree that has nothing else. */
+bool layout_put_later(struct layout *p, struct zf_err *err) ZF_CHECKED;
+
+#endif
