@@ -67,9 +67,46 @@ bash_completes() {
 }
 fish_completes() {
     offers=$(PATH=${ZEROFS%/*}:$PATH fish -N -c 'source $argv[1]/completions/zerofs.fish
-        complete -C "zerofs um"; complete -C "zerofs umount --l"; complete -C "zerofs mount --io=d"' "$top_srcdir" | cut -f1 | tr '\n' ' ')
+        set -l c $argv[1]/tests/data/deepspeed/zero3_w2
+        complete -C "zerofs um"; complete -C "zerofs umount --l"; complete -C "zerofs mount --io=d"
+        complete -C "zerofs mount -o degr"; complete -C "zerofs ls -o lost=nan,format=meg"; complete -C "zerofs ls --format=meg"
+        complete -C "zerofs mount $c -o tag=gl"; complete -C "zerofs mount $c -o lost=nan,tag="; complete -C "zerofs info $c --tag=gl"' \
+        "$top_srcdir" | cut -f1 | tr '\n' ' ')
     echo "found: $offers"
-    [ "$offers" = 'umount --lazy --io=direct ' ]
+    [ "$offers" = "umount --lazy --io=direct degraded lost=nan,format=megatron --format=megatron tag=global_step3 \
+lost=nan,tag=global_step3 --tag=global_step3 " ]
+}
+# What a line becomes in zsh by the tabulator key, one a line: zsh completes on a terminal only.
+zsh_lines() {
+    PATH=${ZEROFS%/*}:$PATH timeout 60 zsh -f /dev/fd/3 "$top_srcdir" "$@" 3<<'EOF'
+zmodload zsh/zpty || exit 1
+zpty zsh zsh -f -i
+# the word that is waited for is not in the line that is echoed
+zpty -w zsh 'PS1=; stty -echo; fpath=('$1'/completions $fpath); autoload -Uz compinit _zerofs && compinit -u -D; compdef _zerofs zerofs
+    show() { print -r -- "<$BUFFER>"; BUFFER=; }; zle -N show; bindkey "^X" show; print re""ady'
+zpty -r zsh line '*ready*' || exit 1
+shift
+for words in "$@"; do
+    zpty -w -n zsh "$words"$'\t\x18'
+    zpty -r zsh line '*<*>*' || exit 1
+    print -r -- ${${${line##*<}%%>*}% }
+done
+zpty -d zsh
+EOF
+}
+zsh_completes() {
+    c=$top_srcdir/tests/data/deepspeed/zero3_w2
+    found=$(zsh_lines 'zerofs um' 'zerofs umount --l' 'zerofs ls --format=meg' 'zerofs mount -o degr' 'zerofs mount -o degraded,io=d' \
+        "zerofs mount $c -o lost=nan,tag=gl" "zerofs info $c --tag=gl" "zerofs cat $c optim/exp_avg/em")
+    echo "$found"
+    [ "$found" = "zerofs umount
+zerofs umount --lazy
+zerofs ls --format=megatron
+zerofs mount -o degraded
+zerofs mount -o degraded,io=direct
+zerofs mount $c -o lost=nan,tag=global_step3
+zerofs info $c --tag=global_step3
+zerofs cat $c optim/exp_avg/embed.weight.f32" ]
 }
 
 # Folders of tests/data down to the one that is a set; what a set holds needs no line.
@@ -123,10 +160,16 @@ else
     echo "ok $n # SKIP bash is not installed"
 fi
 if command -v fish >/dev/null 2>&1; then
-    check 'fish completes commands, flags and values' fish_completes
+    check 'fish completes commands, options and values' fish_completes
 else
     n=$((n + 1))
     echo "ok $n # SKIP fish is not installed"
+fi
+if zsh -f -c 'zmodload zsh/zpty' 2>/dev/null; then
+    check 'zsh completes commands, options, values and names in a checkpoint' zsh_completes
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP zsh with zpty is not installed"
 fi
 if "$top_srcdir/scripts/check-layout" --found >/dev/null; then
     check 'sources are laid out by clang-format' "$top_srcdir/scripts/check-layout"
