@@ -361,17 +361,21 @@ static void info_text(const json_t *j)
     info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_print_note);
 }
 
-/* j is taken. */
+/* j is taken.  Returns the exit code: what is lost is damage, whoever asked to go on with it. */
 static int info_print(json_t *j, const struct opts *o)
 {
     const struct page p = page_of(stdout, o->color);
+    const bool lost = json_array_size(json_object_get(j, "lost")) > 0;
+    int code = EXIT_OK;
 
     if (o->json || o->verbose || !j) {
-        return print_document(j, o->json, info_text);
+        code = print_document(j, o->json, info_text);
+    } else {
+        info_people(&p, j);
+        json_decref(j);
+        code = cmd_finish(EXIT_OK);
     }
-    info_people(&p, j);
-    json_decref(j);
-    return cmd_finish(EXIT_OK);
+    return code == EXIT_OK && lost ? EXIT_DAMAGED : code;
 }
 
 /* The rest of a checkpoint that was refused (*err, which was reported).  Returns the exit code. */

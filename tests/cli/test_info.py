@@ -96,8 +96,12 @@ def damaged(folder):
     names = {(t["set"], t["name"]) for t in want}
     size = sum(r["end"] - r["first"] for t in want for r in t["lost_bytes"])
     assert one["file"].endswith(gone) and 0 < one["tensors"] <= len(names) and 0 < one["bytes"] <= size, (one, names, size)
-    assert json.loads(info("--json", at, "-o", "degraded"))["damage"] == said["damage"]
-    info(ZERO)
+    # who asks to go on is told as well; only what is healthy is exit code 0
+    for words in ((), ("-v",), ("--json",)):
+        rest = info(*words, at, "-o", "degraded", code=4)
+    assert json.loads(rest)["damage"] == said["damage"]
+    for options in ((), ("-o", "degraded")):
+        info(ZERO, *options)
 
 
 LONG = {f"model.layers.{i}.{part}.a_rather_long_name_of_a_module.weight": 1 for i in range(4) for part in "abcdef"}

@@ -66,8 +66,9 @@ class Case:
             assert part in text, f"{part!r} is not in {text!r}"
 
     def told(self, *parts, opts=(), at=""):
-        """`info -v` works and says all of these."""
+        """`info -v` works and says all of these.  What is lost, degraded, is exit code 4."""
         r = self.run("info", None, "-v", *opts, at=at)
-        assert r.returncode == 0, r.stderr.decode()
+        lost = b"\nlost  " in r.stdout
+        assert r.returncode == (4 if lost else 0) and (not lost or "degraded" in "".join(opts)), r.stderr.decode()
         for part in parts:
             assert part in r.stdout.decode(), f"{part!r} is not in {r.stdout.decode()!r}"
