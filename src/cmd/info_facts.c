@@ -109,7 +109,22 @@ static void facts_add_parallel(json_t *to, const struct zf_checkpoint *c, const 
     }
 }
 
-/* DeepSpeed records the sizes of both groups; their product is the number of ranks. */
+/* torch.distributed.checkpoint: rank R wrote "__R_0.distcp" and so on (_FileSystemWriter, filesystem.py). */
+static void facts_note_rank(void *ctx, const struct zf_file_stats *s)
+{
+    const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
+    const size_t n = strncmp(name, "__", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
+    uint64_t *ranks = ctx;
+
+    if (n > 0 && n < 8 && name[2 + n] == '_' && strstr(name, ".distcp")) {
+        const uint64_t rank = strtoul(name + 2, NULL, 10);
+
+        *ranks = rank < *ranks ? *ranks : rank + 1;
+    }
+}
+
+/* DeepSpeed records the sizes of both groups; their product is the number of ranks.  Where nothing is recorded, files count
+ * them. */
 static json_t *facts_ranks(json_t *parallel, const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *data = facts_value(c, "state/dp_world_size.json", o);
@@ -123,7 +138,21 @@ static json_t *facts_ranks(json_t *parallel, const struct zf_checkpoint *c, cons
         json_decref(world);
         return json_integer((json_int_t)(d * m));
     }
-    return world;
+    uint64_t named = 0;
+    if (!world) {
+        zf_store_stats(c->store, facts_note_rank, &named);
+    }
+    return named ? json_integer((json_int_t)named) : world;
+}
+
+uint64_t info_facts_ranks(const struct zf_checkpoint *c, const struct opts *o)
+{
+    zf_auto(json) json_t *parallel = json_object();
+    uint64_t n = 0;
+
+    facts_add_parallel(parallel, c, o);
+    zf_auto(json) json_t *ranks = facts_ranks(parallel, c, o);
+    return zf_json_u64(ranks, &n) ? n : 0;
 }
 
 static void facts_add_version(json_t *to, const char *name, const json_t *text)

@@ -14,4 +14,7 @@ struct zf_checkpoint;
 void info_facts_add(json_t *j, const char *path, const struct zf_checkpoint *c,
                     const struct opts *o);
 
+/* Its "ranks" alone: as recorded, or as the names of the files count them; 0: they do not. */
+uint64_t info_facts_ranks(const struct zf_checkpoint *c, const struct opts *o);
+
 #endif

@@ -12,6 +12,7 @@
 #include <zf/find.h>
 #include <zf/inspect/refer.h>
 
+#include "info_facts.h"
 #include "open.h"
 #include "page.h"
 #include "print.h"
@@ -21,9 +22,9 @@ struct tags_save {
     struct zf_err err; /* code ZF_OK: it is whole */
     bool has_step, lost;
     int64_t step;
-    time_t written; /* its newest shard; 0: not known */
-    uint64_t files, bytes;
-    char *tag; /* as the checkpoint has it, or NULL */
+    time_t written;               /* its newest shard; 0: not known */
+    uint64_t files, bytes, ranks; /* ranks: 0 = not known */
+    char *tag;                    /* as the checkpoint has it, or NULL */
 };
 
 struct tags {
@@ -71,8 +72,10 @@ static bool tags_count_files(struct tags_save *s, const struct zf_checkpoint *c,
     return ok;
 }
 
-static bool tags_fill(struct tags_save *s, const struct zf_checkpoint *c, struct zf_err *err)
+static bool tags_fill(struct tags_save *s, const struct zf_checkpoint *c, const struct opts *o,
+                      struct zf_err *err)
 {
+    s->ranks = info_facts_ranks(c, o);
     s->has_step = c->has_step;
     s->step = c->step;
     s->tag = strdup(c->tag);
@@ -103,7 +106,7 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &s->err);
     if (c) {
         zf_err_clear(&s->err);
-        if (!tags_fill(s, c, err)) {
+        if (!tags_fill(s, c, t->o, err)) {
             tags_save_free(s);
             return NULL;
         }
@@ -163,7 +166,7 @@ static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_e
         return true;
     }
     t->known = calloc(1, sizeof *t->known);
-    return t->known ? tags_fill(t->known, c, err) : zf_fail_sys(err, "list saves");
+    return t->known ? tags_fill(t->known, c, t->o, err) : zf_fail_sys(err, "list saves");
 }
 
 /* Which save is opened when none is asked for.  A directory that is a save itself is the only one, whatever is in it. */
@@ -202,7 +205,7 @@ static bool tags_is_opened(const struct tags *t, size_t i, const struct tags_sav
 
 static void tags_print_row(const struct tags *t, size_t i, const struct tags_save *s)
 {
-    char step[24] = "-", when[24] = "-", size[32] = "-", text[1024];
+    char step[24] = "-", when[24] = "-", size[32] = "-", ranks[24] = "-", text[1024];
     struct tm tm;
 
     if (s->has_step) {
@@ -211,13 +214,17 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
     if (s->written && localtime_r(&s->written, &tm)) {
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
     }
+    if (s->ranks) {
+        (void)snprintf(ranks, sizeof ranks, "%" PRIu64, s->ranks);
+    }
     if (s->err.code == ZF_OK) {
         print_bytes_in(size, s->bytes);
     }
     const bool whole = s->err.code == ZF_OK && !s->lost;
-    (void)printf("%c %9s  %16s %6" PRIu64 " %10s  %s%-10s%s  ", tags_is_opened(t, i, s) ? '*' : ' ',
-                 step, when, s->files, size, page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD),
-                 tags_state(s), page_look_end(&t->page));
+    (void)printf("%c %8s  %16s %5" PRIu64 " %10s %5s  %s%-10s%s  ",
+                 tags_is_opened(t, i, s) ? '*' : ' ', step, when, s->files, size, ranks,
+                 page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD), tags_state(s),
+                 page_look_end(&t->page));
     print_name(stdout, *t->list.name[i] ? t->list.name[i] : ".");
     (void)putchar('\n');
     if (s->err.code != ZF_OK) {
@@ -230,12 +237,13 @@ static void tags_print_json(const struct tags *t, size_t i, const struct tags_sa
     char text[1024];
     const bool failed = s->err.code != ZF_OK;
     json_t *j =
-        json_pack("{s:o, s:o?, s:s, s:b, s:o?, s:o?, s:o?, s:o?}", "tag",
+        json_pack("{s:o, s:o?, s:s, s:b, s:o?, s:o?, s:o?, s:o?, s:o?}", "tag",
                   zf_json_text(t->list.name[i]), "step", s->has_step ? json_integer(s->step) : NULL,
                   "state", tags_state(s), "opened", tags_is_opened(t, i, s), "written",
                   s->written ? json_integer((json_int_t)s->written) : NULL, "files",
                   failed ? NULL : json_integer((json_int_t)s->files), "bytes",
-                  failed ? NULL : json_integer((json_int_t)s->bytes), "reason",
+                  failed ? NULL : json_integer((json_int_t)s->bytes), "ranks",
+                  s->ranks ? json_integer((json_int_t)s->ranks) : NULL, "reason",
                   failed ? zf_json_text(zf_err_text(&s->err, text, sizeof text)) : NULL);
 
     (void)json_dumpf(j, stdout, JSON_COMPACT);
@@ -259,8 +267,8 @@ static bool tags_print(struct tags *t, struct zf_err *err)
             return false;
         }
         if (i == 0 && !t->o->json) {
-            (void)printf("  %9s  %16s %6s %10s  %-10s  %s\n", "step", "written", "files", "size",
-                         "state", "tag");
+            (void)printf("  %8s  %16s %5s %10s %5s  %-10s  %s\n", "step", "written", "files",
+                         "size", "ranks", "state", "tag");
         }
         (t->o->json ? tags_print_json : tags_print_row)(t, i, s);
         tags_save_free(s);

@@ -61,6 +61,20 @@ def whole_and_not(folder):
     assert tags(run, "-o", "degraded")["global_step101"]["state"] == "damaged"
 
 
+def ranks_of_every_family(_):
+    """As the save records them (DeepSpeed, Megatron), or as the names of its files count them (DCP); else none."""
+    for run, want in (("deepspeed/zero3_w2", 2), ("deepspeed/zero2_w12", 12), ("megatron/pypi_0.17.1_dp3_fully_reshardable_padded", 3),
+                      ("dcp/torch2.15", None), ("hf/automodel0.7.0_weights_w2", 0)):
+        at = os.path.join(DATA, run)
+        if want is None:
+            want = len({n.split("_")[2] for _, _, names in os.walk(at) for n in names if n.endswith(".distcp")})
+            assert want > 1
+        rows = tags(at).values()
+        assert rows and all(row["ranks"] == (want or None) for row in rows), (run, rows)
+    heads, row = zerofs(0, "tags", os.path.join(DATA, "deepspeed/zero2_w12")).splitlines()
+    assert heads[:heads.index(" ranks") + 6].split()[-1] == "ranks" and row[:heads.index(" ranks") + 6].split()[-1] == "12", row
+
+
 def opened_like_a_mount(folder):
     """The mark is at the save that info shows, with a pointer and without."""
     for name, saves, latest in (("pointer", ["global_step3", "global_step4"], "global_step3"), ("one", ["global_step7"], None)):
@@ -114,6 +128,6 @@ def no_run(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="zf-tags-") as scratch:
-    for test in (whole_and_not, every_chunk, opened_once, opened_like_a_mount, no_run):
+    for test in (whole_and_not, ranks_of_every_family, every_chunk, opened_once, opened_like_a_mount, no_run):
         results.run(test.__name__, test, scratch)
 results.done()
