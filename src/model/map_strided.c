@@ -7,13 +7,18 @@
 #include <zf/base/buffer.h>
 #include <zf/base/num.h>
 
-#include "map_kind.h"
+#include "box.h"
+#include "map_strided.h"
+
+static const struct map_ops strided_ops;
 
 /* The dimension of an element's bytes is one more. */
 #define MAX_DIMS (ZF_STRIDED_DIMS + 1)
 
-/* Rows at least so long are read one by one, shorter ones together with what lies between them. */
+/* Rows at least so long are read one by one, shorter ones together with what lies between them; of a file, where one
+ * look whether it changed is enough for many, from half a page on. */
 #define LONG_ROW (16u << 10)
+#define LONG_FILE_ROW (2u << 10)
 /* At most so much is read at once to be put in order, */
 #define TILE_BYTES ZF_BUFFER_BYTES
 /* and a quarter of it must be wanted. */
@@ -28,6 +33,10 @@ struct strided_map {
     uint32_t nd;
     const uint64_t *size,
         *stride; /* [nd] the last counts bytes, its stride is 1; strides in bytes */
+    /* All of it lies in one piece of a source, which has `first` at byte flat_off; NULL = it does not. */
+    struct zf_source *flat;
+    uint64_t flat_off;
+    struct zf_source *kept; /* the map's bytes, in blocks that are kept; NULL = none are */
 };
 
 /* A box of the map: some of each dimension, those of more than one position by their strides. */
@@ -221,19 +230,133 @@ static bool strided_read_box(const struct strided_box *b, unsigned char *out, st
     return true;
 }
 
-static bool strided_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                         struct zf_err *err)
+/* ---- of one source ---------------------------------------------------------------------------- */
+
+/* The map as a box of it, as which short rows are read. */
+static void strided_flat_box(const struct strided_map *s, struct box *out)
 {
-    const struct strided_map *s = (const struct strided_map *)m;
+    *out = (struct box){.src = s->flat, .off = s->flat_off, .nd = s->nd};
+    memcpy(out->size, s->size, s->nd * sizeof *s->size);
+    memcpy(out->stride, s->stride, s->nd * sizeof *s->stride);
+    box_measure(out);
+}
+
+static bool strided_read_rows(const struct strided_box *b, unsigned char *out, struct zf_err *err)
+{
+    uint64_t at[MAX_DIMS] = {0}, from = b->of->flat_off + (b->first - b->of->first);
+
+    for (;;) {
+        uint32_t d = 2;
+        const bool many = b->n > 1;
+        const struct zf_rows rows = {.buf = out,
+                                     .n = (size_t)b->count[0],
+                                     .pitch = many ? (size_t)b->out[1] : 0,
+                                     .off = from,
+                                     .step = many ? b->stride[1] : 0,
+                                     .count = many ? b->count[1] : 1};
+
+        if (!zf_source_read_rows(b->of->flat, &rows, err)) {
+            return false;
+        }
+        for (; d < b->n && ++at[d] == b->count[d]; d++) {
+            at[d] = 0;
+            from -= (b->count[d] - 1) * b->stride[d];
+            out -= (b->count[d] - 1) * b->out[d];
+        }
+        if (d >= b->n) {
+            return true;
+        }
+        from += b->stride[d];
+        out += b->out[d];
+    }
+}
+
+/* ---- blocks that are kept --------------------------------------------------------------------- */
+
+/* Target rows of a block are as many as make stretches of this size of a source's row. */
+#define STRETCH (4u << 10)
+/* Blocks have so many bytes, and the cache holds two at least. */
+#define SPAN_MIN (1u << 20)
+#define SPAN_MAX (32u << 20)
+
+/* What is next in the map is far away in the source, while what is near there is at least SPAN_MIN away here: bytes
+ * between two such neighbours; 0 = it is not so, a read of that size takes what is near all the same. */
+static uint64_t strided_turned(const struct box *b)
+{
+    for (uint32_t d = 0; d + 2 < b->nd && b->size[b->nd - 1] < STRETCH; d++) {
+        if (b->stride[d] < b->stride[b->nd - 2] && b->inner[d] * b->size[d] >= SPAN_MIN) {
+            return b->inner[d];
+        }
+    }
+    return 0;
+}
+
+static uint64_t strided_span(const struct box *b, uint64_t row, uint64_t most)
+{
+    const uint64_t elem = b->size[b->nd - 1], rows = (STRETCH + elem - 1) / elem;
+    const uint64_t span = row > most / rows ? most : row * rows;
+
+    return span < SPAN_MIN ? SPAN_MIN : row <= span ? span / row * row : span;
+}
+
+bool map_strided_keep(struct zf_map *m, struct sources *t, const struct zf_limits *lim,
+                      struct zf_err *err)
+{
+    struct strided_map *s = (struct strided_map *)m;
+    const uint64_t most = lim->cache_bytes / 2 < SPAN_MAX ? lim->cache_bytes / 2 : SPAN_MAX;
+    struct box box;
+    uint32_t number;
+
+    if (m->ops != &strided_ops || most < SPAN_MIN) {
+        return true;
+    }
+    strided_flat_box(s, &box);
+    const uint64_t row = strided_turned(&box);
+    if (row == 0) {
+        return true;
+    }
+    zf_auto(source) struct zf_source *in =
+        s->flat ? zf_source_ref(s->flat) : map_source_new(s->in, err);
+    if (!in) {
+        return false;
+    }
+    if (!s->flat) {
+        box.src = in;
+        box.off = s->first;
+    }
+    zf_auto(source) struct zf_source *whole = box_source_new(&box, err);
+    zf_auto(source) struct zf_source *kept =
+        whole ? zf_kept_new(whole, strided_span(&box, row, most), lim, err) : NULL;
+    if (!kept || !sources_add(t, kept, &number, err)) {
+        return false;
+    }
+    s->kept = kept; /* t has a reference */
+    return true;
+}
+
+/* ---- any ---------------------------------------------------------------------------------------- */
+
+static bool strided_read_now(const struct strided_map *s, void *buf, size_t n, uint64_t off,
+                             struct zf_err *err)
+{
+    const bool rows = s->flat && s->size[s->nd - 1] >= LONG_FILE_ROW;
     uint64_t start[MAX_DIMS], extent[MAX_DIMS];
     unsigned char *out = buf;
     struct strided_box b;
 
+    if (s->flat && !rows) {
+        struct box box;
+
+        strided_flat_box(s, &box);
+        box.tensor_stride = box.inner;
+        box.tensor_shape = box.size;
+        return box_gather(&box, off, off + n, out, off, err);
+    }
     while (n > 0) {
         const uint64_t k = zf_box_sub(s->nd, s->size, off, n, start, extent);
 
         strided_box_init(&b, s, start, extent);
-        if (!strided_read_box(&b, out, err)) {
+        if (rows ? !strided_read_rows(&b, out, err) : !strided_read_box(&b, out, err)) {
             return false;
         }
         out += k;
@@ -241,6 +364,18 @@ static bool strided_read(const struct zf_map *m, void *buf, size_t n, uint64_t o
         n -= k;
     }
     return true;
+}
+
+/* Bytes of a block that cannot be read are no reason to refuse others. */
+static bool strided_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
+                         struct zf_err *err)
+{
+    const struct strided_map *s = (const struct strided_map *)m;
+
+    if (s->kept && zf_source_pread(s->kept, buf, n, off, err)) {
+        return true;
+    }
+    return (!s->kept || err->code != ZF_E_BUSY) && strided_read_now(s, buf, n, off, err);
 }
 
 static struct zf_run strided_at(const struct zf_map *m, uint64_t off)
@@ -367,6 +502,21 @@ static bool strided_fits(const struct zf_strided *how, uint64_t in, uint64_t *by
     return n == 0 || last < in / how->elem;
 }
 
+static struct zf_map *strided_flatten(struct strided_map *s)
+{
+    const struct zf_run run = zf_map_at(s->in, s->first);
+    uint64_t span = 1;
+
+    for (uint32_t d = 0; d < s->nd; d++) {
+        span += (s->size[d] - 1) * s->stride[d]; /* inside `in` */
+    }
+    if (run.kind == ZF_RUN_SRC && run.len >= span) {
+        s->flat = run.src;
+        s->flat_off = run.off;
+    }
+    return &s->map;
+}
+
 struct zf_map *zf_map_strided(struct zf_arena *a, const struct zf_map *in,
                               const struct zf_strided *how, struct zf_err *err)
 {
@@ -396,5 +546,5 @@ struct zf_map *zf_map_strided(struct zf_arena *a, const struct zf_map *in,
         .size = zf_arena_copy(a, size, n, sizeof *size, err),
         .stride = zf_arena_copy(a, stride, n, sizeof *stride, err),
     };
-    return s->size && s->stride ? &s->map : NULL;
+    return s->size && s->stride ? strided_flatten(s) : NULL;
 }

@@ -5,6 +5,7 @@
 #include <zf/base/name.h>
 
 #include "build_kind.h"
+#include "map_strided.h"
 
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path)
 {
@@ -71,6 +72,26 @@ struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t
     s->c.store = NULL;
     s->c.arena = a;
     return &s->c;
+}
+
+struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_map *in,
+                                     const struct zf_strided *how, const struct zf_limits *lim,
+                                     struct zf_err *err)
+{
+    struct sealed *s = (struct sealed *)(void *)c;
+    struct zf_map *m = zf_map_strided(c->arena, in, how, err);
+
+    if (m && !s->sources) {
+        s->sources = calloc(1, sizeof *s->sources);
+        if (!s->sources) {
+            (void)zf_fail_sys(err, "keep blocks of tensors");
+            return NULL;
+        }
+        if (!sources_init(s->sources, err)) {
+            return NULL;
+        }
+    }
+    return m && map_strided_keep(m, s->sources, lim, err) ? m : NULL;
 }
 
 void zf_checkpoint_free(struct zf_checkpoint *c)

@@ -31,16 +31,19 @@ bool make_note(struct zf_checkpoint *c, struct zf_err *err, const char *fmt, ...
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
-static const struct zf_map *make_map(struct zf_arena *a, const struct plan *p,
+static const struct zf_map *make_map(struct zf_checkpoint *c, const struct plan *p,
                                      const struct target *t, struct zf_err *err)
 {
+    struct zf_arena *a = c->arena;
     const struct zf_map **part = zf_arena_get(a, t->n_parts, sizeof(*part), err);
     uint64_t rows = 1;
 
     for (uint32_t i = 0; part && i < t->n_parts; i++) {
         const struct zf_tensor *from = given_tensor(&p->src, t->part[i].tensor);
 
-        part[i] = zf_map_strided(a, from->data, &t->part[i].how, err);
+        /* Of a damaged tensor, no byte is read that was not asked for. */
+        part[i] = from->lost ? zf_map_strided(a, from->data, &t->part[i].how, err)
+                             : zf_checkpoint_strided(c, from->data, &t->part[i].how, p->lim, err);
         if (!part[i]) {
             return NULL;
         }
@@ -77,7 +80,7 @@ static bool make_set(struct zf_checkpoint *c, const struct plan *p, struct zf_se
             .ndim = t->ndim,
             .dtype = t->dtype,
             .shape = zf_arena_copy(c->arena, t->shape, t->ndim, sizeof *t->shape, err),
-            .data = make_map(c->arena, p, t, err),
+            .data = make_map(c, p, t, err),
         };
         if (!to->name || !to->shape || !to->data) {
             return false;

@@ -56,7 +56,7 @@ struct block *block_new(uint64_t n, struct zf_err *err)
         return NULL;
     }
     atomic_init(&b->refs, 1);
-    b->n = (size_t)n;
+    b->n = b->cap = (size_t)n;
     return b;
 }
 
@@ -101,7 +101,7 @@ static void cache_evict(struct zf_cache *c, struct entry *e)
 {
     HASH_DEL(c->table, e);
     DL_DELETE(c->list, e);
-    c->bytes -= e->block->n;
+    c->bytes -= e->block->cap;
     block_unref(&e->block);
     free(e);
 }
@@ -156,10 +156,12 @@ struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err)
 
     (void)pthread_mutex_lock(&c->lock);
     struct entry *oldest = c->list;
-    if (oldest && oldest->block->n == n && n > c->limit - c->bytes &&
+    if (oldest && oldest->block->cap >= n && oldest->block->cap / 2 <= n &&
+        n > c->limit - c->bytes &&
         atomic_load_explicit(&oldest->block->refs, memory_order_acquire) == 1) {
         b = cache_block_ref(oldest->block);
         cache_evict(c, oldest);
+        b->n = (size_t)n;
     }
     (void)pthread_mutex_unlock(&c->lock);
     return b ? b : block_new(n, err);
@@ -170,7 +172,7 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     struct zf_err ignored;
 
-    if (b->n > c->limit) {
+    if (b->cap > c->limit) {
         return;
     }
     (void)pthread_mutex_lock(&c->lock);
@@ -185,7 +187,7 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
     if (e) {
         e->block = cache_block_ref(b);
         DL_APPEND(c->list, e);
-        c->bytes += b->n;
+        c->bytes += b->cap;
     }
     while (c->bytes > c->limit) {
         cache_evict(c, c->list);

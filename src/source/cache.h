@@ -14,7 +14,7 @@
  * held meanwhile. */
 struct block {
     atomic_uint refs;
-    size_t n;
+    size_t n, cap; /* bytes, and those that there is memory for */
     uint8_t data[];
 };
 
@@ -33,7 +33,7 @@ uint64_t cache_owner(struct zf_cache *c);
 struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k);
 
 /* A block of n bytes, whose contents mean nothing, for what will be put here: the memory of the
- * longest unused one if that would have to go for it and nobody reads it.  Fresh memory is cleared
+ * longest unused one if that would have to go for it, at most a half of it would lie idle, and nobody reads it.  Fresh memory is cleared
  * by the kernel, which takes longer than reading a file into it.  Errors: ZF_E_NOMEM. */
 struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err) ZF_CHECKED;
 

@@ -104,6 +104,11 @@ bool zf_map_each_loss(const struct zf_map *m, bool (*fn)(void *ctx, const struct
  * bytes.  Errors: ZF_E_NOMEM. */
 struct zf_checkpoint *zf_checkpoint_over(const struct zf_checkpoint *c, uint64_t memory,
                                          struct zf_err *err) ZF_CHECKED;
+/* zf_map_strided of a map of c that is whole; where a read would take a few bytes each from many rows, as of a transposed
+ * matrix, blocks of it are kept (limit cache_bytes).  Before c is shared.  Errors: as zf_map_strided; ZF_E_NOMEM. */
+struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_map *in,
+                                     const struct zf_strided *how, const struct zf_limits *lim,
+                                     struct zf_err *err) ZF_CHECKED;
 /* NULL is fine; drops the sources. */
 void zf_checkpoint_free(struct zf_checkpoint *c);
 static inline void zf_auto_checkpoint(struct zf_checkpoint **c)
