@@ -19,7 +19,7 @@ static const struct adapter_row {
 } rows[] = {
 #define ADAPTER_WORD(word, kind, methods) {word, methods, NULL, ADAPTER_##kind},
 #define ADAPTER_PROMPT(rest, out, methods) {rest, methods, out, ADAPTER_PLAIN},
-#include "adapter_words.def"
+#include "adapter_name_words.def"
 #undef ADAPTER_WORD
 #undef ADAPTER_PROMPT
     {"", "", "", ADAPTER_COMPUTED}, /* another part of a prompt encoder */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dtensor_ranges.h"
+/* Which part of a DTensor a rank holds.  Source: torch/distributed/tensor/placement_types.py (2.6
+ * … 2.14), and saves of FSDP2, tensor parallel and both, compared with the whole tensors. */
+#include "join_box.h"
 
 #include <inttypes.h>
 

@@ -15,9 +15,7 @@
 #include <zf/base/num.h>
 #include <zf/base/table.h>
 
-#include "dtensor_ranges.h"
 #include "join_box.h"
-#include "join_composed.h"
 #include "parts.h"
 
 /* A tensor as the first file describes it. */

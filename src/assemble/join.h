@@ -6,6 +6,7 @@
 
 #include <zf/assemble/coord.h>
 #include <zf/assemble/torch_place.h>
+#include <zf/codec/torch.h>
 
 struct join;
 struct part;
@@ -48,5 +49,23 @@ bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err
  * save had as many ranks as there are files.
  * Errors: ZF_E_FORMAT a rank's file is missing or of another save. */
 bool join_finish(struct join *j, struct zf_err *err) ZF_CHECKED;
+
+/* Values that the files of all ranks repeat must be equal, or the files are of different saves. */
+
+struct ranks_said;
+
+/* Takes the steps, settings and schedules out of a file.  path is copied; borrows nothing afterwards.
+ * Errors: ZF_E_LIMIT, ZF_E_NOMEM, those of reading a tensor. */
+struct ranks_said *ranks_said_new(struct zf_torch *t, const char *path, const struct zf_limits *lim,
+                                  struct zf_err *err) ZF_CHECKED;
+void ranks_said_free(struct ranks_said *s); /* NULL is fine */
+static inline void zf_auto_ranks_said(struct ranks_said **s)
+{
+    ranks_said_free(*s);
+}
+
+/* Do two ranks' files of one kind say the same?  Errors: ZF_E_FORMAT naming both files and both values. */
+bool ranks_said_compare(struct ranks_said *s, struct ranks_said *first,
+                        struct zf_err *err) ZF_CHECKED;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "join_composed.h"
+/* DTensors whose local tensors are made of several others: gathered file by file, placed when all are there. */
+#include "join_box.h"
 
 #include <string.h>
 

@@ -3,13 +3,42 @@
 #ifndef ASSEMBLE_PARTS_H
 #define ASSEMBLE_PARTS_H
 
+#include <zf/assemble/coord.h>
 #include <zf/assemble/tensor_ref.h>
+#include <zf/assemble/torch_place.h>
+#include <zf/assemble/values.h>
 #include <zf/base/out.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>
 #include <zf/codec/dtensor.h>
 
-#include "replicas.h"
+/* A tensor that several ranks saved whole: one tensor if their copies are equal. */
+
+struct replica {
+    struct replica *next;
+    const struct zf_tensor_ref *ref;
+    const char *file;
+    struct zf_coord at;
+};
+
+/* The copies of one tensor, in the order in which they are to be asked; {0} has none. */
+struct replicas {
+    struct replica *first, *last;
+    bool extra; /* no weights: shown under extra/ */
+};
+
+struct replicas_place {
+    struct zf_build *b;
+    struct zf_names *names;
+    struct zf_mesh mesh;
+    struct zf_copy_check check;
+};
+
+/* Places the tensor of that path: once where all who have it hold the same, else each copy under
+ * extra/<key>.<place>, with a note.  Two copies are compared as zf_copy_check_equal says.
+ * Errors: of the build; of the sources. */
+bool replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,
+                    struct zf_err *err) ZF_CHECKED;
 
 /* A path that several files have.  What the last of them said of it is shared by those that say the
  * same. */

@@ -10,7 +10,7 @@
  * another parameter in every such rank.
  * Source: torch/optim/optimizer.py (state_dict, 1.13 … 2.14); verl/utils/checkpoint/
  * fsdp_checkpoint_manager.py (0.4 … 0.6); olmo/checkpoint.py (0.6). */
-#include "ranks_agree.h"
+#include "join.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * norm under tensor parallelism), or one that each has for itself (a random state, or a piece that
  * nothing describes).  Nothing in the files distinguishes these but the values: equal copies are one
  * tensor.  Where they differ no rank's is the tensor, so each is shown under extra/ by itself. */
-#include "replicas.h"
+#include "parts.h"
 
 #include <zf/base/out.h>
 

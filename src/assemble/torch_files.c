@@ -14,7 +14,6 @@
 
 #include "join.h"
 #include "param_groups.h"
-#include "ranks_agree.h"
 
 struct member {
     struct zf_torch *torch; /* NULL: of another place than the first, and closed again */

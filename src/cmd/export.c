@@ -16,9 +16,7 @@
 #include <zf/export/dest.h>
 #include <zf/export/sums.h>
 
-#include "export_failed.h"
-#include "export_progress.h"
-#include "export_verify.h"
+#include "export.h"
 #include "open.h"
 #include "where.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "export_failed.h"
+/* The files that an export could not read, reported together at its end. */
+#include "export.h"
 
 #include <inttypes.h>
 #include <stdio.h>

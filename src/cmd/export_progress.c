@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that an earlier run had copied count for how far the export is, but not for its speed, so that a resumed export does not
  * begin with the speed of a disk that does not exist. */
-#include "export_progress.h"
+#include "export.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /* state/integrity.json is the trainer's own file: {"algorithm": "sha256", "files": {name: digits}}, of files beside it
  * (src/format/megatron/integrity.c).  A shard is read for it only where the export reads all of its tensors: what lies
  * between them, the archives' own structure, is never exported. */
-#include "export_verify.h"
+#include "export.h"
 
 #include <inttypes.h>
 #include <stdio.h>

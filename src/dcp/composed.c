@@ -6,7 +6,7 @@
  * (a larger alignment).  A composed item of the usual length, which only a tensor of a few hundred
  * elements can have, answers EIO when it is read (items.c).
  * The parts of the others are joined as zf/assemble/composed.h says. */
-#include "composed.h"
+#include "placing.h"
 
 #include <stdlib.h>
 

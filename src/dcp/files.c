@@ -3,7 +3,7 @@
  * they begin.  So what it says is checked as a whole before any of it is believed.  The chunks are
  * sorted by (file, offset); then each item must lie inside its file and end before the next begins,
  * and the file must end where its last item does.  Items of no bytes overlap nothing. */
-#include "files.h"
+#include "placing.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * bytes behind its last item, a frame that says otherwise, or two broken frames next to each other: from the first item of
  * another length on, all lie elsewhere.  One broken frame between others that are sound is damage, and costs its item.  A
  * sound save pays for none of this; an item that is read is compared with its frame in any case (items.c). */
-#include "frames.h"
+#include "placing.h"
 
 #include <zf/assemble/degraded.h>
 #include <zf/base/num.h>

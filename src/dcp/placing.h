@@ -46,4 +46,53 @@ bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err) ZF
  * Errors: ZF_E_FORMAT naming both files and both values. */
 bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
+/* Tensors whose items are several tensors: quantised ones, sparse ones, subclasses such as torchao's.
+ * .metadata describes them like plain ones. */
+
+/* How many bytes torch.save adds to a plain tensor, as far as was seen. */
+struct dcp_usual {
+    uint64_t least, most;
+    uint64_t n_looks; /* items that had to be opened */
+};
+/* 683 … 1,636 were seen (torch 1.13 … 2.14); 29 KB with storage_alignment 4096, which is learnt. */
+#define ZF_DCP_USUAL ((struct dcp_usual){.least = 600, .most = 1800})
+
+/* Opens those items of a file, order [n], whose length does not fit a plain tensor, and marks the keys
+ * of those that are composed.  Errors: of opening them; ZF_E_FORMAT a tensor of no elements has data. */
+bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                       struct dcp_usual *usual, struct zf_err *err) ZF_CHECKED;
+
+/* Adds the parts of all composed tensors, as <name>.<part>; all parts of one, or none.
+ * order: room for chunk.n numbers.
+ * Errors: ZF_E_UNSUPPORTED the chunks of one cannot be joined part by part. */
+bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err) ZF_CHECKED;
+
+/* Opens the .distcp files and proves that the items lie in them side by side. */
+
+/* Opens every file that a chunk is in (p->file).  Errors: ZF_E_FORMAT one is missing. */
+bool dcp_files_open(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+
+/* order [chunk.n]: the numbers of the chunks that have an item, file by file and in the order of the
+ * file; *n_out of them.  Errors: ZF_E_FORMAT a chunk has none. */
+bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out,
+                    struct zf_err *err) ZF_CHECKED;
+
+/* How many of order [n > 0] are in the same file as the first. */
+uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n);
+
+/* Checks the items order [n] of one file: inside it, and side by side.  Errors: ZF_E_FORMAT. */
+bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                     struct zf_err *err) ZF_CHECKED;
+
+/* Checks that every file ends with its last item: a shorter one is damaged, even where no chunk needs the item that is
+ * cut, and a longer one is another than the metadata describe.  Errors: ZF_E_FORMAT. */
+bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+
+/* Files that are others than the metadata describe. */
+
+/* In a degraded build: compares the items order [n > 0] of one file with their frames.  One that is broken is lost; all
+ * are lost if the file is another.  Errors: of the notes. */
+bool dcp_frames_check(struct dcp_placing *p, const uint32_t *order, uint64_t n,
+                      struct zf_err *err) ZF_CHECKED;
+
 #endif

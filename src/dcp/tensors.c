@@ -17,13 +17,10 @@
 #include <zf/base/num.h>
 
 #include "bytes_items.h"
-#include "composed.h"
-#include "files.h"
-#include "frames.h"
+#include "placing.h"
 #include "items.h"
 #include "mcore_data.h"
 #include "paths.h"
-#include "placing.h"
 
 #define SHOW(n) ((unsigned long long)(n))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nothing here is locked: a model is one file that appears whole under its name, whoever was first,
  * and one that is removed stays whole for whoever has it open. */
-#include "dir.h"
+#include "keep.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,8 +16,6 @@
 #include <zf/base/fd.h>
 #include <zf/base/utf8.h>
 #include <zf/base/vec.h>
-
-#include "keep.h"
 
 #define DIR_SUFFIX ".model"
 #define DIR_TEMP ".new-"

@@ -8,6 +8,10 @@
 #ifndef MODEL_BOX_H
 #define MODEL_BOX_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <zf/base/buffer.h>
 
 #include "boxes.h"
@@ -75,5 +79,19 @@ bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
 
 /* A box that is not packed, as a source of its bytes in its own C order (box_source.c). */
 struct zf_source *box_source_new(const struct box *box, struct zf_err *err) ZF_CHECKED;
+
+/* Is there a way for elements of so many bytes? */
+bool turn_can(uint64_t bytes);
+
+/* Element (row r, column c) of n bytes, which is at from + c * from_pitch + r * n, goes to
+ * to + r * to_pitch + c * n.  Nothing has to be aligned; the two do not overlap. */
+struct turn {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t to_pitch, from_pitch; /* bytes */
+    size_t rows, cols;
+};
+
+void turn_matrix(const struct turn *t, size_t bytes);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "box.h"
-#include "turn.h"
 
 /* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
  * page in hand anyway. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box_tree.h"
+/* A bounding tree over boxes: which of them touch a given box. */
+#include "grid_kind.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * is loaded with a column; interleaving every vector of the first half with its like of the second,
  * log2(k) times, leaves a row in each.  What remains at the edges goes element by element, and so
  * does all of it where the compiler cannot shuffle (gcc before 12). */
-#include "turn.h"
+#include "box.h"
 
 #include <string.h>
 

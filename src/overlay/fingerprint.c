@@ -2,7 +2,7 @@
 /* One hash over all entries below a directory.  The entries' own hashes are added up, so that the
  * order in which directories are visited does not count.  A file written twice within one tick of
  * the clock keeps its times: what changed within the last seconds makes the whole unsettled. */
-#include "fingerprint.h"
+#include "save.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,6 @@
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
 
-#include "fingerprint.h"
-
 /* A save that could not be opened is looked at again this often. */
 #define RETRY_NS 1000000000ll
 /* One behind an address is asked for each of its files by a listing. */

@@ -12,6 +12,7 @@
 
 #include <zf/overlay/log.h>
 #include <zf/overlay/run_opts.h>
+#include <zf/source/store.h>
 
 struct save;
 
@@ -34,5 +35,19 @@ bool save_changed(struct save *s);
 
 /* Opens the save, if need be.  Errors: ZF_E_IO with the reason; nothing else. */
 bool save_enter(struct save *s, struct zf_err *err) ZF_CHECKED;
+
+/* Has anything below a directory changed? */
+
+struct fingerprint {
+    uint64_t hash; /* equal while no name, size, modification or change time below it differs */
+    uint64_t same; /* the same without the change times, which modes, owners and links move */
+    bool far;      /* behind an address */
+    bool settled;  /* nothing was changed so lately that one more change could go unseen */
+};
+
+/* Looks at every directory below `dir` of the directory `root`, without opening a file.  What
+ * cannot be listed counts as its error, so that it changes when it can. */
+struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *root,
+                                    const char *dir, const struct zf_limits *lim);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "far.h"
+/* What a file of a place that is not local has beside a descriptor: when its path was last looked at, and the first
+ * bytes that were read of it, in short.  The rule that this follows: place.h. */
+#include "file_self.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lead.h"
+/* Keeps the kernel reading ahead in a file, farther than it would by itself.
+ *
+ * It asks a disk for the next stretch (8 MiB, or whatever read_ahead_kb says) when a reader comes by the first page of
+ * the last one.  By then the disk has that, and idles.  And at a place where no reader was before it begins with small
+ * reads.  So somebody reads a little, far enough ahead of the reader, just as one that goes on there would: the stretches are
+ * begun sooner, and in the same large folios, which no advice (POSIX_FADV_WILLNEED) brings. */
+#include "file_self.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

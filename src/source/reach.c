@@ -4,7 +4,7 @@
  * so the files of a snapshot are links that leave it: below is then what is below models--org--name.
  * Source: huggingface_hub, file_download.py, _create_symlink (relative, or absolute across
  * volumes). */
-#include "reach.h"
+#include "pool.h"
 
 #include <errno.h>
 #include <fcntl.h>

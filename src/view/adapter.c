@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adapter.h"
+/* Whether a checkpoint's root holds what PEFT calls an adapter. */
+#include "layout.h"
 
 #include <string.h>
 

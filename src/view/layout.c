@@ -8,10 +8,8 @@
 
 #include <zf/base/num.h>
 
-#include "adapter.h"
 #include "hf.h"
 #include "lost.h"
-#include "show.h"
 
 const enum zf_dtype layout_casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_BF16};
 #define SHELVES_PER_SET (2 * N_CASTS)

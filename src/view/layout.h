@@ -4,7 +4,10 @@
 #define VIEW_LAYOUT_H
 
 #include <zf/base/vec.h>
+#include <zf/model/model.h>
 
+#include "nodes.h"
+#include "shelf.h"
 #include "tree.h"
 
 /* The types that presentations have; the first is none, the tensors' own. */
@@ -63,5 +66,18 @@ bool layout_put_adapter(struct layout *p, const char *path, const char *dir,
 bool layout_put_model_lost(struct layout *p, const char *hf, struct zf_err *err) ZF_CHECKED;
 /* hf/ of the root and those below as/, in a tree that has nothing else. */
 bool layout_put_later(struct layout *p, struct zf_err *err) ZF_CHECKED;
+
+/* PEFT looks for adapter_model.safetensors beside adapter_config.json, in one piece.  A full model
+ * may have an adapter_config.json beside it too, so the weights' own file must say it.
+ * Source: peft utils/constants.py, utils/save_and_load.py (0.4 ... 0.21). */
+bool adapter_is(const struct zf_checkpoint *c);
+
+/* The presentations that a set lists, and as/ if it does: bits of enum zf_show.  A set is the root,
+ * another one, or either of them below as/. */
+uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast);
+
+/* Hides the directories beside the weights of c that were not asked for: optim/, stored/ and so on, also
+ * those of a model-parallel rank; by default trained/, where each tensor is one of the weights, and extra/, where all of it is told elsewhere. */
+void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "show.h"
+/* Which names a directory lists (-o show=). */
+#include "layout.h"
 
 #include <stdio.h>
 #include <string.h>

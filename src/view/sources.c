@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sources.h"
+/* user.zerofs.sources: of which bytes of which files a tensor is made, so that a program can put it
+ * together from them; see zerofs(5). */
+#include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,9 @@
 #ifndef VIEW_TREE_H
 #define VIEW_TREE_H
 
+#include <zf/base/out.h>
+#include <zf/model/model.h>
+
 #include "bulk.h"
 #include "nodes.h"
 
@@ -55,5 +58,9 @@ struct tree *layout_later(const struct tree *of, struct zf_checkpoint *c,
                           const struct zf_view_opts *o, struct zf_err *err) ZF_CHECKED;
 
 extern const struct zf_tree_ops tree_ops;
+
+/* Writes the list as JSON, at most cap bytes; what does not fit is counted in its last entry.
+ * served: the type of the file that is asked about. */
+void sources_put(const struct zf_tensor *t, enum zf_dtype served, size_t cap, struct zf_out *o);
 
 #endif

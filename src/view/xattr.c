@@ -7,7 +7,6 @@
 
 #include <zf/base/out.h>
 
-#include "sources.h"
 #include "tree.h"
 
 static void xattr_put_shape(const struct zf_tensor *x, struct zf_out *o)

@@ -7,7 +7,7 @@
 #include <zf/codec/yaml.h>
 
 #include "fuzz.h"
-#include "src/format/megatron/settings_yaml.h"
+#include "src/format/megatron/settings.h"
 
 static bool count(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *err)
 {

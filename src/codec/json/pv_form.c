@@ -2,7 +2,7 @@
 /* Calls are shown by what people take them for where that is certain (a device, a path, an enum
  * member, a numpy scalar, one of Python's containers); every other call is an object that names
  * its class, arguments and attributes. */
-#include "pv_form.h"
+#include "pv_out.h"
 
 #include <endian.h>
 #include <string.h>

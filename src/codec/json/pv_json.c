@@ -13,7 +13,7 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#include "pv_form.h"
+#include "pv_out.h"
 
 /* Deep enough for any configuration, and well within what JSON readers take. */
 #define DEPTH_MAX 100

@@ -9,7 +9,7 @@
 static const struct code_op ops[256] = {
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     [code] = {#name, CODE_ARG_##operand, pops, to_mark, pushes},
-#include "ops.def"
+#include "opcodes.def"
 #undef OP
 };
 

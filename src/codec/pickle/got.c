@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "got.h"
+/* Which memo numbers a pickle asks for, found by reading over it once: a pickler numbers every
+ * value, but comes back to few of them, and the others need not be kept. */
+#include "vm.h"
 
 #include <stdlib.h>
 #include <string.h>

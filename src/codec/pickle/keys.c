@@ -5,7 +5,7 @@
  *
  * A hostile file may use one text as a key of a million mappings, so the work is counted and
  * has a bound that grows with the pickle. */
-#include "keys.h"
+#include "vm.h"
 
 #include <stdlib.h>
 #include <string.h>

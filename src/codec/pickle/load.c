@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine: one row of ops.def an opcode says what operand follows it, what it takes from the
+/* The machine: one row of opcodes.def an opcode says what operand follows it, what it takes from the
  * stack and which function acts.  The operand is read and the stack is checked here, for all of
  * them, so that the functions in ops.c, ops_const.c and call.c can rely on both.  Nothing is ever
  * called or imported: REDUCE and its like make a CALL value. */
@@ -39,7 +39,7 @@ struct op {
 static const struct op ops[256] = {
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     [code] = {#name, pickle_do_##handler, ARG_##operand, pops, to_mark},
-#include "ops.def"
+#include "opcodes.def"
 #undef OP
 };
 

@@ -3,7 +3,7 @@
  * entries so far, which only a hostile pickle has, go to a hash table, so that one large key does
  * not cost its size in memory.  A value that is asked for again may be referenced from several
  * places, and says so as soon as it is put where that is known. */
-#include "memo.h"
+#include "vm.h"
 
 #include <stdlib.h>
 #include <string.h>

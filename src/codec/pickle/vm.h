@@ -1,14 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine that reads a pickle: a stack, marks, a memo.  load.c runs it and checks every
- * opcode against its row of ops.def; ops.c, ops_const.c and call.c say what each does. */
+ * opcode against its row of opcodes.def; ops.c, ops_const.c and call.c say what each does. */
 #ifndef CODEC_PICKLE_VM_H
 #define CODEC_PICKLE_VM_H
 
+#include <zf/base/table.h>
+#include <zf/codec/pickle.h>
+
 #include "fold.h"
 #include "heap.h"
-#include "keys.h"
-#include "memo.h"
-#include "watch.h"
+
+struct pickle_got {
+    uint64_t *bit;    /* [n_words] of numbers below 64 * n_words: is it asked for? */
+    uint32_t *before; /* [n_words] how many are, of those before the word */
+    uint64_t n_words;
+    uint64_t n; /* that are asked for */
+};
+
+/* Adds a number.  Errors: ZF_E_LIMIT. */
+bool pickle_got_add(struct pickle_got *g, struct pickle_heap *h, uint64_t key,
+                    struct zf_err *err) ZF_CHECKED;
+/* Counts them, when all are added.  Errors: ZF_E_LIMIT. */
+bool pickle_got_count(struct pickle_got *g, struct pickle_heap *h, struct zf_err *err) ZF_CHECKED;
+/* Is the number asked for?  Then *rank is how many smaller ones are. */
+static inline bool pickle_got_rank(const struct pickle_got *g, uint64_t key, uint64_t *rank)
+{
+    uint64_t word = key / 64, mask = 1ull << key % 64;
+
+    if (word >= g->n_words || !(g->bit[word] & mask)) {
+        return false;
+    }
+    *rank = g->before[word] + (unsigned)__builtin_popcountll(g->bit[word] & (mask - 1));
+    return true;
+}
+void pickle_got_fini(struct pickle_got *g);
+
+/* A set of numbers as bits, which grows; charged.  n_words: of *bit. */
+bool pickle_bits_set(uint64_t **bit, uint64_t *n_words, struct pickle_heap *h, uint64_t key,
+                     bool *was_out, struct zf_err *err) ZF_CHECKED;
+
+/* The memo: an array for keys that are dense, as real ones are, and a hash table for the rest. */
+
+struct memo_far;
+struct pickle_memo {
+    struct zf_pv **dense; /* [dense_n], NULL = not set */
+    uint64_t dense_n, dense_cap;
+    struct memo_far *far; /* the rest; uthash */
+    uint64_t n;           /* keys set */
+    /* Where it is known which keys are asked for (pickle_memo_sift): dense has these alone, by their
+     * rank; of the others below `sifted` only a bit is kept, that they were set. */
+    uint64_t sifted; /* 0 = it is not known */
+    struct pickle_got got;
+    uint64_t *set, n_set_words;
+};
+
+/* From here on keys below `sifted` that are not in m->got are not kept.  Before the first put; m->got is
+ * counted.  Errors: ZF_E_LIMIT. */
+bool pickle_memo_sift(struct pickle_memo *m, struct pickle_heap *h, uint64_t sifted,
+                      struct zf_err *err) ZF_CHECKED;
+
+struct zf_pv *pickle_memo_get(const struct pickle_memo *m, uint64_t key);
+/* Errors: ZF_E_LIMIT pickle_memo, pickle_memory; ZF_E_NOMEM. */
+bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key, struct zf_pv *v,
+                     struct zf_err *err) ZF_CHECKED;
+void pickle_memo_fini(struct pickle_memo *m);
+
+/* Finds keys that a mapping has twice.  Python keeps the value of the last one; whoever reads the
+ * pairs in their order meets the first, so a pickle in which this happens is refused. */
+
+/* The mappings of one pickle that have two keys or more. */
+struct pickle_maps {
+    struct zf_pv **v;
+    uint64_t n, cap;
+    uint64_t swept; /* of n: those that stayed when the others were spent */
+    uint64_t work;  /* done so far */
+};
+
+/* Adds a mapping, once.  Errors: ZF_E_LIMIT pickle_memory. */
+bool pickle_maps_add(struct pickle_maps *m, struct pickle_heap *h, struct zf_pv *map,
+                     struct zf_err *err) ZF_CHECKED;
+/* Looks through those that were added since the last sweep, when `bytes` bytes of the pickle are read.
+ * Errors: ZF_E_FORMAT with the key; ZF_E_LIMIT keys so long that comparing them would take longer
+ * than reading the pickle by far. */
+bool pickle_maps_check(struct pickle_maps *m, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+/* Forgets mappings that are spent (pickle_heap_spend), before a value is made where one of them was. */
+void pickle_maps_sweep(struct pickle_maps *m);
+/* The same as pickle_maps_check for all that are left, when the pickle is complete. */
+bool pickle_maps_check_all(struct pickle_maps *m, uint64_t bytes, struct zf_err *err) ZF_CHECKED;
+void pickle_maps_fini(struct pickle_maps *m);
 
 /* Decoded: u, i or f is the number; p [n] the bytes or the line, p2 [n2] the second line. */
 struct pickle_operand {
@@ -18,6 +97,31 @@ struct pickle_operand {
     const char *p, *p2;
     uint64_t n, n2;
 };
+
+/* Hands the pairs of a large mapping over while the pickle is still being read. */
+
+struct pickle_vm;
+
+struct pickle_watch {
+    const struct zf_pickle_watch *with; /* NULL = nobody reads along */
+    struct zf_pv *map;                  /* whose pairs are handed over; NULL = none */
+    uint64_t base;                      /* height of the stack at its mark */
+    uint64_t next; /* the height at which the pair below may be complete; never reached: none is */
+    bool taken;    /* pairs above this mark were handed over */
+    uint64_t given_back; /* bytes of the input */
+};
+#define ZF_WATCH_NEVER UINT64_MAX
+
+/* A mark was set. */
+bool pickle_watch_mark(struct pickle_vm *vm) ZF_CHECKED;
+/* The stack has the height `next`. */
+bool pickle_watch_step(struct pickle_vm *vm) ZF_CHECKED;
+/* The mark of the watched pairs is taken from the stack.  Errors: ZF_E_FORMAT by another opcode
+ * than the one that sets them, when some are gone. */
+bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs) ZF_CHECKED;
+/* The pairs vm->items go to `to`: hands over what is left of them; *done: it was watched. */
+bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,
+                       uint64_t n, bool *done) ZF_CHECKED;
 
 struct pickle_vm {
     struct pickle_heap heap;
@@ -79,7 +183,7 @@ bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v);
 
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     pickle_do_fn pickle_do_##handler;
-#include "ops.def"
+#include "opcodes.def"
 #undef OP
 
 #endif

@@ -6,12 +6,10 @@
  * stack shows that is a guess where a value might yet be the operand of another opcode; a wrong
  * guess leaves that opcode without its operands, so that the pickle is refused, never read
  * wrongly.  Source: CPython Lib/pickle.py, save_reduce and _batch_setitems (3.8 … 3.14). */
-#include "watch.h"
+#include "vm.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "vm.h"
 
 #define GIVE_BACK (4u << 20)
 

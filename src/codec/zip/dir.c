@@ -9,7 +9,6 @@
 #include <zf/base/bytes.h>
 #include <zf/base/num.h>
 
-#include "libzip.h"
 #include "local.h"
 
 #define ENTRY_BYTES 46u

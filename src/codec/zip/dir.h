@@ -4,10 +4,13 @@
 #ifndef CODEC_ZIP_DIR_H
 #define CODEC_ZIP_DIR_H
 
+#include <zf/base/err.h>
 #include <zf/base/vec.h>
 #include <zf/codec/zip.h>
+#include <zf/source/source.h>
 
 #include "end.h"
+#include "local.h"
 #include "reader.h"
 
 #define ZIP_DEFLATED 8u /* the method; 0 is stored */
@@ -62,5 +65,34 @@ bool zip_dir_order(const struct zip_dir *d, struct zip_place **out, uint64_t *n_
  * header, whose length only the header says.  Errors: ZF_E_FORMAT members overlap, ZF_E_NOMEM. */
 bool zip_dir_bound(const struct zip_dir *d, const struct zf_source *src, uint64_t data_end,
                    uint64_t **out, struct zf_err *err) ZF_CHECKED;
+
+/* The `size` bytes as they are stored of the member whose header `local` describes (copied).
+ * They end at `end` at the latest.  Takes its own reference on parent, the archive.  Reads fail
+ * with ZF_E_FORMAT where header and directory disagree, or the data would reach beyond `end`. */
+struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local *local,
+                               uint64_t size, uint64_t end, struct zf_err *err) ZF_CHECKED;
+
+/* Consecutive entries as they are in the file. */
+struct libzip_run {
+    const uint8_t *p; /* borrowed */
+    uint64_t bytes;
+    uint64_t off;   /* of the first one in the archive */
+    uint64_t first; /* its number, for messages */
+    uint32_t n;
+};
+
+struct libzip_entry {
+    uint64_t size, comp_size;
+    uint32_t crc;
+    uint16_t method;
+    bool encrypted;
+};
+
+/* Has libzip read the n entries of the run into out[n].  It is shown an archive that has these, zeros in front and an
+ * end record of ours, so that it can read nothing else and find no other directory; and few entries at a time, because
+ * its table of names has no key: 10^6 names made for it would take hours.  It is asked once, its facts are copied, and it is
+ * closed.  Errors: ZF_E_FORMAT, ZF_E_NOMEM. */
+bool libzip_load(const struct libzip_run *run, struct libzip_entry *out,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

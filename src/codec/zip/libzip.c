@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "libzip.h"
+/* Entries of a directory, read by libzip. */
+#include "dir.h"
 
 #include <errno.h>
 #include <string.h>

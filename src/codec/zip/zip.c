@@ -14,7 +14,6 @@
 
 #include "dir.h"
 #include "end.h"
-#include "late.h"
 #include "local.h"
 #include "reader.h"
 

@@ -2,7 +2,7 @@
 /* Source: megatron/core/optimizer/distrib_optimizer.py (sharded_param_state_dp_reshardable,
  * sharded_param_state_fs_bucket_space, sharded_param_state_dp_zero, get_parameter_state_dp_zero;
  * 0.6 … 0.19). */
-#include "bucket_flat.h"
+#include "bucket_match.h"
 
 #include <stdio.h>
 #include <stdlib.h>

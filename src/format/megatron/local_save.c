@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "local_save.h"
+/* Non-persistent local checkpoints: a file a rank on that rank's own disk, in classes of
+ * nvidia-resiliency-ext.  They are known, so that nobody takes one for a torch.save file of weights, and
+ * not read: what a rank's file holds of a tensor is known to the running job alone. */
+#include "steps.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

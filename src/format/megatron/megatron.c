@@ -13,12 +13,9 @@
 #include <zf/codec/json.h>
 #include <zf/format.h>
 
-#include "legacy/legacy.h"
-#include "legacy/files.h"
-#include "local_save.h"
-#include "settings_yaml.h"
 #include "steps.h"
-#include "verl.h"
+#include "legacy/files.h"
+#include "settings.h"
 
 extern const struct zf_format zf_format_megatron;
 

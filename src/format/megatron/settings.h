@@ -4,6 +4,7 @@
 #define FORMAT_MEGATRON_SETTINGS_H
 
 #include <zf/codec/pickle.h>
+#include <zf/source/store.h>
 
 /* X(name, most): numbers under their names in Megatron's args; more than `most` is no such size. */
 #define MEGATRON_SIZES(X)                                                                          \
@@ -76,5 +77,21 @@ uint64_t megatron_settings_groups(const struct megatron_settings *s);        /* 
 uint64_t megatron_settings_head(const struct megatron_settings *s);          /* channels; 0 = ? */
 uint64_t megatron_settings_moe_ffn(const struct megatron_settings *s);       /* of one expert */
 uint64_t megatron_settings_expert_tensor(const struct megatron_settings *s); /* parallel size */
+
+/* Sizes from the YAML files that NeMo and Megatron-Bridge put beside a save, which has no `args` then. */
+
+/* Looks for run_config.yaml, model_config.yaml, context/model.yaml or transformer_config.json in `save`, then in `outer`,
+ * the directory that the save was found in (or NULL), and reads the first of them into *out,
+ * whose sizes are all 0 else. file[80]: which one that was, or "".
+ * Errors: of that file: ZF_E_FORMAT no YAML, a size out of its range or said twice and
+ * differently; ZF_E_LIMIT; ZF_E_UNSUPPORTED built without libyaml.  The sizes do without: they
+ * can be had from the chunk grids. */
+bool megatron_settings_yaml(struct zf_store *save, struct zf_store *outer,
+                            const struct zf_limits *lim, struct megatron_settings *out,
+                            char file[80], struct zf_err *err) ZF_CHECKED;
+
+/* The same from the text of such a file. */
+bool megatron_settings_yaml_text(const char *text, size_t n, const struct zf_limits *lim,
+                                 struct megatron_settings *out, struct zf_err *err) ZF_CHECKED;
 
 #endif

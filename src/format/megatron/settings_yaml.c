@@ -7,7 +7,7 @@
  *                     transformer_config.json, verl (0.9, megatron_checkpoint_manager.py): JSON is YAML
  * Nothing else of such a file is believed to be a size, and a size that two of these places give
  * differently is refused. */
-#include "settings_yaml.h"
+#include "settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

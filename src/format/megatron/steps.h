@@ -4,7 +4,11 @@
 #ifndef FORMAT_MEGATRON_STEPS_H
 #define FORMAT_MEGATRON_STEPS_H
 
-#include "bucket_flat.h"
+#include <zf/format.h>
+#include <zf/source/store.h>
+
+#include "bucket_match.h"
+#include "save.h"
 
 /* Compares the files that opening reads whole with the sums that Megatron writes beside a save, if there are any, and notes
  * which are not compared.
@@ -63,5 +67,41 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers,
 /* Shows everything in the save at its place in the tree, by the rules of zerofs(5):
  * parameters, stacked/, bucket/, extra/.  Errors: of the build. */
 bool mg_place(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+/* The path of the first such file in st's root, or in a directory of one rank there; false: none. */
+bool mg_local_find(struct zf_store *st, char path[160]);
+
+/* Fills *err with the refusal.  Returns false. */
+bool mg_local_refuse(const char *path, struct zf_err *err);
+
+/* verl's Megatron saves: up to three saves of Megatron-core, each in a directory of its own, and the weights as files
+ * of Hugging Face instead of the first, or beside it. */
+
+/* Is st's root such a save, finished or not?  Then *out says so. */
+bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_probe *out);
+
+/* Of a save of verl, sets `in_parts`, `dir`, `n_dirs` (0: none is of Megatron's) and `foreign_weights`, and checks that all is
+ * there that ckpt_contents.json names; of another one, nothing is changed.
+ * Errors: ZF_E_FORMAT the file is damaged or missing, or what it names is; ZF_E_UNSUPPORTED another schema_version. */
+bool mg_verl_find(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+/* Is model/dist_ckpt one of Megatron-FSDP, which holds the optimizer too? */
+bool mg_verl_is_fsdp(struct zf_store *st);
+
+/* One of the directories that was pointed at by itself: notes where the whole save is. */
+bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o,
+                        struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
+/* Puts the tensors of model/huggingface into the root.  Errors: ZF_E_FORMAT a file is missing or damaged. */
+bool mg_verl_weights(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
+
+/* Saves of Megatron's oldest format: one torch.save file a model-parallel rank. */
+
+/* Is save->store the folder of an iteration that holds mp_rank_* folders with a file each?  Errors: of
+ * the store. */
+bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
+                  struct zf_err *err) ZF_CHECKED;
+bool legacy_open(const struct zf_save *save, const struct zf_open_opts *o, struct zf_build *b,
+                 struct zf_err *err) ZF_CHECKED;
 
 #endif

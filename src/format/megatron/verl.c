@@ -10,7 +10,7 @@
  *
  * The three dist_ckpt are what Megatron saves in one, cut by key.  Megatron-FSDP's is one in model/dist_ckpt, whatever
  * `contents` says of the optimizer.  scripts/migrate_megatron_checkpoint_layout.py makes all three the same save. */
-#include "verl.h"
+#include "steps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "slices.h"
+/* Which part of a tensor a tensor-parallel rank of nanotron has, as the header of its file says:
+ *   unsharded_shape            "(48, 16)"; written with NumPy 2: "(np.int64(48), 16)"
+ *   local_global_slices_pairs  "0,8,None|None,None,None#16,24,None|None,None,None;…": start, stop and step of each
+ *                              dimension of the rank's tensor # those of the whole one; several pairs for fused qkv
+ * Source: nanotron/serialize/metadata.py, TensorMetadata (0.4, CHECKPOINT_VERSION 1.2). */
+#include "nanotron.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "flat_params.h"
+/* One rank's model file of OLMo's "local" layout: its shards of FSDP's flat parameters,
+ * and where in them the parameters are.
+ *
+ * {"modules": [{"name": text, "handles": [{"flat_param.data": vector, …}, …]}, …]}.
+ * Source: olmo/checkpoint.py, LocalShardedCheckpointer (0.2 … 0.6); torch/distributed/fsdp/
+ * flat_param.py (1.13 … 2.0), _flat_param.py (2.2 … 2.14). */
+#include "local_lay.h"
 
 #include <inttypes.h>
 #include <string.h>

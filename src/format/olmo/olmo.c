@@ -5,7 +5,7 @@
 #include <zf/format.h>
 
 #include "layouts.h"
-#include "steps.h"
+#include "save.h"
 
 extern const struct zf_format zf_format_olmo;
 

@@ -34,4 +34,10 @@ bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
 bool save_groups_json(struct olmo_save *s, const struct zf_pv *const *group, uint64_t n,
                       struct zf_err *err) ZF_CHECKED;
 
+/* Reads the steps of up to 16 parameters, spread evenly, and notes where two differ, or differ from
+ * the trainer's "global_step" by more than one.  Neither need be wrong (a frozen or new parameter,
+ * an optimizer that skips steps or began anew), so that nothing is refused.  Call it when all is
+ * drafted.  Errors: of the note; ZF_E_NOMEM. */
+bool steps_note(struct olmo_save *s, struct zf_err *err) ZF_CHECKED;
+
 #endif

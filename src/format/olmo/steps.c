@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "steps.h"
+/* Compares the optimizer's step counts, parameter by parameter, with each other and with the trainer's:
+ * often the only evidence in a save of files of another step. */
+#include "save.h"
 
 #include <inttypes.h>
 #include <string.h>

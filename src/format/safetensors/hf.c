@@ -17,7 +17,6 @@
 #include "hf_parts.h"
 #include "join.h"
 #include "series.h"
-#include "tied.h"
 
 static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, struct zf_probe *out,
                      struct zf_err *err)

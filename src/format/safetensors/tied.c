@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tied.h"
+/* An output embedding that is the input's: trainers save it once. */
+#include "hf_parts.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "support/unit.h"
 
-#include "src/assemble/dtensor_ranges.h"
+#include "src/assemble/join_box.h"
 
 enum { MAX_LEN = 64 };
 

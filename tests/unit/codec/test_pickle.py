@@ -357,8 +357,8 @@ def mutants(seeds, n):
 
 
 def check_table():
-    """ops.def agrees with pickletools."""
-    text = open(os.path.join(os.environ["top_srcdir"], "src/codec/pickle/ops.def")).read()
+    """opcodes.def agrees with pickletools."""
+    text = open(os.path.join(os.environ["top_srcdir"], "src/codec/pickle/opcodes.def")).read()
     have = {}
     for code, name, pops, mark, proto in re.findall(
             r"^OP\(('.'|0x..), (\w+), \w+, (\d), (\d), \d, (\d), \w+\)", text, re.M):
@@ -366,7 +366,7 @@ def check_table():
         have[name] = (number, int(proto))
     want = {o.name: (ord(o.code), o.proto) for o in pickletools.opcodes}
     diff = {k: (have.get(k), want.get(k)) for k in set(have) | set(want) if have.get(k) != want.get(k)}
-    check("ops.def has pickletools' %d opcodes" % len(want), not diff, str(diff))
+    check("opcodes.def has pickletools' %d opcodes" % len(want), not diff, str(diff))
 
 
 def check_differential(seeds, n):

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "model/turn.h"
+#include "model/box.h"
 
 #define SIDE 37 /* two squares of 16 and five more */
 #define PITCH (SIDE * 8 + 11)

@@ -10,7 +10,7 @@
 
 #include <zf/source/want.h>
 
-#include "source/lead.h"
+#include "source/file_self.h"
 #include "unit/source/scratch.h"
 
 #define KIB 1024ull

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every rank has a tree of its own, always; where it is proved how the ranks' pieces join, the root has
  * the model.  The reasons why it is not are notes, because the pieces are sound nevertheless. */
-#include "legacy.h"
+#include "../steps.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a parameter is cut is not in the files of the model's own tensors; it is a property of the
  * module, so only names in the table (names.def) are joined. */
-#include "names.h"
+#include "save.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include <zf/codec/yaml.h>
 
-#include "src/format/megatron/settings_yaml.h"
+#include "src/format/megatron/settings.h"
 
 static struct zf_limits lim;
 
