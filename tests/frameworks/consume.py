@@ -25,6 +25,8 @@ DTYPE = {suffix: dtype for dtype, suffix in SUFFIX.items()}
 CASTS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 BESIDE = ("config.json", "generation_config.json", "model.safetensors", "pytorch_model.bin")
 SECONDS = 60
+# Logits of two programs that compute the same in float32.
+MOST_OFF = 4e-5
 
 
 def bits(t):
@@ -236,6 +238,24 @@ def model(mount, truth):
     for suffix, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
         m = transformers.AutoModelForCausalLM.from_pretrained(os.path.join(mount, "as", suffix, "hf"), dtype="auto")
         assert m.dtype == dtype, f"as/{suffix}/hf loads as {m.dtype}"
+
+
+def decoder(mount, recipe, ids, logits, tensors):
+    """hf/ is what this recipe makes: transformers leaves out and lacks nothing, and answers as the trained model did."""
+    import transformers  # pylint: disable=import-outside-toplevel
+    path = os.path.join(mount, "hf")
+    with open(os.path.join(path, "recipe.json"), encoding="utf-8") as f:
+        assert json.load(f)["recipe"] == recipe, "another recipe"
+    m, said = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, output_loading_info=True)
+    assert not said["missing_keys"] and not said["unexpected_keys"], said
+    with torch.no_grad():
+        off = (m.eval()(ids).logits - logits).abs().max().item()
+    assert off <= MOST_OFF and logits.abs().max() > 0.1, f"logits differ by {off}"
+    if tensors:
+        shown = {}
+        for file in glob.glob(os.path.join(path, "*.safetensors")):
+            shown.update(load_file(file))
+        all_same(shown, tensors, path)
 
 
 def adapter(mount, checkpoint, truth):

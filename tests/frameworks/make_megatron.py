@@ -21,6 +21,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 from torch import distributed as dist
 from torch.overrides import TorchFunctionMode
 
+import decoders_megatron
 import truth
 
 # title: (tensor, pipeline, expert ranks, how the optimizer is sharded, None = not at all, more of the model)
@@ -275,6 +276,7 @@ def work(rank, world, out):
 def main():
     truth.watchdog()
     good = [truth.ranks(world, work, sys.argv[1]) for world in CASES]
+    good.append(truth.ranks(2, decoders_megatron.work, sys.argv[1], without_cuda))
     sys.exit(not all(good))
 
 

@@ -12,12 +12,12 @@ from olmo_core.distributed.checkpoint import (UnshardStrategy, async_save_model_
 from olmo_core.optim import Lion, SkipStepAdamW
 from olmo_core.train.checkpoint import Checkpointer
 from torch import distributed as dist
-from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+import decoders_olmo
 import models
 import truth
 
@@ -63,16 +63,6 @@ class Experts(torch.nn.Module):
         return self.head(self.norm(x)).float().logsumexp(-1).mean()
 
 
-class Module:
-    """What the checkpointer asks of a train module."""
-
-    def __init__(self, model, optimizer):
-        self.model, self.optimizer = model, optimizer
-
-    def state_dict_to_save(self):
-        return {"model": get_model_state_dict(self.model), "optim": get_optimizer_state_dict(self.model, self.optimizer)}
-
-
 def full(value):
     return value.full_tensor() if hasattr(value, "full_tensor") else value
 
@@ -108,7 +98,7 @@ def work(rank, world, out):
         optimizer.zero_grad()
     dist.barrier()
     Checkpointer(work_dir=os.path.join(out, title(world), "work")).save(
-        os.path.join(path, f"step{STEP}"), Module(model, optimizer), {"global_step": STEP, "world_size": world})
+        os.path.join(path, f"step{STEP}"), decoders_olmo.Module(model, optimizer), {"global_step": STEP, "world_size": world})
     sets = sets_of(model, optimizer)
     if rank == 0:
         truth.write(out, title(world), sets)
@@ -181,6 +171,7 @@ def main():
         good.append(truth.ranks(world, other, sys.argv[1], case, *how))
         if not good[-1]:
             truth.failed(sys.argv[1], case)
+    good.append(truth.ranks(2, decoders_olmo.work, sys.argv[1]))
     sys.exit(not all(good))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """suite.py ZEROFS SCRATCH [NAME...]: has the trainers write checkpoints, mounts each and lets every judge look at it.
 
-NAME is torch, hf, deepspeed, peft, megatron, olmo, fairscale, torchao, anything, casts, digits, damaged, recipes or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
+NAME is torch, hf, deepspeed, peft, megatron, olmo, titan, fairscale, torchao, anything, casts, digits, damaged, recipes or stores; without one, all.  ZF_DEEPSPEEDS names folders with other versions.
 One line a test; the last line is "N passed, N failed, N skipped".
 """
 import importlib.util
@@ -33,6 +33,7 @@ PRODUCERS = [
     ("peft", ["peft", "deepspeed", "transformers"]),
     ("megatron", ["megatron", "psutil"]),
     ("olmo", ["olmo_core"]),
+    ("titan", ["torchtitan"]),
     ("fairscale", ["fairscale"]),
     ("torchao", ["torchao"]),
 ]
@@ -117,7 +118,7 @@ def judge(tap, case, program, folder, scratch):
     try:
         # Small enough that every model is cut into several shards.
         # hf/ is compared by the checkpoint's own names, but where transformers itself opens it.
-        own = [] if truth["hub"] else ["recipe=off"]
+        own = [] if truth["hub"] or truth["decoder"] else ["recipe=off"]
         with Mount(program, checkpoint, ["shard_size=16k", *own, *truth["options"]], scratch) as mount:
             judges(tap, case, mount, checkpoint, truth, scratch)
     except Exception:  # pylint: disable=broad-except
@@ -125,6 +126,9 @@ def judge(tap, case, program, folder, scratch):
 
 
 def judges(tap, case, mount, checkpoint, truth, scratch):
+    if truth["decoder"]:
+        tap.run(f"{case}: hf/ is the model", consume.decoder, mount, *truth["decoder"].values())
+        return
     if truth["adapter"]:
         tap.run(f"{case}: PEFT loads adapter/", consume.adapter, mount, checkpoint, truth["adapter"])
         return

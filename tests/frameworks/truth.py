@@ -9,6 +9,8 @@ options    options of the mount
 hub        for transformers: {"ids": input, "logits": what the trained model answers}
 adapter    for PEFT, which saved beside the checkpoint: {"base": the model's state, "settings": of its config, "ids", "logits",
            "computed": PEFT's file has what no checkpoint has}
+decoder    for hf/ as the recipe makes it: {"recipe": its name, "ids", "logits": what the trained model answers,
+           "tensors": what the trainer's own converter makes of it, or None}
 """
 import faulthandler
 import os
@@ -36,9 +38,14 @@ def own(tensors):
 
 
 def write(out, case, sets, checkpoint="ckpt", **more):
-    known = {"ties": [], "reference": None, "options": [], "hub": None, "adapter": None}
+    known = {"ties": [], "reference": None, "options": [], "hub": None, "adapter": None, "decoder": None}
     sets = {directory: own(tensors) for directory, tensors in sets.items() if tensors}
     torch.save({**known, **more, "sets": sets, "checkpoint": checkpoint}, os.path.join(out, case, "truth.pt"))
+
+
+def decoder(out, case, recipe, ids, logits, tensors=None, **more):
+    made = {"recipe": recipe, "ids": ids, "logits": logits.detach().clone(), "tensors": own(tensors) if tensors else None}
+    write(out, case, {}, decoder=made, **more)
 
 
 def folder(out, case):
