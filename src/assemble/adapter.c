@@ -93,8 +93,8 @@ static bool adapter_is_embedding(const char *layer, size_t n)
 
 /* ---- what is there ---- */
 
-static bool adapter_see_one(struct adapters *all, struct zf_spot s, const struct adapter_name *name,
-                            struct zf_err *err)
+static bool adapter_collect_one(struct adapters *all, struct zf_spot s,
+                                const struct adapter_name *name, struct zf_err *err)
 {
     struct adapter *a = adapter_of(all, name->adapter, name->n, err);
 
@@ -118,7 +118,7 @@ static bool adapter_see_one(struct adapters *all, struct zf_spot s, const struct
     return true;
 }
 
-static bool adapter_see(struct adapters *all, struct zf_err *err)
+static bool adapter_collect(struct adapters *all, struct zf_err *err)
 {
     struct adapter_name name;
     struct zf_draft *tie;
@@ -135,7 +135,7 @@ static bool adapter_see(struct adapters *all, struct zf_err *err)
     at = 0;
     while (zf_build_next(all->b, all->dir, &at, &s, &tie)) {
         if (!s.set[0] && adapter_name_read(s.name, s.name_len, all->peft, &name) &&
-            !adapter_see_one(all, s, &name, err)) {
+            !adapter_collect_one(all, s, &name, err)) {
             return false;
         }
     }
@@ -212,7 +212,7 @@ static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err 
     return true;
 }
 
-static bool adapter_see_rest(struct adapters *all, struct zf_err *err)
+static bool adapter_collect_rest(struct adapters *all, struct zf_err *err)
 {
     struct adapter_name name;
     struct zf_draft *tie;
@@ -404,8 +404,8 @@ static bool adapter_show_tensors(struct adapters *all, struct zf_err *err)
     return true;
 }
 
-static bool adapter_tell(struct adapters *all, const struct adapter *a, struct zf_store *st,
-                         struct zf_err *err)
+static bool adapter_add_config(struct adapters *all, const struct adapter *a, struct zf_store *st,
+                               struct zf_err *err)
 {
     char own[ZF_NAME_MAX + 40], to[2 * ZF_NAME_MAX];
 
@@ -424,7 +424,7 @@ static bool adapter_tell(struct adapters *all, const struct adapter *a, struct z
 
 static bool adapter_all(struct adapters *all, struct zf_store *st, struct zf_err *err)
 {
-    bool ok = adapter_see(all, err) && adapter_see_rest(all, err);
+    bool ok = adapter_collect(all, err) && adapter_collect_rest(all, err);
 
     for (size_t i = 0; ok && i < all->n; i++) {
         adapter_check_pairs(&all->at[i]);
@@ -432,7 +432,7 @@ static bool adapter_all(struct adapters *all, struct zf_store *st, struct zf_err
     }
     ok = ok && (all->n == 0 || adapter_show_tensors(all, err));
     for (size_t i = 0; ok && i < all->n; i++) {
-        ok = adapter_tell(all, &all->at[i], st, err);
+        ok = adapter_add_config(all, &all->at[i], st, err);
     }
     return ok;
 }

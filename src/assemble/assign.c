@@ -86,7 +86,7 @@ static bool assign_group(struct zf_assign *a, uint32_t g, bool *none, struct zf_
     return true;
 }
 
-bool zf_assign_settle(struct zf_assign *a, bool *proven, struct zf_err *err)
+bool zf_assign_prove(struct zf_assign *a, bool *proven, struct zf_err *err)
 {
     uint32_t left = 0, before;
 

@@ -117,7 +117,7 @@ bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *
     return true;
 }
 
-void zf_composed_see(struct zf_composed *c, const char *part, uint32_t ndim)
+void zf_composed_note_part(struct zf_composed *c, const char *part, uint32_t ndim)
 {
     c->codes = c->codes || strcmp(part, "codes") == 0;
     c->scale = c->scale || (strcmp(part, "scale") == 0 && ndim == 1);

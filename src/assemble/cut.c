@@ -21,7 +21,7 @@ struct cut_lay {
 };
 
 /* All extents but that of `dim` are those of rank 0's shard. */
-static bool cut_same_beside(const struct cut_lay *l, uint32_t dim, struct zf_err *err)
+static bool cut_same_extents(const struct cut_lay *l, uint32_t dim, struct zf_err *err)
 {
     for (uint32_t r = 1; r < l->n_ranks; r++) {
         for (uint32_t d = 0; d < l->ndim; d++) {
@@ -153,7 +153,7 @@ bool zf_cut_lay(const struct zf_cut_rule *rule, uint32_t ndim, const uint64_t *c
     if (ndim > 0) {
         memcpy(shape, shard[0], ndim * sizeof *shape);
     }
-    if (!cut_same_beside(&l, copies ? UINT32_MAX : rule->dim, err) ||
+    if (!cut_same_extents(&l, copies ? UINT32_MAX : rule->dim, err) ||
         (!copies && !cut_check_widths(&l, n_subs, err)) || !cut_put_all(&l, n_subs, part, err)) {
         return false;
     }
@@ -215,9 +215,9 @@ static uint64_t cut_hash(const struct zf_cut *c, const struct zf_cut_box *b)
 }
 
 /* The entry of the box, made if it is the first of its kind; *first says so. */
-static struct cut_seen *cut_see(struct cut_seen **seen, const struct zf_cut *c,
-                                const struct zf_cut_box *b, uint32_t rank, bool *first,
-                                struct zf_err *err)
+static struct cut_seen *cut_enter_box(struct cut_seen **seen, const struct zf_cut *c,
+                                      const struct zf_cut_box *b, uint32_t rank, bool *first,
+                                      struct zf_err *err)
 {
     struct cut_seen *s = zf_table_make_id(*seen, cut_hash(c, b), err);
 
@@ -243,7 +243,7 @@ static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32
     if (n == 0) {
         return true;
     }
-    if (!cut_see(seen, c, b, rank, &first, err)) {
+    if (!cut_enter_box(seen, c, b, rank, &first, err)) {
         return false;
     }
     if (!first) {
@@ -532,7 +532,7 @@ struct zf_draft *zf_cut_draft(const struct zf_cut *c, struct zf_build *b, struct
         }
         for (uint32_t i = 0; ok && i < c->part[r].n; i++) {
             const struct zf_cut_box *box = &c->part[r].box[i];
-            const struct cut_seen *s = cut_see(&seen, c, box, r, &first, err);
+            const struct cut_seen *s = cut_enter_box(&seen, c, box, r, &first, err);
 
             ok = s && cut_take_box(d, shard, s, r, box, check, err);
         }

@@ -461,7 +461,7 @@ static bool join_is_odd(const struct join *j, enum zf_torch_kind kind)
 static bool join_take_odd(struct join *j, const struct zf_leaf *leaf, bool *taken,
                           struct zf_err *err)
 {
-    struct part_key *key = parts_see_odd(&j->parts, j->torch, leaf, j->file->path, err);
+    struct part_key *key = parts_add_odd(&j->parts, j->torch, leaf, j->file->path, err);
     struct zf_spot spot;
 
     if (!key || (!key->dt && !key->st)) {
@@ -510,7 +510,7 @@ static bool join_keep_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     struct join_file *f = k->file;
 
     if (join_is_odd(k->j, leaf->kind)) {
-        return parts_see_odd(&k->j->parts, k->torch, leaf, f->path, err) != NULL;
+        return parts_add_odd(&k->j->parts, k->torch, leaf, f->path, err) != NULL;
     }
     if (!join_takes(k->j, leaf->kind)) {
         return true;

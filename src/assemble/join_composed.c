@@ -98,7 +98,7 @@ static bool join_composed_chunk(struct zf_composed *of, const struct composed_ch
     }
     for (const struct part_piece *p = c->piece; p && of->n_chunks == 1; p = p->next) {
         if (!p->is_number) {
-            zf_composed_see(of, p->name, p->ref.ndim);
+            zf_composed_note_part(of, p->name, p->ref.ndim);
         }
     }
     for (const struct part_piece *p = c->piece; p; p = p->next) {

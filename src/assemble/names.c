@@ -202,7 +202,7 @@ static bool names_postpone(struct zf_names *names, const struct optim_key *e, st
     return true;
 }
 
-static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
+static bool names_add(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     struct optim_key e;
     const char *key = zf_out_text(&names->key);
@@ -226,13 +226,13 @@ static bool names_see(struct zf_names *names, struct zf_path path, struct zf_err
     return names_put(&names->params, key, n, err);
 }
 
-bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err)
+bool zf_names_add(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
     if (!wrappers_off(&names->wrappers, &path, err)) {
         return false;
     }
     path = names_inside(path);
-    return zf_path_join(&names->key, path, err) && names_see(names, path, err);
+    return zf_path_join(&names->key, path, err) && names_add(names, path, err);
 }
 
 bool zf_names_is_entry(struct zf_names *names, struct zf_path path)
@@ -253,11 +253,11 @@ bool zf_names_is_setting(struct zf_names *names, struct zf_path path)
            optim_key_is_setting(zf_out_text(&names->key), names->key.n);
 }
 
-bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
+bool zf_names_add_flat(struct zf_names *names, const char *key, size_t n, struct zf_err *err)
 {
     struct zf_step s = {.p = key, .n = n};
 
-    return zf_names_see(names, (struct zf_path){.step = &s, .n = 1}, err);
+    return zf_names_add(names, (struct zf_path){.step = &s, .n = 1}, err);
 }
 
 bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const char *name,
@@ -282,7 +282,7 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 }
 
 /* Everything was seen: now the postponed entries can be named. */
-static bool names_settle(struct zf_names *names, struct zf_err *err)
+static bool names_add_pending(struct zf_names *names, struct zf_err *err)
 {
     for (struct names_pending *p = names->pending; p; p = p->next) {
         if (!names_remember_entry(names, &p->entry, err)) {
@@ -370,8 +370,8 @@ static bool names_is_random_state(const char *p, size_t n)
     return false;
 }
 
-static bool names_place_beside(struct zf_names *names, struct zf_path path, const char *key,
-                               size_t n, struct zf_spot *out, struct zf_err *err)
+static bool names_place_rest(struct zf_names *names, struct zf_path path, const char *key, size_t n,
+                             struct zf_spot *out, struct zf_err *err)
 {
     size_t head = path.step[0].n;
 
@@ -409,13 +409,13 @@ static bool names_place(struct zf_names *names, struct zf_path path, struct zf_s
 
         return names_place_weight(names, key + at, n - at, out, err);
     }
-    return names_place_beside(names, path, key, n, out, err);
+    return names_place_rest(names, path, key, n, out, err);
 }
 
 bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot *out,
                     struct zf_err *err)
 {
-    if (!(names->settled || names_settle(names, err)) ||
+    if (!(names->settled || names_add_pending(names, err)) ||
         !wrappers_off(&names->wrappers, &path, err)) {
         return false;
     }

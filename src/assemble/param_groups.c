@@ -102,15 +102,16 @@ bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_p
     return true;
 }
 
-static bool groups_see_names(void *ctx, const char *head, const struct zf_pv *optimizer,
-                             struct zf_err *err)
+static bool groups_add_names_of(void *ctx, const char *head, const struct zf_pv *optimizer,
+                                struct zf_err *err)
 {
     return zf_names_groups(ctx, head, zf_pv_get(optimizer, "param_groups"), err);
 }
 
-bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head, struct zf_err *err)
+bool groups_add_names(struct zf_names *names, struct zf_torch *t, const char *head,
+                      struct zf_err *err)
 {
-    return groups_each_optimizer(t, head, groups_see_names, names, err);
+    return groups_each_optimizer(t, head, groups_add_names_of, names, err);
 }
 
 struct stepping {

@@ -14,8 +14,8 @@ bool groups_is_optimizer(const struct zf_pv *v);
 
 /* Enters in names what the groups' `param_names` say.  head: first step of every path of the file,
  * or NULL.  Errors: ZF_E_NOMEM. */
-bool groups_see(struct zf_names *names, struct zf_torch *t, const char *head,
-                struct zf_err *err) ZF_CHECKED;
+bool groups_add_names(struct zf_names *names, struct zf_torch *t, const char *head,
+                      struct zf_err *err) ZF_CHECKED;
 
 /* A group's integer or float `step` becomes optim/step/<name> for each of its parameters whose own
  * state has none.  Errors: of the build. */

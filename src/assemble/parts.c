@@ -420,7 +420,7 @@ struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct z
     return part;
 }
 
-struct part_key *parts_see_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
+struct part_key *parts_add_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                                const char *file, struct zf_err *err)
 {
     struct part_key *key = parts_key(p, leaf->path, err);

@@ -102,7 +102,7 @@ struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct z
                         const char *file, struct zf_err *err) ZF_CHECKED;
 
 /* The key of a leaf of another kind, which is no piece that could be joined.  NULL: as above. */
-struct part_key *parts_see_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
+struct part_key *parts_add_odd(struct parts_kept *p, struct zf_torch *t, const struct zf_leaf *leaf,
                                const char *file, struct zf_err *err) ZF_CHECKED;
 
 /* For sentences: "float32 [4, 6]"; "2 x 4 (Shard(0), Replicate)".  Answer out, of n bytes. */

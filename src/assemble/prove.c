@@ -349,7 +349,7 @@ static bool prove_order(struct prove_values *s, bool dealt, uint32_t *to, bool *
     for (uint32_t g = 0; g < p->n_vectors; g++) {
         group[g] = (struct zf_assign_group){.n = p->vector[g].n, .to = item + p->vector[g].first};
     }
-    if (!zf_assign_settle(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err)) {
         return false;
     }
     *none = !proven && a.open.none;
@@ -406,7 +406,7 @@ static bool prove_may_deal(const struct zf_prove *p)
 }
 
 /* Which weight each piece is of: to[], of all pieces. */
-static bool prove_settle(struct prove_values *s, uint32_t *to, bool *open, struct zf_err *err)
+static bool prove_assign(struct prove_values *s, uint32_t *to, bool *open, struct zf_err *err)
 {
     struct zf_prove *p = s->p;
     zf_auto(mem) uint32_t *other = calloc(p->piece.n + 1, sizeof *other);
@@ -456,7 +456,7 @@ bool zf_prove_by_value(struct zf_prove *p, bool *proven, struct zf_err *err)
     if (!to) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    if (!open && !prove_settle(&s, to, &open, err)) {
+    if (!open && !prove_assign(&s, to, &open, err)) {
         return false;
     }
     for (size_t i = 0; i < p->piece.n && !open; i++) {

@@ -150,7 +150,7 @@ static bool storage_assign(struct prove_storages *s, uint32_t *to, bool *proven,
     for (uint32_t g = 0; g < p->n_vectors; g++) {
         group[g] = (struct zf_assign_group){.n = prove_end(&p->vector[g]) > 0, .to = &to[g]};
     }
-    return zf_assign_settle(&a, proven, err);
+    return zf_assign_prove(&a, proven, err);
 }
 
 bool zf_prove_by_storage(struct zf_prove *p, bool *proven, struct zf_err *err)

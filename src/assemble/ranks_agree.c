@@ -18,13 +18,13 @@
 
 #include <zf/assemble/agree.h>
 
-struct ranks_said {
+struct ranks_values {
     struct zf_agree *plain;  /* what the trainer counts */
     struct zf_agree *params; /* which parameters each group has */
     struct zf_agree *groups; /* settings of the groups, steps of the entries */
 };
 
-void ranks_said_free(struct ranks_said *s)
+void ranks_values_free(struct ranks_values *s)
 {
     if (s) {
         zf_agree_free(s->plain);
@@ -34,7 +34,7 @@ void ranks_said_free(struct ranks_said *s)
     }
 }
 
-static bool ranks_said_one_of(const char *name, const char *const *list)
+static bool ranks_values_one_of(const char *name, const char *const *list)
 {
     while (*list && strcmp(*list, name) != 0) {
         list++;
@@ -44,7 +44,7 @@ static bool ranks_said_one_of(const char *name, const char *const *list)
 
 /* The lists of parameters are compared by themselves; Prodigy and D-Adaptation estimate from what a rank has
  * of the weights. */
-static bool ranks_said_own(const char *key, const char *name)
+static bool ranks_values_own(const char *key, const char *name)
 {
     static const char *const own[] = {"params",
                                       "param_names",
@@ -62,11 +62,11 @@ static bool ranks_said_own(const char *key, const char *name)
                                       NULL};
 
     (void)key;
-    return ranks_said_one_of(name, own);
+    return ranks_values_one_of(name, own);
 }
 
 /* Numbers of these names in a mapping. */
-static bool ranks_add_numbers(struct ranks_said *s, struct zf_torch *t, const char *head,
+static bool ranks_add_numbers(struct ranks_values *s, struct zf_torch *t, const char *head,
                               const struct zf_pv *map, const char *const *names, struct zf_err *err)
 {
     char key[96];
@@ -82,7 +82,7 @@ static bool ranks_add_numbers(struct ranks_said *s, struct zf_torch *t, const ch
     return true;
 }
 
-static bool ranks_add_counters(struct ranks_said *s, struct zf_torch *t, struct zf_err *err)
+static bool ranks_add_counters(struct ranks_values *s, struct zf_torch *t, struct zf_err *err)
 {
     static const char *const top[] = {"step",
                                       "global_step",
@@ -128,7 +128,7 @@ static bool ranks_has_pieces(struct zf_torch *t, const struct zf_pv *entry)
     return false;
 }
 
-static bool ranks_add_steps(struct ranks_said *s, struct zf_torch *t, const char *head,
+static bool ranks_add_steps(struct ranks_values *s, struct zf_torch *t, const char *head,
                             const struct zf_pv *state, struct zf_err *err)
 {
     char name[320];
@@ -155,7 +155,7 @@ static bool ranks_add_steps(struct ranks_said *s, struct zf_torch *t, const char
     return true;
 }
 
-static bool ranks_add_groups(struct ranks_said *s, struct zf_torch *t, const char *head,
+static bool ranks_add_groups(struct ranks_values *s, struct zf_torch *t, const char *head,
                              const struct zf_pv *groups, struct zf_err *err)
 {
     char name[120];
@@ -168,7 +168,7 @@ static bool ranks_add_groups(struct ranks_said *s, struct zf_torch *t, const cha
         }
         (void)snprintf(name, sizeof name, "%sparam_groups[%" PRIu64 "]", head, i);
         if (!zf_agree_add(s->params, t, name, zf_pv_get(group, "params"), NULL, true, err) ||
-            !zf_agree_add(s->groups, t, name, group, ranks_said_own, false, err)) {
+            !zf_agree_add(s->groups, t, name, group, ranks_values_own, false, err)) {
             return false;
         }
     }
@@ -176,7 +176,7 @@ static bool ranks_add_groups(struct ranks_said *s, struct zf_torch *t, const cha
 }
 
 /* The optimizer may be the file itself or one of its values. */
-static bool ranks_add_optimizers(struct ranks_said *s, struct zf_torch *t, struct zf_err *err)
+static bool ranks_add_optimizers(struct ranks_values *s, struct zf_torch *t, struct zf_err *err)
 {
     static const char *const where[] = {"optim", "optimizer", "optim_state_dict",
                                         "optimizer_state_dict", NULL};
@@ -201,10 +201,10 @@ static bool ranks_add_optimizers(struct ranks_said *s, struct zf_torch *t, struc
     return true;
 }
 
-struct ranks_said *ranks_said_new(struct zf_torch *t, const char *path, const struct zf_limits *lim,
-                                  struct zf_err *err)
+struct ranks_values *ranks_values_new(struct zf_torch *t, const char *path,
+                                      const struct zf_limits *lim, struct zf_err *err)
 {
-    zf_auto(ranks_said) struct ranks_said *s = calloc(1, sizeof *s);
+    zf_auto(ranks_values) struct ranks_values *s = calloc(1, sizeof *s);
 
     if (!s) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -219,7 +219,7 @@ struct ranks_said *ranks_said_new(struct zf_torch *t, const char *path, const st
     return zf_give(s);
 }
 
-bool ranks_said_compare(struct ranks_said *s, struct ranks_said *first, struct zf_err *err)
+bool ranks_values_compare(struct ranks_values *s, struct ranks_values *first, struct zf_err *err)
 {
     if (!zf_agree_compare(s->plain, first->plain, true, err)) {
         return false;

@@ -33,7 +33,7 @@ struct zf_torch_set {
     bool beside, several; /* places */
     const char *item;     /* of the files that are added, or NULL */
     struct ranks_said_of {
-        struct ranks_said *said;
+        struct ranks_values *said;
         const struct member *by;
     } first;             /* of the files of a kind */
     struct zf_err wrong; /* with the content of a file; reported when all files are there */
@@ -78,7 +78,7 @@ void zf_torch_set_free(struct zf_torch_set *s)
     }
     join_free(s->join);
     zf_names_free(s->names);
-    ranks_said_free(s->first.said);
+    ranks_values_free(s->first.said);
     for (size_t i = 0; i < s->member.n; i++) {
         files_member_free(s->member.at[i]);
     }
@@ -250,16 +250,16 @@ static bool files_same_kind(const struct member *a, const struct member *b)
 /* The files of each kind must repeat the same, whichever of them was read first. */
 static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, struct zf_err *err)
 {
-    zf_auto(ranks_said) struct ranks_said *said =
-        ranks_said_new(m->torch, m->file.path, s->lim, err);
+    zf_auto(ranks_values) struct ranks_values *said =
+        ranks_values_new(m->torch, m->file.path, s->lim, err);
 
     if (!said) {
         return err->path[0] ? false : zf_err_in(err, "%s", m->file.path);
     }
     if (s->first.said && files_same_kind(m, s->first.by)) {
-        return ranks_said_compare(said, s->first.said, err);
+        return ranks_values_compare(said, s->first.said, err);
     }
-    ranks_said_free(s->first.said);
+    ranks_values_free(s->first.said);
     s->first = (struct ranks_said_of){zf_give(said), m};
     return true;
 }
@@ -272,7 +272,7 @@ static bool torch_files_read(struct zf_torch_set *s, struct member *m, struct zf
     if (!torch_files_agree(s, m, err)) {
         return false;
     }
-    if (!zf_place_see(s->names, &f, s->lim, err)) {
+    if (!zf_place_add_names(s->names, &f, s->lim, err)) {
         return zf_err_in(err, "%s", f.path);
     }
     return zf_coord_is_first(m->file.at) || join_keep(s->join, &f, &m->file, err);
@@ -407,7 +407,7 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
 
 /* The step that a file of weights names at its top, for `info`, or OLMo's train.pt or AutoModel's step_scheduler.pt
  * does. */
-static void files_tell_step(const struct member *m, struct zf_build *b)
+static void files_set_step(const struct member *m, struct zf_build *b)
 {
     static const char *const key[] = {"global_step", "step", "iteration", "iter"};
     const struct zf_pv *root = zf_torch_root(m->torch);
@@ -491,7 +491,7 @@ static bool files_place_open(struct zf_torch_set *s, const struct member *m, boo
 
     f.take = join_take;
     f.ctx = s->join;
-    files_tell_step(m, s->b);
+    files_set_step(m, s->b);
     return join_file(s->join, &m->file, m->torch, err) &&
            zf_place_all(s->b, s->names, &f, s->lim, err) &&
            zf_state_add(s->b, &f, alone && !s->beside ? NULL : f.path, s->lim, err);
@@ -577,7 +577,7 @@ bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
     for (size_t i = 0; !s->several && i < s->member.n; i++) {
         struct zf_place_file f = file_of(s->member.at[i]);
 
-        if (!zf_place_see(s->names, &f, s->lim, err)) {
+        if (!zf_place_add_names(s->names, &f, s->lim, err)) {
             return zf_err_in(err, "%s", f.path);
         }
     }

@@ -48,7 +48,7 @@ static bool json_note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     return t->path != NULL;
 }
 
-static bool json_tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
+static bool json_put_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *o)
 {
     const struct state *s = ctx;
     const struct named_tensor *t = zf_table_find_id(s->tensors, (uintptr_t)v);
@@ -67,7 +67,7 @@ static bool json_tell_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson 
 static bool json_add_value(struct state *s, const char *name, size_t name_len, const char *prefix,
                            const struct zf_pv *v, struct zf_err *err)
 {
-    const struct zf_pvjson_special special = {.fn = json_tell_tensor, .ctx = s};
+    const struct zf_pvjson_special special = {.fn = json_put_tensor, .ctx = s};
     struct zf_visit visit = {.fn = json_note_leaf, .ctx = s};
     char path[6 + ZF_NAME_MAX + 1] = "state/";
     zf_auto(mem) char *text = NULL;

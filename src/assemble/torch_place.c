@@ -318,7 +318,7 @@ static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err
     return place_value(p, &spot, leaf->kind, leaf->value, err) && place_later(p, &spot, err);
 }
 
-static bool place_see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
+static bool place_add_name(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct zf_names *names = ctx;
 
@@ -326,19 +326,19 @@ static bool place_see_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
         (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
         return true;
     }
-    return zf_names_see(names, leaf->path, err);
+    return zf_names_add(names, leaf->path, err);
 }
 
-bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
-                  const struct zf_limits *lim, struct zf_err *err)
+bool zf_place_add_names(struct zf_names *names, const struct zf_place_file *f,
+                        const struct zf_limits *lim, struct zf_err *err)
 {
-    struct zf_visit see = {.fn = place_see_leaf, .ctx = names};
+    struct zf_visit see = {.fn = place_add_name, .ctx = names};
 
     if (f->extra) {
         return true;
     }
     return zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
-           groups_see(names, f->torch, f->head, err);
+           groups_add_names(names, f->torch, f->head, err);
 }
 
 bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_place_file *f,

@@ -247,15 +247,16 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
 #define TREE_SET 1024
 
 /* Where what a rank has otherwise than the root lies; false: it has no such place. */
-static bool tree_beside(const struct tree_work *w, const struct tree_item *it, char set[TREE_SET])
+static bool tree_extra_set(const struct tree_work *w, const struct tree_item *it,
+                           char set[TREE_SET])
 {
     int n = snprintf(set, TREE_SET, "extra/%s%s", w->j->tree[it->tree], it->set + strlen("extra"));
 
     return n > 0 && n < TREE_SET;
 }
 
-static bool tree_fail_beside(const struct tree_work *w, const struct tree_item *it,
-                             struct zf_err *err)
+static bool tree_fail_extra(const struct tree_work *w, const struct tree_item *it,
+                            struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "%s has another than the first rank, and the name of its directory is too long "
@@ -277,7 +278,7 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
         return false;
     }
     return same ||
-           (tree_beside(w, it, set) ? tree_copy(w, it, set, err) : tree_fail_beside(w, it, err));
+           (tree_extra_set(w, it, set) ? tree_copy(w, it, set, err) : tree_fail_extra(w, it, err));
 }
 
 /* A second name, once all tensors are there. */
@@ -288,7 +289,7 @@ static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struc
     struct zf_draft *d = NULL;
     char set[TREE_SET];
 
-    if (tree_is_extra(it->set) && tree_beside(w, it, set)) {
+    if (tree_is_extra(it->set) && tree_extra_set(w, it, set)) {
         d = zf_build_find(b, (struct zf_spot){set, of.name, of.name_len});
     }
     if (zf_build_find(b, (struct zf_spot){d ? set : it->set, it->name, it->name_len})) {

@@ -298,8 +298,8 @@ static bool zarr_fill(struct array *a, const struct array_box *box, struct zf_er
 }
 
 /* The failure in *err is about what should be in the box: refused, or noted and lost. */
-static bool zarr_lose(struct array *a, const char *name, const struct array_box *box,
-                      struct zf_err *err)
+static bool zarr_mark_lost(struct array *a, const char *name, const struct array_box *box,
+                           struct zf_err *err)
 {
     char why[sizeof err->msg];
     char file[1200];
@@ -326,7 +326,7 @@ static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf
                           n == 1 ? "" : ", and more behind it");
             (void)zarr_in(a, err, name);
         }
-        if (!(a->z.has_fill ? zarr_fill(a, &box, err) : zarr_lose(a, name, &box, err))) {
+        if (!(a->z.has_fill ? zarr_fill(a, &box, err) : zarr_mark_lost(a, name, &box, err))) {
             return false;
         }
     }
@@ -382,13 +382,13 @@ static bool zarr_put(struct array *a, const struct array_file *f, bool first, st
         (void)zarr_in(a, err, name);
         if (!zf_build_degraded(a->b) || a->z.swapped || f->e->kind != ZF_ENTRY_FILE ||
             f->e->id.size > a->z.chunk_bytes || a->z.codec != ZF_ZARR_RAW) {
-            return zarr_lose(a, name, &box, err);
+            return zarr_mark_lost(a, name, &box, err);
         }
         zf_err_clear(err); /* the draft says it again */
         return zarr_short(a, f, &box, err);
     }
     if (first && a->z.codec != ZF_ZARR_RAW && !zarr_first_sound(a, f, err)) {
-        return zarr_lose(a, name, &box, err);
+        return zarr_mark_lost(a, name, &box, err);
     }
     return zf_items_add(a->items, f->number, a->z.chunk_bytes, &from.off, err) &&
            zf_draft_box(a->draft, box.start, box.size, from, err);

@@ -134,13 +134,13 @@ static const char *composed_file(const struct composed_joining *j, const struct 
     return c->item.file == ZF_DCP_NONE ? ".metadata" : j->p->d->file.at[c->item.file].path;
 }
 
-static bool composed_see_part(void *ctx, const char *name, const struct zf_torch_tensor *t,
-                              struct zf_number number, struct zf_err *err)
+static bool composed_note_part(void *ctx, const char *name, const struct zf_torch_tensor *t,
+                               struct zf_number number, struct zf_err *err)
 {
     (void)number;
     (void)err;
     if (t) {
-        zf_composed_see(ctx, name, t->ndim);
+        zf_composed_note_part(ctx, name, t->ndim);
     }
     return true;
 }
@@ -176,7 +176,7 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
     if (!root || zf_torch_kind(look.torch, root) != ZF_TORCH_PARTS) {
         return zf_composed_is_plain(&j->of, err);
     }
-    if (first && !zf_composed_each(look.torch, root, &j->attrs, composed_see_part, &j->of, err)) {
+    if (first && !zf_composed_each(look.torch, root, &j->attrs, composed_note_part, &j->of, err)) {
         return false;
     }
     zf_out_cut(&j->attrs, 0);

@@ -32,7 +32,7 @@ static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
         struct zf_path path;
 
         if (!d->key.at[i].is_bytes && (!dcp_path(d, &d->key.at[i], &p->room, &path, err) ||
-                                       !zf_names_see(p->names, path, err))) {
+                                       !zf_names_add(p->names, path, err))) {
             return false;
         }
     }

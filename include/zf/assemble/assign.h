@@ -37,6 +37,6 @@ struct zf_assign {
 
 /* Settles all groups, or says in *proven that there is more than one way, or none.
  * Errors: of fit; ZF_E_LIMIT; ZF_E_NOMEM. */
-bool zf_assign_settle(struct zf_assign *a, bool *proven, struct zf_err *err) ZF_CHECKED;
+bool zf_assign_prove(struct zf_assign *a, bool *proven, struct zf_err *err) ZF_CHECKED;
 
 #endif

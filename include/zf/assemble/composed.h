@@ -53,7 +53,7 @@ bool zf_composed_begin(struct zf_composed *c, struct zf_spot spot, struct zf_err
  * tensor is, are no whole blocks, or differ between chunks; c->apart is set.  ZF_E_LIMIT dimensions; of the build. */
 bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *start,
                        const uint64_t *size, struct zf_err *err) ZF_CHECKED;
-void zf_composed_see(struct zf_composed *c, const char *part, uint32_t ndim);
+void zf_composed_note_part(struct zf_composed *c, const char *part, uint32_t ndim);
 bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type type,
                      struct zf_from from, struct zf_err *err) ZF_CHECKED;
 /* A part that is a number of Python's (a quantized tensor's scale): a tensor of no dimension, equal in all chunks. */

@@ -39,8 +39,8 @@ static inline void zf_auto_names(struct zf_names **names)
 
 /* First pass: one call a tensor, in any order; borrows nothing.  A path seen twice does no harm.
  * Errors: ZF_E_NOMEM. */
-bool zf_names_see(struct zf_names *names, struct zf_path path, struct zf_err *err) ZF_CHECKED;
-bool zf_names_see_flat(struct zf_names *names, const char *key, size_t n,
+bool zf_names_add(struct zf_names *names, struct zf_path path, struct zf_err *err) ZF_CHECKED;
+bool zf_names_add_flat(struct zf_names *names, const char *key, size_t n,
                        struct zf_err *err) ZF_CHECKED;
 
 /* Says that the integer id of the optimizer at `head` (the path's text in front of `.state`, such

@@ -21,8 +21,8 @@ struct zf_place_file {
 };
 
 /* First pass over a file: shows its paths, and the parameter names of its optimizers, to names. */
-bool zf_place_see(struct zf_names *names, const struct zf_place_file *f,
-                  const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
+bool zf_place_add_names(struct zf_names *names, const struct zf_place_file *f,
+                        const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 
 /* Second pass: dense tensors, ties within the file, parts of composed tensors, the Python scalars
  * of optimizer entries, opaque bytes.  What has no bytes (meta) or is not understood becomes a

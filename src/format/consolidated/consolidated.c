@@ -82,8 +82,8 @@ static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_
     if (!names || !zf_build_prefix(c->b, c->tree[rank], err)) {
         return false;
     }
-    bool placed =
-        zf_place_see(names, &f, c->o->lim, err) && zf_place_all(c->b, names, &f, c->o->lim, err);
+    bool placed = zf_place_add_names(names, &f, c->o->lim, err) &&
+                  zf_place_all(c->b, names, &f, c->o->lim, err);
     struct zf_err ignored; /* the empty prefix takes no memory */
     return zf_build_prefix(c->b, "", &ignored) && placed &&
            (rank > 0 || zf_state_add(c->b, &f, NULL, c->o->lim, err)) &&

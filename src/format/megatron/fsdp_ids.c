@@ -210,7 +210,7 @@ static bool ids_prove(struct ids *x, struct zf_err *err)
     if (!a.used) {
         return false;
     }
-    if (!zf_assign_settle(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err)) {
         return ids_forgive(x, err);
     }
     return proven || ids_explain(x, &a, err);

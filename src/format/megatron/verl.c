@@ -445,7 +445,7 @@ static bool verl_each(struct verl_weights *w, bool see, struct zf_err *err)
         for (uint64_t k = 0; k < f->head.n; k++) {
             const struct zf_st_entry *e = &f->head.entry[k];
 
-            if (!(see ? zf_names_see_flat(w->names, e->name, e->name_len, err)
+            if (!(see ? zf_names_add_flat(w->names, e->name, e->name_len, err)
                       : verl_place(w, f, e, err))) {
                 return false;
             }

@@ -136,7 +136,7 @@ static bool full_read_names(struct full *f, size_t file, struct zf_err *err)
             (void)zf_err_in(err, "!%.80s", e->name);
             return zf_err_in(err, "%s", x->path);
         }
-        if (!full_set_head(f, v, err) || (!v->pickled && !zf_names_see(f->names, v->path, err))) {
+        if (!full_set_head(f, v, err) || (!v->pickled && !zf_names_add(f->names, v->path, err))) {
             return false;
         }
     }

@@ -97,7 +97,7 @@ static bool train_show(struct olmo_save *s, struct zf_torch *t, const char *path
         zf_pv_int(zf_pv_get(zf_torch_root(t), "global_step"), &step)) {
         zf_build_step(s->b, step);
     }
-    return names && zf_place_see(names, &f, s->o->lim, err) &&
+    return names && zf_place_add_names(names, &f, s->o->lim, err) &&
            zf_place_all(s->b, names, &f, s->o->lim, err) &&
            zf_state_add(s->b, &f, "train", s->o->lim, err);
 }

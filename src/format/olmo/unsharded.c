@@ -131,7 +131,7 @@ static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *p
     x->path = path;
     return (zf_tensor_ref_read(&u->s->keep, t, v, &x->ref, err) ||
             zf_err_in(err, "!%.100s", full)) &&
-           zf_names_see_flat(u->names, full, strlen(full), err);
+           zf_names_add_flat(u->names, full, strlen(full), err);
 }
 
 static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const char *path,

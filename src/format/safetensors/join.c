@@ -395,7 +395,7 @@ bool st_join_see(const struct zf_st_files *f, struct zf_names *names, struct zf_
         return false;
     }
     for (size_t i = 0; i < n; i = join_group_end(p, n, i)) {
-        if (!zf_names_see_flat(names, p[i].name, strlen(p[i].name), err)) {
+        if (!zf_names_add_flat(names, p[i].name, strlen(p[i].name), err)) {
             return false;
         }
     }

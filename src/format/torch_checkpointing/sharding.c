@@ -69,7 +69,7 @@ static bool sharding_read_tensor(struct sharding *s, const struct zf_take *key,
         return false;
     }
     const struct zf_path below = {.step = path.step + (head ? 1 : 0), .n = path.n - (head ? 1 : 0)};
-    if (!zf_path_join(&name, below, err) || !zf_names_see(s->names, path, err)) {
+    if (!zf_path_join(&name, below, err) || !zf_names_add(s->names, path, err)) {
         return false;
     }
     struct sharding_tensor *t = zf_table_make(s->tensor, zf_out_text(&name), name.n, err);

@@ -43,7 +43,7 @@ static const char *settle(const char *candidates, const char *const *group, uint
     for (uint32_t i = 0; i < n; i++) {
         g[i] = (struct zf_assign_group){.n = (uint32_t)strlen(group[i]), .to = to[i]};
     }
-    assert_ok(zf_assign_settle(&a, &proven, &err), &err);
+    assert_ok(zf_assign_prove(&a, &proven, &err), &err);
     if (!proven) {
         return a.open.none ? "none" : "several";
     }
@@ -99,7 +99,7 @@ static void stops_asking(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_false(zf_assign_settle(&a, &proven, &err));
+    assert_false(zf_assign_prove(&a, &proven, &err));
     assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "after 3 comparisons");
 }
 

@@ -45,7 +45,7 @@ static struct zf_names *names_of(const char *const *paths)
     for (size_t i = 0; paths[i]; i++) {
         struct given g;
 
-        assert_ok(zf_names_see(names, path_of(&g, paths[i]), &err), &err);
+        assert_ok(zf_names_add(names, path_of(&g, paths[i]), &err), &err);
     }
     return names;
 }
@@ -116,7 +116,7 @@ static void rule1_order_of_containers(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct zf_step step[2] = {{.p = word[i], .n = strlen(word[i])}, {.p = "w", .n = 1}};
 
-        assert_ok(zf_names_see(names, (struct zf_path){.step = step, .n = 2}, &err), &err);
+        assert_ok(zf_names_add(names, (struct zf_path){.step = step, .n = 2}, &err), &err);
         assert_string_equal(zf_names_container(names), word[i]);
     }
 }
@@ -303,7 +303,7 @@ static void rule12_reserved(void **state)
         struct zf_spot spot;
         char want[64];
 
-        assert_ok(zf_names_see(names, path, &err), &err);
+        assert_ok(zf_names_add(names, path, &err), &err);
         assert_ok(zf_names_place(names, path, &spot, &err), &err);
         (void)snprintf(want, sizeof want, "%s.x", word[i]);
         assert_string_equal(spot.set, "extra");
@@ -338,9 +338,9 @@ static void many_names(void **state)
     for (int i = 0; i < 20000; i++) {
         int n = snprintf(key, sizeof key, "p.%d", i);
 
-        assert_ok(zf_names_see_flat(names, key, (size_t)n, &err), &err);
+        assert_ok(zf_names_add_flat(names, key, (size_t)n, &err), &err);
         n = snprintf(key, sizeof key, "optim.state.p.%d.k.%d", i, i % 3);
-        assert_ok(zf_names_see_flat(names, key, (size_t)n, &err), &err);
+        assert_ok(zf_names_add_flat(names, key, (size_t)n, &err), &err);
     }
     for (int i = 0; i < 20000; i += 997) {
         (void)snprintf(key, sizeof key, "optim.state.p.%d.k.%d", i, i % 3);
@@ -408,7 +408,7 @@ static void check_file(const char *path)
     const char *container = json_string_value(json_object_get(e, "container"));
     json_object_foreach(json_object_get(e, "tensors"), key, value)
     {
-        assert_ok(zf_names_see(names, recorded(step, key, container), &err), &err);
+        assert_ok(zf_names_add(names, recorded(step, key, container), &err), &err);
     }
     json_object_foreach(json_object_get(e, "tensors"), key, value)
     {

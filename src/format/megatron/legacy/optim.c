@@ -288,7 +288,7 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
         elements += w->n < UINT32_MAX ? w->n : UINT32_MAX;
     }
     x->sample = zf_sample_of(elements, r->n_parts);
-    if (!zf_assign_settle(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err)) {
         return false;
     }
     return proven || optim_explain(x, &a, err);
