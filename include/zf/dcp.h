@@ -56,7 +56,7 @@ uint32_t zf_dcp_n_read(const struct zf_dcp *d);
 
 /* Shows the paths of all tensors to names, which zf_dcp_place asks then in place of its own: for an optimizer
  * whose weights are stored otherwise.  Borrows names. */
-bool zf_dcp_see(struct zf_dcp *d, struct zf_names *names, struct zf_err *err) ZF_CHECKED;
+bool zf_dcp_add_names(struct zf_dcp *d, struct zf_names *names, struct zf_err *err) ZF_CHECKED;
 
 /* Opens the files and gives every key its place and every chunk its box.
  * Errors: ZF_E_FORMAT a file is missing or too short, items overlap; of names and build. */

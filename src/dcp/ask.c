@@ -63,7 +63,7 @@ static bool ask_is_cell(const struct zf_dcp *d, const struct dcp_grid *g, const 
 
 /* Makes numbers of cells of their sizes, and drops what is no grid.  Chunks are boxes of different
  * starts, so cells that are as many as they must be are all there. */
-static void ask_settle(const struct dcp_key *k, struct dcp_grid *g)
+static void ask_count_cells(const struct dcp_key *k, struct dcp_grid *g)
 {
     uint64_t all = 1;
 
@@ -89,7 +89,7 @@ static bool ask_grids(struct zf_dcp *d, struct zf_err *err)
         g->odd = g->odd || !ask_is_cell(d, g, &d->chunk.at[i]);
     }
     for (uint64_t i = 0; i < d->key.n; i++) {
-        ask_settle(&d->key.at[i], &d->grid[i]);
+        ask_count_cells(&d->key.at[i], &d->grid[i]);
     }
     return true;
 }

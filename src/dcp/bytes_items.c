@@ -27,7 +27,7 @@ bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
         struct dcp_chunk *c = &p->d->chunk.at[order[i]];
 
         if (!c->lost && p->d->key.at[c->key].is_bytes && !bytes_check_one(p, c, err) &&
-            !dcp_lose(p, c, err)) {
+            !dcp_mark_lost(p, c, err)) {
             return false;
         }
     }
@@ -46,7 +46,7 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
                : dcp_whole_new(file, c->item, &d->lim, err);
 }
 
-bool dcp_bytes_tell_apart(struct dcp_placing *p, struct zf_err *err)
+bool dcp_bytes_disambiguate(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_sorted paths = {0}; /* hash, number of the key */
     struct zf_dcp *d = p->d;

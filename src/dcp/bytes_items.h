@@ -16,7 +16,7 @@ struct zf_source *dcp_bytes_source(const struct zf_dcp *d, const struct dcp_chun
 
 /* Finds the bytes items whose path another state dict's has too, which are told apart by their directories: the
  * first keeps its path.  Errors: ZF_E_NOMEM. */
-bool dcp_bytes_tell_apart(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
+bool dcp_bytes_disambiguate(struct dcp_placing *p, struct zf_err *err) ZF_CHECKED;
 
 /* Shows the bytes item of chunk c: its exact bytes as extra/<key>. */
 bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;

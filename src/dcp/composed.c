@@ -103,7 +103,7 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
         if (c->empty) {
             if (!composed_check_empty(p, c, usual, err)) {
                 k->doubtful = true;
-                if (!dcp_lose(p, c, err)) {
+                if (!dcp_mark_lost(p, c, err)) {
                     return false;
                 }
             }
@@ -112,7 +112,7 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
         len = dcp_data_len(p->d, c);
         bool composed = false;
         if (composed_is_odd(c, k->dtype, len, usual) &&
-            !composed_is(p, c, len, usual, &composed, err) && !dcp_lose(p, c, err)) {
+            !composed_is(p, c, len, usual, &composed, err) && !dcp_mark_lost(p, c, err)) {
             return false;
         }
         k->composed = composed;

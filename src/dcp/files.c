@@ -98,7 +98,7 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, str
         if (!c->lost && !c->empty) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.160s\": storage_data has no item for a chunk of it", files_key(d, c));
-            if (!dcp_lose(p, c, err)) {
+            if (!dcp_mark_lost(p, c, err)) {
                 return false;
             }
         }
@@ -146,7 +146,7 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
             zf_fail(err, ZF_E_UNSUPPORTED, c->item.off, "an item of %llu bytes", SHOW(c->item.len));
             ok = false;
         }
-        if (!ok && !dcp_lose(p, c, err)) {
+        if (!ok && !dcp_mark_lost(p, c, err)) {
             return false;
         }
         before = c->item.len ? c : before;

@@ -73,7 +73,7 @@ static bool frames_look(struct dcp_placing *p, const uint32_t *order, uint64_t n
         zf_err_clear(err); /* as was noted */
         return true;
     }
-    return dcp_lose(p, c, err);
+    return dcp_mark_lost(p, c, err);
 }
 
 bool dcp_frames_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, struct zf_err *err)

@@ -54,7 +54,7 @@ bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_
         uint32_t key = name ? dcp_find_key(d, name, n) : ZF_DCP_NONE;
 
         if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key.at[key], zf_pv_val(mcore, i), err)) {
-            if (!dcp_settle(r, err)) {
+            if (!dcp_forgive(r, err)) {
                 return false;
             }
             d->key.at[key].doubtful = true;

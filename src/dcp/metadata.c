@@ -260,7 +260,7 @@ bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err)
     return strncmp(err->path, r->path, n) == 0 ? false : zf_err_in(err, "%s", r->path);
 }
 
-bool dcp_settle(struct dcp_reading *r, struct zf_err *err)
+bool dcp_forgive(struct dcp_reading *r, struct zf_err *err)
 {
     (void)dcp_in_file(r, err);
     r->d->patched = true;

@@ -150,7 +150,7 @@ struct dcp_reading {
 bool dcp_in_file(const struct dcp_reading *r, struct zf_err *err);
 
 /* A degraded build goes on after a failure: true, and it is noted. */
-bool dcp_settle(struct dcp_reading *r, struct zf_err *err);
+bool dcp_forgive(struct dcp_reading *r, struct zf_err *err);
 
 /* ---- its parts, each in a file of its own ---- */
 

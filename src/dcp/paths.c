@@ -86,7 +86,7 @@ static bool paths_refuse(struct dcp_reading *r, const struct dcp_key *key,
                    "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
                    "which of them is it?",
                    key->name, zf_out_text(&joined)));
-    return dcp_settle(r, err);
+    return dcp_forgive(r, err);
 }
 
 bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct zf_pv *tuple,

@@ -46,7 +46,7 @@ struct dcp_record dcp_record_of(const struct zf_dcp *d, const struct dcp_chunk *
                                .shape = dcp_shape_print(k->ndim, c->box + k->ndim)};
 }
 
-bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
+bool dcp_mark_lost(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
     zf_err_in(err, "%s",
               c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file.at[c->item.file].path);

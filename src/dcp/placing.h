@@ -39,7 +39,7 @@ struct dcp_record dcp_record_of(const struct zf_dcp *d, const struct dcp_chunk *
 
 /* After a failure about the item of chunk c, in whose file it is put: in a degraded build the chunk is
  * lost, so that its bytes answer EIO, the failure is noted, and the answer is true. */
-bool dcp_lose(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
+bool dcp_mark_lost(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err) ZF_CHECKED;
 
 /* Compares the copies that storage_data.c recorded with the item that is shown, as far as that takes few
  * reads.

@@ -16,8 +16,8 @@
 
 /* The values in an item, as a list to compare.  NULL with err->code = ZF_OK: it cannot be read; its own
  * first read will say why. */
-static struct zf_agree *replicas_copy_said(struct dcp_placing *p, struct dcp_item item,
-                                           const char *name, struct zf_err *err)
+static struct zf_agree *replicas_copy_values(struct dcp_placing *p, struct dcp_item item,
+                                             const char *name, struct zf_err *err)
 {
     struct zf_source *file = p->file[item.file];
     zf_auto(dcp_look) struct dcp_look look = {0};
@@ -51,8 +51,8 @@ static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *co
     if (c->lost || c->item.file == ZF_DCP_NONE) {
         return true;
     }
-    a = replicas_copy_said(p, copy->item, name, err);
-    b = a ? replicas_copy_said(p, c->item, name, err) : NULL;
+    a = replicas_copy_values(p, copy->item, name, err);
+    b = a ? replicas_copy_values(p, c->item, name, err) : NULL;
     return b ? zf_agree_compare(a, b, true, err) : err->code == ZF_OK;
 }
 

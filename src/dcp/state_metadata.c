@@ -79,7 +79,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": a chunk's offsets or sizes are not %u numbers >= 0", k->name,
                        k->ndim) ||
-               (dcp_settle(r, err) && state_doubt(r, key, NULL, k->shape, err));
+               (dcp_forgive(r, err) && state_doubt(r, key, NULL, k->shape, err));
     }
     if (zf_elems(k->ndim, size, &n) && n == 0) {
         return state_take_empty(r, key, start, err); /* it may even start behind the end */
@@ -91,7 +91,7 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
                            k->name, (unsigned long long)start[i],
                            (unsigned long long)(start[i] + size[i]), i,
                            (unsigned long long)k->shape[i]) ||
-                   (dcp_settle(r, err) && state_doubt(r, key, start, size, err));
+                   (dcp_forgive(r, err) && state_doubt(r, key, start, size, err));
         }
     }
     twin = dcp_find_chunk(d, key, start, 0);
@@ -201,7 +201,7 @@ static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_
                   state_describe(seen, here, sizeof here), state_describe(k, there, sizeof there),
                   r->d->pass.at[k->pass - 1]);
     k->doubtful = true;
-    return dcp_settle(r, err) &&
+    return dcp_forgive(r, err) &&
            (seen->ndim != k->ndim || state_doubt(r, key, NULL, seen->shape, err));
 }
 
@@ -234,7 +234,7 @@ static bool state_take_tensor(struct dcp_reading *r, const struct zf_pv *fqn, co
         return state_differs(r, key, &seen, err);
     }
     for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
-        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !dcp_settle(r, err)) {
+        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !dcp_forgive(r, err)) {
             return false;
         }
     }
@@ -277,5 +277,5 @@ bool dcp_take_state(struct dcp_reading *r, const struct zf_pv *key, const struct
                      "BytesStorageMetadata (torch 1.12 and older are not read)",
                      name, zf_pv_name(v));
     }
-    return ok || dcp_settle(r, err);
+    return ok || dcp_forgive(r, err);
 }

@@ -184,7 +184,7 @@ static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
 bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *index, const struct zf_pv *info,
                       struct zf_err *err)
 {
-    return storage_take_item(r, index, info, err) || dcp_settle(r, err);
+    return storage_take_item(r, index, info, err) || dcp_forgive(r, err);
 }
 
 bool dcp_end_storage(const struct dcp_reading *r, struct zf_err *err)

@@ -24,7 +24,7 @@
 
 #define SHOW(n) ((unsigned long long)(n))
 
-static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
+static bool tensors_add_names(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
 
@@ -39,12 +39,12 @@ static bool tensors_see_names(struct dcp_placing *p, struct zf_err *err)
     return true;
 }
 
-bool zf_dcp_see(struct zf_dcp *d, struct zf_names *names, struct zf_err *err)
+bool zf_dcp_add_names(struct zf_dcp *d, struct zf_names *names, struct zf_err *err)
 {
     zf_auto(dcp_placing) struct dcp_placing p = {.d = d, .names = names};
 
     d->names = names;
-    return tensors_see_names(&p, err);
+    return tensors_add_names(&p, err);
 }
 
 /* Everything about the items that can be said before their tensors are known. */
@@ -127,7 +127,7 @@ static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint
 }
 
 /* Of a tensor whose shape is contradicted there is only a name. */
-static bool tensors_lose(struct dcp_placing *p, const struct zf_spot *spot, struct zf_err *err)
+static bool tensors_add_lost(struct dcp_placing *p, const struct zf_spot *spot, struct zf_err *err)
 {
     static const struct zf_lost how = {.file = ".metadata",
                                        .why = "contradicts itself about the shape of this tensor"};
@@ -155,7 +155,7 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
         return false;
     }
     if (k->doubtful) {
-        return tensors_lose(p, &spot, err);
+        return tensors_add_lost(p, &spot, err);
     }
     if (p->hidden) {
         *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
@@ -242,7 +242,7 @@ static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
 
-    if (!p->hidden && !dcp_bytes_tell_apart(p, err)) {
+    if (!p->hidden && !dcp_bytes_disambiguate(p, err)) {
         return false;
     }
     for (uint64_t i = 0; i < d->key.n; i++) {
@@ -276,7 +276,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
                        SHOW(p->d->chunk.n));
     }
-    return (p->d->names || tensors_see_names(p, err)) && dcp_files_open(p, err) &&
+    return (p->d->names || tensors_add_names(p, err)) && dcp_files_open(p, err) &&
            dcp_files_sort(p, order, &n, err) && tensors_check_items(p, order, n, err) &&
            dcp_copies_check(p, err) && tensors_add_items(p, order, n, err) && tensors_put(p, err) &&
            dcp_composed_put(p, order, err) && (p->hidden || dcp_state(p, err));

@@ -119,7 +119,7 @@ static void dcp_find_parts(struct zf_store *st, struct dcp_parts *out)
 }
 
 /* Appends the directories that are joined with the first to `why`. */
-static void dcp_tell_parts(const struct dcp_parts *parts, char *why, size_t n)
+static void dcp_append_parts(const struct dcp_parts *parts, char *why, size_t n)
 {
     for (uint32_t i = 1; i < parts->n && i < ZF_DCP_GROUPS_MAX; i++) {
         size_t at = strlen(why);
@@ -178,7 +178,7 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
             zf_source_pread(src, head, sizeof head, 0, &ignored) && head[0] == 0x80) {
             out->fit = ZF_FIT_PROOF;
             snprintf(out->why, sizeof out->why, "%.80s is a pickle of protocol %u", path, head[1]);
-            dcp_tell_parts(&parts, out->why, sizeof out->why);
+            dcp_append_parts(&parts, out->why, sizeof out->why);
             return true;
         }
     }

@@ -124,8 +124,8 @@ static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_file
         return false;
     }
     zf_dcp_begin(d, (struct zf_dcp_group){.head = "optimizer"});
-    return (zf_dcp_read_dir(d, st, p->optimizer, o->lim, b, err) && zf_dcp_see(d, names, err) &&
-            zf_dcp_place(d, st, o->lim, b, err)) ||
+    return (zf_dcp_read_dir(d, st, p->optimizer, o->lim, b, err) &&
+            zf_dcp_add_names(d, names, err) && zf_dcp_place(d, st, o->lim, b, err)) ||
            zf_forgive(b, err);
 }
 
