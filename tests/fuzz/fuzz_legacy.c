@@ -221,7 +221,7 @@ static bool make_files(struct made *m, struct zf_arena *a, struct zf_err *err)
             }
         }
     }
-    return legacy_files_settle(&m->files, &m->s, a, &missing, err) && !missing;
+    return legacy_files_arrange(&m->files, &m->s, a, &missing, err) && !missing;
 }
 
 /* Every element of a whole comes from one place of its parts; with `oracle`, from the right one. */

@@ -66,7 +66,7 @@ static uint64_t axes_length(const struct axes_stack *stacks, struct mg_text name
     return stack->differ ? told : stack->n;
 }
 
-static bool axes_see_layers(struct mg_save *s, struct axes_found *f, struct zf_err *err)
+static bool axes_find_layers(struct mg_save *s, struct axes_found *f, struct zf_err *err)
 {
     for (size_t i = 0; i < s->tensor.n; i++) {
         const struct mg_tensor *t = &s->tensor.at[i];
@@ -102,7 +102,7 @@ static uint32_t axes_expert_axis(const struct mg_tensor *t)
     return t->name.expert_at && axis < t->type.ndim && t->type.shape[axis] ? axis : t->type.ndim;
 }
 
-static bool axes_see_experts(struct mg_save *s, struct axes_found *f, struct zf_err *err)
+static bool axes_find_experts(struct mg_save *s, struct axes_found *f, struct zf_err *err)
 {
     uint64_t n;
 
@@ -180,7 +180,7 @@ bool mg_axes_slice(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(axes_found) struct axes_found f = {0};
 
-    if (!axes_see_layers(s, &f, err) || !axes_see_experts(s, &f, err)) {
+    if (!axes_find_layers(s, &f, err) || !axes_find_experts(s, &f, err)) {
         return false;
     }
     for (size_t i = 0; i < s->tensor.n; i++) {

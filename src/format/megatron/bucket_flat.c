@@ -34,7 +34,7 @@ struct flat_object {
     size_t object; /* its number + 1 */
 };
 
-static bool flat_see_objects(struct flat *f, struct zf_err *err)
+static bool flat_index_objects(struct flat *f, struct zf_err *err)
 {
     for (size_t i = 0; i < f->s->object.n; i++) {
         struct mg_text name = f->s->object.at[i].name.name;
@@ -429,7 +429,7 @@ bool mg_flat_find(struct mg_save *s, struct zf_arena *arena, struct flat_buffers
 {
     zf_auto(flat) struct flat f = {.s = s, .a = arena, .out = out};
 
-    if (!flat_see_objects(&f, err) || !flat_of_tensors(&f, err)) {
+    if (!flat_index_objects(&f, err) || !flat_of_tensors(&f, err)) {
         return false;
     }
     for (size_t i = 0; i < out->n; i++) {

@@ -110,7 +110,7 @@ static void rows_fill(const struct mg_param *p, struct bucket_candidate *t)
     t->expert = rows_number(p->name, "experts.experts.", &end);
 }
 
-static bool rows_see(struct bucket_rows *r, struct zf_err *err)
+static bool rows_list(struct bucket_rows *r, struct zf_err *err)
 {
     const struct mg_save *s = r->s;
 
@@ -256,7 +256,7 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
     *r = (struct bucket_rows){.s = s};
     r->arena = zf_arena_new(s->lim->model_memory, err);
     r->weight = r->arena ? zf_arena_get(r->arena, s->param.n, sizeof *r->weight, err) : NULL;
-    if (!r->weight || !rows_see(r, err) || !rows_measure(r, err)) {
+    if (!r->weight || !rows_list(r, err) || !rows_measure(r, err)) {
         return false;
     }
     rows_sizes(r);

@@ -65,7 +65,7 @@ static void zf_auto_walk(struct walk *w)
 }
 
 /* Behind the last element of a bucket the next one begins. */
-static void walk_settle(const struct walk_in *in, struct walk_node *e)
+static void walk_next_bucket(const struct walk_in *in, struct walk_node *e)
 {
     while (e->bucket < in->n_buckets && e->pos == in->len[e->bucket]) {
         e->bucket++;
@@ -153,7 +153,7 @@ static bool walk_put(struct walk *w, uint32_t piece, uint32_t parent, uint64_t g
     e.base = base;
     e.piece = piece;
     e.parent = parent;
-    walk_settle(in, &e);
+    walk_next_bucket(in, &e);
     return walk_add(w, &w->next, e, err);
 }
 
@@ -234,7 +234,7 @@ bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk
     zf_auto(walk) struct walk w = {.in = in};
     struct walk_node start = {.ways = 1};
 
-    walk_settle(in, &start);
+    walk_next_bucket(in, &start);
     w.far = start;
     if (!walk_add(&w, &w.free, start, err)) {
         return false;

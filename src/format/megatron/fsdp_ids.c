@@ -87,7 +87,7 @@ static int ids_by_place(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-static bool ids_see(struct ids *x, struct zf_err *err)
+static bool ids_list(struct ids *x, struct zf_err *err)
 {
     for (size_t i = 0; i < x->s->tensor.n; i++) {
         const struct mg_tensor *t = &x->s->tensor.at[i];
@@ -336,7 +336,7 @@ bool mg_fsdp_ids(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(ids) struct ids x = {.s = s};
 
-    if (!ids_see(&x, err) || !ids_find_groups(&x, err)) {
+    if (!ids_list(&x, err) || !ids_find_groups(&x, err)) {
         return false;
     }
     if (x.master.n == 0) {

@@ -250,7 +250,7 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
  * training/utils/checkpoint_utils.py, TRAIN_STATE_FILE (0.1 … 0.6); megatron/training/checkpointing.py,
  * save_dataloader_state (core 0.9 … 0.19), which are called as other trainers' companions.  common.pt is the
  * save's own. */
-static bool megatron_is_beside(const char *name)
+static bool megatron_is_companion(const char *name)
 {
     return strcmp(name, "train_state.pt") == 0 ||
            (strcmp(name, MG_COMMON_FILE) != 0 && zf_torch_set_named(name) &&
@@ -273,7 +273,7 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
            mg_buckets_map(&s, &buffers, err) && mg_place(&s, err) &&
            (!s.foreign_weights || mg_verl_weights(&s, err)) &&
            mg_verl_note_above(save, o, b, err) &&
-           zf_companions_add_those(s.st, o, b, megatron_is_beside, err);
+           zf_companions_add_those(s.st, o, b, megatron_is_companion, err);
 }
 
 const struct zf_format zf_format_megatron = {

@@ -62,7 +62,7 @@ void megatron_settings_flag(struct megatron_settings *s, const char *name, bool 
     }
 }
 
-uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name)
+uint64_t megatron_settings_get(const struct megatron_settings *s, const char *name)
 {
     const struct settings_row *row =
         settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);

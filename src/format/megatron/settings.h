@@ -61,7 +61,7 @@ bool megatron_settings_size(struct megatron_settings *s, const char *name, uint6
 void megatron_settings_flag(struct megatron_settings *s, const char *name, bool value);
 
 /* The size, or the flag, of that name; 0: it was not said, or there is none. */
-uint64_t megatron_settings_said(const struct megatron_settings *s, const char *name);
+uint64_t megatron_settings_get(const struct megatron_settings *s, const char *name);
 
 /* Reads `args`: an argparse.Namespace, or a mapping; anything else has no settings.
  * Source: megatron/training/arguments.py (0.4 … 0.19), which all savers store whole.

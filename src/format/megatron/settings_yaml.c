@@ -114,11 +114,11 @@ static bool yaml_take(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *
             opposite = yaml_alias[i].opposite;
         }
     }
-    uint64_t before = megatron_settings_said(out, name);
+    uint64_t before = megatron_settings_get(out, name);
     if (!yaml_set(out, name, value, opposite, err)) {
         return zf_err_in(err, "!%.60s", s->path);
     }
-    uint64_t now = megatron_settings_said(out, name);
+    uint64_t now = megatron_settings_get(out, name);
     return before == 0 || before == now ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "%.80s is %.20s, but it was said to be something else before: which is it?",

@@ -235,8 +235,8 @@ static bool core_check_entry(const struct core_part *p, const struct core_tensor
     return zf_err_in(err, "%s", p->path[s->file]);
 }
 
-static bool core_lose(const struct core_part *p, const struct core_shard *s, struct zf_draft *d,
-                      const char *why, struct zf_err *err)
+static bool core_mark_lost(const struct core_part *p, const struct core_shard *s,
+                           struct zf_draft *d, const char *why, struct zf_err *err)
 {
     const struct zf_lost how = {.file = p->path[s->file], .why = why};
 
@@ -256,13 +256,13 @@ static bool core_draft_shard(struct core_part *p, const struct core_tensor *t,
     const struct zf_st_entry *e = core_find_entry(p, s->file, t->key);
 
     if (!p->opened[s->file]) {
-        return core_lose(p, s, d, p->why[s->file], err);
+        return core_mark_lost(p, s, d, p->why[s->file], err);
     }
     if (!core_check_entry(p, t, s, e, err)) {
         char why[sizeof err->msg];
 
         memcpy(why, err->msg, sizeof why);
-        return zf_forgive(p->s->b, err) && core_lose(p, s, d, why, err);
+        return zf_forgive(p->s->b, err) && core_mark_lost(p, s, d, why, err);
     }
     struct zf_from from = {.src = p->files.at[p->opened[s->file] - 1].src, .off = e->begin};
     for (uint64_t i = 0; i < s->n_ranges; i++) {

@@ -181,7 +181,7 @@ static bool full_read_pickled(const struct full *f, const struct full_value *v, 
 
     if (pv) {
         return (!full_is_groups(v) || zf_names_groups(f->names, "optim", pv, err)) &&
-               save_tell(f->s, v->path, pv, err);
+               save_value_json(f->s, v->path, pv, err);
     }
     (void)snprintf(name, sizeof name, "%.40s", v->path.step[v->path.n - 1].p);
     return err->code != ZF_E_NOMEM && err->code != ZF_E_IO &&

@@ -40,7 +40,8 @@ const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n, struc
     return out;
 }
 
-bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v, struct zf_err *err)
+bool save_value_json(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
+                     struct zf_err *err)
 {
     zf_auto(out) struct zf_out key = {0};
     zf_auto(mem) char *text = NULL;

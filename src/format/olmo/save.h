@@ -28,8 +28,8 @@ const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n,
                             struct zf_err *err) ZF_CHECKED;
 
 /* Shows a value that is no tensor as state/<path>.json. */
-bool save_tell(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
-               struct zf_err *err) ZF_CHECKED;
+bool save_value_json(struct olmo_save *s, struct zf_path path, const struct zf_pv *v,
+                     struct zf_err *err) ZF_CHECKED;
 /* Shows the settings of the optimizer's groups as state/optim.json: n texts of JSON, one a group. */
 bool save_groups_json(struct olmo_save *s, const struct zf_pv *const *group, uint64_t n,
                       struct zf_err *err) ZF_CHECKED;

@@ -55,8 +55,8 @@ bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *
 static const char *const train_key[] = {"global_step", "epoch", "world_size",
                                         "global_train_tokens_seen", "max_steps"};
 
-static struct zf_agree *train_said(const struct olmo_save *s, struct zf_torch *t, const char *path,
-                                   struct zf_err *err)
+static struct zf_agree *train_values(const struct olmo_save *s, struct zf_torch *t,
+                                     const char *path, struct zf_err *err)
 {
     zf_auto(agree) struct zf_agree *g = zf_agree_new(path, s->o->lim->model_memory, err);
     const struct zf_pv *root = zf_torch_root(t);
@@ -111,7 +111,7 @@ struct train_reading {
 static bool train_read(struct train_reading *r, const char *path, struct zf_err *err)
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&r->s->files, path, err);
-    zf_auto(agree) struct zf_agree *said = t ? train_said(r->s, t, path, err) : NULL;
+    zf_auto(agree) struct zf_agree *said = t ? train_values(r->s, t, path, err) : NULL;
 
     if (!said) {
         /* No tensor of the model depends on it. */

@@ -59,7 +59,7 @@ static bool unsharded_dir_fits(struct zf_store *st, const char *dir, const struc
 }
 
 /* Weights in the root itself are what is meant then. */
-static bool unsharded_is_beside(struct zf_store *st)
+static bool unsharded_has_root_weights(struct zf_store *st)
 {
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         if (l.e->kind == ZF_ENTRY_FILE &&
@@ -78,7 +78,7 @@ const char *unsharded_find(const struct zf_save *save, const struct zf_open_opts
     if (save->file) {
         return NULL;
     }
-    if (!unsharded_is_beside(st) && unsharded_dir_fits(st, "model", o->lim)) {
+    if (!unsharded_has_root_weights(st) && unsharded_dir_fits(st, "model", o->lim)) {
         return "model";
     }
     return strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", o->lim) ? ""
@@ -121,7 +121,7 @@ static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *p
     if (zf_torch_kind(t, v) == ZF_TORCH_NOT) {
         const struct zf_step step = {.p = full, .n = strlen(full)};
 
-        return save_tell(u->s, (struct zf_path){&step, 1}, v, err);
+        return save_value_json(u->s, (struct zf_path){&step, 1}, v, err);
     }
     struct unsharded_tensor *x = zf_vec_push(&u->tensor, err);
     if (!x) {

@@ -111,7 +111,7 @@ static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_file
 {
     zf_auto(dcp) struct zf_dcp *d = p->dcp ? zf_dcp_new(o->lim, err) : NULL;
 
-    if (!st_join_see(files, names, err)) {
+    if (!st_join_add_names(files, names, err)) {
         return false;
     }
     if (!p->optimizer) {
@@ -201,7 +201,7 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     return st_join(&files, &how, b, err) && st_tied_add(&tied, &number, names, b, err) &&
            (!p.dcp || hf_note_strangers(b, err)) && zf_st_files_metadata(&files, b, err) &&
            zf_companions_add(st, o, b, err) && zf_companions_add_ranks(st, o, b, err) &&
-           hf_parts_beside(&p, save, o, b, err);
+           hf_parts_show_others(&p, save, o, b, err);
 }
 
 const struct zf_format zf_format_hf = {

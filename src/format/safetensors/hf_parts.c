@@ -77,8 +77,8 @@ static bool parts_optimizer(struct zf_store *st, const char **dir, bool *dcp, st
 }
 
 /* Weights in a directory of their own: in boxes, or whatever files lie beside an optimizer. */
-static bool parts_find_apart(struct zf_store *st, const struct zf_limits *lim, struct hf_parts *out,
-                             struct zf_err *err)
+static bool parts_find_own_dir(struct zf_store *st, const struct zf_limits *lim,
+                               struct hf_parts *out, struct zf_err *err)
 {
     for (size_t i = 0; !out->weights && zf_weights_dir[i]; i++) {
         const char *dir = zf_weights_dir[i];
@@ -121,7 +121,7 @@ bool hf_parts_find(const struct zf_save *save, const struct zf_limits *lim, stru
 
         out->weights = zf_save_dir_is(st, dir) && parts_has_boxes(st, dir, lim) ? dir : NULL;
     }
-    return out->weights || parts_find_apart(st, lim, out, err);
+    return out->weights || parts_find_own_dir(st, lim, out, err);
 }
 
 bool hf_parts_boxes(const struct hf_parts *p, struct zf_store *st, const struct zf_limits *lim)
@@ -201,7 +201,7 @@ static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, 
 }
 
 /* Is this directory called as one of weights beside an optimizer? */
-static bool parts_is_apart(const char *base)
+static bool parts_is_weights_dir(const char *base)
 {
     bool is = false;
 
@@ -211,8 +211,8 @@ static bool parts_is_apart(const char *base)
     return is;
 }
 
-bool hf_parts_beside(const struct hf_parts *p, const struct zf_save *save,
-                     const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
+bool hf_parts_show_others(const struct hf_parts *p, const struct zf_save *save,
+                          const struct zf_open_opts *o, struct zf_build *b, struct zf_err *err)
 {
     struct zf_store *st = save->store;
     zf_auto(mem) char *metadata = hf_parts_metadata(p, "", err);
@@ -227,5 +227,5 @@ bool hf_parts_beside(const struct hf_parts *p, const struct zf_save *save,
         return false;
     }
     return save->file || save->outer || p->optimizer || zf_store_is_far(st) ||
-           !parts_is_apart(zf_store_base(st)) || parts_note_above(st, o, b, err);
+           !parts_is_weights_dir(zf_store_base(st)) || parts_note_above(st, o, b, err);
 }

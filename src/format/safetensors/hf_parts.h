@@ -33,9 +33,9 @@ char *hf_parts_metadata(const struct hf_parts *p, const char *name, struct zf_er
 
 /* Shows the files that from_pretrained wants, of .hf_metadata and of the weights' own directory, and notes what is
  * not shown: a consolidated copy, the optimizer of weights that were pointed at by themselves. */
-bool hf_parts_beside(const struct hf_parts *p, const struct zf_save *save,
-                     const struct zf_open_opts *o, struct zf_build *b,
-                     struct zf_err *err) ZF_CHECKED;
+bool hf_parts_show_others(const struct hf_parts *p, const struct zf_save *save,
+                          const struct zf_open_opts *o, struct zf_build *b,
+                          struct zf_err *err) ZF_CHECKED;
 
 struct st_tied {
     const char *head; /* its name in the list, which may be in no file; NULL: there is none such */

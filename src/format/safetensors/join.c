@@ -386,7 +386,7 @@ static bool join_note(const struct st_join *j, struct zf_err *err)
                j->files->n_ranks);
 }
 
-bool st_join_see(const struct zf_st_files *f, struct zf_names *names, struct zf_err *err)
+bool st_join_add_names(const struct zf_st_files *f, struct zf_names *names, struct zf_err *err)
 {
     zf_auto(mem) struct join_piece *p = NULL;
     size_t n;
@@ -418,7 +418,7 @@ bool st_join(const struct zf_st_files *f, const struct st_join_how *how, struct 
 
     if (!how->set && !how->names) {
         own = zf_names_new(err);
-        if (!own || !st_join_see(f, own, err)) {
+        if (!own || !st_join_add_names(f, own, err)) {
             return false;
         }
         j.names = own;

@@ -8,8 +8,8 @@
 #include <zf/assemble/st_files.h>
 
 /* The first pass of the naming rules over the tensors of the files.  Errors: ZF_E_NOMEM. */
-bool st_join_see(const struct zf_st_files *f, struct zf_names *names,
-                 struct zf_err *err) ZF_CHECKED;
+bool st_join_add_names(const struct zf_st_files *f, struct zf_names *names,
+                       struct zf_err *err) ZF_CHECKED;
 
 /* Further knowledge of the tensors.  All may be NULL. */
 struct st_join_how {
@@ -17,7 +17,7 @@ struct st_join_how {
     const struct zf_st_index *number; /* names every tensor, and the number of its files */
     const char *tied; /* the one of `number` that may be in no file, as it is another's copy */
     const char *set;  /* where they go; NULL = by the naming rules */
-    struct zf_names *names; /* asked, st_join_see came before; NULL = these tensors' own */
+    struct zf_names *names; /* asked, st_join_add_names came before; NULL = these tensors' own */
 };
 
 /* Gives every tensor of the files to b.  Each of the index's, and of `number`'s but `tied`, must be somewhere.  A tensor cut

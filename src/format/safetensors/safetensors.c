@@ -122,8 +122,8 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
 
 /* Files with the same names in them are different models: each gets a set of its own, except the
  * one that is plainly meant. */
-static bool safetensors_join_apart(const struct zf_st_files *files, struct zf_build *b,
-                                   struct zf_err *err)
+static bool safetensors_join_each(const struct zf_st_files *files, struct zf_build *b,
+                                  struct zf_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct zf_st_files one = {.at = &files->at[i], .n = 1, .lacks = files->lacks};
@@ -158,7 +158,7 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
         !zf_st_files_some(&files, err) || !st_join_collides(&files, &collide, err)) {
         return false;
     }
-    if (collide ? !safetensors_join_apart(&files, b, err)
+    if (collide ? !safetensors_join_each(&files, b, err)
                 : !st_join(&files, &(struct st_join_how){0}, b, err)) {
         return false;
     }

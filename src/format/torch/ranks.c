@@ -418,7 +418,7 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, st
 }
 
 /* Is this a file that trainers save once, beside the ranks' files? */
-static bool ranks_is_beside(const char *name)
+static bool ranks_is_companion(const char *name)
 {
     struct rank_name r;
 
@@ -438,7 +438,7 @@ static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_op
            (s = zf_torch_set_new(b, save->store, &mesh, false, o->lim, err)) &&
            ranks_expect(s, &all, err) && ranks_add_files(s, &all, b, err) &&
            zf_torch_set_place(s, err) &&
-           (save->file || zf_companions_add_those(save->store, o, b, ranks_is_beside, err));
+           (save->file || zf_companions_add_those(save->store, o, b, ranks_is_companion, err));
 }
 
 const struct zf_format zf_format_ranks = {

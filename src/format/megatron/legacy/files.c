@@ -266,8 +266,8 @@ static bool files_enter(struct legacy_files *f, uint32_t *by_place, struct zf_er
     return true;
 }
 
-bool legacy_files_settle(struct legacy_files *f, const struct megatron_settings *s,
-                         struct zf_arena *a, const char **missing_out, struct zf_err *err)
+bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings *s,
+                          struct zf_arena *a, const char **missing_out, struct zf_err *err)
 {
     enum zf_axis axis[3];
     uint32_t n = files_axes(f, s, axis), *by_place;

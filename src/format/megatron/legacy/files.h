@@ -15,7 +15,7 @@ struct legacy_file {
     const char *distrib; /* of distrib_optim.pt, or NULL */
     uint32_t n_numbers;  /* of the folder's name, 1 … 3 */
     uint32_t number[3];
-    /* Where its rank is in the mesh, once legacy_files_settle has said so; its expert coordinate is
+    /* Where its rank is in the mesh, once legacy_files_arrange has said so; its expert coordinate is
      * that of the expert-parallel group. */
     struct zf_coord at;
     uint32_t expert_tensor; /* rank in the expert's own tensor-parallel group */
@@ -46,8 +46,8 @@ bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_fi
 /* Says which rank each folder is, by the sizes in args; without them by the names.
  * *missing_out: NULL, or the name of a folder that should be there and is not.
  * Errors: ZF_E_FORMAT a name that contradicts the sizes; of the arena. */
-bool legacy_files_settle(struct legacy_files *f, const struct megatron_settings *s,
-                         struct zf_arena *a, const char **missing_out,
-                         struct zf_err *err) ZF_CHECKED;
+bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings *s,
+                          struct zf_arena *a, const char **missing_out,
+                          struct zf_err *err) ZF_CHECKED;
 
 #endif

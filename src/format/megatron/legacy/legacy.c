@@ -120,7 +120,7 @@ static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *
 
     if (!was.file->path) {
         ls->rank[i].lost = true;
-        return true; /* legacy_files_settle says so */
+        return true; /* legacy_files_arrange says so */
     }
     if (legacy_read_model(ls, i, err) && legacy_read_distrib(ls, i, err)) {
         return true;
@@ -289,11 +289,11 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
 
 /* ---- the save ---- */
 
-static bool legacy_settle(struct legacy_save *ls, struct zf_err *err)
+static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
 {
     const char *missing;
 
-    if (!legacy_files_settle(&ls->files, &ls->settings, ls->a, &missing, err)) {
+    if (!legacy_files_arrange(&ls->files, &ls->settings, ls->a, &missing, err)) {
         return false;
     }
     if (missing) {
@@ -330,7 +330,7 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
         !legacy_note_optim(ls, err)) {
         return false;
     }
-    settled = legacy_settle(ls, err);
+    settled = legacy_arrange(ls, err);
     return (settled || zf_forgive(ls->b, err)) && legacy_draft(ls, settled, err);
 }
 

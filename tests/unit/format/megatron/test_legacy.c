@@ -172,7 +172,7 @@ static const char *settle(const struct megatron_settings *s, const char *const *
         assert_true(legacy_files_parse(name[i], &out[i]));
         out[i].path = name[i];
     }
-    if (!legacy_files_settle(&f, s, a, &missing, err)) {
+    if (!legacy_files_arrange(&f, s, a, &missing, err)) {
         zf_arena_free(a);
         return "failed";
     }
