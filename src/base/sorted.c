@@ -45,7 +45,7 @@ static void sorted_from(struct zf_sorted *s, size_t from)
     s->n = n;
 }
 
-static void sorted_settle(struct zf_sorted *s)
+static void sorted_finish(struct zf_sorted *s)
 {
     if (!s->is_sorted && s->n) {
         sorted_from(s, 0);
@@ -74,7 +74,7 @@ static void sorted_close_run(struct zf_sorted *s)
 static bool sorted_room(struct zf_sorted *s, struct zf_err *err)
 {
     if (s->n == s->cap && !s->pairs) {
-        sorted_settle(s);
+        sorted_finish(s);
     }
     if (s->n >= s->cap / 2) {
         void *at = zf_vec_grow(s->at, s->n, s->cap - s->n + 1, &s->cap,
@@ -132,7 +132,7 @@ size_t zf_sorted_find(struct zf_sorted *s, uint64_t first, size_t *at_out)
 {
     const size_t words = sorted_words(s);
 
-    sorted_settle(s);
+    sorted_finish(s);
     size_t end = *at_out = sorted_least(s, 0, s->n, first);
     while (end < s->n && s->at[end * words] == first) {
         end++;
@@ -146,7 +146,7 @@ bool zf_sorted_next(struct zf_sorted *s, uint64_t from, uint64_t to, struct zf_s
     if (at->run == 0 && at->i == 0) {
         s->asked = s->is_sorted ? 0 : s->asked + 1;
         if (s->asked > s->n / 4) {
-            sorted_settle(s);
+            sorted_finish(s);
         } else if (s->n - (s->n_runs ? s->run[s->n_runs - 1] : 0) >= TAIL) {
             sorted_close_run(s);
         }

@@ -110,7 +110,7 @@ static void *export_work(void *arg)
         }
     }
     /* Also when all is to end: what is whole gets its name. */
-    if (zf_export_settle(&workers->run, &batch, &err) != ZF_EXPORT_OK) {
+    if (zf_export_sync(&workers->run, &batch, &err) != ZF_EXPORT_OK) {
         export_report(workers, ZF_EXPORT_UNWRITABLE, &err);
     }
     (void)pthread_mutex_lock(&workers->say);

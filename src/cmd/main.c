@@ -119,7 +119,7 @@ static void main_keep_no_large_blocks(void)
 
 /* libzip turns the time of every member into a local one, and without TZ the C library looks at /etc/localtime for each,
  * under a lock.  This is the zone it would have taken. */
-static void main_settle_zone(void)
+static void main_set_zone(void)
 {
     (void)setenv("TZ", ":/etc/localtime", 0); /* without it things only take longer */
 }
@@ -150,7 +150,7 @@ static int main_run(int argc, char **argv)
     static const char mount_prefix[] = "mount.";
     const char *self = argc > 0 ? basename(argv[0]) : "zerofs";
 
-    main_settle_zone();
+    main_set_zone();
     if (!main_reserve_standard_fds()) {
         return EXIT_FAILURE;
     }

@@ -451,7 +451,7 @@ enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigne
         return end;
     }
     if (!kept) {
-        return zf_export_batch_add(batch, run, i, c.fd, c.id) ? zf_export_settle(run, batch, err)
+        return zf_export_batch_add(batch, run, i, c.fd, c.id) ? zf_export_sync(run, batch, err)
                                                               : ZF_EXPORT_OK;
     }
     copy_keep(run, c.f->st.size);

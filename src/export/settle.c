@@ -203,8 +203,8 @@ static bool settle_one(struct zf_export_run *run, struct zf_export_written *w, c
     return f->done;
 }
 
-enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_batch *b,
-                                    struct zf_err *err)
+enum zf_export_end zf_export_sync(struct zf_export_run *run, struct zf_export_batch *b,
+                                  struct zf_err *err)
 {
     enum zf_export_end end = ZF_EXPORT_OK;
     dev_t dev = 0;

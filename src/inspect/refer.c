@@ -145,7 +145,7 @@ static uint64_t refer_before(const struct refer *r, uint64_t x)
 }
 
 /* first, end: bytes of the file that the box has. */
-static void refer_tell(struct refer *r, uint64_t first, uint64_t end, bool exact)
+static void refer_report(struct refer *r, uint64_t first, uint64_t end, bool exact)
 {
     r->hit.start = r->start;
     r->hit.count = r->count;
@@ -169,7 +169,7 @@ static void refer_stretch(struct refer *r, const struct zf_origin *o, uint64_t k
             off += r->at[i] * a->stride;
             span += (r->extent[i] - 1) * a->stride;
         }
-        refer_tell(r, off, off + span, true);
+        refer_report(r, off, off + span, true);
     }
 }
 
@@ -186,7 +186,7 @@ static bool refer_add(void *ctx, const struct zf_origin *o)
         r->count[d] = o->count[d];
     }
     if (o->codec || !refer_fill_axes(r, o)) {
-        refer_tell(r, o->off, o->off + o->bytes, false);
+        refer_report(r, o->off, o->off + o->bytes, false);
         return r->more;
     }
     const uint64_t skip = r->first > o->off ? r->first - o->off : 0;

@@ -81,7 +81,7 @@ bool zf_draft_noted(struct zf_draft *d, struct zf_err *err)
     return draft_change(d, err) && (d->noted = true);
 }
 
-bool zf_draft_apart(struct zf_draft *d, struct zf_err *err)
+bool zf_draft_mark_piece(struct zf_draft *d, struct zf_err *err)
 {
     return draft_change(d, err) && (d->apart = true);
 }

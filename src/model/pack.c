@@ -433,7 +433,7 @@ static void pack_draft(struct pack *p, struct zf_draft *d)
         pack_data(p, d, flags & PACK_KIND);
     }
     if (pack_reads(p) && flags & PACK_APART) {
-        pack_check(p, zf_draft_apart(p->b->drafts.at[p->b->drafts.n - 1], p->err));
+        pack_check(p, zf_draft_mark_piece(p->b->drafts.at[p->b->drafts.n - 1], p->err));
     }
 }
 

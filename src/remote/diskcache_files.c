@@ -123,7 +123,7 @@ static uint64_t diskcache_files_blocks(int at, const char *name)
 }
 
 /* Disk space of an object beside its blocks. */
-static uint64_t diskcache_files_beside(int object)
+static uint64_t diskcache_files_overhead(int object)
 {
     return diskcache_files_blocks(object, ".") + diskcache_files_blocks(object, "about");
 }
@@ -132,7 +132,7 @@ static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct 
 {
     const size_t before = f->n;
 
-    f->bytes += diskcache_files_beside(dirfd(d));
+    f->bytes += diskcache_files_overhead(dirfd(d));
     for (struct dirent *e; (e = readdir(d));) {
         uint64_t number;
         struct stat st;
@@ -209,7 +209,7 @@ static uint64_t diskcache_files_remove(int all, const struct files_item *it)
         last = !diskcache_files_number(e->d_name, &number);
     }
     if (last) {
-        const uint64_t beside = diskcache_files_beside(dirfd(d));
+        const uint64_t beside = diskcache_files_overhead(dirfd(d));
 
         (void)unlinkat(dirfd(d), "about", 0);
         freed += unlinkat(all, it->key, AT_REMOVEDIR) == 0 ? beside : 0;

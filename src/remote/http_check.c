@@ -168,7 +168,7 @@ static void http_check_words(const char *body, size_t n, struct zf_out *out)
     zf_out_add(out, body, strcspn(body, "\r\n"));
 }
 
-void http_said(const char *body, size_t n_body, char *out, size_t n)
+void http_body_words(const char *body, size_t n_body, char *out, size_t n)
 {
     zf_auto(out) struct zf_out o = {0};
 

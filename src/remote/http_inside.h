@@ -154,6 +154,6 @@ bool http_check(const struct http_ask *ask, const struct http_head *head,
                 struct zf_err *err) ZF_CHECKED;
 
 /* The server's own message in the body of an error, one line of out[n]; "": none for people. */
-void http_said(const char *body, size_t n_body, char *out, size_t n);
+void http_body_words(const char *body, size_t n_body, char *out, size_t n);
 
 #endif

@@ -136,7 +136,7 @@ static enum http_next http_judge_status(struct http_call *c)
         return HTTP_GOOD;
     }
     enum zf_code code = http_judge_code(c);
-    http_said(c->body.p, c->body.n, said, sizeof said);
+    http_body_words(c->body.p, c->body.n, said, sizeof said);
     if (code == ZF_E_STALE) {
         (void)zf_fail(&c->err, code, ZF_OFF_NONE,
                       s == 412   ? "the object was replaced since it was opened (status %ld)"

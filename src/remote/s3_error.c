@@ -99,7 +99,7 @@ bool s3_error_expired(const struct s3_error *e)
 }
 
 /* "(AccessDenied: Access Denied)": the server's own words. */
-static void error_said(const struct s3_error *e, long status, char *out, size_t n)
+static void error_quote(const struct s3_error *e, long status, char *out, size_t n)
 {
     snprintf(out, n, "(%ld%s%.60s%s%.110s)", status, e->code[0] ? " " : "", e->code,
              e->message[0] ? ": " : "", e->message);
@@ -174,7 +174,7 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
                                          "IllegalLocationConstraintException", NULL};
     char said[240];
 
-    error_said(e, status, said, sizeof said);
+    error_quote(e, status, said, sizeof said);
     if (strcmp(e->code, "NoSuchBucket") == 0) {
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                        "there is no bucket %.63s; is the name right, and the endpoint? %s",

@@ -179,7 +179,7 @@ size_t doubts_count(struct zf_doubts *d, uint64_t since)
     return n;
 }
 
-void doubts_settle(struct zf_doubts *d, uint64_t since)
+void doubts_forget(struct zf_doubts *d, uint64_t since)
 {
     size_t n = 0;
 

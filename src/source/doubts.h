@@ -37,6 +37,6 @@ bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, 
 uint64_t doubts_met(struct zf_doubts *d);
 bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *out);
 size_t doubts_count(struct zf_doubts *d, uint64_t since);
-void doubts_settle(struct zf_doubts *d, uint64_t since);
+void doubts_forget(struct zf_doubts *d, uint64_t since);
 
 #endif

@@ -63,8 +63,8 @@ struct fact_to {
 };
 
 /* Of a place whose identities do not say all. */
-static bool fact_tell_noted(struct store_table *t, const struct kept *k, struct zf_fact *f,
-                            const struct fact_to *to, struct zf_err *err)
+static bool fact_report_noted(struct store_table *t, const struct kept *k, struct zf_fact *f,
+                              const struct fact_to *to, struct zf_err *err)
 {
     zf_auto(out) struct zf_out note = {0};
 
@@ -78,8 +78,8 @@ static bool fact_tell_noted(struct store_table *t, const struct kept *k, struct 
     return zf_out_ok(&note, err) && to->fn(to->ctx, f, err);
 }
 
-static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind kind,
-                      const struct fact_to *to, struct zf_err *err)
+static bool fact_report(struct store_table *t, struct kept *k, enum zf_fact_kind kind,
+                        const struct fact_to *to, struct zf_err *err)
 {
     struct zf_fact f = {.kind = kind, .path = k->path, .src = k->src};
     const struct zf_source_ops *ops = k->src ? k->src->ops : NULL;
@@ -92,25 +92,25 @@ static bool fact_tell(struct store_table *t, struct kept *k, enum zf_fact_kind k
     if (kind == ZF_FACT_DIR) {
         fact_print_listing(&k->l, f.print);
     } else if (kind == ZF_FACT_FILE && t->ops->note) {
-        return fact_tell_noted(t, k, &f, to, err);
+        return fact_report_noted(t, k, &f, to, err);
     } else if (kind == ZF_FACT_FILE && place_racy(&id, to->since)) {
         (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "it changed only a moment ago");
         return zf_err_in(err, "%s", k->path);
     } else if (kind == ZF_FACT_FILE) {
         fact_print_file(&id, f.print);
         if (t->ops->seen) {
-            return fact_tell_noted(t, k, &f, to, err);
+            return fact_report_noted(t, k, &f, to, err);
         }
     }
     return to->fn(to->ctx, &f, err);
 }
 
-static bool fact_tell_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
-                          const struct fact_to *to, struct zf_err *err)
+static bool fact_report_all(struct store_table *t, struct kept **table, enum zf_fact_kind kind,
+                            const struct fact_to *to, struct zf_err *err)
 {
     store_kept_sort(table);
     for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!fact_tell(t, k, kind, to, err)) {
+        if (!fact_report(t, k, kind, to, err)) {
             return false;
         }
     }
@@ -126,10 +126,10 @@ bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, 
     (void)pthread_mutex_lock(&t->lock);
     bool ok = t->doubtful || doubts_met(t->doubts)
                   ? fact_doubt(t, "", err)
-                  : fact_tell_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
-                        fact_tell_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
-                        fact_tell_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
-                        fact_tell_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
+                  : fact_report_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
+                        fact_report_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
+                        fact_report_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
+                        fact_report_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
     (void)pthread_mutex_unlock(&t->lock);
     return ok;
 }

@@ -330,5 +330,5 @@ size_t zf_store_doubts_since(struct zf_store *st, uint64_t since)
 
 void zf_store_settle(struct zf_store *st, uint64_t since)
 {
-    doubts_settle(st->t->doubts, since);
+    doubts_forget(st->t->doubts, since);
 }

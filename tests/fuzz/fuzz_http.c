@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     text[size] = '\0';
     try_head(text, size);
-    http_said(text, size, said, sizeof said);
+    http_body_words(text, size, said, sizeof said);
     const struct http_reply r = {.head = text};
     free(http_header(&r, "ETag"));
     if (timestamp_http(text, &when) && when < 0) {

@@ -29,8 +29,8 @@ bool zf_export_batch_add(struct zf_export_batch *b, const struct zf_export_run *
 /* Puts all that is in the batch on the disk, gives the files their names, makes the links that
  * follow them, and empties it.  A part that the disk did not take is removed.
  * ZF_EXPORT_UNWRITABLE: *err is of the first that failed; the others have their names. */
-enum zf_export_end zf_export_settle(struct zf_export_run *run, struct zf_export_batch *b,
-                                    struct zf_err *err) ZF_CHECKED;
+enum zf_export_end zf_export_sync(struct zf_export_run *run, struct zf_export_batch *b,
+                                  struct zf_err *err) ZF_CHECKED;
 
 /* Puts what is written of the part at a spot on the disk.  False: the disk did not take it, and it
  * is removed. */

@@ -72,7 +72,7 @@ struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct z
 bool zf_build_raw_only(struct zf_build *b, const char *set, struct zf_err *err) ZF_CHECKED;
 /* The tensor is a piece of another one of its set: it has a file, but files that hold the whole set hold
  * the other alone. */
-bool zf_draft_apart(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+bool zf_draft_mark_piece(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 
 /* The same below the tree path `dir` ("" = the root), whatever the prefix is. */
 struct zf_draft *zf_build_find_below(struct zf_build *b, const char *dir, struct zf_spot spot);

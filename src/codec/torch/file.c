@@ -97,8 +97,8 @@ bool zf_torch_sniff(struct zf_source *src)
 }
 
 /* Other kinds of file that people point at by mistake. */
-static bool file_tell_other(const struct zf_torch *t, const uint8_t *p, uint64_t n,
-                            struct zf_err *err)
+static bool file_refuse_other(const struct zf_torch *t, const uint8_t *p, uint64_t n,
+                              struct zf_err *err)
 {
     static const struct {
         const char *head, *what;
@@ -151,7 +151,7 @@ static bool file_open_container(struct zf_torch *t, struct zf_err *err)
     case OTHER:
         break;
     }
-    return file_tell_other(t, head, n, err);
+    return file_refuse_other(t, head, n, err);
 }
 
 struct zf_torch *zf_torch_open(struct zf_source *src, const struct zf_limits *lim,

@@ -63,7 +63,7 @@ bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, 
 
 /* Strides of extents <= 1 never matter: they become what a packed tensor has, so that equal tensors
  * look equal.  Says whether the whole is packed. */
-static bool tensor_settle_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
+static bool tensor_normalize_strides(uint32_t ndim, const uint64_t *shape, uint64_t *stride)
 {
     uint64_t packed = 1, elems = 0;
     bool contiguous = true;
@@ -112,7 +112,7 @@ static bool tensor_check_extent(struct zf_torch *t, struct zf_torch_tensor *out,
                          "the shape of a tensor in storage \"%.80s\" is too large for any file",
                          out->storage->key);
     }
-    out->contiguous = tensor_settle_strides(out->ndim, out->shape, stride);
+    out->contiguous = tensor_normalize_strides(out->ndim, out->shape, stride);
     out->stride = stride;
     if (elems == 0) {
         out->off_elems = 0;
@@ -160,7 +160,7 @@ static bool tensor_pack_small(struct zf_torch *t, struct zf_torch_tensor *out, u
     if (per == 1) {
         return true;
     }
-    if (!tensor_settle_strides(out->ndim, shape, stride) || out->off_elems) {
+    if (!tensor_normalize_strides(out->ndim, shape, stride) || out->off_elems) {
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a view of a tensor of %s",
                          zf_dtype_info(out->dtype)->torch);
     }
@@ -260,7 +260,7 @@ static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
     out->storage = s;
     out->shape = shape;
     out->stride = stride;
-    out->contiguous = tensor_settle_strides(out->ndim, shape, stride);
+    out->contiguous = tensor_normalize_strides(out->ndim, shape, stride);
     return true;
 }
 

@@ -55,7 +55,7 @@ static bool chunk_check_gzip(const void *head, size_t n_head, uint64_t have, uin
     return chunk_inflates(have, size, err);
 }
 
-static bool chunk_inflate_said(const z_stream *z, int rc, struct zf_err *err)
+static bool chunk_inflate_error(const z_stream *z, int rc, struct zf_err *err)
 {
     const char *what = rc == Z_STREAM_END && z->avail_out ? "inflates to too few bytes"
                        : rc == Z_STREAM_END               ? "is followed by something else"
@@ -96,7 +96,7 @@ static bool chunk_inflate(int window, const void *in, size_t have, void *out, si
     }
     int rc = chunk_inflate_all(&z, in, have, size ? out : &none, size);
     bool ok = (rc == Z_STREAM_END && z.total_out == size && z.total_in == have) ||
-              chunk_inflate_said(&z, rc, err);
+              chunk_inflate_error(&z, rc, err);
     (void)inflateEnd(&z);
     return ok;
 }

@@ -48,7 +48,7 @@ struct parts {
 /* ---- the directory --------------------------------------------------------------------------- */
 
 /* Fields that both kinds of header have in the same order; the three lengths follow. */
-static struct parts_said parts_said_of(struct zf_bytes *b)
+static struct parts_said parts_read_fields(struct zf_bytes *b)
 {
     struct parts_said s;
 
@@ -108,7 +108,7 @@ static bool parts_read_entry(struct parts *a, uint64_t *off, struct zf_err *err)
     }
     struct zf_bytes b = zf_bytes_of(head, sizeof head);
     b.at = 6;
-    e->said = parts_said_of(&b);
+    e->said = parts_read_fields(&b);
     e->name_len = zf_bytes_le16(&b);
     const uint16_t extra = zf_bytes_le16(&b), comment = zf_bytes_le16(&b);
     b.at = 42;
@@ -209,7 +209,7 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
     }
     struct zf_bytes b = zf_bytes_of(head, sizeof head);
     const bool begins = zf_bytes_le32(&b) == SIG_LOCAL;
-    struct parts_said local = parts_said_of(&b);
+    struct parts_said local = parts_read_fields(&b);
     const uint16_t name_len = zf_bytes_le16(&b), extra = zf_bytes_le16(&b);
     const uint64_t lead = LOCAL_BYTES + name_len + extra, behind = e->at + LOCAL_BYTES;
     uint64_t all;
@@ -271,7 +271,7 @@ static bool parts_find_end(struct parts *a, uint64_t *out, struct zf_err *err)
     }
 }
 
-static bool parts_tell(struct parts *a, zf_zip_part_fn *fn, void *ctx, struct zf_err *err)
+static bool parts_each(struct parts *a, zf_zip_part_fn *fn, void *ctx, struct zf_err *err)
 {
     struct zf_zip_part p = {.end = 0};
 
@@ -297,7 +297,7 @@ bool zf_zip_each_part(struct zf_source *src, zf_zip_part_fn *fn, void *ctx, stru
     zip_reader_init(&r, src);
     err->path[0] = '\0';
     const bool ok =
-        zip_end_load(src, &a.end, err) && parts_load(&a, err) && parts_tell(&a, fn, ctx, err);
+        zip_end_load(src, &a.end, err) && parts_load(&a, err) && parts_each(&a, fn, ctx, err);
     zip_reader_fini(&r);
     zf_vec_fini(&a.entry);
     zf_vec_fini(&a.names);

@@ -82,11 +82,12 @@ static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_e
     }
     if (place_is_all(m)) {
         d = zf_build_show(b, spot, m->of, err);
-        return d && (!m->is_part || zf_draft_apart(d, err));
+        return d && (!m->is_part || zf_draft_mark_piece(d, err));
     }
     d = zf_build_tensor(b, spot, m->type, err);
     return d && zf_elems(m->type.ndim, m->type.shape, &n) &&
-           zf_draft_part(d, 0, n, m->of, m->first, err) && (!m->is_part || zf_draft_apart(d, err));
+           zf_draft_part(d, 0, n, m->of, m->first, err) &&
+           (!m->is_part || zf_draft_mark_piece(d, err));
 }
 
 /* Tensors that are shown as they are stored. */

@@ -156,7 +156,7 @@ static enum zf_export_end settle(uint32_t n, int bad, struct zf_export_file file
         kernel.bad = bad == (int)i ? ino : kernel.bad;
         assert_true(zf_export_batch_add(&batch, &run, i, fd, ID) == (i == 2));
     }
-    enum zf_export_end end = zf_export_settle(&run, &batch, err);
+    enum zf_export_end end = zf_export_sync(&run, &batch, err);
     assert_int_equal(batch.n, 0);
     zf_export_journal_free(run.journal);
     return end;

@@ -68,7 +68,7 @@ static void hidden_tensors_have_parts(void **state)
     row = zf_build_tensor(b, spot("", "row"), (struct zf_type){ZF_DT_U8, 1, cols}, &err);
     assert_ok(row, &err);
     assert_ok(zf_draft_part(row, 0, 4, d, 4, &err), &err);
-    assert_ok(zf_draft_apart(row, &err), &err);
+    assert_ok(zf_draft_mark_piece(row, &err), &err);
     assert_ok(zf_build_show(b, spot("", "all"), d, &err), &err);
     assert_null(zf_build_show(b, spot("", "all"), d, &err));
     zf_err_clear(&err);

@@ -133,7 +133,7 @@ static struct zf_build *one_of_everything(void)
                              (struct zf_from){.src = src[2], .off = 3, .stride = turned}, &err));
     assert_true(zf_build_alias(b, d, "tied", 4, &err));
     d = zf_build_tensor(b, (struct zf_spot){"stored", "part", 4}, row, &err);
-    assert_true(d && zf_draft_part(d, 0, 4, hidden, 8, &err) && zf_draft_apart(d, &err));
+    assert_true(d && zf_draft_part(d, 0, 4, hidden, 8, &err) && zf_draft_mark_piece(d, &err));
     assert_non_null(zf_build_show(b, (struct zf_spot){"optim/x", "shown", 5}, hidden, &err));
     struct zf_stretches *s = zf_build_stretches(b, from, 2, 20, &err);
     d = s ? zf_build_tensor(b, (struct zf_spot){"", "slots", 5}, type, &err) : NULL;
