@@ -22,6 +22,7 @@ struct zf_stat {
     bool lost;         /* -o degraded: some of its bytes answer an error (none that are filled) */
     bool mapped;       /* of a kind that programs map instead of reading it */
     bool live;         /* contents change while mounted (/.zerofs/stats.json): not to be cached */
+    bool moving;       /* its name may lead elsewhere the next moment: not to be remembered */
     uint16_t withheld; /* bits of its mode that the source does not give either */
 };
 
@@ -54,6 +55,10 @@ struct zf_tree_ops {
     bool (*xattr)(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out);
     /* All inode numbers of the tree are below this one; NULL, or 0: below 2^51. */
     uint64_t (*inos)(struct zf_tree *t);
+    /* A file or directory was opened, or closed: until then its number leads to it.  hold: false, and it leads nowhere any
+     * more.  NULL: every number leads somewhere for ever. */
+    bool (*hold)(struct zf_tree *t, uint64_t ino);
+    void (*drop)(struct zf_tree *t, uint64_t ino);
     void (*free)(struct zf_tree *t);
     /* Totals for statfs. */
     void (*totals)(struct zf_tree *t, uint64_t *files, uint64_t *bytes);

@@ -416,6 +416,10 @@ static void info_take_options(struct opts *o, const json_t *in_force)
         (void)!opts_list(o, &cmd_table[CMD_MOUNT], zf_out_text(&word), &ignored);
     }
     o->all_tags = false;
+    if (o->current) {
+        o->current = false;
+        o->tag = strdup("whole");
+    }
 }
 
 /* mount: mounted_describe's, taken.  Prints it, and the checkpoint that it is of, opened as it was. */

@@ -121,7 +121,7 @@ static void mount_say(void *ctx, const struct zf_err *err)
 static struct zf_tree *mount_open_served(const char *source, const struct open_saves *s, char *tag,
                                          struct zf_err *err)
 {
-    if (s->o->all_tags) {
+    if (s->o->all_tags || s->o->current) {
         return open_run(source, s, err);
     }
     struct zf_tree *tree = open_tree(source, s->o, err);

@@ -204,7 +204,8 @@ static bool mounted_same_save(const struct mount_job *job, const char *shows, st
 {
     struct zf_err why;
 
-    if (job->opts->tag || job->opts->all_tags || strcmp(shows, job->source) == 0) {
+    if (job->opts->tag || job->opts->all_tags || job->opts->current ||
+        strcmp(shows, job->source) == 0) {
         return true;
     }
     struct zf_checkpoint *c = open_checkpoint(job->source, job->opts, &why);

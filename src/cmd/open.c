@@ -127,26 +127,39 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     }
 }
 
-bool open_newest(const char *run, const struct opts *o, const struct zf_choice *choice,
-                 bool *changed_out, struct zf_err *err)
+/* The newest save of the run that is whole, as -o tag=whole has it; *st_out: its store, also of a refusal, or NULL. */
+static struct zf_checkpoint *open_chosen(const char *run, const struct opts *o,
+                                         const struct zf_choice *choice, struct zf_store **st_out,
+                                         struct zf_err *err)
 {
     const struct zf_opener opener = open_opener(o);
     struct zf_open_opts how = open_how(o, &opener);
-    struct zf_err changed;
 
-    *changed_out = false;
+    *st_out = NULL;
     how.choice = choice;
     how.tag = "whole";
     if (!where_check(run, err)) {
-        return false;
+        return NULL;
     }
-    zf_auto(store) struct zf_store *st = zf_store_by(&opener, run, &o->lim, err);
-    zf_auto(checkpoint) struct zf_checkpoint *c = st ? zf_open(st, &how, err) : NULL;
+    *st_out = zf_store_by(&opener, run, &o->lim, err);
+    struct zf_checkpoint *c = *st_out ? zf_open(*st_out, &how, err) : NULL;
+    if (!c && *st_out) {
+        open_say_where(*st_out, run, err);
+    }
+    return c;
+}
+
+bool open_newest(const char *run, const struct opts *o, const struct zf_choice *choice,
+                 bool *changed_out, struct zf_err *err)
+{
+    struct zf_store *of;
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_chosen(run, o, choice, &of, err);
+    zf_auto(store) struct zf_store *st = of;
+    struct zf_err changed;
+
     *changed_out = st && !zf_store_unchanged(st, &changed);
     if (*changed_out) {
         *err = changed;
-    } else if (!c && st) {
-        open_say_where(st, run, err);
     }
     return c && !*changed_out;
 }
@@ -340,7 +353,9 @@ static void open_say_remedy(const char *path, const struct opts *o, struct zf_er
     }
 }
 
-struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)
+/* later: open_begin's; c is taken. */
+static struct zf_tree *open_view(struct zf_checkpoint *c, const struct opts *o,
+                                 const struct zf_view_later *later, struct zf_err *err)
 {
     struct zf_view_opts how = {
         .shard_size = o->shard_size,
@@ -349,15 +364,23 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
         .lim = &o->lim,
         .show = o->shown,
         .omit_lost = o->lost == LOST_OMIT,
+        .later = *later,
     };
-    struct zf_checkpoint *c = open_begin(open_bare(path, o, err), o, &how.later, err);
+
+    open_warn_unused_keep(c, o);
+    return zf_tree_new(c, &how, err);
+}
+
+struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)
+{
+    struct zf_view_later later = {.model = NULL};
+    struct zf_checkpoint *c = open_begin(open_bare(path, o, err), o, &later, err);
 
     if (!c) {
         open_say_remedy(path, o, err);
         return NULL;
     }
-    open_warn_unused_keep(c, o);
-    return zf_tree_new(c, &how, err);
+    return open_view(c, o, &later, err);
 }
 
 bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
@@ -402,6 +425,21 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
     return tree;
 }
 
+static struct zf_tree *open_whole(void *ctx, const char *run, const struct zf_choice *choice,
+                                  uint16_t *withheld_out, struct zf_err *err)
+{
+    const struct open_saves *s = ctx;
+    struct zf_view_later later = {.model = NULL};
+    struct zf_store *of;
+    struct zf_checkpoint *c = open_chosen(run, s->o, choice, &of, err);
+    zf_auto(store) struct zf_store *st = of;
+
+    c = open_begin(c ? open_selected(c, s->o, err) : NULL, s->o, &later, err);
+    struct zf_tree *tree = c ? open_view(c, s->o, &later, err) : NULL;
+    *withheld_out = tree ? open_withheld(tree, run, s->o, s->log) : 0;
+    return tree;
+}
+
 static uint16_t open_save_withheld(void *ctx, const char *dir)
 {
     const struct open_saves *s = ctx;
@@ -419,9 +457,11 @@ struct zf_tree *open_run(const char *path, const struct open_saves *s, struct zf
         .lim = &s->o->lim,
         .opener = &s->opener,
         .open = open_save,
+        .open_whole = open_whole,
+        .poll_ns = s->o->poll,
         .withheld = open_save_withheld,
         .ctx = (void *)s,
     };
 
-    return zf_runs_tree(path, &how, s->log, err);
+    return (s->o->current ? zf_current_tree : zf_runs_tree)(path, &how, s->log, err);
 }

@@ -41,7 +41,7 @@ struct open_saves {
     struct zf_log *log;
 };
 
-/* The tree of -o all_tags, a directory a save.  Borrows s, and what it leads to. */
+/* The tree of -o all_tags, a directory a save, or that of -o current.  Borrows s, and what it leads to. */
 struct zf_tree *open_run(const char *path, const struct open_saves *s,
                          struct zf_err *err) ZF_CHECKED;
 

@@ -291,6 +291,13 @@ bool opts_settle(struct opts *o, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "allow_other and allow_root contradict each other");
     }
+    if (o->current && (o->tag || o->all_tags || o->degraded)) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "current shows the newest save that is whole; leave out %s",
+                       o->tag        ? "tag="
+                       : o->all_tags ? "all_tags"
+                                     : "degraded");
+    }
     if (o->all_tags && o->tag) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);

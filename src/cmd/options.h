@@ -33,12 +33,12 @@ struct opts {
     char *format, *tag, *strip_prefix, *side, *recipe, *tp_rules, *fsname, *subtype, *model_cache,
         *cacert, *cache_dir, *local_cache, *rtol, *atol, *file, *check;
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
-    bool degraded, xdev, links, all_tags, nonempty, debug, verbose, io_uring;
+    bool degraded, xdev, links, all_tags, current, nonempty, debug, verbose, io_uring;
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t lost, changed, io, xattrs, color;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,
         cache_size;
-    uint64_t entry_timeout, attr_timeout, timeout; /* ns */
+    uint64_t entry_timeout, attr_timeout, timeout, poll; /* ns */
     bool foreground, lazy, longer, human, all, recursive, null, json, force, quiet, sha256,
         to_stdout, hex, tree, quick;
     uint64_t depth;

@@ -272,6 +272,11 @@ static void whole_tell(const struct zf_open_opts *o, const char *name, const str
     }
 }
 
+static bool whole_considers(const struct zf_open_opts *o, const char *name, struct zf_err *err)
+{
+    return !o->choice || !o->choice->considers || o->choice->considers(o->choice->ctx, name, err);
+}
+
 static bool whole_accepts(const struct zf_open_opts *o, const char *name, struct zf_err *err)
 {
     return !o->choice || !o->choice->accepts || o->choice->accepts(o->choice->ctx, name, err);
@@ -298,7 +303,8 @@ static void whole_pass_other(struct whole *w, const char *name)
 
     how.tag = name;
     how.sealing = NULL;
-    zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &how, "", &why);
+    const bool considered = whole_considers(&how, name, &why);
+    zf_auto(checkpoint) struct zf_checkpoint *c = considered ? w->one(w->st, &how, "", &why) : NULL;
     if (c) {
         (void)zf_fail(&why, ZF_E_FORMAT, ZF_OFF_NONE, "unfinished, or without weights");
         (void)zf_err_in(&why, "%s", name);
@@ -315,7 +321,7 @@ static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err 
         (void)zf_err_in(err, "%s", w->how.tag);
         return NULL;
     }
-    if (whole_is_part(w->how.tag, err)) {
+    if (whole_is_part(w->how.tag, err) || !whole_considers(&w->how, w->how.tag, err)) {
         return NULL;
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &w->how, w->note, err);
@@ -398,7 +404,7 @@ struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts 
     }
     if (w.saves.n == 0) {
         w.how.tag = NULL;
-        c = one(st, &w.how, "", err);
+        c = whole_considers(o, "", err) ? one(st, &w.how, "", err) : NULL;
         if (c && !whole_accepts(o, "", err)) {
             zf_checkpoint_free(c);
             c = NULL;

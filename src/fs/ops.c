@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FUSE requests, answered from a zf_tree.  The kernel addresses everything by inode number and the
- * tree computes from one, so nothing is counted, forgotten or locked here.
+ * tree computes from one, so nothing is forgotten or locked here; a tree that gives numbers up is told what is
+ * open.
  *
  * Open distinguishes three kinds of file.  Contents that never change are kept in the page
  * cache; live files (/.zerofs) and files with lost bytes go past it, because the cache would widen
@@ -70,7 +71,7 @@ static void ops_fill_entry(const struct fs *fs, const struct zf_stat *s, struct 
     e->ino = s->ino;
     e->generation = 1;
     ops_fill_attr(fs, s, &e->attr);
-    e->entry_timeout = s->live ? LIVE_TIMEOUT : fs->opts->entry_timeout;
+    e->entry_timeout = s->moving ? 0 : s->live ? LIVE_TIMEOUT : fs->opts->entry_timeout;
     e->attr_timeout = s->live ? 0 : fs->opts->attr_timeout;
 }
 
@@ -159,7 +160,7 @@ static void ops_log(const struct fs *fs, const struct zf_err *err)
     struct zf_err said = *err;
     size_t n = strlen(said.msg), most = sizeof said.msg - sizeof advice;
 
-    if (err->code == ZF_E_STALE) {
+    if (err->code == ZF_E_STALE && !strstr(said.msg, advice)) {
         memcpy(said.msg + (n < most ? n : most), advice, sizeof advice);
     }
     fs->opts->log(fs->opts->ctx, &said);
@@ -182,6 +183,34 @@ static void ops_tell_maps(struct fs *fs)
             ? ""
             : ", and this kernel maps files with such pages only MAP_PRIVATE");
     fs->opts->log(fs->opts->ctx, &err);
+}
+
+static bool ops_hold(const struct fs *fs, fuse_ino_t ino)
+{
+    return !fs->tree->ops->hold || fs->tree->ops->hold(fs->tree, ino);
+}
+
+/* Of a file or directory.  An answer that does not arrive is no opening. */
+static void ops_reply_open(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi)
+{
+    const struct fs *fs = ops_fs(req);
+
+    if (!ops_hold(fs, ino)) {
+        (void)fuse_reply_err(req, ESTALE);
+    } else if (fuse_reply_open(req, fi) != 0 && fs->tree->ops->drop) {
+        fs->tree->ops->drop(fs->tree, ino);
+    }
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    const struct fs *fs = ops_fs(req);
+
+    (void)fi;
+    if (fs->tree->ops->drop) {
+        fs->tree->ops->drop(fs->tree, ino);
+    }
+    (void)fuse_reply_err(req, 0);
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -207,7 +236,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 #ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
 #endif
-    (void)fuse_reply_open(req, fi);
+    ops_reply_open(req, ino, fi);
 }
 
 /* The most bytes from off on that can be read in front of damage, below n (which cannot).  Whether
@@ -366,7 +395,7 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         return;
     }
     fi->cache_readdir = fi->keep_cache = !s.live;
-    (void)fuse_reply_open(req, fi);
+    ops_reply_open(req, ino, fi);
 }
 
 /* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the
@@ -440,7 +469,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
     (void)fuse_reply_statfs(req, &st);
 }
 
-/* No inode is ever given up: nothing is counted, nothing is freed. */
+/* Nothing depends on these: the kernel keeps what it was told of for as long as it has memory, in use or not. */
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
     (void)ino;
@@ -509,7 +538,9 @@ const struct fuse_lowlevel_ops zf_ops = {
     .readlink = op_readlink,
     .open = op_open,
     .read = op_read,
+    .release = op_release,
     .opendir = op_opendir,
+    .releasedir = op_release,
     .readdir = op_readdir,
     .readdirplus = op_readdirplus,
     .statfs = op_statfs,

@@ -262,6 +262,25 @@ static uint64_t control_op_inos(struct zf_tree *t)
     return in->ops->inos ? in->ops->inos(in) : 0;
 }
 
+/* The control files last as long as the tree. */
+static bool control_op_hold(struct zf_tree *t, uint64_t ino)
+{
+    struct zf_tree *in = control_of(t)->inner;
+    enum control_file f;
+
+    return control_mine(ino, &f) || !in->ops->hold || in->ops->hold(in, ino);
+}
+
+static void control_op_drop(struct zf_tree *t, uint64_t ino)
+{
+    struct zf_tree *in = control_of(t)->inner;
+    enum control_file f;
+
+    if (!control_mine(ino, &f) && in->ops->drop) {
+        in->ops->drop(in, ino);
+    }
+}
+
 static void control_op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
 {
     control_of(t)->inner->ops->totals(control_of(t)->inner, files, bytes);
@@ -291,6 +310,8 @@ static const struct zf_tree_ops ops = {
     .xattr = control_op_xattr,
     .totals = control_op_totals,
     .inos = control_op_inos,
+    .hold = control_op_hold,
+    .drop = control_op_drop,
     .free = control_op_free,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run_list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #define UNITS (1ull << (63 - UNIT_SHIFT))
 /* Of a tree that does not say how many numbers it has. */
 #define UNITS_OF_ANY (1ull << (51 - UNIT_SHIFT))
+/* Saves that were current/ and of which nothing is open: so many stay. */
+#define IDLE_OLD 4
 /* The run directory is looked at this often. */
 #define FRESH_SECONDS 1
 
@@ -98,6 +101,17 @@ static void list_forget(struct run_list *t, const struct run_entry *e)
     t->latest = t->latest == e ? NULL : t->latest;
 }
 
+/* Under the lock.  Its place among those that are shown no more; old.n: it is none of them. */
+static size_t list_find_old(const struct run_list *t, const struct run_entry *e)
+{
+    size_t i = 0;
+
+    while (i < t->old.n && t->old.at[i] != e) {
+        i++;
+    }
+    return i;
+}
+
 static bool list_has(const struct run_list *t, const struct run_entry *e)
 {
     size_t i = 0;
@@ -105,7 +119,7 @@ static bool list_has(const struct run_list *t, const struct run_entry *e)
     while (i < t->list.n && t->list.at[i] != e) {
         i++;
     }
-    return i < t->list.n;
+    return i < t->list.n || list_find_old(t, e) < t->old.n;
 }
 
 /* Removed and made again: another directory, or one in which other files are. */
@@ -286,10 +300,12 @@ static struct run_entry *list_by_ino(const struct run_list *t, uint64_t ino, uin
     const uint64_t unit = ino >> UNIT_SHIFT;
     size_t low = 0, high = t->range.n;
 
-    for (size_t i = 0; !unit && i < t->list.n; i++) {
-        if (t->list.at[i]->serial == ino / RUN_LIST_OWN) {
+    for (size_t i = 0; !unit && i < t->list.n + t->old.n; i++) {
+        struct run_entry *e = i < t->list.n ? t->list.at[i] : t->old.at[i - t->list.n];
+
+        if (e->serial == ino / RUN_LIST_OWN) {
             *inner_out = ino % RUN_LIST_OWN ? CONTROL + ino % RUN_LIST_OWN - 1 : ZF_TREE_ROOT;
-            return t->list.at[i];
+            return e;
         }
     }
     while (low < high) {
@@ -315,11 +331,117 @@ struct run_entry *run_list_of(struct run_list *t, uint64_t ino, uint64_t *inner_
     return e;
 }
 
+/* ---- one at a time, and those before it --------------------------------------------------------- */
+
+struct run_entry *run_list_shown(struct run_list *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    struct run_entry *e = run_entry_ref(t->list.n ? t->list.at[0] : NULL);
+    (void)pthread_mutex_unlock(&t->lock);
+    return e;
+}
+
+struct run_entry *run_list_opened(struct run_list *t, const char *name, const char *file,
+                                  struct zf_tree *tree, uint16_t withheld, struct zf_err *err)
+{
+    struct zf_stat root = {.mtime = {.tv_sec = 0}};
+
+    (void)tree->ops->stat(tree, ZF_TREE_ROOT, &root);
+    (void)pthread_mutex_lock(&t->lock);
+    zf_auto(run_entry) struct run_entry *e = list_entry_new(t, NULL, name, err);
+    (void)pthread_mutex_unlock(&t->lock);
+    if (!e) {
+        zf_tree_free(tree);
+        return NULL;
+    }
+    (void)snprintf(e->file, sizeof e->file, "%s", file);
+    e->dir.mtime = root.mtime;
+    return save_take(e->save, tree, withheld, err) ? zf_give(e) : NULL;
+}
+
+/* The oldest of those that are shown no more, if it is one too many; the caller has its reference then. */
+static struct run_entry *list_take_old(struct run_list *t)
+{
+    struct run_entry *gone = NULL;
+    size_t idle = 0, at = t->old.n;
+
+    (void)pthread_mutex_lock(&t->lock);
+    for (size_t i = t->old.n; i-- > 0;) {
+        if (!t->old.at[i]->held) {
+            idle++;
+            at = i;
+        }
+    }
+    if (idle > IDLE_OLD) {
+        gone = t->old.at[at];
+        list_forget(t, gone);
+        t->old.n--;
+        memmove(&t->old.at[at], &t->old.at[at + 1], (t->old.n - at) * sizeof(struct run_entry *));
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    return gone;
+}
+
+static void list_trim_old(struct run_list *t)
+{
+    struct run_entry *e;
+
+    while ((e = list_take_old(t))) {
+        run_entry_unref(&e);
+    }
+}
+
+bool run_list_show(struct run_list *t, struct run_entry *e, struct zf_err *err)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    const bool ok = zf_vec_room(&t->list, 1, err) && zf_vec_room(&t->old, 1, err);
+    if (ok && t->list.n) {
+        t->old.at[t->old.n++] = t->list.at[0];
+    }
+    if (ok) {
+        t->list.n = e ? 1 : 0;
+        t->list.at[0] = run_entry_ref(e);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    list_trim_old(t);
+    return ok;
+}
+
+bool run_list_hold(struct run_list *t, uint64_t ino)
+{
+    uint64_t inner;
+
+    (void)pthread_mutex_lock(&t->lock);
+    struct run_entry *e = ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, &inner);
+    if (e) {
+        e->held++;
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    return e || ino < RUN_LIST_OWN;
+}
+
+void run_list_drop(struct run_list *t, uint64_t ino)
+{
+    uint64_t inner;
+
+    (void)pthread_mutex_lock(&t->lock);
+    struct run_entry *e = ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, &inner);
+    const bool last = e && --e->held == 0 && list_find_old(t, e) < t->old.n;
+    (void)pthread_mutex_unlock(&t->lock);
+    if (last) {
+        list_trim_old(t);
+    }
+}
+
 void run_list_fini(struct run_list *t)
 {
     for (size_t k = 0; k < t->list.n; k++) {
         run_entry_unref(&t->list.at[k]);
     }
+    while (t->old.n) {
+        run_entry_unref(&t->old.at[--t->old.n]);
+    }
+    zf_vec_fini(&t->old);
     free(t->list.at);
     zf_vec_fini(&t->range);
     (void)pthread_mutex_destroy(&t->lock);

@@ -30,6 +30,7 @@ struct run_entry {
     char *name;
     char file[ZF_NAME_MAX + 1]; /* the name as one component: it may hold a slash */
     struct zf_identity dir;     /* its directory, when it was first seen */
+    uint64_t held;              /* -o current: how much of it is open */
     uint64_t look;              /* the last look at which it was there */
     struct save *save;
 };
@@ -50,8 +51,9 @@ struct run_list {
     pthread_mutex_t lock;    /* of all below; held for moments */
     uint64_t looks;
     zf_vec(struct run_entry *) list; /* those that are there, as they are listed */
+    zf_vec(struct run_entry *) old;  /* -o current: shown no more, the last one at the end */
     zf_vec(struct run_entry *)
-        range;                /* those of them that are open, by unit; no references of its own */
+        range;                /* those of both that are open, by unit; no references of its own */
     uint64_t serials, units;  /* given away so far */
     struct run_entry *latest; /* one of the list, or NULL */
 };
@@ -67,6 +69,22 @@ void run_list_refresh(struct run_list *t);
 /* The save of that file name as it is now, with a reference, or NULL: one that was open and in which something has
  * changed makes way for a new one. */
 struct run_entry *run_list_by_name(struct run_list *t, const char *file);
+
+/* -o current.  The one that is shown, with a reference, or NULL. */
+struct run_entry *run_list_shown(struct run_list *t);
+
+/* A save that is not in the list yet: `name`, open with this tree, which is taken, and shown as `file`. */
+struct run_entry *run_list_opened(struct run_list *t, const char *name, const char *file,
+                                  struct zf_tree *tree, uint16_t withheld,
+                                  struct zf_err *err) ZF_CHECKED;
+
+/* From now on the list is this one, or none.  The one before stays in reach while something of it is open; the last few
+ * do in any case, for paths on their way and for working directories, which are not opened. */
+bool run_list_show(struct run_list *t, struct run_entry *e, struct zf_err *err) ZF_CHECKED;
+
+/* hold and drop of the tree (zf/tree.h). */
+bool run_list_hold(struct run_list *t, uint64_t ino);
+void run_list_drop(struct run_list *t, uint64_t ino);
 
 /* The number of `ino`, one of the tree that e shows; 0: there are none left, or e is gone. */
 uint64_t run_list_ino(struct run_list *t, struct run_entry *e, uint64_t ino);

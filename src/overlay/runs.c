@@ -11,6 +11,7 @@
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
 
+#include "current.h"
 #include "run_list.h"
 
 #define INO_LATEST 2
@@ -18,6 +19,7 @@
 struct runs {
     struct zf_tree base;
     struct run_list l;
+    struct current *current; /* fills the list; NULL: it is that of all saves */
 };
 
 static struct runs *runs_of(struct zf_tree *t)
@@ -56,6 +58,7 @@ static bool runs_stat_save(const struct runs *t, const struct run_entry *e, stru
                             .nlink = 2,
                             .mtime = e->dir.mtime,
                             .live = true,
+                            .moving = t->current != NULL,
                             .withheld = runs_withheld_from(t, e)};
     return true;
 }
@@ -88,6 +91,10 @@ static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
     zf_auto(run_entry) struct run_entry *e = NULL;
     uint64_t inner;
 
+    if (dir == ZF_TREE_ROOT && t->current) {
+        e = strcmp(name, CURRENT) == 0 ? run_list_shown(&t->l) : NULL;
+        return e && runs_stat_save(t, e, out);
+    }
     if (dir == ZF_TREE_ROOT) {
         run_list_refresh(&t->l);
         e = run_list_by_name(&t->l, name);
@@ -144,7 +151,7 @@ static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 /* Entry `at` of the run. */
 static bool runs_root_entry(struct runs *t, uint64_t at, char *name, struct zf_stat *out)
 {
-    if (at == 0) {
+    if (at == 0 && !t->current) {
         run_list_refresh(&t->l);
     }
     (void)pthread_mutex_lock(&t->l.lock);
@@ -258,6 +265,23 @@ static bool runs_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_x
     return tree && tree->ops->xattr(tree, inner, i, out);
 }
 
+/* Of all saves the list alone decides which numbers lead somewhere. */
+static bool runs_hold(struct zf_tree *base, uint64_t ino)
+{
+    struct runs *t = runs_of(base);
+
+    return !t->current || run_list_hold(&t->l, ino);
+}
+
+static void runs_drop(struct zf_tree *base, uint64_t ino)
+{
+    struct runs *t = runs_of(base);
+
+    if (t->current) {
+        run_list_drop(&t->l, ino);
+    }
+}
+
 /* Only what was opened: df must not open every save. */
 static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
 {
@@ -282,6 +306,7 @@ static void runs_free(struct zf_tree *base)
 {
     struct runs *t = runs_of(base);
 
+    current_free(t->current);
     run_list_fini(&t->l);
     free(t);
 }
@@ -297,6 +322,8 @@ static const struct zf_tree_ops ops = {
     .readlink = runs_readlink,
     .xattr = runs_xattr,
     .totals = runs_totals,
+    .hold = runs_hold,
+    .drop = runs_drop,
     .free = runs_free,
 };
 
@@ -326,7 +353,8 @@ static char *run_stats(void *ctx, size_t *n_out, struct zf_err *err)
                          n_out, err);
 }
 
-struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
+/* Nothing is in it yet. */
+static struct runs *runs_new(const char *path, const struct zf_run_opts *o, struct zf_log *log,
                              struct zf_err *err)
 {
     struct runs *t = calloc(1, sizeof *t);
@@ -341,6 +369,17 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
     t->l.log = log;
     (void)pthread_mutex_init(&t->l.lock, NULL);
     (void)pthread_mutex_init(&t->l.looking, NULL);
+    return t;
+}
+
+struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
+                             struct zf_err *err)
+{
+    struct runs *t = runs_new(path, o, log, err);
+
+    if (!t) {
+        return NULL;
+    }
     if (!run_list_look(&t->l, err) ||
         (t->l.list.n == 0 &&
          !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {
@@ -349,5 +388,23 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
         return NULL;
     }
     struct zf_control_opts c = {.log = log, .index = run_index, .stats = run_stats, .ctx = t};
+    return zf_control_new(&t->base, &c, err);
+}
+
+struct zf_tree *zf_current_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
+                                struct zf_err *err)
+{
+    struct runs *t = runs_new(path, o, log, err);
+    struct zf_control_opts c = {
+        .log = log, .index = run_index, .stats = run_stats, .ctx = t, .live = true};
+
+    if (!t) {
+        return NULL;
+    }
+    t->current = current_new(&t->l, err);
+    if (!t->current) {
+        zf_tree_free(&t->base);
+        return NULL;
+    }
     return zf_control_new(&t->base, &c, err);
 }

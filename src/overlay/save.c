@@ -241,6 +241,16 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
     return zf_give(tree);
 }
 
+bool save_take(struct save *s, struct zf_tree *tree, uint16_t withheld, struct zf_err *err)
+{
+    tree = zf_control_checkpoint(tree, s->log, err);
+    if (tree) {
+        zf_control_withhold(tree, withheld);
+    }
+    atomic_store_explicit(&s->tree, tree, memory_order_release);
+    return tree != NULL;
+}
+
 /* Under the lock. */
 static void save_open(struct save *s)
 {
@@ -248,19 +258,12 @@ static void save_open(struct save *s)
     uint16_t withheld = 0;
     struct zf_tree *tree = save_open_whole(s, &withheld, &err);
 
-    if (tree) {
-        tree = zf_control_checkpoint(tree, s->log, &err);
-    }
-    if (tree) {
-        zf_control_withhold(tree, withheld);
-    }
-    if (!tree) {
+    if (!tree || !save_take(s, tree, withheld, &err)) {
         save_failed(s, &err);
         if (!atomic_load_explicit(&s->refusal, memory_order_relaxed)) {
             atomic_store_explicit(&s->refusal, save_refusal_new(s, &err), memory_order_release);
         }
     }
-    atomic_store_explicit(&s->tree, tree, memory_order_release);
 }
 
 struct zf_tree *save_opened(const struct save *s)

@@ -22,6 +22,10 @@ struct save *save_new(const char *run, const char *name, const struct zf_run_opt
                       struct zf_log *log, struct zf_err *err) ZF_CHECKED;
 void save_free(struct save *s);
 
+/* Opens it with this tree of a checkpoint, which is taken.  Thread: before others see s. */
+bool save_take(struct save *s, struct zf_tree *tree, uint16_t withheld,
+               struct zf_err *err) ZF_CHECKED;
+
 /* The save's tree, or the one in its place: never NULL but without memory.  Lives as long as the
  * save.  Thread: any; only an opening takes a lock. */
 struct zf_tree *save_tree(struct save *s);

@@ -11,6 +11,8 @@ struct zf_build;
 
 /* The search for the newest save that is whole; names are paths from the run, "" = the run is the save. */
 struct zf_choice {
+    /* Asked before a save is opened: false, with a reason, and it is passed over unopened.  NULL = true. */
+    bool (*considers)(void *ctx, const char *name, struct zf_err *err);
     /* A save that opens and lacks nothing: false, with a reason, and it is passed over all the same.  NULL = true. */
     bool (*accepts)(void *ctx, const char *name, struct zf_err *err);
     /* Called with each save, the newest first: why it is passed over, or NULL for the one that is opened. */

@@ -12,4 +12,10 @@
 struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
                              struct zf_err *err) ZF_CHECKED;
 
+/* -o current: one directory, current/, which is the newest save of the run that is whole; none while there is none.  A thread
+ * looks for newer ones.  What the kernel holds of an older one (hold of zf/tree.h) stays as it is.
+ * Borrows as above.  Errors: none because of what is in the run. */
+struct zf_tree *zf_current_tree(const char *path, const struct zf_run_opts *o, struct zf_log *log,
+                                struct zf_err *err) ZF_CHECKED;
+
 #endif

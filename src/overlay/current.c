@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "current.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zf/base/clock.h>
+#include <zf/base/thread.h>
+#include <zf/find.h>
+#include <zf/view.h>
+
+#include "save.h"
+
+/* A save unchanged for this long is not being written, whatever the clock of its file system says. */
+#define SETTLED_NS (4 * 1000000000ll)
+/* A look takes one part in so many of the time at most. */
+#define REST 10
+#define LEAST_MS 10
+#define MOST_MS (24 * 3600 * 1000)
+
+/* A save of the run, shown or not. */
+struct known {
+    char *name;
+    struct fingerprint print; /* at the last look */
+    int64_t since;            /* when it was first seen like that */
+    uint64_t look;            /* the last one that met it */
+    struct zf_err why; /* it is not whole, as it was in `bad`; ZF_OK: nothing is known against it */
+    uint64_t bad;      /* a fingerprint's `same` */
+    uint64_t tried;    /* the look that found it */
+};
+
+struct current {
+    struct run_list *l;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of `over` */
+    pthread_cond_t end;
+    bool over;
+    /* All below: of whoever looks. */
+    uint64_t look;
+    zf_vec(struct known) known;
+    /* The save that is shown; NULL: none. */
+    char *name;
+    uint64_t same;          /* its fingerprint's */
+    struct zf_store *store; /* its files' */
+    bool said_none;
+};
+
+/* A way through the saves. */
+struct pass {
+    struct current *c;
+    const char *only;         /* the one that is opened; NULL: none, the pass looks for it */
+    struct zf_err why;        /* why it is not whole */
+    bool over;                /* the pass has found something, and asks about no other save */
+    char *want;               /* to be opened; NULL: the one that is shown is the newest */
+    struct fingerprint print; /* of `want` */
+};
+
+/* ---- what is known of saves ------------------------------------------------------------------------ */
+
+/* NULL: no memory. */
+static struct known *current_known(struct current *c, const char *name, struct zf_err *err)
+{
+    for (size_t i = 0; i < c->known.n; i++) {
+        if (strcmp(c->known.at[i].name, name) == 0) {
+            return &c->known.at[i];
+        }
+    }
+    char *copy = strdup(name);
+    struct known *k = copy ? zf_vec_push(&c->known, err) : NULL;
+    if (!k) {
+        free(copy);
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");
+        return NULL;
+    }
+    k->name = copy;
+    return k;
+}
+
+/* Those that this look did not meet are gone. */
+static void current_forget(struct current *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->known.n; i++) {
+        if (c->known.at[i].look == c->look) {
+            c->known.at[n++] = c->known.at[i];
+        } else {
+            free(c->known.at[i].name);
+        }
+    }
+    c->known.n = n;
+}
+
+/* The save as it is now. */
+static void current_take_print(const struct current *c, struct known *k)
+{
+    const int64_t now = zf_clock_ns();
+    const uint64_t before = k->print.hash;
+
+    k->print = fingerprint_take(c->l->o.opener, c->l->path, k->name, c->l->o.lim);
+    k->since = k->since && before == k->print.hash ? k->since : now;
+    k->print.settled = k->print.settled || now - k->since >= SETTLED_NS;
+    k->look = c->look;
+}
+
+/* Has nothing been found against the save as it is?  What may be better by now (zf_err_unknown) is tried once a look. */
+static bool current_untried(const struct current *c, const struct known *k)
+{
+    return k->why.code == ZF_OK || k->bad != k->print.same ||
+           (k->tried != c->look &&
+            (zf_err_unknown(&k->why) || k->why.code == ZF_E_STALE || k->why.code == ZF_E_BUSY));
+}
+
+/* The save is passed over as it is.  The same reason again is not said again. */
+static void current_pass_over(struct current *c, struct known *k, uint64_t same,
+                              const struct zf_err *why)
+{
+    const bool news = strcmp(k->why.msg, why->msg) != 0 || strcmp(k->why.path, why->path) != 0;
+    struct zf_err said = *why;
+
+    k->why = *why;
+    k->bad = same;
+    k->tried = c->look;
+    if (news && why->code != ZF_E_BUSY) {
+        zf_say(said.msg, sizeof said.msg, CURRENT "/ passes this save over: %s", why->msg);
+        if (!*why->path) {
+            (void)zf_err_in(&said, "%s", k->name);
+        }
+        (void)zf_err_in(&said, "%s", c->l->path);
+        zf_log_say(c->l->log, &said);
+    }
+}
+
+/* ---- the save that is shown ------------------------------------------------------------------------ */
+
+struct intact {
+    struct zf_store *now;
+    bool broken;
+};
+
+static void current_compare_file(void *ctx, const struct zf_file_stats *s)
+{
+    struct intact *i = ctx;
+    const struct zf_entry *e = i->broken || !s->id ? NULL : zf_store_find(i->now, s->path);
+
+    if (s->id && (!e || e->id.dev != s->id->dev || e->id.ino != s->id->ino ||
+                  e->id.size != s->id->size || zf_clock_cmp(&e->id.mtime, &s->id->mtime) != 0)) {
+        i->broken = true;
+    }
+}
+
+/* Are all files that the save is made of there, as they were?  True also where that cannot be known. */
+static bool current_is_intact(const struct current *c)
+{
+    struct zf_err ignored;
+    zf_auto(store) struct zf_store *now =
+        zf_store_by(c->l->o.opener, c->l->path, c->l->o.lim, &ignored);
+    struct intact i = {.now = now};
+
+    if (now) {
+        zf_store_stats(c->store, current_compare_file, &i);
+    }
+    return now ? !i.broken || zf_store_doubts(now) > 0 : zf_err_unknown(&ignored);
+}
+
+static void current_say_shown(struct current *c, const char *name)
+{
+    struct zf_err said;
+
+    if (name) {
+        (void)zf_fail(&said, ZF_E_STALE, ZF_OFF_NONE, CURRENT "/ shows %.200s%s%.200s",
+                      *name ? name : c->l->path, !c->name ? "" : ", after ",
+                      !c->name   ? ""
+                      : *c->name ? c->name
+                                 : c->l->path);
+        zf_log_say(c->l->log, &said);
+    } else if (c->name || !c->said_none) {
+        (void)zf_fail(&said, ZF_E_NOENT, ZF_OFF_NONE,
+                      "no save is whole: " CURRENT "/ is there when one is");
+        zf_log_say(c->l->log, &said);
+        c->said_none = true;
+    }
+}
+
+/* From now on e is shown, or nothing.  Takes name. */
+static bool current_show(struct current *c, struct run_entry *e, char *name, uint64_t same,
+                         struct zf_store *store, struct zf_err *err)
+{
+    if (!run_list_show(c->l, e, err)) {
+        free(name);
+        return false;
+    }
+    current_say_shown(c, name);
+    free(c->name);
+    zf_store_unref(&c->store);
+    c->name = name;
+    c->same = same;
+    c->store = store ? zf_store_ref(store) : NULL;
+    return true;
+}
+
+/* ---- a look ---------------------------------------------------------------------------------------- */
+
+static bool current_considers(void *ctx, const char *name, struct zf_err *err)
+{
+    struct pass *p = ctx;
+    struct current *c = p->c;
+
+    (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it is being written");
+    struct known *k = p->over ? NULL : current_known(c, name, err);
+    if (!k) {
+        return false;
+    }
+    if (p->only) {
+        *err = k->why.code != ZF_OK && k->bad == k->print.same ? k->why : *err;
+        return strcmp(p->only, name) == 0;
+    }
+    current_take_print(c, k);
+    const bool shown = c->name && strcmp(c->name, name) == 0;
+    if (shown && (k->print.same == c->same || (!k->print.settled && current_is_intact(c)))) {
+        p->over = true;
+    } else if (k->print.settled && current_untried(c, k)) {
+        p->over = true;
+        p->want = strdup(name);
+        p->print = k->print;
+    }
+    return false;
+}
+
+static void current_judged(void *ctx, const char *name, const struct zf_err *why)
+{
+    struct pass *p = ctx;
+
+    if (p->only && why && strcmp(p->only, name) == 0) {
+        p->why = *why;
+    }
+}
+
+static struct zf_tree *current_pass(struct pass *p, uint16_t *withheld_out, struct zf_err *err)
+{
+    const struct zf_run_opts *o = &p->c->l->o;
+    const struct zf_choice choice = {
+        .considers = current_considers, .judged = current_judged, .ctx = p};
+
+    return o->open_whole(o->ctx, p->c->l->path, &choice, withheld_out, err);
+}
+
+/* The tree of the save that the pass wants, if it is whole and nothing in it changed meanwhile. */
+static struct zf_tree *current_open(struct current *c, const struct pass *found,
+                                    uint16_t *withheld_out, struct zf_err *err)
+{
+    const struct zf_run_opts *o = &c->l->o;
+    struct pass p = {.c = c, .only = found->want};
+    zf_auto(tree) struct zf_tree *tree = current_pass(&p, withheld_out, err);
+
+    if (!tree) {
+        *err = p.why.code != ZF_OK ? p.why : *err;
+        return NULL;
+    }
+    if (fingerprint_take(o->opener, c->l->path, found->want, o->lim).same != found->print.same) {
+        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it was changed while it was opened");
+        return NULL;
+    }
+    return zf_give(tree);
+}
+
+/* Shows the save that the pass wants; or it is passed over from now on.  False: no memory. */
+static bool current_try(struct current *c, const struct pass *found, bool *shown_out,
+                        struct zf_err *err)
+{
+    uint16_t withheld = 0;
+    struct zf_err why = {.code = ZF_OK};
+    struct zf_tree *tree = current_open(c, found, &withheld, &why);
+
+    *shown_out = false;
+    if (!tree) {
+        struct known *k = current_known(c, found->want, err);
+
+        if (k) {
+            current_pass_over(c, k, found->print.same, &why);
+        }
+        return k != NULL;
+    }
+    zf_auto(store) struct zf_store *store = zf_store_ref(zf_tree_checkpoint(tree)->store);
+    zf_auto(mem) char *name = strdup(found->want);
+    zf_auto(run_entry) struct run_entry *e = run_list_opened(
+        c->l, *found->want ? found->want : c->l->path, CURRENT, tree, withheld, err);
+    if (!name) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");
+    }
+    *shown_out = e && current_show(c, e, zf_give(name), found->print.same, store, err);
+    return *shown_out;
+}
+
+/* The search met neither the save that is shown nor one to be shown.  why: how it ended. */
+static bool current_lack(struct current *c, const struct zf_err *why, struct zf_err *err)
+{
+    if (c->name && (zf_err_unknown(why) || current_is_intact(c))) {
+        return true;
+    }
+    if (!c->name) {
+        current_say_shown(c, NULL);
+        return true;
+    }
+    return current_show(c, NULL, NULL, 0, NULL, err);
+}
+
+/* Until the newest save that is whole is shown.  Each turn finds it, or something against one that is newer. */
+static bool current_look(struct current *c, struct zf_err *err)
+{
+    bool ok = true, shown = false;
+
+    c->look++;
+    while (ok && !shown) {
+        struct pass p = {.c = c};
+        struct zf_err why = {.code = ZF_OK};
+        uint16_t withheld;
+
+        zf_tree_free(current_pass(&p, &withheld, &why)); /* there is none */
+        zf_auto(mem) char *want = p.want;
+        if (want) {
+            ok = current_try(c, &p, &shown, err);
+        } else {
+            ok = p.over || current_lack(c, &why, err);
+            shown = true;
+        }
+    }
+    current_forget(c);
+    return ok;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------ */
+
+static void *current_run(void *arg)
+{
+    struct current *c = arg;
+    const int64_t poll = (int64_t)c->l->o.poll_ns;
+    int64_t wait = poll;
+
+    (void)pthread_mutex_lock(&c->lock);
+    while (!c->over) {
+        struct zf_err err;
+        const int64_t ms = wait / 1000000;
+
+        if (zf_thread_wait(&c->end, &c->lock,
+                           (unsigned)(ms < LEAST_MS  ? LEAST_MS
+                                      : ms > MOST_MS ? MOST_MS
+                                                     : ms))) {
+            continue;
+        }
+        (void)pthread_mutex_unlock(&c->lock);
+        const int64_t began = zf_clock_ns();
+        if (!current_look(c, &err)) {
+            zf_log_say(c->l->log, &err);
+        }
+        const int64_t rest = (zf_clock_ns() - began) * REST;
+        wait = rest > poll ? rest : poll;
+        (void)pthread_mutex_lock(&c->lock);
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+static void current_fini(struct current *c)
+{
+    c->look++;
+    current_forget(c);
+    zf_vec_fini(&c->known);
+    free(c->name);
+    zf_store_unref(&c->store);
+    (void)pthread_mutex_destroy(&c->lock);
+    (void)pthread_cond_destroy(&c->end);
+    free(c);
+}
+
+struct current *current_new(struct run_list *t, struct zf_err *err)
+{
+    struct current *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        (void)zf_fail_sys(err, "look for the newest save");
+        return NULL;
+    }
+    c->l = t;
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->end, NULL);
+    if (!current_look(c, err)) {
+        current_fini(c);
+        return NULL;
+    }
+    errno = zf_thread_start(&c->thread, current_run, c);
+    if (errno) {
+        (void)zf_fail_sys(err, "start a thread");
+        current_fini(c);
+        return NULL;
+    }
+    return c;
+}
+
+void current_free(struct current *c)
+{
+    if (c) {
+        (void)pthread_mutex_lock(&c->lock);
+        c->over = true;
+        (void)pthread_cond_signal(&c->end);
+        (void)pthread_mutex_unlock(&c->lock);
+        (void)pthread_join(c->thread, NULL);
+        current_fini(c);
+    }
+}
