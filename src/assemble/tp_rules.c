@@ -135,8 +135,8 @@ static bool rules_read(struct zf_tp_rules *r, char *text, struct zf_err *err)
     return r->rule.n > 0 || rules_refuse(r, line, "there is no rule in it", err);
 }
 
-static struct zf_tp_rules *rules_parse(const char *text, size_t n, const char *file,
-                                       struct zf_err *err)
+struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *file,
+                                      struct zf_err *err)
 {
     zf_auto(tp_rules) struct zf_tp_rules *r = calloc(1, sizeof *r);
     zf_auto(mem) char *copy = malloc(n + 1);
@@ -192,7 +192,7 @@ struct zf_tp_rules *zf_tp_rules_load(const char *path, struct zf_err *err)
                       RULES_BYTES - 1);
         return NULL;
     }
-    return rules_parse(text, n, path, err);
+    return zf_tp_rules_parse(text, n, path, err);
 }
 
 static bool rules_same(const struct zf_cut_rule *a, const struct zf_cut_rule *b)

@@ -2,6 +2,7 @@
 #include "sidefiles.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/name.h>
@@ -71,6 +72,10 @@ static const char *const sidefiles_dir[] = {
 
 /* Of NeMo 2's context/: settings, under state/, too. */
 static const char *const sidefiles_context[] = {"model.yaml", "io.json", NULL};
+
+/* GPT-NeoX copies its settings there under their own names.  Source: gpt-neox megatron/checkpointing.py (2.0). */
+#define SIDEFILES_CONFIGS "configs"
+static const char *const sidefiles_yaml[] = {"*.yml", "*.yaml", NULL};
 
 static bool sidefiles_is_state(const char *name)
 {
@@ -155,8 +160,37 @@ static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_bui
     return true;
 }
 
+/* All settings of a directory, under state/ by the directory's name and theirs. */
+static bool sidefiles_configs(struct zf_store *st, struct zf_build *b, struct zf_err *err)
+{
+    for (struct zf_entries l = zf_store_entries(st, SIDEFILES_CONFIGS); l.e < l.end; l.e++) {
+        char from[sizeof SIDEFILES_CONFIGS "/" + ZF_NAME_MAX];
+        char file[sizeof "state/" SIDEFILES_CONFIGS "/" + ZF_NAME_MAX] =
+            "state/" SIDEFILES_CONFIGS "/";
+        struct zf_err why = {.code = ZF_OK};
+
+        if (l.e->kind == ZF_ENTRY_DIR || !save_name_fits(l.e->name, sidefiles_yaml, FNM_PERIOD)) {
+            continue;
+        }
+        (void)snprintf(from, sizeof from, SIDEFILES_CONFIGS "/%s", l.e->name);
+        (void)zf_name_encode(file + strlen(file), l.e->name, strlen(l.e->name), "");
+        if (zf_build_has_file(b, file)) {
+            continue;
+        }
+        zf_auto(source) struct zf_source *src = zf_store_open(st, from, &why);
+        if (!(src && zf_build_blob(b, file, src, 0, src->size, &why)) &&
+            !zf_build_note(b, err, "%s is not shown: %s", from, why.msg)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
+    if (!sidefiles_configs(st, b, err)) {
+        return false;
+    }
     for (size_t i = 0; sidefiles_dir[i]; i++) {
         if (!sidefiles_of_dir(st, sidefiles_dir[i], b, err)) {
             return false;

@@ -38,7 +38,7 @@ bool names_loops(const struct loops *l, const char *name, size_t n, uint32_t *bi
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no \"index\" line names %.*s",
                            (int)(end ? len + 2 : 1), name + i);
         }
-        *bits_out |= 1u << (at - l->at);
+        *bits_out |= at->one ? 0 : 1u << (at - l->at);
     }
     return true;
 }

@@ -14,6 +14,7 @@ struct loops {
         const char *name;
         uint64_t value, end; /* end: how many there are */
         bool open;           /* it may be used */
+        bool one;            /* always this value: a name has as many tensors with it as without */
     } at[MAX_LOOPS];
 };
 

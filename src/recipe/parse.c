@@ -188,7 +188,8 @@ static bool parse_sources(struct reader *p, struct line *l, struct zf_err *err)
 static bool parse_assign(struct reader *p, struct line *l, const char *sign, struct zf_err *err)
 {
     l->name = parse_word(p, "a name", err);
-    if (!l->name || !text_expect(p->t, sign, err) || !parse_expr(p, &l->expr, err)) {
+    if (!l->name || (l->kind == LINE_INDEX && !text_take(p->t, "=", &l->one, err)) ||
+        (!l->one && !text_expect(p->t, sign, err)) || !parse_expr(p, &l->expr, err)) {
         return false;
     }
     if (l->kind == LINE_LIST) {
@@ -311,6 +312,7 @@ static const struct {
     {"note", LINE_NOTE},     {"check", LINE_CHECK},     {"let", LINE_LET},
     {"size", LINE_SIZE},     {"index", LINE_INDEX},     {"list", LINE_LIST},
     {"config", LINE_CONFIG}, {"default", LINE_DEFAULT}, {"drop", LINE_DROP},
+    {"also", LINE_ALSO},
 };
 
 static bool parse_keyword(struct reader *p, struct line *l, struct zf_err *err)

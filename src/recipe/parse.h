@@ -13,6 +13,7 @@ enum line_kind {
     LINE_TITLE,    /* recipe NAME "title" */
     LINE_MODEL,    /* model ARCHITECTURE TYPE */
     LINE_SETTINGS, /* settings FILE [PATH] */
+    LINE_ALSO,     /* also FILE */
     LINE_STRIP,    /* strip FRONT [before TEXT] */
     LINE_NEED,     /* need EXPR "why not" */
     LINE_REFUSE,   /* refuse EXPR "why not" */
@@ -20,7 +21,7 @@ enum line_kind {
     LINE_CHECK,    /* check EXPR "what" */
     LINE_LET,      /* let NAME = EXPR */
     LINE_SIZE,     /* size NAME = EXPR "where it would come from" */
-    LINE_INDEX,    /* index NAME < EXPR */
+    LINE_INDEX,    /* index NAME < EXPR, index NAME = EXPR */
     LINE_LIST,     /* list NAME = EXPR for INDEX */
     LINE_CONFIG,   /* config KEY = EXPR */
     LINE_DEFAULT,  /* default KEY = EXPR: another config.json may say something else */
@@ -59,6 +60,7 @@ struct line {
     size_t at;
     const char *name, *text;  /* text: in quotes, or a second word */
     struct expr *expr, *cond; /* NULL = none */
+    bool one;                 /* of an index: it has this value alone */
     enum join join;
     uint32_t dim, n_origins;
     struct origin *origin; /* [n_origins] of a rule, or 1 of a drop */

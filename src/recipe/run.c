@@ -29,15 +29,34 @@ static char *run_dump(json_t *v)
 static bool run_settings(struct plan *p, struct zf_err *err)
 {
     const struct line *l = p->line;
-    json_t *root = p->root ? NULL : said_file(p->files, l->name);
+    const bool all = l->name[strlen(l->name) - 1] == '*';
+    json_t *root = p->root ? NULL
+                   : all   ? said_files(p->files, l->name)
+                           : said_file(p->files, l->name);
 
-    (void)err;
+    if (root && all && p->files->clash[0]) {
+        return plan_problem(p, l->at, err, "%s", p->files->clash);
+    }
     if (root && said_any(root, l->text)) {
         p->root = root;
         p->file = l->name;
         p->prefix = l->text;
     }
     return true;
+}
+
+/* also FILE: of settings that are those of several files. */
+static bool run_also(struct plan *p, struct zf_err *err)
+{
+    const struct line *l = p->line;
+
+    if (!p->root || p->file[strlen(p->file) - 1] != '*') {
+        return true;
+    }
+    if (!said_also(p->files, p->root, l->name)) {
+        return plan_problem(p, l->at, err, "%.60s holds no settings", l->name);
+    }
+    return !p->files->clash[0] || plan_problem(p, l->at, err, "%s", p->files->clash);
 }
 
 static bool run_need(struct plan *p, struct zf_err *err)
@@ -169,6 +188,9 @@ static bool run_index(struct plan *p, struct zf_err *err)
                             (unsigned long long)end);
     }
     *l = (struct loop){.name = p->line->name, .end = end};
+    if (p->line->one) {
+        *l = (struct loop){.name = p->line->name, .value = end, .one = true, .open = true};
+    }
     p->loops.n++;
     return true;
 }
@@ -182,7 +204,9 @@ static bool run_list(struct plan *p, struct zf_err *err)
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < p->loops.n; i++) {
-        at = strcmp(p->loops.at[i].name, l->text) == 0 ? &p->loops.at[i] : at;
+        const bool is = strcmp(p->loops.at[i].name, l->text) == 0 && !p->loops.at[i].one;
+
+        at = is ? &p->loops.at[i] : at;
     }
     bool ok = list && at;
     for (uint64_t i = 0; ok && i < at->end; i++) {
@@ -302,6 +326,8 @@ static bool run_work(struct plan *p, struct zf_err *err)
         return true;
     case LINE_SETTINGS:
         return run_settings(p, err);
+    case LINE_ALSO:
+        return run_also(p, err);
     case LINE_STRIP:
         return given_strip(&p->src, p->line->name, p->line->text, err);
     case LINE_MODEL:

@@ -104,6 +104,72 @@ json_t *said_file(struct said *s, const char *path)
     return d->root;
 }
 
+/* ---- several files as one ---- */
+
+static bool said_join(struct said *s, json_t *into, json_t *from, const char *file)
+{
+    const char *key;
+    json_t *value;
+    bool ok = json_is_object(from);
+
+    json_object_foreach(from, key, value)
+    {
+        zf_auto(mem) char *name = strdup(key);
+
+        for (char *c = name; c && (c = strchr(c, '-')); *c = '_') {
+        }
+        json_t *old = name ? json_object_get(into, name) : NULL;
+        if (old && !json_equal(old, value) &&
+            !(json_is_number(old) && json_is_number(value) &&
+              json_number_value(old) == json_number_value(value))) {
+            zf_auto(mem) char *a = json_dumps(old, JSON_ENCODE_ANY);
+            zf_auto(mem) char *b = json_dumps(value, JSON_ENCODE_ANY);
+
+            (void)snprintf(s->clash, sizeof s->clash,
+                           "%.60s is %.60s in %.60s, and %.60s in another file of settings", name,
+                           b ? b : "?", file, a ? a : "?");
+        }
+        ok = ok && name && (old || json_object_set(into, name, value) == 0);
+    }
+    return ok;
+}
+
+json_t *said_files(struct said *s, const char *path)
+{
+    const size_t n = strlen(path) - 1;
+    json_t *all = NULL;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->doc[i].path, path) == 0) {
+            return s->doc[i].root;
+        }
+    }
+    for (uint32_t i = 0; i < s->c->n_blobs; i++) {
+        const char *file = s->c->blob[i].path;
+        const bool is = strncmp(file, path, n) == 0;
+        json_t *one = is ? said_file(s, file) : NULL;
+
+        all = is && !all ? json_object() : all;
+        if (is && (!one || !said_join(s, all, one, file))) {
+            /* What it says may be what another leaves open. */
+            (void)snprintf(s->clash, sizeof s->clash, "%.200s cannot be read as settings", file);
+        }
+    }
+    if (s->n == MAX_DOCUMENTS || !(s->doc[s->n].path = strdup(path))) {
+        json_decref(all);
+        return NULL;
+    }
+    s->doc[s->n++].root = all;
+    return all;
+}
+
+bool said_also(struct said *s, json_t *root, const char *path)
+{
+    json_t *one = said_file(s, path);
+
+    return !one || said_join(s, root, one, path);
+}
+
 /* ---- paths ------------------------------------------------------------------------------------ */
 
 /* The entry of j called key[n], with '-' for '_' too. */

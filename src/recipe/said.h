@@ -17,6 +17,7 @@ struct said {
     } doc[MAX_DOCUMENTS];
     uint32_t n;
     struct zf_err why; /* why one could not be read; its code is ZF_OK where all could */
+    char clash[300];   /* files that are read as one say different things; "" = they do not */
 };
 
 void said_fini(struct said *s);
@@ -28,6 +29,11 @@ static inline void zf_auto_said(struct said *s)
 /* The document at `path` of the checkpoint; YAML as one object of its scalars by their paths.  Borrowed; NULL: there is
  * none that can be read. */
 json_t *said_file(struct said *s, const char *path);
+/* The same of all whose paths begin as `path`, which ends with '*', as one object; its names have '_' for '-'. */
+json_t *said_files(struct said *s, const char *path);
+/* Adds the file's settings to root, which must be an object of said_files().  A value that is there already and is
+ * another: s->clash. */
+bool said_also(struct said *s, json_t *root, const char *path);
 
 /* The value at prefix.path, or NULL.  Names may hold dots themselves, or be positions in lists; '-' in them is as good
  * as '_'.  Borrowed. */

@@ -220,7 +220,72 @@ def noticed(program, save, want, model, scratch):
         assert type(loaded) is not type(model) or (logits(loaded) - logits(model)).abs().max() > 1e-5
 
 
+NEOX = """{
+  # one of the files that a run is started with
+  "pos-emb": "rotary", "rotary-pct": 0.5, "rotary-emb-base": 20000, "num-layers": 2, "hidden-size": 32, "num-attention-heads": 4,
+  "intermediate-size": 48, "gpt-j-residual": %s, "no-weight-tying": true, "layernorm-epsilon": 0.001, "max-position-embeddings": 64,
+}"""
+ALONG = {"word_embeddings.weight": 0, "final_linear.weight": 0, "query_key_value.weight": 0, "query_key_value.bias": 0,
+         "dense_h_to_4h.weight": 0, "dense_h_to_4h.bias": 0, "attention.dense.weight": 1, "dense_4h_to_h.weight": 1}
+
+
+def neox_name(name):
+    """(layer, name in its file) of GPT-NeoX's pipeline."""
+    if name.startswith("gpt_neox.layers."):
+        i, rest = name[len("gpt_neox.layers."):].split(".", 1)
+        return int(i) + 2, rest
+    return {"gpt_neox.embed_in.weight": (0, "word_embeddings.weight"), "embed_out.weight": (LAYERS + 4, "final_linear.weight"),
+            "gpt_neox.final_layer_norm.weight": (LAYERS + 3, "norm.weight"), "gpt_neox.final_layer_norm.bias": (LAYERS + 3, "norm.bias")}[name]
+
+
+def neox(at, w, tp, text):
+    """The files of one stage of a pipeline, as DeepSpeed (stage 1, one data rank) and GPT-NeoX name and cut them."""
+    os.makedirs(os.path.join(at, "configs"))
+    with open(os.path.join(at, "configs", "small.yml"), "w", encoding="utf-8") as f:
+        f.write(text)
+    for r in range(tp):
+        layers, named = {}, {}
+        for name, t in w.items():
+            n, rest = neox_name(name)
+            dim = next((d for end, d in ALONG.items() if rest.endswith(end)), None)
+            part = t if dim is None else t.chunk(tp, dim)[r]
+            named[f"{n}.{rest}"] = layers.setdefault(n, {})[rest] = part.contiguous().clone()
+        for n, has in layers.items():
+            torch.save(has, os.path.join(at, f"layer_{n:02d}-model_{r:02d}-model_states.pt"))
+        torch.save({"module": None, "buffer_names": [], "optimizer": None, "param_shapes": [{n: t.shape for n, t in named.items()}],
+                    "frozen_param_shapes": None, "shared_params": {}, "dp_world_size": 1, "mp_world_size": tp, "global_steps": 1,
+                    "ds_version": "0.14.4", "ds_config": {}, "iteration": 1,
+                    "args": {"num_layers": LAYERS, "hidden_size": WIDTH, "num_attention_heads": HEADS, "max_position_embeddings": 64,
+                             "make_vocab_size_divisible_by": 64, "padded_vocab_size": 64, "tokenizer_type": "HFTokenizer",
+                             "model_parallel_size": tp}}, os.path.join(at, f"mp_rank_{r:02d}_model_states.pt"))
+        flat = torch.cat([t.flatten() for t in named.values()])
+        torch.save({"optimizer_state_dict": {
+            "zero_stage": 1, "partition_count": [1], "group_paddings": [0], "overflow": False, "single_partition_of_fp32_groups": [flat],
+            "base_optimizer_state": {"state": {0: {"step": 1, "exp_avg": flat * 0, "exp_avg_sq": flat * 0}}, "param_groups": [{"lr": 0.1}]}},
+            "ds_config": {}, "ds_version": "0.14.4"}, os.path.join(at, f"zero_pp_rank_0_mp_rank_{r:02d}_optim_states.pt"))
+
+
+def pipelines(tap, program, scratch):
+    for title, tp, parallel, wrong in (("one rank", 1, True, [("0.5", "0.25"), ("20000", "10000"), ("residual\": true", "residual\": false"), ("0.001", "0.1")]),
+                                       ("two ranks", 2, False, [])):
+        how = hf.GPTNeoXConfig(vocab_size=64, hidden_size=WIDTH, intermediate_size=FFN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+                               rotary_pct=0.5, rotary_emb_base=20000, use_parallel_residual=parallel, layer_norm_eps=1e-3,
+                               max_position_embeddings=64, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
+        model, folder = made(hf.GPTNeoXForCausalLM, how), os.path.join(scratch, f"recipe-neox-{tp}")
+        model.save_pretrained(os.path.join(folder, "hf"))
+        want, text = shards(os.path.join(folder, "hf")), NEOX % str(parallel).lower()
+        for k, (a, b) in enumerate([("", ""), *wrong]):
+            save = os.path.join(folder, f"save-{k}")
+            neox(save, want, tp, text.replace(a, b))
+            if k:
+                tap.run(f"recipes: gpt-neox, wrong setting {k} is noticed", noticed, program, save, want, model, scratch)
+                continue
+            with Mount(program, save, [], scratch) as point:
+                tap.run(f"recipes: gpt-neox of {title} is the model of transformers", right, point, hf.GPTNeoXForCausalLM, want, model)
+
+
 def run(tap, program, scratch):
+    pipelines(tap, program, scratch)
     for name, kind, how, put, file, settings, wrong in cases():
         cls = getattr(hf, kind + "ForCausalLM")
         model, folder = made(cls, how), os.path.join(scratch, "recipe-" + name.replace(" ", "-").replace(",", ""))

@@ -15,6 +15,9 @@ struct zf_tp_rules;
 /* Errors: ZF_E_USAGE the file cannot be read, or a line is not understood, with its number; ZF_E_LIMIT too
  * many. */
 struct zf_tp_rules *zf_tp_rules_load(const char *path, struct zf_err *err) ZF_CHECKED;
+/* The same of text[n], which messages call `name`. */
+struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *name,
+                                      struct zf_err *err) ZF_CHECKED;
 void zf_tp_rules_free(struct zf_tp_rules *r); /* NULL is fine */
 static inline void zf_auto_tp_rules(struct zf_tp_rules **r)
 {

@@ -15,6 +15,7 @@ struct tp_join {
     struct ds_save *ds;
     const struct ds_ranks *all;
     const struct zf_tp_rules *rules; /* or NULL */
+    struct zf_tp_rules *neox;        /* those of GPT-NeoX, owned, or NULL */
     struct tp_info info;
 };
 
@@ -173,6 +174,31 @@ static bool tp_done(void *ctx, struct zf_err *err)
 
 /* ---- what is known of the save ---- */
 
+/* GPT-NeoX says nothing of it, and names its layers always alike.  Biases behind row-parallel weights are each rank's own,
+ * to be added, where attention and feed-forward are parallel (gpt-j-residual): not the same in all, and not joined.
+ * Source: gpt-neox megatron/model/transformer.py, word_embeddings.py (2.0), tools/ckpts/convert_neox_to_hf.py. */
+static const char tp_neox[] =
+    "(tied_modules\\.embed|(sequential\\.)?[0-9]+)\\.word_embeddings\\.weight 0\n"
+    "(sequential\\.)?[0-9]+\\.final_linear\\.weight 0\n"
+    "(sequential\\.)?[0-9]+\\.attention\\.query_key_value\\.(weight|bias) 0\n"
+    "(sequential\\.)?[0-9]+\\.mlp\\.(dense_h_to_4h|linear1)\\.(weight|bias) 0\n"
+    "(sequential\\.)?[0-9]+\\.attention\\.dense\\.weight 1\n"
+    "(sequential\\.)?[0-9]+\\.mlp\\.(dense_4h_to_h|linear2)\\.weight 1\n"
+    "(sequential\\.)?[0-9]+\\.(attention\\.dense|mlp\\.dense_4h_to_h|mlp\\.linear2)\\.bias "
+    "replicated\n"
+    "(sequential\\.)?[0-9]+\\.(input_layernorm|post_attention_layernorm|norm)\\.(weight|bias) "
+    "replicated\n"
+    "(sequential\\.)?[0-9]+\\.attention\\.rotary_emb\\.inv_freq replicated\n";
+
+/* The client state of a GPT-NeoX run has the arguments by which it is loaded. */
+static bool tp_is_neox(const struct zf_pv *root)
+{
+    const struct zf_pv *args = zf_pv_get(root, "args");
+
+    return zf_pv_get(args, "make_vocab_size_divisible_by") &&
+           zf_pv_get(args, "padded_vocab_size") && zf_pv_get(args, "model_parallel_size");
+}
+
 /* Reads what the first rank's file records; the others' are compared by agree.c. */
 static bool tp_read_info(struct tp_join *j, struct zf_err *err)
 {
@@ -180,8 +206,15 @@ static bool tp_read_info(struct tp_join *j, struct zf_err *err)
     zf_auto(source) struct zf_source *src = zf_store_open(j->ds->st, path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, j->ds->o->lim, err) : NULL;
 
-    return t && tp_info_read(j->ds, zf_pv_get(zf_torch_root(t), "universal_checkpoint_info"),
-                             j->ds->tp, &j->info, err);
+    if (!t || !tp_info_read(j->ds, zf_pv_get(zf_torch_root(t), "universal_checkpoint_info"),
+                            j->ds->tp, &j->info, err)) {
+        return false;
+    }
+    if (!j->info.there && tp_is_neox(zf_torch_root(t))) {
+        j->rules = j->neox =
+            zf_tp_rules_parse(tp_neox, sizeof tp_neox - 1, "the rules for GPT-NeoX", err);
+    }
+    return j->info.there || !tp_is_neox(zf_torch_root(t)) || j->rules;
 }
 
 /* Is there anything that says how?  *why: what to note if not; NULL = there is. */
@@ -193,6 +226,9 @@ static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
     }
     if (!tp_read_info(j, err)) {
         return false;
+    }
+    if (j->rules) {
+        return true;
     }
     if (!j->info.there) {
         *why = "nothing in the save says how tensor-parallel ranks are joined "
@@ -214,13 +250,13 @@ static bool tp_join(struct tp_join *j, struct zf_err *err)
                              .n_ranks = j->ds->tp,
                              .cut = tp_cut,
                              .done = tp_done,
-                             .ctx = j,
-                             .told = j->rules != NULL};
+                             .ctx = j};
     const char *why;
 
     if (!tree || !tp_find_way(j, &why, err)) {
         return false;
     }
+    t.told = j->rules && !j->neox;
     if (why) {
         return zf_tree_stay(t.b, j->all->n, why, err);
     }
@@ -246,5 +282,6 @@ bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     j.rules = rules;
     ok = (rules || !ds->o->tp_rules) && tp_join(&j, err);
     tp_info_fini(&j.info);
+    zf_tp_rules_free(j.neox);
     return ok;
 }
