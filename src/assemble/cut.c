@@ -459,7 +459,8 @@ static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
     }
     *same = true;
     check->sampled += n > whole;
-    if (n > 0 && (n > whole || check->compared >= CUT_ALL) && !cut_leave(check, c, box, n, err)) {
+    if (n > 0 && (check->all || n > whole || check->compared >= CUT_ALL) &&
+        !cut_leave(check, c, box, n, err)) {
         return false;
     }
     for (uint32_t k = 0; k < CUT_PLACES && *same && n > 0; k++) {
@@ -498,6 +499,40 @@ bool zf_cut_same(struct zf_copy_check *check, struct zf_draft *a, struct zf_draf
 
 /* ---- drafting ---- */
 
+/* Rows of a shard behind all of its boxes: a vocabulary's padding, which the rule cuts. */
+static bool cut_leave_padding(struct zf_copy_check *check, struct zf_draft *shard,
+                              const struct zf_cut_part *part, struct zf_err *err)
+{
+    const struct zf_type t = zf_draft_type(shard);
+    struct cut_runs r = {.err = err};
+    uint64_t used = 0, row = 1;
+
+    for (uint32_t i = 0; i < part->n; i++) {
+        const uint64_t end = part->box[i].in_shard[0] + part->box[i].size[0];
+
+        used = end > used ? end : used;
+    }
+    for (uint32_t d = 1; d < t.ndim; d++) {
+        row *= t.shape[d];
+    }
+    zf_err_clear(err);
+    bool ok = used >= t.shape[0] || row == 0 ||
+              (zf_draft_runs(shard, used * row, (t.shape[0] - used) * row, cut_add_run, &r, err) &&
+               err->code == ZF_OK);
+    for (size_t i = 0; ok && i < r.of.n; i++) {
+        struct zf_copy *to = r.of.at[i].src ? zf_vec_push(&check->left, err) : NULL;
+
+        ok = to || !r.of.at[i].src;
+        if (to) {
+            *to = (struct zf_copy){.src = {NULL, zf_source_ref(r.of.at[i].src)},
+                                   .off = {0, r.of.at[i].off},
+                                   .n = r.of.at[i].n};
+        }
+    }
+    zf_vec_fini(&r.of);
+    return ok || err->code == ZF_E_IO; /* it is lost */
+}
+
 /* Box i of rank r: a piece of d, or a copy of one that an earlier rank gave. */
 static bool cut_take_box(struct zf_draft *d, struct zf_draft *const *shard,
                          const struct cut_seen *s, uint32_t r, const struct zf_cut_box *box,
@@ -530,6 +565,8 @@ struct zf_draft *zf_cut_draft(const struct zf_cut *c, struct zf_build *b, struct
             ok = zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                          "the shard of rank %u is of another type than that of rank 0", r);
         }
+        ok = ok &&
+             (!check->all || c->ndim == 0 || cut_leave_padding(check, shard[r], &c->part[r], err));
         for (uint32_t i = 0; ok && i < c->part[r].n; i++) {
             const struct zf_cut_box *box = &c->part[r].box[i];
             const struct cut_seen *s = cut_enter_box(&seen, c, box, r, &first, err);

@@ -310,11 +310,13 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
     if (!*same || len == 0) {
         return true;
     }
-    if ((len > COPY_WHOLE || c->compared >= COPY_ALL) && !values_leave(c, a, b, len, err)) {
+    const bool left = len > COPY_WHOLE || c->compared >= COPY_ALL;
+    if (left && !values_leave(c, a, b, len, err)) {
         return false;
     }
     if (len <= COPY_WHOLE) {
-        return values_same_bytes(c, a, b, (struct zf_span){0, len}, same, err);
+        return values_same_bytes(c, a, b, (struct zf_span){0, len}, same, err) &&
+               (!*same || !c->all || left || values_leave(c, a, b, len, err));
     }
     if (c->compared >= COPY_ALL) {
         c->unchecked++;

@@ -80,6 +80,7 @@ static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener
         .tp_rules = o->tp_rules,
         .degraded = o->degraded,
         .fill_lost = o->lost == LOST_NAN,
+        .copies = o->all_copies,
     };
 }
 

@@ -34,6 +34,7 @@ struct opts {
         *cacert, *cache_dir, *local_cache, *rtol, *atol, *file, *check;
     struct opt_list rename, only, except, keep, limit, pass, show, options_a, options_b;
     bool degraded, xdev, links, all_tags, current, nonempty, debug, verbose, io_uring;
+    bool all_copies;   /* the model says where all replicas are: no option, verify's */
     bool auto_unmount; /* the supervisor does it anyway */
     uint64_t lost, changed, io, xattrs, color;
     uint64_t shard_size, uid, gid, umask, max_threads, max_read, read_ahead, connections, cache_mem,

@@ -307,6 +307,7 @@ int cmd_verify(const struct opts *o, int n, char **word)
     struct zf_err err;
 
     how.degraded = true;
+    how.all_copies = true;
     how.recipe = (char *)"off";
     how.model_cache = (char *)"off"; /* what the files say now */
     zf_err_clear(&v.err);

@@ -131,6 +131,9 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     if (b && o->fill_lost) {
         zf_build_fill_lost(b);
     }
+    if (b && o->copies) {
+        zf_build_tell_copies(b);
+    }
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
         !open_note_rules(l.match.format, o, b, err) ||
         !l.match.format->open(&l.match.save, o, b, err)) {

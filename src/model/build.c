@@ -80,6 +80,16 @@ void zf_build_fill_lost(struct zf_build *b)
     b->rest.fill_lost = true;
 }
 
+void zf_build_tell_copies(struct zf_build *b)
+{
+    b->tell_copies = true;
+}
+
+bool zf_build_tells_copies(const struct zf_build *b)
+{
+    return b->tell_copies;
+}
+
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* Paths of sets and blobs become paths of the tree. */
@@ -518,7 +528,7 @@ bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err
     struct copy_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
     uint32_t ignored;
 
-    if (!item || !sources_add(b->sources, copy->src[0], &ignored, err) ||
+    if (!item || (copy->src[0] && !sources_add(b->sources, copy->src[0], &ignored, err)) ||
         !sources_add(b->sources, copy->src[1], &ignored, err)) {
         return false;
     }

@@ -2,79 +2,21 @@
 /* Imports and calls of Python's loader: of every file of the save, and of those beside them, of which somebody may think that
  * they belong to it. */
 #include <inttypes.h>
-#include <stdio.h>
 
-#include <zf/base/table.h>
 #include <zf/codec/code_list.h>
 
+#include "files.h"
 #include "verify_inside.h"
-
-struct code_path {
-    UT_hash_handle hh; /* by path */
-    bool beside;       /* opening did not look at it */
-};
 
 struct code {
     struct verify *v;
-    struct code_path *paths, *dirs;
+    struct files files;
     struct zf_code_list list;
-    bool ok;
     struct zf_err *err;
 };
 
-/* A file that was opened, and its directory. */
-static void code_note_path(void *ctx, const struct zf_file_stats *s)
-{
-    struct code *c = ctx;
-    const char *path = zf_store_inside(c->v->c->store, s->path);
-    const char *slash = path ? strrchr(path, '/') : NULL;
-
-    c->ok = c->ok &&
-            (!path || (zf_table_make_str(c->paths, path, c->err) &&
-                       zf_table_make(c->dirs, path, slash ? (size_t)(slash - path) : 0, c->err)));
-}
-
-static bool code_add_beside(struct code *c, const char *dir, size_t n, const struct zf_entry *e)
-{
-    zf_auto(mem) char *path = NULL;
-    const unsigned before = HASH_COUNT(c->paths);
-
-    if (e->kind != ZF_ENTRY_FILE) {
-        return true;
-    }
-    if (asprintf(&path, "%.*s%s%s", (int)n, dir, n ? "/" : "", e->name) < 0) {
-        path = NULL;
-        return zf_fail_sys(c->err, "list files");
-    }
-    struct code_path *p = zf_table_make_str(c->paths, path, c->err);
-    if (p && HASH_COUNT(c->paths) > before) {
-        p->beside = true;
-    }
-    return p != NULL;
-}
-
-static bool code_list_files(struct code *c)
-{
-    zf_store_stats(c->v->c->store, code_note_path, c);
-    /* who names one file means no others */
-    struct code_path *dirs = zf_store_focus(c->v->c->store) ? NULL : c->dirs;
-
-    for (struct code_path *d = dirs; d && c->ok; d = d->hh.next) {
-        zf_auto(mem) char *dir = strndup(d->hh.key, d->hh.keylen);
-        struct zf_entries l = {0};
-
-        if (dir) {
-            l = zf_store_entries(c->v->c->store, dir);
-        }
-        for (; l.e < l.end && c->ok; l.e++) {
-            c->ok = code_add_beside(c, d->hh.key, d->hh.keylen, l.e);
-        }
-    }
-    return c->ok;
-}
-
 /* A file that cannot be read was told by the pass if the save needs it; one beside it is a note. */
-static bool code_look(struct code *c, const struct code_path *p)
+static bool code_look(struct code *c, const struct files_path *p)
 {
     zf_auto(mem) char *path = strndup(p->hh.key, p->hh.keylen);
     struct zf_err why;
@@ -131,10 +73,10 @@ static bool code_tell_stop(struct code *c, const struct zf_code_stop *s)
 
 bool verify_code(struct verify *v, struct zf_err *err)
 {
-    struct code c = {.v = v, .ok = true, .err = err};
-    bool ok = v->o->part || code_list_files(&c);
+    struct code c = {.v = v, .err = err};
+    bool ok = v->o->part || files_init(&c.files, v->c->store, err);
 
-    for (const struct code_path *p = c.paths; p && ok; p = p->hh.next) {
+    for (const struct files_path *p = c.files.paths; p && ok; p = p->hh.next) {
         ok = code_look(&c, p);
     }
     for (const struct zf_code_item *i = c.list.items; i && ok; i = i->hh.next) {
@@ -144,7 +86,6 @@ bool verify_code(struct verify *v, struct zf_err *err)
         ok = code_tell_stop(&c, &c.list.stop.at[i]);
     }
     zf_code_list_fini(&c.list);
-    zf_table_free(c.paths);
-    zf_table_free(c.dirs);
+    files_fini(&c.files);
     return ok;
 }

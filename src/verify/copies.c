@@ -31,7 +31,7 @@ static size_t copies_equal(const uint8_t *a, const uint8_t *b, size_t n)
 static bool copies_compare(const struct zf_copy *c, uint8_t *buf, struct copies_seen *out,
                            struct zf_err *err)
 {
-    while (out->same < c->n) {
+    while (c->src[0] && out->same < c->n) {
         const size_t n = c->n - out->same < CHUNK ? (size_t)(c->n - out->same) : CHUNK;
 
         if (!zf_source_pread(c->src[0], buf, n, c->off[0] + out->same, err) ||
@@ -74,7 +74,7 @@ static bool copies_tell(struct verify *v, const struct zf_copy *c, const struct 
         about.weight = verify_weight(&seen->err);
         return verify_found(v, &about, err, "%s", seen->err.msg);
     }
-    if (seen->same == c->n) {
+    if (!c->src[0] || seen->same == c->n) {
         return true;
     }
     const struct zf_trace first = zf_source_trace(c->src[0], c->off[0] + seen->same, 1),

@@ -273,6 +273,71 @@ bool places_init(struct places *p, const struct zf_verify_tensor *tensor, size_t
     return true;
 }
 
+/* Where the places that have byte `off` of a file end; off: none has. */
+static uint64_t places_end(const struct places *p, const struct zf_source *file, uint64_t off)
+{
+    const struct place_file *f = places_find(p, file);
+    uint64_t end = off;
+
+    for (size_t i = f ? place_begin(f, off) : 0;
+         f && i < f->at.n && f->at.at[i].off <= off && end == off; i++) {
+        end = f->at.at[i].end > end ? f->at.at[i].end : end;
+    }
+    return end;
+}
+
+/* Is each of n bytes of a source in a place of either?  Between rows is as good as in one; bytes that are made are. */
+static bool places_cover(const struct places *p, const struct places *other, struct zf_source *src,
+                         uint64_t off, uint64_t n)
+{
+    for (uint64_t step; n > 0; off += step, n -= step) {
+        const struct zf_trace t = zf_source_trace(src, off, n);
+        uint64_t end = places_end(p, t.src, t.off);
+
+        end = end > t.off ? end : places_end(other, t.src, t.off);
+        step = t.len > 0 && t.len < n ? t.len : n;
+        if (t.src->ops->identity && !t.codec) {
+            step = end - t.off < step ? end - t.off : step;
+        }
+        if (step == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Copies of copies take as many rounds; what a round adds is surely found by the next. */
+#define PLACES_ROUNDS 8
+
+bool places_init_copies(struct places *p, const struct places *shown, const struct zf_copy *copy,
+                        uint64_t n, struct zf_err *err)
+{
+    zf_auto(mem) bool *done = calloc(n + 1, sizeof *done);
+    bool more = true;
+
+    *p = (struct places){.index = NULL};
+    if (!done) {
+        return zf_fail_sys(err, "compare copies");
+    }
+    for (int round = 0; round < PLACES_ROUNDS && more; round++) {
+        more = false;
+        for (uint64_t i = 0; i < n; i++) {
+            const struct zf_copy *c = &copy[i];
+            struct places_making m = {.p = p, .elem = 1, .err = err};
+
+            if (done[i] || (c->src[0] && !places_cover(shown, p, c->src[0], c->off[0], c->n))) {
+                continue;
+            }
+            done[i] = more = true;
+            if (!places_add_run(&m, c->src[1], c->off[1], c->n)) {
+                return false;
+            }
+        }
+        places_sort(p);
+    }
+    return true;
+}
+
 void places_fini(struct places *p)
 {
     for (size_t i = 0; i < p->file.n; i++) {

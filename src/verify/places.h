@@ -44,6 +44,9 @@ struct places {
 /* Of the n tensors.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool places_init(struct places *p, const struct zf_verify_tensor *tensor, size_t n,
                  struct zf_err *err) ZF_CHECKED;
+/* The same of the second ones of copies, if the first are in `shown`, and of padding. */
+bool places_init_copies(struct places *p, const struct places *shown, const struct zf_copy *copy,
+                        uint64_t n, struct zf_err *err) ZF_CHECKED;
 void places_fini(struct places *p);
 
 /* NULL: no tensor is in it. */

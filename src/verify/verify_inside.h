@@ -60,6 +60,9 @@ bool verify_are_squares(const struct zf_verify_tensor *t);
 /* Copies that opening left to be compared. */
 bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
+/* All that tensors of the files refer to is shown, or equal to what is.  It opens files that the save is not made of. */
+bool verify_coverage(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
 /* Imports and calls of Python's loader.  Last: it opens files that the save is not made of. */
 bool verify_code(struct verify *v, struct zf_err *err) ZF_CHECKED;
 

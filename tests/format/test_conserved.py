@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing of a save is left out in silence: every storage that its shards hold is told by user.zerofs.sources of some
+"""Nothing of a save is left out in silence, and verify says the same: every storage that its shards hold is told by user.zerofs.sources of some
 file of the tree, equals bytes that are, is filler, or is in a file that a note says is not read.  The shards are read by
 zipfile, pickle and json alone; no class of a pickle is made."""
 import glob
@@ -10,13 +10,14 @@ import os
 import pickle
 import re
 import struct
+import subprocess
 import sys
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from golden import main  # noqa: E402
 from tap import need_fuse  # noqa: E402
-from test_views import DATA, Mount, read  # noqa: E402
+from test_views import DATA, ZEROFS, Mount, read  # noqa: E402
 
 SMALL = 64  # bytes: random states, counters, alignment between parameters
 WIDTH = {"Double": 8, "Long": 8, "ComplexFloat": 8, "ComplexDouble": 16, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2}
@@ -205,6 +206,14 @@ def hidden(ckpt):
     return out, n
 
 
+def uncovered(ckpt):
+    """The same in verify's words."""
+    done = subprocess.run([ZEROFS, "verify", "--json", ckpt], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
+    rows = [json.loads(r) for r in done.stdout.splitlines()]
+    assert rows and rows[-1]["kind"] == "sum", done.stderr
+    return [r for r in rows if r["kind"] == "coverage" and r["weight"] == "damage"]
+
+
 def case_of(family):
     def run():
         saves = sorted({os.path.dirname(p) for p in glob.glob(os.path.join(DATA, family, "**/expected*.json"), recursive=True)})
@@ -214,6 +223,8 @@ def case_of(family):
                 continue
             lost, n = hidden(s)
             total += n
+            said = uncovered(s)
+            assert bool(said) == bool(lost), (s, said, lost)
             if lost:
                 bad[os.path.relpath(s, DATA)] = lost[:4]
         assert saves and total, "no storages are seen"

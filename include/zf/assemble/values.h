@@ -67,11 +67,12 @@ struct zf_draft_at {
 bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, uint64_t n,
                         uint64_t ends, struct zf_mismatch *out, struct zf_err *err) ZF_CHECKED;
 
-/* Compares bytes.  {0} has compared nothing so far. */
+/* Compares bytes.  {0}, but for `all`, has compared nothing so far. */
 struct zf_copy_check {
-    uint64_t compared;           /* bytes */
-    uint64_t unchecked;          /* comparisons that were not made */
-    uint64_t sampled;            /* those that were compared in some places only */
+    bool all;           /* leaves those that are compared wholly, too: zf_build_tells_copies */
+    uint64_t compared;  /* bytes */
+    uint64_t unchecked; /* comparisons that were not made */
+    uint64_t sampled;   /* those that were compared in some places only */
     zf_vec(struct zf_copy) left; /* both of these; they have references */
     unsigned char *buf;
 };

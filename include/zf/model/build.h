@@ -25,6 +25,9 @@ bool zf_build_degraded(const struct zf_build *b);
 struct zf_store *zf_build_store(const struct zf_build *b);
 /* Lost elements of types that have a NaN read as one, from here on. */
 void zf_build_fill_lost(struct zf_build *b);
+/* zf_build_copy is to be told of all copies from here on, those that were compared, too. */
+void zf_build_tell_copies(struct zf_build *b);
+bool zf_build_tells_copies(const struct zf_build *b);
 
 /* Where a tensor is shown. */
 struct zf_spot {
@@ -198,7 +201,7 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 /* Does a note hold both texts? */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
-/* These bytes are said to be equal, and were not all compared; takes its own references.  Errors: ZF_E_NOMEM. */
+/* These bytes are said to be equal, and were not all compared (with zf_build_tell_copies: or were); takes its own references.  Errors: ZF_E_NOMEM. */
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;
 /* The name of the i-th source that was given to b, in any order; borrowed.  NULL: there are no more. */
 const char *zf_build_source(const struct zf_build *b, size_t i);

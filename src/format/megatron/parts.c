@@ -101,7 +101,7 @@ static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, str
 static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *same,
                              struct zf_err *err)
 {
-    struct zf_copy_check check = {0};
+    struct zf_copy_check check = {.all = zf_build_tells_copies(s->b)};
     struct zf_draft *first = NULL;
     bool ok = zf_build_mark(s->b, err);
     bool marked = ok;
@@ -118,6 +118,7 @@ static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *sam
     if (marked) {
         zf_build_undo(s->b);
     }
+    ok = ok && (!*same || zf_copy_check_note(&check, s->b, err));
     zf_copy_check_fini(&check);
     return ok;
 }

@@ -296,7 +296,7 @@ static bool local_read_all(struct local_reading *r, struct zf_err *err)
 
 static bool local_open_model(struct olmo_local *l, struct zf_err *err)
 {
-    struct local_reading r = {.l = l};
+    struct local_reading r = {.l = l, .copies = {.all = zf_build_tells_copies(l->save->b)}};
     bool ok = local_read_all(&r, err) && local_draft(&r, err) &&
               zf_copy_check_note(&r.copies, l->save->b, err);
 
