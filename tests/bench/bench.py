@@ -248,6 +248,12 @@ def part_transposed():
     shutil.rmtree(path)
 
 
+def part_recipes():
+    """hf/ by a recipe: tensors in another order, and a Megatron save beside converting it first."""
+    import recipes  # pylint: disable=import-outside-toplevel
+    recipes.part(sys.modules[__name__])
+
+
 def fill(paths):
     """Puts bytes into the holes of files: those come from one page of zeros, and faster than any file."""
     for path in paths:
@@ -597,7 +603,7 @@ def part_verify():
         ratio(f'verify of 1 GiB, {title}, beside pread and crc32, one thread', r, 0.8)
 
 
-PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'verify', 'remote', 'sources', 'scale', 'tools')
+PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'recipes', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'verify', 'remote', 'sources', 'scale', 'tools')
 if __name__ == '__main__':
     for ending in (signal.SIGTERM, signal.SIGHUP):  # what is mounted is taken off
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
