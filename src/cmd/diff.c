@@ -16,6 +16,7 @@
 #include <zf/overlay/index.h>
 
 #include "open.h"
+#include "page.h"
 #include "parse.h"
 #include "print.h"
 #include "progress.h"
@@ -42,6 +43,7 @@ struct diff {
     uint64_t n_both, n_of[DIFF_VALUES + 1], n_bits;
     struct progress progress;
     struct progress_at done; /* of the bytes of A */
+    struct page page;
 };
 
 static void diff_fini(struct diff *d)
@@ -206,79 +208,99 @@ static void *diff_make(void *ctx, uint64_t i, struct zf_err *err)
 
 /* ---- reporting --------------------------------------------------------------------------------- */
 
-static void diff_print_name(const struct diff_pair *p, char mark)
+static size_t diff_print_name(const struct page *page, const struct diff_pair *p, char mark)
 {
+    const char *set = p->set->path;
+    zf_auto(out) struct zf_out name = {0};
+
+    zf_out_str(&name, set);
+    zf_out_str(&name, set[0] ? "/" : "");
+    zf_out_str(&name, (p->a ? p->a : p->b)->name);
     (void)printf("%c ", mark);
-    print_name(stdout, p->set->path);
-    (void)fputs(p->set->path[0] ? "/" : "", stdout);
-    print_name(stdout, (p->a ? p->a : p->b)->name);
+    return page_last(page, 2, 0, zf_out_text(&name));
 }
 
 /* Where in its tensor an element is: "[3, 1]". */
-static void diff_print_index(const struct zf_tensor *t, uint64_t at)
+static void diff_print_index(FILE *to, const struct zf_tensor *t, uint64_t at)
 {
     uint64_t inner = 1;
 
     for (uint32_t d = 0; d < t->ndim; d++) {
         inner *= t->shape[d];
     }
-    (void)putchar('[');
+    (void)fputc('[', to);
     for (uint32_t d = 0; d < t->ndim; d++) {
         inner /= t->shape[d];
-        (void)printf("%s%" PRIu64, d ? ", " : "", at / inner);
+        (void)fprintf(to, "%s%" PRIu64, d ? ", " : "", at / inner);
         at %= inner;
     }
-    (void)putchar(']');
+    (void)fputc(']', to);
 }
 
-static void diff_print_values(const struct diff_pair *p, const struct zf_difference *x)
+static void diff_print_values(FILE *to, const struct diff_pair *p, const struct zf_difference *x)
 {
     char a[ZF_NUMBER_MAX], b[ZF_NUMBER_MAX];
 
-    (void)printf("  %" PRIu64 " of %" PRIu64 " differ", x->differ, p->n);
+    (void)fprintf(to, "  %" PRIu64 " of %" PRIu64 " differ", x->differ, p->n);
     if (x->far) {
         zf_number_text(a, p->dtype, x->a);
         zf_number_text(b, p->dtype, x->b);
-        (void)printf(", at most by %.6g at ", x->most);
-        diff_print_index(p->a, x->at);
-        (void)printf(": %s / %s", a, b);
+        (void)fprintf(to, ", at most by %.6g at ", x->most);
+        diff_print_index(to, p->a, x->at);
+        (void)fprintf(to, ": %s / %s", a, b);
     }
     if (x->nans) {
-        (void)printf(", %" PRIu64 " are NaN on one side only", x->nans);
+        (void)fprintf(to, ", %" PRIu64 " are NaN on one side only", x->nans);
     }
 }
 
-static void diff_print_types(const struct diff_pair *p)
+static void diff_print_types(FILE *to, const struct diff_pair *p)
 {
     if (p->a->dtype != p->b->dtype) {
-        (void)printf("  %s / %s", zf_dtype_info(p->a->dtype)->suffix,
-                     zf_dtype_info(p->b->dtype)->suffix);
-        (void)printf(p->kind == DIFF_VALUES ? ", compared as %s" : "",
-                     zf_dtype_info(p->dtype)->suffix);
+        (void)fprintf(to, "  %s / %s", zf_dtype_info(p->a->dtype)->suffix,
+                      zf_dtype_info(p->b->dtype)->suffix);
+        (void)fprintf(to, p->kind == DIFF_VALUES ? ", compared as %s" : "",
+                      zf_dtype_info(p->dtype)->suffix);
     }
 }
 
-static void diff_print_text(const struct diff_pair *p, const struct zf_difference *x)
+/* What differs, behind the name. */
+static void diff_print_how(FILE *to, const struct diff_pair *p, const struct zf_difference *x)
 {
-    if (p->kind == DIFF_ONLY_A || p->kind == DIFF_ONLY_B) {
-        diff_print_name(p, p->kind == DIFF_ONLY_A ? '-' : '+');
-    } else {
-        diff_print_name(p, p->kind == DIFF_VALUES && x->differ == 0 ? '=' : '~');
-        diff_print_types(p);
-    }
+    diff_print_types(to, p);
     if (p->kind == DIFF_SHAPE) {
-        (void)fputs("  ", stdout);
-        print_shape(stdout, p->a);
-        (void)fputs(" / ", stdout);
-        print_shape(stdout, p->b);
+        (void)fputs("  ", to);
+        (void)print_shape(to, p->a);
+        (void)fputs(" / ", to);
+        (void)print_shape(to, p->b);
     } else if (p->kind == DIFF_VALUES) {
         if (x->differ) {
-            diff_print_values(p, x);
+            diff_print_values(to, p, x);
         }
         if (x->bits) {
-            (void)printf("%s %" PRIu64 " of equal value have other bits", x->differ ? "," : " ",
-                         x->bits);
+            (void)fprintf(to, "%s %" PRIu64 " of equal value have other bits",
+                          x->differ ? "," : " ", x->bits);
         }
+    }
+}
+
+static void diff_print_text(const struct page *page, const struct diff_pair *p,
+                            const struct zf_difference *x)
+{
+    const bool one = p->kind == DIFF_ONLY_A || p->kind == DIFF_ONLY_B,
+               same = p->kind == DIFF_VALUES && x->differ == 0;
+    const char mark = !one ? (same ? '=' : '~') : p->kind == DIFF_ONLY_A ? '-' : '+';
+    const size_t used = diff_print_name(page, p, mark);
+    zf_auto(mem) char *how = NULL;
+    size_t n = 0;
+    FILE *to = one ? NULL : open_memstream(&how, &n);
+
+    if (to) {
+        diff_print_how(to, p, x);
+        (void)fclose(to);
+        (void)page_last(page, used, 0, how ? how : "");
+    } else if (!one) {
+        diff_print_how(stdout, p, x);
     }
     (void)putchar('\n');
 }
@@ -435,7 +457,11 @@ static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
         *equal = *equal && same;
         if (!d->o->quiet && (!same || x.bits || p->a->dtype != p->b->dtype)) {
             progress_clear(&d->progress);
-            (d->o->json ? diff_print_json : diff_print_text)(p, &x);
+            if (d->o->json) {
+                diff_print_json(p, &x);
+            } else {
+                diff_print_text(&d->page, p, &x);
+            }
         }
     }
     progress_clear(&d->progress);
@@ -495,7 +521,7 @@ static bool diff_tolerance(const char *text, const char *name, double *out, stru
 
 int cmd_diff(const struct opts *o, int n, char **word)
 {
-    struct diff d = {.o = o, .pattern = n > 2 ? word[2] : NULL};
+    struct diff d = {.o = o, .pattern = n > 2 ? word[2] : NULL, .page = page_of(stdout, o->color)};
     struct zf_err err;
     bool equal;
 

@@ -57,38 +57,47 @@ static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_sta
     return tensor;
 }
 
-static void ls_show_size(const struct ls *ls, uint64_t size)
+/* Gives the columns that it took, as those below. */
+static size_t ls_show_size(const struct ls *ls, uint64_t size)
 {
+    int used;
+
     if (ls->o->human) {
         char text[32];
 
         print_bytes_in(text, size);
-        (void)printf("%10s  ", text);
+        used = printf("%10s  ", text);
     } else {
-        (void)printf("%15" PRIu64 "  ", size);
+        used = printf("%15" PRIu64 "  ", size);
     }
+    return used > 0 ? (size_t)used : 0;
 }
 
-static void ls_show_long(const struct ls *ls, const struct zf_stat *st,
-                         const struct zf_node_tensor *x)
+static size_t ls_show_long(const struct ls *ls, const struct zf_stat *st,
+                           const struct zf_node_tensor *x)
 {
-    ls_show_size(ls, st->size);
+    const bool lost = x ? x->tensor->lost : st->lost;
+    const char *behind = lost ? "  (damaged)  " : "  ";
+    size_t used = ls_show_size(ls, st->size) + 9 + strlen(behind);
+
+    (void)printf("%-8s ", x ? zf_dtype_info(x->dtype)->suffix : "-");
     if (x) {
-        (void)printf("%-8s ", zf_dtype_info(x->dtype)->suffix);
-        print_shape(stdout, x->tensor);
-        (void)fputs(x->tensor->lost ? "  (damaged)  " : "  ", stdout);
+        used += print_shape(stdout, x->tensor);
     } else {
-        (void)fputs(st->lost ? "-        -  (damaged)  " : "-        -  ", stdout);
+        used++;
+        (void)putchar('-');
     }
+    (void)fputs(behind, stdout);
+    return used;
 }
 
-static void ls_show_tie(const struct zf_node_tensor *x)
+static void ls_show_tie(const struct ls *ls, const struct zf_node_tensor *x, size_t used)
 {
     const struct zf_tensor *same = &x->set->tensor[x->tensor->alias_of];
 
     if (same != x->tensor) {
         (void)fputs(" -> ", stdout);
-        print_name(stdout, same->name);
+        (void)page_last(&ls->page, used + 4, 0, same->name);
     }
 }
 
@@ -120,17 +129,15 @@ static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struc
     if (ls->o->json) {
         ls_show_json(path, st, x);
     } else {
-        if (ls->o->longer) {
-            ls_show_long(ls, st, x);
-        }
+        size_t used = ls->o->longer ? ls_show_long(ls, st, x) : 0;
         const bool dir = st->kind == ZF_NODE_DIR;
 
         (void)fputs(dir ? page_look(&ls->page, PAGE_DIR) : "", stdout);
-        print_name(stdout, path);
+        used = page_last(&ls->page, used, 0, path);
         (void)fputs(dir ? "/" : "", stdout);
         (void)fputs(dir ? page_look_end(&ls->page) : "", stdout);
         if (ls->o->longer && x) {
-            ls_show_tie(x);
+            ls_show_tie(ls, x, used);
         }
     }
     (void)fputc(ls->o->null ? '\0' : '\n', stdout);

@@ -10,22 +10,25 @@
 #include <zf/inspect/outline.h>
 #include <zf/overlay/index.h>
 
+#include "page.h"
 #include "print.h"
 
 struct ls_tree {
     const struct opts *o;
     const struct zf_set *set;
     uint32_t indent;
+    struct page page;
 };
 
-/* Columns come first: names may be of any length. */
-static void ls_tree_print(uint64_t elems, uint64_t bytes, const char *what)
+/* Columns come first: names may be of any length.  Gives how many they are. */
+static size_t ls_tree_print(uint64_t elems, uint64_t bytes, const char *what)
 {
     char count[32], size[32];
 
     print_count_in(count, elems);
     print_bytes_in(size, bytes);
-    (void)printf("%8s %10s  %-24s ", count, size, what);
+    const int used = printf("%8s %10s  %-24s ", count, size, what);
+    return used > 0 ? (size_t)used : 0;
 }
 
 static void ls_tree_what(char out[96], const struct zf_outline_line *line)
@@ -80,12 +83,12 @@ static bool ls_tree_line(void *ctx, const struct zf_outline_line *line, struct z
         return true;
     }
     ls_tree_what(what, line);
-    ls_tree_print(line->elems, line->bytes, what);
-    (void)printf("%*s", (int)(2 * (line->depth + t->indent)), "");
-    print_name(stdout, line->path + line->label);
+    const size_t indent = 2 * ((size_t)line->depth + t->indent);
+    size_t used = ls_tree_print(line->elems, line->bytes, what);
+    used = page_last(&t->page, used, indent, line->path + line->label);
     if (line->tensor && &t->set->tensor[line->tensor->alias_of] != line->tensor) {
         (void)fputs(" = ", stdout);
-        print_name(stdout, t->set->tensor[line->tensor->alias_of].name);
+        (void)page_last(&t->page, used + 3, 0, t->set->tensor[line->tensor->alias_of].name);
     }
     (void)putchar('\n');
     return true;
@@ -105,7 +108,7 @@ static void ls_tree_set(const struct zf_set *s)
         }
     }
     (void)snprintf(what, sizeof what, "%" PRIu32 " tensor%s", s->n, s->n == 1 ? "" : "s");
-    ls_tree_print(elems, bytes, what);
+    (void)ls_tree_print(elems, bytes, what);
     print_name(stdout, s->path);
     (void)puts("/");
 }
@@ -117,7 +120,8 @@ bool ls_tree(const struct zf_checkpoint *c, const char *path, const struct opts 
 
     for (uint32_t i = 0; i < c->n_sets; i++) {
         const struct zf_set *s = &c->set[i];
-        struct ls_tree t = {.o = o, .set = s, .indent = s->path[0] != '\0'};
+        struct ls_tree t = {
+            .o = o, .set = s, .indent = s->path[0] != '\0', .page = page_of(stdout, o->color)};
 
         if (path && strcmp(path, s->path) != 0) {
             continue;

@@ -15,23 +15,29 @@
 #include <zf/base/nearest.h>
 
 #include "helper.h"
+#include "page.h"
 #include "parse.h"
 #include "remote.h"
 
+/* The column that what a command does begins in. */
+#define MAIN_SUMMARY_AT 11
+
 static int main_usage(FILE *to)
 {
+    const struct page p = page_of(to, COLOR_NEVER);
+
     (void)fputs("Usage: zerofs COMMAND ...\n"
                 "       zerofs CKPT MOUNTPOINT [-o OPTIONS]     (the same as zerofs mount)\n"
                 "Show a sharded training checkpoint as plain files, without converting it.\n\n",
                 to);
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        (void)fprintf(to, "  %-8s %s\n", cmd_table[i].name, cmd_table[i].summary);
+        (void)fprintf(to, "  %-8s ", cmd_table[i].name);
+        page_hang(&p, MAIN_SUMMARY_AT, cmd_table[i].summary);
     }
-    (void)fputs(
-        "\n`zerofs COMMAND --help' tells a command's options, zerofs(1) and zerofs(5) the rest.\n"
-        "Example: zerofs mount run7/global_step1000 /mnt/x && ls -l /mnt/x\n"
-        "Report bugs to <" PACKAGE_BUGREPORT ">.\n",
-        to);
+    (void)fputs("\n`zerofs COMMAND --help' has its options, zerofs(1) and zerofs(5) all the rest.\n"
+                "Example: zerofs mount run7/global_step1000 /mnt/x && ls -l /mnt/x\n"
+                "Report bugs to <" PACKAGE_BUGREPORT ">.\n",
+                to);
     return to == stdout ? cmd_finish(EXIT_OK) : EXIT_USAGE;
 }
 

@@ -11,24 +11,28 @@
 #include <zf/model/origins.h>
 
 #include "open.h"
+#include "page.h"
 #include "param.h"
 #include "print.h"
 
-/* "[0:2, 5, :]" of a box, as show takes it. */
-static void map_print_box(const struct zf_tensor *t, const uint64_t *start, const uint64_t *count)
+/* Adds "[0:2, 5, :]" of a box, as show takes it. */
+static void map_put_box(struct zf_out *out, const struct zf_tensor *t, const uint64_t *start,
+                        const uint64_t *count)
 {
-    (void)putchar('[');
+    zf_out_str(out, "[");
     for (uint32_t d = 0; d < t->ndim; d++) {
-        (void)fputs(d ? ", " : "", stdout);
+        zf_out_str(out, d ? ", " : "");
         if (count[d] == t->shape[d]) {
-            (void)putchar(':');
-        } else if (count[d] == 1) {
-            (void)printf("%" PRIu64, start[d]);
-        } else {
-            (void)printf("%" PRIu64 ":%" PRIu64, start[d], start[d] + count[d]);
+            zf_out_str(out, ":");
+            continue;
+        }
+        zf_out_dec(out, start[d]);
+        if (count[d] != 1) {
+            zf_out_str(out, ":");
+            zf_out_dec(out, start[d] + count[d]);
         }
     }
-    (void)putchar(']');
+    zf_out_str(out, "]");
 }
 
 static void map_add_numbers(struct zf_out *out, const char *key, const uint64_t *v, uint32_t n)
@@ -48,6 +52,7 @@ struct map_table {
     struct zf_origins *origins;
     enum zf_origin_kind kind; /* of the lines above … */
     const char *where;        /* … and their file, borrowed; NULL: nothing was printed */
+    struct zf_err *err;
 };
 
 /* The line above those of a file, or of bytes that no file has. */
@@ -89,7 +94,13 @@ static bool map_print_origin(void *ctx, const struct zf_origin *o)
         (void)printf("%14s %14s  ", "-", "-");
     }
     if (o->start) {
-        map_print_box(m->t, o->start, o->count);
+        zf_auto(out) struct zf_out box = {0};
+
+        map_put_box(&box, m->t, o->start, o->count);
+        if (!zf_out_ok(&box, m->err)) {
+            return false;
+        }
+        (void)fputs(zf_out_text(&box), stdout);
     }
     if (o->stride) {
         (void)fputs("  strides ", stdout);
@@ -117,20 +128,19 @@ static bool map_print_piece(void *ctx, const struct zf_extent *e)
 static bool map_print_tensor(const char *path, const struct zf_node_tensor *x, struct zf_err *err)
 {
     zf_auto(mem) struct zf_origins *origins = zf_origins_new(x->tensor, err);
-    struct map_table m = {.t = x->tensor, .origins = origins};
+    struct map_table m = {.t = x->tensor, .origins = origins, .err = err};
 
     if (!origins) {
         return false;
     }
     print_name(stdout, path);
     (void)printf("  %s ", zf_dtype_info(x->dtype)->suffix);
-    print_shape(stdout, x->tensor);
+    (void)print_shape(stdout, x->tensor);
     if (x->dtype != x->tensor->dtype) {
         (void)printf(", cast from %s", zf_dtype_info(x->tensor->dtype)->suffix);
     }
     (void)printf("\n%14s %14s  %s\n", "offset", "bytes", "elements");
-    (void)zf_map_each_extent(x->tensor->data, map_print_piece, &m);
-    return true;
+    return zf_map_each_extent(x->tensor->data, map_print_piece, &m);
 }
 
 static bool map_json_tensor(const char *path, const struct zf_node_tensor *x, struct zf_err *err)
@@ -200,6 +210,7 @@ struct map_file {
     struct zf_source *found; /* one of files, or NULL */
     const struct zf_tensor *last;
     bool json;
+    struct page page;
     uint64_t n; /* tensors */
     struct zf_err *err;
 };
@@ -348,10 +359,17 @@ static bool map_hit(void *ctx, const struct zf_refer *r)
     }
     f->n += r->tensor != f->last;
     if (!f->json) {
-        (void)printf("%14" PRIu64 " %14" PRIu64 "  ", r->first, r->end - r->first);
-        print_name(stdout, path);
-        map_print_box(r->tensor, r->start, r->count);
-        (void)puts(r->exact ? "" : "  at most");
+        zf_auto(out) struct zf_out text = {0};
+
+        zf_out_str(&text, path);
+        map_put_box(&text, r->tensor, r->start, r->count);
+        zf_out_str(&text, r->exact ? "" : "  at most");
+        if (!zf_out_ok(&text, f->err)) {
+            return false;
+        }
+        const int used = printf("%14" PRIu64 " %14" PRIu64 "  ", r->first, r->end - r->first);
+        (void)page_last(&f->page, used > 0 ? (size_t)used : 0, 0, zf_out_text(&text));
+        (void)putchar('\n');
     } else if (!map_json_hit(f, r, path)) {
         return false;
     }
@@ -410,8 +428,11 @@ int cmd_map(const struct opts *o, int n, char **word)
         (void)open_listing(tree, o, false);
         return cmd_finish(map_tensors(&m, word[1], &err) ? EXIT_OK : cmd_negative(&err));
     }
-    struct map_file f = {
-        .c = zf_tree_checkpoint(tree), .given = o->file, .json = o->json, .err = &err};
+    struct map_file f = {.c = zf_tree_checkpoint(tree),
+                         .given = o->file,
+                         .json = o->json,
+                         .page = page_of(stdout, o->color),
+                         .err = &err};
     const bool ok = map_file(&f);
     map_file_fini(&f);
     return cmd_finish(!ok ? cmd_negative(&err) : f.n > 0 ? EXIT_OK : EXIT_NEGATIVE);

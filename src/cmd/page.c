@@ -139,26 +139,26 @@ static void page_indent(const struct page *p, const char *label)
                   n < PAGE_LABEL_WIDTH ? (int)(PAGE_LABEL_WIDTH - n) : 1, "");
 }
 
-void page_line(const struct page *p, const char *label, const char *text)
+/* The words of a text and the line's end, at column `indent` of this line and of those below.  whole: words that no line holds
+ * are not cut. */
+static void page_words(const struct page *p, size_t indent, const char *text, bool whole)
 {
-    const size_t room = p->width > PAGE_LABEL_WIDTH + 20 ? p->width - PAGE_LABEL_WIDTH : 20;
+    const size_t room = p->width > indent + 20 ? p->width - indent : 20;
     const char *mark = p->utf8 ? "…" : "...";
     size_t used = 0, fit;
 
-    page_indent(p, label);
     while (*text) {
         const size_t n = strcspn(text, " "), blanks = strspn(text + n, " ");
         const size_t columns = page_measure(p, text, n, room, &fit);
 
         if (used && used + 1 + columns > room) {
-            (void)fputc('\n', p->to);
-            page_indent(p, "");
+            (void)fprintf(p->to, "\n%*s", (int)indent, "");
             used = 0;
         }
         if (used) {
             (void)fputc(' ', p->to);
         }
-        if (columns > room) {
+        if (columns > room && !whole) {
             (void)page_measure(p, text, n, room - (p->utf8 ? 1 : 3), &fit);
             page_text(p, text, fit);
             (void)fputs(mark, p->to);
@@ -169,4 +169,41 @@ void page_line(const struct page *p, const char *label, const char *text)
         text += n + blanks;
     }
     (void)fputc('\n', p->to);
+}
+
+void page_line(const struct page *p, const char *label, const char *text)
+{
+    page_indent(p, label);
+    page_words(p, PAGE_LABEL_WIDTH, text, false);
+}
+
+void page_hang(const struct page *p, size_t indent, const char *text)
+{
+    if (!p->terminal) {
+        (void)fprintf(p->to, "%s\n", text);
+        return;
+    }
+    if (p->width < indent + 20) { /* of a narrow terminal */
+        (void)fprintf(p->to, "\n%*s", PAGE_BELOW, "");
+        indent = PAGE_BELOW;
+    }
+    page_words(p, indent, text, true);
+}
+
+size_t page_last(const struct page *p, size_t used, size_t indent, const char *text)
+{
+    size_t ignored;
+
+    if (!p->terminal) {
+        (void)fprintf(p->to, "%*s%s", (int)indent, "", text);
+        return used;
+    }
+    const size_t n = indent + page_measure(p, text, strlen(text), SIZE_MAX, &ignored);
+    if (used + n > p->width && used > PAGE_BELOW) {
+        used = PAGE_BELOW;
+        (void)fprintf(p->to, "\n%*s", PAGE_BELOW, "");
+    }
+    (void)fprintf(p->to, "%*s", (int)indent, "");
+    page_text(p, text, strlen(text));
+    return used + n;
 }

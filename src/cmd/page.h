@@ -29,6 +29,15 @@ const char *page_look_end(const struct page *p);
  * from the checkpoint. */
 void page_line(const struct page *p, const char *label, const char *text);
 
+/* The text and the line's end behind `indent` columns that the line has already, as page_line's, but that no word
+ * is cut; no terminal: as it is. */
+void page_hang(const struct page *p, size_t indent, const char *text);
+
+/* The last column of a table, behind `used` others and indented: a text or a name from the checkpoint, on a line of its own,
+ * below, if the terminal's does not hold it.  Names stay whole.  Gives the columns that a terminal's line has then. */
+#define PAGE_BELOW 4
+size_t page_last(const struct page *p, size_t used, size_t indent, const char *text);
+
 /* The text without a line's end; outside UTF-8 locales "…" and "×" as ASCII, and on a terminal '?' for whatever it would obey or
  * cannot show. */
 void page_text(const struct page *p, const char *text, size_t n);

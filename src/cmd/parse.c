@@ -9,6 +9,8 @@
 #include <zf/find.h>
 #include <zf/view.h>
 
+#include "page.h"
+
 /* ---- words of other programs, which come along in fstab and from mount(8) ---------------------- */
 
 /* Words of fstab(5), mount(8), systemd and mount.fuse3(8) that mean nothing to a read-only view
@@ -251,7 +253,9 @@ static void parse_help_row(FILE *to, const struct option_row *r)
                    : r->name ? "="
                              : " ",
                    r->meta ? r->meta : "");
-    (void)fprintf(to, "  %-22s %s\n", left, r->help);
+    const struct page p = page_of(to, COLOR_NEVER);
+    const int used = fprintf(to, "  %-22s ", left);
+    page_hang(&p, used > 0 ? (size_t)used : 0, r->help);
 }
 
 static void parse_help_rows(FILE *to, const struct cmd *c, bool own)

@@ -7,13 +7,18 @@
 
 #include "page.h"
 
-void print_shape(FILE *to, const struct zf_tensor *t)
+size_t print_shape(FILE *to, const struct zf_tensor *t)
 {
+    size_t n = 2;
+
     (void)fputc('[', to);
     for (uint32_t d = 0; d < t->ndim; d++) {
-        (void)fprintf(to, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+        const int put = fprintf(to, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
+
+        n += put > 0 ? (size_t)put : 0;
     }
     (void)fputc(']', to);
+    return n;
 }
 
 void print_bytes_in(char out[32], uint64_t n)

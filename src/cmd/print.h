@@ -9,8 +9,8 @@
 #include <zf/base/out.h>
 #include <zf/model/model.h>
 
-/* "[4096, 11008]" */
-void print_shape(FILE *to, const struct zf_tensor *t);
+/* "[4096, 11008]"; gives its columns. */
+size_t print_shape(FILE *to, const struct zf_tensor *t);
 
 /* "1.5 GiB" for people; exact below 1024. */
 void print_bytes(FILE *to, uint64_t n);

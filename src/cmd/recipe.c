@@ -6,6 +6,7 @@
 
 #include "cmd.h"
 #include "open.h"
+#include "page.h"
 #include "print.h"
 #include "recipe_file.h"
 
@@ -25,9 +26,9 @@ static bool recipe_print(void *ctx, const struct zf_hf_fit *fit)
     bool *any = ctx;
 
     *any = *any || (fit->fits && !fit->why);
-    (void)printf("%-8s %-22s ", how, fit->name);
-    print_name(stdout, fit->why ? fit->why : fit->title);
-    (void)fputc('\n', stdout);
+    const struct page p = page_of(stdout, COLOR_NEVER);
+    const int used = printf("%-8s %-22s ", how, fit->name);
+    page_hang(&p, used > 0 ? (size_t)used : 0, fit->why ? fit->why : fit->title);
     return true;
 }
 

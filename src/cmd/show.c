@@ -263,7 +263,7 @@ static void show_head(const struct show *s)
     print_name(stdout, s->path);
     print_name(stdout, s->text);
     (void)printf("  %s ", zf_dtype_info(s->at.x.dtype)->suffix);
-    print_shape(stdout, s->at.x.tensor);
+    (void)print_shape(stdout, s->at.x.tensor);
     (void)putchar('\n');
 }
 

@@ -13,6 +13,7 @@
 #include <zf/view.h>
 
 #include "open.h"
+#include "page.h"
 #include "print.h"
 #include "progress.h"
 #include "stretch.h"
@@ -43,6 +44,7 @@ struct stat {
     uint64_t bytes;             /* to be read */
     struct zf_stats *done;      /* [tensor.n] */
     const struct opts *o;
+    struct page page;
 };
 
 /* ---- which tensors ----------------------------------------------------------------------------- */
@@ -144,6 +146,9 @@ static void *stat_make(void *ctx, uint64_t i, struct zf_err *err)
 
 /* ---- printing ---------------------------------------------------------------------------------- */
 
+/* Columns in front of the name. */
+#define STAT_COLUMNS 69u
+
 /* A number in at most 10 columns. */
 static void stat_print_number(bool known, double v)
 {
@@ -172,10 +177,10 @@ static void stat_print_row(const struct stat *s, size_t i)
     stat_print_number(known, x->mean);
     stat_print_number(known, zf_stats_std(x));
     (void)printf("%9" PRIu64 " %6" PRIu64 " %6" PRIu64 "  ", x->zeros, x->nans, x->infs);
-    print_name(stdout, t->path);
+    const size_t used = page_last(&s->page, STAT_COLUMNS, 0, t->path);
     if (t->same != i) {
         (void)fputs(" = ", stdout);
-        print_name(stdout, s->tensor.at[t->same].path);
+        (void)page_last(&s->page, used + 3, 0, s->tensor.at[t->same].path);
     }
     (void)putchar('\n');
 }
@@ -284,7 +289,7 @@ static bool stat_all(struct stat *s, struct zf_err *err)
 
 int cmd_stat(const struct opts *o, int n, char **word)
 {
-    zf_auto(stat) struct stat s = {.o = o};
+    zf_auto(stat) struct stat s = {.o = o, .page = page_of(stdout, o->color)};
     struct zf_err err;
     zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
 

@@ -221,11 +221,12 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
         print_bytes_in(size, s->bytes);
     }
     const bool whole = s->err.code == ZF_OK && !s->lost;
-    (void)printf("%c %8s  %16s %5" PRIu64 " %10s %5s  %s%-10s%s  ",
-                 tags_is_opened(t, i, s) ? '*' : ' ', step, when, s->files, size, ranks,
-                 page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD), tags_state(s),
+    const int used = printf("%c %8s  %16s %5" PRIu64 " %10s %5s  ",
+                            tags_is_opened(t, i, s) ? '*' : ' ', step, when, s->files, size, ranks);
+    (void)printf("%s%-10s%s  ", page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD), tags_state(s),
                  page_look_end(&t->page));
-    print_name(stdout, *t->list.name[i] ? t->list.name[i] : ".");
+    (void)page_last(&t->page, used > 0 ? (size_t)used + 12 : 0, 0,
+                    *t->list.name[i] ? t->list.name[i] : ".");
     (void)putchar('\n');
     if (s->err.code != ZF_OK) {
         page_line(&t->page, "", zf_err_text(&s->err, text, sizeof text));

@@ -12,6 +12,7 @@
 #include <zf/verify/verify.h>
 
 #include "open.h"
+#include "page.h"
 #include "print.h"
 #include "progress.h"
 #include "tensors.h"
@@ -31,12 +32,16 @@ struct verify_other {
     char *path; /* owned */
 };
 
+/* The column that a finding's sentence begins in. */
+#define VERIFY_TEXT_AT 8
+
 struct verify {
     struct zf_tree *tree;
     const struct opts *o;
     zf_vec(struct zf_verify_tensor) tensor; /* their paths are owned */
     struct verify_name *names;
     zf_vec(struct verify_other) other;
+    struct page page;
     bool part;         /* the user named some */
     struct zf_err err; /* of printing */
     struct zf_verify_progress done;
@@ -120,32 +125,45 @@ static const char *verify_next(const struct verify *v, const struct zf_finding *
     return w->tensor < f->n_tensors ? v->tensor.at[f->tensor[w->tensor++]].path : NULL;
 }
 
-static void verify_print(const struct verify *v, const struct zf_finding *f)
+static void verify_put_number(struct zf_out *out, const char *before, uint64_t n,
+                              const char *behind)
 {
-    (void)printf("%-6s  ", zf_finding_weight_name(f->weight));
+    zf_out_str(out, before);
+    zf_out_dec(out, n);
+    zf_out_str(out, behind);
+}
+
+static void verify_print(struct verify *v, const struct zf_finding *f)
+{
+    zf_auto(out) struct zf_out text = {0};
+
     if (f->file[0]) {
-        print_name(stdout, f->file);
-        (void)fputs(": ", stdout);
+        zf_out_str(&text, f->file);
+        zf_out_str(&text, ": ");
     }
     if (f->end > f->first) {
-        (void)printf("bytes %" PRIu64 " to %" PRIu64 ": ", f->first, f->end - 1);
+        verify_put_number(&text, "bytes ", f->first, " to ");
+        verify_put_number(&text, "", f->end - 1, ": ");
     } else if (f->first > 0) {
-        (void)printf("byte %" PRIu64 ": ", f->first);
+        verify_put_number(&text, "byte ", f->first, ": ");
     }
-    print_name(stdout, f->text);
+    zf_out_str(&text, f->text);
     struct verify_walk w = {0};
     const char *path;
     size_t n = 0;
     for (; (path = verify_next(v, f, &w)); n++) {
         if (n < NAMED) {
-            (void)fputs(n > 0 ? ", " : ": ", stdout);
-            print_name(stdout, path);
+            zf_out_str(&text, n > 0 ? ", " : ": ");
+            zf_out_str(&text, path);
         }
     }
     if (n > NAMED) {
-        (void)printf(" and %zu more", n - NAMED);
+        verify_put_number(&text, " and ", n - NAMED, " more");
     }
-    (void)putchar('\n');
+    if (zf_out_ok(&text, &v->err)) {
+        (void)printf("%-6s  ", zf_finding_weight_name(f->weight));
+        page_hang(&v->page, VERIFY_TEXT_AT, zf_out_text(&text));
+    }
 }
 
 static void verify_print_json(struct verify *v, const struct zf_finding *f)
@@ -303,7 +321,7 @@ static int verify_run(struct verify *v, struct zf_err *err)
 int cmd_verify(const struct opts *o, int n, char **word)
 {
     struct opts how = *o; /* borrows its texts */
-    zf_auto(verify) struct verify v = {.o = o, .part = n > 1};
+    zf_auto(verify) struct verify v = {.o = o, .page = page_of(stdout, o->color), .part = n > 1};
     struct zf_err err;
 
     how.degraded = true;
