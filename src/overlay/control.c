@@ -196,7 +196,7 @@ static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err
     if (control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err)) {
         return true;
     }
-    if (c->o.log) {
+    if (c->o.tells) {
         zf_log_say(c->o.log, err);
     }
     return false;
@@ -403,6 +403,7 @@ static void control_say_kept(const struct zf_checkpoint *c, struct zf_log *log)
 struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log, struct zf_err *err)
 {
     struct zf_control_opts o = {.log = log,
+                                .tells = true,
                                 .index = control_checkpoint_index,
                                 .stats = control_checkpoint_stats,
                                 .ctx = inner};

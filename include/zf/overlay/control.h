@@ -17,6 +17,8 @@ struct zf_control_opts {
     char *(*log_text)(void *ctx, size_t *n_out);
     void *ctx;
     bool live; /* index.json may change */
+    bool
+        tells; /* the log is told of directories that cannot be looked into; a run's saves tell it themselves */
 };
 
 /* Takes `inner` (freed with the tree, and on failure). */
