@@ -52,12 +52,66 @@ static json_t *said_scalar(const struct zf_yaml_scalar *v)
     return zf_json_string(text, v->value_len);
 }
 
+/* Lists are objects by their positions until all is read. */
 static bool said_add_scalar(void *ctx, const struct zf_yaml_scalar *v, struct zf_err *err)
 {
-    json_t *all = ctx, *value = said_scalar(v);
+    json_t *at = ctx, *value = said_scalar(v);
+    zf_auto(mem) char *path = strdup(v->path);
+    char *key = path;
 
-    return (value && json_object_set_new_nocheck(all, v->path, value) == 0) ||
+    for (char *dot; at && key && (dot = strchr(key, '.')); key = dot + 1) {
+        *dot = '\0';
+        json_t *in = json_object_get(at, key);
+        if (!json_is_object(in)) {
+            in = json_object();
+            in = json_object_set_new_nocheck(at, key, in) == 0 ? in : NULL;
+        }
+        at = in;
+    }
+    if (!at || !key) {
+        json_decref(value);
+        value = NULL;
+    }
+    return (value && json_object_set_new_nocheck(at, key, value) == 0) ||
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for settings");
+}
+
+/* The values of an object whose keys are 0, 1, …, or NULL. */
+static json_t *said_as_list(json_t *j)
+{
+    const size_t n = json_object_size(j);
+    json_t *list = n > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; list && i < n; i++) {
+        char key[24];
+
+        (void)snprintf(key, sizeof key, "%zu", i);
+        if (json_array_append(list, json_object_get(j, key)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* Makes them lists; documents are not deeper than the limit json_depth. */
+static void said_make_lists(json_t *all)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(all, next, key, value)
+    {
+        if (!json_is_object(value)) {
+            continue;
+        }
+        said_make_lists(value);
+        json_t *list = said_as_list(value);
+        if (list) {
+            (void)json_object_set_new(all, key, list);
+        }
+    }
 }
 
 static json_t *said_read(struct said *s, const char *path)
@@ -83,6 +137,7 @@ static json_t *said_read(struct said *s, const char *path)
         json_decref(all);
         return NULL;
     }
+    said_make_lists(all);
     return all;
 }
 

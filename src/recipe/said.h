@@ -26,7 +26,7 @@ static inline void zf_auto_said(struct said *s)
     said_fini(s);
 }
 
-/* The document at `path` of the checkpoint; YAML as one object of its scalars by their paths.  Borrowed; NULL: there is
+/* The document at `path` of the checkpoint; YAML as JSON would be, but without what is empty.  Borrowed; NULL: there is
  * none that can be read. */
 json_t *said_file(struct said *s, const char *path);
 /* The same of all whose paths begin as `path`, which ends with '*', as one object; its names have '_' for '-'. */

@@ -5,7 +5,8 @@ import json
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format", d) for d in ("", "deepspeed")]
+import makeds  # noqa: E402 pylint: disable=wrong-import-position
 from golden import main  # noqa: E402 pylint: disable=wrong-import-position
 from megatron import DIM, FFN, GROUPS, HEADS, LAYERS, ROWS, SETTINGS, WIDTH, Llama, numbered, olmo_core, tensors  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -163,6 +164,28 @@ def settings_in_yaml_of_nemo_and_bridge():
             record = json.loads(c.run("cat", "hf/recipe.json", at="save").stdout)
             assert record["settings"] == "state/" + os.path.basename(where), record
             c.put(tensors(), yaml({**SETTINGS, "rope_scaling": {"factor": 2.0}}, front), where).is_no_model("rope_scaling")
+    moe = {**SETTINGS, "num_moe_experts": 4, "moe_ffn_hidden_size": FFN, "moe_router_topk": 2, "qk_layernorm": True}
+    head = {"_target_": "nemo.collections.llm.gpt.model.llama.LlamaModel", "optim": {"lr": 0.1}}
+    gelu, silu = ({"_target_": "torch.nn.functional." + f, "_call_": False} for f in ("gelu", "silu"))
+    for where, front in (("run_config.yaml", "model"), ("context/model.yaml", "config")):
+        for t, settings, want in (
+                (experts([0]), {**moe, "moe_layer_freq": [1, 0]}, {"mlp_only_layers": [1]}),
+                (experts([0]), {**moe, "moe_layer_freq": [0, 1]}, "[false,true] and [true,false]"),
+                (tensors(), {**SETTINGS, "window_size": [7, 0]}, {"architectures": ["MistralForCausalLM"], "sliding_window": 8}),
+                (tensors(), {**SETTINGS, "activation_func": silu}, {"architectures": ["LlamaForCausalLM"]}),
+                (tensors(), {**SETTINGS, "activation_func": gelu}, "gelu"),
+                (tensors(), {**SETTINGS, "num_query_groups": 4}, "48 and 72"),
+                (tensors(), {**SETTINGS, "linear_attention_freq": [1, 1]}, "linear_attention_freq")):
+            with Model() as c:
+                # A folder beside the weights is no part of a model in safetensors; a trainer's shards have it.
+                makeds.write(os.path.join(c.dir, "save"), makeds.zero12(makeds.State({n: d[1] for n, d in t.items()}), 1))
+                c.file("save/" + where, yaml({**settings, "x": head}, front))
+                if isinstance(want, str):
+                    c.is_no_model(want)
+                else:
+                    config = c.config()
+                    assert {k: config.get(k) for k in want} == want, (where, config)
+                    assert json.loads(c.run("cat", "hf/recipe.json", at="save").stdout)["settings"] == "state/" + os.path.basename(where)
 
 
 def names_in_front_are_stripped_and_notes_are_told():
