@@ -206,9 +206,9 @@ def not_joined():
 
     back, why = r"^back\.weight$", r"affine_map!params!^back\.weight$!"
     for name, text, change in (
-            ("a shape that is a text", why + "logical_shape: expected a torch.Size", lambda p: p[back].update(logical_shape="x")),
+            ("a shape that is a text", why + "logical_shape: expected a list of at most 64 sizes, found a text", lambda p: p[back].update(logical_shape="x")),
             ("a shape beyond 64 bits", why + "logical_shape: it multiplies beyond 64 bits", lambda p: p[back].update(logical_shape=[1 << 40, 1 << 40])),
-            ("a shard that is a text", why + "ranks[1]!shard_shape: expected a torch.Size", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
+            ("a shard that is a text", why + "ranks[1]!shard_shape: expected a list of at most 64 sizes, found a text", lambda p: p[back]["ranks"][1].update(shard_shape="x")),
             ("a shard of one dimension", why + "ranks[1]!shard_shape: the shard has 1 dimensions, the whole tensor 2", lambda p: p[back]["ranks"][1].update(shard_shape=[15])),
             ("a shard beyond 64 bits", why + "ranks[1]!shard_shape: it multiplies beyond 64 bits", lambda p: p[back]["ranks"][1].update(shard_shape=[1 << 40, 1 << 40])),
             ("a map of ranks 0 and 5", why + "ranks[1]!shard_shape: it is missing", lambda p: p[back]["ranks"].update({5: p[back]["ranks"].pop(1)})),

@@ -47,7 +47,8 @@ def index_promises_too_much():
         c.file(INDEX, {"weight_map": {"a": "x.safetensors", "b": "gone.safetensors"}})
         c.refused(INDEX, '"gone.safetensors", which is missing')
         c.cat("a.u8", b"1234", "-o", "degraded")
-        c.told("tensor b is lost", opts=("-o", "degraded"))
+        c.told("lost     b: all of it: gone.safetensors is missing", "gone.safetensors is missing; its tensors are lost",
+               opts=("-o", "degraded"))
 
 
 def index_leads_outside():
