@@ -3,6 +3,7 @@
 makes of it."""
 import json
 import os
+import shutil
 import sys
 from importlib import metadata
 from unittest import mock
@@ -74,8 +75,15 @@ def work(rank, world, out):
     dcp.save(state, checkpoint_id=os.path.join(out, case, "ckpt", "step-1"))
     whole = {name: t.full_tensor() if hasattr(t, "full_tensor") else t for name, t in state.items()}
     if rank == 0:
-        truth.decoder(out, case, "torchtitan-llama3", ids, logits, llama3.Llama3StateDictAdapter(config, None).to_hf(whole),
-                      options=["side=" + os.path.join(out, case, "side")])
+        tensors = llama3.Llama3StateDictAdapter(config, None).to_hf(whole)
+        truth.decoder(out, case, "torchtitan-llama3", ids, logits, tensors, options=["side=" + os.path.join(out, case, "side")])
+        # The settings of a job with debug.save_config_file, as trainer.py writes them.
+        job = os.path.join(out, case + "-job")
+        os.makedirs(os.path.join(job, "dump"))
+        shutil.copytree(os.path.join(out, case, "ckpt"), os.path.join(job, "ckpt"))
+        with open(os.path.join(job, "dump", "config.json"), "w", encoding="utf-8") as f:
+            json.dump({"model_spec": {"name": "llama3", "flavor": "small", "model": config.to_dict()}}, f)
+        truth.decoder(out, case + "-job", "torchtitan-llama3", ids, logits, tensors, options=["side=" + os.path.join(job, "dump")])
     dist.barrier()
 
 

@@ -98,4 +98,63 @@ def deepseek_v3_of_torchtitan():
                     c.told("hf/ is not the model", part, at="save", opts=opts)
 
 
-main([deepseek_v3_of_torchtitan])
+def titan(heads=4, kv=2, **more):
+    """A Llama of torchtitan 0.3, whose queries and keys turn neighbours, and the settings of its job (trainer.py, to_dict)."""
+    m, dim, hd, ffn = Numbers(), 16, 4, 10
+    m.put("tok_embeddings.weight", [24, dim], "model.embed_tokens.weight")
+    m.put("norm.weight", [dim], "model.norm.weight")
+    m.put("lm_head.weight", [24, dim], "lm_head.weight")
+    for i in range(2):
+        p, q = f"layers.{i}.", f"model.layers.{i}."
+        m.put(p + "attention_norm.weight", [dim], q + "input_layernorm.weight")
+        m.put(p + "ffn_norm.weight", [dim], q + "post_attention_layernorm.weight")
+        for name, n in (("q", 4), ("k", 2)):
+            m.put(p + f"attention.qkv_linear.w{name}.weight", [n * hd, dim])
+            rows = m.save[p + f"attention.qkv_linear.w{name}.weight"][2]
+            order = [h * hd + 2 * j + two for h in range(n) for two in range(2) for j in range(hd // 2)]
+            m.want[q + f"self_attn.{name}_proj.weight"] = ([n * hd, dim], b"".join(rows[4 * dim * r:4 * dim * (r + 1)] for r in order))
+        m.put(p + "attention.qkv_linear.wv.weight", [2 * hd, dim], q + "self_attn.v_proj.weight")
+        m.put(p + "attention.wo.weight", [dim, dim], q + "self_attn.o_proj.weight")
+        for ours, theirs, shape in (("w1", "gate", [ffn, dim]), ("w3", "up", [ffn, dim]), ("w2", "down", [dim, ffn])):
+            m.put(p + f"feed_forward.{ours}.weight", shape, q + f"mlp.{theirs}_proj.weight")
+    rope = {"dim": dim // heads, "max_seq_len": 64, "theta": 50000.0, "scaling": "llama", "scaling_factor": 4.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+    layer = {"attention": {"n_heads": heads, "n_kv_heads": kv, "head_dim": None, "qk_norm": None, "rope": rope},
+             "attention_norm": {"eps": 1e-4}, "ffn_norm": {"eps": 1e-4}}
+    model = {"dim": dim, "vocab_size": 24, "norm": {"eps": 1e-4}, "layers": [layer, json.loads(json.dumps(layer))], "enable_weight_tying": False, **more}
+    return m, {"job": {"x": 1}, "model_spec": {"name": "llama3", "flavor": "small", "model": model}}
+
+
+def a_job_of_torchtitan_says_what_its_steps_do_not():
+    def layers(settings):
+        return settings["model_spec"]["model"]["layers"]
+    for front in ("side/", "save/"):
+        with Save() as c:
+            m, settings = titan()
+            c.safetensors("save/model.safetensors", m.save)
+            opts = ("-o", "side=" + os.path.join(c.dir, "side")) if front == "side/" else ()
+            c.file(front + "config.json", settings)
+            assert c.model(*opts) == m.want
+            config = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
+            want = {"architectures": ["LlamaForCausalLM"], "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "rope_theta": 50000.0,
+                    "rms_norm_eps": 1e-4, "vocab_size": 24, "intermediate_size": 10, "tie_word_embeddings": False, "max_position_embeddings": 64,
+                    "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                     "original_max_position_embeddings": 32}}
+            assert {k: config.get(k) for k in want} == want, config
+            for change, said in ((lambda s: layers(s).pop(), "1 and 2"), (lambda s: s["model_spec"]["model"].update(dim=32), "32 and 16"),
+                                 (lambda s: s["model_spec"]["model"].update(vocab_size=32), "32 and 24"),
+                                 (lambda s: layers(s)[0]["attention"].update(n_kv_heads=4), "n_kv_heads and rows of wk: 4 and 2"),
+                                 (lambda s: [x["attention"].update(n_heads=2, n_kv_heads=1) for x in layers(s)], "rope.dim"),
+                                 (lambda s: layers(s)[1]["attention"]["rope"].update(theta=1e4), "layers whose attentions differ"),
+                                 (lambda s: layers(s)[1]["ffn_norm"].update(eps=1e-5), "norms of several epsilons"),
+                                 (lambda s: s["model_spec"]["model"].pop("norm"), "norm.eps"),
+                                 (lambda s: s["model_spec"]["model"].update(enable_weight_tying=True), "the tensors differ"),
+                                 (lambda s: layers(s)[0]["attention"]["rope"].update(scaling="yarn"), "rope.scaling"),
+                                 (lambda s: s.pop("model_spec"), "-o side=DIR")):
+                m, settings = titan()
+                change(settings)
+                c.file(front + "config.json", settings)
+                c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
+
+
+main([deepseek_v3_of_torchtitan, a_job_of_torchtitan_says_what_its_steps_do_not])
