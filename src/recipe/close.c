@@ -54,7 +54,7 @@ static bool close_tensor(struct plan *p, size_t lo, size_t hi, struct zf_err *er
     if (!zf_elems(t->ndim, t->shape, &all)) {
         return true; /* sealed tensors fit */
     }
-    if (prove_once(&p->use.at[lo], (uint32_t)(hi - lo), all, &twice, &why)) {
+    if (prove_once(&p->use.at[lo], (uint32_t)(hi - lo), all, p->lim->recipe_parts, &twice, &why)) {
         return true;
     }
     if (why.code != ZF_E_FORMAT) {

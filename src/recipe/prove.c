@@ -11,8 +11,6 @@
 #include <zf/base/num.h>
 
 #define MAX_DIGITS 48
-/* Parts of one tensor. */
-#define MAX_PARTS 16384
 
 static const char prove_unclear[] =
     "its parts are cut so differently that it cannot be told whether they are all of it";
@@ -104,7 +102,7 @@ static uint64_t prove_count(const struct use *u)
 static bool prove_scale(struct scale *s, const struct use *use, uint32_t n, uint64_t all,
                         struct zf_err *err)
 {
-    bool ok = n <= MAX_PARTS && prove_unit(s, 1);
+    bool ok = prove_unit(s, 1);
 
     for (uint32_t i = 0; ok && i < n; i++) {
         for (uint32_t d = 0; ok && d < use[i].part.nd; d++) {
@@ -126,13 +124,18 @@ static bool prove_scale(struct scale *s, const struct use *use, uint32_t n, uint
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", prove_unclear);
 }
 
-bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint32_t *twice_out,
+bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint64_t most, uint32_t *twice_out,
                 struct zf_err *err)
 {
     struct scale s = {.n = 0};
     uint64_t sum = 0;
 
     *twice_out = 0;
+    if (n > most) {
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "it is cut into %u parts, more than %llu (limit recipe_parts)", n,
+                       (unsigned long long)most);
+    }
     for (uint32_t i = 0; i < n; i++) {
         sum += prove_count(&use[i]);
     }

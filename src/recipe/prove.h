@@ -15,7 +15,7 @@ struct use {
 /* Do the parts of a tensor of `all` elements cover each of them once?
  * Errors: ZF_E_FORMAT some are in no part, some in two (*twice_out: the second of them), or the parts are cut so
  * differently that it cannot be told. */
-bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint32_t *twice_out,
+bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint64_t most, uint32_t *twice_out,
                 struct zf_err *err) ZF_CHECKED;
 
 #endif

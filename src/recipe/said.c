@@ -8,8 +8,6 @@
 
 #include <zf/codec/yaml.h>
 
-/* Larger files are no settings. */
-#define MAX_SETTINGS (64ull << 20)
 /* Bytes of a path, and names in it. */
 #define MAX_PATH_BYTES 512
 
@@ -121,7 +119,14 @@ static json_t *said_read(struct said *s, const char *path)
     struct zf_err ignored;
     const uint64_t n = b ? zf_map_size(b->data) : 0;
 
-    if (!b || n > MAX_SETTINGS) {
+    if (!b) {
+        return NULL;
+    }
+    if (n > s->lim->json_bytes) {
+        (void)zf_fail(&s->why, ZF_E_LIMIT, ZF_OFF_NONE,
+                      "%llu bytes, more than %llu (limit json_bytes)", (unsigned long long)n,
+                      (unsigned long long)s->lim->json_bytes);
+        (void)zf_err_in(&s->why, "%s", path);
         return NULL;
     }
     zf_auto(mem) char *text = malloc(n + 1);

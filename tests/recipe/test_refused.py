@@ -140,6 +140,20 @@ def a_recipe_file_that_is_not_there_or_too_large():
         c.refused("no recipe", at="save", opts=("-o", "recipe=" + path))
 
 
+def limits_of_the_table_hold_and_are_named():
+    with Case() as c:
+        c.safetensors("save/model.safetensors", {"t": numbered([4, 6], 0)})
+        path = c.file("parts", b"a <- t [0]\nb <- t [1]\nc <- t [2]\nd <- t [3]\n")
+        for most, part in ((4, "4 tensors"), (3, "it is cut into 4 parts, more than 3 (limit recipe_parts)")):
+            r = c.run("recipe", None, "check", path, "--limit", f"recipe_parts={most}", at="save")
+            assert (r.returncode == 0) == (most == 4) and part in r.stdout.decode() + r.stderr.decode(), r
+    with Llama() as c:
+        c.save()
+        c.told("by the recipe megatron-llama", at="save", opts=("--limit", "json_bytes=4000"))
+        c.save({"comment": "x" * 9000})
+        c.told("settings cannot be read, state/transformer_config.json", "limit json_bytes", at="save", opts=("--limit", "json_bytes=4000"))
+
+
 def experts():
     """A Mixtral by the names of Megatron-core, and its settings."""
     t = {k: v for k, v in tensors().items() if ".mlp." not in k}
@@ -197,4 +211,4 @@ def settings_of_olmo_core_that_no_class_has_are_refused_by_name():
 
 main([a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
       settings_that_no_class_of_transformers_has_are_refused_by_name, settings_of_olmo_core_that_no_class_has_are_refused_by_name,
-      a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large])
+      a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large, limits_of_the_table_hold_and_are_named])

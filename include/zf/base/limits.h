@@ -32,12 +32,13 @@
     X(model_memory, 16ull << 30, "bytes", "memory for tensors and maps of one checkpoint")         \
     X(compare_bytes, 64ull << 20, "bytes", "one of two tensors that a recipe compares wholly")     \
     X(recipe_bytes, 1ull << 20, "bytes", "one recipe")                                             \
+    X(recipe_parts, 16384, "parts", "parts that a recipe cuts one tensor into")                    \
     X(dir_entries, 1000000, "entries", "names in one directory of a checkpoint")                   \
     X(head_requests, 100000, "requests",                                                           \
       "files of one directory behind an address that are asked for one by one")                    \
     X(open_files, 0, "files",                                                                      \
       "descriptors kept open on shards; 0: what the process may have, less a reserve")             \
-    X(cache_bytes, 64ull << 20, "bytes", "decompressed blocks kept in memory")
+    X(cache_bytes, 64ull << 20, "bytes", "decompressed and transposed blocks kept in memory")
 
 struct zf_limits {
 #define X(name, dflt, unit, what) uint64_t name;
