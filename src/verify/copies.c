@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of a tensor that no file of the tree has: the second one is read for this alone, the first one again. */
+/* Copies of a tensor that no file of the tree has, of which the pass does not know that they are equal (twins.h): those that
+ * differ, whose first byte that does is looked for, and those that do not lie in files as they are. */
 #include <inttypes.h>
 
 #include <zf/base/ahead.h>
@@ -60,6 +61,9 @@ static void *copies_make(void *ctx, uint64_t i, struct zf_err *err)
         return NULL;
     }
     zf_err_clear(&out->err);
+    if (twins_equal(&v->twins, i)) {
+        out->same = v->c->copy[i].n;
+    }
     (void)copies_compare(&v->c->copy[i], buf, out, &out->err);
     return out;
 }

@@ -225,6 +225,7 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
         return false;
     }
     pass_join_values(p, s->src, x);
+    twins_join(&p->v->twins, &x->twins);
     if (x->sha256[0]) {
         sums_set(p->v->sums, s->src, x->sha256);
     }

@@ -25,6 +25,7 @@ struct stretch_value {
 struct stretch {
     zf_vec(struct stretch_crc) crc;
     zf_vec(struct stretch_value) value;
+    twins_parts twins;
     zf_vec(struct zf_err) bad;  /* members that cannot be decompressed, … */
     zf_vec(size_t) bad_part;    /* … and which they are */
     char sha256[ZF_SHA256_HEX]; /* of the whole file; "" = it was not asked for */

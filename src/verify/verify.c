@@ -122,8 +122,10 @@ static bool verify_all(struct verify *v, struct zf_err *err)
     }
     struct sums sums;
     v->sums = &sums;
-    const bool ok = sums_init(&sums, v, err) && verify_pass(v, err) && verify_copies(v, err) &&
-                    verify_values(v, err) && sums_tell(&sums, v, err) && verify_unchanged(v, err) &&
+    const bool ok = sums_init(&sums, v, err) &&
+                    (v->o->part || twins_init(&v->twins, v->c->copy, v->c->n_copies, err)) &&
+                    verify_pass(v, err) && verify_copies(v, err) && verify_values(v, err) &&
+                    sums_tell(&sums, v, err) && verify_unchanged(v, err) &&
                     verify_coverage(v, err) && verify_code(v, err);
     sums_fini(&sums);
     return ok;
@@ -139,6 +141,7 @@ bool zf_verify(const struct zf_checkpoint *c, const struct zf_verify_opts *o,
     v.bad = calloc(o->n ? o->n : 1, sizeof *v.bad);
     const bool ok = v.value && v.bad ? verify_all(&v, err) : zf_fail_sys(err, "verify");
     places_fini(&v.places);
+    twins_fini(&v.twins);
     zf_vec_fini(&v.hit);
     zf_table_free(v.files);
     free(v.value);

@@ -6,6 +6,7 @@
 #include <zf/verify/verify.h>
 
 #include "places.h"
+#include "twins.h"
 #include "values.h"
 
 struct verify_file; /* a file that is read, or that something was found of */
@@ -24,6 +25,7 @@ struct verify {
     bool *bad;                  /* [o->n] tensors */
     struct verify_file *files;
     struct sums *sums; /* that are recorded */
+    struct twins twins;
     place_tensors hit; /* of the finding that is told */
 };
 
@@ -57,7 +59,7 @@ bool verify_pass(struct verify *v, struct zf_err *err) ZF_CHECKED;
 /* Second moments of Adam: means of squares, never below zero. */
 bool verify_are_squares(const struct zf_verify_tensor *t);
 
-/* Copies that opening left to be compared. */
+/* Copies, those that the pass could not compare or found to differ through their sources. */
 bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 /* All that tensors of the files refer to is shown, or equal to what is.  It opens files that the save is not made of. */

@@ -170,6 +170,13 @@ def copied(path, save_again, where):
         yield found[0]
 
 
+def bytes_read(*words):
+    """By the process, as the kernel counts them."""
+    done = subprocess.run(["sh", "-c", '"$@" >/dev/null; cat /proc/$$/io', "sh", ZEROFS, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                          check=True, timeout=120, text=True)
+    return int(done.stdout.split("rchar: ")[1].split()[0])
+
+
 def copies(folder):
     long, n = makeds.State({"a": (4,), "norm": (300_000,)}), 300_000
 
@@ -200,6 +207,10 @@ def copies(folder):
 
     for found in copied(os.path.join(folder, "llama"), llama, (100_000,)):
         assert found["tensors"] == ["norm.weight.f32"], found
+    llama(None)
+    path = os.path.join(folder, "llama")
+    size = sum(os.path.getsize(f) for f in files_of(path))
+    assert bytes_read("verify", path) - bytes_read("verify", "--quick", path) <= 1.02 * size, "each file is read once"
 
 
 # ---- the fixtures as they are ---------------------------------------------------------------------------------------------

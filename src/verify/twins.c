@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "twins.h"
+
+#include <zf/base/hash.h>
+
+#define PRIME ((UINT64_C(1) << 61) - 1)
+#define WORD 4u
+
+/* ---- numbers modulo 2^61 - 1 ----------------------------------------------------------------- */
+
+__extension__ typedef unsigned __int128 wide;
+
+static uint64_t twins_plus(uint64_t a, uint64_t b)
+{
+    const uint64_t s = a + b;
+
+    return s >= PRIME ? s - PRIME : s;
+}
+
+/* a * b + c */
+static uint64_t twins_times(uint64_t a, uint64_t b, uint64_t c)
+{
+    const wide m = (wide)a * b + c;
+
+    return twins_plus((uint64_t)m & PRIME, (uint64_t)(m >> 61));
+}
+
+static uint64_t twins_power(uint64_t a, uint64_t n)
+{
+    uint64_t out = 1;
+
+    for (; n > 0; n >>= 1) {
+        out = n & 1 ? twins_times(out, a, 0) : out;
+        a = twins_times(a, a, 0);
+    }
+    return out;
+}
+
+/* ---- which ranges ---------------------------------------------------------------------------- */
+
+/* One side of a copy. */
+struct twins_side {
+    const struct zf_source *file;
+    uint64_t off, n, number;
+};
+
+static int twins_by_place(const void *a, const void *b)
+{
+    const struct twins_side *x = a, *y = b;
+
+    return x->file != y->file ? ((uintptr_t)x->file > (uintptr_t)y->file ? 1 : -1)
+           : x->off != y->off ? (x->off > y->off ? 1 : -1)
+                              : (x->n > y->n) - (x->n < y->n);
+}
+
+static bool twins_side_of(const struct zf_copy *c, int k, struct twins_side *out)
+{
+    const struct zf_trace t = zf_source_trace(c->src[k], c->off[k], c->n);
+
+    *out = (struct twins_side){.file = t.src, .off = t.off, .n = c->n};
+    return t.src->ops->identity && !t.codec && !t.swap && t.len >= c->n;
+}
+
+static bool twins_number(struct twins *t, const struct twins_side *side, size_t n,
+                         struct zf_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const bool again = i > 0 && twins_by_place(&side[i - 1], &side[i]) == 0;
+        struct twins_range *last = t->range.n ? &t->range.at[t->range.n - 1] : NULL;
+
+        if (!again) {
+            const uint64_t end = side[i].off + side[i].n,
+                           before = last && last->file == side[i].file ? last->reach : 0;
+
+            last = zf_vec_push(&t->range, err);
+            if (!last) {
+                return false;
+            }
+            *last = (struct twins_range){.file = side[i].file,
+                                         .off = side[i].off,
+                                         .n = side[i].n,
+                                         .reach = end > before ? end : before};
+        }
+        t->of.at[side[i].number] = (uint32_t)(t->range.n - 1);
+    }
+    return true;
+}
+
+bool twins_init(struct twins *t, const struct zf_copy *copy, uint64_t n, struct zf_err *err)
+{
+    zf_auto(mem) struct twins_side *side = NULL;
+    size_t n_sides = 0;
+
+    *t = (struct twins){.of = {0}};
+    for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+        t->key[k] = zf_hash(k, "copies", 6) % PRIME;
+    }
+    if (n >= TWINS_NONE / 2) {
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are too many copies");
+    }
+    side = calloc(2 * n + 1, sizeof *side);
+    if (!side || !zf_vec_room(&t->of, 2 * n + 1, err)) {
+        return side || zf_fail_sys(err, "compare copies");
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct twins_side *to = &side[n_sides];
+
+        t->of.at[2 * i] = t->of.at[2 * i + 1] = TWINS_NONE;
+        if (copy[i].src[0] && twins_side_of(&copy[i], 0, &to[0]) &&
+            twins_side_of(&copy[i], 1, &to[1])) {
+            to[0].number = 2 * i;
+            to[1].number = 2 * i + 1;
+            n_sides += 2;
+        }
+    }
+    t->of.n = 2 * n;
+    if (n_sides > 0) {
+        qsort(side, n_sides, sizeof *side, twins_by_place);
+    }
+    return twins_number(t, side, n_sides, err);
+}
+
+void twins_fini(struct twins *t)
+{
+    zf_vec_fini(&t->range);
+    zf_vec_fini(&t->of);
+}
+
+/* ---- summing up ------------------------------------------------------------------------------ */
+
+/* Words [first, end) of a range, of which p has the first one. */
+static struct twins_sum twins_sum(const struct twins *t, const struct twins_range *r,
+                                  const uint8_t *p, uint64_t first, uint64_t end)
+{
+    struct twins_sum s = {{0}};
+    uint64_t w = end;
+    uint32_t word = 0;
+
+    if (w * WORD > r->n) { /* the last one, which is not whole */
+        w--;
+        memcpy(&word, p + (w - first) * WORD, (size_t)(r->n - w * WORD));
+        s = (struct twins_sum){{word, word}};
+    }
+    while (w-- > first) {
+        memcpy(&word, p + (w - first) * WORD, WORD);
+        for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+            s.of[k] = twins_times(s.of[k], t->key[k], word);
+        }
+    }
+    for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+        s.of[k] = twins_times(s.of[k], twins_power(t->key[k], first), 0);
+    }
+    return s;
+}
+
+/* The first range of the file that ends behind off. */
+static size_t twins_first(const struct twins *t, const struct zf_source *file, uint64_t off)
+{
+    size_t low = 0, high = t->range.n;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        const struct twins_range *r = &t->range.at[mid];
+
+        if ((uintptr_t)r->file > (uintptr_t)file || (r->file == file && r->reach > off)) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    return low;
+}
+
+bool twins_add(const struct twins *t, const struct zf_source *file, const uint8_t *p, uint64_t off,
+               uint64_t end, twins_parts *out, struct zf_err *err)
+{
+    for (size_t i = twins_first(t, file, off);
+         i < t->range.n && t->range.at[i].file == file && t->range.at[i].off < end; i++) {
+        const struct twins_range *r = &t->range.at[i];
+        const uint64_t until = end - r->off < r->n ? end - r->off : r->n,
+                       first = off > r->off ? (off - r->off + WORD - 1) / WORD : 0,
+                       last = (until + WORD - 1) / WORD;
+
+        if (first >= last) {
+            continue;
+        }
+        struct twins_part *part = zf_vec_push(out, err);
+        if (!part) {
+            return false;
+        }
+        *part = (struct twins_part){
+            .range = i,
+            .words = last - first,
+            .sum = twins_sum(t, r, p + (r->off + first * WORD - off), first, last)};
+    }
+    return true;
+}
+
+void twins_join(struct twins *t, const twins_parts *parts)
+{
+    for (size_t i = 0; i < parts->n; i++) {
+        struct twins_range *r = &t->range.at[parts->at[i].range];
+
+        r->words += parts->at[i].words;
+        for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+            r->sum.of[k] = twins_plus(r->sum.of[k], parts->at[i].sum.of[k]);
+        }
+    }
+}
+
+bool twins_equal(const struct twins *t, uint64_t i)
+{
+    const uint32_t x = t->of.at[2 * i], y = t->of.at[2 * i + 1];
+
+    if (x == TWINS_NONE) {
+        return false;
+    }
+    const struct twins_range *a = &t->range.at[x], *b = &t->range.at[y];
+    const uint64_t words = a->n / WORD + (a->n % WORD > 0);
+
+    return a->words == words && b->words == words && memcmp(&a->sum, &b->sum, sizeof a->sum) == 0;
+}
