@@ -131,12 +131,12 @@ static bool agree_one_sided(const struct zf_agree *g, const struct zf_agree *fir
 {
     if (mine) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%.120s is %.40s, but is not in \"%.100s\": files of different saves", p->name,
-                p->text, first->file);
+                "%.120s is %.40s, but is not in \"%.100s\": two saves are mixed", p->name, p->text,
+                first->file);
     } else {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "%.120s is missing, but %.40s in \"%.100s\": files of different saves", p->name,
-                p->text, first->file);
+                "%.120s is missing, but %.40s in \"%.100s\": two saves are mixed", p->name, p->text,
+                first->file);
     }
     return zf_err_in(err, "%s", g->file);
 }
@@ -163,7 +163,7 @@ static bool agree_compare_pairs(struct agree_side *mine, struct agree_side *othe
         }
         if (c == 0 && strcmp(a->text, b->text) != 0) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "%.110s is %.40s, but %.40s in \"%.90s\": files of different saves", a->name,
+                    "%.110s is %.40s, but %.40s in \"%.90s\": two saves are mixed", a->name,
                     a->text, b->text, first->file);
             return zf_err_in(err, "%s", g->file);
         }

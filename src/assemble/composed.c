@@ -66,7 +66,7 @@ bool zf_composed_each(struct zf_torch *t, const struct zf_pv *v, struct zf_out *
 
 bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs, struct zf_err *err)
 {
-    static const char what[] = "attributes that are no tensors are not shown: ";
+    static const char what[] = "attributes that are not tensors are not shown: ";
 
     return !attrs || !attrs[0] || zf_build_noted(b, what, attrs) ||
            zf_build_note(b, err, "%s: %s%.400s", file, what, attrs);
@@ -155,7 +155,7 @@ static bool composed_same_table(struct zf_composed *c, struct zf_type t, struct 
 
     c->apart = !zf_elems(t.ndim, t.shape, &n) || n > TABLE_MAX || !from.src || from.stride;
     if (c->apart) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its table \"%.80s\" is no table",
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its table \"%.80s\" is not a table",
                        c->part.p);
     }
     zf_auto(mem) char *bytes = zf_source_slurp(from.src, from.off, n * size, err);
@@ -186,14 +186,14 @@ static bool composed_flat(struct zf_composed *c, uint64_t have, uint64_t *whole,
     if (c->apart) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "\"%.100s\" is a tensor made of others, cut in chunks; the %llu elements of "
-                       "its part \"%.60s\" are no rows of it",
+                       "its part \"%.60s\" are not rows of it",
                        c->name, (unsigned long long)have, c->part.p);
     }
     c->apart = have == 0 || !zf_elems(c->ndim, c->size, &n) || n % have;
     if (c->apart) {
         return zf_fail(
             err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "\"%.100s\" is quantized in blocks, but the elements of a chunk are no whole "
+            "\"%.100s\" is quantized in blocks, but the elements of a chunk are not whole "
             "blocks of the %llu in its part \"%.60s\"",
             c->name, (unsigned long long)have, c->part.p);
     }

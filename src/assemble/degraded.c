@@ -69,7 +69,8 @@ bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state,
     zf_err_clear(err);
     (void)snprintf(what, sizeof what, "the optimizer state \"%.80s\" is left out", state);
     return zf_build_noted(b, what, "") ||
-           zf_build_note(b, err, "%s: \"%.160s\" has what is no plain tensor: %s", what, file, why);
+           zf_build_note(b, err, "%s: \"%.160s\" has what is not a plain tensor: %s", what, file,
+                         why);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)

@@ -169,9 +169,8 @@ bool zf_lfs_is(struct zf_source *src)
 
 bool zf_lfs_fail(struct zf_err *err)
 {
-    return zf_fail(
-        err, ZF_E_FORMAT, ZF_OFF_NONE,
-        "only Git LFS's pointer is here, not the file itself: fetch it with git lfs pull");
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "this is a Git LFS pointer, not the file itself. Fetch it: git lfs pull");
 }
 
 const char *zf_lfs_find(struct zf_store *st, const char *only)

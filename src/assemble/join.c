@@ -106,7 +106,7 @@ static bool join_check_mesh(struct join *j, const struct zf_draft *d, const stru
     f->dt = f->dt ? f->dt : dt;
     return f->dt == dt || parts_same_mesh(dt, f->dt) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "its mesh is %s, but %s in \"%.80s\": files of different saves",
+                   "its mesh is %s, but %s in \"%.80s\": two saves are mixed",
                    parts_describe_mesh(dt, here, sizeof here),
                    parts_describe_mesh(f->dt, there, sizeof there), f->file);
 }
@@ -124,7 +124,7 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
     if (s->n_all != f->st->n_all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "it is cut in %" PRIu64 " shards, but in %" PRIu64
-                       " in \"%.80s\": files of different saves",
+                       " in \"%.80s\": two saves are mixed",
                        s->n_all, f->st->n_all, f->file);
     }
     for (uint64_t i = 0; s != f->st && i < s->n_all; i++) {
@@ -135,7 +135,7 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                "shard %" PRIu64 " is said to span %" PRIu64 " … %" PRIu64
                                " of dimension %" PRIu32 ", but %" PRIu64 " … %" PRIu64
-                               " in \"%.60s\": files of different saves",
+                               " in \"%.60s\": two saves are mixed",
                                i, x->off[k], x->off[k] + x->size[k], k, y->off[k],
                                y->off[k] + y->size[k], f->file);
             }
@@ -162,7 +162,7 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
 
     if (f) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "it is %s, but %s in \"%.80s\": files of different saves",
+                      "it is %s, but %s in \"%.80s\": two saves are mixed",
                       parts_describe(type, here, sizeof here),
                       parts_describe(zf_draft_type(d), there, sizeof there), f->file);
     }
@@ -353,7 +353,7 @@ static bool join_check_group(struct join *j, const struct zf_sharded *s, struct 
     return j->group == s->world ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "saved by %" PRId64 " ranks, but %s was saved by %" PRId64
-                   ": files of two saves",
+                   ": two saves are mixed",
                    s->world, j->group_file, j->group);
 }
 

@@ -45,8 +45,7 @@ bool join_composed_add(struct zf_arena *a, struct part_key *key, const struct co
         return true;
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "it is of another type, shape or mesh than in \"%.80s\": files of different "
-                   "saves",
+                   "it is of another type, shape or mesh than in \"%.80s\": two saves are mixed",
                    first->file);
 }
 

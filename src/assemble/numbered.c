@@ -324,7 +324,7 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
     for (size_t i = from + 1; i < end; i++) {
         if (!numbered_same_sizes(&x, first, &l->file.at[i])) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%.100s and %.100s count differently: files of two saves", first->name,
+                          "%.100s and %.100s count differently: two saves are mixed", first->name,
                           l->file.at[i].name);
             return *l->dir ? zf_err_in(err, "%s", l->dir) : false;
         }
@@ -339,7 +339,7 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
             want += numbered_place(&x, &l->file.at[i]) == want;
             numbered_name(l, first, &x, want, name, sizeof name);
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "it is missing, though %.100s is here, as %zu of %" PRIu64 " are",
+                          "it is missing, but %.100s exists, as do %zu of %" PRIu64 " are",
                           first->name, end - from, n);
             return zf_err_in(err, "%s%s%s", l->dir, slash, name);
         }

@@ -112,7 +112,8 @@ static bool parts_read_local(struct parts_kept *p, const struct part *part, stru
                              struct zf_err *err)
 {
     if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the rank's piece is no plain tensor");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the rank's piece is not a plain tensor");
     }
     if (!parts_read_ref(p, part->key, t, v, out, err)) {
         return false;

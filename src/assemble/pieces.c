@@ -22,7 +22,7 @@ void zf_pieces_fini(struct zf_pieces *p)
 static bool pieces_differ(struct zf_spot spot, const char *how, const char *from,
                           struct zf_err *err)
 {
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s%s%.120s\" %s %.120s: files of two saves",
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s%s%.120s\" %s %.120s: two saves are mixed",
                    spot.set, *spot.set ? "/" : "", spot.name, how, from);
 }
 

@@ -32,12 +32,10 @@ static bool replicas_place_each(struct replicas_place *p, struct zf_path path,
             return false;
         }
     }
-    return r->extra ||
-           zf_build_note(
-               p->b, err,
-               "\"%s\" is not the same in every rank and nothing says how the ranks' tensors "
-               "join: each is in extra/ by itself",
-               spot.name);
+    return r->extra || zf_build_note(p->b, err,
+                                     "\"%s\" differs between ranks, and how to join it is not "
+                                     "recorded: each is shown separately, in extra/",
+                                     spot.name);
 }
 
 bool replicas_place(struct replicas_place *p, struct zf_path path, const struct replicas *r,

@@ -78,7 +78,7 @@ static bool boxes_read(struct boxes_reading *r, struct zf_err *err)
             return false;
         }
     }
-    return top || zf_fail(err, ZF_E_FORMAT, 0, "DCP_SHARDING_INFO is no JSON object");
+    return top || zf_fail(err, ZF_E_FORMAT, 0, "DCP_SHARDING_INFO is not a JSON object");
 }
 
 bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_arena *a,

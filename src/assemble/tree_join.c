@@ -357,10 +357,8 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
 
 bool zf_tree_stay(struct zf_build *b, uint32_t n, const char *why, struct zf_err *err)
 {
-    return zf_build_note(b, err,
-                         "the %u model-parallel ranks are not joined, each is below mp_rank_NN/: "
-                         "%.500s",
-                         n, why);
+    return zf_build_note(
+        b, err, "the %u model-parallel ranks are shown separately, in mp_rank_NN/: %.500s", n, why);
 }
 
 bool zf_tree_join_or_stay(struct zf_tree_join *j, struct zf_err *err)

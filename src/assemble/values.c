@@ -341,12 +341,11 @@ bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b, struc
     }
     return (c->sampled == 0 ||
             zf_build_note(b, err,
-                          "%llu copies that ranks hold of one tensor are longer than 1 MiB: they "
-                          "were compared at both ends and in the middle only",
+                          "%llu replicas of tensors are longer than 1 MiB: only their beginning, "
+                          "middle and end were compared (zerofs verify compares all)",
                           (unsigned long long)c->sampled)) &&
-           (c->unchecked == 0 ||
-            zf_build_note(b, err,
-                          "%llu copies that ranks hold of one tensor were not compared: those "
-                          "before have 256 MiB",
-                          (unsigned long long)c->unchecked));
+           (c->unchecked == 0 || zf_build_note(b, err,
+                                               "%llu replicas of tensors were not compared, as 256 "
+                                               "MiB of others were (zerofs verify compares all)",
+                                               (unsigned long long)c->unchecked));
 }

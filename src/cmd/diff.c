@@ -387,10 +387,11 @@ static void diff_suggest(const struct diff *d, const struct zf_checkpoint *a,
     if (d->n_both > 0 || (!of_a && !of_b)) {
         return;
     }
-    (void)fprintf(stderr, "zerofs: no name is in both; -%c strip_prefix=", of_a ? 'A' : 'B');
+    (void)fprintf(stderr,
+                  "zerofs: the two have no name in common; -%c strip_prefix=", of_a ? 'A' : 'B');
     zf_auto(mem) char *prefix = strndup((of_a ? x : y)->tensor[0].name, of_a ? of_a : of_b);
     print_name(stderr, prefix ? prefix : "");
-    (void)fputs(" takes off what the names of one side begin with\n", stderr);
+    (void)fputs(" takes off the prefix of one side\n", stderr);
 }
 
 static void diff_print_sum(const struct diff *d)

@@ -66,9 +66,8 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
     bool address;
 
     if (zf_remote_knows(dir, &address) || address) {
-        (void)zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "an index is made where the files are, of a directory; then it is served with them");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "an index is made of a local directory, and then served with its files");
         return zf_err_in(err, "%s", dir);
     }
     zf_auto(store) struct zf_store *st = zf_store_dir(dir, &lim, err);
@@ -76,8 +75,7 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
         return false;
     }
     if (zf_store_focus(st)) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "this is a file; an index is made of a directory");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is a file, not a directory");
         return zf_err_in(err, "%s", dir);
     }
     if (!zf_remote_index(st, sha256, lim.dir_entries, &text, err)) {

@@ -150,14 +150,14 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
         return;
     }
     if (k->why.code != ZF_E_NOENT) {
-        kept_say(o, "what was kept is of no use", &k->why);
-        c->not_kept = zf_arena_fmt(c->arena, &err, "the model that was kept is not used: %s",
+        kept_say(o, "the cached model is of no use", &k->why);
+        c->not_kept = zf_arena_fmt(c->arena, &err, "the cached model is not used: %s",
                                    zf_err_text(&k->why, text, sizeof text));
     }
     if (kept_worth(k)) {
         bool ok = zf_keep_put(k->keep, st, c, &err);
 
-        kept_say(o, ok ? "the model is kept" : "the model is not kept", ok ? NULL : &err);
+        kept_say(o, ok ? "the model is kept" : "the model is not cached", ok ? NULL : &err);
         if (!ok && err.sys) {
             (void)fprintf(stderr, "zerofs: note: the model is not cached: %s\n", strerror(err.sys));
             c->not_kept =

@@ -109,7 +109,7 @@ static int main_no_command(const char *word)
     char hint[256];
 
     main_nearest_command(&near);
-    (void)fprintf(stderr, "zerofs: \"%s\" is no command%s\nTry `zerofs --help'.\n", word,
+    (void)fprintf(stderr, "zerofs: \"%s\" is not a command%s\nTry `zerofs --help'.\n", word,
                   near.n ? zf_nearest_text(&near, hint, sizeof hint) : ".");
     return EXIT_USAGE;
 }

@@ -308,7 +308,7 @@ static bool map_find_file(struct map_file *f)
     if (!f->found && colon && colon[1] >= '0' && colon[1] <= '9') {
         if (!map_range(f, colon + 1)) {
             return zf_fail(f->err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "\"%.60s\" is no range of bytes; write NAME:4096-8191", colon + 1);
+                           "\"%.60s\" is not a range of bytes; write NAME:4096-8191", colon + 1);
         }
         *colon = '\0';
         if (!map_find(f)) {

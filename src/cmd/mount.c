@@ -67,8 +67,8 @@ static void mount_log_remedy(const struct service *v, const char *remedy)
 
     if (remedy[0]) {
         (void)zf_fail(&err, ZF_E_IO, ZF_OFF_NONE,
-                      "sequential reads are a third slower than they could be, because the kernel "
-                      "reads little ahead; as root: %s",
+                      "sequential reads are about a third slower than possible, because the "
+                      "kernel\'s read-ahead is small. As root: %s",
                       remedy);
         zf_log_say(v->log, &err);
     }

@@ -15,7 +15,7 @@ static bool mountable_is_empty(const char *dir, struct zf_err *err)
     bool empty = true;
 
     if (!d) {
-        return zf_fail_sys(err, "look into the mount point");
+        return zf_fail_sys(err, "read the mount point");
     }
     for (struct dirent *e; empty && (e = readdir(d));) {
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
@@ -35,7 +35,7 @@ static bool mountable_directory(const char *mnt, struct zf_err *err)
                    : zf_fail_sys(err, "use the mount point");
     }
     return S_ISDIR(st.st_mode) ||
-           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is no directory");
+           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the mount point is not a directory");
 }
 
 /* The kernel may answer stat for a dead mount from its cache, so an open has to ask too.  Who asks
@@ -47,7 +47,7 @@ static bool mountable_point(const char *mnt, const struct opts *o, struct zf_err
     }
     if (err->sys == ENOTCONN || err->sys == ECONNABORTED) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "a dead mount is in the way; `zerofs umount %s' takes it off", mnt);
+                      "a dead mount is in the way. Unmount it first: zerofs umount %s", mnt);
     }
     return zf_err_in(err, "%s", mnt);
 }
@@ -65,10 +65,9 @@ bool mountable_apart(const struct mount_job *job, struct zf_err *err)
     n = strlen(job->source);
     if (job->opts->xdev && strncmp(job->mountpoint, job->source, n) == 0 &&
         job->mountpoint[n] == '/') {
-        (void)zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "with -o xdev the mount point cannot be inside the checkpoint: the mount would "
-            "look into itself");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                      "with -o xdev the mount point cannot be inside the checkpoint, because the "
+                      "mount would contain itself");
         return zf_err_in(err, "%s", job->mountpoint);
     }
     return true;

@@ -146,7 +146,7 @@ static bool mounted_fail_foreign(const struct zf_mount *at, int sys, struct zf_e
 {
     if (sys == EACCES || sys == EPERM) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "another user has mounted something here (%s) and lets nobody else in",
+                       "another user has mounted something here (%s) and gives no access to others",
                        at->type);
     }
     return true;

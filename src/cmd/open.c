@@ -49,7 +49,7 @@ static bool open_wants_selection(const struct opts *o)
 static void open_warn_unused(void *ctx, const char *option, const char *value)
 {
     (void)ctx;
-    (void)fprintf(stderr, "zerofs: warning: %s=%s fits no tensor\n", option, value);
+    (void)fprintf(stderr, "zerofs: warning: %s=%s matches no tensor\n", option, value);
 }
 
 /* The view's own option, said in the same words. */
@@ -405,7 +405,7 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
     access_add_checkpoint(&a, zf_tree_checkpoint(t), path);
     if (a.first) {
         (void)zf_fail(&why, ZF_E_IO, ZF_OFF_NONE,
-                      "its mode %04o keeps %s out of the mount, in spite of allow_other",
+                      "its mode %04o keeps %s out of the mount, despite allow_other",
                       (unsigned)a.its_mode,
                       a.withheld & 0005 ? "other users" : "users of the group");
         (void)zf_err_in(&why, "%s", a.first);

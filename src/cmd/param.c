@@ -42,7 +42,7 @@ bool param_match(struct zf_tree *t, const char *path, const struct zf_each *each
 
     if (zf_tree_walk(t, path, &st)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "is no tensor (zerofs cat prints files of text, zerofs ls directories)");
+                      "is not a tensor (zerofs cat prints files of text, zerofs ls directories)");
         return zf_err_in(err, "%s", path);
     }
     return zf_each_match(each, path, err);

@@ -23,7 +23,7 @@ bool recipe_file_read(const char *name, const struct zf_limits *lim, struct zf_h
     }
     if ((size_t)n > most) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "more than %zu bytes are no recipe (limit recipe_bytes)", most);
+                      "more than %zu bytes are not a recipe (limit recipe_bytes)", most);
         return zf_err_in(err, "%s", name);
     }
     const char *slash = strrchr(name, '/');

@@ -197,7 +197,7 @@ static bool state_differs(struct dcp_reading *r, uint32_t key, const struct dcp_
     char here[80], there[80];
 
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "\"%.100s\" is %s, but %s in %.60s: metadata of two saves?", k->name,
+                  "\"%.100s\" is %s, but %s in %.60s: are two saves mixed?", k->name,
                   state_describe(seen, here, sizeof here), state_describe(k, there, sizeof there),
                   r->d->pass.at[k->pass - 1]);
     k->doubtful = true;

@@ -186,10 +186,11 @@ static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struc
     }
     sha256_init(&c->sum);
     if (!c->run->force) {
-        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      S_ISREG(st.st_mode)
-                          ? "another file is there already; --force replaces it"
-                          : "something that is no file is there already; --force replaces it");
+        (void)zf_fail(
+            err, ZF_E_IO, ZF_OFF_NONE,
+            S_ISREG(st.st_mode)
+                ? "another file is there already; --force replaces it"
+                : "something that is not a regular file is there already; --force replaces it");
         return copy_unwritable(c, err);
     }
     return ZF_EXPORT_OK;
@@ -234,7 +235,7 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
     c->fd = zf_export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
     if (c->fd < 0 && errno == EEXIST) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "\"%.120s\" is in the way, and no export is known to have left it there; "
+                      "\"%.120s\" is in the way, and no earlier export left it there; "
                       "--force removes it",
                       c->spot.part);
         return copy_unwritable(c, err);

@@ -138,7 +138,7 @@ bool zf_export_dest_spot(int root, const char *to, struct zf_export_spot *out, s
         char name[256];
 
         if (n == 0 || n >= sizeof name || (to[0] == '.' && (n == 1 || (n == 2 && to[1] == '.')))) {
-            return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "this name cannot be a file's");
+            return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "this is not a valid file name");
         }
         memcpy(name, to, n);
         name[n] = '\0';
@@ -154,7 +154,8 @@ bool zf_export_dest_spot(int root, const char *to, struct zf_export_spot *out, s
         dir = next;
         if (dir < 0 && (errno == ELOOP || errno == ENOTDIR)) {
             return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                           "\"%.100s\" in the destination is no directory, or a link to one", name);
+                           "\"%.100s\" in the destination is not a directory, or a link to one",
+                           name);
         }
         to += n + 1;
     }

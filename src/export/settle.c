@@ -154,12 +154,11 @@ static bool settle_link(const struct zf_export_run *run, const struct zf_export_
     if (linkat(spot->dir, spot->name, other.dir, other.name, 0) == 0) {
         return true;
     }
-    return errno == EEXIST
-               ? zf_fail(
-                     err, ZF_E_IO, ZF_OFF_NONE,
-                     "a file is there already that is no link to \"%.120s\"; --force replaces it",
-                     to)
-               : zf_fail_sys(err, "make the link");
+    return errno == EEXIST ? zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                                     "a file is there already that is not a link to \"%.120s\"; "
+                                     "--force replaces it",
+                                     to)
+                           : zf_fail_sys(err, "make the link");
 }
 
 enum zf_export_end zf_export_link(struct zf_export_run *run, uint32_t i, struct zf_err *err)

@@ -209,9 +209,9 @@ static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_er
     if (src || !nowhere) {
         return false;
     }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "this is a link to a file that is not there (a download that did not come to its "
-                  "end, or a cache that was cleaned)");
+    (void)zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "this is a link to a missing file (an incomplete download, or a cache that was cleaned)");
     (void)zf_err_in(err, "%s", name);
     return true;
 }

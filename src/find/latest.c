@@ -129,7 +129,7 @@ static bool latest_plain_read(struct zf_store *st, char **name_out, struct zf_er
 static bool latest_no_file(struct zf_store *st, const char *file, struct zf_err *err)
 {
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "this is %s, not a file that names the latest save (choose one with -o tag=NAME)",
+            "this is %s, not a file that names the latest save (-o tag=NAME selects one)",
             zf_store_find(st, file)->what);
     return zf_err_in(err, "%s", file);
 }

@@ -105,13 +105,13 @@ static bool locate_several(const struct zf_saves *s, const char *above, struct z
     save_word_list(s, above, list, sizeof list);
     if (saves_are_parts(s)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "several models in one directory, which zerofs does not put together: %s; "
-                       "point at one of them or give -o tag=NAME",
+                       "there are several models in one directory (a Diffusers pipeline?): %s. "
+                       "Point at one of them, or mount all with -o all_tags",
                        list);
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "several checkpoints are here and nothing says which is meant: %s; point at one "
-                   "of them or give -o tag=NAME",
+                   "there are several checkpoints here: %s. Point at one of them, or select one "
+                   "with -o tag=NAME",
                    list);
 }
 
@@ -233,7 +233,7 @@ static bool locate_left_over(struct located *l, const struct promise *p,
         return false;
     }
     (void)snprintf(l->note, sizeof l->note,
-                   "the latest save is said to be %.60s, which is not here", p->name);
+                   "the latest save is recorded as %.60s, which does not exist", p->name);
     return true;
 }
 
@@ -277,9 +277,10 @@ static enum locate_next locate_one(struct located *l, const struct zf_open_opts 
         (void)foreign_find(l->dir, l->one, err);
         return err->code ? NEXT_FAILED : NEXT_NOWHERE;
     }
-    zf_say(l->note, sizeof l->note,
-           "%.80s is the latest save of this directory: point at another file to see that one",
-           l->one);
+    zf_say(
+        l->note, sizeof l->note,
+        "this file names the latest save, %.80s, which is shown; to see another file, point at it",
+        l->one);
     return NEXT_DONE;
 }
 
@@ -294,7 +295,7 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
             (void)(l->path && zf_err_in(err, "%s", l->path));
             return NEXT_FAILED;
         }
-        zf_say(l->beside, sizeof l->beside, "this file is a piece: %s", err->msg);
+        zf_say(l->beside, sizeof l->beside, "this file is one of several: %s", err->msg);
         zf_err_clear(err);
     }
     if (!file) {
@@ -376,11 +377,10 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
         return zf_err_in(err, "%s", pointer);
     }
     if (!file && newer_unfinished(st)) {
-        return zf_fail(
-            err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-            "no checkpoint is here but \"%.100s\", which was being written: point at it to "
-            "see what is there",
-            newer_unfinished(st));
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "the only checkpoint here, \"%.100s\", was still being written; point at it "
+                       "to see what is there",
+                       newer_unfinished(st));
     }
     if (foreign_find(st, file, err)) {
         return false;
@@ -393,7 +393,7 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
     locate_passed_over(st, also, sizeof also);
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                    "no checkpoint is here: no manifest, index, safetensors or torch.save file with "
-                   "tensors, nor one in a directory below%s",
+                   "tensors, and none in the directories below%s",
                    also);
 }
 

@@ -71,14 +71,12 @@ void loose_note_saves(const struct zf_saves *s, char *note, size_t n)
 
     if (s->n) {
         save_word_list(s, NULL, list, sizeof list);
-        zf_say(note, n,
-               "the files in this directory are shown; %s %s (choose one with -o tag=NAME)", list,
-               s->n == 1 ? "beside them is a save of its own"
-                         : "beside them are saves of their own");
+        zf_say(note, n, "the files in this directory are shown; %s %s (-o tag=NAME selects one)",
+               list, s->n == 1 ? "next to them is a save" : "next to them are saves");
     } else if (s->weak) {
         zf_say(note, n,
-               "the files in this directory are shown; %zu %s beside them %s unfinished or without "
-               "weights",
+               "the files in this directory are shown; %zu %s next to them %s unfinished or "
+               "without weights",
                s->weak, s->weak == 1 ? "save" : "saves", s->weak == 1 ? "is" : "are");
     }
 }

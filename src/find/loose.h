@@ -20,7 +20,7 @@ bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_
 bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits *lim,
                  struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 
-/* "the files in this directory are shown; checkpoint-500 beside them is a save of its own …"; s is empty: note
+/* "the files in this directory are shown; checkpoint-500 next to them is a save …"; s is empty: note
  * stays as it is. */
 void loose_note_saves(const struct zf_saves *s, char *note, size_t n);
 

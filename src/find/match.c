@@ -163,7 +163,7 @@ static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
     return zf_store_doubt(st, since, 0, err)
                ? false
-               : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "very many files here cannot be read");
+               : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "too many files here cannot be read");
 }
 
 /* Asks the families of the first level in which one fits.  A level in which none does has said
@@ -257,7 +257,7 @@ bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts 
         }
         if (won) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "two formats fit: %s (%.90s) and %s (%.90s); choose with -o format=NAME",
+                           "two formats fit: %s (%.90s) and %s (%.90s); -o format=NAME selects one",
                            won->format->name, won->probe.why, fits.at[i].format->name,
                            fits.at[i].probe.why);
         }

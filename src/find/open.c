@@ -61,7 +61,7 @@ static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts
 {
     return !o->tp_rules || f->tp_rules ||
            zf_build_note(b, err,
-                         "tp_rules=%.200s is not asked: saves of format %s are joined without",
+                         "tp_rules=%.200s is not used: format %s records how its ranks are joined",
                          o->tp_rules, f->name);
 }
 
@@ -109,8 +109,8 @@ static bool open_empty(const struct located *l, const struct zf_open_opts *o, st
         return true;
     }
     return l->match.save.file || o->degraded
-               ? zf_build_note(b, err, "no tensor is in it")
-               : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no tensor is in this save");
+               ? zf_build_note(b, err, "it holds no tensors")
+               : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save holds no tensors");
 }
 
 /* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:

@@ -97,13 +97,13 @@ bool promise_refuse(const struct promise *p, struct zf_store *st, const struct z
 
     if (p->state == PROMISE_BAD) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the latest save is said to be \"%.60s\", but %s", p->name, p->why);
+                       "the latest save is recorded as \"%.60s\", but %s", p->name, p->why);
     }
     if (zf_saves_list(st, lim, &s, &ignored) && s.n) {
         save_word_list(&s, NULL, list, sizeof list);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the latest save is said to be \"%.60s\", which is not here; saves here: %s "
-                   "(choose one with -o tag=NAME)",
+                   "the latest save is recorded as \"%.60s\", which does not exist. Found: %s (-o "
+                   "tag=NAME selects one)",
                    p->name, list);
 }

@@ -254,9 +254,10 @@ static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err
     if (!latest_save(st, name_out, err)) {
         return false;
     }
-    return *name_out || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                                "nothing here says which save is the latest; tag=newest goes by "
-                                "the steps in their names");
+    return *name_out ||
+           zf_fail(
+               err, ZF_E_USAGE, ZF_OFF_NONE,
+               "the latest save is not recorded here; tag=newest goes by the steps in the names");
 }
 
 /* ---- the words ------------------------------------------------------------------------------- */

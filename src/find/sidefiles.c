@@ -101,7 +101,7 @@ static bool sidefiles_pass(struct zf_store *st, const char *name, bool state, bo
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
     if (src && taken) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint itself holds a %s", file);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint has its own %s", file);
     }
     return src && zf_build_blob(b, file, src, 0, src->size, err);
 }
@@ -113,7 +113,7 @@ static bool sidefiles_try(struct zf_store *st, const char *name, struct zf_build
     struct zf_err why = {.code = ZF_OK};
 
     return sidefiles_pass(st, name, sidefiles_is_state(name), false, b, &why) ||
-           zf_build_note(b, err, "%s beside the checkpoint is not shown: %s", name, why.msg);
+           zf_build_note(b, err, "%s next to the checkpoint is not shown: %s", name, why.msg);
 }
 
 bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b,

@@ -251,7 +251,7 @@ static bool attach_fail(int device, int mounting, const struct helper *h, struct
         (void)snprintf(first, sizeof first, "cannot mount: %s", strerror(mounting));
     }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s; %s%s%s%s; ls, cat and export need no FUSE", first,
-                  h->missing ? "fusermount3 is not on PATH" : "fusermount3",
+                  h->missing ? "fusermount3 is not in PATH" : "fusermount3",
                   h->missing || !h->said[0] ? "" : ": ", h->missing ? "" : h->said,
                   attach_helper_cause(h));
     return false;

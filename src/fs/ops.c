@@ -177,8 +177,8 @@ static void ops_tell_maps(struct fs *fs)
     }
     (void)zf_fail(
         &err, ZF_E_IO, ZF_OFF_NONE,
-        "mapped, pages with lost bytes are errors%s: -o lost=omit shows files without the "
-        "damaged tensors, -o lost=nan puts NaN in their place",
+        "mmap of this file gives errors on pages with lost bytes%s. Mount with -o lost=omit to "
+        "leave damaged tensors out, or with -o lost=nan for NaN in their place",
         atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)
             ? ""
             : ", and this kernel maps files with such pages only MAP_PRIVATE");

@@ -368,7 +368,7 @@ static bool serve_attach(struct session *s, struct zf_err *err)
 
     if (zf_mount_given(o->mountpoint)) {
         return fuse_session_mount(s->se, o->mountpoint) == 0 ||
-               zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is no open descriptor", o->mountpoint);
+               zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is not an open descriptor", o->mountpoint);
     }
     if (!fs_attach(o, &fd, err)) {
         return false;

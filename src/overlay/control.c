@@ -71,7 +71,8 @@ static const char *control_text_of(struct control *c, enum control_file f, size_
         const char *modes = c->modes, *known = f == MOUNT ? c->mount : modes ? modes : "";
 
         *n_out = c->mount ? strlen(known) : 0;
-        return c->mount ? known : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is no mount"), NULL);
+        return c->mount ? known
+                        : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a mount"), NULL);
     }
     if (!*owned_out) {
         return control_index_once(c, n_out, err);
@@ -390,12 +391,10 @@ static void control_say_kept(const struct zf_checkpoint *c, struct zf_log *log)
 
     zf_err_clear(&said);
     if (c->kept || c->not_kept) {
-        (void)zf_fail(
-            &said, ZF_E_STALE, ZF_OFF_NONE,
-            c->kept
-                ? "the model is the one that was kept of this checkpoint, which has not changed%s"
-                : "%s",
-            c->kept ? "" : c->not_kept);
+        (void)zf_fail(&said, ZF_E_STALE, ZF_OFF_NONE,
+                      c->kept ? "metadata from the model cache; the checkpoint is unchanged%s"
+                              : "%s",
+                      c->kept ? "" : c->not_kept);
         zf_log_note(log, &said);
     }
 }

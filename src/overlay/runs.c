@@ -213,7 +213,7 @@ static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
     zf_auto(run_entry) struct run_entry *e = run_list_of(&runs_of(base)->l, dir, &inner);
 
     if (!e && dir >= RUN_LIST_OWN) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the save is gone, or was written again");
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the save was deleted or rewritten");
     }
     return !e || inner != ZF_TREE_ROOT || save_enter(e->save, err);
 }
@@ -228,8 +228,7 @@ static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
     *n_out = 0;
     if (!tree) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "the save of inode %llu is gone, or was written again",
-                       (unsigned long long)ino);
+                       "the save of inode %llu was deleted or rewritten", (unsigned long long)ino);
     }
     return tree->ops->read(tree, inner, buf, n, off, n_out, err);
 }

@@ -220,9 +220,9 @@ static void save_failed(struct save *s, const struct zf_err *err)
 static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, struct zf_err *err)
 {
     if (!s->seen.settled) {
-        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE,
-                      "it is being written: it is opened when nothing in it has changed for some "
-                      "seconds");
+        (void)zf_fail(
+            err, ZF_E_BUSY, ZF_OFF_NONE,
+            "it is being written; it is opened once nothing in it has changed for some seconds");
         (void)zf_err_in(err, "%s", s->name);
         return NULL;
     }

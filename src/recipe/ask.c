@@ -29,7 +29,8 @@ bool ask_size(void *ctx, const char *name, uint64_t *out, struct zf_err *err)
         return true;
     }
     return (zf_json_u64(v->value, out) && *out > 0) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the size %.40s is no number of elements", name);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the size %.40s is not a number of elements",
+                   name);
 }
 
 /* Adds a place that said something to those of the expression; of very many only the first ones. */

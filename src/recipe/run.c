@@ -164,7 +164,7 @@ static bool run_let(struct plan *p, struct zf_err *err)
         json_decref(v);
         return plan_problem(p, l->at, err,
                             none ? "nothing says the size %.40s%s%.200s"
-                                 : "the size %.40s is no number of elements: %s%.60s",
+                                 : "the size %.40s is not a number of elements: %s%.60s",
                             l->name, none && l->text ? ": " : "",
                             none ? (l->text ? l->text : "") : (is ? is : "?"));
     }

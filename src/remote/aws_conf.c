@@ -124,9 +124,10 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
 static bool conf_is_url(const char *url, struct zf_err *err)
 {
     return url_is_endpoint(url) ||
-           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                   "an endpoint is set that is no plain http:// or https:// URL (AWS_ENDPOINT_URL, "
-                   "endpoint_url of a profile)");
+           zf_fail(
+               err, ZF_E_USAGE, ZF_OFF_NONE,
+               "an endpoint is set that is not a plain http:// or https:// URL (AWS_ENDPOINT_URL, "
+               "endpoint_url of a profile)");
 }
 
 bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out,

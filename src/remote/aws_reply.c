@@ -56,7 +56,7 @@ bool aws_reply_json(struct aws_key *out, const void *p, size_t n, struct zf_err 
 
     if (!json_is_object(j)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the answer of the credential service is no JSON object");
+                       "the answer of the credential service is not a JSON object");
     }
     if (code && strcmp(code, "Success") != 0) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the credential service says %.60s", code);

@@ -320,7 +320,7 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
     mark = mark < 0 ? openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : mark;
     return (mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                   "this directory is no cache of zerofs: an empty or a new one can become one");
+                   "this directory is not a cache of zerofs: an empty or a new one can become one");
 }
 
 int diskcache_open_dir(const char *path, bool make, struct zf_err *err)

@@ -119,7 +119,7 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
 {
     if (!entries_name_ok(what->name, n)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the listing has an entry \"%.*s\", which is no file name",
+                       "the listing has an entry \"%.*s\", which is not a file name",
                        n < 100 ? (int)n : 100, what->name);
     }
     struct entry *was = entries_same(e, what->name, n);

@@ -50,7 +50,7 @@ static bool gs_uri_ok(const char *url, struct zf_err *err)
                   (url_part_is(u.host, "127.0.0.1") || url_part_is(u.host, "localhost"))));
 
     return good || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the credentials have a token_uri that is no https URL");
+                           "the credentials have a token_uri that is not an https URL");
 }
 
 bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *err)
@@ -62,7 +62,7 @@ bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *e
     const char *uri = "https://oauth2.googleapis.com/token";
 
     if (!json_is_object(j)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials are no JSON object");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials are not a JSON object");
     }
     if (type && strcmp(type, "service_account") == 0) {
         out->type = GS_SERVICE_ACCOUNT;
@@ -117,7 +117,7 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
 
     if (!h || !b) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the credentials hold texts that are no UTF-8");
+                       "the credentials hold texts that are not UTF-8");
     }
     rs256_base64(out, h, strlen(h));
     zf_out_str(out, ".");

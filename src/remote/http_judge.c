@@ -45,7 +45,7 @@ static enum http_next http_judge_redirect(struct http_call *c, char *target)
                       HTTP_REDIRECTS);
     } else if (!url_is_web(to)) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
-                      "the server redirects to \"%.120s\", which is no http or https address",
+                      "the server redirects to \"%.120s\", which is not an http or https address",
                       shown ? shown : "?");
     } else if (url_is(c->at, "https") && url_is(to, "http")) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,

@@ -244,7 +244,7 @@ static bool http_place_login(struct http_place *h, struct zf_err *err)
     }
     if (!token && pair && !strchr(pair, ':')) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "ZEROFS_HTTP_USERPWD is no user:password, there is no colon in it");
+                       "ZEROFS_HTTP_USERPWD is not user:password, there is no colon in it");
     }
     if (!token && !pair) {
         return http_place_netrc(err);

@@ -143,7 +143,7 @@ static bool hub_address_bad(struct zf_err *err)
 {
     return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                    "an address of the hub is hf://OWNER/NAME[@REVISION][/DIR], with datasets/ or "
-                   "spaces/ in front of OWNER where it is no model");
+                   "spaces/ in front of OWNER where it is not a model");
 }
 
 /* Letters, digits and -_. in both parts.  Source: huggingface_hub utils/_validators.py. */

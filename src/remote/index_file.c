@@ -107,7 +107,7 @@ bool index_file_read(const char *body, uint64_t n, const struct zf_limits *lim,
     if (!zf_json_u64(json_object_get(doc, "zerofs_index"), &version) || !json_is_array(files)) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it is no list that `zerofs index` made: \"zerofs_index\" or \"files\" lacks");
+            "it is not a list that `zerofs index` made: \"zerofs_index\" or \"files\" lacks");
     }
     if (version != INDEX_FILE_VERSION) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,

@@ -53,7 +53,7 @@ bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *e
     uint64_t place[2];
 
     if (!o) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is no object of the place");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is not an object of the place");
     }
     if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened");
@@ -151,7 +151,7 @@ struct zf_source *object_note_same(struct zf_source *src, struct zf_bytes note, 
     struct object_note n;
 
     if (!o) {
-        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this is no object of the place");
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this is not an object of the place");
         return NULL;
     }
     if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err)) {

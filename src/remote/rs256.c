@@ -63,7 +63,7 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
         tls->privkey_get_pk_algorithm(key, &bits) != GNUTLS_PK_RSA || bits > RS256_BITS) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "the private key of the credentials is no RSA key in PEM, of %u bits at most",
+            "the private key of the credentials is not an RSA key in PEM, of %u bits at most",
             RS256_BITS);
     }
     if (tls->privkey_sign_data2(key, GNUTLS_SIGN_RSA_SHA256, 0, &data, &sum) != 0) {

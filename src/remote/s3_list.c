@@ -53,7 +53,7 @@ static bool list_head(void *ctx, const struct xml_event *e, struct zf_err *err)
         p->root = true;
         if (strcmp(e->path, "ListBucketResult") != 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "found <%s>, expected <ListBucketResult>: this is no listing of an "
+                           "found <%s>, expected <ListBucketResult>: this is not a listing of an "
                            "object store",
                            e->path);
         }

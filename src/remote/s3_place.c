@@ -324,7 +324,7 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
         return false;
     }
     if (s->endpoint && !url_is_endpoint(s->endpoint)) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is no plain http:// or https:// URL",
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is not a plain http:// or https:// URL",
                        k->endpoint_variable ? k->endpoint_variable : "the endpoint");
     }
     bool https = !s->endpoint || url_is(s->endpoint, "https");

@@ -70,7 +70,7 @@ bool url_check(const char *text, struct zf_err *err)
     struct url u;
 
     if (!url_split(text, &u) || !url_is_web(text)) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is no http or https address");
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is not an http or https address");
     }
     if (u.user.p) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -81,7 +81,7 @@ bool url_check(const char *text, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address names no host");
     }
     if (u.port.n && strspn(u.port.p, "0123456789") < u.port.n) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the port of the address is no number");
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the port of the address is not a number");
     }
     for (const char *p = text; *p; p++) {
         if (*p <= ' ' || *p >= 0x7f) {

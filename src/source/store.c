@@ -95,8 +95,8 @@ static char *store_path_in(const struct zf_store *st, const char *path, bool dir
                            struct zf_err *err)
 {
     if (!(dir && path[0] == '\0') && !zf_relpath_ok(path)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.200s\" is no path inside the checkpoint",
-                      path);
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                      "\"%.200s\" is not a path inside the checkpoint", path);
         (void)zf_err_in(err, "%s", st->name);
         return NULL;
     }

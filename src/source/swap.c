@@ -121,7 +121,7 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
     }
     if (parent->size % width != 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "%" PRIu64 " bytes are no whole number of elements of %" PRIu32 " bytes",
+                      "%" PRIu64 " bytes are not a whole number of elements of %" PRIu32 " bytes",
                       parent->size, width);
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;

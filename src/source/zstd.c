@@ -159,7 +159,7 @@ static bool zstd_first_frame(struct zf_source *parent, unsigned long long *size_
     }
     *size_out = ZSTD_getFrameContentSize(head, n);
     if (*size_out == ZSTD_CONTENTSIZE_ERROR) {
-        (void)zf_fail(err, ZF_E_FORMAT, 0, "this is no zstd frame");
+        (void)zf_fail(err, ZF_E_FORMAT, 0, "this is not a zstd frame");
         return zf_err_in(err, "%s", parent->name);
     }
     return true;

@@ -24,7 +24,7 @@ prints() {
 # warned OPTION: a warning that names it, and all goes on.
 warned() {
     "$ZEROFS" ls -R -o "$1" "$c" >"$tmp/out" 2>"$tmp/err" && cat "$tmp/err" &&
-        [ "$(cat "$tmp/err")" = "zerofs: warning: $1 fits no tensor" ] && grep -q '^embed.weight.f32$' "$tmp/out"
+        [ "$(cat "$tmp/err")" = "zerofs: warning: $1 matches no tensor" ] && grep -q '^embed.weight.f32$' "$tmp/out"
 }
 
 # ---- help and version ----

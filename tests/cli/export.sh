@@ -242,13 +242,13 @@ mkdir outside trap1 trap2 trap3 trap4
 echo precious >outside/file
 ln -s ../outside trap1/exp_avg
 hostile_dir() {
-    answers 5 'is no directory, or a link to one' export_ "$zero3" 'optim/*/embed.weight.f32' trap1 &&
+    answers 5 'is not a directory, or a link to one' export_ "$zero3" 'optim/*/embed.weight.f32' trap1 &&
         [ "$(ls outside)" = file ]
 }
 check 'a link to a directory in it is not followed' hostile_dir
 ln -s ../outside/file trap2/layers.0.weight.f32
 hostile_file() {
-    answers 5 'no file is there already' export_ ckpt layers.0.weight.f32 trap2
+    answers 5 'not a regular file is there already' export_ ckpt layers.0.weight.f32 trap2
     grep -q precious outside/file
 }
 check 'a link under the final name is not written through' hostile_file

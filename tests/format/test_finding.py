@@ -72,7 +72,7 @@ with Dir() as d:
     d.file("latest", b"global_step5\n")
     r, j = d.info()
     check("a save that was removed, its weights were kept", j.get("format") == "safetensors" and
-          any("global_step5" in n and "not here" in n for n in j["notes"]), r.stderr or j)
+          any("global_step5" in n and "does not exist" in n for n in j["notes"]), r.stderr or j)
     os.unlink(d.path("latest"))
     os.symlink("nowhere", d.path("latest"))
     d.says("a link called latest that dangles", 4, "latest", "link")
@@ -135,7 +135,7 @@ with Dir() as d:
     d.says("none is whole", 4, "none of the 3 saves here is whole", "global_step20", at="zero/run7",
            opts=("-o", "tag=whole"))
     d.says("no such step", 2, 'no save "7"', "checkpoint-500", at="exp/run", opts=("-o", "tag=7"))
-    d.says("latest, and nothing says which", 2, "which save is the latest", at="plain", opts=("-o", "tag=latest"))
+    d.says("latest, and nothing says which", 2, "the latest save is not recorded", at="plain", opts=("-o", "tag=latest"))
     d.torch("plain/epoch-9/m.pt", {"w": A})
     d.says("a step that two saves have", 2, "tag=9", "epoch-9, step-9", at="plain", opts=("-o", "tag=9"))
     d.torch("plain/newest/m.pt", {"w": A})
@@ -157,7 +157,7 @@ with Dir() as d:
 def advice(what, path):
     """Each NAME that a refusal lists opens, or is refused for a reason of its own."""
     r = zerofs("info", path)
-    m = re.search(r": ([^:]*); point at one of them or give -o tag=NAME$", r.stderr.strip())
+    m = re.search(r": ([^:]*)\. Point at one of them, or (?:mount all|select one) with -o (?:all_tags|tag=NAME)$", r.stderr.strip())
     if not m:
         return []
     names = [n for n in m[1].split(", ") if n != "…"]
@@ -192,7 +192,7 @@ with Dir() as d:
     for at, name in want.items():
         names = advice(at, os.path.join(d.dir, at))
         check(f"{at}: {name}", name in names, names)
-    d.says("parts of one save are not called checkpoints", 4, "which zerofs does not put together", at="local")
+    d.says("parts of one save are not called checkpoints", 4, "there are several models in one directory", at="local")
     for at in ("zarr", "zarr/iter_0000010"):
         d.says(f"pieces of {at} are not called saves", 4, "iter_0000010/a/.zarray: zarr_format is missing", at=at)
     os.remove(os.path.join(d.dir, "zarr/iter_0000010/metadata.json"))
@@ -235,10 +235,10 @@ with Dir() as d:
     beside("a configuration makes torch.save files no model of a Megatron run", d, "run", "iter_0000020", "old.pt, older.pth")
     d.st("epochs/stray.safetensors")
     d.st("epochs/step_3/model.safetensors")
-    d.says("saves of two series and a stray file", 3, "several checkpoints are here", "epoch_10, epoch_20, step_3", at="epochs")
+    d.says("saves of two series and a stray file", 3, "there are several checkpoints here", "epoch_10, epoch_20, step_3", at="epochs")
     d.file("unfinished/iter_0000010/__0_0.distcp", b"")
     d.torch("unfinished/old.pt", {"x": A})
-    beside("beside a save that was not finished the file is shown", d, "unfinished", None, "1 save beside them is unfinished",
+    beside("beside a save that was not finished the file is shown", d, "unfinished", None, "1 save next to them is unfinished",
            "iter_0000010/ is not shown")
 
 with Dir() as d:
@@ -282,7 +282,7 @@ for name in ("model.safetensors", "pytorch_model.bin"):
             d.st(f"run/checkpoint-{step}/model.safetensors")
         beside(f"{name} without a configuration, beside saves", d, "run", "checkpoint-15", name + " is not shown")
         d.file("run/config.json", {"model_type": "llama"})
-        beside(f"a trainer's last model of {name}", d, "run", None, "checkpoint-5, checkpoint-15 beside them are saves of their own")
+        beside(f"a trainer's last model of {name}", d, "run", None, "checkpoint-5, checkpoint-15 next to them are saves")
         beside("and its saves", d, "run", "checkpoint-15", opts=("-o", "tag=newest"))
 
 # ---- files without a tensor ------------------------------------------------------------------------------
@@ -292,12 +292,12 @@ with Dir() as d:
     d.says("a file without a tensor makes no checkpoint", 3, "no checkpoint is here", at="run")
     d.says("nor where it lies", 3, "no checkpoint is here", at="run/step_1")
     r, j = d.info("run/step_1/step_scheduler.pt")
-    check("pointed at, it is shown with a note", "no tensor is in it" in j.get("notes", []), r.stderr or j)
+    check("pointed at, it is shown with a note", "it holds no tensors" in j.get("notes", []), r.stderr or j)
     d.st("run/step_1/model/model.safetensors")
     r, j = d.info("run")
     check("what lies below is found", j.get("tag") == "run/step_1/model" or j.get("tag") == "step_1/model", r.stderr or j)
     d.safetensors("empty/model.safetensors", {})
-    d.says("a mount of no tensors", 3, "no tensor is in this save", at="empty")
+    d.says("a mount of no tensors", 3, "this save holds no tensors", at="empty")
 
 # ---- a format that is not there --------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ for alone in ("latest_model", "latest-checkpoint", "latest_universal", "LOWEST_V
         d.says(f"{alone}/ is one of two", 3, alone, "best")
         os.symlink("best", d.path("latest_best"))
         os.symlink("best", d.path("LATEST_of_all"))
-        d.says("links to one of them are not counted", 3, "is meant: " + ", ".join(sorted((alone, "best"))) + ";")
+        d.says("links to one of them are not counted", 3, "here: " + ", ".join(sorted((alone, "best"))) + ".")
 with Dir() as d:
     d.st("step_5/model.safetensors")
     d.st("latest_step_10/model.safetensors")
@@ -450,7 +450,7 @@ FILES = (
     ("c.zip", zip_of("model.safetensors"), "a zip archive that torch.save did not write"),
     ("t.parquet", b"PAR1" + bytes(20), "a Parquet table"),
     ("model.bin", b"<!DOCTYPE html><html>", "a web page"),
-    ("cut.safetensors.incomplete", b"\0" * 20, "a download that did not come to its end"),
+    ("cut.safetensors.incomplete", b"\0" * 20, "an incomplete download"),
 )
 for name, data, what in FILES:
     with Dir() as d:
@@ -489,23 +489,23 @@ with Dir() as d:
         d.file(f"paddle/{step}/0.metadata", b"\x80\4.")
         d.file(f"paddle/{step}/0_0.distcp", b"\x80\4.")
     d.file("pdp/0_0.distcp", b"\x80\4.")
-    part = "a part alone of a save of nanotron"
+    part = "one part of a nanotron save"
     for at, what in (("nanorun/10/model", part), ("nanorun/10/model/model/decoder", part), ("nanorun/10/model/model/lm_head/pp_block", part),
                      ("nanorun/10/random", part), ("nanorun/10/optimizer", part),
                      ("fair", "a save of fairseq2"), ("fair/checkpoints/step_10", "a save of fairseq2"),
-                     ("fair/checkpoints/step_10/model", "a part of a save of fairseq2"),
-                     ("fair/checkpoints/step_10/model/pp_00/tp_00", "a part of a save of fairseq2"),
+                     ("fair/checkpoints/step_10/model", "one part of a fairseq2 save"),
+                     ("fair/checkpoints/step_10/model/pp_00/tp_00", "one part of a fairseq2 save"),
                      ("paddle", "a save of PaddlePaddle"),
                      ("paddle/10", "a save of PaddlePaddle"), ("pdp/0_0.distcp", "a save of PaddlePaddle")):
         d.says(f"a save that no part stands for: {at}", 4, "this is " + what, "which zerofs does not read", at=at)
     for at in ("nanorun/10/" + shard, "fair/checkpoints/step_10/model/pp_00/tp_00/sdp_00.pt"):
         r, j = d.info(at)
-        check(f"one file of it, with a note: {os.path.basename(at)}", any("this file is a piece" in n for n in j.get("notes", [])),
+        check(f"one file of it, with a note: {os.path.basename(at)}", any("this file is one of several" in n for n in j.get("notes", [])),
               r.stderr or j)
     d.torch("metatmp/tmp_10/model_0.pt", {"w": A})
-    d.says("a save of torch_checkpointing that is being written", 3, '"tmp_10", which was being written', at="metatmp")
+    d.says("a save of torch_checkpointing that is being written", 3, '"tmp_10", was still being written', at="metatmp")
     d.st("metatmp/tmp_data/model.safetensors")
-    d.says("another folder of such a name is none", 3, '"tmp_10", which was being written', at="metatmp")
+    d.says("another folder of such a name is none", 3, '"tmp_10", was still being written', at="metatmp")
     d.st("sole/a/b/model.safetensors")
     d.file("sole/c/notes", b"x")
     r, j = d.info("sole")
@@ -531,13 +531,13 @@ with Dir() as d:
     d.path("hub/blobs/0123")
     os.makedirs(d.path("hub/snapshots/abc"))
     os.symlink("../../blobs/0123", d.path("hub/snapshots/abc/model.gguf"))
-    d.says("a cache of something else whose link dangles", 4, "abc/model.gguf: this is a link to a file that is not there",
+    d.says("a cache of something else whose link dangles", 4, "abc/model.gguf: this is a link to a missing file",
            at="hub")
 
 with Dir() as d:
     d.file("lfs/model.bin.index.json.bak", b"{}")
     d.file("lfs/weights.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    d.says("a pointer of Git LFS, one directory down", 4, "lfs/weights.bin: only Git LFS's pointer")
+    d.says("a pointer of Git LFS, one directory down", 4, "lfs/weights.bin: this is a Git LFS pointer")
 
 with Dir() as d:
     d.file("model.gguf", b"GGUF" + bytes(80))

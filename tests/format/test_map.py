@@ -167,11 +167,11 @@ def refusals():
     assert "did you mean" in zerofs("map", "--file", name[1:], ckpt, code=1)
     assert "lies behind the end" in zerofs("map", "--file", name + ":999999", ckpt, code=2)
     for bad in (":4-3", ":5-", ":7x", ":18446744073709551616", ":0-18446744073709551615"):
-        assert "no range of bytes" in zerofs("map", "--file", name + bad, ckpt, code=2), bad
+        assert "not a range of bytes" in zerofs("map", "--file", name + bad, ckpt, code=2), bad
     assert "needs a checkpoint and a tensor" in zerofs("map", ckpt, code=2)
     assert "needs a checkpoint and a tensor" in zerofs("map", "--file", name, ckpt, "w", code=2)
     assert "no such file" in zerofs("map", ckpt, "nowhere", code=1)
-    assert "is no tensor" in zerofs("map", ckpt, "state/" + os.path.basename(
+    assert "is not a tensor" in zerofs("map", ckpt, "state/" + os.path.basename(
         zerofs("ls", ckpt, "state").split()[0]), code=2)
 
 

@@ -56,7 +56,7 @@ with Run() as d:
     d.tracker(b" " * 5000 + b"10")
     d.says("a tracker of 5,000 bytes", 4, TRACKER, "4096")
     d.tracker(b"30")
-    d.says("the tracker names what is gone", 4, '"iter_0000030", which is not here', "iter_0000010, iter_0000020, release")
+    d.says("the tracker names what is gone", 4, '"iter_0000030", which does not exist', "iter_0000010, iter_0000020, release")
     d.says("an unfinished one that is asked for", 4, "iter_0000100: the save is incomplete", ".metadata",
            opts=("-o", "tag=iter_0000100"))
     d.says("by its number", 4, "iter_0000100: the save is incomplete", opts=("-o", "tag=100"))
@@ -76,7 +76,7 @@ with Run() as d:
     d.iteration("release")
     d.gives("release alone", "release", "the only one here")
     d.iteration("best")
-    d.says("release and something else", 3, "several checkpoints are here", "best, release")
+    d.says("release and something else", 3, "there are several checkpoints here", "best, release")
 
 with Run() as d:
     for step in (5, 10, 20):

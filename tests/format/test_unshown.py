@@ -109,7 +109,7 @@ for name, way in (("safetensors", model), ("ranks", ranks), ("dcp", dcp("", "mod
     with Save() as d:
         both(way, torch("optimizer-00001-of-00002.bin", optimizer(C)))(d)
         r, j = d.info()
-        check(f"a part of an optimizer beside {name}", [n.split(" is not all of it")[0] for n in j.get("notes", ())] == ["optimizer-00001-of-00002.bin"] and
+        check(f"a part of an optimizer beside {name}", [n.split(" is incomplete")[0] for n in j.get("notes", ())] == ["optimizer-00001-of-00002.bin"] and
               any("exp_avg" in f for f in d.files()), r.stderr or (j.get("notes"), d.files()))
         d.torch("optimizer-00002-of-00002.bin", optimizer(C))
         r, j = d.info()

@@ -93,7 +93,7 @@ head -c 100 /dev/urandom >"$tmp/bad/model.safetensors"
 cp -r "$c" "$tmp/lost"
 rm "$tmp/lost/global_step3/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"
 check 'a missing mount point' refused 2 'nowhere.*does not exist' "$c" "$tmp/nowhere"
-check 'a mount point that is a file' refused 2 'plain: the mount point is no directory' "$c" "$tmp/plain"
+check 'a mount point that is a file' refused 2 'plain: the mount point is not a directory' "$c" "$tmp/plain"
 check 'a mount point with files' refused 2 'not empty' "$c" "$tmp/full"
 check 'a mount over the checkpoint itself' refused 2 'hide the checkpoint' "$tmp/lost" "$tmp/lost" -o nonempty
 check 'a mount above the checkpoint' refused 2 'hide the checkpoint' "$tmp/lost" "$tmp" -o nonempty

@@ -198,7 +198,7 @@ def every_request_is_printed_for_who_debugs():
 
 def a_descriptor_that_is_not_open_is_refused():
     r = subprocess.run([ZEROFS, "mount", CKPT, "/dev/fd/99", "-f"], check=False, capture_output=True, text=True, timeout=60)
-    assert r.returncode == 5 and "zerofs: /dev/fd/99 is no open descriptor" in r.stderr, r
+    assert r.returncode == 5 and "zerofs: /dev/fd/99 is not an open descriptor" in r.stderr, r
 
 
 main([every_way_to_write_is_refused, no_inode_is_stale_and_no_offset_before_the_file,

@@ -83,7 +83,7 @@ BAD = [
     ("a <- cat(0, t, u)", "another shape"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
     ("index i < 2\na <- {i}.w", "index that the target has not"), ("let a = 1 +", "a value is expected"), ("let a = (1", "not closed"),
     ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
-    ('size a = "x"\na <- t', "no number of elements"), ("size a = nothing\na <- t", "nothing says the size a"),
+    ('size a = "x"\na <- t', "not a number of elements"), ("size a = nothing\na <- t", "nothing says the size a"),
     ("let a = 9223372036854775807 + 1", "no number"), ("let a = 900000000000000000 * 100\na <- t", '"*" does not work'),
     ("use wrapped2", "no recipe wrapped2"), ("use _megatron/../x", "no recipe"), ("a <- t $", "begins with this character"),
     ('need true', "sentence in quotes"), ('need t "unclosed', "ends on its own line"), ("index i < 99999999999\na.{i} <- t", "limit tensors"),
@@ -137,7 +137,7 @@ def a_recipe_file_that_is_not_there_or_too_large():
         c.refused("no such recipe", at="save", opts=("-o", "recipe=nowhere"), code=2)
         c.refused("no such recipe", at="save", opts=("-o", "recipe=_megatron"), code=2)
         path = c.file("big", b"#" * (1 << 21))
-        c.refused("no recipe", at="save", opts=("-o", "recipe=" + path))
+        c.refused("not a recipe", at="save", opts=("-o", "recipe=" + path))
 
 
 def limits_of_the_table_hold_and_are_named():

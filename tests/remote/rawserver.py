@@ -62,13 +62,13 @@ class Ask:
 
 
 class Raw:
-    def __init__(self, data, etag='"strong"'):
+    def __init__(self, data, etag='"strong"', host="127.0.0.1"):
         self.data, self.etag = data, etag
         self.answer = lambda a: a.good()
         self.log, self.lock = [], threading.Lock()
         self.stopping = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/"
+        self.listener = socket.create_server((host, 0), backlog=256)
+        self.url = f"http://{host}:{self.listener.getsockname()[1]}/"
 
     def one(self, sock):
         try:

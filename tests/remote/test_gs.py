@@ -130,16 +130,16 @@ def files_that_are_none():
     need()
     rsa = openssl("pkcs8", "-topk8", "-nocrypt", input=openssl("genrsa", "2048"))
     good_key = {"type": "service_account", "client_email": "a@b", "private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"}
-    cases = [("no JSON object", "hunter2"), ("no JSON object", "[1]"), ("of the type", '{"type": "external_account", "x": "hunter2"}'),
+    cases = [("not a JSON object", "hunter2"), ("not a JSON object", "[1]"), ("of the type", '{"type": "external_account", "x": "hunter2"}'),
              ('no "private_key"', '{"type": "service_account", "client_email": "a"}'), ('no "refresh_token"', json.dumps(
                  {"type": "authorized_user", "client_id": "i", "client_secret": "hunter2"})),
-             ("no RSA key", json.dumps(good_key)), ("no RSA key", json.dumps(dict(good_key, private_key="hunter2"))),
-             ("no RSA key", json.dumps(dict(good_key, private_key=openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout").decode()))),
-             ("no RSA key", json.dumps(dict(good_key, private_key=openssl("pkcs8", "-topk8", "-passout", "pass:hunter2", input=rsa).decode()))),
-             ("no RSA key", json.dumps(dict(good_key, private_key=rsa.decode() + "\n" * 16384))),
+             ("not an RSA key", json.dumps(good_key)), ("not an RSA key", json.dumps(dict(good_key, private_key="hunter2"))),
+             ("not an RSA key", json.dumps(dict(good_key, private_key=openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout").decode()))),
+             ("not an RSA key", json.dumps(dict(good_key, private_key=openssl("pkcs8", "-topk8", "-passout", "pass:hunter2", input=rsa).decode()))),
+             ("not an RSA key", json.dumps(dict(good_key, private_key=rsa.decode() + "\n" * 16384))),
              ("do not fit", json.dumps(dict(good_key, private_key=spoiled(rsa)))),
-             ("no https URL", json.dumps(dict(good_key, token_uri="http://example.com/token"))),
-             ("no https URL", json.dumps(dict(good_key, token_uri="file:///etc/passwd")))]
+             ("not an https URL", json.dumps(dict(good_key, token_uri="http://example.com/token"))),
+             ("not an https URL", json.dumps(dict(good_key, token_uri="file:///etc/passwd")))]
     with tempfile.TemporaryDirectory() as d:
         env = {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:1", "GOOGLE_APPLICATION_CREDENTIALS": d + "/key.json"}
         for why, text in cases:

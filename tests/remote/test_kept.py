@@ -126,7 +126,7 @@ def what_is_read_is_right():
         out = [os.path.join(c.tmp.name, name) for name in ("local", "kept")]
         c.zerofs("export", "-q", c.step, ".", out[0])
         c.zerofs("export", "-q", c.url, ".", out[1])
-        assert "what was kept" not in c.said and "is kept" not in c.said, c.said
+        assert "the cached model" not in c.said and "is kept" not in c.said, c.said
         # info.json names the place
         diff = subprocess.run(["diff", "-r", "-x", ".zerofs*", *out], check=False, capture_output=True, text=True, timeout=60)
         assert diff.returncode == 0, diff.stdout
@@ -150,7 +150,7 @@ def the_same_size_and_another_second():
             c.keep()
             rewritten(c, False)
             c.ls()
-            assert not c.from_kept() and "what was kept is of no use" in c.said, (style, c.said)
+            assert not c.from_kept() and "the cached model is of no use" in c.said, (style, c.said)
 
 
 def the_same_size_and_time_with_another_etag():
@@ -265,7 +265,7 @@ def a_file_that_was_pointed_at():
         os.utime(path, (OLD, OLD))
         c.url = c.server.url + "m.safetensors"
         first = c.keep()
-        assert c.ls() == first and "what was kept" not in c.said, c.said
+        assert c.ls() == first and "the cached model" not in c.said, c.said
         # Is it there, what is beside it, also hidden, and is it the same?
         assert len(c.asked()) == 4, c.asked()
         bytefile.write(path, dict(a=b"1" * 1000, c=b"2" * 1000))
@@ -325,7 +325,7 @@ def every_byte_of_a_kept_file():
             for bad in (whole[:i], whole[:i] + bytes([whole[i] ^ 4]) + whole[i + 1:]):
                 with open(path, "wb") as f:
                     f.write(bad)
-                assert c.ls() == first and "what was kept is of no use" in c.said, (i, c.said)
+                assert c.ls() == first and "the cached model is of no use" in c.said, (i, c.said)
 
 
 def local_copies_are_not_kept():

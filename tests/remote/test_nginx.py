@@ -160,7 +160,7 @@ def redirects():
         refused(5, "more than 5", "info", n.url[0] + "hop6/" + MODEL)
         refused(5, "more than 5", "info", n.url[0] + "round/" + MODEL)
         for where in ("file/", "ftp/"):
-            said = refused(5, "no http or https", "info", n.url[0] + where + MODEL)
+            said = refused(5, "not an http or https", "info", n.url[0] + where + MODEL)
             assert "root:" not in said, said
 
 
@@ -178,7 +178,8 @@ def passwords_stay_with_their_host():
 def basic_auth():
     users = os.path.join(TMP, "users")
     with open(users, "w", encoding="utf-8") as f:
-        f.write("alice:{SHA}" + base64.b64encode(hashlib.sha1(b"s3 cret").digest()).decode() + "\n")
+        for user, password in (("alice", b"s3 cret"), ("bob", b"s3cret")):
+            f.write(user + ":{SHA}" + base64.b64encode(hashlib.sha1(password).digest()).decode() + "\n")
     os.chmod(users, 0o644)
     s = sets()[0]
     here = os.path.join(DATA, s)
@@ -188,7 +189,7 @@ def basic_auth():
         compare(where, here, ZEROFS_HTTP_USERPWD="alice:s3 cret")
         rc = os.path.join(TMP, "netrc")
         with open(rc, "w", encoding="utf-8") as f:
-            f.write('machine other login x password y\nmachine 127.0.0.1 login alice password "s3 cret"\n')
+            f.write('machine other login x password y\nmachine 127.0.0.1 login bob password s3cret\n')
         compare(where, here, NETRC=rc)
         os.mkfifo(os.path.join(TMP, "fifo"))
         refused(2, "a pipe", "info", where, NETRC=os.path.join(TMP, "fifo"))

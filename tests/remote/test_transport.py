@@ -256,7 +256,7 @@ def redirects():
         data = big(tmp, 1 << 20)
         s.faults["redirect"] = t.url + "model.safetensors@safetensors"
         assert good("cat", s.url, "w.u8") == data
-        for to, part in (("file:///etc/passwd", "no http or https"), ("ftp://127.0.0.1/", "no http or https"),
+        for to, part in (("file:///etc/passwd", "not an http or https"), ("ftp://127.0.0.1/", "not an http or https"),
                          (s.url + "model.safetensors", "more than 5")):
             s.faults["redirect"] = to + "@safetensors"
             refused(5, part, args=("info", s.url))

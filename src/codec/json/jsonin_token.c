@@ -158,7 +158,7 @@ static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, siz
     }
     len = zf_utf8_len((const char *)p, n);
     if (len == 0) {
-        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x is no UTF-8", *p);
+        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x is not UTF-8", *p);
     }
     zf_out_add(&in->text, p, len);
     in->at += len;
@@ -278,8 +278,8 @@ enum zf_json_kind jsonin_take_number(struct zf_jsonin *in)
     }
     const char *text = zf_out_text(&in->text), *end = token_number_end(text, &whole, &real);
     if (!whole || *end) {
-        (void)jsonin_fail(in, ZF_E_FORMAT, place + (uint64_t)(end - text), "\"%.40s\" is no number",
-                          text);
+        (void)jsonin_fail(in, ZF_E_FORMAT, place + (uint64_t)(end - text),
+                          "\"%.40s\" is not a number", text);
     } else if (real) {
         errno = 0;
         in->real = strtod(text, NULL); /* nobody calls setlocale(), so that a point is a point */

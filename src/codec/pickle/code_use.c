@@ -91,7 +91,7 @@ bool code_stack_global(struct code_vm *vm, uint64_t module, uint64_t name, uint6
     zf_auto(out) struct zf_out n = {0};
 
     if (!code_may_be_text(module) || !code_may_be_text(name)) {
-        return code_ends(vm, ZF_E_FORMAT, "the name is no text");
+        return code_ends(vm, ZF_E_FORMAT, "the name is not text");
     }
     const bool known = code_read_text(vm, module, &m), known2 = code_read_text(vm, name, &n);
 

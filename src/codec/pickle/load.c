@@ -193,7 +193,7 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
     uint8_t code = in->p[in->at++];
     const struct op *op = &ops[code];
     if (!op->name) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "0x%02x is no pickle opcode", code);
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "0x%02x is not a pickle opcode", code);
     }
     vm->op = op->name;
     if (!load_operand(vm, op->operand)) {

@@ -117,7 +117,7 @@ static bool load_judge_shape(struct load *l, const struct load_said *said, struc
                        SHOWN, e->name, said->ndim, l->lim->tensor_dims);
     }
     if (said->odd) {
-        return load_bad_entry(err, e->name, "\"shape\" holds something that is no size");
+        return load_bad_entry(err, e->name, "\"shape\" holds something that is not a size");
     }
     e->ndim = (uint32_t)said->ndim;
     dim = zf_arena_copy(l->arena, l->dim.at, e->ndim, sizeof *dim, err);
@@ -216,7 +216,7 @@ static bool load_meta(struct load *l, struct zf_err *err)
         }
         if (!zf_jsonin_string(l->in)) {
             return zf_fail(err, ZF_E_FORMAT, WORD,
-                           "\"__metadata__\" holds \"%.*s\", which is no text", SHOWN, *key);
+                           "\"__metadata__\" holds \"%.*s\", which is not text", SHOWN, *key);
         }
         if (!(*val = load_copy_text(l, &n, err))) {
             return false;

@@ -169,7 +169,7 @@ bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtens
 
     *out = (struct zf_dtensor){.local = NULL};
     if (f.id != ZF_FORM_DTENSOR) {
-        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no DTensor");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is not a DTensor");
     }
     const struct zf_pv *spec = zf_pv_field(f.state, "_spec");
 

@@ -47,7 +47,7 @@ static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *e
         return false;
     }
     if (zf_pv_kind(keys) != ZF_PV_LIST) {
-        return torch_bad(t, err, ZF_E_FORMAT, "the list of storage keys is no list");
+        return torch_bad(t, err, ZF_E_FORMAT, "the list of storage keys is not a list");
     }
     t->n_records = zf_pv_len(keys);
     t->record = zf_arena_get(t->arena, t->n_records, sizeof *t->record, err);
@@ -60,7 +60,7 @@ static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *e
         t->record[i] =
             (struct torch_record){.key = zf_pv_text(zf_pv_item(keys, i), &n), .order = i};
         if (!t->record[i].key || strlen(t->record[i].key) != n) {
-            return torch_bad(t, err, ZF_E_FORMAT, "storage key %llu is no text",
+            return torch_bad(t, err, ZF_E_FORMAT, "storage key %llu is not text",
                              (unsigned long long)i);
         }
     }

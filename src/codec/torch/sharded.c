@@ -111,7 +111,7 @@ bool zf_torch_sharded(struct zf_torch *t, const struct zf_pv *v, struct zf_shard
 
     *out = (struct zf_sharded){.rank = -1, .world = -1};
     if (f.id != ZF_FORM_SHARDED) {
-        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is no ShardedTensor");
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is not a ShardedTensor");
     }
     if (zf_pv_len(f.state) < 4 || !meta) {
         return torch_bad(t, err, ZF_E_FORMAT,

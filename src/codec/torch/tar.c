@@ -54,7 +54,8 @@ static const char *tar_load_key(struct zf_torch *t, const struct zf_pv *v, struc
     if (zf_pv_int(v, &number)) {
         return zf_arena_fmt(t->arena, err, "%lld", (long long)number);
     }
-    (void)torch_bad(t, err, ZF_E_FORMAT, "a storage or tensor whose key is no number and no text");
+    (void)torch_bad(t, err, ZF_E_FORMAT,
+                    "a storage or tensor whose key is neither a number nor text");
     return NULL;
 }
 

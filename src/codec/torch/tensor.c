@@ -33,7 +33,8 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
     uint64_t n = zf_pv_len(size);
 
     if (!size) {
-        return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is no tuple of integers", what);
+        return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is not a tuple of integers",
+                         what);
     }
     if (zf_pv_late(v) || zf_pv_late(size)) {
         return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor changes after it was made", what);
@@ -47,7 +48,7 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
     *out = torch_dims_new(t, n, err);
     return *out && (zf_torch_extents(size, n, *out) ||
                     torch_bad(t, err, ZF_E_FORMAT,
-                              "the %s of a tensor has an element that is no size", what));
+                              "the %s of a tensor has an element that is not a size", what));
 }
 
 bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, struct zf_err *err)
@@ -55,7 +56,7 @@ bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, 
     const char *name = zf_pv_name(v);
 
     if (zf_pv_kind(v) != ZF_PV_GLOBAL) {
-        return torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is no dtype");
+        return torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is not a dtype");
     }
     return zf_dtype_by_torch(name, strlen(name), out) ||
            torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read", name);
@@ -192,7 +193,7 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
     }
     if (!zf_pv_u64(zf_pv_item(f->args, 1), &out->off_elems)) {
         return torch_bad(t, err, ZF_E_FORMAT,
-                         "the offset of a tensor in its storage \"%.80s\" is no size", pid->key);
+                         "the offset of a tensor in its storage \"%.80s\" is not a size", pid->key);
     }
     out->dtype = pid->dtype;
     if (v3 && !torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err)) {
@@ -330,7 +331,7 @@ bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_
 
     if (!fits || !zf_elems(ten.ndim, ten.shape, &n) || n > max) {
         return torch_bad(t, err, ZF_E_UNSUPPORTED,
-                         "a list of ranks that is no small, packed tensor of integers");
+                         "a list of ranks that is not a small, packed tensor of integers");
     }
     uint64_t *p = zf_arena_get(t->arena, n, sizeof *p, err);
     zf_auto(mem) uint8_t *raw = malloc(n ? n * es : 1);

@@ -226,7 +226,7 @@ static bool array_keys(const json_t *j, struct zf_err *err)
                                          "compressor",  "order", "fill_value"};
 
     if (!json_is_object(j)) {
-        return zf_fail(err, ZF_E_FORMAT, 0, "this is no JSON object");
+        return zf_fail(err, ZF_E_FORMAT, 0, "this is not a JSON object");
     }
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (!json_object_get(j, needed[i])) {

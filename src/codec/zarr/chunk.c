@@ -38,7 +38,7 @@ static bool chunk_check_zlib(const void *head, size_t n_head, uint64_t have, uin
 
     /* RFC 1950: method 8, and the two bytes are a multiple of 31. */
     if (n_head < 2 || (p[0] & 15) != 8 || (p[0] << 8 | p[1]) % 31 != 0) {
-        return zf_fail(err, ZF_E_FORMAT, 0, "this is no zlib stream");
+        return zf_fail(err, ZF_E_FORMAT, 0, "this is not a zlib stream");
     }
     return chunk_inflates(have, size, err);
 }
@@ -50,7 +50,7 @@ static bool chunk_check_gzip(const void *head, size_t n_head, uint64_t have, uin
 
     /* RFC 1952 */
     if (n_head < 18 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8) {
-        return zf_fail(err, ZF_E_FORMAT, 0, "this is no gzip stream");
+        return zf_fail(err, ZF_E_FORMAT, 0, "this is not a gzip stream");
     }
     return chunk_inflates(have, size, err);
 }
@@ -129,7 +129,7 @@ static bool chunk_check_zstd(const void *head, size_t n_head, uint64_t have, uin
 
     (void)have;
     if (said == ZSTD_CONTENTSIZE_ERROR) {
-        return zf_fail(err, ZF_E_FORMAT, 0, "this is no zstd frame");
+        return zf_fail(err, ZF_E_FORMAT, 0, "this is not a zstd frame");
     }
     /* The first frame's; several may follow one another. */
     return said == ZSTD_CONTENTSIZE_UNKNOWN || said <= size ||

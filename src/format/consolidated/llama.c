@@ -57,7 +57,7 @@ static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct
         return true;
     }
     return (zf_json_u64(v, out) && *out <= UINT32_MAX) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is no number of this size", key);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a number of this size", key);
 }
 
 static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf_err *err)
@@ -189,5 +189,5 @@ bool llama_cut(struct llama_width *w, const struct zf_tree_tensor *t, struct zf_
         }
     }
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "nothing says how it is cut (-o tp_rules=FILE can)");
+                   "how it is cut is not recorded. Give the rules with -o tp_rules=FILE");
 }

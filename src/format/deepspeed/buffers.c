@@ -35,8 +35,7 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
     if (buffers_is_placeholder(mp, e)) {
         return zf_build_note(
             mp->save->b, err,
-            "\"%.*s\" is left out: a frozen parameter whose data DeepSpeed did not "
-            "save",
+            "\"%.*s\" is left out: it is a frozen parameter, and DeepSpeed did not save its data",
             (int)e->name.n, e->name.p);
     }
     if (zf_tensor_ref_draft(mp->save->b, ds_spot("", e->name), &e->view, NULL, err)) {
@@ -223,7 +222,8 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
     }
     return left == 0 ||
            zf_build_note(mp->save->b, err,
-                         "%u tied names are left out: what they are tied to is not there", left);
+                         "%u tied names are left out: the tensors they are tied to are missing",
+                         left);
 }
 
 /* Frozen parameters that `module` does not hold itself. */

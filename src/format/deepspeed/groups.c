@@ -129,10 +129,9 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
         }
     }
     if (!shapes) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "no file says how the parameters are called (there is no param_shapes in \"%s\")",
-            mp->model.path);
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the names of the parameters are not recorded (\"%s\" has no param_shapes)",
+                       mp->model.path);
     }
     if (n == 1 && !mp->model.has_shapes && !mp->by_slices && !first->stage3) {
         mp->merged = shapes;

@@ -90,10 +90,10 @@ static bool mappings_join_group(struct ds_rank *mp, uint32_t g, struct ds_shapes
         const struct ds_optim *r = &mp->optim[rank[k]];
 
         if (r->lost) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the file of rank %u is lost, which alone names the parameters of its "
-                           "partition",
-                           rank[k]);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "the file of rank %u is lost; only it names the parameters of its partition",
+                rank[k]);
         }
         most += r->part[g]->n_slices;
     }
@@ -150,7 +150,7 @@ bool ds_mappings_shape(struct ds_rank *mp, struct zf_err *err)
             }
             if (!e || !e->tensor || e->view.n != p->n) {
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                               "nothing tells the shape of \"%.*s\": there is no 16-bit weight of "
+                               "the shape of \"%.*s\" is not recorded, and no 16-bit weight has "
                                "its %llu elements",
                                (int)p->name.n, p->name.p, (unsigned long long)p->n);
             }

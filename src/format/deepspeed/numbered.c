@@ -164,8 +164,8 @@ static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
                              mp->model.path);
     }
     return zf_build_note(b, err,
-                         "the optimizer's masters and states%s%s have no names, and nothing proves "
-                         "any: they are in %s%soptim/ under the optimizer's numbers",
+                         "the optimizer's masters and states%s%s have no names, and none can be "
+                         "proved: they are in %s%soptim/ under the optimizer's numbers",
                          *mp->tree ? " of " : "", mp->tree, mp->tree, *mp->tree ? "/" : "");
 }
 

@@ -102,8 +102,8 @@ static bool rank_same_cut(const struct ds_optim *r, const struct ds_optim *first
                 "its partitions are cut into other sub-partitions than in \"%s\"", first->path);
     } else if (strcmp(r->version, first->version) != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "it was written by DeepSpeed %s, but \"%s\" by %s: ranks of different saves",
-                r->version, first->path, first->version);
+                "it was written by DeepSpeed %s, but \"%s\" by %s: two saves are mixed", r->version,
+                first->path, first->version);
     } else {
         return true;
     }

@@ -245,7 +245,7 @@ static bool ranks_same_maps(const struct ds_ranks *all, struct zf_err *err)
         }
         if (mp->model.affine != first->model.affine) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "its affine_map is another than in \"%s\": ranks of different saves",
+                    "its affine_map is another than in \"%s\": two saves are mixed",
                     first->model.path);
             return zf_err_in(err, "%s", mp->model.path);
         }

@@ -153,10 +153,10 @@ static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, s
     for (uint32_t i = 0; i < m->n_entries; i++) {
         n += !rank_find(mp, m->entry[i].name);
     }
-    return n == 0 || zf_build_note(mp->save->b, err,
-                                   "%u names are in stored/ only: the save was made without its "
-                                   "frozen parameters",
-                                   n);
+    return n == 0 ||
+           zf_build_note(
+               mp->save->b, err,
+               "%u tensors are in stored/ only: the save was made without frozen parameters", n);
 }
 
 /* Whoever trains on writes such a file anew, and one of another save is not this one's weights. */

@@ -231,12 +231,12 @@ static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
         return true;
     }
     if (!j->info.there) {
-        *why = "nothing in the save says how tensor-parallel ranks are joined "
-               "(universal_checkpoint_info); -o tp_rules=FILE can";
+        *why = "the save does not record how to join tensor-parallel ranks "
+               "(universal_checkpoint_info). Give the rules with -o tp_rules=FILE";
     } else if (j->info.why[0]) {
         *why = j->info.why;
     } else if (j->info.n_patterns == 0 && !j->info.has_affine) {
-        *why = "universal_checkpoint_info has no patterns; -o tp_rules=FILE can say how";
+        *why = "universal_checkpoint_info has no patterns. Give the rules with -o tp_rules=FILE";
     }
     return true;
 }

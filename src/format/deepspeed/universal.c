@@ -183,8 +183,8 @@ static bool universal_check_step(struct universal *u, struct universal_group *g,
     return (dtype == zf_draft_type(g->step).dtype &&
             memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s/step.pt has another step than %s/step.pt: parameters of different saves",
-                   path, g->path);
+                   "%s/step.pt has another step than %s/step.pt: two saves are mixed", path,
+                   g->path);
 }
 
 /* Degraded: a file that cannot be read is as good as missing. */

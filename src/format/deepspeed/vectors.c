@@ -42,7 +42,7 @@ static const struct ds_state *vector_same_state(const struct ds_group *g, uint32
     }
     if (s->kind == ZF_DS_INT && s->i != want->i) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "\"%.*s\" of group %u is %lld, but %lld in \"%s\": ranks of different saves",
+                "\"%.*s\" of group %u is %lld, but %lld in \"%s\": two saves are mixed",
                 (int)want->key.n, want->key.p, g->index, (long long)s->i, (long long)want->i,
                 ds_group_first(g)->path);
         return zf_err_in(err, "%s", g->part[r]->path), NULL;
@@ -190,7 +190,7 @@ static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const 
                             const struct ds_part *rank, struct zf_err *err)
 {
     return zf_build_note(ds->b, err,
-                         "the optimizer state \"%.*s\" of group %u is left out: it is no plain "
+                         "the optimizer state \"%.*s\" of group %u is left out: it is not a plain "
                          "tensor in \"%s\"",
                          (int)(s->key.n < 80 ? s->key.n : 80), s->key.p, g->index, rank->path);
 }

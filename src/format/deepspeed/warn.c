@@ -132,11 +132,10 @@ bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, c
     if (m->steps < 0 || (optim > (double)model - 2 && optim < (double)model + 2)) {
         return true;
     }
-    return zf_build_note(
-        ds->b, err,
-        "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): it "
-        "began anew, or these are files of two saves",
-        optim, file, (long long)model, m->path);
+    return zf_build_note(ds->b, err,
+                         "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): "
+                         "it began anew, or two saves are mixed",
+                         optim, file, (long long)model, m->path);
 }
 
 bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)

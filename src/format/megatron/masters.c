@@ -230,7 +230,7 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
     return !m->unverified || *n > 1 ||
            zf_build_note(s->b, err,
                          "there is no weight of the name \"%.*s\", so that its fp32 master is in "
-                         "optim/param/; so it is with others like it",
+                         "optim/param/; and others like it",
                          masters_width(m), m->name.p);
 }
 

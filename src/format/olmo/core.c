@@ -165,7 +165,7 @@ static bool core_check_extra(struct core_part *p, const char *path, struct zf_er
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it holds \"%.100s\", but metadata.json does not name this file: files of two saves",
+            "it holds \"%.100s\", but metadata.json does not name this file: two saves are mixed",
             h.entry[h.n - 1].name);
     (void)zf_err_in(err, "%s", path);
     return zf_forgive(p->s->b, err);
@@ -341,8 +341,8 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            of ? "\"%.120s\" has another shape than the parameter in model/: parts of two saves"
-               : "\"%.120s\" belongs to no parameter in model/: parts of two saves",
+            of ? "\"%.120s\" has another shape than the parameter in model/: two saves are mixed"
+               : "\"%.120s\" belongs to no parameter in model/: two saves are mixed",
             t->key);
     (void)zf_err_in(err, "%smetadata.json", p->dir);
     return zf_forgive(p->s->b, err);
@@ -459,8 +459,8 @@ static bool core_check_file(const struct core_part *p, uint32_t number, struct z
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it holds \"%.100s\"%s, which metadata.json does not list for this file: files of two "
-            "saves",
+            "it holds \"%.100s\"%s, which metadata.json does not list for this file: two saves are "
+            "mixed",
             first->name, n > 1 ? " and others" : "");
     (void)zf_err_in(err, "%s", p->path[number]);
     return zf_forgive(p->s->b, err);

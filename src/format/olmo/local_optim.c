@@ -152,8 +152,8 @@ static bool optim_differs(const struct optim_reading *r, const struct optim_stat
                           struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"%.40s\" of \"%.100s\" differs from that in %.80s: files of two saves", s->key,
-                   optim_param(r, s->param)->name, s->path);
+                   "\"%.40s\" of \"%.100s\" differs from that in %.80s: two saves are mixed",
+                   s->key, optim_param(r, s->param)->name, s->path);
 }
 
 /* How many numbers are compared, whatever the number of ranks. */

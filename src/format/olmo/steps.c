@@ -55,11 +55,10 @@ static struct zf_draft *steps_next(struct olmo_save *s, uint64_t *at, struct zf_
 static bool steps_note_two(struct olmo_save *s, const struct steps_one *a,
                            const struct steps_one *b, struct zf_err *err)
 {
-    return zf_build_note(
-        s->b, err,
-        "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": not all "
-        "parameters took part in each, or these are files of two saves",
-        a->n, a->of.name, b->n, b->of.name);
+    return zf_build_note(s->b, err,
+                         "the optimizer counted %.0f steps of \"%.100s\", but %.0f of \"%.100s\": "
+                         "not all parameters took part in each, or two saves are mixed",
+                         a->n, a->of.name, b->n, b->of.name);
 }
 
 /* A state that is saved before the first step was made for the purpose and counts one.
@@ -73,7 +72,7 @@ static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, s
     }
     return zf_build_note(s->b, err,
                          "the optimizer counted %.0f steps, but the trainer %" PRId64
-                         ": it skipped some or began anew, or these are files of two saves",
+                         ": it skipped some or began anew, or two saves are mixed",
                          a->n, said);
 }
 

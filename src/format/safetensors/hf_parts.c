@@ -193,7 +193,7 @@ static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, 
         if (above && parts_optimizer(above, &optimizer, &dcp, &ignored) && optimizer) {
             return zf_build_note(
                 b, err,
-                "these are the weights alone: the optimizer is in %s/%s; point at %s to see both",
+                "these are the weights only; the optimizer is in %s/%s. Point at %s to see both",
                 up[i], optimizer, up[i]);
         }
     }

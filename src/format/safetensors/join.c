@@ -382,7 +382,7 @@ static bool join_note(const struct st_join *j, struct zf_err *err)
     return !j->n_taken || !j->files->n_ranks ||
            zf_build_note(
                j->b, err,
-               "no index is here, and nothing records how many ranks wrote: %lu have files",
+               "there is no index, so the number of ranks is not recorded: %lu have files",
                j->files->n_ranks);
 }
 

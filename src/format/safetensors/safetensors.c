@@ -81,13 +81,13 @@ static bool safetensors_note_series(struct zf_store *st, const char *file,
 
     if (safetensors_has_sibling(st, file) && zf_st_file_has_boxes(st, file, o->lim)) {
         zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                "this file holds one rank's parts of tensors, the others are beside it: point at "
-                "its directory");
+                "this file holds one rank's parts of the tensors. Point at its directory to see "
+                "them whole");
         return zf_err_in(err, "%s", file);
     }
     return !st_series(file, &s) || s.of < 2 ||
            zf_build_note(b, err,
-                         "this is file %lu of %lu: point at its directory to see all tensors",
+                         "this is file %lu of %lu. Point at its directory to see all tensors",
                          s.number, s.of);
 }
 

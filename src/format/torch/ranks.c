@@ -287,12 +287,12 @@ static bool ranks_check_group(const struct group *g, bool degraded, struct zf_bu
 
     if (g->mixed) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there are files of several world sizes (one is %.80s): files of two saves",
+                       "there are files of several world sizes (one is %.80s): two saves are mixed",
                        first);
     }
     if (g->twice) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%.80s and %.80s are of one rank: files of two saves", g->twice[-1].path,
+                       "%.80s and %.80s are of one rank: two saves are mixed", g->twice[-1].path,
                        g->twice->path);
     }
     if (g->max >= want) {
@@ -327,7 +327,7 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
         }
         if (g->file->name.world && most->file->name.world) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%.80s and %.80s are of different numbers of ranks: files of two saves",
+                           "%.80s and %.80s are of different numbers of ranks: two saves are mixed",
                            g->file->path, most->file->path);
         }
         if (!zf_build_note(b, err,
@@ -352,7 +352,7 @@ static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t
         most = most && ranks_world(most) >= ranks_world(g) ? most : g;
         if (g->role == ZF_ROLE_WEIGHTS && weights) {
             return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                           "there are files of several checkpoints here: point at %.80s or %.80s",
+                           "there are files of several checkpoints here. Point at %.80s or %.80s",
                            weights->file->path, g->file->path);
         }
         weights = g->role == ZF_ROLE_WEIGHTS ? g : weights;

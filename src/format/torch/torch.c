@@ -262,7 +262,7 @@ static bool torch_open_one(struct zf_torch_set *s, const char *file, struct zf_b
 
     return (of <= 1 ||
             zf_build_note(b, err,
-                          "this is one of %lu files: point at its directory to see all tensors",
+                          "this is one of %lu files. Point at its directory to see all tensors",
                           of)) &&
            zf_torch_set_add(s, file, ZF_ROLE_WEIGHTS, zf_coord_data(0), err) &&
            zf_torch_set_place(s, err);

@@ -72,7 +72,7 @@ def stays(title, files, why, **options):
     """The ranks are shown each for itself, and a note says why."""
     tree = Tree(files, **options)
     check(title, tree.code == 0 and ("", "norm.weight") not in tree.tensor and
-          ("mp_rank_00", "norm.weight") in tree.tensor and any("not joined" in n and why in n for n in tree.notes),
+          ("mp_rank_00", "norm.weight") in tree.tensor and any("shown separately" in n and why in n for n in tree.notes),
           f"{tree.err} {tree.notes} {sorted(tree.tensor)[:3]}")
     return tree
 
@@ -125,7 +125,7 @@ stays("a parameter of more dimensions", change(change(two, 0, "norm.weight", Ten
 for title, name in ("a parameter that Llama has not", "lm_head.bias"), ("… in a layer", "layers.0.attention.wz.weight"), \
                    ("… without a layer", "attention.wq.weight"), ("… of a layer without number", "layers..attention.wq.weight"):
     more = {f: {**v, name: Tensor(1, 2)} if f.endswith("pth") else v for f, v in two.items()}
-    stays(title, more, "nothing says how it is cut")
+    stays(title, more, "how it is cut is not recorded")
 one = {f: {**v, "b": Tensor(1)} if f == "consolidated.00.pth" else v for f, v in two.items()}
 stays("a parameter of one rank", one, "there are 22 tensors in mp_rank_01, but 23")
 bare = {f: {k: t for k, t in v.items() if "norm" in k} if f.endswith("pth") else v for f, v in two.items()}

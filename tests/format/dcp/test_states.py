@@ -56,7 +56,7 @@ for name, *attributes in (("torchao_adamw8_fsdp2_w2", "OptimState8bit.signed, Op
     got, notes, err = tree(os.path.join(DATA, name))
     want = expected(os.path.join(DATA, name))
     check(name, not err and got == want, f"{err} {[k for k in {*got, *want} if got.get(k) != want.get(k)][:5]}")
-    check(f"{name}: attributes", notes == [f"__0_0.distcp: attributes that are no tensors are not shown: {a}" for a in attributes], notes)
+    check(f"{name}: attributes", notes == [f"__0_0.distcp: attributes that are not tensors are not shown: {a}" for a in attributes], notes)
 
 # The table of one rank is another one: that state alone is left out, and both files are named.
 with tempfile.TemporaryDirectory() as d:

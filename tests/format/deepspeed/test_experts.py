@@ -182,7 +182,7 @@ for blocks in (True, False):
     refused(f"blocks of ranks or not, told wrongly: {blocks}", Moe([(2, FOUR)], 4, blocks, not blocks).files(), "of group 1 ")
 HOLE = GOOD.files(False)
 HOLE["zero_pp_rank_0_mp_rank_00_optim_states.pt"]["optimizer_state_dict"]["param_slice_mappings"][0].popitem(False)
-refused("mappings with a hole", HOLE, "nothing tells the shape of \"inp.weight\"")
+refused("mappings with a hole", HOLE, "the shape of \"inp.weight\"")
 
 
 # ---- AutoEP: a real save of stage 3, changed; stage 2 generated ----

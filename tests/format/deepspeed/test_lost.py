@@ -70,7 +70,7 @@ def tensor_ranks():
                 whole = dumped(files)[0]
                 same = all(got.get(k) == whole[k] for k in whole if k[0].startswith("mp_rank_00"))
                 check(f"stage {stage}, the files of {gone} are missing, degraded: each of the others has a tree",
-                      not err and same and not any(k[0] == "" for k in got) and any("not joined" in n for n in notes), (err, notes))
+                      not err and same and not any(k[0] == "" for k in got) and any("shown separately" in n for n in notes), (err, notes))
     got, _, err = dumped(without(makemp.tensor(STATE, CUTS, 2, 2, 2), "model_states", "noise"), "-d")
     check("no model states at all", not got and "no model-states file can be read" in err and "mp_rank_00_model_states.pt" in err, err)
 

@@ -23,7 +23,7 @@ def untold_of(save):
             return True  # a swap file is nothing but numbers
         if mix.torn:
             return False
-        if "files of two saves" in mix.notes:
+        if "two saves are mixed" in mix.notes:
             # one of the two gave the frozen ones and buffers that stage 3 keeps in the model's files, and nothing else
             return any(all(k[0] == "" for k in side) for side in (mix.first, mix.second))
         # moments that were converted, and of which no other copy is there

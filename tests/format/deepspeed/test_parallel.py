@@ -53,7 +53,7 @@ def joined(name, files, state, rules=None):
         want = {n: ("bf16", ",".join(map(str, state.shape(n))), makeds.bf16(state.values(n)).hex())
                 for n in [*state.names(), *state.frozen, *state.buffers]}
         same(f"{name}: stored", stored, want)
-    check(f"{name}: no note", not [n for n in notes if "not joined" in n], notes)
+    check(f"{name}: no note", not [n for n in notes if "shown separately" in n], notes)
 
 
 def trees(name, files, shards, why, rules=None, *opts):
@@ -61,7 +61,7 @@ def trees(name, files, shards, why, rules=None, *opts):
     got, notes, err = dumped(files, rules, *opts)
     want = {(f"mp_rank_{r:02d}" + ("/" + k[0] if k[0] else ""), k[1]): v for r, s in enumerate(shards) for k, v in s.expected().items()}
     same(name, weights(got), want, err)
-    check(f"{name}: the reason", any("not joined" in n and why in n for n in notes), notes)
+    check(f"{name}: the reason", any("shown separately" in n and why in n for n in notes), notes)
 
 
 def refused(name, files, part, rules=None, *opts):
@@ -236,7 +236,7 @@ def not_joined():
     files = makemp.tensor(STATE, CUTS, 2, 2, 2, INFO)
     files["mp_rank_01_model_states.pt"]["module"]["more"] = makeds.Half([1.0], [1])
     got, notes, err = dumped(files)
-    check("a tensor that one rank has", not err and ("mp_rank_01", "more") in got and any("not joined" in n for n in notes), (err, notes))
+    check("a tensor that one rank has", not err and ("mp_rank_01", "more") in got and any("shown separately" in n for n in notes), (err, notes))
 
 
 def copies_differ():
@@ -262,7 +262,7 @@ def copies_differ():
         masters.data = bytes(raw)
         _, notes, err = dumped(files)
         check(f"a long copy that differs at {at}", not err and any("copies of rank 0 and rank 1 differ" in n for n in notes) == differ
-              and any("3 copies" in n and "both ends and in the middle only" in n for n in notes) != differ, (err, notes))
+              and any("3 replicas" in n and "beginning, middle and end" in n for n in notes) != differ, (err, notes))
 
 
 def rules():
@@ -395,7 +395,7 @@ def layers_alone():
                    any(layer(5) in n and layer(where) in n and '"tied_modules.embed"' in n for n in notes)), (err, notes, sorted(got)))
     files = case(lambda f: f.update({layer(3): makeds.OrderedDict({"word.weight": makeds.Half([1.0] * 24, [4, 6])})}), mappings=True)
     refused("two files that may be a tied module's", files,
-            'nothing tells the shape of "tied_modules.embed.word.weight": there is no 16-bit weight of its 24 elements')
+            'the shape of "tied_modules.embed.word.weight" is not recorded, and no 16-bit weight has its 24 elements')
 
     def twice(f):
         f[layer(3)] = makeds.OrderedDict(up=half)

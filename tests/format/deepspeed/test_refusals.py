@@ -138,7 +138,7 @@ for what, save, word, keys, new, sentence in (
         ("a sub-partition's state that is a text", cuts, O0, (INNER, BASE, 0, 1, "exp_avg"), "x",
          f'{O0}, sub-partition 1: the state "exp_avg" of group 0 is missing, unlike in "{O0}"'),
         ("a sub-partition of another step", cuts, O0, (INNER, BASE, 0, 1, "step"), 4,
-         f'{O0}, sub-partition 1: "step" of group 0 is 4, but 3 in "{O0}": ranks of different saves'),
+         f'{O0}, sub-partition 1: "step" of group 0 is 4, but 3 in "{O0}": two saves are mixed'),
         ("partition_ranks of one group", zero3, O0, (INNER, "ds_zero_partition_groups"), [{}],
          f"{O0}!optimizer_state_dict!ds_zero_partition_groups: it has 1 entries for 2 groups"),
         ("partition_ranks with a text", zero3, O0, (INNER, "ds_zero_partition_groups"), [{"partition_ranks": [0, "1"], "partition_count": 2, "partition_rank": 0}, {}],
@@ -171,7 +171,7 @@ for what, save, word, keys, new, sentence in (
         ("masters of 64 bits", lambda: wide(0.5), O0, (INNER, "overflow"), False,
          f'{O1}: the masters do not belong to these names: element 13 of "w" is -1.16560531, which does not round to the -1.6640625 of "module" in "{M}"'),
         ("a number that is another on a rank", lambda: changed(zero2, O0, ((*STATE0, "k"), 5)), O1, (*STATE0, "k"), 6,
-         f'{O1}: "k" of group 0 is 6, but 5 in "{O0}": ranks of different saves'),
+         f'{O1}: "k" of group 0 is 6, but 5 in "{O0}": two saves are mixed'),
         ("ZenFlow under stage 2 without a weight", lambda: changed(zero2, M, (("module", "w"), GONE)), "_rank_", ("ds_config", "zero_optimization", "zenflow"), {},
          'a ZenFlow save without the 16-bit weight "w", which would tell how its master is stored, is not supported'),
         # ---- the model's files ----
@@ -201,7 +201,7 @@ for what, save, word, keys, new, sentence in (
         ("a weight of the wrong storage", zero2, M, ("module", "w", "offset"), 1,
          f'{M}: a tensor reaches beyond its storage "0": element 15 of 15 is needed'),
         ("names of one group", zero2, M, ("param_shapes",), lambda v: v[:1], f'"{M}" names the parameters of 1 groups, but "{O0}" holds 2'),
-        ("no names", zero2, M, ("param_shapes",), GONE, f'no file says how the parameters are called (there is no param_shapes in "{M}")'),
+        ("no names", zero2, M, ("param_shapes",), GONE, f'the names of the parameters are not recorded ("{M}" has no param_shapes)'),
         ("mappings that begin late", by_slices, O1, (INNER, "param_slice_mappings", 0, "0.v"), Call("d.f", "fragment_address", state={"numel": 4, "start": 6}),
          f'bf16_{O1}: param_slice_mappings[0] has "0.v" begin at element 6, expected 5'),
         ("stage 3 with the model of stage 2", lambda: {n: v for n, v in {**zero2(), **zero3()}.items() if "optim" in n or n == M}, M, ("global_steps",), 3,
@@ -268,7 +268,7 @@ shows("a state of another length on all ranks", changed(zero2, "optim", ((*STATE
 shows("the same, elastic", changed(elastic, "optim", ((INNER, BASE, 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
 shows("the same under stage 3", changed(zero3, "optim", ((INNER, INNER, "state", 0, "exp_avg"), f32([1.0] * 70))), NO_AVG, NO_LENGTH)
 # A state of a kind that is not understood costs itself, on whichever rank it is.
-ODD = 'the optimizer state "exp_avg" of group 0 is left out: it is no plain tensor in "{}"'
+ODD = 'the optimizer state "exp_avg" of group 0 is left out: it is not a plain tensor in "{}"'
 MYSTERY = Call("torch._utils", "_rebuild_mystery_tensor", 1, 2)
 UNSTORED = torchfile.tensor(torchfile.storage("9", "MysteryStorage", 8), 0, (8,), (1,))
 QUANTIZED = dtensors.State(range(16), (4, 4), f32([1, 2, 3, 4]), f32([-1, 0, 1]))
@@ -348,7 +348,7 @@ gathered("weights in one file", {"pytorch_model.bin": {**HALVES[0], **HALVES[1]}
 gathered("weights in two", {SERIES(1): HALVES[0], SERIES(2): HALVES[1]}, None)
 gathered("beside what is no tensor", {SERIES(1): {**HALVES[0], "version": 3}, SERIES(2): HALVES[1]}, None)
 gathered("and more than was saved", {SERIES(1): {**HALVES[0], "kept": Half([1.0], (1,))}, SERIES(2): HALVES[1]},
-         "1 names are in stored/ only: the save was made without its frozen parameters")
+         "1 tensors are in stored/ only: the save was made without frozen parameters")
 gathered("one of two files", {SERIES(1): HALVES[0]}, NOT_ONCE, False)
 gathered("a weight twice", {SERIES(1): HALVES[0], SERIES(2): {**HALVES[1], "w": HALVES[0]["w"]}}, NOT_ONCE, False)
 gathered("a weight of another shape", {SERIES(1): {**HALVES[0], "w": Half(STATE.values("w"), (3, 5))}, SERIES(2): HALVES[1]}, NOT_ONCE, False)

@@ -48,7 +48,7 @@ for n in ("embed.weight", "l1.bias", "scale"):
         refused(f"stage 3, one file of another save: {n} {k}", mixed(three, makeds.universal3(OTHER, 2), f"zero/{n}/{k}.pt"),
                 f"zero/{n}/{k}.pt: element 0 is", "in zero/optimizer_state.pt")
 refused("one parameter's files of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/"), "zero/l1.bias/step.pt", "step")
-refused("one step of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/step"), "different saves")
+refused("one step of a later step", mixed(one, makeds.universal(LATER, 1), "zero/l1.bias/step"), "two saves")
 scrambled = {n: dict(v) if isinstance(v, dict) else v for n, v in one.items()}
 scrambled["mp_rank_00_model_states.pt"]["ds_config"] = {"zero_optimization": {"stage": 2, "round_robin_gradients": True}}
 scrambled["zero/l1.bias/fp32.pt"] = {"cat_dim": 0, "param": makeds.f32(STATE.values("embed.weight")[:4], (4,))}

@@ -114,7 +114,7 @@ def bad_boxes():
         "has 1 dimensions of u8": ({"t": ("U8", [2], b"56")}, {"t": [0]}),
         "2 dimensions of i8": ({"t": ("I8", [2, 1], b"56")}, {"t": [0, 2]}),
         "covered by nothing": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 2**62]}),
-        "DCP_SHARDING_INFO is no JSON object": ({"t": ("U8", [2, 1], b"56")}, "[1]"),
+        "DCP_SHARDING_INFO is not a JSON object": ({"t": ("U8", [2, 1], b"56")}, "[1]"),
         "DCP_SHARDING_INFO: not sound JSON: found the end": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]}'),
         "duplicate object key": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]},"t":{}}'),
     }
@@ -203,7 +203,7 @@ def one_rank_of_several():
         c.safetensors(shard(1), {"t": ("U8", [1], b"x")}, {"t": [0]})
         c.cat("t.u8", b"x", at=shard(1))
         c.safetensors(shard(2), {"t": ("U8", [2], b"yz")}, {"t": [1]})
-        c.refused("one rank's parts", "point at its directory", at=shard(1), code=3)
+        c.refused("one rank's parts", "Point at its directory", at=shard(1), code=3)
 
 
 main(

@@ -73,13 +73,13 @@ def layouts():
                 same(c, held, at=at)
             c.told("hf: DCP_SHARDING_INFO", f"joined with {optimizer}", at="run/step_7")
             r = c.run("info", None, at="run/step_7").stdout.decode()
-            assert "how many ranks" not in r, r  # the moments prove the shapes
+            assert "the number of ranks" not in r, r  # the moments prove the shapes
             same(c, held, at="run/step_7/" + optimizer)
             if where:
                 whole(c, "run/step_7/" + where)
                 if where == "model":
                     c.told("the optimizer is in ../optim", at="run/step_7/model")
-                    c.told("how many ranks", "../optim", at="run/step_7/model/")
+                    c.told("the number of ranks", "../optim", at="run/step_7/model/")
 
 
 def what_lies_beside():

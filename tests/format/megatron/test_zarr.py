@@ -197,7 +197,7 @@ def lies_about_the_shape():
                            ({"shape": [], "chunks": [], "fill_value": 0}, ("/0.0", "no such chunk")),
                            ({"dimension_separator": "/"}, ("/0.0", "no such chunk")),
                            ({"dimension_separator": "/", "fill_value": 0}, ("/0.0", "no such chunk")),
-                           ({"compressor": {"id": "zlib"}}, ("/0.0", "no zlib stream")),
+                           ({"compressor": {"id": "zlib"}}, ("/0.0", "not a zlib stream")),
                            ({"compressor": {"id": "bz2"}}, ("/.zarray", "\"bz2\"")),
                            ({"filters": [{"id": "delta"}]}, ("/.zarray", "\"delta\"")),
                            ({"shape": [1 << 62, 6]}, ("/.zarray", "2^63")),
@@ -227,7 +227,7 @@ def a_separator_that_is_not_the_chunks():
 
 def a_zarray_that_is_no_json():
     for text, part in ((b"[" * 2000, "json_depth"), (b"{\"shape\": [1", "JSON"), (b"\0" * 9, "JSON"), (b"", "the file is empty"),
-                       (b"[]", "no JSON object"), (b'{"zarr_format": 2, "zarr_format": 2}', "duplicate")):
+                       (b"[]", "not a JSON object"), (b'{"zarr_format": 2, "zarr_format": 2}', "duplicate")):
         with Save() as s:
             s.make()
             s.file(W + "/.zarray", text)
@@ -246,7 +246,7 @@ def lies_of_compressed_chunks():
     with Save() as s:
         s.make(compressor="zlib")
         s.file(W + "/0.0", b"no stream at all")
-        s.refused(W + "/0.0", "no zlib stream")
+        s.refused(W + "/0.0", "not a zlib stream")
         s.partly(inside(0, 0))
     with Save() as s:
         s.make(compressor="zlib")

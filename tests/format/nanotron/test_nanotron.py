@@ -264,7 +264,7 @@ with tempfile.TemporaryDirectory() as run:
         r = subprocess.run([ZEROFS, "info", "--json", os.path.join(run, at)], capture_output=True, text=True, timeout=60)
         return json.loads(r.stdout)["tag"] + " " + json.loads(r.stdout)["format"] if r.returncode == 0 else r.stderr
 
-    for text, want in (("2", "2 nanotron"), ("10\n", "10 nanotron"), ("11", '"11", which is not here'), ("step 10", "several"), ("", "several")):
+    for text, want in (("2", "2 nanotron"), ("10\n", "10 nanotron"), ("11", '"11", which does not exist'), ("step 10", "several"), ("", "several")):
         with open(os.path.join(run, "latest.txt"), "w", encoding="ascii") as f:
             f.write(text)
         got = info()

@@ -338,7 +338,7 @@ chosen("never one that was being written", tree, 12, "step20-tmp was being writt
 tree = run_of({"step3": m.local(1, step=3), "step12": m.local(1, step=12), "step20-tmp": m.local(1, step=20)}, [("latest", "step3")])
 chosen("latest decides", tree, 3, "step12 is newer", "step20-tmp was being written")
 tree = run_of({"step20-tmp": m.local(1, step=20)})
-check("nothing else is there", tree.code == 1 and "step20-tmp" in tree.err and "was being written" in tree.err, tree.err)
+check("nothing else is there", tree.code == 1 and "step20-tmp" in tree.err and "being written" in tree.err, tree.err)
 
 # ---- local: refused --------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ expect("copies in every rank", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"m
        {":w": A})
 tree = expect("different plain tensors", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": B}}},
               {"extra:model.w.rank0": A, "extra:model.w.rank1": B})
-check("which is told", any("not the same" in n for n in tree.notes), tree.notes)
+check("which is told", any("differs between ranks" in n for n in tree.notes), tree.notes)
 expect("a tensor of one rank only", {"rank0.pt": {"model": {"w": A}}, "rank1.pt": {"model": {"w": A, "v": B}}},
        {":w": A, ":v": B})
 refused("a gap in the ranks", {"rank0.pt": {"w": A}, "rank2.pt": {"w": A}}, "only 2 of 3")
@@ -42,7 +42,7 @@ check("so may one of the weights", tree.code == 0 and [n.split(",")[0] for n in 
       (tree.err, tree.notes))
 for n, m in ((2, 3), (3, 2)):
     refused(f"weights of {n}, an optimizer of {m}", {**{f"model_world_size_{n}_rank_{r}.pt": {"w": A} for r in range(n)},
-                                                   **{f"optim_world_size_{m}_rank_{r}.pt": {"s": A} for r in range(m)}}, "files of two saves")
+                                                   **{f"optim_world_size_{m}_rank_{r}.pt": {"s": A} for r in range(m)}}, "two saves are mixed")
 expect("the last \"rank\" with a number counts", {f"frank_rank_{r}.x.pt": {"w": A} for r in (0, 1)}, {":w": A})
 refused("and another behind it does not", {"m_rank_0.ranks.pt": {"w": A}, "m_rank_2.ranks.pt": {"w": A}}, "only 2 of 3")
 
@@ -66,7 +66,7 @@ def sharded(rank, world):
 tree = Tree({f"rank{r}.pt": sharded(r, 2) for r in (0, 1)})
 check("two of two ranks", tree.code == 0, tree.err)
 refused("one rank of two, and one of three", {"rank0.pt": sharded(0, 2), "rank1.pt": sharded(1, 3)},
-        "saved by 3 ranks, but rank0.pt was saved by 2: files of two saves")
+        "saved by 3 ranks, but rank0.pt was saved by 2: two saves are mixed")
 
 # ---- DTensors ------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ def shards_of(**second):
 
 
 expect("two shards", shards_of(), {":w": W})
-SAVES = "files of different saves"
+SAVES = "two saves are mixed"
 for what, second, why in (
         ("another list of shards", {"of": [(0, 5), (5, 8), (8, 10)]}, f'it is cut in 3 shards, but in 2 in "rank0.pt": {SAVES}'),
         ("a shard in another place", {"of": [(0, 4), (5, 10)]}, f'shard 0 is said to span 0 … 4 of dimension 0, but 0 … 5 in "rank0.pt": {SAVES}'),
@@ -199,7 +199,7 @@ for what, piece in (("a DTensor", DTensor(rows(0), (1, 4), (1,), [0], [replicate
     for f in files.values():
         f["whole"] = A
     tree = expect(f"a shard that is {what}", {"rank0.pt": {"whole": A}, "rank1.pt": files["rank1.pt"]}, {":whole": A})
-    check(f"a shard that is {what}: the note", "rank1.pt: \"w\" is left out: the rank's piece is no plain tensor" in tree.notes, tree.notes)
+    check(f"a shard that is {what}: the note", "rank1.pt: \"w\" is left out: the rank's piece is not a plain tensor" in tree.notes, tree.notes)
 tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}})
 check("ranks of three", tree.code == 1 and tree.err.endswith("rank0.pt: saved by 3 ranks, but there are files of 2: some are missing"), tree.err)
 tree = Tree({"rank0.pt": {"w": Sharded(row[:1], world=3)}, "rank1.pt": {"w": Sharded(row[1:], world=3)}}, degraded=True)

@@ -29,7 +29,7 @@ def tree(folder):
 with open(os.path.join(DATA, "expected.json"), encoding="utf-8") as expected:
     want = {k: v["sha256"] for k, v in json.load(expected)["paths"].items()}
 got, notes, err = tree(DATA)
-ATTRIBUTES = "attributes that are no tensors are not shown: OptimState8bit.signed, OptimState8bit.block_size"
+ATTRIBUTES = "attributes that are not tensors are not shown: OptimState8bit.signed, OptimState8bit.block_size"
 check("torchao's AdamW8bit of two ranks", not err and got == want and notes == [f"optim_world_size_2_rank_0.pt: {ATTRIBUTES}"],
       f"{err} {notes} {[k for k in {*got, *want} if got.get(k) != want.get(k)][:5]}")
 

@@ -98,7 +98,7 @@ def damaged_headers():
         b'{"a":' + entry % (0, 3) + b"}": "need 4",
         b'{"a":' + b"[" * 100000 + b"}": "json_depth",
         b'{"a":{"dtype":"X9","shape":[4],"data_offsets":[0,4]}}': "unknown dtype",
-        b'{"a":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}': "no size",
+        b'{"a":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}': "not a size",
     }
     for text, part in bad.items():
         with Case() as c:

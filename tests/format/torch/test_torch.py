@@ -169,7 +169,7 @@ tree = expect("a part that is called as another tensor", {"m.pt": {"w.scale": A,
 check("which is told", tree.notes == ['m.pt: part "w.scale" of a tensor has the name of another tensor and is left out'], tree.notes)
 tree = expect("attributes that are no tensors", {"m.pt": {"v": Wrapper(x=A, block_size=64, layout=None), "w": Wrapper(y=Wrapper(z=B, zero="int"))}},
               {":v.x": A, ":w.y.z": B})
-check("are named", tree.notes == [f"m.pt: attributes that are no tensors are not shown: AffineQuantizedTensor.{a}" for a in ("block_size", "zero")],
+check("are named", tree.notes == [f"m.pt: attributes that are not tensors are not shown: AffineQuantizedTensor.{a}" for a in ("block_size", "zero")],
       tree.notes)
 plain = Wrapper(int_data=A, scale=B)
 expect("parts of parts", {"m.pt": {"w": Wrapper(tensor_impl=plain, mask=C), "v": Wrapper(a=plain, b=Wrapper(c=plain))}},

@@ -143,7 +143,7 @@ def no_fusermount(tmp):
     with child():
         device(tmp, 0o666)
         become(NOBODY)
-        refused(tmp, 'fusermount3 is not on PATH', env={'PATH': '/nowhere'})
+        refused(tmp, 'fusermount3 is not in PATH', env={'PATH': '/nowhere'})
 
 
 def fusermount_says(tmp):

@@ -71,9 +71,9 @@ static void equal_values_agree(void **state)
     /* a NaN is one value, whatever its sign and payload */
     assert_says("(dS'v'\nFnan\ns.", "(dS'v'\nF-nan\ns.", true, false, "");
     assert_says("(dS'v'\nFnan\ns.", "(dS'v'\nF1\ns.", true, false,
-                "v is 1, but nan in \"first\": files of different saves");
+                "v is 1, but nan in \"first\": two saves are mixed");
     assert_says("(dS'v'\nFinf\ns.", "(dS'v'\nF-inf\ns.", true, false,
-                "v is -inf, but inf in \"first\": files of different saves");
+                "v is -inf, but inf in \"first\": two saves are mixed");
 }
 
 /* The sentence is about the first name in order, wherever the files have it. */
@@ -81,15 +81,15 @@ static void the_first_name_that_differs_is_told(void **state)
 {
     (void)state;
     assert_says(SHAPES, "(dS'shapes'\n(dS'a.w'\n(I7\nI6\ntsS'a.x'\n(I4\ntssS'step'\nI11\ns.", true,
-                false, "shapes.a.w[1] is 6, but 5 in \"first\": files of different saves");
+                false, "shapes.a.w[1] is 6, but 5 in \"first\": two saves are mixed");
     assert_says(SHAPES, "(dS'step'\nI11\nsS'shapes'\n(dS'a.x'\n(I4\ntsS'a.w'\n(I7\nI5\ntss.", true,
-                false, "shapes.a.x[0] is 4, but 3 in \"first\": files of different saves");
+                false, "shapes.a.x[0] is 4, but 3 in \"first\": two saves are mixed");
     assert_says("(dS'v'\n(lF0.1\nas.", "(dS'v'\n(lF0.25\nas.", true, false,
-                "v[0] is 0.25, but 0.1 in \"first\": files of different saves");
+                "v[0] is 0.25, but 0.1 in \"first\": two saves are mixed");
     assert_says("(dS'v'\n(lNaI-1\nas.", "(dS'v'\n(lccopy\ncopy\naI-12\nas.", true, true,
-                "v[0] is copy.copy, but None in \"first\": files of different saves");
+                "v[0] is copy.copy, but None in \"first\": two saves are mixed");
     assert_says("(dS'v'\n(dI-4\nS'x'\nss.", "(dS'v'\n(dI-4\nS'y'\nss.", true, true,
-                "v[-4] is 'y', but 'x' in \"first\": files of different saves");
+                "v[-4] is 'y', but 'x' in \"first\": two saves are mixed");
 }
 
 static void what_one_lacks_is_told_where_it_is_needed(void **state)
@@ -99,11 +99,11 @@ static void what_one_lacks_is_told_where_it_is_needed(void **state)
 
     (void)state;
     assert_says(SHAPES, less, true, false,
-                "shapes.a.x[0] is missing, but 3 in \"first\": files of different saves");
+                "shapes.a.x[0] is missing, but 3 in \"first\": two saves are mixed");
     assert_says(less, SHAPES, true, false,
-                "shapes.a.x[0] is 3, but is not in \"first\": files of different saves");
+                "shapes.a.x[0] is 3, but is not in \"first\": two saves are mixed");
     assert_says(SHAPES, step, true, false,
-                "shapes.a.w[0] is missing, but 7 in \"first\": files of different saves");
+                "shapes.a.w[0] is missing, but 7 in \"first\": two saves are mixed");
     for (int k = 0; k < 2; k++) {
         assert_says(SHAPES, less, k, true, "");
         assert_says(less, SHAPES, k, true, "");
@@ -113,7 +113,7 @@ static void what_one_lacks_is_told_where_it_is_needed(void **state)
     }
     /* what both have is compared all the same */
     assert_says(SHAPES, "(dS'shapes'\n(dS'a.w'\n(I8\nI5\ntssS'step'\nI10\ns.", false, true,
-                "shapes.a.w[0] is 8, but 7 in \"first\": files of different saves");
+                "shapes.a.w[0] is 8, but 7 in \"first\": two saves are mixed");
 }
 
 static void assert_device(const char *pickle, bool want)
@@ -175,7 +175,7 @@ static void a_long_list_is_small(void **state)
     assert_says(a.p, a.p, true, false, "");
     assert_says(a.p, b.p, true, false,
                 "param_shapes.model.layers.1999.self_attn.q_proj.weight[0] is 127, but 128 in "
-                "\"first\": files of different saves");
+                "\"first\": two saves are mixed");
 }
 
 int main(void)

@@ -231,7 +231,7 @@ static void copies(void **state)
     assert_true(zf_copy_check_note(&(struct zf_copy_check){.compared = 5}, build, &err));
     assert_null(zf_build_first_note(build));
     assert_true(zf_copy_check_note(&c, build, &err));
-    assert_non_null(strstr(zf_build_first_note(build), "6 copies that ranks hold of one tensor"));
+    assert_non_null(strstr(zf_build_first_note(build), "6 replicas of tensors"));
     zf_copy_check_fini(&c);
 }
 

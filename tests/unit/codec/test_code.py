@@ -403,7 +403,7 @@ def classes(folder):
             ("torch.hubs", "load", "foreign"), ("my", "os.system", "dangerous"), ("", "x", "dangerous"), ("my", "", "dangerous"),
             ("dill._dill", "_create_code", "dangerous"), ("osx", "system", "foreign"),
             ("_module_of_a_later_python", "x", "dangerous"), ("__torch__.my.Net", "Net", "foreign")]
-    rows += [(m, "anything", "dangerous") for m in sorted(sys.stdlib_module_names)]
+    rows += [(m, "anything", "dangerous") for m in sorted(getattr(sys, "stdlib_module_names", sys.builtin_module_names))]  # Python 3.10
     files = []
     for i, (module, what, _) in enumerate(rows):
         files.append(os.path.join(folder, f"class{i}.pkl"))

@@ -282,7 +282,7 @@ reads("… and one that no tensor has", torch01(ids=(Pid(77), Pid(79))), {"w": (
 for what, word, how in (
         ("without its tensors", 'the tar has no whole member "tensors"', {"skip": ("tensors",)}),
         ("without its pickle", 'the tar has no whole member "pickle"', {"skip": ("pickle",)}),
-        ("with a storage of no key", "whose key is no number and no text", {"key": None}),
+        ("with a storage of no key", "whose key is neither a number nor text", {"key": None}),
         ("with more storages than bytes", "more storages or tensors than it can hold", {"n": 1 << 40}),
         ("with a negative count", "more storages or tensors than it can hold", {"n": -1}),
         ("with an unknown class", 'storage "5" is of the unknown class "OddStorage"', {"cls": "OddStorage"}),
@@ -313,10 +313,10 @@ refuses("an offset that wraps", archive(tensor(S, 2**64 - 1, (2,), (1,)), six), 
 refuses("a stride that wraps", archive(tensor(S, 0, (3,), (2**63,)), six), "beyond its storage")
 refuses("a shape that wraps", archive(tensor(S, 0, (2**32, 2**32), (0, 0)), six), "too large")
 refuses("a shape of more bytes than any file", archive(tensor(S, 0, (2**62,), (0,)), six), "too large")
-refuses("a negative size", archive(tensor(S, 0, (-1,), (1,)), six), "no size")
-refuses("a negative stride", archive(tensor(S, 5, (2,), (-1,)), six), "no size")
-refuses("a float for a size", archive(tensor(S, 0, (2.0,), (1,)), six), "no size")
-refuses("a boolean for a size", archive(tensor(S, 0, (True,), (1,)), six), "no size")
+refuses("a negative size", archive(tensor(S, 0, (-1,), (1,)), six), "not a size")
+refuses("a negative stride", archive(tensor(S, 5, (2,), (-1,)), six), "not a size")
+refuses("a float for a size", archive(tensor(S, 0, (2.0,), (1,)), six), "not a size")
+refuses("a boolean for a size", archive(tensor(S, 0, (True,), (1,)), six), "not a size")
 refuses("too many dimensions", archive(tensor(S, 0, (1,) * 65, (1,) * 65), six), "tensor_dims=64")
 refuses("fewer strides than sizes", archive(tensor(S, 0, (2, 3), (1,)), six), "strides")
 refuses("a storage shorter than told", archive(T, {"0": F4[:-1]}), "24 bytes", "23")
@@ -366,8 +366,8 @@ RAW, INT32 = storage("0", "UntypedStorage", 24, where="torch.storage"), named("t
 V3_END = (False, collections.OrderedDict())
 META = ("torch._utils", "_rebuild_meta_tensor_no_storage")
 for what, word, value in (
-        ("an offset that is no size", 'the offset of a tensor in its storage "0" is no size', tensor(S, "1", (2,), (1,))),
-        ("a dtype that is none", "the dtype of a tensor is no dtype", Call(*V3, RAW, 0, (2,), (1,), *V3_END, 5)),
+        ("an offset that is no size", 'the offset of a tensor in its storage "0" is not a size', tensor(S, "1", (2,), (1,))),
+        ("a dtype that is none", "the dtype of a tensor is not a dtype", Call(*V3, RAW, 0, (2,), (1,), *V3_END, 5)),
         ("a dtype that nobody knows", 'tensors of dtype "float7" cannot be read', Call(*V3, RAW, 0, (2,), (1,), *V3_END, named("torch", "float7"))),
         ("integers on a storage of floats", 'a tensor of int32 on a storage "0" of float32', Call(*V3, S, 0, (2,), (1,), *V3_END, INT32)),
         ("a view of two integers a byte", "a view of a tensor of quint4x2",
@@ -481,7 +481,7 @@ for what, word, data in (
         ("with a shard that is nowhere", "the shard offsets of a tensor", sharded([shard(None, [2, 3])])),
         ("without metadata", "a ShardedTensor without its shards and their metadata", sharded(state=3)),
         ("larger than any file", "the shape of a ShardedTensor is too large for any file", sharded(size=(1 << 61, 4))),
-        ("of no dtype", "the dtype of a tensor is no dtype", sharded(props=objects("TensorProperties", dtype=5)))):
+        ("of no dtype", "the dtype of a tensor is not a dtype", sharded(props=objects("TensorProperties", dtype=5)))):
     refuses(f"a ShardedTensor {what}", data, word)
 
 # ---- legacy streams ---------------------------------------------------------------------------------
@@ -492,8 +492,8 @@ refuses("a negative legacy count", L[:-32] + struct.pack("<q", -1) + F4, 'storag
 refuses("a legacy storage that no value uses", legacy({"w": 1}, {"7": (6, F4)}), "no value uses it")
 refuses("a legacy key listed twice", b"".join(
     text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", "7"])), "listed twice")
-refuses("legacy keys that are no list", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, {"7": 1})), "the list of storage keys is no list")
-refuses("a legacy key that is a number", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", 8])), "storage key 1 is no text")
+refuses("legacy keys that are no list", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, {"7": 1})), "the list of storage keys is not a list")
+refuses("a legacy key that is a number", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", 8])), "storage key 1 is not text")
 refuses("a legacy storage that is not listed", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}),
         'storage "7" is missing: the file does not list it')
 reads("a legacy stream with a class's source", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,)), "c": Pid("module", FLOATS, "net.py", "class Net")},

@@ -229,7 +229,7 @@ static void documents_are_refused(void **state)
         const char *part;
     } bad[] = {
         {"", ZF_E_FORMAT, "JSON"},
-        {"[]", ZF_E_FORMAT, "no JSON object"},
+        {"[]", ZF_E_FORMAT, "not a JSON object"},
         {"{}", ZF_E_FORMAT, "zarr_format is missing"},
         {"{\"zarr_format\": 3, \"shape\": 0, \"chunks\": 0, \"dtype\": 0, \"compressor\": 0, "
          "\"order\": 0, "

@@ -191,7 +191,7 @@ static void names_that_no_file_has(void **state)
                                 &err)) {
             fail_msg("name %zu was taken", i);
         }
-        assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this name cannot be a file's");
+        assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this is not a valid file name");
     }
     for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good;
          good++) {

@@ -111,7 +111,7 @@ static void test_latest(void **state)
 
     add_save(f, "best/model.safetensors");
     add_save(f, "last/model.safetensors");
-    not_found(f, ZF_E_UNKNOWN, "best, last; point at one");
+    not_found(f, ZF_E_UNKNOWN, "best, last. Point at one");
     add_text(f, "latest", "best\n");
     teardown(state);
     setup(state);
@@ -158,7 +158,7 @@ static void test_latest_stale(void **state)
 
     add_save(f, "global_step5/model.safetensors");
     add_text(f, "latest", "global_step9");
-    not_found(f, ZF_E_FORMAT, "\"global_step9\", which is not here; saves here: global_step5");
+    not_found(f, ZF_E_FORMAT, "\"global_step9\", which does not exist. Found: global_step5");
 }
 
 static void test_megatron_latest(void **state)

@@ -260,7 +260,7 @@ static void no_helper(void **state)
 {
     (void)state;
     (void)setenv("PATH", "/nowhere", 1);
-    expect_failure("; fusermount3 is not on PATH (package fuse3); ls");
+    expect_failure("; fusermount3 is not in PATH (package fuse3); ls");
     (void)setenv("PATH", bin, 1);
     kernel.pipe = EMFILE;
     expect_failure("cannot mount: Operation not permitted; fusermount3; ls");

@@ -289,14 +289,14 @@ static void refused(const char *page, const char *type, enum zf_code code, const
 static void names_that_are_none_are_refused(void **state)
 {
     (void)state;
-    refused(PAGE("<a href=\"%2e%2e\">x</a>"), NULL, ZF_E_FORMAT, "no file name");
-    refused(PAGE("<a href=\"%2e%2e/\">x</a>"), NULL, ZF_E_FORMAT, "no file name");
-    refused(PAGE("<a href=\"a%2fb\">x</a>"), NULL, ZF_E_FORMAT, "no file name");
-    refused(PAGE("<a href=\"a%00b\">x</a>"), NULL, ZF_E_FORMAT, "no file name");
-    refused("[{\"name\":\"..\",\"type\":\"directory\"}]", NULL, ZF_E_FORMAT, "no file name");
-    refused("[{\"name\":\"\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "no file name");
-    refused("[{\"name\":\"/\",\"is_dir\":true}]", NULL, ZF_E_FORMAT, "no file name");
-    refused("[{\"name\":\"a/b\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "no file name");
+    refused(PAGE("<a href=\"%2e%2e\">x</a>"), NULL, ZF_E_FORMAT, "not a file name");
+    refused(PAGE("<a href=\"%2e%2e/\">x</a>"), NULL, ZF_E_FORMAT, "not a file name");
+    refused(PAGE("<a href=\"a%2fb\">x</a>"), NULL, ZF_E_FORMAT, "not a file name");
+    refused(PAGE("<a href=\"a%00b\">x</a>"), NULL, ZF_E_FORMAT, "not a file name");
+    refused("[{\"name\":\"..\",\"type\":\"directory\"}]", NULL, ZF_E_FORMAT, "not a file name");
+    refused("[{\"name\":\"\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "not a file name");
+    refused("[{\"name\":\"/\",\"is_dir\":true}]", NULL, ZF_E_FORMAT, "not a file name");
+    refused("[{\"name\":\"a/b\",\"type\":\"file\"}]", NULL, ZF_E_FORMAT, "not a file name");
     refused("[{\"name\":\"a\",\"type\":\"file\"},{\"name\":7,\"type\":\"file\"}]", NULL,
             ZF_E_FORMAT, "entry 1 of the listing has no \"name\"");
     refused("[{\"name\":\"a\",\"type\":\"file\"},{\"name\":\"b\"}]", NULL, ZF_E_FORMAT,
@@ -435,9 +435,9 @@ static void wrong_answers_of_the_hub_are_refused(void **state)
                  "not in it");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d\"}]", "d", ZF_E_FORMAT, "not in it");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d/x/y\"}]", "d", ZF_E_FORMAT,
-                 "no file name");
+                 "not a file name");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"..\"}]", "", ZF_E_FORMAT,
-                 "no file name");
+                 "not a file name");
     tree_refused("[{\"type\":\"file\",\"size\":134,\"path\":\"x\",\"lfs\":{\"size\":9}}]", "",
                  ZF_E_FORMAT, "134 bytes, and 9 in LFS");
     tree_refused("[{\"type\":\"file\",\"path\":\"x\",\"lfs\":{}}]", "", ZF_E_FORMAT, "no size");

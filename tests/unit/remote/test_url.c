@@ -29,11 +29,16 @@ static void refused(void **state)
     static const struct {
         const char *url, *why;
     } row[] = {
-        {"ftp://h/a", "no http or https"}, {"h/a", "no http or https"},
-        {"", "no http or https"},          {"http://", "names no host"},
-        {"https:///a", "names no host"},   {"http://:80/", "names no host"},
-        {"http://u:p@h/", "~/.netrc"},     {"http://u@h/", "~/.netrc"},
-        {"http://@h/", "~/.netrc"},        {"http://h:8o/", "no number"},
+        {"ftp://h/a", "not an http or https"},
+        {"h/a", "not an http or https"},
+        {"", "not an http or https"},
+        {"http://", "names no host"},
+        {"https:///a", "names no host"},
+        {"http://:80/", "names no host"},
+        {"http://u:p@h/", "~/.netrc"},
+        {"http://u@h/", "~/.netrc"},
+        {"http://@h/", "~/.netrc"},
+        {"http://h:8o/", "not a number"},
     };
 
     (void)state;

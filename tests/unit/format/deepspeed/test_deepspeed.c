@@ -583,7 +583,7 @@ static void test_mixed_versions(void **state)
     (void)state;
     refused(Z2,
             (struct change[]){{.file = OPTIM(1), .from = "0.14.5", .to = "0.14.4", .n = 6}, {0}},
-            ZF_E_FORMAT, "ranks of different saves");
+            ZF_E_FORMAT, "two saves are mixed");
 }
 
 int main(void)
