@@ -409,9 +409,17 @@ def judged(copy, file, byte, names, before):
     assert changed <= told or "data.pkl" in hits[0]["text"], where + f"changed {changed}, told {told}"
 
 
+def padding_of_slots(folder):
+    """Under ZeRO-3 each rank has a slot of every parameter, and nothing sets what of it is behind the parameter's elements."""
+    state = makeds.State({f"p{i}": (41 + 40 * i,) for i in range(9)}, frozen={"still": (41 * 40 + 1,)}, moments=("exp_avg",))
+    makeds.write(os.path.join(folder, "tag"), makeds.zero3(state, 40))
+    rows, last = verify(0, os.path.join(folder, "tag"))
+    assert not bad(rows) and last["verdict"] == "WHOLE", rows
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, flipped):
+        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
