@@ -119,7 +119,7 @@ def biases_that_are_added_are_no_model():
     name = "3.attention.dense.bias"
     with Neox() as c:  # each rank's own
         c.save(2, twist={(1, name, "fp32"): 1.0})
-        c.told("not joined", name, at="global_step3")
+        c.told("shown separately", name, at="global_step3")
     with Neox() as c:  # equal, and to be added
         c.save(2, model=MODEL.replace("residual\": false", "residual\": true")).is_no_model("biases of its own")
 
