@@ -203,6 +203,15 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
 /* These bytes are said to be equal, and were not all compared (with zf_build_tell_copies: or were); takes its own references.  Errors: ZF_E_NOMEM. */
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;
+/* With zf_build_tell_copies: n bytes of src from off on are padding that the format's own rule cuts, set or not.
+ * src: NULL is fine.  Errors: as zf_build_copy. */
+static inline bool zf_build_padding(struct zf_build *b, struct zf_source *src, uint64_t off,
+                                    uint64_t n, struct zf_err *err)
+{
+    const struct zf_copy pad = {.src = {NULL, src}, .off = {0, off}, .n = n};
+
+    return !zf_build_tells_copies(b) || !src || n == 0 || zf_build_copy(b, &pad, err);
+}
 /* The name of the i-th source that was given to b, in any order; borrowed.  NULL: there are no more. */
 const char *zf_build_source(const struct zf_build *b, size_t i);
 /* The first note, NULL = none; lives as long as b. */

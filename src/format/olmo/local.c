@@ -169,6 +169,26 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
     return true;
 }
 
+/* What of a shard belongs to no parameter: FSDP aligns each to 16 bytes, and the whole vector to the ranks. */
+static bool local_tell_padding(struct zf_build *b, const struct olmo_flat *f, struct zf_err *err)
+{
+    const uint64_t each = zf_dtype_info(f->data.dtype)->bytes;
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i <= f->n; i++) {
+        const struct olmo_part last = {.in = true, .at = f->data.n};
+        const struct olmo_part *p = i < f->n ? &f->param[i].part : &last;
+
+        if (p->in && p->at > end &&
+            !zf_build_padding(b, f->data.src, f->data.off + end * each, (p->at - end) * each,
+                              err)) {
+            return false;
+        }
+        end = p->in ? p->at + p->n : end;
+    }
+    return true;
+}
+
 static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f, uint64_t rank,
                             struct zf_err *err)
 {
@@ -183,6 +203,9 @@ static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f,
     for (uint32_t i = 0; s->data && i < f->n; i++) {
         s->data[i] = f->flat[i].data;
         local_detach(&s->data[i]);
+        if (!local_tell_padding(l->save->b, &f->flat[i], err)) {
+            return false;
+        }
     }
     return s->data != NULL;
 }

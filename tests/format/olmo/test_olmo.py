@@ -185,6 +185,11 @@ same("full, of DDP by names", m.full(head="module."))
 tiny = {"": [(f"p{i}", (1,)) for i in range(30)]}
 same("30 parameters of one element on 5 ranks", m.local(5, tiny), truth(tiny))
 same("ranks of nothing but padding", m.local(4, {"": [("w", (1,))]}), truth({"": [("w", (1,))]}))
+with tempfile.TemporaryDirectory() as folder:  # 19 elements of the last shard belong to no parameter
+    write_all(folder, m.local(20, {"": [("w", (381,))]}))
+    told = subprocess.run([os.environ["ZEROFS"], "verify", "--json", folder], capture_output=True, text=True, timeout=60)
+    kinds = [json.loads(line)["kind"] for line in told.stdout.splitlines()]
+    check("padding is not taken for bytes that are shown nowhere", "sum" in kinds and "coverage" not in kinds, told)
 
 
 def pt_and_safetensors(d):

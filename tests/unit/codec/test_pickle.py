@@ -437,7 +437,7 @@ def check_refused():
         ("an empty file", b"", "byte 0: the pickle ends without STOP"),
         ("PROTO alone", b"\x80\x02", "byte 2: the pickle ends without STOP"),
         ("PROTO 6", b"\x80\x06N.", "byte 0: pickle protocol 6 is not known"),
-        ("an unknown opcode", b"N\xff.", "byte 1: 0xff is no pickle opcode"),
+        ("an unknown opcode", b"N\xff.", "byte 1: 0xff is not a pickle opcode"),
         ("SETITEM on one value", b"}s.", "byte 1: opcode SETITEM takes 3 values from the stack, which holds 1"),
         ("STOP on nothing", b".", "byte 0: opcode STOP takes 1 value from the stack, which holds 0"),
         ("TUPLE without a mark", b"Nt.", "byte 1: opcode TUPLE finds no mark"),

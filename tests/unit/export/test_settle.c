@@ -380,7 +380,7 @@ static void ties_are_names_of_one_file(void **state)
     ino_t other = part("b", &fd);
     (void)close(fd);
     assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE);
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "no link to \"a\"; --force replaces it");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "not a link to \"a\"; --force replaces it");
     assert_string_equal(err.path, "dest/b");
     assert_true(file[1].done && !file[2].done);
     assert_int_equal(inode_of("b"), other);

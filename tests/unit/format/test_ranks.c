@@ -232,7 +232,7 @@ static void two_checkpoints_in_one_directory(void **state)
     dir_add(&d, "dcp/torch2.14/rank1.pt", "rank1.pt");
     dir_add(&d, "dcp/torch2.14/dt_rank0.pt", "dt_rank0.pt");
     dir_add(&d, "dcp/torch2.14/dt_rank1.pt", "dt_rank1.pt");
-    refused(&d, ZF_E_UNKNOWN, "point at");
+    refused(&d, ZF_E_UNKNOWN, "Point at");
 }
 
 int main(void)
