@@ -58,7 +58,7 @@ static void newest_found(void *ctx, const struct zf_finding *f)
     }
 }
 
-/* All that zerofs verify asks, but for code: what a pickle calls is no damage. */
+/* All that zerofs verify asks, but for code and coverage: what a pickle calls, and what zerofs does not show, is no damage. */
 static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_err *err)
 {
     const struct zf_checkpoint *c = zf_tree_checkpoint(tree);

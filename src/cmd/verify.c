@@ -297,6 +297,8 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                        .n = v->tensor.n,
                                        .quick = v->o->quick,
                                        .part = v->part,
+                                       .coverage =
+                                           !v->part && v->o->only.n == 0 && v->o->except.n == 0,
                                        .jobs = (uint32_t)(v->o->jobs ? v->o->jobs
                                                           : cpus > 0 ? (uint64_t)cpus
                                                                      : 1),

@@ -574,7 +574,7 @@ static bool coverage_run(struct coverage *c)
 bool verify_coverage(struct verify *v, struct zf_err *err)
 {
     struct coverage c = {.v = v, .err = err};
-    const bool ok = v->o->part || coverage_run(&c);
+    const bool ok = !v->o->coverage || coverage_run(&c);
 
     for (size_t i = 0; i < c.open.n; i++) {
         zf_source_unref(&c.open.at[i].src);

@@ -412,9 +412,16 @@ def judged(copy, file, byte, names, before):
 def padding_of_slots(folder):
     """Under ZeRO-3 each rank has a slot of every parameter, and nothing sets what of it is behind the parameter's elements."""
     state = makeds.State({f"p{i}": (41 + 40 * i,) for i in range(9)}, frozen={"still": (41 * 40 + 1,)}, moments=("exp_avg",))
-    makeds.write(os.path.join(folder, "tag"), makeds.zero3(state, 40))
-    rows, last = verify(0, os.path.join(folder, "tag"))
+    makeds.write(os.path.join(folder, "global_step3"), makeds.zero3(state, 40))
+    rows, last = verify(0, os.path.join(folder, "global_step3"))
     assert not bad(rows) and last["verdict"] == "WHOLE", rows
+    with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:
+        f.write("global_step3")
+    done = run("newest", folder)
+    assert done.returncode == 0 and done.stdout == os.path.join(folder, "global_step3").encode() + b"\n", done
+    for choice in ("only=p[0-3]", "except=p[0-3]"):
+        rows, last = verify(0, "-o", choice, os.path.join(folder, "global_step3"))
+        assert not [r for r in rows if r["kind"] == "coverage"] and last["verdict"] == "WHOLE", rows
 
 
 def main():

@@ -18,8 +18,11 @@ struct zf_verify_progress {
 struct zf_verify_opts {
     const struct zf_verify_tensor *tensor; /* [n] */
     size_t n;
-    bool part;     /* these are not all: files without any of them are left out */
-    bool quick;    /* structure only */
+    bool part;  /* these are not all: files without any of them are left out */
+    bool quick; /* structure only */
+    bool
+        coverage; /* are bytes shown nowhere looked for?  Only of a checkpoint that was opened with zf_open_opts.copies, and
+                    * of which nothing was left out since */
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
     /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, named from the directory that

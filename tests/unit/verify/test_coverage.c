@@ -131,6 +131,7 @@ static void look_at(const struct save *s, const struct zf_verify_tensor *tensor,
     const struct zf_verify_opts how = {.tensor = tensor,
                                        .n = n,
                                        .jobs = 2,
+                                       .coverage = true,
                                        .lim = &s->lim,
                                        .found = note_found,
                                        .progress = &progress};
