@@ -88,7 +88,7 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
 int cmd_cat(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
     if (!tree) {
         return cmd_fail(&err);

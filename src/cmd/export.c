@@ -291,7 +291,7 @@ static int export_words(struct workers *workers, const struct opts *o, char **wo
     zf_auto(mem) char *dir = NULL;
     struct zf_err err;
 
-    zf_auto(tree) struct zf_tree *tree = open_tree(words[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(words[0], o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }

@@ -230,7 +230,7 @@ static int ls_outline(const struct zf_checkpoint *c, const struct opts *o, char 
 int cmd_ls(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
     if (!tree) {
         return cmd_fail(&err);

@@ -418,7 +418,7 @@ int cmd_map(const struct opts *o, int n, char **word)
     if ((n == 2) == (o->file != NULL)) {
         return cmd_usage(&cmd_table[CMD_MAP], "needs %s", cmd_table[CMD_MAP].needs);
     }
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
     if (!tree) {
         return cmd_fail(&err);
     }

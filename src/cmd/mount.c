@@ -124,7 +124,7 @@ static struct zf_tree *mount_open_served(const char *source, const struct open_s
     if (s->o->all_tags || s->o->current) {
         return open_run(source, s, err);
     }
-    struct zf_tree *tree = open_tree(source, s->o, err);
+    struct zf_tree *tree = open_asked(source, s->o, err);
     if (tree) {
         (void)snprintf(tag, ZF_NAME_MAX + 1, "%s", zf_tree_checkpoint(tree)->tag);
     }

@@ -377,11 +377,17 @@ struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err 
     struct zf_view_later later = {.model = NULL};
     struct zf_checkpoint *c = open_begin(open_bare(path, o, err), o, &later, err);
 
-    if (!c) {
+    return c ? open_view(c, o, &later, err) : NULL;
+}
+
+struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err *err)
+{
+    struct zf_tree *tree = open_tree(path, o, err);
+
+    if (!tree) {
         open_say_remedy(path, o, err);
-        return NULL;
     }
-    return open_view(c, o, &later, err);
+    return tree;
 }
 
 bool open_listing(struct zf_tree *t, const struct opts *o, bool all)

@@ -13,6 +13,9 @@
  * of them. */
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
 
+/* The same for a command that takes -o degraded: a refusal ends with it where it is tried and opens something. */
+struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
+
 /* The same up to the names the user asked for, without a tree. */
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;

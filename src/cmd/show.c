@@ -428,7 +428,7 @@ static void show_write_hex_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const 
 int cmd_show(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
     zf_auto(mem) char *path = zf_each_normal(word[1]);
 
     (void)n;

@@ -291,7 +291,7 @@ int cmd_stat(const struct opts *o, int n, char **word)
 {
     zf_auto(stat) struct stat s = {.o = o, .page = page_of(stdout, o->color)};
     struct zf_err err;
-    zf_auto(tree) struct zf_tree *tree = open_tree(word[0], o, &err);
+    zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
     if (!tree) {
         return cmd_fail(&err);

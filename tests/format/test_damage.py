@@ -149,7 +149,11 @@ with Case() as c:
     r = run("ls", c.dir, "/", *DEGRADED)
     check("no file that can be read is refused, degraded too", one_sentence(r, ["x.bin", "truncated"]), r)
     r = run("ls", c.dir)
-    check("and nothing is promised", one_sentence(r, ["x.bin", "truncated"]) and b"degraded" not in r.stderr, r)
+    check("and nothing is promised of files that cannot be read", one_sentence(r, ["x.bin", "truncated"]) and b"degraded" not in r.stderr, r)
+    for name in ("x.bin", "y.bin", "optimizer.pt"):
+        os.unlink(os.path.join(c.dir, name))
+    r = run("ls", c.dir)
+    check("nor of files that are all missing", one_sentence(r, ["is missing"]) and b"degraded" not in r.stderr, r)
 
 with Case() as c:
     c.file("model.safetensors", struct.pack("<Q", 1 << 60) + b"{}")
