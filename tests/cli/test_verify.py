@@ -411,7 +411,7 @@ def judged(copy, file, byte, names, before):
 
 def padding_of_slots(folder):
     """Under ZeRO-3 each rank has a slot of every parameter, and nothing sets what of it is behind the parameter's elements."""
-    state = makeds.State({f"p{i}": (41 + 40 * i,) for i in range(9)}, frozen={"still": (41 * 40 + 1,)}, moments=("exp_avg",))
+    state = makeds.State({**{f"p{i}": (41 + 40 * i,) for i in range(9)}, "tail": (39 * 40 + 1,)}, frozen={"still": (41 * 40 + 1,)}, moments=("exp_avg",))
     makeds.write(os.path.join(folder, "global_step3"), makeds.zero3(state, 40))
     rows, last = verify(0, os.path.join(folder, "global_step3"))
     assert not bad(rows) and last["verdict"] == "WHOLE", rows
