@@ -257,17 +257,23 @@ bool option_give(struct opts *o, const struct option_row *r, const char *value, 
 }
 
 /* A daemon leaves the directory it was started in.  A path that is missing is reported when it is opened; that of a
- * cache may be made then. */
-static bool options_make_absolute(char **path, const char *words, struct zf_err *err)
+ * cache may be made then, but where words may stand instead, one without a slash is a misspelt word. */
+static bool options_make_absolute(char **path, const struct option_row *r, struct zf_err *err)
 {
-    char *real = *path && options_place(words, *path) < 0 ? realpath(*path, NULL) : NULL;
+    const bool word = *path && options_place(r->meta, *path) >= 0;
+    char *real = *path && !word ? realpath(*path, NULL) : NULL;
 
     if (real) {
         free(*path);
         *path = real;
         return true;
     }
-    return !*path || options_place(words, *path) >= 0 || zf_path_absolute(path, err);
+    if (*path && !word && strchr(r->meta, '|') && !strchr(*path, '/')) {
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "%s=%s: expected %s; there is no directory of that name (./%s makes one)",
+                       r->name, *path, r->meta, *path);
+    }
+    return !*path || word || zf_path_absolute(path, err);
 }
 
 static bool options_complete_value(struct opts *o, const struct option_row *r, struct zf_err *err)
@@ -282,7 +288,7 @@ static bool options_complete_value(struct opts *o, const struct option_row *r, s
     }
     const char *text = r->kind == NAMED ? *(char *const *)options_field(o, r) : NULL;
     const bool path = r->kind == PATH || (text && strchr(text, '/'));
-    return !path || options_make_absolute(options_field(o, r), r->meta, err);
+    return !path || options_make_absolute(options_field(o, r), r, err);
 }
 
 bool opts_settle(struct opts *o, struct zf_err *err)

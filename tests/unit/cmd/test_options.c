@@ -163,12 +163,14 @@ static void mistakes_are_named(void **state)
 
 static void what_contradicts_is_refused(void **state)
 {
-    zf_auto(opts) struct opts o = list("all_tags,tag=x");
+    zf_auto(opts) struct opts o = list("all_tags,tag=x"), word = list("model_cache=no");
     struct zf_err err;
 
     (void)state;
     assert_false(opts_settle(&o, &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "contradict");
+    assert_false(opts_settle(&word, &err));
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "model_cache=no: expected auto|off|DIR");
 }
 
 static void collect(void *ctx, const char *name, const char *value)
