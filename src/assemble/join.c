@@ -54,7 +54,7 @@ struct join *join_new(struct zf_build *b, struct zf_names *names, const struct z
     }
     *j = (struct join){.b = b, .names = names, .lim = lim, .world = 1, .group = -1};
     j->replicas = (struct replicas_place){
-        .b = b, .names = names, .mesh = *mesh, .check = {.all = zf_build_tells_copies(b)}};
+        .b = b, .names = names, .mesh = *mesh, .check = {.all = zf_build_records_copies(b)}};
     for (int a = 0; a < ZF_N_AXES; a++) {
         j->world *= mesh->size[a] > 1 ? mesh->size[a] : 1;
     }

@@ -43,7 +43,7 @@ static bool pieces_is_copy(struct zf_pieces *p, const struct zf_draft *d, const 
         part->of = *x->of;
         return true;
     }
-    p->copies.all = zf_build_tells_copies(p->b);
+    p->copies.all = zf_build_records_copies(p->b);
     return zf_copy_check_equal(&p->copies, &part->of, x->of, &same, err) &&
            (same || pieces_differ(x->spot, "is a copy, but differs from that in", part->path, err));
 }

@@ -325,7 +325,7 @@ static bool tree_join_all(struct tree_work *w, struct zf_err *err)
 
 bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
 {
-    struct tree_work w = {.j = j, .check = {.all = zf_build_tells_copies(j->b)}};
+    struct tree_work w = {.j = j, .check = {.all = zf_build_records_copies(j->b)}};
     bool ok;
 
     w.shard = calloc(j->n_ranks, sizeof(*w.shard));

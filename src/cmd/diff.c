@@ -501,7 +501,7 @@ static struct zf_checkpoint *diff_open(const char *path, const struct opts *both
     for (size_t i = 0; s.ok && i < own->n; i++) {
         s.ok = opts_list(&s.o, cmd_find("diff"), own->at[i], err);
     }
-    if (s.ok && opts_settle(&s.o, err)) {
+    if (s.ok && opts_finish(&s.o, err)) {
         c = open_checkpoint(path, &s.o, err);
     }
     opts_fini(&s.o);

@@ -45,7 +45,7 @@ static int helper_mount(struct opts *o, char **word)
     struct zf_err err;
     bool already;
 
-    if (!opts_settle(o, &err)) {
+    if (!opts_finish(o, &err)) {
         return helper_mount_code(cmd_usage(&cmd_table[CMD_MOUNT], "%s", err.msg));
     }
     int code = mount_at(o, word[0], word[1], &already);

@@ -431,7 +431,7 @@ static int info_mount(json_t *mount, const struct opts *o)
 
     info_take_options(&as, json_object_get(mount, "in_force"));
     zf_auto(checkpoint) struct zf_checkpoint *c =
-        opts_settle(&as, &err) ? open_checkpoint(path, &as, &err) : NULL;
+        opts_finish(&as, &err) ? open_checkpoint(path, &as, &err) : NULL;
     json_t *j = c ? info_document(path, c, &as)
                   : json_pack("{s:s, s:O}", "schema", "zerofs.info/1", "path",
                               json_object_get(mount, "checkpoint"));

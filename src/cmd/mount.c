@@ -363,7 +363,7 @@ static int mount_locked(struct mount_job *job, bool foreground, bool *already_ou
         return mount_fail_path("resolve the mount point", job->mountpoint);
     }
     job->mountpoint = mountpoint;
-    if (!mountable_apart(job, &err)) {
+    if (!mountable_outside(job, &err)) {
         return cmd_fail(&err);
     }
     return foreground ? mount_serve_here(job, lock) : mount_serve_behind(job, lock);

@@ -52,7 +52,7 @@ static bool mountable_point(const char *mnt, const struct opts *o, struct zf_err
     return zf_err_in(err, "%s", mnt);
 }
 
-bool mountable_apart(const struct mount_job *job, struct zf_err *err)
+bool mountable_outside(const struct mount_job *job, struct zf_err *err)
 {
     size_t n = strlen(job->mountpoint);
 

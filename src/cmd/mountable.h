@@ -12,7 +12,7 @@ bool mountable_free(const struct mount_job *job, struct zf_err *err) ZF_CHECKED;
 
 /* Are checkpoint and mount point, both resolved, apart?  Files that are opened later would else be
  * looked for in the mount itself.  Errors: ZF_E_USAGE. */
-bool mountable_apart(const struct mount_job *job, struct zf_err *err) ZF_CHECKED;
+bool mountable_outside(const struct mount_job *job, struct zf_err *err) ZF_CHECKED;
 
 /* Is it a mount point of autofs? */
 bool mountable_automount(const char *mountpoint);

@@ -291,7 +291,7 @@ static bool options_complete_value(struct opts *o, const struct option_row *r, s
     return !path || options_make_absolute(options_field(o, r), r, err);
 }
 
-bool opts_settle(struct opts *o, struct zf_err *err)
+bool opts_finish(struct opts *o, struct zf_err *err)
 {
     if (opts_passes(o, "allow_other") && opts_passes(o, "allow_root")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,

@@ -59,7 +59,7 @@ static inline void zf_auto_opts(struct opts *o)
 }
 
 /* When all are read: defaults, options that contradict each other, absolute paths.  opts_parse does it. */
-bool opts_settle(struct opts *o, struct zf_err *err) ZF_CHECKED;
+bool opts_finish(struct opts *o, struct zf_err *err) ZF_CHECKED;
 
 /* Was this word given, which goes to libfuse as it is? */
 bool opts_passes(const struct opts *o, const char *word);

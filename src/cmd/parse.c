@@ -233,7 +233,7 @@ int opts_parse(struct opts *o, const struct cmd *c, int argc, char **argv, int *
     if (n < c->least || n > c->most) {
         return cmd_usage(c, "needs %s, found %d word%s", c->needs, n, n == 1 ? "" : "s");
     }
-    return opts_settle(o, &err) ? -1 : cmd_usage(c, "%s", err.msg);
+    return opts_finish(o, &err) ? -1 : cmd_usage(c, "%s", err.msg);
 }
 
 /* ---- help and completion ----------------------------------------------------------------------- */

@@ -128,8 +128,8 @@ static bool foreign_fail(const struct foreign *f, struct zf_err *err)
 }
 
 /* The same for something that was met while a checkpoint was looked for. */
-static bool foreign_beside(const struct foreign *f, const char *dir, const char *name,
-                           struct zf_err *err)
+static bool foreign_refuse_found(const struct foreign *f, const char *dir, const char *name,
+                                 struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                   "no checkpoint is here; %.80s%s%.80s is %s, which zerofs does not read%s%s", dir,
@@ -258,7 +258,7 @@ static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *er
         }
     }
     const struct foreign *best = foreign_best(st, e, n, &where);
-    return best && foreign_beside(best, dir, where, err);
+    return best && foreign_refuse_found(best, dir, where, err);
 }
 
 /* ---- and below ------------------------------------------------------------------------------- */

@@ -141,7 +141,7 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
 }
 
 /* Nobody asked for the save `name`: a newer one is worth a note. */
-static void locate_tell_newer(struct located *l, const char *name, const struct zf_limits *lim)
+static void locate_note_newer(struct located *l, const char *name, const struct zf_limits *lim)
 {
     if (!l->newer[0]) {
         newer_note(l->dir, name, lim, l->newer);
@@ -149,7 +149,7 @@ static void locate_tell_newer(struct located *l, const char *name, const struct 
 }
 
 /* Nor for a save in the directory: files of weights that lie beside it. */
-static void locate_tell_loose(struct located *l)
+static void locate_keep_loose(struct located *l)
 {
     if (!l->loose) {
         l->loose = zf_store_ref(l->dir);
@@ -191,7 +191,7 @@ static enum locate_next locate_take(struct located *l, struct zf_saves *s,
     if (!name) {
         return NEXT_FAILED;
     }
-    locate_tell_newer(l, name, o->lim);
+    locate_note_newer(l, name, o->lim);
     return locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
@@ -238,8 +238,8 @@ static bool locate_left_over(struct located *l, const struct promise *p,
 }
 
 /* Files of weights fit, which may lie beside the saves that are meant: p or their names say which. */
-static enum locate_next locate_beside(struct located *l, const struct promise *p,
-                                      const struct zf_open_opts *o, struct zf_err *err)
+static enum locate_next locate_loose_or_save(struct located *l, const struct promise *p,
+                                             const struct zf_open_opts *o, struct zf_err *err)
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
@@ -252,11 +252,11 @@ static enum locate_next locate_beside(struct located *l, const struct promise *p
         loose_note_saves(&s, l->beside, sizeof l->beside);
         return NEXT_DONE;
     }
-    locate_tell_loose(l);
+    locate_keep_loose(l);
     if (p->state != PROMISE_KEPT) {
         return locate_take(l, &s, o, err);
     }
-    locate_tell_newer(l, p->name, o->lim);
+    locate_note_newer(l, p->name, o->lim);
     return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
 
@@ -314,10 +314,10 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
     bool fits = locate_fits(&l->match, o);
     if (fits && (o->format || l->match.format->latest)) {
         if (!o->tag && l->match.run == MATCH_RUN_NAMES) {
-            locate_tell_newer(l, l->match.tag, o->lim);
+            locate_note_newer(l, l->match.tag, o->lim);
         }
         if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES) {
-            locate_tell_loose(l);
+            locate_keep_loose(l);
         }
         return NEXT_DONE;
     }
@@ -340,10 +340,10 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
         return NEXT_DONE;
     }
     if (fits) {
-        return loose_fits(&l->match) ? locate_beside(l, &p, o, err) : NEXT_DONE;
+        return loose_fits(&l->match) ? locate_loose_or_save(l, &p, o, err) : NEXT_DONE;
     }
     if (p.state == PROMISE_KEPT) {
-        locate_tell_newer(l, p.name, o->lim);
+        locate_note_newer(l, p.name, o->lim);
         return locate_enter(l, p.name, err) ? NEXT_DEEPER : NEXT_FAILED;
     }
     return locate_search(l, o, err);

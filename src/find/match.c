@@ -217,7 +217,7 @@ static bool match_wins(const struct candidate *c, const struct candidate *fits, 
 }
 
 /* Could none of the families that could not look win over this one? */
-static bool match_stands(const struct candidate *won, const struct fits *fits)
+static bool match_is_certain(const struct candidate *won, const struct fits *fits)
 {
     bool stands = true;
 
@@ -263,7 +263,7 @@ bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts 
         }
         won = &fits.at[i];
     }
-    if (won && !match_stands(won, &fits)) {
+    if (won && !match_is_certain(won, &fits)) {
         return match_doubt(st, fits.since, err);
     }
     if (won) {

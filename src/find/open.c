@@ -132,7 +132,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         zf_build_fill_lost(b);
     }
     if (b && o->copies) {
-        zf_build_tell_copies(b);
+        zf_build_record_copies(b);
     }
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
         !open_note_rules(l.match.format, o, b, err) ||
@@ -179,7 +179,7 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     } else if (!c) {
         open_explain(st, since, o->degraded, err);
     }
-    zf_store_settle(st, since);
+    zf_store_forget_doubts(st, since);
     return c;
 }
 

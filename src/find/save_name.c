@@ -183,7 +183,7 @@ bool save_name_is_unfinished(const char *name)
 
 /* Names that are no saves: pointers to the latest save (latest.c asks for them by name), hidden files, saves under
  * their temporary names, and directories that a file system keeps at its root: only root may look into it (mke2fs(8)). */
-bool save_name_is_beside(const char *name)
+bool save_name_is_ignored(const char *name)
 {
     return name[0] == '.' || strcmp(name, "latest") == 0 || strcmp(name, "LATEST") == 0 ||
            strcmp(name, "latest-rank0.pt") == 0 || strcmp(name, "lost+found") == 0 ||

@@ -27,7 +27,7 @@ bool save_name_is_part(const char *path);
 
 /* Names that are no save of their own: hidden ones, the words that name the latest save, and those that
  * a save has while it is written.  Links to a directory beside them are known by where they lead. */
-bool save_name_is_beside(const char *name);
+bool save_name_is_ignored(const char *name);
 
 /* The name of one save of a series while it is written: "step5-tmp" (OLMo), "tmp-checkpoint-5"
  * (transformers 4.3x), "tmp_step_10" (NeMo-RL). */

@@ -165,7 +165,7 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
         fit = ZF_FIT_NAMES;
     }
     /* Nothing depends on it unless this is the save that is chosen. */
-    zf_store_settle(st, since);
+    zf_store_forget_doubts(st, since);
     return fit;
 }
 
@@ -218,7 +218,7 @@ static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_sav
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_DIR || save_name_is_beside(e[i].name) ||
+        if (e[i].kind != ZF_ENTRY_DIR || save_name_is_ignored(e[i].name) ||
             saves_is_twin(st, dir, e[i].name)) {
             continue;
         }
@@ -251,7 +251,7 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
         }
         ok = fit == ZF_FIT_NO || saves_add(fit == ZF_FIT_WEAK ? weak : whole, dirs.name[i], err);
     }
-    zf_store_settle(st, since); /* what was met while looking ahead, as saves_fit does */
+    zf_store_forget_doubts(st, since); /* what was met while looking ahead, as saves_fit does */
     return ok;
 }
 
@@ -284,7 +284,7 @@ bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_DIR && !save_name_is_beside(e[i].name) &&
+        if (e[i].kind == ZF_ENTRY_DIR && !save_name_is_ignored(e[i].name) &&
             save_name_is_step(e[i].name) && !saves_is_twin(st, "", e[i].name) &&
             !saves_add(out, e[i].name, err)) {
             zf_saves_free(out);

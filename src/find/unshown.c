@@ -140,7 +140,7 @@ static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
     char dir[ZF_NAME_MAX + 2];
 
     (void)snprintf(dir, sizeof dir, "%s/", name);
-    return (u->kind & UNSHOWN_SAVES) && !save_name_is_beside(name) &&
+    return (u->kind & UNSHOWN_SAVES) && !save_name_is_ignored(name) &&
            !zf_build_noted(u->b, save_name_is_step(name) ? name : dir, "") &&
            (unshown_is_dcp(u->st, name) || (!alike && unshown_has_weights(u, name)));
 }

@@ -265,7 +265,7 @@ static bool whole_is_part(const char *name, struct zf_err *err)
             (void)zf_err_in(err, "%s", name), true);
 }
 
-static void whole_tell(const struct zf_open_opts *o, const char *name, const struct zf_err *why)
+static void whole_report(const struct zf_open_opts *o, const char *name, const struct zf_err *why)
 {
     if (o->choice) {
         o->choice->judged(o->choice->ctx, name, why);
@@ -292,7 +292,7 @@ static void whole_pass(struct whole *w, const char *name, const struct zf_err *w
         zf_say(w->note + at, sizeof w->note - at, "%s%.80s is not whole: %s", at ? "; " : "", name,
                zf_err_text(why, text, sizeof text));
     }
-    whole_tell(&w->how, name, why);
+    whole_report(&w->how, name, why);
 }
 
 /* Why a directory that is called as a save is, and is none, is passed over. */
@@ -328,7 +328,7 @@ static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err 
     if (!c || !whole_is_alike(w, i, c, err) || !whole_accepts(&w->how, w->how.tag, err)) {
         return NULL;
     }
-    whole_tell(&w->how, w->how.tag, NULL);
+    whole_report(&w->how, w->how.tag, NULL);
     return zf_give(c);
 }
 
@@ -409,7 +409,7 @@ struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts 
             zf_checkpoint_free(c);
             c = NULL;
         }
-        whole_tell(o, "", c ? NULL : err);
+        whole_report(o, "", c ? NULL : err);
         return c;
     }
     if (w.saves.weak) {

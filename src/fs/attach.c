@@ -167,7 +167,7 @@ static int attach_receive_fd(int sock)
 }
 
 /* The text it wrote before it ended.  Not read to the end: a process it left behind may hold the pipe. */
-static void attach_helper_said(struct helper *h, int pipe)
+static void attach_read_reply(struct helper *h, int pipe)
 {
     char text[512];
     ssize_t n = fcntl(pipe, F_SETFL, O_NONBLOCK) == 0 ? read(pipe, text, sizeof text - 1) : -1;
@@ -195,7 +195,7 @@ static int attach_helper_run(const struct zf_fs_opts *o, struct helper *h, const
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     if (fd < 0) {
-        attach_helper_said(h, say[0]);
+        attach_read_reply(h, say[0]);
     }
     return fd;
 }

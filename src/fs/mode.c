@@ -97,7 +97,7 @@ bool mode_has_io_uring(void)
 #endif
 }
 
-void mode_see_request(struct fs *fs, fuse_req_t req)
+void mode_note_request(struct fs *fs, fuse_req_t req)
 {
 #ifdef FUSE_CAP_OVER_IO_URING
     if (fs->opts->io_uring && fuse_req_is_uring(req)) {
@@ -124,7 +124,7 @@ void *mode_ring_buffer(const struct fs *fs, fuse_req_t req, size_t n)
     return NULL;
 }
 
-void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out)
+void mode_get(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out)
 {
     *out = (struct zf_fs_modes){
         .direct = atomic_load_explicit(&fs->direct, memory_order_relaxed),

@@ -23,7 +23,7 @@ bool mode_direct(const struct fs *fs, const struct zf_stat *s);
 bool mode_has_io_uring(void);
 
 /* Notes by which way a request came; one is enough, since all come by the same. */
-void mode_see_request(struct fs *fs, fuse_req_t req);
+void mode_note_request(struct fs *fs, fuse_req_t req);
 
 /* The kernel's own buffer for the reply to a request that came over io_uring, of n bytes at least:
  * what is put there needs no copy.  It is the request's until that is answered.  NULL where there is
@@ -32,6 +32,6 @@ void *mode_ring_buffer(const struct fs *fs, fuse_req_t req, size_t n);
 
 /* When the mount answers: raises the read-ahead of its device, NULL where it is not known, and reports
  * both. */
-void mode_settle(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out);
+void mode_get(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out);
 
 #endif

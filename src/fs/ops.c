@@ -131,7 +131,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     struct stat st;
 
     (void)fi;
-    mode_see_request(fs, req);
+    mode_note_request(fs, req);
     if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
         (void)fuse_reply_err(req, ESTALE);
         return;
@@ -168,7 +168,7 @@ static void ops_log(const struct fs *fs, const struct zf_err *err)
 
 /* The kernel does not say when it refuses a map, and a page that failed is the reader's SIGBUS: so
  * it is reported once, at the first file that is concerned. */
-static void ops_tell_maps(struct fs *fs)
+static void ops_report_maps(struct fs *fs)
 {
     struct zf_err err;
 
@@ -231,7 +231,7 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     fi->direct_io = s.live || s.lost || mode_direct(fs, &s);
     fi->keep_cache = !s.live && !s.lost;
     if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)) {
-        ops_tell_maps(fs);
+        ops_report_maps(fs);
     }
 #ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
@@ -283,7 +283,7 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
         return;
     }
     if (!ops_sees_count(&r->fi) && s.lost) {
-        ops_tell_maps(fs);
+        ops_report_maps(fs);
     }
     if (fs->opts->log) {
         ops_log(fs, err);

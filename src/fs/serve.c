@@ -194,7 +194,7 @@ static void *serve_ready_run(void *arg)
     if (s->answers) {
         struct zf_fs_modes modes;
 
-        mode_settle(s->fs, s->known ? &s->mount.dev : NULL, &modes);
+        mode_get(s->fs, s->known ? &s->mount.dev : NULL, &modes);
         serve_say(o, ZF_FS_READY, &modes);
         if (o->log) {
             serve_look(s);

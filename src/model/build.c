@@ -80,14 +80,14 @@ void zf_build_fill_lost(struct zf_build *b)
     b->rest.fill_lost = true;
 }
 
-void zf_build_tell_copies(struct zf_build *b)
+void zf_build_record_copies(struct zf_build *b)
 {
-    b->tell_copies = true;
+    b->record_copies = true;
 }
 
-bool zf_build_tells_copies(const struct zf_build *b)
+bool zf_build_records_copies(const struct zf_build *b)
 {
-    return b->tell_copies;
+    return b->record_copies;
 }
 
 /* ---- names -------------------------------------------------------------------------------- */

@@ -171,7 +171,7 @@ struct build_asked {
 struct zf_build {
     struct zf_limits lim;
     struct zf_store *store;
-    bool degraded, tell_copies;
+    bool degraded, record_copies;
     struct zf_arena *keep;   /* becomes the checkpoint's */
     struct zf_arena *temp;   /* freed at seal */
     pthread_mutex_t reading; /* of the maps that reads make of drafts */

@@ -33,7 +33,7 @@ void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
 /* Was the same asked, and could it not be known?  Then *err is that failure, met once more. */
 bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err);
 
-/* As zf_store_doubts, zf_store_doubt, zf_store_doubts_since and zf_store_settle. */
+/* As zf_store_doubts, zf_store_doubt, zf_store_doubts_since and zf_store_forget_doubts. */
 uint64_t doubts_met(struct zf_doubts *d);
 bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *out);
 size_t doubts_count(struct zf_doubts *d, uint64_t since);

@@ -328,7 +328,7 @@ size_t zf_store_doubts_since(struct zf_store *st, uint64_t since)
     return doubts_count(st->t->doubts, since);
 }
 
-void zf_store_settle(struct zf_store *st, uint64_t since)
+void zf_store_forget_doubts(struct zf_store *st, uint64_t since)
 {
     doubts_forget(st->t->doubts, since);
 }

@@ -38,7 +38,7 @@ static bool code_look(struct code *c, const struct files_path *p)
     return verify_found(c->v, &about, c->err, "it was not looked through for pickles: %s", why.msg);
 }
 
-static bool code_tell_item(struct code *c, const struct zf_code_item *i)
+static bool code_report_item(struct code *c, const struct zf_code_item *i)
 {
     const struct zf_code_place *at = i->called.file ? &i->called : &i->first;
     const struct verify_about about = {.kind = ZF_FOUND_CODE,
@@ -58,7 +58,7 @@ static bool code_tell_item(struct code *c, const struct zf_code_item *i)
 }
 
 /* Where Python ends, too, nothing is hidden behind it. */
-static bool code_tell_stop(struct code *c, const struct zf_code_stop *s)
+static bool code_report_stop(struct code *c, const struct zf_code_stop *s)
 {
     const struct verify_about about = {
         .kind = ZF_FOUND_CODE,
@@ -80,10 +80,10 @@ bool verify_code(struct verify *v, struct zf_err *err)
         ok = code_look(&c, p);
     }
     for (const struct zf_code_item *i = c.list.items; i && ok; i = i->hh.next) {
-        ok = code_tell_item(&c, i);
+        ok = code_report_item(&c, i);
     }
     for (size_t i = 0; i < c.list.stop.n && ok; i++) {
-        ok = code_tell_stop(&c, &c.list.stop.at[i]);
+        ok = code_report_stop(&c, &c.list.stop.at[i]);
     }
     zf_code_list_fini(&c.list);
     files_fini(&c.files);

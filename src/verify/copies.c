@@ -68,8 +68,8 @@ static void *copies_make(void *ctx, uint64_t i, struct zf_err *err)
     return out;
 }
 
-static bool copies_tell(struct verify *v, const struct zf_copy *c, const struct copies_seen *seen,
-                        struct zf_err *err)
+static bool copies_report(struct verify *v, const struct zf_copy *c, const struct copies_seen *seen,
+                          struct zf_err *err)
 {
     struct verify_about about = {.kind = ZF_FOUND_COPY, .weight = ZF_WEIGHT_DAMAGE};
 
@@ -103,7 +103,7 @@ bool verify_copies(struct verify *v, struct zf_err *err)
     for (uint64_t i = 0; ahead && i < n; i++) {
         zf_auto(mem) struct copies_seen *seen = zf_ahead_take(ahead, err);
 
-        if (!seen || !copies_tell(v, &v->c->copy[i], seen, err)) {
+        if (!seen || !copies_report(v, &v->c->copy[i], seen, err)) {
             return false;
         }
     }

@@ -298,8 +298,8 @@ static bool coverage_open(struct coverage *c, const struct files_path *path,
     return to->record || zf_fail_sys(c->err, "compare tensors with files");
 }
 
-static bool coverage_tell_failed(struct coverage *c, const struct coverage_file *f,
-                                 const char *text, const struct zf_err *why)
+static bool coverage_report_failure(struct coverage *c, const struct coverage_file *f,
+                                    const char *text, const struct zf_err *why)
 {
     const struct verify_about about = {
         .kind = ZF_FOUND_COVERAGE, .weight = ZF_WEIGHT_NOTE, .file = f->src->name};
@@ -324,11 +324,11 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
     }
     if (f->err.code != ZF_OK || told == COVERAGE_NAMED) {
         return f->err.code != ZF_E_LIMIT || told == COVERAGE_NAMED ||
-               coverage_tell_failed(c, f, "not all that its tensors refer to was looked for: %s",
-                                    &f->err);
+               coverage_report_failure(c, f, "not all that its tensors refer to was looked for: %s",
+                                       &f->err);
     }
     if (f->x.unknown > 0 &&
-        !coverage_tell_failed(c, f, "a tensor of it was not looked for: %s", &f->x.why)) {
+        !coverage_report_failure(c, f, "a tensor of it was not looked for: %s", &f->x.why)) {
         return false;
     }
     for (size_t i = 0; i < f->g.at.n; i++) {
@@ -457,7 +457,7 @@ static int coverage_by_file(const void *a, const void *b)
 }
 
 /* n gaps of one record, or of a file of which nothing is shown. */
-static bool coverage_tell(struct coverage *c, const struct coverage_open *o, size_t n)
+static bool coverage_report(struct coverage *c, const struct coverage_open *o, size_t n)
 {
     const struct verify_about about = {.kind = ZF_FOUND_COVERAGE,
                                        .weight = o->harmless ? ZF_WEIGHT_NOTE : ZF_WEIGHT_DAMAGE,
@@ -479,7 +479,7 @@ static bool coverage_tell(struct coverage *c, const struct coverage_open *o, siz
                                       : ", and no note says why");
 }
 
-static bool coverage_tell_all(struct coverage *c)
+static bool coverage_report_all(struct coverage *c)
 {
     size_t n = 0;
 
@@ -502,7 +502,7 @@ static bool coverage_tell_all(struct coverage *c)
                         (o->alone || strcmp(o->record, c->open.at[k].record) == 0);
              k++) {
         }
-        if (!coverage_tell(c, o, k - i)) {
+        if (!coverage_report(c, o, k - i)) {
             return false;
         }
     }
@@ -568,7 +568,7 @@ static bool coverage_run(struct coverage *c)
             return false;
         }
     }
-    return (c->left == 0 || coverage_each_file(c, coverage_match_file)) && coverage_tell_all(c);
+    return (c->left == 0 || coverage_each_file(c, coverage_match_file)) && coverage_report_all(c);
 }
 
 bool verify_coverage(struct verify *v, struct zf_err *err)

@@ -23,8 +23,8 @@ static void files_note(void *ctx, const struct zf_file_stats *s)
                    zf_table_make(l->f->dirs, path, slash ? (size_t)(slash - path) : 0, l->err)));
 }
 
-static bool files_add_beside(struct files_listing *l, const struct files_path *dir,
-                             const struct zf_entry *e)
+static bool files_add_unopened(struct files_listing *l, const struct files_path *dir,
+                               const struct zf_entry *e)
 {
     const size_t n = dir->hh.keylen;
     zf_auto(mem) char *path = NULL;
@@ -59,7 +59,7 @@ bool files_init(struct files *f, struct zf_store *store, struct zf_err *err)
             e = zf_store_entries(store, dir);
         }
         for (; e.e < e.end && l.ok; e.e++) {
-            l.ok = files_add_beside(&l, d, e.e);
+            l.ok = files_add_unopened(&l, d, e.e);
         }
     }
     return l.ok;

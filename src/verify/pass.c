@@ -112,7 +112,7 @@ static void *pass_make(void *ctx, uint64_t i, struct zf_err *err)
 /* ---- joining --------------------------------------------------------------------------------- */
 
 /* The archive as a whole, told with its first stretch. */
-static bool pass_tell_archive(struct pass *p, const struct shard *s, struct zf_err *err)
+static bool pass_report_archive(struct pass *p, const struct shard *s, struct zf_err *err)
 {
     struct verify_about about = {
         .kind = ZF_FOUND_ARCHIVE, .weight = ZF_WEIGHT_DAMAGE, .file = s->src->name};
@@ -191,8 +191,8 @@ static void pass_join_values(struct pass *p, const struct zf_source *file, const
 }
 
 /* A read that failed: of a file that changed, or is gone, once. */
-static bool pass_tell_failed(struct pass *p, struct shard *s, const struct zf_err *why,
-                             struct zf_err *err)
+static bool pass_report_failure(struct pass *p, struct shard *s, const struct zf_err *why,
+                                struct zf_err *err)
 {
     const struct verify_about about = {.kind = ZF_FOUND_READ,
                                        .weight = verify_weight(why),
@@ -215,10 +215,10 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
     (void)pass_span(s, i, &end);
     const bool last = end == s->src->size;
 
-    if (i == s->first_stretch && !pass_tell_archive(p, s, err)) {
+    if (i == s->first_stretch && !pass_report_archive(p, s, err)) {
         return false;
     }
-    if (x->err.code != ZF_OK && !pass_tell_failed(p, s, &x->err, err)) {
+    if (x->err.code != ZF_OK && !pass_report_failure(p, s, &x->err, err)) {
         return false;
     }
     if (!s->failed && !pass_join_crcs(p, s, x, end, err)) {
@@ -245,7 +245,7 @@ static bool pass_join_made(struct pass *p, const struct place_made *m, const str
         return false;
     }
     *to = m->tensor;
-    if (x->err.code != ZF_OK && !pass_tell_failed(p, NULL, &x->err, err)) {
+    if (x->err.code != ZF_OK && !pass_report_failure(p, NULL, &x->err, err)) {
         return false;
     }
     p->v->hit.n = 0;
@@ -321,7 +321,7 @@ static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
         shard_fini(s);
         p->shard.n--;
     }
-    return ok || pass_tell_failed(p, NULL, &why, err);
+    return ok || pass_report_failure(p, NULL, &why, err);
 }
 
 /* Archives without a tensor count too: what is in state/ comes from them. */

@@ -384,7 +384,7 @@ struct rows_walk {
     void *ctx;
 };
 
-static void place_rows_tell(const struct rows_walk *w, uint64_t off)
+static void place_rows_emit(const struct rows_walk *w, uint64_t off)
 {
     const uint64_t from = off > w->first ? off : w->first, last = off + w->r->run,
                    to = last < w->end ? last : w->end;
@@ -398,7 +398,7 @@ static void place_rows_tell(const struct rows_walk *w, uint64_t off)
 static void place_rows_walk(const struct rows_walk *w, uint32_t d, uint64_t off)
 {
     if (d == w->r->nd) {
-        place_rows_tell(w, off);
+        place_rows_emit(w, off);
         return;
     }
     const uint64_t step = w->r->step[d];

@@ -76,7 +76,7 @@ static void structure_fini(struct losses *l)
     zf_table_free(l->all);
 }
 
-static bool structure_tell(const struct losses *l, struct verify *v, struct zf_err *err)
+static bool structure_report(const struct losses *l, struct verify *v, struct zf_err *err)
 {
     for (struct loss *e = l->all; e; e = e->hh.next) {
         const char *file = e->hh.key, *why = file + strlen(file) + 1;
@@ -112,7 +112,7 @@ static bool structure_is_done_here(const char *note)
 bool verify_structure(struct verify *v, struct zf_err *err)
 {
     struct losses l = {.err = err};
-    bool ok = structure_load(&l, v) && structure_tell(&l, v, err);
+    bool ok = structure_load(&l, v) && structure_report(&l, v, err);
 
     structure_fini(&l);
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {

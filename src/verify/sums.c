@@ -316,8 +316,8 @@ static void *sums_make(void *ctx, uint64_t i, struct zf_err *err)
     return seen;
 }
 
-static bool sums_tell_line(const struct sums_line *l, const struct sums_seen *seen,
-                           struct verify *v, struct zf_err *err)
+static bool sums_report_line(const struct sums_line *l, const struct sums_seen *seen,
+                             struct verify *v, struct zf_err *err)
 {
     struct verify_about about = {
         .kind = ZF_FOUND_SUM, .weight = ZF_WEIGHT_DAMAGE, .file = l->src ? l->src->name : l->name};
@@ -342,7 +342,7 @@ static bool sums_tell_line(const struct sums_line *l, const struct sums_seen *se
     return verify_found(v, &about, err, "%s has its SHA-256, and there is no such file", l->by);
 }
 
-bool sums_tell(struct sums *s, struct verify *v, struct zf_err *err)
+bool sums_report(struct sums *s, struct verify *v, struct zf_err *err)
 {
     struct sums_tree t = {.s = s, .tree = v->o->tree};
     const struct zf_ahead_work work = {
@@ -356,7 +356,7 @@ bool sums_tell(struct sums *s, struct verify *v, struct zf_err *err)
     for (size_t i = 0; ahead && i < s->line.n; i++) {
         zf_auto(mem) struct sums_seen *seen = zf_ahead_take(ahead, err);
 
-        if (!seen || !sums_tell_line(&s->line.at[i], seen, v, err)) {
+        if (!seen || !sums_report_line(&s->line.at[i], seen, v, err)) {
             return false;
         }
     }

@@ -30,6 +30,6 @@ bool sums_want(const struct sums *s, const struct zf_source *file);
 void sums_set(struct sums *s, const struct zf_source *file, const char is[ZF_SHA256_HEX]);
 
 /* Tells which are others, when all files were read; those of the tree are read for it. */
-bool sums_tell(struct sums *s, struct verify *v, struct zf_err *err) ZF_CHECKED;
+bool sums_report(struct sums *s, struct verify *v, struct zf_err *err) ZF_CHECKED;
 
 #endif

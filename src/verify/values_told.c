@@ -34,7 +34,7 @@ static bool values_push(struct verify *v, size_t i, struct zf_err *err)
     return to != NULL;
 }
 
-static bool values_tell_wrong(struct verify *v, size_t i, struct zf_err *err)
+static bool values_report_wrong(struct verify *v, size_t i, struct zf_err *err)
 {
     const struct verify_value *x = &v->value[i];
     const struct {
@@ -76,8 +76,8 @@ static bool values_is_denormal(const struct verify *v, size_t i)
 }
 
 /* Of many tensors a fresh optimizer, or a norm, has one value throughout: one note for all of them. */
-static bool values_tell_notes(struct verify *v, bool (*is)(const struct verify *v, size_t i),
-                              const char *what, struct zf_err *err)
+static bool values_report_notes(struct verify *v, bool (*is)(const struct verify *v, size_t i),
+                                const char *what, struct zf_err *err)
 {
     const struct verify_about about = {.kind = ZF_FOUND_VALUE, .file = ""};
 
@@ -94,11 +94,11 @@ static bool values_tell_notes(struct verify *v, bool (*is)(const struct verify *
 bool verify_values(struct verify *v, struct zf_err *err)
 {
     for (size_t i = 0; i < v->o->n; i++) {
-        if (!values_tell_wrong(v, i, err)) {
+        if (!values_report_wrong(v, i, err)) {
             return false;
         }
     }
-    return values_tell_notes(v, values_is_constant, "with one value throughout", err) &&
-           values_tell_notes(v, values_is_denormal,
-                             "with denormal numbers, a tenth of the values or more", err);
+    return values_report_notes(v, values_is_constant, "with one value throughout", err) &&
+           values_report_notes(v, values_is_denormal,
+                               "with denormal numbers, a tenth of the values or more", err);
 }

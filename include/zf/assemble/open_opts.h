@@ -30,7 +30,7 @@ struct zf_open_opts {
     const char *tp_rules; /* -o tp_rules=FILE (zf/assemble/tp_rules.h), or NULL */
     bool degraded;
     bool fill_lost; /* with degraded: zf_build_fill_lost */
-    bool copies;    /* zf_build_tell_copies */
+    bool copies;    /* zf_build_record_copies */
     /* NULL, or called with what is about to be sealed. */
     void (*sealing)(void *ctx, const struct zf_build *b, const char *format, const char *why);
     void *sealing_ctx;

@@ -69,7 +69,7 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
 
 /* Compares bytes.  {0}, but for `all`, has compared nothing so far. */
 struct zf_copy_check {
-    bool all;           /* leaves those that are compared wholly, too: zf_build_tells_copies */
+    bool all;           /* leaves those that are compared wholly, too: zf_build_records_copies */
     uint64_t compared;  /* bytes */
     uint64_t unchecked; /* comparisons that were not made */
     uint64_t sampled;   /* those that were compared in some places only */

@@ -25,9 +25,9 @@ bool zf_build_degraded(const struct zf_build *b);
 struct zf_store *zf_build_store(const struct zf_build *b);
 /* Lost elements of types that have a NaN read as one, from here on. */
 void zf_build_fill_lost(struct zf_build *b);
-/* zf_build_copy is to be told of all copies from here on, those that were compared, too. */
-void zf_build_tell_copies(struct zf_build *b);
-bool zf_build_tells_copies(const struct zf_build *b);
+/* From here on zf_build_copy records all copies, compared ones too. */
+void zf_build_record_copies(struct zf_build *b);
+bool zf_build_records_copies(const struct zf_build *b);
 
 /* Where a tensor is shown. */
 struct zf_spot {
@@ -201,16 +201,17 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
 /* Does a note hold both texts? */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
-/* These bytes are said to be equal, and were not all compared (with zf_build_tell_copies: or were); takes its own references.  Errors: ZF_E_NOMEM. */
+/* These bytes should be equal and were not all compared (with zf_build_record_copies, compared ones too); takes its own references.
+ * Errors: ZF_E_NOMEM. */
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err) ZF_CHECKED;
-/* With zf_build_tell_copies: n bytes of src from off on are padding that the format's own rule cuts, set or not.
+/* With zf_build_record_copies: n bytes of src from off on are padding that the format's own rule cuts, set or not.
  * src: NULL is fine.  Errors: as zf_build_copy. */
 static inline bool zf_build_padding(struct zf_build *b, struct zf_source *src, uint64_t off,
                                     uint64_t n, struct zf_err *err)
 {
     const struct zf_copy pad = {.src = {NULL, src}, .off = {0, off}, .n = n};
 
-    return !zf_build_tells_copies(b) || !src || n == 0 || zf_build_copy(b, &pad, err);
+    return !zf_build_records_copies(b) || !src || n == 0 || zf_build_copy(b, &pad, err);
 }
 /* The name of the i-th source that was given to b, in any order; borrowed.  NULL: there are no more. */
 const char *zf_build_source(const struct zf_build *b, size_t i);

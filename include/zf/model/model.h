@@ -46,8 +46,8 @@ struct zf_missing {
 };
 
 /* Bytes that ranks hold twice, of which the second ones are shown nowhere, and that were not all compared when the
- * checkpoint was opened (with zf_build_tell_copies: those that were, too).  src[0] NULL: no copy, but padding that the
- * format's own rule cuts; only with zf_build_tell_copies. */
+ * checkpoint was opened (with zf_build_record_copies: those that were, too).  src[0] NULL: no copy, but padding that the
+ * format's own rule cuts; only with zf_build_record_copies. */
 struct zf_copy {
     struct zf_source *src[2];
     uint64_t off[2], n;

@@ -138,7 +138,7 @@ bool zf_store_doubt(struct zf_store *st, uint64_t since, size_t i, struct zf_err
 size_t zf_store_doubts_since(struct zf_store *st, uint64_t since);
 /* Forgets those that were first met since then: they were reported, or nothing depends on them.  What is kept
  * in listings is met again by whoever asks for one. */
-void zf_store_settle(struct zf_store *st, uint64_t since);
+void zf_store_forget_doubts(struct zf_store *st, uint64_t since);
 
 /* How many of its files may be asked for at once where that is mostly waiting: struct zf_ahead_work. */
 uint32_t zf_store_ahead(const struct zf_store *st);

@@ -49,7 +49,7 @@ static void file_put_name(const struct file_look *f, const char *member, struct 
     zf_out_str(out, member);
 }
 
-static bool file_tell_why(struct file_look *f, const char *member, struct zf_err *err)
+static bool file_report_unread(struct file_look *f, const char *member, struct zf_err *err)
 {
     const struct zf_code_walk none = {.why = *err};
     zf_auto(out) struct zf_out name = {0};
@@ -219,7 +219,7 @@ static bool file_add_member(void *ctx, const struct find_member *m, struct zf_er
     const uint64_t n = !src || src->size > sizeof head ? sizeof head : src->size;
 
     if (!src || !zf_source_pread(src, head, n, 0, err)) {
-        return file_tells(err) ? file_tell_why(f, m->name, err) : false;
+        return file_tells(err) ? file_report_unread(f, m->name, err) : false;
     }
     return (!file_named_pickle(m->name) && !file_is_any(head, n)) ||
            file_push(f, src, m->name, err);
@@ -232,7 +232,7 @@ static bool file_archives(struct file_look *f, struct zf_source *src, struct zf_
 
     do {
         if (!find_members(src, end, f->lim, file_add_member, f, &first, err)) {
-            return file_tells(err) ? file_tell_why(f, "", err) : false;
+            return file_tells(err) ? file_report_unread(f, "", err) : false;
         }
         end = first < end ? first : 0;
     } while (end > 0);
@@ -325,7 +325,8 @@ bool zf_code_file(struct zf_source *src, const struct zf_limits *lim, zf_code_fn
         struct file_work now = f.work.at[--f.work.n];
 
         f.now = &now;
-        ok = ok && (file_look_at(&f, &now, err) || (file_tells(err) && file_tell_why(&f, "", err)));
+        ok = ok &&
+             (file_look_at(&f, &now, err) || (file_tells(err) && file_report_unread(&f, "", err)));
         zf_source_unref(&now.src);
         free(now.member);
     }

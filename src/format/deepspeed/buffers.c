@@ -189,7 +189,7 @@ static bool buffers_note_untied(struct ds_rank *mp, struct zf_err *err)
 static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
 {
     const struct ds_model *m = &mp->model;
-    struct zf_copy_check check = {.all = zf_build_tells_copies(mp->save->b)};
+    struct zf_copy_check check = {.all = zf_build_records_copies(mp->save->b)};
     uint32_t left, n_false = 0;
     bool done, ok = buffers_draft_shared(mp, &left, &check, err) &&
                     zf_copy_check_note(&check, mp->save->b, err);

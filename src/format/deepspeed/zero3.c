@@ -138,9 +138,9 @@ static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint6
 
 /* The slot of parameter i in rank r's vector begins at byte `off` of src.  What is behind the parameter's elements is padding
  * that DeepSpeed allocates and does not set. */
-static bool zero3_tell_padding(struct zf_build *b, const struct zf_flat_vector *flat, uint32_t i,
-                               uint32_t r, enum zf_dtype dtype, struct zf_from at,
-                               struct zf_err *err)
+static bool zero3_record_padding(struct zf_build *b, const struct zf_flat_vector *flat, uint32_t i,
+                                 uint32_t r, enum zf_dtype dtype, struct zf_from at,
+                                 struct zf_err *err)
 {
     const uint64_t slot = flat->at[i + 1] - flat->at[i], size = zf_dtype_info(dtype)->bytes;
     struct zf_flat_piece piece;
@@ -151,17 +151,17 @@ static bool zero3_tell_padding(struct zf_build *b, const struct zf_flat_vector *
     return !at.src || pad.n == 0 || zf_build_copy(b, &pad, err);
 }
 
-static bool zero3_tell_paddings(struct zf_build *b, const struct ds_vector *v,
-                                const struct zf_flat_vector *flat, struct zf_err *err)
+static bool zero3_record_paddings(struct zf_build *b, const struct ds_vector *v,
+                                  const struct zf_flat_vector *flat, struct zf_err *err)
 {
-    for (uint32_t r = 0; zf_build_tells_copies(b) && r < flat->n_ranks; r++) {
+    for (uint32_t r = 0; zf_build_records_copies(b) && r < flat->n_ranks; r++) {
         const struct ds_flat *f = v->part[r];
         const uint64_t size = zf_dtype_info(f->dtype)->bytes;
 
         for (uint32_t i = 0; f->src && i < flat->n_params; i++) {
             const struct zf_from at = {.src = f->src, .off = f->off + flat->at[i] * size};
 
-            if (!zero3_tell_padding(b, flat, i, r, f->dtype, at, err)) {
+            if (!zero3_record_padding(b, flat, i, r, f->dtype, at, err)) {
                 return false;
             }
         }
@@ -208,7 +208,7 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         other = there && !same ? r : other;
     }
     if (others == 0) {
-        return zero3_place_slots(ds, v, flat, err) && zero3_tell_paddings(ds->b, v, flat, err);
+        return zero3_place_slots(ds, v, flat, err) && zero3_record_paddings(ds->b, v, flat, err);
     }
     return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
                     : zf_build_note(ds->b, err,
@@ -339,15 +339,15 @@ static bool zero3_check_slices(const struct ds_model *m, struct zf_err *err)
     return ds_overlap_check(&list, err) || zf_err_in(err, "%s", m->path);
 }
 
-static bool zero3_tell_frozen_padding(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
-                                      const struct zf_flat_vector *flat, struct zf_err *err)
+static bool zero3_record_frozen_padding(struct ds_rank *mp, const struct ds_model *m, uint32_t r,
+                                        const struct zf_flat_vector *flat, struct zf_err *err)
 {
-    for (uint32_t i = 0; zf_build_tells_copies(mp->save->b) && i < flat->n_params; i++) {
+    for (uint32_t i = 0; zf_build_records_copies(mp->save->b) && i < flat->n_params; i++) {
         const struct zf_tensor_ref *v = zero3_find_fragment(m, i, mp->model.frozen.param[i].name);
 
         if (v && v->packed && v->n == flat->at[i + 1] - flat->at[i] &&
-            !zero3_tell_padding(mp->save->b, flat, i, r, v->dtype,
-                                (struct zf_from){.src = v->src, .off = v->off}, err)) {
+            !zero3_record_padding(mp->save->b, flat, i, r, v->dtype,
+                                  (struct zf_from){.src = v->src, .off = v->off}, err)) {
             return false;
         }
     }
@@ -373,7 +373,7 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
             return false;
         }
     }
-    return !m || zero3_tell_frozen_padding(mp, m, r, flat, err);
+    return !m || zero3_record_frozen_padding(mp, m, r, flat, err);
 }
 
 /* Starts a tensor of every frozen parameter and says how they are cut. */

@@ -101,7 +101,7 @@ static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, str
 static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *same,
                              struct zf_err *err)
 {
-    struct zf_copy_check check = {.all = zf_build_tells_copies(s->b)};
+    struct zf_copy_check check = {.all = zf_build_records_copies(s->b)};
     struct zf_draft *first = NULL;
     bool ok = zf_build_mark(s->b, err);
     bool marked = ok;

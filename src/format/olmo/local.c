@@ -170,7 +170,7 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
 }
 
 /* What of a shard belongs to no parameter: FSDP aligns each to 16 bytes, and the whole vector to the ranks. */
-static bool local_tell_padding(struct zf_build *b, const struct olmo_flat *f, struct zf_err *err)
+static bool local_record_padding(struct zf_build *b, const struct olmo_flat *f, struct zf_err *err)
 {
     const uint64_t each = zf_dtype_info(f->data.dtype)->bytes;
     uint64_t end = 0;
@@ -203,7 +203,7 @@ static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f,
     for (uint32_t i = 0; s->data && i < f->n; i++) {
         s->data[i] = f->flat[i].data;
         local_detach(&s->data[i]);
-        if (!local_tell_padding(l->save->b, &f->flat[i], err)) {
+        if (!local_record_padding(l->save->b, &f->flat[i], err)) {
             return false;
         }
     }
@@ -319,7 +319,7 @@ static bool local_read_all(struct local_reading *r, struct zf_err *err)
 
 static bool local_open_model(struct olmo_local *l, struct zf_err *err)
 {
-    struct local_reading r = {.l = l, .copies = {.all = zf_build_tells_copies(l->save->b)}};
+    struct local_reading r = {.l = l, .copies = {.all = zf_build_records_copies(l->save->b)}};
     bool ok = local_read_all(&r, err) && local_draft(&r, err) &&
               zf_copy_check_note(&r.copies, l->save->b, err);
 

@@ -480,7 +480,7 @@ static bool optim_read_all(struct optim_reading *r, struct zf_err *err)
 
 bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
 {
-    struct optim_reading r = {.l = l, .copies = {.all = zf_build_tells_copies(l->save->b)}};
+    struct optim_reading r = {.l = l, .copies = {.all = zf_build_records_copies(l->save->b)}};
 
     if (!zf_ranks_list(l->save->st, l->save->a, "optim", "rank%r.pt", l->model.n, &r.ranks, err)) {
         return false;

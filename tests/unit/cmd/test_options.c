@@ -54,7 +54,7 @@ static void what_is_not_said_has_its_default(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    assert_ok(opts_settle(&o, &err), &err);
+    assert_ok(opts_finish(&o, &err), &err);
     assert_int_equal(o.shard_size, 0); /* 5 GB, which the view knows */
     assert_int_equal(o.uid, getuid());
     assert_int_equal(o.gid, getgid());
@@ -69,7 +69,7 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(o.attr_timeout, 1000000000000000000);
     assert_int_equal(o.timeout, 0);
     assert_int_equal(o.shown, ZF_SHOW_AUTO);
-    assert_ok(opts_settle(&own, &err), &err);
+    assert_ok(opts_finish(&own, &err), &err);
     assert_int_equal(own.max_read, 8192);
     assert_int_equal(own.cache_size, 1 << 20);
     assert_int_equal(own.timeout, 3000000000);
@@ -167,9 +167,9 @@ static void what_contradicts_is_refused(void **state)
     struct zf_err err;
 
     (void)state;
-    assert_false(opts_settle(&o, &err));
+    assert_false(opts_finish(&o, &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "contradict");
-    assert_false(opts_settle(&word, &err));
+    assert_false(opts_finish(&word, &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "model_cache=no: expected auto|off|DIR");
 }
 
@@ -191,7 +191,7 @@ static void defaults_are_in_force(void **state)
     zf_auto(out) struct zf_out all = {0}, named = {0}, given = {0}, direct = {0};
 
     (void)state;
-    assert_ok(opts_settle(&o, &err) && opts_settle(&own, &err) && opts_settle(&other, &err), &err);
+    assert_ok(opts_finish(&o, &err) && opts_finish(&own, &err) && opts_finish(&other, &err), &err);
     opts_each(&o, OPTS_SHOWN, collect, &all);
     opts_each(&own, OPTS_SHOWN, collect, &named);
     opts_each(&own, OPTS_GIVEN, collect, &given);
@@ -219,7 +219,7 @@ static void digest(const char *text, unsigned counts, uint8_t out[32])
     zf_auto(opts) struct opts o = list(text);
     struct zf_err err = {.code = ZF_OK};
 
-    assert_ok(opts_settle(&o, &err) && opts_digest(&o, counts, out, &err), &err);
+    assert_ok(opts_finish(&o, &err) && opts_digest(&o, counts, out, &err), &err);
 }
 
 /* Each option that decides what is asked about changes the digest, another one does not. */

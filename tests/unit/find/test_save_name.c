@@ -129,10 +129,10 @@ static void parts_and_neighbours(void **state)
         assert_false(save_name_is_part(no_part[i]));
     }
     for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        assert_true(save_name_is_beside(beside[i]));
+        assert_true(save_name_is_ignored(beside[i]));
     }
     for (size_t i = 0; i < sizeof save / sizeof save[0]; i++) {
-        assert_false(save_name_is_beside(save[i]));
+        assert_false(save_name_is_ignored(save[i]));
     }
 }
 

@@ -35,7 +35,7 @@ static const char *why(enum zf_fs_io io, bool direct)
     struct zf_fs_modes modes;
 
     atomic_init(&fs.direct, direct);
-    mode_settle(&fs, NULL, &modes);
+    mode_get(&fs, NULL, &modes);
     assert_int_equal(modes.direct, direct);
     return modes.why;
 }

@@ -187,7 +187,7 @@ static void a_failure_is_for_all_until_it_is_settled(void **state)
         assert_true(zf_store_doubt(st, 0, 0, &err));
         assert_string_equal(err.path, "made/f0");
         assert_false(zf_store_doubt(st, 0, 1, &err));
-        zf_store_settle(st, 0);
+        zf_store_forget_doubts(st, 0);
         assert_false(zf_store_doubt(st, 0, 0, &err));
     }
     run(w, st, false, false);
@@ -251,9 +251,9 @@ static void failures_are_counted_beyond_those_that_are_kept(void **state)
     assert_null(zf_store_open(st, "g299", &err));
     assert_null(zf_store_open(st, "h", &err));
     assert_int_equal(zf_store_doubts_since(st, since), 3);
-    zf_store_settle(st, since);
+    zf_store_forget_doubts(st, since);
     assert_int_equal(zf_store_doubts_since(st, 0), FILES);
-    zf_store_settle(st, 0);
+    zf_store_forget_doubts(st, 0);
     assert_int_equal(zf_store_doubts_since(st, 0), 0);
 }
 

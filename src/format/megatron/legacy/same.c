@@ -108,7 +108,7 @@ static bool same_check_weights(struct same_check *c, struct legacy_join *j, stru
 
 bool legacy_same_weights(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
 {
-    struct same_check c = {.ls = ls, .j = j, .copies = {.all = zf_build_tells_copies(ls->b)}};
+    struct same_check c = {.ls = ls, .j = j, .copies = {.all = zf_build_records_copies(ls->b)}};
     bool ok = same_check_weights(&c, j, err);
 
     zf_copy_check_fini(&c.copies);
@@ -178,7 +178,7 @@ static bool same_check_optim(struct same_check *c, struct zf_err *err)
 
 bool legacy_same_optim(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
 {
-    struct same_check c = {.ls = ls, .j = j, .copies = {.all = zf_build_tells_copies(ls->b)}};
+    struct same_check c = {.ls = ls, .j = j, .copies = {.all = zf_build_records_copies(ls->b)}};
 
     same_find_partial(&c, j);
     bool ok = same_check_optim(&c, err);
