@@ -113,6 +113,27 @@ static bool open_empty(const struct located *l, const struct zf_open_opts *o, st
                : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save holds no tensors");
 }
 
+/* Optimizer states alone are half a save: the file with the weights may be missing, and nothing else would tell. */
+static bool open_note_weights(const struct located *l, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_spot spot;
+    struct zf_draft *tie;
+    uint64_t at = 0;
+    bool optim = false;
+
+    if (l->match.save.file) {
+        return true;
+    }
+    while (zf_build_next(b, "", &at, &spot, &tie)) {
+        if (strncmp(spot.set, "optim", 5) != 0 && strncmp(spot.set, "extra", 5) != 0) {
+            return true;
+        }
+        optim = optim || spot.set[0] == 'o';
+    }
+    return !optim || zf_build_noted(b, "the save has no weights", "") ||
+           zf_build_note(b, err, "the save has no weights, only optimizer states");
+}
+
 /* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:
  * zf_err_nomem_count. */
 static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf_open_opts *o,
@@ -142,7 +163,7 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     if (!open_doubts(st, since, o->degraded, b, err)) {
         return NULL;
     }
-    if (!open_empty(&l, o, b, err)) {
+    if (!open_empty(&l, o, b, err) || !open_note_weights(&l, b, err)) {
         return open_refused(&l, err);
     }
     const uint64_t side = zf_store_doubts(st);

@@ -114,5 +114,13 @@ for name, way in (("safetensors", model), ("ranks", ranks), ("dcp", dcp("", "mod
         d.torch("optimizer-00002-of-00002.bin", optimizer(C))
         r, j = d.info()
         check("and all of it", r.returncode == 0 and not j.get("notes"), r.stderr or j.get("notes"))
+with Save() as d:
+    torch("optimizer.pt", optimizer(C))(d)
+    r, j = d.info()
+    check("an optimizer alone", r.returncode == 0 and j["notes"] == ["the save has no weights, only optimizer states"] and
+          any("exp_avg" in f for f in d.files()), r.stderr or j)
+    d.torch("pytorch_model.bin", {"w": A})
+    r, j = d.info()
+    check("and not alone", r.returncode == 0 and j["notes"] == [], r.stderr or j)
 told("links to what is shown", both(dcp("step_1", "model", "w"), lambda d: os.symlink("step_1", d.path("last"))), "dcp")
 done()
