@@ -311,12 +311,29 @@ static bool zarr_mark_lost(struct array *a, const char *name, const struct array
                         (struct zf_from){.lost = &(struct zf_lost){.file = file, .why = why}}, err);
 }
 
+/* Writers may leave out chunks that hold the fill value alone; those that were lost look the same. */
+static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
+{
+    char name[ZF_ZARR_NAME];
+
+    if (from == end || !a->z.has_fill) {
+        return true;
+    }
+    (void)zf_zarr_name(&a->z, from, name);
+    return zf_build_note(a->b, err,
+                         "%s/%s: the chunk is missing%s, and reads as the fill_value of .zarray",
+                         a->of->key, name, end - from == 1 ? "" : ", and more behind it");
+}
+
 /* Chunks [from, end), of which there are no files. */
 static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf_err *err)
 {
     char name[ZF_ZARR_NAME];
     struct array_box box;
 
+    if (!zarr_note_filled(a, from, end, err)) {
+        return false;
+    }
     for (uint64_t n; from < end; from += n) {
         n = zarr_box(&a->z, from, end - from, &box);
         (void)zf_zarr_name(&a->z, from, name);

@@ -282,7 +282,8 @@ bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
     char path[MG_PATH];
 
     if (!zf_store_has(s->st, mg_save_path(s, part, MG_COMMON_FILE, path), ZF_ENTRY_FILE)) {
-        return true;
+        return zf_build_note(s->b, err, "%s, where Megatron keeps args and iteration, is missing",
+                             path);
     }
     zf_auto(source) struct zf_source *src = zf_store_open(s->st, path, err);
     return src && mg_save_common(s, part, src, path, err);

@@ -4,6 +4,7 @@
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py, strategies/common.py (0.4 … 0.9). */
 #include "steps.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include <zf/assemble/zarr.h>
 #include <zf/base/ahead.h>
 #include <zf/base/name.h>
+#include <zf/base/num.h>
 #include <zf/base/out.h>
 #include <zf/base/path.h>
 
@@ -113,10 +115,30 @@ static bool zarr_object_add(struct mg_save *s, const char *key, const char *file
     return mg_save_object(s, name.p, name.n, src, err) != NULL;
 }
 
+/* Notes objects that are missing of a key's grid: `n` files are there, each names the grid's shape. */
+static bool zarr_objects_note(struct mg_save *s, const char *key, const struct object_name *o,
+                              uint64_t n, struct zf_err *err)
+{
+    uint64_t all = 1;
+
+    for (const char *p = o->shape; !o->cut && p < o->shape + o->shape_len; p++) {
+        char *end;
+
+        if (!zf_mul(all, strtoull(p, &end, 10), &all)) {
+            return true;
+        }
+        p = end;
+    }
+    return o->cut || n >= all ||
+           zf_build_note(s->b, err, "%s: %" PRIu64 " of %" PRIu64 " objects are missing", key,
+                         all - n, all);
+}
+
 static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
 {
     const struct zf_entry *e;
     struct object_name o, last = {0};
+    uint64_t found = 0;
     size_t n;
 
     if (!zf_store_list(s->st, key, &e, &n, err)) {
@@ -139,8 +161,10 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
             return false;
         }
         last = o;
+        found++;
     }
-    return !last.offset || zf_store_rely(s->st, key, err);
+    return !last.offset ||
+           (zarr_objects_note(s, key, &last, found, err) && zf_store_rely(s->st, key, err));
 }
 
 /* ---- tensors ---- */
@@ -169,11 +193,13 @@ static bool zarr_array(struct mg_save *s, const char *key, struct zf_err *err)
     return t && zf_zarr_array_put(&a, s->lim, s->b, t->draft, err);
 }
 
-/* A file with content whose name begins with a digit. */
+/* A file with content, or a directory, that is named as a chunk: "0", "1.0". */
 static bool zarr_has_chunks(struct zf_store *st, const char *key)
 {
     for (struct zf_entries l = zf_store_entries(st, key); l.e < l.end; l.e++) {
-        if (l.e->name[0] >= '0' && l.e->name[0] <= '9' &&
+        const size_t digits = strspn(l.e->name, "0123456789.");
+
+        if (l.e->name[0] != '.' && digits > 0 && !l.e->name[digits] &&
             (l.e->kind != ZF_ENTRY_FILE || l.e->id.size > 0)) {
             return true;
         }
@@ -181,16 +207,10 @@ static bool zarr_has_chunks(struct zf_store *st, const char *key)
     return false;
 }
 
-static bool zarr_tensor(struct mg_save *s, const char *key, uint64_t size, struct zf_err *err)
+/* Chunks without a description of the array. */
+static bool zarr_undescribed(struct mg_save *s, const char *key, const char *is, struct zf_err *err)
 {
-    if (size > 0) {
-        return zarr_array(s, key, err);
-    }
-    if (!zarr_has_chunks(s->st, key)) {
-        return true; /* of lock files that are not called .sync */
-    }
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "the file is empty, and there are chunks beside it");
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file %s, and there are chunks beside it", is);
     (void)zf_err_in(err, "%s/.zarray", key);
     return zarr_lost(s, key, err);
 }
@@ -206,8 +226,19 @@ static bool zarr_key(struct mg_save *s, const char *key, struct zf_err *err)
     for (size_t i = 0; i < n && !found; i++) {
         found = strcmp(e[i].name, ".zarray") == 0 ? &e[i] : NULL;
     }
-    return found && found->kind == ZF_ENTRY_FILE ? zarr_tensor(s, key, found->id.size, err)
-                                                 : zarr_objects(s, key, err);
+    const bool file = found && found->kind == ZF_ENTRY_FILE;
+    if (file && found->id.size > 0) {
+        return zarr_array(s, key, err);
+    }
+    if (zarr_has_chunks(s->st, key)) {
+        return zarr_undescribed(s, key,
+                                file    ? "is empty"
+                                : found ? "is not a regular file"
+                                        : "is missing",
+                                err);
+    }
+    /* an empty .zarray alone is a lock file, as in directories called .sync */
+    return file || zarr_objects(s, key, err);
 }
 
 /* The directories of keys: their files' attributes are most of what opening such a save takes, so they are

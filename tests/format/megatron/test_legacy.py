@@ -550,6 +550,12 @@ files = Model(tp=2, seed=3).files()
 files["mp_rank_01/model_optim_rng.pt"] = Model(tp=2, seed=7).files()["mp_rank_01/model_optim_rng.pt"]
 refused("two runs mixed", files, "args.seed")
 refused("a missing rank", lacks("mp_rank_01_000/model_optim_rng.pt"), "mp_rank_01_000/model_optim_rng.pt", "is missing", "2 tensor, 2 pipeline")
+flat = edited(Model(tp=2, pp=2), optimizer="flat")
+refused("states of a distributed optimizer that are missing", lacks("mp_rank_01_000/distrib_optim.pt", flat), "mp_rank_01_000/distrib_optim.pt is missing",
+        "mp_rank_00_000 has one")
+got, notes, err = tree(lacks("mp_rank_01_000/distrib_optim.pt", flat), "-d")
+check("degraded: weights without those states", not err and any("distrib_optim.pt is missing" in n for n in notes) and
+      all(got.get(k, ())[1:] == v[1:] for k, v in in_ranks(flat).items()), f"{err} {notes}")
 bare = edited(Model(tp=2, pp=2), optimizer=None, edit_file=lambda r, v: v.pop("args")).files()
 bare.pop("mp_rank_01_000/model_optim_rng.pt")
 refused("a missing rank, without args", bare, "mp_rank_01_000/model_optim_rng.pt", "is missing: by the names of the folders there are 2 tensor, 2 pipeline and 1 expert")

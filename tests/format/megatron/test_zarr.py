@@ -103,6 +103,7 @@ def fill_values():
                 for i in set().union(*(inside(*g) for g in gone)):
                     want[4 * i:4 * i + 4] = raw
                 s.cat(W + ".f32", bytes(want))
+                s.told("%s/%d.%d: the chunk is missing" % (W, *min(gone)))
     with Save() as s:
         s.make(shape=(7, 5), without={(3, 1)}, fill_value=2, order="F", compressor="zlib")
         want = bytearray(mkzarr.flat((7, 5)))
@@ -144,6 +145,11 @@ def both_spellings_of_objects():
         s.file("rng_state/shard_0.1_1.pt", b"x")
         s.file("rng_state/shard_0.1_1.2.pt", b"x")
         s.refused("rng_state/shard_0.1_1.", "another file holds the object at 0.1")
+    with Save() as s:
+        s.make()
+        s.file("rng_state/shard_0.1_2.3.pt", tf.archive([1]))
+        s.file("rng_state/shard_1.2_2.3.pt", tf.archive([1]))
+        s.told("rng_state: 4 of 6 objects are missing")
 
 
 # ---- what is not ----------------------------------------------------------------------------------------
@@ -234,6 +240,25 @@ def a_zarray_that_is_no_json():
             s.refused(W + "/.zarray", part)
             if part not in ("json_depth",):
                 s.cat("decoder.final_layernorm.weight.f32", mkzarr.flat((5,)), *DEGRADED)
+
+
+def chunks_without_a_zarray():
+    for separator in (".", "/"):
+        with Save() as s:
+            s.make(separator=separator)
+            os.remove(s.path(W, ".zarray"))
+            s.refused(W + "/.zarray", "is missing", "chunks beside it")
+            s.cat("decoder.final_layernorm.weight.f32", mkzarr.flat((5,)), *DEGRADED)
+            s.told("is missing, and there are chunks beside it", opts=DEGRADED)
+            os.mkdir(s.path(W, ".zarray"))
+            s.refused(W + "/.zarray", "is not a regular file")
+
+
+def a_common_file_that_is_missing():
+    with Save() as s:
+        s.make()
+        os.remove(s.path("common.pt"))
+        s.told("common.pt, where Megatron keeps args and iteration, is missing")
 
 
 def lies_of_compressed_chunks():
@@ -346,6 +371,6 @@ if __name__ == "__main__":
     main([every_type, every_layout, no_dimensions_and_no_elements, long_grids_are_sorted, fill_values, layers_and_slices,
          lock_directories_are_passed_over, both_spellings_of_objects, missing_chunks, wrong_lengths, lies_about_the_shape,
          a_separator_that_is_not_the_chunks,
-         a_zarray_that_is_no_json, lies_of_compressed_chunks, bombs_and_heads, a_library_that_cannot_be_loaded,
+         a_zarray_that_is_no_json, chunks_without_a_zarray, a_common_file_that_is_missing, lies_of_compressed_chunks, bombs_and_heads, a_library_that_cannot_be_loaded,
          damage_beside_a_weight,
          unfinished_and_mixed])

@@ -51,6 +51,12 @@ bool legacy_files_any(struct zf_store *st)
     return false;
 }
 
+const char *legacy_files_distrib(const struct legacy_file *f, struct zf_arena *a,
+                                 struct zf_err *err)
+{
+    return zf_arena_fmt(a, err, "%s/" FILES_DISTRIB, f->dir);
+}
+
 /* The path of the folder's file when there is one; *out stays NULL else. */
 static bool files_path(struct zf_store *st, struct zf_arena *a, const char *dir, const char *name,
                        const char **out, struct zf_err *err)

@@ -39,6 +39,10 @@ bool legacy_files_parse(const char *name, struct legacy_file *out);
 /* Is there a folder of a rank? */
 bool legacy_files_any(struct zf_store *st);
 
+/* The path that the states of f's distributed optimizer have, in `a`.  NULL: no memory. */
+const char *legacy_files_distrib(const struct legacy_file *f, struct zf_arena *a,
+                                 struct zf_err *err) ZF_CHECKED;
+
 /* Lists them.  Errors: of the store, of the arena. */
 bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_files *out,
                        struct zf_err *err) ZF_CHECKED;

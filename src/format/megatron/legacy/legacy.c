@@ -312,6 +312,30 @@ static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
     return true;
 }
 
+/* With a distributed optimizer every folder whose rank trains parameters has its states in a file of their own.
+ * Source: megatron/training/checkpointing.py (save_checkpoint), save_parameter_state; 0.3 … 0.19. */
+static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
+{
+    const struct legacy_file *has = NULL;
+    char why[ZF_ABSENT_MAX];
+
+    for (uint32_t i = 0; i < ls->files.n && !has; i++) {
+        has = ls->files.file[i].distrib ? &ls->files.file[i] : NULL;
+    }
+    for (uint32_t i = 0; has && i < ls->files.n; i++) {
+        const struct legacy_rank *r = &ls->rank[i];
+
+        if (!r->lost && r->optim && !r->file->distrib) {
+            const char *path = legacy_files_distrib(r->file, ls->a, err);
+
+            return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                                   "%s %s: %s has one, and both ranks have an optimizer", path,
+                                   zf_absent(ls->st, path, why), has->dir);
+        }
+    }
+    return true;
+}
+
 static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
 {
     return ls->files.n_optim == 0 ||
@@ -331,7 +355,9 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
         return false;
     }
     settled = legacy_arrange(ls, err);
-    return (settled || zf_forgive(ls->b, err)) && legacy_draft(ls, settled, err);
+    return (settled || zf_forgive(ls->b, err)) &&
+           (legacy_distrib_is_whole(ls, err) || zf_forgive(ls->b, err)) &&
+           legacy_draft(ls, settled, err);
 }
 
 static void legacy_fini(struct legacy_save *ls)

@@ -442,6 +442,7 @@ bool legacy_optim_read(struct legacy_save *ls, struct legacy_rank *r, struct zf_
     struct optim_reading x = {.ls = ls, .r = r, .t = t};
     const struct zf_pv *v = zf_pv_get(zf_torch_root(t), "optimizer");
 
+    r->optim = zf_pv_is_map(v) && zf_pv_len(v) > 0;
     r->first_unowned = (uint32_t)ls->unowned.n;
     bool ok = optim_read_masters(&x, v, err) && (x.master.n == 0 || optim_prove(&x, err)) &&
               optim_give(&x, v, err);

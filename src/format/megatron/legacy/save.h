@@ -146,6 +146,7 @@ struct legacy_rank {
     uint32_t first_flat, n_flats;
     uint32_t n_chunks;    /* of the virtual pipeline */
     bool numbered;        /* "model0", not "model" */
+    bool optim;           /* its file has an optimizer: it trains parameters */
     const char *unproven; /* why its masters have no names; NULL = they have, or there are none */
     const char *unmapped; /* a flat buffer without names, and why; NULL: there is none */
     const char *odd;      /* a tensor of the model that could not be read, or NULL */
