@@ -46,7 +46,7 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
         .packed = t->contiguous,
     };
     if (!zf_elems(t->ndim, t->shape, &out->n)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the product of its sizes exceeds 64 bits");
     }
     return zf_mul(t->off_elems, zf_dtype_info(t->dtype)->bytes, &out->off) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");

@@ -83,10 +83,10 @@ static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *
         }
         n = zf_elems(t.ndim, t.shape, &n) ? n : 1;
     }
-    return n == 0 || zf_fail(err, ZF_E_FORMAT, c->item.off,
-                             "the item of \"%.100s\" holds data, .metadata says that the tensor "
-                             "has no elements",
-                             p->d->key.at[c->key].name);
+    return n == 0 ||
+           zf_fail(err, ZF_E_FORMAT, c->item.off,
+                   "the item of \"%.100s\" holds data, but by .metadata the tensor has no elements",
+                   p->d->key.at[c->key].name);
 }
 
 bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
@@ -165,7 +165,7 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
     j->at = c;
     if (c->lost) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\" is a tensor made of others, and a chunk of it is missing",
+                       "a chunk of \"%.120s\", a tensor made of several others, is missing",
                        j->key->name);
     }
     if (!composed_open(j->p, c, &look, err) ||

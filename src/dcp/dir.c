@@ -81,7 +81,7 @@ static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *d
     if (n > 1) {
         zf_say(more, sizeof more, " and %zu more", n - 1);
     }
-    return n == 0 || zf_build_note(b, err, "%s%s%s%s %s not read: the metadata do not name %s", dir,
+    return n == 0 || zf_build_note(b, err, "%s%s%s%s %s not read: .metadata does not name %s", dir,
                                    *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
                                    n == 1 ? "it" : "them");
 }

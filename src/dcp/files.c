@@ -23,7 +23,8 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
     bool *used = calloc(d->file.n + 1, sizeof *used);
 
     if (!used) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files", SHOW(d->file.n));
+        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu files",
+                      SHOW(d->file.n));
         return NULL;
     }
     for (uint64_t i = 0; i < d->chunk.n; i++) {
@@ -59,7 +60,7 @@ bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
         if (!p->file[i]) {
             if (err->code == ZF_E_NOENT) {
                 zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                        "the file %s; .metadata says that items are in it",
+                        "the file %s, but .metadata says that it holds items",
                         zf_absent(p->st, p->d->file.at[i].path, is));
                 zf_err_in(err, "%s", p->d->file.at[i].path);
             }
@@ -134,7 +135,7 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
         }
         if (!zf_within(c->item.off, c->item.len, file->size)) {
             zf_fail(err, ZF_E_FORMAT, c->item.off,
-                    "the item of \"%.100s\" has %llu bytes, the file ends at byte %llu",
+                    "the item of \"%.100s\" has %llu bytes, but the file ends at byte %llu",
                     files_key(d, c), SHOW(c->item.len), SHOW(file->size));
             ok = false;
         } else if (before && c->item.len && before->item.off + before->item.len > c->item.off) {
@@ -143,7 +144,8 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
                     files_key(d, before), files_key(d, c));
             ok = false;
         } else if (c->item.len > ZF_DCP_ITEM_MAX) {
-            zf_fail(err, ZF_E_UNSUPPORTED, c->item.off, "an item of %llu bytes", SHOW(c->item.len));
+            zf_fail(err, ZF_E_UNSUPPORTED, c->item.off, "an item of %llu bytes is too large",
+                    SHOW(c->item.len));
             ok = false;
         }
         if (!ok && !dcp_mark_lost(p, c, err)) {
@@ -162,14 +164,14 @@ static bool files_check_end(struct dcp_placing *p, const struct dcp_file *f, uin
         return true;
     }
     if (size < f->end) {
-        (void)zf_fail(err, ZF_E_FORMAT, size, "the file ends here, its last item at byte %llu",
+        (void)zf_fail(err, ZF_E_FORMAT, size,
+                      "the file ends here, but by .metadata its last item ends at byte %llu",
                       SHOW(f->end));
     } else {
-        (void)zf_fail(
-            err, ZF_E_FORMAT, f->end,
-            "its last item ends here, by .metadata, and the file goes on to byte %llu: it is "
-            "another file than .metadata describes",
-            SHOW(size));
+        (void)zf_fail(err, ZF_E_FORMAT, f->end,
+                      "by .metadata its last item ends here, but the file ends at byte %llu: this "
+                      "is not the file that .metadata describes",
+                      SHOW(size));
     }
     return zf_err_in(err, "%s", f->path) || zf_forgive(p->b, err);
 }

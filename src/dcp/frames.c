@@ -100,6 +100,6 @@ bool dcp_frames_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, 
     }
     return !f->foreign ||
            zf_build_note(p->b, err,
-                         "%s is not the file that .metadata describes: nothing in it is believed",
+                         "%s is not the file that .metadata describes: none of it is used",
                          f->path);
 }

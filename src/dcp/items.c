@@ -138,7 +138,7 @@ bool dcp_look_tensor(struct dcp_look *look, struct zf_torch_tensor *out, struct 
     }
     if (only.n != 1 || only.deep) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "holds a tensor made of several others, which .metadata does not say");
+                       "holds a tensor made of several others, but .metadata does not say so");
     }
     *out = only.first;
     return true;
@@ -167,17 +167,18 @@ static bool items_check(const struct zf_torch_tensor *t, const struct dcp_record
     uint64_t bytes;
 
     if (t->dtype != (enum zf_dtype)r->dtype) {
-        return zf_fail(err, ZF_E_FORMAT, item->rec_off, "the item holds %s, .metadata promised %s",
+        return zf_fail(err, ZF_E_FORMAT, item->rec_off, "the item holds %s, but .metadata says %s",
                        got->torch, want->torch);
     }
     if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != item->len) {
         return zf_fail(err, ZF_E_FORMAT, item->rec_off,
-                       "the item holds %" PRIu64 " bytes of data, .metadata promised %" PRIu64,
+                       "the item holds %" PRIu64 " bytes of data, but .metadata says %" PRIu64,
                        bytes, item->len);
     }
     if (dcp_shape_print(t->ndim, t->shape) != r->shape) {
-        return zf_fail(err, ZF_E_FORMAT, item->rec_off,
-                       "the item's tensor has another shape than its chunk in .metadata");
+        return zf_fail(
+            err, ZF_E_FORMAT, item->rec_off,
+            "the shape of the item's tensor differs from that of its chunk in .metadata");
     }
     return true;
 }
@@ -295,7 +296,7 @@ struct zf_source *dcp_items_new(struct zf_source *file, struct dcp_record *recor
 
     if (!it) {
         free(records);
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the items of a file");
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the items of a file");
         return NULL;
     }
     *it = (struct dcp_items){.record = records, .n = n, .lim = *lim};

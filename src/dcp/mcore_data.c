@@ -37,7 +37,7 @@ static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct
     }
     if (elems != key->shape[n]) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\": boxes of %llu elements by mcore_data, %llu as stored",
+                       "\"%.120s\": boxes have %llu elements by mcore_data, but %llu as stored",
                        key->name, (unsigned long long)elems, (unsigned long long)key->shape[n]);
     }
     key->whole = whole;

@@ -15,7 +15,7 @@ struct zf_dcp *zf_dcp_new(const struct zf_limits *lim, struct zf_err *err)
     struct zf_dcp *d = calloc(1, sizeof *d);
 
     if (!d) {
-        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for metadata");
+        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for metadata");
         return NULL;
     }
     d->pickles = zf_arena_new(lim->pickle_memory, err);

@@ -79,7 +79,7 @@ static bool file_take_part(struct file_reading *f, unsigned i, const struct zf_p
 
     if (p->map && p->map != map) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has a %s that is not the one in which its entries were", p->name);
+                       "has a %s that was replaced after its entries were read", p->name);
     }
     return file_take_rest(f, p, map, err);
 }
@@ -98,7 +98,7 @@ static bool file_take_root(struct file_reading *f, const struct zf_pv *root, str
     }
     if (!zf_pv_is_map(storage)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "has no storage_data that says where the items are");
+                       "has no storage_data, which says where the items are");
     }
     return file_take_part(f, FILE_STATE, state, err) &&
            file_take_part(f, FILE_STORAGE, storage, err) && dcp_end_storage(&f->r, err) &&

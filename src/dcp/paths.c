@@ -84,7 +84,7 @@ static bool paths_refuse(struct dcp_reading *r, const struct dcp_key *key,
     (void)(zf_out_ok(&joined, err) &&
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "planner_data says that the key \"%.100s\" is at \"%.100s\" of the state dict: "
-                   "which of them is it?",
+                   "the two contradict each other",
                    key->name, zf_out_text(&joined)));
     return dcp_forgive(r, err);
 }

@@ -11,7 +11,7 @@ bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
     p->file = p->d->source;
     p->items = calloc(p->d->file.n + 1, sizeof *p->items);
     return p->names && ((p->file && p->d->draft && p->items) ||
-                        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu files",
+                        zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu files",
                                 (unsigned long long)p->d->file.n));
 }
 

@@ -24,7 +24,8 @@ static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint
     }
     if (zf_pv_kind(v) != ZF_PV_STR || strlen(name) != n || !zf_relpath_ok(name)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "relative_path \"%.120s\" names no file beside .metadata", name ? name : "");
+                       "relative_path \"%.120s\" is not the name of a file next to .metadata",
+                       name ? name : "");
     }
     if ((size_t)snprintf(path, sizeof path, "%s%s%s", r->dir, *r->dir ? "/" : "", name) >=
         sizeof path) {
@@ -59,9 +60,10 @@ static bool storage_read_item(struct dcp_reading *r, const struct zf_pv *v, cons
     if (!zf_pv_u64(zf_pv_attr(v, "offset"), &out->off) ||
         !zf_pv_u64(zf_pv_attr(v, "length"), &out->len) || !zf_add(out->off, out->len, &end) ||
         end > INT64_MAX) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.160s\": an item's offset and length are not numbers that make sense",
-                       name);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "\"%.160s\": an item's offset or length is not a number of bytes that a file can have",
+            name);
     }
     if (!storage_take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
         return zf_err_in(err, "!%.160s", name);
@@ -190,6 +192,7 @@ bool dcp_take_storage(struct dcp_reading *r, const struct zf_pv *index, const st
 bool dcp_end_storage(const struct dcp_reading *r, struct zf_err *err)
 {
     return !r->n_strange ||
-           zf_build_note(r->b, err, "storage_data has %llu items that nothing describes",
+           zf_build_note(r->b, err,
+                         "storage_data has %llu items that state_dict_metadata does not describe",
                          (unsigned long long)r->n_strange);
 }

@@ -89,7 +89,8 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
     }
     record = calloc(n_records, sizeof *record);
     if (!record) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu items", SHOW(n_records));
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu items",
+                       SHOW(n_records));
     }
     n_records = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -174,7 +175,7 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
     if (c->item.file == ZF_DCP_NONE) {
-        return (struct zf_lost){.file = path, .why = "names no item for it that can be had"};
+        return (struct zf_lost){.file = path, .why = "has no usable item for it"};
     }
     if (!file) {
         bool there = zf_store_has(p->st, name, ZF_ENTRY_FILE);
@@ -273,7 +274,7 @@ static bool tensors_place(struct dcp_placing *p, struct zf_err *err)
     dcp_forget_names(p->d);
 
     if (!order) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %llu chunks",
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu chunks",
                        SHOW(p->d->chunk.n));
     }
     return (p->d->names || tensors_add_names(p, err)) && dcp_files_open(p, err) &&

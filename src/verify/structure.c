@@ -106,7 +106,7 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
 static bool structure_is_done_here(const char *note)
 {
     return strstr(note, "integrity.json has SHA-256 sums of ") ||
-           strstr(note, " copies that ranks hold of one tensor ");
+           strstr(note, " replicas of tensors ");
 }
 
 bool verify_structure(struct verify *v, struct zf_err *err)

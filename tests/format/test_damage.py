@@ -37,7 +37,7 @@ DCP = {
 # What only an item itself tells: mounted, refused when it is read.
 ITEM = {
     "dtype": ("layers.0.weight.i32", ["__0_0.distcp", "float32", "int32"]),
-    "shape": ("layers.0.weight.f32", ["__0_0.distcp", "another shape"]),
+    "shape": ("layers.0.weight.f32", ["__0_0.distcp", "the shape of the item"]),
     "truncated-item": ("layers.0.weight.f32", ["__0_0.distcp", "no zip directory"]),
     "encoding": ("layers.0.weight.f32", ["__0_0.distcp", "unsupported item encoding"]),
 }

@@ -16,7 +16,7 @@ from tap import Tap, need_addresses  # noqa: E402 pylint: disable=wrong-import-p
 ZEROFS = os.environ.get("ZEROFS", "./zerofs")
 SMALL = os.path.join(os.environ.get("ZF_DATA", "tests/data"), "megatron/pypi_0.16.1_tp2pp2_dp_reshardable_buckets")
 STACKS, LAYERS = 63, 40  # 2,520 parameters
-DOUBT = "the fp32 masters are not those of the weights"
+DOUBT = "the fp32 masters do not belong to the weights"
 
 
 def info(at):

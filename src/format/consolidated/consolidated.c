@@ -59,8 +59,9 @@ struct consolidated {
 static bool consolidated_names(struct consolidated *c, struct zf_err *err)
 {
     if (c->file.n > CONSOLIDATED_RANKS_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%u tensor-parallel ranks are more than %d",
-                       c->file.n, CONSOLIDATED_RANKS_MAX);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are %u tensor-parallel ranks, more than %d", c->file.n,
+                       CONSOLIDATED_RANKS_MAX);
     }
     c->tree = zf_arena_get(c->a, c->file.n, sizeof *c->tree, err);
     for (uint32_t r = 0; c->tree && r < c->file.n; r++) {
@@ -130,7 +131,9 @@ static bool consolidated_done(void *ctx, struct zf_err *err)
 
     return c->rules || c->width.proved ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "no tensor proves that there are %u ranks and not more", c->file.n);
+                   "no tensor proves that there are only %u ranks. Give the rules with -o "
+                   "tp_rules=FILE",
+                   c->file.n);
 }
 
 /* The widths, unless the user says how ranks are joined.  *why: why they are not known, or NULL. */
@@ -145,7 +148,7 @@ static bool consolidated_widths(struct consolidated *c, char why[520], struct zf
         return true;
     }
     if (!d || zf_draft_type(d).ndim != 1) {
-        (void)snprintf(why, 520, "there is no \"%s\", as Llama has one", norm);
+        (void)snprintf(why, 520, "there is no \"%s\", which Llama has", norm);
         return true;
     }
     if (llama_width_read(c->st, zf_draft_type(d).shape[0], c->o->lim, &c->width, err)) {

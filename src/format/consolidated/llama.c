@@ -57,7 +57,7 @@ static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct
         return true;
     }
     return (zf_json_u64(v, out) && *out <= UINT32_MAX) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a number of this size", key);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a number below 2^32", key);
 }
 
 static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf_err *err)
@@ -171,7 +171,7 @@ static bool llama_shards_equal(const struct zf_tree_tensor *t, struct zf_err *er
     for (uint32_t r = 1; r < t->n_ranks; r++) {
         if (!zf_shape_equal(t->ndim, t->shard[r], t->ndim, t->shard[0])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the shard of rank %u has another shape than that of rank 0", r);
+                           "the shard of rank %u differs in shape from that of rank 0", r);
         }
     }
     return true;

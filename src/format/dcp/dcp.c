@@ -201,14 +201,14 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
     }
     dcp_find_parts(st, &parts);
     if (parts.n == 0) {
-        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no .metadata and no .distcp file is here");
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                       "there is neither .metadata nor a .distcp file here");
     }
     if (parts.n > ZF_DCP_GROUPS_MAX) {
-        return zf_fail(
-            err, ZF_E_LIMIT, ZF_OFF_NONE,
-            "%u directories with a save each are here, one checkpoint has at most %d: point "
-            "at one of them",
-            parts.n, ZF_DCP_GROUPS_MAX);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are %u directories with one save each here, more than the %d that "
+                       "one checkpoint can have. Point at one of them",
+                       parts.n, ZF_DCP_GROUPS_MAX);
     }
     for (uint32_t i = 0; i < parts.n; i++) {
         zf_dcp_begin(d, parts.part[i].group);

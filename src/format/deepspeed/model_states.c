@@ -16,7 +16,7 @@ static void model_take_shape(const struct ds_save *ds, const struct zf_take *x, 
     p->shape = zf_take_sizes(x, &p->ndim);
     (void)(zf_take_most(x, p->ndim, ds->o->lim->tensor_dims, "tensor_dims") &&
            zf_take_must(x, zf_elems(p->ndim, p->shape, &p->n),
-                        "its extents multiply beyond 64 bits"));
+                        "the product of its sizes exceeds 64 bits"));
 }
 
 static void model_take_group(const struct ds_save *ds, const struct zf_take *map,

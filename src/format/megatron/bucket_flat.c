@@ -117,7 +117,7 @@ static bool flat_fill(struct flat *f, struct flat_buffer *b, struct mg_tensor *c
 
             if (x->name.flat.bucket != j || x->type.ndim != 1 ||
                 !mg_text_same(x->name.state, state->name)) {
-                b->why = "a bucket is missing, or of another form";
+                b->why = "a bucket is missing or does not match the others";
                 return true;
             }
             state->bucket[j] = x->draft;
@@ -211,16 +211,16 @@ static bool flat_hold_lengths(struct flat *f, struct flat_buffer *b, const char 
             uint64_t have = zf_draft_type(b->state[k].bucket[i]).shape[0];
 
             if (b->len[i] > have) {
-                b->why =
-                    zf_arena_fmt(f->a, err, "bucket %u has %llu elements of %.*s, but %s says %llu",
-                                 i, (unsigned long long)have,
-                                 (int)(b->state[k].name.n < 60 ? b->state[k].name.n : 60),
-                                 b->state[k].name.p, said, (unsigned long long)b->len[i]);
+                b->why = zf_arena_fmt(f->a, err,
+                                      "bucket %u has %llu elements of %.*s, but by %s it has %llu",
+                                      i, (unsigned long long)have,
+                                      (int)(b->state[k].name.n < 60 ? b->state[k].name.n : 60),
+                                      b->state[k].name.p, said, (unsigned long long)b->len[i]);
                 return b->why != NULL;
             }
         }
     }
-    b->why = any ? b->why : zf_arena_fmt(f->a, err, "%s says that it is empty", said);
+    b->why = any ? b->why : zf_arena_fmt(f->a, err, "by %s it is empty", said);
     return any || b->why;
 }
 
@@ -230,13 +230,13 @@ static bool flat_take_lengths(struct flat *f, struct flat_buffer *b, const struc
     const struct zf_pv *v = flat_lengths_of(root, b);
 
     if (!zf_pv_is_seq(v) || zf_pv_len(v) != b->n_buckets) {
-        b->why = "per_bucket_numel_unpadded has no lengths of its buckets";
+        b->why = "per_bucket_numel_unpadded does not give the lengths of its buckets";
         return true;
     }
     b->len = zf_arena_get(f->a, b->n_buckets, sizeof *b->len, err);
     for (uint32_t i = 0; b->len && i < b->n_buckets; i++) {
         if (!zf_pv_u64(zf_pv_item(v, i), &b->len[i])) {
-            b->why = "per_bucket_numel_unpadded is no list of numbers";
+            b->why = "per_bucket_numel_unpadded is not a list of numbers";
             return true;
         }
     }
@@ -257,7 +257,7 @@ static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_e
                      (unsigned long long)b->group);
     const struct flat_object *o = zf_table_find(f->objects, name, (size_t)n);
     if (!o) {
-        b->why = "the lengths of its buckets (per_bucket_numel_unpadded) are not there";
+        b->why = "the lengths of its buckets (per_bucket_numel_unpadded) are missing";
         return true;
     }
     zf_auto(torch) struct zf_torch *t =
@@ -312,7 +312,7 @@ static bool flat_zero_state(struct flat_zero *z, struct flat_buffer *b, const ch
     to->bucket[0] = t->draft;
     b->n_states++;
     if (type.ndim != 1) {
-        b->why = "a flat state has several dimensions";
+        b->why = "a flat state has more than one dimension";
     }
     b->master = mg_key_is_master(to->name) ? to : b->master;
     return true;
@@ -356,7 +356,7 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
         return false;
     }
     if (!zf_pv_u64(zf_pv_get(v, "numel_unpadded"), b->len)) {
-        b->why = "its length (numel_unpadded) is not there";
+        b->why = "its length (numel_unpadded) is missing";
         return true;
     }
     return b->why || flat_hold_lengths(z->f, b, "numel_unpadded", err);

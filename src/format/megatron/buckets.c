@@ -210,11 +210,11 @@ static bool buckets_explain(struct buffer_try *t, struct zf_err *err)
 
     if (t->best.kind == WALK_MANY) {
         (void)snprintf(why, sizeof why,
-                       "too many ways to fill it begin well, so that not all were tried");
+                       "too many orders of parameters begin to fit, so not all of them were tried");
     } else if (t->best.kind == WALK_NONE) {
         (void)snprintf(why, sizeof why,
-                       "no parameter fits behind element %llu of bucket %u, as far as the order of "
-                       "parameters is known",
+                       "no parameter fits after element %llu of bucket %u, in any order of "
+                       "parameters that is known",
                        (unsigned long long)t->best.end, t->best.bucket);
     }
     return buckets_refuse(t->b, t->buffer, why, err);
@@ -239,10 +239,11 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
         .b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
 
     if (!f->why && !f->master) {
-        return buckets_refuse(b, f, "it has no masters to prove it with", err);
+        return buckets_refuse(b, f, "it has no fp32 masters that would prove the mapping", err);
     }
     if (f->why || !buckets_dtype(f, &t.rank.dtype)) {
-        return buckets_refuse(b, f, f->why ? f->why : "the type of its weights is not known", err);
+        return buckets_refuse(b, f, f->why ? f->why : "the dtype of its weights is not recorded",
+                              err);
     }
     enum bucket_order order = b->rows.ordered ? BUCKET_STORED : BUCKET_LOCAL;
     for (; order < BUCKET_ORDERS && t.result.kind == WALK_NONE; order++) {
@@ -318,7 +319,7 @@ struct gathered {
 static bool buckets_gather(const struct buckets *b, size_t param, struct gathered *w,
                            struct zf_err *err)
 {
-    static const char differ[] = "two ranks' copies of it differ";
+    static const char differ[] = "the copies of two ranks differ";
     uint64_t n = 0;
     const struct zf_type *type = &b->s->param.at[param].type;
 
@@ -427,8 +428,9 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
     }
     if (w.why) {
         b->n_open++;
-        return zf_build_note(b->s->b, err, "no optimizer state of \"%.*s\" out of flat buffers: %s",
-                             (int)(name.n < 200 ? name.n : 200), name.p, w.why);
+        return zf_build_note(
+            b->s->b, err, "the optimizer state of \"%.*s\" is not read from the flat buffers: %s",
+            (int)(name.n < 200 ? name.n : 200), name.p, w.why);
     }
     b->n_served++;
     const struct flat_buffer *f = w.piece[0]->buffer;

@@ -116,7 +116,7 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
     }
     if (n > most) {
         return zf_build_note(s->b, err,
-                             "%s is not shown: it would be made of %zu items, which are in extra/",
+                             "%s is not shown: it would consist of %zu items, which are in extra/",
                              name, n);
     }
     for (size_t i = 0; i < s->object.n; i++) {

@@ -105,7 +105,7 @@ static bool ids_list(struct ids *x, struct zf_err *err)
             m->tensor = (uint32_t)i;
             x->why = ids_numbers(t->name.name, &m->group, &m->i)
                          ? x->why
-                         : "a master is not called by two numbers";
+                         : "the name of a master is not two numbers";
         }
     }
     if (x->master.n) {
@@ -170,15 +170,14 @@ static bool ids_explain(struct ids *x, const struct zf_assign *a, struct zf_err 
     const struct mg_tensor *m =
         ids_tensor(x, x->master.at[x->group.at[a->open.group].first + a->open.item].tensor);
 
-    x->why =
-        a->open.none
-            ? zf_arena_fmt(x->s->arena, err,
-                           "\"%.120s\" rounds to no weight of its shape that is left in the "
-                           "model's order",
-                           m->key)
-            : zf_arena_fmt(x->s->arena, err, "\"%.120s\" fits \"%.100s\" as well as \"%.100s\"",
-                           m->key, ids_tensor(x, x->weight.at[a->open.two[0]])->key,
-                           ids_tensor(x, x->weight.at[a->open.two[1]])->key);
+    x->why = a->open.none ? zf_arena_fmt(x->s->arena, err,
+                                         "\"%.120s\" does not round to any weight of its shape "
+                                         "that is left in the model's order",
+                                         m->key)
+                          : zf_arena_fmt(x->s->arena, err,
+                                         "\"%.120s\" fits \"%.100s\" as well as \"%.100s\"", m->key,
+                                         ids_tensor(x, x->weight.at[a->open.two[0]])->key,
+                                         ids_tensor(x, x->weight.at[a->open.two[1]])->key);
     return x->why != NULL;
 }
 
@@ -232,7 +231,7 @@ static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, st
     const struct ids_master *m = &x->master.at[x->group.at[g].first];
 
     if (!zf_pv_is_seq(list) || zf_pv_len(list) != x->group.at[g].n) {
-        x->why = "param_groups has another number of parameters than there are masters";
+        x->why = "param_groups has a different number of parameters than there are masters";
         return true;
     }
     for (uint32_t i = 0; i < x->group.at[g].n; i++) {
@@ -240,14 +239,14 @@ static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, st
         uint64_t id, hash;
 
         if (!zf_pv_u64(zf_pv_item(list, i), &id) || !ids_hash(m->chain, id, &hash)) {
-            x->why = "param_groups has no list of numbers";
+            x->why = "param_groups holds something that is not a number";
             return true;
         }
         owner = zf_table_make_id(x->owner, hash, err);
         if (!owner) {
             return false;
         }
-        x->why = owner->weight ? "param_groups has a number twice" : x->why;
+        x->why = owner->weight ? "param_groups has the same number twice" : x->why;
         owner->weight = x->group.at[g].to[i] + 1;
     }
     return true;
@@ -346,8 +345,9 @@ bool mg_fsdp_ids(struct mg_save *s, struct zf_err *err)
         return false;
     }
     if (x.why) {
-        return zf_build_note(s->b, err,
-                             "the optimizer's numbers are not mapped to parameters: %.300s", x.why);
+        return zf_build_note(
+            s->b, err, "the parameter numbers of the optimizer are not mapped to names: %.300s",
+            x.why);
     }
     ids_name(&x);
     return true;

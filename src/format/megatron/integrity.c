@@ -76,7 +76,7 @@ static bool integrity_check_all(struct zf_store *st, const json_t *files, struct
             continue;
         }
         if (!want || strlen(want) != ZF_SHA256_HEX - 1) {
-            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it has of \"%s\" is no SHA-256 sum",
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its entry for \"%s\" is not a SHA-256 sum",
                     integrity_read_whole[i]);
             if (zf_err_in(err, INTEGRITY) || !zf_forgive(b, err)) {
                 return false;
@@ -110,10 +110,10 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
     const char *algorithm = json_string_value(json_object_get(j, "algorithm"));
     const json_t *files = json_object_get(j, "files");
     if (!algorithm || strcmp(algorithm, "sha256") != 0 || !json_is_object(files)) {
-        return zf_build_note(b, err,
-                             INTEGRITY " has sums that are not compared: its algorithm is %.40s%s",
-                             algorithm ? algorithm : "not given",
-                             json_is_object(files) ? "" : ", and it has no \"files\"");
+        return zf_build_note(
+            b, err, INTEGRITY " has checksums that are not compared: its algorithm is %.40s%s",
+            algorithm ? algorithm : "not given",
+            json_is_object(files) ? "" : ", and it has no \"files\"");
     }
     src = zf_store_open(st, INTEGRITY, err);
     return src && zf_build_blob(b, "state/" INTEGRITY, src, 0, src->size, err) &&

@@ -41,7 +41,6 @@ bool mg_local_refuse(const char *path, struct zf_err *err)
 {
     zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
             "this is a local non-persistent checkpoint of nvidia-resiliency-ext, one file a rank, "
-            "which "
-            "zerofs does not read; the run's persistent saves are elsewhere");
+            "which zerofs does not read. Point at one of the run's persistent saves");
     return zf_err_in(err, "%s", path);
 }

@@ -141,14 +141,11 @@ static int masters_width(const struct mg_param *m)
 static bool masters_leave(struct mg_save *s, struct mg_param *m, uint64_t *n, struct zf_err *err)
 {
     m->unverified = true;
-    return ++*n > 1 ||
-           zf_build_note(
-               s->b, err,
-               "the fp32 master of \"%.*s\" cannot be held against its weight, as bytes of them "
-               "are "
-               "lost: the root has the stored weight, optim/param/ the master; so it is with "
-               "others like it",
-               masters_width(m), m->name.p);
+    return ++*n > 1 || zf_build_note(s->b, err,
+                                     "the fp32 master of \"%.*s\" cannot be compared with its "
+                                     "weight, because bytes of them are lost: the root shows the "
+                                     "stored weight, optim/param/ the master; and others like it",
+                                     masters_width(m), m->name.p);
 }
 
 /* Compares all pairs, up to one that differs: it is noted, and no master is believed. */
@@ -175,9 +172,9 @@ static bool masters_compare(struct masters *c, struct zf_err *err)
         if (s->masters_doubted &&
             !zf_build_note(
                 s->b, err,
-                "the fp32 masters are not those of the weights: element %llu of \"%.*s\" is %g "
-                "in the master and %g in the weight; the root has the stored weights, "
-                "optim/param/ the masters, and moments may be those of other elements",
+                "the fp32 masters do not belong to the weights: element %llu of \"%.*s\" is %g in "
+                "the master and %g in the weight; the root shows the stored weights, optim/param/ "
+                "the masters, and moments may belong to other elements",
                 (unsigned long long)seen->miss.at, masters_width(m), m->name.p, seen->miss.master,
                 seen->miss.weight)) {
             return false;
@@ -194,16 +191,16 @@ static bool masters_refuse(struct mg_save *s, const struct mg_param *m, const st
         s->masters_doubted = true;
         return zf_build_note(
             s->b, err,
-            "the fp32 masters are not those of the weights: the shapes of \"%.*s\" "
-            "differ; the root has the stored weights, optim/param/ the masters",
+            "the fp32 masters do not belong to the weights: the shapes of \"%.*s\" differ; the "
+            "root shows the stored weights, optim/param/ the masters",
             masters_width(m), m->name.p);
     }
     if (!masters_comparable(m, w)) {
         s->masters_doubted = true;
         return zf_build_note(
             s->b, err,
-            "the fp32 masters are not those of the weights: %s values of \"%.*s\" do not "
-            "round to %s; the root has the stored weights, optim/param/ the masters",
+            "the fp32 masters do not belong to the weights: %s values of \"%.*s\" do not round to "
+            "%s; the root shows the stored weights, optim/param/ the masters",
             zf_dtype_info(m->type.dtype)->suffix, masters_width(m), m->name.p,
             zf_dtype_info(w->type.dtype)->suffix);
     }
@@ -216,8 +213,8 @@ static bool masters_twice(struct mg_save *s, const struct mg_param *m, struct zf
     s->masters_doubted = true;
     return zf_build_note(
         s->b, err,
-        "there are two fp32 masters of \"%.*s\", and nothing says which is the weight's; "
-        "the root has the stored weights, optim/param/ the masters",
+        "there are two fp32 masters of \"%.*s\", and which of them belongs to the weight is not "
+        "recorded; the root shows the stored weights, optim/param/ the masters",
         masters_width(m), m->name.p);
 }
 
@@ -229,7 +226,7 @@ static bool masters_without(struct mg_save *s, struct mg_param *m, uint64_t *n, 
     *n += m->unverified;
     return !m->unverified || *n > 1 ||
            zf_build_note(s->b, err,
-                         "there is no weight of the name \"%.*s\", so that its fp32 master is in "
+                         "there is no weight named \"%.*s\", so its fp32 master is in "
                          "optim/param/; and others like it",
                          masters_width(m), m->name.p);
 }

@@ -102,7 +102,7 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
         /* Another program's file of that name, or a damaged one. */
         if (megatron_is_begun(save->store)) {
             out->fit = ZF_FIT_PROOF;
-            (void)snprintf(out->why, sizeof out->why, "there is common.pt beside " MANIFEST);
+            (void)snprintf(out->why, sizeof out->why, "there is common.pt next to " MANIFEST);
         }
         return true;
     }
@@ -152,8 +152,8 @@ static bool megatron_check_part(struct mg_save *s, uint32_t i, struct zf_err *er
     }
     if (backend != MEGATRON_TORCH_DIST) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                "sharded_backend is \"%s\": of a save in several directories only torch_dist "
-                "is read",
+                "sharded_backend is \"%s\"; saves in several directories are read only if it is "
+                "torch_dist",
                 name);
         return zf_err_in(err, "%s", path);
     }
@@ -203,10 +203,9 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
         if (!megatron_is_begun(s->st) && megatron_is_left(s->st)) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the save is incomplete: .metadata is that of Megatron, but common.pt and " MANIFEST
-                " are missing");
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the save is incomplete: .metadata was written by Megatron, but "
+                           "common.pt and " MANIFEST " are missing");
         }
         if (!megatron_is_begun(s->st)) {
             return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
@@ -219,7 +218,7 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
         break;
     }
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   MANIFEST " says sharded_backend \"%s\", which is not read", name);
+                   MANIFEST " has sharded_backend \"%s\", which is not read", name);
 }
 
 /* NeMo and Megatron-Bridge save no args.  Where neither says the sizes, they show in the chunk grids, so
@@ -236,9 +235,10 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
         return why.code == ZF_E_NOMEM
                    ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
-                   : zf_build_note(s->b, err,
-                                   "the sizes in %s are not read, those of the chunks are used: %s",
-                                   file, zf_err_text(&why, text, sizeof text));
+                   : zf_build_note(
+                         s->b, err,
+                         "the sizes in %s are not read, so those of the chunks are used: %s", file,
+                         zf_err_text(&why, text, sizeof text));
     }
     if (file[0]) {
         s->settings = said;

@@ -183,7 +183,7 @@ bool mg_iteration_check(struct zf_store *st, uint64_t iteration, struct zf_build
 
     if (mg_iteration_of(base, &of) && of != iteration) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the iteration is %llu, but the folder is called %.40s: are two saves mixed here?",
+                "the iteration is %llu, but the folder is named %.40s: are two saves mixed?",
                 (unsigned long long)iteration, base);
         if (!zf_forgive(b, err)) {
             return false;
@@ -212,8 +212,7 @@ static bool save_take_iteration(struct mg_save *s, uint64_t step, struct zf_err 
 {
     if (s->iterated && s->iteration != step) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "the iteration is %llu here, but %llu elsewhere in this save: are two saves mixed "
-                "here?",
+                "the iteration is %llu here, but %llu elsewhere in this save: are two saves mixed?",
                 (unsigned long long)step, (unsigned long long)s->iteration);
         return zf_forgive(s->b, err);
     }
@@ -236,8 +235,7 @@ static bool save_take_sharding(struct mg_save *s, const struct zf_pv *common, st
     if (s->sharding[0] && strncmp(s->sharding, type, sizeof s->sharding - 1) != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "distrib_optim_sharding_type is %.60s here, but %s elsewhere in this save: are two "
-                "saves mixed "
-                "here?",
+                "saves mixed?",
                 type, s->sharding);
         return zf_forgive(s->b, err);
     }

@@ -121,8 +121,8 @@ static bool yaml_take(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *
     uint64_t now = megatron_settings_get(out, name);
     return before == 0 || before == now ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%.80s is %.20s, but it was said to be something else before: which is it?",
-                   s->path, value);
+                   "%.80s is %.20s, but an earlier line of the file gives another value", s->path,
+                   value);
 }
 
 bool megatron_settings_yaml_text(const char *text, size_t n, const struct zf_limits *lim,

@@ -91,7 +91,7 @@ bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_p
     out->fit = ZF_FIT_PROOF;
     out->unfinished = true;
     (void)snprintf(out->why, sizeof out->why,
-                   VERL_OPTIMIZER " is beside the weights, without " VERL_MANIFEST);
+                   VERL_OPTIMIZER " is next to the weights, without " VERL_MANIFEST);
     return true;
 }
 
@@ -106,7 +106,7 @@ static bool verl_add(struct mg_save *s, const char *dir, struct zf_err *err)
     }
     if (s->n_dirs == MG_DIRS) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "a save in more than %d directories is not read", MG_DIRS);
+                       "the save has more than %d directories, which is not read", MG_DIRS);
     }
     (void)snprintf(s->dir[s->n_dirs++], MG_DIR_MAX, "%s", dir);
     return true;
@@ -131,7 +131,7 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
         return verl_has(s->st, path, "metadata.json") && verl_has(s->st, path, ".metadata")
                    ? verl_add(s, path, err)
                    : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                             "says that %.60s is in %.100s, but no finished save is there", what,
+                             "says that %.60s is in %.100s, but that holds no finished save", what,
                              path);
     }
     if (strcmp(what, "model") != 0) {
@@ -140,12 +140,12 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
     s->foreign_weights = true;
     if (strcmp(path, VERL_HF) != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "says that the model is in %.80s, of the format %.60s, which is not read",
+                       "says that the model is in %.80s in the format %.60s, which is not read",
                        path, format);
     }
     return zf_save_dir_is(s->st, VERL_HF) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "says that the model is in %s, but it is not there", VERL_HF);
+                   "says that the model is in %s, which does not exist", VERL_HF);
 }
 
 /* Only the weights cannot be done without. */
@@ -217,7 +217,8 @@ static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
     for (uint32_t i = 1; i < s->n_dirs; i++) {
         if (!verl_is_twin(s, i)) {
             memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
-        } else if (!zf_build_note(s->b, err, "%s is not read: its .metadata is that of %s, a copy",
+        } else if (!zf_build_note(s->b, err,
+                                  "%s is not read: its .metadata is a copy of that in %s",
                                   s->dir[i], s->dir[0])) {
             return false;
         }
@@ -252,10 +253,10 @@ static bool verl_take_step(struct mg_save *s, const json_t *j, struct zf_err *er
         return true;
     }
     if (verl_step_above(s->st, &of) && of != step) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "global_step is %llu, but the folder is called global_step_%llu: are two saves "
-                "mixed here?",
-                (unsigned long long)step, (unsigned long long)of);
+        zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "global_step is %llu, but the folder is named global_step_%llu: are two saves mixed?",
+            (unsigned long long)step, (unsigned long long)of);
         if (zf_err_in(err, VERL_MANIFEST) || !zf_forgive(s->b, err)) {
             return false;
         }
@@ -272,8 +273,8 @@ static bool verl_note(struct mg_save *s, bool model, struct zf_err *err)
 {
     if (s->foreign_weights) {
         return zf_build_note(s->b, err,
-                             "the weights are those of " VERL_HF
-                             ", under Hugging Face's names; the optimizer's names are Megatron's");
+                             "the weights are read from " VERL_HF
+                             ", under Hugging Face names; the optimizer keeps Megatron's names");
     }
     if (!model && !mg_verl_is_fsdp(s->st)) {
         return zf_build_note(s->b, err, "the save has no weights: " VERL_MANIFEST " names none");
@@ -281,8 +282,8 @@ static bool verl_note(struct mg_save *s, bool model, struct zf_err *err)
     return !zf_save_dir_is(s->st, VERL_HF) ||
            zf_build_note(s->b, err,
                          VERL_HF
-                         " is not shown, but for its side files: it is an export of " VERL_MODEL
-                         "; point at it to see it");
+                         " is not shown, except for its side files: it is an export of " VERL_MODEL
+                         ". Point at it to see it");
 }
 
 static bool verl_read(struct mg_save *s, struct zf_err *err)
@@ -296,8 +297,8 @@ static bool verl_read(struct mg_save *s, struct zf_err *err)
     }
     if (!json_is_integer(version) || json_integer_value(version) != VERL_SCHEMA) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                "this is a save of verl whose schema_version is %lld, not %d: it is not read, but "
-                "each dist_ckpt and huggingface in it can be pointed at",
+                "this verl save has schema_version %lld, but only %d is read. Point at a dist_ckpt "
+                "or huggingface directory in it",
                 (long long)json_integer_value(version), VERL_SCHEMA);
         return zf_err_in(err, VERL_MANIFEST);
     }
@@ -360,7 +361,7 @@ bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o
     zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
     return !above || !mg_verl_probe(above, o->lim, &probe) ||
            zf_build_note(b, err,
-                         "this is a part of the save in ../..: point at that to see all of it");
+                         "this is part of the save in ../..; point at that to see all of it");
 }
 
 /* ---- weights of Hugging Face ------------------------------------------------------------------ */
@@ -413,7 +414,7 @@ static bool verl_add_all(struct verl_weights *w, struct zf_err *err)
     return w->files->n + w->files->n_skipped > 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    VERL_MANIFEST " says that the model is in " VERL_HF
-                                 ", but no safetensors file is there");
+                                 ", but there is no safetensors file there");
 }
 
 static bool verl_place(struct verl_weights *w, const struct zf_st_file *f,
@@ -428,7 +429,7 @@ static bool verl_place(struct verl_weights *w, const struct zf_st_file *f,
         return false;
     }
     if (zf_build_find(b, spot)) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.80s\" is in another file too", e->name);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.80s\" is also in another file", e->name);
         return zf_err_in(err, "%s", f->path);
     }
     d = zf_build_tensor(b, spot, (struct zf_type){e->dtype, e->ndim, e->shape}, err);

@@ -153,7 +153,7 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
         if (last.offset && last.offset_len == o.offset_len &&
             memcmp(last.offset, o.offset, o.offset_len) == 0) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "another file holds the object at %.*s as well", (int)o.offset_len,
+                          "another file also holds the object at %.*s", (int)o.offset_len,
                           o.offset);
             return zf_err_in(err, "%s/%s", key, e[i].name);
         }
@@ -210,7 +210,8 @@ static bool zarr_has_chunks(struct zf_store *st, const char *key)
 /* Chunks without a description of the array. */
 static bool zarr_undescribed(struct mg_save *s, const char *key, const char *is, struct zf_err *err)
 {
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file %s, and there are chunks beside it", is);
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file %s, but there are chunks next to it",
+                  is);
     (void)zf_err_in(err, "%s/.zarray", key);
     return zarr_lost(s, key, err);
 }

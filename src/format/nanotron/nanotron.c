@@ -46,7 +46,7 @@ static bool nanotron_read_meta(struct nanotron *s, struct zf_err *err)
     }
     const char *is = zf_take_text(&version, NULL);
     (void)zf_take_can(&version, strncmp(is, "1.", 2) == 0,
-                      "it is \"%.20s\": only version 1 is known", is);
+                      "it is \"%.20s\"; only version 1 is read", is);
     s->tp = zf_take_u64(&tp);
     s->dp = zf_take_u64(&dp);
     if (zf_take_given(&step)) {
@@ -113,7 +113,8 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
     p->n_parts = of == ZF_NO_NUMBER ? 1 : of;
     if (of != ZF_NO_NUMBER && of != s->tp) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.120s\" is of %" PRIu32 " tensor-parallel ranks, but %s says %" PRIu64,
+                       "\"%.120s\" is of %" PRIu32
+                       " tensor-parallel ranks, but by %s there are %" PRIu64,
                        first->name, of, NANOTRON_META, s->tp);
     }
     p->part = zf_arena_get(s->keep.arena, p->n_parts, sizeof *p->part, err);
@@ -122,7 +123,7 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
     }
     if (end - from != p->n_parts) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "%zu files are like %.120s, expected one of each of %" PRIu32
+                      "there are %zu files like %.120s, expected one from each of %" PRIu32
                       " tensor-parallel ranks",
                       end - from, first->name, p->n_parts);
         (void)zf_err_in(err, "%s", l->dir);
@@ -137,7 +138,8 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
         rank = rank == ZF_NO_NUMBER ? 0 : rank;
         if (!path || rank >= p->n_parts) {
             return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                   "\"%.120s\" is not one of %" PRIu32 " ranks", path, p->n_parts);
+                                   "\"%.120s\" is not a file of one of the %" PRIu32 " ranks", path,
+                                   p->n_parts);
         }
         if (!nanotron_read_file(s, p, path, rank, err) && !zf_forgive(s->b, err)) {
             return false;
@@ -182,7 +184,8 @@ static bool nanotron_read_weights(struct nanotron *s, struct zf_err *err)
         }
     }
     zf_vec_fini(&dir);
-    return ok && (s->param || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no tensor is below model/"));
+    return ok && (s->param ||
+                  zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there are no tensors below model/"));
 }
 
 /* ---- the save ---- */
@@ -224,7 +227,7 @@ static const char *nanotron_find_save(const struct zf_save *save, const struct z
                : NULL;
 }
 
-static const struct zf_layout nanotron_layout[] = {{.what = "nanotron's folders of modules beside",
+static const struct zf_layout nanotron_layout[] = {{.what = "nanotron's folders of modules next to",
                                                     .file = NANOTRON_META,
                                                     .find = nanotron_find_save,
                                                     .open = nanotron_open_save},
@@ -257,7 +260,7 @@ static bool nanotron_open(const struct zf_save *save, const struct zf_open_opts 
 
 const struct zf_format zf_format_nanotron = {
     .name = "nanotron",
-    .summary = "nanotron: a folder a module, safetensors of tensor-parallel ranks, ZeRO-1",
+    .summary = "nanotron: one folder per module, safetensors of tensor-parallel ranks, ZeRO-1",
     .refines = "safetensors",
     .shards = true,
     .probe = nanotron_probe,

@@ -51,8 +51,9 @@ static bool optim_take_range(const struct optim_file *f, const struct nanotron_p
     out->first = zf_take_decimal(&from);
     out->end = zf_take_decimal(&to);
     (void)zf_take_must(&own, out->first <= out->end && out->end <= out->part->elems,
-                       "elements %" PRIu64 " … %" PRIu64 " are no part of %" PRIu64, out->first,
-                       out->end, out->part->elems);
+                       "elements %" PRIu64 " … %" PRIu64 " are not within the %" PRIu64
+                       " of the parameter",
+                       out->first, out->end, out->part->elems);
     return zf_take_ok(&t, err) || zf_err_in(err, "%s", NANOTRON_CONFIG);
 }
 
@@ -133,8 +134,8 @@ static bool optim_take_states(const struct optim_file *f, struct zf_taker *t, st
         const struct nanotron_param *p = name ? optim_find(f->s, name) : NULL;
         struct optim_range range;
 
-        if (!zf_take_must(&one, name, "\"names\" has no name of this parameter") ||
-            !zf_take_must(&one, p, "no tensor below model/ is called \"%.120s\"", name)) {
+        if (!zf_take_must(&one, name, "\"names\" does not name this parameter") ||
+            !zf_take_must(&one, p, "no tensor below model/ is named \"%.120s\"", name)) {
             return zf_take_ok(t, err);
         }
         if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0) {
@@ -201,12 +202,13 @@ static bool optim_read_cuts(struct nanotron *s, struct zf_err *err)
 
     if (zf_numbered_get(optim_names, first, 'E') != 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "%s is of several expert-parallel ranks, which are not read", first->name);
+                       "%s is one of several expert-parallel ranks, which are not read",
+                       first->name);
     }
     if (tp != s->tp || (zero && zf_numbered_get(optim_names, first, 'D') != s->dp)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s is of other ranks than the %" PRIu64 " tensor-parallel and %" PRIu64
-                       " data-parallel ones of %s",
+                       "%s is not of one of the %" PRIu64 " tensor-parallel and %" PRIu64
+                       " data-parallel ranks of %s",
                        first->name, s->tp, s->dp, NANOTRON_META);
     }
     s->config = zero ? nanotron_json(s, NANOTRON_CONFIG, err) : NULL;

@@ -96,8 +96,8 @@ static bool slices_lay(const struct zf_st_entry *e, const uint64_t *start, const
 static bool slices_refuse(const struct zf_st_entry *e, const char *text, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s \"%.120s\" are no slices of its tensor of %" PRIu32
-                   " dimensions, one behind the other, and of the whole one",
+                   "%s \"%.120s\" are not consecutive slices of its tensor of %" PRIu32
+                   " dimensions and of the whole one",
                    slices_pairs, text, e->ndim);
 }
 
@@ -170,7 +170,8 @@ bool slices_read_part(const struct zf_st_header *h, struct zf_arena *a, struct z
     }
     if (!slices_read_shape(shape, &ndim, extent) || ndim != e->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s \"%.80s\" is no shape of %" PRIu32 " dimensions, as its tensor has",
+                       "%s \"%.80s\" is not a shape of %" PRIu32
+                       " dimensions, which its tensor has",
                        slices_shape, shape, e->ndim);
     }
     whole->shape = zf_arena_copy(a, extent, ndim, sizeof *extent, err);

@@ -223,12 +223,12 @@ static bool core_check_entry(const struct core_part *p, const struct core_tensor
     }
     if (!e) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "there is no \"%.120s\" in it, of which metadata.json says that it has %" PRIu64
-                " elements",
+                "it does not hold \"%.120s\", although metadata.json lists %" PRIu64
+                " elements of it here",
                 t->key, s->n);
     } else {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "it has %" PRIu64 " elements (%s) of \"%.100s\", metadata.json says %" PRIu64
+                "it has %" PRIu64 " elements (%s) of \"%.100s\", but metadata.json says %" PRIu64
                 " (%s)",
                 n, zf_dtype_info(e->dtype)->torch, t->key, s->n, zf_dtype_info(t->dtype)->torch);
     }
@@ -341,8 +341,8 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            of ? "\"%.120s\" has another shape than the parameter in model/: two saves are mixed"
-               : "\"%.120s\" belongs to no parameter in model/: two saves are mixed",
+            of ? "\"%.120s\" differs in shape from the parameter in model/: two saves are mixed"
+               : "\"%.120s\" does not belong to any parameter in model/: two saves are mixed",
             t->key);
     (void)zf_err_in(err, "%smetadata.json", p->dir);
     return zf_forgive(p->s->b, err);
@@ -422,8 +422,7 @@ static bool core_read_count(struct core_part *p, uint64_t *out, struct zf_err *e
     *out = n == 8 ? zf_bytes_le64(&in) : UINT64_MAX;
     return *out == found ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "\"num_param_groups\" is not %" PRIu64 ", the number of groups there are",
-                   found);
+                   "\"num_param_groups\" is not %" PRIu64 ", the number of groups found", found);
 }
 
 static bool core_groups(struct core_part *p, struct zf_err *err)
@@ -533,7 +532,8 @@ static bool core_check_optim(struct olmo_save *s, struct zf_err *err)
     for (struct zf_entries l = zf_store_entries(s->st, "optim"); l.e < l.end; l.e++) {
         if (zf_numbered_fits(core_files, l.e->name, &f)) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "it is missing or not OLMo-core's, but optim/%.60s is there", l.e->name);
+                    "it is missing or was not written by OLMo-core, but optim/%.60s exists",
+                    l.e->name);
             (void)zf_err_in(err, "optim/metadata.json");
             return zf_forgive(s->b, err);
         }

@@ -57,7 +57,7 @@ static uint32_t core_take_file(struct reading *r, const struct zf_take *name)
     uint32_t number = 0;
 
     if (zf_take_must(name, zf_relpath_ok(text) && !strchr(text, '/'),
-                     "\"%.80s\" is no name of a file beside metadata.json", text) &&
+                     "\"%.80s\" is not the name of a file next to metadata.json", text) &&
         !core_add_file(r, text, &number, &err)) {
         (void)zf_take_fail(name, &err);
     }
@@ -85,8 +85,9 @@ static void core_take_box(const struct zf_take *part, const struct core_tensor *
     s->start = core_take_extents(&start, t->ndim);
     for (uint32_t d = 0; d < t->ndim && !part->t->failed; d++) {
         (void)zf_take_must(part, s->size[d] == 0 || zf_within(s->start[d], s->size[d], t->shape[d]),
-                           "a box of %" PRIu64 " from %" PRIu64 " on in dimension %" PRIu32
-                           " leaves the tensor, which has %" PRIu64,
+                           "a box of %" PRIu64 " from %" PRIu64
+                           " on reaches beyond dimension %" PRIu32
+                           " of the tensor, which has %" PRIu64,
                            s->size[d], s->start[d], d, t->shape[d]);
     }
     (void)zf_take_must(part, part->t->failed || zf_elems(t->ndim, s->size, &s->n),
@@ -105,8 +106,8 @@ static void core_take_range(const struct zf_take *pair, uint64_t elems, struct c
     out[0] = zf_take_u64(&begin);
     out[1] = zf_take_u64(&end);
     (void)(zf_take_must(pair, out[0] <= out[1] && out[1] <= elems,
-                        "elements %" PRIu64 " … %" PRIu64
-                        " are said to be in a file, of a tensor of %" PRIu64,
+                        "a file should hold elements %" PRIu64 " … %" PRIu64
+                        " of a tensor, but the tensor has %" PRIu64,
                         out[0], out[1], elems) &&
            zf_take_must(pair, zf_add(s->n, out[1] - out[0], &s->n), "its ranges are too long"));
 }
@@ -165,10 +166,10 @@ static void core_take_tensor(struct reading *r, const struct zf_take *x, struct 
     uint64_t elems = 0;
 
     (void)zf_take_can(&dtype, zf_dtype_by_safetensors(type, &t->dtype),
-                      "it is \"%.20s\", which is no type of safetensors", type);
+                      "it is \"%.20s\", which is not a safetensors dtype", type);
     t->shape = zf_take_sizes(&shape, &t->ndim);
     (void)zf_take_must(&shape, zf_elems(t->ndim, t->shape, &elems),
-                       "its sizes multiply beyond 64 bits");
+                       "the product of its sizes exceeds 64 bits");
     parts = parts.v ? parts : old;
     uint64_t n = zf_take_map(&parts);
     t->shard = shard = zf_take_room(x->t, n, sizeof *shard);
@@ -190,8 +191,8 @@ static bool core_read_entry(struct reading *r, struct zf_jsonin *in, struct zf_e
     const char *key = zf_jsonin_text(in, &n);
 
     if (r->tensor.n >= r->lim->tensors) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more tensors than tensors=%" PRIu64,
-                       r->lim->tensors);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "more tensors than the limit tensors allows, %" PRIu64, r->lim->tensors);
     }
     t.key = zf_arena_str(r->a, key, n, err);
     zf_auto(arena) struct zf_arena *own = zf_arena_new(r->lim->model_memory, err);

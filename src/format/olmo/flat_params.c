@@ -48,9 +48,10 @@ static void flat_take_shape(const struct zf_take *shape, const struct zf_take *n
 
     p->shape = zf_take_sizes(shape, &p->ndim);
     (void)(zf_take_must(shape, zf_elems(p->ndim, p->shape, &p->len),
-                        "its sizes multiply beyond 64 bits") &&
+                        "the product of its sizes exceeds 64 bits") &&
            zf_take_must(numel, shape->t->failed || p->len == n,
-                        "the shape of \"%.100s\" has %" PRIu64 " elements, but this says %" PRIu64,
+                        "the shape of \"%.100s\" has %" PRIu64
+                        " elements, but here it has %" PRIu64,
                         p->name, p->len, n));
 }
 
@@ -97,7 +98,8 @@ static void flat_take_pads(const struct reading *r)
     for (uint64_t align = 1; align <= 16 && !fit && !pads.t->failed; align *= 2) {
         fit = flat_pads_are(r->out, pads.v, align);
     }
-    (void)zf_take_must(&pads, fit, "it is not \"flat_param._numels\" with padding in between");
+    (void)zf_take_must(&pads, fit,
+                       "it does not match \"flat_param._numels\" with padding in between");
 }
 
 /* ---- which part of each parameter is here ---- */
@@ -109,11 +111,11 @@ static void flat_take_part(const struct reading *r, const struct zf_take *x, str
     uint64_t n = last - first + 1;
 
     if (zf_take_must(x, first <= last && last < p->len,
-                     "elements %" PRIu64 " … %" PRIu64 " of \"%.100s\" are said to be here, which "
-                     "has %" PRIu64,
+                     "this shard should hold elements %" PRIu64 " … %" PRIu64
+                     " of \"%.100s\", which has %" PRIu64,
                      first, last, p->name, p->len) &&
         zf_take_must(x, zf_within(at, n, r->out->data.n),
-                     "\"%.100s\" is said to have %" PRIu64 " elements at %" PRIu64
+                     "\"%.100s\" should have %" PRIu64 " elements at %" PRIu64
                      " of a shard of %" PRIu64,
                      p->name, n, at, r->out->data.n)) {
         p->part = (struct olmo_part){.in = true, .at = at, .first = first, .n = n};
@@ -139,7 +141,7 @@ static void flat_take_info(const struct reading *r, const struct zf_take *info,
     }
     flat_take_part(r, info, p, place, from, to);
     (void)zf_take_must(info, p->part.n == here,
-                       "\"%.100s\" is said to have %" PRIu64 " elements here, from %" PRIu64
+                       "\"%.100s\" should have %" PRIu64 " elements here, from %" PRIu64
                        " to %" PRIu64,
                        p->name, here, from, to);
 }
@@ -184,7 +186,7 @@ static void flat_take_params(const struct reading *r, const char *module)
     struct zf_take numels = zf_take_key(r->handle, FLAT("_numels"));
     uint64_t n = zf_take_list(&fqns), total = 0;
 
-    if (!zf_take_must(&fqns, n <= UINT32_MAX, "%" PRIu64 " parameters are too many", n) ||
+    if (!zf_take_must(&fqns, n <= UINT32_MAX, "there are %" PRIu64 " parameters, too many", n) ||
         !zf_take_list_of(&shapes, n) || !zf_take_list_of(&numels, n)) {
         return;
     }
@@ -197,7 +199,7 @@ static void flat_take_params(const struct reading *r, const char *module)
 
         p->name = flat_take_name(r, module, &fqn);
         flat_take_shape(&shape, &numel, p);
-        (void)zf_take_must(&numels, zf_add(total, p->len, &total), "they add up beyond 64 bits");
+        (void)zf_take_must(&numels, zf_add(total, p->len, &total), "their sum exceeds 64 bits");
     }
 }
 
@@ -257,7 +259,8 @@ bool flat_params_read(struct zf_keeper *k, struct zf_torch *t, struct olmo_flats
     for (uint64_t m = 0; m < n_modules; m++) {
         n += zf_pv_len(zf_pv_get(zf_pv_item(modules.v, m), "handles"));
     }
-    (void)zf_take_must(&modules, n <= UINT32_MAX, "%" PRIu64 " flat parameters are too many", n);
+    (void)zf_take_must(&modules, n <= UINT32_MAX, "there are %" PRIu64 " flat parameters, too many",
+                       n);
     out->flat = zf_take_room(&taker, n, sizeof *out->flat);
     for (uint64_t m = 0; m < n_modules && !taker.failed; m++) {
         struct zf_take module = zf_take_item(&modules, m);
@@ -280,22 +283,22 @@ static bool flat_agree(const struct olmo_flat *f, const struct olmo_flat *first,
     for (uint32_t j = 0; j < f->n && j < first->n; j++) {
         if (!flat_same_param(&f->param[j], &first->param[j])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "it has \"%.80s\" where %.60s has \"%.80s\", or another shape of it",
+                           "it has \"%.80s\" where %.60s has \"%.80s\", or the two differ in shape",
                            f->param[j].name, path, first->param[j].name);
         }
     }
     if (f->n != first->n || f->data.n != first->data.n || f->data.dtype != first->data.dtype) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "a flat parameter has %" PRIu32 " parameters and a shard of %" PRIu64
-                       " elements of %s, in %.60s it has %" PRIu32 " and %" PRIu64 " of %s",
+                       " elements of %s, but in %.60s it has %" PRIu32 " and %" PRIu64 " of %s",
                        f->n, f->data.n, zf_dtype_info(f->data.dtype)->torch, path, first->n,
                        first->data.n, zf_dtype_info(first->data.dtype)->torch);
     }
     for (uint32_t j = 0; j < f->n; j++) {
         if (f->param[j].pad != first->param[j].pad) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "behind \"%.80s\" there is padding of %" PRIu64 " elements, in %.60s of "
-                           "%" PRIu64,
+                           "\"%.80s\" is followed by padding of %" PRIu64
+                           " elements, but in %.60s of %" PRIu64,
                            f->param[j].name, f->param[j].pad, path, first->param[j].pad);
         }
     }
@@ -307,8 +310,8 @@ bool flat_params_agree(const struct olmo_flats *f, const struct olmo_flats *firs
 {
     if (f->n != first->n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it has %" PRIu32 " flat parameters, %.100s has %" PRIu32, f->n, first_path,
-                       first->n);
+                       "it has %" PRIu32 " flat parameters, but %.100s has %" PRIu32, f->n,
+                       first_path, first->n);
     }
     for (uint32_t i = 0; i < f->n; i++) {
         if (!flat_agree(&f->flat[i], &first->flat[i], first_path, err)) {

@@ -153,7 +153,7 @@ static const struct zf_pv *full_unpickle(const struct full *f, const struct full
 
     if (v->entry->dtype != ZF_DT_U8 || n > lim->text_bytes) {
         zf_fail(err, v->entry->dtype != ZF_DT_U8 ? ZF_E_FORMAT : ZF_E_LIMIT, v->entry->begin,
-                "a pickled value is %llu elements of %s, not bytes, or too long",
+                "a pickled value has %llu elements of %s: these are not bytes, or too many",
                 (unsigned long long)n, zf_dtype_info(v->entry->dtype)->torch);
         return NULL;
     }
@@ -228,7 +228,8 @@ static bool full_add_torch(const struct full *f, struct zf_err *err)
             continue;
         }
         if (zf_store_find(s->st, st)) {
-            if (!zf_build_note(s->b, err, "%s is not shown: OLMo itself reads %s", pt, st)) {
+            if (!zf_build_note(s->b, err, "%s is not shown: OLMo itself reads %s instead", pt,
+                               st)) {
                 return false;
             }
             continue;

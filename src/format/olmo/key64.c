@@ -26,7 +26,7 @@ static int key64_digit(char c)
 static bool key64_refuse(struct zf_err *err, const char *what)
 {
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the name is no base64 of a pickled path, as OLMo writes it: %s", what);
+                   "the name is not the base64 of a pickled path, as OLMo writes it: %s", what);
 }
 
 /* out: room for n / 4 * 3 bytes. */
@@ -43,7 +43,8 @@ static bool key64_bytes(const char *name, size_t n, uint8_t *out, uint64_t *len,
         int digit = i < n - pad ? key64_digit(name[i]) : 0;
 
         if (digit < 0) {
-            return zf_fail(err, ZF_E_FORMAT, i, "the name has a letter that is not in base64");
+            return zf_fail(err, ZF_E_FORMAT, i,
+                           "the name has a character that base64 does not have");
         }
         bits = bits << 6 | (uint32_t)digit;
         if (i % 4 == 3) {
@@ -69,7 +70,7 @@ static bool key64_step(const struct zf_pv *v, struct zf_arena *a, struct zf_step
         return true;
     }
     if (zf_pv_kind(v) != ZF_PV_INT || !zf_pv_int(v, &number)) {
-        return key64_refuse(err, "a step is neither text nor a number");
+        return key64_refuse(err, "a part of the path is neither text nor a number");
     }
     out->p = zf_arena_fmt(a, err, "%" PRId64, number);
     out->n = out->p ? strlen(out->p) : 0;
@@ -83,7 +84,7 @@ bool key64_read(const char *name, size_t n, const struct zf_limits *lim, struct 
     uint8_t *bytes = n <= KEY64_MAX ? zf_arena_get(a, n, 1, err) : NULL;
 
     if (n > KEY64_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a name of %zu letters", n);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the name has %zu characters, too many", n);
     }
     if (!bytes || !key64_bytes(name, n, bytes, &len, err)) {
         return false;
@@ -96,7 +97,7 @@ bool key64_read(const char *name, size_t n, const struct zf_limits *lim, struct 
     if (zf_bytes_left(&in) > 0 || zf_pv_kind(v) != ZF_PV_TUPLE || zf_pv_len(v) != 2 ||
         zf_pv_kind(path) != ZF_PV_TUPLE || !zf_pv_bool(zf_pv_item(v, 1), pickled) ||
         zf_pv_len(path) == 0 || zf_pv_len(path) > KEY64_STEPS) {
-        return key64_refuse(err, "it is not (path, is pickled)");
+        return key64_refuse(err, "it is not a pair (path, is pickled)");
     }
     struct zf_step *step = zf_arena_get(a, zf_pv_len(path), sizeof *step, err);
     for (uint32_t i = 0; step && i < zf_pv_len(path); i++) {

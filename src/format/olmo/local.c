@@ -96,8 +96,8 @@ bool local_refuse_optim(void *ctx, const char *where, struct zf_err *err)
     (void)ctx;
     (void)where;
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "these are the moments of FSDP's flat parameters, and only model/ beside them "
-                   "tells what of each a rank has: point at the directory above");
+                   "these are the moments of FSDP's flat parameters; which part of each a rank "
+                   "holds is recorded only in model/. Point at the directory above");
 }
 
 /* ---- the ranks' files ---- */
@@ -126,10 +126,10 @@ static bool local_check_parts(const struct olmo_local *l, const struct olmo_flat
         if (in != p->part.in ||
             (in && (want.at != p->part.at || want.first != p->part.first || want.n != p->part.n))) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "it says that %" PRIu64 " elements of \"%.80s\" from %" PRIu64
+                           "by its metadata %" PRIu64 " elements of \"%.80s\" from %" PRIu64
                            " on are here at %" PRIu64 ", but shard %" PRIu32 " of %" PRIu32
                            " has %" PRIu64 " from %" PRIu64 " on at %" PRIu64
-                           ": it is of another rank or save",
+                           ": it belongs to another rank or save",
                            p->part.n, p->name, p->part.first, p->part.at, shard, l->n_shards,
                            want.n, want.first, want.at);
         }

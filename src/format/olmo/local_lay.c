@@ -53,7 +53,7 @@ static bool local_find_shards(struct olmo_local *l, struct zf_err *err)
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "the shard of the flat parameter of \"%.80s\" has %" PRIu64
                     " elements, but %" PRIu32 " ranks have files and share %" PRIu64
-                    ": files of a save with another number of ranks are missing or too many",
+                    ": some ranks' files are missing, or there are files of another save",
                     f->n ? f->param[0].name : "", f->data.n, l->model.n, len);
             break;
         }

@@ -68,7 +68,7 @@ static bool optim_find_param(const struct optim_reading *r, const char *p, uint6
     }
     if (!known) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the optimizer has a parameter \"%.120s\", which no flat parameter holds",
+                       "the optimizer has a parameter \"%.120s\", which is in no flat parameter",
                        name);
     }
     *out = known->number;
@@ -314,7 +314,7 @@ static bool optim_param_of(const struct optim_reading *r, const struct zf_pv *ke
     const struct optim_id *e = zf_pv_u64(key, &id) ? zf_table_find_id(r->id, id) : NULL;
     if (!e) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there is a state of a parameter that no group of \"param_groups\" names");
+                       "there is a state of a parameter that is in no group of \"param_groups\"");
     }
     *out = e->param;
     return true;
@@ -327,7 +327,7 @@ static bool optim_read_file(struct optim_reading *r, struct zf_err *err)
 
     if (!zf_pv_is_map(state)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there is no mapping \"state\", as torch's optimizers have");
+                       "there is no dict \"state\", which torch's optimizers have");
     }
     if (!optim_read_groups(r, err)) {
         return false;
@@ -374,8 +374,8 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
         }
         if (!why) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "there is no \"%.40s\" of \"%.100s\" in it, of which its rank has %" PRIu64
-                    " elements and %.60s the others",
+                    "it does not hold \"%.40s\" of \"%.100s\", of which its rank has %" PRIu64
+                    " elements; %.60s has the others",
                     s->key, optim_param(r, s->param)->name, p.n, s->path);
             (void)zf_err_in(err, "%s", path);
             if (!optim_forgive(r, &why, err)) {

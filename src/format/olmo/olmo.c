@@ -11,7 +11,7 @@ extern const struct zf_format zf_format_olmo;
 
 static const struct zf_layout olmo_layout[] = {
     {.what = "OLMo's names in", .find = full_find, .open = full_open},
-    {.what = "the trainer's state beside",
+    {.what = "the trainer's state next to",
      .file = ".metadata",
      .find = sharded_find,
      .open = sharded_open},
@@ -19,7 +19,7 @@ static const struct zf_layout olmo_layout[] = {
      .file = "metadata.json",
      .find = core_find,
      .open = core_open},
-    {.what = "the flat parameters of FSDP in",
+    {.what = "flat parameters of FSDP in",
      .file = "rank*.pt",
      .find = local_find,
      .open = local_open},

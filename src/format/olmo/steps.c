@@ -72,7 +72,7 @@ static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, s
     }
     return zf_build_note(s->b, err,
                          "the optimizer counted %.0f steps, but the trainer %" PRId64
-                         ": it skipped some or began anew, or two saves are mixed",
+                         ": it skipped some, started again, or two saves are mixed",
                          a->n, said);
 }
 

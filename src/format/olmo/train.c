@@ -33,7 +33,7 @@ bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err)
     size_t wide = strspn(digits, "0123456789");
     world = wide > 0 && wide <= 7 ? strtoul(digits, NULL, 10) : 0;
     if (world == 0 || (digits[wide] && !strchr(" \r\n#", digits[wide]))) {
-        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no line \"world_size: N\" in it");
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has no line \"world_size: N\"");
         return zf_err_in(err, "%s", yaml_file);
     }
     *out = (uint32_t)world;
@@ -43,9 +43,8 @@ bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err)
 bool train_check_world(uint32_t world, const struct zf_ranks *r, struct zf_err *err)
 {
     return world == 0 || r->n == world ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s says that %" PRIu32 " ranks saved, but there is %s", yaml_file, world,
-                   r->path[r->n - 1]);
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "by %s %" PRIu32 " ranks saved, but there is %s",
+                   yaml_file, world, r->path[r->n - 1]);
 }
 
 /* ---- the trainer's state ---- */
@@ -80,8 +79,8 @@ static bool train_check_rank(const struct zf_pv *root, uint32_t world, const cha
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it says that %" PRIu64 " ranks saved, but %" PRIu32 " have files of tensors", said,
-            world);
+            "by its world_size %" PRIu64 " ranks saved, but %" PRIu32 " have files of tensors",
+            said, world);
     return zf_err_in(err, "%s", path);
 }
 

@@ -141,14 +141,15 @@ static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const 
     uint64_t n;
 
     if (!zf_pv_is_map(root)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk is a dict of tensors, this is none");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "expected a dict of tensors, which a chunk is");
     }
     for (uint64_t i = 0; i < zf_pv_len(root); i++) {
         const struct zf_pv *key = zf_pv_key(root, i);
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
         if (!text) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key of this chunk is no text");
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key of this chunk is not text");
         }
         if (!unsharded_add(u, t, path, text, zf_pv_val(root, i), err)) {
             return false;

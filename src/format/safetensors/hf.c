@@ -147,10 +147,11 @@ static bool hf_note_strangers(struct zf_build *b, struct zf_err *err)
         first = n++ ? first : spot;
     }
     return n == 0 ||
-           zf_build_note(b, err,
-                         "%" PRIu64 " of the optimizer's parameters are not among the weights: "
-                         "%.120s is the first",
-                         n, first.name);
+           zf_build_note(
+               b, err,
+               "%" PRIu64
+               " parameters of the optimizer are not among the weights, beginning with %.120s",
+               n, first.name);
 }
 
 static bool hf_read(const struct hf_parts *p, const struct zf_save *save,

@@ -162,9 +162,10 @@ static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uin
 /* The shape is only known to be this large at least.  Shown so, the tensor would look whole. */
 static bool join_add_unproven(struct st_join *j, const char *name, struct zf_err *err)
 {
-    const struct zf_lost how = {.file = j->lacks,
-                                .why = "is missing or cannot be read, and nothing else says how "
-                                       "large the tensor is"};
+    const struct zf_lost how = {
+        .file = j->lacks,
+        .why =
+            "is missing or unreadable, and the size of the tensor is not recorded anywhere else"};
 
     j->n_lost++;
     return zf_build_missing(j->b, name, strlen(name), &how, err);
@@ -202,13 +203,12 @@ static bool join_prove_shape(const struct st_join *j, const char *name, uint32_t
     }
     for (uint32_t i = 0; i < ndim; i++) {
         if (shape[i] < whole.shape[i]) {
-            (void)zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "tensor \"%.80s\": the boxes that are here end at %" PRIu64 " of the %" PRIu64
-                " of dimension %" PRIu32
-                " that %.40s/%.80s has: the files of a rank are missing, or the optimizer is of "
-                "another save",
-                name, shape[i], whole.shape[i], i, zf_draft_spot(d).set, name);
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                          "tensor \"%.80s\": the boxes found end at %" PRIu64 " of the %" PRIu64
+                          " of dimension %" PRIu32
+                          " that %.40s/%.80s has: the files of a rank are missing, or the "
+                          "optimizer belongs to another save",
+                          name, shape[i], whole.shape[i], i, zf_draft_spot(d).set, name);
             break;
         }
     }
@@ -279,8 +279,8 @@ static bool join_check_number(const struct st_join *j, const struct join_piece *
         return true;
     }
     (void)(said ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "holds tensor \"%.80s\", which is in %.80s, says %.160s", p->name, said,
-                          j->number->path)
+                          "holds tensor \"%.80s\", which should be in %.80s by %.160s", p->name,
+                          said, j->number->path)
                 : zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "holds tensor \"%.80s\", which %.160s does not name", p->name,
                           j->number->path));
@@ -305,12 +305,13 @@ static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t
         return join_add_boxes(j, p, n, err);
     }
     if (n > 1 && !file) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "tensor \"%.80s\" is in %.80s and in %.80s, and no index says which counts",
-                       p->name, p[0].file->path, p[1].file->path);
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "tensor \"%.80s\" is in both %.80s and %.80s, and there is no index that selects one",
+            p->name, p[0].file->path, p[1].file->path);
     }
     if (file && strcmp(one->file->path, file) != 0 &&
-        !zf_build_note(j->b, err, "%s says that tensor %s is in %s; it is in %s", j->index->path,
+        !zf_build_note(j->b, err, "by %s tensor %s is in %s, but it is in %s", j->index->path,
                        p->name, file, one->file->path)) {
         return false;
     }
@@ -376,7 +377,7 @@ static bool join_note(const struct st_join *j, struct zf_err *err)
     if (j->n_lost) {
         return zf_build_note(j->b, err,
                              "%" PRIu64
-                             " tensors are lost: nothing but %s says whether more of them is in it",
+                             " tensors are lost: only %s records whether it holds more of them",
                              j->n_lost, j->lacks);
     }
     return !j->n_taken || !j->files->n_ranks ||

@@ -141,11 +141,10 @@ static bool safetensors_join_each(const struct zf_st_files *files, struct zf_bui
             return false;
         }
     }
-    return zf_build_note(
-        b, err,
-        "the safetensors files here hold tensors of the same names: each but %s has a "
-        "directory of its own",
-        main_file);
+    return zf_build_note(b, err,
+                         "the safetensors files here hold tensors of the same names: each except "
+                         "%s is in a directory of its own",
+                         main_file);
 }
 
 static bool safetensors_open_safetensors(const struct zf_save *save, const struct zf_open_opts *o,

@@ -43,8 +43,8 @@ static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry 
 
         if (r > want) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "the files shard-%05lu-… of rank %lu are missing, though %.80s is here",
-                          want, want, e[i].name);
+                          "the files shard-%05lu-… of rank %lu are missing, but %.80s exists", want,
+                          want, e[i].name);
             if (!zf_forgive(b, err) ||
                 !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want)) {
                 return false;
@@ -90,7 +90,7 @@ static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_bui
     for (unsigned long k = 1; k <= first.of; k++) {
         if (!have[k]) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "file %05lu of %05lu is missing from all ranks, though %.80s is here", k,
+                          "file %05lu of %05lu is missing from all ranks, but %.80s exists", k,
                           first.of, name);
             return zf_forgive(b, err);
         }

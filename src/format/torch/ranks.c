@@ -297,14 +297,15 @@ static bool ranks_check_group(const struct group *g, bool degraded, struct zf_bu
     }
     if (g->max >= want) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there is a file of rank %" PRIu64 ", but %.80s says %" PRIu64 " ranks",
+                       "there is a file of rank %" PRIu64 ", but by %.80s there are %" PRIu64
+                       " ranks",
                        g->max, first, want);
     }
     if (g->n_ranks == want) {
         return true;
     }
     if (degraded) {
-        return zf_build_note(b, err, "%" PRIu64 " of %" PRIu64 " ranks have a file like %s",
+        return zf_build_note(b, err, "only %" PRIu64 " of %" PRIu64 " ranks have a file like %s",
                              g->n_ranks, want, first);
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -331,8 +332,8 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
                            g->file->path, most->file->path);
         }
         if (!zf_build_note(b, err,
-                           "%" PRIu64 " of %" PRIu64
-                           " ranks have a file like %.80s, if as many wrote one as %.80s",
+                           "only %" PRIu64 " of %" PRIu64
+                           " ranks have a file like %.80s; the number of ranks is from %.80s",
                            g->n_ranks, want, g->file->path, most->file->path)) {
             return false;
         }
@@ -361,11 +362,11 @@ static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t
         }
     }
     if (!weights) {
-        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no ranks' files of weights here");
+        return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no weight files of ranks here");
     }
     uint64_t n = ranks_world(weights);
     if (n > RANKS_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%" PRIu64 " ranks are more than %d", n,
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are %" PRIu64 " ranks, more than %d", n,
                        RANKS_MAX);
     }
     *world = (uint32_t)n;
@@ -443,7 +444,7 @@ static bool ranks_open_ranks(const struct zf_save *save, const struct zf_open_op
 
 const struct zf_format zf_format_ranks = {
     .name = "ranks",
-    .summary = "one torch.save file a rank: DTensors and ShardedTensors (verl, NeMo-RL, FSDP)",
+    .summary = "one torch.save file per rank: DTensors and ShardedTensors (verl, NeMo-RL, FSDP)",
     .refines = "torch",
     .one_file = true,
     .shards = true,

@@ -197,9 +197,9 @@ static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_na
             continue;
         }
         (void)zf_series_fail(s, err);
-        if (!(out->whole ? zf_note_failure(
-                               b, err, "%s and what else is of its series is not shown: ", s->name)
-                         : zf_forgive(b, err))) {
+        if (!(out->whole
+                  ? zf_note_failure(b, err, "%s and the rest of its series is not shown: ", s->name)
+                  : zf_forgive(b, err))) {
             return false;
         }
     }

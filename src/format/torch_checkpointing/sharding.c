@@ -49,7 +49,8 @@ static bool sharding_read_path(const struct sharding *s, const struct zf_take *k
         }
         if (!step[i + 1].p) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.120s\" is no list of names: the path of a tensor", text);
+                           "\"%.120s\" is not a list of names, expected the path of a tensor",
+                           text);
         }
         step[i + 1].n = strlen(step[i + 1].p);
     }
@@ -76,7 +77,7 @@ static bool sharding_read_tensor(struct sharding *s, const struct zf_take *key,
     if (!t) {
         return false;
     }
-    (void)zf_take_must(key, !t->group, "another path is spelled \"%.120s\" in safetensors, too",
+    (void)zf_take_must(key, !t->group, "another path is also named \"%.120s\" in safetensors",
                        zf_out_text(&name));
     t->path = path;
     t->group = groups->v;
@@ -148,7 +149,8 @@ static void sharding_take_placement(const struct zf_take *x, uint64_t size, uint
         return;
     }
     if (!zf_take_can(&type, strcmp(is, "Shard") == 0,
-                     "a tensor is placed by \"%.40s\": only Shard and Replicate are read", is)) {
+                     "a tensor has the placement \"%.40s\"; only Shard and Replicate are read",
+                     is)) {
         return;
     }
     uint64_t d = zf_take_u64(&dim);
@@ -176,19 +178,19 @@ static void sharding_take_box(const struct zf_take *group, uint32_t rank, enum z
     const uint64_t *size = zf_take_sizes(&sizes, &n);
 
     (void)zf_take_can(&type, strcmp(is, "DTensorShardingMetadata") == 0,
-                      "tensors are described by \"%.60s\": only DTensorShardingMetadata is read",
+                      "a tensor is described by \"%.60s\"; only DTensorShardingMetadata is read",
                       is);
     (void)zf_take_must(&name,
                        strncmp(torch, "torch.", 6) == 0 &&
                            strcmp(torch + 6, zf_dtype_info(dtype)->torch) == 0,
-                       "it is \"%.40s\", but the file has %s", torch, zf_dtype_info(dtype)->torch);
+                       "it is \"%.40s\", but %s in the file", torch, zf_dtype_info(dtype)->torch);
     out->shape = zf_take_sizes(&shape, &out->ndim);
     (void)zf_take_list_of(&placements, n);
     (void)zf_take_must(&ranks, sharding_find_rank(&ranks, rank, &at),
                        "rank %" PRIu32 " is not in it", rank);
     for (uint32_t i = 0; i < n && !group->t->failed; i++) {
         (void)zf_take_must(&sizes, size[i] > 0 && zf_mul(below, size[i], &below),
-                           "it is no shape of a mesh");
+                           "it is not the shape of a mesh");
     }
     (void)zf_take_must(&sizes, group->t->failed || below == zf_take_list(&ranks),
                        "it is not the shape of \"mesh_data\"");
@@ -235,7 +237,8 @@ static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct
     uint64_t at, n;
 
     if (!t) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "metadata.pkl does not say where it belongs");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "metadata.pkl does not record where it belongs");
     }
     struct zf_take groups = zf_take_root(&taker, t->group);
     n = zf_take_list(&groups);
@@ -247,14 +250,15 @@ static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct
             sharding_take_box(&group, rank, e->dtype, &box);
             break;
         }
-        (void)zf_take_must(&groups, g + 1 < n, "rank %" PRIu32 " is in no group of ranks", rank);
+        (void)zf_take_must(&groups, g + 1 < n, "rank %" PRIu32 " is not in any group of ranks",
+                           rank);
     }
     if (!zf_take_ok(&taker, err)) {
         return zf_err_in(err, "metadata.pkl");
     }
     if (!zf_shape_equal(e->ndim, e->shape, box.ndim, box.size)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it has another shape than metadata.pkl gives to rank %" PRIu32, rank);
+                       "its shape differs from the one in metadata.pkl for rank %" PRIu32, rank);
     }
     uint64_t *stride = zf_arena_get(s->a, e->ndim, sizeof *stride, err);
     if (!stride) {

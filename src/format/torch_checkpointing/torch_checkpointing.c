@@ -59,7 +59,7 @@ static bool checkpointing_read_meta(struct checkpointing *s, struct zf_taker *t,
         return bytes && zf_err_in(err, CHECKPOINTING_META);
     }
     const char *is = zf_take_text(&version, NULL);
-    (void)zf_take_can(&version, strcmp(is, "2.0") == 0, "it is \"%.20s\": only 2.0 is known", is);
+    (void)zf_take_can(&version, strcmp(is, "2.0") == 0, "it is \"%.20s\"; only 2.0 is read", is);
     s->world = zf_take_u64(&world);
     (void)zf_take_must(&world, s->world <= CHECKPOINTING_RANKS_MAX,
                        "%" PRIu64 " ranks are more than %d", s->world, CHECKPOINTING_RANKS_MAX);
@@ -83,7 +83,8 @@ static bool checkpointing_add_file(struct checkpointing *s, const struct zf_take
         return false;
     }
     (void)zf_take_must(&key, rank < s->world, "rank %" PRIu64 " of %" PRIu64, rank, s->world);
-    (void)zf_take_must(&own, zf_relpath_ok(path), "\"%.120s\" names no file beside it", path);
+    (void)zf_take_must(&own, zf_relpath_ok(path), "\"%.120s\" is not the name of a file next to it",
+                       path);
     if (item->t->failed) {
         return zf_take_ok(item->t, err);
     }
@@ -105,7 +106,7 @@ static bool checkpointing_read_item(struct checkpointing *s, const struct zf_tak
     const char *text = zf_take_text(&name, NULL);
     bool cut = false, some = false;
 
-    (void)zf_take_must(&name, zf_relpath_ok(text), "it is no name of files");
+    (void)zf_take_must(&name, zf_relpath_ok(text), "it is not a file name");
     for (uint64_t k = 0, n = zf_take_map(&layout); k < n && !items->t->failed; k++) {
         if (!checkpointing_add_file(s, &layout, &item, text, k, &cut, err)) {
             return false;
@@ -273,14 +274,13 @@ static bool checkpointing_refuse_parts(void *ctx, const char *where, struct zf_e
 {
     (void)ctx;
     (void)where;
-    return zf_fail(
-        err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-        "these are safetensors files of torch_checkpointing's ranks, and nothing says how "
-        "their parts join: " CHECKPOINTING_META " is missing");
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "these are safetensors files of torch_checkpointing's ranks, and how their "
+                   "parts join is not recorded: " CHECKPOINTING_META " is missing");
 }
 
 static const struct zf_layout checkpointing_layout[] = {
-    {.what = "an item and rank a file, by",
+    {.what = "one file per item and rank, by",
      .file = CHECKPOINTING_META,
      .find = checkpointing_find_save,
      .open = checkpointing_open_save},
@@ -319,7 +319,7 @@ static bool checkpointing_open(const struct zf_save *save, const struct zf_open_
 
 const struct zf_format zf_format_torch_checkpointing = {
     .name = "torch_checkpointing",
-    .summary = "torch_checkpointing: a file an item and rank, and metadata.pkl",
+    .summary = "torch_checkpointing: one file per item and rank, and metadata.pkl",
     .refines = "torch",
     .shards = true,
     .whole = true,

@@ -119,7 +119,7 @@ stays("params.json of another vocabulary", {**two, "params.json": json.dumps({**
 stays("params.json is no JSON", {**two, "params.json": b"{"}, "params.json")
 stays("a width that is no number", {**two, "params.json": b'{"n_heads": "4"}'}, "n_heads")
 stays("a width that is absurd", {**two, "params.json": b'{"n_heads": 9223372036854775807}'}, "n_heads")
-stays("shards of unequal shapes", change(two, 1, "output.weight", tensor(matrix(9, WIDTH, 0))), "another shape")
+stays("shards of unequal shapes", change(two, 1, "output.weight", tensor(matrix(9, WIDTH, 0))), "differs in shape")
 stays("a parameter of more dimensions", change(change(two, 0, "norm.weight", Tensor(*range(8))), 1, "layers.0.attention.wq.weight",
                                                Tensor(*range(32), shape=(4, 8, 1))), "of another type")
 for title, name in ("a parameter that Llama has not", "lm_head.bias"), ("… in a layer", "layers.0.attention.wz.weight"), \
@@ -129,7 +129,7 @@ for title, name in ("a parameter that Llama has not", "lm_head.bias"), ("… in 
 one = {f: {**v, "b": Tensor(1)} if f == "consolidated.00.pth" else v for f, v in two.items()}
 stays("a parameter of one rank", one, "there are 22 tensors in mp_rank_01, but 23")
 bare = {f: {k: t for k, t in v.items() if "norm" in k} if f.endswith("pth") else v for f, v in two.items()}
-stays("nothing but copies", bare, "no tensor proves that there are 2 ranks")
+stays("nothing but copies", bare, "no tensor proves that there are only 2 ranks")
 norms = {f: {k: t for k, t in v.items() if k != "norm.weight"} if f.endswith("pth") else v for f, v in two.items()}
 tree = Tree(norms)
 check("no norm.weight", tree.code == 0 and any('no "norm.weight"' in n for n in tree.notes), f"{tree.err} {tree.notes}")

@@ -121,7 +121,7 @@ def many(folder, n):
     code, files, notes = seen(parts(folder, model=[("w",)], **of))
     if n < 256:
         return code == 0 and "w.f32" in files and not notes and sum("exp_avg" in f for f in files) == n
-    return (code == 4 and "at most 256" in notes) or print(code, notes)
+    return (code == 4 and "more than the 256" in notes) or print(code, notes)
 
 
 def beside(folder, _):

@@ -270,7 +270,7 @@ def files_that_end_elsewhere():
         path = os.path.join(s.dir, "__1_0.distcp")
         with open(path, "ab") as f:
             f.write(b"more!")
-        s.refused("__1_0.distcp", "its last item ends here", "goes on to byte")
+        s.refused("__1_0.distcp", "its last item ends here", "but the file ends at byte")
         s.told("__1_0.distcp is not the file that .metadata describes", opts=DEGRADED)
         r = s.run("cat", "layers.0.weight.f32", *DEGRADED)
         assert r.returncode == 5 and s.data("model.layers.0.weight").startswith(r.stdout), r
@@ -453,7 +453,7 @@ def composed_of_which_a_chunk_is_lost():
         s.write(c)
         os.truncate(os.path.join(s.dir, "__1_0.distcp"), max(v.offset + v.length for v in c.storage.values() if v.relative_path == "__1_0.distcp"))
         s.refused("gone.distcp")
-        s.told('"model.layers.0.weight" is a tensor made of others, and a chunk of it is missing', opts=DEGRADED)
+        s.told('a chunk of "model.layers.0.weight", a tensor made of several others, is missing', opts=DEGRADED)
         s.cat("layers.1.weight.f32", mkdcp.content("model.layers.1.weight", 2 * ROWS * COLS * 4), *DEGRADED)
 
 
@@ -510,8 +510,8 @@ def two_items_at_one_place():
 
 def items_of_other_tensors():
     """What the item holds, and what .metadata promised."""
-    for shape, dtype, part in (((4, 6), "float32", "the item holds 72 bytes of data, .metadata promised 48"),
-                               ((5, 6), "bfloat16", "the item holds float32, .metadata promised bfloat16")):
+    for shape, dtype, part in (((4, 6), "float32", "the item holds 72 bytes of data, but .metadata says 48"),
+                               ((5, 6), "bfloat16", "the item holds float32, but .metadata says bfloat16")):
         with Save() as s:
             c = s.make()
             c.tensor(("model", "other"), shape, dtype)

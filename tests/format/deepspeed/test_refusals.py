@@ -180,7 +180,7 @@ for what, save, word, keys, new, sentence in (
          f'{M}!param_shapes[0]!w: it has 65 entries, more than tensor_dims = 64'),
         ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}!param_shapes[0]!w[1]: expected a number >= 0, found -3'),
         ("extents beyond 64 bits", zero2, M, ("param_shapes", 0, "w"), Size([1 << 40, 1 << 40]),
-         f'{M}!param_shapes[0]!w: its extents multiply beyond 64 bits'),
+         f'{M}!param_shapes[0]!w: the product of its sizes exceeds 64 bits'),
         ("a group that is a list", zero2, M, ("param_shapes", 0), [1], f"{M}!param_shapes[0]: expected a mapping, found a list"),
         ("a parameter whose name is a number", zero2, M, ("param_shapes", 0, 7), Size([1]),
          f"{M}!param_shapes[0][2]: expected a text, found 7"),

@@ -35,7 +35,7 @@ def index_names_another_file():
         c.file(INDEX, {"weight_map": {"a": "y.safetensors", "b": "y.safetensors", "c": "x.safetensors"}})
         c.cat("a.u8", b"1234")
         c.cat("b.u8", b"bbbb")
-        c.told("says that tensor a is in y.safetensors; it is in x.safetensors")
+        c.told("tensor a is in y.safetensors, but it is in x.safetensors")
 
 
 def index_promises_too_much():
@@ -162,7 +162,7 @@ def unproven_shapes():
             assert b"t.u8" not in c.run("ls", None, "-R", "-o", "degraded").stdout
             assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
             c.told("t: all of it: " + shard(lost), opts=("-o", "degraded"))
-            c.told(shard(lost) + " says", opts=("-o", "degraded"))
+            c.told("only " + shard(lost) + " records", opts=("-o", "degraded"))
             if lost == 2:
                 c.cat("s.u8", b"s", "-o", "degraded")
                 assert b'"t"' in c.run("cat", "LOST.json", "-o", "degraded,lost=omit").stdout

@@ -208,7 +208,7 @@ def moments_of_another_shape():
     with Case() as c:  # more rows: of another save, or not all ranks are here
         weights(c, "model")
         moments(c, "optim", {"a.w": (5, 2), "b": (3,)})
-        c.refused("end at 4 of the 5", "or the optimizer is of another save")
+        c.refused("end at 4 of the 5", "or the optimizer belongs to another save")
 
 
 def parameters_of_another_model():
@@ -217,7 +217,7 @@ def parameters_of_another_model():
         held = moments(c, "optim", {"a.w": (4, 2), "c": (3,), "d": (1,)})
         whole(c)
         same(c, held)
-        c.told("2 of the optimizer's parameters are not among the weights: c is the first")
+        c.told("2 parameters of the optimizer are not among the weights, beginning with c")
 
 
 def masters():

@@ -114,7 +114,7 @@ def masters_are_held_against_weights():
     have, out = whole(PADDED)
     assert names(have, "optim/param") and not names(have, "stored")
     assert {have["", n][0] for n in names(have, "optim/param")} == {"bf16"}
-    assert "the fp32 masters are not those of the weights" in out
+    assert "the fp32 masters do not belong to the weights" in out
 
 
 def made(edit, numel=None, boxes=None, states=("param", "exp_avg"), opts=(), **args):
@@ -180,9 +180,9 @@ def a_parameter_that_two_buffers_hold():
 
 def lengths_that_lie():
     """Longer than the bucket, of other buckets, empty, negative: the buffer stays in bucket/, and the note says why."""
-    for numel, part in (([65], "has 64 elements of param, but per_bucket_numel_unpadded says 65"), ([1 << 62], "says 46116860"),
-                        ([32, 32], "no lengths of its buckets"), ([], "no lengths of its buckets"), ([-1], "no list of numbers"),
-                        ([0], "says that it is empty"), ([63], "no parameter fits behind element 0")):
+    for numel, part in (([65], "has 64 elements of param, but by per_bucket_numel_unpadded it has 65"), ([1 << 62], "it has 46116860"),
+                        ([32, 32], "does not give the lengths of its buckets"), ([], "does not give the lengths of its buckets"), ([-1], "is not a list of numbers"),
+                        ([0], "it is empty"), ([63], "no parameter fits after element 0")):
         code, have, out, err = made(lambda s: None, numel)
         assert code == 0 and part in out and "is not mapped" in out, f"{numel}: {err} {out[-400:]}"
         assert "0 of 1 flat optimizer buffers are mapped" in out, out[-400:]
@@ -214,13 +214,13 @@ def buffers_that_lack_something():
     zero = "optimizer.distributed.dp_group_idx_0.param_state/shard_0_1/0/0/(torch.bfloat16, torch.float32)"
     for name, part, edit, states in (
             (buffer, "a bucket is missing", bucket("param", 1), ("param", "exp_avg")),
-            (buffer, "a bucket is missing, or of another form", lambda s: [bucket(x, 1)(s) for x in ("param", "exp_avg")], ()),
-            (buffer, "a bucket is missing, or of another form", bucket("exp_avg", 0, (8, 8)), ("param",)),
-            (buffer, "it has no masters to prove it with", lambda s: None, ("exp_avg",)),
-            (unknown[:unknown.index(".bucket_idx")], "the type of its weights is not known", odd_type, ()),
-            (zero, "its length (numel_unpadded) is not there", gathered(lambda v: v.pop("numel_unpadded")), ()),
-            (zero, "a flat state has several dimensions", gathered(lambda v: v.update(exp_avg=Tensor(*range(64), shape=(8, 8)))), ()),
-            (zero, "it has no masters to prove it with", gathered(lambda v: v.pop("param")), ())):
+            (buffer, "a bucket is missing or does not match the others", lambda s: [bucket(x, 1)(s) for x in ("param", "exp_avg")], ()),
+            (buffer, "a bucket is missing or does not match the others", bucket("exp_avg", 0, (8, 8)), ("param",)),
+            (buffer, "it has no fp32 masters that would prove the mapping", lambda s: None, ("exp_avg",)),
+            (unknown[:unknown.index(".bucket_idx")], "the dtype of its weights is not recorded", odd_type, ()),
+            (zero, "its length (numel_unpadded) is missing", gathered(lambda v: v.pop("numel_unpadded")), ()),
+            (zero, "a flat state has more than one dimension", gathered(lambda v: v.update(exp_avg=Tensor(*range(64), shape=(8, 8)))), ()),
+            (zero, "it has no fp32 masters that would prove the mapping", gathered(lambda v: v.pop("param")), ())):
         code, have, out, err = made(edit, states=states)
         assert code == 0 and f"note\tthe flat optimizer buffer {name} is not mapped to parameters: {part}\n" in out, f"{part}: {err} {out[-400:]}"
         assert "0 of 1 flat optimizer buffers are mapped" in out and not names(have, "optim/exp_avg"), out[-400:]
@@ -302,13 +302,13 @@ def states_that_not_all_ranks_have():
             assert have["optim/exp_avg", "b.weight"] == ("f32", masters) and ("optim/exp_sqr", "b.weight") not in have, sorted(have)
             assert have["", "b.weight"] == ("f32", masters)
         else:
-            assert "no optimizer state of \"b.weight\" out of flat buffers: two ranks' copies of it differ" in out, out[-900:]
+            assert "the optimizer state of \"b.weight\" is not read from the flat buffers: the copies of two ranks differ" in out, out[-900:]
             assert not [k for k in have if k[1] == "b.weight" and k[0].startswith("optim/")], sorted(have)
 
 
 def a_shape_that_does_not_divide_a_bucket():
     """mcore_data of a bucket, as of any flattened tensor."""
-    for shape, part in (((65,), "not cut evenly"), ((48,), "boxes of"), ((8, 8), "one less"), ((0,), "boxes of")):
+    for shape, part in (((65,), "not cut evenly"), ((48,), "boxes have"), ((8, 8), "one less"), ((0,), "boxes have")):
         def edit(s, shape=shape):
             key = KEY % (0, 0, "exp_avg")
             s.boxes(key, (2, 32), [(0, (0, 0), (1, 32)), (1, (1, 0), (1, 32))])
@@ -329,7 +329,7 @@ def what_is_tried_is_bounded_for_all_buffers_together():
         s.finish(num_layers=layers)
         code, out, err = dump(tmp)
         assert code == 0, err
-        several, many = out.count("fit parameters in more than one way"), out.count("too many ways to fill it begin well")
+        several, many = out.count("fit parameters in more than one way"), out.count("too many orders of parameters begin to fit")
         assert several + many == 20 and 14 <= several <= 17, (several, many, out[-1000:])
 
 

@@ -141,7 +141,7 @@ def stays(part, **how):
     with Case() as c:
         s, _ = made(c.dir, **how)
         t = Tree(c.dir)
-        assert any("not mapped to parameters" in n and part in n for n in t.notes), t.notes
+        assert any("not mapped to names" in n and part in n for n in t.notes), t.notes
         for n in WEIGHTS:
             t.holds("", n, s.bytes["model." + n])
         assert not t.names("stored") and not t.names("optim/param"), sorted(t.tensor)
@@ -151,16 +151,16 @@ def stays(part, **how):
 
 def names_are_not_proved():
     rng = random.Random(6)
-    stays("fp32_from_fp16_params.0.1\" rounds to no weight", weights={"layers.0.fc.weight": wide("layers.0.fc.weight", rng)})
-    stays("rounds to no weight", groups=[list(reversed(GROUPS[0])), GROUPS[1]])
+    stays("fp32_from_fp16_params.0.1\" does not round to any weight", weights={"layers.0.fc.weight": wide("layers.0.fc.weight", rng)})
+    stays("does not round to any weight", groups=[list(reversed(GROUPS[0])), GROUPS[1]])
     one = [0x3f800000] * 16
     stays("as well as \"model.", masters={n: one for n in ("layers.0.fc.weight", "layers.1.fc.weight", "frozen.weight")})
     stays("a master of a group is missing", skip=["optimizer.fp32_from_fp16_params.0.1"])
-    stays("another number of parameters", skip=["optimizer.fp32_from_fp16_params.0.2"])
+    stays("a different number of parameters", skip=["optimizer.fp32_from_fp16_params.0.2"])
     stays("no list of the group's numbers", skip=["optimizer.optimizer.param_groups.1.params"])
-    stays("a number twice", lists=[[0, 1, 2], [2, 3, 4]])
-    stays("no list of numbers", lists=[[0, 1, -2], [3, 4, 5]])
-    stays("another number of parameters", lists=[[0, 1], [3, 4, 5]])
+    stays("the same number twice", lists=[[0, 1, 2], [2, 3, 4]])
+    stays("something that is not a number", lists=[[0, 1, -2], [3, 4, 5]])
+    stays("a different number of parameters", lists=[[0, 1], [3, 4, 5]])
 
 
 def numbers_that_cannot_be_read():
@@ -174,7 +174,7 @@ def numbers_that_cannot_be_read():
             f.write(b"no pickle")
         c.refused(key)
         t = Tree(c.dir, "-d")
-        assert any("not mapped to parameters" in n for n in t.notes), t.notes
+        assert any("not mapped to names" in n for n in t.notes), t.notes
         assert t.names("optim/exp_avg") == list("012345"), t.names("optim/exp_avg")
         for n in WEIGHTS:
             t.holds("", n, s.bytes["model." + n])
@@ -190,7 +190,7 @@ def masters_that_cannot_be_read():
             f.write(b"no archive")
         c.refused(where.relative_path, "unsupported item encoding 6e 6f 20 61")
         t = Tree(c.dir, "-d")
-        assert any("not mapped to parameters" in n and where.relative_path in n for n in t.notes), t.notes
+        assert any("not mapped to names" in n and where.relative_path in n for n in t.notes), t.notes
         assert t.names("optim/exp_avg") == list("012345"), t.names("optim/exp_avg")
 
 

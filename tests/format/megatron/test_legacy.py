@@ -51,7 +51,7 @@ def stays(name, files, part, contradicts):
     """What files that contradict themselves show with -o degraded, without which they are refused; or what others show."""
     if not contradicts:
         return tree(files)
-    refused(name + ": refused", files, part.replace("the ranks are not joined: ", ""))
+    refused(name + ": refused", files, part.replace("the ranks are shown separately: ", ""))
     return tree(files, "-d")
 
 
@@ -222,7 +222,7 @@ def pairs():
     want = {**model.expected(), **in_ranks(model)}
     wrong = sorted(k for k in want if got.get(k) != want[k])
     check("a model's file and its optimizer's apart", not err and not wrong and len(notes) == 1 and "optim.pt of 4 folders" in notes[0], f"{err} {notes} {wrong[:4]}")
-    refused("one of these ranks is missing", {k: v for k, v in files.items() if k != "mp_rank_01/model_rng.pt"}, "mp_rank_01/model_rng.pt", "is missing", "args say 2")
+    refused("one of these ranks is missing", {k: v for k, v in files.items() if k != "mp_rank_01/model_rng.pt"}, "mp_rank_01/model_rng.pt", "is missing", "by args there are 2")
     refused("files of both kinds", {**files, "mp_rank_01/model_optim_rng.pt": files.pop("mp_rank_01/model_rng.pt")}, "mp_rank_01", "two saves are mixed")
 
 
@@ -270,13 +270,13 @@ def put(name, t, rank=None):
 
 without_bytes(edited(Model(tp=2, pp=2, **TIED), edit=other_head, optimizer=None), "tied", "a tied output layer with other bytes")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mixer.in_proj.weight", Mem((2, 2), [1] * 4).torch()), optimizer=None),
-              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not known', "a name that is not in the table", contradicts=False)
+              'how "decoder.layers.0.mixer.in_proj.weight" is cut is not recorded', "a name that is not in the table", contradicts=False)
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8, "bf16").torch(), 1), optimizer=None),
-              "is not equal to its copy in mp_rank_00", "copies that differ")
+              "differs from its copy in mp_rank_00", "copies that differ")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((8,), [1] * 8).torch(), 1), optimizer=None),
-              "its type or shape is another one", "copies of two types")
+              "its dtype or shape differs", "copies of two types")
 without_bytes(edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weight", Mem((8, 5), [1] * 40, "bf16").torch()), optimizer=None),
-              "dimension 1 of all ranks together is 10, but args demand 12", "a shape that args contradict")
+              "dimension 1 of all ranks together is 10, but by args it is 12", "a shape that args contradict")
 without_bytes(edited(Model(tp=2), edit=lambda r, m: m.pop("decoder.layers.0.mlp.linear_fc2.weight") if r[0] == 1 else None, optimizer=None),
               'part 1 of 2 of "decoder.layers.0.mlp.linear_fc2.weight" is in no file', "a piece that one rank lacks")
 without_bytes(edited(Model(ep=2, **MOE), edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.local_experts.1.linear_fc2.weight", None)
@@ -288,43 +288,43 @@ without_bytes(edited(Model(mtp_num_layers=2), optimizer=None, edit_file=lambda r
 without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("mtp.layers.1.")]),
               'layer 1 of "mtp.layers." is in no file', "a layer of multi-token prediction that no rank has")
 for what, part, model in (
-        ("an expert beyond the rank's", 'mp_rank_00_000!"decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight": it is of the rank\'s expert 2, but args.num_experts is 4 on 2 ranks',
+        ("an expert beyond the rank's", 'mp_rank_00_000!"decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight": it belongs to expert 2 of the rank, but args.num_experts is 4 on 2 ranks',
          edited(Model(ep=2, **MOE), edit=put("decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight", Mem((8, 6), [1] * 48, "bf16").torch()))),
-        ("a module that may be cut", 'mp_rank_00!"decoder.layers.0.self_attention.linear_q_down_proj.weight": neither args nor attributes say whether ranks share it',
+        ("a module that may be cut", 'mp_rank_00!"decoder.layers.0.self_attention.linear_q_down_proj.weight": whether the ranks share it is recorded neither in args nor in its attributes',
          edited(Model(tp=2, **MLA), edit_file=lambda r, v: v["args"].row[2].pop("q_lora_rank"))),
-        ("an extent beyond 64 bits", 'mp_rank_00!"decoder.layers.0.self_attention.linear_qkv.weight": its extents multiply beyond 64 bits',
+        ("an extent beyond 64 bits", 'mp_rank_00!"decoder.layers.0.self_attention.linear_qkv.weight": the product of its sizes exceeds 64 bits',
          edited(Model(tp=4), edit=put("decoder.layers.0.self_attention.linear_qkv.weight", Mem((1 << 62, 0), []).torch()))),
         ("a gated unit of odd rows", 'mp_rank_00!"decoder.layers.0.mlp.linear_fc1.weight": its 23 rows are not two halves of a gated unit',
          edited(Model(), edit=put("decoder.layers.0.mlp.linear_fc1.weight", Mem((23, 8), [1] * 184, "bf16").torch()),
                 edit_file=lambda r, v: v["args"].row[2].pop("ffn_hidden_size"))),
         ("a norm of two dimensions", 'mp_rank_00!"decoder.layers.0.input_layernorm.weight": it has 2 dimensions, expected 1',
          edited(Model(tp=2), edit=put("decoder.layers.0.input_layernorm.weight", Mem((2, 4), [1] * 8, "bf16").torch()))),
-        *((f"{what} of another size", f'mp_rank_00!"decoder.layers.0.{name}": dimension {d} of all ranks together is {is_}, but args demand {want}',
+        *((f"{what} of another size", f'mp_rank_00!"decoder.layers.0.{name}": dimension {d} of all ranks together is {is_}, but by args it is {want}',
            edited(Model(tp=2, moe_shared_expert_intermediate_size=10, **MOE), edit=put(f"decoder.layers.0.{name}", Mem(shape, [1] * shape[0] * shape[-1], "bf16").torch())))
           for what, name, shape, d, is_, want in (
               ("shared experts", "mlp.shared_experts.linear_fc1.weight", (12, 8), 0, 24, 20), ("a gate", "mlp.shared_experts.gate_weight", (2, 8), 0, 2, 1),
               ("queries", "cross_attention.linear_q.weight", (5, 8), 0, 10, 8), ("keys and values", "cross_attention.linear_kv.weight", (5, 8), 0, 10, 16))),
-        ("a norm of keys of another size", 'mp_rank_00!"decoder.layers.0.self_attention.k_layernorm.weight": dimension 0 of all ranks together is 3, but args demand 2',
+        ("a norm of keys of another size", 'mp_rank_00!"decoder.layers.0.self_attention.k_layernorm.weight": dimension 0 of all ranks together is 3, but by args it is 2',
          edited(Model(tp=2), edit=put("decoder.layers.0.self_attention.k_layernorm.weight", Mem((3,), [1] * 3, "bf16").torch()))),
         ("a layer that no file has", 'layer 1 of "decoder.layers." is in no file',
          edited(Model(layers=[[3]]), edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("decoder.layers.1.")])),
         ("a rank that lacks the last layer of its stage", 'part 1 of 2 of "decoder.layers.1.',
          edited(Model(tp=2, layers=[[2]]), edit=lambda r, m: [m.pop(k) for k in list(m) if r[0] == 1 and k.startswith("decoder.layers.1.")])),
-        ("a sparse tensor", 'mp_rank_00: "decoder.layers.0.mlp.linear_fc2.weight" is no dense tensor',
+        ("a sparse tensor", 'mp_rank_00: "decoder.layers.0.mlp.linear_fc2.weight" is not a dense tensor',
          edited(Model(tp=2), edit=put("decoder.layers.0.mlp.linear_fc2.weight", COO, 0))),
         ("a stage of fewer chunks", "mp_rank_00_001 has 1 chunks of a virtual pipeline, mp_rank_00_000 has 2",
          edited(Model(pp=2, vp=2), edit_file=lambda r, v: v.pop("model1") if r[1] == 1 else None)),
 ):
-    without_bytes(edited(model, optimizer=None), "the ranks are not joined: " + part, what,
+    without_bytes(edited(model, optimizer=None), "the ranks are shown separately: " + part, what,
                   contradicts=what not in ("a module that may be cut", "a gated unit of odd rows", "a sparse tensor"))
-for what, part, attrs in (("whole", "it should be cut along dimension 1, but by its master's attributes it is not cut", {"tensor_model_parallel": False}),
-                          ("in two stripes", "its master's attributes say 2 interleaved parts a rank, its name one",
+for what, part, attrs in (("whole", "by its name it is cut along dimension 1, but by its master's attributes it is not cut", {"tensor_model_parallel": False}),
+                          ("in two stripes", "by its master's attributes each rank has 2 interleaved parts, but by its name one",
                            {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 2})):
     without_bytes(edited(Model(tp=2), attrs=lambda cut, a=attrs: a if cut == "columns" else Model.attrs(Model(tp=2), cut)), part, "a master that says it is " + what)
 by_rank("another number of layers", edited(Model(tp=2, num_layers=2), optimizer=None), "but args.num_layers is 2", contradicts=True)
 by_rank("no args", edited(Model(tp=2), edit_file=lambda r, v: v.pop("args"), optimizer=None), "args")
 by_rank("no vocabulary size", edited(Model(tp=2, padded_vocab_size=16), edit_file=lambda r, v: v["args"].row[2].pop("padded_vocab_size"), optimizer=None),
-        "args do not say how long")
+        "args do not record the full length")
 by_rank("old order of queries", edited(Model(tp=2), old=True, optimizer=None, version=1.0), "checkpoint_version is 1")
 by_rank("attributes that contradict the name", edited(Model(tp=2), attrs=lambda cut: {"tensor_model_parallel": True, "partition_dim": 1, "partition_stride": 1}
                                                       if cut == "rows" else Model.attrs(Model(tp=2), cut)), "by its master's attributes along 1", contradicts=True)
@@ -362,7 +362,7 @@ def drop_one(rank, value):
     assert ones
 
 
-unnamed("a master that rounds to no weight", edited(Model(tp=2), edit_file=other_master), "rounds to no weight of its shape")
+unnamed("a master that rounds to no weight", edited(Model(tp=2), edit_file=other_master), "does not round to any weight of its shape")
 without_bytes(edited(Model(), edit=alike, edit_file=drop_one), "as well as", "a master that fits two weights", want_root=True, contradicts=False)
 
 
@@ -399,10 +399,10 @@ for value, row in ((7, ("i64", "", struct.pack("<q", 7).hex())), (2.5, ("f64", "
     check(f"step {value} is each parameter's", {got.get(("optim/step", n)) for s, n in model.expected() if s == "optim/exp_avg"} == {row}, sorted(got)[:4])
 EMB = '"embedding.word_embeddings.weight"'
 for what, part, change in (
-        ("another step", f"step of {EMB} in mp_rank_01 is not that in mp_rank_00", steps(7, 8)),
-        ("a step of another kind", f"step of {EMB} in mp_rank_01 is of another kind than in mp_rank_00", states(lambda s: s.update(step=2))),
-        ("a state that one rank lacks", f"{EMB} has another master or other states in mp_rank_01 than in mp_rank_00", states(lambda s: s.pop("exp_avg"))),
-        ("a state of another name", f"{EMB} has another master or other states in mp_rank_01 than in mp_rank_00",
+        ("another step", f"step of {EMB} in mp_rank_01 differs from the one in mp_rank_00", steps(7, 8)),
+        ("a step of another kind", f"step of {EMB} in mp_rank_01 differs in dtype or dimensions from the one in mp_rank_00", states(lambda s: s.update(step=2))),
+        ("a state that one rank lacks", f"{EMB} has a different master or different states in mp_rank_01 and in mp_rank_00", states(lambda s: s.pop("exp_avg"))),
+        ("a state of another name", f"{EMB} has a different master or different states in mp_rank_01 and in mp_rank_00",
          states(lambda s: s.update(momentum=s.pop("exp_avg")))),
 ):
     unnamed(what, edited(Model(tp=2), edit_file=change), part)
@@ -433,17 +433,17 @@ class Twins(Model):
 
 
 for what, part, change in (
-        ("no masters", "there are no masters in it", lambda types, v: v.pop("param")),
+        ("no masters", "it has no fp32 masters", lambda types, v: v.pop("param")),
         ("masters that are no vector", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(param=Mem((2, 2), [0] * 4).torch())),
         ("more elements than there are", "its masters are not one vector of at least numel_unpadded elements", lambda types, v: v.update(numel_unpadded=1 << 40)),
-        ("two types", "it holds several types, or is not coalesced", lambda types, v: types.update({(makelegacy.FLOAT32, makelegacy.FLOAT32): v})),
-        ("a chunk too many", "buffer 1 of optimizer 0: its chunk of the virtual pipeline is not known", lambda types, v: None),
+        ("two types", "it holds several dtypes, or is not coalesced", lambda types, v: types.update({(makelegacy.FLOAT32, makelegacy.FLOAT32): v})),
+        ("a chunk too many", "buffer 1 of optimizer 0: the virtual pipeline chunk it belongs to is not recorded", lambda types, v: None),
 ):
     got, notes, err = buffers(change, {} if what == "a chunk too many" else None)
     check(f"a buffer with {what} has no map", not err and any("mp_rank_00/distrib_optim.pt: " in n and part in n for n in notes) and
           ("", EMB[1:-1]) in got and not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 got, notes, err = tree(edited(Twins(layers=[[2]]), optimizer="flat").files())
-check("two orders of a buffer", not err and any("several orders of the parameters round to the weights" in n for n in notes) and
+check("two orders of a buffer", not err and any("the parameters round to the weights in more than one order" in n for n in notes) and
       not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 
 
@@ -461,7 +461,7 @@ model = edited(Model(tp=2), optimizer="flat")
 files = model.files()
 files["mp_rank_01/distrib_optim.pt"][0][(makelegacy.BF16, makelegacy.FLOAT32)]["numel_unpadded"] = 0
 got, notes, err = tree(files)
-check("a buffer that says that it is empty has no map", not err and any("numel_unpadded says that it is empty" in n for n in notes) and
+check("a buffer that says that it is empty has no map", not err and any("by numel_unpadded it is empty" in n for n in notes) and
       not any(k[0].startswith("optim/") for k in got), f"{err} {notes}")
 for key, value in (("exp_avg", Mem((64,), [0] * 64).torch()), ("exp_avg_sq", Mem((2, 2), [0] * 4).torch())):
     files = edited(Model(tp=2), optimizer="flat").files()
@@ -513,9 +513,9 @@ not_joined("an expert rank copied over another", exchanged(edited(Model(ep=2, **
 not_joined("the first stage and the last exchanged", exchanged(edited(Model(pp=2), optimizer=None), {"mp_rank_00_001": "mp_rank_00_000", "mp_rank_00_000": "mp_rank_00_001"}),
            "embedding.word_embeddings.weight", "not on the first stage")
 not_joined("the last stage and one before it exchanged", exchanged(edited(Model(pp=3), optimizer=None), {"mp_rank_00_001": "mp_rank_00_002", "mp_rank_00_002": "mp_rank_00_001"}),
-           "is behind", "decoder.final_layernorm.weight", "mp_rank_00_001")
+           "comes after", "decoder.final_layernorm.weight", "mp_rank_00_001")
 not_joined("tensor ranks exchanged, by args", exchanged(edited(Model(tp=2), optimizer=None, edit_file=numbered), {"mp_rank_01": "mp_rank_00", "mp_rank_00": "mp_rank_01"}),
-           "written by process 1", "mp_rank_00")
+           "process 1 wrote it", "mp_rank_00")
 not_joined("inner stages exchanged, by args", exchanged(edited(Model(pp=4), optimizer=None, edit_file=numbered), {"mp_rank_00_001": "mp_rank_00_002", "mp_rank_00_002": "mp_rank_00_001"}),
            "mp_rank_00_001 was written by process 8 and mp_rank_00_002 by 4")
 joins("processes as they should be", edited(Model(tp=2, pp=2), edit_file=numbered))
@@ -562,19 +562,19 @@ refused("a missing rank, without args", bare, "mp_rank_01_000/model_optim_rng.pt
 refused("a missing expert rank", lacks("mp_rank_01_001/model_optim_rng.pt", Model(tp=2, ep=2, etp=1, **MOE)), "mp_rank_01_001")
 files = Model(tp=2, ep=2, etp=1, **MOE).files()
 files["mp_rank_01_000/model_optim_rng.pt"] = files["mp_rank_00_000/model_optim_rng.pt"]
-refused("a rank that does not save", files, "mp_rank_01_000", "is of no rank that saves")
+refused("a rank that does not save", files, "mp_rank_01_000", "belongs to no rank that saves")
 files = Model(tp=2).files()
 files["mp_rank_02/model_optim_rng.pt"] = files["mp_rank_00/model_optim_rng.pt"]
-refused("a rank too many", files, "mp_rank_02", "args say 2")
+refused("a rank too many", files, "mp_rank_02", "by args there are 2")
 refused("a pipeline rank too many", {**Model(pp=2).files(), "mp_rank_00_002/model_optim_rng.pt": Model(pp=2).files()["mp_rank_00_000/model_optim_rng.pt"]},
-        "mp_rank_00_002", "the folder is of pipeline rank 2, but args say 2 of them")
+        "mp_rank_00_002", "the folder is of pipeline rank 2, but by args there are 2")
 refused("an expert rank too many", {**Model(ep=2, **MOE).files(), "mp_rank_00_002/model_optim_rng.pt": Model(ep=2, **MOE).files()["mp_rank_00_000/model_optim_rng.pt"]},
-        "mp_rank_00_002", "the folder is of expert rank 2, but args say 2 of them")
+        "mp_rank_00_002", "the folder is of expert rank 2, but by args there are 2")
 refused("two folders of one rank", {**Model(tp=2).files(), "mp_rank_1/model_optim_rng.pt": Model(tp=2).files()["mp_rank_01/model_optim_rng.pt"]},
-        "are of the same rank: saves of two runs are mixed", '"mp_rank_01"', '"mp_rank_1"')
+        "are of the same rank: the saves of two runs are mixed", '"mp_rank_01"', '"mp_rank_1"')
 refused("a model that is a list", edited(Model(tp=2), edit_file=lambda r, v: v.update(model=[1]) if r[0] == 1 else None).files(),
         'mp_rank_01/model_optim_rng.pt: "model" is not a mapping of names')
-refused("a file that is a list", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": [1]}, "mp_rank_01/model_optim_rng.pt: it holds no mapping of names")
+refused("a file that is a list", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": [1]}, "mp_rank_01/model_optim_rng.pt: it does not hold a dict")
 refused("a master that is no tensor", edited(Model(tp=2), edit_file=lambda r, v: v["optimizer"]["fp32_from_fp16_params"][1].__setitem__(0, None)).files(),
         "mp_rank_00/model_optim_rng.pt", "optimizer.fp32_from_fp16_params[1][0]")
 refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v for k, v in Model(tp=2, pp=2).files().items()}, "mp_rank_00_000_000",
@@ -582,10 +582,10 @@ refused("three numbers", {k.replace("mp_rank_00_000", "mp_rank_00_000_000"): v f
 refused("a file that is damaged", {**Model(tp=2).files(), "mp_rank_01/model_optim_rng.pt": b"PK\3\4 and no more"}, "mp_rank_01/model_optim_rng.pt")
 refused("no model in it", edited(Model(tp=2), edit_file=lambda r, v: v.pop("model")).files(), 'neither "model" nor "model0"')
 refused("a chunk that is missing", edited(Model(pp=2, vp=3), edit_file=lambda r, v: v.pop("model1"), optimizer=None).files(), "mp_rank_00_000/model_optim_rng.pt", '"model2"')
-refused("a chunk beside the model", edited(Model(tp=2), edit_file=lambda r, v: v.update(model0=v["model"]), optimizer=None).files(), '"model0"', '"model" as well')
+refused("a chunk beside the model", edited(Model(tp=2), edit_file=lambda r, v: v.update(model0=v["model"]), optimizer=None).files(), '"model0"', 'and also "model"')
 refused("an impossible size", Model(tp=2, hidden_size=8, ffn_hidden_size=12, num_layers=1, kv_channels=-1).files(), "kv_channels is negative")
 refused("a mesh beyond bounds", {k.replace("_00", "_00_000", 1): v for k, v in Model(expert_model_parallel_size=1 << 20, expert_tensor_parallel_size=1 << 20, num_experts=4)
-                                 .files().items()}, "args claim a mesh of more than")
+                                 .files().items()}, "by args there are more than")
 refused("an expert's tensor group larger than all", Model(tp=1, ep=1, etp=2, **MOE).files(), "two ranks write")
 
 # ---- degraded ----

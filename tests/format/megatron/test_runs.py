@@ -82,7 +82,7 @@ with Copy(RUN) as d:
         check(f"{name} is not what was summed, degraded: a note", any(f"{name}: its SHA-256 is" in n for n in j.get("notes", [])), r.stderr or j)
         with open(d.path("iter_0000020/" + name), "wb") as f:
             f.write(was)
-    for text, part in ((b"{", "integrity.json"), (b'{"algorithm": "sha256", "files": {".metadata": "00"}}', "no SHA-256 sum")):
+    for text, part in ((b"{", "integrity.json"), (b'{"algorithm": "sha256", "files": {".metadata": "00"}}', "is not a SHA-256 sum")):
         with open(d.path("iter_0000020/integrity.json"), "wb") as f:
             f.write(text)
         d.says("sums that cannot be read", 4, "integrity.json", part)
@@ -135,7 +135,7 @@ for name, where in ((RUN, "iter_0000010"), (FSDP, "iter_0000010")):
             shutil.rmtree(d.path("iter_0000020"))
         os.rename(d.path(where), d.path("iter_0000020"))
         d.file("latest_checkpointed_iteration.txt", b"20")
-        d.says(f"{name}: the folder of another iteration", 4, "the iteration is 10, but the folder is called iter_0000020")
+        d.says(f"{name}: the folder of another iteration", 4, "the iteration is 10, but the folder is named iter_0000020")
         r, j = d.info("", "-o", "degraded")
         check("with degraded it is a note", any("the iteration is 10" in n for n in j.get("notes", [])), r.stderr or j)
         os.rename(d.path("iter_0000020"), d.path("mine"))

@@ -113,7 +113,7 @@ def three_saves_are_one():
         model, _ = c.save()
         c.cat(f"{NORM}.bf16", model.bytes[NORM], at=c.at + "/model/dist_ckpt")
         for at in ("model", "model/dist_ckpt", "optimizer/dist_ckpt"):
-            assert any("a part of the save in ../.." in n for n in c.info(at=f"{c.at}/{at}")["notes"]), at
+            assert any("part of the save in ../.." in n for n in c.info(at=f"{c.at}/{at}")["notes"]), at
         j = c.info(at=c.at + "/ckpt_contents.json")
         assert j["step"] == 20 and not any("a part" in n for n in j["notes"]), j
 
@@ -211,7 +211,7 @@ def parts_of_two_saves():
     with Verl() as c:
         c.save(iterations=(20, 30))
         c.refused("optimizer/dist_ckpt/common.pt", "30 here", "20 elsewhere")
-        c.told("are two saves mixed here?", opts=("-o", "degraded"))
+        c.told("are two saves mixed?", opts=("-o", "degraded"))
     with Verl() as c:
         c.save(iterations=(None, 30))
         c.refused("optimizer/dist_ckpt/common.pt", "30 here", "20 elsewhere")
@@ -227,7 +227,7 @@ def parts_of_two_saves():
         optim = c.part("optimizer/dist_ckpt")
         c.states(optim, {k: bytes(len(v)) for k, v in model.bytes.items()})
         optim.finish(state=c.common())
-        assert any("masters are not those of the weights" in n for n in c.info()["notes"]), c.info()
+        assert any("masters do not belong to the weights" in n for n in c.info()["notes"]), c.info()
         c.cat(f"{NORM}.bf16", model.bytes[NORM])
 
 
@@ -236,14 +236,14 @@ def manifests_that_say_otherwise():
         c.save()
         for version in (1, 3, "2", None):
             c.manifest(schema_version=version)
-            c.refused("ckpt_contents.json", "a save of verl whose schema_version", "not 2")
+            c.refused("ckpt_contents.json", "this verl save has schema_version", "only 2")
         c.manifest(contents=[])
         c.refused("ckpt_contents.json", '"contents"')
         for entry in ({"format": DIST}, {"path": "../x", "format": DIST}, "model/dist_ckpt"):
             c.manifest(contents(optimizer=entry))
             c.refused("ckpt_contents.json", '"optimizer"')
         c.manifest({**contents(), "model": {"path": "m", "format": "gguf"}})
-        c.refused("ckpt_contents.json", "the model is in m, of the format gguf")
+        c.refused("ckpt_contents.json", "the model is in m in the format gguf")
         c.manifest(contents(**{f"x{i}": {"path": f"{p}/dist_ckpt", "format": DIST} for i, p in enumerate("abc")}))
         c.refused("x0 is in a/dist_ckpt")
         for p in "abc":
@@ -280,16 +280,16 @@ def weights_of_hugging_face():
                 c.cat(f"optim/exp_avg/{NORM}.f32", optim.bytes[f"optimizer.state.exp_avg.{NORM}"], *opts)
                 c.cat(f"optim/param/{NORM}.f32", optim.bytes[f"optimizer.state.fp32_param.{NORM}"], *opts)
             j = c.info()
-            assert j["format"] == "megatron" and any("Hugging Face's names" in n for n in j["notes"]), j
+            assert j["format"] == "megatron" and any("Hugging Face names" in n for n in j["notes"]), j
             assert c.json("config.json")["model_type"] == "qwen3"
         gone = os.path.join(c.dir, hf, "model-00002-of-00002.safetensors")
         os.remove(gone)
         c.refused("model-00002-of-00002.safetensors")
         c.cat(f"{names[0]}.f32", data[names[0]], "-o", "degraded")
         c.safetensors(f"{hf}/model-00002-of-00002.safetensors", {names[0]: ("F32", [2], data[names[0]])})
-        c.refused(names[0], "in another file too")
+        c.refused(names[0], "also in another file")
         os.remove(os.path.join(c.dir, hf, "model.safetensors.index.json"))
-        c.refused(names[0], "in another file too")
+        c.refused(names[0], "also in another file")
 
 
 def an_export_beside_the_shards():

@@ -144,7 +144,7 @@ def both_spellings_of_objects():
         s.make()
         s.file("rng_state/shard_0.1_1.pt", b"x")
         s.file("rng_state/shard_0.1_1.2.pt", b"x")
-        s.refused("rng_state/shard_0.1_1.", "another file holds the object at 0.1")
+        s.refused("rng_state/shard_0.1_1.", "another file also holds the object at 0.1")
     with Save() as s:
         s.make()
         s.file("rng_state/shard_0.1_2.3.pt", tf.archive([1]))
@@ -247,9 +247,9 @@ def chunks_without_a_zarray():
         with Save() as s:
             s.make(separator=separator)
             os.remove(s.path(W, ".zarray"))
-            s.refused(W + "/.zarray", "is missing", "chunks beside it")
+            s.refused(W + "/.zarray", "is missing", "chunks next to it")
             s.cat("decoder.final_layernorm.weight.f32", mkzarr.flat((5,)), *DEGRADED)
-            s.told("is missing, and there are chunks beside it", opts=DEGRADED)
+            s.told("is missing, but there are chunks next to it", opts=DEGRADED)
             os.mkdir(s.path(W, ".zarray"))
             s.refused(W + "/.zarray", "is not a regular file")
 
@@ -352,7 +352,7 @@ def damage_beside_a_weight():
             os.remove(s.path(W, f"{i}.{j}"))
         assert s.run("cat", W + ".f32", *DEGRADED).returncode == 5
         s.cat("optim/param/" + W + ".f32", mkzarr.flat(SHAPE), *DEGRADED)
-        s.told("cannot be held against its weight", opts=DEGRADED)
+        s.told("cannot be compared with its weight", opts=DEGRADED)
 
 
 def unfinished_and_mixed():

@@ -183,19 +183,19 @@ check("without an optimizer", tree.code == 0 and any("was not saved" in n for n 
 UP, QKV = "model/model/decoder/0/up/model_weight_pp-rank-0-of-1_tp-rank-{}-of-2.safetensors", \
     "model/model/decoder/0/qkv/model_weight_pp-rank-0-of-1_tp-rank-1-of-2.safetensors"
 OPT = "optimizer/optimizer_pp-0-of-1_dp-{}-of-2_tp-{}-of-2_exp-0-of-1.pt"
-refused("a rank's file is missing", "model/model/decoder/0/up", "1 files are like", change=drop(UP.format(1)))
+refused("a rank's file is missing", "model/model/decoder/0/up", "1 files like", change=drop(UP.format(1)))
 refused("the optimizer's file of a rank is missing", OPT.format(1, 0), "it is missing", change=drop(OPT.format(1, 0)))
-refused("of other ranks than the metadata say", "checkpoint_metadata.json says 3", change=swap("checkpoint_metadata.json", b'"tp": 2', b'"tp": 3'))
+refused("of other ranks than the metadata say", "by checkpoint_metadata.json there are 3", change=swap("checkpoint_metadata.json", b'"tp": 2', b'"tp": 3'))
 refused("another version", "checkpoint_metadata.json!version", "only version 1", change=swap("checkpoint_metadata.json", b'"1.2"', b'"2.0"'))
 refused("metadata that are none", "checkpoint_metadata.json", change=swap("checkpoint_metadata.json", b'"version"', b'"versionx'))
 refused("a shape that is none", UP.format(0), "unsharded_shape", change=swap(UP.format(0), b"(np.int64(12), 2)", b"(np.int64(12)x 2)"))
 refused("a shape of other dimensions", UP.format(0), "unsharded_shape", change=swap(UP.format(0), b"(np.int64(12), 2)", b"(np.int64(12),  )"))
 refused("another shape than other ranks have", UP.format(1), "two saves", change=swap(UP.format(1), b"(np.int64(12), 2)", b"(np.int64(13), 2)"))
-refused("slices that leave the tensor", UP.format(0), "no slices", change=swap(UP.format(0), b"0,6,None", b"0,7,None"))
-refused("slices beyond the end", UP.format(1), "no slices", change=swap(UP.format(1), b"6,12,None", b"7,13,None"))
-refused("slices with a step", QKV, "no slices", change=swap(QKV, b"18,24,None", b"18,24,   2"))
-refused("slices that are no pairs", QKV, "no slices", change=swap(QKV, b"#6,12", b";6,12"))
-refused("slices in another order", QKV, "no slices", change=swap(QKV, b";6,12,None", b";0,06,None"))
+refused("slices that leave the tensor", UP.format(0), "are not consecutive slices", change=swap(UP.format(0), b"0,6,None", b"0,7,None"))
+refused("slices beyond the end", UP.format(1), "are not consecutive slices", change=swap(UP.format(1), b"6,12,None", b"7,13,None"))
+refused("slices with a step", QKV, "are not consecutive slices", change=swap(QKV, b"18,24,None", b"18,24,   2"))
+refused("slices that are no pairs", QKV, "are not consecutive slices", change=swap(QKV, b"#6,12", b";6,12"))
+refused("slices in another order", QKV, "are not consecutive slices", change=swap(QKV, b";6,12,None", b";0,06,None"))
 refused("a slice twice", "more than one piece", change=swap(QKV, b"18,24,None", b"06,12,None"))
 refused("slices that other ranks have", "more than one piece", change=swap(UP.format(1), b"6,12,None", b"00,6,None"))
 
@@ -230,7 +230,7 @@ refused("a copy that differs", OPT.format(0, 1), "two saves", OPT.format(0, 0), 
 refused("a part that is too short", OPT.format(0, 1), "2 elements, expected 9", edit=shorter)
 refused("a state of a tensor that is not there", OPT.format(1, 0), "!state[1]", "model.nobody", edit=stranger)
 refused("a state without a name", OPT.format(1, 0), "!state[1]", "names", edit=nameless)
-refused("offsets that leave the tensor", "optimizer_config.json!configs", "are no part of",
+refused("offsets that leave the tensor", "optimizer_config.json!configs", "are not within the",
         change=swap("optimizer/optimizer_config.json", b'"model.up.bias": {"0": ["0", "3"]', b'"model.up.bias": {"0": ["0", "9"]'))
 refused("offsets of no numbers", "optimizer_config.json!configs", "expected a number",
         change=swap("optimizer/optimizer_config.json", b'"model.up.bias": {"0": ["0", "3"]', b'"model.up.bias": {"0": ["0", "x"]'))
@@ -242,7 +242,7 @@ refused("offsets that leave a hole", OPT.format(1, 0), "3 elements, expected 2",
 tree = saved("-n", change=drop(UP.format(1)))
 want = truth()["", "model.decoder.0.up.weight"][2]
 check("degraded: one rank's rows are lost", tree.code == 0 and all(tree.tensor.get(k) == v for k, v in truth().items() if "0.up" not in k[1]) and
-      any("1 files are like" in n for n in tree.notes), f"{tree.err} {tree.notes}")
+      any("1 files like" in n for n in tree.notes), f"{tree.err} {tree.notes}")
 
 
 def cut(path):

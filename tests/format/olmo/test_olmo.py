@@ -264,7 +264,7 @@ for what, files in (("chunks", chunks()), ("files", file_each())):
 refused("a chunk is missing", without(chunks(), "model/chunk-00002.pt"), "model/chunk-00002.pt", "missing")
 refused("a name in two chunks", {**chunks(), "model/chunk-00004.pt": {"wte.weight": Tensor(1)}}, "wte.weight")
 refused("a chunk that is no dict", {**chunks(), "model/chunk-00001.pt": [1]}, "chunk-00001.pt", "dict")
-refused("a chunk of numbers for names", {**chunks(), "model/chunk-00001.pt": {1: Tensor(1)}}, "chunk-00001.pt", "no text")
+refused("a chunk of numbers for names", {**chunks(), "model/chunk-00001.pt": {1: Tensor(1)}}, "chunk-00001.pt", "not text")
 
 # ---- what counts steps --------------------------------------------------------------------------------
 
@@ -393,16 +393,16 @@ def info(j, *args):
 refused("a model file is missing", without(m.local(3), "model/rank1.pt"), "model/rank1.pt", "2 of 3")
 refused("the last model file is missing", without(m.local(3), "model/rank2.pt"), "model/rank2.pt", "missing")
 refused("it is missing, and metadata.yaml too", without(without(m.local(3), "model/rank2.pt"), "metadata.yaml"),
-        "another number of ranks")
+        "files of another save")
 refused("an optimizer file is missing", without(m.local(3), "optim/rank2.pt"), "optim/rank2.pt", "missing")
 extra = m.local(3)
 extra[0]["model/rank3.pt"] = extra[0]["model/rank0.pt"]
-refused("a file of a further rank", extra, "metadata.yaml says that 3", "rank3.pt")
-refused("the same without metadata.yaml", without(extra, "metadata.yaml"), "another number of ranks")
+refused("a file of a further rank", extra, "metadata.yaml 3", "rank3.pt")
+refused("the same without metadata.yaml", without(extra, "metadata.yaml"), "files of another save")
 extra = m.local(2)
 extra[0]["optim/rank2.pt"] = extra[0]["optim/rank0.pt"]
 refused("an optimizer file of a further rank", extra, "optim/rank2.pt", "only 2")
-refused("model files of ranks swapped", swapped(m.local(2), "model"), "model/rank0.pt", "of another rank or save")
+refused("model files of ranks swapped", swapped(m.local(2), "model"), "model/rank0.pt", "to another rank or save")
 refused("optimizer files of ranks swapped", swapped(m.local(2), "optim"), "optim/rank0.pt", "elements")
 mixed = m.local(3)
 mixed[1]["model/rank1.pt"] = m.local(2)[1]["model/rank1.pt"]
@@ -419,7 +419,7 @@ for rank in mixed:
     for path in rank:
         if path.startswith("train/"):
             rank[path] = m.train(4)
-refused("the trainer says another number of ranks", mixed, "4 ranks saved, but 2")
+refused("the trainer says files of another save", mixed, "4 ranks saved, but 2")
 mixed = m.local(2)
 for entry in mixed[1]["optim/rank1.pt"]["state"].values():
     entry["grad_norm_exp_avg"] = Tensor(9.0, shape=())
@@ -437,7 +437,7 @@ P = "model/rank1.pt"
 BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data"),
        ("no names", P, lambda v: handle_of(v).pop(H + "_fqns"), "_fqns"),
        ("fewer shapes than names", P, put("_shapes", lambda s: s[:-1]), "_shapes", "4", "5"),
-       ("a shape of another length", P, put("_shapes", lambda s: [(2, 9)] + s[1:]), "has 18 elements", "says 27"),
+       ("a shape of another length", P, put("_shapes", lambda s: [(2, 9)] + s[1:]), "has 18 elements", "has 27"),
        ("no module list", P, lambda v: v.pop("modules"), "modules"),
        ("a module without a name", P, lambda v: v["modules"][0].pop("name"), "modules[0]!name"),
        ("padding that does not fit", P, put("_numels_with_padding", lambda n: n + (3, 3)), "_numels_with_padding"),
@@ -454,9 +454,9 @@ BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data")
        ("no state", "optim/rank1.pt", lambda v: v.pop("state"), "state"),
        ("groups without names", "optim/rank1.pt", lambda v: v["param_groups"][0].pop("param_names"), "param_names"),
        ("an unknown name", "optim/rank1.pt", lambda v: v["param_groups"][0]["param_names"].__setitem__(0, "x"),
-        "\"x\", which no flat"),
+        "\"x\", which is in no flat"),
        ("an id of no group", "optim/rank1.pt", lambda v: v["state"].__setitem__(99, {}), "no group"),
-       ("a moment that is missing", "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg"), "no \"exp_avg\""),
+       ("a moment that is missing", "optim/rank1.pt", lambda v: v["state"][0].pop("exp_avg"), "does not hold \"exp_avg\""),
        ("a moment that is too long", "optim/rank1.pt", lambda v: v["state"][0].__setitem__("exp_avg", Tensor(*[1.0] * 30)),
         "has 30 elements"),
        ("no names' list", P, put("_fqns", 5), "_fqns"),
@@ -468,10 +468,10 @@ BAD = [("no data", P, lambda v: handle_of(v).pop(H + "data"), "flat_param.data")
        ("lengths beyond 64 bits", P, lambda v: [put(k, [x] * 5)(v) for k, x in (("_shapes", (1 << 62,)), ("_numels", 1 << 62))], "_numels"),
        ("padding that is no list", P, put("_numels_with_padding", 5), "_numels_with_padding"),
        ("an end that is padded otherwise", P, put("_numels_with_padding", lambda n: n[:-1] + (9,)),
-        'behind "blocks.0.ff.weight" there is padding of 9 elements, in model/rank0.pt of 1'),
+        '"blocks.0.ff.weight" is followed by padding of 9 elements, but in model/rank0.pt of 1'),
        ("a place that is no _ShardParamInfo", P, put("_shard_param_infos", lambda i: (5,) + i[1:]), "_shard_param_infos"),
        ("a place of text", P, put("_shard_param_infos", info(4, True, "0", 9, 0, 8)), "_shard_param_infos"),
-       ("a module fewer", P, lambda v: v["modules"].pop(), "it has 2 flat parameters, model/rank0.pt has 3"),
+       ("a module fewer", P, lambda v: v["modules"].pop(), "it has 2 flat parameters, but model/rank0.pt has 3"),
        ("no data in the first file", "model/rank0.pt", lambda v: handle_of(v).pop(H + "data"), "flat_param.data"),
        ("a name of the optimizer that is a number", "optim/rank1.pt", lambda v: v["param_groups"][0]["param_names"].__setitem__(0, 5),
         "parameter 0 of param_groups[0] has no name or id"),
@@ -635,7 +635,7 @@ for what, path, change, *parts in [
          lambda j: j["tensors"][T]["shard_spec_per_file"].pop("rank_1.safetensors"), T),
         ("a tensor that is taken off the list", META, lambda j: j["tensors"].pop("ln_f.weight"), "ln_f.weight"),
         ("a moment of no parameter", "optim/metadata.json",
-         lambda j: j["tensors"].update({"state.x.__exp_avg": j["tensors"][f"state.{T}.__exp_avg"]}), "no parameter"),
+         lambda j: j["tensors"].update({"state.x.__exp_avg": j["tensors"][f"state.{T}.__exp_avg"]}), "does not belong to any parameter"),
 ]:
     refused("OLMo-core: " + what, core(path, change), *parts)
 for key, raw, what in [("num_param_groups", b"\2" + b"\0" * 7, "another number of groups"), ("param_group0", None, "no pickle")]:
@@ -704,7 +704,7 @@ tree = saved(extra, "-d")
 check("OLMo-core, degraded: the same", tree.code == 0 and tree.state().items() >= truth().items(), tree.err)
 box = m.core(2, "boxes")
 spec(T, 1, global_offset=[0, 3])(box[META])
-refused("OLMo-core: a box that leaves the tensor", box, T, "leaves the tensor")
+refused("OLMo-core: a box that reaches beyond dimension", box, T, "reaches beyond dimension")
 box = m.core(2, "boxes")
 spec(T, 1, global_offset=[0, 1])(box[META])
 refused("OLMo-core: boxes that overlap", box, T)
@@ -736,10 +736,10 @@ for name in ("model.safetensors", "weights.safetensors"):
     check(f"pointing at {name}", tree.code == 0 and tree.state() == {k: v for k, v in truth().items() if not k[0]}, (tree.err, sorted(tree.tensor)[:3]))
 for what, key, *parts in [("a name that is no base64", "gAS!", "base64"), ("a name that is no pickle", "gASVgASV", "gASVgASV"),
                           ("a plain name among them", "model.w", "base64"),
-                          ("a list for a path", m.base64.urlsafe_b64encode(m.pickle.dumps((["w"], False))).decode(), "not (path"),
-                          ("no flag", m.base64.urlsafe_b64encode(m.pickle.dumps((("w",), "x"))).decode(), "not (path"),
-                          ("an empty path", m.key64(), "not (path"), ("a path of None", m.key64(None), "neither text"),
-                          ("a name too long", "A" * 65540, "a name of 65540 letters"),
+                          ("a list for a path", m.base64.urlsafe_b64encode(m.pickle.dumps((["w"], False))).decode(), "not a pair (path"),
+                          ("no flag", m.base64.urlsafe_b64encode(m.pickle.dumps((("w",), "x"))).decode(), "not a pair (path"),
+                          ("an empty path", m.key64(), "not a pair (path"), ("a path of None", m.key64(None), "neither text"),
+                          ("a name too long", "A" * 65540, "the name has 65540 characters, too many"),
                           ("one name twice", m.key64(T, protocol=5), T)]:
     if what == "one name twice":
         tree = saved(full("model.safetensors", lambda t, k=key: t.update({k: ONE})))
@@ -750,7 +750,7 @@ refused("a cut file", m.full(), "model.safetensors", change=on_disk("model.safet
 tree = saved(full("optim.safetensors", lambda t: t.update({m.key64("x", pickled=True): ("U8", [2], b"\xff\xff")})))
 check("a pickled value that is none is left out", tree.code == 0 and any("left out" in n for n in tree.notes), tree.notes)
 tree = saved(full("optim.safetensors", lambda t: t.update({m.key64("x", pickled=True): ONE})))
-check("a pickled value that is no bytes is left out", tree.code == 0 and any("a pickled value is 4 elements of float32, not bytes" in n for n in tree.notes), tree.notes)
+check("a pickled value that is no bytes is left out", tree.code == 0 and any("a pickled value has 4 elements of float32: these are not bytes" in n for n in tree.notes), tree.notes)
 plain = saved({"model.safetensors": {"gain": ONE, "w": ONE}})
 check("plain safetensors are not OLMo's", plain.code == 0 and ("", "gain") in plain.tensor, plain.err)
 done()

@@ -35,10 +35,10 @@ expect("weights behind twenty optimizers", {**groups, **weights},
 optim18 = groups.pop("optim18_rank_1.pt")
 tree = Tree({**groups, **weights})
 check("the last rank of the nineteenth may be missing", tree.code == 0 and
-      [n.split(",")[0] for n in tree.notes] == ["1 of 2 ranks have a file like optim18_rank_0.pt"], (tree.err, tree.notes))
+      [n.split(";")[0] for n in tree.notes] == ["only 1 of 2 ranks have a file like optim18_rank_0.pt"], (tree.err, tree.notes))
 refused("the first may not", {**{k: v for k, v in groups.items() if k != "optim18_rank_0.pt"}, **weights, "optim18_rank_1.pt": optim18}, "only 1 of 2")
 tree = Tree({**weights, "optim_rank_0.pt": {"s": A}, "optim_rank_1.pt": {"s": A}, "optim_rank_2.pt": {"s": A}})
-check("so may one of the weights", tree.code == 0 and [n.split(",")[0] for n in tree.notes] == ["2 of 3 ranks have a file like zmodel_rank_0.pt"],
+check("so may one of the weights", tree.code == 0 and [n.split(";")[0] for n in tree.notes] == ["only 2 of 3 ranks have a file like zmodel_rank_0.pt"],
       (tree.err, tree.notes))
 for n, m in ((2, 3), (3, 2)):
     refused(f"weights of {n}, an optimizer of {m}", {**{f"model_world_size_{n}_rank_{r}.pt": {"w": A} for r in range(n)},

@@ -285,7 +285,7 @@ whole = numbered("pytorch_model", 2, 1, 2)
 for what, half in (("model", numbered("adapter", 3, 1, 2)), ("optimizer", {"optimizer-00001-of-00002.bin": optimizer(C)})):
     for way in ({}, {"degraded": True}):
         tree = expect(f"a whole model beside a part of another {what}", {**whole, **half}, names(whole), **way)
-        check("which is named", any(n.startswith(f"{min(half)} and what else") for n in tree.notes), tree.notes)
+        check("which is named", any(n.startswith(f"{min(half)} and the rest") for n in tree.notes), tree.notes)
     tree = expect(f"a part of an {what} beside an index", {**with_index, **first, **second, **half}, {":a": A, ":b": B})
 expect("two whole models", {**whole, **numbered("adapter", 3, 1, 2, 3)}, names(whole, numbered("adapter", 3, 1, 2, 3)))
 expect("a series that counts from zero", numbered("m", 3, 0, 1, 2), names(numbered("m", 3, 0, 1, 2)))

@@ -224,11 +224,11 @@ static const char *bucket_why(enum walk_kind kind)
 {
     switch (kind) {
     case WALK_NONE:
-        return "no order of the parameters rounds to the weights";
+        return "in no order do the parameters round to the weights";
     case WALK_SEVERAL:
-        return "several orders of the parameters round to the weights";
+        return "the parameters round to the weights in more than one order";
     default:
-        return "too many orders of the parameters begin like the weights";
+        return "too many orders of the parameters begin to fit the weights";
     }
 }
 
@@ -266,7 +266,7 @@ static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uin
         at++;
     }
     if (at == m->n_vectors) {
-        *why = "there are no masters in it";
+        *why = "it has no fp32 masters";
         return true;
     }
     m->param = m->vector[at].ref;
@@ -275,14 +275,14 @@ static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uin
     if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n) {
         *why = "its masters are not one vector of at least numel_unpadded elements";
     } else if (*len == 0) {
-        *why = "numel_unpadded says that it is empty";
+        *why = "by numel_unpadded it is empty";
     }
     for (uint32_t i = 0; !*why && i < m->n_vectors; i++) {
         const struct zf_tensor_ref *r = &m->vector[i].ref;
 
         if (r->ndim != 1 || !r->packed || r->n != m->param.n) {
             *why = zf_arena_fmt(m->ls->a, err,
-                                "%.60s is not one vector of %llu elements, as its masters are",
+                                "%.60s is not one vector of %llu elements, unlike its masters",
                                 m->vector[i].key, (unsigned long long)m->param.n);
             return *why != NULL;
         }
@@ -297,7 +297,7 @@ static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, u
     const struct zf_pv *values = zf_pv_val(types, 0);
     uint64_t len;
 
-    *why = zf_pv_len(types) == 1 ? NULL : "it holds several types, or is not coalesced";
+    *why = zf_pv_len(types) == 1 ? NULL : "it holds several dtypes, or is not coalesced";
     if (!*why && (!bucket_vectors(m, values, err) || !bucket_masters(m, values, &len, why, err))) {
         return false;
     }
@@ -324,7 +324,7 @@ static bool bucket_map_optimizer(struct legacy_save *ls, struct legacy_rank *r, 
     }
     for (uint64_t i = 0; i < zf_pv_len(o); i++) {
         struct bucket_map m = {.ls = ls, .r = r, .t = t};
-        const char *why = "its chunk of the virtual pipeline is not known";
+        const char *why = "the virtual pipeline chunk it belongs to is not recorded";
 
         if (!zf_pv_is_map(zf_pv_val(o, i)) || zf_pv_kind(zf_pv_key(o, i)) != ZF_PV_INT ||
             !zf_pv_u64(zf_pv_key(o, i), &gbuf)) {

@@ -88,8 +88,8 @@ static bool files_look(struct zf_store *st, struct zf_arena *a, struct legacy_fi
     const char *model = f->path ? FILES_MODEL : alone ? FILES_MODEL_ALONE : NULL;
     if ((f->path && alone) || (model && out->model && strcmp(model, out->model) != 0)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s: there is " FILES_MODEL " as well as " FILES_MODEL_ALONE
-                       " in the folders of ranks: two saves are mixed",
+                       "%s: there are both " FILES_MODEL " and " FILES_MODEL_ALONE
+                       " in the folders of the ranks: two saves are mixed",
                        f->dir);
     }
     out->model = model ? model : out->model;
@@ -182,7 +182,7 @@ static bool files_place(const struct legacy_files *f, struct legacy_file *file,
 
         if (file->number[k] >= size) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the folder is of %s rank %u, but args say %u of them",
+                           "the folder is of %s rank %u, but by args there are %u",
                            axis[k] == ZF_AXIS_TENSOR     ? "tensor"
                            : axis[k] == ZF_AXIS_PIPELINE ? "pipeline"
                                                          : "expert",
@@ -243,11 +243,10 @@ static bool files_walk(struct legacy_files *f, const uint32_t *by_place, struct 
             }
             if (f->file[i - 1].expert_tensor != FILES_NO_ETP &&
                 f->file[i - 1].expert_tensor != etp) {
-                return zf_fail(
-                    err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "args say %u tensor parts of experts and %u of all else, so that two "
-                    "ranks write \"%s\"",
-                    f->expert_tensor, tp, f->file[i - 1].dir);
+                return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "by args experts are cut into %u tensor-parallel parts and all else "
+                               "into %u, so two ranks write to \"%s\"",
+                               f->expert_tensor, tp, f->file[i - 1].dir);
             }
             f->file[i - 1].expert_tensor = etp;
         }
@@ -262,9 +261,10 @@ static bool files_enter(struct legacy_files *f, uint32_t *by_place, struct zf_er
         uint64_t at = zf_coord_number(&f->mesh, f->file[i].at);
 
         if (by_place[at]) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%s\" and \"%s\" are of the same rank: saves of two runs are mixed",
-                           f->file[by_place[at] - 1].dir, f->file[i].dir);
+            return zf_fail(
+                err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "\"%s\" and \"%s\" are of the same rank: the saves of two runs are mixed",
+                f->file[by_place[at] - 1].dir, f->file[i].dir);
         }
         by_place[at] = i + 1;
         f->file[i].expert_tensor = FILES_NO_ETP;
@@ -290,7 +290,7 @@ bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings
                        zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE);
     if (total > FILES_MESH || experts > FILES_MESH) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "args claim a mesh of more than %u model-parallel ranks", FILES_MESH);
+                       "by args there are more than %u model-parallel ranks", FILES_MESH);
     }
     for (uint32_t i = 0; i < f->n; i++) {
         if (!files_place(f, &f->file[i], axis, n, err)) {
@@ -305,8 +305,8 @@ bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings
     for (uint32_t i = 0; i < f->n; i++) {
         if (f->file[i].expert_tensor == FILES_NO_ETP) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%s\" is of no rank that saves, by the sizes in args: it is left over "
-                           "from another save",
+                           "\"%s\" belongs to no rank that saves, by the sizes in args: it is left "
+                           "over from another save",
                            f->file[i].dir);
         }
     }

@@ -58,9 +58,10 @@ static bool join_expert_is_there(const struct legacy_join *j, const struct legac
     if (p->is.expert_n == 0 || (n % ranks == 0 && p->is.expert < n / ranks)) {
         return true;
     }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "it is of the rank's expert %llu, but args.num_experts is %llu on %u ranks",
-                   (unsigned long long)p->is.expert, (unsigned long long)n, ranks);
+    return zf_fail(
+        err, ZF_E_FORMAT, ZF_OFF_NONE,
+        "it belongs to expert %llu of the rank, but args.num_experts is %llu on %u ranks",
+        (unsigned long long)p->is.expert, (unsigned long long)n, ranks);
 }
 
 struct legacy_number {
@@ -97,8 +98,9 @@ static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *er
         return true;
     }
     if (rows == 0 && p->attr == LEGACY_ATTR_UNSAID && ranks > 1) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "neither args nor attributes say whether ranks share it");
+        return zf_fail(
+            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+            "whether the ranks share it is recorded neither in args nor in its attributes");
     }
     name->cut = rows > 0 ? (p->weight.ref.shape[0] == rows ? LEGACY_COPY : LEGACY_ROWS)
                          : (p->attr == LEGACY_ATTR_CUT ? LEGACY_ROWS : LEGACY_COPY);
@@ -117,20 +119,21 @@ static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_pa
     if (p->attr == LEGACY_ATTR_WHOLE) {
         return dim < 0 || n_slots == 1 ||
                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "it should be cut along dimension %d, but by its master's attributes it is "
-                       "not cut",
+                       "by its name it is cut along dimension %d, but by its master's attributes "
+                       "it is not cut",
                        dim);
     }
     if (dim < 0 || (uint32_t)dim != p->attr_dim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "by its name it is cut along dimension %d (-1: none), by its master's "
+                       "by its name it is cut along dimension %d (-1: none), but by its master's "
                        "attributes along %u",
                        dim, p->attr_dim);
     }
     return p->attr_stride <= 1 || cut == LEGACY_GATED ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "its master's attributes say %u interleaved parts a rank, its name one",
-                   p->attr_stride);
+           zf_fail(
+               err, ZF_E_FORMAT, ZF_OFF_NONE,
+               "by its master's attributes each rank has %u interleaved parts, but by its name one",
+               p->attr_stride);
 }
 
 /* All of dimension d, if every slot is like this part. */
@@ -141,15 +144,15 @@ static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t 
     bool cut = join_dimension(name->cut) == (int)d;
 
     if (!zf_mul(p->weight.ref.shape[d], cut ? n_slots : 1, out)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its extents multiply beyond 64 bits");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the product of its sizes exceeds 64 bits");
     }
     if (name->shape[d] == 0 && cut && n_slots > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "args do not say how long all of dimension %u is", d);
+                       "args do not record the full length of dimension %u", d);
     }
     return name->shape[d] == 0 || *out == name->shape[d] ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "dimension %u of all ranks together is %llu, but args demand %llu", d,
+                   "dimension %u of all ranks together is %llu, but by args it is %llu", d,
                    (unsigned long long)*out, (unsigned long long)name->shape[d]);
 }
 
@@ -207,7 +210,7 @@ static bool join_same(const struct legacy_whole *a, const struct legacy_whole *b
     if (a->dtype != b->dtype || a->cut != b->cut || a->ndim != b->ndim ||
         memcmp(a->shape, b->shape, sizeof a->shape) != 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "its type or shape is another one than on the ranks before");
+                       "its dtype or shape differs from that on earlier ranks");
     }
     return true;
 }
@@ -292,8 +295,8 @@ static bool join_count(struct legacy_join *j, struct zf_err *err)
         struct legacy_part *p = &j->part[i];
 
         if (!legacy_names_parse(p->name, p->name_n, j->settings, &p->is)) {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "how \"%.120s\" is cut is not known",
-                           p->name);
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "how \"%.120s\" is cut is not recorded", p->name);
         }
         if (p->is.mtp && p->is.layer >= join_mtp_most(j)) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "args.mtp_num_layers is %llu",
@@ -450,7 +453,7 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
 
         if (last && join_position(j, p) > join_position(j, last)) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "it is behind \"%.60s\" in %s: stages were exchanged", last->name,
+                          "it comes after \"%.60s\" in %s: stages were exchanged", last->name,
                           j->files->file[last->file].dir);
             return join_reason(j, p, err);
         }

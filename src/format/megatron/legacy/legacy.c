@@ -143,8 +143,8 @@ static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
         }
         n += !ls->rank[i].lost;
     }
-    return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                            "no folder of a rank has a %s that can be read", ls->files.model);
+    return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no rank's folder has a readable %s",
+                            ls->files.model);
 }
 
 /* ---- joining ---- */
@@ -159,8 +159,8 @@ static bool legacy_may_join(struct legacy_save *ls, struct zf_err *err)
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is lost", r->file->dir);
         }
         if (r->odd) {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s: \"%.100s\" is no dense tensor",
-                           r->file->dir, r->odd);
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "%s: \"%.100s\" is not a dense tensor", r->file->dir, r->odd);
         }
         if (r->n_chunks != ls->rank[0].n_chunks) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -178,10 +178,10 @@ static bool legacy_order_known(const struct legacy_save *ls, struct zf_err *err)
     for (size_t i = 0; ls->version < 2 && ls->files.mesh.size[ZF_AXIS_TENSOR] > 1 && i < ls->part.n;
          i++) {
         if (strstr(ls->part.at[i].name, "query_key_value")) {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                           "checkpoint_version is %g, in which \"%.80s\" has its rows in another "
-                           "order",
-                           ls->version, ls->part.at[i].name);
+            return zf_fail(
+                err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                "checkpoint_version is %g, in which the rows of \"%.80s\" are in another order",
+                ls->version, ls->part.at[i].name);
         }
     }
     return true;
@@ -232,20 +232,21 @@ static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_joi
         mapped += !j->whole.at[i].partial &&
                   legacy_find(&ls->part.at[j->whole.at[i].slot[0] - 1], LEGACY_MASTER);
     }
-    return !why || zf_build_note(ls->b, err,
-                                 "%zu parameters have masters and states out of flat buffers, %zu "
-                                 "have not: %s",
-                                 mapped, n, why);
+    return !why ||
+           zf_build_note(ls->b, err,
+                         "%zu parameters have masters and states from flat buffers, %zu do not: %s",
+                         mapped, n, why);
 }
 
 static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, struct zf_err *err)
 {
     bool masters = legacy_optim_proven(ls, err) && legacy_same_optim(ls, j, err);
 
-    if (!masters && (!legacy_is_reason(err) ||
-                     !zf_note_failure(ls->b, err,
-                                      "the optimizer is shown by rank, and the root has the stored "
-                                      "weights: "))) {
+    if (!masters &&
+        (!legacy_is_reason(err) ||
+         !zf_note_failure(
+             ls->b, err,
+             "the optimizer is shown per rank, and the root shows the stored weights: "))) {
         return false;
     }
     /* what has no names is shown nowhere else */
@@ -268,7 +269,7 @@ static bool legacy_note_swap(struct legacy_save *ls, struct zf_err *err)
         return true;
     }
     return legacy_is_reason(err) &&
-           zf_note_failure(ls->b, err, "what is in a folder may be another rank's: ");
+           zf_note_failure(ls->b, err, "a folder may hold the data of another rank: ");
 }
 
 static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
@@ -279,7 +280,7 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
     if (ok) {
         ok = legacy_draft_joined(ls, &j, err);
     } else if (!settled || legacy_may_stay(ls, err)) {
-        ok = (!settled || zf_note_failure(ls->b, err, "the ranks are not joined: ")) &&
+        ok = (!settled || zf_note_failure(ls->b, err, "the ranks are shown separately: ")) &&
              (judged || !zf_build_degraded(ls->b) || legacy_note_swap(ls, err)) &&
              legacy_draft_ranks(ls, true, false, err);
     }
@@ -300,14 +301,14 @@ static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
         char why[ZF_ABSENT_MAX];
         char *path = zf_arena_fmt(ls->a, err, "%s/%s", missing, ls->files.model);
 
-        return path &&
-               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%s %s: %s %u tensor, %u pipeline and %u expert ranks", path,
-                       zf_absent(ls->st, path, why),
-                       ls->files.said ? "args say" : "by the names of the folders there are",
-                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR),
-                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_PIPELINE),
-                       zf_mesh_parts(&ls->files.mesh, ZF_AXIS_EXPERT));
+        return path && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "%s %s: %s %u tensor, %u pipeline and %u expert ranks", path,
+                               zf_absent(ls->st, path, why),
+                               ls->files.said ? "by args there are"
+                                              : "by the names of the folders there are",
+                               zf_mesh_parts(&ls->files.mesh, ZF_AXIS_TENSOR),
+                               zf_mesh_parts(&ls->files.mesh, ZF_AXIS_PIPELINE),
+                               zf_mesh_parts(&ls->files.mesh, ZF_AXIS_EXPERT));
     }
     return true;
 }
@@ -339,11 +340,10 @@ static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
 static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
 {
     return ls->files.n_optim == 0 ||
-           zf_build_note(
-               ls->b, err,
-               "the optimizer is not shown: optim.pt of %u folders holds parts of vectors, and "
-               "nothing says which parameters are in them",
-               ls->files.n_optim);
+           zf_build_note(ls->b, err,
+                         "the optimizer is not shown: optim.pt of %u folders holds parts of "
+                         "vectors, and which parameters these belong to is not recorded",
+                         ls->files.n_optim);
 }
 
 static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)

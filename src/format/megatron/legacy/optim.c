@@ -255,8 +255,8 @@ static bool optim_explain(struct optim_reading *x, const struct zf_assign *a, st
     x->r->unproven =
         a->open.none
             ? zf_arena_fmt(x->ls->a, err,
-                           "%s: fp32_from_fp16_params[%u][%u] rounds to no weight of its shape "
-                           "that is left in the model's order",
+                           "%s: fp32_from_fp16_params[%u][%u] does not round to any weight of its "
+                           "shape that is left in the model's order",
                            x->r->file->path, m->group, m->i)
             : zf_arena_fmt(x->ls->a, err,
                            "%s: fp32_from_fp16_params[%u][%u] fits \"%.80s\" as well as \"%.80s\"",

@@ -91,7 +91,7 @@ static bool rank_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
         return true;
     }
     if (leaf->kind != ZF_TORCH_DENSE) {
-        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it is no dense tensor");
+        zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it is not a dense tensor");
         x->r->odd = zf_arena_str(x->ls->a, zf_out_text(&x->name), x->name.n, err);
         return x->r->odd && zf_leave_out(x->ls->b, x->r->file->path, zf_out_text(&x->name), err);
     }
@@ -136,11 +136,10 @@ static bool rank_models_in_order(const struct rank_reading *x, const struct zf_p
             continue;
         }
         if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
-            return zf_fail(
-                err, ZF_E_FORMAT, ZF_OFF_NONE,
-                "there is \"%.20s\", and %s: chunks of a virtual pipeline are missing, or "
-                "two models are mixed",
-                text, x->r->numbered ? "not all in front of it" : "\"model\" as well");
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "there is \"%.20s\", %s: chunks of a virtual pipeline are missing, or "
+                           "two models are mixed",
+                           text, x->r->numbered ? "but not all before it" : "and also \"model\"");
         }
     }
     return true;
@@ -170,8 +169,7 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
     }
     x->r->n_chunks = x->chunk;
     if (x->chunk == 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "there is neither \"model\" nor \"model0\" in it");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has neither \"model\" nor \"model0\"");
     }
     return rank_models_in_order(x, root, err);
 }
@@ -280,8 +278,8 @@ bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, st
     if (!ls->said && zf_pv_int(zf_pv_get(root, "iteration"), &step)) {
         zf_build_step(ls->b, step);
     }
-    bool ok = zf_pv_is_map(root) ||
-              zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds no mapping of names");
+    bool ok =
+        zf_pv_is_map(root) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it does not hold a dict");
     ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r, t, err) &&
          rank_read_models(&x, err) && legacy_optim_read(ls, x.r, t, err);
     zf_auto_out(&x.name);

@@ -37,14 +37,14 @@ static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const stru
     if (w->number != v->number ||
         (v->number ? w->dtype != v->dtype
                    : w->ref.dtype != v->ref.dtype || w->ref.ndim != v->ref.ndim)) {
-        return same_fail(c, i, of, v->key, "is of another kind than", err);
+        return same_fail(c, i, of, v->key, "differs in dtype or dimensions from the one", err);
     }
     if (v->number) {
-        return v->bits == w->bits || same_fail(c, i, of, v->key, "is not that", err);
+        return v->bits == w->bits || same_fail(c, i, of, v->key, "differs from the one", err);
     }
     return ((!copies && v->ref.ndim > 0) ||
             zf_copy_check_equal(&c->copies, &v->ref, &w->ref, &same, err)) &&
-           (same || same_fail(c, i, of, v->key, "is not equal to its copy", err));
+           (same || same_fail(c, i, of, v->key, "differs from its copy", err));
 }
 
 /* ---- weights ---- */
@@ -82,7 +82,7 @@ static bool same_tie(struct same_check *c, struct legacy_whole *w, struct zf_err
     }
     if (!same && untied == MEGATRON_NO) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "args say that \"%s\" is tied to \"%s\", but their bytes differ", w->name,
+                       "by args \"%s\" is tied to \"%s\", but their bytes differ", w->name,
                        w->tied);
     }
     w->tied = same ? w->tied : NULL;
@@ -134,7 +134,7 @@ static bool same_part(struct same_check *c, uint32_t i, uint32_t of, struct zf_e
 
     if (!same_keys(a, b) || !same_keys(b, a)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.100s\" has another master or other states in %s than in %s",
+                       "\"%.100s\" has a different master or different states in %s and in %s",
                        c->j->whole.at[a->whole].name, c->ls->files.file[a->file].dir,
                        c->ls->files.file[b->file].dir);
     }

@@ -92,11 +92,10 @@ static bool swap_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *e
     uint32_t tensor = r->file->at.at[ZF_AXIS_TENSOR];
 
     return r->writer == LEGACY_NO_WRITER || r->writer % n == tensor ||
-           zf_fail(
-               err, ZF_E_FORMAT, ZF_OFF_NONE,
-               "the folder is of tensor rank %u, but by args.rank it was written by process %llu, "
-               "which is tensor rank %llu of %u: folders were exchanged",
-               tensor, (unsigned long long)r->writer, (unsigned long long)(r->writer % n), n) ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the folder is named for tensor rank %u, but by args.rank process %llu wrote "
+                   "it, which is tensor rank %llu of %u: folders were exchanged",
+                   tensor, (unsigned long long)r->writer, (unsigned long long)(r->writer % n), n) ||
            zf_err_in(err, "%s!", r->file->dir);
 }
 

@@ -343,9 +343,9 @@ static const struct bad {
     {"negative", "not 2 numbers", false},
     {"huge", "overflows", false},
     {"beyond", "the file ends at byte", false},
-    {"negative-offset", "make sense", false},
+    {"negative-offset", "that a file can have", false},
     {"same-item", "overlap", true},
-    {"path", "names no file", false},
+    {"path", "is not the name of a file", false},
     {"unknown-dtype", "int3", false},
     {"missing-file", "the file is missing", true},
     {"short-file", "the file ends at byte 100", true},
@@ -398,8 +398,8 @@ static void test_bad_wrapped(void **state)
 static void test_bad_items(void **state)
 {
     static const char *const bad[][2] = {
-        {"dtype", "holds float32, .metadata promised int32"},
-        {"shape", "another shape"},
+        {"dtype", "holds float32, but .metadata says int32"},
+        {"shape", "the shape of the item"},
         {"encoding", "4d 4c 46 5f"},
         {"truncated-item", "zip directory"},
     };

@@ -225,7 +225,7 @@ static void experts_without_tensor_parts(void **state)
     assert_int_equal(f[1].expert_tensor, 0);
     assert_string_equal(settle(&s, names, 1, f, &err), "mp_rank_01_001");
     assert_string_equal(settle(&s, names, 3, f, &err), "failed");
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is of no rank that saves");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "belongs to no rank that saves");
 }
 
 /* ---- layers ---- */
