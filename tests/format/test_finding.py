@@ -337,6 +337,11 @@ with Dir() as d:
         os.unlink(d.path("run/iter_0000020/" + name))
     d.says("what is left of a Megatron save is no plain DCP save", 4, "the save is incomplete", "Megatron", "metadata.json",
            at="run/iter_0000020")
+    for text, part in ((b'{"sharded_backend": "torch_dist", "\xff": 1}', "metadata.json: byte 35: not sound JSON"),
+                       (b'{"sharded_bac": "torch_dist"}', 'metadata.json has no "sharded_backend"')):
+        d.file("run/iter_0000020/metadata.json", text)
+        d.says("nor with a damaged manifest", 4, part, at="run/iter_0000020")
+    os.unlink(d.path("run/iter_0000020/metadata.json"))
     for what, opts in (("newest", ("-o", "tag=newest")), ("whole", ("-o", "tag=whole")), ("nothing", ())):
         r, j = d.info("run", *opts)
         check(f"it is passed over: {what}", j.get("tag") == "iter_0000010" and any("unfinished" in n for n in j["notes"]),

@@ -100,9 +100,12 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     }
     if (!megatron_manifest(save->store, MANIFEST, o->lim, &backend, name, &ignored)) {
         /* Another program's file of that name, or a damaged one. */
-        if (megatron_is_begun(save->store)) {
+        const bool begun = megatron_is_begun(save->store);
+        if (begun || megatron_is_left(save->store)) {
             out->fit = ZF_FIT_PROOF;
-            (void)snprintf(out->why, sizeof out->why, "there is common.pt next to " MANIFEST);
+            (void)snprintf(out->why, sizeof out->why,
+                           begun ? "there is common.pt next to " MANIFEST
+                                 : ".metadata next to " MANIFEST " has keys of Megatron's shards");
         }
         return true;
     }
@@ -202,13 +205,16 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
     case MEGATRON_ZARR:
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
-        if (!megatron_is_begun(s->st) && megatron_is_left(s->st)) {
+        if (!megatron_is_begun(s->st) && !megatron_is_left(s->st)) {
+            return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
+        }
+        if (zf_store_has(s->st, MANIFEST, ZF_ENTRY_FILE)) {
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, MANIFEST " has no \"sharded_backend\"");
+        }
+        if (!megatron_is_begun(s->st)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the save is incomplete: .metadata was written by Megatron, but "
                            "common.pt and " MANIFEST " are missing");
-        }
-        if (!megatron_is_begun(s->st)) {
-            return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
         }
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the save is incomplete: there is common.pt, but " MANIFEST
