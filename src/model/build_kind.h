@@ -188,16 +188,6 @@ struct zf_build {
     uint32_t namesake; /* the draft behind the one whose name was wanted once more */
 };
 
-/* The order of a checkpoint's sets and files.  Like strcmp, but '/' sorts before every other byte, so
- * that a directory is followed by what is in it. */
-int path_order(const char *a, const char *b);
-
-/* Checkpoints carry their sources behind the public part. */
-struct sealed {
-    struct zf_checkpoint c; /* first */
-    struct sources *sources;
-};
-
 /* Nothing is found by path or name any more. */
 void build_forget_names(struct zf_build *b);
 

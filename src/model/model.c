@@ -4,8 +4,8 @@
 
 #include <zf/base/name.h>
 
-#include "build_kind.h"
 #include "map_strided.h"
+#include "model_sealed.h"
 
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path)
 {

@@ -5,6 +5,7 @@
 #include <zf/base/name.h>
 
 #include "build_kind.h"
+#include "model_sealed.h"
 
 /* ---- order -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <zf/codec/code_list.h>
 
 #include "files.h"
-#include "verify_inside.h"
+#include "checks.h"
 
 struct code {
     struct verify *v;

@@ -5,7 +5,7 @@
 
 #include <zf/base/ahead.h>
 
-#include "verify_inside.h"
+#include "checks.h"
 
 #define CHUNK ((size_t)256 << 10)
 

@@ -16,7 +16,7 @@
 
 #include "files.h"
 #include "gaps.h"
-#include "verify_inside.h"
+#include "checks.h"
 
 #define COVERAGE_SMALL 64u
 #define COVERAGE_CHUNK ((size_t)256 << 10)

@@ -4,7 +4,7 @@
 #define VERIFY_STRETCH_H
 
 #include "shard.h"
-#include "verify_inside.h"
+#include "checks.h"
 
 /* Bytes that are read at once. */
 #define STRETCH_CHUNK ((size_t)1 << 20)

@@ -4,7 +4,7 @@
 #include <zf/base/out.h>
 #include <zf/base/table.h>
 
-#include "verify_inside.h"
+#include "checks.h"
 
 /* A reason, and who lost bytes for it. */
 struct loss {

@@ -5,7 +5,7 @@
 
 #include <zf/base/vec.h>
 
-#include "verify_inside.h"
+#include "checks.h"
 
 struct sums_line {
     size_t at;      /* among the lines, as they were read */

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "verify_inside.h"
+#include "checks.h"
 
 /* Of so many numbers, so many in a hundred: smaller than the smallest normal number of their type. */
 #define DENORMAL_LEAST 64u

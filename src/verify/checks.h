@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the checks of this room. */
-#ifndef VERIFY_INSIDE_H
-#define VERIFY_INSIDE_H
+#ifndef VERIFY_CHECKS_H
+#define VERIFY_CHECKS_H
 
 #include <zf/verify/verify.h>
 
