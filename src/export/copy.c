@@ -72,7 +72,7 @@ static enum zf_export_end copy_cannot_write(const struct copy *c, struct zf_err 
 
         memcpy(why, err->msg, sizeof why);
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "%.200s (what is copied is kept; the same command goes on from there)", why);
+                      "%.200s (the copied part is kept; repeat the command to go on)", why);
     }
     return copy_unwritable(c, err);
 }
@@ -118,7 +118,7 @@ static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, s
         }
         if (n != (ssize_t)want) {
             errno = n < 0 ? errno : EIO;
-            return copy_cannot(c, "read what is copied already", err);
+            return copy_cannot(c, "read the copied part", err);
         }
         copy_hash(c, c->buf, want);
         crc_add(&c->crc, c->buf, want);
@@ -136,7 +136,7 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
 
     *same_out = false;
     if (!theirs) {
-        return copy_cannot(c, "compare with what is there", err);
+        return copy_cannot(c, "compare with the existing file", err);
     }
     do {
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
@@ -147,7 +147,7 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
         }
         ssize_t k = zf_fd_pread(fd, theirs, n, off);
         if (k < 0) {
-            return copy_cannot(c, "read what is there already", err);
+            return copy_cannot(c, "read the existing file", err);
         }
         copy_hash(c, theirs, (size_t)k);
         crc_add(&c->crc, c->buf, n);
@@ -189,8 +189,8 @@ static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struc
         (void)zf_fail(
             err, ZF_E_IO, ZF_OFF_NONE,
             S_ISREG(st.st_mode)
-                ? "another file is there already; --force replaces it"
-                : "something that is not a regular file is there already; --force replaces it");
+                ? "a different file already exists. Replace it with --force"
+                : "the destination exists and is not a regular file. Replace it with --force");
         return copy_unwritable(c, err);
     }
     return ZF_EXPORT_OK;
@@ -219,7 +219,7 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
         c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
         c->off = c->off <= c->f->st.size ? c->off : 0;
         if (ftruncate(c->fd, (off_t)c->off) != 0) {
-            return copy_cannot(c, "go on with the part", err);
+            return copy_cannot(c, "continue the partial file", err);
         }
         copy_keep(c->run, c->off);
         return copy_hash_file(c, c->fd, c->off, err);
@@ -235,8 +235,8 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
     c->fd = zf_export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
     if (c->fd < 0 && errno == EEXIST) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "\"%.120s\" is in the way, and no earlier export left it there; "
-                      "--force removes it",
+                      "\"%.120s\" is in the way, and was not left by an earlier export. Remove it "
+                      "with --force",
                       c->spot.part);
         return copy_unwritable(c, err);
     }

@@ -185,7 +185,7 @@ bool zf_export_dest_publish(const struct zf_export_spot *s, bool force, struct z
      * anything either. */
     if (!force && (errno == EINVAL || errno == ENOSYS) &&
         linkat(s->dir, s->part, s->dir, s->name, 0) == 0) {
-        return unlinkat(s->dir, s->part, 0) == 0 || zf_fail_sys(err, "remove the partial name");
+        return unlinkat(s->dir, s->part, 0) == 0 || zf_fail_sys(err, "remove the partial file");
     }
-    return zf_fail_sys(err, "give the file its name");
+    return zf_fail_sys(err, "rename the partial file");
 }

@@ -114,10 +114,10 @@ static bool journal_slurp(struct zf_export_journal *j, struct zf_err *err)
     }
     j->text = calloc(1, (size_t)st.st_size + 1);
     if (!j->text) {
-        return zf_fail_sys(err, "read what an earlier export left");
+        return zf_fail_sys(err, "read the journal of an earlier export");
     }
     return zf_fd_pread(j->fd, j->text, (size_t)st.st_size, 0) >= 0 ||
-           zf_fail_sys(err, "read what an earlier export left");
+           zf_fail_sys(err, "read the journal of an earlier export");
 }
 
 /* One write a line, so that lines of several threads do not mix. */
@@ -129,7 +129,7 @@ static bool journal_append(struct zf_export_journal *j, char *text, int n, struc
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
     if (write(j->fd, line, (size_t)n) != n) {
-        (void)zf_fail_sys(err, "note how far the export is");
+        (void)zf_fail_sys(err, "write the journal");
         return zf_err_in(err, ZF_EXPORT_JOURNAL_NAME);
     }
     return true;
@@ -141,7 +141,7 @@ static bool journal_begin(struct zf_export_journal *j, struct zf_err *err)
 
     journal_boot_id(boot);
     if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "another export is at work in this directory");
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "another export is running in this directory");
     }
     if (!journal_slurp(j, err)) {
         return false;

@@ -108,7 +108,7 @@ static bool settle_file(int fd, const dev_t *synced)
  * later run may go on from such a part, however whole it looks. */
 static bool settle_lost(const struct zf_export_spot *s, struct zf_err *err)
 {
-    (void)zf_fail_sys(err, "put the file on the disk");
+    (void)zf_fail_sys(err, "sync the file");
     (void)unlinkat(s->dir, s->part, 0);
     return false;
 }
@@ -155,8 +155,8 @@ static bool settle_link(const struct zf_export_run *run, const struct zf_export_
         return true;
     }
     return errno == EEXIST ? zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                                     "a file is there already that is not a link to \"%.120s\"; "
-                                     "--force replaces it",
+                                     "a file already exists that is not a link to \"%.120s\". "
+                                     "Replace it with --force",
                                      to)
                            : zf_fail_sys(err, "make the link");
 }
@@ -244,7 +244,7 @@ static bool settle_dir_below(const struct zf_export_run *run, const char *to, si
                      : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a name");
 
     free(inside);
-    return ok && (settle_dir(spot.dir) || zf_fail_sys(err, "put the names on the disk"));
+    return ok && (settle_dir(spot.dir) || zf_fail_sys(err, "sync the directory"));
 }
 
 enum zf_export_end zf_export_names_sync(const struct zf_export_run *run, struct zf_err *err)
@@ -265,7 +265,7 @@ enum zf_export_end zf_export_names_sync(const struct zf_export_run *run, struct 
         }
         last = to;
     }
-    return settle_dir(run->root) || zf_fail_sys(err, "put the names on the disk")
+    return settle_dir(run->root) || zf_fail_sys(err, "sync the directory")
                ? ZF_EXPORT_OK
                : settle_failed(run, "", err);
 }

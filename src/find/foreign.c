@@ -132,8 +132,8 @@ static bool foreign_refuse_found(const struct foreign *f, const char *dir, const
                                  struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                  "no checkpoint is here; %.80s%s%.80s is %s, which zerofs does not read%s%s", dir,
-                  *dir ? "/" : "", name, f->what, f->hint[0] ? "; " : "", f->hint);
+                  "there is no checkpoint here; %.80s%s%.80s is %s, which zerofs does not read%s%s",
+                  dir, *dir ? "/" : "", name, f->what, f->hint[0] ? "; " : "", f->hint);
     return true;
 }
 
@@ -205,7 +205,7 @@ static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_er
         return false;
     }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
-    bool nowhere = why.sys == ENOENT || strstr(why.msg, "a link to nothing");
+    bool nowhere = why.sys == ENOENT || strstr(why.msg, "a dangling link");
     if (src || !nowhere) {
         return false;
     }

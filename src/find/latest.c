@@ -49,7 +49,7 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
     }
     if (strlen(text) != n || strpbrk(text, "\r\n") || !zf_relpath_ok(text)) {
         zf_fail(err, ZF_E_FORMAT, 0,
-                "found \"%.60s\", expected the name of a directory beside this file", text);
+                "found \"%.60s\", expected the name of a directory next to this file", text);
         return zf_err_in(err, "%s", file);
     }
     *name_out = zf_give(text);

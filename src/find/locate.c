@@ -279,7 +279,7 @@ static enum locate_next locate_one(struct located *l, const struct zf_open_opts 
     }
     zf_say(
         l->note, sizeof l->note,
-        "this file names the latest save, %.80s, which is shown; to see another file, point at it",
+        "this file names the latest save, %.80s, which is shown. Point at another file to see that",
         l->one);
     return NEXT_DONE;
 }
@@ -378,8 +378,8 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
     }
     if (!file && newer_unfinished(st)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "the only checkpoint here, \"%.100s\", was still being written; point at it "
-                       "to see what is there",
+                       "the only checkpoint here, \"%.100s\", was still being written. Point at it "
+                       "to see what it holds so far",
                        newer_unfinished(st));
     }
     if (foreign_find(st, file, err)) {
@@ -392,8 +392,8 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
     }
     locate_passed_over(st, also, sizeof also);
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "no checkpoint is here: no manifest, index, safetensors or torch.save file with "
-                   "tensors, and none in the directories below%s",
+                   "there is no checkpoint here: no manifest, index, safetensors or torch.save "
+                   "file with tensors, and none in the directories below%s",
                    also);
 }
 
@@ -409,7 +409,7 @@ static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, 
     }
     if (!match_file(l->dir)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "nothing here is of the format %.40s that was asked for", o->format);
+                       "there is nothing here in the format %.40s, which was asked for", o->format);
     }
     l->match.format = table_find(o->format);
     return true;
@@ -487,9 +487,10 @@ static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct
 
     *out = (struct located){.dir = NULL};
     if (o->tag && match_file(st)) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "tag=%.60s chooses among the saves of a directory, but \"%.120s\" is a file",
-                       o->tag, match_file(st));
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "tag=%.60s selects one of the saves in a directory, but \"%.120s\" is a file", o->tag,
+            match_file(st));
     }
     out->dir = zf_store_ref(st);
     if (o->tag) {
@@ -514,7 +515,8 @@ static bool locate_other_format(struct zf_store *st, const struct zf_open_opts *
         return false;
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "nothing here is of the format %s that was asked for: %.120s%sis of format %s",
+                   "there is nothing here in the format %s, which was asked for: %.120s%sis in the "
+                   "format %s. Leave out -o format=",
                    o->format, l.tag ? l.tag : "", l.tag ? " " : "it ", l.match.format->name);
 }
 

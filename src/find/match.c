@@ -144,7 +144,7 @@ static bool match_no_format(const char *name, struct zf_err *err)
 
         snprintf(list + n, sizeof list - n, "%s%s", comma, table_row[i] ? table_row[i]->name : "");
     }
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no format \"%.40s\"; known are %s", name,
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no format \"%.40s\". Known: %s", name,
                    list);
 }
 
@@ -163,7 +163,7 @@ static bool match_doubt(struct zf_store *st, uint64_t since, struct zf_err *err)
 {
     return zf_store_doubt(st, since, 0, err)
                ? false
-               : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "too many files here cannot be read");
+               : zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "too many files here are unreadable");
 }
 
 /* Asks the families of the first level in which one fits.  A level in which none does has said

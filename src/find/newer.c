@@ -57,7 +57,7 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     }
     bool whole = saves_is_whole(sub, name, lim, &why);
     if (more) {
-        (void)snprintf(others, sizeof others, " (and so are %zu more)", more);
+        (void)snprintf(others, sizeof others, " (as are %zu more)", more);
     }
     (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name,
                    others,

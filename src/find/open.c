@@ -86,7 +86,7 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
     }
     const size_t all = zf_store_doubts_since(st, since);
     return all <= n ||
-           zf_build_note(b, err, "%zu files and directories could not be read in all", all);
+           zf_build_note(b, err, "%zu files and directories could not be read in total", all);
 }
 
 /* That nothing was found, or something is missing, may be because it could not be read. */

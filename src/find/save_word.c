@@ -55,14 +55,15 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
     }
     if (!saves_nearest(st, o->lim, &s, &ignored) || s.n == 0) {
         if (o->choice) {
-            return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no save is in this directory");
+            return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there are no saves in this directory");
         }
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "there is no save \"%.60s\" here, nor any other", tag);
+                       "there is no save \"%.60s\" here, and no other save", tag);
     }
     save_word_list(&s, NULL, list, sizeof list);
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "there is no save \"%.60s\" here; there are: %s",
-                   tag, list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "there is no save \"%.60s\" here. Found: %s (-o tag=NAME selects one)", tag,
+                   list);
 }
 
 static bool save_word_ambiguous(const struct zf_saves *s, const char *word, struct zf_err *err)
@@ -70,8 +71,9 @@ static bool save_word_ambiguous(const struct zf_saves *s, const char *word, stru
     char list[180];
 
     save_word_list(s, NULL, list, sizeof list);
-    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tag=%.40s could mean more than one of these: %s",
-                   word, list);
+    return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                   "tag=%.40s could mean more than one of these: %s. Give the full name", word,
+                   list);
 }
 
 static bool save_word_take(const char *name, char **name_out, struct zf_err *err)
@@ -254,10 +256,9 @@ static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err
     if (!latest_save(st, name_out, err)) {
         return false;
     }
-    return *name_out ||
-           zf_fail(
-               err, ZF_E_USAGE, ZF_OFF_NONE,
-               "the latest save is not recorded here; tag=newest goes by the steps in the names");
+    return *name_out || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                                "the latest save is not recorded here. Select by the steps in the "
+                                "names with -o tag=newest");
 }
 
 /* ---- the words ------------------------------------------------------------------------------- */

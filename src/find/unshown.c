@@ -199,8 +199,8 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
         zf_say(more, sizeof more, " and %zu more", n - 2);
     }
     return n == 0 ||
-           zf_build_note(b, err, "%s%s %s not shown: %s of this checkpoint; point at %s to see it",
+           zf_build_note(b, err, "%s%s %s not shown: %s of this checkpoint. Point at %s to see it",
                          list, more, n == 1 ? "is" : "are",
-                         n == 1 ? "it is no part" : "they are no part",
+                         n == 1 ? "it is not part" : "they are not part",
                          n == 1 ? "it" : "one of them");
 }

@@ -158,7 +158,7 @@ static bool whole_has(const struct whole_pair *p, const char *file, int64_t from
         return whole_is_sound(p, renamed, path, file, of_path, err);
     }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "%.200s is missing, but %.80s has one; -o tag=%.80s opens the save as it is",
+                  "%.200s is missing, but %.80s has one. Open the save as it is with -o tag=%.80s",
                   renamed, p->of, p->name);
     return zf_err_in(err, "%s", p->name);
 }

@@ -34,13 +34,11 @@ static bool dir_is_ours(const struct stat *st)
 static bool dir_is_closed(const struct stat *st, const char *path, struct zf_err *err)
 {
     if (st->st_uid != geteuid()) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "the directory of kept models belongs to another user");
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the model cache belongs to another user");
     }
     return (st->st_mode & 077) == 0 ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                   "the directory of kept models is open to other users (mode %04o): chmod 700 "
-                   "%.200s",
+                   "other users may enter the model cache (mode %04o). Close it: chmod 700 %.200s",
                    (unsigned)st->st_mode & 07777, path);
 }
 
@@ -95,13 +93,12 @@ int dir_open(const char *path, bool make, struct zf_err *err)
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     if (fd < 0 || fstat(fd, &st) != 0) {
-        (void)zf_fail_sys(err, "open the directory of kept models");
+        (void)zf_fail_sys(err, "open the model cache");
     } else if (dir_is_closed(&st, path, err)) {
         if (!dir_is_open(fd)) {
             return fd;
         }
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "all users may write to the directory that it is in");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all users may write to its parent directory");
     }
     (void)zf_err_in(err, "%s", path);
     zf_auto_fd(&fd);
@@ -115,27 +112,28 @@ static uint8_t *dir_read_fd(int fd, uint64_t most, uint64_t *n_out, struct zf_er
     struct stat st;
 
     if (fstat(fd, &st) != 0) {
-        (void)zf_fail_sys(err, "read a kept model");
+        (void)zf_fail_sys(err, "read a cached model");
         return NULL;
     }
     if (!S_ISREG(st.st_mode) || !dir_is_ours(&st) || st.st_nlink != 1) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the kept model may be somebody else's");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the cached model may belong to another user");
         return NULL;
     }
     if ((uint64_t)st.st_size > most) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the kept model is too large");
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cached model is too large");
         return NULL;
     }
     zf_auto(mem) uint8_t *p = malloc((size_t)st.st_size + 1);
     if (!p) {
-        (void)zf_fail_sys(err, "read a kept model");
+        (void)zf_fail_sys(err, "read a cached model");
         return NULL;
     }
     *n_out = (uint64_t)st.st_size;
     const ssize_t got = zf_fd_pread(fd, p, (size_t)st.st_size, 0);
     if (got != st.st_size) {
-        (void)(got < 0 ? zf_fail_sys(err, "read a kept model")
-                       : zf_fail(err, ZF_E_FORMAT, (uint64_t)got, "the kept model became shorter"));
+        (void)(got < 0
+                   ? zf_fail_sys(err, "read a cached model")
+                   : zf_fail(err, ZF_E_FORMAT, (uint64_t)got, "the cached model became shorter"));
         return NULL;
     }
     (void)futimens(fd, NULL);
@@ -147,7 +145,7 @@ uint8_t *dir_read(int dir, const char *name, uint64_t most, uint64_t *n_out, str
     zf_auto(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0) {
-        (void)zf_fail_sys(err, "open a kept model");
+        (void)zf_fail_sys(err, "open a cached model");
         return NULL;
     }
     return dir_read_fd(fd, most, n_out, err);
@@ -166,7 +164,7 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
                    (unsigned long long)mark);
     int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return zf_fail_sys(err, "keep a model");
+        return zf_fail_sys(err, "cache a model");
     }
     bool ok = true;
     for (size_t i = 0; ok && i < n_parts; i++) {
@@ -175,7 +173,7 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     /* A file torn by a crash is found by its checksum. */
     ok = (close(fd) == 0) && ok && renameat(dir, temp, dir, name) == 0;
     if (!ok) {
-        (void)zf_fail_sys(err, "keep a model");
+        (void)zf_fail_sys(err, "cache a model");
         (void)unlinkat(dir, temp, 0);
     }
     return ok;
@@ -240,7 +238,7 @@ static bool dir_list(int dir, struct dir_files *f, struct zf_err *err)
     bool ok = true;
 
     if (!d) {
-        (void)zf_fail_sys(err, "list the kept models");
+        (void)zf_fail_sys(err, "list the cached models");
         zf_auto_fd(&fd);
         return false;
     }
@@ -320,7 +318,7 @@ bool zf_keep_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
     bool ok = dir_list(dir, &f, err);
     for (size_t i = 0; ok && i < f.n; i++) {
         ok = unlinkat(dir, f.at[i].name, 0) == 0 || errno == ENOENT ||
-             zf_fail_sys(err, "remove a kept model");
+             zf_fail_sys(err, "remove a cached model");
         *bytes_out += ok ? f.at[i].bytes : 0;
     }
     zf_vec_fini(&f);

@@ -38,7 +38,7 @@ struct loading {
 
 static bool load_bad(const struct loading *l, const char *what, struct zf_err *err)
 {
-    return zf_fail(err, ZF_E_FORMAT, zf_bytes_off(&l->in), "a kept model with %s", what);
+    return zf_fail(err, ZF_E_FORMAT, zf_bytes_off(&l->in), "the cached model has %s", what);
 }
 
 /* How many things follow, of a byte at least each, and room for what is made of them. */
@@ -47,7 +47,7 @@ static bool load_room(struct loading *l, struct load_sources *s, uint64_t *n_out
 {
     *n_out = zf_bytes_var(&l->in);
     if (l->in.bad || *n_out > zf_bytes_left(&l->in)) {
-        return load_bad(l, "more things than bytes", err);
+        return load_bad(l, "more entries than bytes", err);
     }
     s->at = calloc(*n_out + 1, sizeof(struct zf_source *));
     return s->at != NULL || zf_fail_sys(err, "load a model");
@@ -60,7 +60,7 @@ static char *load_text(struct loading *l, struct zf_err *err)
     char *copy = p ? strndup(p, (size_t)n) : NULL;
 
     if (!copy) {
-        (void)(p ? zf_fail_sys(err, "load a model") : load_bad(l, "a text that is cut", err));
+        (void)(p ? zf_fail_sys(err, "load a model") : load_bad(l, "a truncated text", err));
     }
     return copy;
 }
@@ -81,11 +81,11 @@ static bool load_note(struct loading *l, uint64_t n, struct zf_err *err)
     const uint64_t first = zf_bytes_le64(&b), second = zf_bytes_le64(&b), left = zf_bytes_left(&b);
     const char *text = zf_bytes_take(&b, left);
     if (b.bad || left > KEEP_NOTE) {
-        return load_bad(l, "a note that is cut", err);
+        return load_bad(l, "a truncated note", err);
     }
     keep_sum(text, (size_t)left, sum);
     if (sum[0] != first || sum[1] != second) {
-        return load_bad(l, "another checksum of its note", err);
+        return load_bad(l, "a different checksum of its note", err);
     }
     l->note = strndup(text, (size_t)left);
     return l->note || zf_fail_sys(err, "load a model");
@@ -101,14 +101,14 @@ static bool load_head(struct loading *l, struct zf_err *err)
 
     if (l->in.bad || memcmp(magic, KEEP_MAGIC, sizeof KEEP_MAGIC - 1) != 0 ||
         version != KEEP_VERSION) {
-        return load_bad(l, "another head", err);
+        return load_bad(l, "a different header", err);
     }
     if (n > zf_bytes_left(&l->in)) {
-        return load_bad(l, "a part missing", err);
+        return load_bad(l, "missing bytes", err);
     }
     keep_sum(l->in.p + l->in.at, (size_t)n, l->sum);
     if (l->sum[0] != first || l->sum[1] != second) {
-        return load_bad(l, "another checksum", err);
+        return load_bad(l, "a different checksum", err);
     }
     if (!load_note(l, n, err)) {
         return false;
@@ -116,7 +116,7 @@ static bool load_head(struct loading *l, struct zf_err *err)
     const uint64_t key_len = zf_bytes_le32(&l->in);
     const char *key = zf_bytes_take(&l->in, key_len);
     return (key && key_len == strlen(l->k->key) && memcmp(key, l->k->key, (size_t)key_len) == 0) ||
-           load_bad(l, "another key", err);
+           load_bad(l, "a different key", err);
 }
 
 /* Nothing but a reading of it says how it would speak of the same place by another name. */
@@ -128,7 +128,7 @@ static bool load_called(struct loading *l, struct zf_err *err)
         return false;
     }
     return !*called || strcmp(called, zf_store_name(l->st)) == 0 ||
-           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "it was kept when it was called \"%.200s\"",
+           zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "it was cached when it was named \"%.200s\"",
                    called);
 }
 
@@ -159,7 +159,7 @@ static bool load_fact(struct loading *l, struct zf_err *err)
         return false;
     }
     *to = f;
-    return !l->in.bad || load_bad(l, "a fact that is cut", err);
+    return !l->in.bad || load_bad(l, "a truncated fact", err);
 }
 
 /* However many it says there are: the first that is cut ends it. */
@@ -168,7 +168,7 @@ static bool load_claims(struct loading *l, struct zf_err *err)
     const uint64_t n = zf_bytes_var(&l->in);
 
     if (l->in.bad) {
-        return load_bad(l, "no number of facts", err);
+        return load_bad(l, "a truncated number of facts", err);
     }
     for (uint64_t i = 0; i < n; i++) {
         if (!load_fact(l, err)) {
@@ -225,7 +225,7 @@ static bool load_pin(struct loading *l, struct zf_err *err)
     zf_auto(mem) char *pin = load_text(l, err);
 
     return pin && (strcmp(pin, zf_store_pin(l->st)) == 0 ||
-                   zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the place is another one now"));
+                   zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the checkpoint was replaced"));
 }
 
 static bool load_files(struct loading *l, struct zf_err *err)
@@ -259,7 +259,7 @@ static struct zf_source *load_made(struct loading *l, const struct zf_source_kin
     const void *bytes = zf_bytes_counted(&l->in, &n);
     r.bytes = zf_bytes_of(bytes, n);
     if (l->in.bad || parent > l->sources.n) {
-        (void)load_bad(l, "a source that is cut", err);
+        (void)load_bad(l, "a truncated source", err);
         return NULL;
     }
     r.parent = parent ? l->sources.at[parent - 1] : NULL;
@@ -273,7 +273,7 @@ static struct zf_source *load_source(struct loading *l, struct zf_err *err)
     const uint64_t file = what ? 0 : zf_bytes_var(&l->in);
 
     if (l->in.bad || (what ? !kind : file >= l->files.n)) {
-        (void)load_bad(l, "a source of no kind", err);
+        (void)load_bad(l, "a source of an unknown kind", err);
         return NULL;
     }
     return kind ? load_made(l, kind, err) : zf_source_ref(l->files.at[file]);

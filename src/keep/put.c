@@ -30,7 +30,7 @@ struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
 
     if (!k || !(k->key = strdup(key))) {
         free(k);
-        (void)zf_fail_sys(err, "keep a model");
+        (void)zf_fail_sys(err, "cache a model");
         return NULL;
     }
     k->dir = dir_open(dir, true, err);
@@ -107,7 +107,7 @@ static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct 
     uint64_t kind;
 
     if (!kinds_number(r->kind, &kind) || (r->parent && !parent)) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of kind \"%s\" is not kept",
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "sources of kind \"%s\" are not cached",
                        s->ops->kind);
     }
     zf_out_var(&k->sources, kind + 1);
@@ -134,7 +134,7 @@ static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **
         return put_file(k, s, err);
     }
     if (!s->ops->recipe || !s->ops->recipe(s, &r)) {
-        ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of kind \"%s\" is not kept",
+        ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "sources of kind \"%s\" are not cached",
                      s->ops->kind);
     } else if (r.parent && !zf_table_find_id(k->known, (uintptr_t)r.parent)) {
         *next = r.parent;
@@ -163,7 +163,7 @@ static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, s
         } else if (n < PUT_DEPTH) {
             chain[n++] = next;
         } else {
-            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source of too many others");
+            return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source made of too many others");
         }
     }
     *number_out = ((const struct keep_source *)zf_table_find_id(k->known, (uintptr_t)src))->number;
@@ -223,7 +223,7 @@ static bool put_files(const struct zf_keep *k, const struct put_facts *facts, st
 
         if (!e) {
             (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                          "a file of another place is not kept");
+                          "files outside the checkpoint are not cached");
             return zf_err_in(err, "%s", k->files.at[i]->name);
         }
         zf_out_var(out, e->number);
@@ -253,7 +253,7 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     }
     if (body->n > k->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "the model is larger than all that may be kept");
+                       "the model is larger than the whole cache may be");
     }
     const struct dir_part part[] = {{head.p, head.n}, {body->p, body->n}};
     if (!dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err)) {
@@ -347,7 +347,7 @@ bool zf_keep_note(struct zf_keep *k, const struct zf_checkpoint *c, const char *
     uint64_t have = 0, of[2];
 
     if (n > KEEP_NOTE || n > k->most) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a note of more than %u bytes", KEEP_NOTE);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the note has more than %u bytes", KEEP_NOTE);
     }
     zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &have, err);
     if (!p) {
@@ -355,7 +355,7 @@ bool zf_keep_note(struct zf_keep *k, const struct zf_checkpoint *c, const char *
     }
     const uint64_t model = put_is_model_of(c, p, have);
     if (model == 0) {
-        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the model that was kept is another one now");
+        return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the cached model was replaced");
     }
     keep_sum(text, n, of);
     zf_out_le64(&sum, of[0]);

@@ -225,9 +225,8 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     unsigned hash = 0;
 
     if (s && build_find_in(b, s, name, n, &hash)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "there are two tensors of the name \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
-                      name, *s->path ? " in " : "", s->path);
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there are two tensors named \"%.*s\"%s%s",
+                      (int)(n < 160 ? n : 160), name, *s->path ? " in " : "", s->path);
         return NULL;
     }
     if (b->drafts.n >= b->lim.tensors || n > UINT32_MAX || b->drafts.n >= UINT32_MAX) {
@@ -448,7 +447,8 @@ bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, 
     uint32_t number;
 
     if (!zf_within(off, n, src->size)) {
-        (void)zf_fail(err, ZF_E_FORMAT, off, "%llu bytes are wanted of a file of %llu",
+        (void)zf_fail(err, ZF_E_FORMAT, off,
+                      "%llu bytes are needed here, but the file has only %llu",
                       (unsigned long long)n, (unsigned long long)src->size);
         return zf_err_in(err, "%s", src->name);
     }

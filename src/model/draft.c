@@ -278,10 +278,10 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
 bool draft_takes_pieces(const struct zf_draft *d, struct zf_err *err)
 {
     if (d->kind == ZF_DRAFT_MEM) {
-        return draft_refuse(d, err, "is a value and has pieces besides");
+        return draft_refuse(d, err, "is a value, but also has pieces");
     }
     return d->kind != ZF_DRAFT_SLOTS ||
-           draft_refuse(d, err, "is cut into slots and has pieces besides");
+           draft_refuse(d, err, "is cut into slots, but also has pieces");
 }
 
 bool draft_box_inside(const struct zf_draft *d, const uint64_t *start, const uint64_t *size,

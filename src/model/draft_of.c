@@ -23,7 +23,7 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
         return draft_refuse(d, err, "has a part that is not inside an earlier tensor of its type");
     }
     if (d->kind == ZF_DRAFT_BOX) {
-        return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
+        return draft_refuse(d, err, "is made both of parts of other tensors and of boxes");
     }
     uint64_t off = of_first * zf_dtype_info(d->dtype)->bytes;
     struct piece *p = n > 0 ? draft_run_flat(d, first, n, 0, off, err) : NULL;

@@ -82,7 +82,7 @@ static bool put_use_boxes(struct zf_draft *d, struct zf_err *err)
         return true;
     }
     if (d->parts) {
-        return draft_refuse(d, err, "is made of parts of other tensors and of boxes at once");
+        return draft_refuse(d, err, "is made both of parts of other tensors and of boxes");
     }
     const struct zf_draft was = *d;
     struct piece_walk flat = piece_walk(&was);

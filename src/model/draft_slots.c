@@ -39,7 +39,7 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
     d = draft_data(d);
     elem = zf_dtype_info(d->dtype)->bytes;
     if (d->kind != ZF_DRAFT_EMPTY) {
-        return draft_refuse(d, err, "is cut into slots and has pieces besides");
+        return draft_refuse(d, err, "is cut into slots, but also has pieces");
     }
     if (d->elems == 0) {
         return true;

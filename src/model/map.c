@@ -19,7 +19,7 @@ struct zf_run zf_map_at(const struct zf_map *m, uint64_t off)
 bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     if (!zf_within(off, n, m->size)) {
-        return zf_fail(err, ZF_E_IO, off, "%llu bytes are wanted, but only %llu are there",
+        return zf_fail(err, ZF_E_IO, off, "%llu bytes are needed, but there are only %llu",
                        (unsigned long long)n,
                        (unsigned long long)(off < m->size ? m->size - off : 0));
     }

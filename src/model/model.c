@@ -84,7 +84,7 @@ struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_ma
     if (m && !s->sources) {
         s->sources = calloc(1, sizeof *s->sources);
         if (!s->sources) {
-            (void)zf_fail_sys(err, "keep blocks of tensors");
+            (void)zf_fail_sys(err, "store blocks of tensors");
             return NULL;
         }
         if (!sources_init(s->sources, err)) {

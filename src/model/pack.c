@@ -72,7 +72,7 @@ static void pack_refuse(struct pack *p, const char *what)
 {
     if (!p->bad) {
         pack_check(
-            p, zf_fail(p->err, ZF_E_FORMAT, zf_bytes_off(p->in), "a packed model with %s", what));
+            p, zf_fail(p->err, ZF_E_FORMAT, zf_bytes_off(p->in), "the stored model has %s", what));
     }
 }
 
@@ -90,7 +90,7 @@ static uint64_t pack_var(struct pack *p, uint64_t v)
     }
     v = zf_bytes_var(p->in);
     if (p->in->bad) {
-        pack_refuse(p, "a number that is cut");
+        pack_refuse(p, "a truncated number");
     }
     return v;
 }
@@ -103,7 +103,7 @@ static uint8_t pack_byte(struct pack *p, uint8_t v)
     }
     v = zf_bytes_u8(p->in);
     if (p->in->bad) {
-        pack_refuse(p, "a byte that is missing");
+        pack_refuse(p, "a missing byte");
     }
     return v;
 }
@@ -189,7 +189,7 @@ static struct zf_source *pack_source(struct pack *p, uint64_t code)
         return NULL;
     }
     if (code < PACK_SOURCES || code - PACK_SOURCES >= p->n_sources) {
-        pack_refuse(p, "a source that it does not have");
+        pack_refuse(p, "a missing source");
         return NULL;
     }
     return p->source[code - PACK_SOURCES];
@@ -326,7 +326,7 @@ static void pack_value(struct pack *p, struct zf_draft *d)
     }
     const void *value = zf_bytes_take(p->in, n);
     if (!value) {
-        pack_refuse(p, "a value that is cut");
+        pack_refuse(p, "a truncated value");
         return;
     }
     d->kind = ZF_DRAFT_MEM;
@@ -343,7 +343,7 @@ static void pack_slots(struct pack *p, struct zf_draft *d)
     const uint64_t slot = pack_var(p, s.slot / elem);
 
     if (pack_reads(p) && of >= p->stretches.n) {
-        pack_refuse(p, "stretches that it does not have");
+        pack_refuse(p, "missing stretches");
     } else if (pack_reads(p)) {
         pack_check(p, zf_draft_slots(d, p->stretches.at[of], at, slot, p->err));
     }
@@ -358,7 +358,7 @@ static void pack_data(struct pack *p, struct zf_draft *d, unsigned kind)
     } else if (kind == ZF_DRAFT_SLOTS) {
         pack_slots(p, d);
     } else if (kind != ZF_DRAFT_EMPTY) {
-        pack_refuse(p, "a tensor of no kind");
+        pack_refuse(p, "a tensor of an unknown kind");
     }
 }
 
@@ -374,7 +374,7 @@ static struct zf_draft *pack_type(struct pack *p, struct zf_draft *d, struct zf_
     }
     pack_each(p, shape, ndim);
     if (dtype >= ZF_DT_COUNT || ndim > UINT32_MAX) {
-        pack_refuse(p, "a tensor of no type");
+        pack_refuse(p, "a tensor of an unknown dtype");
     }
     if (pack_reads(p)) {
         d = zf_build_tensor(p->b, spot, (struct zf_type){dtype, (uint32_t)ndim, shape}, p->err);
@@ -393,7 +393,7 @@ static void pack_same(struct pack *p, const struct zf_draft *d, struct zf_spot s
     }
     struct zf_draft *as = of < p->b->drafts.n ? p->b->drafts.at[of] : NULL;
     if (!as || !spot.set) {
-        pack_refuse(p, "a name of a tensor that it does not have");
+        pack_refuse(p, "the name of a missing tensor");
     } else if (!tie) {
         pack_check(p, zf_build_show(p->b, spot, as, p->err) != NULL);
     } else if (as->set && strcmp(as->set->path, spot.set) == 0) {
@@ -423,7 +423,7 @@ static void pack_draft(struct pack *p, struct zf_draft *d)
     struct zf_spot spot = {.name = name, .name_len = (size_t)n};
 
     if (p->in && shown && set >= p->n_paths) {
-        pack_refuse(p, "a set that it does not have");
+        pack_refuse(p, "a missing set");
         return;
     }
     spot.set = p->in && shown ? p->path[set] : NULL;
@@ -514,7 +514,7 @@ static void pack_file(struct pack *p, const struct blob_item *f)
 
     if (run.kind != ZF_RUN_SRC && run.kind != ZF_RUN_MEM) {
         pack_check(p, zf_fail(p->err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                              "the bytes of \"%.200s\" are made", path));
+                              "the bytes of \"%.200s\" are computed", path));
         return;
     }
     if (!pack_byte(p, run.kind == ZF_RUN_SRC)) {
@@ -527,7 +527,7 @@ static void pack_file(struct pack *p, const struct blob_item *f)
     const struct zf_from from = pack_place(p, number, run.off);
     n = pack_var(p, n);
     if (pack_reads(p) && !from.src) {
-        pack_refuse(p, "a file of nothing");
+        pack_refuse(p, "a file without bytes");
     } else if (pack_reads(p)) {
         pack_check(p, zf_build_blob(p->b, path, from.src, from.off, n, p->err));
     }
@@ -572,7 +572,7 @@ bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ct
         .b = (struct zf_build *)b, .out = out, .err = err, .number = number, .ctx = ctx};
 
     if (b->degraded || b->rest.n_missing) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a damaged checkpoint is not kept");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "damaged checkpoints are not cached");
     }
     /* Of files too, should one have a source that no piece has. */
     p.known = calloc(b->sources->n + b->rest.n_blobs + 1, sizeof *p.known);
@@ -591,7 +591,7 @@ bool zf_build_unpack(struct zf_build *b, struct zf_bytes *in, struct zf_source *
     struct pack p = {.b = b, .in = in, .err = err, .source = source, .n_sources = n};
 
     if (pack_all(&p) && zf_bytes_left(in) > 0) {
-        pack_refuse(&p, "a wrong end");
+        pack_refuse(&p, "a wrong ending");
     }
     return !p.bad;
 }

@@ -156,13 +156,13 @@ static bool seal_check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
         const struct zf_set *set = seal_next_set(c, path);
 
         if (next && strcmp(path, next) == 0) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "there are two files of the name \"%.200s\"", path);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there are two files named \"%.200s\"",
+                           path);
         }
         if ((next && seal_is_below(next, path)) ||
             (set && (strcmp(set->path, path) == 0 || seal_is_below(set->path, path)))) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.200s\" is the name of a file and of a directory", path);
+                           "\"%.200s\" is the name of both a file and a directory", path);
         }
     }
     return true;

@@ -340,7 +340,7 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
         n += set[n].n > 0;
     }
     if (n == 0 && c->n_sets > 0) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left by the selection");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the selection leaves no tensor");
         return NULL;
     }
     select_missing(&s, c);

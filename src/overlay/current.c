@@ -124,7 +124,7 @@ static void current_pass_over(struct current *c, struct known *k, uint64_t same,
     k->bad = same;
     k->tried = c->look;
     if (news && why->code != ZF_E_BUSY) {
-        zf_say(said.msg, sizeof said.msg, CURRENT "/ passes this save over: %s", why->msg);
+        zf_say(said.msg, sizeof said.msg, CURRENT "/ skips this save: %s", why->msg);
         if (!*why->path) {
             (void)zf_err_in(&said, "%s", k->name);
         }
@@ -178,7 +178,7 @@ static void current_say_shown(struct current *c, const char *name)
         zf_log_say(c->l->log, &said);
     } else if (c->name || !c->said_none) {
         (void)zf_fail(&said, ZF_E_NOENT, ZF_OFF_NONE,
-                      "no save is whole: " CURRENT "/ is there when one is");
+                      "no save is whole yet: " CURRENT "/ will appear with the first whole save");
         zf_log_say(c->l->log, &said);
         c->said_none = true;
     }
@@ -260,7 +260,7 @@ static struct zf_tree *current_open(struct current *c, const struct pass *found,
         return NULL;
     }
     if (fingerprint_take(o->opener, c->l->path, found->want, o->lim).same != found->print.same) {
-        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it was changed while it was opened");
+        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened");
         return NULL;
     }
     return zf_give(tree);

@@ -122,7 +122,7 @@ void zf_log_say(struct zf_log *log, const struct zf_err *err)
     FILE *to = log->to;
     struct log_printed *p = log_due(log, err, zf_clock_ns());
     if (p && p->since > 0) {
-        (void)snprintf(more, sizeof more, " (%llu more since the last line)",
+        (void)snprintf(more, sizeof more, " (%llu more times since the last line)",
                        (unsigned long long)p->since);
         p->since = 0;
     }

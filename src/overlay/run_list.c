@@ -51,7 +51,7 @@ static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entr
 
     if (t->serials + 1 == SERIALS) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "more than %u saves were shown; mount again to go on", SERIALS);
+                      "more than %u saves were shown. Mount again to go on", SERIALS);
         return NULL;
     }
     if (!e || !(e->name = strdup(name))) {

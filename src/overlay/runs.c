@@ -381,7 +381,7 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
     }
     if (!run_list_look(&t->l, err) ||
         (t->l.list.n == 0 &&
-         !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "no save is in this directory"))) {
+         !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no saves in this directory"))) {
         (void)zf_err_in(err, "%s", path);
         zf_tree_free(&t->base);
         return NULL;

@@ -220,9 +220,9 @@ static void save_failed(struct save *s, const struct zf_err *err)
 static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, struct zf_err *err)
 {
     if (!s->seen.settled) {
-        (void)zf_fail(
-            err, ZF_E_BUSY, ZF_OFF_NONE,
-            "it is being written; it is opened once nothing in it has changed for some seconds");
+        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE,
+                      "it is being written; it will be opened once nothing in it has changed for "
+                      "some seconds");
         (void)zf_err_in(err, "%s", s->name);
         return NULL;
     }
@@ -232,7 +232,7 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
     }
     struct fingerprint after = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
     if (after.same != s->seen.same) {
-        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it was changed while it was opened");
+        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened");
         (void)zf_err_in(err, "%s", s->name);
         s->seen = after;
         s->same_ns = s->tried_ns;

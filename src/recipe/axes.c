@@ -31,8 +31,8 @@ bool axes_init(struct axes *x, uint32_t ndim, const uint64_t *shape, struct zf_e
 
     *x = (struct axes){.n = ndim};
     if (ndim > MAX_AXES) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a tensor of %u dimensions, at most %d", ndim,
-                       MAX_AXES);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the tensor has %u dimensions, more than %d",
+                       ndim, MAX_AXES);
     }
     zf_packed_strides(ndim, shape, stride);
     for (uint32_t k = 0; k < ndim; k++) {
@@ -53,7 +53,7 @@ static bool axes_nest(struct axis *a, uint64_t size, uint64_t stride, struct zf_
         return true;
     }
     if (a->n == MAX_NAMES) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "an axis is made of too many others");
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "an axis is composed of too many others");
     }
     a->size[a->n] = size;
     a->stride[a->n++] = stride;
@@ -71,8 +71,8 @@ static bool axes_take(struct axis *a, uint64_t want, struct axis *out, const cha
         const uint64_t take = have % want == 0 ? want : have;
 
         if (have <= 1 || want % take != 0 || back.n == MAX_NAMES) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.40s of %llu does not divide", name,
-                           (unsigned long long)want);
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.40s of %llu does not divide the axis",
+                           name, (unsigned long long)want);
         }
         back.size[back.n] = take;
         back.stride[back.n++] = a->stride[a->n - 1];
@@ -104,7 +104,7 @@ static bool axes_split(const struct axis *a, const struct pattern *p, uint32_t l
 
         if (size[k] == 0 && open != UINT32_MAX) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "\"%.80s\": neither %.40s nor %.40s is a size that is known", p->text,
+                           "\"%.80s\": neither %.40s nor %.40s is a known size", p->text,
                            p->name[open], p->name[k]);
         }
         if (size[k] == 0) {
@@ -119,8 +119,8 @@ static bool axes_split(const struct axis *a, const struct pattern *p, uint32_t l
     }
     if (known != all || all == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "\"%.80s\": the settings make an axis of %llu, the tensor has %llu", p->text,
-                       (unsigned long long)known, (unsigned long long)all);
+                       "\"%.80s\": by the settings the axis has %llu, but the tensor has %llu",
+                       p->text, (unsigned long long)known, (unsigned long long)all);
     }
     for (uint32_t i = 0; i < a->n; i++) {
         if (!axes_nest(&rest, a->size[i], a->stride[i], err)) {
@@ -144,8 +144,9 @@ bool axes_rearrange(struct axes *x, const struct pattern *p, axes_size_fn *size,
     uint64_t known[MAX_NAMES] = {0};
 
     if (x->n != p->left.n_axes) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is for %u dimensions, here are %u",
-                       p->text, p->left.n_axes, x->n);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "\"%.80s\" is for %u dimensions, but the tensor has %u", p->text,
+                       p->left.n_axes, x->n);
     }
     for (uint32_t i = 0; i < p->n_names; i++) {
         if (!size(ctx, p->name[i], &known[i], err)) {
@@ -181,8 +182,8 @@ bool axes_cut(struct axes *x, uint32_t k, uint64_t from, uint64_t to, struct zf_
 
     if (from > to || to > all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "positions [%llu:%llu] of an axis that has %llu", (unsigned long long)from,
-                       (unsigned long long)to, (unsigned long long)all);
+                       "positions [%llu:%llu] are outside the axis, which has %llu",
+                       (unsigned long long)from, (unsigned long long)to, (unsigned long long)all);
     }
     if (from == 0 && to == all) {
         return true;
@@ -195,7 +196,7 @@ bool axes_cut(struct axes *x, uint32_t k, uint64_t from, uint64_t to, struct zf_
     if (from % inner != 0 || to % inner != 0) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "positions [%llu:%llu] of an axis whose parts were re-ordered: cut it before",
+            "positions [%llu:%llu] cut an axis after its parts were re-ordered. Cut it before",
             (unsigned long long)from, (unsigned long long)to);
     }
     x->first += from / inner * a->stride[0];
@@ -218,7 +219,7 @@ bool axes_strided(const struct axes *x, uint32_t elem, struct zf_strided *out, s
                 continue;
             }
             if (out->nd == ZF_STRIDED_DIMS) {
-                return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a tensor in too many parts");
+                return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the tensor is in too many parts");
             }
             out->size[out->nd] = x->at[k].size[i];
             out->stride[out->nd++] = x->at[k].stride[i];

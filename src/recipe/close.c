@@ -40,7 +40,7 @@ static bool close_targets(struct plan *p, struct zf_err *err)
             return false;
         }
     }
-    return n > 0 || plan_problem(p, 0, err, "no rule makes a tensor");
+    return n > 0 || plan_problem(p, 0, err, "there is no rule that makes a tensor");
 }
 
 /* The uses [lo, hi) of one tensor. */
@@ -84,8 +84,8 @@ bool close_plan(struct plan *p, struct zf_err *err)
             ok = close_tensor(p, at, end, err);
         } else if (!p->src.set->tensor[i].apart) { /* no piece of another one */
             ok = plan_problem(p, SIZE_MAX, err,
-                              "%.40s: no rule uses %.150s, and no line leaves it out", p->r->name,
-                              p->src.set->tensor[i].name);
+                              "%.40s: %.150s is neither used by a rule nor left out by a line",
+                              p->r->name, p->src.set->tensor[i].name);
         }
         at = end;
     }

@@ -34,8 +34,8 @@ static bool expand_cut(struct plan *p, const struct step *s, struct axes *x, str
     const struct expr_ask ask = ask_begin(p);
 
     if (s->n_cuts > x->n) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%u axes are cut, here are %u", s->n_cuts,
-                       x->n);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%u axes are cut, but the tensor has %u",
+                       s->n_cuts, x->n);
     }
     for (uint32_t k = 0; k < s->n_cuts; k++) {
         const struct cut *c = &s->cut[k];
@@ -63,7 +63,7 @@ static bool expand_steps(struct plan *p, const struct origin *o, struct taken *t
 
     if (o->n_steps && from->dtype == ZF_DT_F4) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "half bytes (F4) cannot be put into another order");
+                       "4-bit elements (F4) cannot be re-ordered");
     }
     if (!axes_init(&t->axes, from->ndim, from->shape, err)) {
         return false;
@@ -89,8 +89,8 @@ static uint32_t expand_find(struct plan *p, const struct origin *o, struct zf_er
         zf_auto(out) struct zf_out name = {.p = NULL};
 
         if (!names_fill(&p->loops, o->name[k], strlen(o->name[k]), &name)) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "%.96s has an index that the target has not", o->name[k]);
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.96s has an index that the target lacks",
+                          o->name[k]);
             return UINT32_MAX;
         }
         const uint32_t i = given_find(&p->src, zf_out_text(&name));
@@ -207,7 +207,7 @@ static bool expand_sources(struct plan *p, uint32_t target_bits, takens *all, st
             return false;
         }
     }
-    return all->n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "nothing is there to be joined");
+    return all->n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is nothing to join");
 }
 
 /* Shape and type of the target; every part must fit. */
@@ -240,7 +240,7 @@ static bool expand_shape(struct plan *p, const takens *all, struct target *t, st
         }
         if (!fits) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "%.96s has another shape or type than the tensors it is joined to",
+                           "%.96s differs in shape or dtype from the tensors it is joined to",
                            p->src.set->tensor[all->at[i].tensor].name);
         }
         if (i > 0 || extra) {
@@ -338,7 +338,7 @@ static bool *expand_used(const struct plan *p, struct zf_err *err)
     bool *used = calloc(p->src.n ? p->src.n : 1, sizeof *used);
 
     if (!used) {
-        (void)zf_fail_sys(err, "look for what is left");
+        (void)zf_fail_sys(err, "look for unused tensors");
         return NULL;
     }
     for (size_t i = 0; i < p->use.n; i++) {
@@ -353,7 +353,7 @@ static bool expand_note_drop(struct plan *p, const char *name, struct zf_err *er
         json_pack("{s:o, s:o}", "tensor", zf_json_text(name), "why", zf_json_text(p->line->text));
 
     return (o && json_array_append_new(p->left_out, o) == 0) ||
-           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for what is left out");
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the tensors left out");
 }
 
 /* `* <- *`, and drops of names with a '*': of the tensors that no line before has. */

@@ -127,7 +127,8 @@ static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf
             return false;
         }
     } else if (strcmp(what, "stripped") != 0) {
-        return text_fail(t->file, t->p, t->now.at, err, "%s() asks about a tensor", what);
+        return text_fail(t->file, t->p, t->now.at, err, "expected a tensor as the argument of %s()",
+                         what);
     }
     c.tensor = name;
     if (!text_take(t, ",", &comma, err)) {
@@ -145,7 +146,7 @@ static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf
     } else if (comma) {
         c.number = strtoll(t->now.p, NULL, 10);
         if (t->now.kind != TOKEN_NUMBER) {
-            return text_fail(t->file, t->p, t->now.at, err, "a dimension is a number");
+            return text_fail(t->file, t->p, t->now.at, err, "expected a number as the dimension");
         }
         if (!text_next(t, err)) {
             return false;
@@ -230,10 +231,10 @@ static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err
         c.number = text ? strtoll(text, &end, 10) : 0;
         c.real = text ? strtod(text, c.type == 'r' ? &end : NULL) : 0;
         if (text && (*end || w.n > 18)) {
-            return text_fail(t->file, t->p, w.at, err, "this is no number");
+            return text_fail(t->file, t->p, w.at, err, "this is not a number");
         }
     } else {
-        return text_fail(t->file, t->p, w.at, err, "here a value is expected");
+        return text_fail(t->file, t->p, w.at, err, "expected a value here");
     }
     return c.text && text_next(t, err) && expr_put(p, c, err);
 }
@@ -250,7 +251,7 @@ static bool expr_close(struct parser *p, bool *done_out, struct zf_err *err)
     }
     const struct pending w = p->wait[--p->n_wait];
     if (w.op == OP_CALL && w.args != calls[w.call].args) {
-        return text_fail(p->t->file, p->t->p, w.at, err, "%s() has %u arguments, not %u",
+        return text_fail(p->t->file, p->t->p, w.at, err, "%s() takes %u arguments, found %u",
                          calls[w.call].name, calls[w.call].args, w.args);
     }
     return text_next(p->t, err) &&
@@ -542,7 +543,7 @@ bool expr_u64(const struct expr *e, const struct expr_ask *ask, uint64_t *out, s
         zf_auto(mem) char *is = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
 
         return text_fail(ask->file, ask->text, e->at, err,
-                         "a number of elements is expected, and this is %.60s", is ? is : "?");
+                         "expected a number of elements, found %.60s", is ? is : "?");
     }
     return true;
 }

@@ -189,10 +189,11 @@ bool given_sort(struct given *s, struct zf_err *err)
     if (!s->sorted) {
         given_order(s);
     }
-    return !s->twice || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                "%.96s and %.96s are both %.96s without what wrapped them",
-                                s->set->tensor[s->at[s->twice - 1].tensor].name,
-                                s->set->tensor[s->at[s->twice].tensor].name, s->at[s->twice].name);
+    return !s->twice ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "%.96s and %.96s are both named %.96s once prefixes of wrappers are removed",
+                   s->set->tensor[s->at[s->twice - 1].tensor].name,
+                   s->set->tensor[s->at[s->twice].tensor].name, s->at[s->twice].name);
 }
 
 uint32_t given_find(const struct given *s, const char *name)

@@ -74,8 +74,8 @@ static struct trial *hf_named(const struct zf_hf_opts *o, struct look *look, str
 
     if (!text || (!o->text && o->name[0] == '_')) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "recipe=%.64s: there is no such recipe; \"zerofs recipes CKPT\" lists them, "
-                      "and a file is named with a slash, ./NAME",
+                      "there is no recipe %.64s. List them: zerofs recipes CKPT; name a file with "
+                      "a slash: -o recipe=./NAME",
                       o->name);
         return NULL;
     }
@@ -162,8 +162,8 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
         if (found && !plan_bad(&found->plan)) {
             look->family[0] = '\0';
             return make_note(c, err,
-                             "hf/ is not a model: the recipes %.60s and %.60s both fit; "
-                             "-o recipe= chooses",
+                             "hf/ is not a model: the recipes %.60s and %.60s both fit. Select one "
+                             "with -o recipe=NAME",
                              found->r->name, t->r->name);
         }
         hf_trial_free(found);
@@ -189,14 +189,14 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
                          t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
     }
     if (look->files.why.code != ZF_OK) {
-        return make_note(c, err,
-                         "hf/ is no model of a recipe: settings cannot be read, %.200s: %.200s",
-                         look->files.why.path, look->files.why.msg);
+        return make_note(
+            c, err, "hf/ is not the model of a recipe: settings are unreadable, %.200s: %.200s",
+            look->files.why.path, look->files.why.msg);
     }
     return !look->family[0] ||
            make_note(c, err,
-                     "hf/ is no model of a recipe: its tensors and settings are those of %.60s, "
-                     "and fit none of its recipes; \"zerofs recipes\" says why",
+                     "hf/ is not the model of a recipe: its tensors and settings belong to %.60s, "
+                     "but fit none of its recipes. See why: zerofs recipes CKPT",
                      look->family);
 }
 

@@ -230,5 +230,5 @@ bool make_model(struct zf_checkpoint *c, const struct plan *p, struct zf_err *er
     return make_files(c, p, err) &&
            make_note(c, err, "hf/ is the model%s%.60s, by the recipe %.60s (hf/recipe.json)%s",
                      p->arch ? " " : "", p->arch ? p->arch : "", p->r->name,
-                     make_is_stored(p) ? "; its weights are those of stored/" : "");
+                     make_is_stored(p) ? "; its weights are the ones in stored/" : "");
 }

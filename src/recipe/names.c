@@ -35,7 +35,7 @@ bool names_loops(const struct loops *l, const char *name, size_t n, uint32_t *bi
         const size_t len = end ? (size_t)(end - (name + i + 1)) : 0;
         const struct loop *at = end ? names_braces(l, name + i + 1, len, &plus) : NULL;
         if (!at) {
-            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no \"index\" line names %.*s",
+            return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.*s is not named by an \"index\" line",
                            (int)(end ? len + 2 : 1), name + i);
         }
         *bits_out |= at->one ? 0 : 1u << (at - l->at);

@@ -24,7 +24,7 @@ struct reader {
 
 static bool parse_wrong(struct reader *p, struct zf_err *err, const char *what)
 {
-    return text_fail(p->t->file, p->t->p, p->t->now.at, err, "here %s is expected", what);
+    return text_fail(p->t->file, p->t->p, p->t->now.at, err, "expected %s here", what);
 }
 
 static const char *parse_word(struct reader *p, const char *what, struct zf_err *err)
@@ -145,7 +145,7 @@ static bool parse_join(struct reader *p, struct line *l, struct zf_err *err)
     bool ok = true, more = false;
 
     if (p->t->now.kind != TOKEN_NUMBER || p->t->now.n != 1 || *p->t->now.p < '0') {
-        return parse_wrong(p, err, "a dimension, 0 to 9,");
+        return parse_wrong(p, err, "a dimension from 0 to 9");
     }
     l->dim = (uint32_t)(*p->t->now.p - '0');
     if (!text_next(p->t, err) || !text_expect(p->t, ",", err)) {
@@ -243,7 +243,7 @@ static bool parse_drop(struct reader *p, struct line *l, struct zf_err *err)
     if (!l->origin) {
         return false;
     }
-    l->text = parse_string(p, "in quotes, why it is left out,", err);
+    l->text = parse_string(p, "the reason for leaving it out, in quotes,", err);
     return l->text && parse_cond(p, l, err);
 }
 
@@ -258,8 +258,8 @@ static bool parse_use(struct reader *p, struct zf_err *err)
     }
     if (!text || p->inner) {
         return text_fail(p->t->file, p->t->p, at, err,
-                         p->inner ? "what is used uses nothing itself"
-                                  : "zerofs has no recipe %.40s to use",
+                         p->inner ? "a recipe that is used cannot use another"
+                                  : "there is no recipe %.40s to use",
                          name);
     }
     p->uses = zf_arena_get(p->r->arena, 1, sizeof *p->uses, err);
@@ -428,8 +428,8 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
         return NULL;
     }
     if (n > MAX_TEXT) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%.64s: a recipe of more than %u bytes", file,
-                      MAX_TEXT);
+        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%.64s: the recipe has more than %u bytes",
+                      file, MAX_TEXT);
         return NULL;
     }
     *of = (struct text_file){zf_arena_str(a, file, strlen(file), err), zf_arena_str(a, p, n, err)};
@@ -442,7 +442,7 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     }
     r->n = (uint32_t)reader.lines.n;
     if (r->n == 0) {
-        (void)text_fail(of->name, of->p, 0, err, "no rule makes a tensor");
+        (void)text_fail(of->name, of->p, 0, err, "there is no rule that makes a tensor");
         return NULL;
     }
     r->line = zf_arena_copy(a, reader.lines.at, r->n, sizeof *r->line, err);

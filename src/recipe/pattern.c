@@ -19,7 +19,7 @@ static bool pattern_name(struct pattern *p, bool left, const char *s, size_t n, 
         }
     }
     if (!left) {
-        return pattern_fail(err, p, "an axis is on the right only");
+        return pattern_fail(err, p, "an axis occurs only on the right");
     }
     if (p->n_names == MAX_NAMES) {
         return pattern_fail(err, p, "more than 16 axes");
@@ -39,11 +39,11 @@ static bool pattern_add(struct pattern *p, struct pattern_side *side, const char
         return false;
     }
     if (left && name < before) {
-        return pattern_fail(err, p, "an axis is there twice");
+        return pattern_fail(err, p, "an axis occurs twice");
     }
     for (uint32_t i = 0; i < side->n; i++) {
         if (side->name[i] == name) {
-            return pattern_fail(err, p, "an axis is there twice");
+            return pattern_fail(err, p, "an axis occurs twice");
         }
     }
     side->name[side->n++] = (uint8_t)name;
@@ -65,7 +65,7 @@ static const char *pattern_side(struct pattern *p, struct pattern_side *side, co
         }
         if (name || *s == '(' || *s == '1') {
             if ((!name && inside) || (!inside && side->n_axes == MAX_AXES)) {
-                (void)pattern_fail(err, p, "brackets in brackets, or too many axes");
+                (void)pattern_fail(err, p, "nested brackets, or too many axes");
                 return NULL;
             }
             if (!inside) {
@@ -75,7 +75,7 @@ static const char *pattern_side(struct pattern *p, struct pattern_side *side, co
         } else if (*s == ')' && inside) {
             inside = false;
         } else if (*s != ' ') {
-            (void)pattern_fail(err, p, "only names, 1, brackets and one -> may be in it");
+            (void)pattern_fail(err, p, "expected only names, 1, brackets and one ->");
             return NULL;
         }
         if (name && !pattern_add(p, side, s, n, a, err)) {
@@ -104,7 +104,7 @@ bool pattern_parse(struct pattern *p, const char *text, size_t n, struct zf_aren
     }
     s = pattern_side(p, &p->right, s + 2, a, err);
     return s && (!*s || pattern_fail(err, p, "it has two ->")) &&
-           (p->right.n == p->n_names || pattern_fail(err, p, "an axis is on the left only"));
+           (p->right.n == p->n_names || pattern_fail(err, p, "an axis occurs only on the left"));
 }
 
 uint32_t pattern_end(const struct pattern_side *s, uint32_t axis)

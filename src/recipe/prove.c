@@ -13,7 +13,7 @@
 #define MAX_DIGITS 48
 
 static const char prove_unclear[] =
-    "its parts are cut so differently that it cannot be told whether they are all of it";
+    "its parts are cut so differently that zerofs cannot prove that they cover it";
 
 struct scale {
     uint32_t n;
@@ -141,7 +141,7 @@ bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint64_t most, 
     }
     if (sum < all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "%llu of its %llu elements are used by no rule",
+                       "%llu of its %llu elements are not used by any rule",
                        (unsigned long long)(all - sum), (unsigned long long)all);
     }
     if (n == 1 || all == 0) {

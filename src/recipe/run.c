@@ -163,7 +163,7 @@ static bool run_let(struct plan *p, struct zf_err *err)
 
         json_decref(v);
         return plan_problem(p, l->at, err,
-                            none ? "nothing says the size %.40s%s%.200s"
+                            none ? "the size %.40s is not recorded%s%.200s"
                                  : "the size %.40s is not a number of elements: %s%.60s",
                             l->name, none && l->text ? ": " : "",
                             none ? (l->text ? l->text : "") : (is ? is : "?"));
@@ -184,7 +184,7 @@ static bool run_index(struct plan *p, struct zf_err *err)
         return run_wrong(p, err);
     }
     if (end > p->lim->tensors) {
-        return plan_problem(p, p->line->at, err, "an index up to %llu (limit tensors)",
+        return plan_problem(p, p->line->at, err, "the index goes up to %llu (limit tensors)",
                             (unsigned long long)end);
     }
     *l = (struct loop){.name = p->line->name, .end = end};
@@ -266,7 +266,7 @@ static bool run_compare(struct plan *p, const char *key, json_t *value, struct z
     zf_auto(mem) char *a = run_dump(value);
     zf_auto(mem) char *b = run_dump(other);
     return plan_problem(p, p->line->at, err,
-                        "%.60s is %.60s in the checkpoint and %.60s in config.json", key,
+                        "%.60s is %.60s in the checkpoint, but %.60s in config.json", key,
                         a ? a : "?", b ? b : "?");
 }
 

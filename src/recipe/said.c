@@ -186,7 +186,7 @@ static bool said_join(struct said *s, json_t *into, json_t *from, const char *fi
             zf_auto(mem) char *b = json_dumps(value, JSON_ENCODE_ANY);
 
             (void)snprintf(s->clash, sizeof s->clash,
-                           "%.60s is %.60s in %.60s, and %.60s in another file of settings", name,
+                           "%.60s is %.60s in %.60s, but %.60s in another file of settings", name,
                            b ? b : "?", file, a ? a : "?");
         }
         ok = ok && name && (old || json_object_set(into, name, value) == 0);

@@ -104,7 +104,8 @@ bool text_next(struct text *t, struct zf_err *err)
         const size_t n = strcspn(s + 1, "\"\n");
 
         if (s[1 + n] != '"') {
-            return text_fail(t->file, t->p, t->next, err, "a text in quotes ends on its own line");
+            return text_fail(t->file, t->p, t->next, err,
+                             "a quoted text must end on the line it begins on");
         }
         t->now.kind = TOKEN_STRING;
         t->now.p = s + 1;
@@ -127,7 +128,7 @@ bool text_next(struct text *t, struct zf_err *err)
         t->now.kind = TOKEN_MARK;
         t->now.n = mark;
     } else {
-        return text_fail(t->file, t->p, t->next, err, "nothing begins with this character");
+        return text_fail(t->file, t->p, t->next, err, "this character cannot begin anything here");
     }
     t->next += t->now.n;
     return true;
@@ -137,7 +138,7 @@ bool text_begin(struct text *t, const char *file, const char *p, size_t n, struc
 {
     *t = (struct text){.file = file, .p = p, .n = n};
     if (strlen(p) != n) {
-        return text_fail(file, p, strlen(p), err, "a recipe is text, and this is a zero byte");
+        return text_fail(file, p, strlen(p), err, "a recipe is text, but this is a zero byte");
     }
     return text_next(t, err);
 }
@@ -159,5 +160,5 @@ bool text_expect(struct text *t, const char *s, struct zf_err *err)
     bool was;
 
     return text_take(t, s, &was, err) &&
-           (was || text_fail(t->file, t->p, t->now.at, err, "here \"%s\" is expected", s));
+           (was || text_fail(t->file, t->p, t->now.at, err, "expected \"%s\" here", s));
 }

@@ -45,7 +45,7 @@ static const char *store_dir_broken_link(int why)
     switch (why) {
     case ENOENT:
     case ENOTDIR:
-        return "a link to nothing";
+        return "a dangling link";
     case ELOOP:
         return "a link that leads back to itself";
     case EXDEV:

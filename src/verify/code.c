@@ -35,7 +35,7 @@ static bool code_look(struct code *c, const struct files_path *p)
     const struct verify_about about = {.kind = ZF_FOUND_CODE,
                                        .weight = p->beside ? ZF_WEIGHT_NOTE : ZF_WEIGHT_UNREAD,
                                        .file = path};
-    return verify_found(c->v, &about, c->err, "it was not looked through for pickles: %s", why.msg);
+    return verify_found(c->v, &about, c->err, "it was not searched for pickles: %s", why.msg);
 }
 
 static bool code_report_item(struct code *c, const struct zf_code_item *i)

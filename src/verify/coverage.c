@@ -328,7 +328,7 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
                                        &f->err);
     }
     if (f->x.unknown > 0 &&
-        !coverage_report_failure(c, f, "a tensor of it was not looked for: %s", &f->x.why)) {
+        !coverage_report_failure(c, f, "one of its tensors was not looked for: %s", &f->x.why)) {
         return false;
     }
     for (size_t i = 0; i < f->g.at.n; i++) {
@@ -471,9 +471,10 @@ static bool coverage_report(struct coverage *c, const struct coverage_open *o, s
         bytes += gap_bytes(&o[i].at);
     }
     return verify_found(c->v, &about, c->err,
-                        "%" PRIu64 " bytes of tensors here are in no file of the tree%s%s%s%s%s",
+                        "%" PRIu64
+                        " bytes of tensors here are not in any file of the tree%s%s%s%s%s",
                         bytes, *record ? " (" : "", record, *record ? ")" : "",
-                        o->alone ? ", nor is anything else of this file" : "",
+                        o->alone ? ", and neither is the rest of this file" : "",
                         o->beside     ? ": it was not opened"
                         : o->harmless ? "; a note says that something is left out"
                                       : ", and no note says why");

@@ -132,9 +132,9 @@ static bool pass_report_archive(struct pass *p, const struct shard *s, struct zf
         about.weight = part->name ? ZF_WEIGHT_DAMAGE : ZF_WEIGHT_NOTE;
         if ((part->differs &&
              !verify_found(p->v, &about, err,
-                           "the header of member \"%s\" here has another %s than the directory",
+                           "the header of member \"%s\" here differs from the directory in its %s",
                            part->name, part->differs)) ||
-            (!part->name && !verify_found(p->v, &about, err, "no member has these bytes"))) {
+            (!part->name && !verify_found(p->v, &about, err, "these bytes belong to no member"))) {
             return false;
         }
     }
@@ -157,8 +157,8 @@ static bool pass_join_crcs(struct pass *p, struct shard *s, const struct stretch
         if (part->data_end > end || part->is == part->crc) {
             continue;
         }
-        zf_say(text, sizeof text, "member \"%s\" has the CRC-32 %08x, recorded is %08x", part->name,
-               part->is, part->crc);
+        zf_say(text, sizeof text, "member \"%s\" has the CRC-32 %08x, but %08x is recorded",
+               part->name, part->is, part->crc);
         if (!verify_found_at(p->v, &about, s->src, text, err)) {
             return false;
         }

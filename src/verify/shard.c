@@ -107,7 +107,7 @@ static bool shard_add_rest(struct shard_loading *l, uint64_t first, uint64_t end
     }
     if (memcmp(sign, ZIP_BEGINS, sizeof sign) == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, first,
-                      "a zip archive begins here, and no directory of one is behind it");
+                      "a zip archive begins here, but its directory is missing");
         return shard_keep_bad(l->s, first, end, err);
     }
     l->base = 0;

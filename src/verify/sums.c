@@ -78,9 +78,11 @@ static bool sums_load_line(struct sums *s, const struct verify *v, const char *p
     char *name = good ? sums_name(p + lead, n - lead, escaped) : NULL;
 
     if (!good) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "line %" PRIu64 " is none of sha256sum's: 64 digits, two blanks, a name",
-                      number);
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "line %" PRIu64
+            " is not written by sha256sum, expected 64 hexadecimal digits, two spaces and a name",
+            number);
         return zf_err_in(err, "%s", v->o->list_name);
     }
     if (name && !zf_relpath_ok(name)) {
@@ -339,7 +341,7 @@ static bool sums_report_line(const struct sums_line *l, const struct sums_seen *
     if (l->src) {
         return true; /* that it could not be read was told */
     }
-    return verify_found(v, &about, err, "%s has its SHA-256, and there is no such file", l->by);
+    return verify_found(v, &about, err, "the file is missing, but %s lists its SHA-256", l->by);
 }
 
 bool sums_report(struct sums *s, struct verify *v, struct zf_err *err)

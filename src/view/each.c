@@ -231,7 +231,7 @@ bool zf_each_match(const struct zf_each *e, const char *pattern, struct zf_err *
         ok = zf_each_file(&every, "", err);
     }
     if (ok && m.n == 0) {
-        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "nothing in this checkpoint matches");
+        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no file in this checkpoint matches");
         return zf_err_in(err, "%s", pattern);
     }
     return ok;

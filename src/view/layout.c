@@ -148,11 +148,10 @@ bool layout_check_size(const struct zf_set *set, struct zf_err *err)
 
     for (uint32_t i = 0; i < set->n; i++) {
         if (!zf_add(sum, zf_map_size(set->tensor[i].data), &sum) || sum > INT64_MAX / 8) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                           "the tensors of one set would not fit into a file: \"%s\" alone has "
-                           "%llu bytes",
-                           set->tensor[i].name,
-                           (unsigned long long)zf_map_size(set->tensor[i].data));
+            return zf_fail(
+                err, ZF_E_LIMIT, ZF_OFF_NONE,
+                "the tensors of one set do not fit into one file: \"%s\" alone has %llu bytes",
+                set->tensor[i].name, (unsigned long long)zf_map_size(set->tensor[i].data));
         }
     }
     return true;
@@ -234,7 +233,7 @@ static bool layout_check_nodes(const struct tree *t, struct zf_err *err)
 
         if (up->kind == NODE_SHELF && shelf_find(&t->shelf[up->payload], n->name, &i)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the tensor \"%s\" would have the name of another file, %s",
+                           "the tensor \"%s\" would have the same name as another file, %s",
                            t->shelf[up->payload].of->set->tensor[i].name, n->name);
         }
     }

@@ -93,10 +93,11 @@ static bool nodes_make_child(struct maker *m, uint32_t parent, struct nodes_pend
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s cannot be the path of a file", full);
     }
     if (own && below && nodes_cmp_path(full, m->place[of.lo + n_own].path) == 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "two things would stand at %s", full);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there would be two files at %s", full);
     }
     if (own && below && first->kind != NODE_SHELF && first->kind != NODE_DIR) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s would be a file and a directory", full);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s would be both a file and a directory",
+                       full);
     }
     if (!nodes_room(m, err)) {
         return false;

@@ -48,7 +48,7 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
         bool alone = bits == ZF_SHOW_ALL || bits == ZF_SHOW_AUTO;
         if (*mask && *mask != bits && (alone || *mask == ZF_SHOW_ALL || *mask == ZF_SHOW_AUTO)) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "show=all and show=auto stand alone: nothing can be added to them");
+                           "show=all and show=auto cannot be combined with other words");
         }
         *mask |= bits;
         list += n;

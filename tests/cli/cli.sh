@@ -126,7 +126,7 @@ check 'ls -a' prints '^npy/l1.bias.npy$' "$ZEROFS" ls -R -a "$c"
 check 'options as -o and as --name' prints '^1.bias.f32$' "$ZEROFS" ls -R "$c" -o only=l1.bias --strip_prefix=l
 check 'options after --' says 5 '^zerofs: --strange: .*No such file' "$ZEROFS" ls -- --strange
 check 'a format by name' prints '^embed' "$ZEROFS" ls -R "$c" --format=deepspeed
-check 'ls of a pattern without a match' says 1 '^zerofs: nothing\*: nothing in this checkpoint matches$' "$ZEROFS" ls "$c" 'nothing*'
+check 'ls of a pattern without a match' says 1 '^zerofs: nothing\*: no file in this checkpoint matches$' "$ZEROFS" ls "$c" 'nothing*'
 check 'ls of a near miss' says 1 'did you mean l1.weight.f32\?$' "$ZEROFS" ls "$c" l1.wieght.f32
 check 'ls of a name without its suffix' says 1 'did you mean l1.weight.f32' "$ZEROFS" ls "$c" l1.weight
 check 'the name in a JSON line is the one listed' look ties "$ZEROFS" "$ZF_DATA"

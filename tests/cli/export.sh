@@ -137,7 +137,7 @@ one_name() {
 check 'one file gets the name that is given, in a directory its own' one_name
 not_replaced() {
     echo precious >mine.f32
-    answers 5 'another file is there already' export_ ckpt layers.0.weight.f32 mine.f32 && grep -q precious mine.f32 &&
+    answers 5 'a different file already exists' export_ ckpt layers.0.weight.f32 mine.f32 && grep -q precious mine.f32 &&
         rm mine.f32
 }
 check 'and replaces no file' not_replaced
@@ -149,7 +149,7 @@ check 'two files are not made one' answers 2 'would both become back.bias.f32' \
     export_ "$zero3" optim/exp_avg/ optim/exp_avg_sq/ both
 check 'what is not there is told' answers 5 'nosuch.f32: no such file' export_ ckpt nosuch.f32 x
 check 'with what may be meant' answers 5 'did you mean layers.0.weight.f32' export_ ckpt layers.0.wieght.f32 x
-check 'a pattern without a match is told' answers 5 'nothing in this checkpoint matches' export_ ckpt '*.nosuch' x
+check 'a pattern without a match is told' answers 5 'no file in this checkpoint matches' export_ ckpt '*.nosuch' x
 check 'usage is told' answers 2 'needs a checkpoint' export_ ckpt x
 check '-j is checked' answers 2 'jobs needs a number' export_ -j 0 ckpt / x
 nothing_made() {
@@ -224,14 +224,14 @@ check 'what is there already is kept' again
 other() {
     rm -rf other && mkdir other && head -c 5040000 /dev/urandom >other/layers.0.weight.f32 &&
         cp other/layers.0.weight.f32 mine &&
-        answers 5 'another file is there already' export_ ckpt layers.0.weight.f32 other &&
+        answers 5 'a different file already exists' export_ ckpt layers.0.weight.f32 other &&
         cmp mine other/layers.0.weight.f32
 }
 check 'another file of the same size is not replaced' other
 forced() {
     export_ --force ckpt layers.0.weight.f32 other && cmp all/layers.0.weight.f32 other/layers.0.weight.f32
 }
-check '--force replaces it' forced
+check 'Replace it with --force' forced
 check 'the destination may not lie in the checkpoint' answers 2 'inside the checkpoint' export_ ckpt / ckpt/new/dir
 check 'nor be it through a link' answers 2 'inside the checkpoint' sh -c \
     'ln -s ckpt alias; exec "$1" export ckpt / alias/new' sh "$ZEROFS"
@@ -248,7 +248,7 @@ hostile_dir() {
 check 'a link to a directory in it is not followed' hostile_dir
 ln -s ../outside/file trap2/layers.0.weight.f32
 hostile_file() {
-    answers 5 'not a regular file is there already' export_ ckpt layers.0.weight.f32 trap2
+    answers 5 'exists and is not a regular file' export_ ckpt layers.0.weight.f32 trap2
     grep -q precious outside/file
 }
 check 'a link under the final name is not written through' hostile_file
@@ -279,11 +279,11 @@ archive_stays() {
 check 'and is known by them the next time' archive_stays
 archive_wrong() {
     cp catted sums/pytorch_model.bin &&
-        answers 5 'another file is there already' export_ ckpt pytorch_model.bin sums/ && cmp catted sums/pytorch_model.bin
+        answers 5 'a different file already exists' export_ ckpt pytorch_model.bin sums/ && cmp catted sums/pytorch_model.bin
 }
 check 'one without them is another one' archive_wrong
 archive_resumed() {
-    rm -rf sums && (ulimit -f 12000 && answers 5 'what is copied is kept' export_ ckpt pytorch_model.bin sums/) &&
+    rm -rf sums && (ulimit -f 12000 && answers 5 'the copied part is kept' export_ ckpt pytorch_model.bin sums/) &&
         [ -s sums/.pytorch_model.bin.part ] && export_ --sha256 ckpt pytorch_model.bin sums/ >resumed && cat resumed &&
         sums sums/pytorch_model.bin catted && (cd sums && sha256sum -c SHA256SUMS)
 }
@@ -291,7 +291,7 @@ check 'so has one that was copied in two runs' archive_resumed
 # It ended while the CRCs were put in: all is copied, and of the first member one CRC is there.
 archive_halfway() {
     mv sums/pytorch_model.bin whole.bin && rm -rf sums &&
-        (ulimit -f 12000 && answers 5 'what is copied is kept' export_ ckpt pytorch_model.bin sums/) &&
+        (ulimit -f 12000 && answers 5 'the copied part is kept' export_ ckpt pytorch_model.bin sums/) &&
         cat catted >sums/.pytorch_model.bin.part &&
         dd if=whole.bin of=sums/.pytorch_model.bin.part bs=1 skip=14 seek=14 count=4 conv=notrunc &&
         export_ ckpt pytorch_model.bin sums/ && cmp whole.bin sums/pytorch_model.bin
@@ -307,7 +307,7 @@ check 'and one of another type' archive_cast
 part=.layers.0.weight.f32.part
 out_of_room() {
     rm -rf short
-    answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export ckpt layers.0.weight.f32 short/' sh "$ZEROFS" &&
+    answers 5 'the copied part is kept' sh -c 'ulimit -f 3000; exec "$1" export ckpt layers.0.weight.f32 short/' sh "$ZEROFS" &&
         ls -la short && [ "$(wc -l <sentence)" = 1 ] && [ ! -e short/layers.0.weight.f32 ] && [ -s "short/$part" ]
 }
 check 'a file that may not grow: one sentence, exit 5, the part is kept' out_of_room
@@ -344,7 +344,7 @@ EOF
 never_mixed() {
     rm -rf short before
     export_ "$1" "$2" before/ &&
-        answers 5 'what is copied is kept' sh -c 'ulimit -f 3000; exec "$1" export "$2" "$3" short/' sh "$ZEROFS" "$1" "$2" &&
+        answers 5 'the copied part is kept' sh -c 'ulimit -f 3000; exec "$1" export "$2" "$3" short/' sh "$ZEROFS" "$1" "$2" &&
         rewritten "$1" && export_ "$1" "$2" short/ && "$ZEROFS" cat "$1" "$2" >now && cmp now "short/${2##*/}" &&
         ! cmp -s "before/${2##*/}" now
 }
@@ -414,7 +414,7 @@ check 'SIGKILL leaves the part' interrupted KILL 137
 only_one() {
     export_direct huge model.safetensors big/
     until_true further_than "$(certain)" || return 1
-    answers 5 'another export is at work' export_ huge model.safetensors big/
+    answers 5 'another export is running' export_ huge model.safetensors big/
     code=$?
     kill -9 "$pid"
     wait "$pid"

@@ -147,7 +147,7 @@ with Dir() as d:
     for word in ("newest", "whole"):
         r, j = d.info("plain/step-9", "-o", "tag=" + word)
         check(f"tag={word} of a save is the save", j.get("tag") == "step-9", r.stderr or j)
-    d.says("tag= of a file", 2, "tag=9 chooses among the saves of a directory", at="plain/step-9/m.pt",
+    d.says("tag= of a file", 2, "tag=9 selects one of the saves in a directory", at="plain/step-9/m.pt",
            opts=("-o", "tag=9"))
     with open(d.path("zero/run7/global_step5/mp_rank_00_model_states.pt"), "wb"):
         pass
@@ -289,8 +289,8 @@ for name in ("model.safetensors", "pytorch_model.bin"):
 
 with Dir() as d:
     d.torch("run/step_1/step_scheduler.pt", {"steps": 1})
-    d.says("a file without a tensor makes no checkpoint", 3, "no checkpoint is here", at="run")
-    d.says("nor where it lies", 3, "no checkpoint is here", at="run/step_1")
+    d.says("a file without a tensor makes no checkpoint", 3, "there is no checkpoint here", at="run")
+    d.says("nor where it lies", 3, "there is no checkpoint here", at="run/step_1")
     r, j = d.info("run/step_1/step_scheduler.pt")
     check("pointed at, it is shown with a note", "it holds no tensors" in j.get("notes", []), r.stderr or j)
     d.st("run/step_1/model/model.safetensors")
@@ -306,7 +306,7 @@ with Dir() as d:
     d.st("mega/iter_0000010/model.safetensors")
     for at, name, is_in, found in (("zero", "megatron", "deepspeed", "global_step5"), ("zero", "olmo", "deepspeed", "global_step5"),
                                    ("zero/global_step3", "dcp", "deepspeed", "it"), ("mega", "dcp", "safetensors", "iter_0000010")):
-        d.says(f"{at} as {name}", 3, f"nothing here is of the format {name} that was asked for: {found} is of format {is_in}",
+        d.says(f"{at} as {name}", 3, f"there is nothing here in the format {name}, which was asked for: {found} is in the format {is_in}",
                at=at, opts=("-o", "format=" + name))
 
 # ---- saves of which a part is left -------------------------------------------------------------------------
@@ -463,7 +463,7 @@ for name, data, what in FILES:
         d.file("some/readme.txt", b"hello")
         d.says(f"pointing at {name}", 4, f"{name}: this is {what}", "which zerofs does not read",
                at="some/where/" + name)
-        d.says(f"{name}, two directories down", 4, f"no checkpoint is here; some/where/{name} is {what}")
+        d.says(f"{name}, two directories down", 4, f"there is no checkpoint here; some/where/{name} is {what}")
 
 with Dir() as d:
     d.file("orbax/1000/_CHECKPOINT_METADATA", {})

@@ -41,7 +41,7 @@ with Run() as d:
     for data, tag in ((b"10", "iter_0000010"), (b"20\n", "iter_0000020"), (b" \t10 \r\n\n", "iter_0000010"),
                       (b"0000020", "iter_0000020")):
         d.tracker(data)
-        d.gives(f"the tracker holds {data}", tag, "iter_0000100 is newer" + (" (and so are 1 more)" if tag[-2] == "1" else ""))
+        d.gives(f"the tracker holds {data}", tag, "iter_0000100 is newer" + (" (as are 1 more)" if tag[-2] == "1" else ""))
         d.gives("the tracker is pointed at", tag, "iter_0000100 is newer", at=TRACKER)
     for data in (b"release", b"release\n"):
         d.tracker(data)

@@ -51,11 +51,11 @@ def outward(path):
 
 def dangling(path):
     os.symlink("nothing-here", path)
-    return "a link to nothing"
+    return "a dangling link"
 
 
 KIND_TEXT = {fifo: "a FIFO", sock: "a socket", directory: "a directory", outward: "out of the checkpoint's directory",
-             dangling: "a link to nothing"}
+             dangling: "a dangling link"}
 KINDS = list(KIND_TEXT)
 
 

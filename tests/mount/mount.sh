@@ -55,7 +55,7 @@ for beside in "${mnt}2" "${mnt%?}~"; do
     rm -r "$beside"
 done
 if "$ZEROFS" info --help | grep -q xdev; then
-    check 'info above a mount point does not go into it' says 3 "^zerofs: $tmp: no checkpoint is here.*; $mnt is a mount of zerofs and shows $real" "$ZEROFS" info "$tmp"
+    check 'info above a mount point does not go into it' says 3 "^zerofs: $tmp: there is no checkpoint here.*; $mnt is a mount of zerofs and shows $real" "$ZEROFS" info "$tmp"
 fi
 check 'mounting the mount is refused' says 3 "is a zerofs mount of $real/global_step3" "$ZEROFS" mount "$mnt" "$tmp"
 check 'mode, owner, times, blocks and block size' look attributes "$mnt" "$c"

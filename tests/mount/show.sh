@@ -45,7 +45,7 @@ done
 check 'show=extra lists it' shown '-o show=raw:extra' has "$mnt" . extra
 ckpt=$zero
 check 'an unknown word is refused' refused 2 'show lists raw, npy.*found "rwa"' -o show=rwa "$ckpt" "$mnt"
-check 'all stands alone' refused 2 'stand alone' -o show=all,raw "$ckpt" "$mnt"
+check 'all stands alone' refused 2 'cannot be combined' -o show=all,raw "$ckpt" "$mnt"
 check 'an empty list is refused' refused 2 'found ""' -o show= "$ckpt" "$mnt"
 
 # du of weights alone, of a size at which headers do not count: nothing of a sparse file is ever read.

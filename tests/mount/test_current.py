@@ -130,14 +130,14 @@ def appears_when_a_save_is_whole():
     assert "no save is whole" in said, said
     assert os.listdir(at) == [] and shows(None)
     move(102, run)  # half of it
-    until(lambda: "passes this save over" in log())
+    until(lambda: "skips this save" in log())
     assert shows(None) and os.listdir(at) == []
     move(1, run)
     until(shows, 1)
     assert os.listdir(at) == ["current"]
     assert os.getxattr(f"{at}/current", "user.zerofs.tag") == b"step-1"
     # The same reason once, however often it was looked at since.
-    assert log().count("passes this save over") == 1, log()
+    assert log().count("skips this save") == 1, log()
     assert "step-102" in log() and SHARDS[1] in log(), log()
 
 
@@ -247,7 +247,7 @@ def the_log_has_every_switch():
     for said in ("no save is whole", "shows step-1\n", "shows step-2, after step-1", "shows step-15, after step-16",
                  "shows step-3", "shows step-4"):
         assert said in log(), (said, log())
-    assert all("times)" not in line for line in log().splitlines() if "passes this save over" in line), log()
+    assert all("times)" not in line for line in log().splitlines() if "skips this save" in line), log()
 
 
 def a_killed_daemon_leaves_no_mount():

@@ -47,7 +47,7 @@ def every_tensor_has_a_place_or_is_named():
         c.save(without=["decoder.layers.1.mlp.linear_fc2.weight"]).is_no_model("decoder.layers.1.mlp.linear_fc2.weight")
     with Llama() as c:
         c.save(more={"decoder.layers.0.mlp.linear_fc1.bias": numbered([2 * FFN], 0)}).is_no_model(
-            "no rule uses decoder.layers.0.mlp.linear_fc1.bias")
+            "decoder.layers.0.mlp.linear_fc1.bias is neither used")
     with Llama() as c:  # either name of a norm, not both
         c.save(more={"decoder.layers.0.input_layernorm.weight": numbered([WIDTH], 0)}).is_no_model("has both")
     with Llama() as c:
@@ -74,21 +74,21 @@ def a_config_json_from_outside_cuts_the_vocabulary_and_must_agree():
 
 
 BAD = [
-    ("x <- w", "1:6: x:", "no w"), ("a.b <- t [:3]", "used by no rule"), ("a <- t\nb <- t [0]", "2:", "used twice"),
-    ("a <- t\na <- u", "two rules make a"), ('a <- t "r c -> c"', "1:8", "on the left only"), ('a <- t "r c -> r c d"', "on the right only"),
+    ("x <- w", "1:6: x:", "no w"), ("a.b <- t [:3]", "not used by any rule"), ("a <- t\nb <- t [0]", "2:", "used twice"),
+    ("a <- t\na <- u", "two rules make a"), ('a <- t "r c -> c"', "1:8", "only on the left"), ('a <- t "r c -> r c d"', "only on the right"),
     ('a <- t "r r -> r"', "twice"), ('a <- t "(r c -> r c"', "bracket"), ('a <- t "r c"', "no ->"), ('a <- t "r c -> r c -> c"', "two ->"),
-    ('a <- t "r ... -> r ..."', "only names"), ('size k = 5\na <- t "(k r) c -> k r c"', "axis of 5", "has 4"),
-    ('a <- t "(k r) c -> k r c"', "neither k nor r"), ('a <- t "r c d -> d r c"', "for 3 dimensions, here are 2"),
-    ("a <- t [0:9]", "[0:9] of an axis that has 4"), ("a <- t [0, 0, 0]", "3 axes are cut"),
-    ("a <- cat(0, t, u)", "another shape"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
-    ("index i < 2\na <- {i}.w", "index that the target has not"), ("let a = 1 +", "a value is expected"), ("let a = (1", "not closed"),
+    ('a <- t "r ... -> r ..."', "only names"), ('size k = 5\na <- t "(k r) c -> k r c"', "the axis has 5", "has 4"),
+    ('a <- t "(k r) c -> k r c"', "neither k nor r"), ('a <- t "r c d -> d r c"', "for 3 dimensions, but the tensor has 2"),
+    ("a <- t [0:9]", "[0:9] are outside the axis, which has 4"), ("a <- t [0, 0, 0]", "3 axes are cut"),
+    ("a <- cat(0, t, u)", "differs in shape or dtype"), ("a <- cat(7, t)", "no dimension 7"), ("a <- {i}.w", '"index"'),
+    ("index i < 2\na <- {i}.w", "index that the target lacks"), ("let a = 1 +", "expected a value"), ("let a = (1", "not closed"),
     ("let a = f(1)", "no function f()"), ("let a = 1 / 0\na <- t", '"/" does not work'), ("let a = 3 / 2\na <- t", '"/" does not work with 3 and 2'),
-    ('size a = "x"\na <- t', "not a number of elements"), ("size a = nothing\na <- t", "nothing says the size a"),
-    ("let a = 9223372036854775807 + 1", "no number"), ("let a = 900000000000000000 * 100\na <- t", '"*" does not work'),
-    ("use wrapped2", "no recipe wrapped2"), ("use _megatron/../x", "no recipe"), ("a <- t $", "begins with this character"),
-    ('need true', "sentence in quotes"), ('need t "unclosed', "ends on its own line"), ("index i < 99999999999\na.{i} <- t", "limit tensors"),
-    ("let a = " + "(" * 100 + "1", "nested too deep"), ("let a = 1" + " + 1" * 200, "more than 128 parts"), ("recipe", "a name is expected"),
-    ("check 1 == 2 \"sums\"\na <- t", "sums: 1 and 2"), ("# nothing\n", "no rule makes a tensor"), ("a <- t\x00", "zero byte"),
+    ('size a = "x"\na <- t', "not a number of elements"), ("size a = nothing\na <- t", "the size a is not recorded"),
+    ("let a = 9223372036854775807 + 1", "not a number"), ("let a = 900000000000000000 * 100\na <- t", '"*" does not work'),
+    ("use wrapped2", "no recipe wrapped2"), ("use _megatron/../x", "no recipe"), ("a <- t $", "cannot begin anything here"),
+    ('need true', "sentence in quotes"), ('need t "unclosed', "must end on the line"), ("index i < 99999999999\na.{i} <- t", "limit tensors"),
+    ("let a = " + "(" * 100 + "1", "nested too deep"), ("let a = 1" + " + 1" * 200, "more than 128 parts"), ("recipe", "expected a name"),
+    ("check 1 == 2 \"sums\"\na <- t", "sums: 1 and 2"), ("# nothing\n", "there is no rule that makes a tensor"), ("a <- t\x00", "zero byte"),
     ("index i < 1\nindex j < 1\nindex k < 1\nindex l < 1\nindex m < 1", "more than 4 indices"),
 ]
 
@@ -126,7 +126,7 @@ def names_that_fall_together_are_no_model():
     with Llama() as c:
         c.save(more={"_orig_mod.decoder.final_layernorm.weight": numbered([WIDTH], 0)})
         r = c.run("recipes", None, at="save")
-        assert r.returncode == 1 and "without what wrapped them" in r.stdout.decode(), r.stdout.decode()
+        assert r.returncode == 1 and "once prefixes of wrappers are removed" in r.stdout.decode(), r.stdout.decode()
         assert "_orig_mod.decoder.final_layernorm.weight" in c.names()
 
 
@@ -134,8 +134,8 @@ def a_recipe_file_that_is_not_there_or_too_large():
     with Case() as c:
         c.safetensors("save/model.safetensors", {"t": numbered([4, 6], 0)})
         c.refused("cannot read the recipe", at="save", opts=("-o", "recipe=./nowhere"), code=5)
-        c.refused("no such recipe", at="save", opts=("-o", "recipe=nowhere"), code=2)
-        c.refused("no such recipe", at="save", opts=("-o", "recipe=_megatron"), code=2)
+        c.refused("there is no recipe", at="save", opts=("-o", "recipe=nowhere"), code=2)
+        c.refused("there is no recipe", at="save", opts=("-o", "recipe=_megatron"), code=2)
         path = c.file("big", b"#" * (1 << 21))
         c.refused("not a recipe", at="save", opts=("-o", "recipe=" + path))
 
@@ -151,7 +151,7 @@ def limits_of_the_table_hold_and_are_named():
         c.save()
         c.told("by the recipe megatron-llama", at="save", opts=("--limit", "json_bytes=4000"))
         c.save({"comment": "x" * 9000})
-        c.told("settings cannot be read, state/transformer_config.json", "limit json_bytes", at="save", opts=("--limit", "json_bytes=4000"))
+        c.told("settings are unreadable, state/transformer_config.json", "limit json_bytes", at="save", opts=("--limit", "json_bytes=4000"))
 
 
 def experts():

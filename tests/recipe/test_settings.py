@@ -44,7 +44,7 @@ def rotary_embeddings_of_megatron():
 def settings_that_fit_no_recipe_are_said():
     with Model() as c:
         c.put(tensors(), {**SETTINGS, "normalization": "LayerNorm"})
-        c.told("fit none of its recipes", '"zerofs recipes" says why', at="save")
+        c.told("fit none of its recipes", "See why: zerofs recipes", at="save")
         notes = json.loads(c.run("info", None, "--json", at="save").stdout)["notes"]
         assert any("fit none of its recipes" in n for n in notes), notes
     with Model() as c:  # a model of something else is no news

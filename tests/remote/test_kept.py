@@ -423,7 +423,7 @@ def a_commit_is_the_proof():
         try:
             rewritten(c, False)
             c.ls(url)
-            assert "the place is another one now" in c.said and not c.from_kept(), c.said
+            assert "the checkpoint was replaced" in c.said and not c.from_kept(), c.said
         finally:
             hub.COMMIT = was
 

@@ -400,7 +400,7 @@ def layers_alone():
     def twice(f):
         f[layer(3)] = makeds.OrderedDict(up=half)
         f["mp_rank_00_model_states.pt"]["shared_params"] = {"3.up": "1.weight"}
-    refused("a name that is tied and in a file of its own", case(twice), f'{layer(3)}: there are two tensors of the name "3.up" in mp_rank_00')
+    refused("a name that is tied and in a file of its own", case(twice), f'{layer(3)}: there are two tensors named "3.up" in mp_rank_00')
 
 
 def universals():

@@ -90,7 +90,7 @@ static void a_link_where_rename_does_not_know_its_flag(void **state)
     /* and what is there stays, but by force */
     write_part("two");
     assert_false(zf_export_dest_publish(&s, false, &err));
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "give the file its name");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "rename the partial file");
     expect_text("a", "one");
     zf_err_clear(&err);
     assert_ok(zf_export_dest_publish(&s, true, &err), &err);

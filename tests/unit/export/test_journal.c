@@ -171,7 +171,7 @@ static void one_export_at_a_time(void **state)
 
     (void)state;
     assert_null(zf_export_journal_open(root, &err));
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "another export is at work");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "another export is running");
 }
 
 static void the_end_removes_it(void **state)

@@ -224,7 +224,7 @@ static void expect_without_b(void)
     struct zf_err err = {.code = ZF_OK};
 
     assert_int_equal(settle(3, 1, file, &err), ZF_EXPORT_UNWRITABLE);
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "put the file on the disk");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the file");
     assert_string_equal(err.path, "dest/b");
     assert_int_equal(names(), 3);
     assert_int_not_equal(faccessat(root, "b", F_OK, 0), 0);
@@ -292,7 +292,7 @@ static void every_directory_is_put_on_the_disk_once(void **state)
     assert_int_equal(fstatat(root, "d/f", &st, 0), 0);
     kernel.bad = st.st_ino;
     assert_int_equal(names_sync(to, 8, &err), ZF_EXPORT_UNWRITABLE);
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "put the names on the disk");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the directory");
     assert_string_equal(err.path, "dest/d/f/x");
     kernel.no_dirs = true;
     assert_ok(names_sync(to, 8, &err) == ZF_EXPORT_OK, &err);
@@ -311,7 +311,7 @@ static void the_destination_may_refuse_it_too(void **state)
     assert_int_equal(fstat(root, &st), 0);
     kernel.bad = st.st_ino;
     assert_int_equal(names_sync(to, 1, &err), ZF_EXPORT_UNWRITABLE);
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "put the names on the disk");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the directory");
 }
 
 static void the_name_may_be_taken_meanwhile(void **state)
@@ -380,7 +380,7 @@ static void ties_are_names_of_one_file(void **state)
     ino_t other = part("b", &fd);
     (void)close(fd);
     assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE);
-    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "not a link to \"a\"; --force replaces it");
+    assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "not a link to \"a\". Replace it with --force");
     assert_string_equal(err.path, "dest/b");
     assert_true(file[1].done && !file[2].done);
     assert_int_equal(inode_of("b"), other);

@@ -93,7 +93,7 @@ static void test_unknown_format(void **state)
 
     add_save(f, "model.safetensors");
     f->o.format = "zip";
-    not_found(f, ZF_E_USAGE, "there is no format \"zip\"; known are ");
+    not_found(f, ZF_E_USAGE, "there is no format \"zip\". Known: ");
     assert_non_null(strstr(f->err.msg, "safetensors"));
 }
 
@@ -102,7 +102,7 @@ static void test_nothing(void **state)
     struct fixture *f = *state;
 
     add_text(f, "notes.txt", "hello");
-    not_found(f, ZF_E_UNKNOWN, "no checkpoint is here");
+    not_found(f, ZF_E_UNKNOWN, "there is no checkpoint here");
 }
 
 static void test_latest(void **state)
@@ -123,7 +123,7 @@ static void test_latest(void **state)
     f->o.tag = "last";
     found_at(f, "last", "safetensors");
     f->o.tag = "worst";
-    not_found(f, ZF_E_USAGE, "there is no save \"worst\" here; there are: best, last");
+    not_found(f, ZF_E_USAGE, "there is no save \"worst\" here. Found: best, last");
 }
 
 static void test_latest_nested(void **state)

@@ -338,13 +338,13 @@ static void a_note_belongs_to_its_model(void **state)
     assert_non_null(large);
     memset(large, 'x', KEEP_NOTE + 1);
     assert_false(zf_keep_note(k, c, large, &err));
-    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "a note of more than 1048576 bytes");
+    assert_err(&err, ZF_E_LIMIT, ZF_OFF_NONE, "the note has more than 1048576 bytes");
     large[KEEP_NOTE] = '\0';
     assert_ok(zf_keep_note(k, c, large, &err), &err);
     assert_true(has_note(k, st, large));
     c->kept_as[0]++;
     assert_false(zf_keep_note(k, c, "of another one", &err));
-    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "another one now");
+    assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "replaced");
     assert_true(has_note(k, st, large));
     zf_auto(checkpoint) struct zf_checkpoint *again = a_model(st, k, &lim);
     assert_true(again && zf_keep_put(k, st, again, &err));
@@ -399,11 +399,11 @@ static void whatever_it_says(void **state)
     assert_true(first && first[0] == 0 && first[1] == 0);
     first[1] = 1;
     assert_null(load_body(k, st, body, len, &err));
-    assert_err(&err, ZF_E_FORMAT, first + 2 - file, "a source of no kind");
+    assert_err(&err, ZF_E_FORMAT, first + 2 - file, "a source of an unknown kind");
     first[1] = 0;
     first[0] = 127;
     assert_null(load_body(k, st, body, len, &err));
-    assert_err(&err, ZF_E_FORMAT, first + 1 - file, "a source of no kind");
+    assert_err(&err, ZF_E_FORMAT, first + 1 - file, "a source of an unknown kind");
     assert_ok(zf_keep_clear(dir, &bytes, &err), &err);
     drop_store(at);
 }

@@ -225,7 +225,7 @@ static void refuses_two_of_one_name(void **state)
                                     (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
     assert_null(zf_build_tensor(b, (struct zf_spot){"optim", "w", 1},
                                 (struct zf_type){ZF_DT_U8, 0, NULL}, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "two tensors of the name \"w\" in optim");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "two tensors named \"w\" in optim");
 }
 
 static void finds_a_hundred_thousand_names(void **state)
@@ -317,8 +317,9 @@ static void refuses_files_that_are_directories(void **state)
 {
     static const char *const blob[][2] = {
         {"a", "a"}, {"a", "a/b"}, {"optim", NULL}, {"optim/exp", NULL}};
-    static const char *const said[] = {"two files", "file and of a directory",
-                                       "file and of a directory", "file and of a directory"};
+    static const char *const said[] = {"two files", "both a file and a directory",
+                                       "both a file and a directory",
+                                       "both a file and a directory"};
 
     (void)state;
     for (int i = 0; i < 4; i++) {
@@ -526,7 +527,7 @@ static void refuses_selections_without_sense(void **state)
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "REGEX=REPLACEMENT");
     assert_null(
         zf_checkpoint_select(three(), &(struct zf_select){.only = none, .n_only = 1}, &err));
-    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "no tensor is left");
+    assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "the selection leaves no tensor");
 }
 
 /* "\\=" is an equals sign of either side, the last other one parts them. */

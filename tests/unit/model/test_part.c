@@ -287,11 +287,11 @@ static void parts_that_cannot_be_are_refused(void **state)
     assert_false(zf_draft_part(of, 0, 1, of, 0, &err));
     assert_ok(zf_draft_part(d, 0, 4, of, 12, &err), &err);
     assert_false(zf_draft_box(d, NULL, half, from, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "parts of other tensors and of boxes at once");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "made both of parts of other tensors and of boxes");
     struct zf_draft *boxes = start(b, 2, 2, shape);
     assert_ok(zf_draft_box(boxes, NULL, half, from, &err), &err);
     assert_false(zf_draft_part(boxes, 0, 1, of, 0, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "parts of other tensors and of boxes at once");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "made both of parts of other tensors and of boxes");
 }
 
 /* Holes and overlaps of parts are found like those of pieces. */
@@ -366,9 +366,9 @@ static void a_value_has_no_pieces(void **state)
     struct zf_draft *d = zf_build_find(b, (struct zf_spot){"", "w", 1});
     assert_non_null(d);
     assert_false(zf_draft_flat(d, 0, 1, (struct zf_from){0}, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value and has pieces besides");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value, but also has pieces");
     assert_false(zf_draft_box(d, NULL, NULL, (struct zf_from){0}, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value and has pieces besides");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is a value, but also has pieces");
 }
 
 int main(void)

@@ -420,7 +420,7 @@ static void what_is_no_piece_is_refused(void **state)
     assert_ok(zf_draft_copy(one, zero, zf_build_find(b, spot), zero, NULL, &err), &err);
     assert_false(zf_draft_copy(one, zero, zf_build_find(b, spot), zero, NULL, &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
-               "tensor \"two\" of shape [] is a value and has pieces besides");
+               "tensor \"two\" of shape [] is a value, but also has pieces");
     struct zf_draft *piece = tensor(b, "piece", (struct zf_type){ZF_DT_F64, 0, NULL});
     assert_ok(zf_draft_flat(piece, 0, 1, from, &err), &err);
     assert_false(zf_draft_copy(piece, zero, zf_build_find(b, spot), zero, NULL, &err));

@@ -271,9 +271,9 @@ static void test_twice(void **state)
     (void)state;
     assert_ok(zf_draft_slots(d, s, 0, 5, &err), &err);
     assert_false(zf_draft_slots(d, s, 0, 5, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is cut into slots and has pieces besides");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is cut into slots, but also has pieces");
     assert_false(zf_draft_flat(d, 0, 1, (struct zf_from){0}, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is cut into slots and has pieces besides");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "is cut into slots, but also has pieces");
     assert_false(zf_draft_box(d, NULL, &ten, (struct zf_from){0}, &err));
     struct zf_draft *other = zf_build_tensor(b, (struct zf_spot){"", "v", 1},
                                              (struct zf_type){ZF_DT_F32, 1, &ten}, &err);

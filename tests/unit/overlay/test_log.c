@@ -131,9 +131,9 @@ static void a_failure_that_lasts(void **state)
     later += 3;
     zf_log_say(f->log, &one);
     zf_log_say(f->log, &one);
-    assert_string_equal(printed(f),
-                        "zerofs: rank0.pt: byte 12: is damaged\n"
-                        "zerofs: rank0.pt: byte 12: is damaged (10 more since the last line)\n");
+    assert_string_equal(
+        printed(f), "zerofs: rank0.pt: byte 12: is damaged\n"
+                    "zerofs: rank0.pt: byte 12: is damaged (10 more times since the last line)\n");
 }
 
 /* 1,000 shards of a server that is gone are one line a minute, and 1,000 damaged ones no more than 256. */

@@ -349,7 +349,7 @@ static void what_is_no_file_is_refused(void **state)
     assert_null(zf_store_open_later(st, "d", &err));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "a directory, not a file");
     assert_null(zf_store_open_later(st, "d/dangling", &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "a link to nothing");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "a dangling link");
     zf_auto(source) struct zf_source *link = later_at(st, "d/link");
     assert_true(reads_right(link, 3));
 }

@@ -118,8 +118,8 @@ static void two_things_in_one_place(void **state)
                                          {"extra/x/y", NODE_BLOB, 1, false}};
 
     (void)state;
-    refused(twice, 2, "two things would stand at npy");
-    refused(below, 2, "extra/x would be a file and a directory");
+    refused(twice, 2, "there would be two files at npy");
+    refused(below, 2, "extra/x would be both a file and a directory");
 }
 
 static void components_must_be_file_names(void **state)

@@ -206,7 +206,7 @@ static void a_tensor_may_not_take_a_kept_name(void **state)
     assert_ok(zf_build_text(b, "config.f32", "x", 1, &err), &err);
     assert_null(made_tree(b, 0, NULL));
     assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE,
-               "the tensor \"config\" would have the name of another file, config.f32");
+               "the tensor \"config\" would have the same name as another file, config.f32");
 }
 
 static void tied_names_are_one_inode(void **state)
