@@ -42,11 +42,11 @@ AC_DEFUN([AX_ZF_COMPILER],
    ZF_CFLAGS="-std=gnu17 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -fvisibility=hidden -pthread"
    ZF_LDFLAGS="-pthread"])
 
-dnl ZF_MAY(switch, VARIABLE, pkg-config module, Debian package, what it reads, [header, library, function]):
+dnl ZF_MAY(switch, VARIABLE, pkg-config module, Debian package, what it is for, [header, library, function]):
 dnl --with-SWITCH, --without-SWITCH, or when it is there.  The last three find a library that some systems ship
 dnl without its pkg-config file.
 AC_DEFUN([ZF_MAY], [
-  AC_ARG_WITH([$1], [AS_HELP_STRING([--without-$1], [do not read $5])], [], [with_$1=auto])
+  AC_ARG_WITH([$1], [AS_HELP_STRING([--without-$1], [do without $5])], [], [with_$1=auto])
   AS_IF([test "x$with_$1" != xno],
     [PKG_CHECK_MODULES([$2], [$3], [zf_found=yes], [zf_found=no])
      m4_ifval([$6], [AS_IF([test $zf_found = no],
@@ -54,7 +54,7 @@ AC_DEFUN([ZF_MAY], [
      AS_IF([test "x$with_$1$zf_found" = xyesno],
        [AC_MSG_ERROR([$3 was not found; on Debian: apt-get install $4])])
      with_$1=$zf_found])
-  AS_IF([test "x$with_$1" = xyes], [AC_DEFINE([HAVE_$2], [1], [zerofs reads $5])])
+  AS_IF([test "x$with_$1" = xyes], [AC_DEFINE([HAVE_$2], [1], [there is $5])])
 ])
 
 dnl ZF_SONAME(VARIABLE, function): the library of VARIABLE is loaded at run time: defines VARIABLE_SONAME, the name

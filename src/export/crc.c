@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zlib.h>
-
+#include <zf/base/crc.h>
 #include <zf/base/fd.h>
 
 #define CRC_BYTES 4u
@@ -45,7 +44,7 @@ void crc_add(struct crc_sums *c, const unsigned char *p, size_t n)
         const size_t k = (size_t)((stop < end ? stop : end) - c->off);
 
         if (inside) {
-            c->of[c->next].value = (uint32_t)crc32_z(c->of[c->next].value, p, k);
+            c->of[c->next].value = zf_crc32(c->of[c->next].value, p, k);
             c->next += stop <= end;
         }
         p += k;

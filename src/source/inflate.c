@@ -7,6 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include <zf/base/crc.h>
+
 #include "blocks.h"
 #include "kinds.h"
 
@@ -26,7 +28,7 @@ struct inflater {
     _Atomic uint64_t frontier; /* blocks before this one were made once: their points are known */
     atomic_bool bad;           /* the CRC is wrong: nothing can be trusted any more */
     /* Under the lock, as moving the frontier. */
-    uLong crc;            /* of all blocks before the frontier */
+    uint32_t crc;         /* of all blocks before the frontier */
     struct point **point; /* [count]; each written once, before the frontier passes */
 };
 
@@ -185,7 +187,7 @@ static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_e
     if (!block) {
         return NULL;
     }
-    uLong crc = crc32_z(f->crc, block->data, block->n);
+    const uint32_t crc = zf_crc32(f->crc, block->data, block->n);
     if (k + 1 < blocks_count(&f->b)) {
         f->point[k + 1] = zf_give(p);
     } else if (crc != f->crc_want) {
@@ -312,6 +314,6 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
         return NULL;
     }
     f->crc_want = crc;
-    f->crc = crc32_z(0, NULL, 0);
+    f->crc = 0;
     return &f->b.src;
 }

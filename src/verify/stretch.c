@@ -2,8 +2,8 @@
 #include "stretch.h"
 
 #include <nettle/sha2.h>
-#include <zlib.h>
 
+#include <zf/base/crc.h>
 #include <zf/base/hex.h>
 
 void stretch_free(void *stretch)
@@ -104,7 +104,7 @@ static bool stretch_add_crcs(const struct chunk *c, const struct shard *s, struc
             return false;
         }
         last->part = i;
-        last->crc = (uint32_t)crc32_z(last->crc, c->p + (from - c->off), (size_t)(to - from));
+        last->crc = zf_crc32(last->crc, c->p + (from - c->off), (size_t)(to - from));
         last->n += to - from;
     }
     return true;

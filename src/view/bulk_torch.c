@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <zf/base/crc.h>
 #include <zf/base/utf8.h>
 #include <zf/codec/torch_write.h>
 #include <zf/codec/zip_write.h>
@@ -51,7 +52,7 @@ static bool bulk_number(const struct bulk *b, uint64_t *key, struct zf_out *pick
 static void bulk_add_small(struct zf_zip_write *w, struct zf_out *o, const char *name,
                            const void *p, size_t n)
 {
-    zf_zip_write_member(w, name, n, zf_zip_crc(p, n), o);
+    zf_zip_write_member(w, name, n, zf_crc32(0, p, n), o);
     zf_out_add(o, p, n);
 }
 

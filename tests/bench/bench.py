@@ -592,6 +592,7 @@ def part_verify():
     import torchfile  # pylint: disable=import-outside-toplevel
     torchfile.save({'w': torchfile.Tensor(shape=(n * MIB // 4,), storage=torchfile.Storage(data=block * n, n=n * MIB // 4))}, archive)
     stfile.save(plain, {'w': ('F32', [n * MIB // 4], block * n)})
+    fast = 'libdeflate missing' not in run(ZEROFS, '--version')
     for path, title in ((archive, 'archive'), (plain, 'safetensors')):
         r = []
         for _ in range(ROUNDS):
@@ -600,7 +601,7 @@ def part_verify():
                 start = time.monotonic()
                 run(ZEROFS, 'verify', '-j1', path)
                 r.append(loop / (time.monotonic() - start))
-        ratio(f'verify of 1 GiB, {title}, beside pread and crc32, one thread', r, 0.8)
+        ratio(f'verify of 1 GiB, {title}, beside pread and crc32, one thread', r, 1.5 if fast else 0.8)
 
 
 PARTS = ('read', 'list', 'gather', 'guards', 'transposed', 'recipes', 'memory', 'metadata', 'stacked', 'buckets', 'zarr', 'local', 'export', 'cast', 'values', 'verify', 'remote', 'sources', 'scale', 'tools')

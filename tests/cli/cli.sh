@@ -52,6 +52,7 @@ for name, function in asked.items():
         line = f'{name} missing: '
     assert f'\n{line}' in told, line
     print(line)
+assert re.search(r'^libdeflate (\d|missing: )', told, re.M)[1].isdigit() == ('libdeflate.so' in loaded), told
 EOF
 }
 check '--version names the libraries that are loaded' versions

@@ -32,7 +32,4 @@ static inline void zf_auto_zip_write(struct zf_zip_write *w)
     zf_auto_out(&w->central);
 }
 
-/* CRC-32 of bytes at hand. */
-uint32_t zf_zip_crc(const void *p, size_t n);
-
 #endif

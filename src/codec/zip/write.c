@@ -5,7 +5,6 @@
 #include <zf/codec/zip_write.h>
 
 #include <string.h>
-#include <zlib.h>
 
 #include "end.h"
 #include "local.h"
@@ -136,9 +135,4 @@ void zf_zip_write_end(struct zf_zip_write *w, struct zf_out *tail)
     tail->bad = tail->bad || w->central.bad;
     zf_out_add(tail, w->central.p, w->central.n);
     zip_end_emit(tail, &end, end.dir_off + end.dir_bytes);
-}
-
-uint32_t zf_zip_crc(const void *p, size_t n)
-{
-    return (uint32_t)crc32_z(0, p, n);
 }
