@@ -316,12 +316,12 @@ bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_er
 
 /* ---- working out ------------------------------------------------------------------------------ */
 
-static bool expr_truth(json_t *v)
+/* Clears *fits for what is neither true nor false: a text such as "false", a list, a fraction. */
+static bool expr_truth(json_t *v, bool *fits)
 {
-    return json_is_true(v) || (json_is_integer(v) && json_integer_value(v) != 0) ||
-           (json_is_real(v) && fpclassify(json_real_value(v)) != FP_ZERO) ||
-           (json_is_string(v) && json_string_length(v)) || json_array_size(v) ||
-           json_object_size(v);
+    *fits = *fits && (json_is_null(v) || json_is_boolean(v) ||
+                      (json_is_integer(v) && json_integer_value(v) >= 0));
+    return json_is_true(v) || (json_is_integer(v) && json_integer_value(v) != 0);
 }
 
 bool expr_equal(json_t *a, json_t *b)
@@ -356,6 +356,13 @@ static json_t *expr_sum(enum op op, json_t *a, json_t *b, bool *fits)
     return json_real(*fits ? z : 0);
 }
 
+static json_t *expr_both(enum op op, json_t *a, json_t *b, bool *fits)
+{
+    const bool x = expr_truth(a, fits), y = expr_truth(b, fits);
+
+    return json_boolean(op == OP_OR ? x || y : x && y);
+}
+
 static json_t *expr_op(enum op op, json_t *a, json_t *b, bool *fits)
 {
     const bool numbers = json_is_number(a) && json_is_number(b);
@@ -365,9 +372,8 @@ static json_t *expr_op(enum op op, json_t *a, json_t *b, bool *fits)
     case OP_ELSE:
         return json_incref(json_is_null(a) ? b : a);
     case OP_OR:
-        return json_boolean(expr_truth(a) || expr_truth(b));
     case OP_AND:
-        return json_boolean(expr_truth(a) && expr_truth(b));
+        return expr_both(op, a, b, fits);
     case OP_EQ:
         return json_boolean(expr_equal(a, b));
     case OP_NE:
@@ -414,7 +420,7 @@ static json_t *expr_call(uint32_t call, json_t **v, bool *fits)
 {
     switch (call) {
     case CALL_SELECT:
-        return json_incref(expr_truth(v[0]) ? v[1] : v[2]);
+        return json_incref(expr_truth(v[0], fits) ? v[1] : v[2]);
     case CALL_LEN:
         return json_integer(
             (json_int_t)(json_is_array(v[0]) ? json_array_size(v[0]) : json_object_size(v[0])));
@@ -488,7 +494,7 @@ static bool expr_step(struct stack *s, const struct code *c, const struct expr_a
         made = expr_call(c->op, s->v + s->n - used, &fits);
     } else if (c->op == OP_NOT) {
         used = 1;
-        made = json_boolean(!expr_truth(s->v[s->n - 1]));
+        made = json_boolean(!expr_truth(s->v[s->n - 1], &fits));
     } else {
         used = 2;
         made = expr_op((enum op)c->op, s->v[s->n - 2], s->v[s->n - 1], &fits);
@@ -524,28 +530,30 @@ json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_e
     return expr_run(e, e->n, &s, ask, err) ? s.v[--s.n] : NULL;
 }
 
+/* The value of e is not of the type that is expected. */
+static bool expr_other(const struct expr *e, const struct expr_ask *ask, const char *expected,
+                       json_t *v, struct zf_err *err)
+{
+    zf_auto(mem) char *is = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+
+    return text_fail(ask->file, ask->text, e->at, err, "expected %s, found %.60s", expected,
+                     is ? is : "?");
+}
+
 bool expr_true(const struct expr *e, const struct expr_ask *ask, bool *out, struct zf_err *err)
 {
     zf_auto(json) json_t *v = expr_value(e, ask, err);
+    bool fits = true;
 
-    *out = v && expr_truth(v);
-    return v != NULL;
+    *out = v && expr_truth(v, &fits);
+    return v && (fits || expr_other(e, ask, "true or false", v, err));
 }
 
 bool expr_u64(const struct expr *e, const struct expr_ask *ask, uint64_t *out, struct zf_err *err)
 {
     zf_auto(json) json_t *v = expr_value(e, ask, err);
 
-    if (!v) {
-        return false;
-    }
-    if (!zf_json_u64(v, out)) {
-        zf_auto(mem) char *is = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-
-        return text_fail(ask->file, ask->text, e->at, err,
-                         "expected a number of elements, found %.60s", is ? is : "?");
-    }
-    return true;
+    return v && (zf_json_u64(v, out) || expr_other(e, ask, "a number of elements", v, err));
 }
 
 bool expr_sides(const struct expr *e, const struct expr_ask *ask, json_t **left, json_t **right,

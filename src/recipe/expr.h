@@ -32,7 +32,7 @@ struct expr_ask {
 bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 /* Its value; a reference.  Errors: ZF_E_FORMAT a value of the wrong type, overflow, division that leaves a rest. */
 json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_err *err) ZF_CHECKED;
-/* Is it true: not null, false, 0, or empty? */
+/* Is it true: not null, false or 0?  Errors: neither true nor false, nor a number of something. */
 bool expr_true(const struct expr *e, const struct expr_ask *ask, bool *out,
                struct zf_err *err) ZF_CHECKED;
 /* Its value as a number of elements.  Errors: it is none. */

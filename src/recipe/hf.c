@@ -185,8 +185,10 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
         return make_model(c, &t->plan, err);
     }
     if (t) {
-        return make_note(c, err, "hf/ is not the model %.60s: %.300s",
-                         t->plan.arch ? t->plan.arch : t->r->name, t->plan.problem.at[0]);
+        /* Settings of a wrong type may be met before the class is known. */
+        return make_note(c, err, "hf/ is %s%.60s: %.300s",
+                         t->plan.arch ? "not the model " : "no model of a recipe",
+                         t->plan.arch ? t->plan.arch : "", t->plan.problem.at[0]);
     }
     if (look->files.why.code != ZF_OK) {
         return make_note(

@@ -55,7 +55,7 @@ class Llama(Case):
         return json.loads(r.stdout)
 
     def is_no_model(self, *parts, opts=()):
-        self.told("hf/ is not the model", *parts, at="save", opts=opts)
+        self.told("hf/ is no", *parts, at="save", opts=opts)
         assert "model.norm.weight" not in self.names(*opts)
 
 

@@ -92,6 +92,7 @@ def layers_are_joined_over_ranks_and_stages():
             want = {"architectures": ["GPTNeoXForCausalLM"], "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32,
                     "vocab_size": 12, "rotary_pct": 0.5, "rotary_emb_base": 20000.0, "layer_norm_eps": 0.0001, "tie_word_embeddings": False,
                     "use_parallel_residual": False, "hidden_act": "gelu_new", "max_position_embeddings": 64}
+            c.told("bias_gelu_fusion) is taken for the tanh form", at="global_step3")
             assert {k: config.get(k) for k in want} == want, config
 
 
@@ -152,6 +153,13 @@ def without_settings_a_config_json_is_asked_for():
         assert c.holds(*opts)["rotary_pct"] == 0.25
         c.file("side/config.json", {**side, "num_attention_heads": 2})
         c.is_no_model("num_attention_heads", opts=opts)
+    with Neox() as c:  # a config.json decides what the settings leave open
+        c.save()
+        opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+        for said in ("gelu", "gelu_new"):
+            c.file("side/config.json", {"model_type": "gpt_neox", "hidden_act": said})
+            assert c.holds(*opts)["hidden_act"] == said
+            assert "tanh" not in c.run("info", None, "-v", *opts, at="global_step3").stdout.decode()
 
 
 main([layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,

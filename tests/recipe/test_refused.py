@@ -122,6 +122,18 @@ def a_lost_tensor_is_lost_under_its_new_name_and_in_no_other():
             assert [x["name"] for x in lost] == [name], (where, lost)
 
 
+def a_head_that_is_lost_is_not_said_to_differ():
+    with Llama() as c:
+        t = tensors()
+        t.pop("output_layer.weight")
+        t["output_layer.weight"] = t["embedding.word_embeddings.weight"]
+        path = c.safetensors("save/model.safetensors", t)
+        c.file("save/transformer_config.json", {**SETTINGS, "share_embeddings_and_output_weights": True})
+        assert "lm_head.weight" not in c.names() and c.config()["tie_word_embeddings"] is True
+        os.truncate(path, os.path.getsize(path) - 100)  # of the head
+        c.is_no_model("untie_embeddings_and_output_weights), which cannot be seen", opts=("-o", "degraded,lost=omit"))
+
+
 def names_that_fall_together_are_no_model():
     with Llama() as c:
         c.save(more={"_orig_mod.decoder.final_layernorm.weight": numbered([WIDTH], 0)})
@@ -209,6 +221,6 @@ def settings_of_olmo_core_that_no_class_has_are_refused_by_name():
                     assert "model.norm.weight" in c.names()
 
 
-main([a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
+main([a_head_that_is_lost_is_not_said_to_differ, a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
       settings_that_no_class_of_transformers_has_are_refused_by_name, settings_of_olmo_core_that_no_class_has_are_refused_by_name,
       a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large, limits_of_the_table_hold_and_are_named])

@@ -41,6 +41,22 @@ def rotary_embeddings_of_megatron():
             "rope_type": "linear", "factor": 2.0}})))
 
 
+def settings_of_a_wrong_type():
+    for value in ("false", [1], {"a": 1}, 0.5, -1):
+        with Model() as c:
+            c.put(tensors(), {**SETTINGS, "gated_linear_unit": value})
+            c.told("hf/ is no model of a recipe", "does not work with true and " + json.dumps(value, separators=(",", ":")), at="save")
+            assert "model.norm.weight" not in c.names()
+    truth = '"and" does not work with '
+    judged(tensors(), SETTINGS, (({"add_bias_linear": "False"}, truth + '"False" and true'), ({"add_bias_linear": []}, truth + "[] and true"),
+                                 ({"share_embeddings_and_output_weights": "x"}, truth + '"x" and true'), ({"use_rope_scaling": 2}, "neither true nor false"),
+                                 ({"seq_length": "64"}, "longest"), ({"seq_length": True}, "longest"), ({"max_position_embeddings": -1}, "longest"),
+                                 ({"kv_channels": "6"}, "head_dim"), ({"rotary_interleaved": "no"}, '"not" does not work with "no"')))
+    with Model() as c:  # 0 is false, and what nothing says is left to the class
+        config = c.put(tensors(), {**SETTINGS, "add_bias_linear": 0, "share_embeddings_and_output_weights": 0, "seq_length": None}).config()
+        assert config["attention_bias"] is False and config["tie_word_embeddings"] is False and "max_position_embeddings" not in config, config
+
+
 def settings_that_fit_no_recipe_are_said():
     with Model() as c:
         c.put(tensors(), {**SETTINGS, "normalization": "LayerNorm"})
@@ -70,6 +86,7 @@ def experts(layers):
 def layers_with_experts_are_those_of_moe_layer_freq():
     plain = {**SETTINGS, "num_moe_experts": 4, "moe_ffn_hidden_size": FFN, "moe_router_topk": 2, "qk_layernorm": True}
     wrong = "layers with experts by moe_layer_freq"
+    judged(experts([0, 1]), plain, (({"ffn_hidden_size": "x"}, "ffn"), ({"ffn_hidden_size": -1}, "ffn"), ({"ffn_hidden_size": None}, {"intermediate_size": None})))
     judged(experts([0, 1]), plain, (({}, {"mlp_only_layers": []}), ({"moe_layer_freq": 1}, {"mlp_only_layers": []}), ({"moe_layer_freq": 2}, wrong),
                                     ({"moe_layer_freq": [1, 1]}, {"mlp_only_layers": []}), ({"moe_layer_freq": [0, 1]}, wrong)))
     judged(experts([0]), plain, (({"moe_layer_freq": 2}, {"mlp_only_layers": [1]}), ({"moe_layer_freq": [1, 0]}, {"mlp_only_layers": [1]}),
@@ -105,7 +122,7 @@ def deepseek_v2_of_megatron():
 def deepseek_v3_of_megatron():
     judged(latent(True), {**MLA, "moe_router_score_function": "sigmoid", "moe_router_enable_expert_bias": True}, (
         ({}, {"architectures": ["DeepseekV3ForCausalLM"], "norm_topk_prob": True, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0}),
-        ({"moe_router_topk": 1}, {"norm_topk_prob": False}), ({"moe_router_topk_scaling_factor": 2.5}, {"routed_scaling_factor": 2.5}),
+        ({"moe_router_topk": 1}, {"norm_topk_prob": False}), ({"moe_router_enable_expert_bias": False}, "moe_router_enable_expert_bias"), ({"moe_router_topk_scaling_factor": 2.5}, {"routed_scaling_factor": 2.5}),
         ({"moe_router_num_groups": 2, "moe_router_group_topk": 1}, {"n_group": 2, "topk_group": 1}),
         ({"moe_router_num_groups": 4, "moe_router_group_topk": 2}, "groups of experts weighed"),
         ({"moe_router_num_groups": 2, "moe_router_group_topk": 1, "moe_router_topk": 3}, "groups of experts weighed"), *LATENT))
@@ -136,7 +153,7 @@ def gpt2_of_megatron():
         ({}, {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", "n_positions": 20, "layer_norm_epsilon": 1e-5}),
         ({"bias_gelu_fusion": False}, {"activation_function": "gelu"}), ({"bias_gelu_fusion": False, "openai_gelu": True}, {"activation_function": "gelu_new"}),
         ({"layernorm_zero_centered_gamma": True}, "only re-orders"), ({"squared_relu": True}, "squared_relu"), ({"qk_layernorm": True}, "norms of queries"),
-        ({"num_query_groups": 2}, "linear_qkv"), ({"layernorm_epsilon": None}, "epsilon"), ({"ffn_hidden_size": 12}, "10 and 12"), ({"hidden_size": 8}, "hidden_size")))
+        ({"num_query_groups": 2}, "linear_qkv"), ({"layernorm_epsilon": None}, "epsilon"), ({"layernorm_epsilon": -1}, "epsilon"), ({"layernorm_epsilon": "x"}, '"x"'), ({"ffn_hidden_size": 12}, "10 and 12"), ({"hidden_size": 8}, "hidden_size")))
 
 
 def nemotron_of_megatron():
@@ -146,7 +163,8 @@ def nemotron_of_megatron():
         ({}, {"architectures": ["NemotronForCausalLM"], "partial_rotary_factor": 0.5, "norm_eps": 1e-5, "hidden_act": "relu2"}),
         ({"use_rope_scaling": True}, "no scaled rotary embedding"), ({"rope_scaling": {"factor": 2.0}}, "no scaled rotary embedding"),
         ({"seq_len_interpolation_factor": 2}, "no scaled rotary embedding"), ({"rotary_base": -5}, "rotary_base"), ({"rotary_interleaved": True}, "interleaved"),
-        ({"layernorm_zero_centered_gamma": False}, "zero-centred"), ({"qk_layernorm": True}, "norms of queries"), ({"position_embedding_type": "yarn"}, "YaRN")))
+        ({"layernorm_zero_centered_gamma": False}, "zero-centred"), ({"qk_layernorm": True}, "norms of queries"), ({"rotary_percent": 1.5}, "rotary_percent"),
+        ({"rotary_percent": 0}, "rotary_percent"), ({"rotary_percent": "x"}, '"x"'), ({"layernorm_epsilon": -1}, "epsilon"), ({"rotary_base": None}, "rotary_base"), ({"position_embedding_type": "yarn"}, "YaRN")))
 
 
 def yaml(settings, front):
@@ -222,6 +240,6 @@ def a_config_json_of_side_counts_beside_one_of_the_trainer():
             c.cat("config.json", json.dumps(own).encode(), *opts, at="save")
 
 
-main([rotary_embeddings_of_megatron, settings_that_fit_no_recipe_are_said, layers_with_experts_are_those_of_moe_layer_freq, deepseek_v2_of_megatron, deepseek_v3_of_megatron,
+main([rotary_embeddings_of_megatron, settings_of_a_wrong_type, settings_that_fit_no_recipe_are_said, layers_with_experts_are_those_of_moe_layer_freq, deepseek_v2_of_megatron, deepseek_v3_of_megatron,
       gpt2_of_megatron, nemotron_of_megatron, settings_in_yaml_of_nemo_and_bridge, names_in_front_are_stripped_and_notes_are_told,
       a_config_json_of_side_counts_beside_one_of_the_trainer])
