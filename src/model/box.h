@@ -80,6 +80,13 @@ bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
 /* A box that is not packed, as a source of its bytes in its own C order (box_source.c). */
 struct zf_source *box_source_new(const struct box *box, struct zf_err *err) ZF_CHECKED;
 
+/* Would reads of the box take a few bytes from each of many places, so that large blocks of it are better read whole
+ * and kept (box_keep.c)? */
+bool box_is_kept(const struct box *b, const struct zf_limits *lim);
+/* A source of the bytes of such a box, in its own C order, by blocks that are kept (limit cache_bytes). */
+struct zf_source *box_kept_new(const struct box *b, const struct zf_limits *lim,
+                               struct zf_err *err) ZF_CHECKED;
+
 /* Is there a way for elements of so many bytes? */
 bool turn_can(uint64_t bytes);
 

@@ -10,9 +10,12 @@
 /* A gap of up to a page is read along: skipping it would cost a system call, and the kernel has the
  * page in hand anyway. */
 #define GAP 4096
-/* 128 stretches of 2 KiB, or 64 of 4 KiB, each with its PAD: less than a
- * buffer has, so that it stays in the second-level cache. */
+/* 128 stretches of 2 KiB, each with its PAD: less than a buffer has, so that it stays in the second-level cache. */
 #define BLOCK (264u << 10)
+/* Longer stretches are as many as this where the room has place for them, 128 of 8 KiB: what is written of a row of a
+ * transposed tensor is then a few cache lines that adjoin, which takes half the time of one or two. */
+#define MANY 192
+#define ROOM (ZF_BUFFER_BYTES + 128 * PAD)
 /* Between stretches that are read apart: columns a power of two apart would all fall on the same
  * few lines of the first-level cache. */
 #define PAD 64
@@ -39,7 +42,7 @@ struct plan {
     bool apart;
     uint64_t src_off;
     unsigned char *dst;
-    unsigned char *room; /* BLOCK bytes, for one block at a time */
+    unsigned char *room; /* ROOM bytes, for one block at a time */
 };
 
 /* Sorts the axes by their step in the source, and joins those that go on in both. */
@@ -81,8 +84,10 @@ static void box_gather_choose_block(struct plan *p)
         const struct axis *a = &p->axis[p->block - 1];
 
         if (a->from > p->span && a->from - p->span > GAP) {
+            const uint64_t room = ROOM / (p->span + PAD);
             uint64_t steps = BLOCK / (p->span + PAD);
 
+            steps = steps < MANY ? (room < MANY ? room : MANY) : steps;
             p->apart = steps > 1;
             p->tile = steps > a->n ? a->n : p->apart ? box_gather_whole_lines(steps) : 1;
             return;
@@ -288,7 +293,7 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
                 struct zf_err *err)
 {
     uint64_t idx[ZF_BOX_DIMS], extent[ZF_BOX_DIMS];
-    zf_auto(buffer) struct zf_buffer *room = zf_buffer_take(BLOCK);
+    zf_auto(buffer) struct zf_buffer *room = zf_buffer_take(ROOM);
     struct plan p;
 
     if (!room) {

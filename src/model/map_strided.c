@@ -273,46 +273,18 @@ static bool strided_read_rows(const struct strided_box *b, unsigned char *out, s
 
 /* ---- blocks that are kept --------------------------------------------------------------------- */
 
-/* Target rows of a block are as many as make stretches of this size of a source's row. */
-#define STRETCH (4u << 10)
-/* Blocks have so many bytes, and the cache holds two at least. */
-#define SPAN_MIN (1u << 20)
-#define SPAN_MAX (32u << 20)
-
-/* What is next in the map is far away in the source, while what is near there is at least SPAN_MIN away here: bytes
- * between two such neighbours; 0 = it is not so, a read of that size takes what is near all the same. */
-static uint64_t strided_turned(const struct box *b)
-{
-    for (uint32_t d = 0; d + 2 < b->nd && b->size[b->nd - 1] < STRETCH; d++) {
-        if (b->stride[d] < b->stride[b->nd - 2] && b->inner[d] * b->size[d] >= SPAN_MIN) {
-            return b->inner[d];
-        }
-    }
-    return 0;
-}
-
-static uint64_t strided_span(const struct box *b, uint64_t row, uint64_t most)
-{
-    const uint64_t elem = b->size[b->nd - 1], rows = (STRETCH + elem - 1) / elem;
-    const uint64_t span = row > most / rows ? most : row * rows;
-
-    return span < SPAN_MIN ? SPAN_MIN : row <= span ? span / row * row : span;
-}
-
 bool map_strided_keep(struct zf_map *m, struct sources *t, const struct zf_limits *lim,
                       struct zf_err *err)
 {
     struct strided_map *s = (struct strided_map *)m;
-    const uint64_t most = lim->cache_bytes / 2 < SPAN_MAX ? lim->cache_bytes / 2 : SPAN_MAX;
     struct box box;
     uint32_t number;
 
-    if (m->ops != &strided_ops || most < SPAN_MIN) {
+    if (m->ops != &strided_ops) {
         return true;
     }
     strided_flat_box(s, &box);
-    const uint64_t row = strided_turned(&box);
-    if (row == 0) {
+    if (!box_is_kept(&box, lim)) {
         return true;
     }
     zf_auto(source) struct zf_source *in =
@@ -324,9 +296,7 @@ bool map_strided_keep(struct zf_map *m, struct sources *t, const struct zf_limit
         box.src = in;
         box.off = s->first;
     }
-    zf_auto(source) struct zf_source *whole = box_source_new(&box, err);
-    zf_auto(source) struct zf_source *kept =
-        whole ? zf_kept_new(whole, strided_span(&box, row, most), lim, err) : NULL;
+    zf_auto(source) struct zf_source *kept = box_kept_new(&box, lim, err);
     if (!kept || !sources_add(t, kept, &number, err)) {
         return false;
     }

@@ -202,16 +202,39 @@ struct file_wish {
     const struct zf_rows *rows;
 };
 
-static bool file_read_rows(struct file *f, int fd, const struct zf_rows *r, struct zf_err *err)
-{
-    for (uint64_t i = 0; i < r->count; i++) {
-        struct iovec to = {.iov_base = (char *)r->buf + i * r->pitch, .iov_len = r->n};
+/* So much between two rows is read along, and goes nowhere: that takes less time than one more system call. */
+#define ROW_GAP (8u << 10)
+#define ROWS_AT_ONCE 64u
 
-        if (!file_read_full(f, fd, to, r->off + i * r->step, err)) {
+static bool file_read_near_rows(struct file *f, int fd, const struct zf_rows *r, struct zf_err *err)
+{
+    struct iovec iov[2 * ROWS_AT_ONCE];
+    char gap[ROW_GAP];
+
+    for (uint64_t i = 0, n; i < r->count; i += n) {
+        n = r->count - i < ROWS_AT_ONCE ? r->count - i : ROWS_AT_ONCE;
+        for (uint64_t k = 0; k < n; k++) {
+            iov[2 * k] = (struct iovec){(char *)r->buf + (i + k) * r->pitch, r->n};
+            iov[2 * k + 1] = (struct iovec){gap, (size_t)(r->step - r->n)};
+        }
+        if (!file_readv_full(f, fd, iov, (int)(2 * n - 1), r->off + i * r->step, err)) {
             return false;
         }
     }
     return true;
+}
+
+/* What lies between rows may be unreadable when they are not. */
+static bool file_read_rows(struct file *f, int fd, const struct zf_rows *r, struct zf_err *err)
+{
+    const bool near = r->count > 1 && r->step >= r->n && r->step - r->n <= ROW_GAP;
+    bool ok = near && file_read_near_rows(f, fd, r, err);
+
+    for (uint64_t i = ok ? r->count : 0; i < r->count && (ok || i == 0); i++) {
+        ok = file_read_full(f, fd, (struct iovec){(char *)r->buf + i * r->pitch, r->n},
+                            r->off + i * r->step, err);
+    }
+    return ok;
 }
 
 static uint64_t file_wish_bytes(const struct file_wish *w)

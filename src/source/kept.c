@@ -5,14 +5,14 @@
  * One reader is best served by blocks as large as they may be.  When several read in as many
  * places, or one jumps, large blocks push each other out before they are used up, and each read of
  * a MiB loads a whole one again.  That shows as blocks that are entered in the middle: then blocks
- * become half as large, twice at most, until somebody goes through one after the other again. */
+ * become half as large, three times at most, until somebody goes through one after the other again. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "blocks.h"
 
-/* span, a half and a quarter of it */
-#define GRADES 3
+/* span, a half, a quarter and an eighth of it */
+#define GRADES 4
 /* Number of blocks in a row, entered in the middle, after which blocks become smaller; and of consecutive
  * blocks, after which they become larger. */
 #define SCATTERED 2

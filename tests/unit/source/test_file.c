@@ -30,8 +30,15 @@ ssize_t pread(int fd, void *p, size_t n, off_t off)
     return interrupted() ? -1 : NEXT(pread)(fd, p, n, off);
 }
 
+/* Of a medium with a bad sector. */
+static bool only_small_reads;
+
 ssize_t preadv(int fd, const struct iovec *v, int n, off_t off)
 {
+    if (only_small_reads) {
+        errno = EIO;
+        return -1;
+    }
     return interrupted() ? -1 : NEXT(preadv)(fd, v, n, off);
 }
 
@@ -695,6 +702,40 @@ static void an_interrupted_read_is_begun_again(void **state)
     assert_memory_equal(b, "0123456789", sizeof b);
 }
 
+static void rows_near_each_other(void **state)
+{
+    enum { N = 3, COUNT = 150, FILE_BYTES = 64 << 10 };
+    static char is[FILE_BYTES], got[COUNT * 5];
+    struct zf_err err;
+
+    for (size_t i = 0; i < FILE_BYTES; i++) {
+        is[i] = (char)(i * 7 + i / 251);
+    }
+    scratch_bytes(*state, "a", is, FILE_BYTES);
+    zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
+    zf_auto(source) struct zf_source *a = file_at(st, "a");
+    for (unsigned step = 1; step < 400; step += step < N ? 1 : 197) {
+        for (int bad = 0; bad < 2; bad++) {
+            const struct zf_rows rows = {
+                .buf = got, .n = N, .pitch = 5, .off = 11, .step = step, .count = COUNT};
+
+            memset(got, 0x55, sizeof got);
+            only_small_reads = bad;
+            assert_ok(zf_source_read_rows(a, &rows, &err), &err);
+            only_small_reads = false;
+            for (size_t i = 0; i < COUNT; i++) {
+                assert_memory_equal(got + i * 5, is + 11 + i * step, N);
+                assert_memory_equal(got + i * 5 + N, "UU", 2); /* between rows nothing is written */
+            }
+        }
+    }
+    char last[2];
+    const struct zf_rows far = {
+        .buf = last, .n = 1, .pitch = 1, .step = FILE_BYTES - 1, .count = 2};
+    assert_ok(zf_source_read_rows(a, &far, &err), &err);
+    assert_true(last[0] == is[0] && last[1] == is[FILE_BYTES - 1]);
+}
+
 /* sysfs says a page of every file, and gives what there is. */
 static void a_file_that_ends_before_its_size(void **state)
 {
@@ -742,6 +783,7 @@ int main(void)
         SCRATCH(a_file_outlives_its_store),
         SCRATCH(an_interrupted_read_is_begun_again),
         cmocka_unit_test(a_file_that_ends_before_its_size),
+        SCRATCH(rows_near_each_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
