@@ -75,9 +75,10 @@ static bool places_add_packed(struct places_making *m, const struct zf_trace *t)
             places_add(m, t->src, at));
 }
 
-/* n bytes of a source from off on, which follow one another. */
+/* n bytes of a source from off on, which follow one another.  A copy that was lost may be larger than its source. */
 static bool places_add_run(struct places_making *m, struct zf_source *src, uint64_t off, uint64_t n)
 {
+    n = off < src->size ? (n < src->size - off ? n : src->size - off) : 0;
     while (n > 0) {
         struct zf_lost how;
         uint64_t until = off + n;

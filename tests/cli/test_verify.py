@@ -424,9 +424,27 @@ def padding_of_slots(folder):
         assert not [r for r in rows if r["kind"] == "coverage"] and last["verdict"] == "WHOLE", rows
 
 
+def lost(folder):
+    """Every kind of checkpoint without one of its files: an answer (1: of dangerous code), and WHOLE with exit 0 alone."""
+    chance = random.Random(SEED)
+    saves = sorted(top for top, _, names in os.walk(DATA) if "expected.json" in names)
+    assert len(saves) > 50, saves
+    for n, save_of in enumerate(saves):
+        copy = os.path.join(folder, str(n))
+        shutil.copytree(save_of, copy, ignore=shutil.ignore_patterns("expected.json"))
+        files = files_of(copy)
+        for path in chance.sample(files, min(len(files), 2)) + [f for f in files if f.endswith(".swp")][:2]:
+            os.rename(path, os.path.join(folder, "away"))
+            done = run("verify", "--json", copy)
+            where = f"{save_of} without {os.path.relpath(path, copy)}: "
+            assert done.returncode in (0, 1, 3, 4), where + f"exit {done.returncode}: {done.stderr.decode()}"
+            assert (done.returncode == 0) == (b'"verdict":"WHOLE"' in done.stdout), where + done.stdout.decode()
+            os.rename(os.path.join(folder, "away"), path)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, flipped):
+        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, lost, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
