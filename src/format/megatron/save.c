@@ -284,5 +284,5 @@ bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
                              path);
     }
     zf_auto(source) struct zf_source *src = zf_store_open(s->st, path, err);
-    return src && mg_save_common(s, part, src, path, err);
+    return (src && mg_save_common(s, part, src, path, err)) || zf_forgive(s->b, err);
 }

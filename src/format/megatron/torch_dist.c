@@ -2,6 +2,7 @@
 /* The manifest says torch_dist: .metadata describes the tensors, and the common state lies beside it or in it. */
 #include "steps.h"
 
+#include <zf/assemble/degraded.h>
 #include <zf/assemble/files.h>
 #include <zf/dcp.h>
 
@@ -16,7 +17,8 @@ static bool dist_common(struct mg_save *s, uint32_t part, struct zf_err *err)
     if (o) {
         o->in_state = true;
         return mg_save_common(s, part, o->src, mg_save_path(s, part, ".metadata!" COMMON_KEY, path),
-                              err);
+                              err) ||
+               zf_forgive(s->b, err);
     }
     return mg_save_common_file(s, part, err);
 }

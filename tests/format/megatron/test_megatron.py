@@ -338,8 +338,11 @@ def damaged_saves():
         damage(folder)
         r = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "info", folder], capture_output=True, timeout=60)
         text = r.stderr.decode()
+        rest = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), "info", "-o", "degraded", folder], capture_output=True, timeout=60)
         shutil.rmtree(folder)
         assert r.returncode == 4 and part in text and len(text.strip().splitlines()) == 1, f"case {i}: {r.returncode} {text}"
+        if part == "common.pt":  # it holds no tensor
+            assert b"notes " in rest.stdout and b"common.pt: " in rest.stdout and b"30 tensors" in rest.stdout, rest
 
 
 def refused_arithmetic():
