@@ -40,6 +40,7 @@ static void ahead_drop(void *made)
 static bool torch_ahead_start(struct zf_torch_ahead *a, const char *const *path, uint64_t n,
                               struct zf_err *err)
 {
+    zf_store_announce(a->st, path, n);
     a->path = path;
     a->n = n;
     a->made = zf_ahead_new((struct zf_ahead_work){.make = ahead_make,

@@ -10,6 +10,7 @@
 #include <zf/base/clock.h>
 #include <zf/base/out.h>
 
+#include "opening.h"
 #include "where.h"
 
 /* A model that is read faster is not cached: reading it again costs no more. */
@@ -84,6 +85,7 @@ static void kept_say(const struct opts *o, const char *what, const struct zf_err
     char text[1024];
 
     if (o->verbose) {
+        opening_clear();
         (void)fprintf(stderr, "zerofs: model_cache: %s%s%s\n", what, err ? ": " : "",
                       err ? zf_err_text(err, text, sizeof text) : "");
     }
@@ -159,6 +161,7 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
 
         kept_say(o, ok ? "the model is kept" : "the model is not cached", ok ? NULL : &err);
         if (!ok && err.sys) {
+            opening_clear();
             (void)fprintf(stderr, "zerofs: note: the model is not cached: %s\n", strerror(err.sys));
             c->not_kept =
                 zf_arena_fmt(c->arena, &err, "the model is not cached: %s", strerror(err.sys));

@@ -12,6 +12,7 @@
 
 #include "access.h"
 #include "kept.h"
+#include "opening.h"
 #include "recipe_file.h"
 #include "remote.h"
 #include "where.h"
@@ -49,6 +50,7 @@ static bool open_wants_selection(const struct opts *o)
 static void open_warn_unused(void *ctx, const char *option, const char *value)
 {
     (void)ctx;
+    opening_clear();
     (void)fprintf(stderr, "zerofs: warning: %s=%s matches no tensor\n", option, value);
 }
 
@@ -154,6 +156,10 @@ bool open_newest(const char *run, const struct opts *o, const struct zf_choice *
                  bool *changed_out, struct zf_err *err)
 {
     struct zf_store *of;
+    /* What looks into a save may take much longer than all that is opened. */
+    zf_auto(opening) struct opening line = {.mine = false};
+
+    line = choice->accepts ? line : opening_begin(true);
     zf_auto(checkpoint) struct zf_checkpoint *c = open_chosen(run, o, choice, &of, err);
     zf_auto(store) struct zf_store *st = of;
     struct zf_err changed;
@@ -279,6 +285,8 @@ static struct zf_checkpoint *open_bare(const char *path, const struct opts *o, s
 
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, struct zf_err *err)
 {
+    zf_auto(opening) struct opening line = opening_begin(false);
+
     return open_model(open_bare(path, o, err), o, err);
 }
 
@@ -372,12 +380,20 @@ static struct zf_tree *open_view(struct zf_checkpoint *c, const struct opts *o,
     return zf_tree_new(c, &how, err);
 }
 
-struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)
+/* Without a line of progress: a mount opens saves while it serves. */
+static struct zf_tree *open_tree_served(const char *path, const struct opts *o, struct zf_err *err)
 {
     struct zf_view_later later = {.model = NULL};
     struct zf_checkpoint *c = open_begin(open_bare(path, o, err), o, &later, err);
 
     return c ? open_view(c, o, &later, err) : NULL;
+}
+
+struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err)
+{
+    zf_auto(opening) struct opening line = opening_begin(false);
+
+    return open_tree_served(path, o, err);
 }
 
 struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err *err)
@@ -427,7 +443,7 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
     struct opts o = *s->o; /* borrows its texts */
 
     o.tag = (char *)tag;
-    struct zf_tree *tree = open_tree(run, &o, err);
+    struct zf_tree *tree = open_tree_served(run, &o, err);
     *withheld_out = tree ? open_withheld(tree, run, s->o, s->log) : 0;
     return tree;
 }

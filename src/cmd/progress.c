@@ -54,40 +54,65 @@ static void progress_add(char out[200], size_t *n, size_t width, const char *tex
     }
 }
 
-void progress_show(struct progress *p, const struct progress_at *at)
+/* What is said of bytes. */
+static void progress_add_bytes(char out[200], size_t *n, size_t width, struct progress *p,
+                               const struct progress_at *at)
 {
-    const double now = p->show ? progress_now() : 0;
-    char line[200] = "", part[100], done[32], all[32];
-    size_t n = 0;
-
-    if (!p->show || at->all == 0 || now - p->last < 0.9 * PROGRESS_SECONDS) {
-        return;
-    }
-    p->last = now;
-    const size_t width = page_of(stderr, COLOR_NEVER).width;
-    const double rate = progress_rate(p, now, at->moved);
+    char part[100], done[32], all[32];
+    const double rate = progress_rate(p, p->last, at->moved);
     const double left = at->bytes < at->all ? (double)(at->all - at->bytes) : 0;
 
     (void)snprintf(part, sizeof part, "%u %%",
                    (unsigned)(100.0 * (double)at->bytes / (double)at->all));
-    progress_add(line, &n, width, part);
+    progress_add(out, n, width, part);
     print_bytes_in(done, at->bytes);
     print_bytes_in(all, at->all);
     (void)snprintf(part, sizeof part, "%s of %s", done, all);
-    progress_add(line, &n, width, part);
+    progress_add(out, n, width, part);
     print_bytes_in(done, (uint64_t)rate);
     (void)snprintf(part, sizeof part, "%s/s", done);
-    progress_add(line, &n, width, part);
+    progress_add(out, n, width, part);
     if (left < rate * 100 * 3600) {
         (void)snprintf(part, sizeof part, "%u:%02u left", (unsigned)(left / rate) / 60,
                        (unsigned)(left / rate) % 60);
-        progress_add(line, &n, width, part);
+        progress_add(out, n, width, part);
     }
-    if (at->items > 1) {
-        (void)snprintf(part, sizeof part, "%s %" PRIu64 " of %" PRIu64, at->what,
-                       at->item < at->items ? at->item + 1 : at->items, at->items);
-        progress_add(line, &n, width, part);
+}
+
+static void progress_add_items(char out[200], size_t *n, size_t width, const struct progress_at *at)
+{
+    /* One of them is being worked on, but for a count of those that are done. */
+    const uint64_t item = at->doing ? at->item : at->item < at->items ? at->item + 1 : at->items;
+    char part[100], of[40] = "";
+
+    if (at->items > 0) {
+        (void)snprintf(of, sizeof of, " of %" PRIu64, at->items);
     }
+    if (at->doing || at->items > 1) {
+        (void)snprintf(part, sizeof part, "%s %" PRIu64 "%s", at->what, item, of);
+        progress_add(out, n, width, part);
+    }
+}
+
+void progress_show(struct progress *p, const struct progress_at *at)
+{
+    const double now = p->show ? progress_now() : 0;
+    char line[200] = "";
+    size_t n = 0;
+
+    if (!p->show || (at->all == 0 && !at->doing) || now - p->last < 0.9 * PROGRESS_SECONDS ||
+        now - p->start < p->after) {
+        return;
+    }
+    p->last = now;
+    const size_t width = page_of(stderr, COLOR_NEVER).width;
+
+    if (at->doing) {
+        progress_add(line, &n, width, at->doing);
+    } else {
+        progress_add_bytes(line, &n, width, p, at);
+    }
+    progress_add_items(line, &n, width, at);
     (void)fprintf(stderr, "\r\033[K%s", line);
     (void)fflush(stderr);
     p->shown = true;
@@ -122,12 +147,13 @@ static void *progress_watching(void *arg)
     return NULL;
 }
 
-void progress_watch(struct progress_watch *w, bool show,
+void progress_watch(struct progress_watch *w, bool show, double after,
                     void (*ask)(void *ctx, struct progress_at *out), void *ctx)
 {
     *w = (struct progress_watch){
         .ask = ask, .ctx = ctx, .lock = PTHREAD_MUTEX_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
     progress_start(&w->progress, show);
+    w->progress.after = after;
     w->running = w->progress.show && zf_thread_start(&w->thread, progress_watching, w) == 0;
 }
 

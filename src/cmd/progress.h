@@ -15,6 +15,7 @@ struct progress {
     bool show;
     bool shown;         /* a line is there */
     double start, last; /* s */
+    double after;       /* nothing is shown in as many seconds from the start */
     uint64_t n;         /* marks taken so far; mark i is in place i % PROGRESS_MARKS */
     struct {
         double at;
@@ -23,10 +24,11 @@ struct progress {
 };
 
 /* How far it is.  bytes, all: done and in all; moved: those of `bytes` that count for the rate.  all 0: not known yet.
- * item of items ("file", "tensor"), or items 0. */
+ * item of items ("file", "tensor"), or items 0.
+ * doing: "opening", where no bytes are counted but items that are done, of as many as items or, 0, nobody knows yet; else NULL. */
 struct progress_at {
     uint64_t bytes, all, moved, item, items;
-    const char *what;
+    const char *what, *doing;
 };
 
 /* show: false where nothing is to be shown; it is shown on a terminal only. */
@@ -52,8 +54,8 @@ struct progress_watch {
     bool running, ended;
 };
 
-/* Starts it, if it is to be shown. */
-void progress_watch(struct progress_watch *w, bool show,
+/* Starts it, if it is to be shown; after: seconds in which nothing is. */
+void progress_watch(struct progress_watch *w, bool show, double after,
                     void (*ask)(void *ctx, struct progress_at *out), void *ctx);
 /* Takes the line away until the next look, so that something can be printed. */
 void progress_watch_clear(struct progress_watch *w);

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "opening.h"
+
 static struct {
     pthread_mutex_t lock;
     struct zf_remote *one;
@@ -12,6 +14,7 @@ static struct {
 static void remote_say(void *ctx, const char *line)
 {
     (void)ctx;
+    opening_clear();
     (void)fprintf(stderr, "zerofs: %s\n", line);
 }
 

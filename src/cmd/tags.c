@@ -14,6 +14,7 @@
 
 #include "info_facts.h"
 #include "open.h"
+#include "opening.h"
 #include "page.h"
 #include "print.h"
 
@@ -271,6 +272,7 @@ static bool tags_print(struct tags *t, struct zf_err *err)
             (void)printf("  %8s  %16s %5s %10s %5s  %-10s  %s\n", "step", "written", "files",
                          "size", "ranks", "state", "tag");
         }
+        opening_clear();
         (t->o->json ? tags_print_json : tags_print_row)(t, i, s);
         tags_save_free(s);
     }
@@ -282,10 +284,12 @@ int cmd_tags(const struct opts *o, int n, char **word)
     struct tags t = {.run = word[0], .o = o, .page = page_of(stdout, o->color)};
     const struct zf_opener opener = open_opener(o);
     struct zf_err err;
+    zf_auto(opening) struct opening line = opening_begin(true);
     zf_auto(store) struct zf_store *st = zf_store_by(&opener, word[0], &o->lim, &err);
 
     (void)n;
     if (!st) {
+        opening_end(&line);
         return cmd_fail(&err);
     }
     bool ok = tags_list(&t, st, &err) && tags_find_opened(&t, &err);
@@ -296,6 +300,7 @@ int cmd_tags(const struct opts *o, int n, char **word)
         ok = false;
     }
     ok = ok && tags_print(&t, &err);
+    opening_end(&line);
     zf_saves_free(&t.list);
     tags_save_free(t.known);
     free(t.opened);

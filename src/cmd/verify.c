@@ -310,7 +310,7 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                        .ctx = v,
                                        .progress = &v->done};
 
-    progress_watch(&v->watch, true, verify_ask, v);
+    progress_watch(&v->watch, true, 0, verify_ask, v);
     const bool ok = zf_verify(zf_tree_checkpoint(v->tree), &how, &sum, err);
     progress_watch_end(&v->watch);
     if (!ok || v->err.code != ZF_OK) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/base/num.h>
+#include <zf/source/begun.h>
 
 #include "doubts.h"
 
@@ -29,6 +30,7 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
     s->size = s->stored = size;
     atomic_init(&s->refs, 1);
     s->doubts = NULL;
+    atomic_init(&s->begun, false);
     return true;
 }
 
@@ -109,7 +111,16 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
     if (!source_inside(s, n, off, err)) {
         return false;
     }
-    return n == 0 || s->ops->pread(s, buf, n, off, err) || source_failed(s, err);
+    if (n == 0) {
+        return true;
+    }
+    if (!s->ops->pread(s, buf, n, off, err)) {
+        return source_failed(s, err);
+    }
+    if (s->doubts) {
+        zf_begun_count(&s->begun);
+    }
+    return true;
 }
 
 /* One batch of at most BATCH pieces that lie inside the source. */

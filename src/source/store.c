@@ -11,6 +11,7 @@
 
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
+#include <zf/source/begun.h>
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -551,6 +552,22 @@ struct zf_source *store_open_noted(struct zf_store *st, const char *path,
         return f ? zf_source_ref(f->src) : NULL;
     }
     return t->ops->again(t->self, full, f->src->name, *note, f->src, err);
+}
+
+void zf_store_announce(struct zf_store *st, const char *const *path, size_t n)
+{
+    struct zf_err ignored;
+    uint64_t new = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        zf_auto(mem) char *full = store_path_in(st, path[i], false, &ignored);
+
+        (void)pthread_mutex_lock(&st->t->lock);
+        const struct kept *k = full ? store_kept_find(st->t->files, full, strlen(full)) : NULL;
+        new += !k || k->making || !atomic_load_explicit(&k->src->begun, memory_order_relaxed);
+        (void)pthread_mutex_unlock(&st->t->lock);
+    }
+    zf_begun_expect(new);
 }
 
 uint32_t zf_store_ahead(const struct zf_store *st)

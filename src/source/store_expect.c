@@ -8,6 +8,7 @@
 #include <zf/base/ahead.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
+#include <zf/source/begun.h>
 #include <zf/source/store.h>
 
 struct zf_expect {
@@ -25,6 +26,9 @@ static void *expect_open(void *ctx, uint64_t i, struct zf_err *err)
 
     if (src && x->begin && !zf_store_is_far(x->st)) {
         x->begin(src);
+    }
+    if (src && !x->begin) { /* opening it is all that takes time */
+        zf_begun_count(&src->begun);
     }
     return src;
 }
@@ -87,6 +91,7 @@ struct zf_expect *zf_store_expect(struct zf_store *st, const char *const *path, 
     struct zf_expect *x = expect_new(st, begin);
     bool ok = true;
 
+    zf_store_announce(st, path, n);
     for (size_t i = 0; x && ok && i < n; i++) {
         ok = expect_push(x, strdup(path[i]));
     }
@@ -106,6 +111,9 @@ struct zf_expect *zf_store_expect_in(struct zf_store *st, const char *dir,
         if (l.e->kind == ZF_ENTRY_FILE && is(l.e->name)) {
             ok = expect_push(x, zf_relpath_join(dir, l.e->name, &ignored));
         }
+    }
+    if (x) {
+        zf_store_announce(st, (const char *const *)x->path.at, x->path.n);
     }
     return x ? expect_start(x, ok) : NULL;
 }

@@ -10,8 +10,9 @@ import termios
 from tap import Skip
 
 
-def shown(words, width=80, on=("stdout",), codes=(0,), env=None):
-    """What it writes to the terminal, which is `on` of stdout and stderr; the other goes nowhere."""
+def shown(words, width=80, on=("stdout",), codes=(0,), env=None, look=None):
+    """What it writes to the terminal, which is `on` of stdout and stderr; the other goes nowhere.  look: called with all of it so
+    far whenever there is more."""
     try:
         mine, theirs = pty.openpty()
     except OSError as e:
@@ -24,6 +25,8 @@ def shown(words, width=80, on=("stdout",), codes=(0,), env=None):
         try:
             while more := os.read(mine, 65536):
                 text += more
+                if look:
+                    look(text)
         except OSError:
             pass  # EIO: the other end is closed
         assert child.wait(120) in codes, (words, text)

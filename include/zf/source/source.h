@@ -107,6 +107,7 @@ struct zf_source {
     atomic_uint refs;
     /* of the store that opened it, which hears of failed reads; NULL = none */
     struct zf_doubts *doubts;
+    atomic_bool begun; /* of such a store: something of it was read */
 };
 
 /* The checking door in front of every source.  Errors: ZF_E_IO (also: range outside the source,

@@ -143,6 +143,9 @@ void zf_store_forget_doubts(struct zf_store *st, uint64_t since);
 /* How many of its files may be asked for at once where that is mostly waiting: struct zf_ahead_work. */
 uint32_t zf_store_ahead(const struct zf_store *st);
 
+/* n files will be read soon: for zf_begun, where those that were begun do not count again. */
+void zf_store_announce(struct zf_store *st, const char *const *path, size_t n);
+
 /* Reads a whole small file (at most max_bytes, else ZF_E_LIMIT); gives a terminated
  * malloc'ed copy. */
 char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, uint64_t *n_out,

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opening.h"
+
+#include <zf/source/begun.h>
+
+#include "progress.h"
+
+#define OPENING_SECONDS 2.0 /* until the line comes */
+
+static struct {
+    pthread_mutex_t lock; /* of `taken`, and against an end while somebody clears */
+    bool taken;
+    struct progress_watch watch;
+    struct zf_begun before; /* when it began */
+    bool many;
+} opening = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void opening_ask(void *ctx, struct progress_at *out)
+{
+    const struct zf_begun now = zf_begun();
+
+    (void)ctx;
+    out->doing = "opening";
+    out->what = "files";
+    out->item = now.n - opening.before.n;
+    out->items = !opening.many && now.of >= now.n ? now.of - opening.before.n : 0;
+}
+
+struct opening opening_begin(bool many)
+{
+    struct opening o;
+
+    (void)pthread_mutex_lock(&opening.lock);
+    o.mine = !opening.taken;
+    if (o.mine) {
+        opening.taken = true;
+        opening.many = many;
+        opening.before = zf_begun();
+        progress_watch(&opening.watch, true, OPENING_SECONDS, opening_ask, NULL);
+    }
+    (void)pthread_mutex_unlock(&opening.lock);
+    return o;
+}
+
+void opening_clear(void)
+{
+    (void)pthread_mutex_lock(&opening.lock);
+    if (opening.taken) {
+        progress_watch_clear(&opening.watch);
+    }
+    (void)pthread_mutex_unlock(&opening.lock);
+}
+
+void opening_end(struct opening *o)
+{
+    if (o->mine) {
+        (void)pthread_mutex_lock(&opening.lock);
+        progress_watch_end(&opening.watch);
+        opening.taken = false;
+        (void)pthread_mutex_unlock(&opening.lock);
+        o->mine = false;
+    }
+}
