@@ -156,12 +156,13 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 /* Of a stale file no other read will be better. */
 static void ops_log(const struct fs *fs, const struct zf_err *err)
 {
-    static const char advice[] = "; mount again to go on";
+    const char *advice =
+        fs->tree->follows ? "; open the path again to go on" : "; mount again to go on";
+    const size_t n = strlen(err->msg), most = sizeof err->msg - strlen(advice) - 1;
     struct zf_err said = *err;
-    size_t n = strlen(said.msg), most = sizeof said.msg - sizeof advice;
 
-    if (err->code == ZF_E_STALE && !strstr(said.msg, advice)) {
-        memcpy(said.msg + (n < most ? n : most), advice, sizeof advice);
+    if (err->code == ZF_E_STALE) {
+        (void)strcpy(said.msg + (n < most ? n : most), advice);
     }
     fs->opts->log(fs->opts->ctx, &said);
 }

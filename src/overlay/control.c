@@ -327,6 +327,7 @@ struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_op
         return NULL;
     }
     c->base.ops = &ops;
+    c->base.follows = inner->follows;
     c->inner = inner;
     c->o = *o;
     (void)pthread_mutex_init(&c->lock, NULL);

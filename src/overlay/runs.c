@@ -364,6 +364,7 @@ static struct runs *runs_new(const char *path, const struct zf_run_opts *o, stru
         return NULL;
     }
     t->base.ops = &ops;
+    t->base.follows = true;
     t->l.o = *o;
     t->l.log = log;
     (void)pthread_mutex_init(&t->l.lock, NULL);

@@ -170,9 +170,9 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
     }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                    now.meta.nlink == 0
-                       ? "deleted or replaced since mount time; mount again to go on"
+                       ? "deleted or replaced since mount time"
                        : "metadata changed since mount time (chmod, chown, link or write), so the "
-                         "bytes can no longer be verified; mount again to go on");
+                         "bytes can no longer be verified");
 }
 
 bool same_refuse(struct same *s, const char *why, struct zf_err *err)

@@ -198,7 +198,14 @@ def a_pruned_one_gives_way():
 def a_rewritten_one_is_another():
     run = f"{tmp}/run"
     f = open(f"{at}/current/b.f32", "rb")
+    unread = open(f"{at}/current/as/f16/b.f16", "rb", buffering=0)
     write(f"{run}/step-3", 33)
+    try:
+        raise AssertionError(unread.read())
+    except OSError as e:
+        assert e.errno == errno.ESTALE, e
+    unread.close()
+    assert "; open the path again to go on" in log() and "mount again" not in log(), log()
     try:
         assert number_in(f.read()) == 3
     except OSError as e:
