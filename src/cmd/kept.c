@@ -72,6 +72,9 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
     zf_out_str(key, "\n");
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
+    if (o->current) {
+        kept_line(key, "tag", "the newest that is whole"); /* no option says it */
+    }
     zf_out_str(key, "options=");
     zf_out_hex(key, options, sizeof options);
     zf_out_str(key, "\n");

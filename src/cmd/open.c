@@ -71,7 +71,8 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
     }
 }
 
-static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener *opener)
+static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener *opener,
+                                    const struct kept *k)
 {
     return (struct zf_open_opts){
         .lim = &o->lim,
@@ -83,6 +84,8 @@ static struct zf_open_opts open_how(const struct opts *o, const struct zf_opener
         .degraded = o->degraded,
         .fill_lost = o->lost == LOST_NAN,
         .copies = o->all_copies,
+        .sealing = k && k->keep ? zf_keep_sealing : NULL,
+        .sealing_ctx = k ? k->keep : NULL,
     };
 }
 
@@ -90,10 +93,8 @@ static struct zf_checkpoint *open_found(struct zf_store *st, const struct opts *
                                         struct zf_err *err)
 {
     const struct zf_opener opener = open_opener(o);
-    struct zf_open_opts how = open_how(o, &opener);
+    const struct zf_open_opts how = open_how(o, &opener, k);
 
-    how.sealing = k->keep ? zf_keep_sealing : NULL;
-    how.sealing_ctx = k->keep;
     return zf_open(st, &how, err);
 }
 
@@ -133,10 +134,10 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
 /* The newest save of the run that is whole, as -o tag=whole has it; *st_out: its store, also of a refusal, or NULL. */
 static struct zf_checkpoint *open_chosen(const char *run, const struct opts *o,
                                          const struct zf_choice *choice, struct zf_store **st_out,
-                                         struct zf_err *err)
+                                         struct kept *k, struct zf_err *err)
 {
     const struct zf_opener opener = open_opener(o);
-    struct zf_open_opts how = open_how(o, &opener);
+    struct zf_open_opts how = open_how(o, &opener, k);
 
     *st_out = NULL;
     how.choice = choice;
@@ -160,7 +161,7 @@ bool open_newest(const char *run, const struct opts *o, const struct zf_choice *
     zf_auto(opening) struct opening line = {.mine = false};
 
     line = choice->accepts ? line : opening_begin(true);
-    zf_auto(checkpoint) struct zf_checkpoint *c = open_chosen(run, o, choice, &of, err);
+    zf_auto(checkpoint) struct zf_checkpoint *c = open_chosen(run, o, choice, &of, NULL, err);
     zf_auto(store) struct zf_store *st = of;
     struct zf_err changed;
 
@@ -448,14 +449,36 @@ static struct zf_tree *open_save(void *ctx, const char *run, const char *tag,
     return tree;
 }
 
+/* The save that the choice considers first, from the model that was kept, or kept for the next time. */
+static struct zf_checkpoint *open_first(const char *run, const struct opts *o,
+                                        const struct zf_choice *choice, struct zf_err *err)
+{
+    zf_auto(kept) struct kept k = {.keep = NULL};
+    struct zf_store *of;
+    struct zf_err changed;
+    struct zf_checkpoint *c = NULL;
+
+    if (choice->first && (!kept_begin(&k, run, o, err) || !open_kept(run, o, &k, &c, err))) {
+        return NULL;
+    }
+    if (c && strcmp(c->tag, choice->first) == 0) {
+        return c;
+    }
+    zf_checkpoint_free(c); /* of another save */
+    c = open_chosen(run, o, choice, &of, &k, err);
+    zf_auto(store) struct zf_store *st = of;
+    if (c && k.keep && zf_store_unchanged(st, &changed)) {
+        kept_put(&k, st, c, o);
+    }
+    return c;
+}
+
 static struct zf_tree *open_whole(void *ctx, const char *run, const struct zf_choice *choice,
                                   uint16_t *withheld_out, struct zf_err *err)
 {
     const struct open_saves *s = ctx;
     struct zf_view_later later = {.model = NULL};
-    struct zf_store *of;
-    struct zf_checkpoint *c = open_chosen(run, s->o, choice, &of, err);
-    zf_auto(store) struct zf_store *st = of;
+    struct zf_checkpoint *c = open_first(run, s->o, choice, err);
 
     c = open_begin(c ? open_selected(c, s->o, err) : NULL, s->o, &later, err);
     struct zf_tree *tree = c ? open_view(c, s->o, &later, err) : NULL;

@@ -53,6 +53,7 @@ struct pass {
     const char *only;         /* the one that is opened; NULL: none, the pass looks for it */
     struct zf_err why;        /* why it is not whole */
     bool over;                /* the pass has found something, and asks about no other save */
+    bool passed;              /* a save was met before `want` */
     char *want;               /* to be opened; NULL: the one that is shown is the newest */
     struct fingerprint print; /* of `want` */
 };
@@ -226,6 +227,7 @@ static bool current_considers(void *ctx, const char *name, struct zf_err *err)
         p->want = strdup(name);
         p->print = k->print;
     }
+    p->passed = p->passed || !p->over;
     return false;
 }
 
@@ -242,7 +244,11 @@ static struct zf_tree *current_pass(struct pass *p, uint16_t *withheld_out, stru
 {
     const struct zf_run_opts *o = &p->c->l->o;
     const struct zf_choice choice = {
-        .considers = current_considers, .judged = current_judged, .ctx = p};
+        .considers = current_considers,
+        .judged = current_judged,
+        .ctx = p,
+        .first = p->passed ? NULL : p->only,
+    };
 
     return o->open_whole(o->ctx, p->c->l->path, &choice, withheld_out, err);
 }
@@ -252,7 +258,7 @@ static struct zf_tree *current_open(struct current *c, const struct pass *found,
                                     uint16_t *withheld_out, struct zf_err *err)
 {
     const struct zf_run_opts *o = &c->l->o;
-    struct pass p = {.c = c, .only = found->want};
+    struct pass p = {.c = c, .only = found->want, .passed = found->passed};
     zf_auto(tree) struct zf_tree *tree = current_pass(&p, withheld_out, err);
 
     if (!tree) {

@@ -92,7 +92,7 @@ def shows(number):
 
 
 def mounted(run, *options):
-    os.mkdir(run)
+    os.makedirs(run, exist_ok=True)
     r = subprocess.run([ZEROFS, "mount", run, at, "-o", "current,poll=0.02", *options],
                        capture_output=True, text=True, timeout=120, check=False)
     assert r.returncode == 0, r.stderr
@@ -283,6 +283,26 @@ def again_is_the_same():
     unmount()
 
 
+def a_second_mount_has_the_model():
+    """What the first look kept is good for the save that it is of, while no other is there."""
+    run = f"{tmp}/kept"
+    os.mkdir(run)
+    for number, kept in ((6, False), (6, True), (7, False), (7, True)):
+        if not os.path.exists(f"{run}/step-{number}"):
+            move(number, run)
+            made = os.stat(run).st_ctime_ns
+            until(lambda made=made: time.time_ns() > made + 50_000_000)  # nothing so new is kept
+        mounted(run, "-o", f"model_cache={tmp}/models")
+        until(shows, number)
+        with open(f"{at}/current/.zerofs/stats.json", encoding="utf-8") as f:
+            assert json.load(f)["model_kept"] == kept, (number, kept)
+        unmount()
+    write(f"{run}/step-7", 77)
+    mounted(run, "-o", f"model_cache={tmp}/models")
+    until(shows, 77)
+    unmount()
+
+
 # ---- all at once ----
 
 class Race:
@@ -376,13 +396,14 @@ need_fuse()
 try:
     with mount_point(at):
         os.mkdir(at)
-        prepare("first", [1, 2, 3, 34, 4, 5, 25, *range(11, 17)])
+        prepare("first", [1, 2, 3, 34, 4, 5, 25, 6, 7, *range(11, 17)])
         prepare("first", [102], 1)
         prepare("second", range(1, SAVES + 1))
         for test in (appears_when_a_save_is_whole, what_was_opened_stays, a_pruned_one_gives_way,
                      a_rewritten_one_is_another, a_file_beside_is_no_reason_to_go_back,
                      one_that_is_being_written_is_not_whole_yet, the_log_has_every_switch,
-                     others_do_not_go_with_it, a_killed_daemon_leaves_no_mount, again_is_the_same, never_a_mixture):
+                     others_do_not_go_with_it, a_killed_daemon_leaves_no_mount, again_is_the_same, a_second_mount_has_the_model,
+                     never_a_mixture):
             results.run(test.__name__, test)
 finally:
     os.chdir("/")

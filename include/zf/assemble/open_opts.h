@@ -18,6 +18,8 @@ struct zf_choice {
     /* Called with each save, the newest first: why it is passed over, or NULL for the one that is opened. */
     void (*judged)(void *ctx, const char *name, const struct zf_err *why);
     void *ctx;
+    /* The only save that is considered, if it is the first to be asked about: its model may be kept; else NULL. */
+    const char *first;
 };
 
 /* The user's options. */
