@@ -113,7 +113,7 @@ static bool whole_body(struct zf_source *s, const struct zf_limits *lim, struct 
     case WHOLE_OTHER:
         break;
     }
-    if (zf_torch_sniff(s)) { /* an ancient tar, a stream of protocol 0 */
+    if (zf_torch_sniff(s)) { /* a tar of torch 0.1, a stream of protocol 0 */
         zf_auto(torch) struct zf_torch *t = zf_torch_open(s, lim, err);
 
         return t != NULL;

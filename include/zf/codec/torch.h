@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files written by torch.save: a zip archive (>= 1.6), a legacy pickle stream, or an ancient tar; and
- * what its pickled values mean as tensors.  Source: torch/serialization.py, torch/_utils.py (1.13
- * … 2.13). */
+/* Files written by torch.save: a zip archive (>= 1.6) or a legacy pickle stream; and what its pickled
+ * values mean as tensors.  Source: torch/serialization.py, torch/_utils.py (1.13 … 2.13). */
 #ifndef ZF_CODEC_TORCH_H
 #define ZF_CODEC_TORCH_H
 

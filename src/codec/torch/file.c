@@ -147,7 +147,9 @@ static bool file_open_container(struct zf_torch *t, struct zf_err *err)
     case LEGACY:
         return torch_legacy_open(t, err);
     case TAR:
-        return torch_tar_open(t, err);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED,
+                         "a tar of torch 0.1 (2017), which is not read: "
+                         "torch.save(torch.load(FILE, weights_only=False), NEW) writes it anew");
     case OTHER:
         break;
     }

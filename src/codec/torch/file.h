@@ -43,7 +43,7 @@ struct torch_met {
 /* Shapes and strides of so many dimensions serve again. */
 #define TORCH_SPARE_DIMS 8u
 
-/* A run of storage bytes in a legacy stream or a tar. */
+/* A run of storage bytes in a legacy stream. */
 struct torch_record {
     const char *key;
     uint64_t off, bytes;
@@ -60,17 +60,9 @@ struct torch_pid {
     uint64_t total, first, numel; /* elements of dtype; bytes when untyped */
 };
 
-/* A tar has its tensors in a table; values name them by key. */
-struct torch_entry {
-    const char *key;
-    struct torch_pid pid;
-    uint32_t ndim;
-    uint64_t *shape, *stride, off;
-};
-
 /* A container's way to its storages. */
 struct torch_container_ops {
-    const char *name; /* "zip", "legacy", "tar", "torchscript" */
+    const char *name; /* "zip", "legacy", "torchscript" */
     /* Is this record a storage with bytes in it? */
     bool (*is_storage)(const struct zf_torch *t, uint64_t record);
     /* The record of a storage key, and how long it is. */
@@ -114,9 +106,7 @@ struct zf_torch {
     uint64_t
         zip_next; /* behind the storage found last: torch writes them as the pickle mentions them */
 
-    struct torch_record *record; /* legacy, tar: [n_records] sorted by key */
-    struct torch_entry *entry;   /* tar: [n_entries] sorted by key */
-    uint64_t n_entries;
+    struct torch_record *record; /* legacy: [n_records] sorted by key */
 };
 
 /* A failure of the torch reader's own: with the name of the file.  Returns false. */
@@ -128,15 +118,14 @@ bool torch_no_room(const struct zf_torch *t, uint64_t n, struct zf_err *err);
 
 bool torch_zip_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 bool torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
-bool torch_tar_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 
 /* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
 const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                       struct zf_err *err) ZF_CHECKED;
-/* Records sorted by key: sort them, and the two container operations. */
 /* The little-endian number at *off of the file, and past it. */
 bool torch_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out,
                     struct zf_err *err) ZF_CHECKED;
+/* Records sorted by key: sort them, get one, and the three container operations. */
 bool torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 struct torch_record *torch_record_get(struct zf_torch *t, const char *key);
 bool torch_record_is_storage(const struct zf_torch *t, uint64_t record);
@@ -182,7 +171,6 @@ enum torch_form_id {
     ZF_FORM_WRAPPER, /* state: the parts */
     ZF_FORM_DTENSOR, /* args of the wrapper, state */
     ZF_FORM_SHARDED, /* args of the wrapper (may be NULL), state: five fields */
-    ZF_FORM_ENTRY,   /* entry */
     ZF_FORM_ARRAY,   /* numpy: args, state */
     ZF_FORM_SCALAR,
     ZF_FORM_BUFFER,
@@ -192,7 +180,6 @@ enum torch_form_id {
 struct torch_form {
     enum torch_form_id id;
     const struct zf_pv *args, *state;
-    const struct torch_entry *entry;
     const char *name;
     const struct zf_pv *cast; /* a dtype that the tensor was to be brought to on loading, or NULL */
 };

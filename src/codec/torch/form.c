@@ -151,29 +151,6 @@ static bool form_is_set(const struct zf_pv *state, const struct zf_pv **data_out
 static const struct torch_form form_built = {.id = ZF_FORM_CHANGED, .name = "a state"};
 static const struct torch_form form_set = {.id = ZF_FORM_CHANGED, .name = "an attribute"};
 
-static int form_cmp_entry(const void *key, const void *entry)
-{
-    return strcmp(key, ((const struct torch_entry *)entry)->key);
-}
-
-static struct torch_form form_entry_form(const struct zf_torch *t, const struct zf_pv *v)
-{
-    uint64_t n = 0;
-    int64_t number;
-    char digits[32];
-    const struct zf_pv *id = zf_pv_persid(v);
-    const char *key = zf_pv_text(id, &n);
-
-    if (!key && zf_pv_int(id, &number)) {
-        (void)snprintf(digits, sizeof digits, "%lld", (long long)number);
-        key = digits;
-    }
-    const struct torch_entry *entry =
-        key && t->n_entries ? bsearch(key, t->entry, t->n_entries, sizeof *entry, form_cmp_entry)
-                            : NULL;
-    return (struct torch_form){.id = entry ? ZF_FORM_ENTRY : ZF_FORM_NOT, .entry = entry};
-}
-
 /* A call to look at; the function of _rebuild_from_type_v2 is one that has no value of its own. */
 struct called {
     const char *module, *name;
@@ -199,9 +176,6 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
     struct torch_form f = {.id = ZF_FORM_NOT};
     const struct zf_pv *cast = NULL, *data = NULL;
 
-    if (zf_pv_kind(v) == ZF_PV_PERSID && t->n_entries) {
-        return form_entry_form(t, v);
-    }
     if (zf_pv_kind(v) != ZF_PV_CALL) {
         return f;
     }
@@ -263,7 +237,6 @@ enum zf_torch_kind zf_torch_kind(const struct zf_torch *t, const struct zf_pv *v
 
         return zf_pv_eq(where, "meta") ? ZF_TORCH_META : ZF_TORCH_DENSE;
     }
-    case ZF_FORM_ENTRY:
     case ZF_FORM_CHANGED: /* reading it says why not */
         return ZF_TORCH_DENSE;
     case ZF_FORM_META:

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pickles that follow each other in a file, with storages behind them: what the legacy stream and
- * the tar have in common. */
+/* Pickles that follow each other in a file, with storages behind them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -226,21 +226,6 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
     return zf_add(out->off_elems, first, &out->off_elems);
 }
 
-/* A row of a tar's table. */
-static bool tensor_load_entry(struct zf_torch *t, const struct torch_entry *e,
-                              struct zf_torch_tensor *out, struct zf_err *err)
-{
-    struct torch_store *store = torch_store_get(t, &e->pid, err);
-
-    if (!store) {
-        return false;
-    }
-    *out = (struct zf_torch_tensor){
-        .dtype = e->pid.dtype, .ndim = e->ndim, .shape = e->shape, .off_elems = e->off};
-    out->storage = torch_store_as(t, store, out->dtype, 0, err);
-    return out->storage && tensor_check_extent(t, out, e->stride, e->pid.numel, err);
-}
-
 static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
                              struct zf_torch_tensor *out, struct zf_err *err)
 {
@@ -286,8 +271,6 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
                          "a tensor that is given other contents by %s once it is made", f->name);
     case ZF_FORM_META:
         return tensor_load_meta(t, f, out, err);
-    case ZF_FORM_ENTRY:
-        return tensor_load_entry(t, f->entry, out, err);
     case ZF_FORM_ARRAY:
     case ZF_FORM_SCALAR:
     case ZF_FORM_BUFFER:

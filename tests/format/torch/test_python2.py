@@ -71,30 +71,6 @@ def zipped(value, **options):
     return torchfile.archive(value, extra=[("archive/version", "2\n")], pickler=Pickler2, **options)
 
 
-def tar(value):
-    """torch 0.1: tensors in a table of their own; values name them by a persistent id"""
-    tensors = []
-
-    class P(Pickler2):
-        def persistent_id(self, obj):
-            if not isinstance(obj, Tensor):
-                return None
-            tensors.append(obj)
-            return str(len(tensors) - 1)
-
-    value = torchfile.text(value, pickler=P)
-    float_storage, float_tensor = storage_of("FloatStorage"), torchfile.named("torch", "FloatTensor")
-    st = dump(len(tensors))
-    for i, t in enumerate(tensors):
-        st += dump((str(i), "cpu", float_storage)) + struct.pack("<q", t.storage.n) + t.storage.data
-    st += dump([])
-    te = dump(len(tensors))
-    for i, t in enumerate(tensors):
-        te += dump((str(i), str(i), float_tensor)) + struct.pack("<ii", len(t.shape), 0)
-        te += struct.pack(f"<{2 * len(t.shape) + 1}q", *t.shape, *torchfile.strides(t.shape), t.offset)
-    return torchfile.tar((("sys_info", dump({"little_endian": True})), ("pickle", value), ("tensors", te), ("storages", st)))
-
-
 def ordered(**items):
     d = collections.OrderedDict((k.replace("_", "."), v) for k, v in items.items())
     d._metadata = collections.OrderedDict([("", {"version": 1}), ("lin0", {"version": 1})])
@@ -102,7 +78,7 @@ def ordered(**items):
 
 
 long = "l" * 300 + ".weight"
-for container, make in ("legacy stream", legacy), ("zip", zipped), ("tar", tar):
+for container, make in ("legacy stream", legacy), ("zip", zipped):
     expect(f"{container}: a module's state dict", {"m.pth": make(ordered(lin0_weight=A, lin0_bias=C))},
            {":lin0.weight": A, ":lin0.bias": C})
     tree = expect(f"{container}: nested, with a long key",

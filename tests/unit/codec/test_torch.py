@@ -261,44 +261,9 @@ short = Call("numpy.core.multiarray", "_reconstruct", named("numpy", "ndarray"),
 run, rows = dump(put(archive({"a": short}, {})))
 check("a numpy array of too few bytes is no tensor", run.returncode == 0 and not tensors(rows))
 
-FLOATS = named("torch", "FloatTensor")
-ROWS = struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 0)
-
-
-def torch01(ids=(Pid("77"), Pid("78")), n=1, key=5, cls="FloatStorage", count=6, views=((6, 5, 2, 4),), of=5, first=ROWS, skip=(), below=""):
-    """A tar of two tensors, on a storage and on a view of it."""
-    return tar([(below + member[0], member[1]) for member in (
-        ("sys_info", text({})), ("pickle", text(dict(zip("wv", ids)))),
-        ("tensors", text(2) + text((77, of, FLOATS)) + first + text((78, 6, FLOATS)) + struct.pack("<iiqqq", 1, 0, 2, 1, 1)),
-        ("storages", text(n) + text((key, "cpu", named("torch", cls))) + struct.pack("<q", count) + F4 + text(list(views))),
-    ) if member[0] not in skip])
-
-
-old = torch01()
-transposed = struct.pack("<6f", 0, 3, 1, 4, 2, 5)
-reads("a tar of torch 0.1", old, {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
-reads("… with numbers for persistent ids", torch01(ids=(Pid(77), Pid(78))), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
-reads("… and one that no tensor has", torch01(ids=(Pid(77), Pid(79))), {"w": ([3, 2], transposed)}, "tar")
-for what, word, how in (
-        ("without its tensors", 'the tar has no whole member "tensors"', {"skip": ("tensors",)}),
-        ("without its pickle", 'the tar has no whole member "pickle"', {"skip": ("pickle",)}),
-        ("with a storage of no key", "whose key is neither a number nor text", {"key": None}),
-        ("with more storages than bytes", "more storages or tensors than it can hold", {"n": 1 << 40}),
-        ("with a negative count", "more storages or tensors than it can hold", {"n": -1}),
-        ("with an unknown class", 'storage "5" is of the unknown class "OddStorage"', {"cls": "OddStorage"}),
-        ("with a storage of too many elements", 'storage "5" reaches beyond the end of the file', {"count": 1 << 20}),
-        ("with a count that wraps", 'storage "5" reaches beyond the end of the file', {"count": 1 << 62}),
-        ("with a view beyond its whole", 'storage "6" is a view that is not inside its whole', {"views": [(6, 5, 3, 4)]}),
-        ("with a view of nothing", 'storage "6" is a view that is not inside its whole', {"views": [(6, 9, 0, 1)]}),
-        ("with a view that wraps", 'storage "6" is a view that is not inside its whole', {"views": [(6, 5, 1 << 62, 4)]}),
-        ("with a tensor on no storage", 'tensor "77" is on storage "9", which is missing', {"of": 9}),
-        ("with a tensor of too many dimensions", "a tensor of 65 dimensions, more than the limit tensor_dims=64", {"first": struct.pack("<ii", 65, 0)}),
-        ("with a tensor past its storage", 'beyond its storage "5"', {"first": struct.pack("<iiqqqqq", 2, 0, 3, 2, 1, 3, 1)})):
-    refuses("a tar " + what, torch01(**how), word)
-reads("a tar whose storage has a text for a key", torch01(key="5"), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
-reads("a tar of names that begin with ./", torch01(below="./"), {"w": ([3, 2], transposed), "v": ([2], F4[12:20])}, "tar")
-at = old.index(b"storages\0")
-refuses("a tar whose last member goes on behind its end", old[:at + 124] + b"77777777777\0" + old[at + 136:], 'no whole member "storages"')
+for below in ("", "./"):
+    for first in ("sys_info", "pickle", "tensors", "storages"):
+        refuses(f"a tar of torch 0.1 that begins with {below}{first}", tar([(below + first, text({}))]), "a tar of torch 0.1 (2017), which is not read: torch.save(")
 
 # torch 1.9 and older say nothing of whether the indices are sorted.
 coo = Call("torch._utils", "_rebuild_sparse_tensor", Call("torch.serialization", "_get_layout", "torch.sparse_coo"),
@@ -496,7 +461,7 @@ refuses("legacy keys that are no list", b"".join(text(x) for x in (MAGIC, 1001, 
 refuses("a legacy key that is a number", b"".join(text(x) for x in (MAGIC, 1001, {}, {"w": 1}, ["7", 8])), "storage key 1 is not text")
 refuses("a legacy storage that is not listed", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,))}),
         'storage "7" is missing: the file does not list it')
-reads("a legacy stream with a class's source", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,)), "c": Pid("module", FLOATS, "net.py", "class Net")},
+reads("a legacy stream with a class's source", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (6,), (1,)), "c": Pid("module", named("torch", "FloatTensor"), "net.py", "class Net")},
                                                       {"7": (6, F4)}), {"w": ([6], F4)}, "legacy")
 refuses("another legacy protocol", b"".join(text(x) for x in (MAGIC, 1002, {}, {}, [])), "1001")
 refuses("a legacy view outside its storage",
