@@ -273,30 +273,6 @@ static uint64_t zarr_box(const struct zf_zarr *z, uint64_t number, uint64_t n,
     return all;
 }
 
-/* fill_value in all of the box. */
-static bool zarr_fill(struct array *a, const struct array_box *box, struct zf_err *err)
-{
-    static const uint8_t zeros[sizeof a->z.fill];
-    uint32_t n = zf_dtype_info(a->z.dtype)->bytes;
-    uint64_t none[ZF_ZARR_DIMS] = {0};
-
-    if (memcmp(a->z.fill, zeros, n) == 0) {
-        return zf_draft_box(a->draft, box->start, box->size, (struct zf_from){0}, err);
-    }
-    uint8_t *one = malloc(n);
-    if (!one) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    memcpy(one, a->z.fill, n);
-    zf_auto(source) struct zf_source *src = zf_mem_new("", one, n, true, err);
-    if (!src) {
-        free(one);
-        return false;
-    }
-    return zf_draft_box(a->draft, box->start, box->size,
-                        (struct zf_from){.src = src, .stride = none}, err);
-}
-
 /* The failure in *err is about what should be in the box: refused, or noted and lost. */
 static bool zarr_mark_lost(struct array *a, const char *name, const struct array_box *box,
                            struct zf_err *err)
@@ -316,13 +292,24 @@ static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struc
 {
     char name[ZF_ZARR_NAME];
 
-    if (from == end || !a->z.has_fill) {
+    if (from == end || a->z.fill != ZF_ZARR_ZERO) {
         return true;
     }
     (void)zf_zarr_name(&a->z, from, name);
     return zf_build_note(a->b, err,
                          "%s/%s: the chunk is missing%s, and reads as the fill_value of .zarray",
                          a->of->key, name, end - from == 1 ? "" : ", and more behind it");
+}
+
+/* Sets *err: the chunk is missing, and what it held is not known. */
+static void zarr_no_fill(const struct zf_zarr *z, const char *more, struct zf_err *err)
+{
+    (void)(z->fill == ZF_ZARR_UNDEFINED
+               ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                         "the chunk is missing%s, and .zarray has no fill_value", more)
+               : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                         "the chunk is missing%s, and fill_value %s is not supported, only 0 is",
+                         more, z->fill_text));
 }
 
 /* Chunks [from, end), of which there are no files. */
@@ -337,13 +324,15 @@ static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf
     for (uint64_t n; from < end; from += n) {
         n = zarr_box(&a->z, from, end - from, &box);
         (void)zf_zarr_name(&a->z, from, name);
-        if (!a->z.has_fill) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "the chunk is missing%s, and .zarray has no fill_value",
-                          n == 1 ? "" : ", and more behind it");
-            (void)zarr_in(a, err, name);
+        if (a->z.fill == ZF_ZARR_ZERO) {
+            if (!zf_draft_box(a->draft, box.start, box.size, (struct zf_from){0}, err)) {
+                return false;
+            }
+            continue;
         }
-        if (!(a->z.has_fill ? zarr_fill(a, &box, err) : zarr_mark_lost(a, name, &box, err))) {
+        zarr_no_fill(&a->z, n == 1 ? "" : ", and more behind it", err);
+        (void)zarr_in(a, err, name);
+        if (!zarr_mark_lost(a, name, &box, err)) {
             return false;
         }
     }

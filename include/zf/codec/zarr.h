@@ -23,15 +23,21 @@ enum zf_zarr_codec {
     ZF_ZARR_BLOSC
 };
 
+enum zf_zarr_fill {
+    ZF_ZARR_UNDEFINED, /* null */
+    ZF_ZARR_ZERO,      /* 0, 0.0, or false of booleans */
+    ZF_ZARR_OTHER      /* any other value, not read */
+};
+
 struct zf_zarr {
     enum zf_dtype dtype;
     enum zf_zarr_codec codec;
-    char separator;   /* between the indices in a chunk's name: '.' or '/' */
-    bool swapped;     /* elements are big-endian, see zf_zarr_chunk */
-    bool order_f;     /* chunks have their first dimension innermost */
-    bool has_fill;    /* false: what no chunk holds is undefined */
-    uint8_t fill[16]; /* one element, little-endian */
-    uint32_t ndim;    /* at most ZF_ZARR_DIMS */
+    char separator;         /* between the indices in a chunk's name: '.' or '/' */
+    bool swapped;           /* elements are big-endian, see zf_zarr_chunk */
+    bool order_f;           /* chunks have their first dimension innermost */
+    enum zf_zarr_fill fill; /* what the elements are that no chunk holds */
+    char fill_text[32];     /* fill_value as in the file, cut */
+    uint32_t ndim;          /* at most ZF_ZARR_DIMS */
     /* [ndim] each */
     const uint64_t *shape; /* elements */
     /* elements of every chunk, those at the edges too; 0 only where shape is 0 */

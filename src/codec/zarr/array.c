@@ -2,6 +2,8 @@
 /* `.zarray`: JSON that says all there is to know of an array but which chunks there are.  Nothing in
  * it is believed before its numbers are known to fit together. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -236,6 +238,23 @@ static bool array_keys(const json_t *j, struct zf_err *err)
     return true;
 }
 
+/* Of all values only zero is known as bytes: Megatron and tensorstore write null or 0. */
+static bool array_fill(const json_t *v, struct zf_zarr *z, struct zf_err *err)
+{
+    const double x = json_number_value(v);
+    zf_auto(mem) char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
+
+    if (!text) {
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
+    }
+    const bool zero =
+        json_is_number(v) ? x == 0 && !signbit(x) : json_is_false(v) && z->dtype == ZF_DT_BOOL;
+
+    z->fill = json_is_null(v) ? ZF_ZARR_UNDEFINED : zero ? ZF_ZARR_ZERO : ZF_ZARR_OTHER;
+    (void)snprintf(z->fill_text, sizeof z->fill_text, "%s", text);
+    return true;
+}
+
 bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, struct zf_arena *arena,
                   struct zf_zarr *out, struct zf_err *err)
 {
@@ -251,8 +270,7 @@ bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, str
         !array_separator(json_object_get(j, "dimension_separator"), out, err)) {
         return false;
     }
-    const json_t *fill = json_object_get(j, "fill_value");
-    return json_is_null(fill) || zarr_fill(fill, out, err);
+    return array_fill(json_object_get(j, "fill_value"), out, err);
 }
 
 /* ---- names of chunks ---------------------------------------------------------------------------- */

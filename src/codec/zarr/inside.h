@@ -13,8 +13,4 @@ extern const struct zf_decoder *const zarr_blosc;
  * without it. */
 bool zarr_blosc_load(struct zf_err *err) ZF_CHECKED;
 
-/* Reads fill_value, which is not null, into z->fill; z->dtype is known.
- * Errors: ZF_E_FORMAT it is no value of that type. */
-bool zarr_fill(const json_t *value, struct zf_zarr *z, struct zf_err *err) ZF_CHECKED;
-
 #endif

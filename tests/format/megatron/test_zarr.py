@@ -94,8 +94,8 @@ def long_grids_are_sorted():
 
 
 def fill_values():
-    """Chunks that are not there: zeros, another value, and a run of them that is no box."""
-    for fill, raw in ((0, struct.pack("<f", 0)), (0.0, bytes(4)), (1.5, struct.pack("<f", 1.5)), ("-Infinity", struct.pack("<f", -1e999))):
+    """Chunks that are not there: zeros, one of them and a run of them that is no box; any other value is refused."""
+    for fill, raw in ((0, struct.pack("<f", 0)), (0.0, bytes(4))):
         for gone in ({(1, 0)}, {(0, 1), (1, 0), (1, 1), (2, 0)}, {(i, j) for i in range(4) for j in range(2)}):
             with Save() as s:
                 s.make(without=gone, fill_value=fill)
@@ -105,11 +105,17 @@ def fill_values():
                 s.cat(W + ".f32", bytes(want))
                 s.told("%s/%d.%d: the chunk is missing" % (W, *min(gone)))
     with Save() as s:
-        s.make(shape=(7, 5), without={(3, 1)}, fill_value=2, order="F", compressor="zlib")
+        s.make(shape=(7, 5), without={(3, 1)}, fill_value=0, order="F", compressor="zlib")
         want = bytearray(mkzarr.flat((7, 5)))
         for i in inside(3, 1, shape=(7, 5)):
-            want[4 * i:4 * i + 4] = struct.pack("<f", 2)
+            want[4 * i:4 * i + 4] = bytes(4)
         s.cat(W + ".f32", bytes(want))
+    for fill in (1.5, -0.0, "-Infinity", "AAAAAA=="):
+        with Save() as s:
+            s.make(without={(1, 0)}, fill_value=fill)
+            s.refused(W + "/1.0", "the chunk is missing", f"fill_value {json.dumps(fill)} is not supported, only 0 is")
+        with Save() as s:
+            s.make(fill_value=fill).cat(W + ".f32", mkzarr.flat(SHAPE))
 
 
 def layers_and_slices():
