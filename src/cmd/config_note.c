@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config_note.h"
+/* Whether config.json says of the weights what they are. */
+#include "info.h"
 
 #include <stdio.h>
 #include <stdlib.h>

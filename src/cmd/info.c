@@ -14,9 +14,7 @@
 #include <zf/overlay/lost.h>
 
 #include "code.h"
-#include "config_note.h"
-#include "info_facts.h"
-#include "info_people.h"
+#include "info.h"
 #include "mounted.h"
 #include "open.h"
 #include "parse.h"

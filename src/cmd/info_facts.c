@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "info_facts.h"
+/* The facts of zerofs info that people ask for, as members of its document: all of them recorded in the checkpoint, or counted. */
+#include "info.h"
 
 #include <stdlib.h>
 #include <string.h>

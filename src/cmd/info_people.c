@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "info_people.h"
+/* zerofs info as people read it: a line a question, no wider than the terminal. */
+#include "info.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -14,11 +14,9 @@
 #include <zf/overlay/log.h>
 
 #include "mount.h"
-#include "mountable.h"
 #include "mounted.h"
 #include "open.h"
 #include "remote.h"
-#include "supervise.h"
 #include "where.h"
 
 /* Three processes in the background: the command waits for one byte of the supervisor, which waits

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mountable.h"
+/* May a checkpoint be mounted where the user wants it? */
+#include "mount.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
  *
  * Only the mount that the worker made is taken off: never one that somebody put over it (then the
  * supervisor waits until that is gone) or that came to the mount point afterwards. */
-#include "supervise.h"
+#include "mount.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #include <zf/find.h>
 #include <zf/inspect/refer.h>
 
-#include "info_facts.h"
+#include "info.h"
 #include "open.h"
 #include "opening.h"
 #include "page.h"

@@ -25,8 +25,6 @@
 
 #include "foreign.h"
 #include "latest.h"
-#include "loose.h"
-#include "promise.h"
 #include "save_name.h"
 #include "save_word.h"
 #include "saves.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loose.h"
+/* Weights in files beside the saves of a run: something that was left there, or a model that was published. */
+#include "locate.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whoever opens a run directory wants to know that a newer save is there which was not opened: because
  * it never came to its end, or because the pointer file names an older one. */
-#include "newer.h"
+#include "locate.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

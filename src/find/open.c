@@ -8,9 +8,7 @@
 #include "locate.h"
 #include "save_name.h"
 #include "save_word.h"
-#include "sidefiles.h"
-#include "unshown.h"
-#include "whole.h"
+#include "beside.h"
 
 /* Tag and step as the path says them; a family that knows the step better says it again. */
 static bool open_describe(struct zf_build *b, const struct located *l, struct zf_err *err)

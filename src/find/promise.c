@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "promise.h"
+/* Where the name of the latest save leads. */
+#include "locate.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sidefiles.h"
+/* Files that belong to a model without holding its weights: shown as they are. */
+#include "beside.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

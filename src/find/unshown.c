@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unshown.h"
+/* Files beside those of a checkpoint that its family left out without a note. */
+#include "beside.h"
 
 #include <ctype.h>
 #include <endian.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A save whose files are all sound may still lack some: its writer has not come to them yet, or died, and no file says how
  * many there should be (train/rank1.pt, optimizer states, config.json).  The other saves of the run say it. */
-#include "whole.h"
+#include "locate.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

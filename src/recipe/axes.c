@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "axes.h"
+/* The elements of a tensor in another order, without its bytes: axes that are split, exchanged, joined and cut. */
+#include "plan.h"
 
 #include <string.h>
 

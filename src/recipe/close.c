@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "close.h"
+/* The proof of a plan once all its lines are worked out. */
+#include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "expand.h"
+/* Rules and drops, for every value of their indices. */
+#include "plan.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include <zf/base/num.h>
 
 #include "ask.h"
-#include "axes.h"
 
 /* A source on its way to a target. */
 struct taken {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "expr.h"
+/* Sums, comparisons and questions in a recipe: `(heads + 2 * groups) * head_dim`, `has(lm_head.weight) and not tied`.
+ * Compiled to a list that a stack works off; nothing calls itself. */
+#include "parse.h"
 
 #include <math.h>
 #include <stdio.h>

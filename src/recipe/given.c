@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "given.h"
+/* The tensors of a checkpoint that a recipe may name. */
+#include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "library.h"
-#include "make.h"
-#include "run.h"
+#include "parse.h"
+#include "plan.h"
 
 /* A plan on the heap with its recipe, for a list of some. */
 struct trial {

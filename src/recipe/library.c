@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "library.h"
+/* The recipes that are part of zerofs: the files of recipes/, compiled in. */
+#include "parse.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "make.h"
+/* From a plan that is proved to the tensors and files of hf/. */
+#include "plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

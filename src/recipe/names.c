@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "names.h"
+/* Names with indices: model.layers.{i}.weight. */
+#include "plan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recipe as its lines say it; zerofs-recipe(5). */
+/* A recipe as its text says it: words, expressions, patterns of axes, lines; zerofs-recipe(5). */
 #ifndef RECIPE_PARSE_H
 #define RECIPE_PARSE_H
 
-#include "expr.h"
-#include "pattern.h"
+#include <stdint.h>
+
+#include <zf/base/arena.h>
+#include <zf/base/err.h>
+#include <zf/codec/json.h>
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+enum token_kind {
+    TOKEN_END,    /* of the text */
+    TOKEN_LINE,   /* a statement ends */
+    TOKEN_WORD,   /* a name: letters, digits, _ . * / - and {…} */
+    TOKEN_NUMBER, /* an integer or a decimal */
+    TOKEN_STRING, /* without its quotes; has no escapes */
+    TOKEN_MARK,   /* operators and brackets */
+};
+
+struct token {
+    enum token_kind kind;
+    const char *p; /* in the text */
+    size_t n;
+    size_t at; /* byte of the text */
+};
+
+struct text {
+    const char *file; /* for messages */
+    const char *p;    /* terminated, without zero bytes before */
+    size_t n;
+    size_t next;      /* byte that is not read yet */
+    struct token now; /* the last one that was read */
+};
+
+/* Reads the first token.  p[n] is terminated, and borrowed.  Errors: ZF_E_FORMAT a zero byte, and of text_next. */
+bool text_begin(struct text *t, const char *file, const char *p, size_t n,
+                struct zf_err *err) ZF_CHECKED;
+/* Reads the next token.  Errors: ZF_E_FORMAT a character that begins none, a string without end. */
+bool text_next(struct text *t, struct zf_err *err) ZF_CHECKED;
+/* Is the last token this word or mark? */
+bool text_is(const struct text *t, const char *s);
+/* The same, and then the next one is read: *was_out. */
+bool text_take(struct text *t, const char *s, bool *was_out, struct zf_err *err) ZF_CHECKED;
+/* Reads on behind this mark or word.  Errors: ZF_E_FORMAT it is something else. */
+bool text_expect(struct text *t, const char *s, struct zf_err *err) ZF_CHECKED;
+/* Fills *err with "file:line:column: sentence" for byte `at`; returns false. */
+bool text_fail(const char *file, const char *p, size_t at, struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* ---- expr ------------------------------------------------------------------------------------ */
+
+struct code; /* one step of the list */
+struct expr {
+    struct code *code;
+    uint32_t n;
+    size_t at; /* byte of the text */
+};
+
+/* Answers what an expression asks.  Every value is a new reference. */
+struct expr_ask {
+    /* The value of a name, JSON's null where there is none; NULL without memory. */
+    json_t *(*name)(void *ctx, const char *name);
+    /* The answer of a function about tensors: has, dim, ndim, count, same, alike, zero, stripped.  k: the last argument of dim.
+     * NULL with *err. */
+    json_t *(*tensor)(void *ctx, const char *what, const char *name, int64_t k, struct zf_err *err);
+    void *ctx;
+    const char *file, *text; /* for messages */
+};
+
+/* Reads one from t, up to what cannot go on with it; all memory from a.
+ * Errors: ZF_E_FORMAT syntax, an unknown function, too long or too deep. */
+bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
+/* Its value; a reference.  Errors: ZF_E_FORMAT a value of the wrong type, overflow, division that leaves a rest. */
+json_t *expr_value(const struct expr *e, const struct expr_ask *ask, struct zf_err *err) ZF_CHECKED;
+/* Is it true: not null, false or 0?  Errors: neither true nor false, nor a number of something. */
+bool expr_true(const struct expr *e, const struct expr_ask *ask, bool *out,
+               struct zf_err *err) ZF_CHECKED;
+/* Its value as a number of elements.  Errors: it is none. */
+bool expr_u64(const struct expr *e, const struct expr_ask *ask, uint64_t *out,
+              struct zf_err *err) ZF_CHECKED;
+/* If it ends in a comparison `a == b`, the values of both sides; else *left and *right are NULL. */
+bool expr_sides(const struct expr *e, const struct expr_ask *ask, json_t **left, json_t **right,
+                struct zf_err *err) ZF_CHECKED;
+/* Equal as numbers are, or as JSON is. */
+bool expr_equal(json_t *a, json_t *b);
+
+/* ---- pattern --------------------------------------------------------------------------------- */
+
+/* Axes of one tensor, and names of one pattern. */
+#define MAX_AXES 12
+#define MAX_NAMES 16
+
+/* "(g m d) c -> g m d c": for each side the axes, and which names each joins. */
+struct pattern {
+    const char *text;
+    uint32_t n_names;
+    const char *name[MAX_NAMES];
+    struct pattern_side {
+        uint32_t n_axes, n;      /* n: names in order */
+        uint8_t begin[MAX_AXES]; /* the first name of each axis */
+        uint8_t name[MAX_NAMES];
+    } left, right;
+};
+
+/* Reads text[n]; memory from a.  Errors: ZF_E_FORMAT a name twice on a side, or on one side only; too many. */
+bool pattern_parse(struct pattern *p, const char *text, size_t n, struct zf_arena *a,
+                   struct zf_err *err) ZF_CHECKED;
+
+/* The name behind the last one of an axis. */
+uint32_t pattern_end(const struct pattern_side *s, uint32_t axis);
+
+/* ---- parse ----------------------------------------------------------------------------------- */
+/* A recipe as its lines say it; zerofs-recipe(5). */
 
 /* Lines of one recipe with those it uses. */
 #define MAX_LINES 2000
@@ -90,5 +199,15 @@ static inline void zf_auto_recipe(struct recipe **r)
 {
     recipe_free(*r);
 }
+
+/* ---- library --------------------------------------------------------------------------------- */
+
+struct library_text {
+    const char *name, *text;
+};
+/* The i-th by name; NULL = no more.  Names that begin with '_' are there to be used by others. */
+const struct library_text *library_at(uint32_t i);
+/* The text of that name (recipe_find_fn), or NULL. */
+const char *library_find(void *ctx, const char *name);
 
 #endif

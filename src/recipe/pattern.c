@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pattern.h"
+/* Patterns of einops (0.8, einops/parsing.py, rearrange), without ellipsis and anonymous axes but 1. */
+#include "parse.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Elements are numbers; the strides of all parts are a scale on which each divides the next, as hours, minutes and
  * seconds are.  A part is then an interval of each digit, and two parts have an element in common if all their
  * intervals do. */
-#include "prove.h"
+#include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "run.h"
+/* The lines of a recipe, one after the other. */
+#include "plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ask.h"
-#include "close.h"
-#include "expand.h"
 
 #define MAX_VARS 256
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "said.h"
+/* Small JSON and YAML files of the checkpoint, read once, and values in them by dotted paths. */
+#include "plan.h"
 
 #include <ctype.h>
 #include <stdio.h>

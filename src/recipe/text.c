@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text.h"
+/* The words of a recipe.  A statement is a line and the lines after it that begin with a blank; '#' begins a comment.
+ * The grammar is in zerofs-recipe(5). */
+#include "parse.h"
 
 #include <ctype.h>
 #include <stdarg.h>

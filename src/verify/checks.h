@@ -1,13 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the checks of this room. */
+/* Shared by the checks of this room: numbers and copies that are counted while files are read, and findings. */
 #ifndef VERIFY_CHECKS_H
 #define VERIFY_CHECKS_H
 
+#include <zf/base/dtype.h>
+#include <zf/base/vec.h>
+#include <zf/model/model.h>
 #include <zf/verify/verify.h>
 
 #include "places.h"
-#include "twins.h"
-#include "values.h"
+
+/* ---- values ---------------------------------------------------------------------------------- */
+/* Odd numbers of a tensor (NaN, Inf, negative, denormal), counted piece by piece in any order. */
+
+struct values {
+    uint64_t n, nans, infs, negative,
+        denormal;      /* of halves, where numbers are complex; -0.0 is not negative */
+    uint8_t first[16]; /* an element, … */
+    bool differ;       /* … and whether another one has other bits */
+    bool
+        at_known; /* bytes [at, at + one element) are the first with a NaN, an infinity, or a negative one … */
+    uint64_t at; /* … where those are wrong */
+};
+
+/* Types of which this knows anything. */
+bool values_are_floats(enum zf_dtype t);
+
+/* Adds n elements, which begin at byte `at` of their file.  negative: numbers below zero are wrong too. */
+void values_add(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n, bool negative,
+                uint64_t at);
+
+/* Adds those of `more` to v. */
+void values_join(struct values *v, enum zf_dtype t, const struct values *more);
+
+/* ---- twins ----------------------------------------------------------------------------------- */
+
+/* A polynomial of the 4-byte words w[0], w[1], … in each key, modulo 2^61 - 1: w[0] + w[1] * key + …; the last word is
+ * filled up with zeros. */
+#define TWINS_KEYS 2
+struct twins_sum {
+    uint64_t of[TWINS_KEYS];
+};
+
+/* Bytes of a file that some copy has. */
+struct twins_range {
+    const struct zf_source *file; /* borrowed */
+    uint64_t off, n;
+    uint64_t reach; /* the largest end of this range and of all before it in the file */
+    uint64_t words; /* that were summed up so far */
+    struct twins_sum sum;
+};
+
+struct twins {
+    zf_vec(struct twins_range) range; /* by file, then by off */
+    zf_vec(uint32_t) of;              /* [2 * copies] number of the range; TWINS_NONE */
+    uint64_t key[TWINS_KEYS];
+};
+#define TWINS_NONE UINT32_MAX
+
+/* Of the sides that lie in a file as they are.  Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
+bool twins_init(struct twins *t, const struct zf_copy *copy, uint64_t n,
+                struct zf_err *err) ZF_CHECKED;
+void twins_fini(struct twins *t);
+
+/* Words of a range that begin in [off, end) of its file. */
+struct twins_part {
+    size_t range;
+    uint64_t words;
+    struct twins_sum sum;
+};
+typedef zf_vec(struct twins_part) twins_parts;
+
+/* Appends those of all ranges; p has the bytes from off on, and 4 behind `end` where the file has them. */
+bool twins_add(const struct twins *t, const struct zf_source *file, const uint8_t *p, uint64_t off,
+               uint64_t end, twins_parts *out, struct zf_err *err) ZF_CHECKED;
+void twins_join(struct twins *t, const twins_parts *parts);
+
+/* Were both sides of copy i read, and are they equal? */
+bool twins_equal(const struct twins *t, uint64_t i);
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+/* Shared by the checks of this room. */
 
 struct verify_file; /* a file that is read, or that something was found of */
 

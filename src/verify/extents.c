@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extents.h"
+/* Bytes of a file that its tensors refer to, as the file itself says: the pickles of torch.save (several archives in a row,
+ * too), the header of safetensors, or all of it, of a chunk of a zarr array.  No reader of a format takes part. */
+#include "gaps.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard.h"
+/* A file that is read through, and what is recorded of its bytes. */
+#include "stretch.h"
 
 #include <zf/codec/zip.h>
 #include <zf/codec/zip_parts.h>

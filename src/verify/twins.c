@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "twins.h"
+/* Copies that are compared while each file is read once: of both sides of each a sum is made with keys that are drawn anew by
+ * each process.  Sums of bytes that differ are equal in one of 2^58 cases, whatever is in the files. */
+#include "checks.h"
 
 #include <zf/base/hash.h>
 

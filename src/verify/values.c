@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Almost all numbers are in order: blocks are looked through as whole numbers, many at once, and only one with something in
  * it is counted number by number. */
-#include "values.h"
+#include "checks.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "src/find/locate.h"
 #include "src/find/saves.h"
-#include "src/find/sidefiles.h"
+#include "src/find/beside.h"
 #include "src/find/table.h"
 #include "support/store_mem.h"
 #include "unit/source/scratch.h"

@@ -2,7 +2,7 @@
 /* Sums of two sides of a copy: equal however the files are cut, and not equal for any byte that differs, as memcmp has it. */
 #include "support/unit.h"
 
-#include "../../../src/verify/twins.h"
+#include "../../../src/verify/checks.h"
 #include "support/random.h"
 
 #define SIZE 5000u

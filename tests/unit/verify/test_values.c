@@ -7,7 +7,7 @@
 
 #include <zf/inspect/stats.h>
 
-#include "../../../src/verify/values.h"
+#include "../../../src/verify/checks.h"
 #include "support/random.h"
 
 #define N 5000u

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that belong to a model without holding its weights: shown as they are. */
-#ifndef FIND_SIDEFILES_H
-#define FIND_SIDEFILES_H
+/* Files beside the weights: those that are shown as they are, and those that a note names. */
+#ifndef FIND_BESIDE_H
+#define FIND_BESIDE_H
 
 #include <zf/assemble/open_opts.h>
 #include <zf/model/build.h>
+
+/* ---- sidefiles ------------------------------------------------------------------------------- */
 
 /* True for a file that is shown.  A training program's own settings are, too, as state/<name>. */
 bool sidefiles_is(const char *name);
@@ -26,5 +28,21 @@ bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *e
  * ZF_E_USAGE dir is no directory or cannot be read. */
 bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err) ZF_CHECKED;
+
+/* ---- unshown --------------------------------------------------------------------------------- */
+
+/* Kinds of files that are looked for in a directory. */
+enum unshown_kind {
+    UNSHOWN_FILES = 1,      /* files of weights */
+    UNSHOWN_SAVES = 2,      /* directories with a DCP save or with safetensors */
+    UNSHOWN_ALL = 1 | 2 | 4 /* both, and directories with other files of weights */
+};
+
+/* Notes what of that kind in the directory st, of a save or a run, is not shown: b has nothing from it, nor from one whose
+ * name differs in numbers only (another rank's may be an equal copy), and no note names it.  In a save it is
+ * UNSHOWN_ALL where the family is `whole` (zf/format.h), else UNSHOWN_SAVES: other files may hold states that are shown as
+ * text.  Errors: of the note. */
+bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_limits *lim,
+                  struct zf_build *b, struct zf_err *err) ZF_CHECKED;
 
 #endif
