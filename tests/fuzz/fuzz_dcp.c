@@ -7,7 +7,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
-#include "../support/store_mem.h"
+#include "support/store_mem.h"
 #include "opened.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

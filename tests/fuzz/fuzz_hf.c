@@ -7,7 +7,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
-#include "../support/store_mem.h"
+#include "support/store_mem.h"
 
 static const char whole[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}";
 static const char box[] = "{\"__metadata__\":{\"DCP_SHARDING_INFO\":"

@@ -5,7 +5,7 @@
 
 #include "keep/keep.h"
 
-#include "../support/store_mem.h"
+#include "support/store_mem.h"
 #include "fuzz.h"
 
 #define READ_MAX 4096u

@@ -9,7 +9,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
-#include "../support/store_mem.h"
+#include "support/store_mem.h"
 #include "opened.h"
 #include "src/format/olmo/key64.h"
 

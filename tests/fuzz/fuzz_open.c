@@ -10,7 +10,7 @@
 #include <zf/find.h>
 
 #include "fuzz.h"
-#include "../support/store_mem.h"
+#include "support/store_mem.h"
 
 #define MAX_FILES 64
 #define READ_MAX 4096u /* bytes read from each end of a tensor */
