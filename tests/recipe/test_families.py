@@ -98,6 +98,73 @@ def deepseek_v3_of_torchtitan():
                     c.told("hf/ is not the model", part, at="save", opts=opts)
 
 
+HF_QWEN3 = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "hidden_size": 16,
+            "num_hidden_layers": 2, "vocab_size": 24, "intermediate_size": 10, "tie_word_embeddings": False, "rope_theta": 1e6, "rms_norm_eps": 1e-6}
+HF_QWEN3_MOE = {**HF_QWEN3, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 3, "num_experts_per_tok": 2,
+                "moe_intermediate_size": 7, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
+
+
+def qwen3(experts, old):
+    """Qwen 3 of torchtitan 0.3, or of 0.2: the rotary embedding turns halves, so nothing is re-ordered."""
+    m, hd = Numbers(), 6
+    m.put("tok_embeddings.weight", [24, 16], "model.embed_tokens.weight")
+    m.put("norm.weight", [16], "model.norm.weight")
+    m.put("output.weight" if old else "lm_head.weight", [24, 16], "lm_head.weight")
+    for i in range(2):
+        p, q = f"layers.{i}.", f"model.layers.{i}."
+        m.put(p + "attention_norm.weight", [16], q + "input_layernorm.weight")
+        m.put(p + "ffn_norm.weight", [16], q + "post_attention_layernorm.weight")
+        for name, n in (("q", 4), ("k", 2), ("v", 2)):
+            m.put(p + f"attention.{'' if old else 'qkv_linear.'}w{name}.weight", [n * hd, 16], q + f"self_attn.{name}_proj.weight")
+        m.put(p + "attention.wo.weight", [16, 4 * hd], q + "self_attn.o_proj.weight")
+        for name in "qk":
+            m.put(p + f"attention.{name}_norm.weight", [hd], q + f"self_attn.{name}_norm.weight")
+        for w, t in (("w1", "gate_proj"), ("w3", "up_proj"), ("w2", "down_proj")):
+            if not experts:
+                m.put(p + f"feed_forward.{w}.weight", [16, 10] if w == "w2" else [10, 16], q + f"mlp.{t}.weight")
+                continue
+            name = f"moe.experts.{w}" if old else f"moe.routed_experts.inner_experts.{w}_{'EDF' if w == 'w2' else 'EFD'}"
+            m.put(p + name, [3, 16, 7] if w == "w2" else [3, 7, 16], parts=[q + f"mlp.experts.{e}.{t}.weight" for e in range(3)])
+        if experts:
+            m.put(p + "moe.router.gate.weight", [3, 16], q + "mlp.gate.weight")
+    return m
+
+
+def qwen_3_of_torchtitan_and_its_experts():
+    both = (({"num_attention_heads": 2}, "rows of wq"), ({"num_attention_heads": 6, "head_dim": 4, "num_key_value_heads": 3}, "q_norm"),
+            ({"num_key_value_heads": 1}, "num_key_value_heads"), ({"head_dim": 12}, "head_dim"), ({"num_hidden_layers": 3}, "num_hidden_layers"),
+            ({"hidden_size": 8}, "hidden_size"), ({"vocab_size": 32}, "vocab_size"), ({"tie_word_embeddings": True}, "the tensors differ"),
+            ({"model_type": "llama"}, "model_type"), ({"num_attention_heads": "4"}, "heads"), ({"num_attention_heads": None}, "-o side=DIR"))
+    for experts, side, more in (
+            (False, HF_QWEN3, (({"intermediate_size": 12}, "intermediate_size"),)),
+            (True, HF_QWEN3_MOE, (({"num_experts": 4}, "num_experts"), ({"moe_intermediate_size": 14}, "moe_intermediate_size"),
+                                  ({"mlp_only_layers": [0]}, "mlp_only_layers"), ({"decoder_sparse_step": 2}, "decoder_sparse_step"), ({"num_experts_per_tok": 4}, "num_experts_per_tok")))):
+        for old in (False, True):
+            m = qwen3(experts, old)
+            with Save() as c:
+                c.safetensors("save/model.safetensors", m.save)
+                c.told("hf/ is not the model " + side["architectures"][0], "-o side=DIR", at="save")
+                c.file("side/config.json", side)
+                opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+                assert c.model(*opts) == m.want
+                c.cat("hf/config.json", json.dumps(side).encode(), *opts, at="save")
+                for change, part in both + more if old else ():
+                    c.file("side/config.json", {**side, **change})
+                    c.told("hf/ is not the model", part, at="save", opts=opts)
+
+
+def biases_by_which_experts_are_chosen_are_told():
+    for values, told in ((b"\0" * 12, False), (struct.pack("<3f", 0, 0, 0.5), True)):
+        m = qwen3(True, False)
+        m.save["layers.1.moe.expert_bias_E"] = ("F32", [3], values)
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("side/config.json", HF_QWEN3_MOE)
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            assert c.model(*opts) == m.want
+            assert (b"expert_bias) is not zero" in c.run("info", None, "-v", *opts, at="save").stdout) == told
+
+
 def titan(heads=4, kv=2, **more):
     """A Llama of torchtitan 0.3, whose queries and keys turn neighbours, and the settings of its job (trainer.py, to_dict)."""
     m, dim, hd, ffn = Numbers(), 16, 4, 10
@@ -157,4 +224,4 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                 c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
 
 
-main([deepseek_v3_of_torchtitan, a_job_of_torchtitan_says_what_its_steps_do_not])
+main([deepseek_v3_of_torchtitan, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])

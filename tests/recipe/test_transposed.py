@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Matrices that a recipe turns over, large enough for blocks that are kept, against Python's own slices."""
+import contextlib
 import os
 import random
 import struct
@@ -51,25 +52,31 @@ def matrices_of_any_shape_are_turned():
                 assert data_of(r.stdout) == want, (width, shape, more)
 
 
+@contextlib.contextmanager
+def mounted(rows, cols, raw):
+    """The file of a mount that holds the turned matrix, where its elements begin, and the shard."""
+    with Case() as c:
+        shard = c.safetensors("save/model.safetensors", {"w": ("I32", [rows, cols], raw)})
+        at = os.path.join(c.dir, "mnt")
+        os.mkdir(at)
+        with mount_point(at):
+            subprocess.run([ZEROFS, "mount", "-o", recipe(c, 'w <- w "r c -> c r"'), os.path.join(c.dir, "save"), at], check=True, timeout=60)
+            with open(os.path.join(at, "hf", "model.safetensors"), "rb", buffering=0) as f:
+                yield f, os.fstat(f.fileno()).st_size - len(raw), shard
+            take_off(at)
+
+
 def reads_begin_and_end_anywhere():
     need_fuse()
     rnd = random.Random(9)
     rows, cols = 1537, 2049
     raw = rnd.randbytes(4 * rows * cols)
     want = turned(raw, rows, cols, 4)
-    with Case() as c:
-        c.safetensors("save/model.safetensors", {"w": ("I32", [rows, cols], raw)})
-        at = os.path.join(c.dir, "mnt")
-        os.mkdir(at)
-        with mount_point(at):
-            subprocess.run([ZEROFS, "mount", "-o", recipe(c, 'w <- w "r c -> c r"'), os.path.join(c.dir, "save"), at], check=True, timeout=60)
-            with open(os.path.join(at, "hf", "model.safetensors"), "rb", buffering=0) as f:
-                first = os.fstat(f.fileno()).st_size - len(want)
-                for _ in range(300):
-                    off = rnd.randrange(len(want))
-                    n = min(len(want) - off, rnd.choice((1, 3, 4096, 70001, 1 << 20)))
-                    assert os.pread(f.fileno(), n, first + off) == want[off:off + n], (off, n)
-            take_off(at)
+    with mounted(rows, cols, raw) as (f, first, _):
+        for _ in range(300):
+            off = rnd.randrange(len(want))
+            n = min(len(want) - off, rnd.choice((1, 3, 4096, 70001, 1 << 20)))
+            assert os.pread(f.fileno(), n, first + off) == want[off:off + n], (off, n)
 
 
 def shards_of_several_files_are_turned_as_one():
@@ -94,22 +101,14 @@ def a_shard_that_was_cut_is_no_longer_read():
     rows, cols = 1200, 5300  # more than a block
     raw = random.Random(3).randbytes(4 * rows * cols)
     want = turned(raw, rows, cols, 4)
-    with Case() as c:
-        shard = c.safetensors("save/model.safetensors", {"w": ("I32", [rows, cols], raw)})
-        at = os.path.join(c.dir, "mnt")
-        os.mkdir(at)
-        with mount_point(at):
-            subprocess.run([ZEROFS, "mount", "-o", recipe(c, 'w <- w "r c -> c r"'), os.path.join(c.dir, "save"), at], check=True, timeout=60)
-            with open(os.path.join(at, "hf", "model.safetensors"), "rb", buffering=0) as f:
-                first = os.fstat(f.fileno()).st_size - len(want)
-                assert os.pread(f.fileno(), 100, first) == want[:100]
-                os.truncate(shard, 1000)
-                try:
-                    os.pread(f.fileno(), 100, first + 20000000)
-                    raise AssertionError("bytes of a shard that was cut are served")
-                except OSError:
-                    pass
-            take_off(at)
+    with mounted(rows, cols, raw) as (f, first, shard):
+        assert os.pread(f.fileno(), 100, first) == want[:100]
+        os.truncate(shard, 1000)
+        try:
+            os.pread(f.fileno(), 100, first + 20000000)
+            raise AssertionError("bytes of a shard that was cut are served")
+        except OSError:
+            pass
 
 
 main([matrices_of_any_shape_are_turned, reads_begin_and_end_anywhere, shards_of_several_files_are_turned_as_one, a_shard_that_was_cut_is_no_longer_read])
