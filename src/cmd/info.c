@@ -17,6 +17,7 @@
 #include "info.h"
 #include "mounted.h"
 #include "open.h"
+#include "page.h"
 #include "parse.h"
 #include "print.h"
 #include "where.h"
@@ -194,83 +195,108 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
 
 /* ---- as text ----------------------------------------------------------------------------------- */
 
+/* "label    text", broken between words where a terminal ends. */
+static void info_line(const char *label, const char *text)
+{
+    const struct page p = page_of(stdout, COLOR_NEVER);
+
+    (void)printf("%-9s", label);
+    page_hang(&p, 9, text);
+}
+
 static void info_print_set(const json_t *s)
 {
+    const struct page p = page_of(stdout, COLOR_NEVER);
+    zf_auto(out) struct zf_out line = {0};
+    char part[100], bytes[32];
     const char *type, *sep = "";
     json_t *n;
 
-    (void)printf("  /%-24s %8" PRIu64 " tensors  %14" PRIu64 " elements  ", print_text(s, "path"),
-                 print_number(s, "tensors"), print_number(s, "elements"));
-    print_bytes(stdout, print_number(s, "bytes"));
-    (void)fputs("  (", stdout);
+    print_bytes_in(bytes, print_number(s, "bytes"));
+    (void)snprintf(part, sizeof part, "%8" PRIu64 " tensors  %14" PRIu64 " elements  %s  (",
+                   print_number(s, "tensors"), print_number(s, "elements"), bytes);
+    zf_out_str(&line, part);
     json_object_foreach(json_object_get(s, "dtypes"), type, n)
     {
-        (void)printf("%s%s", sep, type);
+        zf_out_str(&line, sep);
+        zf_out_str(&line, type);
         sep = " ";
     }
-    (void)fputs(")", stdout);
+    zf_out_str(&line, ")");
     if (print_number(s, "damaged")) {
-        (void)printf("  %" PRIu64 " damaged", print_number(s, "damaged"));
+        (void)snprintf(part, sizeof part, "  %" PRIu64 " damaged", print_number(s, "damaged"));
+        zf_out_str(&line, part);
     }
+    const int used = printf("  /%-24s ", print_text(s, "path"));
+    (void)page_last(&p, used > 0 ? (size_t)used : 0, 0, zf_out_text(&line));
     (void)fputc('\n', stdout);
 }
 
 static void info_print_host(const json_t *h)
 {
-    (void)printf("fetched  ");
-    print_bytes(stdout, print_number(h, "bytes"));
-    (void)printf(" from %s in %" PRIu64 " requests, ", print_text(h, "host"),
-                 print_number(h, "requests"));
+    zf_auto(out) struct zf_out line = {0};
+    char bytes[32];
+
+    print_bytes_in(bytes, print_number(h, "bytes"));
+    zf_out_str(&line, bytes);
+    zf_out_str(&line, " from ");
+    zf_out_str(&line, print_text(h, "host"));
+    print_put_number(&line, " in ", print_number(h, "requests"));
     if (print_number(h, "retries")) {
-        (void)printf("%" PRIu64 " of them retries\n", print_number(h, "retries"));
+        print_put_number(&line, " requests, ", print_number(h, "retries"));
+        zf_out_str(&line, " of them retries");
     } else {
-        (void)puts("no retries");
+        zf_out_str(&line, " requests, no retries");
     }
+    info_line("fetched", zf_out_text(&line));
 }
 
 /* Damaged tensors that are listed; --json has all. */
 #define MOST_LINES 200
 
-static void info_print_reason(const json_t *how)
+static void info_put_reason(struct zf_out *line, const json_t *how)
 {
     const char *file = print_text(how, "file");
 
-    print_name(stdout, file);
-    (void)fputs(*file ? " " : "", stdout);
-    print_name(stdout, print_text(how, "why"));
+    zf_out_str(line, file);
+    zf_out_str(line, *file ? " " : "");
+    zf_out_str(line, print_text(how, "why"));
 }
 
-static void info_print_lost(const json_t *t)
+static void info_put_lost(struct zf_out *line, const json_t *t)
 {
     const json_t *ranges = json_object_get(t, "lost_bytes");
     const json_t *first = json_array_get(ranges, 0), *next = json_array_get(ranges, 1);
     const char *set = print_text(t, "set");
 
-    print_name(stdout, set);
-    (void)fputs(*set ? "/" : "", stdout);
-    print_name(stdout, print_text(t, "name"));
+    zf_out_str(line, set);
+    zf_out_str(line, *set ? "/" : "");
+    zf_out_str(line, print_text(t, "name"));
     if (!ranges) {
-        (void)fputs(": all of it: ", stdout);
-        info_print_reason(t);
+        zf_out_str(line, ": all of it: ");
+        info_put_reason(line, t);
     }
     if (first) {
-        (void)printf(": bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": ",
-                     print_number(first, "first"), print_number(first, "end") - 1,
-                     print_number(t, "bytes"));
-        info_print_reason(first);
+        print_put_number(line, ": bytes ", print_number(first, "first"));
+        print_put_number(line, " to ", print_number(first, "end") - 1);
+        print_put_number(line, " of ", print_number(t, "bytes"));
+        zf_out_str(line, ": ");
+        info_put_reason(line, first);
     }
     if (next) {
-        (void)printf("; more from byte %" PRIu64 " on", print_number(next, "first"));
+        print_put_number(line, "; more from byte ", print_number(next, "first"));
+        zf_out_str(line, " on");
     }
 }
 
 static void info_print_list(const char *label, const json_t *list, size_t most,
-                            void (*print)(const json_t *item))
+                            void (*put)(struct zf_out *line, const json_t *item))
 {
     for (size_t i = 0; i < json_array_size(list) && i < most; i++) {
-        (void)printf("%-9s", i ? "" : label);
-        print(json_array_get(list, i));
-        (void)fputc('\n', stdout);
+        zf_auto(out) struct zf_out line = {0};
+
+        put(&line, json_array_get(list, i));
+        info_line(i ? "" : label, zf_out_text(&line));
     }
 }
 
@@ -280,21 +306,26 @@ static void info_print_list(const char *label, const json_t *list, size_t most,
 static void info_print_layers(const json_t *layers)
 {
     const size_t n = json_array_size(layers);
+    zf_auto(out) struct zf_out line = {0};
 
     for (size_t i = 0; i < n && i < MOST_LAYERS; i++) {
         const json_t *one = json_array_get(layers, i);
 
-        (void)fputs(i ? ", " : "layers   ", stdout);
-        print_name(stdout, print_text(one, "path"));
-        (void)printf(" (%" PRIu64 " x %" PRIu64 ")", print_number(one, "times"),
-                     print_number(one, "tensors"));
+        zf_out_str(&line, i ? ", " : "");
+        zf_out_str(&line, print_text(one, "path"));
+        print_put_number(&line, " (", print_number(one, "times"));
+        print_put_number(&line, " x ", print_number(one, "tensors"));
+        zf_out_str(&line, ")");
     }
-    (void)fputs(n > MOST_LAYERS ? ", ...\n" : n ? "\n" : "", stdout);
+    if (n) {
+        zf_out_str(&line, n > MOST_LAYERS ? ", ..." : "");
+        info_line("layers", zf_out_text(&line));
+    }
 }
 
-static void info_print_note(const json_t *note)
+static void info_put_note(struct zf_out *line, const json_t *note)
 {
-    print_name(stdout, json_string_value(note));
+    zf_out_str(line, json_string_value(note));
 }
 
 static void info_print_code(const json_t *code)
@@ -303,34 +334,44 @@ static void info_print_code(const json_t *code)
 
     if (code) {
         code_put_sentence(code, &line);
-        (void)fputs("code     ", stdout);
-        print_name(stdout, zf_out_text(&line));
-        (void)fputc('\n', stdout);
+        info_line("code", zf_out_text(&line));
+    }
+}
+
+static void info_print_head(const json_t *j)
+{
+    const json_t *on = json_object_get(j, "on");
+    zf_auto(out) struct zf_out where = {0};
+    zf_auto(out) struct zf_out format = {0};
+
+    if (json_object_get(j, "at")) {
+        info_line("commit", print_text(j, "at"));
+    }
+    if (on) {
+        zf_out_str(&where, print_text(on, "type"));
+        zf_out_str(&where, ": what changes there may stay hidden ");
+        zf_out_str(&where, print_text(on, "hides"));
+        info_line("on", zf_out_text(&where));
+    }
+    zf_out_str(&format, print_text(j, "format"));
+    zf_out_str(&format, ": ");
+    zf_out_str(&format, print_text(j, "why"));
+    info_line("format", zf_out_text(&format));
+    if (*print_text(j, "tag")) {
+        info_line("tag", print_text(j, "tag"));
     }
 }
 
 static void info_text(const json_t *j)
 {
-    const json_t *on = json_object_get(j, "on"), *lost = json_object_get(j, "lost"), *item;
+    const json_t *lost = json_object_get(j, "lost"), *item;
     size_t i;
 
     (void)printf("%s\n", print_text(j, "path"));
     if (!json_object_get(j, "format")) {
         return;
     }
-    if (json_object_get(j, "at")) {
-        (void)printf("commit   %s\n", print_text(j, "at"));
-    }
-    if (on) {
-        (void)printf("on       %s: what changes there may stay hidden %s\n", print_text(on, "type"),
-                     print_text(on, "hides"));
-    }
-    (void)printf("format   %s: %s\n", print_text(j, "format"), print_text(j, "why"));
-    if (*print_text(j, "tag")) {
-        (void)fputs("tag      ", stdout);
-        print_name(stdout, print_text(j, "tag"));
-        (void)fputc('\n', stdout);
-    }
+    info_print_head(j);
     if (json_is_integer(json_object_get(j, "step"))) {
         (void)printf("step     %" PRId64 "\n", (int64_t)print_number(j, "step"));
     }
@@ -344,19 +385,19 @@ static void info_text(const json_t *j)
         (void)printf("files    %" PRIu64 " beside the tensors\n", print_number(j, "files"));
     }
     if (json_is_true(json_object_get(j, "model_kept"))) {
-        (void)puts("cached   metadata from the model cache; the checkpoint is unchanged");
+        info_line("cached", "metadata from the model cache; the checkpoint is unchanged");
     }
     json_array_foreach(json_object_get(j, "hosts"), i, item)
     {
         info_print_host(item);
     }
     info_print_code(json_object_get(j, "code"));
-    info_print_list("lost", lost, MOST_LINES, info_print_lost);
+    info_print_list("lost", lost, MOST_LINES, info_put_lost);
     if (json_array_size(lost) > MOST_LINES) {
         (void)printf("         and %zu more tensors (--json lists all)\n",
                      json_array_size(lost) - MOST_LINES);
     }
-    info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_print_note);
+    info_print_list("notes", json_object_get(j, "notes"), SIZE_MAX, info_put_note);
 }
 
 /* j is taken.  Returns the exit code: what is lost is damage, whoever asked to go on with it. */
