@@ -68,7 +68,7 @@ _zerofs_in_list() {
         values=$("${words[0]}" --complete "${words[1]}" 2>/dev/null | awk -F'\t' -v n="$name=" '$1 == n || $1 == "--" n { print $3 }')
         case $name:$values in
         tag:*) values=$("${words[0]}" tags --json "$1" 2>/dev/null | sed -n 's/^{"tag":"\([^"\\]*\)".*/\1/p') ;;
-        *'|'*) values=${values//|/$'\n'} ;;
+        *'|'*) values=$(tr '|' '\n' <<<"$values" | grep -v '^[A-Z]*$') ;;
         *:DIR | *:FILE) values=$(compgen -f -- "$part") ;;
         *) values='' ;;
         esac

@@ -47,7 +47,7 @@ function __zerofs_list
         else if test $part[1] = tag= && string match -q 'tag=*' -- $item
             printf '%s\n' "$before"tag=(__zerofs_tags)
         else if test $part[1] = (string replace -r '=.*' = -- $item)
-            printf '%s\n' "$before$part[1]"(string split '|' -- $part[3] | string match -v DIR | string match -v FILE)
+            printf '%s\n' "$before$part[1]"(string split '|' -- $part[3] | string match -vr '^[A-Z]+$')
         end
     end
 end

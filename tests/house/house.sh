@@ -63,7 +63,8 @@ bash_completes() {
         completes 'optim/exp_avg/embed.weight.f32' cat "$c" optim/exp_avg/em && completes 'clear' cache cl &&
         completes 'degraded' mount -o deg && completes 'nan,degraded' mount -o lost=nan,deg &&
         completes 'megatron' ls --format=meg && completes 'direct' mount -o degraded,io=d &&
-        completes 'global_step3' mount "$c" -o tag=gl
+        completes 'current' mount -o cur && completes 'recipe=' mount -o rec && completes 'off' mount -o recipe= &&
+        completes 'only=' ls -o onl && completes '--quick' verify --qu && completes 'global_step3' mount "$c" -o tag=gl
 }
 fish_completes() {
     offers=$(PATH=${ZEROFS%/*}:$PATH fish -N -c 'source $argv[1]/completions/zerofs.fish
