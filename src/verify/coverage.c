@@ -7,7 +7,7 @@
  *  - they are part of a tensor only, and zero or at most COVERAGE_SMALL: padding between parameters;
  *  - a tensor has at most COVERAGE_SMALL bytes (steps, random states, meshes, of which state/ has one), or they are a
  *    pickle, whose values are in state/.
- * The rest is told, for files that a note names as a note, else as damage. */
+ * The rest is told: as a note where a note of opening may speak of the file (hints.h), else as damage. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,6 +16,7 @@
 
 #include "files.h"
 #include "gaps.h"
+#include "hints.h"
 #include "checks.h"
 
 #define COVERAGE_SMALL 64u
@@ -38,13 +39,14 @@ struct coverage_file {
 
 /* Bytes that are shown nowhere. */
 struct coverage_open {
+    const struct files_path *path;
     struct zf_source *src; /* the file, a reference */
     char *record;          /* owned */
     struct gap at;
-    bool beside;   /* opening did not look at the file */
-    bool harmless; /* a note says that something is left out, or the file is somebody's own */
-    bool alone;    /* nothing of the file is shown */
-    bool matched;  /* they are a copy of bytes that are */
+    bool beside;                /* opening did not look at the file */
+    bool stray;                 /* the file is somebody's own */
+    bool alone;                 /* nothing of the file is shown */
+    bool matched;               /* they are a copy of bytes that are */
     char sha256[ZF_SHA256_HEX]; /* "" = not asked for so far */
 };
 
@@ -55,6 +57,7 @@ struct coverage {
     struct places blobs, copies;
     const struct places *shown[N_SHOWN];
     struct coverage_name *made, *series; /* series: of files that are shown */
+    struct hints hints;
     zf_vec(struct coverage_open) open;
     size_t left;  /* of which are not known to be copies */
     uint8_t *buf; /* [COVERAGE_CHUNK] */
@@ -225,54 +228,25 @@ static bool coverage_is_fine(const struct coverage *c, const struct coverage_fil
                                        : coverage_is_zero(c, f->src, g, out, err))));
 }
 
-/* What notes say of bytes that are shown nowhere. */
-enum coverage_told { COVERAGE_SILENT, COVERAGE_HINTED, COVERAGE_NAMED };
-
-static bool coverage_note_says(const char *note)
+/* The path with each number as 0. */
+static bool coverage_series(const struct files_path *path, struct zf_out *out, struct zf_err *err)
 {
-    return strstr(note, "not shown") || strstr(note, "not read") || strstr(note, "left out") ||
-           strstr(note, "ignored");
-}
+    zf_auto(mem) char *name = strndup(path->hh.key, path->hh.keylen);
 
-static enum coverage_told coverage_told(const struct coverage *c, const char *path)
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    enum coverage_told told = COVERAGE_SILENT;
-
-    for (uint32_t i = 0; i < c->v->c->n_notes; i++) {
-        const char *note = c->v->c->note[i];
-
-        if (coverage_note_says(note)) {
-            told = strstr(note, base) && !strstr(note, "left out") ? COVERAGE_NAMED
-                   : told == COVERAGE_NAMED                        ? told
-                                                                   : COVERAGE_HINTED;
-        }
-    }
-    return told;
-}
-
-/* The path with each number as 0: files of one series have the same. */
-static bool coverage_series(const char *path, struct zf_out *out, struct zf_err *err)
-{
-    zf_out_cut(out, 0);
-    while (*path) {
-        const size_t digits = strspn(path, "0123456789"),
-                     n = digits ? digits : strcspn(path, "0123456789");
-
-        zf_out_add(out, digits ? "0" : path, digits ? 1 : n);
-        path += n;
-    }
-    return zf_out_ok(out, err);
+    return name ? hints_series(name, out, err) : zf_fail_sys(err, "compare tensors with files");
 }
 
 /* A file that the reader did not open, and of no series that is shown, is somebody's own. */
-static bool coverage_is_stray(struct coverage *c, const struct files_path *path, const char *name,
+static bool coverage_is_stray(struct coverage *c, const struct files_path *path,
                               const struct coverage_file *f, bool *out)
 {
     zf_auto(out) struct zf_out series = {0};
 
-    if (!coverage_series(name, &series, c->err)) {
+    if (!coverage_series(path, &series, c->err)) {
         return false;
+    }
+    if (f->x.at.n > 0) {
+        hints_add_file(&c->hints, zf_out_text(&series));
     }
     if (f->g.shown > 0 && !zf_table_make_str(c->series, zf_out_text(&series), c->err)) {
         return false;
@@ -282,16 +256,17 @@ static bool coverage_is_stray(struct coverage *c, const struct files_path *path,
 }
 
 static bool coverage_open(struct coverage *c, const struct files_path *path,
-                          const struct coverage_file *f, const struct gap *g, bool harmless)
+                          const struct coverage_file *f, const struct gap *g, bool stray)
 {
     struct coverage_open *to = zf_vec_push(&c->open, c->err);
 
     if (!to) {
         return false;
     }
-    *to = (struct coverage_open){.src = zf_source_ref(f->src),
+    *to = (struct coverage_open){.path = path,
+                                 .src = zf_source_ref(f->src),
                                  .at = *g,
-                                 .harmless = harmless,
+                                 .stray = stray,
                                  .beside = path->beside,
                                  .alone = f->g.shown == 0,
                                  .record = strdup(extents_name(&f->x, g->record))};
@@ -312,18 +287,18 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
                           const struct coverage_file *f)
 {
     zf_auto(mem) char *name = strndup(path->hh.key, path->hh.keylen);
-    const enum coverage_told told = name ? coverage_told(c, name) : COVERAGE_SILENT;
     struct zf_err why;
     bool fine, stray = false;
 
     if (!name) {
         return zf_fail_sys(c->err, "compare tensors with files");
     }
-    if (!coverage_is_stray(c, path, name, f, &stray)) {
+    if (!coverage_is_stray(c, path, f, &stray)) {
         return false;
     }
-    if (f->err.code != ZF_OK || told == COVERAGE_NAMED) {
-        return f->err.code != ZF_E_LIMIT || told == COVERAGE_NAMED ||
+    const bool told = hints_name(&c->hints, name);
+    if (f->err.code != ZF_OK || told) {
+        return f->err.code != ZF_E_LIMIT || told ||
                coverage_report_failure(c, f, "not all that its tensors refer to was looked for: %s",
                                        &f->err);
     }
@@ -335,7 +310,7 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
         if (!coverage_is_fine(c, f, &f->g.at.at[i], &fine, &why)) {
             return coverage_goes_on(c, &why);
         }
-        if (!fine && !coverage_open(c, path, f, &f->g.at.at[i], stray || told == COVERAGE_HINTED)) {
+        if (!fine && !coverage_open(c, path, f, &f->g.at.at[i], stray)) {
             return false;
         }
     }
@@ -459,8 +434,13 @@ static int coverage_by_file(const void *a, const void *b)
 /* n gaps of one record, or of a file of which nothing is shown. */
 static bool coverage_report(struct coverage *c, const struct coverage_open *o, size_t n)
 {
+    zf_auto(out) struct zf_out series = {0};
+    if (!coverage_series(o->path, &series, c->err)) {
+        return false;
+    }
+    const bool harmless = o->stray || hints_may_mean(&c->hints, zf_out_text(&series));
     const struct verify_about about = {.kind = ZF_FOUND_COVERAGE,
-                                       .weight = o->harmless ? ZF_WEIGHT_NOTE : ZF_WEIGHT_DAMAGE,
+                                       .weight = harmless ? ZF_WEIGHT_NOTE : ZF_WEIGHT_DAMAGE,
                                        .file = o->src->name,
                                        .first = o->at.off,
                                        .end = o[n - 1].at.end};
@@ -475,9 +455,9 @@ static bool coverage_report(struct coverage *c, const struct coverage_open *o, s
                         " bytes of tensors here are not in any file of the tree%s%s%s%s%s",
                         bytes, *record ? " (" : "", record, *record ? ")" : "",
                         o->alone ? ", and neither is the rest of this file" : "",
-                        o->beside     ? ": it was not opened"
-                        : o->harmless ? "; a note says that something is left out"
-                                      : ", and no note says why");
+                        o->beside  ? ": it was not opened"
+                        : harmless ? "; a note says that something is left out"
+                                   : ", and no note says why");
 }
 
 static bool coverage_report_all(struct coverage *c)
@@ -557,7 +537,8 @@ static bool coverage_list(struct coverage *c)
 
 static bool coverage_run(struct coverage *c)
 {
-    if (!coverage_list(c) || !coverage_load_shown(c) || !coverage_each_file(c, coverage_take)) {
+    if (!hints_init(&c->hints, c->v->c, c->err) || !coverage_list(c) || !coverage_load_shown(c) ||
+        !coverage_each_file(c, coverage_take)) {
         return false;
     }
     c->left = c->open.n;
@@ -587,6 +568,7 @@ bool verify_coverage(struct verify *v, struct zf_err *err)
     places_fini(&c.copies);
     zf_table_free(c.made);
     zf_table_free(c.series);
+    hints_fini(&c.hints);
     files_fini(&c.files);
     free(c.buf);
     return ok;
