@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each buffer is one rank's: which one is tried out, the likeliest first.  What all ranks held of a
- * parameter is then put together like any chunks. */
+/* Each buffer is one rank's, which the number of its group says.  What all ranks held of a parameter
+ * is then put together like any chunks. */
 #include "steps.h"
 
 #include <stdio.h>
@@ -12,7 +12,6 @@
 
 #include "bucket_rows.h"
 
-#define BUCKETS_RANKS 64u       /* up to so many all are tried, else the likeliest alone */
 #define BUCKETS_SAME (1u << 24) /* comparisons for all buffers */
 #define BUCKETS_EXPERTS 4096u   /* of a layer; beyond them only what args say is tried */
 
@@ -91,21 +90,16 @@ static bool buckets_walk_rank(struct buffer_try *t, struct zf_err *err)
     return buckets_walk(t, 64, err) && (t->result.kind != WALK_NONE || buckets_walk(t, 1, err));
 }
 
-/* n expert-parallel ranks: rank dp_group_idx / ETP % n is tried first. */
+/* The rank of n expert-parallel ones that the group's number says: Megatron numbers the groups with
+ * tensor parallelism innermost and expert parallelism next. */
 static bool buckets_walk_experts(struct buffer_try *t, uint64_t n, struct zf_err *err)
 {
-    uint64_t etp = t->b->rows.n_expert_tensor, own = t->buffer->group / etp % n;
-    uint64_t tries = n * etp <= BUCKETS_RANKS ? n * etp : 1;
+    const uint64_t etp = t->b->rows.n_expert_tensor, group = t->buffer->group;
 
     t->rank.n_expert = n;
-    for (uint64_t i = 0; i < tries && t->result.kind == WALK_NONE; i++) {
-        t->rank.expert = (own + i / etp) % n;
-        t->rank.expert_tensor = (t->buffer->group + i) % etp;
-        if (!buckets_walk_rank(t, err)) {
-            return false;
-        }
-    }
-    return true;
+    t->rank.expert = group / etp % n;
+    t->rank.expert_tensor = group % etp;
+    return buckets_walk_rank(t, err);
 }
 
 static bool buckets_walk_class(struct buffer_try *t, struct zf_err *err)
@@ -125,15 +119,9 @@ static bool buckets_walk_class(struct buffer_try *t, struct zf_err *err)
     }
     t->rank.n_expert = 1;
     t->rank.expert = 0;
-    uint64_t tries = r->n_tensor <= BUCKETS_RANKS ? r->n_tensor : 1;
-    for (uint64_t i = 0; i < tries && t->result.kind == WALK_NONE; i++) {
-        t->rank.tensor = (t->buffer->group + i) % r->n_tensor;
-        t->rank.expert_tensor = t->rank.tensor % r->n_expert_tensor;
-        if (!buckets_walk_rank(t, err)) {
-            return false;
-        }
-    }
-    return true;
+    t->rank.tensor = t->buffer->group % r->n_tensor;
+    t->rank.expert_tensor = t->rank.tensor % r->n_expert_tensor;
+    return buckets_walk_rank(t, err);
 }
 
 /* Classes, and orders of experts, in one order of the model. */

@@ -286,12 +286,12 @@ def states_that_not_all_ranks_have():
     """What one of two buffers lacks of a parameter is not shown; that of a copy is a difference."""
     n = 128
     masters = b"".join(struct.pack("<f", -1 - i) for i in range(n))
-    for halves, fewer in ((True, 2), (False, 1), (False, 2)):
+    for halves, fewer in ((True, 3), (False, 2), (False, 3)):
         def edit(s, halves=halves, fewer=fewer):
             s.stack("b.weight", (n,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 4 * n, 4)))
             types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
-            for group in (1, 2):
-                data = masters[(group - 1) * 256:group * 256] if halves else masters
+            for group in (2, 3):  # of two tensor-parallel ranks 0 and 1
+                data = masters[(group - 2) * 256:(group - 1) * 256] if halves else masters
                 m = len(data) // 4
                 for state in ("param", "exp_avg", "exp_sqr")[:2 if group == fewer else 3]:
                     s.boxes(KEY % (group, 0, state), (m,), [(0, (0,), (m,))], data=data)
@@ -304,6 +304,23 @@ def states_that_not_all_ranks_have():
         else:
             assert "the optimizer state of \"b.weight\" is not read from the flat buffers: the copies of two ranks differ" in out, out[-900:]
             assert not [k for k in have if k[1] == "b.weight" and k[0].startswith("optim/")], sorted(have)
+
+
+def a_group_is_the_rank_that_its_number_says():
+    """Halves under the other rank's number are not looked for elsewhere."""
+    n = 128
+    masters = b"".join(struct.pack("<f", -1 - i) for i in range(n))
+    for swap in (0, 1):
+        def edit(s, swap=swap):
+            s.stack("b.weight", (n,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 4 * n, 4)))
+            types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+            for group in (2, 3):
+                half = group - 2 ^ swap
+                s.boxes(KEY % (group, 0, "param"), (64,), [(0, (0,), (64,))], data=masters[half * 256:half * 256 + 256])
+                s.object(f"optimizer.distributed.dp_group_idx_{group}.per_bucket_numel_unpadded/shard_0_1", [{types: [64]}])
+        code, have, out, err = made(edit, tensor_model_parallel_size=2)
+        assert code == 0 and f"{0 if swap else 2} of 3 flat optimizer buffers are mapped" in out, f"{err} {out[-900:]}"
+        assert have["", "b.weight"][0] == ("bf16" if swap else "f32")
 
 
 def a_shape_that_does_not_divide_a_bucket():
@@ -337,7 +354,7 @@ def main():
     for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is,
                  a_parameter_that_two_buffers_hold, lengths_that_lie, buffers_that_lack_something, a_state_of_an_unknown_kind,
                  objects_of_a_buffer_that_are_damaged, masters_that_are_lost, buffers_of_a_chained_optimizer,
-                 states_that_not_all_ranks_have, a_shape_that_does_not_divide_a_bucket,
+                 states_that_not_all_ranks_have, a_group_is_the_rank_that_its_number_says, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,
                  one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):
