@@ -4,8 +4,7 @@
 #define ZF_CMD_EXPORT_H
 
 #include <zf/base/vec.h>
-#include <zf/export/copy.h>
-#include <zf/export/plan.h>
+#include <zf/export.h>
 #include <zf/view.h>
 
 #include "options.h"
@@ -37,17 +36,15 @@ static inline void zf_auto_export_failed(struct export_failed *f)
 /* Progress of an export: the line on a terminal while it runs, and the one at its end. */
 
 struct export_progress {
-    const struct zf_export_run *run;
+    const struct zf_export *x;
+    const struct zf_export_plan *plan;
     struct progress line;
 };
 
-void export_progress_start(struct export_progress *p, const struct zf_export_run *run, bool show);
+void export_progress_show(struct export_progress *p);
 
-/* file: those that were begun. */
-void export_progress_show(struct export_progress *p, uint32_t file);
-
-/* "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)" and a newline. */
-void export_progress_close(const struct export_progress *p);
+/* "19 files, 40.0 GiB in DEST; 2.1 GiB of them copied in 0:31 (1.2 GiB/s)" and a newline.  dest: as the user named it. */
+void export_progress_close(const struct export_progress *p, const char *dest);
 
 /* Sums that a trainer left beside a save, compared before an export writes anything. */
 

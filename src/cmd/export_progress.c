@@ -7,44 +7,32 @@
 
 #include "print.h"
 
-static uint64_t progress_copied(const struct export_progress *p)
+void export_progress_show(struct export_progress *p)
 {
-    /* `kept` first: what is added to both in between must not make the difference negative. */
-    uint64_t kept = atomic_load(&p->run->kept), bytes = atomic_load(&p->run->bytes);
-
-    return bytes > kept ? bytes - kept : 0;
-}
-
-void export_progress_start(struct export_progress *p, const struct zf_export_run *run, bool show)
-{
-    p->run = run;
-    progress_start(&p->line, show);
-}
-
-void export_progress_show(struct export_progress *p, uint32_t file)
-{
-    const struct progress_at at = {.bytes = atomic_load(&p->run->bytes),
-                                   .all = p->run->plan->bytes,
-                                   .moved = progress_copied(p),
+    const struct zf_export_count c = zf_export_count(p->x);
+    const struct progress_at at = {.bytes = c.bytes,
+                                   .all = p->plan->bytes,
+                                   .moved = c.bytes - c.kept,
                                    .what = "file",
-                                   .item = file,
-                                   .items = p->run->plan->n};
+                                   .item = c.begun ? c.begun - 1 : 0,
+                                   .items = p->plan->n};
 
     progress_show(&p->line, &at);
 }
 
-void export_progress_close(const struct export_progress *p)
+void export_progress_close(const struct export_progress *p, const char *dest)
 {
-    double took = progress_took(&p->line);
-    uint64_t copied = progress_copied(p);
-    uint32_t files = p->run->plan->n;
+    const struct zf_export_count c = zf_export_count(p->x);
+    const double took = progress_took(&p->line);
+    const uint64_t copied = c.bytes - c.kept;
+    const uint32_t files = p->plan->n;
 
     (void)fprintf(stderr, "%u file%s, ", files, files == 1 ? "" : "s");
-    print_bytes(stderr, p->run->plan->bytes);
+    print_bytes(stderr, p->plan->bytes);
     (void)fputs(" in ", stderr);
-    print_name(stderr, p->run->given);
+    print_name(stderr, dest);
     (void)fputs("; ", stderr);
-    if (copied == p->run->plan->bytes) {
+    if (copied == p->plan->bytes) {
         (void)fputs("copied in ", stderr);
     } else {
         print_bytes(stderr, copied);

@@ -8,8 +8,8 @@
  *
  * Where whole blocks of a shard and of the file line up, and their file system can, they are shared
  * instead of copied.  Runs of zeros become holes: the map names those it knows, others are found
- * block by block.  The CRCs that a mount shows as 0 are those of the bytes (crc.h).  Ties become hard links of the one file that is copied. */
-#include <zf/export/copy.h>
+ * block by block.  The CRCs that a mount shows as 0 are those of the bytes (crc.c).  Ties become hard links of
+ * the one file that is copied. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,10 +20,9 @@
 #include <unistd.h>
 
 #include <zf/base/hex.h>
-#include <zf/export/dest.h>
 #include <zf/view.h>
 
-#include "crc.h"
+#include "export.h"
 
 /* The block that is looked at for zeros, and the smallest hole. */
 #define BLOCK 4096
@@ -35,34 +34,34 @@
 #define CLONE_MIN (64u << 10)
 
 struct copy {
-    struct zf_export_run *run;
+    struct export_run *run;
     struct zf_export_file *f;
     const struct zf_map *map; /* or NULL: nothing is known of its zeros */
     struct zf_through through;
     unsigned char *buf;
-    struct zf_export_spot spot;
+    struct export_spot spot;
     int fd;
     uint64_t off;       /* copied so far */
     uint64_t no_clones; /* in front of this byte no blocks can be shared */
-    char id[ZF_EXPORT_ID_LEN + 1];
+    char id[EXPORT_ID_LEN + 1];
     struct sha256_ctx sum;
     bool hash_late;      /* not before the file has its CRCs */
     struct crc_sums crc; /* those that it is given at the end */
 };
 
-static enum zf_export_end copy_unwritable(const struct copy *c, struct zf_err *err)
+static enum export_end copy_unwritable(const struct copy *c, struct zf_err *err)
 {
     (void)zf_err_in(err, "%s/%s", c->run->dest, c->f->to);
-    return ZF_EXPORT_UNWRITABLE;
+    return EXPORT_UNWRITABLE;
 }
 
-static enum zf_export_end copy_cannot(const struct copy *c, const char *what, struct zf_err *err)
+static enum export_end copy_cannot(const struct copy *c, const char *what, struct zf_err *err)
 {
     (void)zf_fail_sys(err, what);
     return copy_unwritable(c, err);
 }
 
-static enum zf_export_end copy_cannot_write(const struct copy *c, struct zf_err *err)
+static enum export_end copy_cannot_write(const struct copy *c, struct zf_err *err)
 {
     int sys = errno;
 
@@ -94,7 +93,7 @@ static void copy_identify(struct copy *c)
         sha256_update(&ctx, 3, (const uint8_t *)"crc");
     }
     sha256_digest(&ctx, sizeof sum, sum);
-    zf_hex(c->id, sum, ZF_EXPORT_ID_LEN / 2);
+    zf_hex(c->id, sum, EXPORT_ID_LEN / 2);
 }
 
 /* ---- what is there already ------------------------------------------------------------------- */
@@ -107,14 +106,14 @@ static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 }
 
 /* Hashes what a part or a finished file holds up to `end`. */
-static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
+static enum export_end copy_hash_file(struct copy *c, int fd, uint64_t end, struct zf_err *err)
 {
     for (uint64_t off = 0; (c->run->sums || c->crc.sum.n) && off < end;) {
-        size_t want = end - off < ZF_EXPORT_BUF ? (size_t)(end - off) : ZF_EXPORT_BUF;
+        size_t want = end - off < EXPORT_BUF ? (size_t)(end - off) : EXPORT_BUF;
         ssize_t n = zf_fd_pread(fd, c->buf, want, off);
 
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
-            return ZF_EXPORT_STOPPED;
+            return EXPORT_STOPPED;
         }
         if (n != (ssize_t)want) {
             errno = n < 0 ? errno : EIO;
@@ -124,13 +123,13 @@ static enum zf_export_end copy_hash_file(struct copy *c, int fd, uint64_t end, s
         crc_add(&c->crc, c->buf, want);
         off += want;
     }
-    return ZF_EXPORT_OK;
+    return EXPORT_OK;
 }
 
 /* Has the open file the bytes of the tree's? */
-static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
+static enum export_end copy_compare(struct copy *c, int fd, bool *same_out, struct zf_err *err)
 {
-    zf_auto(mem) unsigned char *theirs = malloc(ZF_EXPORT_BUF);
+    zf_auto(mem) unsigned char *theirs = malloc(EXPORT_BUF);
     uint64_t off = 0;
     size_t n;
 
@@ -140,10 +139,10 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
     }
     do {
         if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
-            return ZF_EXPORT_STOPPED;
+            return EXPORT_STOPPED;
         }
-        if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, off, &n, err)) {
-            return ZF_EXPORT_UNREADABLE;
+        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, off, &n, err)) {
+            return EXPORT_UNREADABLE;
         }
         ssize_t k = zf_fd_pread(fd, theirs, n, off);
         if (k < 0) {
@@ -153,35 +152,35 @@ static enum zf_export_end copy_compare(struct copy *c, int fd, bool *same_out, s
         crc_add(&c->crc, c->buf, n);
         crc_lift(&c->crc, theirs, c->buf, (size_t)k, off);
         if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
-            return ZF_EXPORT_OK;
+            return EXPORT_OK;
         }
         off += n;
     } while (n > 0);
     *same_out = crc_are_right(&c->crc);
-    return ZF_EXPORT_OK;
+    return EXPORT_OK;
 }
 
 /* Looks at a file that has the final name already: *kept_out when it is what would be copied. */
-static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
+static enum export_end copy_look_at_old(struct copy *c, bool *kept_out, struct zf_err *err)
 {
-    struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
-    enum zf_export_end end = ZF_EXPORT_OK;
+    struct export_past past = export_journal_past(c->run->journal, c->f->to);
+    enum export_end end = EXPORT_OK;
     struct stat st;
 
     *kept_out = false;
     if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        return errno == ENOENT ? ZF_EXPORT_OK : copy_cannot(c, "look for the file", err);
+        return errno == ENOENT ? EXPORT_OK : copy_cannot(c, "look for the file", err);
     }
-    zf_auto(fd) int fd = zf_export_dest_file(&c->spot, c->spot.name, O_RDONLY);
+    zf_auto(fd) int fd = export_dest_file(&c->spot, c->spot.name, O_RDONLY);
     if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
         if (past.done && strcmp(past.id, c->id) == 0) {
             *kept_out = true;
-            end = c->run->sums ? copy_hash_file(c, fd, c->f->st.size, err) : ZF_EXPORT_OK;
+            end = c->run->sums ? copy_hash_file(c, fd, c->f->st.size, err) : EXPORT_OK;
         } else {
             end = copy_compare(c, fd, kept_out, err);
         }
     }
-    if (end != ZF_EXPORT_OK || *kept_out) {
+    if (end != EXPORT_OK || *kept_out) {
         return end;
     }
     sha256_init(&c->sum);
@@ -193,27 +192,27 @@ static enum zf_export_end copy_look_at_old(struct copy *c, bool *kept_out, struc
                 : "the destination exists and is not a regular file. Replace it with --force");
         return copy_unwritable(c, err);
     }
-    return ZF_EXPORT_OK;
+    return EXPORT_OK;
 }
 
 /* n bytes of an earlier run need no copying. */
-static void copy_keep(struct zf_export_run *run, uint64_t n)
+static void copy_keep(struct export_run *run, uint64_t n)
 {
     atomic_fetch_add(&run->bytes, n);
     atomic_fetch_add(&run->kept, n);
 }
 
 /* Opens the part, and finds out how much of it is good. */
-static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
+static enum export_end copy_open_part(struct copy *c, struct zf_err *err)
 {
-    struct zf_export_past past = zf_export_journal_past(c->run->journal, c->f->to);
+    struct export_past past = export_journal_past(c->run->journal, c->f->to);
     bool ours = past.known && !past.done && strcmp(past.id, c->id) == 0;
     struct stat st;
 
     c->off = 0;
     c->hash_late = c->crc.sum.n > 0;
     crc_reset(&c->crc);
-    c->fd = ours ? zf_export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
+    c->fd = ours ? export_dest_file(&c->spot, c->spot.part, O_RDWR) : -1;
     /* A second name would be written to as well. */
     if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
         c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
@@ -228,11 +227,11 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
     if (past.known || c->run->force) {
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
     }
-    if (!zf_export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
+    if (!export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
         c->fd = -1;
         return copy_unwritable(c, err);
     }
-    c->fd = zf_export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
+    c->fd = export_dest_file(&c->spot, c->spot.part, O_RDWR | O_CREAT | O_EXCL);
     if (c->fd < 0 && errno == EEXIST) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "\"%.120s\" is in the way, and was not left by an earlier export. Remove it "
@@ -240,7 +239,7 @@ static enum zf_export_end copy_open_part(struct copy *c, struct zf_err *err)
                       c->spot.part);
         return copy_unwritable(c, err);
     }
-    return c->fd >= 0 ? ZF_EXPORT_OK : copy_cannot(c, "create the file", err);
+    return c->fd >= 0 ? EXPORT_OK : copy_cannot(c, "create the file", err);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
@@ -281,16 +280,16 @@ static void copy_write_behind(const struct copy *c, uint64_t before)
 
 /* Gives the part the length of what is copied, a hole at its end included, and puts it on
  * the disk. */
-static enum zf_export_end copy_make_certain(struct copy *c, struct zf_err *err)
+static enum export_end copy_make_certain(struct copy *c, struct zf_err *err)
 {
     if (ftruncate(c->fd, (off_t)c->off) != 0) {
         return copy_cannot_write(c, err);
     }
-    if (!zf_export_part_sync(&c->spot, c->fd, err)) {
+    if (!export_part_sync(&c->spot, c->fd, err)) {
         return copy_unwritable(c, err);
     }
-    return zf_export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)
-               ? ZF_EXPORT_OK
+    return export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)
+               ? EXPORT_OK
                : copy_unwritable(c, err);
 }
 
@@ -314,7 +313,7 @@ static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out
 }
 
 /* Moves on by one buffer, one run of zeros, or blocks that are shared. */
-static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
+static enum export_end copy_step(struct copy *c, struct zf_err *err)
 {
     uint64_t before = c->off, left = c->f->st.size - c->off, shared = 0;
     struct zf_run run = {0};
@@ -324,7 +323,7 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
         run = zf_map_at(c->map, c->off);
     }
     if (c->map && !copy_clone(c, &run, &shared, err)) {
-        return ZF_EXPORT_UNREADABLE;
+        return EXPORT_UNREADABLE;
     }
     if (shared) {
         c->off += shared;
@@ -332,8 +331,8 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
                !c->crc.sum.n) {
         c->off += run.len < left ? run.len : left;
     } else {
-        if (!zf_through_read(&c->through, c->buf, ZF_EXPORT_BUF, c->off, &n, err)) {
-            return ZF_EXPORT_UNREADABLE;
+        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, c->off, &n, err)) {
+            return EXPORT_UNREADABLE;
         }
         if (!copy_write_sparse(c, n)) {
             return copy_cannot_write(c, err);
@@ -344,11 +343,11 @@ static enum zf_export_end copy_step(struct copy *c, struct zf_err *err)
     }
     atomic_fetch_add_explicit(&c->run->bytes, c->off - before, memory_order_relaxed);
     copy_write_behind(c, before);
-    return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : ZF_EXPORT_OK;
+    return before / CERTAIN != c->off / CERTAIN ? copy_make_certain(c, err) : EXPORT_OK;
 }
 
 /* The CRCs are put in as often as it takes: until the file has its name, an export that goes on does it again. */
-static enum zf_export_end copy_finish(struct copy *c, struct zf_err *err)
+static enum export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
 
@@ -358,32 +357,32 @@ static enum zf_export_end copy_finish(struct copy *c, struct zf_err *err)
     if (c->hash_late && c->run->sums) {
         c->hash_late = false;
         sha256_init(&c->sum);
-        const enum zf_export_end end = copy_hash_file(c, c->fd, c->f->st.size, err);
+        const enum export_end end = copy_hash_file(c, c->fd, c->f->st.size, err);
 
-        if (end != ZF_EXPORT_OK) {
+        if (end != EXPORT_OK) {
             return end;
         }
     }
-    return futimens(c->fd, times) == 0 ? ZF_EXPORT_OK : copy_cannot_write(c, err);
+    return futimens(c->fd, times) == 0 ? EXPORT_OK : copy_cannot_write(c, err);
 }
 
-static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
+static enum export_end copy_all(struct copy *c, struct zf_err *err)
 {
-    enum zf_export_end end = copy_open_part(c, err);
+    enum export_end end = copy_open_part(c, err);
 
-    while (end == ZF_EXPORT_OK && c->off < c->f->st.size) {
+    while (end == EXPORT_OK && c->off < c->f->st.size) {
         end = copy_step(c, err);
-        if (end == ZF_EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
-            end = ZF_EXPORT_STOPPED;
+        if (end == EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+            end = EXPORT_STOPPED;
         }
     }
-    if (end == ZF_EXPORT_OK) {
+    if (end == EXPORT_OK) {
         end = copy_finish(c, err);
     }
-    if (c->fd < 0 || end == ZF_EXPORT_OK) {
+    if (c->fd < 0 || end == EXPORT_OK) {
         return end;
     }
-    if (end == ZF_EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
+    if (end == EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
         /* Nobody will ever complete it. */
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
     } else {
@@ -398,64 +397,64 @@ static enum zf_export_end copy_all(struct copy *c, struct zf_err *err)
 
 /* Bytes that are known to be lost are asked for first: a file that cannot be had is not copied up to
  * there. */
-static enum zf_export_end copy_check_lost(struct copy *c, struct zf_err *err)
+static enum export_end copy_check_lost(struct copy *c, struct zf_err *err)
 {
     struct zf_loss loss;
     size_t n;
 
     if (!c->f->st.lost || !c->map || !zf_map_loss(c->map, 0, &loss) ||
         c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, 1, loss.first, &n, err)) {
-        return ZF_EXPORT_OK;
+        return EXPORT_OK;
     }
-    return ZF_EXPORT_UNREADABLE;
+    return EXPORT_UNREADABLE;
 }
 
 /* Copies it unless it is there already: *kept_out. */
-static enum zf_export_end copy_or_keep(struct copy *c, bool *kept_out, struct zf_err *err)
+static enum export_end copy_or_keep(struct copy *c, bool *kept_out, struct zf_err *err)
 {
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
 
     c->map = zf_tree_map(c->run->tree, c->f->st.ino, err);
     if (!c->map && err->code != ZF_OK) {
-        return ZF_EXPORT_UNREADABLE;
+        return EXPORT_UNREADABLE;
     }
     if (!crc_init(&c->crc, c->run->tree, c->f->st.ino, err)) {
-        return ZF_EXPORT_UNREADABLE;
+        return EXPORT_UNREADABLE;
     }
     sha256_init(&c->sum);
     copy_identify(c);
-    if (!zf_export_dest_spot(c->run->root, c->f->to, &spot, err)) {
+    if (!export_dest_spot(c->run->root, c->f->to, &spot, err)) {
         return copy_unwritable(c, err);
     }
     c->spot = spot;
-    enum zf_export_end end = copy_check_lost(c, err);
-    if (end == ZF_EXPORT_OK) {
+    enum export_end end = copy_check_lost(c, err);
+    if (end == EXPORT_OK) {
         end = copy_look_at_old(c, kept_out, err);
     }
-    if (end == ZF_EXPORT_OK && !*kept_out) {
+    if (end == EXPORT_OK && !*kept_out) {
         end = copy_all(c, err);
     }
     sha256_digest(&c->sum, sizeof c->f->sha256, c->f->sha256);
     return end;
 }
 
-enum zf_export_end zf_export_copy(struct zf_export_run *run, uint32_t i, unsigned char *buf,
-                                  struct zf_export_batch *batch, struct zf_err *err)
+enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *buf,
+                            struct export_batch *batch, struct zf_err *err)
 {
     struct copy c = {.run = run, .f = &run->plan->file[i], .buf = buf, .fd = -1};
     bool kept = false;
 
     c.through = (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
-    const enum zf_export_end end = copy_or_keep(&c, &kept, err);
+    const enum export_end end = copy_or_keep(&c, &kept, err);
     crc_fini(&c.crc);
-    if (end != ZF_EXPORT_OK) {
+    if (end != EXPORT_OK) {
         return end;
     }
     if (!kept) {
-        return zf_export_batch_add(batch, run, i, c.fd, c.id) ? zf_export_sync(run, batch, err)
-                                                              : ZF_EXPORT_OK;
+        return export_batch_add(batch, run, i, c.fd, c.id) ? export_sync(run, batch, err)
+                                                           : EXPORT_OK;
     }
     copy_keep(run, c.f->st.size);
     c.f->done = true;
-    return zf_export_link(run, i, err);
+    return export_link(run, i, err);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "crc.h"
+/* The CRCs that a mount shows as 0 are those of the bytes in an exported file. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/crc.h>
 #include <zf/base/fd.h>
+
+#include "export.h"
 
 #define CRC_BYTES 4u
 

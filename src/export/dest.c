@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every component is opened with O_NOFOLLOW from the directory above it, so that a symbolic link
  * in the destination leads nowhere, whenever it is put there. */
-#include <zf/export/dest.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +11,8 @@
 
 #include <zf/base/hex.h>
 #include <zf/base/name.h>
+
+#include "export.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
@@ -85,8 +86,8 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
                         : "the destination lies inside the checkpoint");
 }
 
-bool zf_export_dest_open(const char *path, const char *ckpt, bool force, int *fd_out,
-                         struct zf_err *err)
+bool export_dest_open(const char *path, const char *ckpt, bool force, int *fd_out,
+                      struct zf_err *err)
 {
     if (*path == '\0') {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the destination has no name");
@@ -114,7 +115,7 @@ static int dest_step(int dir, const char *name)
 }
 
 /* ".NAME.part", or for a name too long for that, a short one with its digest. */
-static void dest_part_name(struct zf_export_spot *s)
+static void dest_part_name(struct export_spot *s)
 {
     int n = snprintf(s->part, sizeof s->part, ".%s.part", s->name);
 
@@ -128,7 +129,7 @@ static void dest_part_name(struct zf_export_spot *s)
     }
 }
 
-bool zf_export_dest_spot(int root, const char *to, struct zf_export_spot *out, struct zf_err *err)
+bool export_dest_spot(int root, const char *to, struct export_spot *out, struct zf_err *err)
 {
     zf_auto(fd) int dir = fcntl(root, F_DUPFD_CLOEXEC, 3);
 
@@ -162,7 +163,7 @@ bool zf_export_dest_spot(int root, const char *to, struct zf_export_spot *out, s
     return zf_fail_sys(err, "make the directory");
 }
 
-int zf_export_dest_file(const struct zf_export_spot *s, const char *name, int flags)
+int export_dest_file(const struct export_spot *s, const char *name, int flags)
 {
     struct stat st;
     /* O_NONBLOCK: a FIFO must not hold us up. */
@@ -176,7 +177,7 @@ int zf_export_dest_file(const struct zf_export_spot *s, const char *name, int fl
     return fd;
 }
 
-bool zf_export_dest_publish(const struct zf_export_spot *s, bool force, struct zf_err *err)
+bool export_dest_publish(const struct export_spot *s, bool force, struct zf_err *err)
 {
     if (renameat2(s->dir, s->part, s->dir, s->name, force ? 0 : RENAME_NOREPLACE) == 0) {
         return true;

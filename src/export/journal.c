@@ -2,7 +2,6 @@
 /* The file is read once, whole, at the beginning; only appended lines follow, one write each, so
  * that threads need no lock and a crash tears at most the last line.  The last line about a path
  * counts. */
-#include <zf/export/journal.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,13 +15,15 @@
 #include <zf/base/fd.h>
 #include <zf/base/vec.h>
 
+#include "export.h"
+
 struct journal_line {
     const char *path; /* in the journal's text */
     uint32_t at;      /* later lines win */
-    struct zf_export_past past;
+    struct export_past past;
 };
 
-struct zf_export_journal {
+struct export_journal {
     int root, fd; /* root: borrowed */
     char *text;
     zf_vec(struct journal_line) line; /* sorted by path, one a path */
@@ -64,10 +65,10 @@ static bool journal_parse(char *text, bool same_boot, struct journal_line *out)
     out->past.known = true;
     out->past.certain = same_boot ? UINT64_MAX : certain;
     out->path = text + path;
-    return *out->path && strlen(out->past.id) == ZF_EXPORT_ID_LEN;
+    return *out->path && strlen(out->past.id) == EXPORT_ID_LEN;
 }
 
-static bool journal_keep_line(struct zf_export_journal *j, struct journal_line line)
+static bool journal_keep_line(struct export_journal *j, struct journal_line line)
 {
     struct zf_err err;
 
@@ -79,7 +80,7 @@ static bool journal_keep_line(struct zf_export_journal *j, struct journal_line l
     return true;
 }
 
-static bool journal_parse_all(struct zf_export_journal *j, const char *boot)
+static bool journal_parse_all(struct export_journal *j, const char *boot)
 {
     bool same_boot = false;
     uint32_t n = 0;
@@ -105,7 +106,7 @@ static bool journal_parse_all(struct zf_export_journal *j, const char *boot)
     return true;
 }
 
-static bool journal_slurp(struct zf_export_journal *j, struct zf_err *err)
+static bool journal_slurp(struct export_journal *j, struct zf_err *err)
 {
     struct stat st;
 
@@ -121,7 +122,7 @@ static bool journal_slurp(struct zf_export_journal *j, struct zf_err *err)
 }
 
 /* One write a line, so that lines of several threads do not mix. */
-static bool journal_append(struct zf_export_journal *j, char *text, int n, struct zf_err *err)
+static bool journal_append(struct export_journal *j, char *text, int n, struct zf_err *err)
 {
     zf_auto(mem) char *line = n < 0 ? NULL : text;
 
@@ -130,12 +131,12 @@ static bool journal_append(struct zf_export_journal *j, char *text, int n, struc
     }
     if (write(j->fd, line, (size_t)n) != n) {
         (void)zf_fail_sys(err, "write the journal");
-        return zf_err_in(err, ZF_EXPORT_JOURNAL_NAME);
+        return zf_err_in(err, EXPORT_JOURNAL_NAME);
     }
     return true;
 }
 
-static bool journal_begin(struct zf_export_journal *j, struct zf_err *err)
+static bool journal_begin(struct export_journal *j, struct zf_err *err)
 {
     char boot[64], *text = NULL;
 
@@ -154,20 +155,20 @@ static bool journal_begin(struct zf_export_journal *j, struct zf_err *err)
     return journal_append(j, text, n, err);
 }
 
-struct zf_export_journal *zf_export_journal_open(int root, struct zf_err *err)
+struct export_journal *export_journal_open(int root, struct zf_err *err)
 {
-    struct zf_export_journal *j = calloc(1, sizeof *j);
+    struct export_journal *j = calloc(1, sizeof *j);
 
     if (!j) {
         (void)zf_fail_sys(err, "begin the export");
         return NULL;
     }
     j->root = root;
-    j->fd = openat(root, ZF_EXPORT_JOURNAL_NAME,
+    j->fd = openat(root, EXPORT_JOURNAL_NAME,
                    O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     bool ok = j->fd >= 0 ? journal_begin(j, err) : zf_fail_sys(err, "write to the destination");
     if (!ok) {
-        zf_export_journal_free(j);
+        export_journal_free(j);
         return NULL;
     }
     return j;
@@ -178,17 +179,17 @@ static int journal_cmp_path(const void *path, const void *line)
     return strcmp(path, ((const struct journal_line *)line)->path);
 }
 
-struct zf_export_past zf_export_journal_past(const struct zf_export_journal *j, const char *path)
+struct export_past export_journal_past(const struct export_journal *j, const char *path)
 {
     const struct journal_line *found =
         j->line.n ? bsearch(path, j->line.at, j->line.n, sizeof *j->line.at, journal_cmp_path)
                   : NULL;
 
-    return found ? found->past : (struct zf_export_past){0};
+    return found ? found->past : (struct export_past){0};
 }
 
-bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const char *id,
-                            uint64_t certain, struct zf_err *err)
+bool export_journal_part(struct export_journal *j, const char *path, const char *id,
+                         uint64_t certain, struct zf_err *err)
 {
     char *text = NULL;
     int n = asprintf(&text, "part %s %" PRIu64 " %s\n", id, certain, path);
@@ -196,8 +197,8 @@ bool zf_export_journal_part(struct zf_export_journal *j, const char *path, const
     return journal_append(j, text, n, err);
 }
 
-bool zf_export_journal_done(struct zf_export_journal *j, const char *path, const char *id,
-                            struct zf_err *err)
+bool export_journal_done(struct export_journal *j, const char *path, const char *id,
+                         struct zf_err *err)
 {
     char *text = NULL;
     int n = asprintf(&text, "done %s %s\n", id, path);
@@ -205,12 +206,12 @@ bool zf_export_journal_done(struct zf_export_journal *j, const char *path, const
     return journal_append(j, text, n, err);
 }
 
-void zf_export_journal_finish(struct zf_export_journal *j)
+void export_journal_finish(struct export_journal *j)
 {
-    (void)unlinkat(j->root, ZF_EXPORT_JOURNAL_NAME, 0);
+    (void)unlinkat(j->root, EXPORT_JOURNAL_NAME, 0);
 }
 
-void zf_export_journal_free(struct zf_export_journal *j)
+void export_journal_free(struct export_journal *j)
 {
     if (j) {
         zf_auto_fd(&j->fd);

@@ -3,7 +3,8 @@
  * Sorted by destination, two entries of one source are the same file asked for twice and one is
  * dropped, two of different sources are a clash of names.  Sorted by inode, neighbours are tied
  * tensors: the first is copied, the others link to it. */
-#include <zf/export/plan.h>
+
+#include <zf/export.h>
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
  * syncfs also waits for what others wrote to that file system, and not every file system has made
  * certain what it says it has (FUSE sends its server nothing): one that is not known here, and one
  * on a machine with much that is not on a disk yet, gets an fsync for each file. */
-#include <zf/export/settle.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,15 +19,17 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "export.h"
+
 /* A batch is full with so many bytes: a power failure costs that and what a thread is at work on. */
 #define BATCH_BYTES (64ull << 20)
 /* Bytes that other programs may have under way to their disks for syncfs to be worth it. */
 #define OTHERS_BYTES (512ull << 20)
 
-bool zf_export_batch_add(struct zf_export_batch *b, const struct zf_export_run *run, uint32_t i,
-                         int fd, const char *id)
+bool export_batch_add(struct export_batch *b, const struct export_run *run, uint32_t i, int fd,
+                      const char *id)
 {
-    struct zf_export_written *w = &b->file[b->n++];
+    struct export_written *w = &b->file[b->n++];
 
     w->file = i;
     w->fd = fd;
@@ -106,28 +107,28 @@ static bool settle_file(int fd, const dev_t *synced)
 
 /* A page that could not be written counts as written from then on, and is perhaps nowhere else: no
  * later run may go on from such a part, however whole it looks. */
-static bool settle_lost(const struct zf_export_spot *s, struct zf_err *err)
+static bool settle_lost(const struct export_spot *s, struct zf_err *err)
 {
     (void)zf_fail_sys(err, "sync the file");
     (void)unlinkat(s->dir, s->part, 0);
     return false;
 }
 
-bool zf_export_part_sync(const struct zf_export_spot *s, int fd, struct zf_err *err)
+bool export_part_sync(const struct export_spot *s, int fd, struct zf_err *err)
 {
     return fdatasync(fd) == 0 || settle_lost(s, err);
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
-static enum zf_export_end settle_failed(const struct zf_export_run *run, const char *to,
-                                        struct zf_err *err)
+static enum export_end settle_failed(const struct export_run *run, const char *to,
+                                     struct zf_err *err)
 {
     (void)zf_err_in(err, "%s/%s", run->dest, to);
-    return ZF_EXPORT_UNWRITABLE;
+    return EXPORT_UNWRITABLE;
 }
 
-static bool settle_same_inode(const struct zf_export_spot *a, const struct zf_export_spot *b)
+static bool settle_same_inode(const struct export_spot *a, const struct export_spot *b)
 {
     struct stat x, y;
 
@@ -137,12 +138,12 @@ static bool settle_same_inode(const struct zf_export_spot *a, const struct zf_ex
 }
 
 /* `tie` becomes another name of what is at `spot`, called `to`. */
-static bool settle_link(const struct zf_export_run *run, const struct zf_export_spot *spot,
+static bool settle_link(const struct export_run *run, const struct export_spot *spot,
                         const char *to, const char *tie, struct zf_err *err)
 {
-    zf_auto(export_spot) struct zf_export_spot other = {.dir = -1};
+    zf_auto(export_spot) struct export_spot other = {.dir = -1};
 
-    if (!zf_export_dest_spot(run->root, tie, &other, err)) {
+    if (!export_dest_spot(run->root, tie, &other, err)) {
         return false;
     }
     if (settle_same_inode(spot, &other)) {
@@ -161,15 +162,15 @@ static bool settle_link(const struct zf_export_run *run, const struct zf_export_
                            : zf_fail_sys(err, "make the link");
 }
 
-enum zf_export_end zf_export_link(struct zf_export_run *run, uint32_t i, struct zf_err *err)
+enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *err)
 {
     const struct zf_export_file *f = &run->plan->file[i];
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
 
     if (f->follows == UINT32_MAX) {
-        return ZF_EXPORT_OK;
+        return EXPORT_OK;
     }
-    if (!zf_export_dest_spot(run->root, f->to, &spot, err)) {
+    if (!export_dest_spot(run->root, f->to, &spot, err)) {
         return settle_failed(run, f->to, err);
     }
     for (uint32_t k = f->follows; k != UINT32_MAX; k = run->plan->file[k].follows) {
@@ -181,42 +182,41 @@ enum zf_export_end zf_export_link(struct zf_export_run *run, uint32_t i, struct 
         }
         tie->done = true;
     }
-    return ZF_EXPORT_OK;
+    return EXPORT_OK;
 }
 
-static bool settle_one(struct zf_export_run *run, struct zf_export_written *w, const dev_t *synced,
+static bool settle_one(struct export_run *run, struct export_written *w, const dev_t *synced,
                        struct zf_err *err)
 {
     struct zf_export_file *f = &run->plan->file[w->file];
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
     zf_auto(fd) int fd = w->fd;
 
-    if (!zf_export_dest_spot(run->root, f->to, &spot, err)) {
+    if (!export_dest_spot(run->root, f->to, &spot, err)) {
         return false;
     }
     if (!settle_file(fd, synced)) {
         return settle_lost(&spot, err);
     }
-    f->done = zf_export_dest_publish(&spot, run->force, err) &&
-              zf_export_journal_done(run->journal, f->to, w->id, err);
+    f->done = export_dest_publish(&spot, run->force, err) &&
+              export_journal_done(run->journal, f->to, w->id, err);
     return f->done;
 }
 
-enum zf_export_end zf_export_sync(struct zf_export_run *run, struct zf_export_batch *b,
-                                  struct zf_err *err)
+enum export_end export_sync(struct export_run *run, struct export_batch *b, struct zf_err *err)
 {
-    enum zf_export_end end = ZF_EXPORT_OK;
+    enum export_end end = EXPORT_OK;
     dev_t dev = 0;
     bool synced = b->n > 1 && settle_all(run->root, &dev);
 
     for (uint32_t i = 0; i < b->n; i++) {
         const uint32_t file = b->file[i].file;
         struct zf_err why;
-        enum zf_export_end one = settle_one(run, &b->file[i], synced ? &dev : NULL, &why)
-                                     ? zf_export_link(run, file, &why)
-                                     : settle_failed(run, run->plan->file[file].to, &why);
+        enum export_end one = settle_one(run, &b->file[i], synced ? &dev : NULL, &why)
+                                  ? export_link(run, file, &why)
+                                  : settle_failed(run, run->plan->file[file].to, &why);
 
-        if (one != ZF_EXPORT_OK && end == ZF_EXPORT_OK) {
+        if (one != EXPORT_OK && end == EXPORT_OK) {
             end = one;
             *err = why;
         }
@@ -235,19 +235,19 @@ static bool settle_dir(int fd)
 }
 
 /* n: up to a slash of `to`. */
-static bool settle_dir_below(const struct zf_export_run *run, const char *to, size_t n,
+static bool settle_dir_below(const struct export_run *run, const char *to, size_t n,
                              struct zf_err *err)
 {
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
     char *inside = strndup(to, n + 1 + strcspn(to + n + 1, "/"));
-    bool ok = inside ? zf_export_dest_spot(run->root, inside, &spot, err)
+    bool ok = inside ? export_dest_spot(run->root, inside, &spot, err)
                      : zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a name");
 
     free(inside);
     return ok && (settle_dir(spot.dir) || zf_fail_sys(err, "sync the directory"));
 }
 
-enum zf_export_end zf_export_names_sync(const struct zf_export_run *run, struct zf_err *err)
+enum export_end export_names_sync(const struct export_run *run, struct zf_err *err)
 {
     const char *last = "";
 
@@ -266,6 +266,6 @@ enum zf_export_end zf_export_names_sync(const struct zf_export_run *run, struct 
         last = to;
     }
     return settle_dir(run->root) || zf_fail_sys(err, "sync the directory")
-               ? ZF_EXPORT_OK
+               ? EXPORT_OK
                : settle_failed(run, "", err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <zf/export/sums.h>
+/* SHA256SUMS, as sha256sum(1) writes and checks it. */
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 
 #include <zf/base/out.h>
-#include <zf/export/dest.h>
+
+#include "export.h"
 
 /* A backslash in a name is doubled, and announced by another in front of the line: sha256sum's way. */
 static void sums_line_of(const struct zf_export_file *f, struct zf_out *out)
@@ -37,10 +38,10 @@ static int sums_by_name(const void *a, const void *b)
 }
 
 /* The lines of an earlier SHA256SUMS, for as long as `text` lives; malformed ones are dropped. */
-static char *sums_read_old(const struct zf_export_spot *s)
+static char *sums_read_old(const struct export_spot *s)
 {
     struct stat st;
-    zf_auto(fd) int fd = zf_export_dest_file(s, s->name, O_RDONLY);
+    zf_auto(fd) int fd = export_dest_file(s, s->name, O_RDONLY);
 
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > 1 << 30) {
         return calloc(1, 1);
@@ -82,27 +83,27 @@ static bool sums_merge(char *old, struct zf_out *out)
     return true;
 }
 
-static bool sums_write_text(const struct zf_export_spot *s, const struct zf_out *out,
+static bool sums_write_text(const struct export_spot *s, const struct zf_out *out,
                             struct zf_err *err)
 {
     (void)unlinkat(s->dir, s->part, 0);
-    zf_auto(fd) int fd = zf_export_dest_file(s, s->part, O_WRONLY | O_CREAT | O_EXCL);
+    zf_auto(fd) int fd = export_dest_file(s, s->part, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) {
         return zf_fail_sys(err, "create the file");
     }
     if (!zf_fd_write(fd, out->p, out->n) || fsync(fd) != 0) {
         return zf_fail_sys(err, "write");
     }
-    return zf_export_dest_publish(s, true, err);
+    return export_dest_publish(s, true, err);
 }
 
-bool zf_export_sums_write(int root, const struct zf_export_plan *p, struct zf_err *err)
+bool export_sums_write(int root, const struct zf_export_plan *p, struct zf_err *err)
 {
-    zf_auto(export_spot) struct zf_export_spot spot = {.dir = -1};
+    zf_auto(export_spot) struct export_spot spot = {.dir = -1};
     zf_auto(out) struct zf_out out = {0};
 
-    if (!zf_export_dest_spot(root, ZF_EXPORT_SUMS_NAME, &spot, err)) {
-        return zf_err_in(err, ZF_EXPORT_SUMS_NAME);
+    if (!export_dest_spot(root, EXPORT_SUMS_NAME, &spot, err)) {
+        return zf_err_in(err, EXPORT_SUMS_NAME);
     }
     for (uint32_t i = 0; i < p->n; i++) {
         if (p->file[i].done) {
@@ -113,5 +114,5 @@ bool zf_export_sums_write(int root, const struct zf_export_plan *p, struct zf_er
     bool ok = zf_out_ok(&out, err) &&
               ((old && sums_merge(old, &out)) || zf_fail_sys(err, "write the digests")) &&
               zf_out_ok(&out, err) && sums_write_text(&spot, &out, err);
-    return ok || zf_err_in(err, ZF_EXPORT_SUMS_NAME);
+    return ok || zf_err_in(err, EXPORT_SUMS_NAME);
 }

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include <zf/base/hex.h>
-#include <zf/export/copy.h>
 
 #include "support/fault.h"
 #include "unit/view/made.h"
 
-enum { LONG = ZF_EXPORT_BUF + 4321, SHORT = 1000 };
+#include "export/export.h"
+
+enum { LONG = EXPORT_BUF + 4321, SHORT = 1000 };
 
 static char dir[64], long_name[] = "long.u8", short_name[] = "short.u8", bad_name[] = "bad.u8",
                      late_name[] = "late.u8", hashed_name[] = "hashed.u8";
@@ -28,7 +29,7 @@ static struct zf_export_file file[] = {
     {.from = hashed_name, .to = hashed_name, .leader = 4, .follows = UINT32_MAX}};
 enum { HASHED = 4 };
 enum { FILES = sizeof file / sizeof *file };
-static unsigned char buf[ZF_EXPORT_BUF];
+static unsigned char buf[EXPORT_BUF];
 
 /* A vector of LONG zeros, of which byte `at` cannot be read. */
 static void faulty(struct zf_build *b, const char *name, uint64_t at)
@@ -50,7 +51,7 @@ static int setup(void **state)
     (void)made_vector(b, "short", ZF_DT_U8, SHORT);
     (void)made_vector(b, "hashed", ZF_DT_U8, LONG);
     faulty(b, "bad", 0);
-    faulty(b, "late", ZF_EXPORT_BUF);
+    faulty(b, "late", EXPORT_BUF);
     tree = made_tree(b, 0, NULL);
     strcpy(dir, "/tmp/zf-copy-XXXXXX");
     root = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY) : -1;
@@ -68,22 +69,22 @@ static int teardown(void **state)
     (void)unlinkat(root, short_name, 0);
     (void)unlinkat(root, hashed_name, 0);
     (void)unlinkat(root, ".late.u8.part", 0);
-    (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
+    (void)unlinkat(root, EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
 }
 
 /* One run over file i; how many bytes it did not have to copy. */
-static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out) {
+static enum export_end export(uint32_t i, bool stop, uint64_t *kept_out) {
     struct zf_export_plan plan = {.file = file, .n = FILES};
-    struct zf_export_run run =
+    struct export_run run =
         {.tree = tree, .plan = &plan, .dest = dir, .root = root, .sums = i == HASHED, .stop = stop};
-    struct zf_export_batch batch = {.most = 1};
+    struct export_batch batch = {.most = 1};
 
-    run.journal = zf_export_journal_open(root, &err);
+    run.journal = export_journal_open(root, &err);
     assert_ok(run.journal, &err);
-    enum zf_export_end end = zf_export_copy(&run, i, buf, &batch, &err);
+    enum export_end end = export_copy(&run, i, buf, &batch, &err);
     *kept_out = run.kept;
-    zf_export_journal_free(run.journal);
+    export_journal_free(run.journal);
     return end;
 }
 
@@ -91,7 +92,7 @@ static enum zf_export_end export(uint32_t i, bool stop, uint64_t *kept_out) {
 static void reboot(void)
 {
     char text[4000];
-    int fd = openat(root, ZF_EXPORT_JOURNAL_NAME, O_RDWR);
+    int fd = openat(root, EXPORT_JOURNAL_NAME, O_RDWR);
     ssize_t n = read(fd, text, sizeof text - 1);
 
     assert_true(n > 0);
@@ -106,7 +107,7 @@ static void reboot(void)
 
 static void expect_whole(uint32_t i)
 {
-    static unsigned char theirs[ZF_EXPORT_BUF];
+    static unsigned char theirs[EXPORT_BUF];
     int fd = openat(root, file[i].to, O_RDONLY);
 
     assert_true(fd >= 0);
@@ -126,10 +127,10 @@ static void stopped_behind_its_last_byte(void **state)
     uint64_t kept;
 
     (void)state;
-    assert_int_equal(export(1, true, &kept), ZF_EXPORT_STOPPED);
+    assert_int_equal(export(1, true, &kept), EXPORT_STOPPED);
     assert_int_equal(kept, 0);
     reboot();
-    assert_ok(export(1, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_ok(export(1, false, &kept) == EXPORT_OK, &err);
     assert_int_equal(kept, SHORT);
     expect_whole(1);
 }
@@ -140,13 +141,13 @@ static void stopped_on_its_way(void **state)
     uint64_t kept;
 
     (void)state;
-    assert_int_equal(export(0, true, &kept), ZF_EXPORT_STOPPED);
+    assert_int_equal(export(0, true, &kept), EXPORT_STOPPED);
     int part = openat(root, ".long.u8.part", O_RDWR | O_APPEND);
     assert_int_equal(write(part, "never certain", 13), 13);
     assert_int_equal(close(part), 0);
     reboot();
-    assert_ok(export(0, false, &kept) == ZF_EXPORT_OK, &err);
-    assert_int_equal(kept, ZF_EXPORT_BUF);
+    assert_ok(export(0, false, &kept) == EXPORT_OK, &err);
+    assert_int_equal(kept, EXPORT_BUF);
     expect_whole(0);
 }
 
@@ -156,12 +157,12 @@ static void what_cannot_be_read(void **state)
     uint64_t kept;
 
     (void)state;
-    assert_int_equal(export(2, false, &kept), ZF_EXPORT_UNREADABLE);
+    assert_int_equal(export(2, false, &kept), EXPORT_UNREADABLE);
     assert_int_not_equal(faccessat(root, ".bad.u8.part", F_OK, 0), 0);
-    assert_int_equal(export(3, false, &kept), ZF_EXPORT_UNREADABLE);
+    assert_int_equal(export(3, false, &kept), EXPORT_UNREADABLE);
     assert_int_equal(faccessat(root, ".late.u8.part", F_OK, 0), 0);
-    assert_int_equal(export(3, false, &kept), ZF_EXPORT_UNREADABLE);
-    assert_int_equal(kept, ZF_EXPORT_BUF);
+    assert_int_equal(export(3, false, &kept), EXPORT_UNREADABLE);
+    assert_int_equal(kept, EXPORT_BUF);
 }
 
 /* The digest is sha256sum's. */
@@ -184,17 +185,17 @@ static void digests_of_what_is_kept(void **state)
     uint64_t kept;
 
     (void)state;
-    assert_int_equal(export(HASHED, true, &kept), ZF_EXPORT_STOPPED);
-    assert_int_equal(export(HASHED, true, &kept), ZF_EXPORT_STOPPED); /* while it hashes the part */
-    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
-    assert_int_equal(kept, ZF_EXPORT_BUF);
+    assert_int_equal(export(HASHED, true, &kept), EXPORT_STOPPED);
+    assert_int_equal(export(HASHED, true, &kept), EXPORT_STOPPED); /* while it hashes the part */
+    assert_ok(export(HASHED, false, &kept) == EXPORT_OK, &err);
+    assert_int_equal(kept, EXPORT_BUF);
     expect_whole(HASHED);
     expect_digest();
-    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_ok(export(HASHED, false, &kept) == EXPORT_OK, &err);
     assert_int_equal(kept, LONG);
     expect_digest();
-    assert_int_equal(unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0), 0);
-    assert_ok(export(HASHED, false, &kept) == ZF_EXPORT_OK, &err);
+    assert_int_equal(unlinkat(root, EXPORT_JOURNAL_NAME, 0), 0);
+    assert_ok(export(HASHED, false, &kept) == EXPORT_OK, &err);
     assert_int_equal(kept, LONG);
     expect_digest();
 }

@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <zf/export/dest.h>
-#include <zf/export/sums.h>
+#include "export/export.h"
 
 static char dir[64];
 static int root;
@@ -46,9 +45,9 @@ static int teardown(void **state)
     return close(root) || rmdir(dir);
 }
 
-static struct zf_export_spot spot_of(const char *name)
+static struct export_spot spot_of(const char *name)
 {
-    struct zf_export_spot s = {.dir = root, .part = ".a.part"};
+    struct export_spot s = {.dir = root, .part = ".a.part"};
 
     (void)snprintf(s.name, sizeof s.name, "%s", name);
     return s;
@@ -77,23 +76,23 @@ static void expect_text(const char *name, const char *text)
 static void a_link_where_rename_does_not_know_its_flag(void **state)
 {
     struct zf_err err = {.code = ZF_OK};
-    struct zf_export_spot s = spot_of("a");
+    struct export_spot s = spot_of("a");
     struct stat st;
 
     (void)state;
     write_part("one");
-    assert_ok(zf_export_dest_publish(&s, false, &err), &err);
+    assert_ok(export_dest_publish(&s, false, &err), &err);
     expect_text("a", "one");
     assert_int_equal(fstatat(root, "a", &st, 0), 0);
     assert_int_equal(st.st_nlink, 1);
     assert_int_not_equal(faccessat(root, ".a.part", F_OK, 0), 0);
     /* and what is there stays, but by force */
     write_part("two");
-    assert_false(zf_export_dest_publish(&s, false, &err));
+    assert_false(export_dest_publish(&s, false, &err));
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "rename the partial file");
     expect_text("a", "one");
     zf_err_clear(&err);
-    assert_ok(zf_export_dest_publish(&s, true, &err), &err);
+    assert_ok(export_dest_publish(&s, true, &err), &err);
     expect_text("a", "two");
 }
 
@@ -109,12 +108,12 @@ static void sums_of_several_exports(void **state)
     (void)state;
     memset(zeros, '0', 64), zeros[64] = '\0';
     memset(ones, '1', 64), ones[64] = '\0';
-    assert_ok(zf_export_sums_write(root, &first, &err), &err);
-    assert_ok(zf_export_sums_write(root, &second, &err), &err);
+    assert_ok(export_sums_write(root, &first, &err), &err);
+    assert_ok(export_sums_write(root, &second, &err), &err);
     (void)snprintf(want, sizeof want, "%s  c\n%s  b\n", zeros, zeros);
     expect_text("SHA256SUMS", want);
     memset(b.sha256, 0x11, sizeof b.sha256);
-    assert_ok(zf_export_sums_write(root, &first, &err), &err);
+    assert_ok(export_sums_write(root, &first, &err), &err);
     (void)snprintf(want, sizeof want, "%s  b\n%s  c\n", ones, zeros);
     expect_text("SHA256SUMS", want);
     assert_int_equal(unlinkat(root, "SHA256SUMS", 0), 0);
@@ -129,14 +128,14 @@ static void sums_that_the_disk_does_not_take(void **state)
     struct rlimit usual, small;
 
     (void)state;
-    assert_ok(zf_export_sums_write(root, &plan, &err), &err);
+    assert_ok(export_sums_write(root, &plan, &err), &err);
     assert_int_equal(unlinkat(root, "SHA256SUMS", 0), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
     small = (struct rlimit){10, usual.rlim_max};
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     (void)alarm(20);
-    bool ok = zf_export_sums_write(root, &plan, &err);
+    bool ok = export_sums_write(root, &plan, &err);
     (void)alarm(0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
     assert_false(ok);
@@ -155,10 +154,10 @@ static void a_part_of_a_long_name(void **state)
     memset(name, 'n', sizeof name);
     memset(front, 'n', 64), front[64] = '\0';
     for (size_t n = 248; n < 256; n++) {
-        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+        zf_auto(export_spot) struct export_spot s = {.dir = -1};
 
         name[n] = '\0';
-        assert_ok(zf_export_dest_spot(root, name, &s, &err), &err);
+        assert_ok(export_dest_spot(root, name, &s, &err), &err);
         assert_string_equal(s.name, name);
         assert_true(strlen(s.part) <= 255);
         if (n <= 249) {
@@ -185,19 +184,18 @@ static void names_that_no_file_has(void **state)
     memset(long_name, 'n', sizeof long_name);
     long_name[256] = '\0';
     for (size_t i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
-        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+        zf_auto(export_spot) struct export_spot s = {.dir = -1};
 
-        if (zf_export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s,
-                                &err)) {
+        if (export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s, &err)) {
             fail_msg("name %zu was taken", i);
         }
         assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this is not a valid file name");
     }
     for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good;
          good++) {
-        zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+        zf_auto(export_spot) struct export_spot s = {.dir = -1};
 
-        assert_ok(zf_export_dest_spot(root, *good, &s, &err), &err);
+        assert_ok(export_dest_spot(root, *good, &s, &err), &err);
         assert_string_equal(s.name, *good);
     }
     (void)unlinkat(root, "b", AT_REMOVEDIR);
@@ -206,12 +204,12 @@ static void names_that_no_file_has(void **state)
 /* The destination is taken away meanwhile. */
 static void a_directory_that_cannot_be_made(void **state)
 {
-    zf_auto(export_spot) struct zf_export_spot s = {.dir = -1};
+    zf_auto(export_spot) struct export_spot s = {.dir = -1};
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
     assert_int_equal(rmdir(dir), 0);
-    assert_false(zf_export_dest_spot(root, "x/y", &s, &err));
+    assert_false(export_dest_spot(root, "x/y", &s, &err));
     assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "make the directory");
     assert_int_equal(mkdir(dir, 0700), 0);
 }
@@ -229,16 +227,16 @@ static void the_directory_of_a_checkpoint_of_one_file(void **state)
     (void)snprintf(beside, sizeof beside, "%s/a", dir);
     (void)snprintf(dots, sizeof dots, "%s/../%s", dir, strrchr(dir, '/') + 1);
     for (int k = 0; k < 2; k++) {
-        assert_false(zf_export_dest_open(k ? dots : dir, file, true, &fd, &err));
+        assert_false(export_dest_open(k ? dots : dir, file, true, &fd, &err));
         assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE,
                    "the checkpoint's own directory cannot be the destination");
     }
-    assert_true(zf_export_dest_open(dir, file, false, &fd, &err));
+    assert_true(export_dest_open(dir, file, false, &fd, &err));
     assert_int_equal(close(fd), 0);
-    assert_ok(zf_export_dest_open(beside, file, true, &fd, &err), &err);
+    assert_ok(export_dest_open(beside, file, true, &fd, &err), &err);
     assert_int_equal(close(fd), 0);
     assert_int_equal(rmdir(beside), 0);
-    assert_false(zf_export_dest_open("", file, false, &fd, &err));
+    assert_false(export_dest_open("", file, false, &fd, &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "the destination has no name");
 }
 

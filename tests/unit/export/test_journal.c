@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <zf/export/journal.h>
+#include "export/export.h"
 
 #define ID_A "0123456789abcdef0123456789abcdef"
 #define ID_B "ffffffffffffffffffffffffffffffff"
@@ -27,14 +27,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
+    (void)unlinkat(root, EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
 }
 
-static struct zf_export_journal *begin(void)
+static struct export_journal *begin(void)
 {
     struct zf_err err = {.code = ZF_OK};
-    struct zf_export_journal *j = zf_export_journal_open(root, &err);
+    struct export_journal *j = export_journal_open(root, &err);
 
     assert_ok(j, &err);
     return j;
@@ -43,17 +43,17 @@ static struct zf_export_journal *begin(void)
 /* The file as an earlier run left it. */
 static void left(const char *text)
 {
-    int fd = openat(root, ZF_EXPORT_JOURNAL_NAME, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int fd = openat(root, EXPORT_JOURNAL_NAME, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
 }
 
-static void expect(struct zf_export_journal *j, const char *path, const char *id, uint64_t certain,
+static void expect(struct export_journal *j, const char *path, const char *id, uint64_t certain,
                    bool done)
 {
-    struct zf_export_past past = zf_export_journal_past(j, path);
+    struct export_past past = export_journal_past(j, path);
 
     assert_true(past.known);
     assert_string_equal(past.id, id);
@@ -63,11 +63,11 @@ static void expect(struct zf_export_journal *j, const char *path, const char *id
 
 static void nothing_is_known_at_first(void **state)
 {
-    zf_auto(export_journal) struct zf_export_journal *j = begin();
+    zf_auto(export_journal) struct export_journal *j = begin();
 
     (void)state;
-    assert_false(zf_export_journal_past(j, "w.f32").known);
-    assert_false(zf_export_journal_past(j, "").known);
+    assert_false(export_journal_past(j, "w.f32").known);
+    assert_false(export_journal_past(j, "").known);
 }
 
 static void the_last_line_about_a_path_counts(void **state)
@@ -75,13 +75,13 @@ static void the_last_line_about_a_path_counts(void **state)
     (void)state;
     left("part " ID_A " 10 b c.f32\npart " ID_A " 20 b c.f32\npart " ID_B " 5 a\ndone " ID_B
          " a\npart " ID_A " 7 z\n");
-    zf_auto(export_journal) struct zf_export_journal *j = begin();
+    zf_auto(export_journal) struct export_journal *j = begin();
 
     expect(j, "b c.f32", ID_A, 20, false);
     expect(j, "a", ID_B, 0, true);
     expect(j, "z", ID_A, 7, false);
-    assert_false(zf_export_journal_past(j, "b").known);
-    assert_false(zf_export_journal_past(j, "zz").known);
+    assert_false(export_journal_past(j, "b").known);
+    assert_false(export_journal_past(j, "zz").known);
 }
 
 static void a_run_of_this_boot_is_believed_whole(void **state)
@@ -90,11 +90,11 @@ static void a_run_of_this_boot_is_believed_whole(void **state)
 
     (void)state;
     for (int run = 0; run < 2; run++) {
-        zf_auto(export_journal) struct zf_export_journal *j = begin();
+        zf_auto(export_journal) struct export_journal *j = begin();
 
         if (run == 0) {
-            assert_ok(zf_export_journal_part(j, "w", ID_A, 3, &err), &err);
-            assert_ok(zf_export_journal_done(j, "v", ID_B, &err), &err);
+            assert_ok(export_journal_part(j, "w", ID_A, 3, &err), &err);
+            assert_ok(export_journal_done(j, "v", ID_B, &err), &err);
         } else {
             /* no boot in between: what was written is in memory at least */
             expect(j, "w", ID_A, UINT64_MAX, false);
@@ -107,7 +107,7 @@ static void of_another_boot_only_what_is_on_the_disk(void **state)
 {
     (void)state;
     left("boot 00000000-0000-0000-0000-000000000000\npart " ID_A " 4096 w\n");
-    zf_auto(export_journal) struct zf_export_journal *j = begin();
+    zf_auto(export_journal) struct export_journal *j = begin();
 
     expect(j, "w", ID_A, 4096, false);
 }
@@ -118,13 +118,13 @@ static void torn_and_foreign_lines_count_for_nothing(void **state)
     left("part 0123 9 short.id\npart " ID_A " x no.number\nnonsense\n\ndone " ID_A "\ndone " ID_A
          "0 long.id\n"
          "part " ID_A " 1 whole\npart " ID_B " 2 torn");
-    zf_auto(export_journal) struct zf_export_journal *j = begin();
+    zf_auto(export_journal) struct export_journal *j = begin();
 
     expect(j, "whole", ID_A, 1, false);
-    assert_false(zf_export_journal_past(j, "torn").known);
-    assert_false(zf_export_journal_past(j, "short.id").known);
-    assert_false(zf_export_journal_past(j, "no.number").known);
-    assert_false(zf_export_journal_past(j, "long.id").known);
+    assert_false(export_journal_past(j, "torn").known);
+    assert_false(export_journal_past(j, "short.id").known);
+    assert_false(export_journal_past(j, "no.number").known);
+    assert_false(export_journal_past(j, "long.id").known);
 }
 
 static void a_line_behind_a_torn_one_is_whole(void **state)
@@ -134,10 +134,10 @@ static void a_line_behind_a_torn_one_is_whole(void **state)
     (void)state;
     left("part " ID_B " 2 torn");
     for (int run = 0; run < 2; run++) {
-        zf_auto(export_journal) struct zf_export_journal *j = begin();
+        zf_auto(export_journal) struct export_journal *j = begin();
 
         if (run == 0) {
-            assert_ok(zf_export_journal_part(j, "w", ID_A, 3, &err), &err);
+            assert_ok(export_journal_part(j, "w", ID_A, 3, &err), &err);
         } else {
             expect(j, "w", ID_A, UINT64_MAX, false);
         }
@@ -151,12 +151,12 @@ static void many_paths_are_found(void **state)
 
     (void)state;
     for (int run = 0; run < 2; run++) {
-        zf_auto(export_journal) struct zf_export_journal *j = begin();
+        zf_auto(export_journal) struct export_journal *j = begin();
 
         for (int i = 0; i < 300; i++) {
             (void)snprintf(path, sizeof path, "layers.%d.w", i * 7 % 300);
             if (run == 0) {
-                assert_ok(zf_export_journal_part(j, path, i % 2 ? ID_A : ID_B, 1, &err), &err);
+                assert_ok(export_journal_part(j, path, i % 2 ? ID_A : ID_B, 1, &err), &err);
             } else {
                 expect(j, path, i % 2 ? ID_A : ID_B, UINT64_MAX, false);
             }
@@ -167,10 +167,10 @@ static void many_paths_are_found(void **state)
 static void one_export_at_a_time(void **state)
 {
     struct zf_err err = {.code = ZF_OK, .off = ZF_OFF_NONE};
-    zf_auto(export_journal) struct zf_export_journal *j = begin();
+    zf_auto(export_journal) struct export_journal *j = begin();
 
     (void)state;
-    assert_null(zf_export_journal_open(root, &err));
+    assert_null(export_journal_open(root, &err));
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "another export is running");
 }
 
@@ -179,13 +179,13 @@ static void the_end_removes_it(void **state)
     (void)state;
     for (int run = 0; run < 2; run++) {
         struct zf_err err = {.code = ZF_OK};
-        zf_auto(export_journal) struct zf_export_journal *j = begin();
+        zf_auto(export_journal) struct export_journal *j = begin();
 
-        assert_false(zf_export_journal_past(j, "w").known);
-        assert_ok(zf_export_journal_part(j, "w", ID_A, 3, &err), &err);
-        zf_export_journal_finish(j);
+        assert_false(export_journal_past(j, "w").known);
+        assert_ok(export_journal_part(j, "w", ID_A, 3, &err), &err);
+        export_journal_finish(j);
     }
-    assert_int_not_equal(faccessat(root, ZF_EXPORT_JOURNAL_NAME, F_OK, 0), 0);
+    assert_int_not_equal(faccessat(root, EXPORT_JOURNAL_NAME, F_OK, 0), 0);
 }
 
 static void a_directory_in_its_place_is_refused(void **state)
@@ -193,10 +193,10 @@ static void a_directory_in_its_place_is_refused(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    assert_int_equal(mkdirat(root, ZF_EXPORT_JOURNAL_NAME, 0700), 0);
-    assert_null(zf_export_journal_open(root, &err));
+    assert_int_equal(mkdirat(root, EXPORT_JOURNAL_NAME, 0700), 0);
+    assert_null(export_journal_open(root, &err));
     assert_int_equal(err.code, ZF_E_IO);
-    assert_int_equal(unlinkat(root, ZF_EXPORT_JOURNAL_NAME, AT_REMOVEDIR), 0);
+    assert_int_equal(unlinkat(root, EXPORT_JOURNAL_NAME, AT_REMOVEDIR), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

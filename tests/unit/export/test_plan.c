@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <zf/export/plan.h>
+#include <zf/export.h>
 
 /* A row's inode is its number, plus 1; a file's parent and name are in its path. */
 static const struct row {

@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <zf/export/settle.h>
+#include "export/export.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
 
@@ -116,7 +116,7 @@ static int teardown(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         (void)unlinkat(root, all[i], 0);
     }
-    (void)unlinkat(root, ZF_EXPORT_JOURNAL_NAME, 0);
+    (void)unlinkat(root, EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
 }
 
@@ -132,16 +132,16 @@ static ino_t part(const char *name, int *fd_out)
 }
 
 /* Settles n parts a, b, c, of which a has the tie "tie".  bad: index of one that the disk does not take. */
-static enum zf_export_end settle(uint32_t n, int bad, struct zf_export_file file[4],
-                                 struct zf_err *err)
+static enum export_end settle(uint32_t n, int bad, struct zf_export_file file[4],
+                              struct zf_err *err)
 {
     static const char *const to[] = {"a", "b", "c", "tie"}, *const parts[] = {".a.part", ".b.part",
                                                                               ".c.part"};
     struct zf_export_plan plan = {.file = file, .n = 4};
-    struct zf_export_run run = {.plan = &plan, .dest = "dest", .root = root};
-    struct zf_export_batch batch = {.most = 3};
+    struct export_run run = {.plan = &plan, .dest = "dest", .root = root};
+    struct export_batch batch = {.most = 3};
 
-    run.journal = zf_export_journal_open(root, err);
+    run.journal = export_journal_open(root, err);
     assert_ok(run.journal, err);
     for (uint32_t i = 0; i < 4; i++) {
         file[i] =
@@ -154,11 +154,11 @@ static enum zf_export_end settle(uint32_t n, int bad, struct zf_export_file file
         ino_t ino = part(parts[i], &fd);
 
         kernel.bad = bad == (int)i ? ino : kernel.bad;
-        assert_true(zf_export_batch_add(&batch, &run, i, fd, ID) == (i == 2));
+        assert_true(export_batch_add(&batch, &run, i, fd, ID) == (i == 2));
     }
-    enum zf_export_end end = zf_export_sync(&run, &batch, err);
+    enum export_end end = export_sync(&run, &batch, err);
     assert_int_equal(batch.n, 0);
-    zf_export_journal_free(run.journal);
+    export_journal_free(run.journal);
     return end;
 }
 
@@ -167,7 +167,7 @@ static void expect_all(unsigned n_syncfs, unsigned n_sync)
     struct zf_export_file file[4];
     struct zf_err err = {.code = ZF_OK};
 
-    assert_ok(settle(3, -1, file, &err) == ZF_EXPORT_OK, &err);
+    assert_ok(settle(3, -1, file, &err) == EXPORT_OK, &err);
     assert_int_equal(names(), 4);
     assert_int_equal(kernel.early, 0);
     assert_int_equal(kernel.syncfs, n_syncfs);
@@ -189,7 +189,7 @@ static void one_file_is_its_own(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    assert_ok(settle(1, -1, file, &err) == ZF_EXPORT_OK, &err);
+    assert_ok(settle(1, -1, file, &err) == EXPORT_OK, &err);
     assert_int_equal(kernel.syncfs, 0);
     assert_int_equal(kernel.sync, 1);
     assert_int_equal(kernel.early, 0);
@@ -223,7 +223,7 @@ static void expect_without_b(void)
     struct zf_export_file file[4];
     struct zf_err err = {.code = ZF_OK};
 
-    assert_int_equal(settle(3, 1, file, &err), ZF_EXPORT_UNWRITABLE);
+    assert_int_equal(settle(3, 1, file, &err), EXPORT_UNWRITABLE);
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the file");
     assert_string_equal(err.path, "dest/b");
     assert_int_equal(names(), 3);
@@ -248,33 +248,33 @@ static void also_when_it_is_asked_by_itself(void **state)
 
 static void a_part_that_the_disk_does_not_take_is_not_gone_on_from(void **state)
 {
-    struct zf_export_spot spot;
+    struct export_spot spot;
     struct zf_err err = {.code = ZF_OK};
     int fd;
 
     (void)state;
-    assert_ok(zf_export_dest_spot(root, "a", &spot, &err), &err);
+    assert_ok(export_dest_spot(root, "a", &spot, &err), &err);
     ino_t ino = part(".a.part", &fd);
-    assert_ok(zf_export_part_sync(&spot, fd, &err), &err);
+    assert_ok(export_part_sync(&spot, fd, &err), &err);
     assert_int_equal(faccessat(root, ".a.part", F_OK, 0), 0);
     kernel.bad = ino;
-    assert_false(zf_export_part_sync(&spot, fd, &err));
+    assert_false(export_part_sync(&spot, fd, &err));
     assert_int_not_equal(faccessat(root, ".a.part", F_OK, 0), 0);
     close(fd);
     close(spot.dir);
 }
 
 /* to: up to 8 paths below the destination. */
-static enum zf_export_end names_sync(const char *const *to, uint32_t n, struct zf_err *err)
+static enum export_end names_sync(const char *const *to, uint32_t n, struct zf_err *err)
 {
     struct zf_export_file file[8] = {{.to = NULL}};
     struct zf_export_plan plan = {.file = file, .n = n};
-    const struct zf_export_run run = {.plan = &plan, .dest = "dest", .root = root};
+    const struct export_run run = {.plan = &plan, .dest = "dest", .root = root};
 
     for (uint32_t i = 0; i < n; i++) {
         file[i].to = to[i];
     }
-    return zf_export_names_sync(&run, err);
+    return export_names_sync(&run, err);
 }
 
 static void every_directory_is_put_on_the_disk_once(void **state)
@@ -287,15 +287,15 @@ static void every_directory_is_put_on_the_disk_once(void **state)
     assert_int_equal(mkdirat(root, "d", 0700) | mkdirat(root, "d/e", 0700) |
                          mkdirat(root, "d/f", 0700) | mkdirat(root, "de", 0700),
                      0);
-    assert_ok(names_sync(to, 8, &err) == ZF_EXPORT_OK, &err);
+    assert_ok(names_sync(to, 8, &err) == EXPORT_OK, &err);
     assert_int_equal(kernel.sync, 5); /* ".", d, d/e, d/f, de */
     assert_int_equal(fstatat(root, "d/f", &st, 0), 0);
     kernel.bad = st.st_ino;
-    assert_int_equal(names_sync(to, 8, &err), ZF_EXPORT_UNWRITABLE);
+    assert_int_equal(names_sync(to, 8, &err), EXPORT_UNWRITABLE);
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the directory");
     assert_string_equal(err.path, "dest/d/f/x");
     kernel.no_dirs = true;
-    assert_ok(names_sync(to, 8, &err) == ZF_EXPORT_OK, &err);
+    assert_ok(names_sync(to, 8, &err) == EXPORT_OK, &err);
     assert_int_equal(unlinkat(root, "d/f", AT_REMOVEDIR) | unlinkat(root, "d/e", AT_REMOVEDIR) |
                          unlinkat(root, "d", AT_REMOVEDIR) | unlinkat(root, "de", AT_REMOVEDIR),
                      0);
@@ -310,7 +310,7 @@ static void the_destination_may_refuse_it_too(void **state)
     (void)state;
     assert_int_equal(fstat(root, &st), 0);
     kernel.bad = st.st_ino;
-    assert_int_equal(names_sync(to, 1, &err), ZF_EXPORT_UNWRITABLE);
+    assert_int_equal(names_sync(to, 1, &err), EXPORT_UNWRITABLE);
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "sync the directory");
 }
 
@@ -324,7 +324,7 @@ static void the_name_may_be_taken_meanwhile(void **state)
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "mine", 4), 4);
-    assert_int_equal(settle(3, -1, file, &err), ZF_EXPORT_UNWRITABLE);
+    assert_int_equal(settle(3, -1, file, &err), EXPORT_UNWRITABLE);
     assert_string_equal(err.path, "dest/c");
     assert_int_equal(pread(fd, text, 5, 0), 4);
     assert_string_equal(text, "mine");
@@ -335,16 +335,16 @@ static void the_name_may_be_taken_meanwhile(void **state)
 /* ---- ties --------------------------------------------------------------------------------------- */
 
 /* Links "a" as "tie" and "b". */
-static enum zf_export_end link_a(bool force, struct zf_export_file file[3], struct zf_err *err)
+static enum export_end link_a(bool force, struct zf_export_file file[3], struct zf_err *err)
 {
     struct zf_export_plan plan = {.file = file, .n = 3};
-    struct zf_export_run run = {.plan = &plan, .dest = "dest", .root = root, .force = force};
+    struct export_run run = {.plan = &plan, .dest = "dest", .root = root, .force = force};
 
     file[0] = (struct zf_export_file){.to = "a", .follows = 1, .sha256 = {1, 2, 3}};
     file[1] = (struct zf_export_file){.to = "tie", .follows = 2};
     file[2] = (struct zf_export_file){.to = "b", .follows = UINT32_MAX};
     zf_err_clear(err);
-    return zf_export_link(&run, 0, err);
+    return export_link(&run, 0, err);
 }
 
 static ino_t inode_of(const char *name)
@@ -361,14 +361,14 @@ static void ties_are_names_of_one_file(void **state)
     int fd;
 
     (void)state;
-    assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE); /* of what is not there */
+    assert_int_equal(link_a(false, file, &err), EXPORT_UNWRITABLE); /* of what is not there */
     assert_err(&err, ZF_E_NOENT, ZF_OFF_NONE, "make the link");
     assert_string_equal(err.path, "dest/tie");
     ino_t ino = part("a", &fd);
     (void)close(fd);
     for (int again = 0; again < 3;
          again++) { /* as an export that is run once more does, by force or not */
-        assert_ok(link_a(again == 2, file, &err) == ZF_EXPORT_OK, &err);
+        assert_ok(link_a(again == 2, file, &err) == EXPORT_OK, &err);
         assert_int_equal(inode_of("a"), ino);
         assert_int_equal(inode_of("tie"), ino);
         assert_int_equal(inode_of("b"), ino);
@@ -379,12 +379,12 @@ static void ties_are_names_of_one_file(void **state)
     assert_int_equal(unlinkat(root, "b", 0), 0);
     ino_t other = part("b", &fd);
     (void)close(fd);
-    assert_int_equal(link_a(false, file, &err), ZF_EXPORT_UNWRITABLE);
+    assert_int_equal(link_a(false, file, &err), EXPORT_UNWRITABLE);
     assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "not a link to \"a\". Replace it with --force");
     assert_string_equal(err.path, "dest/b");
     assert_true(file[1].done && !file[2].done);
     assert_int_equal(inode_of("b"), other);
-    assert_ok(link_a(true, file, &err) == ZF_EXPORT_OK, &err);
+    assert_ok(link_a(true, file, &err) == EXPORT_OK, &err);
     assert_int_equal(inode_of("b"), ino);
 }
 
