@@ -31,7 +31,7 @@ bool zf_show_word(const char *word);
  * Errors: ZF_E_USAGE an unknown word, "all" or "auto" beside others. */
 bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err) ZF_CHECKED;
 
-/* What hf/ of the root shows, worked out when it is first looked at. */
+/* The contents of hf/ at the root, worked out when it is first looked at. */
 struct zf_view_later {
     /* Adds hf, files below hf/ and notes to c, or notes alone.  Called until it succeeds, by one thread at a time. */
     bool (*model)(void *ctx, struct zf_checkpoint *c, struct zf_err *err);

@@ -275,7 +275,7 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
     return true;
 }
 
-/* What one file lacks of the tensors that the index names in it. */
+/* The tensors that the index names in one file and that this file lacks. */
 struct index_lack {
     const char *first, *why;
     size_t n;

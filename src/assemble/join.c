@@ -458,7 +458,7 @@ static bool join_is_odd(const struct join *j, enum zf_torch_kind kind)
            (kind == ZF_TORCH_OPAQUE || kind == ZF_TORCH_PARTS || kind == ZF_TORCH_META);
 }
 
-/* Such a value of the first file: taken where the others have pieces of an optimizer's state. */
+/* A plain value of the first file, where the other files have pieces of an optimizer state. */
 static bool join_take_odd(struct join *j, const struct zf_leaf *leaf, bool *taken,
                           struct zf_err *err)
 {

@@ -264,7 +264,7 @@ static void diff_print_types(FILE *to, const struct diff_pair *p)
     }
 }
 
-/* What differs, behind the name. */
+/* Prints the difference, after the name. */
 static void diff_print_how(FILE *to, const struct diff_pair *p, const struct zf_difference *x)
 {
     diff_print_types(to, p);

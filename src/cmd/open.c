@@ -291,7 +291,7 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     return open_model(open_bare(path, o, err), o, err);
 }
 
-/* Who looks into hf/ first waits for what is read for it. */
+/* The first reader of hf/ waits until its model is made. */
 static bool open_later(void *ctx, struct zf_checkpoint *c, struct zf_err *err)
 {
     const struct zf_hf_opts how = {.lim = ctx, .fits = true};

@@ -138,7 +138,7 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     return last;
 }
 
-/* Nobody asked for the save `name`: a newer one is worth a note. */
+/* The save `name` was not asked for by name, so a newer one is worth a note. */
 static void locate_note_newer(struct located *l, const char *name, const struct zf_limits *lim)
 {
     if (!l->newer[0]) {
@@ -146,7 +146,7 @@ static void locate_note_newer(struct located *l, const char *name, const struct 
     }
 }
 
-/* Nor for a save in the directory: files of weights that lie beside it. */
+/* Remembers weight files that lie next to the save, for a note. */
 static void locate_keep_loose(struct located *l)
 {
     if (!l->loose) {

@@ -67,7 +67,7 @@ static char *load_text(struct loading *l, struct zf_err *err)
 
 /* ---- head ------------------------------------------------------------------------------------ */
 
-/* What follows the n bytes of the body, which are all that `in` has then. */
+/* Reads the note that follows the n bytes of the body; afterwards `in` holds only the body. */
 static bool load_note(struct loading *l, uint64_t n, struct zf_err *err)
 {
     struct zf_bytes b = l->in;

@@ -212,7 +212,7 @@ json_t *said_files(struct said *s, const char *path)
 
         all = is && !all ? json_object() : all;
         if (is && (!one || !said_join(s, all, one, file))) {
-            /* What it says may be what another leaves open. */
+            /* This file might hold the setting that another one lacks. */
             (void)snprintf(s->clash, sizeof s->clash, "%.200s cannot be read as settings", file);
         }
     }

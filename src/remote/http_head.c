@@ -188,7 +188,7 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
                  line[n - 1] == '\t')) {
         n--;
     }
-    /* None of the fields that count is so long. */
+    /* No field that is used is that long. */
     if (n == 0 || memchr(line, '\0', n)) {
         return;
     }

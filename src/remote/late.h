@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is loaded late (zf/base/late.h): libcurl at the first address, GnuTLS at the first key of a service account.
+/* Libraries that are loaded late (zf/base/late.h): libcurl at the first address, GnuTLS at the first key of a service account.
  * They bring two dozen others along (TLS, Kerberos, LDAP …); linked, they would cost every command 7 ms and 4 MiB, though
  * most commands never see an address.  Whoever includes this calls libcurl's functions by their own names. */
 #ifndef REMOTE_LATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What proves that a file is still the one that was mounted depends on the file system that it is on.  This is the
- * rule, and all of it:
+/* The proof that a file is still the one that was mounted depends on the file system that it is on.  This is the
+ * complete rule:
  *
  *   | file system            | the same file has the same …                    | it is looked at …
  *   | local                  | device, inode, size, mtime, ctime               | by its descriptor, after each read

@@ -88,8 +88,8 @@ void pool_unref(struct pool **p);
 
 /* Was a file of that device met? */
 bool pool_knows(struct pool *p, uint64_t dev);
-/* What a file is that fd (O_PATH does) was opened on; asks for its place where none of that device was met yet.
- * fd: -1 = there is none, and a place not met yet counts as one that nothing is known of. */
+/* The identity of the file behind fd (O_PATH is enough); determines the place of a device that was not met yet.
+ * fd: -1 = none; a place not met yet then counts as unknown. */
 struct zf_identity pool_identity(struct pool *p, const struct stat *st, int fd);
 
 /* As reach_open.  A root whose file system went away is opened again by its path when it, or another of its kind, is

@@ -67,7 +67,7 @@ static bool each_skips(const struct zf_each *e, const char *dir, const char *nam
     return !e->all && each_is_presentation(dir, name);
 }
 
-/* What cannot be looked into would be listed as if nothing were in it. */
+/* Checks that dir can be entered: one that cannot would be listed as empty. */
 static bool each_enters(struct zf_tree *tree, uint64_t dir, struct zf_err *err)
 {
     return !tree->ops->enter || tree->ops->enter(tree, dir, err);

@@ -24,7 +24,7 @@ struct zf_identity_meta {
     uint32_t mode, uid, gid, nlink;
 };
 
-/* What a file was when it was first looked at.  A later difference is ZF_E_STALE, but for one that `meta` explains
+/* The identity of a file when it was first looked at.  A later difference is ZF_E_STALE, but for one that `meta` explains
  * (src/source/same.c). */
 struct zf_identity {
     uint64_t dev, ino, size;
@@ -82,7 +82,7 @@ struct zf_source_ops {
     /* Of a file of a store; NULL = this is none. */
     struct zf_identity (*identity)(const struct zf_source *s);
     struct zf_shared (*shared)(const struct zf_source *s);
-    /* What all of its bytes come from, where in it is another question; NULL = it is not known, or several. */
+    /* The one source that all of its bytes come from (not where in it); NULL = unknown, or several. */
     struct zf_source *(*only)(const struct zf_source *s);
     struct zf_usage (*usage)(const struct zf_source *s);
     /* Looks the file up once more: is it still the one that identity describes? */

@@ -114,7 +114,7 @@ struct zf_source *zf_store_open(struct zf_store *st, const char *path,
 struct zf_source *zf_store_open_later(struct zf_store *st, const char *path,
                                       struct zf_err *err) ZF_CHECKED;
 
-/* What the listing of `dir` says is relied on: the checkpoint is made of its names and of the files
+/* The checkpoint relies on the listing of `dir`: it is made of its names and of the files
  * behind them, though none of them may have been opened.  To zf_store_unchanged they count as if
  * they all had been; a first read meets what changed later.  Files that may have been written in the
  * moment they were listed are opened at once.  Errors: of zf_store_list, zf_store_open. */
@@ -169,7 +169,7 @@ struct zf_file_stats {
 /* Calls fn for every file opened so far, in the order of their paths; fn must not use the store. */
 typedef void zf_file_stats_fn(void *ctx, const struct zf_file_stats *s);
 void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx);
-/* Such a path as st itself names the file; NULL: it is outside of st, which is a sub-store.  Borrowed from path. */
+/* The path of the file relative to st, a sub-store; NULL: it is outside of st.  Borrowed from path. */
 const char *zf_store_inside(const struct zf_store *st, const char *path);
 
 /* A host that bytes were fetched from, and what it took. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of store (directory, memory, remote places) give to the common part.  Paths are
+/* The operations that each kind of store (directory, memory, remote) gives the common part.  Paths are
  * relative to the root and were checked by the door; "" is the root. */
 #ifndef ZF_SOURCE_STORE_KIND_H
 #define ZF_SOURCE_STORE_KIND_H
@@ -62,8 +62,8 @@ struct zf_store_ops {
     void (*seen)(void *self, struct zf_source *file, struct zf_out *out);
     /* … which is to be compared before its first read.  Errors: ZF_E_FORMAT no such note. */
     bool (*expect)(void *self, struct zf_source *file, struct zf_bytes note, struct zf_err *err);
-    /* What fixes all that is in the store, for ever and everywhere (a commit), borrowed; NULL:
-     * nothing does. */
+    /* The name of an immutable state of the whole store (a commit), borrowed; NULL:
+     * it has none. */
     const char *(*pin)(const void *self);
     /* NULL: false; or as zf_store_lags. */
     bool (*lags)(const void *self);

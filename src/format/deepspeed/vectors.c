@@ -185,7 +185,7 @@ static const struct ds_part *vector_odd(const struct ds_group *g, const struct d
     return NULL;
 }
 
-/* Such a state costs itself, not the weights. */
+/* Only this optimizer state is left out; the weights stay. */
 static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const struct ds_state *s,
                             const struct ds_part *rank, struct zf_err *err)
 {

@@ -5,8 +5,8 @@
  *   config.           context/model.yaml, NeMo 2 (lightning/io, 2.0 … 2.4)
  *   (nothing)         model_config.yaml, NeMo 1: the `model` section of its configuration by itself;
  *                     transformer_config.json, verl (0.9, megatron_checkpoint_manager.py): JSON is YAML
- * Nothing else of such a file is believed to be a size, and a size that two of these places give
- * differently is refused. */
+ * No other part of such a file is taken as a size, and a size that differs between two of these places
+ * is refused. */
 #include "settings.h"
 
 #include <stdio.h>

@@ -169,7 +169,7 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
     return true;
 }
 
-/* What of a shard belongs to no parameter: FSDP aligns each to 16 bytes, and the whole vector to the ranks. */
+/* Records the bytes of a shard that belong to no parameter: FSDP aligns each to 16 bytes, and the whole vector to the ranks. */
 static bool local_record_padding(struct zf_build *b, const struct olmo_flat *f, struct zf_err *err)
 {
     const uint64_t each = zf_dtype_info(f->data.dtype)->bytes;
