@@ -305,10 +305,10 @@ static bool html_page(struct page *g, struct html *h, struct zf_err *err)
         }
     }
     if (!g->known) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this page lists no directory");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this page is not a directory listing");
     }
     if (h->broken || g->open || g->pending) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing is cut short");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing is truncated");
     }
     return true;
 }

@@ -48,7 +48,7 @@ static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf
     e.dir = json_is_dir(o, &known, &other);
     if (!e.name || !known) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "entry %zu of the listing has no %s, which those before it have", i,
+                       "entry %zu of the listing has no %s, but earlier ones have", i,
                        e.name ? "\"type\" or \"is_dir\"" : "\"name\"");
     }
     if (other) {
@@ -82,7 +82,7 @@ bool autoindex_json(const char *body, uint64_t n, const struct zf_limits *lim, s
         return false;
     }
     if (!json_is_listing(doc)) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this JSON lists no directory");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this JSON is not a directory listing");
     }
     for (size_t i = 0; i < json_array_size(doc); i++) {
         if (!json_entry(json_array_get(doc, i), i, out, err)) {

@@ -86,10 +86,10 @@ static bool auth_fetch(struct aws_auth *s, struct aws_key *out, struct zf_err *e
         return zf_err_in(err, "credentials");
     }
     if (out->expires && out->expires <= time(NULL)) {
-        return zf_fail(
-            err, ZF_E_IO, ZF_OFF_NONE,
-            "the credentials of %s had expired when they came; is this machine's clock right?",
-            s->plan.from);
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the credentials of %s had already expired when they arrived; is this "
+                       "machine's clock right?",
+                       s->plan.from);
     }
     return true;
 }

@@ -24,7 +24,7 @@ static char *conf_path(const char *name, const char *below, struct zf_err *err)
         rest = set ? set + 1 : below;
     }
     if (asprintf(&path, "%s%s", first, rest) < 0) {
-        (void)zf_fail_sys(err, "find the settings of AWS");
+        (void)zf_fail_sys(err, "find AWS settings");
         return NULL;
     }
     return path;
@@ -49,7 +49,7 @@ bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
         c->config_path ? conf_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", err) : NULL;
     c->profile = strdup(named ? named : "default");
     if (!c->shared_path || !c->profile) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for the settings of AWS");
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for AWS settings");
     }
     if (!conf_read(c->config_path, &c->config, err) ||
         !conf_read(c->shared_path, &c->shared, err)) {
@@ -123,11 +123,9 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
 
 static bool conf_is_url(const char *url, struct zf_err *err)
 {
-    return url_is_endpoint(url) ||
-           zf_fail(
-               err, ZF_E_USAGE, ZF_OFF_NONE,
-               "an endpoint is set that is not a plain http:// or https:// URL (AWS_ENDPOINT_URL, "
-               "endpoint_url of a profile)");
+    return url_is_endpoint(url) || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                                           "the endpoint (AWS_ENDPOINT_URL, endpoint_url of a "
+                                           "profile) is not a plain http:// or https:// URL");
 }
 
 bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out,

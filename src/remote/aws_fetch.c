@@ -50,7 +50,7 @@ static bool fetch_container_auth(struct headers *out, struct zf_err *err)
         if (!text.p) {
             return zf_fail(
                 err, ZF_E_USAGE, ZF_OFF_NONE,
-                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names %.150s, which is not there", path);
+                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names %.150s, which does not exist", path);
         }
         token = text.p;
     }
@@ -132,7 +132,7 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
     }
     return (text && settings_is_word(text)) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the instance's metadata service answers with no line of text");
+                   "the instance's metadata service does not answer with a line of text");
 }
 
 /* IMDSv2: a token, the name of the role, its credentials.  Where nothing answers and nobody said
@@ -263,7 +263,7 @@ static bool fetch_web_identity(const struct aws_fetch *f, struct aws_key *out, s
         return false;
     }
     if (!token.p) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the web identity token %.200s is not there",
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the web identity token %.200s does not exist",
                        f->plan->token_file);
     }
     zf_out_str(&body, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15");
@@ -281,7 +281,7 @@ static bool fetch_role(const struct aws_fetch *f, const struct aws_role *role, s
     *key = (struct aws_key){0};
     if (!as.id) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "a role is to be assumed, but there are no credentials to do it with");
+                       "there are no credentials with which to assume the role");
     }
     zf_out_str(&body, "Action=AssumeRole&Version=2011-06-15");
     fetch_role_fields(&body, role);

@@ -37,7 +37,7 @@ static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
     }
     if (!secret) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "AWS_ACCESS_KEY_ID is set, AWS_SECRET_ACCESS_KEY is not");
+                       "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
     }
     p->from = "the environment";
     plan_key(p, id, secret, token ? token : settings_env("AWS_SESSION_TOKEN"));
@@ -76,7 +76,7 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
     }
     if (!arn || !*arn) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "web_identity_token_file is set, role_arn (AWS_ROLE_ARN) is not");
+                       "web_identity_token_file is set, but role_arn (AWS_ROLE_ARN) is not");
     }
     if (!plan_role_full(w, err)) {
         return false;
@@ -131,11 +131,11 @@ static bool plan_cannot(const struct plan_walk *w, const char *profile, bool pro
     } else if (aws_conf_get(w->conf, profile, "login_session")) {
         what = "aws login";
     }
-    return !what || zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                            "the profile \"%.60s\" wants %s; put its credentials into the "
-                            "environment: eval \"$(aws configure export-credentials --profile "
-                            "%.60s --format env)\"",
-                            profile, what, profile);
+    return !what ||
+           zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "the profile \"%.60s\" needs %s. Put its credentials into the environment: eval "
+                   "\"$(aws configure export-credentials --profile %.60s --format env)\"",
+                   profile, what, profile);
 }
 
 /* Credentials of the profile itself.  *found: it has some. */
@@ -177,11 +177,10 @@ static bool plan_role(struct plan_walk *w, const char *profile, struct zf_err *e
     const struct aws_conf *c = w->conf;
 
     if (aws_conf_get(c, profile, "mfa_serial")) {
-        return zf_fail(
-            err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-            "the profile \"%.60s\" wants a code of an MFA device for its role; assume it "
-            "before and put the credentials into the environment",
-            profile);
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "the role of profile \"%.60s\" needs an MFA code. Assume it first and put "
+                       "the credentials into the environment",
+                       profile);
     }
     if (!plan_role_full(w, err)) {
         return false;
@@ -217,11 +216,10 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
         w->plan->base = AWS_INSTANCE;
         w->plan->explicit_instance = true;
     } else {
-        return zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "the profile \"%.60s\" has credential_source = %.40s; known are Environment, "
-            "EcsContainer and Ec2InstanceMetadata",
-            profile, source);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "the profile \"%.60s\" has credential_source = %.40s, expected Environment, "
+                       "EcsContainer or Ec2InstanceMetadata",
+                       profile, source);
     }
     return found || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                             "the profile \"%.60s\" takes credentials from %.40s, which has none",
@@ -247,7 +245,7 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
     if (!next || !aws_conf_has(w->conf, next)) {
         *ok = zf_fail(
             err, ZF_E_USAGE, ZF_OFF_NONE,
-            next ? "the profile \"%.60s\" names source_profile \"%.60s\", which is not there"
+            next ? "the profile \"%.60s\" names source_profile \"%.60s\", which does not exist"
                  : "the profile \"%.60s\" has role_arn, but neither source_profile nor "
                    "credential_source%.0s",
             profile, next ? next : "");
@@ -260,7 +258,7 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
     /* A profile may hold both a role and the key that assumes it. */
     *ok = !again || (strcmp(next, profile) == 0 && plan_has_key(w, next)) ||
           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                  "the profile \"%.60s\" comes by source_profile back to \"%.60s\"",
+                  "the profile \"%.60s\" leads through source_profile back to \"%.60s\"",
                   w->conf->profile, next);
     return *ok ? next : NULL;
 }

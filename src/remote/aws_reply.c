@@ -28,7 +28,7 @@ static bool reply_take(char **out, const char *text, const char *name, struct zf
 {
     if (!text || !settings_is_word(text) || strlen(text) > AWS_REPLY_TEXT) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the answer of the credential service has no %s, or a strange one", name);
+                       "the answer of the credential service has no valid %s", name);
     }
     secret_free(*out);
     *out = strdup(text);
@@ -41,7 +41,7 @@ static bool reply_expires(struct aws_key *out, const char *text, struct zf_err *
 
     if (!text || !timestamp_iso(text, &t) || t.tv_sec <= 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the answer of the credential service does not say until when it is good");
+                       "the answer of the credential service has no expiry time");
     }
     out->expires = t.tv_sec;
     return true;
@@ -59,7 +59,7 @@ bool aws_reply_json(struct aws_key *out, const void *p, size_t n, struct zf_err 
                        "the answer of the credential service is not a JSON object");
     }
     if (code && strcmp(code, "Success") != 0) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the credential service says %.60s", code);
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the credential service answers %.60s", code);
     }
     return reply_take(&out->id, json_string_value(json_object_get(j, "AccessKeyId")), "AccessKeyId",
                       err) &&
@@ -108,5 +108,5 @@ bool aws_reply_xml(struct aws_key *out, const void *p, size_t n, struct zf_err *
     }
     return (out->id && out->secret && out->token && r.expires) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "the answer of STS has no whole set of credentials");
+                   "the answer of STS lacks a complete set of credentials");
 }

@@ -320,7 +320,7 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
     mark = mark < 0 ? openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : mark;
     return (mark >= 0 && read(mark, text, sizeof text - 1) == 2 && strcmp(text, MARK_TEXT) == 0) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                   "this directory is not a cache of zerofs: an empty or a new one can become one");
+                   "this directory is not a zerofs cache. Name an empty or new directory");
 }
 
 int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
@@ -336,13 +336,12 @@ int diskcache_open_dir(const char *path, bool make, struct zf_err *err)
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)zf_fail_sys(err, "open the cache");
     } else if (st.st_uid != geteuid()) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the directory of the cache belongs to another user");
+        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the cache directory belongs to another user");
     } else if ((st.st_mode & 077) != 0) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "the directory of the cache is open to other users (mode %04o): chmod 700 "
-                      "%.200s",
-                      (unsigned)st.st_mode & 07777, path);
+        (void)zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "other users may enter the cache directory (mode %04o). Close it: chmod 700 %.200s",
+            (unsigned)st.st_mode & 07777, path);
     } else if (diskcache_files_mark(fd, make, err)) {
         return fd;
     }

@@ -72,8 +72,8 @@ static bool entries_both(const struct entries *e, struct entry *was, const struc
     }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the listing has \"%.100s\" as a file and as a directory%s", was->name,
-                   e->once ? ": keys that differ by a trailing slash cannot both be shown; point "
-                             "at the one that is meant"
+                   e->once ? ": keys that differ only by a trailing slash cannot both be shown. "
+                             "Point at one of them"
                            : "");
 }
 
@@ -86,7 +86,7 @@ static bool entries_twice(const struct entries *e, struct entry *was, const stru
     }
     if (e->once && !is->dir) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the server lists \"%.200s\" twice: an endless listing", was->name);
+                       "the server lists \"%.200s\" twice: the listing is endless", was->name);
     }
     if (was->sized && is->sized && was->size != is->size) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -48,7 +48,7 @@ bool fetch_has_validator(const struct object *o, const struct http_object *is, s
     return is->etag[0] || is->version[0] || is->mtime.tv_sec || o->src.size == 0 ||
            o->shared->place->immutable ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the server gives the file neither ETag nor Last-Modified, so that it could be "
+                   "the server gives the file neither an ETag nor Last-Modified, so it could be "
                    "replaced unnoticed while it is read");
 }
 
@@ -129,7 +129,7 @@ static void fetch_free(struct fetch *f, const struct zf_err *why)
     struct zf_source *src = &f->o->src;
 
     const struct zf_err none = {
-        .code = ZF_E_IO, .off = ZF_OFF_NONE, .msg = "the answer ended before its last byte came"};
+        .code = ZF_E_IO, .off = ZF_OFF_NONE, .msg = "the answer ended before its last byte"};
     const size_t filled = why ? f->ready : fetch_filled(f);
 
     for (size_t i = 0; i < f->n; i++) {

@@ -235,7 +235,7 @@ static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
     if (!*found) {
         return !named ||
                zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "GOOGLE_APPLICATION_CREDENTIALS names %.200s, which is not there", named);
+                       "GOOGLE_APPLICATION_CREDENTIALS names %.200s, which does not exist", named);
     }
     return gs_cred_read(&g->cred, text.p, text.n, err) || zf_err_in(err, "%s", zf_out_text(&path));
 }

@@ -50,7 +50,7 @@ static bool gs_uri_ok(const char *url, struct zf_err *err)
                   (url_part_is(u.host, "127.0.0.1") || url_part_is(u.host, "localhost"))));
 
     return good || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "the credentials have a token_uri that is not an https URL");
+                           "the token_uri of the credentials is not an https URL");
 }
 
 bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *err)
@@ -81,8 +81,8 @@ bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *e
                gs_uri_ok(out->token_uri, err);
     }
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "the credentials are of the type \"%.40s\"; zerofs reads service_account and "
-                   "authorized_user; for others: export GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth "
+                   "the credentials have type \"%.40s\", but zerofs reads only service_account and "
+                   "authorized_user. For others: export GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth "
                    "application-default print-access-token)",
                    type ? type : "");
 }
@@ -117,7 +117,7 @@ static bool gs_unsigned(const struct gs_cred *c, time_t now, struct zf_out *out,
 
     if (!h || !b) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the credentials hold texts that are not UTF-8");
+                       "the credentials contain text that is not UTF-8");
     }
     rs256_base64(out, h, strlen(h));
     zf_out_str(out, ".");

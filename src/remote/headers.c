@@ -20,7 +20,7 @@ static bool headers_take(struct headers *h, char *line, struct zf_err *err)
                        (int)strcspn(line, ":\r\n"), line);
     }
     if (h->n == sizeof h->line / sizeof h->line[0]) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a request of more than %zu headers", h->n);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the request has more than %zu headers", h->n);
     }
     h->line[h->n++] = zf_give(gone);
     return true;

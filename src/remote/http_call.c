@@ -208,7 +208,7 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
     if (n > c->ask.max_body - c->body.n) {
         c->refused = true;
         (void)zf_fail(&c->err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "the answer has more than the %llu bytes that are expected here at most",
+                      "the answer has more than the %llu bytes expected here",
                       (unsigned long long)c->ask.max_body);
         return 0;
     }

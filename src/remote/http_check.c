@@ -43,7 +43,7 @@ bool http_object_settled(const struct http_object *o, bool content_hash)
 
 static bool http_check_stale(struct zf_err *err, const char *what)
 {
-    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened: %s",
+    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced after it was opened: %s",
                    what);
 }
 
@@ -52,19 +52,19 @@ bool http_object_same(const struct http_object *was, const struct http_object *i
 {
     if (was->size != HTTP_SIZE_UNKNOWN && is->size != HTTP_SIZE_UNKNOWN && was->size != is->size) {
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "the object was replaced since it was opened: it had %" PRIu64
+                       "the object was replaced after it was opened: it had %" PRIu64
                        " bytes, now it has %" PRIu64,
                        was->size, is->size);
     }
     if (was->version[0] && strcmp(was->version, is->version) != 0) {
-        return http_check_stale(err, "its version is another");
+        return http_check_stale(err, "its version changed");
     }
     if (was->etag[0] && strcmp(was->etag, is->etag) != 0) {
-        return http_check_stale(err, is->etag[0] ? "its ETag is another" : "its ETag is gone");
+        return http_check_stale(err, is->etag[0] ? "its ETag changed" : "its ETag is gone");
     }
     /* A strong ETag says more than a time of whole seconds. */
     if (!http_object_exact(was) && was->mtime.tv_sec && was->mtime.tv_sec != is->mtime.tv_sec) {
-        return http_check_stale(err, "its Last-Modified is another");
+        return http_check_stale(err, "its Last-Modified changed");
     }
     return true;
 }
@@ -75,14 +75,14 @@ static bool http_check_range(const struct http_ask *ask, const struct http_head 
     if (h->status != 206) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the server answers a request for a part of the file with status %ld, not "
-                       "206: it serves no ranges, which zerofs needs (nginx, Apache and Caddy do; "
-                       "python -m http.server does not)",
+                       "206: it does not serve ranges, which zerofs needs. Use nginx, Apache or "
+                       "Caddy, not python -m http.server",
                        h->status);
     }
     if (h->multipart || h->bad_range || !h->has_range) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the answer to a request for one range %s",
                        h->multipart   ? "is multipart/byteranges"
-                       : h->bad_range ? "has a Content-Range that is none"
+                       : h->bad_range ? "has an invalid Content-Range"
                                       : "has no Content-Range");
     }
     uint64_t n = h->last - h->first + 1;
@@ -96,15 +96,15 @@ static bool http_check_range(const struct http_ask *ask, const struct http_head 
                        h->has_length && h->length != n ? " with another Content-Length" : "");
     }
     return h->total != HTTP_SIZE_UNKNOWN || (ask->same && ask->same->size != HTTP_SIZE_UNKNOWN) ||
-           zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the server does not say how many bytes the object has");
+           zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the server does not give the size of the object");
 }
 
 bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf_err *err)
 {
     if (h->encoded) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the answer has a Content-Encoding: its bytes are not the object's");
+        return zf_fail(
+            err, ZF_E_IO, ZF_OFF_NONE,
+            "the answer has a Content-Encoding, so its bytes are not those of the object");
     }
     if (h->twice || (h->has_length && h->chunked)) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the answer contradicts itself: it has %s%s",

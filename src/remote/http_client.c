@@ -166,7 +166,8 @@ static bool http_in_time(struct http *h, struct http_call *c)
     return http_now() < c->turn->deadline ||
            (!c->err.msg[0] &&
             zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
-                    "it was not answered within %.3g seconds (-o timeout=)", h->ways.total));
+                    "there was no answer within %.3g seconds (-o timeout=SECONDS allows more)",
+                    h->ways.total));
 }
 
 /* Pauses, if that leaves an attempt and the time for it. */
@@ -219,7 +220,7 @@ static bool http_run(struct http *h, struct http_call *c)
                                         : next == HTTP_RENEW && http_renew(c);
     }
     if (atomic_load(&h->stop)) {
-        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was given up");
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was cancelled");
     } else {
         atomic_fetch_add(&c->host->errors, 1);
     }

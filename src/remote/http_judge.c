@@ -37,8 +37,8 @@ static enum http_next http_judge_redirect(struct http_call *c, char *target)
 
     if (!asks || c->ask.straight) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
-                      "the server redirects a request for credentials, which are neither sent to "
-                      "nor taken from another place (status %ld)",
+                      "the server redirects a request for credentials; zerofs neither sends them "
+                      "to nor takes them from another server (status %ld)",
                       c->head.status);
     } else if (c->redirects >= HTTP_REDIRECTS) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server redirects more than %d times",
@@ -75,12 +75,12 @@ static const char *http_judge_advice(long status)
     case 401:
         return "; credentials are missing or wrong";
     case 403:
-        return "; the credentials in use, or none, do not allow this";
+        return "; the credentials in use (or none) do not allow this";
     case 407:
-        return "; the proxy wants credentials, which belong into its address in the environment";
+        return "; the proxy needs credentials. Put them into its address in the environment";
     case 429:
     case 503:
-        return "; the server is busy, try again later or with fewer -o connections=";
+        return "; the server is busy. Try again later, or with a smaller -o connections=N";
     default:
         return "";
     }
@@ -139,9 +139,9 @@ static enum http_next http_judge_status(struct http_call *c)
     http_body_words(c->body.p, c->body.n, said, sizeof said);
     if (code == ZF_E_STALE) {
         (void)zf_fail(&c->err, code, ZF_OFF_NONE,
-                      s == 412   ? "the object was replaced since it was opened (status %ld)"
-                      : s == 416 ? "the object became shorter since it was opened (status %ld)"
-                                 : "the object is gone since it was opened (status %ld)",
+                      s == 412   ? "the object was replaced after it was opened (status %ld)"
+                      : s == 416 ? "the object became shorter after it was opened (status %ld)"
+                                 : "the object was deleted after it was opened (status %ld)",
                       s);
         return HTTP_BAD;
     }
@@ -186,7 +186,7 @@ static const char *http_judge_hint(CURLcode code)
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-        return "; -o cacert=FILE names the authority to believe";
+        return ". Name the certificate authority to trust with -o cacert=FILE";
     case CURLE_COULDNT_RESOLVE_HOST:
         return "; is the host's name right, and the network up?";
     case CURLE_COULDNT_CONNECT:
@@ -217,7 +217,7 @@ static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
     /* Words about a proxy repeat its address, password and all. */
     const bool proxy = code == CURLE_COULDNT_RESOLVE_PROXY || strcasestr(c->said, "proxy");
     const char *why = c->said[0] && !proxy ? c->said : curl_easy_strerror(code);
-    const char *hint = proxy ? "; look at the proxy's address in the environment (https_proxy, "
+    const char *hint = proxy ? ". Check the proxy's address in the environment (https_proxy, "
                                "http_proxy or all_proxy)"
                              : http_judge_hint(code);
     size_t n = strcspn(why, "\r\n");
@@ -271,7 +271,7 @@ enum http_next http_call_judge(struct http_call *c, int result)
         return http_judge_proxy(c, proxy);
     }
     if (whole && c->head.status < 200) {
-        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "what answers does not speak HTTP");
+        (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server does not speak HTTP");
         return HTTP_AGAIN;
     }
     return whole ? http_judge_good(c) : http_judge_failure(c, code);

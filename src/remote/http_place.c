@@ -176,8 +176,8 @@ static bool http_place_unlisted(struct http_place *h, const char *dir, struct en
         (void)zf_fail(
             err, ZF_E_NOENT, ZF_OFF_NONE,
             "nothing found at this URL: the server gives no listing and no " INDEX_FILE_NAME
-            ", and none of the usual checkpoint files exists; check the "
-            "path, or run `zerofs index DIR` on the server");
+            ", and none of the usual checkpoint files exists. Check the path, or run on the "
+            "server: zerofs index DIR");
         return zf_err_in(err, "%s", h->place.shown);
     }
     return false;
@@ -225,8 +225,8 @@ static bool http_place_netrc(struct zf_err *err)
 
     return !named || stat(named, &st) != 0 || !S_ISFIFO(st.st_mode) ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                   "NETRC names %.200s, a pipe, and the file is read for every request; "
-                   "ZEROFS_HTTP_USERPWD takes user:password",
+                   "NETRC names %.200s, a pipe, but the file is read for every request. Set "
+                   "ZEROFS_HTTP_USERPWD=user:password instead",
                    named);
 }
 
@@ -240,11 +240,11 @@ static bool http_place_login(struct http_place *h, struct zf_err *err)
 
     if (token && !settings_is_word(token)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "ZEROFS_HTTP_BEARER holds a byte that no header can carry");
+                       "ZEROFS_HTTP_BEARER holds a byte that a header cannot carry");
     }
     if (!token && pair && !strchr(pair, ':')) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "ZEROFS_HTTP_USERPWD is not user:password, there is no colon in it");
+                       "ZEROFS_HTTP_USERPWD is not user:password: it has no colon");
     }
     if (!token && !pair) {
         return http_place_netrc(err);

@@ -114,7 +114,7 @@ static bool hub_login(struct hub *h, struct zf_err *err)
     }
     if (!settings_is_word(token.p)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the token holds a byte that no header can carry");
+                       "the token holds a byte that a header cannot carry");
     }
     if (asprintf(&h->login, "Authorization: Bearer %s", token.p) < 0) {
         h->login = NULL;
@@ -142,8 +142,8 @@ static size_t hub_revision_len(const char *p)
 static bool hub_address_bad(struct zf_err *err)
 {
     return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                   "an address of the hub is hf://OWNER/NAME[@REVISION][/DIR], with datasets/ or "
-                   "spaces/ in front of OWNER where it is not a model");
+                   "expected hf://OWNER/NAME[@REVISION][/DIR], with datasets/ or spaces/ before "
+                   "OWNER unless it is a model");
 }
 
 /* Letters, digits and -_. in both parts.  Source: huggingface_hub utils/_validators.py. */
@@ -231,11 +231,10 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
     }
     zf_err_clear(err);
     if (strcmp(why, "GatedRepo") == 0) {
-        (void)zf_fail(
-            err, ZF_E_IO, ZF_OFF_NONE,
-            "the repository is gated (status %ld): ask for access at %.80s/%.80s, and give "
-            "that account's token in HF_TOKEN or by `hf auth login`",
-            r->status, h->endpoint, h->repo);
+        (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                      "the repository is gated (status %ld). Ask for access at %.80s/%.80s, and "
+                      "give that account's token in HF_TOKEN or by hf auth login",
+                      r->status, h->endpoint, h->repo);
     } else if (strcmp(why, "RevisionNotFound") == 0) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the repository has no revision \"%.100s\"",
                       h->revision);
@@ -243,12 +242,12 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
         (void)zf_fail(err, h->login && r->status == 401 ? ZF_E_IO : ZF_E_NOENT, ZF_OFF_NONE,
                       "the hub has no %.10s repository %.80s, or it is private (status %ld): %s",
                       h->kind, h->repo, r->status,
-                      h->login
-                          ? "the token in use does not open it"
-                          : "for a private one give a token in HF_TOKEN or by `hf auth login`");
+                      h->login ? "the token in use does not give access to it"
+                               : "for a private one give a token in HF_TOKEN or by hf auth login");
     } else if (r->status == 403) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                      "the token in use does not open the repository %.80s (status 403)", h->repo);
+                      "the token in use does not give access to the repository %.80s (status 403)",
+                      h->repo);
     } else {
         *err = was;
         return false;
@@ -362,7 +361,7 @@ static bool hub_pages(struct hub *h, const char *full, struct entries *e, struct
         }
         if (more && e->n == was) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                          "a page of the hub's listing adds nothing, and is not the last");
+                          "a page of the hub's listing adds nothing, but is not the last");
             return zf_err_in(err, "%s", h->place.shown);
         }
     }
@@ -425,7 +424,7 @@ static bool hub_begin(struct hub *h, const char *address, struct zf_err *err)
     const char *named = settings_env("HF_ENDPOINT");
 
     if (hub_env_true("HF_HUB_OFFLINE")) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "HF_HUB_OFFLINE is set, so the hub is not asked");
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "HF_HUB_OFFLINE is set, so the hub is not used");
     }
     h->endpoint = strdup(named ? named : "https://huggingface.co");
     if (!h->endpoint) {

@@ -27,12 +27,12 @@ static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
         return true;
     }
     if (!zf_json_u64(json_object_get(lfs, "size"), &large)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the hub says no size of \"%.100s\" in LFS",
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the hub gives no LFS size for \"%.100s\"",
                        e->name);
     }
     if (e->sized && e->size != large) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the hub says that \"%.100s\" has %" PRIu64 " bytes, and %" PRIu64 " in LFS",
+                       "the hub gives \"%.100s\" %" PRIu64 " bytes, but %" PRIu64 " in LFS",
                        e->name, e->size, large);
     }
     e->sized = true;
@@ -52,10 +52,9 @@ static bool hub_entry(const json_t *o, const char *dir, struct entries *out, str
                        type ? "\"path\"" : "\"type\"");
     }
     if (skip && (n <= skip || strncmp(e.name, dir, skip - 1) != 0 || e.name[skip - 1] != '/')) {
-        return zf_fail(
-            err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "the hub's listing of \"%.100s\" has an entry \"%.100s\", which is not in it", dir,
-            e.name);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the hub's listing of \"%.100s\" has an entry \"%.100s\" outside of it", dir,
+                       e.name);
     }
     e.name += skip;
     e.dir = strcmp(type, "directory") == 0;
@@ -75,7 +74,7 @@ bool hub_tree_page(const char *body, uint64_t n, const char *dir, const struct z
     }
     if (!json_is_array(doc)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the hub answered something else than a list of files");
+                       "the answer of the hub is not a list of files");
     }
     for (size_t i = 0; i < json_array_size(doc); i++) {
         if (!hub_entry(json_array_get(doc, i), dir, out, err)) {
@@ -98,7 +97,7 @@ bool hub_commit(const char *body, uint64_t n, const struct zf_limits *lim, char 
     const char *sha = json_string_value(json_object_get(doc, "sha"));
     if (!hub_hex(sha, 40)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the hub's answer does not say which commit the revision is (\"sha\")");
+                       "the hub's answer does not name the commit of the revision (\"sha\")");
     }
     memcpy(commit, sha, 41);
     return true;

@@ -24,7 +24,7 @@ static bool index_entry(struct index_file *f, const json_t *o, struct zf_err *er
 
     if (!text || strlen(text) != json_string_length(path) || !zf_relpath_ok(text)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "file %zu has a path \"%.100s\", which is none inside the directory", f->n,
+                       "file %zu has the path \"%.100s\", which is not inside the directory", f->n,
                        text ? text : "");
     }
     if (!zf_json_u64(json_object_get(o, "size"), &e->size)) {
@@ -107,11 +107,11 @@ bool index_file_read(const char *body, uint64_t n, const struct zf_limits *lim,
     if (!zf_json_u64(json_object_get(doc, "zerofs_index"), &version) || !json_is_array(files)) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
-            "it is not a list that `zerofs index` made: \"zerofs_index\" or \"files\" lacks");
+            "it was not written by zerofs index: \"zerofs_index\" or \"files\" is missing");
     }
     if (version != INDEX_FILE_VERSION) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "it is of version %" PRIu64 ", this zerofs reads version %d", version,
+                       "it has version %" PRIu64 ", but this zerofs reads version %d", version,
                        INDEX_FILE_VERSION);
     }
     if (!index_files(&f, files, lim, err)) {

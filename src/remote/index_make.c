@@ -83,7 +83,7 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
     }
     if (!zf_utf8_valid(path, strlen(path))) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the name \"%.200s\" is not UTF-8, so that JSON cannot hold it", path);
+                       "the name \"%.200s\" is not UTF-8, which JSON cannot hold", path);
     }
     if (m->sha256 && !index_sha256(m, path, hex, err)) {
         return false;

@@ -80,7 +80,7 @@ static bool ini_add_section(struct ini_work *w, const char *p, size_t n, uint64_
     }
     *place = name;
     if (ini_section(w->ini, name) != w->ini->section.n - 1) {
-        return zf_fail(err, ZF_E_FORMAT, at, "line %zu begins the section of an earlier line again",
+        return zf_fail(err, ZF_E_FORMAT, at, "line %zu repeats the section of an earlier line",
                        w->line);
     }
     w->in_section = true;
@@ -119,7 +119,7 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
         const struct ini_option *old = &w->ini->option.at[i];
         if (old->section == section && strcmp(old->name, o->name) == 0) {
             return zf_fail(err, ZF_E_FORMAT, at,
-                           "line %zu gives a second value to a name of its section", w->line);
+                           "line %zu gives a name of its section a second value", w->line);
         }
     }
     zf_out_cut(&w->value, 0);
@@ -158,7 +158,8 @@ static bool ini_line(struct ini_work *w, const char *p, size_t n, uint64_t at, s
         return false;
     }
     if (w->ini->section.n >= INI_LINES || w->ini->option.n >= INI_LINES) {
-        return zf_fail(err, ZF_E_LIMIT, at, "more than %u sections or settings", INI_LINES);
+        return zf_fail(err, ZF_E_LIMIT, at, "there are more than %u sections or settings",
+                       INI_LINES);
     }
     w->indent = indent;
     size_t header = ini_header(text, n_text);
@@ -177,11 +178,11 @@ bool ini_parse(struct ini *out, const char *p, size_t n, struct zf_err *err)
     size_t at = 0;
 
     if (n > INI_BYTES) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%zu bytes of settings, more than %u", n,
-                       INI_BYTES);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are %zu bytes of settings, more than %u", n, INI_BYTES);
     }
     if (memchr(p, '\0', n)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a zero byte, which no text has");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is a zero byte, so this is not text");
     }
     while (at < n) {
         size_t end = at;

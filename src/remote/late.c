@@ -38,7 +38,8 @@ bool late_curl_load(struct zf_err *err)
     (void)pthread_once(&once, late_curl_begin);
     return !late_curl_lib.why[0] ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "addresses are read by libcurl, which cannot be loaded: %s", late_curl_lib.why);
+                   "addresses are read with libcurl, which cannot be loaded: %s",
+                   late_curl_lib.why);
 }
 
 /* ---- GnuTLS ---------------------------------------------------------------------------------- */
@@ -70,8 +71,8 @@ bool late_gnutls_load(struct zf_err *err)
     (void)pthread_once(&once, late_gnutls_begin);
     return !late_gnutls_lib.why[0] ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                   "service accounts sign by GnuTLS, which cannot be loaded: %s; "
-                   "GOOGLE_OAUTH_ACCESS_TOKEN works",
+                   "service accounts sign with GnuTLS, which cannot be loaded: %s. "
+                   "GOOGLE_OAUTH_ACCESS_TOKEN works without it",
                    late_gnutls_lib.why);
 }
 #endif

@@ -292,7 +292,7 @@ static bool names_index(struct names_ask *a, const char *path, const char *key, 
     json_t *file;
 
     if (!doc) {
-        /* That it is damaged is said where it is read. */
+        /* The damage is reported where the file is read. */
         return text && err->code == ZF_E_FORMAT;
     }
     json_object_foreach(json_object_get(doc, key), tensor, file)
@@ -369,10 +369,9 @@ static bool names_try(struct names *n, struct zf_err *err)
         n->all = all;
         (void)pthread_mutex_unlock(&n->lock);
     }
-    return !all ||
-           zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "the server lists nothing, and has an answer for names that cannot be "
-                   "there: make a list with `zerofs index DIR` and serve it with the files");
+    return !all || zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                           "the server gives no listing, but answers for files that cannot exist. "
+                           "Write a list and serve it with the files: zerofs index DIR");
 }
 
 /* Directories that pointer files named, as far as they lie in a->dir. */
@@ -421,8 +420,8 @@ static bool names_unlisted(struct names_ask *a, const struct names_row *r, struc
         return text != NULL;
     }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "this is %s, whose files only a listing tells: make one with `zerofs "
-                   "index DIR` and serve it with them",
+                   "this is %s, which needs a listing. Write one and serve it with the files: "
+                   "zerofs index DIR",
                    r->what);
 }
 
@@ -505,7 +504,6 @@ bool names_list(struct names *n, const char *dir, const char *focus, struct entr
     }
 
     names_ask_fini(&a);
-    return ok &&
-           (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
-                              "nothing that belongs to a checkpoint is there under its name"));
+    return ok && (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                                    "there is no file here with a name of a checkpoint's files"));
 }

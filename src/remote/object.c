@@ -81,8 +81,8 @@ static bool object_read(struct object *o, const struct iovec *iov, int n_iov, ui
 
     if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
         return zf_fail(err, ZF_E_STALE, off,
-                       "the object was seen replaced since it was opened; that it looks as before "
-                       "again does not prove its bytes");
+                       "the object was replaced after it was opened; that it looks unchanged again "
+                       "proves nothing");
     }
     if (!zf_gate_enter(o->gate, &held, err)) {
         return false;
@@ -280,7 +280,7 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
         }
     }
     if (r.object.size == HTTP_SIZE_UNKNOWN) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the server does not say how large the file is");
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the server does not give the size of the file");
     }
     o->src.size = o->src.stored = r.object.size;
     o->was = r.object;

@@ -40,11 +40,11 @@ static bool object_note_has_identity(const struct object *o, const struct http_o
     }
     if (!is->mtime.tv_sec) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                       "the server gives it neither an ETag of its bytes nor a time, so that it "
-                       "could be replaced unnoticed");
+                       "the server gives it neither an ETag of its bytes nor a time, so it could "
+                       "be replaced unnoticed");
     }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                   is->date ? "it changed only a moment ago" : "the server does not tell its time");
+                   is->date ? "it changed only a moment ago" : "the server does not give its time");
 }
 
 bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *err)
@@ -53,10 +53,10 @@ bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *e
     uint64_t place[2];
 
     if (!o) {
-        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is not an object of the place");
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this object is not in this store");
     }
     if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced since it was opened");
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced after it was opened");
     }
     (void)pthread_mutex_lock(&o->lock);
     const struct http_object is = o->was;
@@ -106,7 +106,7 @@ static bool object_note_get(struct zf_bytes in, struct object_note *n, struct zf
     object_note_text(&in, n->was.version, sizeof n->was.version);
     return (!in.bad && !zf_bytes_left(&in) && n->was.size != HTTP_SIZE_UNKNOWN &&
             seconds <= INT64_MAX) ||
-           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what was kept of the object is cut");
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the cached record of the object is truncated");
 }
 
 static bool object_note_here(const struct object *o, const struct object_note *n,
@@ -116,8 +116,7 @@ static bool object_note_here(const struct object *o, const struct object_note *n
 
     return object_note_place(o, place, err) &&
            ((place[0] == n->place[0] && place[1] == n->place[1]) ||
-            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                    "the address leads to another place than it did"));
+            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the address now leads elsewhere"));
 }
 
 /* Does a listing that does not contradict the note identify the object? */
@@ -151,7 +150,7 @@ struct zf_source *object_note_same(struct zf_source *src, struct zf_bytes note, 
     struct object_note n;
 
     if (!o) {
-        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this is not an object of the place");
+        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this object is not in this store");
         return NULL;
     }
     if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err)) {

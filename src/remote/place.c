@@ -56,8 +56,8 @@ bool place_may_ask(size_t n, uint64_t most, struct zf_err *err)
 {
     return n <= most ||
            zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                   "%zu files would have to be asked for one by one, more than %llu (limit "
-                   "head_requests); serve a list with them, which `zerofs index DIR` makes",
+                   "%zu files would have to be requested one by one, more than %llu (limit "
+                   "head_requests). Write a list and serve it with them: zerofs index DIR",
                    n, (unsigned long long)most);
 }
 

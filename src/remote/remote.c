@@ -44,7 +44,7 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
         (u.host.n && !url_part_is(u.host, "localhost")) || !u.path.n ||
         !url_decode(&local, u.path.p, strlen(u.path.p), false)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "an address of a file is file:///PATH, with %%XX for bytes that are special");
+                      "expected file:///PATH, with %%XX for special bytes");
         (void)zf_err_in(err, "%s", address);
         return NULL;
     }
@@ -236,13 +236,13 @@ static bool remote_check(const char *address, struct zf_err *err)
 
     if (url_split(address, &u) && u.user.p && !url_part_is(u.scheme, "hf")) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "the address names a user or password, which other users of this machine "
-                       "would see: put them into ~/.netrc or the environment");
+                       "the address contains a user or password, which other users of this machine "
+                       "could see. Put them into ~/.netrc or the environment");
     }
     if (url_is_web(address) && strpbrk(address, "?#")) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "an address with a query or fragment names no directory or file that could "
-                       "be read by its name");
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "the address has a query or fragment, so it does not name a directory or file");
     }
     return true;
 }

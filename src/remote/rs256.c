@@ -56,7 +56,7 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
         return false;
     }
     if (tls->privkey_init(&key) != 0) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory to sign");
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a signature");
     }
     if (n_pem > RS256_PEM ||
         tls->privkey_import_x509_raw(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0) != 0 ||
@@ -67,9 +67,9 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
             RS256_BITS);
     }
     if (tls->privkey_sign_data2(key, GNUTLS_SIGN_RSA_SHA256, 0, &data, &sum) != 0) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the private key of the credentials cannot sign: its numbers do not fit "
-                       "together");
+        return zf_fail(
+            err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "the private key of the credentials cannot sign: its numbers contradict each other");
     }
     zf_out_add(out, sum.data, sum.size);
     free(sum.data); /* gnutls_free is a variable, which points to free() */
@@ -81,10 +81,9 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, struct zf_err *err)
 {
     (void)pem, (void)p, (void)n, (void)out;
-    return zf_fail(
-        err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-        "service accounts sign with RSA, and this zerofs was built without GnuTLS (configure "
-        "--with-gnutls); GOOGLE_OAUTH_ACCESS_TOKEN works");
+    return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                   "service accounts sign with RSA, and this zerofs was built without GnuTLS "
+                   "(configure --with-gnutls). GOOGLE_OAUTH_ACCESS_TOKEN works without it");
 }
 
 #endif

@@ -109,7 +109,7 @@ static bool error_denied(const struct s3_asked *a, const char *said, struct zf_e
 {
     if (!a->from) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "%s does not %s to everybody, and no credentials were found; set %s %s",
+                       "%s does not %s to everybody, and no credentials were found. Set %s %s",
                        a->store, a->listing ? "list the bucket" : "give the object",
                        a->google ? "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_OAUTH_ACCESS_TOKEN"
                                  : "AWS_ACCESS_KEY_ID or AWS_PROFILE",
@@ -119,7 +119,7 @@ static bool error_denied(const struct s3_asked *a, const char *said, struct zf_e
                    a->listing
                        ? "the credentials of %s may not list the bucket %.63s; %s is needed %s"
                        : "the credentials of %s may not read this object of the bucket %.63s, or "
-                         "it is not there; %s is needed %s",
+                         "it does not exist; %s is needed %s",
                    a->from, a->bucket,
                    a->google    ? a->listing ? "storage.objects.list" : "storage.objects.get"
                    : a->listing ? "s3:ListBucket"
@@ -133,12 +133,13 @@ static bool error_skew(const struct s3_error *e, const struct s3_asked *a, const
     long long off = (long long)a->now - (long long)e->server;
 
     if (!e->server) {
-        return zf_fail(
-            err, ZF_E_IO, ZF_OFF_NONE,
-            "the clock here and the server's differ too much; set this machine's clock %s", said);
+        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+                       "the clocks of this machine and the server differ too much. Set this "
+                       "machine's clock %s",
+                       said);
     }
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the clock here is %lld seconds %s the server's; set this machine's clock %s",
+                   "this machine's clock is %lld seconds %s the server's. Set it %s",
                    off < 0 ? -off : off, off < 0 ? "behind" : "ahead of", said);
 }
 
@@ -148,7 +149,8 @@ static bool error_key(const struct s3_error *e, const struct s3_asked *a, const 
     return zf_fail(
         err, ZF_E_IO, ZF_OFF_NONE,
         s3_error_unknown_key(e)
-            ? "%s does not know the access key of %s; is it of another account or endpoint? %s"
+            ? "%s does not know the access key of %s; does it belong to another account or "
+              "endpoint? %s"
             : "%s does not accept the signature made with the secret key of %s; is the key "
               "whole? %s",
         a->store, a->from ? a->from : "nowhere", said);
@@ -158,9 +160,9 @@ static bool error_region(const struct s3_error *e, const struct s3_asked *a, con
                          struct zf_err *err)
 {
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                   "the bucket %.63s is not in the region %.40s, but in %s; set AWS_REGION %s",
+                   "the bucket %.63s is not in the region %.40s, but in %s. Set AWS_REGION %s",
                    a->bucket, a->region,
-                   e->region[0] ? e->region : "another one that the server does not name", said);
+                   e->region[0] ? e->region : "one that the server does not name", said);
 }
 
 bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *a,
@@ -185,7 +187,7 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
     }
     if (s3_error_expired(e)) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the credentials of %s have expired; get new ones and mount again %s",
+                       "the credentials of %s have expired. Get new ones and mount again %s",
                        a->from ? a->from : "nowhere", said);
     }
     if (error_is(e, keys)) {
@@ -196,7 +198,7 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
     }
     if (strcmp(e->code, "InvalidObjectState") == 0) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the object is in an archive (Glacier); restore it first %s", said);
+                       "the object is in an archive (Glacier). Restore it first %s", said);
     }
     if (status == 403 || status == 401) {
         return error_denied(a, said, err);

@@ -76,7 +76,8 @@ static bool list_key(struct list_page *p, const struct xml_event *e, struct zf_e
         zf_out_add(&p->key, e->text, e->n);
     } else if (!url_decode(&p->key, e->text, e->n, true)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the listing names a key that is not encoded as it says: %.100s", e->text);
+                       "the listing names a key without the encoding that it declares: %.100s",
+                       e->text);
     }
     return zf_out_ok(&p->key, err);
 }
@@ -107,8 +108,8 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
     }
     if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "the listing names \"%.200s\", which no file in a directory can be called; "
-                      "remove that object, or point at a directory below",
+                      "the listing names \"%.200s\", which cannot be the name of a file in a "
+                      "directory. Remove that object, or point at a directory below",
                       key);
         return NULL;
     }
@@ -124,8 +125,8 @@ static bool list_add(struct list_page *p, bool dir, struct zf_err *err)
         return !bad;
     }
     if (!dir && !p->have_size) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing does not say the size of %.200s",
-                       e.name);
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the listing does not give the size of %.200s", e.name);
     }
     if (!dir) {
         e.sized = true;
@@ -150,8 +151,9 @@ static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
     }
     p->size = v;
     p->have_size = i > 0 && !text[i] && v <= INT64_MAX;
-    return p->have_size || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                                   "the listing says a size of \"%.40s\", which is none", text);
+    return p->have_size ||
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                   "the listing has \"%.40s\" as a size, which is not a size", text);
 }
 
 static bool list_entry(void *ctx, const struct xml_event *e, struct zf_err *err)
@@ -193,15 +195,15 @@ static bool list_goes_on(struct list_page *p, bool fresh, struct zf_err *err)
     }
     if (!p->v2) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                       "the server says that its listing goes on, but not where "
-                       "(NextContinuationToken): it does not speak ListObjectsV2");
+                       "the server's listing continues, but without a NextContinuationToken: it "
+                       "does not support ListObjectsV2");
     }
     const char *token = zf_out_text(&l->token);
     if (zf_table_find(l->tokens, token, l->token.n) || l->idle > S3_LIST_IDLE) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the server's listing is endless: after %zu names it %s", l->out->n,
-                       l->idle > S3_LIST_IDLE ? "brings nothing new any more"
-                                              : "leads back to a page it has shown");
+                       l->idle > S3_LIST_IDLE ? "brings nothing new"
+                                              : "leads back to an earlier page");
     }
     return zf_table_make(l->tokens, token, l->token.n, err) != NULL;
 }

@@ -276,7 +276,7 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
         strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n ||
         bucket[0] == '.') {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "found no name of a bucket in the address; it is %.*s://BUCKET/PREFIX",
+                       "the address has no bucket, expected %.*s://BUCKET/PREFIX",
                        (int)strcspn(address, ":"), address);
     }
     s->bucket = strndup(bucket, n);
@@ -288,7 +288,7 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
         size_t part = strcspn(p, "/");
         if ((part == 1 && p[0] == '.') || (part == 2 && p[0] == '.' && p[1] == '.')) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                           "the address has a \"%.*s\", which no key has", (int)part, p);
+                           "the address has a \"%.*s\", which a key cannot have", (int)part, p);
         }
     }
     return true;
@@ -318,8 +318,9 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
             return zf_fail_sys(err, "open the bucket");
         }
     } else if (k->endpoint_variable) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is not set: it says where %s:// is",
-                       k->endpoint_variable, k->scheme);
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "%s is not set, which gives the endpoint of %s://", k->endpoint_variable,
+                       k->scheme);
     } else if (!aws_conf_endpoint(c, "s3", &s->endpoint, err)) {
         return false;
     }
@@ -367,7 +368,7 @@ static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const st
     }
     if (!o.id != !o.secret) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "of GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY one is set, the other is not");
+                       "only one of GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY is set");
     }
     s->aws = o.id != NULL;
     s->auth = s->aws ? aws_auth_new(&o, err) : gs_auth_new(n->http, s->bucket, err);

@@ -236,7 +236,7 @@ static bool store_note(void *self, struct zf_source *file, struct zf_out *out, s
 {
     const struct store *s = self;
 
-    /* Such a file belongs to another store. */
+    /* A file of local_cache= belongs to another store. */
     return !s->local
                ? object_note_put(file, out, err)
                : zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "local_cache= may hold the file");
@@ -328,7 +328,7 @@ static bool store_with_local(struct store *s, const char *dir, const struct zf_l
     s->local = zf_store_dir(dir, lim, err);
     if (s->local && zf_store_focus(s->local)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "local_cache= is a directory, and this is a file");
+                      "local_cache= is a directory, but this is a file");
         return zf_err_in(err, "%s", dir);
     }
     return s->local != NULL;

@@ -70,11 +70,11 @@ static bool unlisted_count(struct unlisted *u, size_t n, struct zf_err *err)
     u->told = u->told || tell;
     (void)pthread_mutex_unlock(&u->count_lock);
     if (tell) {
-        (void)snprintf(line, sizeof line,
-                       "note: %.300s has no listing, so hundreds of names are asked for one by "
-                       "one; `zerofs index DIR`, run where the files are, makes a list that is "
-                       "read instead",
-                       u->place->shown);
+        (void)snprintf(
+            line, sizeof line,
+            "note: %.300s has no listing, so hundreds of names are requested one by one. To write "
+            "a list that is read instead, run where the files are: zerofs index DIR",
+            u->place->shown);
         http_advise(u->place->http, line);
     }
     return place_may_ask(n, u->lim->head_requests, err);

@@ -73,12 +73,12 @@ bool url_check(const char *text, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is not an http or https address");
     }
     if (u.user.p) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "an address with a user or password in it is seen by other users: put them "
-                       "into ~/.netrc");
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "other users can see a user or password in an address. Put them into ~/.netrc");
     }
     if (!u.host.n) {
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address names no host");
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address has no host");
     }
     if (u.port.n && strspn(u.port.p, "0123456789") < u.port.n) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the port of the address is not a number");

@@ -76,9 +76,10 @@ static void XMLCALL xml_open(void *user, const XML_Char *name, const XML_Char **
         return;
     }
     if (w->depth == XML_DEPTH || strlen(plain) > XML_NAME) {
-        (void)zf_fail(w->err, ZF_E_LIMIT, xml_at(w),
-                      "XML with elements more than %u deep, or with a name of more than %u bytes",
-                      XML_DEPTH, XML_NAME);
+        (void)zf_fail(
+            w->err, ZF_E_LIMIT, xml_at(w),
+            "the XML has elements nested more than %u deep, or a name of more than %u bytes",
+            XML_DEPTH, XML_NAME);
         xml_stop(w);
         return;
     }
@@ -109,8 +110,9 @@ static void XMLCALL xml_text(void *user, const XML_Char *p, int n)
         return;
     }
     if ((size_t)n > XML_TEXT - w->text.n) {
-        (void)zf_fail(w->err, ZF_E_LIMIT, xml_at(w), "XML with more than %u bytes of text in <%s>",
-                      XML_TEXT, zf_out_text(&w->path));
+        (void)zf_fail(w->err, ZF_E_LIMIT, xml_at(w),
+                      "the XML has more than %u bytes of text in <%s>", XML_TEXT,
+                      zf_out_text(&w->path));
         xml_stop(w);
         return;
     }
@@ -125,8 +127,9 @@ static void XMLCALL xml_doctype(void *user, const XML_Char *name, const XML_Char
 
     (void)name, (void)sysid, (void)pubid, (void)internal;
     if (!w->failed) {
-        (void)zf_fail(w->err, ZF_E_FORMAT, xml_at(w),
-                      "XML with a document type, which no answer of an object store has");
+        (void)zf_fail(
+            w->err, ZF_E_FORMAT, xml_at(w),
+            "the XML has a document type, which the answer of an object store cannot have");
         xml_stop(w);
     }
 }
@@ -140,10 +143,10 @@ static bool xml_refuse(struct xml_work *w, size_t n)
         return false;
     }
     if (e == XML_ERROR_NO_MEMORY) {
-        return zf_fail(w->err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory for %zu bytes of XML", n);
+        return zf_fail(w->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %zu bytes of XML", n);
     }
-    return zf_fail(w->err, ZF_E_FORMAT, xml_at(w), "no well-formed XML: %s",
-                   e == XML_ERROR_NO_ELEMENTS      ? "the document ends before it is whole"
+    return zf_fail(w->err, ZF_E_FORMAT, xml_at(w), "not well-formed XML: %s",
+                   e == XML_ERROR_NO_ELEMENTS      ? "the document is incomplete"
                    : e == XML_ERROR_UNCLOSED_TOKEN ? "the document ends in an element"
                                                    : XML_ErrorString(e));
 }
@@ -153,11 +156,11 @@ bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err
     zf_auto(xml_work) struct xml_work w = {.fn = fn, .ctx = ctx, .err = err};
 
     if (n > INT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "XML of more than 2 GiB");
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the XML has more than 2 GiB");
     }
     w.parser = XML_ParserCreate(NULL);
     if (!w.parser) {
-        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "no memory to read XML");
+        return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for XML");
     }
     XML_SetUserData(w.parser, &w);
     XML_SetElementHandler(w.parser, xml_open, xml_close);

@@ -59,7 +59,7 @@ bool beneath_check(int dir, struct zf_err *err)
         return zf_fail_sys(err, "open the directory");
     }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                  "the system call openat2 is refused here (%s): zerofs needs Linux 5.10 and, in a "
+                  "the system call openat2 is refused (%s): zerofs needs Linux 5.10 and, in a "
                   "container, a seccomp profile that allows openat2",
                   errno == ENOSYS ? "ENOSYS" : "EPERM");
     err->sys = errno;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file of a place that is not local has beside a descriptor: when its path was last looked at, and the first
- * bytes that were read of it, in short.  The rule that this follows: place.h. */
+/* Additional state of a file on a file system that is not local: when its path was last checked, and hashes of the
+ * first bytes that were read of it.  The rule that this follows: place.h. */
 #include "file_self.h"
 
 #include <errno.h>
@@ -88,8 +88,8 @@ static bool far_ask(struct far_path at, struct same *s, struct same_how how, str
         return same_check(s, fd, &how, err);
     }
     return errno == ENOENT || errno == ENOTDIR
-               ? zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file is gone since mount time")
-               : reach_fail(&at.pool->reach, at.path, "see whether the file changed", err);
+               ? zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was deleted after mounting")
+               : reach_fail(&at.pool->reach, at.path, "check whether the file changed", err);
 }
 
 bool far_look(struct far *f, struct far_path at, struct same *s, struct same_how how,
@@ -167,8 +167,8 @@ static bool far_compare(const struct far_read *read, unsigned n, int fd, struct 
         }
         if (!same) {
             (void)same_refuse(s,
-                              "other bytes are here than were read when the save was opened, "
-                              "though size and times are the same",
+                              "the bytes differ from those read when the save was opened, although "
+                              "size and times are the same",
                               err);
             err->off = read[i].off;
         }
@@ -259,7 +259,8 @@ bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err
         }
     }
     if (note.bad || n > FAR_READS || zf_bytes_left(&note)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what was read of it is not said");
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                       "the record of the bytes that were read is incomplete");
     }
     (void)pthread_mutex_lock(&f->lock);
     for (unsigned i = 0; i < n; i++) {

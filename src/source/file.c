@@ -42,7 +42,7 @@ const char *file_what(mode_t mode)
     case S_IFCHR:
         return "a device";
     default:
-        return "something else";
+        return "a special file";
     }
 }
 
@@ -95,7 +95,7 @@ static int file_reopen(struct file *f, struct zf_err *err)
 
     if (fd < 0) {
         if (err->code == ZF_E_NOENT) {
-            (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file is gone since mount time");
+            (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was deleted after mounting");
         }
         return -1;
     }
@@ -146,7 +146,7 @@ static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off
         if (got == 0) {
             /* Why it is short is the better sentence. */
             return file_guard(f, fd, err) &&
-                   zf_fail(err, ZF_E_IO, off, "the file ends here, though it has %" PRIu64 " bytes",
+                   zf_fail(err, ZF_E_IO, off, "the file ends here, but it has %" PRIu64 " bytes",
                            f->src.size);
         }
         buf += got;
@@ -521,7 +521,7 @@ static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, s
         (void)nanosleep(&ms, NULL);
         began = place_clock();
         if (fstat(fd, st) != 0) {
-            return file_sys_fail(err, "see whether the file changed", ZF_OFF_NONE);
+            return file_sys_fail(err, "check whether the file changed", ZF_OFF_NONE);
         }
     }
     return true;

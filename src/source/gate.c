@@ -92,7 +92,7 @@ static bool gate_is_busy(struct zf_gate *g, struct zf_err *err)
 {
     zf_gate_unref(gate_thread.busy);
     gate_thread.busy = gate_ref(g);
-    return zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "too many reads wait for this file already");
+    return zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "too many reads already wait for this file");
 }
 
 bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)

@@ -130,7 +130,7 @@ static bool inflate_at_end(struct inflater *f, struct point *p, uint8_t *input, 
         }
     }
     return p->in - p->z.avail_in == f->b.parent->size ||
-           inflate_bad_stream(p, "ends before its room does", err);
+           inflate_bad_stream(p, "ends too early", err);
 }
 
 /* Makes block k from the point at its start, which moves to its end. */

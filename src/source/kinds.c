@@ -7,5 +7,5 @@ const struct zf_source_kind *const zf_source_kinds[] = {
 
 bool kind_has_parent(const struct zf_remake *r, struct zf_err *err)
 {
-    return r->parent || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a source that reads from nothing");
+    return r->parent || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a source without a parent");
 }

@@ -237,13 +237,13 @@ bool reach_fail(const struct reach *r, const char *path, const char *what, struc
     if (!r->xdev && reach_crosses(r, path)) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "cannot %s: it is on another file system that is mounted below the "
-                      "checkpoint; -o xdev goes there",
+                      "checkpoint. Enter it with -o xdev",
                       what);
     } else {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "cannot %s: a symbolic link leads out of the checkpoint's directory%s%s",
                       what, r->xdev ? "" : ", or to another file system there",
-                      r->links ? "" : "; -o links follows it");
+                      r->links ? "" : ". Follow it with -o links");
     }
     err->sys = EXDEV;
     return false;

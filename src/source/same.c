@@ -52,12 +52,11 @@ static bool same_compare(const struct zf_identity *id, const struct zf_identity 
                          struct zf_err *err)
 {
     if (now->dev != id->dev || now->ino != id->ino) {
-        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                       "another file has taken the place of the one that was mounted");
+        return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was replaced after mounting");
     }
     if (now->size < id->size) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                       "the file is %" PRIu64 " bytes shorter than at mount time",
+                       "the file is %" PRIu64 " bytes shorter than when it was mounted",
                        id->size - now->size);
     }
     if (now->size > id->size) {
@@ -154,7 +153,7 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
     if (!same_ask(fd, how->sync, place_is_far(&s->id), &st)) {
         const bool stale = errno == ESTALE;
 
-        (void)zf_fail_sys(err, "see whether the file changed");
+        (void)zf_fail_sys(err, "check whether the file changed");
         err->code = stale ? ZF_E_STALE : err->code;
         return false;
     }
@@ -197,6 +196,5 @@ bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_er
     }
     return !atomic_load_explicit(&s->stale, memory_order_relaxed) ||
            zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
-                   "the file was seen changed since mount time; that it looks as before again does "
-                   "not prove its bytes");
+                   "the file changed after mounting; that it looks unchanged again proves nothing");
 }

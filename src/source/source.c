@@ -101,7 +101,7 @@ static bool source_inside(const struct zf_source *s, uint64_t n, uint64_t off, s
     if (zf_within(off, n, s->size)) {
         return true;
     }
-    (void)zf_fail(err, ZF_E_IO, off, "%llu bytes were asked for here, but only %llu bytes exist",
+    (void)zf_fail(err, ZF_E_IO, off, "%llu bytes are needed here, but only %llu exist",
                   (unsigned long long)n, (unsigned long long)s->size);
     return source_named(s, err);
 }

@@ -401,7 +401,7 @@ static void store_doubt_entry(struct store_table *t, const char *dir, const stru
     struct zf_err err;
 
     errno = e->unknown;
-    (void)zf_fail_sys(&err, "look at it");
+    (void)zf_fail_sys(&err, "examine it");
     (void)store_named(t, path ? path : e->name, &err);
     doubts_add(t->doubts, DOUBTS_ENTRY, path ? path : e->name, &err);
 }

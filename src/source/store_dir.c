@@ -47,12 +47,12 @@ static const char *store_dir_broken_link(int why)
     case ENOTDIR:
         return "a dangling link";
     case ELOOP:
-        return "a link that leads back to itself";
+        return "a symbolic link that leads back to itself";
     case EXDEV:
-        return "a link that leads out of the checkpoint's directory, or to another file system "
-               "there (-o links follows it)";
+        return "a link that leads out of the checkpoint's directory or its file system "
+               "(-o links follows it)";
     default:
-        return "a link that cannot be followed";
+        return "a symbolic link that cannot be followed";
     }
 }
 
@@ -111,11 +111,11 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
 
     pace_note(&names->pool->pace, began);
     e->kind = ZF_ENTRY_OTHER;
-    e->what = "an entry that cannot be looked at";
+    e->what = "an unreadable entry";
     errno = why;
     if (!seen) {
         e->unknown = errno == EXDEV || errno == ENOENT ? 0 : errno;
-        e->what = errno == EXDEV ? "on another file system (-o xdev goes there)" : e->what;
+        e->what = errno == EXDEV ? "on another file system (-o xdev enters it)" : e->what;
         return;
     }
     e->id = store_dir_identity(names, e->name, &st);

@@ -50,8 +50,7 @@ void store_fact_failed(struct store_table *t, bool dir, const char *path, const 
 
 static bool fact_doubt(const struct store_table *t, const char *path, struct zf_err *err)
 {
-    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
-                  "what was asked of it may be answered otherwise next time");
+    (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "it may answer differently next time");
     return zf_err_in(err, "%s", path[0] ? path : t->shown);
 }
 

@@ -82,7 +82,7 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
     size_t n = 0;
 
     if (!list) {
-        (void)zf_fail_sys(err, "look at the files once more");
+        (void)zf_fail_sys(err, "check the files again");
         return NULL;
     }
     store_kept_sort(table);
@@ -267,7 +267,7 @@ static bool look_at_files(const struct look *l, struct zf_err *err)
     size_t some = 0, bad = 0;
 
     if (!src || !at) {
-        return zf_fail_sys(err, "look at the files once more");
+        return zf_fail_sys(err, "check the files again");
     }
     for (size_t i = 0; i < l->n_files; i++) {
         if (!l->file[i]->vouched) {
@@ -278,7 +278,7 @@ static bool look_at_files(const struct look *l, struct zf_err *err)
     if (l->t->ops->unchanged(l->t->self, src, some, &bad, err)) {
         return true;
     }
-    /* That it cannot be asked for says nothing of the file. */
+    /* A request that failed proves nothing about the file. */
     return err->code == ZF_E_STALE || err->code == ZF_E_NOENT
                ? store_look_being_written(l->t, l->file[at[bad]]->path, "file", err)
                : false;

@@ -116,7 +116,7 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
 {
     if (width < 2 || width > WIDTH_MAX || (width & (width - 1)) != 0) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "elements of %" PRIu32 " bytes cannot be turned", width);
+                      "elements of %" PRIu32 " bytes cannot be byte-swapped", width);
         return NULL;
     }
     if (parent->size % width != 0) {

@@ -95,8 +95,7 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
                                 const char *name, struct zf_err *err)
 {
     if (!zf_within(off, len, parent->size)) {
-        (void)zf_fail(err, ZF_E_FORMAT, off,
-                      "%llu bytes should stand here, but only %llu bytes exist",
+        (void)zf_fail(err, ZF_E_FORMAT, off, "%llu bytes should be here, but only %llu exist",
                       (unsigned long long)len, (unsigned long long)parent->size);
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;

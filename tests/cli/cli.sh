@@ -81,7 +81,7 @@ file_address() {
         "$ZEROFS" ls -R "$address" >"$tmp/out" && cmp "$tmp/want" "$tmp/out" || return 1
     done
     for address in "file://host$tmp/a%20b%25" "file://$tmp/a%20b%2" "file://$tmp/a%20b%25%00" 'file://' 'file://localhost'; do
-        says 2 "^zerofs: $address: an address of a file is file:///PATH" "$ZEROFS" ls -R "$address" || return 1
+        says 2 "^zerofs: $address: expected file:///PATH" "$ZEROFS" ls -R "$address" || return 1
     done
 }
 check 'an address of a file' file_address

@@ -94,7 +94,7 @@ BAD_JSON = {
     "a huge number": (b'{"metadata":{"total_size":1e999},"weight_map":{"a":"x.safetensors"}}', ["byte", "1e999"]),
     "a huge integer": (b'{"metadata":{"n":%s},"weight_map":{"a":"x.safetensors"}}' % (b"9" * 40), ["byte"]),
     "a name twice": (b'{"weight_map":{"a":"x.safetensors","a":"x.safetensors"}}', ["byte", "duplicate"]),
-    "no JSON": (b"hello", ["byte", "not sound JSON"]),
+    "no JSON": (b"hello", ["byte", "not valid JSON"]),
     "nothing": (b"", ["byte 0"]),
     "a list": (b'{"weight_map":["x.safetensors"]}', ["weight_map"]),
     "a way out": (b'{"weight_map":{"a":"../x.safetensors"}}', ['"../x.safetensors"']),

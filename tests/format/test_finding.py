@@ -337,7 +337,7 @@ with Dir() as d:
         os.unlink(d.path("run/iter_0000020/" + name))
     d.says("what is left of a Megatron save is no plain DCP save", 4, "the save is incomplete", "Megatron", "metadata.json",
            at="run/iter_0000020")
-    for text, part in ((b'{"sharded_backend": "torch_dist", "\xff": 1}', "metadata.json: byte 35: not sound JSON"),
+    for text, part in ((b'{"sharded_backend": "torch_dist", "\xff": 1}', "metadata.json: byte 35: not valid JSON"),
                        (b'{"sharded_bac": "torch_dist"}', 'metadata.json has no "sharded_backend"')):
         d.file("run/iter_0000020/metadata.json", text)
         d.says("nor with a damaged manifest", 4, part, at="run/iter_0000020")

@@ -218,7 +218,7 @@ def what_is_no_cache_is_refused():
         c.cat("t0", ok=False)
         for word in ("ls", "clear"):
             p = subprocess.run([ZEROFS, "cache", word, c.cache], check=False, capture_output=True, text=True, timeout=60)
-            assert p.returncode == 2 and "not a cache" in p.stderr, p.stderr
+            assert p.returncode == 2 and "not a zerofs cache" in p.stderr, p.stderr
         os.unlink(os.path.join(c.cache, "thesis.tex"))
         os.chmod(c.cache, 0o755)
         p = subprocess.run([ZEROFS, "cache", "ls", c.cache], check=False, capture_output=True, text=True, timeout=60)

@@ -45,7 +45,7 @@ def hmac_keys():
     with Server({"b": DATA}) as server:
         server.region = "auto"
         good(server, GS_ACCESS_KEY_ID="AKIDTEST", GS_SECRET_ACCESS_KEY=KEY["AWS_SECRET_ACCESS_KEY"])
-        refused("one is set", "ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GS_ACCESS_KEY_ID": "x"}, code=2)
+        refused("only one of GS_", "ls", "-R", f"gs://b/{SMALL}", env={"STORAGE_EMULATOR_HOST": server.url, "GS_ACCESS_KEY_ID": "x"}, code=2)
 
 
 def public():
@@ -130,14 +130,14 @@ def files_that_are_none():
     need()
     rsa = openssl("pkcs8", "-topk8", "-nocrypt", input=openssl("genrsa", "2048"))
     good_key = {"type": "service_account", "client_email": "a@b", "private_key": "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"}
-    cases = [("not a JSON object", "hunter2"), ("not a JSON object", "[1]"), ("of the type", '{"type": "external_account", "x": "hunter2"}'),
+    cases = [("not a JSON object", "hunter2"), ("not a JSON object", "[1]"), ("have type", '{"type": "external_account", "x": "hunter2"}'),
              ('no "private_key"', '{"type": "service_account", "client_email": "a"}'), ('no "refresh_token"', json.dumps(
                  {"type": "authorized_user", "client_id": "i", "client_secret": "hunter2"})),
              ("not an RSA key", json.dumps(good_key)), ("not an RSA key", json.dumps(dict(good_key, private_key="hunter2"))),
              ("not an RSA key", json.dumps(dict(good_key, private_key=openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout").decode()))),
              ("not an RSA key", json.dumps(dict(good_key, private_key=openssl("pkcs8", "-topk8", "-passout", "pass:hunter2", input=rsa).decode()))),
              ("not an RSA key", json.dumps(dict(good_key, private_key=rsa.decode() + "\n" * 16384))),
-             ("do not fit", json.dumps(dict(good_key, private_key=spoiled(rsa)))),
+             ("contradict each other", json.dumps(dict(good_key, private_key=spoiled(rsa)))),
              ("not an https URL", json.dumps(dict(good_key, token_uri="http://example.com/token"))),
              ("not an https URL", json.dumps(dict(good_key, token_uri="file:///etc/passwd")))]
     with tempfile.TemporaryDirectory() as d:
@@ -148,7 +148,7 @@ def files_that_are_none():
             done = zerofs("ls", "-R", "gs://b/x", env=env)
             said = done.stderr.decode()
             assert done.returncode and (why in said or "without GnuTLS" in said) and "hunter2" not in said, (why, done)
-        refused("is not there", "ls", "-R", "gs://b/x", env=dict(env, GOOGLE_APPLICATION_CREDENTIALS=d + "/gone"), code=2)
+        refused("does not exist", "ls", "-R", "gs://b/x", env=dict(env, GOOGLE_APPLICATION_CREDENTIALS=d + "/gone"), code=2)
 
 
 def refresh_token():

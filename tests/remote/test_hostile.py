@@ -231,7 +231,7 @@ def a_proxy_that_wants_credentials():
             env = {**ENV, scheme + "_proxy": proxy.url.replace("//", "//me:s3cr3t@"), "no_proxy": ""}
             r = subprocess.run([ZEROFS, "info", scheme + "://files.example/x.safetensors", "-o", "timeout=10"], capture_output=True, timeout=60, env=env)
             text = r.stderr.decode()
-            assert r.returncode == 5 and "407" in text and "the proxy wants credentials" in text and "s3cr3t" not in text, text
+            assert r.returncode == 5 and "407" in text and "the proxy needs credentials" in text and "s3cr3t" not in text, text
             assert len(proxy.log) == 1, f"{scheme}: asked {len(proxy.log)} times"
         for status, times in ((403, 1), (503, 3)):
             proxy.log.clear()

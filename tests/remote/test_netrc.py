@@ -72,7 +72,7 @@ def a_pipe_is_refused():
     with tempfile.TemporaryDirectory() as d, Raw(FILE) as s:
         os.mkfifo(os.path.join(d, "fifo"))
         r = cat(s.url, None, NETRC=os.path.join(d, "fifo"))
-        assert r.returncode == 2 and b"a pipe, and the file is read for every request; ZEROFS_HTTP_USERPWD" in r.stderr, r
+        assert r.returncode == 2 and b"a pipe, but the file is read for every request. Set ZEROFS_HTTP_USERPWD" in r.stderr, r
         r = cat(s.url, None, NETRC="/dev/null")
         assert r.returncode == 0 and r.stdout == WANT, r.stderr.decode()
 

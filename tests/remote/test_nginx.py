@@ -87,7 +87,7 @@ def ranges():
         lines = [x for x in n.asked() if "safetensors " in x and " GET " in x]
         assert lines and all(" 206 " in x and "range=bytes=" in x for x in lines), lines
     with nginx(LIST + "max_ranges 0;") as n:
-        refused(5, "serves no ranges", "info", n.url[0] + MODEL)
+        refused(5, "does not serve ranges", "info", n.url[0] + MODEL)
 
 
 def is_never_compressed():
@@ -132,8 +132,8 @@ def tls():
     here = os.path.join(DATA, MODEL)
     with nginx((LIST, good), (LIST, other)) as n:
         where = n.url[0] + MODEL
-        refused(5, "-o cacert=FILE names the authority", "info", where)
-        refused(5, "-o cacert=FILE names the authority", "info", where, "-o", "cacert=" + secured()[0])
+        refused(5, "trust with -o cacert=FILE", "info", where)
+        refused(5, "trust with -o cacert=FILE", "info", where, "-o", "cacert=" + secured()[0])
         assert zerofs("info", where, "-o", "cacert=" + ca).returncode == 0
         compare(where, here, CURL_CA_BUNDLE=ca)
         compare(where, here, SSL_CERT_FILE=ca)

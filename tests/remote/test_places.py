@@ -49,7 +49,7 @@ def manifest():
         with open(os.path.join(here, "zerofs.index.json"), "w") as f:
             f.write('{"zerofs_index": 1, "files": [{"path": "../x", "size": 1}]}')
         got = zerofs("info", srv.url)
-        assert got.returncode == 4 and "none inside the directory" in got.stderr, got
+        assert got.returncode == 4 and "not inside the directory" in got.stderr, got
 
 
 def local_cache():

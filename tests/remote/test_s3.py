@@ -427,7 +427,7 @@ def clock_skew():
             raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.",
                           "<ServerTime>2020-01-01T00:00:00Z</ServerTime>")
         server.wrong = wrong
-        refused("ahead of the server's; set this machine's clock", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
+        refused("ahead of the server's. Set it", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
 
 def regions():
@@ -448,17 +448,17 @@ def regions():
         def lost(handler, number):
             raise Refused(301, "PermanentRedirect", "Use another endpoint.")
         server.wrong = lost
-        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
+        refused("Set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
         def circle(handler, number):
             raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": f"eu-west-{number % 2 + 1}"})
         server.wrong = circle
-        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
+        refused("Set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
         def evil(handler, number):
             raise Refused(301, "PermanentRedirect", "x", head={"x-amz-bucket-region": "x.evil.example/"})
         server.wrong = evil
-        refused("set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
+        refused("Set AWS_REGION", "ls", "-R", f"s3://b/{SMALL}", env=env_of(server))
 
 
 def no_permission_to_list():
@@ -493,7 +493,7 @@ def listings_that_lie():
     from test_s3_list import page
     with Server({"b": DATA}) as server:
         prefix = SMALL + "/"
-        bad = {"endless": page([(prefix + "a", 1)], more="t"), "called": page([(prefix + "..", 1)]), "not below it": page([("x", 1)]),
+        bad = {"endless": page([(prefix + "a", 1)], more="t"), "the name of a file": page([(prefix + "..", 1)]), "not below it": page([("x", 1)]),
                "document type": '<!DOCTYPE l [<!ENTITY a "b">]><ListBucketResult/>', "trailing slash": page([(prefix + "a", 1)], [prefix + "a/"]),
                "<html>": "<html></html>", "well-formed": "\0\1\2"}
         for why, body in bad.items():

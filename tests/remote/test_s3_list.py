@@ -57,8 +57,8 @@ def odd_keys():
         assert [n for n, _ in names([page([("p/" + k, 1) for k in keys], encoded=encoded)], "p/")] == keys
     control = ["a\x01b", "a\nb", "a\tb", "\x7f"]
     assert [n for n, _ in names([page([(k, 1) for k in control], encoded=True)])] == control
-    refused("not encoded as it says", [page([("a", 1)], encoded=True).replace("<Key>a", "<Key>a%2")])
-    refused("not encoded as it says", [page([("a", 1)], encoded=True).replace("<Key>a", "<Key>a%00")])
+    refused("without the encoding that it declares", [page([("a", 1)], encoded=True).replace("<Key>a", "<Key>a%2")])
+    refused("without the encoding that it declares", [page([("a", 1)], encoded=True).replace("<Key>a", "<Key>a%00")])
 
 
 def pages_go_on():
@@ -69,18 +69,18 @@ def pages_go_on():
 
 
 def endless_listings():
-    refused("leads back to a page it has shown", [page([("a", 1)], more="1"), page([("b", 1)], more="1")])
-    refused("leads back to a page", [page([("a", 1)], more="1"), page([("b", 1)], more="2"), page([("c", 1)], more="1")])
-    refused("twice: an endless listing", [page([("a", 1)], more="1"), page([("a", 1)], more="2")])
+    refused("leads back to an earlier page", [page([("a", 1)], more="1"), page([("b", 1)], more="1")])
+    refused("leads back to an earlier page", [page([("a", 1)], more="1"), page([("b", 1)], more="2"), page([("c", 1)], more="1")])
+    refused("twice: the listing is endless", [page([("a", 1)], more="1"), page([("a", 1)], more="2")])
     refused("brings nothing new", [page([], ["d/"], more=str(i)) for i in range(200)])
-    refused("does not speak ListObjectsV2", [page([("a", 1)]).replace("<IsTruncated>false", "<IsTruncated>true")])
+    refused("does not support ListObjectsV2", [page([("a", 1)]).replace("<IsTruncated>false", "<IsTruncated>true")])
 
 
 def names_that_no_path_has():
-    refused("no file in a directory can be called", [page([("p/..", 1)])], "p/")
-    refused("no file in a directory can be called", [page([], ["p/../"])], "p/")
-    refused("no file in a directory can be called", [page([], ["./"])])
-    refused("no file in a directory can be called", [page([("p/a/b", 1)])], "p/")
+    refused("cannot be the name of a file in a directory", [page([("p/..", 1)])], "p/")
+    refused("cannot be the name of a file in a directory", [page([], ["p/../"])], "p/")
+    refused("cannot be the name of a file in a directory", [page([], ["./"])])
+    refused("cannot be the name of a file in a directory", [page([("p/a/b", 1)])], "p/")
     refused("not below it", [page([("q/a", 1)])], "p/")
     refused("not below it", [page([], ["q/"])], "p/")
     # The directory's own marker, and what lies behind two slashes.
@@ -99,13 +99,13 @@ def a_file_and_a_directory_of_one_name():
 def sizes():
     for size in ["-1", "x", "", "1e3", "99999999999999999999", "9223372036854775808", " 1"]:
         refused("size", [page([("a", 1)]).replace("<Size>1", f"<Size>{size}")])
-    refused("does not say the size", [page([("a", 1)]).replace("<Size>1</Size>", "")])
+    refused("does not give the size", [page([("a", 1)]).replace("<Size>1</Size>", "")])
     assert lists([page([("a", 2 ** 63 - 1)])])["items"][0][2] == 2 ** 63 - 1
 
 
 def what_is_no_listing():
-    for text, why in [("", "ends before"), ("<html></html>", "found <html>"), ("hello", "well-formed"), ("\xff\xfe", "well-formed"),
-                      ("<ListBucketResult>", "ends before"), ("<Error><Code>x</Code></Error>", "found <Error>"), ("\0", "well-formed")]:
+    for text, why in [("", "is incomplete"), ("<html></html>", "found <html>"), ("hello", "well-formed"), ("\xff\xfe", "well-formed"),
+                      ("<ListBucketResult>", "is incomplete"), ("<Error><Code>x</Code></Error>", "found <Error>"), ("\0", "well-formed")]:
         refused(why, [text])
 
 
@@ -159,7 +159,7 @@ def says(status, body, **more):
 def refusals():
     rows = [(404, "NoSuchBucket", "no bucket bucket"), (404, "NoSuchKey", "no such object"), (403, "InvalidAccessKeyId", "does not know the access key"),
             (403, "SignatureDoesNotMatch", "does not accept the signature"), (400, "ExpiredToken", "have expired"),
-            (403, "InvalidObjectState", "archive"), (301, "PermanentRedirect", "another one that the server does not name"),
+            (403, "InvalidObjectState", "archive"), (301, "PermanentRedirect", "one that the server does not name"),
             (418, "Teapot", "refuses (418 Teapot: words)")]
     for status, code, why in rows:
         said = says(status, body_of(code), **{"from": "a profile"})

@@ -88,7 +88,8 @@ static bool file_walk(struct file_look *f, struct zf_source *src, uint64_t at,
     for (uint64_t n = FIRST_READ;; n *= 8) {
         n = n < most ? n : most;
         if (n > f->budget) {
-            return zf_fail(err, ZF_E_LIMIT, at, "there is more to look at than meta_memory allows");
+            return zf_fail(err, ZF_E_LIMIT, at,
+                           "there is more to search than the limit meta_memory allows");
         }
         f->budget -= n;
         zf_auto(mem) char *p = zf_source_slurp(src, at, n, err);
@@ -157,7 +158,7 @@ static bool file_push(struct file_look *f, struct zf_source *src, const char *me
     }
     *w = (struct file_work){
         .src = zf_source_ref(src), .member = strdup(zf_out_text(&name)), .depth = depth};
-    return w->member || zf_fail_sys(err, "look at an archive");
+    return w->member || zf_fail_sys(err, "search an archive");
 }
 
 static bool file_has_end(const char *name, const char *const *end, size_t n)
@@ -301,8 +302,7 @@ static bool file_look_at(struct file_look *f, const struct file_work *w, struct 
         return n == 0;
     }
     if (w->depth > MOST_NESTED) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "archives are in archives %u times",
-                       MOST_NESTED);
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "archives are nested %u deep", MOST_NESTED);
     }
     const char *name = *w->member ? w->member : w->src->name;
     const bool named = file_named_pickle(name);

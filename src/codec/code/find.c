@@ -68,7 +68,7 @@ static bool find_end64(struct zf_source *src, uint64_t end, struct find_end *e, 
     }
     b = zf_bytes_of(p, END64_BYTES);
     if (zf_bytes_le32(&b) != SIG_END64) {
-        return find_bad(err, at, "the record of a large archive is not where it belongs");
+        return find_bad(err, at, "the zip64 end record is not where its locator points");
     }
     b.at = 32;
     e->at = at;
@@ -117,7 +117,8 @@ static bool find_entry(struct zf_bytes *b, uint64_t base, find_member_fn *fn, vo
     const uint64_t at = zf_bytes_off(b);
 
     if (zf_bytes_le32(b) != SIG_ENTRY) {
-        return find_bad(err, at, "an entry of the directory does not begin as one");
+        return find_bad(err, at,
+                        "an entry of the directory does not begin with an entry's signature");
     }
     (void)zf_bytes_take(b, 6);
     m.method = zf_bytes_le16(b);
@@ -154,7 +155,7 @@ bool find_members(struct zf_source *src, uint64_t end, const struct zf_limits *l
         return false;
     }
     if (!zf_add(e.dir, e.dir_bytes, &stop) || stop > e.at) {
-        return find_bad(err, e.at, "the directory is said to end behind its end record");
+        return find_bad(err, e.at, "by the end record the directory ends after that record");
     }
     if (e.dir_bytes > lim->zip_directory) {
         return zf_fail(err, ZF_E_LIMIT, e.at, "the directory has %llu bytes (limit zip_directory)",
@@ -183,7 +184,7 @@ struct zf_source *find_open(struct zf_source *src, const struct find_member *m,
     uint8_t p[LOCAL_BYTES];
 
     if (!zf_within(m->at, sizeof p, src->size)) {
-        (void)find_bad(err, m->at, "a member is said to begin behind the end");
+        (void)find_bad(err, m->at, "by the directory a member begins after the end of the archive");
         return NULL;
     }
     if (!zf_source_pread(src, p, sizeof p, m->at, err)) {

@@ -74,7 +74,7 @@ json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, str
                 (unsigned long long)n);
     } else {
         uint64_t at = why.position > 0 ? (uint64_t)why.position : 0;
-        zf_fail(err, ZF_E_FORMAT, at < n ? at : n, "not sound JSON: %.120s", why.text);
+        zf_fail(err, ZF_E_FORMAT, at < n ? at : n, "not valid JSON: %.120s", why.text);
     }
     return NULL;
 }

@@ -23,7 +23,7 @@ bool jsonin_fail(struct zf_jsonin *in, enum zf_code code, uint64_t off, const ch
         (void)vsnprintf(msg, sizeof msg, fmt, ap);
         va_end(ap);
         in->bad = true;
-        (void)zf_fail(&in->err, code, off, "%s%s", code == ZF_E_FORMAT ? "not sound JSON: " : "",
+        (void)zf_fail(&in->err, code, off, "%s%s", code == ZF_E_FORMAT ? "not valid JSON: " : "",
                       msg);
     }
     return false;
@@ -111,7 +111,7 @@ static bool token_take_unicode(struct zf_jsonin *in, const char *p, size_t n)
                            "\\u is not followed by four hexadecimal digits");
     }
     if (c == 0) {
-        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u0000 in a text");
+        return jsonin_fail(in, ZF_E_FORMAT, place, "\\u0000 in a string");
     }
     if (c < 0xd800 || c > 0xdfff) {
         in->at += 6;
@@ -153,8 +153,8 @@ static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, siz
         return token_take_escape(in, p, n);
     }
     if (*p < 0x20) {
-        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x in a text, not escaped",
-                           *p);
+        return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
+                           "byte 0x%02x in a string is not escaped", *p);
     }
     len = zf_utf8_len((const char *)p, n);
     if (len == 0) {
@@ -193,7 +193,7 @@ bool jsonin_take_string(struct zf_jsonin *in)
         }
     }
     return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
-                       "found the end inside the text that begins at byte %" PRIu64, begin);
+                       "found the end inside the string that begins at byte %" PRIu64, begin);
 }
 
 /* ---- numbers and words ---- */
@@ -288,7 +288,8 @@ enum zf_json_kind jsonin_take_number(struct zf_jsonin *in)
                               text);
         }
     } else if (!token_integer(text, &in->integer)) {
-        (void)jsonin_fail(in, ZF_E_FORMAT, place, "the integer %.40s does not fit 64 bits", text);
+        (void)jsonin_fail(in, ZF_E_FORMAT, place, "the integer %.40s does not fit into 64 bits",
+                          text);
     }
     return in->bad ? ZF_JSON_NONE : real ? ZF_JSON_REAL : ZF_JSON_INTEGER;
 }

@@ -133,7 +133,7 @@ static bool code_push(struct code_vm *vm, uint64_t word)
 static bool code_object(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
 {
     if (n == 0) {
-        return code_ends(vm, ZF_E_FORMAT, "there is no class behind the mark");
+        return code_ends(vm, ZF_E_FORMAT, "there is no class after the mark");
     }
     *word = code_made(vm, at[0], 0);
     for (uint64_t i = 1; i < n; i++) {
@@ -323,7 +323,7 @@ static bool code_step(struct code_vm *vm)
     }
     /* one long line may be used as every name */
     if (vm->looked > 64 * vm->in.n + (1u << 20)) {
-        return code_ends(vm, ZF_E_LIMIT, "names are looked up in too long texts");
+        return code_ends(vm, ZF_E_LIMIT, "names are looked up in texts that are too long");
     }
     return code_read_operand(vm, (enum code_operand)vm->op->operand) && code_take(vm);
 }

@@ -214,14 +214,14 @@ static bool keys_twice(const struct zf_pv *key, struct zf_err *err)
     int64_t i;
 
     if (key->kind == ZF_PV_STR || key->kind == ZF_PV_BYTES) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key \"%.200s\" is twice in one mapping",
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key \"%.200s\" occurs twice in one dict",
                        (const char *)key->at);
     }
     if (keys_is_number(key) && keys_integer_of(key, &i)) {
-        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key %lld is twice in one mapping",
+        return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the key %lld occurs twice in one dict",
                        (long long)i);
     }
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key (%s) is twice in one mapping",
+    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key (%s) occurs twice in one dict",
                    pv_kind_names[key->kind]);
 }
 
@@ -288,11 +288,10 @@ bool pickle_maps_check(struct pickle_maps *m, uint64_t bytes, struct zf_err *err
     for (uint64_t i = m->swept; ok && i < m->n; i++) {
         ok = keys_check_one(&c, m->v[i], err);
         if (ok && c.work == 0) {
-            ok =
-                zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                        "the keys of the mappings are too long to be compared within the time that "
-                        "a pickle of %llu bytes may take",
-                        (unsigned long long)bytes);
+            ok = zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                         "the keys of the dicts are too long to compare in the time allowed for a "
+                         "pickle of %llu bytes",
+                         (unsigned long long)bytes);
         }
     }
     m->work = may - c.work;

@@ -206,7 +206,7 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
     }
     if (load_frame_crossed(vm)) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s reaches over the end of its frame", op->name);
+                       "opcode %s reaches beyond the end of its frame", op->name);
     }
     return load_take(vm, op) && op->run(vm) && (vm->sp != vm->watch.next || pickle_watch_step(vm));
 }

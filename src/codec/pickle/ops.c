@@ -202,7 +202,7 @@ bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v)
     }
     return !(v->flags & ZF_PV_READ) ||
            zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                   "opcode %s changes %s that is part of a mapping read before", vm->op,
+                   "opcode %s changes %s that is part of an earlier dict", vm->op,
                    pv_kind_names[v->kind]);
 }
 
@@ -242,7 +242,7 @@ static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv **from, uint64_t n)
     }
     if (n % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s takes keys and values, but finds %llu values", vm->op,
+                       "opcode %s takes pairs of key and value, but finds %llu values", vm->op,
                        (unsigned long long)n);
     }
     if (!pickle_may_change(vm, to) || !pickle_watch_rest(vm, to, from, n, &done)) {
@@ -297,7 +297,7 @@ bool pickle_do_dict(struct pickle_vm *vm)
 {
     if (vm->n_items % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode DICT takes keys and values, but finds %llu values",
+                       "opcode DICT takes pairs of key and value, but finds %llu values",
                        (unsigned long long)vm->n_items);
     }
     return ops_extend_map(vm, (struct zf_pv *)&pv_no_dict, vm->items, vm->n_items);
@@ -318,7 +318,7 @@ static bool ops_memo_get(struct pickle_vm *vm, uint64_t key)
 
     if (!v) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s asks for memo %llu, which is not set", vm->op,
+                       "opcode %s reads memo %llu, which is not set", vm->op,
                        (unsigned long long)key);
     }
     return pickle_push(vm, pickle_again(v));
@@ -367,9 +367,8 @@ bool pickle_do_get_text(struct pickle_vm *vm)
 bool pickle_do_ext(struct pickle_vm *vm)
 {
     if (vm->arg.i <= 0) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s has the code %lld, which cannot be", vm->op,
-                       (long long)vm->arg.i);
+        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode %s has the impossible code %lld",
+                       vm->op, (long long)vm->arg.i);
     }
     return ops_push_ext(vm, vm->arg.i);
 }

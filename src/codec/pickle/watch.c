@@ -125,7 +125,7 @@ bool pickle_watch_end(struct pickle_vm *vm, bool sets_pairs)
     vm->watch.map = NULL;
     return !vm->watch.taken ||
            zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                   "opcode %s takes keys and values that were read as those of a mapping", vm->op);
+                   "opcode %s takes keys and values that already belong to a dict", vm->op);
 }
 
 bool pickle_watch_rest(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *const *from,

@@ -35,7 +35,8 @@ static bool emit_place(struct zf_st_entry *e, uint64_t n, struct zf_err *err)
     for (uint64_t i = 0; i < n; i++) {
         e[i].begin = at;
         if (!zf_dtype_size(e[i].dtype, e[i].ndim, e[i].shape, &bytes) || !zf_add(at, bytes, &at)) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more bytes than one file can hold");
+            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                           "there are more bytes than one file can hold");
         }
         e[i].end = at;
     }

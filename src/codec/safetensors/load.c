@@ -117,7 +117,7 @@ static bool load_judge_shape(struct load *l, const struct load_said *said, struc
                        SHOWN, e->name, said->ndim, l->lim->tensor_dims);
     }
     if (said->odd) {
-        return load_bad_entry(err, e->name, "\"shape\" holds something that is not a size");
+        return load_bad_entry(err, e->name, "\"shape\" has an entry that is not a size");
     }
     e->ndim = (uint32_t)said->ndim;
     dim = zf_arena_copy(l->arena, l->dim.at, e->ndim, sizeof *dim, err);
@@ -158,7 +158,8 @@ static bool load_judge(struct load *l, const struct load_said *said, struct zf_s
     }
     if (want != e->end - e->begin) {
         return zf_fail(err, ZF_E_FORMAT, WORD,
-                       "tensor \"%.*s\" has %" PRIu64 " bytes, its shape and dtype need %" PRIu64,
+                       "tensor \"%.*s\" has %" PRIu64
+                       " bytes, but its shape and dtype need %" PRIu64,
                        SHOWN, e->name, e->end - e->begin, want);
     }
     return true;
@@ -320,13 +321,14 @@ static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, 
     uint64_t n = zf_bytes_le64(&b);
     if (n > HEADER_MAX) {
         return zf_fail(err, ZF_E_FORMAT, 0,
-                       "found a header of %" PRIu64 " bytes, safetensors allows %" PRIu64, n,
+                       "found a header of %" PRIu64 " bytes, but safetensors allows %" PRIu64, n,
                        HEADER_MAX);
     }
     if (n > lim->json_bytes) {
         return zf_fail(err, ZF_E_LIMIT, 0,
-                       "header of %" PRIu64 " bytes, more than %" PRIu64 " (limit json_bytes)", n,
-                       lim->json_bytes);
+                       "found a header of %" PRIu64 " bytes, more than %" PRIu64
+                       " (limit json_bytes)",
+                       n, lim->json_bytes);
     }
     if (!zf_within(WORD, n, src->size)) {
         return zf_fail(err, ZF_E_FORMAT, 0,
@@ -383,7 +385,7 @@ bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
         return true;
     }
     zf_fail(err, ZF_E_FORMAT, end < size ? end : size,
-            "found a file of %" PRIu64 " bytes, its header describes %" PRIu64, size, end);
+            "found a file of %" PRIu64 " bytes, but its header describes %" PRIu64, size, end);
     return zf_err_in(err, "%s", src->name);
 }
 

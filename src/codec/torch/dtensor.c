@@ -84,7 +84,7 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
     d = d ? d : zf_pv_arg(v, 0); /* built by a call instead of a state */
     if (!zf_pv_u64(d, &dim) || dim >= ndim) {
         return torch_bad(t, err, ZF_E_FORMAT,
-                         "a DTensor of %u dimensions is cut along one that it has not", ndim);
+                         "a DTensor of %u dimensions is cut along a dimension that it lacks", ndim);
     }
     if (out->place == ZF_PLACEMENT_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
         return torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
@@ -120,7 +120,7 @@ static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, stru
         if (out->has_coord &&
             (!zf_pv_u64(zf_pv_item(at, i), &axis[i].coord) || axis[i].coord >= axis[i].size)) {
             return torch_bad(t, err, ZF_E_FORMAT,
-                             "a DTensor whose rank stands outside its device mesh");
+                             "a DTensor whose rank is outside its device mesh");
         }
     }
     return true;
@@ -155,7 +155,7 @@ static bool dtensor_load_global(struct zf_torch *t, const struct torch_form *f,
     }
     if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes) ||
         bytes > INT64_MAX) {
-        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor with strides or a shape that cannot be");
+        return torch_bad(t, err, ZF_E_FORMAT, "a DTensor with an impossible shape or strides");
     }
     out->shape = shape;
     out->stride = stride;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the three containers a file is, by its first bytes, and everything that is the same for
- * all of them. */
+/* The container of a torch.save file (zip, legacy stream or tar), found by its first bytes, and everything
+ * that the three have in common. */
 #include "file.h"
 
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static bool file_refuse_other(const struct zf_torch *t, const uint8_t *p, uint64
         {"PK\5\6", "an empty zip archive", ZF_E_UNKNOWN},
         {"\x1f\x8b", "a gzip file: unpack it first", ZF_E_UNKNOWN},
         {"7z\xbc\xaf", "a 7z file: unpack it first", ZF_E_UNKNOWN},
-        {"\x80", "a pickle, but not one of torch.save", ZF_E_UNKNOWN},
+        {"\x80", "a pickle, but not written by torch.save", ZF_E_UNKNOWN},
     };
 
     if (n == 0) {

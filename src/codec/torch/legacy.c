@@ -25,15 +25,15 @@ static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *e
 
     if (n != sizeof magic || memcmp(p, magic, n) != 0) {
         return torch_bad(t, err, ZF_E_UNKNOWN,
-                         "a pickle, but not one of torch.save: it has not its magic number");
+                         "a pickle, but not written by torch.save: it lacks torch's magic number");
     }
     v = torch_stream_load(t, off, SMALL_PICKLE, err);
     if (!v) {
         return false;
     }
     if (!zf_pv_int(v, &protocol) || protocol != PROTOCOL) {
-        return torch_bad(t, err, ZF_E_UNSUPPORTED, "the stream is not of torch's protocol %d",
-                         PROTOCOL);
+        return torch_bad(t, err, ZF_E_UNSUPPORTED,
+                         "the file does not have torch's protocol number %d", PROTOCOL);
     }
     return torch_stream_load(t, off, SMALL_PICKLE, err) !=
            NULL; /* the host: storages do not follow it */
@@ -106,7 +106,8 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
 
         if (r->es == 0) {
             return torch_bad(t, err, ZF_E_FORMAT,
-                             "storage \"%.80s\" is of no known class: no value uses it", r->key);
+                             "storage \"%.80s\" has no known class, because no value uses it",
+                             r->key);
         }
         if (!zf_within(off, sizeof n, t->src->size)) {
             return torch_bad(t, err, ZF_E_FORMAT,
@@ -118,12 +119,11 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
         }
         r->off = off;
         if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
-            return torch_bad(
-                t, err, ZF_E_FORMAT,
-                "storage \"%.80s\" at byte %llu is said to have %llu elements of %u bytes, but "
-                "the file ends at byte %llu",
-                r->key, (unsigned long long)r->off, (unsigned long long)n, r->es,
-                (unsigned long long)t->src->size);
+            return torch_bad(t, err, ZF_E_FORMAT,
+                             "storage \"%.80s\" at byte %llu should have %llu elements of %u "
+                             "bytes, but the file ends at byte %llu",
+                             r->key, (unsigned long long)r->off, (unsigned long long)n, r->es,
+                             (unsigned long long)t->src->size);
         }
         off = r->off + r->bytes;
     }

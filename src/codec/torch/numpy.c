@@ -95,7 +95,7 @@ bool torch_numpy_load(struct zf_torch *t, const struct torch_form *f, struct zf_
     }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &want) || want != n) {
         return torch_bad(t, err, ZF_E_FORMAT,
-                         "a numpy array has %llu bytes, which is not what its shape needs",
+                         "a numpy array has %llu bytes, which does not match its shape",
                          (unsigned long long)n);
     }
     stride = zf_arena_get(t->arena, out->ndim, sizeof *stride, err);

@@ -141,7 +141,7 @@ static bool parts_wrapper_parts(struct sink *s, const struct torch_form *f, stru
     }
     return s->n ||
            torch_bad(s->t, err, ZF_E_UNSUPPORTED,
-                     "a tensor of class \"%.80s\", which keeps no tensor in its state", f->name);
+                     "a tensor of class \"%.80s\", which has no tensor in its state", f->name);
 }
 
 void zf_torch_attrs(struct zf_torch *t, const struct zf_pv *v, struct zf_out *out)

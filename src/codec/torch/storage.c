@@ -78,11 +78,10 @@ static bool storage_check_same(struct zf_torch *t, const struct torch_met *met,
         (met->dtype == pid->dtype && met->untyped == pid->untyped && met->bytes == bytes)) {
         return true;
     }
-    return torch_bad(t, err, ZF_E_FORMAT,
-                     "storage \"%.80s\" is said to be %llu bytes of %s and also %llu bytes of %s",
-                     pid->key, (unsigned long long)met->bytes,
-                     zf_dtype_info((enum zf_dtype)met->dtype)->torch, (unsigned long long)bytes,
-                     zf_dtype_info(pid->dtype)->torch);
+    return torch_bad(
+        t, err, ZF_E_FORMAT, "storage \"%.80s\" is both %llu bytes of %s and %llu bytes of %s",
+        pid->key, (unsigned long long)met->bytes, zf_dtype_info((enum zf_dtype)met->dtype)->torch,
+        (unsigned long long)bytes, zf_dtype_info(pid->dtype)->torch);
 }
 
 static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *err)
@@ -136,7 +135,7 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     uint64_t bytes, record = ZF_TORCH_NO_RECORD, have = 0;
 
     if (!zf_mul(pid->total, zf_dtype_info(pid->dtype)->bytes, &bytes) || bytes > INT64_MAX) {
-        (void)torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is said to have %llu elements",
+        (void)torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" has %llu elements, too many",
                         pid->key, (unsigned long long)pid->total);
         return NULL;
     }

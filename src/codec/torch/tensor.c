@@ -239,8 +239,7 @@ static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
         return false;
     }
     if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes)) {
-        return torch_bad(t, err, ZF_E_FORMAT,
-                         "a meta tensor has strides or a shape that cannot be");
+        return torch_bad(t, err, ZF_E_FORMAT, "a meta tensor has an impossible shape or strides");
     }
     *s = (struct zf_torch_storage){.key = "", .dtype = out->dtype, .record = ZF_TORCH_NO_RECORD};
     out->storage = s;
@@ -267,8 +266,8 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
         }
         break;
     case ZF_FORM_CHANGED:
-        return torch_bad(t, err, ZF_E_FORMAT,
-                         "a tensor that is given other contents by %s once it is made", f->name);
+        return torch_bad(t, err, ZF_E_FORMAT, "a tensor that %s changes after it was made",
+                         f->name);
     case ZF_FORM_META:
         return tensor_load_meta(t, f, out, err);
     case ZF_FORM_ARRAY:
@@ -279,14 +278,14 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
         }
         break;
     default:
-        return torch_bad(t, err, ZF_E_UNSUPPORTED, "not one tensor but something else: \"%.120s\"",
+        return torch_bad(t, err, ZF_E_UNSUPPORTED, "not a single tensor: \"%.120s\"",
                          f->name ? f->name : "a value of another kind");
     }
     if (f->cast && (!torch_dtype(t, f->cast, &cast, err))) {
         return false;
     }
     return !f->cast || cast == out->dtype ||
-           torch_bad(t, err, ZF_E_UNSUPPORTED, "a tensor of %s kept as %s",
+           torch_bad(t, err, ZF_E_UNSUPPORTED, "a tensor of %s that is stored as %s",
                      zf_dtype_info(cast)->torch, zf_dtype_info(out->dtype)->torch);
 }
 

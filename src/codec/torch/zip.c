@@ -26,13 +26,12 @@ static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err
         }
     }
     if (top > 1 || (top == 0 && any > 1)) {
-        return torch_bad(t, err, ZF_E_FORMAT,
-                         "%llu members are called data.pkl: which one is meant?",
+        return torch_bad(t, err, ZF_E_FORMAT, "%llu members are named data.pkl, expected one",
                          (unsigned long long)(top ? top : any));
     }
     if (top + any == 0) {
         return torch_bad(t, err, ZF_E_UNKNOWN,
-                         "a zip archive, but not one of torch.save: it has no data.pkl");
+                         "a zip archive, but not written by torch.save: it has no data.pkl");
     }
     const char *name = zf_zip_member(t->zip, pkl).name;
 

@@ -182,7 +182,7 @@ static bool yaml_wrong(const yaml_parser_t *p, struct zf_err *err)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for YAML");
     }
     return zf_fail(err, ZF_E_FORMAT, p->problem_mark.index,
-                   "no YAML at line %zu, column %zu: %.120s", p->problem_mark.line + 1,
+                   "invalid YAML at line %zu, column %zu: %.120s", p->problem_mark.line + 1,
                    p->problem_mark.column + 1, p->problem ? p->problem : "?");
 }
 

@@ -62,7 +62,7 @@ static bool array_dtype(const json_t *v, struct zf_zarr *z, struct zf_err *err)
                        "elements that are records (dtype is a list) are not supported");
     }
     if (!said) {
-        return array_bad(err, "dtype", "no string");
+        return array_bad(err, "dtype", "not a string");
     }
     /* tensorstore's names for what NumPy has none. */
     if (strcmp(said, "bfloat16") == 0 || strncmp(said, "float8_", 7) == 0) {
@@ -80,13 +80,13 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
     size_t n = json_array_size(v);
 
     if (!json_is_array(v)) {
-        return array_bad(err, key, "no list");
+        return array_bad(err, key, "not a list");
     }
     if (n > ZF_ZARR_DIMS || n > lim->tensor_dims) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%s has %zu dimensions, more than are read (%d, limit tensor_dims=%" PRIu64
-                       ")",
-                       key, n, ZF_ZARR_DIMS, lim->tensor_dims);
+        return zf_fail(
+            err, ZF_E_LIMIT, ZF_OFF_NONE,
+            "%s has %zu dimensions, more than zerofs reads (%d, limit tensor_dims=%" PRIu64 ")",
+            key, n, ZF_ZARR_DIMS, lim->tensor_dims);
     }
     uint64_t *at = zf_arena_get(arena, n, sizeof *at, err);
     if (!at) {
@@ -94,7 +94,7 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
     }
     for (size_t i = 0; i < n; i++) {
         if (!zf_json_u64(json_array_get(v, i), &at[i])) {
-            return array_bad(err, key, "no list of whole numbers that are not negative");
+            return array_bad(err, key, "not a list of whole numbers >= 0");
         }
     }
     *out = at;
@@ -113,8 +113,8 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
     for (uint32_t d = 0; d < z->ndim; d++) {
         if (z->chunk[d] == 0 && z->shape[d] != 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                           "chunks are 0 long in dimension %" PRIu32
-                           ", where the array has %" PRIu64 " elements",
+                           "the chunk length in dimension %" PRIu32
+                           " is 0, but the array has %" PRIu64 " elements",
                            d, z->shape[d]);
         }
         grid[d] = z->shape[d] ? (z->shape[d] - 1) / z->chunk[d] + 1 : 0;
@@ -188,7 +188,7 @@ static bool array_filters(const json_t *v, struct zf_err *err)
     }
     return id ? zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                         "chunks with the filter \"%.40s\" are not supported", id)
-              : array_bad(err, "filters", "no list of objects with an id");
+              : array_bad(err, "filters", "not a list of objects with an id");
 }
 
 static bool array_order(const json_t *v, struct zf_zarr *z, struct zf_err *err)
@@ -219,7 +219,7 @@ static bool array_version(const json_t *v, struct zf_err *err)
     return json_is_integer(v) ? zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                                         "zarr_format %lld is not supported, only 2 is",
                                         (long long)json_integer_value(v))
-                              : array_bad(err, "zarr_format", "no whole number");
+                              : array_bad(err, "zarr_format", "not a whole number");
 }
 
 static bool array_keys(const json_t *j, struct zf_err *err)

@@ -68,7 +68,7 @@ static bool blosc_bad(struct zf_err *err, uint64_t at, const char *what, uint64_
                       uint64_t want)
 {
     return zf_fail(err, ZF_E_FORMAT, at,
-                   "the blosc header says %" PRIu64 " bytes %s, expected %" PRIu64, said, what,
+                   "the blosc header has %" PRIu64 " bytes %s, expected %" PRIu64, said, what,
                    want);
 }
 
@@ -82,7 +82,7 @@ static bool blosc_inner(uint8_t flags, struct zf_err *err)
         return true;
     }
     if (code >= sizeof inner / sizeof inner[0]) {
-        return zf_fail(err, ZF_E_FORMAT, 2, "blosc knows no inner codec %u", code);
+        return zf_fail(err, ZF_E_FORMAT, 2, "blosc does not have an inner codec %u", code);
     }
     return blosc.compname_to_compcode(inner[code]) >= 0 ||
            zf_fail(
@@ -118,7 +118,7 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
     }
     if (width == 0 || (nbytes > 0 && (block == 0 || block > nbytes))) {
         return zf_fail(err, ZF_E_FORMAT, 8,
-                       "the blosc header says blocks of %" PRIu64 " bytes with elements of %u",
+                       "the blosc header has blocks of %" PRIu64 " bytes with elements of %u",
                        block, width);
     }
     return zarr_blosc_load(err) && blosc_inner(flags, err);
@@ -132,7 +132,7 @@ static bool blosc_decode(const void *in, size_t have, void *out, size_t size, st
         return false;
     }
     if (blosc.cbuffer_validate(in, have, &n) != 0 || n != size) {
-        return zf_fail(err, ZF_E_FORMAT, 0, "the blosc header is not sound");
+        return zf_fail(err, ZF_E_FORMAT, 0, "the blosc header is invalid");
     }
     int got = blosc.decompress_ctx(in, out, size, 1);
     return got >= 0 && (size_t)got == size

@@ -175,8 +175,9 @@ static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint
     }
     if (said != size || said > INT32_MAX) {
         return zf_fail(err, ZF_E_FORMAT, 0,
-                       "the lz4 chunk says it holds %" PRIu32 " bytes, expected %" PRIu64, said,
-                       size);
+                       "the lz4 chunk should hold %" PRIu32
+                       " bytes by its header, expected %" PRIu64,
+                       said, size);
     }
     return (size / 255 <= have && have <= INT32_MAX) ||
            zf_fail(err, ZF_E_FORMAT, 0,

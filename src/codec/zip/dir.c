@@ -155,9 +155,10 @@ static bool dir_check_sizes(const struct dir_reading *l, const struct zf_zip_mem
                    (unsigned long long)m->comp_size, (unsigned long long)m->size);
     }
     if (m->comp_size > l->end->dir_off) {
-        return BAD(src, err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "member \"%s\" has %llu bytes, the archive before its directory only %llu",
-                   m->name, (unsigned long long)m->comp_size, (unsigned long long)l->end->dir_off);
+        return BAD(
+            src, err, ZF_E_FORMAT, ZF_OFF_NONE,
+            "member \"%s\" has %llu bytes, but the archive has only %llu before its directory",
+            m->name, (unsigned long long)m->comp_size, (unsigned long long)l->end->dir_off);
     }
     return m->size / DEFLATE_RATIO <= m->comp_size ||
            BAD(src, err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -278,7 +279,7 @@ static bool dir_load_entries(struct dir_reading *l, struct zf_err *err)
     }
     return l->at == l->stop || l->d->n < l->end->entries ||
            BAD(l->r->src, err, ZF_E_FORMAT, l->at,
-               "broken zip archive: the directory goes on behind the last of its %llu members",
+               "broken zip archive: the directory goes on after the last of its %llu members",
                (unsigned long long)l->d->n);
 }
 

@@ -58,7 +58,8 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
 
     if (!zf_within(off, END64_BYTES, locator_off)) {
         return zf_fail(err, ZF_E_FORMAT, locator_off,
-                       "the zip64 end record is said to be at byte %llu", (unsigned long long)off);
+                       "the zip64 end record should be at byte %llu, which is outside the file",
+                       (unsigned long long)off);
     }
     if (!zf_source_pread(src, rec, sizeof rec, off, err)) {
         return false;
@@ -66,17 +67,16 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
     b = zf_bytes_of(rec, sizeof rec);
     if (zf_bytes_le32(&b) != SIG_END64) {
         return zf_fail(err, ZF_E_FORMAT, off,
-                       "no zip64 end record here, where byte %llu says it is: bytes put in front, "
-                       "or several archives in one file?",
+                       "found no zip64 end record here, where the locator at byte %llu points: "
+                       "were bytes put in front, or are there several archives in one file?",
                        (unsigned long long)locator_off);
     }
     rest = zf_bytes_le64(&b);
     if (!zf_add(off, 12, &end) || !zf_add(end, rest, &end) || end != locator_off) {
-        return zf_fail(
-            err, ZF_E_FORMAT, off,
-            "the zip64 end record has %llu bytes, which do not end at its locator: bytes "
-            "put in front, or several archives in one file?",
-            (unsigned long long)rest);
+        return zf_fail(err, ZF_E_FORMAT, off,
+                       "the zip64 end record has %llu bytes, which do not end at its locator: were "
+                       "bytes put in front, or are there several archives in one file?",
+                       (unsigned long long)rest);
     }
     b.at = 24;
     const struct zip_end small = *out;
@@ -91,8 +91,8 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
         !end_agrees(small.dir_bytes, UINT32_MAX, out->dir_bytes) ||
         !end_agrees(small.dir_off, UINT32_MAX, out->dir_off)) {
         return zf_fail(err, ZF_E_FORMAT, off,
-                       "the zip64 end record here says %llu members and a directory at byte %llu, "
-                       "the other one %llu and %llu",
+                       "the zip64 end record here has %llu members and a directory at byte %llu, "
+                       "but the other end record %llu and %llu",
                        (unsigned long long)out->entries, (unsigned long long)out->dir_off,
                        (unsigned long long)small.entries, (unsigned long long)small.dir_off);
     }
@@ -124,11 +124,10 @@ static bool end_load_end(struct zf_source *src, const uint8_t *tail, uint64_t at
         return false;
     }
     if (!zf_add(out->dir_off, out->dir_bytes, &dir_end) || dir_end != end_off) {
-        return zf_fail(
-            err, ZF_E_FORMAT, end_off,
-            "the end record does not follow the directory it names (%llu bytes at byte %llu): "
-            "bytes put in front, or two archives in one file?",
-            (unsigned long long)out->dir_bytes, (unsigned long long)out->dir_off);
+        return zf_fail(err, ZF_E_FORMAT, end_off,
+                       "the end record does not follow the directory it names (%llu bytes at byte "
+                       "%llu): were bytes put in front, or are there several archives in one file?",
+                       (unsigned long long)out->dir_bytes, (unsigned long long)out->dir_off);
     }
     return true;
 }

@@ -157,7 +157,7 @@ static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
     const struct zip_local local = {.name = name, .at = r->n[0], .method = (uint16_t)method};
 
     if (!r->parent || !name || method > UINT16_MAX) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member of no archive");
+        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member without an archive");
         return NULL;
     }
     return zip_late_new(r->parent, &local, r->n[1], r->n[2], err);

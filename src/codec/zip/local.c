@@ -80,11 +80,10 @@ bool zip_local_load(const struct zip_local *l, uint64_t limit, zip_read_fn *read
         return false;
     }
     return local_is_records(zf_bytes_of(field, extra)) ||
-           zf_fail(
-               err, ZF_E_FORMAT, l->at,
-               "the header here of member \"%s\" has an extra field of %llu bytes that is none, "
-               "so where its data begin is not certain",
-               l->name, (unsigned long long)extra);
+           zf_fail(err, ZF_E_FORMAT, l->at,
+                   "the header of member \"%s\" here has an invalid extra field of %llu bytes, so "
+                   "the beginning of its data is uncertain",
+                   l->name, (unsigned long long)extra);
 }
 
 /* The checksum stands between signature and sizes.  Source: PKWARE APPNOTE 4.3.9. */
@@ -101,6 +100,5 @@ bool zip_local_descriptor(const uint8_t *p, uint64_t n, uint64_t comp_size, uint
 bool zip_local_bad(const struct zip_local *l, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_FORMAT, l->at,
-                   "the header here is not the one that the directory promises for member \"%s\"",
-                   l->name);
+                   "the header here differs from the directory's entry of member \"%s\"", l->name);
 }

@@ -216,7 +216,7 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
 
     if (!begins || !zf_add(lead, e->said.comp_size, &all) ||
         !zf_within(e->at, all, a->end.dir_off)) {
-        return zf_fail(err, ZF_E_FORMAT, e->at, "the header here is not the one of member \"%s\"",
+        return zf_fail(err, ZF_E_FORMAT, e->at, "the header here does not belong to member \"%s\"",
                        name);
     }
     if (!parts_read_extra(a, name_len + extra, behind, err)) {
@@ -266,7 +266,7 @@ static bool parts_find_end(struct parts *a, uint64_t *out, struct zf_err *err)
         if (sign == SIG_LOCATOR) {
             at += LOCATOR_BYTES;
         } else if (sign != SIG_END64 || !zf_add(at, zf_bytes_le64(&b) + 12, &at)) {
-            return zf_fail(err, ZF_E_FORMAT, at, "no end record here, behind the directory");
+            return zf_fail(err, ZF_E_FORMAT, at, "found no end record here, after the directory");
         }
     }
 }

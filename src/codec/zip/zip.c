@@ -274,7 +274,7 @@ static bool zip_check_descriptor(struct zf_zip *z, uint64_t i, struct zf_err *er
     }
     return zip_local_descriptor(p, n, e->comp_size, m.size) ||
            BAD(z, err, ZF_E_FORMAT, at,
-               "member \"%s\" does not end here as its header at byte %llu says: its sizes do not "
+               "member \"%s\" should end here by its header at byte %llu, but its sizes do not "
                "follow",
                m.name, (unsigned long long)e->at);
 }

@@ -115,7 +115,7 @@ def bad_boxes():
         "2 dimensions of i8": ({"t": ("I8", [2, 1], b"56")}, {"t": [0, 2]}),
         "covered by nothing": ({"t": ("U8", [2, 1], b"56")}, {"t": [0, 2**62]}),
         "DCP_SHARDING_INFO is not a JSON object": ({"t": ("U8", [2, 1], b"56")}, "[1]"),
-        "DCP_SHARDING_INFO: not sound JSON: found the end": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]}'),
+        "DCP_SHARDING_INFO: not valid JSON: found the end": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]}'),
         "duplicate object key": ({"t": ("U8", [2, 1], b"56")}, '{"t":{"saved_offsets":[0,2]},"t":{}}'),
     }
     for part, second in bad.items():
@@ -158,7 +158,7 @@ def unproven_shapes():
             with open(path, "r+b") as f:
                 f.seek(20)
                 f.write(b"\xff")
-            c.refused(shard(lost), "not sound JSON")
+            c.refused(shard(lost), "not valid JSON")
             assert b"t.u8" not in c.run("ls", None, "-R", "-o", "degraded").stdout
             assert c.run("cat", "t.u8", "-o", "degraded").returncode == 5
             c.told("t: all of it: " + shard(lost), opts=("-o", "degraded"))

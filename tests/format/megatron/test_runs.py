@@ -164,7 +164,7 @@ with Copy(NEMO) as d:
     alone = d.names("weights")[0]
     check("the tensors are the same", {n for n in whole if n.endswith((".f32", ".bf16"))} ==
           {n for n in alone if n.endswith((".f32", ".bf16"))}, whole ^ alone)
-    for text, part in ((b"config: [\n", "no YAML at line"), (b"config:\n  num_layers: 1\n  num_layers: 3\n", "num_layers is 3"),
+    for text, part in ((b"config: [\n", "invalid YAML at line"), (b"config:\n  num_layers: 1\n  num_layers: 3\n", "num_layers is 3"),
                        (b"num_layers: 99999999\n", "expected at most")):
         d.file("context/model.yaml", text)
         r, j = d.info()

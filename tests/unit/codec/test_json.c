@@ -55,7 +55,7 @@ static void test_refused(void **state)
         assert_null(load(bad[i], &err));
         assert_int_equal(err.code, ZF_E_FORMAT);
         assert_true(err.off <= strlen(bad[i]));
-        assert_non_null(strstr(err.msg, "not sound JSON"));
+        assert_non_null(strstr(err.msg, "not valid JSON"));
     }
 }
 

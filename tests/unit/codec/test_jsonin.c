@@ -98,7 +98,8 @@ static void test_refused(void **state)
         {"{\"a\" 1}", 5, "found '1', expected ':'"},
         {"{\"a\": 1, \"a\": 2}", 9, "duplicate object key \"a\""},
         {"{\"a\": 1, \"\\u0061\": 2}", 9, "duplicate object key \"a\""},
-        {"{\"a\": 9223372036854775808}", 6, "the integer 9223372036854775808 does not fit 64 bits"},
+        {"{\"a\": 9223372036854775808}", 6,
+         "the integer 9223372036854775808 does not fit into 64 bits"},
         {"{\"a\": 1e999999999}", 6, "the number 1e999999999 is larger than any float64"},
         {"{\"a\": NaN}", 6, "found 'N', expected a value"},
         {"[0x10]", 2, "found 'x', expected ',' or ']'"},
@@ -113,8 +114,8 @@ static void test_refused(void **state)
         {"[\"\\x\"]", 2, "a backslash is not followed by"},
         {"[\"ab\xff\"]", 4, "byte 0xff is not UTF-8"},
         {"[\"\xed\xa0\x80\"]", 2, "byte 0xed is not UTF-8"},
-        {"[\"a\nb\"]", 3, "byte 0x0a in a text, not escaped"},
-        {"[\"ab", 4, "found the end inside the text that begins at byte 1"},
+        {"[\"a\nb\"]", 3, "byte 0x0a in a string is not escaped"},
+        {"[\"ab", 4, "found the end inside the string that begins at byte 1"},
         {"\xef\xbb\xbf{}", 0, "found byte 0xef, expected '{' or '['"},
         {"{} // comment", 3, "found '/', expected the end"},
         {"[1 2]", 3, "found '2', expected ',' or ']'"},
@@ -130,7 +131,7 @@ static void test_refused(void **state)
 
         assert_false(zf_jsonin_end(in, &err));
         assert_err(&err, ZF_E_FORMAT, bad[i].off, bad[i].part);
-        assert_non_null(strstr(err.msg, "not sound JSON: "));
+        assert_non_null(strstr(err.msg, "not valid JSON: "));
         assert_int_equal(zf_jsonin_value(in), ZF_JSON_NONE);
         zf_jsonin_free(in);
     }

@@ -445,10 +445,10 @@ def check_refused():
         ("POP on nothing", b"0.", "opcode POP finds nothing"),
         ("reaching below a mark", b"NN(\x86.", "opcode TUPLE2 takes 2 values from the stack, which holds 0"),
         ("APPENDS on nothing", b"(Ne.", "opcode APPENDS takes 1 value"),
-        ("memo that is not set", b"h\x07.", "byte 0: opcode BINGET asks for memo 7, which is not set"),
-        ("memo far away", b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x6f.", "asks for memo 1879048191"),
-        ("odd SETITEMS", b"}(Nu.", "opcode SETITEMS takes keys and values, but finds 1 values"),
-        ("odd DICT", b"(Nd.", "opcode DICT takes keys and values"),
+        ("memo that is not set", b"h\x07.", "byte 0: opcode BINGET reads memo 7, which is not set"),
+        ("memo far away", b"Nr\xff\xff\xff\x7f0j\xff\xff\xff\x6f.", "reads memo 1879048191"),
+        ("odd SETITEMS", b"}(Nu.", "opcode SETITEMS takes pairs of key and value, but finds 1 values"),
+        ("odd DICT", b"(Nd.", "opcode DICT takes pairs of key and value"),
         ("SETITEM on a list", b"]NNs.", "opcode SETITEM on a list"),
         ("APPEND on a dict", b"}Na.", "opcode APPEND on a dict"),
         ("APPEND on a tuple", b")Na.", "opcode APPEND on a tuple"),
@@ -479,14 +479,14 @@ def check_refused():
         ("text that is not UTF-8", b"X\x02\0\0\0\xc3(.", "opcode BINUNICODE holds text that is not UTF-8"),
         ("an overlong form", b"X\x02\0\0\0\xc0\x80.", "not UTF-8"),
         ("a name that is not UTF-8", b"cm\xff\nf\n.", "opcode GLOBAL holds text that is not UTF-8"),
-        ("a name with a NUL", b"cm\0\nf\n.", "opcode GLOBAL has no module and name as text"),
-        ("STACK_GLOBAL of numbers", b"K\x01K\x02\x93.", "opcode STACK_GLOBAL has no module and name as text"),
+        ("a name with a NUL", b"cm\0\nf\n.", "opcode GLOBAL lacks a module and name that are text"),
+        ("STACK_GLOBAL of numbers", b"K\x01K\x02\x93.", "opcode STACK_GLOBAL lacks a module and name that are text"),
         ("memo number of letters", b"Npx\n.", "opcode PUT is not followed by a memo number"),
-        ("EXT1 0", b"\x82\0.", "opcode EXT1 has the code 0"),
-        ("EXT4 negative", b"\x84\xff\xff\xff\xff.", "opcode EXT4 has the code -1"),
+        ("EXT1 0", b"\x82\0.", "opcode EXT1 has the impossible code 0"),
+        ("EXT4 negative", b"\x84\xff\xff\xff\xff.", "opcode EXT4 has the impossible code -1"),
         ("a frame longer than the rest", frame % b"\x05" + b"N.", "a frame of 5 bytes begins, but only 2 are left"),
         ("a frame in a frame", frame % b"\x0b" + frame % b"\x02" + b"N.", "a frame begins inside another frame"),
-        ("an opcode over a frame's end", frame % b"\x02" + b"J\0\0\0\0.", "opcode BININT reaches over the end of its frame"),
+        ("an opcode over a frame's end", frame % b"\x02" + b"J\0\0\0\0.", "opcode BININT reaches beyond the end of its frame"),
         ("a million nested tuples", b")" + b"\x85" * 10**6 + b".", "nested deeper than the limit pickle_depth"),
         ("a million nested lists", b"]" * 10**6 + b"a" * (10**6 - 1) + b".", "nested deeper than the limit pickle_depth"),
         ("ten million marks", b"(" * 10**7, "the values need more memory"),
@@ -519,7 +519,7 @@ def check_keys():
             one = a == b
             for data, got in zip(both, ours(both)):
                 n += 1
-                if one != (got.startswith("! ") and "is twice in one mapping" in got):
+                if one != (got.startswith("! ") and "occurs twice in one dict" in got):
                     wrong.append("%r %r %r: %r" % (a, b, data, got))
     check("keys that are one in Python: %d mappings" % n, not wrong, "\n".join(wrong[:5]))
     wrong, edges = [], (0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0)
@@ -534,11 +534,11 @@ def check_keys():
         if not good:
             wrong.append("%r: %r" % (text, got))
     check("what Python takes for UTF-8: %d texts" % len(texts), not wrong, "\n".join(wrong[:5]))
-    refused("a key twice is named", b"}(X\2\0\0\0aaK\1X\2\0\0\0bbK\2X\2\0\0\0aaK\3u.", 'the key "aa" is twice')
-    refused("in a mapping inside another", b"}(K\1}(K\7NK\7Nuu.", "the key 7 is twice")
+    refused("a key twice is named", b"}(X\2\0\0\0aaK\1X\2\0\0\0bbK\2X\2\0\0\0aaK\3u.", 'the key "aa" occurs twice')
+    refused("in a mapping inside another", b"}(K\1}(K\7NK\7Nuu.", "the key 7 occurs twice")
     long = b"X" + struct.pack("<I", 10**5) + b"x" * (10**5 - 1)
     refused("long keys in many mappings", b"(" + long + b"yq\0" + long + b"zq\1" + b"}(h\0Nh\1Nu" * 10**5 + b"l.",
-            "too long to be compared")
+            "too long to compare")
     collide = [bytes([65 + (i >> k & 1) for k in range(14)]) for i in range(1 << 14)]
     check("many keys alike", ours([b"}(" + b"".join(b"U\x0e" + k + b"N" for k in collide) + b"u."])[0].startswith("{"))
 

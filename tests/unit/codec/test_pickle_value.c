@@ -303,7 +303,7 @@ static void memory_is_bounded(void **state)
         struct zf_bytes in = zf_bytes_of(p, at + strlen(mixes[i].last));
         const struct zf_pv *v = a ? zf_pickle_load(&in, a, &lim, &err) : NULL;
         if (!v && err.code == ZF_E_FORMAT) {
-            assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "twice in one mapping");
+            assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "twice in one dict");
         } else if (!v) {
             assert_err(&err, ZF_E_LIMIT, err.off, "pickle_depth");
         }

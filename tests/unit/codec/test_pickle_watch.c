@@ -157,13 +157,13 @@ static void what_was_read_cannot_be_taken_back(void **state)
         zf_out_cut(&o, o.n - 1);
         zf_out_str(&o, ends[i]);
         add(&o, "0ub.");
-        refuse(&o, "that were read as those of a mapping");
+        refuse(&o, "that already belong to a dict");
     }
     begin(&o);
     add_map(&o, "first", 2);
     zf_out_cut(&o, o.n - 1);
     add(&o, "00000ub."); /* POP: the pair that is left, the mark, … */
-    refuse(&o, "that were read as those of a mapping");
+    refuse(&o, "that already belong to a dict");
 }
 
 /* A value that the pickle has a number for gets another state, or a further element, after it was read. */
@@ -185,7 +185,7 @@ static void what_was_read_cannot_change(void **state)
         add(&o, "h\xfe");
         zf_out_str(&o, list ? "Na" : "Nb");
         add(&o, "uub.");
-        refuse(&o, "part of a mapping read before");
+        refuse(&o, "part of an earlier dict");
     }
 }
 
@@ -205,7 +205,7 @@ static void a_key_twice_in_a_value_is_refused(void **state)
     add(&o, "Nub");
     add_text(&o, "b");
     add(&o, "Nuub.");
-    refuse(&o, "twice in one mapping");
+    refuse(&o, "twice in one dict");
 }
 
 /* The mapping that was read is dropped, and another becomes the attribute: the caller sees it. */

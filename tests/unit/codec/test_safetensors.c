@@ -98,7 +98,7 @@ static void test_refused(void **state)
         {"{\"a\":3}", 0, ZF_E_FORMAT, "expected an object"},
         {"{\"a\":" T("F33", "[1]", "[0,4]") "}", 4, ZF_E_UNSUPPORTED, "unknown dtype \"F33\""},
         {"{\"a\":" T("F32", "[1]", "[0,8]") "}", 8, ZF_E_FORMAT,
-         "has 8 bytes, its shape and dtype need 4"},
+         "has 8 bytes, but its shape and dtype need 4"},
         {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 4, ZF_E_FORMAT, "not a size"},
         {"{\"a\":" T("F32", "[1.0]", "[0,4]") "}", 4, ZF_E_FORMAT, "not a size"},
         {"{\"a\":" T("F32", "3", "[0,4]") "}", 4, ZF_E_FORMAT, "not a list"},
@@ -109,13 +109,13 @@ static void test_refused(void **state)
         {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"b\":" T("F32", "[1]", "[0,4]") "}", 4, ZF_E_FORMAT,
          "overlap"},
         {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[4,8]") "}", 8, ZF_E_FORMAT,
-         "not sound JSON"},
+         "not valid JSON"},
         {"{\"a\":" T("F4", "[3]", "[0,1]") "}", 1, ZF_E_FORMAT, "pairs"},
         {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 5, ZF_E_FORMAT, "found a file of"},
         {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 3, ZF_E_FORMAT, "found a file of"},
         {"{\"__metadata__\":{\"a\":1}}", 0, ZF_E_FORMAT, "not text"},
         {"{\"__metadata__\":[]}", 0, ZF_E_FORMAT, "not an object"},
-        {"not json", 0, ZF_E_FORMAT, "not sound JSON"},
+        {"not json", 0, ZF_E_FORMAT, "not valid JSON"},
     };
 
     (void)state;

@@ -223,10 +223,10 @@ v3 = Call("torch._utils", "_rebuild_tensor_v3", storage("0", "UntypedStorage", 2
           False, collections.OrderedDict(), named("torch", "uint16"))
 reads("an untyped storage", archive(v3, six), {"": ([2], F4[2:4] + F4[6:8])})
 swapped = archive({"w": T, "v": v3}, six, extra=[("archive/byteorder", b"big")])
-refuses("one storage as two types", swapped, "also")
+refuses("one storage as two types", swapped, "storage \"0\" is both")
 nothing = tensor(storage("0", "IntStorage", 0), 0, (0,), (1,))
-refuses("one storage as two types, with bytes and then without", archive({"w": T, "e": nothing}, six), "also")
-refuses("… without bytes and then with", archive({"e": nothing, "w": tensor(S, 0, (0,), (1,))}, {"0": b""}), "also")
+refuses("one storage as two types, with bytes and then without", archive({"w": T, "e": nothing}, six), "storage \"0\" is both")
+refuses("… without bytes and then with", archive({"e": nothing, "w": tensor(S, 0, (0,), (1,))}, {"0": b""}), "storage \"0\" is both")
 reads("big-endian untyped storages", archive(v3, six, extra=[("archive/byteorder", b"big")]),
       {"": ([2], F4[3:1:-1] + F4[7:5:-1])})
 refuses("a third byte order", archive({"w": T}, six, extra=[("archive/byteorder", b"pdp")]), "byteorder", "pdp")
@@ -306,7 +306,7 @@ refuses("an unknown rebuild function", archive(Call("torch._utils", "_rebuild_th
 wrapped = T
 for _ in range(60):
     wrapped = Call("torch._utils", "_rebuild_parameter", wrapped, True, collections.OrderedDict())
-refuses("sixty wrappers", archive(wrapped, six), "something else")
+refuses("sixty wrappers", archive(wrapped, six), "not a single tensor")
 whole = overlapping(b"first ", b"second")
 check("Python reads the archive with overlapping members",
       zipfile.ZipFile(io.BytesIO(whole)).namelist()[2] == "archive/data/1")
@@ -320,8 +320,8 @@ reads("an archive followed by other bytes", good + bytes(99), {"w": ([2, 3], F4)
 refuses("an empty file", b"", "empty")
 refuses("a web page", b"<!DOCTYPE html><html></html>", "web page")
 refuses("a Git LFS pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull")
-refuses("a plain pickle", pickle.dumps({"a": 1}), "not one of torch.save")
-refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not one of torch.save")
+refuses("a plain pickle", pickle.dumps({"a": 1}), "not written by torch.save")
+refuses("an older pickle", pickle.dumps({"a": 1}, 2), "not written by torch.save")
 for first in ("tensors2", "storage"):
     refuses(f"a tar whose first member is {first}", tar([(first, text(2))]), "not a file of torch.save")
 refuses("noise", bytes(range(7, 255)), "not a file of torch.save")
@@ -337,9 +337,9 @@ for what, word, value in (
         ("integers on a storage of floats", 'a tensor of int32 on a storage "0" of float32', Call(*V3, S, 0, (2,), (1,), *V3_END, INT32)),
         ("a view of two integers a byte", "a view of a tensor of quint4x2",
          Call("torch._utils", "_rebuild_qtensor", packed, 1, (2, 5), (5, 1), (named("torch", "per_tensor_affine"), 0.5, 1), False, collections.OrderedDict())),
-        ("a meta tensor without a stride", "a meta tensor has strides or a shape that cannot be", Call(*META, INT32, (2, 3), (1,), False)),
-        ("a meta tensor beyond 64 bits", "a meta tensor has strides or a shape that cannot be", Call(*META, INT32, (1 << 40, 1 << 40), (1, 1), False)),
-        ("a device's tensor of another type", "a tensor of float16 kept as float32",
+        ("a meta tensor without a stride", "a meta tensor has an impossible shape or strides", Call(*META, INT32, (2, 3), (1,), False)),
+        ("a meta tensor beyond 64 bits", "a meta tensor has an impossible shape or strides", Call(*META, INT32, (1 << 40, 1 << 40), (1, 1), False)),
+        ("a device's tensor of another type", "a tensor of float16 that is stored as float32",
          Call("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", T, named("torch", "float16"), "xla:0", False)),
 ):
     refuses(what, archive({"w": value}, six), word)
@@ -408,13 +408,13 @@ for what, word, data in (
         ("no ranks", "a DTensor whose device mesh has no tensor of ranks", dtensor(mesh(2))),
         ("more placements than axes", "a device mesh of 1 axes for a DTensor with more placements", dtensor(mesh(MESH), (SHARD, SHARD))),
         ("an unknown placement", 'a DTensor with the placement "Ragged"', dtensor(mesh(MESH), (objects("Ragged", dim=0),))),
-        ("a dimension that it has not", "a DTensor of 2 dimensions is cut along one that it has not", dtensor(mesh(MESH), (objects("Shard", dim=2),))),
+        ("a dimension that it has not", "a DTensor of 2 dimensions is cut along a dimension that it lacks", dtensor(mesh(MESH), (objects("Shard", dim=2),))),
         ("no split factor", "a strided shard without a split factor", dtensor(mesh(MESH), (objects("_StridedShard", dim=0),))),
         ("a split factor of nothing", "a strided shard without a split factor", dtensor(mesh(MESH), (objects("_StridedShard", dim=0, split_factor=0),))),
         ("no placements", "a DTensor without a device mesh or placements", dtensor(mesh(MESH), None)),
-        ("a rank outside", "a DTensor whose rank stands outside its device mesh", dtensor(mesh(MESH, [2]))),
-        ("strides too few", "a DTensor with strides or a shape that cannot be", dtensor(mesh(MESH), stride=(1,))),
-        ("more bytes than any file", "a DTensor with strides or a shape that cannot be", dtensor(mesh(MESH), shape=(1 << 62, 3))),
+        ("a rank outside", "a DTensor whose rank is outside its device mesh", dtensor(mesh(MESH, [2]))),
+        ("strides too few", "a DTensor with an impossible shape or strides", dtensor(mesh(MESH), stride=(1,))),
+        ("more bytes than any file", "a DTensor with an impossible shape or strides", dtensor(mesh(MESH), shape=(1 << 62, 3))),
         ("no spec", "a DTensor without its local tensor or its spec", dtensor(mesh(MESH), _spec=None))):
     refuses(f"a DTensor with {what}", data, word)
 

@@ -107,10 +107,10 @@ static void refuses_what_is_no_document(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        refused(bad[i], strlen(bad[i]), ZF_E_FORMAT, "no YAML at line");
+        refused(bad[i], strlen(bad[i]), ZF_E_FORMAT, "invalid YAML at line");
     }
     refused("a: 1\n---\nb: 2\n", 14, ZF_E_FORMAT, "a second document begins");
-    refused("a: \0", 4, ZF_E_FORMAT, "no YAML at line 1");
+    refused("a: \0", 4, ZF_E_FORMAT, "invalid YAML at line 1");
 }
 
 static void is_bounded(void **state)

@@ -112,7 +112,7 @@ static void knows_the_types(void **state)
         assert_err(&err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "not supported");
     }
     assert_false(load((struct doc){.dtype = "7"}, &z, &err));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "dtype is no string");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "dtype is not a string");
 }
 
 static void fills_are_zero_or_not(void **state)
@@ -161,13 +161,13 @@ static void lies_are_refused(void **state)
         const char *part;
     } bad[] = {
         {{.shape = "[4]"}, ZF_E_FORMAT, "shape has 1 dimensions, chunks has 2"},
-        {{.shape = "[4, -6]"}, ZF_E_FORMAT, "shape is no list of whole numbers"},
-        {{.shape = "[4, 6.0]"}, ZF_E_FORMAT, "shape is no list of whole numbers"},
-        {{.shape = "[4, \"6\"]"}, ZF_E_FORMAT, "shape is no list of whole numbers"},
+        {{.shape = "[4, -6]"}, ZF_E_FORMAT, "shape is not a list of whole numbers"},
+        {{.shape = "[4, 6.0]"}, ZF_E_FORMAT, "shape is not a list of whole numbers"},
+        {{.shape = "[4, \"6\"]"}, ZF_E_FORMAT, "shape is not a list of whole numbers"},
         {{.shape = "[4, 99999999999999999999]"}, ZF_E_FORMAT, "too big integer"},
-        {{.shape = "{}"}, ZF_E_FORMAT, "shape is no list"},
-        {{.chunks = "7"}, ZF_E_FORMAT, "chunks is no list"},
-        {{.chunks = "[2, 0]"}, ZF_E_FORMAT, "chunks are 0 long in dimension 1"},
+        {{.shape = "{}"}, ZF_E_FORMAT, "shape is not a list"},
+        {{.chunks = "7"}, ZF_E_FORMAT, "chunks is not a list"},
+        {{.chunks = "[2, 0]"}, ZF_E_FORMAT, "the chunk length in dimension 1 is 0"},
         {{.shape = "[4294967296, 4294967296]"}, ZF_E_FORMAT, "more than 2^63 bytes"},
         {{.shape = "[4, 3000000000000000000]"}, ZF_E_FORMAT, "more than 2^63 bytes"},
         {{.chunks = "[4294967296, 4294967296]"}, ZF_E_FORMAT, "a chunk has more than 2^63"},

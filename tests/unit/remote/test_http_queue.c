@@ -299,7 +299,7 @@ static void who_waits_for_a_connection_waits_no_longer_than_allowed(void **state
     struct request *running = ask("/slow", 0, false);
     wait_until(&busy, 1);
     assert_false(ask_now("/late", .05));
-    assert_non_null(strstr(err.msg, "not answered within"));
+    assert_non_null(strstr(err.msg, "there was no answer within"));
     let_go(1);
     wait_for(running);
     assert_ok(ask_now("/next", 0), &err);

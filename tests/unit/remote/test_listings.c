@@ -317,12 +317,13 @@ static void pages_that_list_nothing_are_told_apart(void **state)
 {
     (void)state;
     refused("<html><title>Welcome</title><ul><a href=x>x</a></ul></html>", NULL, ZF_E_UNSUPPORTED,
-            "lists no directory");
-    refused("", NULL, ZF_E_UNSUPPORTED, "lists no directory");
+            "is not a directory listing");
+    refused("", NULL, ZF_E_UNSUPPORTED, "is not a directory listing");
     refused("<body><h1>hi</h1><pre><a href=x>x</a></pre>", NULL, ZF_E_UNSUPPORTED,
-            "lists no directory");
-    refused("{\"error\": \"x\"}", "application/json", ZF_E_UNSUPPORTED, "lists no directory");
-    refused("[1]", "application/json", ZF_E_UNSUPPORTED, "lists no directory");
+            "is not a directory listing");
+    refused("{\"error\": \"x\"}", "application/json", ZF_E_UNSUPPORTED,
+            "is not a directory listing");
+    refused("[1]", "application/json", ZF_E_UNSUPPORTED, "is not a directory listing");
 }
 
 /* Only bare digits behind a date are the size to the byte. */
@@ -428,20 +429,21 @@ static void tree_refused(const char *body, const char *dir, enum zf_code code, c
 static void wrong_answers_of_the_hub_are_refused(void **state)
 {
     (void)state;
-    tree_refused("{\"error\":\"x\"}", "", ZF_E_FORMAT, "something else than a list");
+    tree_refused("{\"error\":\"x\"}", "", ZF_E_FORMAT, "is not a list of files");
     tree_refused("[{\"type\":\"file\",\"size\":1}]", "", ZF_E_FORMAT, "no \"path\"");
     tree_refused("[{\"path\":\"x\",\"size\":1}]", "", ZF_E_FORMAT, "no \"type\"");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"e/x\"}]", "d", ZF_E_FORMAT,
-                 "not in it");
-    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d\"}]", "d", ZF_E_FORMAT, "not in it");
+                 "outside of it");
+    tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d\"}]", "d", ZF_E_FORMAT,
+                 "outside of it");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"d/x/y\"}]", "d", ZF_E_FORMAT,
                  "not a file name");
     tree_refused("[{\"type\":\"file\",\"size\":1,\"path\":\"..\"}]", "", ZF_E_FORMAT,
                  "not a file name");
     tree_refused("[{\"type\":\"file\",\"size\":134,\"path\":\"x\",\"lfs\":{\"size\":9}}]", "",
-                 ZF_E_FORMAT, "134 bytes, and 9 in LFS");
-    tree_refused("[{\"type\":\"file\",\"path\":\"x\",\"lfs\":{}}]", "", ZF_E_FORMAT, "no size");
-    tree_refused("[", "", ZF_E_FORMAT, "not sound JSON");
+                 ZF_E_FORMAT, "134 bytes, but 9 in LFS");
+    tree_refused("[{\"type\":\"file\",\"path\":\"x\",\"lfs\":{}}]", "", ZF_E_FORMAT, "no LFS size");
+    tree_refused("[", "", ZF_E_FORMAT, "not valid JSON");
 }
 
 static void the_commit_is_forty_digits(void **state)
@@ -457,7 +459,7 @@ static void the_commit_is_forty_digits(void **state)
     static const char *const bad[] = {"{}", "[]", "{\"sha\":\"main\"}", "{\"sha\":\"../" SHA "\"}"};
     for (size_t i = 0; i < 4; i++) {
         assert_false(hub_commit(bad[i], strlen(bad[i]), &lim, commit, &err));
-        assert_non_null(strstr(err.msg, "which commit"));
+        assert_non_null(strstr(err.msg, "the commit"));
     }
 }
 
@@ -531,13 +533,13 @@ static void wrong_manifests_are_refused(void **state)
     static const struct {
         const char *body, *why;
     } bad[] = {
-        {"{}", "\"zerofs_index\" or \"files\" lacks"},
-        {"{\"zerofs_index\":1}", "\"zerofs_index\" or \"files\" lacks"},
+        {"{}", "\"zerofs_index\" or \"files\" is missing"},
+        {"{\"zerofs_index\":1}", "\"zerofs_index\" or \"files\" is missing"},
         {"{\"zerofs_index\":2,\"files\":[]}", "version 2"},
-        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"../x\",\"size\":1}]}", "none inside"},
-        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"/x\",\"size\":1}]}", "none inside"},
-        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"a//x\",\"size\":1}]}", "none inside"},
-        {"{\"zerofs_index\":1,\"files\":[{\"size\":1}]}", "none inside"},
+        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"../x\",\"size\":1}]}", "not inside"},
+        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"/x\",\"size\":1}]}", "not inside"},
+        {"{\"zerofs_index\":1,\"files\":[{\"path\":\"a//x\",\"size\":1}]}", "not inside"},
+        {"{\"zerofs_index\":1,\"files\":[{\"size\":1}]}", "not inside"},
         {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x\"}]}", "no \"size\""},
         {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x\",\"size\":-1}]}", "no \"size\""},
         {"{\"zerofs_index\":1,\"files\":[{\"path\":\"x\",\"size\":1},{\"path\":\"x\",\"size\":1}]}",

@@ -224,13 +224,13 @@ static void what_cannot_be_known_is_refused(void **state)
     static const struct file half[] = {{"latest", NULL, 0}};
 
     (void)state;
-    refused((struct server)SERVER(none), ZF_E_NOENT, "nothing that belongs to a checkpoint");
+    refused((struct server)SERVER(none), ZF_E_NOENT, "a name of a checkpoint's files");
     refused((struct server)SERVER(zarr), ZF_E_UNKNOWN, "a Megatron save of zarr arrays");
     refused((struct server)SERVER(universal), ZF_E_UNKNOWN, "a universal checkpoint");
     refused((struct server)SERVER(half), ZF_E_NOENT, "gone");
     struct server all = SERVER(none), broken = SERVER(none);
     all.all = broken.broken = true;
-    refused(all, ZF_E_UNKNOWN, "names that cannot be there");
+    refused(all, ZF_E_UNKNOWN, "files that cannot exist");
     refused(broken, ZF_E_IO, "no network");
 }
 

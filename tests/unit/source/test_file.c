@@ -102,9 +102,9 @@ static void a_truncated_file_is_no_zeros(void **state)
     assert_reads(a, "0123456789");
     scratch_path(*state, "a", path);
     assert_int_equal(truncate(path, 7), 0);
-    assert_fails(a, ZF_E_IO, "3 bytes shorter than at mount time");
+    assert_fails(a, ZF_E_IO, "3 bytes shorter than when it was mounted");
     assert_int_equal(truncate(path, 2), 0);
-    assert_fails(a, ZF_E_IO, "8 bytes shorter than at mount time");
+    assert_fails(a, ZF_E_IO, "8 bytes shorter than when it was mounted");
     assert_int_equal(truncate(path, 10), 0);
     assert_fails(a, ZF_E_STALE, "written to");
     assert_int_equal(truncate(path, 12), 0);
@@ -162,7 +162,7 @@ static void a_rewritten_file_stays_stale_when_it_is_deleted(void **state)
     assert_int_equal(close(rewrite_quietly(path)), 0);
     assert_fails(a, ZF_E_STALE, "metadata changed");
     assert_int_equal(unlink(path), 0);
-    assert_fails(a, ZF_E_STALE, "gone since mount time");
+    assert_fails(a, ZF_E_STALE, "deleted after mounting");
 }
 
 /* Counts what is said, and keeps the last. */
@@ -241,7 +241,7 @@ static void mode_owner_and_links_may_change(void **state)
     assert_int_equal(close(rewrite_quietly(path)), 0);
     assert_fails(a, ZF_E_STALE, "metadata changed");
     assert_int_equal(chmod(path, 0600), 0);
-    assert_fails(a, ZF_E_STALE, "was seen changed");
+    assert_fails(a, ZF_E_STALE, "changed after mounting");
 }
 
 /* Also of a file that no descriptor is held on. */
@@ -334,7 +334,7 @@ static void a_deleted_file_is_let_go(void **state)
     assert_int_equal(unlink(path), 0);
     zf_files_look(hear, &heard);
     assert_int_equal(scratch_descriptors(), before);
-    assert_fails(b, ZF_E_STALE, "gone since mount time");
+    assert_fails(b, ZF_E_STALE, "deleted after mounting");
     assert_int_equal(heard.n, 0);
 }
 
@@ -368,9 +368,9 @@ static void a_replaced_file_is_stale(void **state)
     assert_int_equal(rename(from, to), 0);
     assert_fails(a, ZF_E_STALE, "deleted or replaced");
     push_out(st);
-    assert_fails(a, ZF_E_STALE, "another file has taken the place");
+    assert_fails(a, ZF_E_STALE, "the file was replaced after mounting");
     assert_int_equal(unlink(to), 0);
-    assert_fails(a, ZF_E_STALE, "gone since mount time");
+    assert_fails(a, ZF_E_STALE, "deleted after mounting");
     assert_int_equal(mkfifo(to, 0600), 0);
     assert_fails(a, ZF_E_FORMAT, "this is a FIFO, not a file");
 }
@@ -389,9 +389,9 @@ static void stale_is_for_ever(void **state)
     scratch_path(*state, "d", dir);
     scratch_path(*state, "e", away);
     assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
-    assert_fails(a, ZF_E_STALE, "another file has taken the place");
+    assert_fails(a, ZF_E_STALE, "the file was replaced after mounting");
     assert_int_equal(renameat2(AT_FDCWD, dir, AT_FDCWD, away, RENAME_EXCHANGE), 0);
-    assert_fails(a, ZF_E_STALE, "was seen changed");
+    assert_fails(a, ZF_E_STALE, "changed after mounting");
 }
 
 /* In the tick of the clock in which it was made, a file can be written to without a trace. */
@@ -754,7 +754,7 @@ static void a_file_that_ends_before_its_size(void **state)
     assert_false(zf_source_pread(s, page, (size_t)s->size, 0, &err));
     assert_int_equal(err.code, ZF_E_IO);
     assert_true(err.off >= 4 && err.off < s->size);
-    assert_string_equal(err.msg, "the file ends here, though it has 4096 bytes");
+    assert_string_equal(err.msg, "the file ends here, but it has 4096 bytes");
 }
 
 int main(void)

@@ -199,18 +199,18 @@ static void what_changed_before_the_first_read_is_stale(void **state)
     }
     scratch_path(*state, "d/f10", path);
     assert_int_equal(unlink(path), 0);
-    assert_fails(file[0], ZF_E_STALE, "gone since mount time");
+    assert_fails(file[0], ZF_E_STALE, "deleted after mounting");
 
     text_of(text, 11);
     scratch_file(*state, "d/new", text);
     scratch_path(*state, "d/new", other);
     scratch_path(*state, "d/f11", path);
     assert_int_equal(rename(other, path), 0);
-    assert_fails(file[1], ZF_E_STALE, "another file has taken the place");
+    assert_fails(file[1], ZF_E_STALE, "the file was replaced after mounting");
 
     scratch_path(*state, "d/f12", path);
     assert_int_equal(truncate(path, 6), 0);
-    assert_fails(file[2], ZF_E_IO, "11 bytes shorter than at mount time");
+    assert_fails(file[2], ZF_E_IO, "11 bytes shorter than when it was mounted");
     scratch_path(*state, "d/f13", path);
     assert_int_equal(truncate(path, 100), 0);
     assert_fails(file[3], ZF_E_STALE, "grown by 82 bytes");

@@ -42,7 +42,7 @@ static void refuses_what_is_not_inside(void **state)
     assert_memory_equal(buf, bytes, SIZE);
     assert_true(zf_source_pread(s, NULL, 0, SIZE, &err));
     assert_false(zf_source_pread(s, buf, SIZE + 1, 0, &err));
-    assert_err(&err, ZF_E_IO, 0, "65 bytes were asked for here, but only 64");
+    assert_err(&err, ZF_E_IO, 0, "65 bytes are needed here, but only 64");
     assert_string_equal(err.path, "mem");
     assert_false(zf_source_pread(s, buf, 1, SIZE, &err));
     assert_false(zf_source_pread(s, buf, 2, UINT64_MAX, &err));
@@ -70,7 +70,7 @@ static void windows_have_bounds(void **state)
             assert_false(zf_source_pread(w, buf, len + 1, 0, &err));
         }
         assert_null(zf_window_new(s, off, SIZE - off + 1, NULL, &err));
-        assert_err(&err, ZF_E_FORMAT, off, "only 64 bytes exist");
+        assert_err(&err, ZF_E_FORMAT, off, "only 64 exist");
     }
     assert_null(zf_window_new(s, UINT64_MAX, 2, NULL, &err));
 }

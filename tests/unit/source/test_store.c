@@ -359,7 +359,7 @@ static void links_that_leave_are_followed_when_asked(void **state)
     assert_text(st, "dir/y", "other");
     char b;
     assert_false(zf_source_pread(x, &b, 1, 0, &err));
-    assert_err(&err, ZF_E_STALE, 0, "another file has taken the place");
+    assert_err(&err, ZF_E_STALE, 0, "the file was replaced after mounting");
 }
 
 static void slurps_within_bounds(void **state)

@@ -110,7 +110,7 @@ static void contradictions_are_refused(void **state)
     refused("swiglu: true\nswiglu: no\n", "swiglu is no");
     refused("num_moe_experts: 4\nnum_experts: 5\n", "num_experts is 5");
     refused("num_layers: 1048577\n", "expected at most 1048576");
-    refused("num_layers: [\n", "no YAML at line");
+    refused("num_layers: [\n", "invalid YAML at line");
     assert_int_equal(reads("num_layers: 4\nmodel:\n  num_layers: 4\n").num_layers, 4);
 }
 
