@@ -122,17 +122,6 @@ bool torch_legacy_open(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
 /* Reads one pickle from *off on and moves *off behind it.  `guess`: bytes to begin with. */
 const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_t guess,
                                       struct zf_err *err) ZF_CHECKED;
-/* The little-endian number at *off of the file, and past it. */
-bool torch_read_u64(struct zf_torch *t, uint64_t *off, uint64_t *out,
-                    struct zf_err *err) ZF_CHECKED;
-/* Records sorted by key: sort them, get one, and the three container operations. */
-bool torch_record_sort(struct zf_torch *t, struct zf_err *err) ZF_CHECKED;
-struct torch_record *torch_record_get(struct zf_torch *t, const char *key);
-bool torch_record_is_storage(const struct zf_torch *t, uint64_t record);
-bool torch_record_find(struct zf_torch *t, const char *key, uint64_t *record_out,
-                       uint64_t *bytes_out, struct zf_err *err) ZF_CHECKED;
-struct zf_source *torch_record_open(struct zf_torch *t, uint64_t record, uint64_t bytes,
-                                    struct zf_err *err) ZF_CHECKED;
 
 /* A name: text, or the bytes that Python 2 wrote for one; NULL for all else. */
 const char *torch_text(const struct zf_pv *v);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torch.save before 1.6: five pickles (magic, protocol, host, the object, storage keys), then each
  * storage behind its element count.  Source: torch/serialization.py _legacy_save, _legacy_load. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <zf/base/num.h>
@@ -10,6 +11,80 @@
 #define PROTOCOL 1001
 #define SMALL_PICKLE 512u
 #define OBJECT_PICKLE (256u << 10)
+
+static int legacy_cmp_record(const void *a, const void *b)
+{
+    const struct torch_record *x = a, *y = b;
+
+    return strcmp(x->key, y->key);
+}
+
+/* The little-endian number at *off of the file, and past it. */
+static bool legacy_load_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, struct zf_err *err)
+{
+    uint8_t raw[8];
+
+    if (!zf_source_pread(t->src, raw, sizeof raw, *off, err)) {
+        return false;
+    }
+    struct zf_bytes b = zf_bytes_of(raw, sizeof raw);
+
+    *out = zf_bytes_le64(&b);
+    *off += sizeof raw;
+    return true;
+}
+
+static bool legacy_sort(struct zf_torch *t, struct zf_err *err)
+{
+    free(t->met);
+    t->met = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->met);
+    if (!t->met) {
+        return zf_fail_sys(err, "allocate memory");
+    }
+    if (t->n_records) {
+        qsort(t->record, t->n_records, sizeof *t->record, legacy_cmp_record);
+    }
+    for (uint64_t i = 1; i < t->n_records; i++) {
+        if (legacy_cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
+            return torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
+                             t->record[i].key);
+        }
+    }
+    return true;
+}
+
+static struct torch_record *legacy_record(struct zf_torch *t, const char *key)
+{
+    const struct torch_record want = {.key = key};
+
+    return t->n_records ? bsearch(&want, t->record, t->n_records, sizeof want, legacy_cmp_record)
+                        : NULL;
+}
+
+static bool legacy_is_storage(const struct zf_torch *t, uint64_t record)
+{
+    return t->record[record].bytes > 0;
+}
+
+static bool legacy_find(struct zf_torch *t, const char *key, uint64_t *record_out,
+                        uint64_t *bytes_out, struct zf_err *err)
+{
+    const struct torch_record *r = legacy_record(t, key);
+
+    if (!r) {
+        return torch_bad(t, err, ZF_E_FORMAT,
+                         "storage \"%.80s\" is missing: the file does not list it", key);
+    }
+    *record_out = (uint64_t)(r - t->record);
+    *bytes_out = r->bytes;
+    return true;
+}
+
+static struct zf_source *legacy_open_record(struct zf_torch *t, uint64_t record, uint64_t bytes,
+                                            struct zf_err *err)
+{
+    return zf_window_new(t->src, t->record[record].off, bytes, t->record[record].key, err);
+}
 
 static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *err)
 {
@@ -64,7 +139,7 @@ static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *e
                              (unsigned long long)i);
         }
     }
-    return torch_record_sort(t, err);
+    return legacy_sort(t, err);
 }
 
 /* Only the persistent ids that name a storage say how wide its elements are: the first one of
@@ -81,7 +156,7 @@ static bool legacy_learn_widths(struct zf_torch *t, const struct zf_pv *pids, st
         if (!torch_pid_load(t, v, &pid, err)) {
             return false;
         }
-        struct torch_record *r = pid.meta ? NULL : torch_record_get(t, pid.key);
+        struct torch_record *r = pid.meta ? NULL : legacy_record(t, pid.key);
 
         if (r && r->es == 0) {
             r->es = zf_dtype_info(pid.dtype)->bytes;
@@ -114,7 +189,7 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
                              "the file ends at byte %llu, before storage \"%.80s\"",
                              (unsigned long long)t->src->size, r->key);
         }
-        if (!torch_read_u64(t, &off, &n, err)) {
+        if (!legacy_load_u64(t, &off, &n, err)) {
             return false;
         }
         r->off = off;
@@ -132,9 +207,9 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
 
 static const struct torch_container_ops legacy_ops = {
     .name = "legacy",
-    .is_storage = torch_record_is_storage,
-    .find = torch_record_find,
-    .open = torch_record_open,
+    .is_storage = legacy_is_storage,
+    .find = legacy_find,
+    .open = legacy_open_record,
 };
 
 bool torch_legacy_open(struct zf_torch *t, struct zf_err *err)
