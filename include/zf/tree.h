@@ -71,9 +71,8 @@ struct zf_tree {
 
 static inline void zf_tree_free(struct zf_tree *t)
 {
-    if (t) {
+    if (t)
         t->ops->free(t);
-    }
 }
 static inline void zf_auto_tree(struct zf_tree **t)
 {

@@ -46,19 +46,16 @@ static struct adapter *adapter_of(struct adapters *all, const char *name, size_t
     char file[ZF_NAME_MAX + 1];
 
     zf_name_encode(file, name, n, "");
-    for (size_t i = 0; i < all->n; i++) {
-        if (strcmp(all->at[i].name, file) == 0) {
+    for (size_t i = 0; i < all->n; i++)
+        if (strcmp(all->at[i].name, file) == 0)
             return &all->at[i];
-        }
-    }
     if (all->n == ADAPTERS_MOST) {
         zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %d adapters", ADAPTERS_MOST);
         return NULL;
     }
     struct adapter *made = zf_vec_push(all, err);
-    if (made) {
+    if (made)
         memcpy(made->name, file, sizeof file);
-    }
     return made;
 }
 
@@ -98,9 +95,8 @@ static bool adapter_collect_one(struct adapters *all, struct zf_spot s,
 {
     struct adapter *a = adapter_of(all, name->adapter, name->n, err);
 
-    if (!a) {
+    if (!a)
         return false;
-    }
     a->methods[name->word] = name->methods;
     a->n[name->word] += !zf_name_ends(name->out, ".bias"); /* LoRA's own biases are extra */
     a->own = a->own || adapter_is_own(name->kind);
@@ -133,12 +129,10 @@ static bool adapter_collect(struct adapters *all, struct zf_err *err)
             all->peft || word_starts(bare, s.name_len - (size_t)(bare - s.name), "base_model.");
     }
     at = 0;
-    while (zf_build_next(all->b, all->dir, &at, &s, &tie)) {
+    while (zf_build_next(all->b, all->dir, &at, &s, &tie))
         if (!s.set[0] && adapter_name_read(s.name, s.name_len, all->peft, &name) &&
-            !adapter_collect_one(all, s, &name, err)) {
+            !adapter_collect_one(all, s, &name, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -151,17 +145,14 @@ static bool adapter_is_inside(struct adapters *all, const char *name, size_t n)
     char at[ADAPTER_NAME_MAX + sizeof base + 8];
 
     for (size_t i = 0; n < ADAPTER_NAME_MAX && i < n; i++) {
-        if (name[i] != '.') {
+        if (name[i] != '.')
             continue;
-        }
         const char *rest = name + i + 1;
-        if (word_starts(rest, n - i - 1, base)) {
+        if (word_starts(rest, n - i - 1, base))
             return false;
-        }
         int len = snprintf(at, sizeof at, "%.*s.%s.weight", (int)i, name, base);
-        if (zf_build_find(all->b, (struct zf_spot){"", at, (size_t)len})) {
+        if (zf_build_find(all->b, (struct zf_spot){"", at, (size_t)len}))
             return true;
-        }
     }
     return false;
 }
@@ -171,12 +162,10 @@ static size_t adapter_called(const char *name, size_t n, const char *word)
 {
     size_t len = strlen(word);
 
-    for (size_t k = n > len ? n - len : 0; k > 0; k--) {
+    for (size_t k = n > len ? n - len : 0; k > 0; k--)
         if (name[k - 1] == '.' && memcmp(name + k, word, len) == 0 &&
-            (k + len == n || name[k + len] == '.')) {
+            (k + len == n || name[k + len] == '.'))
             return k;
-        }
-    }
     return 0;
 }
 
@@ -200,9 +189,8 @@ static bool adapter_doubt(struct adapters *all, struct zf_spot s, struct zf_err 
 
         ours = (beside && last) || adapter_called(bare, n, "default");
     }
-    if (ours && all->n == 0 && !adapter_of(all, "default", strlen("default"), err)) {
+    if (ours && all->n == 0 && !adapter_of(all, "default", strlen("default"), err))
         return false;
-    }
     for (size_t i = 0; ours && i < all->n; i++) {
         if (!last || i == of) {
             adapter_refuse(&all->at[i], "\"%.*s\" is of a method that is not known",
@@ -223,9 +211,8 @@ static bool adapter_collect_rest(struct adapters *all, struct zf_err *err)
         bool asked = !all->known || adapter_is_trained(all, s.name, s.name_len);
 
         if (!s.set[0] && asked && !adapter_name_read(s.name, s.name_len, all->peft, &name) &&
-            !adapter_doubt(all, s, err)) {
+            !adapter_doubt(all, s, err))
             return false;
-        }
     }
     return true;
 }
@@ -236,9 +223,8 @@ static const char *adapter_config(const struct adapters *all, const struct adapt
                                   struct zf_store *st, char own[ZF_NAME_MAX + 40])
 {
     (void)snprintf(own, ZF_NAME_MAX + 40, "%s/%s", a->name, config_file);
-    if (st && zf_store_has(st, own, ZF_ENTRY_FILE)) {
+    if (st && zf_store_has(st, own, ZF_ENTRY_FILE))
         return own;
-    }
     /* PEFT saves the adapter "default" in the directory itself, others below it */
     bool here = all->n == 1 || strcmp(a->name, "default") == 0;
     return st && here && zf_store_has(st, config_file, ZF_ENTRY_FILE) ? config_file : NULL;
@@ -248,11 +234,9 @@ static bool adapter_method_is(const char *list, const char *method)
 {
     size_t n = strlen(method);
 
-    for (const char *at = list; (at = strstr(at, method)) != NULL; at += n) {
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) {
+    for (const char *at = list; (at = strstr(at, method)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
             return true;
-        }
-    }
     return !*list;
 }
 
@@ -273,9 +257,8 @@ static void adapter_agree_values(struct adapter *a, const json_t *j)
                        config_file);
     }
     if (a->n[adapter_word("vblora_logits_A")] &&
-        json_is_true(json_object_get(j, "save_only_topk_weights"))) {
+        json_is_true(json_object_get(j, "save_only_topk_weights")))
         adapter_refuse(a, "%s says save_only_topk_weights: what is saved is computed", config_file);
-    }
     for (size_t i = 0; i < sizeof projection / sizeof projection[0]; i++) {
         if (a->n[adapter_word(projection[i].of)] && !a->n[adapter_word(projection[i].needs)] &&
             json_is_true(json_object_get(j, "save_projection"))) {
@@ -294,13 +277,11 @@ static bool adapter_agree(struct adapters *all, struct adapter *a, struct zf_sto
     struct zf_err why;
     uint64_t n;
 
-    if (!path) {
+    if (!path)
         return true;
-    }
     zf_auto(mem) char *text = zf_store_slurp(st, path, lim.json_bytes, &n, err);
-    if (!text) {
+    if (!text)
         return false;
-    }
     zf_err_clear(&why);
     zf_auto(json) json_t *j = zf_json_load(text, n, &lim, &why);
     if (!j) {
@@ -332,9 +313,8 @@ static void adapter_check_pairs(struct adapter *a)
                            (unsigned long long)second, pair[i][1]);
         }
     }
-    if (!a->own && a->trained) {
+    if (!a->own && a->trained)
         adapter_refuse(a, "it has modules that are trained as a whole, and nothing else");
-    }
 }
 
 /* ---- showing ---- */
@@ -361,17 +341,15 @@ static bool adapter_show_base(struct adapters *all, struct zf_spot s, struct zf_
     bool embedding = at && adapter_is_embedding(bare, (size_t)(at - bare));
     char name[ADAPTER_NAME_MAX];
 
-    if (n >= sizeof name) {
+    if (n >= sizeof name)
         return true;
-    }
     (void)snprintf(name, sizeof name, "%.*s", (int)n, bare);
     for (size_t i = 0; i < all->n; i++) {
         const struct adapter *a = &all->at[i];
         bool with = embedding && a->embeds && !a->n[adapter_word("trainable_tokens_delta")];
 
-        if (((trained && a->trained) || with) && !adapter_show_at(all, a, name, d, err)) {
+        if (((trained && a->trained) || with) && !adapter_show_at(all, a, name, d, err))
             return false;
-        }
     }
     return true;
 }
@@ -384,22 +362,19 @@ static bool adapter_show_tensors(struct adapters *all, struct zf_err *err)
     struct zf_spot s;
 
     while (at < n_before && (d = zf_build_next(all->b, all->dir, &at, &s, &tie))) {
-        if (s.set[0]) {
+        if (s.set[0])
             continue;
-        }
         bool tied = tie != NULL;
         d = tied ? tie : d;
         if (!adapter_name_read(s.name, s.name_len, all->peft, &name)) {
-            if (!adapter_show_base(all, s, d, err)) {
+            if (!adapter_show_base(all, s, d, err))
                 return false;
-            }
             continue;
         }
         const struct adapter *a = adapter_of(all, name.adapter, name.n, err);
         bool left = name.kind == ADAPTER_LEFT || (tied && name.kind == ADAPTER_TOKENS);
-        if (!a || (!left && !adapter_show_at(all, a, name.out, d, err))) {
+        if (!a || (!left && !adapter_show_at(all, a, name.out, d, err)))
             return false;
-        }
     }
     return true;
 }
@@ -414,9 +389,8 @@ static bool adapter_add_config(struct adapters *all, const struct adapter *a, st
                              *all->dir ? "/" : "", a->name, a->why);
     }
     const char *from = a->own ? adapter_config(all, a, st, own) : NULL;
-    if (!from) {
+    if (!from)
         return true;
-    }
     (void)snprintf(to, sizeof to, "adapter/%s/%s", a->name, config_file);
     zf_auto(source) struct zf_source *src = zf_store_open(st, from, err);
     return src && zf_build_blob(all->b, to, src, 0, src->size, err);
@@ -431,9 +405,8 @@ static bool adapter_all(struct adapters *all, struct zf_store *st, struct zf_err
         ok = adapter_agree(all, &all->at[i], st, err);
     }
     ok = ok && (all->n == 0 || adapter_show_tensors(all, err));
-    for (size_t i = 0; ok && i < all->n; i++) {
+    for (size_t i = 0; ok && i < all->n; i++)
         ok = adapter_add_config(all, &all->at[i], st, err);
-    }
     return ok;
 }
 

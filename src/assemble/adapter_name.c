@@ -41,9 +41,8 @@ const char *adapter_unwrapped(const char *name, size_t len)
     static const char base[] = "base_model.";
     const char *at = memmem(name, len, base, sizeof base - 1);
 
-    if (!at) {
+    if (!at)
         at = memmem(name, len, prompts, sizeof prompts - 1);
-    }
     return at && (at == name || at[-1] == '.') ? at : name;
 }
 
@@ -51,9 +50,8 @@ unsigned adapter_word(const char *word)
 {
     unsigned i = 0;
 
-    while (i < ADAPTER_COMPUTED_ROW && strcmp(rows[i].word, word) != 0) {
+    while (i < ADAPTER_COMPUTED_ROW && strcmp(rows[i].word, word) != 0)
         i++;
-    }
     return i;
 }
 
@@ -83,9 +81,8 @@ static bool adapter_name_prompt(const char *p, const char *end, struct adapter_n
     a->adapter = p;
     a->layer = 0;
     p += a->n + (p + a->n < end);
-    if (a->n == 0 || p == end) {
+    if (a->n == 0 || p == end)
         return false;
-    }
     if (!adapter_row(a, p, (size_t)(end - p), true)) {
         a->word = ADAPTER_COMPUTED_ROW;
         a->kind = ADAPTER_COMPUTED;
@@ -110,9 +107,8 @@ static bool adapter_name_bare(struct adapter_name *a, const char *begin, const c
 {
     a->adapter = "default";
     a->n = strlen("default");
-    if (word_is(rows[a->word].word, strlen(rows[a->word].word), "lora_magnitude_vector")) {
+    if (word_is(rows[a->word].word, strlen(rows[a->word].word), "lora_magnitude_vector"))
         end = rest < end ? rest - 1 : end;
-    }
     return adapter_name_put(a, begin, (size_t)(end - begin), "", "", 0);
 }
 
@@ -137,12 +133,10 @@ static bool adapter_name_tail(struct adapter_name *a, const char *begin, const c
     default:
         break;
     }
-    if (memchr(tail, '.', n)) { /* PEFT takes it out at the end, or in front of the last */
+    if (memchr(tail, '.', n)) /* PEFT takes it out at the end, or in front of the last */
         return adapter_name_put(a, begin, (size_t)(end - begin), "", "", 0);
-    }
-    if (word_is(word, word_len, "lora_magnitude_vector") && word_is(tail, n, "weight")) {
+    if (word_is(word, word_len, "lora_magnitude_vector") && word_is(tail, n, "weight"))
         n = 0;
-    }
     return adapter_name_put(a, begin, head, ".", tail, n);
 }
 
@@ -151,38 +145,31 @@ bool adapter_name_read(const char *name, size_t len, bool peft, struct adapter_n
     const char *end = name + len, *begin = adapter_unwrapped(name, len), *p = begin;
     size_t n = adapter_component(p, end);
 
-    if (len >= ADAPTER_NAME_MAX) {
+    if (len >= ADAPTER_NAME_MAX)
         return false;
-    }
-    if (peft && word_starts(begin, (size_t)(end - begin), prompts)) {
+    if (peft && word_starts(begin, (size_t)(end - begin), prompts))
         return adapter_name_prompt(begin, end, a);
-    }
     while (!adapter_row(a, p, n, false)) {
-        if (p + n == end) {
+        if (p + n == end)
             return false;
-        }
         p += n + 1;
         n = adapter_component(p, end);
     }
     const char *rest = p + n + (p + n < end);
     a->layer = p > begin ? (size_t)(p - begin) - 1 : 0;
-    if (a->kind == ADAPTER_NAMELESS) {
+    if (a->kind == ADAPTER_NAMELESS)
         return adapter_name_bare(a, begin, rest, end);
-    }
     a->n = adapter_component(rest, end);
     a->adapter = rest;
     const char *tail = rest + a->n + (rest + a->n < end);
-    if (tail == end &&
-        (a->n == 0 || word_is(rest, a->n, "weight") || word_is(rest, a->n, "bias"))) {
+    if (tail == end && (a->n == 0 || word_is(rest, a->n, "weight") || word_is(rest, a->n, "bias")))
         return word_starts(p, n, "lora_") && adapter_name_bare(a, begin, rest, end);
-    }
     if (a->kind == ADAPTER_KEYED) { /* <key>.<adapter> */
         const char *key = a->adapter;
         size_t key_n = a->n;
 
-        if (tail == end || memchr(tail, '.', (size_t)(end - tail))) {
+        if (tail == end || memchr(tail, '.', (size_t)(end - tail)))
             return false;
-        }
         a->adapter = tail;
         a->n = (size_t)(end - tail);
         return adapter_name_put(a, begin, (size_t)(p + n - begin), ".", key, key_n);

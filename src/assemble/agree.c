@@ -18,9 +18,8 @@ struct zf_agree *zf_agree_new(const char *file, uint64_t budget, struct zf_err *
 {
     struct zf_agree *g = calloc(1, sizeof *g);
 
-    if (g) {
+    if (g)
         *g = (struct zf_agree){.budget = budget, .file = strdup(file)};
-    }
     if (!g || !g->file) {
         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         zf_agree_free(g);
@@ -48,9 +47,8 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
     const size_t n = g->name.n, most = n < g->last.n ? n : g->last.n;
     size_t same = 0;
 
-    while (same < most && g->name.p[same] == g->last.p[same]) {
+    while (same < most && g->name.p[same] == g->last.p[same])
         same++;
-    }
     zf_out_var(&g->bytes, same);
     zf_out_counted(&g->bytes, zf_out_text(&g->name) + same, n - same);
     zf_out_counted(&g->bytes, g->text.p, g->text.n);
@@ -73,9 +71,8 @@ static bool agree_put(struct zf_agree *g, struct zf_err *err)
 
 static void agree_int_text(struct zf_out *o, int64_t i)
 {
-    if (i < 0) {
+    if (i < 0)
         zf_out_str(o, "-");
-    }
     zf_out_dec(o, i < 0 ? -(uint64_t)i : (uint64_t)i);
 }
 
@@ -89,9 +86,8 @@ static void agree_float_text(struct zf_out *o, double f)
     }
     for (int digits = 6; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, f);
-        if (strtod(text, NULL) == f) {
+        if (strtod(text, NULL) == f)
             break;
-        }
     }
     zf_out_str(o, text);
 }
@@ -130,25 +126,20 @@ static bool agree_tensor_text(struct zf_agree *g, struct zf_torch *t, const stru
     uint8_t p[16];
     uint64_t n = 1;
 
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE)
         return true;
-    }
-    if (!zf_torch_tensor(t, v, &x, err)) {
+    if (!zf_torch_tensor(t, v, &x, err))
         return false;
-    }
-    for (uint32_t d = 0; d < x.ndim; d++) {
+    for (uint32_t d = 0; d < x.ndim; d++)
         n = x.shape[d] == 1 ? n : 0;
-    }
     size_t bytes = zf_dtype_info(x.dtype)->bytes;
-    if (n != 1 || bytes == 0 || bytes > sizeof(uint64_t) || !x.storage->src) {
+    if (n != 1 || bytes == 0 || bytes > sizeof(uint64_t) || !x.storage->src)
         return true;
-    }
     g->data = true;
-    if (x.storage->known) {
+    if (x.storage->known)
         memcpy(p, x.storage->known + x.off_elems * bytes, bytes);
-    } else if (!zf_source_pread(x.storage->src, p, bytes, x.off_elems * bytes, err)) {
+    else if (!zf_source_pread(x.storage->src, p, bytes, x.off_elems * bytes, err))
         return false;
-    }
     agree_element_text(&g->text, p, x.dtype);
     *is = true;
     return true;
@@ -170,14 +161,12 @@ static bool agree_plain_text(struct zf_out *o, const struct zf_pv *v)
         zf_out_str(o, zf_pv_bool(v, &yes) && yes ? "True" : "False");
         return true;
     case ZF_PV_INT:
-        if (zf_pv_int(v, &i)) {
+        if (zf_pv_int(v, &i))
             agree_int_text(o, i);
-        }
         return true;
     case ZF_PV_FLOAT:
-        if (zf_pv_float(v, &f)) {
+        if (zf_pv_float(v, &f))
             agree_float_text(o, f);
-        }
         return true;
     case ZF_PV_STR:
         zf_out_str(o, "'");
@@ -216,15 +205,12 @@ static const struct zf_pv *agree_inside(const struct zf_pv *v)
     default:
         return NULL;
     }
-    if (zf_pv_is(v, NULL, "set") || zf_pv_is(v, NULL, "frozenset")) {
+    if (zf_pv_is(v, NULL, "set") || zf_pv_is(v, NULL, "frozenset"))
         return NULL;
-    }
-    if (zf_pv_is_map(v) || zf_pv_is_seq(v)) {
+    if (zf_pv_is_map(v) || zf_pv_is_seq(v))
         return v;
-    }
-    if (zf_pv_is_map(zf_pv_state(v))) {
+    if (zf_pv_is_map(zf_pv_state(v)))
         return zf_pv_state(v);
-    }
     /* torch.Size((11, 5)) is looked into like the tuple */
     const struct zf_pv *args = zf_pv_args(v);
     return zf_pv_len(args) == 1 && zf_pv_is_seq(zf_pv_item(args, 0)) ? zf_pv_item(args, 0) : args;
@@ -253,9 +239,8 @@ static bool agree_child_name(struct zf_agree *g, const struct agree_frame *f, ui
     if (zf_pv_kind(key) == ZF_PV_STR) {
         const char *p = zf_pv_text(key, &n);
 
-        if (may_differ && may_differ(zf_out_text(&g->name), p)) {
+        if (may_differ && may_differ(zf_out_text(&g->name), p))
             return false;
-        }
         zf_out_str(&g->name, ".");
         zf_out_str(&g->name, p);
         return true;
@@ -274,9 +259,8 @@ static bool agree_one(struct zf_agree *g, struct zf_torch *t, const struct zf_pv
     bool tensor = zf_torch_kind(t, v) != ZF_TORCH_NOT, is = false;
 
     zf_out_cut(&g->text, 0);
-    if (tensor && !agree_tensor_text(g, t, v, &is, err)) {
+    if (tensor && !agree_tensor_text(g, t, v, &is, err))
         return false;
-    }
     is = is || (!tensor && agree_plain_text(&g->text, v));
     *inside = tensor || is ? NULL : agree_inside(v);
     return !is || agree_put(g, err);
@@ -288,9 +272,8 @@ static bool agree_walk(struct zf_agree *g, struct zf_torch *t, const struct zf_p
 {
     struct agree_frame stack[AGREE_DEPTH] = {{.name = g->name.n}};
 
-    if (!agree_one(g, t, v, &stack[0].v, err)) {
+    if (!agree_one(g, t, v, &stack[0].v, err))
         return false;
-    }
     for (size_t depth = stack[0].v ? 1 : 0; depth > 0;) {
         struct agree_frame *top = &stack[depth - 1];
         uint64_t i = top->next++;
@@ -300,16 +283,13 @@ static bool agree_walk(struct zf_agree *g, struct zf_torch *t, const struct zf_p
             depth--;
             continue;
         }
-        if (!agree_child_name(g, top, i, may_differ)) {
+        if (!agree_child_name(g, top, i, may_differ))
             continue;
-        }
         child = zf_pv_is_map(top->v) ? zf_pv_val(top->v, i) : zf_pv_item(top->v, i);
-        if (!agree_one(g, t, child, &inside, err)) {
+        if (!agree_one(g, t, child, &inside, err))
             return false;
-        }
-        if (inside && depth < AGREE_DEPTH) {
+        if (inside && depth < AGREE_DEPTH)
             stack[depth++] = (struct agree_frame){.v = inside, .name = g->name.n};
-        }
     }
     return true;
 }
@@ -319,9 +299,8 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
 {
     const uint64_t at = g->bytes.n;
 
-    if (!v) {
+    if (!v)
         return true;
-    }
     zf_out_u8(&g->bytes, needed);
     zf_out_add(&g->bytes, key, strlen(key) + 1);
     zf_out_cut(&g->name, 0);
@@ -329,13 +308,11 @@ bool zf_agree_add(struct zf_agree *g, struct zf_torch *t, const char *key, const
     zf_out_str(&g->name, key);
     zf_out_str(&g->last, key);
     g->device = g->device || strstr(key, "uda:");
-    if (!agree_walk(g, t, v, may_differ, err)) {
+    if (!agree_walk(g, t, v, may_differ, err))
         return false;
-    }
     struct agree_section *s = zf_vec_push(&g->section, err);
-    if (s) {
+    if (s)
         *s = (struct agree_section){at, g->bytes.n - at};
-    }
     return s && zf_out_ok(&g->bytes, err);
 }
 

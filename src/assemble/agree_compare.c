@@ -42,9 +42,8 @@ static bool agree_side_init(struct agree_side *s, const struct zf_agree *list, s
     s->list = list;
     s->part = malloc((n + 1) * sizeof *s->part);
     s->arena = zf_arena_new(list->budget, err);
-    if (!s->part) {
+    if (!s->part)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (size_t i = 0; i < n; i++) {
         const struct agree_section *of = &list->section.at[i];
 
@@ -81,9 +80,8 @@ static bool agree_unfold(struct agree_side *s, const struct agree_part *part, st
         const char *copy = text ? zf_arena_str(s->arena, zf_out_text(&name), name.n, err) : NULL;
         struct agree_pair *p = copy ? zf_vec_push(&s->pair, err) : NULL;
 
-        if (!p || !zf_out_ok(&name, err)) {
+        if (!p || !zf_out_ok(&name, err))
             return false;
-        }
         *p = (struct agree_pair){.name = copy, .text = text, .needed = needed};
     }
     return true;
@@ -107,9 +105,8 @@ static bool agree_unfold_others(struct agree_side *a, struct agree_side *b, bool
         const int c = !p ? 1 : !q ? -1 : strcmp(p->key, q->key);
 
         if (c == 0 ? !agree_same_section(a, p->of, b, q->of) : !shared) {
-            if ((c <= 0 && !agree_unfold(a, p, err)) || (c >= 0 && !agree_unfold(b, q, err))) {
+            if ((c <= 0 && !agree_unfold(a, p, err)) || (c >= 0 && !agree_unfold(b, q, err)))
                 return false;
-            }
         }
         i += c <= 0;
         k += c >= 0;
@@ -147,20 +144,17 @@ static bool agree_compare_pairs(struct agree_side *mine, struct agree_side *othe
 {
     const struct zf_agree *g = mine->list, *first = other->list;
 
-    if (mine->pair.n > 0) {
+    if (mine->pair.n > 0)
         qsort(mine->pair.at, mine->pair.n, sizeof *mine->pair.at, agree_by_name);
-    }
-    if (other->pair.n > 0) {
+    if (other->pair.n > 0)
         qsort(other->pair.at, other->pair.n, sizeof *other->pair.at, agree_by_name);
-    }
     for (size_t i = 0, k = 0; i < mine->pair.n || k < other->pair.n;) {
         const struct agree_pair *a = i < mine->pair.n ? &mine->pair.at[i] : NULL;
         const struct agree_pair *b = k < other->pair.n ? &other->pair.at[k] : NULL;
         int c = !a ? 1 : !b ? -1 : strcmp(a->name, b->name);
 
-        if (c != 0 && !shared && (c < 0 ? a : b)->needed) {
+        if (c != 0 && !shared && (c < 0 ? a : b)->needed)
             return agree_one_sided(g, first, c < 0 ? a : b, c < 0, err);
-        }
         if (c == 0 && strcmp(a->text, b->text) != 0) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "%.110s is %.40s, but %.40s in \"%.90s\": two saves are mixed", a->name,
@@ -179,9 +173,8 @@ bool zf_agree_compare(const struct zf_agree *g, const struct zf_agree *first, bo
     struct agree_side mine = {0}, other = {0};
 
     if (g->bytes.n == first->bytes.n &&
-        (g->bytes.n == 0 || memcmp(g->bytes.p, first->bytes.p, g->bytes.n) == 0)) {
+        (g->bytes.n == 0 || memcmp(g->bytes.p, first->bytes.p, g->bytes.n) == 0))
         return true;
-    }
     bool ok = agree_side_init(&mine, g, err) && agree_side_init(&other, first, err) &&
               agree_unfold_others(&mine, &other, shared, err) &&
               agree_compare_pairs(&mine, &other, shared, err);

@@ -8,9 +8,8 @@ static bool assign_ask(struct zf_assign *a, uint32_t g, uint32_t item, uint32_t 
                        bool *yes, struct zf_err *err)
 {
     *yes = false;
-    if (a->used[candidate]) {
+    if (a->used[candidate])
         return true;
-    }
     if (a->asked++ == a->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "the names of the masters are not proven after %" PRIu64 " comparisons",
@@ -32,22 +31,19 @@ static bool assign_in_order(struct zf_assign *a, uint32_t g, bool last, uint32_t
 
         for (; !yes && k < a->n_candidates; k++) {
             to[item] = last ? a->n_candidates - 1 - k : k;
-            if (!assign_ask(a, g, item, to[item], &yes, err)) {
+            if (!assign_ask(a, g, item, to[item], &yes, err))
                 return false;
-            }
         }
-        if (!yes) {
+        if (!yes)
             return true;
-        }
     }
     return true;
 }
 
 static void assign_take(struct zf_assign *a, uint32_t g)
 {
-    for (uint32_t i = 0; i < a->group[g].n; i++) {
+    for (uint32_t i = 0; i < a->group[g].n; i++)
         a->used[a->group[g].to[i]] = true;
-    }
     a->group[g].settled = true;
 }
 
@@ -57,12 +53,10 @@ static bool assign_group(struct zf_assign *a, uint32_t g, bool *none, struct zf_
     zf_auto(mem) uint32_t *last = calloc(group->n + (size_t)1, sizeof *last);
     uint32_t done;
 
-    if (!last) {
+    if (!last)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (!assign_in_order(a, g, false, group->to, &done, err)) {
+    if (!assign_in_order(a, g, false, group->to, &done, err))
         return false;
-    }
     *none = done < group->n;
     if (*none) {
         a->open.group = g;
@@ -70,9 +64,8 @@ static bool assign_group(struct zf_assign *a, uint32_t g, bool *none, struct zf_
         a->open.none = true;
         return true;
     }
-    if (!assign_in_order(a, g, true, last, &done, err)) {
+    if (!assign_in_order(a, g, true, last, &done, err))
         return false;
-    }
     for (uint32_t i = 0; i < group->n; i++) {
         if (group->to[i] != last[i]) {
             a->open.group = g;
@@ -92,20 +85,17 @@ bool zf_assign_prove(struct zf_assign *a, bool *proven, struct zf_err *err)
 
     a->asked = 0;
     a->open.none = false;
-    for (uint32_t g = 0; g < a->n_groups; g++) {
+    for (uint32_t g = 0; g < a->n_groups; g++)
         left += !a->group[g].settled;
-    }
     do { /* what one group took is not in the way of the others */
         before = left;
         for (uint32_t g = 0; g < a->n_groups; g++) {
             bool none = false;
 
-            if (a->group[g].settled) {
+            if (a->group[g].settled)
                 continue;
-            }
-            if (!assign_group(a, g, &none, err)) {
+            if (!assign_group(a, g, &none, err))
                 return false;
-            }
             if (none) {
                 *proven = false;
                 return true;

@@ -13,12 +13,10 @@ static bool companions_add(struct zf_torch_set *s, const char *name, struct zf_b
     enum zf_torch_role role = zf_torch_set_role(name);
 
     if (zf_torch_set_add(s, name, role == ZF_ROLE_WEIGHTS ? ZF_ROLE_REST : role, zf_coord_data(0),
-                         err)) {
+                         err))
         return true;
-    }
-    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM) {
+    if (err->code == ZF_E_IO || err->code == ZF_E_STALE || err->code == ZF_E_NOMEM)
         return false;
-    }
     return zf_leave_out(b, name, NULL, err);
 }
 
@@ -30,23 +28,18 @@ static bool companions_add_in(struct zf_torch_set *s, struct zf_store *st, const
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name)) {
+        if (e[i].kind != ZF_ENTRY_FILE || !fits(e[i].name))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        if (!path) {
+        if (!path)
             return false;
-        }
-        if (!zf_torch_set_sniff(st, path)) {
+        if (!zf_torch_set_sniff(st, path))
             continue;
-        }
-        if (!companions_add(s, path, b, err)) {
+        if (!companions_add(s, path, b, err))
             return false;
-        }
         ++*added;
     }
     return true;
@@ -92,12 +85,10 @@ bool zf_companions_add_in(struct zf_store *st, const char *const *dir, const str
         zf_torch_set_new(b, st, &(struct zf_mesh){0}, true, o->lim, err);
     size_t added = 0;
 
-    for (; s && *dir; dir++) {
+    for (; s && *dir; dir++)
         if (zf_store_has(st, *dir, ZF_ENTRY_DIR) &&
-            !companions_add_in(s, st, *dir, zf_torch_set_named, b, &added, err)) {
+            !companions_add_in(s, st, *dir, zf_torch_set_named, b, &added, err))
             return false;
-        }
-    }
     return s && (added == 0 || zf_torch_set_place(s, err));
 }
 

@@ -36,9 +36,8 @@ static bool composed_walk_part(void *ctx, const struct zf_torch_part *part, stru
         zf_out_str(&w->name, before ? "." : "");
         zf_out_str(&w->name, part->name);
     }
-    if (!zf_out_ok(&w->name, err)) {
+    if (!zf_out_ok(&w->name, err))
         return false;
-    }
     if (part->tensor || (part->value && zf_number_of(part->value, &number))) {
         ok = w->fn(w->ctx, zf_out_text(&w->name), part->tensor, number, err);
     } else if (part->value && w->depth < DEPTH_MAX &&
@@ -104,9 +103,8 @@ static bool composed_check_parts(struct zf_composed *c, struct zf_err *err)
 bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *start,
                        const uint64_t *size, struct zf_err *err)
 {
-    if (!composed_check_parts(c, err)) {
+    if (!composed_check_parts(c, err))
         return false;
-    }
     c->from = c->n_chunks == 0 ? file : c->from;
     c->file = file;
     c->start = start;
@@ -134,11 +132,9 @@ bool zf_composed_is_plain(struct zf_composed *c, struct zf_err *err)
 /* Are all chunks rows of the tensor? */
 static bool composed_is_rows(const struct zf_composed *c)
 {
-    for (uint32_t d = 1; d < c->ndim; d++) {
-        if (c->size[d] != c->shape[d]) {
+    for (uint32_t d = 1; d < c->ndim; d++)
+        if (c->size[d] != c->shape[d])
             return false;
-        }
-    }
     return c->ndim > 0;
 }
 
@@ -159,9 +155,8 @@ static bool composed_same_table(struct zf_composed *c, struct zf_type t, struct 
                        c->part.p);
     }
     zf_auto(mem) char *bytes = zf_source_slurp(from.src, from.off, n * size, err);
-    if (!bytes) {
+    if (!bytes)
         return false;
-    }
     *out = c->n_chunks > 1;
     if (!*out) {
         free(c->table);
@@ -209,9 +204,8 @@ static bool composed_place(struct zf_composed *c, const char *part, uint32_t ndi
     bool codes = composed_is(c, part, "codes"), rows = composed_is_rows(c);
 
     if (ndim == 1 && (composed_is(c, part, "scale") ||
-                      (codes && (c->ndim != 1 || !rows || shape[0] != c->size[0])))) {
+                      (codes && (c->ndim != 1 || !rows || shape[0] != c->size[0]))))
         return composed_flat(c, shape[0], &shape[0], &start[0], err);
-    }
     c->apart = !rows || ndim == 0 || shape[0] != c->size[0];
     if (c->apart) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -238,14 +232,12 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "part \"%.80s\" has %u dimensions", c->part.p,
                        t.ndim);
     }
-    if (!zf_elems(t.ndim, t.shape, &n)) {
+    if (!zf_elems(t.ndim, t.shape, &n))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", c->part.p);
-    }
     memcpy(shape, t.shape, t.ndim * sizeof *shape);
     if (!c->whole && composed_is(c, part, "qmap")) {
-        if (!composed_same_table(c, t, from, &once, err)) {
+        if (!composed_same_table(c, t, from, &once, err))
             return false;
-        }
     } else if (!c->whole && !composed_place(c, part, t.ndim, shape, start, err)) {
         return false;
     }
@@ -258,9 +250,8 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from that in %.100s",
                        c->part.p, c->from);
     }
-    if (!draft || n == 0 || once) {
+    if (!draft || n == 0 || once)
         return draft != NULL;
-    }
     return zf_draft_box(draft, start, t.shape, from, err);
 }
 
@@ -286,9 +277,8 @@ bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_n
 {
     const size_t at = c->at_number, n = sizeof number.bits + 1;
 
-    if (!composed_name(c, part, err)) {
+    if (!composed_name(c, part, err))
         return false;
-    }
     c->at_number += n;
     const struct zf_spot spot = {c->spot.set, c->part.p, c->part.n};
     if (c->n_chunks == 1) {
@@ -319,9 +309,8 @@ bool zf_composed_forgive(struct zf_composed *c, struct zf_err *err)
 {
     char text[800];
 
-    if (!c->apart || !zf_names_is_optim(c->spot)) {
+    if (!c->apart || !zf_names_is_optim(c->spot))
         return false;
-    }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     return zf_build_note(c->b, err, "%s/%.200s is left out: %.700s", c->spot.set, c->name, text);

@@ -53,11 +53,9 @@ static bool cut_check_widths(const struct cut_lay *l, uint32_t n_subs, struct zf
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         uint64_t sum = 0, have = l->shard[r][l->rule->dim];
 
-        for (uint32_t s = 0; s < n_subs; s++) {
-            if (!zf_add(sum, cut_width(l, s, r), &sum)) {
+        for (uint32_t s = 0; s < n_subs; s++)
+            if (!zf_add(sum, cut_width(l, s, r), &sum))
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its widths add up beyond 64 bits");
-            }
-        }
         if (sum != have) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the shard of rank %u has %llu elements along dimension %u, which are "
@@ -77,9 +75,8 @@ static bool cut_put(const struct cut_lay *l, const uint64_t *shard, struct zf_cu
     uint64_t *p = zf_arena_get(l->a, 3 * (uint64_t)l->ndim + 1, sizeof *p, err);
     uint64_t *size = p + 2 * (size_t)l->ndim;
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     *out = (struct zf_cut_box){p, p + l->ndim, size};
     for (uint32_t d = 0; d < l->ndim; d++) {
         bool cut = l->rule->kind != ZF_CUT_COPIES && d == l->rule->dim;
@@ -104,9 +101,8 @@ static bool cut_put_all(const struct cut_lay *l, uint32_t n_subs, struct zf_cut_
     for (uint32_t r = 0; r < l->n_ranks; r++) {
         struct zf_cut_box *box = zf_arena_get(l->a, n_subs, sizeof *box, err);
 
-        if (!box) {
+        if (!box)
             return false;
-        }
         part[r] = (struct zf_cut_part){box, n_subs};
     }
     uint64_t *from = zf_arena_get(l->a, l->n_ranks, sizeof *from, err);
@@ -115,18 +111,15 @@ static bool cut_put_all(const struct cut_lay *l, uint32_t n_subs, struct zf_cut_
             uint64_t n = l->rule->kind == ZF_CUT_COPIES ? 0 : cut_width(l, s, r);
             struct zf_cut_box *box = (struct zf_cut_box *)&part[r].box[s];
 
-            if (!cut_put(l, l->shard[r], box, (const uint64_t[]){from[r], to, n}, err)) {
+            if (!cut_put(l, l->shard[r], box, (const uint64_t[]){from[r], to, n}, err))
                 return false;
-            }
             from[r] += n;
-            if (!zf_add(to, n, &to)) {
+            if (!zf_add(to, n, &to))
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the whole is beyond 64 bits");
-            }
         }
     }
-    if (from && l->rule->kind != ZF_CUT_COPIES) {
+    if (from && l->rule->kind != ZF_CUT_COPIES)
         l->shape[l->rule->dim] = to;
-    }
     return from != NULL;
 }
 
@@ -139,24 +132,20 @@ bool zf_cut_lay(const struct zf_cut_rule *rule, uint32_t ndim, const uint64_t *c
     uint64_t *shape = zf_arena_get(a, ndim + 1ull, sizeof *shape, err);
     const struct cut_lay l = {rule, ndim, n_ranks, shard, shape, a};
 
-    if (!part || !shape) {
+    if (!part || !shape)
         return false;
-    }
     if ((!copies && rule->dim >= ndim) || (rule->rows > 0 && ndim == 0)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "it has %u dimensions, and is said to be cut along dimension %u", ndim,
                        copies ? 0 : rule->dim);
     }
-    if (n_subs == 0) {
+    if (n_subs == 0)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is said to have no sub-parameters");
-    }
-    if (ndim > 0) {
+    if (ndim > 0)
         memcpy(shape, shard[0], ndim * sizeof *shape);
-    }
     if (!cut_same_extents(&l, copies ? UINT32_MAX : rule->dim, err) ||
-        (!copies && !cut_check_widths(&l, n_subs, err)) || !cut_put_all(&l, n_subs, part, err)) {
+        (!copies && !cut_check_widths(&l, n_subs, err)) || !cut_put_all(&l, n_subs, part, err))
         return false;
-    }
     if (rule->rows > 0) {
         if (rule->rows > shape[0]) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%llu rows are to be kept of %llu",
@@ -180,9 +169,8 @@ static bool cut_box_inside(const struct zf_cut *c, const struct zf_cut_box *b, u
         }
     }
     for (uint32_t d = 0; d < c->ndim; d++) {
-        if (!zf_within(b->in_whole[d], b->size[d], c->shape[d])) {
+        if (!zf_within(b->in_whole[d], b->size[d], c->shape[d]))
             return false;
-        }
         *n *= b->size[d];
     }
     return true;
@@ -191,12 +179,10 @@ static bool cut_box_inside(const struct zf_cut *c, const struct zf_cut_box *b, u
 static bool cut_overlap(const struct zf_cut *c, const struct zf_cut_box *x,
                         const struct zf_cut_box *y)
 {
-    for (uint32_t d = 0; d < c->ndim; d++) {
+    for (uint32_t d = 0; d < c->ndim; d++)
         if (x->in_whole[d] >= y->in_whole[d] + y->size[d] ||
-            y->in_whole[d] >= x->in_whole[d] + x->size[d]) {
+            y->in_whole[d] >= x->in_whole[d] + x->size[d])
             return false;
-        }
-    }
     return true;
 }
 
@@ -240,18 +226,14 @@ static bool cut_prove_box(const struct zf_cut *c, struct cut_seen **seen, uint32
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a piece of rank %u leaves the whole tensor",
                        rank);
     }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
-    if (!cut_enter_box(seen, c, b, rank, &first, err)) {
+    if (!cut_enter_box(seen, c, b, rank, &first, err))
         return false;
-    }
-    if (!first) {
+    if (!first)
         return true;
-    }
-    if (before >= CUT_BOXES) {
+    if (before >= CUT_BOXES)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "it is cut in more than %u pieces", CUT_BOXES);
-    }
     for (const struct cut_seen *s = *seen; s->box != b; s = s->hh.next) {
         if (cut_overlap(c, s->box, b)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -269,11 +251,9 @@ bool zf_cut_prove(const struct zf_cut *c, struct zf_err *err)
     bool ok = zf_elems(c->ndim, c->shape, &left) ||
               zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the whole is beyond 64 bits");
 
-    for (uint32_t r = 0; ok && r < c->n_ranks; r++) {
-        for (uint32_t i = 0; ok && i < c->part[r].n; i++) {
+    for (uint32_t r = 0; ok && r < c->n_ranks; r++)
+        for (uint32_t i = 0; ok && i < c->part[r].n; i++)
             ok = cut_prove_box(c, &seen, r, &c->part[r].box[i], &left, err);
-        }
-    }
     zf_table_free(seen);
     return ok && (left == 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                        "%llu elements of the whole tensor are on no rank",
@@ -300,9 +280,8 @@ static uint64_t cut_run(const struct zf_cut_box *box, struct zf_type x, struct z
 
     for (uint32_t d = x.ndim; d-- > 0;) {
         run *= box->size[d];
-        if (box->size[d] != x.shape[d] || box->size[d] != y.shape[d]) {
+        if (box->size[d] != x.shape[d] || box->size[d] != y.shape[d])
             break;
-        }
     }
     return run;
 }
@@ -332,16 +311,13 @@ static bool cut_compare_run(struct zf_copy_check *check, const struct cut_copy c
         check->unchecked++;
         return true;
     }
-    if (!check->buf && !(check->buf = malloc(2 * (size_t)CUT_WHOLE))) {
+    if (!check->buf && !(check->buf = malloc(2 * (size_t)CUT_WHOLE)))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
-    }
     check->compared += 2 * bytes;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         if (!zf_draft_read(c[i].d, cut_element(&c[i], size, at), n,
-                           check->buf + (i ? CUT_WHOLE : 0), err)) {
+                           check->buf + (i ? CUT_WHOLE : 0), err))
             return false;
-        }
-    }
     *same = memcmp(check->buf, check->buf + CUT_WHOLE, bytes) == 0;
     return true;
 }
@@ -356,9 +332,8 @@ static bool cut_compare_span(struct zf_copy_check *check, const struct cut_copy 
     for (uint64_t x = span.first, end = span.first + span.n; x < end && *same; x += n) {
         n = run - x % run;
         n = n < end - x ? n : end - x;
-        if (!cut_compare_run(check, c, box->size, x, n, same, err)) {
+        if (!cut_compare_run(check, c, box->size, x, n, same, err))
             return false;
-        }
     }
     return true;
 }
@@ -378,9 +353,8 @@ static bool cut_add_run(void *ctx, struct zf_source *src, uint64_t off, uint64_t
     struct cut_runs *r = ctx;
     struct cut_run *to = zf_vec_push(&r->of, r->err);
 
-    if (to) {
+    if (to)
         *to = (struct cut_run){src, off, n};
-    }
     return to != NULL;
 }
 
@@ -389,9 +363,8 @@ static bool cut_leave_bytes(struct zf_copy_check *check, const struct cut_run *a
 {
     struct zf_copy *last = check->left.n ? &check->left.at[check->left.n - 1] : NULL;
 
-    if (!a->src || !b->src) {
+    if (!a->src || !b->src)
         return true;
-    }
     if (last && last->src[0] == a->src && last->src[1] == b->src &&
         last->off[0] + last->n == a->off && last->off[1] + last->n == b->off) {
         last->n += n;
@@ -412,9 +385,8 @@ static bool cut_leave_runs(struct zf_copy_check *check, struct cut_runs r[2], st
         struct cut_run *a = &r[0].of.at[i], *b = &r[1].of.at[k];
         const uint64_t n = a->n < b->n ? a->n : b->n;
 
-        if (!cut_leave_bytes(check, a, b, n, err)) {
+        if (!cut_leave_bytes(check, a, b, n, err))
             return false;
-        }
         a->off += n;
         b->off += n;
         i += (a->n -= n) == 0;
@@ -454,32 +426,27 @@ static bool cut_compare(struct zf_copy_check *check, const struct cut_copy c[2],
     uint64_t n = 1, elem = zf_dtype_info(t.dtype)->bytes, whole = CUT_WHOLE / elem;
     uint64_t place = CUT_PLACE / elem, unchecked = check->unchecked;
 
-    for (uint32_t d = 0; d < t.ndim; d++) {
+    for (uint32_t d = 0; d < t.ndim; d++)
         n *= box->size[d];
-    }
     *same = true;
     check->sampled += n > whole;
     if (n > 0 && (check->all || n > whole || check->compared >= CUT_ALL) &&
-        !cut_leave(check, c, box, n, err)) {
+        !cut_leave(check, c, box, n, err))
         return false;
-    }
     for (uint32_t k = 0; k < CUT_PLACES && *same && n > 0; k++) {
         struct zf_span span = {n <= whole ? 0 : (n - place) / (CUT_PLACES - 1) * k,
                                n <= whole ? n : place};
 
-        if (n <= whole && k > 0) {
+        if (n <= whole && k > 0)
             break;
-        }
         if (!cut_compare_span(check, c, box, span, same, err)) {
-            if (err->code != ZF_E_IO) {
+            if (err->code != ZF_E_IO)
                 return false;
-            }
             zf_err_clear(err);
         }
     }
-    if (check->unchecked > unchecked) {
+    if (check->unchecked > unchecked)
         check->unchecked = unchecked + 1; /* a copy, of however many runs */
-    }
     return true;
 }
 
@@ -490,9 +457,8 @@ bool zf_cut_same(struct zf_copy_check *check, struct zf_draft *a, struct zf_draf
     zf_auto(mem) uint64_t *zero = calloc(t.ndim + (size_t)1, sizeof *zero);
     const struct cut_copy c[2] = {{a, zero}, {b, zero}};
 
-    if (!zero) {
+    if (!zero)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
-    }
     *same = zf_type_equal(t, zf_draft_type(b));
     return !*same || cut_compare(check, c, &(struct zf_cut_box){zero, zero, t.shape}, same, err);
 }
@@ -512,9 +478,8 @@ static bool cut_leave_padding(struct zf_copy_check *check, struct zf_draft *shar
 
         used = end > used ? end : used;
     }
-    for (uint32_t d = 1; d < t.ndim; d++) {
+    for (uint32_t d = 1; d < t.ndim; d++)
         row *= t.shape[d];
-    }
     zf_err_clear(err);
     bool ok = used >= t.shape[0] || row == 0 ||
               (zf_draft_runs(shard, used * row, (t.shape[0] - used) * row, cut_add_run, &r, err) &&
@@ -541,12 +506,10 @@ static bool cut_take_box(struct zf_draft *d, struct zf_draft *const *shard,
     const struct cut_copy both[2] = {{shard[s->rank], s->box->in_shard}, {shard[r], box->in_shard}};
     bool same;
 
-    if (s->box == box) {
+    if (s->box == box)
         return zf_draft_copy(d, box->in_whole, shard[r], box->in_shard, box->size, err);
-    }
-    if (!cut_compare(check, both, box, &same, err)) {
+    if (!cut_compare(check, both, box, &same, err))
         return false;
-    }
     return same || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the copies of rank %u and rank %u differ", s->rank, r);
 }

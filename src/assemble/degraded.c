@@ -39,12 +39,10 @@ bool zf_read_each(struct zf_build *b, uint64_t n,
             continue;
         }
         first = first.code == ZF_OK ? *err : first;
-        if (why) {
+        if (why)
             why[i] = zf_arena_str(a, err->msg, strlen(err->msg), &(struct zf_err){.code = ZF_OK});
-        }
-        if ((why && !why[i]) || !zf_forgive(b, err)) {
+        if ((why && !why[i]) || !zf_forgive(b, err))
             return false;
-        }
     }
     if (n > 0 && n_read == 0) {
         *err = first;

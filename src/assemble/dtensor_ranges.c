@@ -17,18 +17,16 @@ static struct range ranges_chunk(struct range r, uint64_t size, uint64_t coord)
     uint64_t len = r.hi - r.lo;
     uint64_t each = len / size + (len % size != 0), lo = 0, hi = 0;
 
-    if (!zf_mul(each, coord, &lo) || lo > len) {
+    if (!zf_mul(each, coord, &lo) || lo > len)
         lo = len;
-    }
     hi = len - lo < each ? len : lo + each;
     return (struct range){.lo = r.lo + lo, .hi = r.lo + hi};
 }
 
 static void ranges_cut(struct dim_ranges *dim, const struct zf_mesh_axis *axis)
 {
-    for (uint64_t i = 0; i < dim->n; i++) {
+    for (uint64_t i = 0; i < dim->n; i++)
         dim->range[i] = ranges_chunk(dim->range[i], axis->size, axis->coord);
-    }
 }
 
 /* Cuts every range into groups first, and each group as usual. */
@@ -42,9 +40,8 @@ static bool ranges_cut_groups(struct dim_ranges *dim, const struct zf_mesh_axis 
                        "a strided placement makes more than %d pieces", MAX_RANGES);
     }
     struct range *more = zf_arena_get(a, n, sizeof *more, err);
-    if (!more) {
+    if (!more)
         return false;
-    }
     for (uint64_t i = 0; i < dim->n; i++) {
         for (uint64_t g = 0; g < groups; g++) {
             more[i * groups + g] =
@@ -68,9 +65,8 @@ static const struct zf_mesh_axis *ranges_next_strided(const struct zf_dtensor *d
                      (x->split_factor == last->split_factor && x > last);
 
         if (x->place == ZF_PLACEMENT_STRIDED && x->dim == d && after &&
-            (!best || x->split_factor < best->split_factor)) {
+            (!best || x->split_factor < best->split_factor))
             best = x;
-        }
     }
     return best;
 }
@@ -85,9 +81,8 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
 
         if (x->place == ZF_PLACEMENT_SHARD && x->dim == d) {
             ranges_cut(dim, x);
-            if (!zf_mul(parts, x->size, &parts)) {
+            if (!zf_mul(parts, x->size, &parts))
                 return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the mesh has more than 2^64 ranks");
-            }
         }
     }
     for (const struct zf_mesh_axis *x = NULL; (x = ranges_next_strided(dt, d, x));) {
@@ -98,12 +93,10 @@ static bool ranges_cut_dim(const struct zf_dtensor *dt, uint32_t d, struct zf_ar
                            "a strided placement of split factor %" PRIu64 " over %" PRIu64 " parts",
                            x->split_factor, parts);
         }
-        if (!ranges_cut_groups(dim, x, groups, a, err)) {
+        if (!ranges_cut_groups(dim, x, groups, a, err))
             return false;
-        }
-        if (!zf_mul(parts, x->size, &parts)) {
+        if (!zf_mul(parts, x->size, &parts))
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the mesh has more than 2^64 ranks");
-        }
     }
     return true;
 }
@@ -123,18 +116,15 @@ bool ranges_dims(const struct zf_dtensor *dt, struct zf_arena *a, struct dim_ran
     }
     for (uint32_t d = 0; d < dt->ndim; d++) {
         dim[d].range = zf_arena_get(a, 1, sizeof *dim[d].range, err);
-        if (!dim[d].range) {
+        if (!dim[d].range)
             return false;
-        }
         dim[d].range[0] = (struct range){.lo = 0, .hi = dt->shape[d]};
         dim[d].n = 1;
-        if (!ranges_cut_dim(dt, d, a, &dim[d], err)) {
+        if (!ranges_cut_dim(dt, d, a, &dim[d], err))
             return false;
-        }
         dim[d].total = 0;
-        for (uint64_t i = 0; i < dim[d].n; i++) {
+        for (uint64_t i = 0; i < dim[d].n; i++)
             dim[d].total += dim[d].range[i].hi - dim[d].range[i].lo;
-        }
     }
     return true;
 }

@@ -8,11 +8,10 @@ const char *zf_absent(struct zf_store *st, const char *path, char *out)
 {
     const struct zf_entry *e = zf_store_find(st, path);
 
-    if (!e) {
+    if (!e)
         (void)snprintf(out, ZF_ABSENT_MAX, "is missing");
-    } else {
+    else
         (void)snprintf(out, ZF_ABSENT_MAX, "is %s, not a file", e->what);
-    }
     return out;
 }
 
@@ -34,12 +33,10 @@ static bool files_series_at(const char *name, const char *of, struct zf_series *
 {
     const char *end = of - 1, *at = end;
 
-    while (at > name && at[-1] >= '0' && at[-1] <= '9') {
+    while (at > name && at[-1] >= '0' && at[-1] <= '9')
         at--;
-    }
-    if (at <= name + 1 || !strchr("-_.", at[-1])) {
+    if (at <= name + 1 || !strchr("-_.", at[-1]))
         return false;
-    }
     const bool plain = at[-1] == '-' && *end == '-';
 
     out->stem = (size_t)(at - 1 - name);
@@ -72,9 +69,8 @@ static int files_series_cmp(const void *a, const void *b)
 {
     const struct zf_series_files *x = a, *y = b;
 
-    if (x->as.stem != y->as.stem) {
+    if (x->as.stem != y->as.stem)
         return x->as.stem < y->as.stem ? -1 : 1;
-    }
     int by = memcmp(x->name, y->name, x->as.stem);
 
     by = by ? by : strcmp(x->as.tail, y->as.tail);
@@ -94,9 +90,8 @@ static unsigned long files_series_gap(const struct zf_series_files *f, size_t n,
 {
     unsigned long want = from;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         want += f[i].as.number == want;
-    }
     return want < from + f->as.of ? want : from + f->as.of;
 }
 
@@ -107,30 +102,25 @@ bool zf_series_list(const struct zf_entry *e, size_t n, bool (*counts)(const cha
     size_t n_series = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (!counts(e[i].name) || !zf_series_parse(e[i].name, &s)) {
+        if (!counts(e[i].name) || !zf_series_parse(e[i].name, &s))
             continue;
-        }
         struct zf_series_files *f = zf_vec_push(&out->of, err);
 
-        if (!f) {
+        if (!f)
             return false;
-        }
         *f = (struct zf_series_files){.name = e[i].name, .as = s};
     }
-    if (out->of.n) {
+    if (out->of.n)
         qsort(out->of.at, out->of.n, sizeof *out->of.at, files_number_cmp);
-    }
     for (size_t i = 0, end; i < out->of.n; i = end) {
         struct zf_series_files first = out->of.at[i];
 
-        for (end = i + 1; end < out->of.n && files_series_cmp(&first, &out->of.at[end]) == 0;) {
+        for (end = i + 1; end < out->of.n && files_series_cmp(&first, &out->of.at[end]) == 0;)
             end++;
-        }
         unsigned long gap = files_series_gap(&out->of.at[i], end - i, 1);
 
-        if (gap <= first.as.of && files_series_gap(&out->of.at[i], end - i, 0) < first.as.of) {
+        if (gap <= first.as.of && files_series_gap(&out->of.at[i], end - i, 0) < first.as.of)
             first.lacks = gap;
-        }
         out->of.at[n_series++] = first;
     }
     out->of.n = n_series;
@@ -179,13 +169,11 @@ const char *zf_lfs_find(struct zf_store *st, const char *only)
 
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         if (l.e->kind != ZF_ENTRY_FILE || l.e->id.size >= POINTER_MAX ||
-            (only && strcmp(only, l.e->name) != 0)) {
+            (only && strcmp(only, l.e->name) != 0))
             continue;
-        }
         zf_auto(source) struct zf_source *src = zf_store_open(st, l.e->name, &ignored);
-        if (src && zf_lfs_is(src)) {
+        if (src && zf_lfs_is(src))
             return l.e->name;
-        }
     }
     return NULL;
 }

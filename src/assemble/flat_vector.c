@@ -21,12 +21,10 @@ static bool flat_lay_params(struct zf_flat_vector *v, const uint64_t *pad, struc
 {
     uint64_t *at = zf_arena_get(a, v->n_params + 1ull, sizeof *at, err);
 
-    for (uint32_t i = 0; at && i < v->n_params; i++) {
+    for (uint32_t i = 0; at && i < v->n_params; i++)
         if (!zf_add(at[i], v->len[i], &at[i + 1]) ||
-            (pad && !zf_add(at[i + 1], pad[i], &at[i + 1]))) {
+            (pad && !zf_add(at[i + 1], pad[i], &at[i + 1])))
             return flat_too_long(v, "parameters", err);
-        }
-    }
     v->at = at;
     return at != NULL;
 }
@@ -39,9 +37,8 @@ static uint64_t flat_full_partition(const struct zf_flat_vector *v, const struct
 
     for (uint32_t r = 0; r + 1 < v->n_ranks; r++) {
         /* real data follows behind this one, so nothing was trimmed from it */
-        if (!part[r].lost && part[r].n > 0 && zf_mul(part[r].n, r + 1ull, &end) && end < need) {
+        if (!part[r].lost && part[r].n > 0 && zf_mul(part[r].n, r + 1ull, &end) && end < need)
             return part[r].n;
-        }
     }
     return align * flat_ceil(need, (uint64_t)align * v->n_ranks);
 }
@@ -59,9 +56,8 @@ static bool flat_refuse_part(const struct zf_flat_vector *v, const struct zf_fla
 bool zf_flat_partitions(struct zf_flat_vector *v, const struct zf_flat_part *part,
                         const uint64_t *pad, uint32_t align, struct zf_arena *a, struct zf_err *err)
 {
-    if (!flat_lay_params(v, pad, a, err)) {
+    if (!flat_lay_params(v, pad, a, err))
         return false;
-    }
     uint64_t need = v->at[v->n_params], full = flat_full_partition(v, part, align);
     uint64_t *begin = zf_arena_get(a, v->n_ranks + 1ull, sizeof *begin, err);
     bool lost = false;
@@ -69,17 +65,14 @@ bool zf_flat_partitions(struct zf_flat_vector *v, const struct zf_flat_part *par
         uint64_t n = part[r].lost ? full : part[r].n;
 
         lost = lost || part[r].lost;
-        if (!zf_add(begin[r], n, &begin[r + 1])) {
+        if (!zf_add(begin[r], n, &begin[r + 1]))
             return flat_too_long(v, "partitions", err);
-        }
-        if (begin[r + 1] < need && n != full && (lost || n != part[0].n)) {
+        if (begin[r + 1] < need && n != full && (lost || n != part[0].n))
             return flat_refuse_part(v, &part[r], n, full, err);
-        }
     }
     v->begin = begin;
-    if (!begin) {
+    if (!begin)
         return false;
-    }
     uint64_t have = begin[v->n_ranks], most = (uint64_t)align * v->n_ranks - 1;
     return (have >= need && have - need <= most) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -95,11 +88,9 @@ bool zf_flat_slots(struct zf_flat_vector *v, struct zf_arena *a, struct zf_err *
 {
     uint64_t *at = zf_arena_get(a, v->n_params + 1ull, sizeof *at, err);
 
-    for (uint32_t i = 0; at && i < v->n_params; i++) {
-        if (!zf_add(at[i], flat_ceil(v->len[i], v->n_ranks), &at[i + 1])) {
+    for (uint32_t i = 0; at && i < v->n_params; i++)
+        if (!zf_add(at[i], flat_ceil(v->len[i], v->n_ranks), &at[i + 1]))
             return flat_too_long(v, "parameters", err);
-        }
-    }
     v->at = at;
     v->begin = NULL;
     return at != NULL;
@@ -110,9 +101,8 @@ bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank,
 {
     uint64_t slot = flat_ceil(v->len[i], v->n_ranks), first;
 
-    if (!zf_mul(slot, rank, &first) || first >= v->len[i]) {
+    if (!zf_mul(slot, rank, &first) || first >= v->len[i])
         return false;
-    }
     *out = zf_flat_piece(v, i, first);
     return true;
 }
@@ -127,11 +117,10 @@ static uint32_t flat_rank_of(const struct zf_flat_vector *v, uint64_t y)
     while (lo < hi) {
         uint32_t mid = hi - (hi - lo) / 2;
 
-        if (v->begin[mid] <= y) {
+        if (v->begin[mid] <= y)
             lo = mid;
-        } else {
+        else
             hi = mid - 1;
-        }
     }
     return lo;
 }

@@ -95,9 +95,8 @@ static bool hf_index_entry(struct hf_index_reading *r, hf_index_value_fn *value,
     struct zf_st_index_entry *e = zf_arena_get(x->arena, 1, sizeof *e, err);
 
     e = e && (e->tensor = zf_arena_str(x->arena, text, n, err)) ? e : NULL;
-    if (!e || !zf_table_add(x->entry, e->tensor, n, e, err)) {
+    if (!e || !zf_table_add(x->entry, e->tensor, n, e, err))
         return false;
-    }
     zf_auto(mem) char *file = value(r, e->tensor, err);
     return file && hf_index_number(r, file, strlen(file), &e->file, err);
 }
@@ -108,14 +107,12 @@ static bool hf_index_metadata(struct hf_index_reading *r, struct zf_err *err)
     uint32_t level = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
 
     while (zf_jsonin_next(r->in, level)) {
-        if (!zf_jsonin_is(r->in, "param_groups")) {
+        if (!zf_jsonin_is(r->in, "param_groups"))
             continue;
-        }
         zf_auto(mem) char *file = hf_index_value(r, "param_groups", err);
         r->out->groups = file ? zf_arena_str(r->out->arena, file, strlen(file), err) : NULL;
-        if (!r->out->groups) {
+        if (!r->out->groups)
             return false;
-        }
     }
     return true;
 }
@@ -126,20 +123,16 @@ static bool hf_index_read(struct hf_index_reading *r, struct zf_err *err)
 
     while (zf_jsonin_next(r->in, top)) {
         if (zf_jsonin_is(r->in, "metadata")) {
-            if (!hf_index_metadata(r, err)) {
+            if (!hf_index_metadata(r, err))
                 return false;
-            }
             continue;
         }
-        if (!zf_jsonin_is(r->in, "weight_map")) {
+        if (!zf_jsonin_is(r->in, "weight_map"))
             continue;
-        }
         map = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
-        while (zf_jsonin_next(r->in, map)) {
-            if (!hf_index_entry(r, hf_index_value, err)) {
+        while (zf_jsonin_next(r->in, map))
+            if (!hf_index_entry(r, hf_index_value, err))
                 return false;
-            }
-        }
     }
     return map > 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "expected an object \"weight_map\", found none");
@@ -149,11 +142,9 @@ static bool hf_index_read_numbers(struct hf_index_reading *r, struct zf_err *err
 {
     uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
 
-    while (zf_jsonin_next(r->in, top)) {
-        if (!hf_index_entry(r, hf_index_value_number, err)) {
+    while (zf_jsonin_next(r->in, top))
+        if (!hf_index_entry(r, hf_index_value_number, err))
             return false;
-        }
-    }
     return top > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "expected an object");
 }
 
@@ -169,12 +160,10 @@ static bool hf_index_load(struct zf_st_index *x, struct zf_store *st, hf_index_f
     struct hf_index_reading r = {.in = in, .out = x, .dir = dir};
 
     x->arena = in ? zf_arena_new(lim->model_memory, err) : NULL;
-    if (!x->arena) {
+    if (!x->arena)
         return false;
-    }
-    if (!dir) {
+    if (!dir)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
-    }
     bool ok = read(&r, err);
     zf_table_free(r.by_name);
     return zf_jsonin_end(in, err) && ok;
@@ -185,16 +174,13 @@ static bool hf_index_load_as(struct zf_store *st, const char *path, hf_index_fn 
                              struct zf_err *err)
 {
     *out = (struct zf_st_index){.path = strdup(path)};
-    if (!out->path) {
+    if (!out->path)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
-    }
-    if (hf_index_load(out, st, read, lim, err)) {
+    if (hf_index_load(out, st, read, lim, err))
         return true;
-    }
     zf_st_index_fini(out);
-    if (err->code == ZF_E_LIMIT) {
+    if (err->code == ZF_E_LIMIT)
         err->code = ZF_E_FORMAT; /* no true index is so long or so deep */
-    }
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 
@@ -227,19 +213,16 @@ bool zf_st_index_find(struct zf_store *st, const char *dir, const char *file, co
     size_t n = 0;
 
     *path_out = NULL;
-    if (file) {
+    if (file)
         found = zf_name_ends(file, tail) ? file : NULL;
-    } else if (!zf_store_list(st, dir, &e, &n, err)) {
+    else if (!zf_store_list(st, dir, &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n && !sure; i++) {
-        if (!zf_name_ends(e[i].name, tail)) { /* what is no file is refused when it is opened */
+        if (!zf_name_ends(e[i].name, tail)) /* what is no file is refused when it is opened */
             continue;
-        }
         size_t stem = strlen(e[i].name) - strlen(tail);
-        for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++) {
+        for (size_t k = 0; k < sizeof plain / sizeof plain[0]; k++)
             sure = sure || (strlen(plain[k]) == stem && strncmp(plain[k], e[i].name, stem) == 0);
-        }
         other = found;
         found = e[i].name;
     }
@@ -268,9 +251,8 @@ bool zf_st_index_read(const struct zf_st_index *x, struct zf_store *st,
         }
         if ((!here && !zf_build_note(b, err, "%s %s; its tensors are lost", file,
                                      zf_absent(st, file, is))) ||
-            !r->add(r->ctx, file, here, err)) {
+            !r->add(r->ctx, file, here, err))
             return false;
-        }
     }
     return true;
 }
@@ -291,9 +273,8 @@ static bool index_note(const struct zf_st_index *x, const struct index_lack *lac
         if (l->n && zf_store_has(zf_build_store(b), x->file.at[i], ZF_ENTRY_FILE) &&
             !zf_build_note(b, err, "%zu tensor%s lost: %s names %s in %s, which %s: %s%s", l->n,
                            l->n == 1 ? " is" : "s are", x->path, l->n == 1 ? "it" : "them",
-                           x->file.at[i], l->why, l->first, l->n == 1 ? "" : " ...")) {
+                           x->file.at[i], l->why, l->first, l->n == 1 ? "" : " ..."))
             return false;
-        }
     }
     return true;
 }
@@ -305,28 +286,24 @@ bool zf_st_index_check(const struct zf_st_index *x, const struct zf_st_index_rea
     const char *first = NULL;
     size_t missing = 0;
 
-    if (!lack) {
+    if (!lack)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for an index");
-    }
     for (const struct zf_st_index_entry *e = x->entry; e; e = e->hh.next) {
         const char *tensor = e->tensor, *file = x->file.at[e->file];
         const struct zf_lost how = {.file = file, .why = r->lacks(r->ctx, tensor, file)};
         struct index_lack *l = &lack[e->file];
 
-        if (!how.why) {
+        if (!how.why)
             continue;
-        }
         first = first ? first : tensor;
         missing++;
         l->first = l->n++ ? l->first : tensor;
         l->why = how.why;
-        if (zf_build_degraded(b) && !zf_build_missing(b, tensor, strlen(tensor), &how, err)) {
+        if (zf_build_degraded(b) && !zf_build_missing(b, tensor, strlen(tensor), &how, err))
             return false;
-        }
     }
-    if (!missing || zf_build_degraded(b)) {
+    if (!missing || zf_build_degraded(b))
         return index_note(x, lack, b, err);
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "the index names tensor \"%.80s\" in %.80s, but no file holds it (%zu of %u tensors "
             "are missing)",

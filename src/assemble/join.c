@@ -55,21 +55,18 @@ struct join *join_new(struct zf_build *b, struct zf_names *names, const struct z
     *j = (struct join){.b = b, .names = names, .lim = lim, .world = 1, .group = -1};
     j->replicas = (struct replicas_place){
         .b = b, .names = names, .mesh = *mesh, .check = {.all = zf_build_records_copies(b)}};
-    for (int a = 0; a < ZF_N_AXES; a++) {
+    for (int a = 0; a < ZF_N_AXES; a++)
         j->world *= mesh->size[a] > 1 ? mesh->size[a] : 1;
-    }
     j->parts.keep.arena = zf_arena_new(lim->model_memory, err);
-    if (!j->parts.keep.arena) {
+    if (!j->parts.keep.arena)
         return NULL;
-    }
     return zf_give(j);
 }
 
 void join_free(struct join *j)
 {
-    if (!j) {
+    if (!j)
         return;
-    }
     struct zf_arena *arena = j->parts.keep.arena;
 
     parts_fini(&j->parts);
@@ -87,9 +84,8 @@ static struct join_first *join_first_of(struct join *j, const struct zf_draft *d
 {
     struct join_first *f = zf_table_make_id(j->first, (uintptr_t)d, err);
 
-    if (f && !f->file) {
+    if (f && !f->file)
         f->file = j->file->path;
-    }
     return f;
 }
 
@@ -100,9 +96,8 @@ static bool join_check_mesh(struct join *j, const struct zf_draft *d, const stru
     struct join_first *f = join_first_of(j, d, err);
     char here[100], there[100];
 
-    if (!f) {
+    if (!f)
         return false;
-    }
     f->dt = f->dt ? f->dt : dt;
     return f->dt == dt || parts_same_mesh(dt, f->dt) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -117,9 +112,8 @@ static bool join_check_shards(struct join *j, const struct zf_draft *d, const st
 {
     struct join_first *f = join_first_of(j, d, err);
 
-    if (!f) {
+    if (!f)
         return false;
-    }
     f->st = f->st ? f->st : s;
     if (s->n_all != f->st->n_all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -154,9 +148,8 @@ static struct zf_draft *join_draft(struct join *j, struct zf_spot spot, struct z
         d = zf_build_tensor(j->b, spot, type, err);
         return d && zf_draft_where(d, j->file->path, err) && join_first_of(j, d, err) ? d : NULL;
     }
-    if (zf_type_equal(zf_draft_type(d), type)) {
+    if (zf_type_equal(zf_draft_type(d), type))
         return d;
-    }
     const struct join_first *f = join_first_of(j, d, err);
     char here[100], there[100];
 
@@ -193,9 +186,8 @@ static bool join_odometer_new(struct odometer *o, uint32_t ndim, struct zf_arena
 {
     uint64_t *four = zf_arena_get(a, 4 * (uint64_t)ndim + 1, sizeof *four, err);
 
-    if (!four) {
+    if (!four)
         return false;
-    }
     *o = (struct odometer){four, four + ndim, four + 2 * (size_t)ndim, four + 3 * (size_t)ndim};
     return true;
 }
@@ -204,9 +196,8 @@ static bool join_odometer_next(struct odometer *o, const struct dim_ranges *dim,
 {
     for (uint32_t d = ndim; d-- > 0;) {
         o->local[d] += dim[d].range[o->at[d]].hi - dim[d].range[o->at[d]].lo;
-        if (++o->at[d] < dim[d].n) {
+        if (++o->at[d] < dim[d].n)
             return true;
-        }
         o->at[d] = o->local[d] = 0;
     }
     return false;
@@ -218,9 +209,8 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
     struct zf_type type = {r->dtype, r->ndim, NULL};
     struct odometer o;
 
-    if (!join_odometer_new(&o, r->ndim, j->temp, err)) {
+    if (!join_odometer_new(&o, r->ndim, j->temp, err))
         return false;
-    }
     do {
         for (uint32_t k = 0; k < r->ndim; k++) {
             struct range range = dim[k].range[o.at[k]];
@@ -233,13 +223,11 @@ static bool join_boxes(struct join *j, struct zf_draft *d, const struct zf_tenso
         struct zf_from from;
 
         type.shape = o.size;
-        if (!box || !join_box_from(r, o.local, &from, err)) {
+        if (!box || !join_box_from(r, o.local, &from, err))
             return false;
-        }
         if (box->file ? !join_box_equal(j->b, &j->replicas.check, box, type, from, err)
-                      : !zf_draft_box(d, o.start, o.size, from, err)) {
+                      : !zf_draft_box(d, o.start, o.size, from, err))
             return false;
-        }
         if (!box->file) {
             box->from = from;
             box->file = j->file->path;
@@ -292,19 +280,16 @@ static bool join_composed(struct join *j, const struct part *p, const struct dim
     struct composed_chunk c = {.file = j->file->path, .dt = p->dt, .piece = p->piece};
     bool empty = false;
 
-    if (!join_composed_box(a, dim, &c, &empty, err)) {
+    if (!join_composed_box(a, dim, &c, &empty, err))
         return false;
-    }
     struct join_box *box =
         !c.start || empty
             ? NULL
             : join_box_of(j, p->key, c.dt->ndim, (const uint64_t *[2]){c.start, c.size}, err);
-    if (c.start && !empty && !box) {
+    if (c.start && !empty && !box)
         return false;
-    }
-    if (empty || (box && box->file)) {
+    if (empty || (box && box->file))
         return empty || join_composed_equal(j->b, &j->replicas.check, box, &c, err);
-    }
     if (box) {
         box->file = j->file->path;
         box->piece = c.piece;
@@ -322,19 +307,15 @@ static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part 
         j->n_mesh = p->dt->n_ranks;
         j->mesh_file = j->file->path;
     }
-    if (!p->coord) {
+    if (!p->coord)
         return true;
-    }
     struct dim_ranges *dim = zf_arena_get(j->temp, p->dt->ndim, sizeof *dim, err);
-    if (!dim || !join_placed(j, p, &dt, err) || !ranges_dims(&dt, j->temp, dim, err)) {
+    if (!dim || !join_placed(j, p, &dt, err) || !ranges_dims(&dt, j->temp, dim, err))
         return false;
-    }
-    if (p->key->composed) {
+    if (p->key->composed)
         return join_composed(j, p, dim, err);
-    }
-    if (!join_check_local(p->ref, dim, &empty, err)) {
+    if (!join_check_local(p->ref, dim, &empty, err))
         return false;
-    }
     struct zf_draft *d = join_draft(j, spot, (struct zf_type){dt.dtype, dt.ndim, dt.shape}, err);
     return d && join_check_mesh(j, d, p->dt, err) && (empty || join_boxes(j, d, p->ref, dim, err));
 }
@@ -343,9 +324,8 @@ static bool join_dtensor(struct join *j, struct zf_spot spot, const struct part 
 
 static bool join_check_group(struct join *j, const struct zf_sharded *s, struct zf_err *err)
 {
-    if (s->world < 0) {
+    if (s->world < 0)
         return true;
-    }
     if (j->group < 0) {
         j->group = s->world;
         j->group_file = j->file->path;
@@ -362,20 +342,17 @@ static bool join_sharded(struct join *j, struct zf_spot spot, const struct part 
 {
     const struct zf_sharded *s = p->st;
 
-    if (!join_check_group(j, s, err)) {
+    if (!join_check_group(j, s, err))
         return false;
-    }
     struct zf_draft *d = join_draft(j, spot, (struct zf_type){s->dtype, s->ndim, s->shape}, err);
-    if (!d || !join_check_shards(j, d, s, err)) {
+    if (!d || !join_check_shards(j, d, s, err))
         return false;
-    }
     for (uint32_t i = 0; i < p->n; i++) {
         struct zf_from from;
 
         if (!join_box_from(&p->ref[i], NULL, &from, err) ||
-            !zf_draft_box(d, p->shard[i].off, p->shard[i].size, from, err)) {
+            !zf_draft_box(d, p->shard[i].off, p->shard[i].size, from, err))
             return false;
-        }
     }
     return true;
 }
@@ -396,9 +373,8 @@ static bool join_left_out(struct join *j, struct zf_spot spot, struct zf_err *er
 static bool join_note_odd(struct join *j, struct part_key *key, struct zf_spot spot,
                           struct zf_err *err)
 {
-    if (key->noted) {
+    if (key->noted)
         return true;
-    }
     key->noted = true;
     *err = *key->odd;
     return zf_leave_out_at(j->b, key->odd_file, spot, err);
@@ -409,16 +385,14 @@ static bool join_copy(struct join *j, const struct part *p, struct zf_err *err)
     struct replicas *all = &p->key->copies;
     struct replica *r = zf_arena_get(j->parts.keep.arena, 1, sizeof *r, err);
 
-    if (!r) {
+    if (!r)
         return false;
-    }
     *r = (struct replica){.ref = p->ref, .file = j->file->path, .at = j->file->at};
     all->extra = j->file->extra;
-    if (all->last) {
+    if (all->last)
         all->last->next = r;
-    } else {
+    else
         all->first = r;
-    }
     all->last = r;
     return true;
 }
@@ -427,15 +401,12 @@ static bool join_part(struct join *j, const struct part *p, struct zf_err *err)
 {
     struct zf_spot spot;
 
-    if (p->kind == ZF_TORCH_DENSE) {
+    if (p->kind == ZF_TORCH_DENSE)
         return join_copy(j, p, err);
-    }
-    if (!zf_names_place(j->names, p->key->path, &spot, err)) {
+    if (!zf_names_place(j->names, p->key->path, &spot, err))
         return false;
-    }
-    if (p->key->odd && zf_names_is_optim(spot)) {
+    if (p->key->odd && zf_names_is_optim(spot))
         return join_note_odd(j, p->key, spot, err);
-    }
     if (p->kind == ZF_TORCH_NOT) {
         *err = *p->why;
         return join_left_out(j, spot, err);
@@ -465,12 +436,10 @@ static bool join_take_odd(struct join *j, const struct zf_leaf *leaf, bool *take
     struct part_key *key = parts_add_odd(&j->parts, j->torch, leaf, j->file->path, err);
     struct zf_spot spot;
 
-    if (!key || (!key->dt && !key->st)) {
+    if (!key || (!key->dt && !key->st))
         return key != NULL;
-    }
-    if (!zf_names_place(j->names, key->path, &spot, err)) {
+    if (!zf_names_place(j->names, key->path, &spot, err))
         return false;
-    }
     *taken = zf_names_is_optim(spot);
     return !*taken || join_note_odd(j, key, spot, err);
 }
@@ -490,9 +459,8 @@ bool join_take(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err
     struct join *j = ctx;
 
     *taken = join_takes(j, leaf->kind);
-    if (!*taken) {
+    if (!*taken)
         return !join_is_odd(j, leaf->kind) || join_take_odd(j, leaf, taken, err);
-    }
     const struct part *p = parts_read(&j->parts, j->torch, leaf, j->file->path, err);
     return p && join_part(j, p, err);
 }
@@ -510,21 +478,17 @@ static bool join_keep_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     const struct keeping *k = ctx;
     struct join_file *f = k->file;
 
-    if (join_is_odd(k->j, leaf->kind)) {
+    if (join_is_odd(k->j, leaf->kind))
         return parts_add_odd(&k->j->parts, k->torch, leaf, f->path, err) != NULL;
-    }
-    if (!join_takes(k->j, leaf->kind)) {
+    if (!join_takes(k->j, leaf->kind))
         return true;
-    }
     struct part *p = parts_read(&k->j->parts, k->torch, leaf, f->path, err);
-    if (!p) {
+    if (!p)
         return false;
-    }
-    if (f->last) {
+    if (f->last)
         f->last->next = p;
-    } else {
+    else
         f->part = p;
-    }
     f->last = p;
     return true;
 }
@@ -540,23 +504,19 @@ bool join_keep(struct join *j, const struct zf_place_file *f, struct join_file *
 
 bool join_kept(struct join *j, const struct join_file *file, struct zf_err *err)
 {
-    if (!join_file(j, file, NULL, err)) {
+    if (!join_file(j, file, NULL, err))
         return false;
-    }
-    for (const struct part *p = file->part; p; p = p->next) {
-        if (!join_part(j, p, err)) {
+    for (const struct part *p = file->part; p; p = p->next)
+        if (!join_part(j, p, err))
             return false;
-        }
-    }
     return true;
 }
 
 /* Compares the number of ranks that a file says with the number of files. */
 static bool join_check_world(struct join *j, const char *file, uint64_t ranks, struct zf_err *err)
 {
-    if (ranks == j->world) {
+    if (ranks == j->world)
         return true;
-    }
     if (zf_build_degraded(j->b)) {
         return zf_build_note(j->b, err,
                              "%s was saved by %" PRIu64 " ranks, but there are files of %" PRIu64,
@@ -571,16 +531,13 @@ static bool join_check_world(struct join *j, const char *file, uint64_t ranks, s
 bool join_finish(struct join *j, struct zf_err *err)
 {
     if ((j->n_mesh && !join_check_world(j, j->mesh_file, j->n_mesh, err)) ||
-        (j->group >= 0 && !join_check_world(j, j->group_file, (uint64_t)j->group, err))) {
+        (j->group >= 0 && !join_check_world(j, j->group_file, (uint64_t)j->group, err)))
         return false;
-    }
     for (const struct part_key *key = j->parts.keys; key; key = key->hh.next) {
-        if (key->chunk && !join_composed_place(j->b, j->names, key, err)) {
+        if (key->chunk && !join_composed_place(j->b, j->names, key, err))
             return false;
-        }
-        if (key->copies.first && !replicas_place(&j->replicas, key->path, &key->copies, err)) {
+        if (key->copies.first && !replicas_place(&j->replicas, key->path, &key->copies, err))
             return false;
-        }
     }
     return zf_copy_check_note(&j->replicas.check, j->b, err);
 }

@@ -16,9 +16,8 @@ bool join_box_from(const struct zf_tensor_ref *r, const uint64_t *local, struct 
                            "a local tensor is larger than 2^64 elements");
         }
     }
-    if (!zf_mul_add(at, zf_dtype_info(r->dtype)->bytes, r->off, &bytes)) {
+    if (!zf_mul_add(at, zf_dtype_info(r->dtype)->bytes, r->off, &bytes))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a local tensor is larger than 2^64 bytes");
-    }
     *out = (struct zf_from){.src = r->src, .off = bytes, .stride = r->stride};
     return true;
 }
@@ -30,9 +29,8 @@ static bool join_box_packed(struct zf_type type, struct zf_from from, struct zf_
     static const uint64_t one = 1;
     uint64_t n;
 
-    if (!zf_elems(type.ndim, type.shape, &n) || !from.src) {
+    if (!zf_elems(type.ndim, type.shape, &n) || !from.src)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a box has no bytes");
-    }
     *made = zf_strided_new(type, from, err);
     *out = (struct zf_tensor_ref){
         .src = *made, .dtype = type.dtype, .ndim = 1, .stride = &one, .n = n, .packed = true};
@@ -55,13 +53,11 @@ bool join_box_equal(struct zf_build *b, struct zf_copy_check *check, const struc
     bool same = true;
 
     if (!join_box_packed(type, first->from, &x, &one, err) ||
-        !join_box_packed(type, from, &y, &two, err)) {
+        !join_box_packed(type, from, &y, &two, err))
         return false;
-    }
     x.shape = &x.n;
     y.shape = &y.n;
-    if (!zf_copy_check_equal(check, &x, &y, &same, err)) {
+    if (!zf_copy_check_equal(check, &x, &y, &same, err))
         return zf_forgive(b, err);
-    }
     return same || join_box_differs(first, err);
 }

@@ -7,9 +7,8 @@
 static const struct zf_layout *layouts_find(const struct zf_layout *row, const struct zf_save *save,
                                             const struct zf_open_opts *o, const char **where)
 {
-    while (row->find && !(*where = row->find(save, o))) {
+    while (row->find && !(*where = row->find(save, o)))
         row++;
-    }
     return row->find ? row : NULL;
 }
 

@@ -88,9 +88,8 @@ static struct zf_path names_inside(struct zf_path path)
     const struct zf_step *s = path.step;
 
     if (path.n > 2 && !s[0].index && !s[1].index && ONE_OF(s[0].p, s[0].n, outer_words) &&
-        (container_number(s[1].p, s[1].n) >= 0 || word_starts(s[1].p, s[1].n, "optim"))) {
+        (container_number(s[1].p, s[1].n) >= 0 || word_starts(s[1].p, s[1].n, "optim")))
         return (struct zf_path){.step = s + 1, .n = path.n - 1};
-    }
     return path;
 }
 
@@ -98,9 +97,8 @@ uint64_t zf_path_hash(struct zf_path path)
 {
     uint64_t h = path.n;
 
-    for (uint32_t i = 0; i < path.n; i++) {
+    for (uint32_t i = 0; i < path.n; i++)
         h = zf_hash(h, path.step[i].p, path.step[i].n);
-    }
     return h;
 }
 
@@ -166,14 +164,12 @@ static bool names_is_master(const struct optim_key *e)
 
 static bool names_remember_entry(struct zf_names *names, struct optim_key *e, struct zf_err *err)
 {
-    if (!optim_key_split(e, &names->params)) {
+    if (!optim_key_split(e, &names->params))
         return true;
-    }
     names_reduce_entry(names, e);
     if (!zf_sorted_add_pair(&names->entries, names_hash(e->key, e->key_len, e->name, e->name_len),
-                            zf_hash(0, e->head, e->head_len), err)) {
+                            zf_hash(0, e->head, e->head_len), err))
         return false;
-    }
     return !names_is_master(e) || names_put(&names->masters, e->name, e->name_len, err);
 }
 
@@ -181,18 +177,15 @@ static bool names_postpone(struct zf_names *names, const struct optim_key *e, st
 {
     struct names_pending *p = zf_arena_get(names->arena, 1, sizeof *p, err);
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     p->entry = *e;
     p->entry.head = zf_arena_str(names->arena, e->head, e->head_len, err);
-    if (!p->entry.head) {
+    if (!p->entry.head)
         return false;
-    }
     p->entry.text = zf_arena_str(names->arena, e->text, e->text_len, err);
-    if (!p->entry.text) {
+    if (!p->entry.text)
         return false;
-    }
     if (e->name) {
         p->entry.name = p->entry.text + (e->name - e->text);
         p->entry.key = p->entry.text + (e->key - e->text);
@@ -219,18 +212,16 @@ static bool names_add(struct zf_names *names, struct zf_path path, struct zf_err
         size_t at = path.step[0].n + 1;
 
         names->has[c] = true;
-        if (!names_put(&names->params, key + at, n - at, err)) {
+        if (!names_put(&names->params, key + at, n - at, err))
             return false;
-        }
     }
     return names_put(&names->params, key, n, err);
 }
 
 bool zf_names_add(struct zf_names *names, struct zf_path path, struct zf_err *err)
 {
-    if (!wrappers_off(&names->wrappers, &path, err)) {
+    if (!wrappers_off(&names->wrappers, &path, err))
         return false;
-    }
     path = names_inside(path);
     return zf_path_join(&names->key, path, err) && names_add(names, path, err);
 }
@@ -273,9 +264,8 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
         copy ? zf_table_make_id(names->ids, names_hash(head, strlen(head), digits, (size_t)n), err)
              : NULL;
 
-    if (!known) {
+    if (!known)
         return false;
-    }
     known->p = copy;
     known->n = path.step->n;
     return true;
@@ -284,11 +274,9 @@ bool zf_names_id(struct zf_names *names, const char *head, uint64_t id, const ch
 /* Everything was seen: now the postponed entries can be named. */
 static bool names_add_pending(struct zf_names *names, struct zf_err *err)
 {
-    for (struct names_pending *p = names->pending; p; p = p->next) {
-        if (!names_remember_entry(names, &p->entry, err)) {
+    for (struct names_pending *p = names->pending; p; p = p->next)
+        if (!names_remember_entry(names, &p->entry, err))
             return false;
-        }
-    }
     names->pending = NULL;
     names->settled = true;
     return true;
@@ -331,9 +319,8 @@ static bool names_place_entry(struct zf_names *names, struct optim_key *e, struc
                               struct zf_err *err)
 {
     names_reduce_entry(names, e);
-    if (names_is_master(e)) {
+    if (names_is_master(e))
         return names_place_as(names, "", e->name, e->name_len, out, err);
-    }
     size_t at, heads = zf_sorted_find(&names->entries,
                                       names_hash(e->key, e->key_len, e->name, e->name_len), &at);
     zf_out_cut(&names->name, 0);
@@ -362,9 +349,8 @@ static bool names_is_random_state(const char *p, size_t n)
         const char *end = memchr(p + at, '_', n - at);
         size_t len = end ? (size_t)(end - p) - at : n - at;
 
-        if (word_is(p + at, len, "rng")) {
+        if (word_is(p + at, len, "rng"))
             return true;
-        }
         at += len + 1;
     }
     return false;
@@ -375,15 +361,12 @@ static bool names_place_rest(struct zf_names *names, struct zf_path path, const 
 {
     size_t head = path.step[0].n;
 
-    if (path.n == 1) {
+    if (path.n == 1)
         return names_place_as(names, "extra", key, n, out, err);
-    }
-    if (!names_place_set(names, "", key, head, err)) {
+    if (!names_place_set(names, "", key, head, err))
         return false;
-    }
-    if (zf_names_reserved(zf_out_text(&names->set)) || names_is_random_state(key, head)) {
+    if (zf_names_reserved(zf_out_text(&names->set)) || names_is_random_state(key, head))
         return names_place_as(names, "extra", key, n, out, err);
-    }
     return names_place_as(names, NULL, key + head + 1, n - head - 1, out, err);
 }
 
@@ -394,16 +377,13 @@ static bool names_place(struct zf_names *names, struct zf_path path, struct zf_s
     const char *key = zf_out_text(&names->key);
     size_t n = names->key.n;
 
-    if (optim_key_parse(path, key, n, &e) && optim_key_split(&e, &names->params)) {
+    if (optim_key_parse(path, key, n, &e) && optim_key_split(&e, &names->params))
         return names_place_entry(names, &e, out, err);
-    }
-    if (word_starts(key, n, "rng_state")) {
+    if (word_starts(key, n, "rng_state"))
         return names_place_as(names, "extra", key, n, out, err);
-    }
     const char *container = zf_names_container(names);
-    if (!container) {
+    if (!container)
         return names_place_weight(names, key, n, out, err);
-    }
     if (path.n > 1 && word_is(path.step[0].p, path.step[0].n, container) && !path.step[1].index) {
         size_t at = path.step[0].n + 1;
 
@@ -416,12 +396,10 @@ bool zf_names_place(struct zf_names *names, struct zf_path path, struct zf_spot 
                     struct zf_err *err)
 {
     if (!(names->settled || names_add_pending(names, err)) ||
-        !wrappers_off(&names->wrappers, &path, err)) {
+        !wrappers_off(&names->wrappers, &path, err))
         return false;
-    }
-    if (zf_names_is_setting(names, path)) {
+    if (zf_names_is_setting(names, path))
         return zf_names_extra(names, path, out, err);
-    }
     path = names_inside(path);
     return zf_path_join(&names->key, path, err) && names_place(names, path, out, err);
 }
@@ -451,11 +429,9 @@ const char *zf_names_blob(struct zf_names *names, struct zf_path path, struct zf
 
 const char *zf_names_container(const struct zf_names *names)
 {
-    for (int i = 0; i < ZF_CONTAINERS; i++) {
-        if (names->has[i]) {
+    for (int i = 0; i < ZF_CONTAINERS; i++)
+        if (names->has[i])
             return container_name(i);
-        }
-    }
     return NULL;
 }
 
@@ -483,9 +459,8 @@ struct zf_names *zf_names_new(struct zf_err *err)
 
 void zf_names_free(struct zf_names *names)
 {
-    if (!names) {
+    if (!names)
         return;
-    }
     zf_sorted_fini(&names->params);
     zf_sorted_fini(&names->masters);
     zf_sorted_fini(&names->entries);

@@ -17,9 +17,8 @@ static bool numbered_take(const char **p, const char **name, uint32_t *out)
     size_t padded = (*p)[1] == '0' ? (size_t)((*p)[2] - '0') : 0, n = strspn(*name, "0123456789");
 
     *p += padded ? 4 : 2;
-    if (n == 0 || n > NUMBERED_DIGITS || n < padded || (n > 1 && n > padded && **name == '0')) {
+    if (n == 0 || n > NUMBERED_DIGITS || n < padded || (n > 1 && n > padded && **name == '0'))
         return false;
-    }
     *out = (uint32_t)strtoul(*name, NULL, 10);
     *name += n;
     return true;
@@ -30,9 +29,8 @@ static size_t numbered_count(const char *p, size_t n)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         found += p[i] == '%';
-    }
     return found;
 }
 
@@ -42,28 +40,24 @@ static bool numbered_rest(const char *p, const char *name, size_t at, struct zf_
 {
     while (*p) {
         if (*p == '%') {
-            if (!numbered_take(&p, &name, &out->number[at++])) {
+            if (!numbered_take(&p, &name, &out->number[at++]))
                 return false;
-            }
         } else if (*p == '[') {
             const char *end = strchr(p, ']') + 1;
             size_t skipped = numbered_count(p, (size_t)(end - p));
 
-            if (numbered_rest(p + 1, name, at, out)) {
+            if (numbered_rest(p + 1, name, at, out))
                 return true;
-            }
-            for (size_t i = 0; i < skipped; i++) {
+            for (size_t i = 0; i < skipped; i++)
                 out->number[at++] = ZF_NO_NUMBER;
-            }
             p = end;
         } else if (*p == ']') {
             p++;
         } else if (*p == '*') {
             size_t n = 1, most = strlen(name);
 
-            while (n <= most && !numbered_rest(p + 1, name + n, at, out)) {
+            while (n <= most && !numbered_rest(p + 1, name + n, at, out))
                 n++;
-            }
             out->stem = (size_t)(name - out->name);
             out->stem_len = n;
             return n <= most;
@@ -86,9 +80,8 @@ static size_t numbered_index(const char *pattern, char letter)
     size_t at = 0;
 
     for (const char *p = pattern; (p = strchr(p, '%')); p++) {
-        if (p[1] == letter || (p[1] == '0' && p[3] == letter)) {
+        if (p[1] == letter || (p[1] == '0' && p[3] == letter))
             return at;
-        }
         at++;
     }
     return ZF_NUMBERS;
@@ -105,9 +98,8 @@ void zf_numbered_set(const char *pattern, struct zf_numbered_file *f, char lette
 {
     size_t at = numbered_index(pattern, letter);
 
-    if (at < ZF_NUMBERS) {
+    if (at < ZF_NUMBERS)
         f->number[at] = number;
-    }
 }
 
 void zf_numbered_print(const char *pattern, const struct zf_numbered_file *f, char *out,
@@ -148,11 +140,9 @@ bool zf_numbered_any(struct zf_store *st, const char *dir, const char *pattern)
 {
     struct zf_numbered_file f;
 
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (zf_numbered_fits(pattern, l.e->name, &f)) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
+        if (zf_numbered_fits(pattern, l.e->name, &f))
             return true;
-        }
-    }
     return false;
 }
 
@@ -169,9 +159,8 @@ static int numbered_cmp(const void *a, const void *b)
     const struct zf_numbered_file *x = a, *y = b;
     int by = numbered_cmp_stem(x, y);
 
-    for (size_t i = 0; by == 0 && i < ZF_NUMBERS; i++) {
+    for (size_t i = 0; by == 0 && i < ZF_NUMBERS; i++)
         by = (x->number[i] > y->number[i]) - (x->number[i] < y->number[i]);
-    }
     return by;
 }
 
@@ -192,9 +181,8 @@ bool zf_numbered_list(struct zf_store *st, const char *dir, const char *pattern,
             *to = f;
         }
     }
-    if (out->file.n > 0) {
+    if (out->file.n > 0)
         qsort(out->file.at, out->file.n, sizeof *out->file.at, numbered_cmp);
-    }
     return true;
 }
 
@@ -202,9 +190,8 @@ size_t zf_numbered_run(const struct zf_numbered *l, size_t from)
 {
     size_t end = from + 1;
 
-    while (end < l->file.n && numbered_cmp_stem(&l->file.at[from], &l->file.at[end]) == 0) {
+    while (end < l->file.n && numbered_cmp_stem(&l->file.at[from], &l->file.at[end]) == 0)
         end++;
-    }
     return end;
 }
 
@@ -245,9 +232,8 @@ static bool numbered_same_sizes(const struct numbered_axes *x, const struct zf_n
         const struct numbered_axis *axis = &x->axis[i];
 
         if ((axis->of < ZF_NUMBERS && a->number[axis->of] != b->number[axis->of]) ||
-            (a->number[axis->at] == ZF_NO_NUMBER) != (b->number[axis->at] == ZF_NO_NUMBER)) {
+            (a->number[axis->at] == ZF_NO_NUMBER) != (b->number[axis->at] == ZF_NO_NUMBER))
             return false;
-        }
     }
     return true;
 }
@@ -270,9 +256,8 @@ static bool numbered_measure(const struct zf_numbered *l, size_t from, size_t en
                                f->number[axis->of]);
             }
         }
-        if (axis->of < ZF_NUMBERS && axis->size) {
+        if (axis->of < ZF_NUMBERS && axis->size)
             axis->size = l->file.at[from].number[axis->of];
-        }
         if (axis->size && (!zf_mul(*n, axis->size, n) || *n > ZF_NUMBERED_MAX)) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.100s\" is one of more than %d files",
                            l->file.at[from].name, ZF_NUMBERED_MAX);
@@ -301,11 +286,9 @@ static uint64_t numbered_place(const struct numbered_axes *x, const struct zf_nu
 {
     uint64_t k = 0;
 
-    for (uint32_t i = 0; i < x->n; i++) {
-        if (x->axis[i].size) {
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->axis[i].size)
             k = k * x->axis[i].size + f->number[x->axis[i].at];
-        }
-    }
     return k;
 }
 
@@ -316,9 +299,8 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
     char name[200];
     uint64_t n;
 
-    if (from == end) {
+    if (from == end)
         return true;
-    }
     const struct zf_numbered_file *first = &l->file.at[from];
     numbered_axes(l->pattern, &x);
     for (size_t i = from + 1; i < end; i++) {
@@ -329,9 +311,8 @@ bool zf_numbered_complete(const struct zf_numbered *l, size_t from, size_t end, 
             return *l->dir ? zf_err_in(err, "%s", l->dir) : false;
         }
     }
-    if (!numbered_measure(l, from, end, &x, &n, err)) {
+    if (!numbered_measure(l, from, end, &x, &n, err))
         return *l->dir ? zf_err_in(err, "%s", l->dir) : false;
-    }
     for (size_t i = from; i < end && end - from < n; i++) {
         uint64_t want = i - from;
 
@@ -358,9 +339,8 @@ bool zf_ranks_list(struct zf_store *st, struct zf_arena *a, const char *dir, con
     zf_auto(numbered) struct zf_numbered l = {.dir = NULL};
 
     *out = (struct zf_ranks){.n = world};
-    if (!zf_numbered_list(st, dir, pattern, &l, err)) {
+    if (!zf_numbered_list(st, dir, pattern, &l, err))
         return false;
-    }
     uint32_t most = l.file.n ? l.file.at[l.file.n - 1].number[0] : 0;
     out->n_here = (uint32_t)l.file.n;
     out->n = l.file.n && most >= world ? most + 1 : world;
@@ -374,13 +354,11 @@ bool zf_ranks_list(struct zf_store *st, struct zf_arena *a, const char *dir, con
     for (uint32_t r = 0; out->here && r < out->n; r++) {
         out->path[r] = zf_arena_fmt(a, err, "%s%s%.*s%0*" PRIu32 "%s", dir, slash, stem, pattern,
                                     wide, r, tail);
-        if (!out->path[r]) {
+        if (!out->path[r])
             return false;
-        }
     }
-    for (size_t i = 0; out->here && i < l.file.n; i++) {
+    for (size_t i = 0; out->here && i < l.file.n; i++)
         out->here[l.file.at[i].number[0]] = true;
-    }
     return out->here != NULL;
 }
 
@@ -388,12 +366,10 @@ bool zf_ranks_complete(const struct zf_ranks *r, struct zf_err *err)
 {
     uint32_t i = 0;
 
-    while (i < r->n && r->here[i]) {
+    while (i < r->n && r->here[i])
         i++;
-    }
-    if (i == r->n) {
+    if (i == r->n)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "it is missing: %" PRIu32 " of %" PRIu32 " ranks have a file in %s", r->n_here, r->n,
             *r->dir ? r->dir : "this directory");

@@ -37,12 +37,10 @@ static const char *optim_index_key(const struct zf_pv *root, uint64_t i, char di
     const struct zf_pv *key = zf_pv_key(root, i);
     uint64_t number, n;
 
-    if (zf_pv_kind(key) == ZF_PV_STR) {
+    if (zf_pv_kind(key) == ZF_PV_STR)
         return zf_pv_text(key, &n);
-    }
-    if (!zf_pv_u64(key, &number)) {
+    if (!zf_pv_u64(key, &number))
         return NULL;
-    }
     (void)snprintf(digits, 24, "%" PRIu64, number);
     return digits;
 }
@@ -70,9 +68,8 @@ static bool optim_index_check(struct optim_index *o, const char *file, struct zf
                       "holds the states of parameter %.40s, which the index %.120s%.80s",
                       key ? key : "(no number)", said ? "has in " : "does not name",
                       said ? said : "");
-        if (zf_err_in(err, "%s", file) || !zf_forgive(o->b, err)) {
+        if (zf_err_in(err, "%s", file) || !zf_forgive(o->b, err))
             return false;
-        }
     }
     return true;
 }
@@ -81,12 +78,10 @@ static bool optim_index_add_file(void *ctx, const char *file, bool here, struct 
 {
     struct optim_index *o = ctx;
 
-    if (!here) {
+    if (!here)
         return true;
-    }
-    if (!zf_torch_set_add(o->set, file, ZF_ROLE_STATES, zf_coord_data(0), err)) {
+    if (!zf_torch_set_add(o->set, file, ZF_ROLE_STATES, zf_coord_data(0), err))
         return zf_forgive(o->b, err);
-    }
     return optim_index_check(o, file, err);
 }
 
@@ -100,9 +95,8 @@ static const char *optim_index_lacks(void *ctx, const char *tensor, const char *
     for (uint64_t i = 0; zf_pv_is_map(root) && i < zf_pv_len(root); i++) {
         const char *key = optim_index_key(root, i, digits);
 
-        if (key && strcmp(key, tensor) == 0) {
+        if (key && strcmp(key, tensor) == 0)
             return NULL;
-        }
     }
     return root ? "does not hold it" : "is missing or cannot be read";
 }
@@ -116,17 +110,14 @@ bool zf_optim_index_add(const struct zf_st_index *x, struct zf_store *st,
     const struct zf_st_index_reader reader = {
         .ctx = &i, .add = optim_index_add_file, .lacks = optim_index_lacks};
 
-    if (!s || !zf_st_index_read(x, st, &reader, b, err)) {
+    if (!s || !zf_st_index_read(x, st, &reader, b, err))
         return false;
-    }
     /* Looking each up takes a while, and is for naming what is missing. */
-    if (i.n != HASH_COUNT(x->entry) && !zf_st_index_check(x, &reader, b, err)) {
+    if (i.n != HASH_COUNT(x->entry) && !zf_st_index_check(x, &reader, b, err))
         return false;
-    }
     if (!zf_torch_set_add(s, x->groups, ZF_ROLE_REST, zf_coord_data(0), err) &&
-        (err->code == ZF_E_NOMEM || !zf_leave_out(b, x->groups, NULL, err))) {
+        (err->code == ZF_E_NOMEM || !zf_leave_out(b, x->groups, NULL, err)))
         return false;
-    }
     return zf_torch_set_place(s, err);
 }
 
@@ -136,15 +127,12 @@ bool zf_optim_index_add_dir(struct zf_store *st, const char *dir, const struct z
     zf_auto(mem) char *path = NULL;
     zf_auto(st_index) struct zf_st_index x = {.path = NULL};
 
-    if (!zf_optim_index_find(st, dir, &path, err)) {
+    if (!zf_optim_index_find(st, dir, &path, err))
         return false;
-    }
-    if (!path) {
+    if (!path)
         return true;
-    }
-    if (!zf_st_index_load(st, path, o->lim, &x, err)) {
+    if (!zf_st_index_load(st, path, o->lim, &x, err))
         return zf_forgive(b, err);
-    }
     if (!x.groups) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "expected the file of \"param_groups\" in \"metadata\", found none");

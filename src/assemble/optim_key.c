@@ -22,11 +22,9 @@ bool word_is(const char *p, size_t n, const char *word)
 
 bool word_of(const char *p, size_t n, const char *const *words, size_t n_words)
 {
-    for (size_t i = 0; i < n_words; i++) {
-        if (word_is(p, n, words[i])) {
+    for (size_t i = 0; i < n_words; i++)
+        if (word_is(p, n, words[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -37,11 +35,9 @@ static bool optim_key_word_char(char c)
 
 bool word_digits(const char *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9') {
+    for (size_t i = 0; i < n; i++)
+        if (p[i] < '0' || p[i] > '9')
             return false;
-        }
-    }
     return n > 0;
 }
 
@@ -55,14 +51,11 @@ bool word_starts(const char *p, size_t n, const char *word)
 /* A whole word that starts with "optim". */
 static bool optim_key_optimizer_word(const char *p, size_t n)
 {
-    if (!word_starts(p, n, "optim")) {
+    if (!word_starts(p, n, "optim"))
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!optim_key_word_char(p[i])) {
+    for (size_t i = 0; i < n; i++)
+        if (!optim_key_word_char(p[i]))
             return false;
-        }
-    }
     return true;
 }
 
@@ -81,11 +74,9 @@ const char *container_name(int i)
 
 int container_number(const char *p, size_t n)
 {
-    for (int i = 0; i < ZF_CONTAINERS; i++) {
-        if (word_is(p, n, containers[i])) {
+    for (int i = 0; i < ZF_CONTAINERS; i++)
+        if (word_is(p, n, containers[i]))
             return i;
-        }
-    }
     return -1;
 }
 
@@ -108,14 +99,12 @@ static void optim_key_flatten(struct optim_key *e)
 /* The parts of `text` behind ".state." when the path itself says where the name ends. */
 static void optim_key_split_by_path(struct optim_key *e, struct zf_path path, uint32_t state)
 {
-    if (path.n < state + 3) {
+    if (path.n < state + 3)
         return;
-    }
     const struct zf_step *name = &path.step[state + 1], *key = &path.step[state + 2];
     bool id = name->index || word_digits(name->p, name->n);
-    if (path.n > state + 3 && !id) {
+    if (path.n > state + 3 && !id)
         return; /* nested further: only the known parameters decide */
-    }
     e->name = e->text;
     e->name_len = name->n;
     e->key = e->text + name->n + 1;
@@ -139,9 +128,8 @@ static bool optim_key_optimizer_head(const char *key, size_t n)
 {
     size_t w = optim_key_word_len(key, n);
 
-    if (optim_key_optimizer_word(key, w)) {
+    if (optim_key_optimizer_word(key, w))
         return true;
-    }
     return w < n &&
            optim_key_optimizer_word(key + w + 1, optim_key_word_len(key + w + 1, n - w - 1)) &&
            container_number(key, w) < 0;
@@ -153,9 +141,8 @@ bool optim_key_parse(struct zf_path path, const char *key, size_t n, struct opti
     const size_t mark_len = sizeof mark - 1;
 
     *e = (struct optim_key){0};
-    if (!optim_key_optimizer_head(key, n)) {
+    if (!optim_key_optimizer_head(key, n))
         return false;
-    }
     size_t at = 0;
     for (uint32_t i = 0; i < path.n; at += path.step[i].n + 1, i++) {
         if (i > 0 && i + 1 < path.n && word_is(path.step[i].p, path.step[i].n, "state")) {
@@ -180,11 +167,9 @@ bool optim_key_is_setting(const char *key, size_t n)
     static const char mark[] = ".param_groups.";
     const size_t mark_len = sizeof mark - 1;
 
-    for (size_t i = 0; i + mark_len <= n && optim_key_optimizer_head(key, n); i++) {
-        if (memcmp(key + i, mark, mark_len) == 0) {
+    for (size_t i = 0; i + mark_len <= n && optim_key_optimizer_head(key, n); i++)
+        if (memcmp(key + i, mark, mark_len) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -204,13 +189,11 @@ bool optim_key_split(struct optim_key *e, struct zf_sorted *params)
 {
     size_t last = SIZE_MAX;
 
-    if (e->name) {
+    if (e->name)
         return true;
-    }
     for (size_t i = e->text_len; i-- > 0;) {
-        if (e->text[i] != '.') {
+        if (e->text[i] != '.')
             continue;
-        }
         last = last == SIZE_MAX ? i : last;
         if (zf_sorted_has(params, zf_hash(0, e->text, i))) {
             optim_key_split_at(e, i, false);
@@ -218,9 +201,8 @@ bool optim_key_split(struct optim_key *e, struct zf_sorted *params)
             return true;
         }
     }
-    if (last == SIZE_MAX) {
+    if (last == SIZE_MAX)
         return false;
-    }
     size_t first = optim_key_word_len(e->text, e->text_len);
     bool key_first = ONE_OF(e->text, first, state_words);
     optim_key_split_at(e, key_first ? first : last, key_first);

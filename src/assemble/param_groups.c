@@ -32,21 +32,18 @@ static bool groups_each_of_key(const char *key, const struct zf_pv *v, optimizer
     const bool seq = zf_pv_is_seq(v), map = zf_pv_is_map(v);
     char head[300];
 
-    if (groups_is_optimizer(v)) {
+    if (groups_is_optimizer(v))
         return fn(ctx, key, v, err);
-    }
     for (uint64_t i = 0; (seq || map) && i < zf_pv_len(v); i++) {
         const struct zf_pv *item = seq ? zf_pv_item(v, i) : zf_pv_val(v, i);
         const char *name = seq ? NULL : groups_key(v, i);
 
-        if (!groups_is_optimizer(item) || !(seq || name)) {
+        if (!groups_is_optimizer(item) || !(seq || name))
             continue;
-        }
         (void)(seq ? snprintf(head, sizeof head, "%.250s.%" PRIu64, key, i)
                    : snprintf(head, sizeof head, "%.120s.%.120s", key, name));
-        if (!fn(ctx, head, item, err)) {
+        if (!fn(ctx, head, item, err))
             return false;
-        }
     }
     return true;
 }
@@ -59,9 +56,8 @@ static bool groups_each_of_map(const struct zf_pv *map, optimizer_fn *fn, void *
         const char *text = groups_key(map, i);
 
         if (text && strncmp(text, "optim", 5) == 0 &&
-            !groups_each_of_key(text, zf_pv_val(map, i), fn, ctx, err)) {
+            !groups_each_of_key(text, zf_pv_val(map, i), fn, ctx, err))
             return false;
-        }
     }
     return true;
 }
@@ -73,9 +69,8 @@ static bool groups_each_optimizer(struct zf_torch *t, const char *file_head, opt
 {
     const struct zf_pv *root = zf_torch_root(t);
 
-    if (file_head) {
+    if (file_head)
         return groups_each_of_key(file_head, root, fn, ctx, err);
-    }
     return groups_each_of_map(root, fn, ctx, err) &&
            groups_each_of_map(zf_pv_get(root, "state"), fn, ctx, err);
 }
@@ -94,9 +89,8 @@ bool zf_names_groups(struct zf_names *names, const char *head, const struct zf_p
             const char *name = zf_pv_kind(text) == ZF_PV_STR ? zf_pv_text(text, &len) : NULL;
 
             if (name && zf_pv_u64(zf_pv_item(ids, i), &id) &&
-                !zf_names_id(names, head, id, name, len, err)) {
+                !zf_names_id(names, head, id, name, len, err))
                 return false;
-            }
         }
     }
     return true;
@@ -128,9 +122,8 @@ static bool groups_place_step(const struct stepping *s, const char *head, const 
     struct zf_spot spot;
 
     if (!text) {
-        if (!zf_pv_u64(id, &number)) {
+        if (!zf_pv_u64(id, &number))
             return true;
-        }
         n = (uint64_t)snprintf(digits, sizeof digits, "%" PRIu64, number);
         text = digits;
     }
@@ -138,12 +131,10 @@ static bool groups_place_step(const struct stepping *s, const char *head, const 
                               {.p = "state", .n = 5},
                               {.p = text, .n = (size_t)n},
                               {.p = "step", .n = 4}};
-    if (!zf_names_place(s->names, (struct zf_path){.step = path, .n = 4}, &spot, err)) {
+    if (!zf_names_place(s->names, (struct zf_path){.step = path, .n = 4}, &spot, err))
         return false;
-    }
-    if (!zf_names_is_optim(spot) || zf_build_find(s->b, spot)) {
+    if (!zf_names_is_optim(spot) || zf_build_find(s->b, spot))
         return true;
-    }
     return zf_number_draft(s->b, spot, step, err);
 }
 
@@ -157,14 +148,11 @@ static bool groups_place_steps(void *ctx, const char *head, const struct zf_pv *
         const struct zf_pv *step = zf_pv_get(zf_pv_item(groups, g), "step");
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
-        if (!zf_pv_is_number(step)) {
+        if (!zf_pv_is_number(step))
             continue;
-        }
-        for (uint64_t i = 0; i < zf_pv_len(ids); i++) {
-            if (!groups_place_step(ctx, head, zf_pv_item(ids, i), step, err)) {
+        for (uint64_t i = 0; i < zf_pv_len(ids); i++)
+            if (!groups_place_step(ctx, head, zf_pv_item(ids, i), step, err))
                 return false;
-            }
-        }
     }
     return true;
 }

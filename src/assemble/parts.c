@@ -51,13 +51,11 @@ static struct part_key *parts_key(struct parts_kept *p, struct zf_path path, str
 {
     struct zf_arena *a = p->keep.arena;
 
-    if (!parts_spell(p, path, err)) {
+    if (!parts_spell(p, path, err))
         return NULL;
-    }
     struct part_key *key = zf_table_find(p->keys, zf_out_text(&p->spelt), p->spelt.n);
-    if (key) {
+    if (key)
         return key;
-    }
     const char *spelt = zf_arena_str(a, zf_out_text(&p->spelt), p->spelt.n, err);
     key = spelt ? zf_arena_get(a, 1, sizeof *key, err) : NULL;
     return key && parts_keep_path(a, path, spelt, &key->path, err) &&
@@ -77,9 +75,8 @@ static bool parts_equal(const uint64_t *a, const uint64_t *b, uint64_t n)
 static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint64_t n,
                                   const uint64_t *like, struct zf_err *err)
 {
-    if (like && parts_equal(v, like, n)) {
+    if (like && parts_equal(v, like, n))
         return like;
-    }
     return zf_arena_copy(p->keep.arena, v, n, sizeof *v, err);
 }
 
@@ -89,19 +86,16 @@ static bool parts_read_ref(struct parts_kept *p, struct part_key *key, struct zf
     const struct zf_tensor_ref *like = key->ref;
     struct zf_torch_tensor x;
 
-    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err)) {
+    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err))
         return false;
-    }
-    if (like && like->ndim != out->ndim) {
+    if (like && like->ndim != out->ndim)
         like = NULL;
-    }
     out->key = "";
     out->shape = parts_keep(p, x.shape, x.ndim, like ? like->shape : NULL, err);
     out->stride =
         out->shape ? parts_keep(p, x.stride, x.ndim, like ? like->stride : NULL, err) : NULL;
-    if (!out->stride || !zf_keeper_hold(&p->keep, out->src, err)) {
+    if (!out->stride || !zf_keeper_hold(&p->keep, out->src, err))
         return false;
-    }
     key->ref = out;
     return true;
 }
@@ -115,9 +109,8 @@ static bool parts_read_local(struct parts_kept *p, const struct part *part, stru
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "the rank's piece is not a plain tensor");
     }
-    if (!parts_read_ref(p, part->key, t, v, out, err)) {
+    if (!parts_read_ref(p, part->key, t, v, out, err))
         return false;
-    }
     return (out->dtype == whole.dtype && out->ndim == whole.ndim) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the rank's piece is %s of %" PRIu32 " dimensions, the whole %s of %" PRIu32,
@@ -154,9 +147,8 @@ const char *parts_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n
     static const char *const word[] = {"Replicate", "Shard", "_StridedShard", "Partial"};
     int at = 0;
 
-    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
+    for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++)
         at += snprintf(out + at, n - (size_t)at, "%s%" PRIu64, i ? " x " : "", dt->axis[i].size);
-    }
     for (uint32_t i = 0; i < dt->n_axes && at >= 0 && (size_t)at < n; i++) {
         const struct zf_mesh_axis *a = &dt->axis[i];
         bool cut = a->place == ZF_PLACEMENT_SHARD || a->place == ZF_PLACEMENT_STRIDED;
@@ -164,25 +156,22 @@ const char *parts_describe_mesh(const struct zf_dtensor *dt, char *out, size_t n
         at += snprintf(out + at, n - (size_t)at, cut ? "%s%s(%" PRIu32 ")" : "%s%s",
                        i ? ", " : " (", word[a->place], a->dim);
     }
-    if (at >= 0 && (size_t)at < n) {
+    if (at >= 0 && (size_t)at < n)
         (void)snprintf(out + at, n - (size_t)at, ")");
-    }
     return out;
 }
 
 bool parts_same_mesh(const struct zf_dtensor *a, const struct zf_dtensor *b)
 {
-    if (a->n_axes != b->n_axes) {
+    if (a->n_axes != b->n_axes)
         return false;
-    }
     for (uint32_t i = 0; i < a->n_axes; i++) {
         const struct zf_mesh_axis *x = &a->axis[i], *y = &b->axis[i];
         bool cut = x->place == ZF_PLACEMENT_SHARD || x->place == ZF_PLACEMENT_STRIDED;
 
         if (x->size != y->size || x->place != y->place || (cut && x->dim != y->dim) ||
-            (x->place == ZF_PLACEMENT_STRIDED && x->split_factor != y->split_factor)) {
+            (x->place == ZF_PLACEMENT_STRIDED && x->split_factor != y->split_factor))
             return false;
-        }
     }
     return true;
 }
@@ -199,9 +188,8 @@ static const struct zf_dtensor *parts_keep_dtensor(struct parts_kept *p,
     struct zf_dtensor *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
     struct zf_mesh_axis *axis = zf_arena_get(p->keep.arena, dt->n_axes, sizeof *axis, err);
 
-    if (!copy || !axis) {
+    if (!copy || !axis)
         return NULL;
-    }
     for (uint32_t i = 0; i < dt->n_axes; i++) {
         axis[i] = dt->axis[i];
         axis[i].coord = 0;
@@ -224,9 +212,8 @@ struct parts_reading {
 static bool parts_keep_piece(struct parts_kept *p, const struct zf_torch_tensor *t,
                              struct zf_tensor_ref *ref, struct zf_err *err)
 {
-    if (!zf_tensor_ref_of(t, ref, err)) {
+    if (!zf_tensor_ref_of(t, ref, err))
         return false;
-    }
     ref->key = "";
     ref->shape = parts_keep(p, t->shape, t->ndim, NULL, err);
     ref->stride = ref->shape ? parts_keep(p, t->stride, t->ndim, NULL, err) : NULL;
@@ -240,14 +227,12 @@ static bool parts_read_piece(void *ctx, const char *name, const struct zf_torch_
     struct zf_arena *a = r->kept->keep.arena;
     struct part_piece *piece = zf_arena_get(a, 1, sizeof *piece, err);
 
-    if (!piece) {
+    if (!piece)
         return false;
-    }
     *piece = (struct part_piece){
         .name = zf_arena_str(a, name, strlen(name), err), .is_number = !t, .number = number};
-    if (!piece->name || (t && !parts_keep_piece(r->kept, t, &piece->ref, err))) {
+    if (!piece->name || (t && !parts_keep_piece(r->kept, t, &piece->ref, err)))
         return false;
-    }
     *(r->last ? &r->last->next : &r->first) = piece;
     r->last = piece;
     return true;
@@ -259,21 +244,17 @@ static bool parts_read_dtensor(struct parts_kept *p, struct part *part, struct z
     struct part_key *key = part->key;
     struct zf_dtensor dt;
 
-    if (!zf_torch_dtensor(t, v, &dt, err)) {
+    if (!zf_torch_dtensor(t, v, &dt, err))
         return false;
-    }
-    if (!parts_same_dtensor(key->dt, &dt) && !(key->dt = parts_keep_dtensor(p, &dt, err))) {
+    if (!parts_same_dtensor(key->dt, &dt) && !(key->dt = parts_keep_dtensor(p, &dt, err)))
         return false;
-    }
     part->dt = key->dt;
-    if (!dt.has_coord) {
+    if (!dt.has_coord)
         return true;
-    }
     uint64_t *coord = zf_arena_get(p->keep.arena, dt.n_axes, sizeof *coord, err);
 
-    for (uint32_t i = 0; coord && i < dt.n_axes; i++) {
+    for (uint32_t i = 0; coord && i < dt.n_axes; i++)
         coord[i] = dt.axis[i].coord;
-    }
     part->coord = coord;
     if (coord && zf_torch_kind(t, dt.local) == ZF_TORCH_PARTS) {
         struct parts_reading r = {.kept = p};
@@ -318,9 +299,8 @@ static const struct zf_shard *parts_keep_shards(struct parts_kept *p, const stru
     for (uint64_t i = 0; copy && i < n; i++) {
         copy[i].off = parts_keep(p, shard[i].off, ndim, NULL, err);
         copy[i].size = copy[i].off ? parts_keep(p, shard[i].size, ndim, NULL, err) : NULL;
-        if (!copy[i].size) {
+        if (!copy[i].size)
             return NULL;
-        }
     }
     return copy;
 }
@@ -330,9 +310,8 @@ static const struct zf_sharded *parts_keep_sharded(struct parts_kept *p,
 {
     struct zf_sharded *copy = zf_arena_get(p->keep.arena, 1, sizeof *copy, err);
 
-    if (!copy) {
+    if (!copy)
         return NULL;
-    }
     *copy = *st;
     copy->local = NULL;
     copy->n_local = 0;
@@ -347,21 +326,18 @@ static bool parts_read_sharded(struct parts_kept *p, struct part *part, struct z
     struct part_key *key = part->key;
     struct zf_sharded s;
 
-    if (!zf_torch_sharded(t, v, &s, err)) {
+    if (!zf_torch_sharded(t, v, &s, err))
         return false;
-    }
-    if (!parts_same_sharded(key->st, &s) && !(key->st = parts_keep_sharded(p, &s, err))) {
+    if (!parts_same_sharded(key->st, &s) && !(key->st = parts_keep_sharded(p, &s, err)))
         return false;
-    }
     part->st = key->st;
     part->shard = parts_keep_shards(p, s.local, s.n_local, s.ndim, err);
     struct zf_tensor_ref *ref = part->shard ? parts_refs(p, part, s.n_local, err) : NULL;
     const struct zf_type whole = {s.dtype, s.ndim, s.shape};
 
     for (uint64_t i = 0; ref && i < s.n_local; i++) {
-        if (!parts_read_local(p, part, t, s.local[i].tensor, whole, &ref[i], err)) {
+        if (!parts_read_local(p, part, t, s.local[i].tensor, whole, &ref[i], err))
             return false;
-        }
         if (!parts_equal(ref[i].shape, s.local[i].size, s.ndim)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "shard %" PRIu64 " has not the shape that its metadata says", i);
@@ -400,18 +376,15 @@ struct part *parts_read(struct parts_kept *p, struct zf_torch *t, const struct z
     struct part_key *key = parts_key(p, leaf->path, err);
     struct part *part = key ? zf_arena_get(p->keep.arena, 1, sizeof *part, err) : NULL;
 
-    if (!part) {
+    if (!part)
         return NULL;
-    }
     *part = (struct part){.key = key, .kind = leaf->kind};
-    if (parts_read_kind(p, part, t, leaf->value, err)) {
+    if (parts_read_kind(p, part, t, leaf->value, err))
         return part;
-    }
     const struct zf_err *why = parts_keep_why(p, err);
 
-    if (!why) {
+    if (!why)
         return NULL;
-    }
     zf_err_clear(err);
     *part = (struct part){.key = key, .why = why};
     if (!key->odd && why->code == ZF_E_UNSUPPORTED) {
@@ -427,17 +400,14 @@ struct part_key *parts_add_odd(struct parts_kept *p, struct zf_torch *t, const s
     struct part_key *key = parts_key(p, leaf->path, err);
     struct zf_torch_tensor ignored;
 
-    if (!key || key->odd) {
+    if (!key || key->odd)
         return key;
-    }
-    if (leaf->kind == ZF_TORCH_META || zf_torch_tensor(t, leaf->value, &ignored, err)) {
+    if (leaf->kind == ZF_TORCH_META || zf_torch_tensor(t, leaf->value, &ignored, err))
         (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
-    }
     key->odd = parts_keep_why(p, err);
     key->odd_file = file;
-    if (!key->odd) {
+    if (!key->odd)
         return NULL;
-    }
     zf_err_clear(err);
     return key;
 }

@@ -34,9 +34,8 @@ static bool pieces_is_copy(struct zf_pieces *p, const struct zf_draft *d, const 
     struct pieces_part *part = zf_table_make_id(p->part, key, err);
     bool same = true;
 
-    if (!part) {
+    if (!part)
         return false;
-    }
     *out = part->path != NULL;
     if (!*out) {
         part->path = x->path;
@@ -55,16 +54,13 @@ bool zf_pieces_begin(struct zf_pieces *p, const struct zf_piece *x, struct zf_dr
     bool copy = false;
 
     *out = NULL;
-    if (d && !zf_type_equal(x->type, zf_draft_type(d))) {
+    if (d && !zf_type_equal(x->type, zf_draft_type(d)))
         return pieces_differ(x->spot, "is of another type or shape than in", "other files", err);
-    }
     if (!d &&
-        (!(d = zf_build_tensor(p->b, x->spot, x->type, err)) || !zf_draft_where(d, x->path, err))) {
+        (!(d = zf_build_tensor(p->b, x->spot, x->type, err)) || !zf_draft_where(d, x->path, err)))
         return false;
-    }
-    if (x->of && !pieces_is_copy(p, d, x, &copy, err)) {
+    if (x->of && !pieces_is_copy(p, d, x, &copy, err))
         return false;
-    }
     *out = copy ? NULL : d;
     return true;
 }
@@ -75,12 +71,10 @@ bool zf_pieces_number(struct zf_pieces *p, struct zf_spot spot, enum zf_dtype dt
     struct zf_draft *d = zf_build_find(p->b, spot);
     unsigned char other[16];
 
-    if (!d) {
+    if (!d)
         return zf_build_scalar(p->b, spot, dtype, value, err);
-    }
-    if (!zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = dtype})) {
+    if (!zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = dtype}))
         return pieces_differ(spot, "is of another type than in", "other files", err);
-    }
     return zf_draft_read(d, 0, 1, other, err) &&
            (memcmp(other, value, zf_dtype_info(dtype)->bytes) == 0 ||
             pieces_differ(spot, "differs from that in", "other files", err));

@@ -57,9 +57,8 @@ bool prove_compare(struct zf_prove *p, const struct zf_prove_vector *v, uint64_t
             some = end - x < left ? end - x : left;
             *yes = zf_values_can_round(master.dtype, weight.dtype);
             if (*yes && (!zf_values_round(master, weight, some, miss, err) ||
-                         !prove_spend(p, 1 + (miss->found ? miss->at : some) / 1024, err))) {
+                         !prove_spend(p, 1 + (miss->found ? miss->at : some) / 1024, err)))
                 return false;
-            }
             miss->at += x;
             *yes = *yes && !miss->found;
         }
@@ -108,24 +107,20 @@ static bool prove_heads(struct prove_values *s, struct zf_err *err)
 
     s->head = calloc(p->n_weights + (size_t)1, sizeof *s->head);
     s->seen = calloc(p->n_weights + (size_t)1, sizeof *s->seen);
-    if (!s->head || !s->seen) {
+    if (!s->head || !s->seen)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (uint32_t i = 0; i < p->n_weights; i++) {
         const struct zf_tensor_ref *v = p->weight[i].view;
         uint32_t bytes = v ? zf_dtype_info(v->dtype)->bytes : 0;
 
         s->seen[i] = !v || p->weight[i].taken || bytes > sizeof first;
-        if (s->seen[i]) {
+        if (s->seen[i])
             continue;
-        }
-        if (!zf_source_pread(v->src, first, bytes, v->off, err)) {
+        if (!zf_source_pread(v->src, first, bytes, v->off, err))
             return false;
-        }
         s->head[i] = prove_bits(first, v->dtype);
-        if (!zf_sorted_add_pair(&s->by_head, s->head[i], i, err)) {
+        if (!zf_sorted_add_pair(&s->by_head, s->head[i], i, err))
             return false;
-        }
     }
     return true;
 }
@@ -166,20 +161,15 @@ static bool prove_find(struct prove_values *s, uint32_t vector, uint64_t bits, u
         struct zf_mismatch miss;
         bool yes;
 
-        if (!prove_spend(p, 1, err)) {
+        if (!prove_spend(p, 1, err))
             return false;
-        }
         if (!prove_may(s, v, p->why.part, p->why.at, i) ||
-            (*found != ZF_PROVE_NOBODY && p->weight[*found].view->n == p->weight[i].view->n)) {
+            (*found != ZF_PROVE_NOBODY && p->weight[*found].view->n == p->weight[i].view->n))
             continue; /* the order tells weights of one length apart, or not */
-        }
-        if (!prove_compare(p, v, p->why.at, i, &miss, &yes, err)) {
+        if (!prove_compare(p, v, p->why.at, i, &miss, &yes, err))
             return false;
-        }
-        if (miss.found &&
-            (p->why.near.weight == ZF_PROVE_NOBODY || miss.at > p->why.near.miss.at)) {
+        if (miss.found && (p->why.near.weight == ZF_PROVE_NOBODY || miss.at > p->why.near.miss.at))
             p->why.near = (struct zf_prove_near){i, miss};
-        }
         *open = yes && *found != ZF_PROVE_NOBODY && prove_two(p, vector, *found, i);
         *found = yes && !*open ? i : *found;
     }
@@ -197,24 +187,19 @@ static bool prove_look(struct prove_values *s, uint32_t vector, uint32_t *found,
 
     *found = ZF_PROVE_NOBODY;
     s->p->why.near.weight = ZF_PROVE_NOBODY;
-    if (zf_dtype_info(master.dtype)->bytes > sizeof value) {
+    if (zf_dtype_info(master.dtype)->bytes > sizeof value)
         return true;
-    }
-    if (!zf_source_pread(master.src, value, zf_dtype_info(master.dtype)->bytes, master.off, err)) {
+    if (!zf_source_pread(master.src, value, zf_dtype_info(master.dtype)->bytes, master.off, err))
         return false;
-    }
     for (size_t k = 0; k < sizeof types / sizeof *types && !*open; k++) {
-        if (!zf_values_can_round(master.dtype, types[k])) {
+        if (!zf_values_can_round(master.dtype, types[k]))
             continue;
-        }
-        if (master.dtype == types[k]) {
+        if (master.dtype == types[k])
             memcpy(rounded, value, zf_dtype_info(types[k])->bytes);
-        } else {
+        else
             zf_cast(rounded, types[k], value, master.dtype, 1);
-        }
-        if (!prove_find(s, vector, prove_bits(rounded, types[k]), found, open, err)) {
+        if (!prove_find(s, vector, prove_bits(rounded, types[k]), found, open, err))
             return false;
-        }
     }
     return true;
 }
@@ -228,19 +213,15 @@ static bool prove_nothing(struct prove_values *s, uint32_t vector, struct zf_err
 
     p->why.kind = ZF_PROVE_NONE;
     p->why.vector = vector;
-    if (p->why.near.weight == ZF_PROVE_NOBODY && p->n_stored > 0) {
+    if (p->why.near.weight == ZF_PROVE_NOBODY && p->n_stored > 0)
         p->why.near = p->stored;
-    }
     for (uint32_t i = 0; i < p->n_weights && p->why.near.weight == ZF_PROVE_NOBODY; i++) {
-        if (!prove_may(s, &p->vector[vector], p->why.part, p->why.at, i)) {
+        if (!prove_may(s, &p->vector[vector], p->why.part, p->why.at, i))
             continue;
-        }
-        if (!prove_compare(p, &p->vector[vector], p->why.at, i, &miss, &yes, err)) {
+        if (!prove_compare(p, &p->vector[vector], p->why.at, i, &miss, &yes, err))
             return false;
-        }
-        if (miss.found) {
+        if (miss.found)
             p->why.near = (struct zf_prove_near){i, miss};
-        }
     }
     return true;
 }
@@ -261,12 +242,10 @@ static bool prove_cut(struct prove_values *s, uint32_t vector, bool *open, struc
         uint32_t found;
 
         p->why.part = v->n;
-        if (!prove_look(s, vector, &found, open, err)) {
+        if (!prove_look(s, vector, &found, open, err))
             return false;
-        }
-        if (*open || (found == ZF_PROVE_NOBODY && padding)) {
+        if (*open || (found == ZF_PROVE_NOBODY && padding))
             return true;
-        }
         if (found == ZF_PROVE_NOBODY) {
             *open = true;
             return prove_nothing(s, vector, err);
@@ -275,9 +254,8 @@ static bool prove_cut(struct prove_values *s, uint32_t vector, bool *open, struc
             *open = prove_two(p, vector, found, ZF_PROVE_NOBODY);
             return true;
         }
-        if (!(piece = zf_vec_push(&p->piece, err))) {
+        if (!(piece = zf_vec_push(&p->piece, err)))
             return false;
-        }
         *piece = (struct zf_prove_piece){p->why.at, found, found};
         s->seen[found] = true;
         p->why.at += p->weight[found].view->n;
@@ -292,9 +270,8 @@ static bool prove_cut(struct prove_values *s, uint32_t vector, bool *open, struc
 static uint32_t prove_item(const struct prove_values *s, const struct zf_prove_vector *v,
                            uint32_t k)
 {
-    if (!s->dealt || v->dealt == 0) {
+    if (!s->dealt || v->dealt == 0)
         return v->first + k;
-    }
     /* each rank was dealt n / ranks of them, the first n % ranks ranks one more */
     uint32_t before = k % v->dealt, more = v->n % v->dealt;
     return v->first + before * (v->n / v->dealt) + (before < more ? before : more) + k / v->dealt;
@@ -339,26 +316,20 @@ static bool prove_order(struct prove_values *s, bool dealt, uint32_t *to, bool *
                           .most = PROVE_ASKED};
     bool proven;
 
-    if (!group || !item || !used) {
+    if (!group || !item || !used)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     s->dealt = dealt;
-    for (uint32_t i = 0; i < p->n_weights; i++) {
+    for (uint32_t i = 0; i < p->n_weights; i++)
         used[i] = !p->weight[i].view || p->weight[i].taken;
-    }
-    for (uint32_t g = 0; g < p->n_vectors; g++) {
+    for (uint32_t g = 0; g < p->n_vectors; g++)
         group[g] = (struct zf_assign_group){.n = p->vector[g].n, .to = item + p->vector[g].first};
-    }
-    if (!zf_assign_prove(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err))
         return false;
-    }
     *none = !proven && a.open.none;
     *open = !proven && !a.open.none && prove_two(p, a.open.group, a.open.two[0], a.open.two[1]);
-    for (uint32_t g = 0; proven && g < p->n_vectors; g++) {
-        for (uint32_t k = 0; k < p->vector[g].n; k++) {
+    for (uint32_t g = 0; proven && g < p->n_vectors; g++)
+        for (uint32_t k = 0; k < p->vector[g].n; k++)
             to[prove_item(s, &p->vector[g], k)] = group[g].to[k];
-        }
-    }
     return true;
 }
 
@@ -367,9 +338,8 @@ static bool prove_unordered(struct prove_values *s, uint32_t *to, bool *open, st
 {
     struct zf_prove *p = s->p;
 
-    if ((uint64_t)p->piece.n * p->n_weights > PROVE_PAIRS) {
+    if ((uint64_t)p->piece.n * p->n_weights > PROVE_PAIRS)
         return prove_spend(p, UINT64_MAX, err);
-    }
     for (uint32_t g = 0; g < p->n_vectors; g++) {
         for (uint32_t i = p->vector[g].first; i < p->vector[g].first + p->vector[g].n; i++) {
             const struct zf_prove_piece *piece = &p->piece.at[i];
@@ -379,9 +349,8 @@ static bool prove_unordered(struct prove_values *s, uint32_t *to, bool *open, st
                 bool yes = false;
 
                 if (p->weight[k].view && !p->weight[k].taken && k != piece->like &&
-                    !prove_alike(s, g, piece, k, &yes, err)) {
+                    !prove_alike(s, g, piece, k, &yes, err))
                     return false;
-                }
                 if (yes) {
                     bool less = k < piece->like;
 
@@ -399,9 +368,8 @@ static bool prove_may_deal(const struct zf_prove *p)
 {
     bool may = false;
 
-    for (uint32_t g = 0; g < p->n_vectors; g++) {
+    for (uint32_t g = 0; g < p->n_vectors; g++)
         may = may || (p->vector[g].dealt > 1 && p->vector[g].n > p->vector[g].dealt);
-    }
     return may;
 }
 
@@ -412,28 +380,23 @@ static bool prove_assign(struct prove_values *s, uint32_t *to, bool *open, struc
     zf_auto(mem) uint32_t *other = calloc(p->piece.n + 1, sizeof *other);
     bool none, no_deal = true;
 
-    if (!other) {
+    if (!other)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     if (!prove_order(s, false, to, &none, open, err) ||
         (!*open && prove_may_deal(p) &&
-         !prove_order(s, true, none ? to : other, &no_deal, open, err))) {
+         !prove_order(s, true, none ? to : other, &no_deal, open, err)))
         return false;
-    }
-    if (*open) {
+    if (*open)
         return true;
-    }
     if (none && no_deal) {
         *open = !p->any_order;
         p->why.kind = ZF_PROVE_ORDER;
         return *open || prove_unordered(s, to, open, err);
     }
     for (uint32_t g = 0; !none && !no_deal && g < p->n_vectors; g++) {
-        for (uint32_t i = p->vector[g].first; i < p->vector[g].first + p->vector[g].n; i++) {
-            if (to[i] != other[i] && !*open) {
+        for (uint32_t i = p->vector[g].first; i < p->vector[g].first + p->vector[g].n; i++)
+            if (to[i] != other[i] && !*open)
                 *open = prove_two(p, g, to[i], other[i]);
-            }
-        }
     }
     return true;
 }
@@ -444,21 +407,16 @@ bool zf_prove_by_value(struct zf_prove *p, bool *proven, struct zf_err *err)
     bool open = false;
 
     p->piece.n = 0;
-    if (!prove_heads(&s, err)) {
+    if (!prove_heads(&s, err))
         return false;
-    }
-    for (uint32_t g = 0; g < p->n_vectors && !open; g++) {
-        if (!prove_cut(&s, g, &open, err)) {
+    for (uint32_t g = 0; g < p->n_vectors && !open; g++)
+        if (!prove_cut(&s, g, &open, err))
             return false;
-        }
-    }
     zf_auto(mem) uint32_t *to = calloc(p->piece.n + 1, sizeof *to);
-    if (!to) {
+    if (!to)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (!open && !prove_assign(&s, to, &open, err)) {
+    if (!open && !prove_assign(&s, to, &open, err))
         return false;
-    }
     for (size_t i = 0; i < p->piece.n && !open; i++) {
         p->piece.at[i].to = to[i];
         p->weight[to[i]].taken = true;

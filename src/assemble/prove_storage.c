@@ -55,21 +55,17 @@ static bool storage_runs(struct prove_storages *s, struct zf_err *err)
 
     s->order = malloc((p->n_weights + (size_t)1) * sizeof *s->order);
     s->run = malloc((p->n_weights + (size_t)1) * sizeof *s->run);
-    if (!s->order || !s->run) {
+    if (!s->order || !s->run)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (uint32_t i = 0; i < p->n_weights; i++) {
-        if (p->weight[i].view && !p->weight[i].taken) {
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        if (p->weight[i].view && !p->weight[i].taken)
             s->order[s->n_order++] = i;
-        }
-    }
     qsort_r(s->order, s->n_order, sizeof *s->order, storage_by_place, p);
     for (uint32_t k = 0; k < s->n_order; k++) {
         const struct zf_tensor_ref *v = p->weight[s->order[k]].view;
 
-        if (k == 0 || !storage_goes_on(p->weight[s->order[k - 1]].view, v)) {
+        if (k == 0 || !storage_goes_on(p->weight[s->order[k - 1]].view, v))
             s->run[s->n_runs++] = (struct prove_run){.first = k};
-        }
         struct prove_run *run = &s->run[s->n_runs - 1];
         run->n++;
         run->elements += v->n;
@@ -95,9 +91,8 @@ static bool storage_fit(void *ctx, uint32_t vector, uint32_t item, uint32_t cand
         uint32_t i = s->order[run->first + k];
 
         if (!prove_compare(s->p, v, at, i, &miss, yes, err)) {
-            if (!s->p->skip_lost || err->code != ZF_E_IO) {
+            if (!s->p->skip_lost || err->code != ZF_E_IO)
                 return false;
-            }
             zf_err_clear(err);
         }
         if (!*yes && miss.found && run->n > s->p->n_stored) {
@@ -118,9 +113,8 @@ static bool storage_take(struct prove_storages *s, struct zf_prove_vector *v,
 
     v->first = (uint32_t)p->piece.n;
     v->n = run ? run->n : 0;
-    if (!zf_vec_room(&p->piece, v->n, err)) {
+    if (!zf_vec_room(&p->piece, v->n, err))
         return false;
-    }
     for (uint32_t k = 0; k < v->n; k++) {
         uint32_t i = s->order[run->first + k];
 
@@ -144,12 +138,10 @@ static bool storage_assign(struct prove_storages *s, uint32_t *to, bool *proven,
                           .ctx = s,
                           .most = STORAGE_ASKED};
 
-    if (!used || !group) {
+    if (!used || !group)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (uint32_t g = 0; g < p->n_vectors; g++) {
+    for (uint32_t g = 0; g < p->n_vectors; g++)
         group[g] = (struct zf_assign_group){.n = prove_end(&p->vector[g]) > 0, .to = &to[g]};
-    }
     return zf_assign_prove(&a, proven, err);
 }
 
@@ -159,34 +151,28 @@ bool zf_prove_by_storage(struct zf_prove *p, bool *proven, struct zf_err *err)
     zf_auto(mem) uint32_t *to = calloc(p->n_vectors + (size_t)1, sizeof *to);
 
     *proven = false;
-    if (!to) {
+    if (!to)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (!storage_runs(&s, err)) {
+    if (!storage_runs(&s, err))
         return false;
-    }
-    for (uint32_t g = 0; g < p->n_vectors; g++) {
+    for (uint32_t g = 0; g < p->n_vectors; g++)
         s.shared = s.shared && !p->vector[g].own;
-    }
-    if (!s.shared) {
+    if (!s.shared)
         return true;
-    }
     bool ok = storage_assign(&s, to, proven, err);
     bool much = !ok && (p->work > ZF_PROVE_WORK || err->code == ZF_E_LIMIT);
     p->work = 0;
     if (!ok) {
         *proven = false;
-        if (much) {
+        if (much)
             zf_err_clear(err); /* values may tell */
-        }
         return much;
     }
     for (uint32_t g = 0; *proven && g < p->n_vectors; g++) {
         const struct prove_run *run = prove_end(&p->vector[g]) > 0 ? &s.run[to[g]] : NULL;
 
-        if (!storage_take(&s, &p->vector[g], run, err)) {
+        if (!storage_take(&s, &p->vector[g], run, err))
             return false;
-        }
     }
     return true;
 }

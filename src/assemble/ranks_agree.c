@@ -36,9 +36,8 @@ void ranks_values_free(struct ranks_values *s)
 
 static bool ranks_values_one_of(const char *name, const char *const *list)
 {
-    while (*list && strcmp(*list, name) != 0) {
+    while (*list && strcmp(*list, name) != 0)
         list++;
-    }
     return *list != NULL;
 }
 
@@ -75,9 +74,8 @@ static bool ranks_add_numbers(struct ranks_values *s, struct zf_torch *t, const 
         const struct zf_pv *v = zf_pv_is_map(map) ? zf_pv_get(map, *names) : NULL;
 
         (void)snprintf(key, sizeof key, "%s%s%s", head, *head ? "." : "", *names);
-        if (zf_pv_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err)) {
+        if (zf_pv_is_number(v) && !zf_agree_add(s->plain, t, key, v, NULL, false, err))
             return false;
-        }
     }
     return true;
 }
@@ -102,15 +100,13 @@ static bool ranks_add_counters(struct ranks_values *s, struct zf_torch *t, struc
     static const char *const where[] = {"lr_scheduler", "scheduler", "sched", NULL};
     const struct zf_pv *root = zf_torch_root(t);
 
-    if (!ranks_add_numbers(s, t, "", root, top, err)) {
+    if (!ranks_add_numbers(s, t, "", root, top, err))
         return false;
-    }
     for (size_t i = 0; where[i]; i++) {
         const struct zf_pv *v = zf_pv_is_map(root) ? zf_pv_get(root, where[i]) : NULL;
 
-        if (!ranks_add_numbers(s, t, where[i], v, schedule, err)) {
+        if (!ranks_add_numbers(s, t, where[i], v, schedule, err))
             return false;
-        }
     }
     return true;
 }
@@ -121,9 +117,8 @@ static bool ranks_has_pieces(struct zf_torch *t, const struct zf_pv *entry)
     for (uint64_t i = 0; i < zf_pv_len(entry); i++) {
         enum zf_torch_kind kind = zf_torch_kind(t, zf_pv_val(entry, i));
 
-        if (kind == ZF_TORCH_DTENSOR || kind == ZF_TORCH_SHARDED) {
+        if (kind == ZF_TORCH_DTENSOR || kind == ZF_TORCH_SHARDED)
             return true;
-        }
     }
     return false;
 }
@@ -138,19 +133,16 @@ static bool ranks_add_steps(struct ranks_values *s, struct zf_torch *t, const ch
         const struct zf_pv *step = zf_pv_is_map(entry) ? zf_pv_get(entry, "step") : NULL;
         uint64_t id, n;
 
-        if (!step) {
+        if (!step)
             continue;
-        }
-        if (zf_pv_kind(key) == ZF_PV_STR) {
+        if (zf_pv_kind(key) == ZF_PV_STR)
             (void)snprintf(name, sizeof name, "%sstate.%.250s.step", head, zf_pv_text(key, &n));
-        } else if (zf_pv_u64(key, &id) && ranks_has_pieces(t, entry)) {
+        else if (zf_pv_u64(key, &id) && ranks_has_pieces(t, entry))
             (void)snprintf(name, sizeof name, "%sstate[%" PRIu64 "].step", head, id);
-        } else {
+        else
             continue;
-        }
-        if (!zf_agree_add(s->groups, t, name, step, NULL, false, err)) {
+        if (!zf_agree_add(s->groups, t, name, step, NULL, false, err))
             return false;
-        }
     }
     return true;
 }
@@ -163,14 +155,12 @@ static bool ranks_add_groups(struct ranks_values *s, struct zf_torch *t, const c
     for (uint64_t i = 0; zf_pv_is_seq(groups) && i < zf_pv_len(groups); i++) {
         const struct zf_pv *group = zf_pv_item(groups, i);
 
-        if (!zf_pv_is_map(group)) {
+        if (!zf_pv_is_map(group))
             continue;
-        }
         (void)snprintf(name, sizeof name, "%sparam_groups[%" PRIu64 "]", head, i);
         if (!zf_agree_add(s->params, t, name, zf_pv_get(group, "params"), NULL, true, err) ||
-            !zf_agree_add(s->groups, t, name, group, ranks_values_own, false, err)) {
+            !zf_agree_add(s->groups, t, name, group, ranks_values_own, false, err))
             return false;
-        }
     }
     return true;
 }
@@ -183,20 +173,17 @@ static bool ranks_add_optimizers(struct ranks_values *s, struct zf_torch *t, str
     const struct zf_pv *root = zf_torch_root(t);
     char head[40] = "";
 
-    if (!zf_pv_is_map(root)) {
+    if (!zf_pv_is_map(root))
         return true;
-    }
     for (size_t i = 0; i == 0 || where[i - 1]; i++) {
         const struct zf_pv *optim = i ? zf_pv_get(root, where[i - 1]) : root;
 
-        if (i) {
+        if (i)
             (void)snprintf(head, sizeof head, "%s.", where[i - 1]);
-        }
         if (zf_pv_is_map(optim) &&
             (!ranks_add_groups(s, t, head, zf_pv_get(optim, "param_groups"), err) ||
-             !ranks_add_steps(s, t, head, zf_pv_get(optim, "state"), err))) {
+             !ranks_add_steps(s, t, head, zf_pv_get(optim, "state"), err)))
             return false;
-        }
     }
     return true;
 }
@@ -213,21 +200,18 @@ struct ranks_values *ranks_values_new(struct zf_torch *t, const char *path,
     s->plain = zf_agree_new(path, lim->model_memory, err);
     s->params = s->plain ? zf_agree_new(path, lim->model_memory, err) : NULL;
     s->groups = s->params ? zf_agree_new(path, lim->model_memory, err) : NULL;
-    if (!s->groups || !ranks_add_counters(s, t, err) || !ranks_add_optimizers(s, t, err)) {
+    if (!s->groups || !ranks_add_counters(s, t, err) || !ranks_add_optimizers(s, t, err))
         return NULL;
-    }
     return zf_give(s);
 }
 
 bool ranks_values_compare(struct ranks_values *s, struct ranks_values *first, struct zf_err *err)
 {
-    if (!zf_agree_compare(s->plain, first->plain, true, err)) {
+    if (!zf_agree_compare(s->plain, first->plain, true, err))
         return false;
-    }
     if (!zf_agree_compare(s->params, first->params, false, err)) {
-        if (err->code != ZF_E_FORMAT) {
+        if (err->code != ZF_E_FORMAT)
             return false;
-        }
         zf_err_clear(err); /* optimizers of other parameters */
         return true;
     }

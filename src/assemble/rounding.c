@@ -21,9 +21,8 @@ static bool rounding_compare(const struct rounding_work *w, const struct zf_roun
                              struct rounding_part *out, struct zf_err *err)
 {
     if (!zf_values_round_at(r->master, r->weight, r->n, &w->o.sample, &out->miss, err)) {
-        if (!w->o.skip_lost || err->code != ZF_E_IO) {
+        if (!w->o.skip_lost || err->code != ZF_E_IO)
             return false;
-        }
         zf_err_clear(err);
         out->miss.found = false;
     }
@@ -41,11 +40,9 @@ static void *rounding_make(void *ctx, uint64_t i, struct zf_err *err)
         (void)zf_fail_sys(err, "allocate memory");
         return NULL;
     }
-    for (size_t k = from; k < end && k < w->r->n && !part->bad; k++) {
-        if (!rounding_compare(w, &w->r->at[k], part, err)) {
+    for (size_t k = from; k < end && k < w->r->n && !part->bad; k++)
+        if (!rounding_compare(w, &w->r->at[k], part, err))
             return NULL;
-        }
-    }
     return zf_give(part);
 }
 
@@ -61,15 +58,13 @@ bool zf_roundings_check(const struct zf_roundings *r, struct zf_rounding_opts o,
 
     *bad = NULL;
     *miss = (struct zf_mismatch){.found = false};
-    if (!made) {
+    if (!made)
         return false;
-    }
     for (uint64_t i = 0; i < n && !*bad; i++) {
         zf_auto(mem) struct rounding_part *part = zf_ahead_take(made, err);
 
-        if (!part) {
+        if (!part)
             return false;
-        }
         *bad = part->bad;
         *miss = part->miss;
     }

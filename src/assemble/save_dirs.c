@@ -20,9 +20,8 @@ bool zf_save_dir_is(struct zf_store *st, const char *dir)
         end += strcspn(end, "/");
         (void)snprintf(path, sizeof path, "%.*s", (int)(end - dir), dir);
         is = zf_store_has(st, path, ZF_ENTRY_DIR);
-        if (!*end) {
+        if (!*end)
             break;
-        }
     }
     return is;
 }

@@ -31,9 +31,8 @@ static bool boxes_read_offsets(struct boxes_reading *r, struct zf_st_box *box, s
 
         box->sizes = box->sizes && integer && v >= 0;
         box->inner = box->inner || v != 0;
-        if (!zf_vec_room(&r->start, 1, err)) {
+        if (!zf_vec_room(&r->start, 1, err))
             return false;
-        }
         r->start.at[r->start.n++] = (uint64_t)v;
     }
     box->start = zf_arena_copy(r->a, r->start.at, r->start.n, sizeof *box->start, err);
@@ -50,20 +49,17 @@ static bool boxes_read_box(struct boxes_reading *r, struct zf_err *err)
     struct zf_st_box *box = zf_arena_get(r->a, 1, sizeof *box, err);
 
     if (!box || !(box->name = zf_arena_str(r->a, text, n, err)) ||
-        !zf_table_add(out->box, box->name, n, box, err)) {
+        !zf_table_add(out->box, box->name, n, box, err))
         return false;
-    }
     uint32_t object = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
     while (zf_jsonin_next(r->in, object)) {
         if (zf_jsonin_is(r->in, "saved_offsets")) {
-            if (!boxes_read_offsets(r, box, err)) {
+            if (!boxes_read_offsets(r, box, err))
                 return false;
-            }
         } else if (zf_jsonin_is(r->in, "logical_fqn") && zf_jsonin_string(r->in)) {
             text = zf_jsonin_text(r->in, &n);
-            if (!(box->whole = zf_arena_str(r->a, text, n, err))) {
+            if (!(box->whole = zf_arena_str(r->a, text, n, err)))
                 return false;
-            }
         }
     }
     return true;
@@ -73,11 +69,9 @@ static bool boxes_read(struct boxes_reading *r, struct zf_err *err)
 {
     uint32_t top = zf_jsonin_enter(r->in, ZF_JSON_OBJECT);
 
-    while (zf_jsonin_next(r->in, top)) {
-        if (!boxes_read_box(r, err)) {
+    while (zf_jsonin_next(r->in, top))
+        if (!boxes_read_box(r, err))
             return false;
-        }
-    }
     return top || zf_fail(err, ZF_E_FORMAT, 0, "DCP_SHARDING_INFO is not a JSON object");
 }
 
@@ -87,9 +81,8 @@ bool zf_st_boxes_load(const char *text, const struct zf_limits *lim, struct zf_a
     zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new_text(text, strlen(text), lim, err);
     struct boxes_reading r = {.in = in, .a = a, .out = out};
 
-    if (!in) {
+    if (!in)
         return false;
-    }
     bool ok = boxes_read(&r, err);
     zf_vec_fini(&r.start);
     return zf_jsonin_end(in, err) && ok;

@@ -48,9 +48,8 @@ static bool st_files_load_boxes(struct zf_st_file *file, struct zf_arena *a,
 {
     const char *text = zf_st_meta(&file->head, boxes_key);
 
-    if (!text || zf_st_boxes_load(text, lim, a, &file->boxes, err)) {
+    if (!text || zf_st_boxes_load(text, lim, a, &file->boxes, err))
         return true;
-    }
     err->off = ZF_OFF_NONE; /* it would be one of the text, whose escapes are gone */
     return zf_err_in(err, "%s!%s", file->path, boxes_key);
 }
@@ -78,12 +77,10 @@ static void st_files_drop(struct zf_st_file *file)
 /* Turns the failure to read a file into a note, where the build is degraded. */
 static bool st_files_judge(struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
 {
-    if (err->code == ZF_E_NOMEM || !zf_build_degraded(b)) {
+    if (err->code == ZF_E_NOMEM || !zf_build_degraded(b))
         return false;
-    }
-    if (!f->n_skipped) {
+    if (!f->n_skipped)
         f->first = *err;
-    }
     return zf_note_failure(b, err, "%s", "");
 }
 
@@ -92,9 +89,8 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
 {
     struct zf_st_file file = {.path = zf_arena_str(f->arena, path, strlen(path), err)};
 
-    if (!file.path) {
+    if (!file.path)
         return false;
-    }
     bool loaded = st_files_load(&file, f, st, lim, err);
 
     if (loaded && (zf_st_check_size(&file.head, file.src, err) || st_files_judge(f, b, err)) &&
@@ -103,9 +99,8 @@ bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *pat
         return true;
     }
     st_files_drop(&file);
-    if (loaded || !st_files_judge(f, b, err)) {
+    if (loaded || !st_files_judge(f, b, err))
         return false;
-    }
     f->n_skipped++;
     return zf_st_files_lack(f, err, "%s", path);
 }
@@ -115,9 +110,8 @@ bool zf_st_files_lack(struct zf_st_files *f, struct zf_err *err, const char *fmt
     char name[200];
     va_list ap;
 
-    if (f->lacks) {
+    if (f->lacks)
         return true;
-    }
     va_start(ap, fmt);
     (void)vsnprintf(name, sizeof name, fmt, ap);
     va_end(ap);
@@ -182,13 +176,11 @@ static bool st_files_show_metadata(const struct zf_st_file *file, bool alone, st
         news = news || !st_files_is_usual(k, v);
         ok = strcmp(k, boxes_key) == 0 || json_object_set_new(all, k, json_string(v)) == 0;
     }
-    if (ok && !news) {
+    if (ok && !news)
         return true;
-    }
     text = ok ? json_dumps(all, JSON_INDENT(1)) : NULL;
-    if (!text) {
+    if (!text)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for metadata as JSON");
-    }
     const char *stem = zf_st_file_stem(file->path, &n);
     int len = alone ? snprintf(raw, sizeof raw, "metadata")
                     : snprintf(raw, sizeof raw, "%.*s.metadata", (int)n, stem);
@@ -199,11 +191,9 @@ static bool st_files_show_metadata(const struct zf_st_file *file, bool alone, st
 
 bool zf_st_files_metadata(const struct zf_st_files *f, struct zf_build *b, struct zf_err *err)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        if (!st_files_show_metadata(&f->at[i], f->n == 1, b, err)) {
+    for (size_t i = 0; i < f->n; i++)
+        if (!st_files_show_metadata(&f->at[i], f->n == 1, b, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -213,9 +203,8 @@ static bool st_files_mentions_boxes(struct zf_source *src)
     struct zf_err ignored = {.code = ZF_OK};
     uint8_t word[8];
 
-    if (!zf_st_sniff(src) || !zf_source_pread(src, word, sizeof word, 0, &ignored)) {
+    if (!zf_st_sniff(src) || !zf_source_pread(src, word, sizeof word, 0, &ignored))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(word, sizeof word);
     uint64_t n = zf_bytes_le64(&b);
     zf_auto(mem) char *text = zf_source_slurp(src, sizeof word, n, &ignored);

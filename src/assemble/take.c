@@ -29,9 +29,8 @@ static char *take_prepend(const struct zf_take *x, const char *start, char *text
     int n = called ? snprintf(step, sizeof step, "!%.96s", called)
                    : snprintf(step, sizeof step, "[%" PRIu64 "]", x->at);
 
-    if (n < 0 || (size_t)n >= sizeof step || text - start < n) {
+    if (n < 0 || (size_t)n >= sizeof step || text - start < n)
         return text;
-    }
     return memcpy(text - n, step, (size_t)n);
 }
 
@@ -40,18 +39,15 @@ static bool take_keep(const struct zf_take *x, const struct zf_err *err)
     struct zf_taker *t = x->t;
     char place[TAKE_PLACE], *text = place + sizeof place - 1;
 
-    if (t->failed) {
+    if (t->failed)
         return false;
-    }
     *text = '\0';
-    for (const struct zf_take *at = x; at->in; at = at->in) {
+    for (const struct zf_take *at = x; at->in; at = at->in)
         text = take_prepend(at, place, text);
-    }
     t->failed = true;
     t->err = *err;
-    if (err->path[0] == '\0' || err->path[0] == '!') { /* no other file */
+    if (err->path[0] == '\0' || err->path[0] == '!') /* no other file */
         (void)zf_err_in(&t->err, "%s", text);
-    }
     return false;
 }
 
@@ -98,15 +94,12 @@ static bool take_other(const struct zf_take *x, const char *expected)
 {
     int64_t number;
 
-    if (x->t->failed) {
+    if (x->t->failed)
         return false;
-    }
-    if (!x->v) {
+    if (!x->v)
         return zf_take_refuse(x, ZF_E_FORMAT, "it is missing: expected %s", expected);
-    }
-    if (zf_pv_kind(x->v) == ZF_PV_INT && zf_pv_int(x->v, &number)) {
+    if (zf_pv_kind(x->v) == ZF_PV_INT && zf_pv_int(x->v, &number))
         return zf_take_refuse(x, ZF_E_FORMAT, "expected %s, found %" PRId64, expected, number);
-    }
     if (zf_pv_kind(x->v) == ZF_PV_CALL) {
         return zf_take_refuse(x, ZF_E_FORMAT, "expected %s, found a %.60s", expected,
                               zf_pv_name(x->v));
@@ -223,12 +216,10 @@ const char *zf_take_text(const struct zf_take *x, uint64_t *n_out)
     uint64_t n = 0;
     const char *text = zf_pv_kind(x->v) == ZF_PV_STR ? zf_pv_text(x->v, &n) : NULL;
 
-    if (!text) {
+    if (!text)
         (void)take_other(x, "a text");
-    }
-    if (n_out) {
+    if (n_out)
         *n_out = n;
-    }
     return text ? text : "";
 }
 
@@ -258,9 +249,8 @@ bool zf_take_tensor(const struct zf_take *x, struct zf_keeper *k, struct zf_torc
 {
     struct zf_err err;
 
-    if (x->t->failed || (!x->v && !take_other(x, "a tensor"))) {
+    if (x->t->failed || (!x->v && !take_other(x, "a tensor")))
         return false;
-    }
     return zf_tensor_ref_read(k, t, x->v, out, &err) || zf_take_fail(x, &err);
 }
 
@@ -278,8 +268,7 @@ void *zf_take_room(struct zf_taker *t, uint64_t n, size_t size)
 
 bool zf_take_ok(const struct zf_taker *t, struct zf_err *err)
 {
-    if (t->failed) {
+    if (t->failed)
         *err = t->err;
-    }
     return !t->failed;
 }

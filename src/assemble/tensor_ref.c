@@ -8,12 +8,10 @@
 
 bool zf_keeper_hold(struct zf_keeper *k, struct zf_source *src, struct zf_err *err)
 {
-    if (!src || (k->held.n > 0 && k->held.at[k->held.n - 1] == src)) {
+    if (!src || (k->held.n > 0 && k->held.at[k->held.n - 1] == src))
         return true;
-    }
-    if (!zf_vec_room(&k->held, 1, err)) {
+    if (!zf_vec_room(&k->held, 1, err))
         return false;
-    }
     k->held.at[k->held.n++] = zf_source_ref(src);
     return true;
 }
@@ -26,9 +24,8 @@ void zf_keeper_into(struct zf_keeper *k, struct zf_arena *a)
 
 void zf_keeper_fini(struct zf_keeper *k)
 {
-    for (size_t i = 0; i < k->held.n; i++) {
+    for (size_t i = 0; i < k->held.n; i++)
         zf_source_unref(&k->held.at[i]);
-    }
     zf_vec_fini(&k->held);
     *k = (struct zf_keeper){0};
 }
@@ -45,9 +42,8 @@ bool zf_tensor_ref_of(const struct zf_torch_tensor *t, struct zf_tensor_ref *out
         .stride = t->stride,
         .packed = t->contiguous,
     };
-    if (!zf_elems(t->ndim, t->shape, &out->n)) {
+    if (!zf_elems(t->ndim, t->shape, &out->n))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the product of its sizes exceeds 64 bits");
-    }
     return zf_mul(t->off_elems, zf_dtype_info(t->dtype)->bytes, &out->off) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its storage offset is beyond 64 bits");
 }
@@ -59,9 +55,8 @@ static bool tensor_ref_copy(struct zf_keeper *k, const struct zf_torch_tensor *x
     const size_t n = x->ndim * sizeof *x->shape;
 
     if (k->shape && k->ndim == x->ndim &&
-        (n == 0 || (memcmp(k->shape, x->shape, n) == 0 && memcmp(k->stride, x->stride, n) == 0))) {
+        (n == 0 || (memcmp(k->shape, x->shape, n) == 0 && memcmp(k->stride, x->stride, n) == 0)))
         return true;
-    }
     k->ndim = x->ndim;
     k->stride = zf_arena_copy(k->arena, x->stride, x->ndim, sizeof *x->stride, err);
     k->shape = k->stride ? zf_arena_copy(k->arena, x->shape, x->ndim, sizeof *x->shape, err) : NULL;
@@ -75,16 +70,13 @@ bool zf_tensor_ref_read_many(struct zf_keeper *k, struct zf_torch *t, const stru
     struct zf_torch_tensor x;
     struct zf_tensor_ref r;
 
-    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
+    if (zf_torch_kind(t, v) != ZF_TORCH_DENSE)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a dense tensor");
-    }
-    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, &r, err)) {
+    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, &r, err))
         return false;
-    }
     r.key = zf_arena_str(k->arena, r.key, strlen(r.key), err);
-    if (!r.key || !tensor_ref_copy(k, &x, err)) {
+    if (!r.key || !tensor_ref_copy(k, &x, err))
         return false;
-    }
     r.shape = k->shape;
     r.stride = k->stride;
     if (x.storage->bytes == 0 && r.src && *empty) {
@@ -105,16 +97,14 @@ bool zf_tensor_ref_odd(struct zf_torch *t, const struct zf_pv *v, struct zf_err 
     struct zf_torch_tensor x;
     struct zf_err why = {.code = ZF_OK};
 
-    if (kind == ZF_TORCH_NOT || kind == ZF_TORCH_NUMPY) {
+    if (kind == ZF_TORCH_NOT || kind == ZF_TORCH_NUMPY)
         return false;
-    }
     if (zf_torch_tensor(t, v, &x, &why)) {
         return kind == ZF_TORCH_META &&
                !zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "saved without data (meta device)");
     }
-    if (kind == ZF_TORCH_DENSE && why.code != ZF_E_UNSUPPORTED) {
+    if (kind == ZF_TORCH_DENSE && why.code != ZF_E_UNSUPPORTED)
         return false;
-    }
     *err = why;
     return true;
 }
@@ -156,15 +146,12 @@ struct zf_draft *zf_tensor_ref_draft(struct zf_build *b, struct zf_spot spot,
         zf_build_tensor(b, spot, (struct zf_type){r->dtype, r->ndim, r->shape}, err);
     struct zf_from from = {.src = r->src, .off = r->off};
 
-    if (!d || (where && !zf_draft_where(d, where, err))) {
+    if (!d || (where && !zf_draft_where(d, where, err)))
         return NULL;
-    }
-    if (r->n == 0) {
+    if (r->n == 0)
         return d;
-    }
-    if (r->packed) {
+    if (r->packed)
         return zf_draft_flat(d, 0, r->n, from, err) ? d : NULL;
-    }
     from.stride = r->stride;
     return zf_draft_box(d, NULL, r->shape, from, err) ? d : NULL;
 }
@@ -176,13 +163,12 @@ bool zf_number_of(const struct zf_pv *v, struct zf_number *out)
     bool integer = zf_pv_int(v, &i);
 
     *out = (struct zf_number){.dtype = integer ? ZF_DT_I64 : ZF_DT_F64};
-    if (integer) {
+    if (integer)
         memcpy(&out->bits, &i, sizeof i);
-    } else if (zf_pv_float(v, &f)) {
+    else if (zf_pv_float(v, &f))
         memcpy(&out->bits, &f, sizeof f);
-    } else {
+    else
         return false;
-    }
     return true;
 }
 

@@ -9,9 +9,8 @@ static struct zf_torch *ahead_open(const struct zf_torch_ahead *a, const char *p
     zf_auto(source) struct zf_source *src = zf_store_open(a->st, path, err);
     struct zf_torch *t = src ? zf_torch_open_among(src, a->lim, twins, err) : NULL;
 
-    if (!t && !err->path[0]) {
+    if (!t && !err->path[0])
         (void)zf_err_in(err, "%s", path);
-    }
     return t;
 }
 
@@ -21,9 +20,8 @@ static void *ahead_make(void *ctx, uint64_t i, struct zf_err *err)
 
     struct zf_torch *t = ahead_open(a, a->path[i], a->alike ? a->twins : NULL, err);
 
-    if (t && !zf_torch_is_twin(t)) {
+    if (t && !zf_torch_is_twin(t))
         zf_torch_read_ahead(t);
-    }
     return t;
 }
 
@@ -86,18 +84,16 @@ bool zf_torch_ahead_begin_alike(struct zf_torch_ahead *a, const char *first,
     const bool known = first && a->first && strcmp(first, a->first) == 0;
 
     torch_ahead_stop(a);
-    if (!known && !torch_ahead_new_twins(a, NULL, err)) {
+    if (!known && !torch_ahead_new_twins(a, NULL, err))
         return false;
-    }
     a->alike = true;
     return torch_ahead_start(a, path, n, err);
 }
 
 struct zf_torch *zf_torch_ahead_open(struct zf_torch_ahead *a, const char *path, struct zf_err *err)
 {
-    if (a->next == a->n || strcmp(a->path[a->next], path) != 0) {
+    if (a->next == a->n || strcmp(a->path[a->next], path) != 0)
         return ahead_open(a, path, a->alike ? a->twins : NULL, err);
-    }
     a->next++;
     return zf_ahead_take(a->made, err);
 }

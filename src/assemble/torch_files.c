@@ -53,14 +53,12 @@ struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
     s->lim = lim;
     s->ahead = (struct zf_torch_ahead){.st = st, .lim = lim};
     s->beside = beside;
-    for (int a = 0; a < ZF_N_AXES; a++) {
+    for (int a = 0; a < ZF_N_AXES; a++)
         s->several = s->several || mesh->size[a] > 1;
-    }
     s->names = zf_names_new(err);
     s->join = s->names ? join_new(b, s->names, mesh, lim, err) : NULL;
-    if (!s->join) {
+    if (!s->join)
         return NULL;
-    }
     return zf_give(s);
 }
 
@@ -73,15 +71,13 @@ static void files_member_free(struct member *m)
 
 void zf_torch_set_free(struct zf_torch_set *s)
 {
-    if (!s) {
+    if (!s)
         return;
-    }
     join_free(s->join);
     zf_names_free(s->names);
     ranks_values_free(s->first.said);
-    for (size_t i = 0; i < s->member.n; i++) {
+    for (size_t i = 0; i < s->member.n; i++)
         files_member_free(s->member.at[i]);
-    }
     zf_torch_ahead_fini(&s->ahead);
     zf_vec_fini(&s->member);
     free(s);
@@ -91,11 +87,9 @@ void zf_torch_set_free(struct zf_torch_set *s)
 
 static bool files_has_word(const char *name, const char *const *words, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(name, words[i], strlen(words[i])) == 0) {
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(name, words[i], strlen(words[i])) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -104,11 +98,9 @@ bool zf_torch_set_named(const char *name)
     static const char *const tail[] = {".pt",      ".pth", ".bin", ".ckpt",
                                        ".pth.tar", ".tar", ".pkl", ".torch"};
 
-    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++) {
-        if (zf_name_ends(name, tail[i])) {
+    for (size_t i = 0; i < sizeof tail / sizeof tail[0]; i++)
+        if (zf_name_ends(name, tail[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -140,14 +132,12 @@ bool zf_torch_set_holds(struct zf_store *st, const char *name, const struct zf_l
     struct zf_visit visit = {.fn = files_found, .ctx = &found};
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
 
-    if (!src || !zf_torch_sniff(src)) {
+    if (!src || !zf_torch_sniff(src))
         return false;
-    }
     zf_auto(torch) struct zf_torch *t =
         src->size > FILES_SMALL ? NULL : zf_torch_open(src, lim, &why);
-    if (!t || !zf_torch_visit(t, zf_torch_root(t), NULL, lim, &visit, &why)) {
+    if (!t || !zf_torch_visit(t, zf_torch_root(t), NULL, lim, &visit, &why))
         return true;
-    }
     zf_torch_storages(t, &n, &unread);
     return found || n;
 }
@@ -161,9 +151,8 @@ enum zf_torch_role zf_torch_set_role(const char *name)
         "dl_state",   "meta.pt",          "args.",     "custom_checkpoint_", "data.pt",
         "dataloader", "train_dataloader", "common.pt", "latest_train_state", "step_scheduler"};
 
-    if (files_has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0])) {
+    if (files_has_word(name, optimizer, sizeof optimizer / sizeof optimizer[0]))
         return ZF_ROLE_OPTIMIZER;
-    }
     return files_has_word(name, rest, sizeof rest / sizeof rest[0]) ? ZF_ROLE_REST
                                                                     : ZF_ROLE_WEIGHTS;
 }
@@ -193,24 +182,20 @@ static void files_set_head(const struct zf_torch_set *s, struct member *m)
         files_stem_of(m->head, m->file.path, s->several, m->item);
         return;
     }
-    if (m->role == ZF_ROLE_STATES) {
+    if (m->role == ZF_ROLE_STATES)
         (void)snprintf(m->head, sizeof m->head, "optimizer.state");
-    }
-    if (m->role != ZF_ROLE_OPTIMIZER) {
+    if (m->role != ZF_ROLE_OPTIMIZER)
         return;
-    }
     files_stem_of(m->head, m->file.path, true, m->item);
-    if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER) {
+    if (zf_torch_set_role(m->head) != ZF_ROLE_OPTIMIZER)
         (void)snprintf(m->head, sizeof m->head, "optimizer");
-    }
     for (size_t i = 0; i < s->member.n; i++) {
         const struct member *o = s->member.at[i];
 
         if (o->role == ZF_ROLE_OPTIMIZER &&
             memcmp(&o->file.at, &m->file.at, sizeof m->file.at) == 0 &&
-            strcmp(o->head, m->head) == 0) {
+            strcmp(o->head, m->head) == 0)
             (void)snprintf(m->head, sizeof m->head, "optimizer_%zu", i);
-        }
     }
 }
 
@@ -229,9 +214,8 @@ static size_t files_rank_at(const char *path)
 {
     size_t n = 0;
 
-    for (const char *at = path; (at = strstr(at, "rank")); at++) {
+    for (const char *at = path; (at = strstr(at, "rank")); at++)
         n = (size_t)(at - path);
-    }
     return n;
 }
 
@@ -240,9 +224,8 @@ static bool files_same_kind(const struct member *a, const struct member *b)
 {
     size_t n = files_rank_at(a->file.path);
 
-    if (a->item || b->item) {
+    if (a->item || b->item)
         return a->item == b->item;
-    }
     return a->role == b->role && n == files_rank_at(b->file.path) &&
            strncmp(a->file.path, b->file.path, n) == 0;
 }
@@ -253,12 +236,10 @@ static bool torch_files_agree(struct zf_torch_set *s, const struct member *m, st
     zf_auto(ranks_values) struct ranks_values *said =
         ranks_values_new(m->torch, m->file.path, s->lim, err);
 
-    if (!said) {
+    if (!said)
         return err->path[0] ? false : zf_err_in(err, "%s", m->file.path);
-    }
-    if (s->first.said && files_same_kind(m, s->first.by)) {
+    if (s->first.said && files_same_kind(m, s->first.by))
         return ranks_values_compare(said, s->first.said, err);
-    }
     ranks_values_free(s->first.said);
     s->first = (struct ranks_said_of){zf_give(said), m};
     return true;
@@ -269,12 +250,10 @@ static bool torch_files_read(struct zf_torch_set *s, struct member *m, struct zf
 {
     const struct zf_place_file f = file_of(m);
 
-    if (!torch_files_agree(s, m, err)) {
+    if (!torch_files_agree(s, m, err))
         return false;
-    }
-    if (!zf_place_add_names(s->names, &f, s->lim, err)) {
+    if (!zf_place_add_names(s->names, &f, s->lim, err))
         return zf_err_in(err, "%s", f.path);
-    }
     return zf_coord_is_first(m->file.at) || join_keep(s->join, &f, &m->file, err);
 }
 
@@ -294,18 +273,16 @@ bool zf_torch_set_add(struct zf_torch_set *s, const char *path, enum zf_torch_ro
 {
     zf_auto(torch) struct zf_torch *torch = zf_torch_ahead_open(&s->ahead, path, err);
 
-    if (!torch) {
+    if (!torch)
         return false;
-    }
     zf_auto(mem) char *name = strdup(path);
     struct member *m = calloc(1, sizeof *m);
     if (!name || !m || !zf_vec_room(&s->member, 1, err)) {
         free(m);
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
     }
-    if (role == ZF_ROLE_WEIGHTS && groups_is_optimizer(zf_torch_root(torch))) {
+    if (role == ZF_ROLE_WEIGHTS && groups_is_optimizer(zf_torch_root(torch)))
         role = ZF_ROLE_OPTIMIZER;
-    }
     *m = (struct member){.torch = zf_give(torch),
                          .file = {.path = zf_give(name), .at = at, .extra = role == ZF_ROLE_REST},
                          .item = s->item,
@@ -330,9 +307,8 @@ const struct zf_pv *zf_torch_set_root(const struct zf_torch_set *s, const char *
     for (size_t i = 0; i < s->member.n; i++) {
         const struct member *m = s->member.at[i];
 
-        if (m->torch && strcmp(m->file.path, path) == 0) {
+        if (m->torch && strcmp(m->file.path, path) == 0)
             return zf_torch_root(m->torch);
-        }
     }
     return NULL;
 }
@@ -354,13 +330,11 @@ static bool files_own(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct owners *o = ctx;
 
-    if (leaf->kind == ZF_TORCH_NOT) {
+    if (leaf->kind == ZF_TORCH_NOT)
         return true;
-    }
     struct owner *first = zf_table_make_id(o->key, zf_path_hash(leaf->path), err);
-    if (!first) {
+    if (!first)
         return false;
-    }
     if (first->member && first->member != o->at + 1) {
         const struct zf_step *last = leaf->path.n ? &leaf->path.step[leaf->path.n - 1] : NULL;
         int n = last ? (int)(last->n < 60 ? last->n : 60) : 0;
@@ -388,9 +362,8 @@ static bool files_check_owners(const struct zf_torch_set *s, struct zf_err *err)
     size_t weights = 0;
     bool ok = true;
 
-    for (size_t i = 0; i < s->member.n; i++) {
+    for (size_t i = 0; i < s->member.n; i++)
         weights += files_is_first_weights(s->member.at[i]);
-    }
     for (o.at = 0; ok && weights > 1 && o.at < s->member.n; o.at++) {
         const struct member *m = s->member.at[o.at];
 
@@ -457,22 +430,19 @@ static bool files_note_unread(const struct zf_torch_set *s, struct zf_err *err)
     for (size_t i = 0; i < s->member.n; i++) {
         const struct member *m = s->member.at[i];
 
-        if (!m->torch) {
+        if (!m->torch)
             continue;
-        }
         zf_torch_storages(m->torch, &n, &unread);
         if (!met && n > 0) {
             met = m;
             n_met = n;
         }
         const struct zf_place_file f = file_of(m);
-        if (zf_build_n_tensors(b) > 0 && !zf_place_note_unread(b, &f, err)) {
+        if (zf_build_n_tensors(b) > 0 && !zf_place_note_unread(b, &f, err))
             return false;
-        }
     }
-    if (!met || s->beside || zf_build_n_tensors(b) > 0) {
+    if (!met || s->beside || zf_build_n_tensors(b) > 0)
         return true;
-    }
     const char *note = zf_build_first_note(b);
 
     files_describe_root(met->torch, root);
@@ -501,16 +471,14 @@ static bool files_place_members(struct zf_torch_set *s, struct zf_err *err)
 {
     size_t n_open = 0;
 
-    for (size_t i = 0; i < s->member.n; i++) {
+    for (size_t i = 0; i < s->member.n; i++)
         n_open += s->member.at[i]->torch != NULL;
-    }
     for (size_t i = 0; i < s->member.n; i++) {
         const struct member *m = s->member.at[i];
 
         if (m->torch ? !files_place_open(s, m, n_open == 1, err)
-                     : !join_kept(s->join, &m->file, err)) {
+                     : !join_kept(s->join, &m->file, err))
             return false;
-        }
     }
     return join_finish(s->join, err) && files_note_unread(s, err);
 }
@@ -522,9 +490,8 @@ static const char *files_behind_model(const struct member *m)
     static const char stem[] = "pytorch_model", fsdp[] = "_fsdp";
     const char *rest = m->file.path + sizeof stem - 1;
 
-    if (m->role != ZF_ROLE_WEIGHTS || strncmp(m->file.path, stem, sizeof stem - 1) != 0) {
+    if (m->role != ZF_ROLE_WEIGHTS || strncmp(m->file.path, stem, sizeof stem - 1) != 0)
         return NULL;
-    }
     return strncmp(rest, fsdp, sizeof fsdp - 1) == 0 ? rest + sizeof fsdp - 1 : rest;
 }
 
@@ -558,18 +525,16 @@ static void files_name_models(struct zf_torch_set *s)
         struct member *m = s->member.at[i];
         const char *rest = files_behind_model(m);
 
-        if (rest && strcmp(rest, ".bin") == 0) {
+        if (rest && strcmp(rest, ".bin") == 0)
             (void)snprintf(m->head, sizeof m->head, "model");
-        }
     }
 }
 
 bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
 {
     files_name_models(s);
-    if (!files_check_owners(s, err)) {
+    if (!files_check_owners(s, err))
         return false;
-    }
     if (s->wrong.code != ZF_OK) {
         *err = s->wrong;
         return false;
@@ -577,9 +542,8 @@ bool zf_torch_set_place(struct zf_torch_set *s, struct zf_err *err)
     for (size_t i = 0; !s->several && i < s->member.n; i++) {
         struct zf_place_file f = file_of(s->member.at[i]);
 
-        if (!zf_place_add_names(s->names, &f, s->lim, err)) {
+        if (!zf_place_add_names(s->names, &f, s->lim, err))
             return zf_err_in(err, "%s", f.path);
-        }
     }
     return files_place_members(s, err);
 }

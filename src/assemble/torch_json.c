@@ -39,9 +39,8 @@ static bool json_note_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err 
         return true;
     }
     struct named_tensor *t = zf_table_make_id(s->tensors, (uintptr_t)leaf->value, err);
-    if (!t || t->path) {
+    if (!t || t->path)
         return t != NULL;
-    }
     t->path = zf_path_join(&s->path, leaf->path, err)
                   ? zf_arena_str(s->arena, zf_out_text(&s->path), s->path.n, err)
                   : NULL;
@@ -53,9 +52,8 @@ static bool json_put_tensor(void *ctx, const struct zf_pv *v, struct zf_pvjson *
     const struct state *s = ctx;
     const struct named_tensor *t = zf_table_find_id(s->tensors, (uintptr_t)v);
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     zf_pvjson_raw(o, "{\"__tensor__\": ");
     zf_pvjson_str(o, t->path, strlen(t->path));
     zf_pvjson_raw(o, "}");
@@ -74,19 +72,15 @@ static bool json_add_value(struct state *s, const char *name, size_t name_len, c
     uint64_t n;
 
     s->plain = false;
-    if (!zf_torch_visit(s->file->torch, v, prefix, s->lim, &visit, err)) {
+    if (!zf_torch_visit(s->file->torch, v, prefix, s->lim, &visit, err))
         return false;
-    }
-    if (!s->plain && visit.n_unnamed == 0) {
+    if (!s->plain && visit.n_unnamed == 0)
         return true;
-    }
     (void)zf_name_encode(path + 6, name, name_len, ".json");
-    if (zf_pv_json(v, &s->text_lim, &special, &text, &n, err)) {
+    if (zf_pv_json(v, &s->text_lim, &special, &text, &n, err))
         return zf_build_text(s->b, path, text, n, err);
-    }
-    if (err->code != ZF_E_LIMIT) {
+    if (err->code != ZF_E_LIMIT)
         return false;
-    }
     zf_err_clear(err);
     return zf_build_note(s->b, err, "%s: there is no %s: its text would be too long", s->file->path,
                          path);
@@ -103,11 +97,10 @@ static const char *json_key_name(const struct zf_pv *key, uint64_t i, char buf[3
         *n = (size_t)len;
         return p;
     }
-    if (zf_pv_kind(key) == ZF_PV_INT && zf_pv_int(key, &number)) {
+    if (zf_pv_kind(key) == ZF_PV_INT && zf_pv_int(key, &number))
         *n = (size_t)snprintf(buf, 32, "[%" PRId64 "]", number);
-    } else {
+    else
         *n = (size_t)snprintf(buf, 32, "[key %" PRIu64 "]", i);
-    }
     return buf;
 }
 
@@ -129,13 +122,11 @@ static bool json_add_keys(struct state *s, const struct zf_pv *root, struct zf_e
         const struct zf_pv *v = zf_pv_val(root, i);
         const char *name = json_key_name(zf_pv_key(root, i), i, buf, &n);
 
-        if (s->file->is_state && !s->file->is_state(s->file->ctx, name, n)) {
+        if (s->file->is_state && !s->file->is_state(s->file->ctx, name, n))
             continue;
-        }
         if (zf_torch_kind(s->file->torch, v) == ZF_TORCH_NOT && json_counts(root, i) &&
-            !json_add_value(s, name, n, name, v, err)) {
+            !json_add_value(s, name, n, name, v, err))
             return false;
-        }
     }
     return true;
 }
@@ -145,9 +136,8 @@ static uint64_t json_n_plain_keys(const struct state *s, const struct zf_pv *roo
 {
     uint64_t n = 0;
 
-    for (uint64_t i = 0; i < zf_pv_len(root); i++) {
+    for (uint64_t i = 0; i < zf_pv_len(root); i++)
         n += zf_torch_kind(s->file->torch, zf_pv_val(root, i)) == ZF_TORCH_NOT;
-    }
     return n;
 }
 
@@ -160,9 +150,8 @@ bool zf_state_add(struct zf_build *b, const struct zf_place_file *f, const char 
     const uint64_t plain = !name && zf_pv_is_map(root) ? json_n_plain_keys(&s, root) : UINT64_MAX;
     const bool keys = plain <= KEYS_MAX;
 
-    if (!arena || plain == 0) {
+    if (!arena || plain == 0)
         return arena != NULL;
-    }
     s.arena = arena;
     s.text_lim = *lim;
     uint64_t most = zf_limits_meta(lim, zf_torch_pickle_bytes(f->torch)) / 4;

@@ -54,9 +54,8 @@ struct placing {
 bool zf_place_spot(struct zf_build *b, struct zf_names *names, struct zf_path path,
                    struct zf_spot *out, struct zf_err *err)
 {
-    if (!zf_names_place(names, path, out, err)) {
+    if (!zf_names_place(names, path, out, err))
         return false;
-    }
     return !zf_build_find(b, *out) || zf_names_extra(names, path, out, err);
 }
 
@@ -73,9 +72,8 @@ static uint64_t place_tie_hash(const struct zf_tensor_ref *r, const char *set)
 /* The set's name for a tie. */
 static const char *place_tie_set(struct placing *p, const char *set, struct zf_err *err)
 {
-    if (!p->set || strcmp(p->set, set) != 0) {
+    if (!p->set || strcmp(p->set, set) != 0)
         p->set = zf_arena_str(p->arena, set, strlen(set), err);
-    }
     return p->set;
 }
 
@@ -95,9 +93,8 @@ static bool place_find_tie(struct placing *p, const struct zf_spot *spot,
                            struct tie **out, struct zf_err *err)
 {
     *out = NULL;
-    if (zf_names_is_optim(*spot) || !t->storage->key || r->n == 0) {
+    if (zf_names_is_optim(*spot) || !t->storage->key || r->n == 0)
         return true;
-    }
     struct tie *first = t->storage->record < p->n_first ? &p->first[t->storage->record] : NULL;
 
     if (first && (!first->draft || place_is_tie(first, spot, r))) {
@@ -116,22 +113,17 @@ static bool place_dense(struct placing *p, const struct zf_spot *spot,
     struct zf_tensor_ref r;
     struct tie *tie;
 
-    if (!zf_tensor_ref_of(t, &r, err)) {
+    if (!zf_tensor_ref_of(t, &r, err))
         return false;
-    }
-    if (!place_find_tie(p, spot, t, &r, &tie, err)) {
+    if (!place_find_tie(p, spot, t, &r, &tie, err))
         return false;
-    }
-    if (tie && place_is_tie(tie, spot, &r)) {
+    if (tie && place_is_tie(tie, spot, &r))
         return zf_build_alias(p->b, tie->draft, spot->name, spot->name_len, err);
-    }
     struct zf_draft *d = zf_tensor_ref_draft(p->b, *spot, &r, NULL, err);
-    if (!d || !zf_draft_inside(d, p->file->path, err)) {
+    if (!d || !zf_draft_inside(d, p->file->path, err))
         return false;
-    }
-    if (!tie || tie->draft) {
+    if (!tie || tie->draft)
         return true;
-    }
     tie->draft = d;
     tie->set = place_tie_set(p, spot->set, err);
     return tie->set != NULL;
@@ -144,9 +136,8 @@ static bool place_postpone(struct placing *p, const struct zf_spot *spot, const 
 {
     struct later *l = zf_arena_get(p->arena, 1, sizeof *l, err);
 
-    if (!l) {
+    if (!l)
         return false;
-    }
     *l = (struct later){.next = p->later, .value = v, .name_len = spot->name_len};
     l->name = zf_arena_str(p->arena, spot->name, spot->name_len, err);
     p->later = l;
@@ -163,9 +154,8 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     zf_out_add(&p->name, spot.name, spot.name_len);
     zf_out_str(&p->name, n ? "." : "");
     zf_out_add(&p->name, part->name, n);
-    if (!zf_out_ok(&p->name, err)) {
+    if (!zf_out_ok(&p->name, err))
         return false;
-    }
     spot.name = zf_out_text(&p->name);
     spot.name_len = p->name.n;
     if (zf_build_find(p->b, spot)) {
@@ -173,12 +163,10 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
             p->b, err, "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
             p->file->path, spot.name);
     }
-    if (part->tensor) {
+    if (part->tensor)
         return place_dense(p, &spot, part->tensor, err);
-    }
-    if (zf_pv_is_number(part->value)) {
+    if (zf_pv_is_number(part->value))
         return zf_number_draft(p->b, spot, part->value, err);
-    }
     return part->value && zf_torch_kind(p->file->torch, part->value) != ZF_TORCH_NOT
                ? place_postpone(p, &spot, part->value, err)
                : true;
@@ -199,9 +187,8 @@ static bool place_tensor(struct placing *p, const struct zf_spot *spot, const st
 {
     struct zf_torch_tensor t;
 
-    if (!zf_torch_tensor(p->file->torch, v, &t, err)) {
+    if (!zf_torch_tensor(p->file->torch, v, &t, err))
         return place_leave_out(p, spot, err);
-    }
     const bool ok = place_dense(p, spot, &t, err);
 
     zf_torch_release(p->file->torch, &t);
@@ -218,9 +205,8 @@ static bool place_value(struct placing *p, const struct zf_spot *spot, enum zf_t
     case ZF_TORCH_PARTS:
         zf_out_cut(&p->name, 0);
         zf_torch_attrs(p->file->torch, v, &p->name);
-        if (!zf_composed_note(p->b, p->file->path, zf_out_text(&p->name), err)) {
+        if (!zf_composed_note(p->b, p->file->path, zf_out_text(&p->name), err))
             return false;
-        }
         p->spot = *spot;
         return zf_torch_parts(p->file->torch, v, place_part, p, err) ||
                place_leave_out(p, spot, err);
@@ -241,9 +227,8 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
 {
     char *set = p->later ? zf_arena_str(p->arena, outer->set, strlen(outer->set), err) : NULL;
 
-    if (p->later && !set) {
+    if (p->later && !set)
         return false;
-    }
     for (int level = 0; p->later; level++) {
         struct later *l = p->later;
         struct zf_spot spot = {set, l->name, l->name_len};
@@ -253,9 +238,8 @@ static bool place_later(struct placing *p, const struct zf_spot *outer, struct z
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                            "tensor \"%.120s\" is composed of too many tensors", l->name);
         }
-        if (!place_value(p, &spot, zf_torch_kind(p->file->torch, l->value), l->value, err)) {
+        if (!place_value(p, &spot, zf_torch_kind(p->file->torch, l->value), l->value, err))
             return false;
-        }
     }
     return true;
 }
@@ -268,9 +252,8 @@ static const char *place_bytes_of(struct placing *p, const struct zf_pv *v, uint
     struct zf_err ignored;
     const char *bytes;
 
-    if (zf_pv_is(v, NULL, "BytesIO")) {
+    if (zf_pv_is(v, NULL, "BytesIO"))
         v = zf_pv_item(zf_pv_state(v), 0);
-    }
     return zf_pv_bytes(v, p->arena, &bytes, n, &ignored) ? bytes : NULL;
 }
 
@@ -288,9 +271,8 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         const char *path = zf_names_blob(p->names, leaf->path, err);
         return path && zf_build_text(p->b, path, bytes, n, err);
     }
-    if (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path)) {
+    if (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path))
         return true;
-    }
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
            (!zf_names_is_optim(spot) || zf_number_draft(p->b, spot, leaf->value, err));
 }
@@ -302,19 +284,15 @@ static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err
     bool taken = false;
     struct zf_spot spot;
 
-    if (leaf->kind == ZF_TORCH_NOT) {
+    if (leaf->kind == ZF_TORCH_NOT)
         return f->extra || place_plain(p, leaf, err);
-    }
-    if (f->take && !f->take(f->ctx, leaf, &taken, err)) {
+    if (f->take && !f->take(f->ctx, leaf, &taken, err))
         return false;
-    }
-    if (taken) {
+    if (taken)
         return true;
-    }
     if (f->extra ? !zf_names_extra(p->names, leaf->path, &spot, err)
-                 : !zf_place_spot(p->b, p->names, leaf->path, &spot, err)) {
+                 : !zf_place_spot(p->b, p->names, leaf->path, &spot, err))
         return false;
-    }
     return place_value(p, &spot, leaf->kind, leaf->value, err) && place_later(p, &spot, err);
 }
 
@@ -323,9 +301,8 @@ static bool place_add_name(void *ctx, const struct zf_leaf *leaf, struct zf_err 
     struct zf_names *names = ctx;
 
     if (leaf->kind == ZF_TORCH_NOT &&
-        (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path))) {
+        (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(names, leaf->path)))
         return true;
-    }
     return zf_names_add(names, leaf->path, err);
 }
 
@@ -334,9 +311,8 @@ bool zf_place_add_names(struct zf_names *names, const struct zf_place_file *f,
 {
     struct zf_visit see = {.fn = place_add_name, .ctx = names};
 
-    if (f->extra) {
+    if (f->extra)
         return true;
-    }
     return zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &see, err) &&
            groups_add_names(names, f->torch, f->head, err);
 }
@@ -348,15 +324,13 @@ bool zf_place_all(struct zf_build *b, struct zf_names *names, const struct zf_pl
     struct placing p = {.b = b, .names = names, .file = f, .lim = lim, .arena = arena};
     struct zf_visit place = {.fn = place_leaf, .ctx = &p};
 
-    if (!arena) {
+    if (!arena)
         return false;
-    }
     p.n_first = zf_torch_n_records(f->torch);
     zf_auto(mem) struct tie *first = calloc(p.n_first ? p.n_first : 1, sizeof *first);
     p.first = first;
-    if (!first) {
+    if (!first)
         return zf_fail_sys(err, "allocate memory");
-    }
     bool ok = zf_torch_visit(f->torch, zf_torch_root(f->torch), f->head, lim, &place, err) &&
               (f->extra || groups_place(b, names, f->torch, f->head, err));
     zf_auto_out(&p.name);

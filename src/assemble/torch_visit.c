@@ -82,9 +82,8 @@ static bool visit_add_step(struct visit_walk *w, const char *p, size_t n, bool i
 {
     struct step_at *s = zf_vec_push(&w->at, err);
 
-    if (!s || !zf_vec_room(&w->step, w->at.n, err)) {
+    if (!s || !zf_vec_room(&w->step, w->at.n, err))
         return false;
-    }
     *s = (struct step_at){.at = w->key.n, .n = n, .index = index};
     zf_out_add(&w->key, p, n);
     return zf_out_ok(&w->key, err);
@@ -103,9 +102,8 @@ static bool visit_extend_step(struct visit_walk *w, const char *p, size_t n, str
 static bool visit_name_child(struct visit_walk *w, enum naming how, const char *p, size_t n,
                              bool index, struct zf_err *err)
 {
-    if (how == BY_NONE) {
+    if (how == BY_NONE)
         return true;
-    }
     return how == BY_DOT && w->at.n > 0 ? visit_extend_step(w, p, n, err)
                                         : visit_add_step(w, p, n, index, err);
 }
@@ -118,19 +116,18 @@ static void visit_odd_key(struct zf_out *out, const struct zf_pv *key, uint64_t 
     double real;
     bool yes;
 
-    if (zf_pv_kind(key) == ZF_PV_BOOL && zf_pv_bool(key, &yes)) {
+    if (zf_pv_kind(key) == ZF_PV_BOOL && zf_pv_bool(key, &yes))
         (void)snprintf(buf, sizeof buf, "%s", yes ? "True" : "False");
-    } else if (zf_pv_int(key, &number)) {
+    else if (zf_pv_int(key, &number))
         (void)snprintf(buf, sizeof buf, "%" PRId64, number);
-    } else if (zf_pv_float(key, &real)) {
+    else if (zf_pv_float(key, &real))
         (void)snprintf(buf, sizeof buf, "%.17g", real);
-    } else if (zf_pv_kind(key) == ZF_PV_GLOBAL) {
+    else if (zf_pv_kind(key) == ZF_PV_GLOBAL)
         (void)snprintf(buf, sizeof buf, "%s.%s", zf_pv_module(key), zf_pv_name(key));
-    } else if (zf_pv_kind(key) == ZF_PV_NONE) {
+    else if (zf_pv_kind(key) == ZF_PV_NONE)
         (void)snprintf(buf, sizeof buf, "None");
-    } else {
+    else
         (void)snprintf(buf, sizeof buf, "key%" PRIu64, i);
-    }
     zf_out_str(out, buf);
 }
 
@@ -155,11 +152,10 @@ static void visit_key_text(struct zf_out *out, const struct zf_pv *key, uint64_t
 
         zf_out_str(out, k > 0 ? ", " : "");
         p = zf_pv_kind(item) == ZF_PV_STR ? zf_pv_text(item, &n) : NULL;
-        if (p) {
+        if (p)
             zf_out_add(out, p, n);
-        } else {
+        else
             visit_odd_key(out, item, k);
-        }
     }
     zf_out_str(out, ")");
 }
@@ -170,9 +166,8 @@ static bool visit_is_attributes(const struct zf_pv *state)
     for (uint64_t i = 0; i < zf_pv_len(state); i++) {
         const struct zf_pv *half = zf_pv_item(state, i);
 
-        if (!zf_pv_is_map(half) && zf_pv_kind(half) != ZF_PV_NONE) {
+        if (!zf_pv_is_map(half) && zf_pv_kind(half) != ZF_PV_NONE)
             return false;
-        }
     }
     return zf_pv_len(state) == 2;
 }
@@ -193,12 +188,10 @@ static const struct zf_pv *visit_inside(const struct zf_pv *v, enum naming *nami
     default:
         return NULL;
     }
-    if (zf_pv_is_map(v) || zf_pv_is_seq(v)) {
+    if (zf_pv_is_map(v) || zf_pv_is_seq(v))
         return v;
-    }
-    if (zf_pv_is(v, NULL, "BytesIO") || zf_pv_is(v, "_codecs", "encode")) {
+    if (zf_pv_is(v, NULL, "BytesIO") || zf_pv_is(v, "_codecs", "encode"))
         return NULL; /* bytes, as they are */
-    }
     const struct zf_pv *state = zf_pv_state(v);
     if (zf_pv_is_map(state)) {
         *naming = BY_DOT;
@@ -215,14 +208,11 @@ static bool visit_is_table_of_module(const struct frame *f, const struct zf_out 
 {
     static const char *const table[] = {"_parameters", "_buffers", "_modules"};
 
-    if (f->naming != BY_DOT) {
+    if (f->naming != BY_DOT)
         return false;
-    }
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(zf_out_text(name), table[i]) == 0) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(zf_out_text(name), table[i]) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -234,9 +224,8 @@ static bool visit_push(struct visit_walk *w, const struct zf_pv *v, struct frame
                        "values are nested deeper than pickle_depth = %" PRIu64,
                        w->lim->pickle_depth);
     }
-    if (!zf_vec_room(&w->frame, 1, err)) {
+    if (!zf_vec_room(&w->frame, 1, err))
         return false;
-    }
     f->v = v;
     f->n = zf_pv_len(v);
     f->mapping = zf_pv_is_map(v);
@@ -249,9 +238,8 @@ static void visit_restore(struct visit_walk *w, const struct frame *f)
 {
     w->at.n = f->n_steps;
     zf_out_cut(&w->key, f->key_len);
-    if (w->at.n > 0) {
+    if (w->at.n > 0)
         w->at.at[w->at.n - 1].n = f->last_len;
-    }
 }
 
 /* Leaves the innermost value and says what it held. */
@@ -262,14 +250,12 @@ static bool visit_pop(struct visit_walk *w, struct zf_err *err)
     if (f->many) {
         struct seen *s = zf_table_make_id(w->seen, (uintptr_t)f->v, err);
 
-        if (!s) {
+        if (!s)
             return false;
-        }
         s->state = f->tensors ? SEEN_TENSORS + f->shown + 1 : SEEN_EMPTY;
     }
-    if (w->frame.n > 0) {
+    if (w->frame.n > 0)
         w->frame.at[w->frame.n - 1].tensors |= f->tensors;
-    }
     if (w->n_named > w->frame.n) {
         visit_restore(w, f);
         w->n_named--;
@@ -280,11 +266,10 @@ static bool visit_pop(struct visit_walk *w, struct zf_err *err)
 static void visit_child_text(struct zf_out *out, const struct frame *f, uint64_t i)
 {
     zf_out_cut(out, 0);
-    if (f->mapping) {
+    if (f->mapping)
         visit_key_text(out, zf_pv_key(f->v, i), i);
-    } else {
+    else
         zf_out_dec(out, i);
-    }
 }
 
 /* Adds the names that the path to the current child of the innermost value still lacks. */
@@ -298,13 +283,11 @@ static bool visit_name_all(struct visit_walk *w, struct zf_err *err)
         f->n_steps = w->at.n;
         f->last_len = w->at.n ? w->at.at[w->at.n - 1].n : 0;
         visit_child_text(name, f, f->next - 1);
-        if (!zf_out_ok(name, err)) {
+        if (!zf_out_ok(name, err))
             return false;
-        }
         enum naming how = visit_is_table_of_module(f, name) ? BY_NONE : f->naming;
-        if (!visit_name_child(w, how, zf_out_text(name), name->n, !f->mapping, err)) {
+        if (!visit_name_child(w, how, zf_out_text(name), name->n, !f->mapping, err))
             return false;
-        }
     }
     return true;
 }
@@ -319,9 +302,8 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
         w->visit->n_unnamed++; /* bytes are asked for by their key only */
         return true;
     }
-    if (!visit_name_all(w, err)) {
+    if (!visit_name_all(w, err))
         return false;
-    }
     if (in_list && top->n_steps < ENTRY_STEPS) {
         w->visit->n_unnamed++;
         return true;
@@ -334,9 +316,8 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
     struct zf_leaf leaf = {
         .path = {.step = w->step.at, .n = (uint32_t)w->at.n}, .kind = kind, .value = v};
     if (kind != ZF_TORCH_NOT) {
-        if (w->frame.n > 0) {
+        if (w->frame.n > 0)
             w->frame.at[w->frame.n - 1].tensors = true;
-        }
         if (++w->n_tensors > w->lim->tensors) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                            "more than tensors = %" PRIu64 " tensors in one file", w->lim->tensors);
@@ -351,9 +332,8 @@ static bool visit_remember(struct visit_walk *w, const struct zf_pv *in, struct 
 {
     struct seen *s = zf_table_make_id(w->seen, (uintptr_t)in, err);
 
-    if (!s) {
+    if (!s)
         return false;
-    }
     *fresh_out = s->state != SEEN_OPEN && s->state != SEEN_EMPTY;
     f->shown = s->state > SEEN_TENSORS ? s->state - SEEN_TENSORS : 0;
     if (f->shown >= SHOWN_MAX) {
@@ -386,19 +366,16 @@ static bool visit_enter(struct visit_walk *w, const struct zf_pv *v, enum naming
     struct frame f = {0};
     const struct zf_pv *in = kind == ZF_TORCH_NOT ? visit_inside(v, &f.naming) : NULL;
 
-    if (!in) {
+    if (!in)
         return visit_leaf(w, v, kind, err);
-    }
     f.many = zf_pv_many(v) || zf_pv_many(in);
     if (f.many) {
         bool fresh;
 
-        if (!visit_remember(w, in, &f, &fresh, err)) {
+        if (!visit_remember(w, in, &f, &fresh, err))
             return false;
-        }
-        if (!fresh) {
+        if (!fresh)
             return true;
-        }
     }
     f.naming = outer == BY_DOT && f.naming == BY_STEP ? BY_DOT : f.naming;
     return visit_push(w, in, &f, err);
@@ -418,9 +395,8 @@ static uint32_t visit_bare_kinds(const struct visit_walk *w, bool mapping, size_
                      1u << ZF_PV_GLOBAL | 1u << ZF_PV_EXT;
 
     /* Each value that is open adds one step at most, and the prefix is one. */
-    if (!mapping && open - 1 + w->prefixed < ENTRY_STEPS) {
+    if (!mapping && open - 1 + w->prefixed < ENTRY_STEPS)
         kinds |= 1u << ZF_PV_INT | 1u << ZF_PV_FLOAT;
-    }
     return kinds;
 }
 
@@ -430,9 +406,8 @@ static bool visit_is_flat(const struct visit_walk *w, const struct zf_pv *v)
     uint64_t n = zf_pv_len(v);
 
     if (n == 0 || n > FLAT_MAX || !visit_is_container(v) || zf_pv_many(v) ||
-        w->frame.n >= w->lim->pickle_depth) {
+        w->frame.n >= w->lim->pickle_depth)
         return false;
-    }
     return zf_pv_span(v, 0, visit_bare_kinds(w, zf_pv_is_map(v), w->frame.n + 1)) == n;
 }
 
@@ -450,9 +425,8 @@ static bool visit_skip_bare(struct visit_walk *w, struct frame *top)
 
         w->visit->n_unnamed += bare + flat;
         top->next += bare + empty + flat;
-        if (bare + empty + flat == 0) {
+        if (bare + empty + flat == 0)
             return false;
-        }
     }
     return true;
 }
@@ -462,9 +436,8 @@ static bool visit_advance(struct visit_walk *w, struct zf_err *err)
 {
     struct frame *top = &w->frame.at[w->frame.n - 1];
 
-    if (visit_skip_bare(w, top)) {
+    if (visit_skip_bare(w, top))
         return true;
-    }
     const struct zf_pv *child = visit_child_at(top->v, top->mapping, top->next++);
     if (w->n_named == w->frame.n) { /* the child before this one was named */
         visit_restore(w, top);
@@ -479,15 +452,13 @@ static bool visit_run(struct visit_walk *w, const struct zf_pv *v, const char *p
 {
     w->prefixed = prefix != NULL;
     if ((prefix && !visit_add_step(w, prefix, strlen(prefix), false, err)) ||
-        !visit_enter(w, v, BY_STEP, err)) {
+        !visit_enter(w, v, BY_STEP, err))
         return false;
-    }
     while (w->frame.n > 0) {
         struct frame *top = &w->frame.at[w->frame.n - 1];
 
-        if (top->next < top->n ? !visit_advance(w, err) : !visit_pop(w, err)) {
+        if (top->next < top->n ? !visit_advance(w, err) : !visit_pop(w, err))
             return false;
-        }
     }
     return true;
 }

@@ -43,9 +43,8 @@ static bool rules_number(const char **s, uint32_t *out)
 {
     const char *p = *s;
 
-    for (*out = 0; *p >= '0' && *p <= '9' && p - *s < 3; p++) {
+    for (*out = 0; *p >= '0' && *p <= '9' && p - *s < 3; p++)
         *out = 10 * *out + (uint32_t)(*p - '0');
-    }
     bool ok = p > *s;
     *s = p;
     return ok;
@@ -55,16 +54,14 @@ static bool rules_number(const char **s, uint32_t *out)
 static bool rules_read_cut(const char *s, struct zf_cut_rule *out)
 {
     *out = (struct zf_cut_rule){.kind = ZF_CUT_COPIES};
-    if (strcmp(s, "replicated") == 0) {
+    if (strcmp(s, "replicated") == 0)
         return true;
-    }
     out->kind = ZF_CUT_DIM;
     if (strncmp(s, "sub:", 4) == 0) {
         s += 4;
         out->kind = ZF_CUT_SUBS;
-        if (!rules_number(&s, &out->n_subs) || out->n_subs == 0) {
+        if (!rules_number(&s, &out->n_subs) || out->n_subs == 0)
             return false;
-        }
         return *s == '\0' || (*s++ == ':' && rules_number(&s, &out->dim) && *s == '\0');
     }
     return rules_number(&s, &out->dim) && *s == '\0';
@@ -83,18 +80,16 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
     struct tp_rule rule = {.line = line};
     char *last = s + strlen(s);
 
-    while (last > s && !isspace((unsigned char)last[-1])) {
+    while (last > s && !isspace((unsigned char)last[-1]))
         last--;
-    }
     if (last == s || !rules_read_cut(last, &rule.cut)) {
         return rules_refuse(r, line,
                             "expected a regular expression and a dimension, \"replicated\" or "
                             "\"sub:N\"",
                             err);
     }
-    while (last > s && isspace((unsigned char)last[-1])) {
+    while (last > s && isspace((unsigned char)last[-1]))
         last--;
-    }
     *last = '\0';
     rule.pattern = zf_pattern_new(s, strlen(s), ZF_PATTERN_WHOLE, r->a, err);
     if (!rule.pattern && err->code == ZF_E_UNSUPPORTED) {
@@ -103,9 +98,8 @@ static bool rules_read_line(struct zf_tp_rules *r, char *s, unsigned line, struc
         memcpy(why, err->msg, sizeof why);
         return rules_refuse(r, line, why, err);
     }
-    if (!rule.pattern || !zf_vec_room(&r->rule, 1, err)) {
+    if (!rule.pattern || !zf_vec_room(&r->rule, 1, err))
         return false;
-    }
     r->rule.at[r->rule.n++] = rule;
     return true;
 }
@@ -116,21 +110,18 @@ static bool rules_read(struct zf_tp_rules *r, char *text, struct zf_err *err)
 
     for (char *s = text, *next; s; s = next, line++) {
         next = strchr(s, '\n');
-        if (next) {
+        if (next)
             *next++ = '\0';
-        }
         s[strcspn(s, "#\r")] = '\0';
         s += strspn(s, " \t");
-        for (size_t n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]);) {
+        for (size_t n = strlen(s); n > 0 && isspace((unsigned char)s[n - 1]);)
             s[--n] = '\0';
-        }
         if (*s && r->rule.n >= RULES_MOST) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %u rules",
                            RULES_MOST);
         }
-        if (*s && !rules_read_line(r, s, line, err)) {
+        if (*s && !rules_read_line(r, s, line, err))
             return false;
-        }
     }
     return r->rule.n > 0 || rules_refuse(r, line, "there is no rule in it", err);
 }
@@ -146,18 +137,16 @@ struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *fi
         return NULL;
     }
     r->a = zf_arena_new(RULES_MEMORY, err);
-    if (!r->a) {
+    if (!r->a)
         return NULL;
-    }
     memcpy(copy, text, n);
     copy[n] = '\0';
     if (strlen(copy) != n) {
         (void)rules_refuse(r, 1, "it is not a text", err);
         return NULL;
     }
-    if (!rules_read(r, copy, err)) {
+    if (!rules_read(r, copy, err))
         return NULL;
-    }
     return zf_give(r);
 }
 
@@ -209,12 +198,10 @@ bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
         const struct tp_rule *rule = &r->rule.at[i];
         bool fits;
 
-        if (!zf_pattern_match(rule->pattern, name, n, NULL, &fits, err)) {
+        if (!zf_pattern_match(rule->pattern, name, n, NULL, &fits, err))
             return zf_err_in(err, "%s", r->file);
-        }
-        if (!fits) {
+        if (!fits)
             continue;
-        }
         if (found && !rules_same(&found->cut, &rule->cut)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "lines %u and %u of \"%s\" say different things of it", found->line,
@@ -222,9 +209,8 @@ bool zf_tp_rules_find(const struct zf_tp_rules *r, const char *name, size_t n,
         }
         found = rule;
     }
-    if (!found) {
+    if (!found)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no line of \"%s\" is about it", r->file);
-    }
     *out = found->cut;
     return true;
 }

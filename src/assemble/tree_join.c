@@ -57,9 +57,8 @@ static bool tree_index(const struct zf_tree_join *j, struct tree_root **out, str
     for (uint32_t i = 0; i < j->n_stages * j->n_ranks; i++) {
         struct tree_root *r = zf_table_make_str(*out, j->tree[i], err);
 
-        if (!r) {
+        if (!r)
             return false;
-        }
         r->number = i;
     }
     return true;
@@ -79,15 +78,13 @@ static bool tree_list(struct tree_work *w, struct zf_err *err)
         size_t n = strcspn(spot.set, "/");
         struct tree_item *it;
 
-        if (n >= sizeof first) {
+        if (n >= sizeof first)
             continue;
-        }
         memcpy(first, spot.set, n);
         first[n] = '\0';
         const struct tree_root *r = zf_table_find_str(roots, first);
-        if (!r) {
+        if (!r)
             continue;
-        }
         it = zf_vec_push(&w->item, err);
         ok = it != NULL;
         if (ok) {
@@ -159,17 +156,15 @@ static bool tree_compare_stage(struct tree_work *w, const struct tree_item *it, 
     uint32_t first = 0;
     bool ok = true, same = true;
 
-    while (first < it->tree && !(other = tree_find(w, first, it))) {
+    while (first < it->tree && !(other = tree_find(w, first, it)))
         first += j->n_ranks;
-    }
     for (uint32_t r = 0; ok && same && other && r < j->n_ranks; r++) {
         other = tree_find(w, first + r, it);
         ok = (!other || zf_cut_same(&w->check, other, w->shard[r], &same, err));
         same = same && other;
     }
-    if (!ok || same) {
+    if (!ok || same)
         return ok;
-    }
     j->stages_differ = true;
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "it is in several pipeline stages, but what %s has of it differs from %s",
@@ -201,9 +196,8 @@ static bool tree_look_alike(struct tree_work *w, const struct tree_item *it,
 
     for (uint32_t r = 1; same && r < w->j->n_ranks; r++) {
         same = zf_shape_equal(cut->ndim, w->shape[0], cut->ndim, w->shape[r]);
-        if (same && !zf_cut_same(&w->alike, w->shard[0], w->shard[r], &same, err)) {
+        if (same && !zf_cut_same(&w->alike, w->shard[0], w->shard[r], &same, err))
             return false;
-        }
     }
     w->alike_item = w->alike_item || !same ? w->alike_item : it;
     w->n_alike += same;
@@ -230,15 +224,12 @@ static bool tree_join_item(struct tree_work *w, const struct tree_item *it, stru
     struct zf_spot spot = {it->set, it->name, it->name_len};
     struct zf_cut cut;
 
-    if (!tree_gather(w, it, err)) {
+    if (!tree_gather(w, it, err))
         return false;
-    }
-    if (zf_build_find(j->b, spot)) {
+    if (zf_build_find(j->b, spot))
         return tree_compare_stage(w, it, err);
-    }
-    if (j->n_ranks == 1) {
+    if (j->n_ranks == 1)
         return tree_copy(w, it, it->set, err);
-    }
     return j->cut(j->ctx, &what, &cut, err) && zf_cut_prove(&cut, err) &&
            tree_look_alike(w, it, &cut, err) &&
            zf_cut_draft(&cut, j->b, spot, w->shard, &w->check, err);
@@ -271,12 +262,10 @@ static bool tree_join_extra(struct tree_work *w, const struct tree_item *it, str
     char set[TREE_SET];
     bool same = false;
 
-    if (!root) {
+    if (!root)
         return tree_copy(w, it, it->set, err);
-    }
-    if (!zf_cut_same(&w->check, root, it->draft, &same, err)) {
+    if (!zf_cut_same(&w->check, root, it->draft, &same, err))
         return false;
-    }
     return same ||
            (tree_extra_set(w, it, set) ? tree_copy(w, it, set, err) : tree_fail_extra(w, it, err));
 }
@@ -289,16 +278,13 @@ static bool tree_join_tie(struct tree_work *w, const struct tree_item *it, struc
     struct zf_draft *d = NULL;
     char set[TREE_SET];
 
-    if (tree_is_extra(it->set) && tree_extra_set(w, it, set)) {
+    if (tree_is_extra(it->set) && tree_extra_set(w, it, set))
         d = zf_build_find(b, (struct zf_spot){set, of.name, of.name_len});
-    }
-    if (zf_build_find(b, (struct zf_spot){d ? set : it->set, it->name, it->name_len})) {
+    if (zf_build_find(b, (struct zf_spot){d ? set : it->set, it->name, it->name_len}))
         return true;
-    }
     d = d ? d : zf_build_find(b, (struct zf_spot){it->set, of.name, of.name_len});
-    if (!d) {
+    if (!d)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "what it is a second name of is not there");
-    }
     return zf_build_alias(b, d, it->name, it->name_len, err);
 }
 
@@ -309,16 +295,14 @@ static bool tree_join_all(struct tree_work *w, struct zf_err *err)
         bool extra = tree_is_extra(it->set);
 
         if (!it->tie && (extra || it->tree % w->j->n_ranks == 0) &&
-            !(extra ? tree_join_extra : tree_join_item)(w, it, err)) {
+            !(extra ? tree_join_extra : tree_join_item)(w, it, err))
             return tree_name(it, err);
-        }
     }
     for (size_t i = 0; i < w->item.n; i++) {
         const struct tree_item *it = &w->item.at[i];
 
-        if (it->tie && !tree_join_tie(w, it, err)) {
+        if (it->tie && !tree_join_tie(w, it, err))
             return tree_name(it, err);
-        }
     }
     return !w->j->done || w->j->done(w->j->ctx, err);
 }
@@ -337,11 +321,10 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     if (ok) {
         ok = tree_join_all(&w, err);
         ok = ok && zf_copy_check_note(&w.check, j->b, err) && tree_note_alike(&w, err);
-        if (ok) {
+        if (ok)
             zf_build_keep(j->b);
-        } else {
+        else
             zf_build_undo(j->b);
-        }
     }
     zf_copy_check_fini(&w.check);
     zf_copy_check_fini(&w.alike);
@@ -349,9 +332,8 @@ bool zf_tree_join(struct zf_tree_join *j, struct zf_err *err)
     free(w.shape);
     free(w.count);
     zf_vec_fini(&w.item);
-    if (ok) {
+    if (ok)
         zf_build_withdraw(j->b, j->tree, j->n_stages * j->n_ranks);
-    }
     return ok;
 }
 
@@ -365,14 +347,12 @@ bool zf_tree_join_or_stay(struct zf_tree_join *j, struct zf_err *err)
 {
     char why[520];
 
-    if (zf_tree_join(j, err)) {
+    if (zf_tree_join(j, err))
         return true;
-    }
     /* Everything is as before. */
     if ((err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) ||
-        ((j->told || j->stages_differ) && !zf_build_degraded(j->b))) {
+        ((j->told || j->stages_differ) && !zf_build_degraded(j->b)))
         return false;
-    }
     (void)snprintf(why, sizeof why, "%.510s", err->msg);
     zf_err_clear(err);
     return zf_tree_stay(j->b, j->n_stages * j->n_ranks, why, err);

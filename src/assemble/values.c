@@ -42,9 +42,8 @@ bool zf_sample_span(const struct zf_sample *s, uint64_t n, uint32_t k, struct zf
         return n > 0 && k == 0;
     }
     *out = (struct zf_span){.first = (n - SAMPLE_RUN) / (s->places - 1) * k, .n = SAMPLE_RUN};
-    if (k == s->places - 1) {
+    if (k == s->places - 1)
         out->first = n - SAMPLE_RUN;
-    }
     return k < s->places;
 }
 
@@ -75,9 +74,8 @@ static bool values_same(const uint8_t *a, const uint8_t *b, enum zf_dtype dtype)
 {
     double x, y;
 
-    if (memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) {
+    if (memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0)
         return true;
-    }
     x = values_double(a, dtype);
     y = values_double(b, dtype);
     return x != x && y != y;
@@ -99,9 +97,8 @@ void zf_values_compare(const void *master, enum zf_dtype from, const void *weigh
             zf_cast(rounded, to, full, from, some);
             want = rounded;
         }
-        if (memcmp(have, want, some * wb) == 0) {
+        if (memcmp(have, want, some * wb) == 0)
             continue;
-        }
         for (size_t i = 0; i < some && !out->found; i++) {
             if (!values_same(have + i * wb, want + i * wb, to)) {
                 *out = (struct zf_mismatch){.found = true,
@@ -124,9 +121,8 @@ bool zf_values_round(struct zf_values master, struct zf_values weight, uint64_t 
         size_t some = n - done < ROUND_CHUNK ? (size_t)(n - done) : ROUND_CHUNK;
 
         if (!zf_source_pread(master.src, full, some * mb, master.off + done * mb, err) ||
-            !zf_source_pread(weight.src, have, some * wb, weight.off + done * wb, err)) {
+            !zf_source_pread(weight.src, have, some * wb, weight.off + done * wb, err))
             return false;
-        }
         zf_values_compare(full, master.dtype, have, weight.dtype, some, out);
         out->at += out->found ? done : 0;
         done += some;
@@ -153,15 +149,13 @@ bool zf_values_round_at(struct zf_values master, struct zf_values weight, uint64
     uint8_t full[8 * ROUND_CHUNK], have[8 * ROUND_CHUNK];
     uint32_t places = s->places < SAMPLE_MOST ? s->places : SAMPLE_MOST;
 
-    if (places == 1 || n <= (uint64_t)places * SAMPLE_RUN) {
+    if (places == 1 || n <= (uint64_t)places * SAMPLE_RUN)
         return zf_values_round(master, weight, n, out, err);
-    }
     uint64_t step = (n - SAMPLE_RUN) / (places - 1);
 
     if (!values_read_places(master, full, step, places, err) ||
-        !values_read_places(weight, have, step, places, err)) {
+        !values_read_places(weight, have, step, places, err))
         return false;
-    }
     zf_values_compare(full, master.dtype, have, weight.dtype, (size_t)places * SAMPLE_RUN, out);
     out->at = out->found ? out->at / SAMPLE_RUN * step + out->at % SAMPLE_RUN : 0;
     return true;
@@ -178,12 +172,10 @@ bool zf_values_round_each(struct zf_values master, struct zf_values weight, uint
         struct zf_values from = {master.src, master.off + span.first * mb, master.dtype};
         struct zf_values to = {weight.src, weight.off + span.first * wb, weight.dtype};
 
-        if (!zf_values_round(from, to, span.n, out, err)) {
+        if (!zf_values_round(from, to, span.n, out, err))
             return false;
-        }
-        if (out->found) {
+        if (out->found)
             out->at += span.first;
-        }
     }
     return true;
 }
@@ -201,9 +193,8 @@ static bool values_round_stretch(struct zf_draft_at master, struct zf_draft_at w
         uint64_t first = at.first + done;
 
         if (!zf_draft_read(master.of, master.first + first, some, full, err) ||
-            !zf_draft_read(weight.of, weight.first + first, some, have, err)) {
+            !zf_draft_read(weight.of, weight.first + first, some, have, err))
             return false;
-        }
         zf_values_compare(full, from, have, to, some, out);
         out->at += out->found ? first : 0;
         done += some;
@@ -215,12 +206,10 @@ bool zf_drafts_round_at(struct zf_draft_at master, struct zf_draft_at weight, ui
                         uint64_t ends, struct zf_mismatch *out, struct zf_err *err)
 {
     *out = (struct zf_mismatch){.found = true};
-    if (!zf_values_can_round(zf_draft_type(master.of).dtype, zf_draft_type(weight.of).dtype)) {
+    if (!zf_values_can_round(zf_draft_type(master.of).dtype, zf_draft_type(weight.of).dtype))
         return true;
-    }
-    if (ends == 0 || n <= 2 * ends) {
+    if (ends == 0 || n <= 2 * ends)
         return values_round_stretch(master, weight, (struct zf_span){0, n}, out, err);
-    }
     return values_round_stretch(master, weight, (struct zf_span){0, ends}, out, err) &&
            (out->found ||
             values_round_stretch(master, weight, (struct zf_span){n - ends, ends}, out, err));
@@ -257,11 +246,9 @@ static bool values_extent(const struct zf_tensor_ref *r, uint64_t *out)
 {
     uint64_t last = 0;
 
-    for (uint32_t d = 0; d < r->ndim && r->n > 0; d++) {
-        if (!zf_mul_add(r->shape[d] - 1, r->stride[d], last, &last)) {
+    for (uint32_t d = 0; d < r->ndim && r->n > 0; d++)
+        if (!zf_mul_add(r->shape[d] - 1, r->stride[d], last, &last))
             return false;
-        }
-    }
     return zf_mul(r->n ? last + 1 : 0, zf_dtype_info(r->dtype)->bytes, out);
 }
 
@@ -273,14 +260,12 @@ static bool values_same_bytes(struct zf_copy_check *c, const struct zf_tensor_re
         c->unchecked++;
         return true;
     }
-    if (!c->buf && !(c->buf = malloc(2 * (size_t)COPY_WHOLE))) {
+    if (!c->buf && !(c->buf = malloc(2 * (size_t)COPY_WHOLE)))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for comparing tensors");
-    }
     c->compared += 2 * at.n;
     if (!zf_source_pread(a->src, c->buf, at.n, a->off + at.first, err) ||
-        !zf_source_pread(b->src, c->buf + COPY_WHOLE, at.n, b->off + at.first, err)) {
+        !zf_source_pread(b->src, c->buf + COPY_WHOLE, at.n, b->off + at.first, err))
         return false;
-    }
     *same = memcmp(c->buf, c->buf + COPY_WHOLE, at.n) == 0;
     return true;
 }
@@ -307,13 +292,11 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
     *same = a->dtype == b->dtype && zf_shape_equal(a->ndim, a->shape, b->ndim, b->shape) &&
             memcmp(a->stride, b->stride, a->ndim * sizeof *a->stride) == 0 &&
             values_extent(a, &len);
-    if (!*same || len == 0) {
+    if (!*same || len == 0)
         return true;
-    }
     const bool left = len > COPY_WHOLE || c->compared >= COPY_ALL;
-    if (left && !values_leave(c, a, b, len, err)) {
+    if (left && !values_leave(c, a, b, len, err))
         return false;
-    }
     if (len <= COPY_WHOLE) {
         return values_same_bytes(c, a, b, (struct zf_span){0, len}, same, err) &&
                (!*same || !c->all || left || values_leave(c, a, b, len, err));
@@ -324,21 +307,17 @@ bool zf_copy_check_equal(struct zf_copy_check *c, const struct zf_tensor_ref *a,
     }
     c->sampled++;
     const uint64_t at[] = {0, len / 2, len - COPY_PLACE};
-    for (size_t i = 0; i < sizeof at / sizeof at[0] && *same; i++) {
-        if (!values_same_bytes(c, a, b, (struct zf_span){at[i], COPY_PLACE}, same, err)) {
+    for (size_t i = 0; i < sizeof at / sizeof at[0] && *same; i++)
+        if (!values_same_bytes(c, a, b, (struct zf_span){at[i], COPY_PLACE}, same, err))
             return false;
-        }
-    }
     return true;
 }
 
 bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b, struct zf_err *err)
 {
-    for (size_t i = 0; i < c->left.n; i++) {
-        if (!zf_build_copy(b, &c->left.at[i], err)) {
+    for (size_t i = 0; i < c->left.n; i++)
+        if (!zf_build_copy(b, &c->left.at[i], err))
             return false;
-        }
-    }
     return (c->sampled == 0 ||
             zf_build_note(b, err,
                           "%llu replicas of tensors are longer than 1 MiB: only their beginning, "

@@ -9,9 +9,8 @@ static bool wrappers_in(struct zf_path path)
 {
     bool found = false;
 
-    for (uint32_t i = 0; !found && i < path.n; i++) {
+    for (uint32_t i = 0; !found && i < path.n; i++)
         found = memmem(path.step[i].p, path.step[i].n, fsdp_word, sizeof fsdp_word - 1) != NULL;
-    }
     return found;
 }
 
@@ -32,23 +31,20 @@ bool wrappers_off(struct wrappers *w, struct zf_path *path, struct zf_err *err)
 {
     size_t at = 0;
 
-    if (!wrappers_in(*path)) {
+    if (!wrappers_in(*path))
         return true;
-    }
     w->step.n = 0;
     zf_out_cut(&w->text, 0);
-    if (!zf_vec_room(&w->step, path->n, err)) {
+    if (!zf_vec_room(&w->step, path->n, err))
         return false;
-    }
     for (uint32_t i = 0; i < path->n; i++) {
         wrappers_copy(&w->text, path->step[i].p, path->step[i].n);
         w->step.at[i] = path->step[i];
         w->step.at[i].n = w->text.n - at;
         at = w->text.n;
     }
-    if (!zf_out_ok(&w->text, err)) {
+    if (!zf_out_ok(&w->text, err))
         return false;
-    }
     const char *text = zf_out_text(&w->text);
     for (uint32_t i = 0; i < path->n; i++) {
         w->step.at[i].p = text;

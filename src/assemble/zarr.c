@@ -70,9 +70,8 @@ static bool zarr_chunks_recipe(void *ctx, struct zf_recipe *out)
     const char *part[] = {zf_store_below(c->st), c->key, c->text};
 
     out->kind = &zf_zarr_array_kind;
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         zf_out_counted(&out->bytes, part[i], strlen(part[i]));
-    }
     return true;
 }
 
@@ -89,9 +88,8 @@ static struct zf_source *zarr_chunks_new(struct zf_store *st, const struct zf_li
         return NULL;
     }
     char *end = (char *)c->grid + n_grid;
-    if (n_grid > 0) {
+    if (n_grid > 0)
         memcpy(c->grid, z->grid, n_grid);
-    }
     c->key = memcpy(end, key, n_key);
     c->text = memcpy(end + n_key, text, n_text);
     c->st = zf_store_ref(st);
@@ -127,9 +125,8 @@ static struct zf_source *zarr_chunks_make(struct zf_remake *r, struct zf_err *er
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "chunks of no array");
         return NULL;
     }
-    if (!zf_zarr_load(text, strlen(text), r->lim, arena, &z, err)) {
+    if (!zf_zarr_load(text, strlen(text), r->lim, arena, &z, err))
         return NULL;
-    }
     zf_auto(store) struct zf_store *st = zf_store_sub(r->store, below, err);
     zf_auto(source) struct zf_source *items =
         st ? zarr_chunks_new(st, r->lim, key, text, &z, err) : NULL;
@@ -161,9 +158,8 @@ struct array {
 
 static void zf_auto_array(struct array *a)
 {
-    for (size_t i = 0; i < a->dir.n; i++) {
+    for (size_t i = 0; i < a->dir.n; i++)
         free(a->dir.at[i]);
-    }
     zf_vec_fini(&a->dir);
     zf_vec_fini(&a->file);
     zf_source_unref(&a->items);
@@ -188,13 +184,11 @@ static bool zarr_found(struct array *a, const char *name, const struct zf_entry 
     bool outside;
     uint64_t number;
 
-    if (!zf_zarr_number(&a->z, name, &number, &outside)) {
+    if (!zf_zarr_number(&a->z, name, &number, &outside))
         return !outside || zarr_outside(a, name, err);
-    }
     struct array_file *f = zf_vec_push(&a->file, err);
-    if (f) {
+    if (f)
         *f = (struct array_file){number, e};
-    }
     return f != NULL;
 }
 
@@ -213,20 +207,17 @@ static bool zarr_list(struct array *a, const char *dir, bool last, struct zf_err
     size_t n;
     zf_auto(mem) char *path = dir[0] ? zf_relpath_join(a->of->key, dir, err) : strdup(a->of->key);
 
-    if (!path || !zf_store_list(st, path, &e, &n, err) || !zf_store_rely(st, path, err)) {
+    if (!path || !zf_store_list(st, path, &e, &n, err) || !zf_store_rely(st, path, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
-        if (e[i].name[0] < '0' || e[i].name[0] > '9') {
+        if (e[i].name[0] < '0' || e[i].name[0] > '9')
             continue;
-        }
         zf_auto(mem) char *name = zf_relpath_join(dir, e[i].name, err);
         /* "0.1" where .zarray's separator is "/" lies outside. */
         if (!name || !(last                        ? zarr_found(a, name, &e[i], err)
                        : e[i].kind == ZF_ENTRY_DIR ? zarr_queue(a, name, err)
-                                                   : zarr_outside(a, name, err))) {
+                                                   : zarr_outside(a, name, err)))
             return false;
-        }
     }
     return true;
 }
@@ -238,11 +229,9 @@ static bool zarr_find_files(struct array *a, struct zf_err *err)
     size_t i = 0;
     bool ok = zarr_queue(a, "", err);
 
-    for (uint32_t level = 1; ok && level <= levels; level++) {
-        for (const size_t end = a->dir.n; ok && i < end; i++) {
+    for (uint32_t level = 1; ok && level <= levels; level++)
+        for (const size_t end = a->dir.n; ok && i < end; i++)
             ok = zarr_list(a, a->dir.at[i], level == levels, err);
-        }
-    }
     return ok;
 }
 
@@ -292,9 +281,8 @@ static bool zarr_note_filled(struct array *a, uint64_t from, uint64_t end, struc
 {
     char name[ZF_ZARR_NAME];
 
-    if (from == end || a->z.fill != ZF_ZARR_ZERO) {
+    if (from == end || a->z.fill != ZF_ZARR_ZERO)
         return true;
-    }
     (void)zf_zarr_name(&a->z, from, name);
     return zf_build_note(a->b, err,
                          "%s/%s: the chunk is missing%s, and reads as the fill_value of .zarray",
@@ -318,23 +306,20 @@ static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf
     char name[ZF_ZARR_NAME];
     struct array_box box;
 
-    if (!zarr_note_filled(a, from, end, err)) {
+    if (!zarr_note_filled(a, from, end, err))
         return false;
-    }
     for (uint64_t n; from < end; from += n) {
         n = zarr_box(&a->z, from, end - from, &box);
         (void)zf_zarr_name(&a->z, from, name);
         if (a->z.fill == ZF_ZARR_ZERO) {
-            if (!zf_draft_box(a->draft, box.start, box.size, (struct zf_from){0}, err)) {
+            if (!zf_draft_box(a->draft, box.start, box.size, (struct zf_from){0}, err))
                 return false;
-            }
             continue;
         }
         zarr_no_fill(&a->z, n == 1 ? "" : ", and more behind it", err);
         (void)zarr_in(a, err, name);
-        if (!zarr_mark_lost(a, name, &box, err)) {
+        if (!zarr_mark_lost(a, name, &box, err))
             return false;
-        }
     }
     return true;
 }
@@ -342,12 +327,10 @@ static bool zarr_missing(struct array *a, uint64_t from, uint64_t end, struct zf
 /* Checks a chunk's file by its directory entry alone. */
 static bool zarr_file_sound(const struct array *a, const struct zf_entry *e, struct zf_err *err)
 {
-    if (e->kind != ZF_ENTRY_FILE) {
+    if (e->kind != ZF_ENTRY_FILE)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file", e->what);
-    }
-    if (a->z.codec == ZF_ZARR_RAW ? e->id.size == a->z.chunk_bytes : e->id.size > 0) {
+    if (a->z.codec == ZF_ZARR_RAW ? e->id.size == a->z.chunk_bytes : e->id.size > 0)
         return true;
-    }
     return a->z.codec == ZF_ZARR_RAW ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                                "the chunk has %" PRIu64 " bytes, expected %" PRIu64,
                                                e->id.size, a->z.chunk_bytes)
@@ -387,15 +370,13 @@ static bool zarr_put(struct array *a, const struct array_file *f, bool first, st
     if (!sound) {
         (void)zarr_in(a, err, name);
         if (!zf_build_degraded(a->b) || a->z.swapped || f->e->kind != ZF_ENTRY_FILE ||
-            f->e->id.size > a->z.chunk_bytes || a->z.codec != ZF_ZARR_RAW) {
+            f->e->id.size > a->z.chunk_bytes || a->z.codec != ZF_ZARR_RAW)
             return zarr_mark_lost(a, name, &box, err);
-        }
         zf_err_clear(err); /* the draft says it again */
         return zarr_short(a, f, &box, err);
     }
-    if (first && a->z.codec != ZF_ZARR_RAW && !zarr_first_sound(a, f, err)) {
+    if (first && a->z.codec != ZF_ZARR_RAW && !zarr_first_sound(a, f, err))
         return zarr_mark_lost(a, name, &box, err);
-    }
     return zf_items_add(a->items, f->number, a->z.chunk_bytes, &from.off, err) &&
            zf_draft_box(a->draft, box.start, box.size, from, err);
 }
@@ -407,9 +388,8 @@ static bool zarr_put_all(struct array *a, struct zf_err *err)
     for (size_t i = 0; i < a->file.n; i++) {
         const struct array_file *f = &a->file.at[i];
 
-        if (!zarr_missing(a, next, f->number, err) || !zarr_put(a, f, i == 0, err)) {
+        if (!zarr_missing(a, next, f->number, err) || !zarr_put(a, f, i == 0, err))
             return false;
-        }
         next = f->number + 1;
     }
     zf_items_seal(a->items);
@@ -438,13 +418,11 @@ bool zf_zarr_array_read(struct zf_store *st, const char *key, const struct zf_li
     zf_auto(mem) char *path = zf_relpath_join(key, ".zarray", err);
     zf_auto(mem) char *text = path ? zf_store_slurp(st, path, lim->json_bytes, &n, err) : NULL;
 
-    if (!text) {
+    if (!text)
         return false;
-    }
     *out = (struct zf_zarr_array){.st = st, .key = key};
-    if (!zf_zarr_load(text, n, lim, arena, &out->z, err)) {
+    if (!zf_zarr_load(text, n, lim, arena, &out->z, err))
         return zf_err_in(err, "%s", path);
-    }
     out->text = zf_give(text);
     return true;
 }

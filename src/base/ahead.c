@@ -90,15 +90,12 @@ static bool ahead_may_begin(const struct zf_ahead *a)
     const uint64_t ahead = a->begun - a->taken;
     const uint64_t weight = a->weight + (a->making + 1) * a->heaviest;
 
-    if (a->failures > 0 || ahead >= a->want) {
+    if (a->failures > 0 || ahead >= a->want)
         return false;
-    }
-    if (ahead >= a->work.few) {
+    if (ahead >= a->work.few)
         return weight <= ZF_AHEAD_ROOM;
-    }
-    if (ahead == 0) {
+    if (ahead == 0)
         return !a->bounded || a->work.likely == 0 || 2 * a->heaviest <= ZF_AHEAD_HEAVY;
-    }
     return !a->bounded || (a->weighed ? weight <= ZF_AHEAD_HEAVY : ahead < 2);
 }
 
@@ -113,9 +110,8 @@ static void ahead_make(struct zf_ahead *a)
     struct ahead_place *p = &a->place[i % a->most];
 
     a->making++;
-    if (ahead_may_begin(a)) {
+    if (ahead_may_begin(a))
         (void)pthread_cond_signal(&a->room);
-    }
     (void)pthread_mutex_unlock(&a->lock);
     const struct ahead_clock began = ahead_now();
     p->made = a->work.make(a->work.ctx, i, &p->err);
@@ -149,13 +145,11 @@ static void *ahead_run(void *arg)
     struct zf_ahead *a = arg;
 
     (void)pthread_mutex_lock(&a->lock);
-    while (!a->stop && a->begun < a->n) {
-        if (ahead_may_begin(a)) {
+    while (!a->stop && a->begun < a->n)
+        if (ahead_may_begin(a))
             ahead_make(a);
-        } else {
+        else
             (void)pthread_cond_wait(&a->room, &a->lock);
-        }
-    }
     (void)pthread_mutex_unlock(&a->lock);
     return NULL;
 }
@@ -166,9 +160,8 @@ static uint32_t ahead_bound(uint32_t most)
     struct rlimit r;
     const bool known = getrlimit(RLIMIT_NOFILE, &r) == 0;
 
-    if (!known || r.rlim_cur / 4 >= most) {
+    if (!known || r.rlim_cur / 4 >= most)
         return most;
-    }
     return r.rlim_cur < 8 ? 1 : (uint32_t)(r.rlim_cur / 4);
 }
 
@@ -176,9 +169,8 @@ static uint32_t ahead_bound(uint32_t most)
 static void ahead_more(struct zf_ahead *a)
 {
     while (!a->stop && a->n_threads < a->want && a->n_threads + 1 < a->n &&
-           zf_thread_start(&a->thread[a->n_threads], ahead_run, a) == 0) {
+           zf_thread_start(&a->thread[a->n_threads], ahead_run, a) == 0)
         a->n_threads++;
-    }
 }
 
 struct zf_ahead *zf_ahead_new(struct zf_ahead_work work, uint64_t n, struct zf_err *err)
@@ -218,12 +210,10 @@ void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
 
     assert(a->taken < a->n);
     (void)pthread_mutex_lock(&a->lock);
-    if (a->begun == a->taken) {
+    if (a->begun == a->taken)
         ahead_make(a);
-    }
-    while (!p->done) {
+    while (!p->done)
         (void)pthread_cond_wait(&a->made, &a->lock);
-    }
     void *made = p->made;
     if (!made) {
         *err = p->err;
@@ -240,22 +230,18 @@ void *zf_ahead_take(struct zf_ahead *a, struct zf_err *err)
 
 void zf_ahead_free(struct zf_ahead *a)
 {
-    if (!a) {
+    if (!a)
         return;
-    }
     (void)pthread_mutex_lock(&a->lock);
     a->stop = true;
     (void)pthread_cond_broadcast(&a->room);
     (void)pthread_mutex_unlock(&a->lock);
     /* No thread is started any more. */
-    for (uint32_t i = 0; i < a->n_threads; i++) {
+    for (uint32_t i = 0; i < a->n_threads; i++)
         (void)pthread_join(a->thread[i], NULL);
-    }
-    for (uint32_t i = 0; i < a->most; i++) {
-        if (a->place[i].made && a->work.drop) {
+    for (uint32_t i = 0; i < a->most; i++)
+        if (a->place[i].made && a->work.drop)
             a->work.drop(a->place[i].made);
-        }
-    }
     (void)pthread_cond_destroy(&a->made);
     (void)pthread_cond_destroy(&a->room);
     (void)pthread_mutex_destroy(&a->lock);
@@ -268,10 +254,8 @@ bool zf_ahead_all(struct zf_ahead_work work, uint64_t n, struct zf_err *err)
 {
     zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, n, err);
 
-    for (uint64_t i = 0; a && i < n; i++) {
-        if (!zf_ahead_take(a, err)) {
+    for (uint64_t i = 0; a && i < n; i++)
+        if (!zf_ahead_take(a, err))
             return false;
-        }
-    }
     return a != NULL;
 }

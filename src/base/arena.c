@@ -72,9 +72,8 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
             "more than %llu bytes of memory are needed (limits pickle_memory, model_memory)",
             (unsigned long long)a->budget);
     }
-    if (a->head && a->head->back - a->head->at >= n + GAP) {
+    if (a->head && a->head->back - a->head->at >= n + GAP)
         return true;
-    }
     size_t size = n + GAP > a->next_size ? n + GAP : a->next_size;
     struct arena_block *b = calloc(1, sizeof *b + size);
     if (!b) {
@@ -86,9 +85,8 @@ static bool arena_room(struct zf_arena *a, size_t n, struct zf_err *err)
     HIDE(b->data, size);
     b->back = size;
     b->next = a->head;
-    if (a->next_size < BLOCK_MAX) {
+    if (a->next_size < BLOCK_MAX)
         a->next_size *= 2;
-    }
     a->head = b;
     return true;
 }
@@ -105,9 +103,8 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     }
     size_t take = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
     take = take ? take : ALIGN;
-    if (!arena_room(a, take, err)) {
+    if (!arena_room(a, take, err))
         return NULL;
-    }
     void *p = a->head->data + a->head->at;
     a->head->at += take + GAP;
     a->used += take;
@@ -131,17 +128,15 @@ char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err 
         return NULL;
     }
     size_t take = (size_t)n + 1;
-    if (!arena_room(a, take, err)) {
+    if (!arena_room(a, take, err))
         return NULL;
-    }
     /* From the back, so that texts of any length leave the front aligned. */
     char *out = a->head->data + a->head->back - take;
     a->head->back -= take + GAP;
     a->used += take;
     SHOW(out, take);
-    if (n) {
+    if (n)
         memcpy(out, p, (size_t)n);
-    }
     out[n] = '\0';
     return out;
 }
@@ -170,9 +165,8 @@ uint64_t zf_arena_used(const struct zf_arena *a)
 
 void zf_arena_free(struct zf_arena *a)
 {
-    if (!a) {
+    if (!a)
         return;
-    }
     while (a->head) {
         struct arena_block *next = a->head->next;
 

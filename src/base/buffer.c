@@ -37,9 +37,8 @@ struct zf_buffer *zf_buffer_take(size_t n)
 {
     struct zf_buffer *b = buffer_kept();
 
-    if (!b) {
+    if (!b)
         b = calloc(1, sizeof *b);
-    }
     if (b && b->cap < n) {
         b->cap = n > ZF_BUFFER_BYTES ? (n + PAGE - 1) / PAGE * PAGE : ZF_BUFFER_BYTES;
         free(b->at);
@@ -54,9 +53,8 @@ struct zf_buffer *zf_buffer_take(size_t n)
 
 void zf_buffer_give(struct zf_buffer *b)
 {
-    if (!b) {
+    if (!b)
         return;
-    }
     (void)pthread_mutex_lock(&kept.lock);
     const bool room = kept.n < KEEP;
     if (room) {
@@ -65,7 +63,6 @@ void zf_buffer_give(struct zf_buffer *b)
         kept.n++;
     }
     (void)pthread_mutex_unlock(&kept.lock);
-    if (!room) {
+    if (!room)
         buffer_free(b);
-    }
 }

@@ -78,9 +78,8 @@ static const struct {
 
 bool zf_dtype_by_torch(const char *name, size_t n, enum zf_dtype *out)
 {
-    if (dtype_find(offsetof(struct zf_dtype_info, torch), name, n, out)) {
+    if (dtype_find(offsetof(struct zf_dtype_info, torch), name, n, out))
         return true;
-    }
     for (size_t i = 0; i < sizeof second_names / sizeof second_names[0]; i++) {
         if (dtype_same(second_names[i].name, name, n)) {
             *out = second_names[i].t;

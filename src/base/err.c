@@ -32,15 +32,12 @@ static size_t err_cut_at(const char *s, size_t n)
 {
     size_t space = n;
 
-    while (space && n - space < ERR_CUT_NEAR && s[space] != ' ') {
+    while (space && n - space < ERR_CUT_NEAR && s[space] != ' ')
         space--;
-    }
-    if (space && n - space < ERR_CUT_NEAR) {
+    if (space && n - space < ERR_CUT_NEAR)
         return space;
-    }
-    while (n && ((unsigned char)s[n] & 0xc0) == 0x80) {
+    while (n && ((unsigned char)s[n] & 0xc0) == 0x80)
         n--;
-    }
     return n;
 }
 
@@ -49,9 +46,8 @@ static void err_say(char *out, size_t n, const char *fmt, va_list ap)
     static const char more[] = "…";
     int len = vsnprintf(out, n, fmt, ap);
 
-    if (len >= 0 && (size_t)len >= n && n > sizeof more) {
+    if (len >= 0 && (size_t)len >= n && n > sizeof more)
         memcpy(out + err_cut_at(out, n - sizeof more), more, sizeof more);
-    }
 }
 
 void zf_say(char *out, size_t n, const char *fmt, ...)
@@ -74,9 +70,8 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
 {
     va_list ap;
 
-    if (code == ZF_E_NOMEM) {
+    if (code == ZF_E_NOMEM)
         atomic_fetch_add_explicit(&err_nomem, 1, memory_order_relaxed);
-    }
     err->code = code;
     err->sys = 0;
     err->off = off;
@@ -133,9 +128,8 @@ bool zf_err_in(struct zf_err *err, const char *fmt, ...)
     va_list ap;
 
     /* A source is named by its whole path: nothing is put in front of that. */
-    if (err->path[0] == '/') {
+    if (err->path[0] == '/')
         return false;
-    }
     va_start(ap, fmt);
     (void)vsnprintf(outer, sizeof outer, fmt, ap);
     va_end(ap);
@@ -152,9 +146,8 @@ const char *zf_err_text(const struct zf_err *err, char *out, size_t n)
 {
     char at[40] = "";
 
-    if (err->off != ZF_OFF_NONE) {
+    if (err->off != ZF_OFF_NONE)
         (void)snprintf(at, sizeof at, "byte %llu: ", (unsigned long long)err->off);
-    }
     zf_say(out, n, "%s%s%s%s", err->path, err->path[0] ? ": " : "", at, err->msg);
     return out;
 }

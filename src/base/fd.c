@@ -10,12 +10,10 @@ ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off)
     while (done < n) {
         ssize_t k = pread(fd, (char *)p + done, n - done, (off_t)(off + done));
 
-        if (k < 0 && errno == EINTR) {
+        if (k < 0 && errno == EINTR)
             continue;
-        }
-        if (k <= 0) {
+        if (k <= 0)
             return k < 0 ? k : (ssize_t)done;
-        }
         done += (size_t)k;
     }
     return (ssize_t)done;
@@ -24,9 +22,8 @@ ssize_t zf_fd_pread(int fd, void *p, size_t n, uint64_t off)
 /* Advances past the bytes that a write took.  False: errno says why it failed. */
 static bool fd_wrote(ssize_t k, const char **p, size_t *n)
 {
-    if (k < 0) {
+    if (k < 0)
         return errno == EINTR;
-    }
     *p += k;
     *n -= (size_t)k;
     return true;
@@ -36,11 +33,9 @@ bool zf_fd_write(int fd, const void *p, size_t n)
 {
     const char *from = p;
 
-    while (n > 0) {
-        if (!fd_wrote(write(fd, from, n), &from, &n)) {
+    while (n > 0)
+        if (!fd_wrote(write(fd, from, n), &from, &n))
             return false;
-        }
-    }
     return true;
 }
 
@@ -49,10 +44,8 @@ bool zf_fd_pwrite(int fd, const void *p, size_t n, uint64_t off)
     const char *from = p;
     const uint64_t end = off + n;
 
-    while (n > 0) {
-        if (!fd_wrote(pwrite(fd, from, n, (off_t)(end - n)), &from, &n)) {
+    while (n > 0)
+        if (!fd_wrote(pwrite(fd, from, n, (off_t)(end - n)), &from, &n))
             return false;
-        }
-    }
     return true;
 }

@@ -16,13 +16,11 @@ bool zf_glob_is_pattern(const char *text)
 /* The first "**" that no backslash takes the meaning from, or NULL. */
 static const char *glob_double(const char *p)
 {
-    for (; *p; p++) {
-        if (p[0] == '\\' && p[1]) {
+    for (; *p; p++)
+        if (p[0] == '\\' && p[1])
             p++;
-        } else if (p[0] == '*' && p[1] == '*') {
+        else if (p[0] == '*' && p[1] == '*')
             return p;
-        }
-    }
     return NULL;
 }
 
@@ -44,9 +42,8 @@ static bool glob_rest(const char *rest, const char *path, size_t n)
 
     for (size_t at = n; !fits; at++) {
         fits = zf_glob_match(rest, path + at);
-        if (!path[at]) {
+        if (!path[at])
             break;
-        }
     }
     return fits;
 }
@@ -55,20 +52,16 @@ bool zf_glob_match(const char *pattern, const char *path)
 {
     const char *two = glob_double(pattern);
 
-    if (!two) {
+    if (!two)
         return fnmatch(pattern, path, FNM_PATHNAME) == 0;
-    }
     const char *rest = two + strspn(two, "*");
     size_t n_head = (size_t)(two - pattern), len = strlen(path);
 
     /* The usual case, without a wildcard in front, has one place only. */
-    if (strcspn(pattern, "*?[\\") == n_head) {
+    if (strcspn(pattern, "*?[\\") == n_head)
         return strncmp(pattern, path, n_head) == 0 && glob_rest(rest, path, n_head);
-    }
-    for (size_t n = 0; n <= len; n++) {
-        if (glob_head(pattern, n_head, path, n) && glob_rest(rest, path, n)) {
+    for (size_t n = 0; n <= len; n++)
+        if (glob_head(pattern, n_head, path, n) && glob_rest(rest, path, n))
             return true;
-        }
-    }
     return false;
 }

@@ -12,9 +12,8 @@ static struct zf_hash_key hash_key;
 __attribute__((constructor)) static void hash_draw_key(void)
 {
     /* Up to 256 bytes come in one piece once the kernel's pool is ready. */
-    if (getrandom(&hash_key, sizeof hash_key, 0) != (ssize_t)sizeof hash_key) {
+    if (getrandom(&hash_key, sizeof hash_key, 0) != (ssize_t)sizeof hash_key)
         memcpy(&hash_key, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof hash_key);
-    }
 }
 
 static inline uint64_t hash_rotl(uint64_t x, unsigned n)
@@ -56,14 +55,12 @@ uint64_t zf_hash_of(const struct zf_hash_key *key, uint64_t seed, const void *te
         memcpy(&word, p + i, sizeof word);
         hash_mix(v, word);
     }
-    for (unsigned shift = 0; i < n; i++, shift += 8) {
+    for (unsigned shift = 0; i < n; i++, shift += 8)
         last |= (uint64_t)p[i] << shift;
-    }
     hash_mix(v, last);
     v[2] ^= 0xff;
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < 3; r++)
         hash_round_of(v);
-    }
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 

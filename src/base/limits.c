@@ -54,9 +54,8 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
     uint64_t v;
 
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (strlen(rows[i].name) != n || memcmp(rows[i].name, assignment, n) != 0) {
+        if (strlen(rows[i].name) != n || memcmp(rows[i].name, assignment, n) != 0)
             continue;
-        }
         if (!eq || !zf_num_size(eq + 1, &v)) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                            "limit %s needs a number of %s, found \"%s\"", rows[i].name,

@@ -39,13 +39,11 @@ struct encoder {
 
 static void name_put(struct encoder *e, const char *p, size_t n)
 {
-    if (e->at + n <= ZF_NAME_MAX) {
+    if (e->at + n <= ZF_NAME_MAX)
         memcpy(e->out + e->at, p, n);
-    }
     e->at += n;
-    if (e->at <= e->keep) {
+    if (e->at <= e->keep)
         e->cut = e->at;
-    }
 }
 
 static void name_encode(struct encoder *e, const char *raw, size_t n)
@@ -74,9 +72,8 @@ size_t zf_name_encode(char out[ZF_NAME_MAX + 1], const char *raw, size_t n, cons
 
     name_encode(&e, raw, n);
     name_encode(&e, suffix, strlen(suffix));
-    if (e.at == 0) {
+    if (e.at == 0)
         name_put(&e, "%", 1);
-    }
     if (e.at <= ZF_NAME_MAX) {
         out[e.at] = '\0';
         return e.at;
@@ -105,9 +102,8 @@ bool zf_name_decode(char *out, size_t *out_len, const char *file, size_t n)
         }
         int hi = n - i > 2 ? name_hex_digit(file[i + 1]) : -1;
         int lo = n - i > 2 ? name_hex_digit(file[i + 2]) : -1;
-        if (hi < 0 || lo < 0) {
+        if (hi < 0 || lo < 0)
             return false;
-        }
         out[at++] = (char)(hi * 16 + lo);
         i += 2;
     }
@@ -124,23 +120,18 @@ static bool name_digit(const char *p, size_t i, size_t n)
 /* Compares the numbers at a[*i] and b[*j] and moves past them. */
 static int name_cmp_number(const char *a, size_t an, size_t *i, const char *b, size_t bn, size_t *j)
 {
-    while (*i < an && a[*i] == '0') {
+    while (*i < an && a[*i] == '0')
         (*i)++;
-    }
-    while (*j < bn && b[*j] == '0') {
+    while (*j < bn && b[*j] == '0')
         (*j)++;
-    }
     size_t x = *i, y = *j;
-    while (name_digit(a, *i, an)) {
+    while (name_digit(a, *i, an))
         (*i)++;
-    }
-    while (name_digit(b, *j, bn)) {
+    while (name_digit(b, *j, bn))
         (*j)++;
-    }
     size_t nx = *i - x, ny = *j - y;
-    if (nx != ny) {
+    if (nx != ny)
         return nx < ny ? -1 : 1;
-    }
     return memcmp(a + x, b + y, nx);
 }
 
@@ -149,19 +140,16 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
     size_t i = 0, j;
 
     /* A common beginning decides nothing, but for the digits at its end. */
-    while (i < an && i < bn && a[i] == b[i]) {
+    while (i < an && i < bn && a[i] == b[i])
         i++;
-    }
-    while (i > 0 && name_digit(a, i - 1, an)) {
+    while (i > 0 && name_digit(a, i - 1, an))
         i--;
-    }
     for (j = i; i < an && j < bn;) {
         if (name_digit(a, i, an) && name_digit(b, j, bn)) {
             int c = name_cmp_number(a, an, &i, b, bn, &j);
 
-            if (c) {
+            if (c)
                 return c;
-            }
         } else if (a[i] != b[j]) {
             return (unsigned char)a[i] < (unsigned char)b[j] ? -1 : 1;
         } else {
@@ -169,9 +157,8 @@ int zf_name_cmp(const char *a, size_t an, const char *b, size_t bn)
             j++;
         }
     }
-    if (i < an || j < bn) {
+    if (i < an || j < bn)
         return i < an ? 1 : -1;
-    }
     int c = memcmp(a, b, an < bn ? an : bn);
     return c ? c : an < bn ? -1 : an > bn;
 }

@@ -26,12 +26,10 @@ static unsigned nearest_edits(const char *a, size_t n_a, const char *b, size_t n
 {
     unsigned row[3][LONGEST + 1];
 
-    if (n_a > LONGEST || n_b > LONGEST || (n_a > n_b ? n_a - n_b : n_b - n_a) > most) {
+    if (n_a > LONGEST || n_b > LONGEST || (n_a > n_b ? n_a - n_b : n_b - n_a) > most)
         return most + 1;
-    }
-    for (size_t j = 0; j <= n_b; j++) {
+    for (size_t j = 0; j <= n_b; j++)
         row[0][j] = (unsigned)j;
-    }
     for (size_t i = 1; i <= n_a; i++) {
         unsigned *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
         size_t lo = i > most ? i - most : 1, hi = i + most < n_b ? i + most : n_b;
@@ -44,14 +42,12 @@ static unsigned nearest_edits(const char *a, size_t n_a, const char *b, size_t n
 
             now[j] = nearest_min3(above + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                up2[j - 2] + 1 < now[j]) {
+                up2[j - 2] + 1 < now[j])
                 now[j] = up2[j - 2] + 1;
-            }
             best = now[j] < best ? now[j] : best;
         }
-        if (best > most) {
+        if (best > most)
             return most + 1;
-        }
     }
     return row[n_a % 3][n_b];
 }
@@ -60,9 +56,8 @@ static unsigned nearest_cost(const char *want, const char *name, unsigned most)
 {
     size_t n = strlen(want), len = strlen(name);
 
-    if (n && len > n && strncmp(want, name, n) == 0 && (name[n] == '.' || name[n] == '/')) {
+    if (n && len > n && strncmp(want, name, n) == 0 && (name[n] == '.' || name[n] == '/'))
         return 0;
-    }
     return nearest_edits(want, n, name, len, most);
 }
 
@@ -73,18 +68,15 @@ void zf_nearest_offer(struct zf_nearest *near, const char *name)
     unsigned most = n < 5 ? 1 : n < 12 ? 2 : MOST_EDITS, at = near->n;
     unsigned cost = nearest_cost(near->want, name, most);
 
-    if (cost > most || (near->n == NEAREST_MAX && cost >= near->cost[NEAREST_MAX - 1])) {
+    if (cost > most || (near->n == NEAREST_MAX && cost >= near->cost[NEAREST_MAX - 1]))
         return;
-    }
     char *copy = strdup(name);
-    if (!copy) {
+    if (!copy)
         return; /* a hint less */
-    }
-    if (near->n == NEAREST_MAX) {
+    if (near->n == NEAREST_MAX)
         free(near->name[--at]);
-    } else {
+    else
         near->n++;
-    }
     for (; at > 0 && near->cost[at - 1] > cost; at--) {
         near->name[at] = near->name[at - 1];
         near->cost[at] = near->cost[at - 1];
@@ -110,8 +102,7 @@ const char *zf_nearest_text(const struct zf_nearest *near, char *out, size_t n)
 
 void zf_nearest_fini(struct zf_nearest *near)
 {
-    for (unsigned i = 0; i < near->n; i++) {
+    for (unsigned i = 0; i < near->n; i++)
         free(near->name[i]);
-    }
     near->n = 0;
 }

@@ -14,13 +14,11 @@
 /* Room for n bytes more, and for the zero byte behind them. */
 static bool out_room(struct zf_out *o, size_t n)
 {
-    if (o->bad || n <= o->cap - o->n) {
+    if (o->bad || n <= o->cap - o->n)
         return !o->bad;
-    }
     size_t cap = o->cap ? o->cap : FIRST;
-    while (cap - o->n < n && cap <= SIZE_MAX / 2) {
+    while (cap - o->n < n && cap <= SIZE_MAX / 2)
         cap *= 2;
-    }
     char *p = cap - o->n >= n && cap < SIZE_MAX ? realloc(o->p, cap + 1) : NULL;
     if (!p) {
         o->bad = true;
@@ -33,9 +31,8 @@ static bool out_room(struct zf_out *o, size_t n)
 
 void zf_out_grow(struct zf_out *o, const void *p, size_t n)
 {
-    if (out_room(o, n)) {
+    if (out_room(o, n))
         zf_out_add(o, p, n);
-    }
 }
 
 void zf_out_var(struct zf_out *o, uint64_t v)
@@ -43,9 +40,8 @@ void zf_out_var(struct zf_out *o, uint64_t v)
     uint8_t byte[10];
     size_t n = 0;
 
-    for (; v >= 0x80; v >>= 7) {
+    for (; v >= 0x80; v >>= 7)
         byte[n++] = (uint8_t)(v | 0x80);
-    }
     byte[n++] = (uint8_t)v;
     zf_out_add(o, byte, n);
 }
@@ -93,9 +89,8 @@ void zf_out_utf8(struct zf_out *o, uint32_t c)
     unsigned tail = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
 
     zf_out_u8(o, (uint8_t)(lead[tail] | c >> 6 * tail));
-    while (tail-- > 0) {
+    while (tail-- > 0)
         zf_out_u8(o, (uint8_t)(0x80 | (c >> 6 * tail & 0x3f)));
-    }
 }
 
 /* Number of bytes from p on that need no escape in a JSON string. */
@@ -106,9 +101,8 @@ static size_t out_plain(const char *p, size_t n)
     while (i < n && (unsigned char)p[i] >= 0x20 && p[i] != '"' && p[i] != '\\') {
         size_t len = zf_utf8_len(p + i, n - i);
 
-        if (len == 0) {
+        if (len == 0)
             break;
-        }
         i += len;
     }
     return i;
@@ -123,9 +117,8 @@ void zf_out_json(struct zf_out *o, const char *p, size_t n)
 
         zf_out_add(o, p + i, run);
         i += run;
-        if (i == n) {
+        if (i == n)
             break;
-        }
         unsigned char c = (unsigned char)p[i];
         const char *form = c == '"' || c == '\\' ? "\\%c" : c < 0x20 ? "\\u%04x" : "%%%02X";
         (void)snprintf(esc, sizeof esc, form, c);

@@ -10,17 +10,14 @@
 
 bool zf_relpath_ok(const char *path)
 {
-    if (!*path || *path == '/') {
+    if (!*path || *path == '/')
         return false;
-    }
     for (const char *p = path;;) {
         size_t n = strcspn(p, "/");
-        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
             return false;
-        }
-        if (!p[n]) {
+        if (!p[n])
             return true;
-        }
         p += n + 1;
     }
 }
@@ -41,12 +38,10 @@ bool zf_path_absolute(char **path, struct zf_err *err)
     zf_auto(mem) char *here = **path == '/' ? NULL : getcwd(NULL, 0);
     char *out = NULL;
 
-    if (**path == '/') {
+    if (**path == '/')
         return true;
-    }
-    if (!here || asprintf(&out, "%s/%s", here, *path) < 0) {
+    if (!here || asprintf(&out, "%s/%s", here, *path) < 0)
         return zf_fail_sys(err, "find out the working directory");
-    }
     free(*path);
     *path = out;
     return true;

@@ -46,9 +46,8 @@ static bool pattern_is_common(const char *p, size_t n)
     static const char *const apart[] = {"{,", "\\Z", "[[:", "\\Q", "\\E", "\\K"};
     bool common = true;
 
-    for (size_t i = 0; i < sizeof apart / sizeof apart[0]; i++) {
+    for (size_t i = 0; i < sizeof apart / sizeof apart[0]; i++)
         common = common && !memmem(p, n, apart[i], strlen(apart[i]));
-    }
     return common;
 }
 
@@ -97,9 +96,8 @@ const struct zf_pattern *zf_pattern_new(const char *p, size_t n, enum zf_pattern
     };
     struct zf_pattern *x = zf_arena_get(a, 1, sizeof *x, err);
 
-    if (!x) {
+    if (!x)
         return NULL;
-    }
     if (n > PATTERN_BYTES) {
         (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                       "the expression has %zu bytes, more than %d", n, PATTERN_BYTES);
@@ -150,9 +148,8 @@ bool zf_pattern_match(const struct zf_pattern *x, const char *name, size_t n,
         groups[i].to = in ? at[2 * i + 1] : SIZE_MAX;
     }
     pcre2_match_data_free(data);
-    if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) {
+    if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH)
         return true;
-    }
     (void)pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
     return zf_fail(err, rc == PCRE2_ERROR_NOMEMORY ? ZF_E_NOMEM : ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "an expression takes too long with \"%.100s\": %s", name, why);
@@ -164,8 +161,7 @@ const char *zf_pattern_version(void)
     char all[64]; /* "10.42 2022-12-11" */
 
     if (!text[0] && pcre2_config(PCRE2_CONFIG_VERSION, NULL) <= (int)sizeof all &&
-        pcre2_config(PCRE2_CONFIG_VERSION, all) > 0) {
+        pcre2_config(PCRE2_CONFIG_VERSION, all) > 0)
         memcpy(text, all, strcspn(all, " ") < sizeof text ? strcspn(all, " ") : 0);
-    }
     return text;
 }

@@ -33,15 +33,12 @@ static void sorted_from(struct zf_sorted *s, size_t from)
     const size_t words = sorted_words(s), each = words * sizeof *s->at;
     size_t n = from;
 
-    if (from == s->n) {
+    if (from == s->n)
         return;
-    }
     qsort(s->at + from * words, s->n - from, each, s->pairs ? sorted_order_pairs : sorted_order);
-    for (size_t i = from; i < s->n; i++) {
-        if (i == from || memcmp(s->at + (n - 1) * words, s->at + i * words, each) != 0) {
+    for (size_t i = from; i < s->n; i++)
+        if (i == from || memcmp(s->at + (n - 1) * words, s->at + i * words, each) != 0)
             memmove(s->at + n++ * words, s->at + i * words, each);
-        }
-    }
     s->n = n;
 }
 
@@ -73,15 +70,13 @@ static void sorted_close_run(struct zf_sorted *s)
 /* Room for one more.  Hashes that were added again and again are dropped before the set grows; pairs rarely are. */
 static bool sorted_room(struct zf_sorted *s, struct zf_err *err)
 {
-    if (s->n == s->cap && !s->pairs) {
+    if (s->n == s->cap && !s->pairs)
         sorted_finish(s);
-    }
     if (s->n >= s->cap / 2) {
         void *at = zf_vec_grow(s->at, s->n, s->cap - s->n + 1, &s->cap,
                                sorted_words(s) * sizeof *s->at, err);
-        if (!at) {
+        if (!at)
             return false;
-        }
         s->at = at;
     }
     return true;
@@ -90,9 +85,8 @@ static bool sorted_room(struct zf_sorted *s, struct zf_err *err)
 bool zf_sorted_add(struct zf_sorted *s, uint64_t v, struct zf_err *err)
 {
     assert(s->n == 0 || !s->pairs);
-    if (s->n == s->cap && !sorted_room(s, err)) {
+    if (s->n == s->cap && !sorted_room(s, err))
         return false;
-    }
     s->at[s->n++] = v;
     s->is_sorted = false;
     return true;
@@ -102,9 +96,8 @@ bool zf_sorted_add_pair(struct zf_sorted *s, uint64_t first, uint64_t second, st
 {
     assert(s->n == 0 || s->pairs);
     s->pairs = true;
-    if (s->n == s->cap && !sorted_room(s, err)) {
+    if (s->n == s->cap && !sorted_room(s, err))
         return false;
-    }
     s->at[2 * s->n] = first;
     s->at[2 * s->n++ + 1] = second;
     s->is_sorted = false;
@@ -119,11 +112,10 @@ static size_t sorted_least(const struct zf_sorted *s, size_t from, size_t end, u
     while (from < end) {
         size_t mid = from + (end - from) / 2;
 
-        if (s->at[mid * words] < first) {
+        if (s->at[mid * words] < first)
             from = mid + 1;
-        } else {
+        else
             end = mid;
-        }
     }
     return from;
 }
@@ -134,9 +126,8 @@ size_t zf_sorted_find(struct zf_sorted *s, uint64_t first, size_t *at_out)
 
     sorted_finish(s);
     size_t end = *at_out = sorted_least(s, 0, s->n, first);
-    while (end < s->n && s->at[end * words] == first) {
+    while (end < s->n && s->at[end * words] == first)
         end++;
-    }
     return end - *at_out;
 }
 
@@ -145,11 +136,10 @@ bool zf_sorted_next(struct zf_sorted *s, uint64_t from, uint64_t to, struct zf_s
 {
     if (at->run == 0 && at->i == 0) {
         s->asked = s->is_sorted ? 0 : s->asked + 1;
-        if (s->asked > s->n / 4) {
+        if (s->asked > s->n / 4)
             sorted_finish(s);
-        } else if (s->n - (s->n_runs ? s->run[s->n_runs - 1] : 0) >= TAIL) {
+        else if (s->n - (s->n_runs ? s->run[s->n_runs - 1] : 0) >= TAIL)
             sorted_close_run(s);
-        }
     }
     for (; at->run < s->n_runs; at->run++, at->i = 0) {
         size_t begin = at->run ? s->run[at->run - 1] : 0, end = s->run[at->run];
@@ -163,9 +153,8 @@ bool zf_sorted_next(struct zf_sorted *s, uint64_t from, uint64_t to, struct zf_s
     size_t tail = s->n_runs ? s->run[s->n_runs - 1] : 0;
     for (at->i = at->i ? at->i : tail; at->i < s->n;) {
         *out = s->at[at->i++];
-        if (*out >= from && *out <= to) {
+        if (*out >= from && *out <= to)
             return true;
-        }
     }
     return false;
 }

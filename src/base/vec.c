@@ -5,13 +5,11 @@
 
 void *zf_vec_grow(void *at, size_t n, size_t more, size_t *cap, size_t each, struct zf_err *err)
 {
-    if (more <= *cap - n) {
+    if (more <= *cap - n)
         return at;
-    }
     size_t want = *cap ? *cap : FIRST;
-    while (want - n < more && want <= SIZE_MAX / 2) {
+    while (want - n < more && want <= SIZE_MAX / 2)
         want *= 2;
-    }
     bool fits = want - n >= more && want <= SIZE_MAX / each;
     void *grown = fits ? realloc(at, want * each) : NULL;
     if (!grown) {

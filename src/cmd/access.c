@@ -26,12 +26,10 @@ static mode_t access_given_to(const struct access *a, const char *path, const st
 {
     bool group = st->st_mode & bit << 3, other = st->st_mode & bit;
 
-    if (getxattr(path, "system.posix_acl_access", NULL, 0) > 0) {
+    if (getxattr(path, "system.posix_acl_access", NULL, 0) > 0)
         return 0;
-    }
-    if (st->st_gid == a->gid) {
+    if (st->st_gid == a->gid)
         return (group ? FOR_GROUP : 0) | (other ? FOR_OTHER : 0);
-    }
     return group && other ? FOR_GROUP | FOR_OTHER : 0;
 }
 
@@ -60,9 +58,8 @@ static void access_look_at(struct access *a, const char *path)
 /* `dir` is cut from its end, and is whole again afterwards. */
 static void access_look_above(struct access *a, char *dir)
 {
-    if (a->last_dir && strcmp(a->last_dir, dir) == 0) {
+    if (a->last_dir && strcmp(a->last_dir, dir) == 0)
         return;
-    }
     free(a->last_dir);
     a->last_dir = strdup(dir);
     for (char *slash = dir; slash; slash = strchr(slash + 1, '/')) {
@@ -100,9 +97,8 @@ static void access_add_file(void *ctx, const struct zf_file_stats *s)
     const struct access_below *e = ctx;
     zf_auto(mem) char *path = NULL;
 
-    if (asprintf(&path, "%.*s/%s", e->n, e->dir, s->path) < 0) {
+    if (asprintf(&path, "%.*s/%s", e->n, e->dir, s->path) < 0)
         path = NULL;
-    }
     access_add(e->a, path ? path : "");
 }
 
@@ -111,9 +107,8 @@ void access_add_checkpoint(struct access *a, const struct zf_checkpoint *c, cons
     struct access_below e = {.a = a, .dir = source, .n = (int)strlen(source)};
     struct stat st;
 
-    if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))
         e.n = (int)(strrchr(source, '/') ? strrchr(source, '/') - source : 0);
-    }
     zf_store_stats(c->store, access_add_file, &e);
 }
 

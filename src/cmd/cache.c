@@ -21,9 +21,8 @@ static void cache_line(struct cache_sum *sum, uint64_t bytes, struct timespec us
     struct tm tm;
 
     print_bytes_in(size, bytes);
-    if (localtime_r(&used.tv_sec, &tm)) {
+    if (localtime_r(&used.tv_sec, &tm))
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
-    }
     (void)printf("%10s  %s  %s\n", size, when, what[0] ? what : "?");
     sum->bytes += bytes;
     sum->n++;
@@ -46,9 +45,8 @@ static int cache_ls(const char *dir, bool models)
 
     if (!(models ? zf_keep_each(dir, cache_model_line, &sum, &err)
                  : zf_remote_cache_each(dir, cache_object_line, &sum, &err)) &&
-        !(models && err.code == ZF_E_NOENT)) {
+        !(models && err.code == ZF_E_NOENT))
         return cmd_fail(&err);
-    }
     (void)printf("%llu %s%s, ", (unsigned long long)sum.n, models ? "model" : "object",
                  sum.n == 1 ? "" : "s");
     print_bytes(stdout, sum.bytes);
@@ -62,9 +60,8 @@ static int cache_clear(const char *dir, bool models)
     uint64_t bytes;
 
     if (!(models ? zf_keep_clear(dir, &bytes, &err) : zf_remote_cache_clear(dir, &bytes, &err)) &&
-        !(models && err.code == ZF_E_NOENT)) {
+        !(models && err.code == ZF_E_NOENT))
         return cmd_fail(&err);
-    }
     (void)fputs("freed ", stdout);
     print_bytes(stdout, bytes);
     (void)putchar('\n');
@@ -93,15 +90,12 @@ int cmd_cache(const struct opts *o, int n, char **word)
     const char *dir = n == 2 ? word[1] : home;
 
     (void)o;
-    if (!dir) {
+    if (!dir)
         return cmd_usage(c, "needs the directory of a cache: HOME is not set");
-    }
     const bool models = cache_is_of_models(dir, home);
-    if (strcmp(word[0], "ls") == 0) {
+    if (strcmp(word[0], "ls") == 0)
         return cache_ls(dir, models);
-    }
-    if (strcmp(word[0], "clear") == 0) {
+    if (strcmp(word[0], "clear") == 0)
         return cache_clear(dir, models);
-    }
     return cmd_usage(c, "knows ls and clear, not \"%s\"", word[0]);
 }

@@ -20,16 +20,13 @@ static bool cat_copy(struct zf_tree *t, const struct zf_stat *st, struct zf_err 
     uint64_t off = 0;
     size_t n;
 
-    if (!buf) {
+    if (!buf)
         return zf_fail_sys(err, "copy");
-    }
     do {
-        if (!zf_through_read(&through, buf, CHUNK, off, &n, err)) {
+        if (!zf_through_read(&through, buf, CHUNK, off, &n, err))
             return false;
-        }
-        if (!zf_fd_write(STDOUT_FILENO, buf, n)) {
+        if (!zf_fd_write(STDOUT_FILENO, buf, n))
             return zf_fail_sys(err, "write to standard output");
-        }
         off += n;
     } while (n > 0);
     return true;
@@ -46,11 +43,9 @@ static bool cat_is_text(const char *path, const struct zf_stat *st, struct zf_tr
     static const char *const binary[] = {".safetensors", ".bin", ".npy", ".pt", ".model"};
     struct zf_node_tensor tensor;
 
-    for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++) {
-        if (zf_name_ends(path, binary[i])) {
+    for (size_t i = 0; i < sizeof binary / sizeof binary[0]; i++)
+        if (zf_name_ends(path, binary[i]))
             return false;
-        }
-    }
     return !zf_tree_tensor(t, st->ino, &tensor) && strncmp(path, "extra/", 6) != 0;
 }
 
@@ -72,13 +67,11 @@ static bool cat_path(struct cat *c, const char *given, struct zf_err *err)
     zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(err, "copy");
-    }
     if (zf_tree_walk(c->tree, path, &st)) {
-        if (st.kind == ZF_NODE_FILE) {
+        if (st.kind == ZF_NODE_FILE)
             return cat_file(c, path, &st, err);
-        }
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "is a directory");
         return zf_err_in(err, "%s", given);
     }
@@ -90,15 +83,12 @@ int cmd_cat(const struct opts *o, int n, char **word)
     struct zf_err err;
     zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     struct cat c = {.tree = tree, .terminal = !o->force && isatty(STDOUT_FILENO) == 1};
     (void)open_listing(tree, o, false);
-    for (int i = 1; i < n; i++) {
-        if (!cat_path(&c, word[i], &err)) {
+    for (int i = 1; i < n; i++)
+        if (!cat_path(&c, word[i], &err))
             return cmd_fail(&err);
-        }
-    }
     return EXIT_OK;
 }

@@ -24,11 +24,9 @@ const struct cmd cmd_table[N_COMMANDS] = {
 
 const struct cmd *cmd_find(const char *name)
 {
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(cmd_table[i].name, name) == 0) {
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(cmd_table[i].name, name) == 0)
             return &cmd_table[i];
-        }
-    }
     return NULL;
 }
 
@@ -76,9 +74,8 @@ int cmd_finish(int code)
 {
     struct zf_err err;
 
-    if (fflush(stdout) == 0 && !ferror(stdout)) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    }
     (void)zf_fail_sys(&err, "write to standard output");
     int io = cmd_fail(&err);
     return code > io ? code : io;

@@ -25,13 +25,11 @@ static void code_note_path(void *ctx, const struct zf_file_stats *s)
     const char *path = zf_store_inside(f->store, s->path);
     struct zf_err ignored;
 
-    if (!path) { /* what pointed to the save */
+    if (!path) /* what pointed to the save */
         return;
-    }
     char **to = f->full ? NULL : zf_vec_push(&f->path, &ignored);
-    if (to) {
+    if (to)
         *to = strdup(path);
-    }
     f->full = f->full || !to || !*to;
 }
 
@@ -75,9 +73,8 @@ static json_t *code_place(const struct zf_code_place *p)
 {
     json_t *j = json_pack("{s:o}", "file", zf_json_text(p->file));
 
-    if (p->member && *p->member) {
+    if (p->member && *p->member)
         (void)json_object_set_new(j, "member", zf_json_text(p->member));
-    }
     if (p->at != ZF_OFF_NONE) {
         (void)json_object_set_new(j, p->packed ? "byte_unpacked" : "byte",
                                   json_integer((json_int_t)p->at));
@@ -93,9 +90,8 @@ static json_t *code_item(const struct zf_code_item *i)
     zf_out_str(&name, zf_code_item_module(i));
     zf_out_str(&name, ".");
     zf_out_str(&name, zf_code_item_name(i));
-    if (!zf_out_ok(&name, &ignored)) {
+    if (!zf_out_ok(&name, &ignored))
         return NULL;
-    }
     return json_pack("{s:o, s:s, s:I, s:o, s:o}", "name", zf_json_text(zf_out_text(&name)), "class",
                      zf_code_class_name(i->is), "files", (json_int_t)i->files, "first",
                      code_place(&i->first), "called",
@@ -106,9 +102,8 @@ static json_t *code_document(const struct code_looked *k)
 {
     json_t *globals = json_array(), *ended = json_array();
 
-    for (struct zf_code_item *i = k->list.items; i; i = i->hh.next) {
+    for (struct zf_code_item *i = k->list.items; i; i = i->hh.next)
         (void)json_array_append_new(globals, code_item(i));
-    }
     for (size_t i = 0; i < k->list.stop.n; i++) {
         json_t *j = code_place(&k->list.stop.at[i].at);
 
@@ -128,9 +123,8 @@ static json_t *code_find(const struct zf_checkpoint *c, const struct zf_limits *
 
     zf_store_stats(c->store, code_note_path, &files);
     for (size_t i = 0; i < files.path.n; i++) {
-        if (files.path.at[i] && !files.full) {
+        if (files.path.at[i] && !files.full)
             code_look(c, files.path.at[i], lim, &k);
-        }
         free(files.path.at[i]);
     }
     zf_vec_fini(&files.path);
@@ -148,16 +142,14 @@ json_t *code_json(const char *path, const struct zf_checkpoint *c, const struct 
     if (c->kept_note) {
         json_t *j = zf_json_load(c->kept_note, strlen(c->kept_note), &o->lim, &ignored);
 
-        if (json_is_object(j)) {
+        if (json_is_object(j))
             return j;
-        }
         json_decref(j);
     }
     json_t *j = code_find(c, &o->lim, &failed);
     zf_auto(mem) char *text = j && !failed ? json_dumps(j, JSON_COMPACT) : NULL;
-    if (text) {
+    if (text)
         kept_note(path, o, c, text);
-    }
     return j;
 }
 
@@ -182,9 +174,8 @@ static size_t code_put_names(const json_t *globals, const char *class, bool call
 
     json_array_foreach(globals, i, g)
     {
-        if (!code_is(g, class) || (called && !code_is_called(g))) {
+        if (!code_is(g, class) || (called && !code_is_called(g)))
             continue;
-        }
         if (n < MOST_NAMES) {
             const uint64_t files = print_number(g, "files");
 

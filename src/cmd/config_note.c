@@ -15,9 +15,8 @@ static bool config_dtype(const struct zf_blob *b, const struct zf_limits *lim, e
     uint64_t n = zf_map_size(b->data);
     zf_auto(mem) char *text = n <= lim->json_bytes ? malloc(n + 1) : NULL;
 
-    if (!text || !zf_map_read(b->data, text, n, 0, &ignored)) {
+    if (!text || !zf_map_read(b->data, text, n, 0, &ignored))
         return false;
-    }
     uint32_t found = zf_hf_config_dtypes(text, n, at);
     /* Of a key that is there twice, the last counts. */
     for (uint32_t i = found; i-- > 0;) {
@@ -36,9 +35,8 @@ static bool note_weights_dtype(const struct zf_set *set, enum zf_dtype *out)
     static const enum zf_dtype types[] = {ZF_DT_F32, ZF_DT_BF16, ZF_DT_F16, ZF_DT_F64};
     uint64_t bytes[ZF_DT_COUNT] = {0}, most = 0;
 
-    for (uint32_t i = 0; set && i < set->n; i++) {
+    for (uint32_t i = 0; set && i < set->n; i++)
         bytes[set->tensor[i].dtype] += zf_map_size(set->tensor[i].data);
-    }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (bytes[types[i]] > most) {
             most = bytes[types[i]];
@@ -55,9 +53,8 @@ char *config_note(const struct zf_checkpoint *c, const struct zf_limits *lim)
     char *text;
 
     if (!config || !config_dtype(config, lim, &says) ||
-        !note_weights_dtype(zf_checkpoint_set(c, ""), &have) || says == have) {
+        !note_weights_dtype(zf_checkpoint_set(c, ""), &have) || says == have)
         return NULL;
-    }
     return asprintf(&text,
                     "config.json says %s, but most of the weights are %s; below as/ it says what "
                     "is served",

@@ -75,15 +75,13 @@ static bool diff_matches(const struct diff *d, const struct zf_set *s, const str
     zf_auto(out) struct zf_out path = {0};
 
     *out = !d->pattern;
-    if (*out) {
+    if (*out)
         return true;
-    }
     zf_out_str(&path, s->path);
     zf_out_str(&path, s->path[0] ? "/" : "");
     zf_out_add(&path, t->name, t->name_len);
-    if (!zf_out_ok(&path, err)) {
+    if (!zf_out_ok(&path, err))
         return false;
-    }
     *out = zf_glob_match(d->pattern, zf_out_text(&path));
     zf_out_str(&path, ".");
     zf_out_str(&path, zf_dtype_info(t->dtype)->suffix);
@@ -104,9 +102,8 @@ static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_ten
     uint64_t stretches = 0;
     bool wanted;
 
-    if (!diff_matches(d, s, a ? a : b, &wanted, err) || !wanted) {
+    if (!diff_matches(d, s, a ? a : b, &wanted, err) || !wanted)
         return !wanted;
-    }
     if (p.kind == DIFF_VALUES) {
         d->n_both++;
         if (a->ndim != b->ndim ||
@@ -122,9 +119,8 @@ static bool diff_add(struct diff *d, const struct zf_set *s, const struct zf_ten
         }
     }
     struct diff_pair *at = zf_vec_push(&d->pair, err);
-    if (at) {
+    if (at)
         *at = p;
-    }
     return at && stretches_add(&d->stretches, stretches, err);
 }
 
@@ -143,9 +139,8 @@ static bool diff_add_sets(struct diff *d, const struct zf_set *a, const struct z
         const int order = i == na ? 1 : k == nb ? -1 : diff_cmp_names(&a->tensor[i], &b->tensor[k]);
 
         if (!diff_add(d, a ? a : b, order <= 0 ? &a->tensor[i] : NULL,
-                      order >= 0 ? &b->tensor[k] : NULL, err)) {
+                      order >= 0 ? &b->tensor[k] : NULL, err))
             return false;
-        }
         i += order <= 0;
         k += order >= 0;
     }
@@ -160,10 +155,8 @@ static bool diff_list(struct diff *d, const struct zf_checkpoint *a, const struc
                           : k == b->n_sets ? -1
                                            : strcmp(a->set[i].path, b->set[k].path);
 
-        if (!diff_add_sets(d, order <= 0 ? &a->set[i] : NULL, order >= 0 ? &b->set[k] : NULL,
-                           err)) {
+        if (!diff_add_sets(d, order <= 0 ? &a->set[i] : NULL, order >= 0 ? &b->set[k] : NULL, err))
             return false;
-        }
         i += order <= 0;
         k += order >= 0;
     }
@@ -198,9 +191,8 @@ static void *diff_make(void *ctx, uint64_t i, struct zf_err *err)
         return NULL;
     }
     if (!diff_read(p->a, p->dtype, a, first, n, err) ||
-        !diff_read(p->b, p->dtype, b, first, n, err)) {
+        !diff_read(p->b, p->dtype, b, first, n, err))
         return NULL;
-    }
     how.dtype = p->dtype;
     zf_difference_of(out, &how, a, b, n, first);
     return zf_give(out);
@@ -225,9 +217,8 @@ static void diff_print_index(FILE *to, const struct zf_tensor *t, uint64_t at)
 {
     uint64_t inner = 1;
 
-    for (uint32_t d = 0; d < t->ndim; d++) {
+    for (uint32_t d = 0; d < t->ndim; d++)
         inner *= t->shape[d];
-    }
     (void)fputc('[', to);
     for (uint32_t d = 0; d < t->ndim; d++) {
         inner /= t->shape[d];
@@ -249,9 +240,8 @@ static void diff_print_values(FILE *to, const struct diff_pair *p, const struct 
         diff_print_index(to, p->a, x->at);
         (void)fprintf(to, ": %s / %s", a, b);
     }
-    if (x->nans) {
+    if (x->nans)
         (void)fprintf(to, ", %" PRIu64 " are NaN on one side only", x->nans);
-    }
 }
 
 static void diff_print_types(FILE *to, const struct diff_pair *p)
@@ -274,9 +264,8 @@ static void diff_print_how(FILE *to, const struct diff_pair *p, const struct zf_
         (void)fputs(" / ", to);
         (void)print_shape(to, p->b);
     } else if (p->kind == DIFF_VALUES) {
-        if (x->differ) {
+        if (x->differ)
             diff_print_values(to, p, x);
-        }
         if (x->bits) {
             (void)fprintf(to, "%s %" PRIu64 " of equal value have other bits",
                           x->differ ? "," : " ", x->bits);
@@ -325,12 +314,10 @@ static void diff_print_json(const struct diff_pair *p, const struct zf_differenc
         json_pack("{s:s, s:o, s:o}", "kind", kind_words[p->kind], "set", zf_json_text(p->set->path),
                   "name", zf_json_text((p->a ? p->a : p->b)->name));
 
-    if (p->a) {
+    if (p->a)
         (void)json_object_set_new(j, "a", diff_json_side(p->a));
-    }
-    if (p->b) {
+    if (p->b)
         (void)json_object_set_new(j, "b", diff_json_side(p->b));
-    }
     if (p->kind == DIFF_VALUES) {
         (void)json_object_set_new(j, "elements", json_integer((json_int_t)p->n));
         (void)json_object_set_new(j, "compared_as", json_string(zf_dtype_info(p->dtype)->suffix));
@@ -363,16 +350,14 @@ static size_t diff_prefix(const struct zf_set *longer, const struct zf_set *shor
         const struct zf_tensor *s = &shorter->tensor[i];
 
         if (t->name_len > s->name_len &&
-            memcmp(t->name + t->name_len - s->name_len, s->name, s->name_len) == 0) {
+            memcmp(t->name + t->name_len - s->name_len, s->name, s->name_len) == 0)
             cut = t->name_len - s->name_len;
-        }
     }
     for (uint32_t i = 0; cut && i < longer->n; i++) {
         const struct zf_tensor *x = &longer->tensor[i];
 
-        if (x->name_len <= cut || memcmp(x->name, t->name, cut) != 0) {
+        if (x->name_len <= cut || memcmp(x->name, t->name, cut) != 0)
             return 0;
-        }
     }
     return cut;
 }
@@ -384,9 +369,8 @@ static void diff_suggest(const struct diff *d, const struct zf_checkpoint *a,
     const struct zf_set *x = zf_checkpoint_set(a, ""), *y = zf_checkpoint_set(b, "");
     const size_t of_a = diff_prefix(x, y), of_b = diff_prefix(y, x);
 
-    if (d->n_both > 0 || (!of_a && !of_b)) {
+    if (d->n_both > 0 || (!of_a && !of_b))
         return;
-    }
     (void)fprintf(stderr,
                   "zerofs: the two have no name in common; -%c strip_prefix=", of_a ? 'A' : 'B');
     zf_auto(mem) char *prefix = strndup((of_a ? x : y)->tensor[0].name, of_a ? of_a : of_b);
@@ -420,17 +404,15 @@ static bool diff_pair_compare(struct diff *d, const struct diff_pair *p, struct 
     for (uint64_t at = 0; p->kind == DIFF_VALUES && at < p->n; at += p->step) {
         zf_auto(mem) struct zf_difference *some = zf_ahead_take(ahead, err);
 
-        if (!some) {
+        if (!some)
             return false;
-        }
         zf_difference_join(x, some);
         d->done.bytes +=
             (p->n - at < p->step ? p->n - at : p->step) * zf_dtype_info(p->a->dtype)->bytes;
         d->done.moved = d->done.bytes;
         progress_show(&d->progress, &d->done);
-        if (d->o->quiet && x->differ) {
+        if (d->o->quiet && x->differ)
             return true;
-        }
     }
     return true;
 }
@@ -458,11 +440,10 @@ static bool diff_all(struct diff *d, bool *equal, struct zf_err *err)
         *equal = *equal && same;
         if (!d->o->quiet && (!same || x.bits || p->a->dtype != p->b->dtype)) {
             progress_clear(&d->progress);
-            if (d->o->json) {
+            if (d->o->json)
                 diff_print_json(p, &x);
-            } else {
+            else
                 diff_print_text(&d->page, p, &x);
-            }
         }
     }
     progress_clear(&d->progress);
@@ -498,12 +479,10 @@ static struct zf_checkpoint *diff_open(const char *path, const struct opts *both
     struct zf_checkpoint *c = NULL;
 
     opts_each(both, OPTS_GIVEN, diff_side_give, &s);
-    for (size_t i = 0; s.ok && i < own->n; i++) {
+    for (size_t i = 0; s.ok && i < own->n; i++)
         s.ok = opts_list(&s.o, cmd_find("diff"), own->at[i], err);
-    }
-    if (s.ok && opts_finish(&s.o, err)) {
+    if (s.ok && opts_finish(&s.o, err))
         c = open_checkpoint(path, &s.o, err);
-    }
     opts_fini(&s.o);
     return c;
 }
@@ -527,17 +506,14 @@ int cmd_diff(const struct opts *o, int n, char **word)
     bool equal;
 
     if (!diff_tolerance(o->rtol, "rtol", &d.within.rtol, &err) ||
-        !diff_tolerance(o->atol, "atol", &d.within.atol, &err)) {
+        !diff_tolerance(o->atol, "atol", &d.within.atol, &err))
         return cmd_fail(&err);
-    }
     zf_auto(checkpoint) struct zf_checkpoint *a = diff_open(word[0], o, &o->options_a, &err);
-    if (!a) {
+    if (!a)
         return cmd_fail(&err);
-    }
     zf_auto(checkpoint) struct zf_checkpoint *b = diff_open(word[1], o, &o->options_b, &err);
-    if (!b) {
+    if (!b)
         return cmd_fail(&err);
-    }
     const bool ok = diff_list(&d, a, b, &err) && diff_all(&d, &equal, &err);
     if (ok && d.pattern && d.pair.n == 0) {
         diff_fini(&d);

@@ -31,9 +31,8 @@ static void export_on_signal(int sig)
     struct zf_export *x = stop_export;
 
     stop_signal = sig;
-    if (x) {
+    if (x)
         zf_export_stop(x);
-    }
 }
 
 /* The first signal ends the export in good order, the second at once. */
@@ -48,9 +47,8 @@ static void export_catch_signals(struct zf_export *x)
         struct sigaction old;
 
         /* Whoever started us under nohup(1) meant it. */
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             (void)sigaction(ends[i], &sa, NULL);
-        }
     }
     /* A file that grows too large is an error like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -92,12 +90,10 @@ static int export_conclude(struct exporting *e, struct zf_export *x)
     }
     export_failed_print(&e->failed, e->o.plan);
     if (e->code == EXIT_OK && export_failed_for_good(&e->failed, e->o.plan)) {
-        if (!zf_export_finish(x, &err)) {
+        if (!zf_export_finish(x, &err))
             return cmd_fail(&err);
-        }
-        if (!e->quiet && e->failed.of.n == 0) {
+        if (!e->quiet && e->failed.of.n == 0)
             export_progress_close(&e->progress, e->given);
-        }
     }
     return e->code ? e->code : e->failed.code;
 }
@@ -107,9 +103,8 @@ static int export_to(struct exporting *e)
     struct zf_err err;
     zf_auto(export) struct zf_export *x = zf_export_open(&e->o, &err);
 
-    if (!x) {
+    if (!x)
         return cmd_fail(&err);
-    }
     export_catch_signals(x);
     e->progress.x = x;
     e->progress.plan = e->o.plan;
@@ -149,13 +144,11 @@ static bool export_aim(struct exporting *e, struct zf_export_plan *plan, char **
 
     *dir_out = NULL;
     e->o.dest = e->given = dest;
-    if (n != 3 || !export_names_file(e->o.tree, words[1], dest)) {
+    if (n != 3 || !export_names_file(e->o.tree, words[1], dest))
         return true;
-    }
     *dir_out = export_parent_of(dest);
-    if (!*dir_out) {
+    if (!*dir_out)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     e->o.dest = *dir_out;
     zf_export_plan_rename(plan, slash ? slash + 1 : dest);
     return true;
@@ -169,18 +162,16 @@ static int export_words(struct exporting *e, const struct opts *o, char **words,
     struct zf_err err;
 
     zf_auto(tree) struct zf_tree *tree = open_asked(words[0], o, &err);
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     e->o.tree = tree;
     e->o.plan = &plan;
     e->o.ckpt = where_is_remote(words[0]) ? NULL : words[0];
     if (!zf_export_plan_make(&plan, tree, words + 1, n - 2, open_listing(tree, o, o->all), &err) ||
         !export_aim(e, &plan, words, n, &dir, &err) ||
         !export_verify(tree, &plan, o, !e->quiet, &err) ||
-        !opts_digest(o, OPTS_BYTES, e->o.options, &err)) {
+        !opts_digest(o, OPTS_BYTES, e->o.options, &err))
         return cmd_fail(&err);
-    }
     return export_to(e);
 }
 

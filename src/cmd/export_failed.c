@@ -37,15 +37,12 @@ void export_failed_print(struct export_failed *f, const struct zf_export_plan *p
 {
     uint32_t failed = 0, lines = 0;
 
-    if (f->of.n == 0) {
+    if (f->of.n == 0)
         return;
-    }
     qsort(f->of.at, f->of.n, sizeof *f->of.at, failed_by_file);
-    for (size_t k = 0; k < f->of.n; k++) {
-        for (uint32_t i = f->of.at[k].file; i != UINT32_MAX; i = p->file[i].follows) {
+    for (size_t k = 0; k < f->of.n; k++)
+        for (uint32_t i = f->of.at[k].file; i != UINT32_MAX; i = p->file[i].follows)
             failed++;
-        }
-    }
     (void)fprintf(stderr, "zerofs: %" PRIu32 " of %" PRIu32 " files could not be exported:\n",
                   failed, p->n);
     for (size_t k = 0; k < f->of.n && lines < MOST_LINES; k++) {
@@ -57,26 +54,23 @@ void export_failed_print(struct export_failed *f, const struct zf_export_plan *p
             (void)fprintf(stderr, ": %s\n", f->of.at[k].why ? f->of.at[k].why : "cannot be read");
         }
     }
-    if (failed > lines) {
+    if (failed > lines)
         (void)fprintf(stderr, "  and %" PRIu32 " more\n", failed - lines);
-    }
 }
 
 bool export_failed_for_good(const struct export_failed *f, const struct zf_export_plan *p)
 {
     bool lost = true;
 
-    for (size_t k = 0; k < f->of.n; k++) {
+    for (size_t k = 0; k < f->of.n; k++)
         lost = lost && p->file[f->of.at[k].file].st.lost;
-    }
     return lost;
 }
 
 void export_failed_fini(struct export_failed *f)
 {
-    for (size_t k = 0; k < f->of.n; k++) {
+    for (size_t k = 0; k < f->of.n; k++)
         free(f->of.at[k].why);
-    }
     zf_vec_fini(&f->of);
     *f = (struct export_failed){0};
 }

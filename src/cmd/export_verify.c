@@ -35,9 +35,8 @@ static bool verify_add(void *ctx, struct zf_source *s, uint64_t off, uint64_t le
         if (t.src->ops->identity) {
             struct span *x = zf_vec_push(to, to->err);
 
-            if (!x) {
+            if (!x)
                 return false;
-            }
             *x = (struct span){t.src, t.off, t.off + (t.codec ? t.packed : step)};
         }
         off += step;
@@ -59,17 +58,15 @@ static void verify_merge(struct spans *s)
 {
     size_t n = 0;
 
-    if (s->n) {
+    if (s->n)
         qsort(s->at, s->n, sizeof *s->at, verify_by_place);
-    }
     for (size_t i = 0; i < s->n; i++) {
         struct span *last = n ? &s->at[n - 1] : NULL;
 
-        if (last && last->file == s->at[i].file && s->at[i].off <= last->end) {
+        if (last && last->file == s->at[i].file && s->at[i].off <= last->end)
             last->end = last->end > s->at[i].end ? last->end : s->at[i].end;
-        } else {
+        else
             s->at[n++] = s->at[i];
-        }
     }
     s->n = n;
 }
@@ -84,9 +81,8 @@ static bool verify_planned(struct zf_tree *tree, const struct zf_export_plan *pl
             plan->file[i].leader == i ? zf_tree_map(tree, plan->file[i].st.ino, &why) : NULL;
 
         /* A file that cannot be planned is told when it is copied. */
-        if (m && !zf_map_each_source(m, verify_add, out)) {
+        if (m && !zf_map_each_source(m, verify_add, out))
             return false;
-        }
     }
     verify_merge(out);
     return true;
@@ -95,11 +91,9 @@ static bool verify_planned(struct zf_tree *tree, const struct zf_export_plan *pl
 static bool verify_tensors(const struct zf_checkpoint *c, struct spans *out)
 {
     for (uint32_t s = 0; s < c->n_sets; s++) {
-        for (uint32_t i = 0; i < c->set[s].n; i++) {
-            if (!zf_map_each_source(c->set[s].tensor[i].data, verify_add, out)) {
+        for (uint32_t i = 0; i < c->set[s].n; i++)
+            if (!zf_map_each_source(c->set[s].tensor[i].data, verify_add, out))
                 return false;
-            }
-        }
     }
     verify_merge(out);
     return true;
@@ -117,15 +111,12 @@ static struct zf_source *verify_find(const struct spans *all, const struct spans
         k += !file;
     }
     for (size_t i = 0; file && i < all->n; i++) {
-        if (all->at[i].file != file) {
+        if (all->at[i].file != file)
             continue;
-        }
-        while (k < read->n && read->at[k].file == file && read->at[k].end < all->at[i].end) {
+        while (k < read->n && read->at[k].file == file && read->at[k].end < all->at[i].end)
             k++;
-        }
-        if (k == read->n || read->at[k].file != file || read->at[k].off > all->at[i].off) {
+        if (k == read->n || read->at[k].file != file || read->at[k].off > all->at[i].off)
             return NULL;
-        }
     }
     return file;
 }
@@ -135,21 +126,18 @@ static bool verify_compare(struct zf_source *file, const char *want, const struc
 {
     char is[ZF_SHA256_HEX], text[1024];
 
-    if (!zf_source_sha256(file, is, err)) {
+    if (!zf_source_sha256(file, is, err))
         return false;
-    }
-    if (strcasecmp(is, want) == 0) {
+    if (strcasecmp(is, want) == 0)
         return true;
-    }
     (void)zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "its SHA-256 is %.16s…, in integrity.json %.16s…: the file was changed or damaged "
         "after it was saved",
         is, want);
     (void)zf_err_in(err, "%s", file->name);
-    if (o->degraded) {
+    if (o->degraded)
         (void)fprintf(stderr, "zerofs: warning: %s\n", zf_err_text(err, text, sizeof text));
-    }
     return o->degraded;
 }
 
@@ -170,17 +158,15 @@ static bool verify_all(const json_t *files, const char *dir, int dir_len, const 
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         }
         struct zf_source *file = verify_find(&both[0], &both[1], path);
-        if (!file) {
+        if (!file)
             continue;
-        }
         if (!want || strlen(want) != ZF_SHA256_HEX - 1) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            VERIFY_SUMS " has no SHA-256 sum for \"%.80s\"", name);
         }
         ++*n_out;
-        if (!verify_compare(file, want, o, err)) {
+        if (!verify_compare(file, want, o, err))
             return false;
-        }
     }
     return true;
 }
@@ -198,9 +184,8 @@ static json_t *verify_load(const struct zf_checkpoint *c, const struct opts *o,
     err->code = ZF_OK;
     *file_out = run.kind == ZF_RUN_SRC ? zf_source_origin(run.src, &off) : NULL;
     /* Out of a pickle it is no trainer's file. */
-    if (!*file_out || !(*file_out)->ops->identity) {
+    if (!*file_out || !(*file_out)->ops->identity)
         return NULL;
-    }
     zf_auto(mem) char *text = zf_source_slurp(run.src, run.off, n, err);
     return text ? zf_json_load(text, n, &o->lim, err) : NULL;
 }
@@ -215,9 +200,8 @@ bool export_verify(struct zf_tree *tree, const struct zf_export_plan *plan, cons
     const json_t *files = json_object_get(j, "files");
     size_t n = 0;
 
-    if (!j) {
+    if (!j)
         return err->code == ZF_OK;
-    }
     const char *slash = strrchr(from->name, '/');
     /* Of a selection not all tensors are known. */
     const bool some = o->only.n || o->except.n;

@@ -45,9 +45,8 @@ static int helper_mount(struct opts *o, char **word)
     struct zf_err err;
     bool already;
 
-    if (!opts_finish(o, &err)) {
+    if (!opts_finish(o, &err))
         return helper_mount_code(cmd_usage(&cmd_table[CMD_MOUNT], "%s", err.msg));
-    }
     int code = mount_at(o, word[0], word[1], &already);
     return already ? MOUNT_FAILED : helper_mount_code(code);
 }
@@ -63,19 +62,17 @@ int helper_run(int argc, char **argv)
     int c;
 
     o.by_mount8 = true;
-    while ((c = getopt_long(argc, argv, "sfnvN:t:o:hV", longs, NULL)) != -1) {
-        if (c == 'h') {
+    while ((c = getopt_long(argc, argv, "sfnvN:t:o:hV", longs, NULL)) != -1)
+        if (c == 'h')
             return helper_help(basename(argv[0]));
-        } else if (c == 'V') {
+        else if (c == 'V')
             return cmd_version();
-        } else if (c == 'f') {
+        else if (c == 'f')
             fake = true;
-        } else if (c == 'o' && !opts_list(&o, mount, optarg, &err)) {
+        else if (c == 'o' && !opts_list(&o, mount, optarg, &err))
             return helper_mount_code(cmd_usage(mount, "%s", err.msg));
-        } else if (c == '?') {
+        else if (c == '?')
             return MOUNT_USAGE;
-        }
-    }
     if (argc - optind != 2) {
         (void)fprintf(stderr, "%s: needs a checkpoint and a mount point\n", argv[0]);
         return MOUNT_USAGE;

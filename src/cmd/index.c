@@ -27,12 +27,10 @@ static bool index_put(int fd, const char *part, const char *name, const struct z
 {
     bool ok = zf_fd_write(fd, text->p, text->n) && fchmod(fd, index_mode()) == 0 && fsync(fd) == 0;
 
-    if (!ok) {
+    if (!ok)
         (void)zf_fail_sys(err, "write it");
-    }
-    if (close(fd) != 0 && ok) {
+    if (close(fd) != 0 && ok)
         ok = zf_fail_sys(err, "write it");
-    }
     ok = ok && (rename(part, name) == 0 || zf_fail_sys(err, "give it its name"));
     if (!ok) {
         (void)unlink(part);
@@ -71,19 +69,16 @@ static bool index_of(const char *dir, bool sha256, bool to_stdout, struct zf_err
         return zf_err_in(err, "%s", dir);
     }
     zf_auto(store) struct zf_store *st = zf_store_dir(dir, &lim, err);
-    if (!st) {
+    if (!st)
         return false;
-    }
     if (zf_store_focus(st)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is a file, not a directory");
         return zf_err_in(err, "%s", dir);
     }
-    if (!zf_remote_index(st, sha256, lim.dir_entries, &text, err)) {
+    if (!zf_remote_index(st, sha256, lim.dir_entries, &text, err))
         return false;
-    }
-    if (!to_stdout) {
+    if (!to_stdout)
         return index_save(dir, &text, err);
-    }
     (void)fwrite(text.p, 1, text.n, stdout);
     return true;
 }

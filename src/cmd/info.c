@@ -90,16 +90,13 @@ static bool info_source(const struct zf_checkpoint *c, const char *path, struct 
         {"nfs4", "for 60 seconds (-o actimeo)"},
     };
 
-    if (!zf_store_lags(c->store)) {
+    if (!zf_store_lags(c->store))
         return false;
-    }
     *out = (struct info_source){.hides = "as long as it keeps attributes"};
-    if (!zf_mount_at(path, &out->mount) || !out->mount.type[0]) {
+    if (!zf_mount_at(path, &out->mount) || !out->mount.type[0])
         memcpy(out->mount.type, "unknown", sizeof "unknown");
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         out->hides = strcmp(known[i].type, out->mount.type) ? out->hides : known[i].hides;
-    }
     return true;
 }
 
@@ -121,11 +118,10 @@ static void info_add_outside(json_t *list, const char *path)
     json_t *name = zf_json_string(path, dot && dot > path ? (size_t)(dot - path) : strlen(path));
     const size_t n = json_array_size(list);
 
-    if (n >= MOST_OUTSIDE || (n > 0 && json_equal(json_array_get(list, n - 1), name))) {
+    if (n >= MOST_OUTSIDE || (n > 0 && json_equal(json_array_get(list, n - 1), name)))
         json_decref(name);
-    } else {
+    else
         (void)json_array_append_new(list, name);
-    }
 }
 
 static bool info_add_layers(void *ctx, const struct zf_outline_line *line, struct zf_err *err)
@@ -168,12 +164,10 @@ static json_t *info_document(const char *path, const struct zf_checkpoint *c, co
     const char *at = info_at(path, c);
     struct info_source on;
 
-    for (uint32_t i = 0; i < c->n_sets; i++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
         (void)json_array_append_new(sets, info_set(&c->set[i]));
-    }
-    if (config) {
+    if (config)
         (void)json_array_append_new(notes, json_string(config));
-    }
     zf_store_hosts(c->store, zf_index_add_host, hosts);
     const bool fetched = json_array_size(hosts) > 0, lags = info_source(c, path, &on);
     json_t *where = lags ? json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides) : NULL;
@@ -344,9 +338,8 @@ static void info_print_head(const json_t *j)
     zf_auto(out) struct zf_out where = {0};
     zf_auto(out) struct zf_out format = {0};
 
-    if (json_object_get(j, "at")) {
+    if (json_object_get(j, "at"))
         info_line("commit", print_text(j, "at"));
-    }
     if (on) {
         zf_out_str(&where, print_text(on, "type"));
         zf_out_str(&where, ": what changes there may stay hidden ");
@@ -357,9 +350,8 @@ static void info_print_head(const json_t *j)
     zf_out_str(&format, ": ");
     zf_out_str(&format, print_text(j, "why"));
     info_line("format", zf_out_text(&format));
-    if (*print_text(j, "tag")) {
+    if (*print_text(j, "tag"))
         info_line("tag", print_text(j, "tag"));
-    }
 }
 
 static void info_text(const json_t *j)
@@ -368,25 +360,21 @@ static void info_text(const json_t *j)
     size_t i;
 
     (void)printf("%s\n", print_text(j, "path"));
-    if (!json_object_get(j, "format")) {
+    if (!json_object_get(j, "format"))
         return;
-    }
     info_print_head(j);
-    if (json_is_integer(json_object_get(j, "step"))) {
+    if (json_is_integer(json_object_get(j, "step")))
         (void)printf("step     %" PRId64 "\n", (int64_t)print_number(j, "step"));
-    }
     (void)printf("pieces   %" PRIu64 "\nsets\n", print_number(j, "pieces"));
     json_array_foreach(json_object_get(j, "sets"), i, item)
     {
         info_print_set(item);
     }
     info_print_layers(json_object_get(j, "layers"));
-    if (print_number(j, "files")) {
+    if (print_number(j, "files"))
         (void)printf("files    %" PRIu64 " beside the tensors\n", print_number(j, "files"));
-    }
-    if (json_is_true(json_object_get(j, "model_kept"))) {
+    if (json_is_true(json_object_get(j, "model_kept")))
         info_line("cached", "metadata from the model cache; the checkpoint is unchanged");
-    }
     json_array_foreach(json_object_get(j, "hosts"), i, item)
     {
         info_print_host(item);
@@ -427,9 +415,8 @@ static int info_degraded(const char *path, const struct opts *o, const struct zf
     again.degraded = true;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
     json_t *j = c ? info_document(path, c, &again) : NULL;
-    if (!j) {
+    if (!j)
         return zf_err_exit(err);
-    }
     (void)json_object_set_new(j, "refused", zf_json_text(zf_err_text(err, text, sizeof text)));
     const int code = info_print(j, o);
     return code ? code : EXIT_DAMAGED;
@@ -485,13 +472,11 @@ int cmd_info(const struct opts *o, int n, char **word)
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(word[0], o, &err);
 
     (void)n;
-    if (c) {
+    if (c)
         return info_print(info_document(word[0], c, o), o);
-    }
     json_t *mount = err.code == ZF_E_UNKNOWN ? mounted_describe(word[0]) : NULL;
-    if (mount) {
+    if (mount)
         return info_mount(mount, o);
-    }
     const int code = cmd_fail(&err);
     return open_is_damage(word[0], o, &err) ? info_degraded(word[0], o, &err) : code;
 }

@@ -34,9 +34,8 @@ static json_t *facts_value(const struct zf_checkpoint *c, const char *path, cons
     char text[258] = "[";
     struct zf_err ignored;
 
-    if (n == 0 || n > sizeof text - 2 || !zf_map_read(b->data, text + 1, n, 0, &ignored)) {
+    if (n == 0 || n > sizeof text - 2 || !zf_map_read(b->data, text + 1, n, 0, &ignored))
         return NULL;
-    }
     text[n + 1] = ']';
     zf_auto(json) json_t *list = zf_json_load(text, n + 2, &o->lim, &ignored);
     return json_incref(json_array_get(list, 0));
@@ -67,14 +66,11 @@ static json_t *facts_family(const struct zf_checkpoint *c, const struct opts *o)
                  {"ranks", "a file a rank"},
                  {"torch", "torch.save"}};
 
-    if (strcmp(c->format, "deepspeed") == 0) {
+    if (strcmp(c->format, "deepspeed") == 0)
         return facts_deepspeed(c, o);
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(c->format, known[i].format) == 0) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(c->format, known[i].format) == 0)
             return json_string(known[i].name);
-        }
-    }
     return json_string(c->format);
 }
 
@@ -87,9 +83,8 @@ static void facts_take(json_t *to, const char *name, const json_t *from, const c
 {
     const json_t *v = json_object_get(from, key);
 
-    if (json_is_integer(v) && json_integer_value(v) >= least && !json_object_get(to, name)) {
+    if (json_is_integer(v) && json_integer_value(v) >= least && !json_object_get(to, name))
         (void)json_object_set_new(to, name, json_integer(json_integer_value(v)));
-    }
 }
 
 static void facts_add_parallel(json_t *to, const struct zf_checkpoint *c, const struct opts *o)
@@ -140,9 +135,8 @@ static json_t *facts_ranks(json_t *parallel, const struct zf_checkpoint *c, cons
         return json_integer((json_int_t)(d * m));
     }
     uint64_t named = 0;
-    if (!world) {
+    if (!world)
         zf_store_stats(c->store, facts_note_rank, &named);
-    }
     return named ? json_integer((json_int_t)named) : world;
 }
 
@@ -158,9 +152,8 @@ uint64_t info_facts_ranks(const struct zf_checkpoint *c, const struct opts *o)
 
 static void facts_add_version(json_t *to, const char *name, const json_t *text)
 {
-    if (json_is_string(text) && json_string_length(text) > 0 && json_string_length(text) < 64) {
+    if (json_is_string(text) && json_string_length(text) > 0 && json_string_length(text) < 64)
         (void)json_object_set_new(to, name, zf_json_text(json_string_value(text)));
-    }
 }
 
 static json_t *facts_versions(const struct zf_checkpoint *c, const struct opts *o)
@@ -221,9 +214,8 @@ static json_t *facts_names(const struct zf_checkpoint *c, const char *path, cons
 
     json_array_foreach(list, i, one)
     {
-        if (json_is_string(one)) {
+        if (json_is_string(one))
             (void)json_object_set_new(names, json_string_value(one), json_true());
-        }
     }
     return names;
 }
@@ -240,9 +232,8 @@ static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o
     for (uint32_t i = 0; s && i < s->n; i++) {
         const struct zf_tensor *x = &s->tensor[i];
 
-        if (x->apart) {
+        if (x->apart)
             continue;
-        }
         if (x->alias_of != i) {
             param.tied++;
         } else if (json_object_get(buffers, x->name)) {
@@ -251,9 +242,8 @@ static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o
             n_integers++;
         } else {
             facts_count(&param, x);
-            if (json_object_get(frozen, x->name)) {
+            if (json_object_get(frozen, x->name))
                 facts_count(&still, x);
-            }
         }
     }
     return json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o}", "parameters",
@@ -274,15 +264,12 @@ static json_t *facts_optimizer(const struct zf_checkpoint *c, const struct opts 
     for (uint32_t i = 0; i < c->n_sets; i++) {
         const struct zf_set *s = &c->set[i];
 
-        if (strncmp(s->path, "optim/", 6) != 0) {
+        if (strncmp(s->path, "optim/", 6) != 0)
             continue;
-        }
         (void)json_array_append_new(states, zf_json_text(s->path + 6));
-        for (uint32_t k = 0; k < s->n; k++) {
-            if (s->tensor[k].alias_of == k) {
+        for (uint32_t k = 0; k < s->n; k++)
+            if (s->tensor[k].alias_of == k)
                 facts_count(&all, &s->tensor[k]);
-            }
-        }
     }
     if (json_array_size(states) == 0) {
         json_decref(states);
@@ -303,13 +290,11 @@ static json_t *facts_shards(const char *path, const struct zf_checkpoint *c)
     struct zf_err ignored;
     json_t *j = NULL;
 
-    if (where_is_remote(path)) {
+    if (where_is_remote(path))
         return json_null();
-    }
     if (zf_refer_files(c, &file, &ignored)) {
-        for (size_t i = 0; i < file.n; i++) {
+        for (size_t i = 0; i < file.n; i++)
             bytes += file.at[i]->size;
-        }
         j = json_pack("{s:I, s:I}", "files", (json_int_t)file.n, "bytes", (json_int_t)bytes);
     }
     zf_vec_fini(&file);
@@ -323,9 +308,8 @@ static json_t *facts_saves(const char *path, const struct zf_checkpoint *c)
     struct zf_err ignored;
     bool newest = true;
 
-    if (!*c->tag || where_is_remote(path) || !zf_saves_by_name(c->store, &saves, &ignored)) {
+    if (!*c->tag || where_is_remote(path) || !zf_saves_by_name(c->store, &saves, &ignored))
         return json_null();
-    }
     for (size_t i = 0; i < saves.n; i++) {
         newest = newest &&
                  zf_name_cmp(saves.name[i], strlen(saves.name[i]), c->tag, strlen(c->tag)) <= 0;
@@ -400,14 +384,12 @@ static json_t *facts_damage(const struct zf_checkpoint *c)
         for (uint32_t i = 0; i < c->set[s].n; i++) {
             const struct zf_tensor *t = &c->set[s].tensor[i];
 
-            if (t->lost && t->alias_of == i) {
+            if (t->lost && t->alias_of == i)
                 facts_add_losses(list, t);
-            }
         }
     }
-    for (uint32_t i = 0; i < c->n_missing; i++) {
+    for (uint32_t i = 0; i < c->n_missing; i++)
         facts_grow(facts_damaged_file(list, &c->missing[i].how), "tensors", 1);
-    }
     return list;
 }
 
@@ -429,9 +411,8 @@ static size_t facts_prefix(const struct zf_set *s)
         const char *name = s->tensor[i].name;
 
         if (strncmp(name, s->tensor[0].name, n) != 0 || !name[n] ||
-            (name[n] >= '0' && name[n] <= '9')) {
+            (name[n] >= '0' && name[n] <= '9'))
             n = 0;
-        }
     }
     return n;
 }
@@ -461,9 +442,8 @@ static json_t *facts_remedies(const char *path, const struct zf_checkpoint *c)
     char why[160], type[160];
     const size_t n = facts_prefix(root);
 
-    if (model) {
+    if (model)
         facts_add_recipe(list, path, c);
-    }
     if (model && !c->hf && !zf_checkpoint_blob(c, "config.json") &&
         !zf_checkpoint_blob(c, "hf/config.json")) {
         facts_add_remedy(list, "hf/ lacks config.json", "-o side=DIR");

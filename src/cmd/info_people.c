@@ -23,9 +23,8 @@ static void people_number(struct zf_out *to, uint64_t n)
     const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
 
     for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0) {
+        if (i && (len - i) % 3 == 0)
             zf_out_str(to, ",");
-        }
         zf_out_add(to, digits + i, 1);
     }
 }
@@ -82,9 +81,8 @@ static void people_names(struct zf_out *to, const json_t *list, const char *sep)
 
 static void people_line(const struct page *p, const char *label, const struct zf_out *text)
 {
-    if (text->n) {
+    if (text->n)
         page_line(p, label, zf_out_text(text));
-    }
 }
 
 /* ---- the first line ---------------------------------------------------------------------------- */
@@ -205,9 +203,8 @@ static void people_optimizer(const struct page *p, const json_t *j)
     const json_t *o = json_object_get(j, "optimizer");
     zf_auto(out) struct zf_out t = {0};
 
-    if (!json_is_object(o)) {
+    if (!json_is_object(o))
         return;
-    }
     if (*print_text(o, "class")) {
         zf_out_str(&t, print_text(o, "class"));
         zf_out_str(&t, ": ");
@@ -231,9 +228,8 @@ static void people_layers(const struct page *p, const json_t *j)
         zf_out_str(&t, " × ");
         people_count(&t, print_number(one, "tensors"), "tensor");
     }
-    if (!t.n) {
+    if (!t.n)
         return;
-    }
     zf_out_str(&t, json_array_size(layers) > MOST_NAMED ? "; …" : "");
     zf_out_str(&t, json_array_size(outside) ? "; " : "");
     people_names(&t, outside, ", ");
@@ -274,9 +270,8 @@ static void people_shown(const struct page *p, const json_t *j)
         const char *path = print_text(set, "path");
         const size_t len = strcspn(path, "/");
 
-        if (i > 0 && len == before_len && strncmp(path, before, len) == 0) {
+        if (i > 0 && len == before_len && strncmp(path, before, len) == 0)
             continue;
-        }
         before = path;
         before_len = len;
         if (n++ < MOST_NAMED) {
@@ -300,9 +295,8 @@ static const char *people_inside(const char *path, const char *file)
 {
     const size_t n = strlen(path);
 
-    if (n == 0 || strncmp(file, path, n) != 0 || (path[n - 1] != '/' && file[n] != '/')) {
+    if (n == 0 || strncmp(file, path, n) != 0 || (path[n - 1] != '/' && file[n] != '/'))
         return file;
-    }
     return file + n + strspn(file + n, "/");
 }
 
@@ -375,9 +369,8 @@ static void people_source(const struct page *p, const json_t *j)
     zf_auto(out) struct zf_out where = {0};
     size_t i;
 
-    if (*print_text(j, "at")) {
+    if (*print_text(j, "at"))
         page_line(p, "commit", print_text(j, "at"));
-    }
     if (json_is_object(on)) {
         zf_out_str(&where, print_text(on, "type"));
         zf_out_str(&where, ": changes there may stay hidden ");
@@ -394,9 +387,8 @@ static void people_source(const struct page *p, const json_t *j)
         zf_out_str(&t, " in ");
         people_count(&t, print_number(host, "requests"), "request");
         zf_out_str(&t, print_number(host, "retries") ? ", retries: " : ", no retries");
-        if (print_number(host, "retries")) {
+        if (print_number(host, "retries"))
             people_number(&t, print_number(host, "retries"));
-        }
         people_line(p, i ? "" : "fetched", &t);
     }
 }
@@ -461,12 +453,10 @@ static void people_mount(const struct page *p, const json_t *m)
 void info_people(const struct page *p, const json_t *j)
 {
     people_head(p, j);
-    if (json_is_object(json_object_get(j, "mount"))) {
+    if (json_is_object(json_object_get(j, "mount")))
         people_mount(p, json_object_get(j, "mount"));
-    }
-    if (!json_object_get(j, "format")) {
+    if (!json_object_get(j, "format"))
         return;
-    }
     people_weights(p, j);
     people_optimizer(p, j);
     people_layers(p, j);

@@ -23,11 +23,10 @@ char *kept_home(void)
     int n = -1;
 
     /* One that is not absolute is to be ignored (XDG Base Directory Specification 0.8). */
-    if (cache && cache[0] == '/') {
+    if (cache && cache[0] == '/')
         n = asprintf(&out, "%s/zerofs/models", cache);
-    } else if (home && home[0] == '/') {
+    else if (home && home[0] == '/')
         n = asprintf(&out, "%s/.cache/zerofs/models", home);
-    }
     return n < 0 ? NULL : out;
 }
 
@@ -46,9 +45,8 @@ static void kept_stat(struct zf_out *key, const char *name, const char *path)
     struct stat st = {0};
     char text[200];
 
-    if (stat(path, &st) != 0) {
+    if (stat(path, &st) != 0)
         st.st_size = -1;
-    }
     (void)snprintf(text, sizeof text, "%lld %lld.%09ld %lld.%09ld", (long long)st.st_size,
                    (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec,
                    st.st_ctim.tv_nsec);
@@ -62,19 +60,16 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
     uint8_t options[32];
     struct zf_err err;
 
-    if (!real || !opts_digest(o, OPTS_MODEL, options, &err)) {
+    if (!real || !opts_digest(o, OPTS_MODEL, options, &err))
         return false;
-    }
-    for (size_t n = strlen(real); far && n && real[n - 1] == '/';) {
+    for (size_t n = strlen(real); far && n && real[n - 1] == '/';)
         real[--n] = '\0';
-    }
     zf_out_str(key, real);
     zf_out_str(key, "\n");
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
-    if (o->current) {
+    if (o->current)
         kept_line(key, "tag", "the newest that is whole"); /* no option says it */
-    }
     zf_out_str(key, "options=");
     zf_out_hex(key, options, sizeof options);
     zf_out_str(key, "\n");
@@ -111,15 +106,13 @@ bool kept_begin(struct kept *k, const char *path, const struct opts *o, struct z
     /* Another place's files have no facts in this store; what could not be read may be readable
      * again with no file's date changed: always read.  Of an address no credential can be part: it
      * would be refused. */
-    if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o)) {
+    if (strcmp(how, "off") == 0 || o->degraded || o->side || kept_is_elsewhere(path, o))
         return true;
-    }
     home = k->always ? strdup(how) : kept_home();
     if (home && kept_key(&key, path, o)) {
         k->keep = zf_keep_new(home, key.p, KEPT_MOST, &o->lim, &k->why);
-        if (!k->keep) {
+        if (!k->keep)
             kept_say(o, "not used", &k->why);
-        }
     }
     /* Of a directory that was named, what is wrong with it is said; without one, the save is read. */
     const bool ok = k->keep || !k->always || k->why.code != ZF_E_USAGE;
@@ -151,9 +144,8 @@ void kept_put(struct kept *k, struct zf_store *st, struct zf_checkpoint *c, cons
     struct zf_err err;
     char text[1024];
 
-    if (!k->keep) {
+    if (!k->keep)
         return;
-    }
     if (k->why.code != ZF_E_NOENT) {
         kept_say(o, "the cached model is of no use", &k->why);
         c->not_kept = zf_arena_fmt(c->arena, &err, "the cached model is not used: %s",
@@ -179,9 +171,8 @@ void kept_note(const char *path, const struct opts *o, const struct zf_checkpoin
     struct zf_err err;
 
     if ((c->kept_as[0] || c->kept_as[1]) && kept_begin(&k, path, o, &err) && k.keep &&
-        !zf_keep_note(k.keep, c, text, &err)) {
+        !zf_keep_note(k.keep, c, text, &err))
         kept_say(o, "the note is not kept", &err);
-    }
 }
 
 void kept_end(struct kept *k)

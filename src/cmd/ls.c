@@ -37,9 +37,8 @@ static const struct zf_tensor *ls_named(const struct zf_node_tensor *x, const ch
 
             (void)snprintf(suffix, sizeof suffix, ".%s", suffixes[k]);
             (void)zf_name_encode(name, t->name, t->name_len, suffix);
-            if (strcmp(name, file) == 0) {
+            if (strcmp(name, file) == 0)
                 return t;
-            }
         }
     }
     return x->tensor;
@@ -51,9 +50,8 @@ static bool ls_tensor(const struct ls *ls, const char *path, const struct zf_sta
 {
     bool tensor = st->kind == ZF_NODE_FILE && zf_tree_tensor(ls->tree, st->ino, out);
 
-    if (tensor && st->nlink > 1) {
+    if (tensor && st->nlink > 1)
         out->tensor = ls_named(out, path);
-    }
     return tensor;
 }
 
@@ -106,14 +104,12 @@ static void ls_show_json(const char *path, const struct zf_stat *st, const struc
     json_t *j = x ? zf_index_tensor(x->set, x->tensor) : json_object();
 
     /* Under as/ the size and type are those served, not those stored. */
-    if (x) {
+    if (x)
         (void)json_object_set_new(j, "dtype", json_string(zf_dtype_info(x->dtype)->suffix));
-    }
-    if (st->kind == ZF_NODE_DIR) {
+    if (st->kind == ZF_NODE_DIR)
         (void)json_object_set_new(j, "directory", json_true());
-    } else {
+    else
         (void)json_object_set_new(j, "bytes", json_integer((json_int_t)st->size));
-    }
     (void)json_object_set_new(j, "path", zf_json_text(path));
     (void)json_dumpf(j, stdout, JSON_COMPACT);
     json_decref(j);
@@ -136,9 +132,8 @@ static bool ls_show(void *ctx, const char *path, const struct zf_stat *st, struc
         used = page_last(&ls->page, used, 0, path);
         (void)fputs(dir ? "/" : "", stdout);
         (void)fputs(dir ? page_look_end(&ls->page) : "", stdout);
-        if (ls->o->longer && x) {
+        if (ls->o->longer && x)
             ls_show_tie(ls, x, used);
-        }
     }
     (void)fputc(ls->o->null ? '\0' : '\n', stdout);
     return true;
@@ -152,13 +147,11 @@ static bool ls_list_path(const struct ls *ls, const char *given, struct zf_err *
     zf_auto(mem) char *path = zf_each_normal(given);
     struct zf_stat st;
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(err, "list");
-    }
     if (zf_tree_walk(ls->tree, path, &st)) {
-        if (st.kind != ZF_NODE_DIR) {
+        if (st.kind != ZF_NODE_DIR)
             return ls_show((void *)ls, path, &st, err);
-        }
         each.dir = ls->o->recursive ? NULL : ls_show;
         return ls->o->recursive ? zf_each_file(&each, path, err) : zf_each_entry(&each, path, err);
     }
@@ -198,9 +191,8 @@ static bool ls_is_long(const struct zf_checkpoint *c, const struct opts *o)
 {
     uint64_t files = 0;
 
-    for (uint32_t i = 0; i < c->n_sets; i++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
         files += c->set[i].n;
-    }
     return files > LS_MOST && isatty(STDOUT_FILENO) == 1 && !o->longer && !o->json && !o->all &&
            !o->recursive && !o->null && o->show.n == 0;
 }
@@ -232,13 +224,11 @@ int cmd_ls(const struct opts *o, int n, char **word)
     struct zf_err err;
     zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     const struct zf_checkpoint *c = zf_tree_checkpoint(tree);
-    if (o->tree || (n == 1 && ls_is_long(c, o))) {
+    if (o->tree || (n == 1 && ls_is_long(c, o)))
         return ls_outline(c, o, word + 1, n - 1);
-    }
     const struct ls ls = {.tree = tree,
                           .o = o,
                           .all = open_listing(tree, o, o->all),

@@ -36,9 +36,8 @@ static void ls_tree_what(char out[96], const struct zf_outline_line *line)
     size_t at = 0;
 
     out[0] = '\0';
-    if (line->times > 1) {
+    if (line->times > 1)
         at = (size_t)snprintf(out, 96, "%" PRIu64 " x ", line->times);
-    }
     if (!line->tensor) {
         (void)snprintf(out + at, 96 - at, "%" PRIu64 " tensor%s", line->tensors,
                        line->tensors == 1 ? "" : "s");
@@ -75,9 +74,8 @@ static bool ls_tree_line(void *ctx, const struct zf_outline_line *line, struct z
     char what[96];
 
     (void)err;
-    if (t->o->depth && line->depth >= t->o->depth) {
+    if (t->o->depth && line->depth >= t->o->depth)
         return true;
-    }
     if (t->o->json) {
         ls_tree_json(t, line);
         return true;
@@ -123,20 +121,16 @@ bool ls_tree(const struct zf_checkpoint *c, const char *path, const struct opts 
         struct ls_tree t = {
             .o = o, .set = s, .indent = s->path[0] != '\0', .page = page_of(stdout, o->color)};
 
-        if (path && strcmp(path, s->path) != 0) {
+        if (path && strcmp(path, s->path) != 0)
             continue;
-        }
         found = true;
-        if (!o->json) {
+        if (!o->json)
             ls_tree_set(s);
-        }
-        if ((path || !s->path[0] || o->recursive) && !zf_outline(s, ls_tree_line, &t, err)) {
+        if ((path || !s->path[0] || o->recursive) && !zf_outline(s, ls_tree_line, &t, err))
             return false;
-        }
     }
-    if (found) {
+    if (found)
         return true;
-    }
     (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
                   "no set of tensors has this name; zerofs info lists them");
     return zf_err_in(err, "%s", path);

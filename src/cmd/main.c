@@ -45,12 +45,10 @@ static int main_usage(FILE *to)
  * closed is opened the wrong way round, so that using it fails as it would have. */
 static bool main_reserve_standard_fds(void)
 {
-    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 &&
-            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             return false;
-        }
-    }
     return true;
 }
 
@@ -71,12 +69,10 @@ static void main_raise_descriptors(void)
 static int main_find_command(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (cmd_find(argv[i])) {
+        if (cmd_find(argv[i]))
             return i;
-        }
-        if (argv[i][0] != '-' && argv[i - (i > 1)][0] != '-') {
+        if (argv[i][0] != '-' && argv[i - (i > 1)][0] != '-')
             return 0;
-        }
     }
     return 0;
 }
@@ -92,9 +88,8 @@ static void main_put_first(char **argv, int at)
 
 static void main_nearest_command(struct zf_nearest *near)
 {
-    for (size_t i = 0; i < N_COMMANDS; i++) {
+    for (size_t i = 0; i < N_COMMANDS; i++)
         zf_nearest_offer(near, cmd_table[i].name);
-    }
 }
 
 /* Neither a path nor an address: a command with a slip in it, rather than a checkpoint to be mounted. */
@@ -142,12 +137,10 @@ static int main_command(const struct cmd *c, int argc, char **argv)
 /* Words for shells: "WORD\tHELP\tVALUES" a line, of a command, or all commands. */
 static int main_complete(const struct cmd *c)
 {
-    for (size_t i = 0; !c && i < N_COMMANDS; i++) {
+    for (size_t i = 0; !c && i < N_COMMANDS; i++)
         (void)printf("%s\t%s\t\n", cmd_table[i].name, cmd_table[i].summary);
-    }
-    if (c) {
+    if (c)
         opts_complete(stdout, c);
-    }
     return cmd_finish(EXIT_OK);
 }
 
@@ -157,36 +150,29 @@ static int main_run(int argc, char **argv)
     const char *self = argc > 0 ? basename(argv[0]) : "zerofs";
 
     main_set_zone();
-    if (!main_reserve_standard_fds()) {
+    if (!main_reserve_standard_fds())
         return EXIT_FAILURE;
-    }
     main_raise_descriptors();
     main_keep_no_large_blocks();
-    if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0) {
+    if (strncmp(self, mount_prefix, sizeof mount_prefix - 1) == 0)
         return helper_run(argc, argv);
-    }
-    if (argc < 2) {
+    if (argc < 2)
         return main_usage(stderr);
-    }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+        strcmp(argv[1], "help") == 0)
         return main_usage(stdout);
-    }
-    if (strcmp(argv[1], "--complete") == 0) {
+    if (strcmp(argv[1], "--complete") == 0)
         return main_complete(argc > 2 ? cmd_find(argv[2]) : NULL);
-    }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
         return cmd_version();
-    }
     int at = main_find_command(argc, argv);
     if (at > 0) {
         main_put_first(argv, at);
         return main_command(cmd_find(argv[1]), argc - 1, argv + 1);
     }
     /* Run by mount.fuse3 for fstab's "fuse.zerofs": zerofs SRC MNT -o … */
-    if (argc > 2 && !main_is_misspelled(argv[1])) {
+    if (argc > 2 && !main_is_misspelled(argv[1]))
         return helper_bare(argc, argv);
-    }
     return main_no_command(argv[1]);
 }
 

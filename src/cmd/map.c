@@ -67,14 +67,12 @@ static void map_print_where(struct map_table *m, const struct zf_origin *o)
     };
     const char *where = o->src ? o->src->name : o->lost ? o->lost->file : "";
 
-    if (m->where && m->kind == o->kind && strcmp(m->where, where) == 0) {
+    if (m->where && m->kind == o->kind && strcmp(m->where, where) == 0)
         return;
-    }
     m->where = where;
     m->kind = o->kind;
-    if (o->kind != ZF_ORIGIN_FILE) {
+    if (o->kind != ZF_ORIGIN_FILE)
         (void)fputs(none[o->kind], stdout);
-    }
     print_name(stdout, where);
     if (o->kind == ZF_ORIGIN_LOST) {
         (void)fputs(*where ? " " : "", stdout);
@@ -88,32 +86,27 @@ static bool map_print_origin(void *ctx, const struct zf_origin *o)
     struct map_table *m = ctx;
 
     map_print_where(m, o);
-    if (o->kind == ZF_ORIGIN_FILE) {
+    if (o->kind == ZF_ORIGIN_FILE)
         (void)printf("%14" PRIu64 " %14" PRIu64 "  ", o->off, o->bytes);
-    } else {
+    else
         (void)printf("%14s %14s  ", "-", "-");
-    }
     if (o->start) {
         zf_auto(out) struct zf_out box = {0};
 
         map_put_box(&box, m->t, o->start, o->count);
-        if (!zf_out_ok(&box, m->err)) {
+        if (!zf_out_ok(&box, m->err))
             return false;
-        }
         (void)fputs(zf_out_text(&box), stdout);
     }
     if (o->stride) {
         (void)fputs("  strides ", stdout);
-        for (uint32_t d = 0; d < m->t->ndim; d++) {
+        for (uint32_t d = 0; d < m->t->ndim; d++)
             (void)printf("%s%" PRIu64, d ? ", " : "", o->stride[d]);
-        }
     }
-    if (o->codec) {
+    if (o->codec)
         (void)printf("  %s, from byte %" PRIu64 " on", o->codec, o->skip);
-    }
-    if (o->swap) {
+    if (o->swap)
         (void)printf("  each %" PRIu32 " bytes swapped", o->swap);
-    }
     (void)putchar('\n');
     return true;
 }
@@ -130,15 +123,13 @@ static bool map_print_tensor(const char *path, const struct zf_node_tensor *x, s
     zf_auto(mem) struct zf_origins *origins = zf_origins_new(x->tensor, err);
     struct map_table m = {.t = x->tensor, .origins = origins, .err = err};
 
-    if (!origins) {
+    if (!origins)
         return false;
-    }
     print_name(stdout, path);
     (void)printf("  %s ", zf_dtype_info(x->dtype)->suffix);
     (void)print_shape(stdout, x->tensor);
-    if (x->dtype != x->tensor->dtype) {
+    if (x->dtype != x->tensor->dtype)
         (void)printf(", cast from %s", zf_dtype_info(x->tensor->dtype)->suffix);
-    }
     (void)printf("\n%14s %14s  %s\n", "offset", "bytes", "elements");
     return zf_map_each_extent(x->tensor->data, map_print_piece, &m);
 }
@@ -153,9 +144,8 @@ static bool map_json_tensor(const char *path, const struct zf_node_tensor *x, st
     zf_out_str(&out, ",\"sources\":");
     zf_tree_sources(x, &out);
     zf_out_str(&out, "}\n");
-    if (!zf_out_ok(&out, err)) {
+    if (!zf_out_ok(&out, err))
         return false;
-    }
     (void)fputs(zf_out_text(&out), stdout);
     return true;
 }
@@ -170,12 +160,10 @@ static bool map_add(void *ctx, const char *path, const struct zf_stat *st, struc
     struct map_tensors *m = ctx;
     struct zf_node_tensor x;
 
-    if (!zf_tree_tensor(m->tree, st->ino, &x)) {
+    if (!zf_tree_tensor(m->tree, st->ino, &x))
         return true;
-    }
-    if (m->any && !m->json) {
+    if (m->any && !m->json)
         (void)putchar('\n');
-    }
     m->any = true;
     return (m->json ? map_json_tensor : map_print_tensor)(path, &x, err);
 }
@@ -187,15 +175,12 @@ static bool map_tensors(struct map_tensors *m, const char *word, struct zf_err *
     struct zf_stat st;
     struct param at;
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(err, "map");
-    }
-    if (param_walk(m->tree, path, &at)) {
+    if (param_walk(m->tree, path, &at))
         return (m->json ? map_json_tensor : map_print_tensor)(path, &at.x, err);
-    }
-    if (zf_tree_walk(m->tree, path, &st) && st.kind == ZF_NODE_DIR) {
+    if (zf_tree_walk(m->tree, path, &st) && st.kind == ZF_NODE_DIR)
         return zf_each_file(&each, path, err);
-    }
     return param_match(m->tree, path, &each, err);
 }
 
@@ -256,12 +241,10 @@ static bool map_find(struct map_file *f)
         }
     }
     for (size_t i = 0; i < f->files.n; i++) {
-        if (!map_is_called(f->files.at[i]->name, f->name)) {
+        if (!map_is_called(f->files.at[i]->name, f->name))
             continue;
-        }
-        if (f->found) {
+        if (f->found)
             return map_ambiguous(f, f->files.at[i]);
-        }
         f->found = f->files.at[i];
     }
     return true;
@@ -275,9 +258,8 @@ static bool map_range(struct map_file *f, const char *text)
     errno = 0;
     f->first = strtoull(text, &end, 10);
     f->end = f->first + 1;
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9') {
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
         f->end = strtoull(end + 1, &end, 10) + 1;
-    }
     return *end == '\0' && errno == 0 && f->end > f->first;
 }
 
@@ -302,22 +284,19 @@ static bool map_find_file(struct map_file *f)
     char *colon = strrchr(f->name, ':');
 
     f->end = UINT64_MAX;
-    if (!map_find(f)) {
+    if (!map_find(f))
         return false;
-    }
     if (!f->found && colon && colon[1] >= '0' && colon[1] <= '9') {
         if (!map_range(f, colon + 1)) {
             return zf_fail(f->err, ZF_E_USAGE, ZF_OFF_NONE,
                            "\"%.60s\" is not a range of bytes; write NAME:4096-8191", colon + 1);
         }
         *colon = '\0';
-        if (!map_find(f)) {
+        if (!map_find(f))
             return false;
-        }
     }
-    if (!f->found) {
+    if (!f->found)
         return map_no_file(f);
-    }
     if (f->first >= f->found->size) {
         return zf_fail(f->err, ZF_E_USAGE, ZF_OFF_NONE,
                        "byte %" PRIu64 " lies behind the end of %.300s (%" PRIu64 " bytes)",
@@ -354,9 +333,8 @@ static bool map_hit(void *ctx, const struct zf_refer *r)
     struct map_file *f = ctx;
     zf_auto(mem) char *path = param_path(r->set, r->tensor);
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(f->err, "map");
-    }
     f->n += r->tensor != f->last;
     if (!f->json) {
         zf_auto(out) struct zf_out text = {0};
@@ -364,9 +342,8 @@ static bool map_hit(void *ctx, const struct zf_refer *r)
         zf_out_str(&text, path);
         map_put_box(&text, r->tensor, r->start, r->count);
         zf_out_str(&text, r->exact ? "" : "  at most");
-        if (!zf_out_ok(&text, f->err)) {
+        if (!zf_out_ok(&text, f->err))
             return false;
-        }
         const int used = printf("%14" PRIu64 " %14" PRIu64 "  ", r->first, r->end - r->first);
         (void)page_last(&f->page, used > 0 ? (size_t)used : 0, 0, zf_out_text(&text));
         (void)putchar('\n');
@@ -389,23 +366,19 @@ static bool map_file(struct map_file *f)
     struct zf_err *err = f->err;
 
     f->name = strdup(f->given);
-    if (!f->name) {
+    if (!f->name)
         return zf_fail_sys(err, "map");
-    }
-    if (!zf_refer_files(f->c, &f->files, err) || !map_find_file(f)) {
+    if (!zf_refer_files(f->c, &f->files, err) || !map_find_file(f))
         return false;
-    }
     zf_err_clear(err);
-    if (!f->json) {
+    if (!f->json)
         map_file_head(f);
-    }
     const bool ok =
         zf_refer_each(f->c, f->found, f->first, f->end, map_hit, f, err) && err->code == ZF_OK;
-    if (f->json && f->n > 0) {
+    if (f->json && f->n > 0)
         (void)puts("]}");
-    } else if (!f->json && f->n == 0) {
+    else if (!f->json && f->n == 0)
         (void)puts("no tensor has any of these bytes");
-    }
     return ok;
 }
 
@@ -415,13 +388,11 @@ int cmd_map(const struct opts *o, int n, char **word)
 {
     struct zf_err err;
 
-    if ((n == 2) == (o->file != NULL)) {
+    if ((n == 2) == (o->file != NULL))
         return cmd_usage(&cmd_table[CMD_MAP], "needs %s", cmd_table[CMD_MAP].needs);
-    }
     zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     if (n == 2) {
         struct map_tensors m = {.tree = tree, .json = o->json};
 

@@ -40,15 +40,12 @@ static void mount_detach_stdio(void)
         (void)close(STDIN_FILENO);
         null = open("/dev/null", O_RDWR | O_CLOEXEC);
     }
-    for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++) {
+    for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
         (void)dup2(null, fd);
-    }
-    if (null == STDIN_FILENO) {
+    if (null == STDIN_FILENO)
         (void)fcntl(null, F_SETFD, 0);
-    }
-    if (null > STDERR_FILENO) {
+    if (null > STDERR_FILENO)
         (void)close(null);
-    }
 }
 
 /* In the worker and then in the supervisor: whoever waits for the end of our output gets it. */
@@ -79,16 +76,14 @@ static void mount_event(void *ctx, enum zf_fs_event what, const void *with)
     const struct zf_fs_modes *modes = with;
     char *text = what == ZF_FS_READY ? mounted_modes_text(modes) : NULL;
 
-    if (text) {
+    if (text)
         zf_control_set_modes(v->tree, text);
-    }
     if (what == ZF_FS_READY && v->notify >= 0) {
         zf_log_detach(v->log);
         mount_leave_terminal();
     }
-    if (what == ZF_FS_READY) {
+    if (what == ZF_FS_READY)
         mount_log_remedy(v, modes->remedy);
-    }
     supervise_report(v->link, what, what == ZF_FS_MOUNTED ? with : NULL);
 }
 
@@ -98,9 +93,8 @@ static void mount_announce(void *ctx)
     const struct service *v = ctx;
 
     mounted_unlock(v->lock);
-    if (v->notify < 0) {
+    if (v->notify < 0)
         return;
-    }
     mount_leave_terminal();
     if (chdir("/") != 0 || write(v->notify, "", 1) != 1) {
         /* The command is gone; nobody waits for the answer. */
@@ -119,18 +113,15 @@ static void mount_say(void *ctx, const struct zf_err *err)
 static struct zf_tree *mount_open_served(const char *source, const struct open_saves *s, char *tag,
                                          struct zf_err *err)
 {
-    if (s->o->all_tags || s->o->current) {
+    if (s->o->all_tags || s->o->current)
         return open_run(source, s, err);
-    }
     struct zf_tree *tree = open_asked(source, s->o, err);
-    if (tree) {
+    if (tree)
         (void)snprintf(tag, ZF_NAME_MAX + 1, "%s", zf_tree_checkpoint(tree)->tag);
-    }
     uint16_t withheld = tree ? open_withheld(tree, source, s->o, s->log) : 0;
     tree = tree ? zf_control_checkpoint(tree, s->log, err) : NULL;
-    if (tree) {
+    if (tree)
         zf_control_withhold(tree, withheld);
-    }
     return tree;
 }
 
@@ -146,9 +137,8 @@ static struct zf_tree *mount_open_described(const struct mount_job *job, const s
         zf_tree_free(tree);
         return NULL;
     }
-    if (tree) {
+    if (tree)
         zf_control_set_mount(tree, text);
-    }
     return tree;
 }
 
@@ -201,12 +191,10 @@ static int mount_serve(void *ctx, int link)
     const struct opts *o = job->opts;
     struct zf_err err;
 
-    if (v->notify >= 0) {
+    if (v->notify >= 0)
         (void)close(v->notify); /* from now on only a sign that we go to the background */
-    }
-    if (v->lock >= 0) {
+    if (v->lock >= 0)
         (void)close(v->lock);
-    }
     zf_auto(log) struct zf_log *log = zf_log_new(stderr, &err);
     const struct open_saves saves = {.o = o, .opener = open_opener(o), .log = log};
     zf_auto(tree) struct zf_tree *tree = log ? mount_open_described(job, &saves, &err) : NULL;
@@ -218,9 +206,8 @@ static int mount_serve(void *ctx, int link)
     mount_give_memory_back();
     /* A daemon keeps no directory busy; every path was made absolute before. */
     if (!tree || (v->notify >= 0 && chdir("/") != 0 && !zf_fail_sys(&err, "change to /")) ||
-        !zf_fs_serve(tree, &fs, &err)) {
+        !zf_fs_serve(tree, &fs, &err))
         return cmd_fail(&err);
-    }
     return EXIT_OK;
 }
 
@@ -258,17 +245,13 @@ static int mount_wait_ready(pid_t child, int fd)
     do {
         n = read(fd, &byte, 1);
     } while (n < 0 && errno == EINTR);
-    if (n == 1) {
+    if (n == 1)
         return EXIT_OK;
-    }
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) {
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
             return EXIT_IO;
-        }
-    }
-    if (WIFEXITED(status)) {
+    if (WIFEXITED(status))
         return WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_IO;
-    }
     (void)fprintf(stderr, "zerofs: the supervising process was ended by signal %d (%s)\n",
                   WTERMSIG(status), strsignal(WTERMSIG(status)));
     return EXIT_IO;
@@ -350,20 +333,16 @@ static int mount_locked(struct mount_job *job, bool foreground, bool *already_ou
     struct zf_err err;
     int code = given ? -1 : mount_check_mounted(job, already_out);
 
-    if (code >= 0) {
+    if (code >= 0)
         return code;
-    }
-    if (!given && !mountable_free(job, &err)) {
+    if (!given && !mountable_free(job, &err))
         return cmd_fail(&err);
-    }
     zf_auto(mem) char *mountpoint = mount_resolve_mountpoint(job->mountpoint);
-    if (!mountpoint) {
+    if (!mountpoint)
         return mount_fail_path("resolve the mount point", job->mountpoint);
-    }
     job->mountpoint = mountpoint;
-    if (!mountable_outside(job, &err)) {
+    if (!mountable_outside(job, &err))
         return cmd_fail(&err);
-    }
     return foreground ? mount_serve_here(job, lock) : mount_serve_behind(job, lock);
 }
 
@@ -373,21 +352,18 @@ int mount_at(const struct opts *o, const char *from, const char *mountpoint, boo
     struct zf_err err;
 
     *already_out = false;
-    if (!where_check(job.source, &err)) {
+    if (!where_check(job.source, &err))
         return cmd_fail(&err);
-    }
     bool remote = where_is_remote(job.source);
     zf_auto(mem) char *source = remote ? strdup(job.source) : realpath(job.source, NULL);
     int lock = -1, code;
-    if (!source) {
+    if (!source)
         return mount_fail_path("open the checkpoint", job.source);
-    }
     job.source = source;
     if (!zf_mount_given(job.mountpoint)) {
         code = mount_check_mounted(&job, already_out);
-        if (code >= 0) {
+        if (code >= 0)
             return code;
-        }
         lock = mountable_automount(job.mountpoint) ? -1 : mounted_lock(job.mountpoint);
     }
     return mount_locked(&job, o->foreground || o->debug, already_out, lock);

@@ -15,12 +15,10 @@ static bool mountable_is_empty(const char *dir, struct zf_err *err)
     DIR *d = opendir(dir);
     bool empty = true;
 
-    if (!d) {
+    if (!d)
         return zf_fail_sys(err, "read the mount point");
-    }
-    for (struct dirent *e; empty && (e = readdir(d));) {
+    for (struct dirent *e; empty && (e = readdir(d));)
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-    }
     (void)closedir(d);
     return empty || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                             "the mount point is not empty; -o nonempty mounts over what is there");
@@ -43,9 +41,8 @@ static bool mountable_directory(const char *mnt, struct zf_err *err)
  * while the daemon dies gets ECONNABORTED, who comes later ENOTCONN. */
 static bool mountable_point(const char *mnt, const struct opts *o, struct zf_err *err)
 {
-    if (mountable_directory(mnt, err) && (o->nonempty || mountable_is_empty(mnt, err))) {
+    if (mountable_directory(mnt, err) && (o->nonempty || mountable_is_empty(mnt, err)))
         return true;
-    }
     if (err->sys == ENOTCONN || err->sys == ECONNABORTED) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "a dead mount is in the way. Unmount it first: zerofs umount %s", mnt);

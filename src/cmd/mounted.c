@@ -27,18 +27,16 @@ static void mounted_add_option(void *ctx, const char *name, const char *value)
 {
     zf_auto(mem) char *text = NULL;
 
-    if (asprintf(&text, "%s%s%s", name, value ? "=" : "", value ? value : "") > 0) {
+    if (asprintf(&text, "%s%s%s", name, value ? "=" : "", value ? value : "") > 0)
         (void)json_array_append_new(ctx, zf_json_text(text));
-    }
 }
 
 static json_t *mounted_options_of(const struct opts *o, unsigned counts)
 {
     json_t *list = json_array();
 
-    if (list) {
+    if (list)
         opts_each(o, counts, mounted_add_option, list);
-    }
     return list;
 }
 
@@ -48,9 +46,8 @@ static json_t *mounted_shown_name(const char *source, const char *tag)
     size_t n = strlen(source), t = strlen(tag);
     zf_auto(mem) char *text = NULL;
 
-    if (!t || (n > t && source[n - t - 1] == '/' && strcmp(source + n - t, tag) == 0)) {
+    if (!t || (n > t && source[n - t - 1] == '/' && strcmp(source + n - t, tag) == 0))
         return zf_json_text(source);
-    }
     return asprintf(&text, "%s/%s", source, tag) < 0 ? NULL : zf_json_text(text);
 }
 
@@ -95,9 +92,8 @@ static json_t *mounted_load(const char *mountpoint, const char *name)
         n += got > 0 ? (size_t)got : 0;
     }
     int sys = fd < 0 || got < 0 ? errno : 0;
-    if (fd >= 0) {
+    if (fd >= 0)
         (void)close(fd);
-    }
     json_t *j = fd >= 0 ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     errno = sys;
     return j;
@@ -127,9 +123,8 @@ json_t *mounted_describe(const char *mountpoint)
     const json_t *sources = json_object_get(stats, "sources");
     const json_t *hosts = json_object_get(stats, "hosts");
 
-    if (!json_is_string(checkpoint) || !json_is_string(shows)) {
+    if (!json_is_string(checkpoint) || !json_is_string(shows))
         return NULL;
-    }
     const json_int_t age =
         json_is_integer(since) ? (json_int_t)time(NULL) - json_integer_value(since) : -1;
     return json_pack(
@@ -166,9 +161,8 @@ static const char *mounted_odd_one(json_t *has, json_t *lacks)
         {
             found = found || json_equal(a, b);
         }
-        if (!found && json_is_string(a)) {
+        if (!found && json_is_string(a))
             return json_string_value(a);
-        }
     }
     return NULL;
 }
@@ -205,9 +199,8 @@ static bool mounted_same_save(const struct mount_job *job, const char *shows, st
     struct zf_err why;
 
     if (job->opts->tag || job->opts->all_tags || job->opts->current ||
-        strcmp(shows, job->source) == 0) {
+        strcmp(shows, job->source) == 0)
         return true;
-    }
     struct zf_checkpoint *c = open_checkpoint(job->source, job->opts, &why);
     json_t *now = c ? mounted_shown_name(job->source, c->tag) : NULL;
     const char *name = now ? json_string_value(now) : NULL;
@@ -251,13 +244,11 @@ enum mounted mounted_check(const struct mount_job *job, struct zf_err *err)
 {
     struct zf_mount at;
 
-    if (!zf_mount_at(job->mountpoint, &at) || !at.here || !at.fuse) {
+    if (!zf_mount_at(job->mountpoint, &at) || !at.here || !at.fuse)
         return MOUNTED_NOTHING;
-    }
     json_t *there = mounted_load(job->mountpoint, "mount.json");
-    if (!there) {
+    if (!there)
         return mounted_fail_foreign(&at, errno, err) ? MOUNTED_NOTHING : MOUNTED_OTHER;
-    }
     zf_auto(mem) char *real = realpath(job->mountpoint, NULL);
     struct mount_job named = *job;
     named.mountpoint = real ? real : job->mountpoint;

@@ -37,9 +37,8 @@ static char *newest_path(const char *run, const char *name)
 
 static void newest_fini(struct newest *n)
 {
-    if (n->to) {
+    if (n->to)
         (void)fclose(n->to);
-    }
     free(n->text);
     free(n->chosen);
     *n = (struct newest){.o = n->o, .run = n->run};
@@ -52,9 +51,8 @@ static void newest_found(void *ctx, const struct zf_finding *f)
     if (f->weight >= ZF_WEIGHT_DAMAGE && n->damage->code == ZF_OK) {
         (void)zf_fail(n->damage, f->weight == ZF_WEIGHT_UNREAD ? ZF_E_IO : ZF_E_FORMAT, ZF_OFF_NONE,
                       "%s", f->text);
-        if (f->file[0]) {
+        if (f->file[0])
             (void)zf_err_in(n->damage, "%s", f->file);
-        }
     }
 }
 
@@ -92,9 +90,8 @@ static bool newest_verify_all(struct newest *n, struct zf_tree *tree, struct zf_
                                        .ctx = n,
                                        .progress = &progress};
     n->damage = err;
-    if (ok) {
+    if (ok)
         zf_err_clear(err);
-    }
     ok = ok && zf_verify(c, &how, &sum, err) && err->code == ZF_OK;
     zf_vec_fini(&all);
     return ok;
@@ -107,9 +104,8 @@ static bool newest_verify(void *ctx, const char *name, struct zf_err *err)
     struct opts how = *n->o; /* borrows its texts */
     zf_auto(mem) char *path = newest_path(n->run, name);
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(err, "look for the newest save");
-    }
     how.tag = NULL;
     how.recipe = (char *)"off";
     how.model_cache = (char *)"off"; /* what the files say now */
@@ -149,9 +145,8 @@ static int newest_print(const struct newest *n, bool ok, const struct zf_err *er
         (void)puts(n->chosen);
         return EXIT_OK;
     }
-    if (n->n_passed == 0) {
+    if (n->n_passed == 0)
         return err->sys ? cmd_fail(err) : cmd_negative(err); /* no such run, or no save in it */
-    }
     (void)fputs("zerofs: no save of ", stderr);
     print_name(stderr, n->run);
     (void)fputs(" is whole; zerofs tags lists them all\n", stderr);

@@ -60,14 +60,11 @@ static void open_warn_unused_keep(const struct zf_checkpoint *c, const struct op
     for (uint32_t k = 0; k < o->keep.n; k++) {
         bool used = false;
 
-        for (uint32_t s = 0; !used && s < c->n_sets; s++) {
-            for (uint32_t i = 0; !used && i < c->set[s].n; i++) {
+        for (uint32_t s = 0; !used && s < c->n_sets; s++)
+            for (uint32_t i = 0; !used && i < c->set[s].n; i++)
                 used = fnmatch(o->keep.at[k], c->set[s].tensor[i].name, 0) == 0;
-            }
-        }
-        if (!used) {
+        if (!used)
             open_warn_unused(NULL, "keep", o->keep.at[k]);
-        }
     }
 }
 
@@ -126,9 +123,8 @@ static void open_say_where(const struct zf_store *st, const char *path, struct z
     bool file = at != path && zf_store_focus(st);
     int n = (int)(!file ? strlen(at) : slash ? (size_t)(slash - at) : 0);
 
-    if (n && strncmp(err->path, at, (size_t)n) != 0) {
+    if (n && strncmp(err->path, at, (size_t)n) != 0)
         (void)zf_err_in(err, "%.*s", n, at);
-    }
 }
 
 /* The newest save of the run that is whole, as -o tag=whole has it; *st_out: its store, also of a refusal, or NULL. */
@@ -142,14 +138,12 @@ static struct zf_checkpoint *open_chosen(const char *run, const struct opts *o,
     *st_out = NULL;
     how.choice = choice;
     how.tag = "whole";
-    if (!where_check(run, err)) {
+    if (!where_check(run, err))
         return NULL;
-    }
     *st_out = zf_store_by(&opener, run, &o->lim, err);
     struct zf_checkpoint *c = *st_out ? zf_open(*st_out, &how, err) : NULL;
-    if (!c && *st_out) {
+    if (!c && *st_out)
         open_say_where(*st_out, run, err);
-    }
     return c;
 }
 
@@ -166,9 +160,8 @@ bool open_newest(const char *run, const struct opts *o, const struct zf_choice *
     struct zf_err changed;
 
     *changed_out = st && !zf_store_unchanged(st, &changed);
-    if (*changed_out) {
+    if (*changed_out)
         *err = changed;
-    }
     return c && !*changed_out;
 }
 
@@ -181,13 +174,11 @@ static bool open_kept(const char *path, const struct opts *o, struct kept *k,
     const struct zf_opener opener = open_opener(o);
 
     *c_out = NULL;
-    if (!kept_has(k)) {
+    if (!kept_has(k))
         return true;
-    }
     zf_auto(store) struct zf_store *st = zf_store_by(&opener, path, &o->lim, err);
-    if (st) {
+    if (st)
         *c_out = kept_load(k, st);
-    }
     return st != NULL;
 }
 
@@ -202,9 +193,8 @@ static bool open_is_early(const struct zf_store *st, const struct zf_err *err)
     const time_t age = time(NULL) - zf_store_mtime(st).tv_sec;
 
     if (!zf_store_lags(st) || age > OPEN_YOUNG_SECONDS || age < -OPEN_YOUNG_SECONDS ||
-        (err->code != ZF_E_FORMAT && err->code != ZF_E_NOENT)) {
+        (err->code != ZF_E_FORMAT && err->code != ZF_E_NOENT))
         return false;
-    }
     (void)nanosleep(&wait, NULL);
     return true;
 }
@@ -229,12 +219,10 @@ static struct zf_checkpoint *open_read(const char *path, const struct opts *o, s
         kept_put(k, st, c, o);
         c = open_selected(c, o, err);
     }
-    if (!c && st && err->code == ZF_E_UNKNOWN) {
+    if (!c && st && err->code == ZF_E_UNKNOWN)
         where_below(path, err);
-    }
-    if (!c && st && err->code != ZF_E_USAGE) {
+    if (!c && st && err->code != ZF_E_USAGE)
         open_say_where(st, path, err);
-    }
     *changed_out = !c && st && open_is_early(st, err);
     return c;
 }
@@ -245,13 +233,11 @@ static struct zf_checkpoint *open_once(const char *path, const struct opts *o, b
     zf_auto(kept) struct kept k = {.keep = NULL};
 
     *changed_out = false;
-    if (!where_check(path, err)) {
+    if (!where_check(path, err))
         return NULL;
-    }
     struct zf_checkpoint *c;
-    if (!kept_begin(&k, path, o, err) || !open_kept(path, o, &k, &c, err)) {
+    if (!kept_begin(&k, path, o, err) || !open_kept(path, o, &k, &c, err))
         return NULL;
-    }
     return c ? open_selected(c, o, err) : open_read(path, o, &k, changed_out, err);
 }
 
@@ -263,9 +249,8 @@ static struct zf_checkpoint *open_model(struct zf_checkpoint *c, const struct op
     zf_auto(mem) char *text = NULL;
     struct zf_hf_opts how;
 
-    if (!of || (o->recipe && strcmp(o->recipe, "off") == 0)) {
+    if (!of || (o->recipe && strcmp(o->recipe, "off") == 0))
         return zf_give(of);
-    }
     return recipe_file_read(o->recipe, &o->lim, &how, &text, err) && zf_hf_model(of, &how, err)
                ? zf_give(of)
                : NULL;
@@ -310,12 +295,10 @@ static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct op
     const struct zf_hf_opts how = {.lim = &o->lim};
     bool later;
 
-    if (!of || o->recipe) {
+    if (!of || o->recipe)
         return open_model(zf_give(of), o, err);
-    }
-    if (!zf_hf_begin(of, &how, &later, err)) {
+    if (!zf_hf_begin(of, &how, &later, err))
         return NULL;
-    }
     if (later) {
         struct zf_limits *lim = malloc(sizeof *lim);
 
@@ -339,9 +322,8 @@ static bool open_has_tensors(const struct zf_checkpoint *c)
 {
     uint64_t n = 0;
 
-    for (uint32_t i = 0; c && i < c->n_sets; i++) {
+    for (uint32_t i = 0; c && i < c->n_sets; i++)
         n += c->set[i].n;
-    }
     return n > 0;
 }
 
@@ -352,9 +334,8 @@ static void open_say_remedy(const char *path, const struct opts *o, struct zf_er
     struct opts again = *o; /* borrows its texts */
     struct zf_err ignored, why = *err;
 
-    if (!open_is_damage(path, o, err) || strstr(err->msg, "-o degraded")) {
+    if (!open_is_damage(path, o, err) || strstr(err->msg, "-o degraded"))
         return;
-    }
     again.degraded = true;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
     if (open_has_tensors(c)) {
@@ -401,17 +382,15 @@ struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err
 {
     struct zf_tree *tree = open_tree(path, o, err);
 
-    if (!tree) {
+    if (!tree)
         open_say_remedy(path, o, err);
-    }
     return tree;
 }
 
 bool open_listing(struct zf_tree *t, const struct opts *o, bool all)
 {
-    if (all || !o->show.n) {
+    if (all || !o->show.n)
         zf_tree_list_all(t);
-    }
     return all || o->show.n;
 }
 
@@ -422,9 +401,8 @@ uint16_t open_withheld(const struct zf_tree *t, const char *path, const struct o
     struct zf_err why;
 
     /* Objects have no owner and mode. */
-    if (!opts_passes(o, "allow_other") || where_is_remote(path)) {
+    if (!opts_passes(o, "allow_other") || where_is_remote(path))
         return 0;
-    }
     access_add_checkpoint(&a, zf_tree_checkpoint(t), path);
     if (a.first) {
         (void)zf_fail(&why, ZF_E_IO, ZF_OFF_NONE,
@@ -458,18 +436,15 @@ static struct zf_checkpoint *open_first(const char *run, const struct opts *o,
     struct zf_err changed;
     struct zf_checkpoint *c = NULL;
 
-    if (choice->first && (!kept_begin(&k, run, o, err) || !open_kept(run, o, &k, &c, err))) {
+    if (choice->first && (!kept_begin(&k, run, o, err) || !open_kept(run, o, &k, &c, err)))
         return NULL;
-    }
-    if (c && strcmp(c->tag, choice->first) == 0) {
+    if (c && strcmp(c->tag, choice->first) == 0)
         return c;
-    }
     zf_checkpoint_free(c); /* of another save */
     c = open_chosen(run, o, choice, &of, &k, err);
     zf_auto(store) struct zf_store *st = of;
-    if (c && k.keep && zf_store_unchanged(st, &changed)) {
+    if (c && k.keep && zf_store_unchanged(st, &changed))
         kept_put(&k, st, c, o);
-    }
     return c;
 }
 
@@ -491,9 +466,8 @@ static uint16_t open_save_withheld(void *ctx, const char *dir)
     const struct open_saves *s = ctx;
     zf_auto(access) struct access a = {.gid = (gid_t)s->o->gid};
 
-    if (opts_passes(s->o, "allow_other") && !where_is_remote(dir)) {
+    if (opts_passes(s->o, "allow_other") && !where_is_remote(dir))
         access_add(&a, dir);
-    }
     return (uint16_t)a.withheld;
 }
 

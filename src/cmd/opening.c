@@ -45,9 +45,8 @@ struct opening opening_begin(bool many)
 void opening_clear(void)
 {
     (void)pthread_mutex_lock(&opening.lock);
-    if (opening.taken) {
+    if (opening.taken)
         progress_watch_clear(&opening.watch);
-    }
     (void)pthread_mutex_unlock(&opening.lock);
 }
 

@@ -85,22 +85,18 @@ void opts_fini(struct opts *o)
             free(*text);
             *text = NULL;
         }
-        while (options_is_list(r) && list->n) {
+        while (options_is_list(r) && list->n)
             free(list->at[--list->n]);
-        }
-        if (options_is_list(r)) {
+        if (options_is_list(r))
             zf_vec_fini(list);
-        }
     }
 }
 
 bool opts_passes(const struct opts *o, const char *word)
 {
-    for (uint32_t i = 0; i < o->pass.n; i++) {
-        if (strcmp(o->pass.at[i], word) == 0) {
+    for (uint32_t i = 0; i < o->pass.n; i++)
+        if (strcmp(o->pass.at[i], word) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -114,9 +110,8 @@ static int options_place(const char *words, const char *value)
     for (const char *end; *words; words = *end ? end + 1 : end, i++) {
         end = strchrnul(words, '|');
         if (strlen(value) == (size_t)(end - words) &&
-            strncmp(words, value, (size_t)(end - words)) == 0) {
+            strncmp(words, value, (size_t)(end - words)) == 0)
             return i;
-        }
     }
     return -1;
 }
@@ -136,9 +131,8 @@ static bool options_seconds(const char *value, uint64_t *out)
     char *end;
     double v = strtod(value, &end);
 
-    if (end == value || *end != '\0' || !(v >= 0) || isinf(v)) {
+    if (end == value || *end != '\0' || !(v >= 0) || isinf(v))
         return false;
-    }
     *out = (uint64_t)((v < most ? v : most) * 1e9 + 0.5);
     return true;
 }
@@ -154,12 +148,10 @@ static bool options_number(const struct option_row *r, const char *value, uint64
         *out = (uint64_t)place;
         return place >= 0;
     }
-    if (r->kind == SECONDS || r->kind == SIZE) {
+    if (r->kind == SECONDS || r->kind == SIZE)
         return r->kind == SIZE ? zf_num_size(value, out) : options_seconds(value, out);
-    }
-    if (!isdigit((unsigned char)*value)) {
+    if (!isdigit((unsigned char)*value))
         return options_owner(r->kind, value, out);
-    }
     errno = 0;
     *out = strtoull(value, &end, r->kind == OCTAL ? 8 : 10);
     return errno == 0 && *end == '\0' && *out >= (r->kind == JOBS) && *out <= most;
@@ -196,9 +188,8 @@ static bool options_set_text(char **field, const struct option_row *r, const cha
                        r->name, *field, value);
     }
     char *copy = strdup(value);
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "keep an option");
-    }
     free(*field);
     *field = copy;
     return true;
@@ -232,9 +223,8 @@ static bool options_set(struct opts *o, const struct option_row *r, const char *
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s needs a value: %s=%s", r->name, r->name,
                        r->meta);
     }
-    if (!r->meta && value) {
+    if (!r->meta && value)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s takes no value", r->name);
-    }
     if (r->kind == FLAG) {
         *(bool *)field = true;
         return true;
@@ -279,12 +269,10 @@ static bool options_make_absolute(char **path, const struct option_row *r, struc
 static bool options_complete_value(struct opts *o, const struct option_row *r, struct zf_err *err)
 {
     if (!o->given[r - option_rows]) {
-        if (r->dflt && !options_set(o, r, r->dflt, false, err)) {
+        if (r->dflt && !options_set(o, r, r->dflt, false, err))
             return false;
-        }
-        if (r->kind == USER || r->kind == GROUP) {
+        if (r->kind == USER || r->kind == GROUP)
             *(uint64_t *)options_field(o, r) = r->kind == USER ? getuid() : getgid();
-        }
     }
     const char *text = r->kind == NAMED ? *(char *const *)options_field(o, r) : NULL;
     const bool path = r->kind == PATH || (text && strchr(text, '/'));
@@ -308,22 +296,16 @@ bool opts_finish(struct opts *o, struct zf_err *err)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all_tags and tag=%s contradict each other",
                        o->tag);
     }
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        if (!options_complete_value(o, &option_rows[i], err)) {
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (!options_complete_value(o, &option_rows[i], err))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < o->show.n; i++) {
-        if (!zf_show_add(&o->shown, o->show.at[i], err)) {
+    for (uint32_t i = 0; i < o->show.n; i++)
+        if (!zf_show_add(&o->shown, o->show.at[i], err))
             return false;
-        }
-    }
     o->shown = o->shown ? o->shown : ZF_SHOW_AUTO;
-    for (uint32_t i = 0; i < o->limit.n; i++) {
-        if (!zf_limits_set(&o->lim, o->limit.at[i], err)) {
+    for (uint32_t i = 0; i < o->limit.n; i++)
+        if (!zf_limits_set(&o->lim, o->limit.at[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -336,9 +318,8 @@ static const char *options_number_text(const struct option_row *r, uint64_t v, c
     if (r->kind == SECONDS) {
         (void)snprintf(out, 40, "%g", (double)v / 1e9);
     } else if (r->kind == WORD) {
-        for (uint64_t i = 0; i < v; i++) {
+        for (uint64_t i = 0; i < v; i++)
             word = strchr(word, '|') + 1;
-        }
         (void)snprintf(out, 40, "%.*s", (int)strcspn(word, "|"), word);
     } else {
         (void)snprintf(out, 40, r->kind == OCTAL ? "%llo" : "%llu", (unsigned long long)v);
@@ -354,17 +335,14 @@ static void options_each_value(const struct option_row *r, const struct opts *o,
     char number[40];
 
     if (r->kind == FLAG || r->kind == PASS) { /* several rows share the list of PASS */
-        if (r->kind == FLAG ? *(const bool *)field : opts_passes(o, r->name)) {
+        if (r->kind == FLAG ? *(const bool *)field : opts_passes(o, r->name))
             fn(ctx, r->name, NULL);
-        }
     } else if (r->kind == TEXT || r->kind == PATH || r->kind == NAMED) {
-        if (*(char *const *)field) {
+        if (*(char *const *)field)
             fn(ctx, r->name, *(char *const *)field);
-        }
     } else if (options_is_list(r)) {
-        for (uint32_t i = 0; i < list->n; i++) {
+        for (uint32_t i = 0; i < list->n; i++)
             fn(ctx, r->name, list->at[i]);
-        }
     } else if (r->kind != WORD || given || *(const uint64_t *)field) {
         fn(ctx, r->name, options_number_text(r, *(const uint64_t *)field, number));
     }
@@ -375,9 +353,8 @@ void opts_each(const struct opts *o, unsigned counts, opts_fn *fn, void *ctx)
     for (size_t i = 0; i < N_OPTIONS; i++) {
         bool given = (counts & OPTS_GIVEN) && o->given[i];
 
-        if (!option_rows[i].own && (given || (option_rows[i].counts & counts))) {
+        if (!option_rows[i].own && (given || (option_rows[i].counts & counts)))
             options_each_value(&option_rows[i], o, given, fn, ctx);
-        }
     }
 }
 
@@ -411,9 +388,8 @@ bool opts_digest(const struct opts *o, unsigned counts, uint8_t out[32], struct 
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const enum option_kind kind = option_rows[i].kind;
 
-        if ((kind == PATH || kind == NAMED) && (option_rows[i].counts & counts)) {
+        if ((kind == PATH || kind == NAMED) && (option_rows[i].counts & counts))
             options_add_file(&text, *(char *const *)options_field(o, &option_rows[i]));
-        }
     }
     zf_sha256(zf_out_text(&text), text.n, out);
     return zf_out_ok(&text, err);

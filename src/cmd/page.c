@@ -35,9 +35,8 @@ static size_t page_columns(FILE *to)
     const char *set = getenv("COLUMNS");
     const long columns = set ? strtol(set, NULL, 10) : 0;
 
-    if (ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    if (ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
-    }
     return columns > 0 && columns < 100000 ? (size_t)columns : 80;
 }
 
@@ -90,11 +89,9 @@ static const char *page_instead(const struct page *page, const char *p, size_t n
     const size_t len = zf_utf8_len(p, n);
 
     *len_out = len ? len : 1;
-    for (size_t i = 0; !page->utf8 && i < sizeof page_own / sizeof page_own[0]; i++) {
-        if (len && strncmp(p, page_own[i].utf8, len) == 0) {
+    for (size_t i = 0; !page->utf8 && i < sizeof page_own / sizeof page_own[0]; i++)
+        if (len && strncmp(p, page_own[i].utf8, len) == 0)
             return page_own[i].ascii;
-        }
-    }
     const bool shown = len == 1 || (len > 1 && page->utf8);
     return page->terminal && (!shown || zf_utf8_obeyed(p, len)) ? "?" : NULL;
 }
@@ -104,11 +101,10 @@ void page_text(const struct page *p, const char *text, size_t n)
     for (size_t at = 0, len; at < n; at += len) {
         const char *instead = page_instead(p, text + at, n - at, &len);
 
-        if (instead) {
+        if (instead)
             (void)fputs(instead, p->to);
-        } else {
+        else
             (void)fwrite(text + at, 1, len, p->to);
-        }
     }
 }
 
@@ -155,9 +151,8 @@ static void page_words(const struct page *p, size_t indent, const char *text, bo
             (void)fprintf(p->to, "\n%*s", (int)indent, "");
             used = 0;
         }
-        if (used) {
+        if (used)
             (void)fputc(' ', p->to);
-        }
         if (columns > room && !whole) {
             (void)page_measure(p, text, n, room - (p->utf8 ? 1 : 3), &fit);
             page_text(p, text, fit);

@@ -11,9 +11,8 @@ static bool param_at(struct zf_tree *t, const char *path, struct param *out)
 {
     struct zf_stat st;
 
-    if (!zf_tree_walk(t, path, &st) || !zf_tree_tensor(t, st.ino, &out->x)) {
+    if (!zf_tree_walk(t, path, &st) || !zf_tree_tensor(t, st.ino, &out->x))
         return false;
-    }
     out->ino = st.ino;
     return true;
 }
@@ -26,9 +25,8 @@ bool param_walk(struct zf_tree *t, const char *path, struct param *out)
         const char *suffix = zf_dtype_info((enum zf_dtype)type)->suffix;
         zf_auto(mem) char *file = malloc(strlen(path) + strlen(suffix) + 2);
 
-        if (!file) {
+        if (!file)
             return false;
-        }
         (void)sprintf(file, "%s.%s", path, suffix);
         found = param_at(t, file, out);
     }

@@ -46,11 +46,9 @@ static const struct {
 /* Why a word that mount(8) knows cannot be followed, or NULL. */
 static const char *parse_refused(const char *word)
 {
-    for (size_t i = 0; i < sizeof foreign_no / sizeof foreign_no[0]; i++) {
-        if (strcmp(word, foreign_no[i].word) == 0) {
+    for (size_t i = 0; i < sizeof foreign_no / sizeof foreign_no[0]; i++)
+        if (strcmp(word, foreign_no[i].word) == 0)
             return foreign_no[i].why;
-        }
-    }
     return NULL;
 }
 
@@ -64,11 +62,9 @@ static bool parse_unknown_option(const char *word, size_t n, const struct cmd *c
 
     (void)snprintf(name, sizeof name, "%.*s", (int)(n < 100 ? n : 100), word);
     zf_auto(nearest) struct zf_nearest near = {.want = name};
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        if (!option_rows[i].own && option_accepts(c, &option_rows[i])) {
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (!option_rows[i].own && option_accepts(c, &option_rows[i]))
             zf_nearest_offer(&near, option_rows[i].name);
-        }
-    }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no option is called \"%s\"%s", name,
                    zf_nearest_text(&near, hint, sizeof hint));
 }
@@ -81,25 +77,21 @@ static bool parse_apply_word(struct opts *o, const struct cmd *c, char *word,
 
     /* "-o show=raw,npy": the comma that separates options separates these words, too; but behind
      * another word "auto" can only be that of fstab(5). */
-    if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0) {
+    if (before && before->kind == WORDS && zf_show_word(word) && strcmp(word, "auto") != 0)
         return option_give(o, before, word, err);
-    }
     *last = NULL;
     const char *refused = parse_refused(word);
-    if (parse_ignored(word) || (o->by_mount8 && strcmp(word, "rw") == 0)) {
+    if (parse_ignored(word) || (o->by_mount8 && strcmp(word, "rw") == 0))
         return true;
-    }
-    if (refused) {
+    if (refused)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s: %s", word, refused);
-    }
     char *eq = strchr(word, '=');
     size_t n = eq ? (size_t)(eq - word) : strlen(word);
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const struct option_row *r = &option_rows[i];
 
-        if (r->own || strlen(r->name) != n || memcmp(r->name, word, n) != 0) {
+        if (r->own || strlen(r->name) != n || memcmp(r->name, word, n) != 0)
             continue;
-        }
         if (!option_accepts(c, r)) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "%s is an option of zerofs mount alone",
                            r->name);
@@ -115,9 +107,8 @@ bool opts_list(struct opts *o, const struct cmd *c, const char *list, struct zf_
     zf_auto(mem) char *word = malloc(strlen(list) + 1);
     const struct option_row *last = NULL;
 
-    if (!word) {
+    if (!word)
         return zf_fail_sys(err, "read options");
-    }
     for (const char *p = list;; p++) {
         size_t n = 0;
 
@@ -127,12 +118,10 @@ bool opts_list(struct opts *o, const struct cmd *c, const char *list, struct zf_
             word[n++] = *p;
         }
         word[n] = '\0';
-        if (n && !parse_apply_word(o, c, word, &last, err)) {
+        if (n && !parse_apply_word(o, c, word, &last, err))
             return false;
-        }
-        if (!*p) {
+        if (!*p)
             return true;
-        }
     }
 }
 
@@ -170,12 +159,10 @@ static void parse_fill_tables(struct getopt_tables *t, const struct cmd *c)
 /* The row of what getopt_long found, or NULL. */
 static const struct option_row *parse_found(const struct cmd *c, int found)
 {
-    for (int i = 0; i < N_OPTIONS; i++) {
+    for (int i = 0; i < N_OPTIONS; i++)
         if (option_accepts(c, &option_rows[i]) &&
-            (found == FIRST_ROW + i || (option_rows[i].letter && found == option_rows[i].letter))) {
+            (found == FIRST_ROW + i || (option_rows[i].letter && found == option_rows[i].letter)))
             return &option_rows[i];
-        }
-    }
     return NULL;
 }
 
@@ -218,21 +205,17 @@ int opts_parse(struct opts *o, const struct cmd *c, int argc, char **argv, int *
     while ((found = getopt_long(argc, argv, t.letters, t.longs, NULL)) != -1) {
         const struct option_row *r = parse_found(c, found);
 
-        if (!r && (found == HELP || found == 'h')) {
+        if (!r && (found == HELP || found == 'h'))
             return parse_help(c);
-        }
-        if (!r && found != 'o') {
+        if (!r && found != 'o')
             return parse_unknown_flag(c, &t, argv[optind - 1]);
-        }
-        if (!(r ? option_give(o, r, optarg, &err) : opts_list(o, c, optarg, &err))) {
+        if (!(r ? option_give(o, r, optarg, &err) : opts_list(o, c, optarg, &err)))
             return cmd_usage(c, "%s", err.msg);
-        }
     }
     *operands = optind;
     int n = argc - optind;
-    if (n < c->least || n > c->most) {
+    if (n < c->least || n > c->most)
         return cmd_usage(c, "needs %s, found %d word%s", c->needs, n, n == 1 ? "" : "s");
-    }
     return opts_finish(o, &err) ? -1 : cmd_usage(c, "%s", err.msg);
 }
 
@@ -260,19 +243,16 @@ static void parse_help_row(FILE *to, const struct option_row *r)
 
 static void parse_help_rows(FILE *to, const struct cmd *c, bool own)
 {
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        if (option_rows[i].own == own && option_listed(c, &option_rows[i])) {
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (option_rows[i].own == own && option_listed(c, &option_rows[i]))
             parse_help_row(to, &option_rows[i]);
-        }
-    }
 }
 
 void opts_help(FILE *to, const struct cmd *c)
 {
     parse_help_rows(to, c, true);
-    if (option_lists(c)) {
+    if (option_lists(c))
         (void)fputs("\nOptions, as -o NAME[=VALUE][,...] or --NAME[=VALUE]:\n", to);
-    }
     parse_help_rows(to, c, false);
 }
 
@@ -283,9 +263,8 @@ static void parse_complete_values(FILE *to, const struct option_row *r)
         r->name && !r->own && strcmp(r->name, "format") == 0 ? zf_find_format(0) : NULL;
 
     (void)fputs(name ? name : r->meta ? r->meta : "", to);
-    for (size_t i = 1; name && (name = zf_find_format(i)); i++) {
+    for (size_t i = 1; name && (name = zf_find_format(i)); i++)
         (void)fprintf(to, "|%s", name);
-    }
     (void)fputc('\n', to);
 }
 

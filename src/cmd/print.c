@@ -27,9 +27,8 @@ void print_bytes_in(char out[32], uint64_t n)
     double v = (double)n;
     size_t u = 0;
 
-    for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++) {
+    for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++)
         v /= 1024;
-    }
     (void)snprintf(out, 32, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
 }
 
@@ -39,9 +38,8 @@ void print_count_in(char out[32], uint64_t n)
     double v = (double)n;
     size_t u = 0;
 
-    for (; v >= 999.5 && u + 1 < sizeof unit / sizeof unit[0]; u++) {
+    for (; v >= 999.5 && u + 1 < sizeof unit / sizeof unit[0]; u++)
         v /= 1000;
-    }
     (void)snprintf(out, 32, "%.*f%s", u == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v, unit[u]);
 }
 

@@ -49,9 +49,8 @@ static void progress_add(char out[200], size_t *n, size_t width, const char *tex
 {
     const int put = snprintf(NULL, 0, "%s%s", *n ? ", " : "", text);
 
-    if (put > 0 && *n + (size_t)put < width && *n + (size_t)put < 200) {
+    if (put > 0 && *n + (size_t)put < width && *n + (size_t)put < 200)
         *n += (size_t)snprintf(out + *n, 200 - *n, "%s%s", *n ? ", " : "", text);
-    }
 }
 
 /* What is said of bytes. */
@@ -85,9 +84,8 @@ static void progress_add_items(char out[200], size_t *n, size_t width, const str
     const uint64_t item = at->doing ? at->item : at->item < at->items ? at->item + 1 : at->items;
     char part[100], of[40] = "";
 
-    if (at->items > 0) {
+    if (at->items > 0)
         (void)snprintf(of, sizeof of, " of %" PRIu64, at->items);
-    }
     if (at->doing || at->items > 1) {
         (void)snprintf(part, sizeof part, "%s %" PRIu64 "%s", at->what, item, of);
         progress_add(out, n, width, part);
@@ -101,17 +99,15 @@ void progress_show(struct progress *p, const struct progress_at *at)
     size_t n = 0;
 
     if (!p->show || (at->all == 0 && !at->doing) || now - p->last < 0.9 * PROGRESS_SECONDS ||
-        now - p->start < p->after) {
+        now - p->start < p->after)
         return;
-    }
     p->last = now;
     const size_t width = page_of(stderr, COLOR_NEVER).width;
 
-    if (at->doing) {
+    if (at->doing)
         progress_add(line, &n, width, at->doing);
-    } else {
+    else
         progress_add_bytes(line, &n, width, p, at);
-    }
     progress_add_items(line, &n, width, at);
     (void)fprintf(stderr, "\r\033[K%s", line);
     (void)fflush(stderr);
@@ -168,9 +164,8 @@ void progress_watch_clear(struct progress_watch *w)
 
 void progress_watch_end(struct progress_watch *w)
 {
-    if (!w->running) {
+    if (!w->running)
         return;
-    }
     (void)pthread_mutex_lock(&w->lock);
     w->ended = true;
     (void)pthread_cond_signal(&w->end);

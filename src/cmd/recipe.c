@@ -39,9 +39,8 @@ int cmd_recipes(const struct opts *o, int n, char **word)
     zf_auto(checkpoint) struct zf_checkpoint *c = recipe_open(word[0], o, &err);
 
     (void)n;
-    if (!c || !zf_hf_each(c, &o->lim, recipe_print, &any, &err)) {
+    if (!c || !zf_hf_each(c, &o->lim, recipe_print, &any, &err))
         return cmd_fail(&err);
-    }
     return cmd_finish(any ? EXIT_OK : EXIT_NEGATIVE);
 }
 
@@ -64,13 +63,11 @@ int cmd_recipe(const struct opts *o, int n, char **word)
         return cmd_usage(cmd_find("recipe"), "the word before the recipe is check, not %.40s",
                          word[0]);
     }
-    if (!recipe_file_read(word[1], &o->lim, &how, &text, &err)) {
+    if (!recipe_file_read(word[1], &o->lim, &how, &text, &err))
         return cmd_fail(&err);
-    }
     zf_auto(checkpoint) struct zf_checkpoint *c = recipe_open(word[2], o, &err);
-    if (!c || !zf_hf_check(c, &how, recipe_print_problem, &problems, &made, &err)) {
+    if (!c || !zf_hf_check(c, &how, recipe_print_problem, &problems, &made, &err))
         return cmd_fail(&err);
-    }
     if (!problems) {
         (void)printf("%s makes %" PRIu64 " tensors and uses all of this checkpoint\n", how.name,
                      made);

@@ -10,9 +10,8 @@ bool recipe_file_read(const char *name, const struct zf_limits *lim, struct zf_h
                       char **text, struct zf_err *err)
 {
     *o = (struct zf_hf_opts){.lim = lim, .name = name};
-    if (!name || !strchr(name, '/')) {
+    if (!name || !strchr(name, '/'))
         return true;
-    }
     zf_auto(fd) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     const size_t most = lim->recipe_bytes < SIZE_MAX / 4 ? (size_t)lim->recipe_bytes : SIZE_MAX / 4;
     *text = malloc(most + 2);

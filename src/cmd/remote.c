@@ -33,9 +33,8 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
     };
 
     (void)pthread_mutex_lock(&remote_made.lock);
-    if (!remote_made.one) {
+    if (!remote_made.one)
         remote_made.one = zf_remote_new(&r, err);
-    }
     struct zf_remote *one = remote_made.one;
     (void)pthread_mutex_unlock(&remote_made.lock);
     return one;

@@ -49,9 +49,8 @@ static bool show_split(struct show *s, struct zf_err *err)
     const struct zf_each none = {.tree = s->tree};
     char *open = n > 0 && s->path[n - 1] == ']' ? strrchr(s->path, '[') : NULL;
 
-    if (param_walk(s->tree, s->path, &s->at)) {
+    if (param_walk(s->tree, s->path, &s->at))
         return true;
-    }
     if (open) {
         s->text = strrchr(s->given, '[');
         *open = '\0';
@@ -62,23 +61,18 @@ static bool show_split(struct show *s, struct zf_err *err)
 
 static bool show_find(struct show *s, struct zf_err *err)
 {
-    if (!show_split(s, err)) {
+    if (!show_split(s, err))
         return false;
-    }
     const struct zf_tensor *t = s->at.x.tensor;
-    if (t->ndim > ZF_SLICE_DIMS) {
+    if (t->ndim > ZF_SLICE_DIMS)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the tensor has %" PRIu32 " axes", t->ndim);
-    }
     zf_slice_all(&s->slice, t->ndim, t->shape);
-    if (*s->text && !zf_slice_parse(&s->slice, s->text, t->ndim, t->shape, err)) {
+    if (*s->text && !zf_slice_parse(&s->slice, s->text, t->ndim, t->shape, err))
         return zf_err_in(err, "%s", s->path);
-    }
     zf_packed_strides(t->ndim, t->shape, s->stride);
-    for (uint32_t d = 0; d < t->ndim; d++) {
-        if (!s->slice.axis[d].single) {
+    for (uint32_t d = 0; d < t->ndim; d++)
+        if (!s->slice.axis[d].single)
             s->axis[s->n_axes++] = d;
-        }
-    }
     return true;
 }
 
@@ -119,9 +113,8 @@ static bool show_read(const struct show *s, const uint64_t *index, uint64_t n, u
     for (uint64_t i = 0; i < runs; i++, at += (uint64_t)step) {
         size_t got;
 
-        if (!s->tree->ops->read(s->tree, s->at.ino, out + i * each, run, at * each, &got, err)) {
+        if (!s->tree->ops->read(s->tree, s->at.ino, out + i * each, run, at * each, &got, err))
             return zf_err_in(err, "%s", s->path);
-        }
         if (got != run) {
             (void)zf_fail(err, ZF_E_STALE, at * each, "the file ends here");
             return zf_err_in(err, "%s", s->path);
@@ -156,12 +149,10 @@ static bool show_load_row(const struct show *s, uint64_t *index, show_text *out,
 
     for (uint64_t i = 0; i < slots; i += half) {
         index[last] = show_slot(n, i);
-        if (!show_read(s, index, half, element, err)) {
+        if (!show_read(s, index, half, element, err))
             return false;
-        }
-        for (uint64_t k = 0; k < half; k++) {
+        for (uint64_t k = 0; k < half; k++)
             s->write(out[i + k], s->at.x.dtype, element + k * each);
-        }
     }
     return true;
 }
@@ -172,9 +163,8 @@ static uint32_t show_next_row(const struct show *s, uint64_t *slot)
     uint32_t turned = 0;
 
     for (uint32_t k = s->n_axes - 1; k-- > 0; turned++) {
-        if (++slot[k] < show_slots(show_axis(s, k)->n)) {
+        if (++slot[k] < show_slots(show_axis(s, k)->n))
             return turned;
-        }
         slot[k] = 0;
     }
     return turned;
@@ -207,12 +197,10 @@ static void show_print_end(const struct show *s, uint32_t turned, const uint64_t
 
     (void)printf("%.*s", (int)turned + 1, show_close);
     for (int twice = 0; twice < 2; twice++) {
-        for (uint32_t i = 0; i <= turned; i++) {
+        for (uint32_t i = 0; i <= turned; i++)
             (void)putchar('\n');
-        }
-        if (twice || show_axis(s, moved)->n <= SHOW_AXIS || slot[moved] != SHOW_AXIS / 2) {
+        if (twice || show_axis(s, moved)->n <= SHOW_AXIS || slot[moved] != SHOW_AXIS / 2)
             return;
-        }
         (void)printf("%*s...", (int)moved + 1, "");
     }
 }
@@ -230,12 +218,10 @@ static show_text *show_load_rows(const struct show *s, uint64_t rows, int *width
         return NULL;
     }
     for (uint64_t r = 0; r < rows; r++, (void)show_next_row(s, slot)) {
-        for (uint32_t k = 0; k + 1 < s->n_axes; k++) {
+        for (uint32_t k = 0; k + 1 < s->n_axes; k++)
             index[k] = show_slot(show_axis(s, k)->n, slot[k]);
-        }
-        if (!show_load_row(s, index, text + r * slots, err)) {
+        if (!show_load_row(s, index, text + r * slots, err))
             return NULL;
-        }
     }
     *width = 0;
     for (uint64_t i = 0; i < rows * slots; i++) {
@@ -250,9 +236,8 @@ static bool show_load_scalar(const struct show *s, show_text out, struct zf_err 
 {
     uint8_t element[16];
 
-    if (!show_read(s, NULL, 1, element, err)) {
+    if (!show_read(s, NULL, 1, element, err))
         return false;
-    }
     s->write(out, s->at.x.dtype, element);
     return true;
 }
@@ -275,9 +260,8 @@ static uint64_t show_rows(const struct show *s)
     for (uint32_t k = 0; k < s->n_axes; k++) {
         const uint64_t slots = show_slots(show_axis(s, k)->n);
 
-        if (slots == 0) {
+        if (slots == 0)
             return 0;
-        }
         rows = k + 1 < s->n_axes && rows <= SHOW_MOST ? rows * slots : rows;
     }
     return rows;
@@ -291,16 +275,14 @@ static bool show_matrix(const struct show *s, uint64_t rows, struct zf_err *err)
     int width;
     zf_auto(mem) show_text *text = show_load_rows(s, rows, &width, err);
 
-    if (!text) {
+    if (!text)
         return false;
-    }
     show_head(s);
     for (uint64_t r = 0; r < rows; r++, open = turned + 1) {
         show_print_row(s, text + r * slots, width, open);
         turned = show_next_row(s, slot);
-        if (r + 1 < rows) {
+        if (r + 1 < rows)
             show_print_end(s, turned, slot);
-        }
     }
     (void)printf("%.*s\n", (int)s->n_axes, show_close);
     return true;
@@ -317,12 +299,10 @@ static bool show_layout(const struct show *s, struct zf_err *err)
                       s->n_axes, s->path);
         return false;
     }
-    if (s->n_axes > 0 && rows > 0) {
+    if (s->n_axes > 0 && rows > 0)
         return show_matrix(s, rows, err);
-    }
-    if (s->n_axes == 0 && !show_load_scalar(s, text, err)) {
+    if (s->n_axes == 0 && !show_load_scalar(s, text, err))
         return false;
-    }
     show_head(s);
     (void)puts(text);
     return true;
@@ -341,9 +321,8 @@ static bool show_json_row(const struct show *s, uint64_t *index, struct zf_err *
     for (uint64_t at = 0, some; at < n; at += some) {
         some = n - at < SHOW_READ ? n - at : SHOW_READ;
         index[last] = at;
-        if (!show_read(s, index, some, element, err)) {
+        if (!show_read(s, index, some, element, err))
             return false;
-        }
         for (uint64_t i = 0; i < some; i++) {
             s->write(text, s->at.x.dtype, element + i * each);
             (void)printf("%s%s", at + i > 0 ? "," : "", text);
@@ -357,22 +336,19 @@ static bool show_json_values(struct show *s, struct zf_err *err)
 {
     uint64_t index[ZF_SLICE_DIMS] = {0};
 
-    for (uint32_t k = 0; k + 1 < s->n_axes; k++) {
+    for (uint32_t k = 0; k + 1 < s->n_axes; k++)
         s->n_axes = show_axis(s, k)->n == 0 ? k + 1 : s->n_axes;
-    }
     for (uint32_t k = 0, from = 0;; from = k) {
         (void)printf("%.*s", (int)(s->n_axes - from), show_open);
-        if (!show_json_row(s, index, err)) {
+        if (!show_json_row(s, index, err))
             return false;
-        }
         (void)putchar(']');
         for (k = s->n_axes - 1; k > 0 && ++index[k - 1] == show_axis(s, k - 1)->n; k--) {
             index[k - 1] = 0;
             (void)putchar(']');
         }
-        if (k == 0) {
+        if (k == 0)
             return true;
-        }
         (void)putchar(',');
     }
 }
@@ -380,9 +356,8 @@ static bool show_json_values(struct show *s, struct zf_err *err)
 static void show_json_shape(const char *key, const uint64_t *extent, uint32_t n)
 {
     (void)printf("\"%s\":[", key);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         (void)printf("%s%" PRIu64, i ? "," : "", extent[i]);
-    }
     (void)fputs("],", stdout);
 }
 
@@ -393,26 +368,22 @@ static bool show_json(struct show *s, struct zf_err *err)
     uint64_t extent[ZF_SLICE_DIMS];
     show_text scalar;
 
-    if (s->n_axes == 0 && !show_load_scalar(s, scalar, err)) {
+    if (s->n_axes == 0 && !show_load_scalar(s, scalar, err))
         return false;
-    }
     zf_out_str(&text, "{\"path\":");
     zf_out_json(&text, s->path, strlen(s->path));
     zf_out_str(&text, ",\"slice\":");
     zf_out_json(&text, s->text, strlen(s->text));
-    if (!zf_out_ok(&text, err)) {
+    if (!zf_out_ok(&text, err))
         return false;
-    }
-    for (uint32_t k = 0; k < s->n_axes; k++) {
+    for (uint32_t k = 0; k < s->n_axes; k++)
         extent[k] = show_axis(s, k)->n;
-    }
     (void)printf("%s,\"dtype\":\"%s\",", zf_out_text(&text), zf_dtype_info(s->at.x.dtype)->suffix);
     show_json_shape("shape", t->shape, t->ndim);
     show_json_shape("slice_shape", extent, s->n_axes);
     (void)fputs("\"values\":", stdout);
-    if (s->n_axes > 0 && !show_json_values(s, err)) {
+    if (s->n_axes > 0 && !show_json_values(s, err))
         return false;
-    }
     (void)printf("%s}\n", s->n_axes == 0 ? scalar : "");
     return true;
 }
@@ -432,9 +403,8 @@ int cmd_show(const struct opts *o, int n, char **word)
     zf_auto(mem) char *path = zf_each_normal(word[1]);
 
     (void)n;
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     if (!path) {
         (void)zf_fail_sys(&err, "show");
         return cmd_fail(&err);

@@ -56,9 +56,8 @@ static bool stat_same(struct stat *s, const struct zf_stat *st, size_t own, size
     const unsigned before = HASH_COUNT(s->names);
     struct stat_name *name = st->nlink > 1 ? zf_table_make_id(s->names, st->ino, err) : NULL;
 
-    if (name && HASH_COUNT(s->names) > before) {
+    if (name && HASH_COUNT(s->names) > before)
         name->at = own;
-    }
     *out = name ? name->at : own;
     return name || st->nlink <= 1;
 }
@@ -69,24 +68,20 @@ static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, stru
     struct zf_node_tensor x;
     const size_t own = s->tensor.n;
 
-    if (!zf_tree_tensor(s->tree, st->ino, &x)) {
+    if (!zf_tree_tensor(s->tree, st->ino, &x))
         return true;
-    }
     struct stat_tensor *t = zf_vec_push(&s->tensor, err);
-    if (!t) {
+    if (!t)
         return false;
-    }
     *t = (struct stat_tensor){.ino = st->ino, .dtype = x.dtype, .path = strdup(path)};
-    if (!t->path) {
+    if (!t->path)
         return zf_fail_sys(err, "list tensors");
-    }
     if (!zf_elems(x.tensor->ndim, x.tensor->shape, &t->n)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the shape has too many elements");
         return zf_err_in(err, "%s", path);
     }
-    if (!stat_same(s, st, own, &t->same, err)) {
+    if (!stat_same(s, st, own, &t->same, err))
         return false;
-    }
     s->bytes += t->same == own ? t->n * zf_dtype_info(t->dtype)->bytes : 0;
     return stretches_add(&s->stretches, t->same == own ? t->n / STRETCH + (t->n % STRETCH > 0) : 0,
                          err);
@@ -94,9 +89,8 @@ static bool stat_add(void *ctx, const char *path, const struct zf_stat *st, stru
 
 static void zf_auto_stat(struct stat *s)
 {
-    for (size_t i = 0; i < s->tensor.n; i++) {
+    for (size_t i = 0; i < s->tensor.n; i++)
         free(s->tensor.at[i].path);
-    }
     zf_vec_fini(&s->tensor);
     zf_table_free(s->names);
     zf_auto_stretches(&s->stretches);
@@ -113,15 +107,12 @@ static bool stat_read(const struct stat *s, const struct stat_tensor *t, uint64_
     zf_auto(mem) void *buf = malloc(n * each);
     size_t got;
 
-    if (!buf) {
+    if (!buf)
         return zf_fail_sys(err, "read");
-    }
-    if (!s->tree->ops->read(s->tree, t->ino, buf, n * each, first * each, &got, err)) {
+    if (!s->tree->ops->read(s->tree, t->ino, buf, n * each, first * each, &got, err))
         return false;
-    }
-    if (got != n * each) {
+    if (got != n * each)
         return zf_fail(err, ZF_E_STALE, first * each + got, "the file ends here");
-    }
     zf_stats_of(out, t->dtype, buf, n);
     return true;
 }
@@ -219,22 +210,19 @@ static bool stat_print_json(const struct stat *s, size_t i, struct zf_err *err)
         zf_out_str(&out, "\":");
         zf_out_dec(&out, count[k].v);
     }
-    if (x->finite > 0) {
+    if (x->finite > 0)
         stat_add_numbers(&out, t->dtype, x);
-    }
     zf_out_str(&out, "}");
-    if (!zf_out_ok(&out, err)) {
+    if (!zf_out_ok(&out, err))
         return false;
-    }
     (void)puts(zf_out_text(&out));
     return true;
 }
 
 static bool stat_print(const struct stat *s, size_t i, struct zf_err *err)
 {
-    if (s->o->json) {
+    if (s->o->json)
         return stat_print_json(s, i, err);
-    }
     if (i == 0) {
         (void)printf("%10s %10s %10s %10s %9s %6s %6s  %s\n", "min", "max", "mean", "std", "zeros",
                      "nan", "inf", "tensor");
@@ -257,9 +245,8 @@ static bool stat_all(struct stat *s, struct zf_err *err)
     s->done = calloc(s->tensor.n, sizeof *s->done);
     zf_auto(ahead) struct zf_ahead *ahead =
         s->done ? stretches_start(&s->stretches, s->o, stat_make, s, err) : NULL;
-    if (!ahead) {
+    if (!ahead)
         return s->done ? false : zf_fail_sys(err, "read");
-    }
     struct progress_at done = {.all = s->bytes, .what = "tensor", .items = s->tensor.n};
     struct progress progress;
 
@@ -280,9 +267,8 @@ static bool stat_all(struct stat *s, struct zf_err *err)
             progress_show(&progress, &done);
         }
         progress_clear(&progress);
-        if (!stat_print(s, i, err)) {
+        if (!stat_print(s, i, err))
             return false;
-        }
     }
     return true;
 }
@@ -293,9 +279,8 @@ int cmd_stat(const struct opts *o, int n, char **word)
     struct zf_err err;
     zf_auto(tree) struct zf_tree *tree = open_asked(word[0], o, &err);
 
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     s.tree = tree;
     (void)open_listing(tree, o, false);
     const bool ok =

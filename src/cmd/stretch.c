@@ -8,9 +8,8 @@ bool stretches_add(struct stretches *s, uint64_t n, struct zf_err *err)
 {
     uint64_t *first = zf_vec_push(&s->first, err);
 
-    if (!first) {
+    if (!first)
         return false;
-    }
     *first = s->n;
     s->n += n;
     return true;
@@ -24,11 +23,10 @@ size_t stretches_find(const struct stretches *s, uint64_t i, uint64_t *in_out)
     while (high - low > 1) {
         const size_t mid = low + (high - low) / 2;
 
-        if (s->first.at[mid] <= i) {
+        if (s->first.at[mid] <= i)
             low = mid;
-        } else {
+        else
             high = mid;
-        }
     }
     *in_out = i - s->first.at[low];
     return low;

@@ -88,9 +88,8 @@ static int supervise_signals_take(struct inherited *old)
     (void)sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < 4; i++) {
         (void)sigaction(idle[i], &ignore, NULL);
-        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
             (void)sigaddset(&set, ends[i]);
-        }
     }
     /* An ignored SIGCHLD would leave nothing to wait for. */
     (void)sigaction(SIGCHLD, &dflt, &old->child);
@@ -102,9 +101,8 @@ static void supervise_signals_read(struct watch *w)
 {
     struct signalfd_siginfo s;
 
-    while (read(w->signals, &s, sizeof s) == (ssize_t)sizeof s) {
+    while (read(w->signals, &s, sizeof s) == (ssize_t)sizeof s)
         w->signal = s.ssi_signo == SIGCHLD ? w->signal : (int)s.ssi_signo;
-    }
 }
 
 /* ---- the worker's side ----------------------------------------------------------------------- */
@@ -126,9 +124,8 @@ static _Noreturn void supervise_worker_run(const struct supervise *s, const stru
     (void)prctl(PR_SET_NAME, old->name, 0, 0, 0);
     /* For the time before it serves, in which nothing looks at the link. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-    if (getppid() != parent) {
+    if (getppid() != parent)
         _exit(EXIT_IO);
-    }
     int code = s->work(s->ctx, link);
     (void)fflush(NULL);
     exit(code);
@@ -198,18 +195,16 @@ static void supervise_take_report(struct watch *w)
  * the link while it serves, when it may have been made to ignore signals. */
 static void supervise_ask_to_end(struct watch *w)
 {
-    if (w->link >= 0) {
+    if (w->link >= 0)
         (void)shutdown(w->link, SHUT_WR);
-    }
     (void)kill(w->worker, SIGTERM);
     supervise_end_within(w, GRACE_MS);
 }
 
 static void supervise_reap(struct watch *w)
 {
-    if (!w->ended && waitpid(w->worker, &w->status, WNOHANG) == w->worker) {
+    if (!w->ended && waitpid(w->worker, &w->status, WNOHANG) == w->worker)
         w->ended = true;
-    }
 }
 
 /* One wait for a report, a signal or the deadline. */
@@ -223,12 +218,10 @@ static void supervise_wait_once(struct watch *w)
 
     if (poll(fds, 3, !w->deadline ? -1 : ms > 0 ? (int)ms : 0) > 0) {
         supervise_signals_read(w);
-        if (fds[2].revents && !w->signal) {
+        if (fds[2].revents && !w->signal)
             w->signal = SIGTERM;
-        }
-        if (fds[0].revents) {
+        if (fds[0].revents)
             supervise_take_report(w);
-        }
     }
 }
 
@@ -243,9 +236,8 @@ static void supervise_watch_worker(struct watch *w)
             supervise_ask_to_end(w);
         }
         if (w->deadline && supervise_now_ms() >= w->deadline) {
-            if (w->killed_by_us) {
+            if (w->killed_by_us)
                 return;
-            }
             /* Stopped, or held by a source.  In the latter case even this waits for the source. */
             w->killed_by_us = true;
             w->unanswered = w->late;
@@ -255,9 +247,8 @@ static void supervise_watch_worker(struct watch *w)
         supervise_wait_once(w);
     }
     /* The reports it made before it ended. */
-    while (w->link >= 0) {
+    while (w->link >= 0)
         supervise_take_report(w);
-    }
 }
 
 /* Something was mounted over ours: what is below comes off when that is gone. */
@@ -267,9 +258,8 @@ static bool supervise_wait_uncovered(struct watch *w)
     struct pollfd fds[] = {{.fd = fd, .events = POLLPRI}, {.fd = w->signals, .events = POLLIN}};
     char byte;
 
-    if (fd < 0 || read(fd, &byte, 1) != 1) {
+    if (fd < 0 || read(fd, &byte, 1) != 1)
         return false;
-    }
     /* A change between the last look and now is not missed: the wait ends after a while. */
     bool go_on = poll(fds, 2, 1000) >= 0 || errno == EINTR;
     supervise_signals_read(w);
@@ -299,9 +289,8 @@ static void supervise_take_off(struct watch *w)
             return;
         }
     }
-    if (result == ZF_DETACH_FAILED) {
+    if (result == ZF_DETACH_FAILED)
         supervise_say_err(w, &err);
-    }
 }
 
 /* A worker that was killed in the moment between the mount and its report. */
@@ -314,17 +303,15 @@ static bool supervise_find_unreported(struct watch *w)
 static void supervise_clean_up(struct watch *w)
 {
     if (!w->off && !zf_mount_given(w->s->mountpoint) &&
-        (w->mounted || supervise_find_unreported(w))) {
+        (w->mounted || supervise_find_unreported(w)))
         supervise_take_off(w);
-    }
 }
 
 /* By which signal the mount ended, when it was none that asks for the end; 0 = in order. */
 static int supervise_fatal_signal(const struct watch *w)
 {
-    if (w->signal == SIGQUIT) {
+    if (w->signal == SIGQUIT)
         return SIGQUIT;
-    }
     int sig = w->ended && !w->killed_by_us && WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
     bool asked = sig == SIGTERM || sig == SIGINT || sig == SIGHUP;
     return w->signal && asked ? 0 : sig;
@@ -345,9 +332,8 @@ static int supervise_exit_code(const struct watch *w, const sigset_t *mask)
         supervise_say(w, "the mount did not answer within a minute; it is unmounted");
         return EXIT_IO;
     }
-    if (!sig) {
+    if (!sig)
         return w->ended && WIFEXITED(w->status) ? WEXITSTATUS(w->status) : EXIT_OK;
-    }
     (void)snprintf(text, sizeof text, "the serving process was ended by signal %d (%s)%s", sig,
                    strsignal(sig), w->mounted ? "; it is unmounted" : "");
     supervise_say(w, text);
@@ -359,9 +345,8 @@ static int supervise_start(struct watch *w, const struct inherited *old)
     int link[2];
     pid_t self = getpid();
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) {
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0)
         return -1;
-    }
     (void)fflush(NULL);
     w->worker = fork();
     if (w->worker == 0) {

@@ -55,19 +55,16 @@ static bool tags_count_files(struct tags_save *s, const struct zf_checkpoint *c,
     zf_refer_list file = {0};
     const bool ok = zf_refer_files(c, &file, err);
 
-    for (uint32_t i = 0; i < c->n_sets; i++) {
-        for (uint32_t k = 0; k < c->set[i].n; k++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
+        for (uint32_t k = 0; k < c->set[i].n; k++)
             s->lost = s->lost || c->set[i].tensor[k].lost;
-        }
-    }
     for (size_t i = 0; ok && i < file.n; i++) {
         struct zf_identity id;
 
         s->files++;
         s->bytes += file.at[i]->size;
-        if (zf_source_identity(file.at[i], &id) && id.mtime.tv_sec > s->written) {
+        if (zf_source_identity(file.at[i], &id) && id.mtime.tv_sec > s->written)
             s->written = id.mtime.tv_sec;
-        }
     }
     zf_vec_fini(&file);
     return ok;
@@ -80,9 +77,8 @@ static bool tags_fill(struct tags_save *s, const struct zf_checkpoint *c, const 
     s->has_step = c->has_step;
     s->step = c->step;
     s->tag = strdup(c->tag);
-    if (!s->tag) {
+    if (!s->tag)
         return zf_fail_sys(err, "list saves");
-    }
     const bool ok = tags_count_files(s, c, err);
     s->written = s->written ? s->written : c->mtime.tv_sec;
     return ok;
@@ -92,9 +88,8 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct tags *t = ctx;
 
-    if (i == t->n_known && t->known) { /* no other thread looks at it */
+    if (i == t->n_known && t->known) /* no other thread looks at it */
         return zf_give(t->known);
-    }
     struct opts o = *t->o; /* borrows its texts */
     struct tags_save *s = calloc(1, sizeof *s);
 
@@ -129,9 +124,8 @@ static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
 {
     struct zf_saves named;
 
-    if (!zf_saves_list(st, &t->o->lim, &t->list, err) || !zf_saves_by_name(st, &named, err)) {
+    if (!zf_saves_list(st, &t->o->lim, &t->list, err) || !zf_saves_by_name(st, &named, err))
         return false;
-    }
     char **all = realloc(t->list.name, (t->list.n + named.n + 1) * sizeof *all);
     if (!all) {
         zf_saves_free(&named);
@@ -145,13 +139,11 @@ static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
     zf_saves_free(&named);
     qsort(all, t->list.n, sizeof *all, tags_by_name);
     size_t n = 0;
-    for (size_t i = 0; i < t->list.n; i++) {
-        if (n > 0 && strcmp(all[n - 1], all[i]) == 0) {
+    for (size_t i = 0; i < t->list.n; i++)
+        if (n > 0 && strcmp(all[n - 1], all[i]) == 0)
             free(all[i]);
-        } else {
+        else
             all[n++] = all[i];
-        }
-    }
     t->list.n = n;
     return true;
 }
@@ -160,12 +152,10 @@ static bool tags_list(struct tags *t, struct zf_store *st, struct zf_err *err)
 static bool tags_know(struct tags *t, const struct zf_checkpoint *c, struct zf_err *err)
 {
     while (t->n_known < t->list.n && strcmp(t->list.name[t->n_known], c->tag) != 0 &&
-           *t->list.name[t->n_known]) {
+           *t->list.name[t->n_known])
         t->n_known++;
-    }
-    if (t->n_known == t->list.n) {
+    if (t->n_known == t->list.n)
         return true;
-    }
     t->known = calloc(1, sizeof *t->known);
     return t->known ? tags_fill(t->known, c, t->o, err) : zf_fail_sys(err, "list saves");
 }
@@ -182,9 +172,8 @@ static bool tags_find_opened(struct tags *t, struct zf_err *err)
     if (c && (!c->tag[0] || t->list.n == 0)) {
         zf_saves_free(&t->list);
         t->list = (struct zf_saves){.name = calloc(1, sizeof *t->list.name), .n = 0};
-        if (!t->list.name || !(t->list.name[0] = strdup(""))) {
+        if (!t->list.name || !(t->list.name[0] = strdup("")))
             return zf_fail_sys(err, "list saves");
-        }
         t->list.n = 1;
     }
     t->opened = c ? strdup(c->tag) : NULL;
@@ -209,18 +198,14 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
     char step[24] = "-", when[24] = "-", size[32] = "-", ranks[24] = "-", text[1024];
     struct tm tm;
 
-    if (s->has_step) {
+    if (s->has_step)
         (void)snprintf(step, sizeof step, "%" PRId64, s->step);
-    }
-    if (s->written && localtime_r(&s->written, &tm)) {
+    if (s->written && localtime_r(&s->written, &tm))
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
-    }
-    if (s->ranks) {
+    if (s->ranks)
         (void)snprintf(ranks, sizeof ranks, "%" PRIu64, s->ranks);
-    }
-    if (s->err.code == ZF_OK) {
+    if (s->err.code == ZF_OK)
         print_bytes_in(size, s->bytes);
-    }
     const bool whole = s->err.code == ZF_OK && !s->lost;
     const int used = printf("%c %8s  %16s %5" PRIu64 " %10s %5s  ",
                             tags_is_opened(t, i, s) ? '*' : ' ', step, when, s->files, size, ranks);
@@ -229,9 +214,8 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
     (void)page_last(&t->page, used > 0 ? (size_t)used + 12 : 0, 0,
                     *t->list.name[i] ? t->list.name[i] : ".");
     (void)putchar('\n');
-    if (s->err.code != ZF_OK) {
+    if (s->err.code != ZF_OK)
         page_line(&t->page, "", zf_err_text(&s->err, text, sizeof text));
-    }
 }
 
 static void tags_print_json(const struct tags *t, size_t i, const struct tags_save *s)
@@ -265,9 +249,8 @@ static bool tags_print(struct tags *t, struct zf_err *err)
     for (size_t i = 0; ahead && i < t->list.n; i++) {
         struct tags_save *s = zf_ahead_take(ahead, err);
 
-        if (!s) {
+        if (!s)
             return false;
-        }
         if (i == 0 && !t->o->json) {
             (void)printf("  %8s  %16s %5s %10s %5s  %-10s  %s\n", "step", "written", "files",
                          "size", "ranks", "state", "tag");

@@ -26,9 +26,8 @@ static char *umount_resolve(const char *path)
     char *copy = strdup(path);
     size_t n = copy ? strlen(copy) : 0;
 
-    while (n > 1 && copy[n - 1] == '/') {
+    while (n > 1 && copy[n - 1] == '/')
         copy[--n] = '\0';
-    }
     char *slash = copy ? strrchr(copy, '/') : NULL;
     const char *leaf = slash ? slash + 1 : copy;
     if (!copy || strcmp(leaf, "") == 0 || strcmp(leaf, ".") == 0 || strcmp(leaf, "..") == 0) {
@@ -42,9 +41,8 @@ static char *umount_resolve(const char *path)
     } else {
         parent = realpath(".", NULL);
     }
-    if (parent && asprintf(&out, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, leaf) < 0) {
+    if (parent && asprintf(&out, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, leaf) < 0)
         out = NULL;
-    }
     free(parent);
     free(copy);
     return out;
@@ -65,15 +63,12 @@ static char *umount_find_mount(const char *path)
 
 static bool umount_unmount(const char *mnt, bool lazy, struct zf_err *err)
 {
-    if (!umount_is_fuse(mnt)) {
+    if (!umount_is_fuse(mnt))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "no FUSE file system is mounted here");
-    }
-    if (umount2(mnt, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0) {
+    if (umount2(mnt, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0)
         return true;
-    }
-    if (errno == EPERM) {
+    if (errno == EPERM)
         return zf_mount_fusermount(mnt, lazy, err);
-    }
     return zf_fail_sys(err, errno == EBUSY ? "unmount it (files are open; -z detaches it now)"
                                            : "unmount it");
 }

@@ -56,16 +56,13 @@ static bool verify_is_new(struct verify *v, const struct zf_stat *st, char **pat
     struct verify_name *name = st->nlink > 1 ? zf_table_make_id(v->names, st->ino, err) : NULL;
 
     *out = st->nlink <= 1 || HASH_COUNT(v->names) > before;
-    if (name && *out) {
+    if (name && *out)
         name->tensor = v->tensor.n;
-    }
-    if (*out || !name) {
+    if (*out || !name)
         return name || st->nlink <= 1;
-    }
     struct verify_other *other = zf_vec_push(&v->other, err);
-    if (other) {
+    if (other)
         *other = (struct verify_other){.tensor = name->tensor, .path = zf_give(*path)};
-    }
     return other != NULL;
 }
 
@@ -75,31 +72,25 @@ static bool verify_add(void *ctx, const char *path, const struct zf_stat *st, st
     struct zf_node_tensor x;
     bool is_new;
 
-    if (!zf_tree_tensor(v->tree, st->ino, &x)) {
+    if (!zf_tree_tensor(v->tree, st->ino, &x))
         return true;
-    }
     zf_auto(mem) char *copy = strdup(path);
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "list tensors");
-    }
-    if (!verify_is_new(v, st, &copy, &is_new, err)) {
+    if (!verify_is_new(v, st, &copy, &is_new, err))
         return false;
-    }
     struct zf_verify_tensor *t = is_new ? zf_vec_push(&v->tensor, err) : NULL;
-    if (t) {
+    if (t)
         *t = (struct zf_verify_tensor){.path = zf_give(copy), .set = x.set, .tensor = x.tensor};
-    }
     return !is_new || t;
 }
 
 static void zf_auto_verify(struct verify *v)
 {
-    for (size_t i = 0; i < v->tensor.n; i++) {
+    for (size_t i = 0; i < v->tensor.n; i++)
         free((char *)(uintptr_t)v->tensor.at[i].path);
-    }
-    for (size_t i = 0; i < v->other.n; i++) {
+    for (size_t i = 0; i < v->other.n; i++)
         free(v->other.at[i].path);
-    }
     zf_vec_fini(&v->tensor);
     zf_vec_fini(&v->other);
     zf_table_free(v->names);
@@ -116,11 +107,9 @@ struct verify_walk {
 static const char *verify_next(const struct verify *v, const struct zf_finding *f,
                                struct verify_walk *w)
 {
-    for (; w->tensor > 0 && w->other < v->other.n; w->other++) {
-        if (v->other.at[w->other].tensor == f->tensor[w->tensor - 1]) {
+    for (; w->tensor > 0 && w->other < v->other.n; w->other++)
+        if (v->other.at[w->other].tensor == f->tensor[w->tensor - 1])
             return v->other.at[w->other++].path;
-        }
-    }
     w->other = 0;
     return w->tensor < f->n_tensors ? v->tensor.at[f->tensor[w->tensor++]].path : NULL;
 }
@@ -157,9 +146,8 @@ static void verify_print(struct verify *v, const struct zf_finding *f)
             zf_out_str(&text, path);
         }
     }
-    if (n > NAMED) {
+    if (n > NAMED)
         verify_put_number(&text, " and ", n - NAMED, " more");
-    }
     if (zf_out_ok(&text, &v->err)) {
         (void)printf("%-6s  ", zf_finding_weight_name(f->weight));
         page_hang(&v->page, VERIFY_TEXT_AT, zf_out_text(&text));
@@ -172,9 +160,8 @@ static void verify_print_json(struct verify *v, const struct zf_finding *f)
 
     print_put_text(&out, "{\"kind\":", zf_finding_kind_name(f->kind));
     print_put_text(&out, ",\"weight\":", zf_finding_weight_name(f->weight));
-    if (f->file[0]) {
+    if (f->file[0])
         print_put_text(&out, ",\"file\":", f->file);
-    }
     if (f->end > 0) {
         print_put_number(&out, ",\"first\":", f->first);
         print_put_number(&out, ",\"end\":", f->end);
@@ -182,14 +169,12 @@ static void verify_print_json(struct verify *v, const struct zf_finding *f)
     zf_out_str(&out, ",\"tensors\":[");
     struct verify_walk w = {0};
     const char *path;
-    for (bool first = true; (path = verify_next(v, f, &w)); first = false) {
+    for (bool first = true; (path = verify_next(v, f, &w)); first = false)
         print_put_text(&out, first ? "" : ",", path);
-    }
     print_put_text(&out, "],\"text\":", f->text);
     zf_out_str(&out, "}");
-    if (zf_out_ok(&out, &v->err)) {
+    if (zf_out_ok(&out, &v->err))
         (void)puts(zf_out_text(&out));
-    }
 }
 
 static void verify_found(void *ctx, const struct zf_finding *f)
@@ -197,11 +182,10 @@ static void verify_found(void *ctx, const struct zf_finding *f)
     struct verify *v = ctx;
 
     progress_watch_clear(&v->watch);
-    if (v->o->json) {
+    if (v->o->json)
         verify_print_json(v, f);
-    } else {
+    else
         verify_print(v, f);
-    }
     (void)fflush(stdout); /* as it is found */
 }
 
@@ -259,16 +243,14 @@ static bool verify_load_list(const char *path, char **out, struct zf_err *err)
     size_t room = 0;
     const bool read = f && getdelim(out, &room, '\0', f) >= 0, ok = read || (f && feof(f));
 
-    if (!read && *out) {
+    if (!read && *out)
         (*out)[0] = '\0'; /* an empty file */
-    }
     if (!ok) {
         (void)zf_fail_sys(err, "read the list of sums");
         (void)zf_err_in(err, "%s", path);
     }
-    if (f) {
+    if (f)
         (void)fclose(f);
-    }
     return ok;
 }
 
@@ -289,9 +271,8 @@ static int verify_run(struct verify *v, struct zf_err *err)
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t begin = zf_clock_ns();
 
-    if (v->o->check && !verify_load_list(v->o->check, &list, err)) {
+    if (v->o->check && !verify_load_list(v->o->check, &list, err))
         return cmd_fail(err);
-    }
     struct zf_verify_sum sum;
     const struct zf_verify_opts how = {.tensor = v->tensor.at,
                                        .n = v->tensor.n,
@@ -313,9 +294,8 @@ static int verify_run(struct verify *v, struct zf_err *err)
     progress_watch(&v->watch, true, 0, verify_ask, v);
     const bool ok = zf_verify(zf_tree_checkpoint(v->tree), &how, &sum, err);
     progress_watch_end(&v->watch);
-    if (!ok || v->err.code != ZF_OK) {
+    if (!ok || v->err.code != ZF_OK)
         return cmd_fail(v->err.code != ZF_OK ? &v->err : err);
-    }
     verify_print_sum(v, &sum, (double)(zf_clock_ns() - begin) / 1e9);
     return verify_code(&sum);
 }
@@ -332,13 +312,11 @@ int cmd_verify(const struct opts *o, int n, char **word)
     how.model_cache = (char *)"off"; /* what the files say now */
     zf_err_clear(&v.err);
     zf_auto(tree) struct zf_tree *tree = open_tree(word[0], &how, &err);
-    if (!tree) {
+    if (!tree)
         return cmd_fail(&err);
-    }
     v.tree = tree;
     (void)open_listing(tree, o, false);
-    if (!tensors_each(tree, n > 1 ? word[1] : NULL, verify_add, &v, &err)) {
+    if (!tensors_each(tree, n > 1 ? word[1] : NULL, verify_add, &v, &err))
         return cmd_finish(cmd_negative(&err));
-    }
     return cmd_finish(verify_run(&v, &err));
 }

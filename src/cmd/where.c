@@ -93,13 +93,11 @@ bool where_check(const char *path, struct zf_err *err)
     struct zf_mount at;
     /* A path that cannot be looked at is refused where it is opened, with the reason. */
     if (!real || stat(real, &st) != 0 || !S_ISDIR(st.st_mode) || !zf_mount_at(real, &at) ||
-        !where_is_zerofs(&at, real)) {
+        !where_is_zerofs(&at, real))
         return true;
-    }
     zf_auto(where_mount) struct where_mount m = {.id = at.id};
-    if (!where_find(&m)) {
+    if (!where_find(&m))
         return true;
-    }
     where_shows(&m, real, shows, sizeof shows);
     if (at.here) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
@@ -117,15 +115,13 @@ void where_below(const char *path, struct zf_err *err)
     zf_auto(where_mount) struct where_mount m = {.below = real};
     char shows[200];
 
-    if (!real || !where_find(&m)) {
+    if (!real || !where_find(&m))
         return;
-    }
     where_shows(&m, NULL, shows, sizeof shows);
     /* That something on another file system was passed over is this very mount, said worse. */
     char *passed = strstr(err->msg, "\" was passed over");
-    while (passed && passed > err->msg && *passed != ';') {
+    while (passed && passed > err->msg && *passed != ';')
         passed--;
-    }
     size_t n = passed ? (size_t)(passed - err->msg) : strlen(err->msg);
     (void)snprintf(err->msg + n, sizeof err->msg - n, "; %.80s is a mount of zerofs and shows %s",
                    m.point, shows);

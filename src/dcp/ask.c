@@ -28,9 +28,8 @@ static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
     for (uint64_t i = 0; i < d->key.n; i++) {
         d->grid[i].chunk = ZF_DCP_NONE;
         d->grid[i].cuts = zf_arena_get(d->pickles, d->key.at[i].ndim, sizeof(uint64_t), err);
-        if (!d->grid[i].cuts) {
+        if (!d->grid[i].cuts)
             return false;
-        }
     }
     for (uint32_t i = 0; i < d->chunk.n; i++) {
         const struct dcp_key *k = &d->key.at[d->chunk.at[i].key];
@@ -38,9 +37,8 @@ static bool ask_measure(struct zf_dcp *d, struct zf_err *err)
         const uint64_t *size = d->chunk.at[i].box + k->ndim;
 
         g->chunk = g->chunk == ZF_DCP_NONE ? i : g->chunk;
-        for (uint32_t n = 0; n < k->ndim; n++) {
+        for (uint32_t n = 0; n < k->ndim; n++)
             g->cuts[n] = size[n] > g->cuts[n] ? size[n] : g->cuts[n];
-        }
     }
     return true;
 }
@@ -54,9 +52,8 @@ static bool ask_is_cell(const struct zf_dcp *d, const struct dcp_grid *g, const 
         uint64_t left = start[i] < k->shape[i] ? k->shape[i] - start[i] : 0;
 
         if (g->cuts[i] == 0 || start[i] % g->cuts[i] != 0 ||
-            size[i] != (left < g->cuts[i] ? left : g->cuts[i])) {
+            size[i] != (left < g->cuts[i] ? left : g->cuts[i]))
             return false;
-        }
     }
     return true;
 }
@@ -71,26 +68,23 @@ static void ask_count_cells(const struct dcp_key *k, struct dcp_grid *g)
         g->cuts[i] = g->cuts[i] ? (k->shape[i] - 1) / g->cuts[i] + 1 : 0;
         g->odd = !zf_mul(all, g->cuts[i], &all);
     }
-    if (g->odd || k->doubtful || k->is_bytes || (!k->whole && g->n != all)) {
+    if (g->odd || k->doubtful || k->is_bytes || (!k->whole && g->n != all))
         g->cuts = NULL;
-    }
 }
 
 static bool ask_grids(struct zf_dcp *d, struct zf_err *err)
 {
     d->grid = zf_arena_get(d->pickles, d->key.n, sizeof *d->grid, err);
-    if (!d->grid || !ask_measure(d, err)) {
+    if (!d->grid || !ask_measure(d, err))
         return false;
-    }
     for (uint64_t i = 0; i < d->chunk.n; i++) {
         struct dcp_grid *g = &d->grid[d->chunk.at[i].key];
 
         g->n++;
         g->odd = g->odd || !ask_is_cell(d, g, &d->chunk.at[i]);
     }
-    for (uint64_t i = 0; i < d->key.n; i++) {
+    for (uint64_t i = 0; i < d->key.n; i++)
         ask_count_cells(&d->key.at[i], &d->grid[i]);
-    }
     return true;
 }
 
@@ -103,9 +97,8 @@ bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_
 {
     const struct dcp_key *k = &d->key.at[i];
 
-    if (!d->grid && !ask_grids(d, err)) {
+    if (!d->grid && !ask_grids(d, err))
         return false;
-    }
     *out = (struct zf_dcp_key){
         .name = k->name,
         .name_len = k->name_len,
@@ -120,9 +113,8 @@ bool zf_dcp_key(struct zf_dcp *d, uint64_t i, struct zf_dcp_key *out, struct zf_
 
 struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err)
 {
-    if (!d->grid && !ask_grids(d, err)) {
+    if (!d->grid && !ask_grids(d, err))
         return NULL;
-    }
     if (!d->source || !d->key.at[i].is_bytes || d->grid[i].chunk == ZF_DCP_NONE) {
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "\"%.120s\" is not a bytes item of this save",
                       d->key.at[i].name);

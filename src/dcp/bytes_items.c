@@ -13,9 +13,8 @@
 
 static bool bytes_check_one(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *err)
 {
-    if (p->n_whole >= WHOLE_MAX || (c->item.wrap == ZF_DCP_ZSTD && c->item.len > WHOLE_ZSTD_MAX)) {
+    if (p->n_whole >= WHOLE_MAX || (c->item.wrap == ZF_DCP_ZSTD && c->item.len > WHOLE_ZSTD_MAX))
         return true;
-    }
     p->n_whole++;
     c->whole = dcp_whole(p->file[c->item.file], c->item, p->lim, err);
     return c->whole || zf_err_in(err, "!%.160s", p->d->key.at[c->key].name);
@@ -27,9 +26,8 @@ bool dcp_bytes_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
         struct dcp_chunk *c = &p->d->chunk.at[order[i]];
 
         if (!c->lost && p->d->key.at[c->key].is_bytes && !bytes_check_one(p, c, err) &&
-            !dcp_mark_lost(p, c, err)) {
+            !dcp_mark_lost(p, c, err))
             return false;
-        }
     }
     return true;
 }
@@ -59,9 +57,8 @@ bool dcp_bytes_disambiguate(struct dcp_placing *p, struct zf_err *err)
                                         zf_sorted_add_pair(&paths, zf_path_hash(path), i, err));
     }
     (void)zf_sorted_find(&paths, 0, &at); /* puts them in order */
-    for (size_t i = 1; ok && i < paths.n; i++) {
+    for (size_t i = 1; ok && i < paths.n; i++)
         d->key.at[paths.at[2 * i + 1]].apart = paths.at[2 * i] == paths.at[2 * i - 2];
-    }
     zf_sorted_fini(&paths);
     return ok;
 }
@@ -74,12 +71,10 @@ bool dcp_bytes(struct dcp_placing *p, const struct dcp_chunk *c, struct zf_err *
                            : NULL;
     zf_auto(source) struct zf_source *src = NULL;
 
-    if (!path) {
+    if (!path)
         return false;
-    }
-    if (!c->lost && c->whole) {
+    if (!c->lost && c->whole)
         return zf_build_blob(p->b, path, p->file[c->item.file], c->item.off, c->item.len, err);
-    }
     src = dcp_bytes_source(p->d, c, err);
     return src && zf_build_blob(p->b, path, src, 0, c->item.len, err);
 }
@@ -104,19 +99,16 @@ bool dcp_state(struct dcp_placing *p, struct zf_err *err)
             !zf_item_json_wants(&json, c->item.len) ||
             !dcp_look_init(&look, p->file[c->item.file], c->item, ZF_ITEM_JSON_MAX * 16u, p->lim,
                            &ignored) ||
-            !look.torch) {
+            !look.torch)
             continue;
-        }
         if (!dcp_path(d, k, &p->room, &path, err) || !zf_path_join(&key, path, err) ||
             !zf_item_json_add(&json, look.torch,
                               (struct zf_step){.p = zf_out_text(&key), .n = key.n}, p->lim, &all,
-                              err)) {
+                              err))
             return false;
-        }
         extra = all ? zf_names_blob(p->names, path, err) : NULL;
-        if (all && !(extra && zf_build_told(p->b, extra, err))) {
+        if (all && !(extra && zf_build_told(p->b, extra, err)))
             return false;
-        }
     }
     return zf_item_json_end(&json, p->b, "state/checkpoint.json", err);
 }

@@ -28,9 +28,8 @@ static bool composed_open(struct dcp_placing *p, const struct dcp_chunk *c, stru
 static bool composed_is_odd(const struct dcp_chunk *c, enum zf_dtype dtype, uint64_t data_len,
                             const struct dcp_usual *usual)
 {
-    if (c->item.wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX) {
+    if (c->item.wrap != ZF_DCP_PLAIN || usual->n_looks >= LOOKS_MAX)
         return false; /* compressed: its length says nothing */
-    }
     return zf_dtype_info(dtype)->kind == 'q' || c->item.len < data_len ||
            c->item.len - data_len < usual->least || c->item.len - data_len > usual->most;
 }
@@ -44,9 +43,8 @@ static bool composed_is(struct dcp_placing *p, const struct dcp_chunk *c, uint64
     struct zf_err ignored;
 
     usual->n_looks++;
-    if (!composed_open(p, c, &look, err)) {
+    if (!composed_open(p, c, &look, err))
         return false;
-    }
     zf_err_clear(&ignored);
     *out = look.torch && zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_PARTS &&
            !dcp_look_tensor(&look, &t, &ignored);
@@ -68,19 +66,16 @@ static bool composed_check_empty(struct dcp_placing *p, const struct dcp_chunk *
     struct zf_torch_tensor t;
     uint64_t n = 0;
 
-    if (usual->n_looks >= LOOKS_MAX || c->item.wrap == ZF_DCP_OTHER) {
+    if (usual->n_looks >= LOOKS_MAX || c->item.wrap == ZF_DCP_OTHER)
         return true;
-    }
     usual->n_looks++;
-    if (!composed_open(p, c, &look, err)) {
+    if (!composed_open(p, c, &look, err))
         return false;
-    }
     if (!look.torch) {
         n = look.body->size;
     } else if (zf_torch_kind(look.torch, zf_torch_root(look.torch)) == ZF_TORCH_DENSE) {
-        if (!zf_torch_tensor(look.torch, zf_torch_root(look.torch), &t, err)) {
+        if (!zf_torch_tensor(look.torch, zf_torch_root(look.torch), &t, err))
             return false;
-        }
         n = zf_elems(t.ndim, t.shape, &n) ? n : 1;
     }
     return n == 0 ||
@@ -97,24 +92,21 @@ bool dcp_composed_find(struct dcp_placing *p, const uint32_t *order, uint64_t n,
         struct dcp_key *k = &p->d->key.at[c->key];
         uint64_t len;
 
-        if (c->lost || k->is_bytes || k->composed || k->doubtful) {
+        if (c->lost || k->is_bytes || k->composed || k->doubtful)
             continue;
-        }
         if (c->empty) {
             if (!composed_check_empty(p, c, usual, err)) {
                 k->doubtful = true;
-                if (!dcp_mark_lost(p, c, err)) {
+                if (!dcp_mark_lost(p, c, err))
                     return false;
-                }
             }
             continue;
         }
         len = dcp_data_len(p->d, c);
         bool composed = false;
         if (composed_is_odd(c, k->dtype, len, usual) &&
-            !composed_is(p, c, len, usual, &composed, err) && !dcp_mark_lost(p, c, err)) {
+            !composed_is(p, c, len, usual, &composed, err) && !dcp_mark_lost(p, c, err))
             return false;
-        }
         k->composed = composed;
     }
     return true;
@@ -139,9 +131,8 @@ static bool composed_note_part(void *ctx, const char *name, const struct zf_torc
 {
     (void)number;
     (void)err;
-    if (t) {
+    if (t)
         zf_composed_note_part(ctx, name, t->ndim);
-    }
     return true;
 }
 
@@ -150,9 +141,8 @@ static bool composed_put_part(void *ctx, const char *name, const struct zf_torch
 {
     struct zf_from from;
 
-    if (!t) {
+    if (!t)
         return zf_composed_put_number(ctx, name, number, err);
-    }
     const struct zf_type type = {t->dtype, t->ndim, t->shape};
     return dcp_from(t, &from, err) && zf_composed_put(ctx, name, type, from, err);
 }
@@ -169,16 +159,13 @@ static bool composed_join_chunk(struct composed_joining *j, const struct dcp_chu
                        j->key->name);
     }
     if (!composed_open(j->p, c, &look, err) ||
-        !zf_composed_chunk(&j->of, composed_file(j, c), c->box, c->box + j->key->ndim, err)) {
+        !zf_composed_chunk(&j->of, composed_file(j, c), c->box, c->box + j->key->ndim, err))
         return false;
-    }
     const struct zf_pv *root = look.torch ? zf_torch_root(look.torch) : NULL;
-    if (!root || zf_torch_kind(look.torch, root) != ZF_TORCH_PARTS) {
+    if (!root || zf_torch_kind(look.torch, root) != ZF_TORCH_PARTS)
         return zf_composed_is_plain(&j->of, err);
-    }
-    if (first && !zf_composed_each(look.torch, root, &j->attrs, composed_note_part, &j->of, err)) {
+    if (first && !zf_composed_each(look.torch, root, &j->attrs, composed_note_part, &j->of, err))
         return false;
-    }
     zf_out_cut(&j->attrs, 0);
     return zf_composed_each(look.torch, root, &j->attrs, composed_put_part, &j->of, err) &&
            zf_composed_note(j->p->b, composed_file(j, c), zf_out_text(&j->attrs), err);
@@ -190,12 +177,10 @@ static bool composed_join_at(struct composed_joining *j, struct zf_spot spot, co
 {
     bool ok = true;
 
-    if (!zf_composed_begin(&j->of, spot, err)) {
+    if (!zf_composed_begin(&j->of, spot, err))
         return false;
-    }
-    for (uint64_t i = 0; ok && i < n; i++) {
+    for (uint64_t i = 0; ok && i < n; i++)
         ok = composed_join_chunk(j, &j->p->d->chunk.at[chunk[i]], i == 0, err);
-    }
     return zf_composed_end(&j->of, ok, err);
 }
 
@@ -212,12 +197,10 @@ static bool composed_join(struct dcp_placing *p, const uint32_t *chunk, uint64_t
     struct zf_path path;
     struct zf_spot spot;
 
-    if (!dcp_path(p->d, k, &p->room, &path, err) || !zf_names_place(p->names, path, &spot, err)) {
+    if (!dcp_path(p->d, k, &p->room, &path, err) || !zf_names_place(p->names, path, &spot, err))
         return false;
-    }
-    for (uint32_t d = 0; d < k->ndim; d++) {
+    for (uint32_t d = 0; d < k->ndim; d++)
         j.of.whole = j.of.whole && c->box[k->ndim + d] == k->shape[d];
-    }
     bool ok = composed_join_at(&j, spot, chunk, n, err);
     if (j.of.taken) {
         zf_err_clear(err);
@@ -240,9 +223,8 @@ static int composed_by_key(const void *a, const void *b, void *ctx)
     const struct dcp_chunk *chunk = ctx;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-    if (chunk[x].key != chunk[y].key) {
+    if (chunk[x].key != chunk[y].key)
         return chunk[x].key < chunk[y].key ? -1 : 1;
-    }
     return x < y ? -1 : x > y;
 }
 
@@ -251,20 +233,17 @@ bool dcp_composed_put(struct dcp_placing *p, uint32_t *order, struct zf_err *err
     struct zf_dcp *d = p->d;
     uint64_t n = 0, end;
 
-    for (uint32_t i = 0; i < d->chunk.n; i++) {
-        if (d->key.at[d->chunk.at[i].key].composed && !d->key.at[d->chunk.at[i].key].doubtful) {
+    for (uint32_t i = 0; i < d->chunk.n; i++)
+        if (d->key.at[d->chunk.at[i].key].composed && !d->key.at[d->chunk.at[i].key].doubtful)
             order[n++] = i;
-        }
-    }
     qsort_r(order, n, sizeof *order, composed_by_key, d->chunk.at);
     for (uint64_t i = 0; i < n; i = end) {
         const struct dcp_chunk *c = &d->chunk.at[order[i]];
 
         for (end = i + 1; end < n && d->chunk.at[order[end]].key == c->key; end++) {
         }
-        if (!composed_join(p, order + i, end - i, err) && !zf_forgive(p->b, err)) {
+        if (!composed_join(p, order + i, end - i, err) && !zf_forgive(p->b, err))
             return false;
-        }
     }
     return true;
 }

@@ -31,11 +31,9 @@ static bool dir_is_metadata(const char *name)
 static const char *dir_entry_of(struct zf_store *st, const char *dir,
                                 bool (*fits)(const char *name))
 {
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (l.e->kind != ZF_ENTRY_DIR && fits(l.e->name)) { /* a FIFO is refused when opened */
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
+        if (l.e->kind != ZF_ENTRY_DIR && fits(l.e->name)) /* a FIFO is refused when opened */
             return l.e->name;
-        }
-    }
     return NULL;
 }
 
@@ -74,13 +72,11 @@ static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *d
         bool items = dir_is_distcp(l.e->name) && l.e->id.size > 0;
 
         if (l.e->kind == ZF_ENTRY_FILE && ((whole && dir_is_rank_metadata(l.e->name)) ||
-                                           (items && !dir_is_known(d, dir, l.e->name)))) {
+                                           (items && !dir_is_known(d, dir, l.e->name))))
             first = n++ ? first : l.e->name;
-        }
     }
-    if (n > 1) {
+    if (n > 1)
         zf_say(more, sizeof more, " and %zu more", n - 1);
-    }
     return n == 0 || zf_build_note(b, err, "%s%s%s%s %s not read: .metadata does not name %s", dir,
                                    *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
                                    n == 1 ? "it" : "them");
@@ -93,20 +89,15 @@ static bool dir_read(struct zf_dcp *d, struct zf_store *st, const char *dir,
     uint32_t before = zf_dcp_n_read(d);
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err))
         return false;
-    }
-    if (dir_entry_of(st, dir, dir_is_metadata)) {
+    if (dir_entry_of(st, dir, dir_is_metadata))
         return zf_dcp_read(d, st, dir, ".metadata", lim, b, err);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (dir_is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err)) {
+    for (size_t i = 0; i < n; i++)
+        if (dir_is_rank_metadata(e[i].name) && !zf_dcp_read(d, st, dir, e[i].name, lim, b, err))
             return false;
-        }
-    }
-    if (zf_dcp_n_read(d) > before) {
+    if (zf_dcp_n_read(d) > before)
         return true;
-    }
     char path[320], is[ZF_ABSENT_MAX];
     (void)snprintf(path, sizeof path, "%.300s%s.metadata", dir, *dir ? "/" : "");
     zf_fail(

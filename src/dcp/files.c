@@ -27,11 +27,9 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
                       SHOW(d->file.n));
         return NULL;
     }
-    for (uint64_t i = 0; i < d->chunk.n; i++) {
-        if (d->chunk.at[i].item.file != ZF_DCP_NONE) {
+    for (uint64_t i = 0; i < d->chunk.n; i++)
+        if (d->chunk.at[i].item.file != ZF_DCP_NONE)
             used[d->chunk.at[i].item.file] = true;
-        }
-    }
     return used;
 }
 
@@ -42,19 +40,15 @@ bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
     char is[ZF_ABSENT_MAX];
     size_t n = 0;
 
-    if (!path) {
+    if (!path)
         return used && zf_fail_sys(err, "open the files");
-    }
-    for (uint64_t i = 0; i < p->d->file.n; i++) {
-        if (used[i]) {
+    for (uint64_t i = 0; i < p->d->file.n; i++)
+        if (used[i])
             path[n++] = p->d->file.at[i].path;
-        }
-    }
     zf_auto(expect) struct zf_expect *ahead = zf_store_expect(p->st, path, n, NULL);
     for (uint64_t i = 0; i < p->d->file.n; i++) {
-        if (!used[i]) {
+        if (!used[i])
             continue;
-        }
         zf_expect_reach(ahead, p->d->file.at[i].path);
         p->file[i] = zf_store_open(p->st, p->d->file.at[i].path, err);
         if (!p->file[i]) {
@@ -64,9 +58,8 @@ bool dcp_files_open(struct dcp_placing *p, struct zf_err *err)
                         zf_absent(p->st, p->d->file.at[i].path, is));
                 zf_err_in(err, "%s", p->d->file.at[i].path);
             }
-            if (!zf_forgive(p->b, err)) {
+            if (!zf_forgive(p->b, err))
                 return false;
-            }
         }
     }
     return true;
@@ -78,9 +71,8 @@ static int files_by_place(const void *a, const void *b, void *ctx)
     const struct dcp_chunk *chunk = ctx;
     const struct dcp_chunk *x = &chunk[*(const uint32_t *)a], *y = &chunk[*(const uint32_t *)b];
 
-    if (x->item.file != y->item.file) {
+    if (x->item.file != y->item.file)
         return x->item.file < y->item.file ? -1 : 1;
-    }
     return x->item.off < y->item.off ? -1 : x->item.off > y->item.off;
 }
 
@@ -99,9 +91,8 @@ bool dcp_files_sort(struct dcp_placing *p, uint32_t *order, uint64_t *n_out, str
         if (!c->lost && !c->empty) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "\"%.160s\": storage_data has no item for a chunk of it", files_key(d, c));
-            if (!dcp_mark_lost(p, c, err)) {
+            if (!dcp_mark_lost(p, c, err))
                 return false;
-            }
         }
     }
     qsort_r(order, n, sizeof *order, files_by_place, d->chunk.at);
@@ -113,9 +104,8 @@ uint64_t dcp_files_run(const struct zf_dcp *d, const uint32_t *order, uint64_t n
 {
     uint64_t end = 1;
 
-    while (end < n && d->chunk.at[order[end]].item.file == d->chunk.at[order[0]].item.file) {
+    while (end < n && d->chunk.at[order[end]].item.file == d->chunk.at[order[0]].item.file)
         end++;
-    }
     return end;
 }
 
@@ -148,9 +138,8 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
                     SHOW(c->item.len));
             ok = false;
         }
-        if (!ok && !dcp_mark_lost(p, c, err)) {
+        if (!ok && !dcp_mark_lost(p, c, err))
             return false;
-        }
         before = c->item.len ? c : before;
     }
     return true;
@@ -160,9 +149,8 @@ bool dcp_files_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, s
 static bool files_check_end(struct dcp_placing *p, const struct dcp_file *f, uint64_t size,
                             struct zf_err *err)
 {
-    if (size == f->end || (size > f->end && zf_build_degraded(p->b))) {
+    if (size == f->end || (size > f->end && zf_build_degraded(p->b)))
         return true;
-    }
     if (size < f->end) {
         (void)zf_fail(err, ZF_E_FORMAT, size,
                       "the file ends here, but by .metadata its last item ends at byte %llu",
@@ -180,10 +168,8 @@ bool dcp_files_check_ends(struct dcp_placing *p, struct zf_err *err)
 {
     const struct zf_dcp *d = p->d;
 
-    for (uint64_t i = 0; i < d->file.n; i++) {
-        if (p->file[i] && !files_check_end(p, &d->file.at[i], p->file[i]->size, err)) {
+    for (uint64_t i = 0; i < d->file.n; i++)
+        if (p->file[i] && !files_check_end(p, &d->file.at[i], p->file[i]->size, err))
             return false;
-        }
-    }
     return true;
 }

@@ -36,16 +36,14 @@ static enum frame frames_judge(struct dcp_placing *p, const struct dcp_chunk *c,
 
     p->n_frames++;
     if (c->item.len == 0 || !zf_within(c->item.off, c->item.len, file->size) ||
-        c->item.wrap == ZF_DCP_OTHER) {
+        c->item.wrap == ZF_DCP_OTHER)
         return FRAME_FITS;
-    }
-    if (k->is_bytes) {
+    if (k->is_bytes)
         fits = dcp_whole(file, c->item, p->lim, err);
-    } else if (c->empty || k->composed || k->doubtful) {
+    else if (c->empty || k->composed || k->doubtful)
         fits = frames_opens(p, c, err);
-    } else {
+    else
         fits = dcp_item_agrees(file, &r, &item, p->lim, &sound, err);
-    }
     if (fits || !dcp_item_refuted(err)) {
         zf_err_clear(err);
         return FRAME_FITS;
@@ -62,9 +60,8 @@ static bool frames_look(struct dcp_placing *p, const uint32_t *order, uint64_t n
     struct zf_err other = {.code = ZF_OK};
     enum frame is = frames_judge(p, c, err);
 
-    if (is == FRAME_FITS) {
+    if (is == FRAME_FITS)
         return true;
-    }
     f->foreign =
         is == FRAME_REFUTED ||
         (i > 0 && frames_judge(p, &p->d->chunk.at[order[i - 1]], &other) != FRAME_FITS) ||
@@ -82,22 +79,18 @@ bool dcp_frames_check(struct dcp_placing *p, const uint32_t *order, uint64_t n, 
     struct dcp_file *f = &p->d->file.at[number];
     const struct zf_source *file = p->file[number];
 
-    if (!file || !zf_build_degraded(p->b)) {
+    if (!file || !zf_build_degraded(p->b))
         return true;
-    }
     f->foreign = file->size > f->end && !p->d->patched;
     /* the last one first: where the layouts of two files differ anywhere, they do there */
     for (uint64_t k = 0; k < n && !f->foreign; k++) {
-        if (k > 0 && p->n_frames >= FRAMES_LOOKS && file->size == f->end) {
+        if (k > 0 && p->n_frames >= FRAMES_LOOKS && file->size == f->end)
             break;
-        }
-        if (!frames_look(p, order, n, k == 0 ? n - 1 : k - 1, err)) {
+        if (!frames_look(p, order, n, k == 0 ? n - 1 : k - 1, err))
             return false;
-        }
     }
-    for (uint64_t i = 0; f->foreign && i < n; i++) {
+    for (uint64_t i = 0; f->foreign && i < n; i++)
         p->d->chunk.at[order[i]].lost = true;
-    }
     return !f->foreign ||
            zf_build_note(p->b, err,
                          "%s is not the file that .metadata describes: none of it is used",

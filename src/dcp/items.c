@@ -58,9 +58,8 @@ struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_
     }
     snprintf(name, sizeof name, "item@%" PRIu64, item.off);
     packed = zf_window_new(file, item.off, item.len, name, err);
-    if (!packed || item.wrap == ZF_DCP_PLAIN) {
+    if (!packed || item.wrap == ZF_DCP_PLAIN)
         return zf_give(packed);
-    }
     /* One pass finds the length, the bytes are read through a cache of blocks. */
     return zf_zstd_size(packed, max_bytes, lim, &size, err) ? zf_zstd_new(packed, size, lim, err)
                                                             : NULL;
@@ -70,9 +69,8 @@ bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_ite
                    uint64_t max_bytes, const struct zf_limits *lim, struct zf_err *err)
 {
     *look = (struct dcp_look){.body = dcp_body(file, item, max_bytes, lim, err)};
-    if (!look->body) {
+    if (!look->body)
         return false;
-    }
     if (!zf_torch_sniff(look->body)) {
         /* That its head cannot be read does not make it something else. */
         uint8_t first;
@@ -81,9 +79,8 @@ bool dcp_look_init(struct dcp_look *look, struct zf_source *file, struct dcp_ite
             dcp_look_fini(look);
             return false;
         }
-        if (!zf_torch_sniff(look->body)) {
+        if (!zf_torch_sniff(look->body))
             return true;
-        }
     }
     look->torch = zf_torch_open(look->body, lim, err);
     if (!look->torch) {
@@ -117,9 +114,8 @@ static bool items_count_part(void *ctx, const struct zf_torch_part *part, struct
                      zf_torch_kind(only->torch, part->value) != ZF_TORCH_NOT;
         return true;
     }
-    if (only->n++) {
+    if (only->n++)
         return true;
-    }
     only->first = *part->tensor;
     return items_keep_sizes(only->torch, &only->first.shape, only->first.ndim, err) &&
            items_keep_sizes(only->torch, &only->first.stride, only->first.ndim, err);
@@ -130,12 +126,10 @@ bool dcp_look_tensor(struct dcp_look *look, struct zf_torch_tensor *out, struct 
     const struct zf_pv *v = zf_torch_root(look->torch);
     struct items_only only = {.torch = look->torch};
 
-    if (zf_torch_kind(look->torch, v) != ZF_TORCH_PARTS) {
+    if (zf_torch_kind(look->torch, v) != ZF_TORCH_PARTS)
         return zf_torch_tensor(look->torch, v, out, err);
-    }
-    if (!zf_torch_parts(look->torch, v, items_count_part, &only, err)) {
+    if (!zf_torch_parts(look->torch, v, items_count_part, &only, err))
         return false;
-    }
     if (only.n != 1 || only.deep) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "holds a tensor made of several others, but .metadata does not say so");
@@ -192,16 +186,13 @@ static bool items_open(struct dcp_look *look, struct zf_source *file, const stru
         .off = item->rec_off, .len = r->len, .wrap = (enum dcp_wrap)r->wrap};
     uint8_t head[4] = {0};
 
-    if (range.len <= WHOLE_BYTES) {
+    if (range.len <= WHOLE_BYTES)
         zf_source_want(file, range.off, range.len, ZF_SOON_NOW);
-    }
     /* Tensors are smaller than 2^63. */
-    if (!dcp_look_init(look, file, range, item->len + OVERHEAD_MAX, lim, err)) {
+    if (!dcp_look_init(look, file, range, item->len + OVERHEAD_MAX, lim, err))
         return false;
-    }
-    if (look->torch) {
+    if (look->torch)
         return dcp_look_tensor(look, t, err);
-    }
     /* Bytes that are no torch.save file are the tensor itself when they are exactly as many as it needs. */
     size_t n = look->body->size < sizeof head ? (size_t)look->body->size : sizeof head;
     return look->body->size == item->len ||
@@ -252,17 +243,15 @@ static bool items_locate(void *ctx, struct zf_source *file, const struct zf_item
     struct zf_from from;
 
     *out = (struct zf_item_at){0};
-    if (!items_open(&look, file, r, item, &it->lim, &t, err)) {
+    if (!items_open(&look, file, r, item, &it->lim, &t, err))
         return false;
-    }
     if (!look.torch) {
         out->off = item->rec_off;
         out->src = r->wrap == ZF_DCP_PLAIN ? NULL : zf_source_ref(look.body);
         return true;
     }
-    if (!items_check(&t, r, item, err) || !dcp_from(&t, &from, err)) {
+    if (!items_check(&t, r, item, err) || !dcp_from(&t, &from, err))
         return false;
-    }
     if (from.stride) {
         out->src = zf_strided_new((struct zf_type){t.dtype, t.ndim, t.shape}, from, err);
         return out->src != NULL;
@@ -322,13 +311,11 @@ static struct zf_source *items_make(struct zf_remake *r, struct zf_err *err)
         return NULL;
     }
     memcpy(records, p, (size_t)n * sizeof *records);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         records[i].dtype = records[i].dtype < ZF_DT_COUNT ? records[i].dtype : 0;
-    }
     struct zf_source *src = dcp_items_new(r->parent, records, n, r->lim, err);
-    if (src && !zf_items_remake(src, n, r, err)) {
+    if (src && !zf_items_remake(src, n, r, err))
         zf_source_unref(&src);
-    }
     return src;
 }
 

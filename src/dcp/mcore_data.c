@@ -13,9 +13,8 @@ static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct
     uint64_t *whole, elems = 1;
     uint32_t n = key->ndim - 1;
 
-    if (!given || key->is_bytes) {
+    if (!given || key->is_bytes)
         return true;
-    }
     if (key->ndim < 2 || n > ZF_DCP_WHOLE_DIMS || !size || zf_pv_len(size) != n) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -24,9 +23,8 @@ static bool mcore_take_shape(struct zf_dcp *d, struct dcp_key *key, const struct
             key->name, (unsigned long long)zf_pv_len(size), key->ndim);
     }
     whole = zf_arena_get(d->pickles, n, sizeof *whole, err);
-    if (!whole) {
+    if (!whole)
         return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
         if (!zf_pv_u64(zf_pv_item(size, i), &whole[i]) || key->shape[i] == 0 ||
             whole[i] % key->shape[i] != 0 || !zf_mul(elems, whole[i] / key->shape[i], &elems)) {
@@ -54,9 +52,8 @@ bool dcp_take_mcore(struct dcp_reading *r, const struct zf_pv *mcore, struct zf_
         uint32_t key = name ? dcp_find_key(d, name, n) : ZF_DCP_NONE;
 
         if (key != ZF_DCP_NONE && !mcore_take_shape(d, &d->key.at[key], zf_pv_val(mcore, i), err)) {
-            if (!dcp_forgive(r, err)) {
+            if (!dcp_forgive(r, err))
                 return false;
-            }
             d->key.at[key].doubtful = true;
         }
     }

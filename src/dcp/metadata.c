@@ -41,15 +41,13 @@ uint32_t zf_dcp_n_read(const struct zf_dcp *d)
 
 void zf_dcp_free(struct zf_dcp *d)
 {
-    if (!d) {
+    if (!d)
         return;
-    }
     dcp_forget_names(d);
     zf_table_free(d->files);
     zf_arena_free(d->pickles);
-    for (uint64_t i = 0; d->source && i < d->file.n; i++) {
+    for (uint64_t i = 0; d->source && i < d->file.n; i++)
         zf_source_unref(&d->source[i]);
-    }
     free(d->source);
     free(d->draft);
     zf_vec_fini(&d->key);
@@ -65,9 +63,8 @@ void zf_dcp_free(struct zf_dcp *d)
 
 void dcp_forget_names(struct zf_dcp *d)
 {
-    for (uint32_t i = 0; i < ZF_DCP_GROUPS_MAX; i++) {
+    for (uint32_t i = 0; i < ZF_DCP_GROUPS_MAX; i++)
         HASH_CLEAR(hh, d->keys[i]);
-    }
     zf_arena_free(d->numbers);
     d->numbers = NULL;
     zf_sorted_fini(&d->chunks);
@@ -107,14 +104,12 @@ static bool metadata_add_key(struct zf_dcp *d, const char *p, uint64_t n, unsign
 {
     struct dcp_number *e = NULL;
 
-    if (!d->numbers) {
+    if (!d->numbers)
         d->numbers = zf_arena_new(UINT64_MAX, err);
-    }
     e = d->numbers ? zf_arena_get(d->numbers, 1, sizeof *e, err) : NULL;
     struct dcp_key *key = e ? zf_vec_push(&d->key, err) : NULL;
-    if (!key) {
+    if (!key)
         return false;
-    }
     e->number = (uint32_t)(d->key.n - 1);
     d->newest = d->chunk.n;
     *key = (struct dcp_key){.name = p,
@@ -132,9 +127,8 @@ bool dcp_take_key(struct zf_dcp *d, const char *p, uint64_t n, uint32_t *out, bo
     HASH_VALUE(p, n, hash);
     *out = metadata_find_key(d, p, n, hash);
     *new_out = *out == ZF_DCP_NONE;
-    if (!*new_out) {
+    if (!*new_out)
         return true;
-    }
     if (d->key.n >= d->lim.tensors || d->key.n >= ZF_DCP_NONE - 1 || n > INT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %llu tensors (limit tensors)",
                        (unsigned long long)d->key.n);
@@ -163,9 +157,8 @@ static const uint64_t *metadata_keep_box(struct zf_dcp *d, const struct dcp_key 
     static const uint64_t none;
     const uint64_t *corner = k->shape ? k->shape - k->ndim : &none;
 
-    if (k->ndim == 0 || memcmp(d->box.at, corner, 2 * k->ndim * sizeof *corner) == 0) {
+    if (k->ndim == 0 || memcmp(d->box.at, corner, 2 * k->ndim * sizeof *corner) == 0)
         return corner;
-    }
     return zf_arena_copy(d->pickles, d->box.at, 2 * (uint64_t)k->ndim, sizeof *corner, err);
 }
 
@@ -181,9 +174,8 @@ struct dcp_chunk *dcp_add_chunk(struct zf_dcp *d, uint32_t key, bool hidden,
         return NULL;
     }
     struct dcp_chunk *chunk = box ? zf_vec_push(&d->chunk, err) : NULL;
-    if (!chunk) {
+    if (!chunk)
         return NULL;
-    }
     d->hides = d->hides || hidden;
     *chunk = (struct dcp_chunk){.key = key, .item.file = ZF_DCP_NONE, .box = box};
     return hidden || zf_sorted_add(&d->chunks, hash | (d->chunk.n - 1), err) ? chunk : NULL;
@@ -206,14 +198,12 @@ uint32_t dcp_find_chunk(struct zf_dcp *d, uint32_t key, const uint64_t *start, u
 
     /* Items have the order of chunks; in one file no two chunks of a key start at the same place. */
     if (d->next_chunk < d->chunk.n && d->next_chunk >= from && !d->hides &&
-        metadata_starts_at(d, d->next_chunk, key, start)) {
+        metadata_starts_at(d, d->next_chunk, key, start))
         return d->next_chunk++;
-    }
     if (key + 1 == d->key.n && d->chunk.n - d->newest <= FEW_CHUNKS) {
         from = from > d->newest ? from : d->newest;
-        while (from < d->chunk.n && !metadata_starts_at(d, (uint32_t)from, key, start)) {
+        while (from < d->chunk.n && !metadata_starts_at(d, (uint32_t)from, key, start))
             from++;
-        }
         return from < d->chunk.n ? (uint32_t)from : ZF_DCP_NONE;
     }
     hash = metadata_box_hash(d, key, start);
@@ -238,14 +228,12 @@ bool dcp_take_file(struct zf_dcp *d, const char *path, uint32_t *out, struct zf_
         return true;
     }
     e = zf_table_make_str(d->files, path, err);
-    if (!e) {
+    if (!e)
         return false;
-    }
     path = zf_arena_str(d->pickles, path, strlen(path), err);
     file = path ? zf_vec_push(&d->file, err) : NULL;
-    if (!file) {
+    if (!file)
         return false;
-    }
     file->path = path;
     *out = e->number = (uint32_t)(d->file.n - 1);
     return true;

@@ -30,11 +30,9 @@ struct file_reading {
 static bool file_take_rest(struct file_reading *f, struct file_part *p, const struct zf_pv *map,
                            struct zf_err *err)
 {
-    for (uint64_t n = zf_pv_len(map); p->n_rest < n; p->n_rest++) {
-        if (!p->take(&f->r, zf_pv_key(map, p->n_rest), zf_pv_val(map, p->n_rest), err)) {
+    for (uint64_t n = zf_pv_len(map); p->n_rest < n; p->n_rest++)
+        if (!p->take(&f->r, zf_pv_key(map, p->n_rest), zf_pv_val(map, p->n_rest), err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -46,14 +44,12 @@ static bool file_wants(void *ctx, const char *name, const struct zf_pv *map, boo
     struct file_reading *f = ctx;
     struct file_part *p = f->part, *state = &f->part[FILE_STATE];
 
-    while (p < f->part + FILE_PARTS && strcmp(p->name, name) != 0) {
+    while (p < f->part + FILE_PARTS && strcmp(p->name, name) != 0)
         p++;
-    }
     *out = p < f->part + FILE_PARTS && (!p->map || p->map == map) &&
            (p == state || (state->map && state->map != map));
-    if (*out) {
+    if (*out)
         p->map = map;
-    }
     return !*out || p == state || file_take_rest(f, state, state->map, err);
 }
 
@@ -62,11 +58,9 @@ static bool file_pair(void *ctx, const struct zf_pv *map, const struct zf_pv *ke
 {
     struct file_reading *f = ctx;
 
-    for (struct file_part *p = f->part; p < f->part + FILE_PARTS; p++) {
-        if (p->map == map) {
+    for (struct file_part *p = f->part; p < f->part + FILE_PARTS; p++)
+        if (p->map == map)
             return p->take(&f->r, key, val, err);
-        }
-    }
     return false;
 }
 
@@ -118,13 +112,11 @@ static const struct zf_pv *file_load(struct file_reading *f, struct zf_store *st
     struct zf_bytes in = zf_bytes_of(text, n);
     const struct zf_pv *root;
 
-    if (!text) {
+    if (!text)
         return NULL;
-    }
     root = zf_pickle_load_watched(&in, r->d->pickles, r->lim, &watch, err);
-    if (!root) {
+    if (!root)
         (void)dcp_in_file(r, err);
-    }
     return root;
 }
 
@@ -139,9 +131,8 @@ bool zf_dcp_read(struct zf_dcp *d, struct zf_store *st, const char *dir, const c
     const struct zf_pv *root;
 
     f.r.path = zf_arena_fmt(d->pickles, err, "%s%s%s", dir, *dir ? "/" : "", name);
-    if (!f.r.path || !zf_vec_room(&d->pass, 1, err)) {
+    if (!f.r.path || !zf_vec_room(&d->pass, 1, err))
         return false;
-    }
     d->pass.at[d->pass.n++] = f.r.path;
     root = file_load(&f, st, err);
     return root && (file_take_root(&f, root, err) || dcp_in_file(&f.r, err));

@@ -54,9 +54,8 @@ static bool paths_spells(const struct dcp_key *key, const struct zf_pv *tuple, b
     *is_path = n > 0;
     for (uint64_t i = 0; i < n && *is_path; i++) {
         *is_path = paths_read_step(zf_pv_item(tuple, i), &step);
-        if (!*is_path || !same) {
+        if (!*is_path || !same)
             continue;
-        }
         at += i > 0;
         same = at <= key->name_len && step.n <= key->name_len - at &&
                memcmp(key->name + at, step.p, step.n) == 0 && (i == 0 || key->name[at - 1] == '.');
@@ -98,28 +97,22 @@ bool dcp_take_path(struct dcp_reading *r, const struct zf_pv *fqn, const struct 
     struct paths_step step;
     bool is_path, known;
 
-    if (number == ZF_DCP_NONE || n == 0) {
+    if (number == ZF_DCP_NONE || n == 0)
         return true;
-    }
     struct dcp_key *key = &r->d->key.at[number];
     bool same = paths_spells(key, tuple, &is_path, &known);
-    if (!is_path || known) {
+    if (!is_path || known)
         return true;
-    }
-    if (!same) {
+    if (!same)
         return paths_refuse(r, key, tuple, err);
-    }
     key->steps = NULL;
-    if (n == 1 && zf_pv_kind(zf_pv_item(tuple, 0)) == ZF_PV_STR) { /* as if nothing were said */
+    if (n == 1 && zf_pv_kind(zf_pv_item(tuple, 0)) == ZF_PV_STR) /* as if nothing were said */
         return true;
-    }
     uint32_t *kept = zf_arena_get(r->d->pickles, n + 1, sizeof *kept, err);
-    for (uint64_t i = 0; kept && i < n && paths_read_step(zf_pv_item(tuple, i), &step); i++) {
+    for (uint64_t i = 0; kept && i < n && paths_read_step(zf_pv_item(tuple, i), &step); i++)
         kept[i + 1] = (uint32_t)step.n | (step.index ? STEP_INDEX : 0);
-    }
-    if (kept) {
+    if (kept)
         kept[0] = (uint32_t)n;
-    }
     key->steps = kept;
     return kept != NULL;
 }
@@ -177,26 +170,23 @@ bool dcp_path(const struct zf_dcp *d, const struct dcp_key *k, struct dcp_steps 
     uint32_t n, front;
 
     room->step.n = 0;
-    if (!zf_vec_room(&room->step, (k->steps ? (size_t)k->steps[0] : 1) + 3, err)) {
+    if (!zf_vec_room(&room->step, (k->steps ? (size_t)k->steps[0] : 1) + 3, err))
         return false;
-    }
     step = room->step.at + 1;
     n = paths_spell(k, step + 1);
     front = group->head && !paths_is_like(step + 1, group->head);
-    if (front) {
+    if (front)
         step[0] = (struct zf_step){.p = group->head, .n = strlen(group->head)};
-    } else {
+    else
         step++;
-    }
     if (group->number) {
         paths_cut(step + front, &n);
         zf_out_cut(&room->head, 0);
         zf_out_add(&room->head, step[front].p, step[front].n);
         zf_out_str(&room->head, "_");
         zf_out_str(&room->head, group->number);
-        if (!zf_out_ok(&room->head, err)) {
+        if (!zf_out_ok(&room->head, err))
             return false;
-        }
         step[front].p = zf_out_text(&room->head);
         step[front].n = room->head.n;
     }

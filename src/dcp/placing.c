@@ -17,14 +17,12 @@ bool dcp_placing_init(struct dcp_placing *p, struct zf_err *err)
 
 void dcp_placing_fini(struct dcp_placing *p)
 {
-    for (uint64_t i = 0; p->items && i < p->d->file.n; i++) {
+    for (uint64_t i = 0; p->items && i < p->d->file.n; i++)
         zf_source_unref(&p->items[i]);
-    }
     dcp_steps_fini(&p->room);
     free(p->items);
-    if (p->names != p->d->names) {
+    if (p->names != p->d->names)
         zf_names_free(p->names);
-    }
 }
 
 uint64_t dcp_data_len(const struct zf_dcp *d, const struct dcp_chunk *c)
@@ -50,9 +48,8 @@ bool dcp_mark_lost(struct dcp_placing *p, struct dcp_chunk *c, struct zf_err *er
 {
     zf_err_in(err, "%s",
               c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file.at[c->item.file].path);
-    if (!zf_forgive(p->b, err)) {
+    if (!zf_forgive(p->b, err))
         return false;
-    }
     c->lost = true;
     return true;
 }

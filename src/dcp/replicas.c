@@ -24,18 +24,15 @@ static struct zf_agree *replicas_copy_values(struct dcp_placing *p, struct dcp_i
     zf_auto(agree) struct zf_agree *said = NULL;
 
     zf_err_clear(err);
-    if (!file || item.len > COPY_BYTES_MAX) {
+    if (!file || item.len > COPY_BYTES_MAX)
         return NULL;
-    }
     said = zf_agree_new(p->d->file.at[item.file].path, p->lim->model_memory, err);
-    if (!said) {
+    if (!said)
         return NULL;
-    }
     if (!dcp_look_init(&look, file, item, COPY_BYTES_MAX * 16u, p->lim, err) || !look.torch ||
         !zf_agree_add(said, look.torch, name, zf_torch_root(look.torch), NULL, false, err)) {
-        if (err->code != ZF_E_NOMEM) {
+        if (err->code != ZF_E_NOMEM)
             zf_err_clear(err); /* said where it is read */
-        }
         return NULL;
     }
     return zf_give(said);
@@ -48,9 +45,8 @@ static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *co
     const char *name = p->d->key.at[c->key].name;
     zf_auto(agree) struct zf_agree *a = NULL, *b = NULL;
 
-    if (c->lost || c->item.file == ZF_DCP_NONE) {
+    if (c->lost || c->item.file == ZF_DCP_NONE)
         return true;
-    }
     a = replicas_copy_values(p, copy->item, name, err);
     b = a ? replicas_copy_values(p, c->item, name, err) : NULL;
     return b ? zf_agree_compare(a, b, true, err) : err->code == ZF_OK;
@@ -58,10 +54,8 @@ static bool replicas_copy_check(struct dcp_placing *p, const struct dcp_copy *co
 
 bool dcp_copies_check(struct dcp_placing *p, struct zf_err *err)
 {
-    for (uint64_t i = 0; i < p->d->copy.n && i < COPY_MAX; i++) {
-        if (!replicas_copy_check(p, &p->d->copy.at[i], err)) {
+    for (uint64_t i = 0; i < p->d->copy.n && i < COPY_MAX; i++)
+        if (!replicas_copy_check(p, &p->d->copy.at[i], err))
             return false;
-        }
-    }
     return true;
 }

@@ -24,19 +24,16 @@ static bool state_doubt(struct dcp_reading *r, uint32_t key, const uint64_t *sta
     struct dcp_key *k = &r->d->key.at[key];
     uint64_t *wider = state_shape_room(r, k->ndim, err), bytes;
 
-    if (!wider) {
+    if (!wider)
         return false;
-    }
     k->doubtful = true;
     for (uint32_t i = 0; i < k->ndim; i++) {
-        if (!zf_add(start ? start[i] : 0, size[i], &wider[i])) {
+        if (!zf_add(start ? start[i] : 0, size[i], &wider[i]))
             return true;
-        }
         wider[i] = wider[i] > k->shape[i] ? wider[i] : k->shape[i];
     }
-    if (zf_dtype_size(k->dtype, k->ndim, wider, &bytes) && bytes <= INT64_MAX) {
+    if (zf_dtype_size(k->dtype, k->ndim, wider, &bytes) && bytes <= INT64_MAX)
         k->shape = wider;
-    }
     return true;
 }
 
@@ -50,13 +47,11 @@ static bool state_take_empty(struct dcp_reading *r, uint32_t key, const uint64_t
     uint64_t n;
 
     if (!zf_elems(d->key.at[key].ndim, d->key.at[key].shape, &n) || n > 0 ||
-        dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE) {
+        dcp_find_chunk(d, key, start, 0) != ZF_DCP_NONE)
         return true;
-    }
     c = dcp_add_chunk(d, key, false, r->lim, err);
-    if (!c) {
+    if (!c)
         return false;
-    }
     c->empty = true;
     return true;
 }
@@ -71,9 +66,8 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
     bool known = false;
     uint32_t twin;
 
-    if (!start) {
+    if (!start)
         return false;
-    }
     if (!zf_torch_extents(zf_pv_attr(v, "offsets"), k->ndim, start) ||
         !zf_torch_extents(zf_pv_attr(v, "sizes"), k->ndim, size)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -81,9 +75,8 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
                        k->ndim) ||
                (dcp_forgive(r, err) && state_doubt(r, key, NULL, k->shape, err));
     }
-    if (zf_elems(k->ndim, size, &n) && n == 0) {
+    if (zf_elems(k->ndim, size, &n) && n == 0)
         return state_take_empty(r, key, start, err); /* it may even start behind the end */
-    }
     for (uint32_t i = 0; i < k->ndim; i++) {
         if (!zf_within(start[i], size[i], k->shape[i])) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -99,9 +92,8 @@ static bool state_take_chunk(struct dcp_reading *r, uint32_t key, const struct z
         const uint64_t *other = d->chunk.at[twin].box + k->ndim;
 
         known = twin >= r->first_chunk;
-        if (!known && memcmp(other, size, k->ndim * sizeof *size) == 0) {
+        if (!known && memcmp(other, size, k->ndim * sizeof *size) == 0)
             return true; /* replicated: every rank-local metadata lists it */
-        }
     }
     if (known && !zf_build_degraded(r->b)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -118,14 +110,12 @@ static bool state_take_key(struct dcp_reading *r, const struct zf_pv *fqn, uint3
     uint64_t n;
     const char *name = zf_pv_text(fqn, &n);
 
-    if (!dcp_take_key(d, name, n, key_out, new_out, err)) {
+    if (!dcp_take_key(d, name, n, key_out, new_out, err))
         return false;
-    }
-    if (*new_out) {
+    if (*new_out)
         zf_pv_keep(fqn);
-    } else if (d->key.at[*key_out].pass == d->pass.n) {
+    else if (d->key.at[*key_out].pass == d->pass.n)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" is described twice", name);
-    }
     return true;
 }
 
@@ -147,22 +137,18 @@ static bool state_read_tensor(struct dcp_reading *r, const struct zf_pv *v, stru
                        (unsigned long long)ndim);
     }
     shape = state_shape_room(r, ndim, err);
-    if (!shape) {
+    if (!shape)
         return false;
-    }
-    if (!zf_torch_extents(size, ndim, shape)) {
+    if (!zf_torch_extents(size, ndim, shape))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its size is not a list of numbers >= 0");
-    }
     if (!zf_dtype_by_torch(dtype, strlen(dtype), &of)) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its dtype \"%.60s\" is not known",
                        dtype);
     }
-    for (uint64_t i = 0; i < ndim; i++) {
+    for (uint64_t i = 0; i < ndim; i++)
         bits |= shape[i];
-    }
-    if (!zf_dtype_size(of, (uint32_t)ndim, shape, &bytes) || (bytes | bits) > INT64_MAX) {
+    if (!zf_dtype_size(of, (uint32_t)ndim, shape, &bytes) || (bytes | bits) > INT64_MAX)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its size overflows");
-    }
     out->dtype = of & 0xff;
     out->ndim = (uint32_t)ndim;
     out->shape = shape;
@@ -215,15 +201,12 @@ static bool state_take_tensor(struct dcp_reading *r, const struct zf_pv *fqn, co
     uint32_t key;
     bool fresh;
 
-    if (!state_read_tensor(r, v, &seen, err)) {
+    if (!state_read_tensor(r, v, &seen, err))
         return zf_err_in(err, "!%.160s", name);
-    }
-    if (!zf_pv_is_seq(chunks)) {
+    if (!zf_pv_is_seq(chunks))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.160s\" has no list of chunks", name);
-    }
-    if (!state_take_key(r, fqn, &key, &fresh, err)) {
+    if (!state_take_key(r, fqn, &key, &fresh, err))
         return false;
-    }
     if (fresh) {
         struct dcp_key *k = &r->d->key.at[key];
 
@@ -233,11 +216,9 @@ static bool state_take_tensor(struct dcp_reading *r, const struct zf_pv *fqn, co
     } else if (!state_same_tensor(&r->d->key.at[key], &seen)) {
         return state_differs(r, key, &seen, err);
     }
-    for (uint64_t i = 0; i < zf_pv_len(chunks); i++) {
-        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !dcp_forgive(r, err)) {
+    for (uint64_t i = 0; i < zf_pv_len(chunks); i++)
+        if (!state_take_chunk(r, key, zf_pv_item(chunks, i), err) && !dcp_forgive(r, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -246,9 +227,8 @@ static bool state_take_bytes(struct dcp_reading *r, const struct zf_pv *fqn, str
     uint32_t key;
     bool fresh;
 
-    if (!state_take_key(r, fqn, &key, &fresh, err)) {
+    if (!state_take_key(r, fqn, &key, &fresh, err))
         return false;
-    }
     if (!fresh) {
         const struct dcp_key seen = {.is_bytes = true};
 

@@ -28,12 +28,10 @@ static bool storage_take_file(struct dcp_reading *r, const struct zf_pv *v, uint
                        name ? name : "");
     }
     if ((size_t)snprintf(path, sizeof path, "%s%s%s", r->dir, *r->dir ? "/" : "", name) >=
-        sizeof path) {
+        sizeof path)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "relative_path \"%.120s\" is too long", name);
-    }
-    if (!dcp_take_file(r->d, path, out, err)) {
+    if (!dcp_take_file(r->d, path, out, err))
         return false;
-    }
     r->last_path = zf_pv_many(v) ? v : NULL; /* another may be where this one was */
     r->last_file = *out;
     return true;
@@ -44,9 +42,8 @@ static enum dcp_wrap storage_wrap(const struct zf_pv *list)
     uint64_t n = 0;
     const char *name = zf_pv_text(zf_pv_item(list, 0), &n);
 
-    if (zf_pv_len(list) == 0) {
+    if (zf_pv_len(list) == 0)
         return ZF_DCP_PLAIN;
-    }
     return zf_pv_len(list) == 1 && name && strcmp(name, "stream.zstd/1") == 0 ? ZF_DCP_ZSTD
                                                                               : ZF_DCP_OTHER;
 }
@@ -65,21 +62,18 @@ static bool storage_read_item(struct dcp_reading *r, const struct zf_pv *v, cons
             "\"%.160s\": an item's offset or length is not a number of bytes that a file can have",
             name);
     }
-    if (!storage_take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err)) {
+    if (!storage_take_file(r, zf_pv_attr(v, "relative_path"), &out->file, err))
         return zf_err_in(err, "!%.160s", name);
-    }
     out->wrap = storage_wrap(zf_pv_attr(v, "transform_descriptors"));
-    if (end > r->d->file.at[out->file].end) {
+    if (end > r->d->file.at[out->file].end)
         r->d->file.at[out->file].end = end;
-    }
     return true;
 }
 
 static bool storage_word(const char *name, const char *const *list)
 {
-    while (*list && strcmp(*list, name) != 0) {
+    while (*list && strcmp(*list, name) != 0)
         list++;
-    }
     return *list != NULL;
 }
 
@@ -94,11 +88,9 @@ static bool storage_is_shared(const struct dcp_key *k)
     static const char *const own[] = {"rng", "random", "loader", "sampler", "dataset", NULL};
     const char *dot = strrchr(k->name, '.'), *last = dot ? dot + 1 : k->name;
 
-    for (size_t i = 0; own[i]; i++) {
-        if (strstr(k->name, own[i])) {
+    for (size_t i = 0; own[i]; i++)
+        if (strstr(k->name, own[i]))
             return false;
-        }
-    }
     return storage_word(last, counted) ||
            (strstr(k->name, "param_groups.") && storage_word(last, setting));
 }
@@ -114,19 +106,16 @@ static bool storage_pass_over(struct dcp_reading *r, const struct zf_pv *info, u
     struct dcp_item item;
 
     if (!storage_read_item(r, info, "", &item, err)) {
-        if (err->code != ZF_E_FORMAT) {
+        if (err->code != ZF_E_FORMAT)
             return false;
-        }
         zf_err_clear(err);
         return true;
     }
-    if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key.at[d->chunk.at[chunk].key])) {
+    if (chunk == ZF_DCP_NONE || !storage_is_shared(&d->key.at[d->chunk.at[chunk].key]))
         return true;
-    }
     copy = zf_vec_push(&d->copy, err);
-    if (copy) {
+    if (copy)
         *copy = (struct dcp_copy){.chunk = chunk, .item = item};
-    }
     return copy != NULL;
 }
 
@@ -144,9 +133,8 @@ static bool storage_take_info(struct dcp_reading *r, struct dcp_chunk *c, const 
                        "\"%.160s\": storage_data has two items for one chunk", name);
     }
     c->lost = true;
-    if (!storage_read_item(r, v, name, &item, err)) {
+    if (!storage_read_item(r, v, name, &item, err))
         return false;
-    }
     c->item = item;
     c->lost = false;
     return true;
@@ -167,9 +155,8 @@ static bool storage_take_item(struct dcp_reading *r, const struct zf_pv *index,
         return storage_pass_over(r, info, ZF_DCP_NONE, err);
     }
     start = dcp_box_room(d, d->key.at[key].ndim, err);
-    if (!start) {
+    if (!start)
         return false;
-    }
     if (!d->key.at[key].is_bytes && !zf_torch_extents(offset, d->key.at[key].ndim, start)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%.160s\": storage_data has an offset that is not %u numbers >= 0", name,

@@ -32,9 +32,8 @@ static bool tensors_add_names(struct dcp_placing *p, struct zf_err *err)
         struct zf_path path;
 
         if (!d->key.at[i].is_bytes && (!dcp_path(d, &d->key.at[i], &p->room, &path, err) ||
-                                       !zf_names_add(p->names, path, err))) {
+                                       !zf_names_add(p->names, path, err)))
             return false;
-        }
     }
     return true;
 }
@@ -57,9 +56,8 @@ static bool tensors_check_items(struct dcp_placing *p, const uint32_t *order, ui
         run = dcp_files_run(p->d, order + i, n - i);
         if (!dcp_files_check(p, order + i, run, err) ||
             !dcp_composed_find(p, order + i, run, &usual, err) ||
-            !dcp_bytes_check(p, order + i, run, err) || !dcp_frames_check(p, order + i, run, err)) {
+            !dcp_bytes_check(p, order + i, run, err) || !dcp_frames_check(p, order + i, run, err))
             return false;
-        }
     }
     return dcp_files_check_ends(p, err);
 }
@@ -81,35 +79,29 @@ static bool tensors_add_file(struct dcp_placing *p, const uint32_t *order, uint6
     struct zf_source **items;
     uint64_t n_records = 0, file = d->chunk.at[order[0]].item.file;
 
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         n_records += tensors_is_plain(d, &d->chunk.at[order[i]]);
-    }
-    if (n_records == 0) {
+    if (n_records == 0)
         return true;
-    }
     record = calloc(n_records, sizeof *record);
     if (!record) {
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu items",
                        SHOW(n_records));
     }
     n_records = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        if (tensors_is_plain(d, &d->chunk.at[order[i]])) {
+    for (uint64_t i = 0; i < n; i++)
+        if (tensors_is_plain(d, &d->chunk.at[order[i]]))
             record[n_records++] = dcp_record_of(d, &d->chunk.at[order[i]]);
-        }
-    }
     items = &p->items[file];
     *items = dcp_items_new(p->file[file], record, n_records, p->lim, err);
-    if (!*items) {
+    if (!*items)
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         struct dcp_chunk *c = &d->chunk.at[order[i]];
 
         if (tensors_is_plain(d, c) &&
-            !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->item.off, err)) {
+            !zf_items_add(*items, c->item.off, dcp_data_len(d, c), &c->item.off, err))
             return false;
-        }
     }
     zf_items_seal(*items);
     return true;
@@ -120,9 +112,8 @@ static bool tensors_add_items(struct dcp_placing *p, const uint32_t *order, uint
 {
     for (uint64_t i = 0, run; i < n; i += run) {
         run = dcp_files_run(p->d, order + i, n - i);
-        if (!tensors_add_file(p, order + i, run, err)) {
+        if (!tensors_add_file(p, order + i, run, err))
             return false;
-        }
     }
     return true;
 }
@@ -152,17 +143,14 @@ static bool tensors_draft(struct dcp_placing *p, uint64_t key, struct zf_draft *
         type.shape = k->whole;
     }
     if (!dcp_path(p->d, k, &p->room, &path, err) ||
-        (!p->hidden && !zf_names_place(p->names, path, &spot, err))) {
+        (!p->hidden && !zf_names_place(p->names, path, &spot, err)))
         return false;
-    }
-    if (k->doubtful) {
+    if (k->doubtful)
         return tensors_add_lost(p, &spot, err);
-    }
-    if (p->hidden) {
+    if (p->hidden)
         *out = zf_build_hidden(p->b, k->name, k->name_len, type, err);
-    } else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, path, &spot, err)) {
+    else if (!zf_build_find(p->b, spot) || zf_names_extra(p->names, path, &spot, err))
         *out = zf_build_tensor(p->b, spot, type, err);
-    }
     return *out != NULL;
 }
 
@@ -174,17 +162,15 @@ static struct zf_lost tensors_why_lost(const struct dcp_placing *p, const struct
     const char *name = c->item.file == ZF_DCP_NONE ? ".metadata" : p->d->file.at[c->item.file].path;
 
     (void)snprintf(path, 1024, "%s/%s", zf_store_name(p->st), name);
-    if (c->item.file == ZF_DCP_NONE) {
+    if (c->item.file == ZF_DCP_NONE)
         return (struct zf_lost){.file = path, .why = "has no usable item for it"};
-    }
     if (!file) {
         bool there = zf_store_has(p->st, name, ZF_ENTRY_FILE);
 
         return (struct zf_lost){.file = path, .why = there ? "cannot be opened" : "is missing"};
     }
-    if (p->d->file.at[c->item.file].foreign) {
+    if (p->d->file.at[c->item.file].foreign)
         return (struct zf_lost){.file = path, .why = "is not the file that .metadata describes"};
-    }
     if (!zf_within(c->item.off, c->item.len, file->size)) {
         (void)snprintf(text, 64, "ends at byte %llu", SHOW(file->size));
         return (struct zf_lost){.file = path, .why = text};
@@ -227,14 +213,12 @@ static bool tensors_put_chunk(struct dcp_placing *p, const struct dcp_chunk *c,
     struct zf_lost lost;
     char text[64], path[1024];
 
-    if (c->lost) {
+    if (c->lost)
         lost = tensors_why_lost(p, c, text, path);
-    } else {
+    else
         from.src = p->items[c->item.file];
-    }
-    if (k->whole) {
+    if (k->whole)
         return tensors_put_run(k, draft, start, size, from, c->lost ? &lost : NULL, err);
-    }
     return c->lost ? zf_draft_box(draft, start, size, (struct zf_from){.lost = &lost}, err)
                    : zf_draft_box(draft, start, size, from, err);
 }
@@ -243,15 +227,12 @@ static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
 {
     struct zf_dcp *d = p->d;
 
-    if (!p->hidden && !dcp_bytes_disambiguate(p, err)) {
+    if (!p->hidden && !dcp_bytes_disambiguate(p, err))
         return false;
-    }
-    for (uint64_t i = 0; i < d->key.n; i++) {
+    for (uint64_t i = 0; i < d->key.n; i++)
         if (!d->key.at[i].is_bytes && !d->key.at[i].composed &&
-            !tensors_draft(p, i, &d->draft[i], err)) {
+            !tensors_draft(p, i, &d->draft[i], err))
             return false;
-        }
-    }
     for (uint64_t i = 0; i < d->chunk.n; i++) {
         const struct dcp_chunk *c = &d->chunk.at[i];
         bool none = c->empty || d->key.at[c->key].doubtful || !d->draft[c->key];
@@ -259,9 +240,8 @@ static bool tensors_put(struct dcp_placing *p, struct zf_err *err)
                       ? p->hidden || dcp_bytes(p, c, err)
                       : none || tensors_put_chunk(p, c, d->draft[c->key], err);
 
-        if (!ok) {
+        if (!ok)
             return false;
-        }
     }
     return true;
 }

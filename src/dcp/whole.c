@@ -22,9 +22,8 @@ enum whole_kind { WHOLE_ZIP, WHOLE_PICKLE, WHOLE_OTHER };
 
 static enum whole_kind whole_kind(const uint8_t *head, size_t n)
 {
-    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0) {
+    if (n >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return WHOLE_ZIP;
-    }
     return n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 ? WHOLE_PICKLE : WHOLE_OTHER;
 }
 
@@ -35,14 +34,12 @@ static bool whole_zip_end(struct zf_source *s, bool *ends, struct zf_err *err)
     zf_auto(mem) uint8_t *tail = malloc(n + 1);
 
     *ends = false;
-    if (!tail) {
+    if (!tail)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the end of an archive");
-    }
     for (uint64_t k = ZIP_END_BYTES; !*ends && k <= n; k = k < n ? n : n + 1) {
         /* nearly no archive has a comment: first 22 bytes, then as many as may be one */
-        if (!zf_source_pread(s, tail, k, s->size - k, err)) {
+        if (!zf_source_pread(s, tail, k, s->size - k, err))
             return false;
-        }
         for (uint64_t at = 0; !*ends && at + ZIP_END_BYTES <= k; at++) {
             struct zf_bytes b = zf_bytes_of(tail + at, k - at);
 
@@ -59,9 +56,8 @@ static bool whole_zip(struct zf_source *s, const struct zf_limits *lim, struct z
 {
     bool ends;
 
-    if (!whole_zip_end(s, &ends, err)) {
+    if (!whole_zip_end(s, &ends, err))
         return false;
-    }
     if (!ends) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "a zip archive begins there but does not end");
@@ -83,15 +79,13 @@ static bool whole_pickle(struct zf_source *s, const struct zf_limits *lim, struc
 
         return t != NULL;
     }
-    if (s->size > lim->pickle_bytes) {
+    if (s->size > lim->pickle_bytes)
         return true;
-    }
     arena = zf_arena_new(lim->pickle_memory, err);
     p = arena ? zf_source_slurp(s, 0, s->size, err) : NULL;
     struct zf_bytes in = zf_bytes_of(p, s->size);
-    if (!p || !zf_pickle_load(&in, arena, lim, err)) {
+    if (!p || !zf_pickle_load(&in, arena, lim, err))
         return false;
-    }
     return zf_bytes_left(&in) == 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a pickle ends %llu bytes earlier",
                    (unsigned long long)zf_bytes_left(&in));
@@ -102,9 +96,8 @@ static bool whole_body(struct zf_source *s, const struct zf_limits *lim, struct 
     uint8_t head[4] = {0};
     size_t n = s->size < sizeof head ? (size_t)s->size : sizeof head;
 
-    if (!zf_source_pread(s, head, n, 0, err)) {
+    if (!zf_source_pread(s, head, n, 0, err))
         return false;
-    }
     switch (whole_kind(head, n)) {
     case WHOLE_ZIP:
         return whole_zip(s, lim, err);
@@ -127,20 +120,17 @@ bool dcp_whole(struct zf_source *file, struct dcp_item item, const struct zf_lim
     zf_auto(source) struct zf_source *body = NULL;
     char why[sizeof err->msg];
 
-    if (item.wrap == ZF_DCP_OTHER) {
+    if (item.wrap == ZF_DCP_OTHER)
         return true;
-    }
     body = dcp_body(file, item, lim->inflate_bytes, lim, err);
-    if (body && whole_body(body, lim, err)) {
+    if (body && whole_body(body, lim, err))
         return true;
-    }
     if (err->code == ZF_E_UNSUPPORTED) { /* whole, as far as one can see */
         zf_err_clear(err);
         return true;
     }
-    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNKNOWN) {
+    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNKNOWN)
         return false;
-    }
     (void)snprintf(why, sizeof why, "%s", err->msg);
     zf_err_clear(err);
     return zf_fail(err, ZF_E_FORMAT, item.off,
@@ -163,9 +153,8 @@ static bool whole_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
     struct whole *w = (struct whole *)s;
 
     if (!atomic_load_explicit(&w->known, memory_order_relaxed)) {
-        if (!dcp_whole(w->file, w->item, &w->lim, err)) {
+        if (!dcp_whole(w->file, w->item, &w->lim, err))
             return false;
-        }
         atomic_store_explicit(&w->known, true, memory_order_relaxed);
     }
     return zf_source_pread(w->file, buf, n, w->item.off + off, err);
@@ -231,9 +220,8 @@ struct zf_source *dcp_whole_new(struct zf_source *file, struct dcp_item item,
 {
     struct whole *w = zf_source_new(sizeof *w, &whole_ops, file->name, item.len, err);
 
-    if (!w) {
+    if (!w)
         return NULL;
-    }
     w->file = zf_source_ref(file);
     w->item = item;
     w->lim = *lim;

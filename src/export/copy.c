@@ -89,9 +89,8 @@ static void copy_identify(struct copy *c)
     sha256_update(&ctx, sizeof c->run->seed, c->run->seed);
     sha256_update(&ctx, strlen(c->f->from), (const uint8_t *)c->f->from);
     sha256_update(&ctx, sizeof v, (const uint8_t *)v);
-    if (c->crc.sum.n) { /* those of earlier versions have none */
+    if (c->crc.sum.n) /* those of earlier versions have none */
         sha256_update(&ctx, 3, (const uint8_t *)"crc");
-    }
     sha256_digest(&ctx, sizeof sum, sum);
     zf_hex(c->id, sum, EXPORT_ID_LEN / 2);
 }
@@ -100,9 +99,8 @@ static void copy_identify(struct copy *c)
 
 static void copy_hash(struct copy *c, const unsigned char *p, size_t n)
 {
-    if (c->run->sums && !c->hash_late) {
+    if (c->run->sums && !c->hash_late)
         sha256_update(&c->sum, n, p);
-    }
 }
 
 /* Hashes what a part or a finished file holds up to `end`. */
@@ -112,9 +110,8 @@ static enum export_end copy_hash_file(struct copy *c, int fd, uint64_t end, stru
         size_t want = end - off < EXPORT_BUF ? (size_t)(end - off) : EXPORT_BUF;
         ssize_t n = zf_fd_pread(fd, c->buf, want, off);
 
-        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed))
             return EXPORT_STOPPED;
-        }
         if (n != (ssize_t)want) {
             errno = n < 0 ? errno : EIO;
             return copy_cannot(c, "read the copied part", err);
@@ -134,26 +131,21 @@ static enum export_end copy_compare(struct copy *c, int fd, bool *same_out, stru
     size_t n;
 
     *same_out = false;
-    if (!theirs) {
+    if (!theirs)
         return copy_cannot(c, "compare with the existing file", err);
-    }
     do {
-        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+        if (atomic_load_explicit(&c->run->stop, memory_order_relaxed))
             return EXPORT_STOPPED;
-        }
-        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, off, &n, err)) {
+        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, off, &n, err))
             return EXPORT_UNREADABLE;
-        }
         ssize_t k = zf_fd_pread(fd, theirs, n, off);
-        if (k < 0) {
+        if (k < 0)
             return copy_cannot(c, "read the existing file", err);
-        }
         copy_hash(c, theirs, (size_t)k);
         crc_add(&c->crc, c->buf, n);
         crc_lift(&c->crc, theirs, c->buf, (size_t)k, off);
-        if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0) {
+        if ((size_t)k != n || memcmp(c->buf, theirs, n) != 0)
             return EXPORT_OK;
-        }
         off += n;
     } while (n > 0);
     *same_out = crc_are_right(&c->crc);
@@ -168,9 +160,8 @@ static enum export_end copy_look_at_old(struct copy *c, bool *kept_out, struct z
     struct stat st;
 
     *kept_out = false;
-    if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(c->spot.dir, c->spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? EXPORT_OK : copy_cannot(c, "look for the file", err);
-    }
     zf_auto(fd) int fd = export_dest_file(&c->spot, c->spot.name, O_RDONLY);
     if (fd >= 0 && (uint64_t)st.st_size == c->f->st.size) {
         if (past.done && strcmp(past.id, c->id) == 0) {
@@ -180,9 +171,8 @@ static enum export_end copy_look_at_old(struct copy *c, bool *kept_out, struct z
             end = copy_compare(c, fd, kept_out, err);
         }
     }
-    if (end != EXPORT_OK || *kept_out) {
+    if (end != EXPORT_OK || *kept_out)
         return end;
-    }
     sha256_init(&c->sum);
     if (!c->run->force) {
         (void)zf_fail(
@@ -217,16 +207,14 @@ static enum export_end copy_open_part(struct copy *c, struct zf_err *err)
     if (c->fd >= 0 && fstat(c->fd, &st) == 0 && st.st_nlink == 1) {
         c->off = (uint64_t)st.st_size < past.certain ? (uint64_t)st.st_size : past.certain;
         c->off = c->off <= c->f->st.size ? c->off : 0;
-        if (ftruncate(c->fd, (off_t)c->off) != 0) {
+        if (ftruncate(c->fd, (off_t)c->off) != 0)
             return copy_cannot(c, "continue the partial file", err);
-        }
         copy_keep(c->run, c->off);
         return copy_hash_file(c, c->fd, c->off, err);
     }
     zf_auto_fd(&c->fd);
-    if (past.known || c->run->force) {
+    if (past.known || c->run->force)
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
-    }
     if (!export_journal_part(c->run->journal, c->f->to, c->id, 0, err)) {
         c->fd = -1;
         return copy_unwritable(c, err);
@@ -259,9 +247,8 @@ static bool copy_write_sparse(const struct copy *c, size_t n)
 
         len = len < n - at ? len : n - at;
         if (copy_is_zero(c->buf + at, len)) {
-            if (!zf_fd_pwrite(c->fd, c->buf + from, at - from, c->off + from)) {
+            if (!zf_fd_pwrite(c->fd, c->buf + from, at - from, c->off + from))
                 return false;
-            }
             from = at + len;
         }
         at += len;
@@ -273,21 +260,18 @@ static void copy_write_behind(const struct copy *c, uint64_t before)
 {
     uint64_t from = before - before % BEHIND, to = c->off - c->off % BEHIND;
 
-    if (from < to) {
+    if (from < to)
         (void)sync_file_range(c->fd, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
-    }
 }
 
 /* Gives the part the length of what is copied, a hole at its end included, and puts it on
  * the disk. */
 static enum export_end copy_make_certain(struct copy *c, struct zf_err *err)
 {
-    if (ftruncate(c->fd, (off_t)c->off) != 0) {
+    if (ftruncate(c->fd, (off_t)c->off) != 0)
         return copy_cannot_write(c, err);
-    }
-    if (!export_part_sync(&c->spot, c->fd, err)) {
+    if (!export_part_sync(&c->spot, c->fd, err))
         return copy_unwritable(c, err);
-    }
     return export_journal_part(c->run->journal, c->f->to, c->id, c->off, err)
                ? EXPORT_OK
                : copy_unwritable(c, err);
@@ -301,12 +285,10 @@ static bool copy_clone(struct copy *c, const struct zf_run *run, uint64_t *n_out
 
     *n_out = 0;
     if (c->off < c->no_clones || c->run->sums || c->crc.sum.n || run->kind != ZF_RUN_SRC ||
-        run->len < CLONE_MIN || c->off % BLOCK != 0) {
+        run->len < CLONE_MIN || c->off % BLOCK != 0)
         return true;
-    }
-    if (!zf_map_clone(c->map, c->off, &clone, err)) {
+    if (!zf_map_clone(c->map, c->off, &clone, err))
         return false;
-    }
     c->no_clones = clone.refused ? UINT64_MAX : clone.done ? 0 : c->off + run->len;
     *n_out = clone.done;
     return true;
@@ -319,24 +301,20 @@ static enum export_end copy_step(struct copy *c, struct zf_err *err)
     struct zf_run run = {0};
     size_t n;
 
-    if (c->map) {
+    if (c->map)
         run = zf_map_at(c->map, c->off);
-    }
-    if (c->map && !copy_clone(c, &run, &shared, err)) {
+    if (c->map && !copy_clone(c, &run, &shared, err))
         return EXPORT_UNREADABLE;
-    }
     if (shared) {
         c->off += shared;
     } else if (c->map && run.kind == ZF_RUN_ZERO && run.len >= BLOCK && !c->run->sums &&
                !c->crc.sum.n) {
         c->off += run.len < left ? run.len : left;
     } else {
-        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, c->off, &n, err)) {
+        if (!zf_through_read(&c->through, c->buf, EXPORT_BUF, c->off, &n, err))
             return EXPORT_UNREADABLE;
-        }
-        if (!copy_write_sparse(c, n)) {
+        if (!copy_write_sparse(c, n))
             return copy_cannot_write(c, err);
-        }
         copy_hash(c, c->buf, n);
         crc_add(&c->crc, c->buf, n);
         c->off += n;
@@ -351,17 +329,15 @@ static enum export_end copy_finish(struct copy *c, struct zf_err *err)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, c->f->st.mtime};
 
-    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || !crc_write(&c->crc, c->fd)) {
+    if (ftruncate(c->fd, (off_t)c->f->st.size) != 0 || !crc_write(&c->crc, c->fd))
         return copy_cannot_write(c, err);
-    }
     if (c->hash_late && c->run->sums) {
         c->hash_late = false;
         sha256_init(&c->sum);
         const enum export_end end = copy_hash_file(c, c->fd, c->f->st.size, err);
 
-        if (end != EXPORT_OK) {
+        if (end != EXPORT_OK)
             return end;
-        }
     }
     return futimens(c->fd, times) == 0 ? EXPORT_OK : copy_cannot_write(c, err);
 }
@@ -372,16 +348,13 @@ static enum export_end copy_all(struct copy *c, struct zf_err *err)
 
     while (end == EXPORT_OK && c->off < c->f->st.size) {
         end = copy_step(c, err);
-        if (end == EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed)) {
+        if (end == EXPORT_OK && atomic_load_explicit(&c->run->stop, memory_order_relaxed))
             end = EXPORT_STOPPED;
-        }
     }
-    if (end == EXPORT_OK) {
+    if (end == EXPORT_OK)
         end = copy_finish(c, err);
-    }
-    if (c->fd < 0 || end == EXPORT_OK) {
+    if (c->fd < 0 || end == EXPORT_OK)
         return end;
-    }
     if (end == EXPORT_UNREADABLE && (c->f->st.lost || c->off == 0)) {
         /* Nobody will ever complete it. */
         (void)unlinkat(c->spot.dir, c->spot.part, 0);
@@ -403,9 +376,8 @@ static enum export_end copy_check_lost(struct copy *c, struct zf_err *err)
     size_t n;
 
     if (!c->f->st.lost || !c->map || !zf_map_loss(c->map, 0, &loss) ||
-        c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, 1, loss.first, &n, err)) {
+        c->run->tree->ops->read(c->run->tree, c->f->st.ino, c->buf, 1, loss.first, &n, err))
         return EXPORT_OK;
-    }
     return EXPORT_UNREADABLE;
 }
 
@@ -415,25 +387,20 @@ static enum export_end copy_or_keep(struct copy *c, bool *kept_out, struct zf_er
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
 
     c->map = zf_tree_map(c->run->tree, c->f->st.ino, err);
-    if (!c->map && err->code != ZF_OK) {
+    if (!c->map && err->code != ZF_OK)
         return EXPORT_UNREADABLE;
-    }
-    if (!crc_init(&c->crc, c->run->tree, c->f->st.ino, err)) {
+    if (!crc_init(&c->crc, c->run->tree, c->f->st.ino, err))
         return EXPORT_UNREADABLE;
-    }
     sha256_init(&c->sum);
     copy_identify(c);
-    if (!export_dest_spot(c->run->root, c->f->to, &spot, err)) {
+    if (!export_dest_spot(c->run->root, c->f->to, &spot, err))
         return copy_unwritable(c, err);
-    }
     c->spot = spot;
     enum export_end end = copy_check_lost(c, err);
-    if (end == EXPORT_OK) {
+    if (end == EXPORT_OK)
         end = copy_look_at_old(c, kept_out, err);
-    }
-    if (end == EXPORT_OK && !*kept_out) {
+    if (end == EXPORT_OK && !*kept_out)
         end = copy_all(c, err);
-    }
     sha256_digest(&c->sum, sizeof c->f->sha256, c->f->sha256);
     return end;
 }
@@ -447,9 +414,8 @@ enum export_end export_copy(struct export_run *run, uint32_t i, unsigned char *b
     c.through = (struct zf_through){.tree = run->tree, .ino = c.f->st.ino, .size = c.f->st.size};
     const enum export_end end = copy_or_keep(&c, &kept, err);
     crc_fini(&c.crc);
-    if (end != EXPORT_OK) {
+    if (end != EXPORT_OK)
         return end;
-    }
     if (!kept) {
         return export_batch_add(batch, run, i, c.fd, c.id) ? export_sync(run, batch, err)
                                                            : EXPORT_OK;

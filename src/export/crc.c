@@ -14,9 +14,8 @@
 bool crc_init(struct crc_sums *c, struct zf_tree *t, uint64_t ino, struct zf_err *err)
 {
     *c = (struct crc_sums){0};
-    if (!zf_tree_sums(t, ino, &c->sum, err)) {
+    if (!zf_tree_sums(t, ino, &c->sum, err))
         return false;
-    }
     c->of = calloc(c->sum.n ? c->sum.n : 1, sizeof *c->of);
     return c->of || zf_fail_sys(err, "allocate memory");
 }
@@ -68,20 +67,17 @@ void crc_lift(struct crc_sums *c, unsigned char *theirs, const unsigned char *ou
                     theirs[at + b - off] = ours[at + b - off];
                 }
             }
-            if (at + CRC_BYTES > off + n) {
+            if (at + CRC_BYTES > off + n)
                 break;
-            }
         }
     }
 }
 
 bool crc_are_right(const struct crc_sums *c)
 {
-    for (size_t i = 0; i < c->sum.n; i++) {
-        if (c->of[i].seen[0] != c->of[i].value || c->of[i].seen[1] != c->of[i].value) {
+    for (size_t i = 0; i < c->sum.n; i++)
+        if (c->of[i].seen[0] != c->of[i].value || c->of[i].seen[1] != c->of[i].value)
             return false;
-        }
-    }
     return true;
 }
 
@@ -90,11 +86,9 @@ bool crc_write(const struct crc_sums *c, int fd)
     for (size_t i = 0; i < c->sum.n; i++) {
         const uint32_t value = htole32(c->of[i].value);
 
-        for (int k = 0; k < 2; k++) {
-            if (!zf_fd_pwrite(fd, &value, sizeof value, c->sum.at[i].at[k])) {
+        for (int k = 0; k < 2; k++)
+            if (!zf_fd_pwrite(fd, &value, sizeof value, c->sum.at[i].at[k]))
                 return false;
-            }
-        }
     }
     return true;
 }

@@ -21,17 +21,14 @@ static bool dest_make_dirs(const char *path, struct zf_err *err)
 {
     zf_auto(mem) char *copy = strdup(path);
 
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "make the directory");
-    }
     for (char *p = copy + 1; *p; p++) {
-        if (*p != '/') {
+        if (*p != '/')
             continue;
-        }
         *p = '\0';
-        if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
             return zf_fail_sys(err, "make the directory");
-        }
         *p = '/';
     }
     return mkdir(copy, 0777) == 0 || errno == EEXIST || zf_fail_sys(err, "make the directory");
@@ -45,12 +42,10 @@ static bool dest_resolve(const char *path, char out[PATH_MAX])
     while (copy && !realpath(copy, out)) {
         char *slash = strrchr(copy, '/');
 
-        if (errno != ENOENT) {
+        if (errno != ENOENT)
             return false;
-        }
-        if (!slash) {
+        if (!slash)
             return realpath(".", out);
-        }
         slash[slash == copy] = '\0';
     }
     return copy;
@@ -61,26 +56,22 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
     char dest[PATH_MAX], root[PATH_MAX];
     struct stat st;
 
-    if (!ckpt) {
+    if (!ckpt)
         return true;
-    }
-    if (!dest_resolve(path, dest) || !realpath(ckpt, root) || stat(root, &st) != 0) {
+    if (!dest_resolve(path, dest) || !realpath(ckpt, root) || stat(root, &st) != 0)
         return zf_fail_sys(err, "find the destination");
-    }
     bool file = !S_ISDIR(st.st_mode);
     /* A path that does not exist cannot be the source file. */
-    if (file && (!force || access(path, F_OK) != 0)) {
+    if (file && (!force || access(path, F_OK) != 0))
         return true;
-    }
     if (file) {
         char *slash = strrchr(root, '/');
 
         slash[slash == root] = '\0';
     }
     size_t n = strlen(root);
-    if (strncmp(dest, root, n) != 0 || (dest[n] != '\0' && (file || (n > 1 && dest[n] != '/')))) {
+    if (strncmp(dest, root, n) != 0 || (dest[n] != '\0' && (file || (n > 1 && dest[n] != '/'))))
         return true;
-    }
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    file ? "with --force, the checkpoint's own directory cannot be the destination"
                         : "the destination lies inside the checkpoint");
@@ -89,9 +80,8 @@ static bool dest_refuse_inside(const char *path, const char *ckpt, bool force, s
 bool export_dest_open(const char *path, const char *ckpt, bool force, int *fd_out,
                       struct zf_err *err)
 {
-    if (*path == '\0') {
+    if (*path == '\0')
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the destination has no name");
-    }
     bool ok = dest_refuse_inside(path, ckpt, force, err);
     if (ok && (*fd_out = open(path, DIR_FLAGS)) < 0) {
         ok = errno == ENOENT ? dest_make_dirs(path, err) : zf_fail_sys(err, "open the destination");
@@ -106,9 +96,8 @@ static int dest_step(int dir, const char *name)
     int fd = openat(dir, name, DIR_FLAGS | O_NOFOLLOW);
 
     if (fd < 0 && errno == ENOENT) {
-        if (mkdirat(dir, name, 0777) != 0 && errno != EEXIST) {
+        if (mkdirat(dir, name, 0777) != 0 && errno != EEXIST)
             return -1;
-        }
         fd = openat(dir, name, DIR_FLAGS | O_NOFOLLOW);
     }
     return fd;
@@ -138,9 +127,8 @@ bool export_dest_spot(int root, const char *to, struct export_spot *out, struct 
         size_t n = strcspn(to, "/");
         char name[256];
 
-        if (n == 0 || n >= sizeof name || (to[0] == '.' && (n == 1 || (n == 2 && to[1] == '.')))) {
+        if (n == 0 || n >= sizeof name || (to[0] == '.' && (n == 1 || (n == 2 && to[1] == '.'))))
             return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "this is not a valid file name");
-        }
         memcpy(name, to, n);
         name[n] = '\0';
         if (to[n] == '\0') {
@@ -179,14 +167,12 @@ int export_dest_file(const struct export_spot *s, const char *name, int flags)
 
 bool export_dest_publish(const struct export_spot *s, bool force, struct zf_err *err)
 {
-    if (renameat2(s->dir, s->part, s->dir, s->name, force ? 0 : RENAME_NOREPLACE) == 0) {
+    if (renameat2(s->dir, s->part, s->dir, s->name, force ? 0 : RENAME_NOREPLACE) == 0)
         return true;
-    }
     /* Not every file system knows RENAME_NOREPLACE; a hard link does not replace
      * anything either. */
     if (!force && (errno == EINVAL || errno == ENOSYS) &&
-        linkat(s->dir, s->part, s->dir, s->name, 0) == 0) {
+        linkat(s->dir, s->part, s->dir, s->name, 0) == 0)
         return unlinkat(s->dir, s->part, 0) == 0 || zf_fail_sys(err, "remove the partial file");
-    }
     return zf_fail_sys(err, "rename the partial file");
 }

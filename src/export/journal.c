@@ -57,9 +57,8 @@ static bool journal_parse(char *text, bool same_boot, struct journal_line *out)
     if (sscanf(text, "part %32[0-9a-f] %" SCNu64 " %n", out->past.id, &certain, &path) != 2 ||
         !path) {
         path = 0;
-        if (sscanf(text, "done %32[0-9a-f] %n", out->past.id, &path) != 1 || !path) {
+        if (sscanf(text, "done %32[0-9a-f] %n", out->past.id, &path) != 1 || !path)
             return false;
-        }
         out->past.done = true;
     }
     out->past.known = true;
@@ -72,9 +71,8 @@ static bool journal_keep_line(struct export_journal *j, struct journal_line line
 {
     struct zf_err err;
 
-    if (!zf_vec_room(&j->line, 1, &err)) {
+    if (!zf_vec_room(&j->line, 1, &err))
         return false;
-    }
     line.at = (uint32_t)j->line.n;
     j->line.at[j->line.n++] = line;
     return true;
@@ -89,15 +87,13 @@ static bool journal_parse_all(struct export_journal *j, const char *boot)
         struct journal_line line;
 
         *end = '\0';
-        if (strncmp(p, "boot ", 5) == 0) {
+        if (strncmp(p, "boot ", 5) == 0)
             same_boot = *boot && strcmp(p + 5, boot) == 0;
-        } else if (journal_parse(p, same_boot, &line) && !journal_keep_line(j, line)) {
+        else if (journal_parse(p, same_boot, &line) && !journal_keep_line(j, line))
             return false;
-        }
     }
-    if (j->line.n) {
+    if (j->line.n)
         qsort(j->line.at, j->line.n, sizeof *j->line.at, journal_by_path);
-    }
     for (size_t i = 0; i < j->line.n; i++) {
         n -= n > 0 && strcmp(j->line.at[n - 1].path, j->line.at[i].path) == 0;
         j->line.at[n++] = j->line.at[i];
@@ -110,13 +106,11 @@ static bool journal_slurp(struct export_journal *j, struct zf_err *err)
 {
     struct stat st;
 
-    if (fstat(j->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (fstat(j->fd, &st) != 0 || !S_ISREG(st.st_mode))
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "this is not a regular file");
-    }
     j->text = calloc(1, (size_t)st.st_size + 1);
-    if (!j->text) {
+    if (!j->text)
         return zf_fail_sys(err, "read the journal of an earlier export");
-    }
     return zf_fd_pread(j->fd, j->text, (size_t)st.st_size, 0) >= 0 ||
            zf_fail_sys(err, "read the journal of an earlier export");
 }
@@ -126,9 +120,8 @@ static bool journal_append(struct export_journal *j, char *text, int n, struct z
 {
     zf_auto(mem) char *line = n < 0 ? NULL : text;
 
-    if (!line) {
+    if (!line)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     if (write(j->fd, line, (size_t)n) != n) {
         (void)zf_fail_sys(err, "write the journal");
         return zf_err_in(err, EXPORT_JOURNAL_NAME);
@@ -141,15 +134,12 @@ static bool journal_begin(struct export_journal *j, struct zf_err *err)
     char boot[64], *text = NULL;
 
     journal_boot_id(boot);
-    if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "another export is running in this directory");
-    }
-    if (!journal_slurp(j, err)) {
+    if (!journal_slurp(j, err))
         return false;
-    }
-    if (!journal_parse_all(j, boot)) {
+    if (!journal_parse_all(j, boot))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     /* A line torn by a crash is ended, so that the next one is whole. */
     int n = asprintf(&text, "\nboot %s\n", boot);
     return journal_append(j, text, n, err);

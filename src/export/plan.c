@@ -24,18 +24,15 @@ static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, stru
     const struct look *look = ctx;
     struct zf_export_plan *p = look->plan;
 
-    if (st->kind != ZF_NODE_FILE) {
+    if (st->kind != ZF_NODE_FILE)
         return true;
-    }
     struct zf_export_file *file = zf_vec_grow(p->file, p->n, 1, &p->cap, sizeof *file, err);
-    if (!file) {
+    if (!file)
         return false;
-    }
     p->file = file;
     char *from = strdup(path);
-    if (!from) {
+    if (!from)
         return zf_fail_sys(err, "plan the export");
-    }
     p->file[p->n] = (struct zf_export_file){
         .from = from, .to = from + look->base, .st = *st, .leader = p->n, .follows = UINT32_MAX};
     p->n++;
@@ -45,9 +42,8 @@ static bool plan_add(void *ctx, const char *path, const struct zf_stat *st, stru
 /* Index of the last component before byte n. */
 static size_t plan_dir_len(const char *path, size_t n)
 {
-    while (n > 0 && path[n - 1] != '/') {
+    while (n > 0 && path[n - 1] != '/')
         n--;
-    }
     return n;
 }
 
@@ -70,9 +66,8 @@ static bool plan_look_up(struct look *look, const char *path, bool content, stru
 
     look->base = plan_dir_len(path, strlen(path));
     if (zf_tree_walk(look->tree, path, &st)) {
-        if (st.kind != ZF_NODE_DIR) {
+        if (st.kind != ZF_NODE_DIR)
             return plan_add(look, path, &st, err);
-        }
         look->base = content && *path ? strlen(path) + 1 : look->base;
         return zf_each_file(&each, path, err);
     }
@@ -106,9 +101,8 @@ static bool plan_check_names(struct zf_export_plan *p, uint32_t *order, struct z
     for (uint32_t k = 1; k < p->n; k++) {
         struct zf_export_file *a = &p->file[order[k - 1]], *b = &p->file[order[k]];
 
-        if (strcmp(a->to, b->to) != 0) {
+        if (strcmp(a->to, b->to) != 0)
             continue;
-        }
         if (a->st.ino != b->st.ino) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                            "%.100s and %.100s would both become %.60s: export them one by one, or "
@@ -128,9 +122,8 @@ static void plan_tie(struct zf_export_plan *p, uint32_t *order)
     for (uint32_t k = 0; k < p->n; k++) {
         struct zf_export_file *f = &p->file[order[k]];
 
-        if (f->done) {
+        if (f->done)
             continue;
-        }
         if (last != UINT32_MAX && p->file[last].st.ino == f->st.ino) {
             f->leader = p->file[last].leader;
             p->file[last].follows = order[k];
@@ -166,27 +159,21 @@ bool zf_export_plan_make(struct zf_export_plan *p, struct zf_tree *tree, char **
         zf_auto(mem) char *clean = zf_each_normal(path[i]);
         size_t len = strlen(path[i]);
 
-        if (!clean) {
+        if (!clean)
             return zf_fail_sys(err, "plan the export");
-        }
-        if (!plan_look_up(&look, clean, len && path[i][len - 1] == '/', err)) {
+        if (!plan_look_up(&look, clean, len && path[i][len - 1] == '/', err))
             return false;
-        }
     }
     zf_auto(mem) uint32_t *order = malloc((p->n + 1ul) * sizeof *order);
-    if (!order) {
+    if (!order)
         return zf_fail_sys(err, "plan the export");
-    }
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++)
         order[i] = i;
-    }
-    if (!plan_check_names(p, order, err)) {
+    if (!plan_check_names(p, order, err))
         return false;
-    }
     plan_drop_doubles(p);
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++)
         order[i] = i;
-    }
     plan_tie(p, order);
     return true;
 }
@@ -198,9 +185,8 @@ void zf_export_plan_rename(struct zf_export_plan *p, const char *name)
 
 void zf_export_plan_fini(struct zf_export_plan *p)
 {
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++)
         free(p->file[i].from);
-    }
     free(p->file);
     *p = (struct zf_export_plan){0};
 }

@@ -70,9 +70,8 @@ struct zf_export *zf_export_open(const struct zf_export_opts *o, struct zf_err *
     (void)pthread_mutex_init(&x->lock, NULL);
     (void)pthread_cond_init(&x->left, NULL);
     run_make_seed(x);
-    if (!export_dest_open(o->dest, o->ckpt, o->force, &x->run.root, err)) {
+    if (!export_dest_open(o->dest, o->ckpt, o->force, &x->run.root, err))
         return NULL;
-    }
     x->run.journal = export_journal_open(x->run.root, err);
     if (!x->run.journal) {
         (void)zf_err_in(err, "%s", o->dest);
@@ -83,9 +82,8 @@ struct zf_export *zf_export_open(const struct zf_export_opts *o, struct zf_err *
 
 void zf_export_free(struct zf_export *x)
 {
-    if (!x) {
+    if (!x)
         return;
-    }
     export_journal_free(x->run.journal);
     zf_auto_fd(&x->run.root);
     (void)pthread_mutex_destroy(&x->lock);
@@ -147,17 +145,14 @@ static void *run_work(void *arg)
     while (!atomic_load(&x->run.stop)) {
         const uint32_t i = atomic_fetch_add(&x->next, 1);
 
-        if (i >= x->run.plan->n) {
+        if (i >= x->run.plan->n)
             break;
-        }
-        if (x->run.plan->file[i].leader == i) {
+        if (x->run.plan->file[i].leader == i)
             run_copy(x, i, buf, &batch);
-        }
     }
     /* Also when all is to end: what is whole gets its name. */
-    if (export_sync(&x->run, &batch, &err) != EXPORT_OK) {
+    if (export_sync(&x->run, &batch, &err) != EXPORT_OK)
         run_failed(x, &err);
-    }
     (void)pthread_mutex_lock(&x->lock);
     x->working--;
     (void)pthread_cond_signal(&x->left);
@@ -186,9 +181,8 @@ void zf_export_run(struct zf_export *x)
 
     x->jobs = want ? want : 1;
     x->working = want;
-    while (n < want && pthread_create(&thread[n], NULL, run_work, x) == 0) {
+    while (n < want && pthread_create(&thread[n], NULL, run_work, x) == 0)
         n++;
-    }
     (void)pthread_mutex_lock(&x->lock);
     x->working -= want - n;
     (void)pthread_mutex_unlock(&x->lock);
@@ -197,9 +191,8 @@ void zf_export_run(struct zf_export *x)
         (void)run_work(x);
     }
     run_watch(x);
-    while (n > 0) {
+    while (n > 0)
         (void)pthread_join(thread[--n], NULL);
-    }
     if (x->run.sums && !atomic_load(&x->run.stop) &&
         !export_sums_write(x->run.root, x->run.plan, &err)) {
         (void)zf_err_in(&err, "%s", x->run.dest);

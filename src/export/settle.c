@@ -44,9 +44,8 @@ static bool settle_knows(int root)
 {
     struct statfs fs;
 
-    if (fstatfs(root, &fs) != 0) {
+    if (fstatfs(root, &fs) != 0)
         return false;
-    }
     switch ((uint32_t)fs.f_type) {
     case EXT4_SUPER_MAGIC:
     case XFS_SUPER_MAGIC:
@@ -64,12 +63,10 @@ static bool settle_is_quiet(void)
     uint64_t kib = UINT64_MAX;
     char line[128];
 
-    while (f && kib == UINT64_MAX && fgets(line, sizeof line, f)) {
+    while (f && kib == UINT64_MAX && fgets(line, sizeof line, f))
         (void)sscanf(line, "Dirty: %" SCNu64 " kB", &kib);
-    }
-    if (f) {
+    if (f)
         (void)fclose(f);
-    }
     return kib < OTHERS_BYTES >> 10;
 }
 
@@ -78,9 +75,8 @@ static bool settle_all(int root, dev_t *dev_out)
 {
     struct stat st;
 
-    if (fstat(root, &st) != 0 || !settle_knows(root) || !settle_is_quiet()) {
+    if (fstat(root, &st) != 0 || !settle_knows(root) || !settle_is_quiet())
         return false;
-    }
     *dev_out = st.st_dev;
     return syncfs(root) == 0;
 }
@@ -99,9 +95,8 @@ static bool settle_file(int fd, const dev_t *synced)
 {
     struct stat st;
 
-    if (synced && fstat(fd, &st) == 0 && st.st_dev == *synced) {
+    if (synced && fstat(fd, &st) == 0 && st.st_dev == *synced)
         return settle_arrived(fd);
-    }
     return fsync(fd) == 0;
 }
 
@@ -143,18 +138,14 @@ static bool settle_link(const struct export_run *run, const struct export_spot *
 {
     zf_auto(export_spot) struct export_spot other = {.dir = -1};
 
-    if (!export_dest_spot(run->root, tie, &other, err)) {
+    if (!export_dest_spot(run->root, tie, &other, err))
         return false;
-    }
-    if (settle_same_inode(spot, &other)) {
+    if (settle_same_inode(spot, &other))
         return true;
-    }
-    if (run->force) {
+    if (run->force)
         (void)unlinkat(other.dir, other.name, 0);
-    }
-    if (linkat(spot->dir, spot->name, other.dir, other.name, 0) == 0) {
+    if (linkat(spot->dir, spot->name, other.dir, other.name, 0) == 0)
         return true;
-    }
     return errno == EEXIST ? zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                                      "a file already exists that is not a link to \"%.120s\". "
                                      "Replace it with --force",
@@ -167,19 +158,16 @@ enum export_end export_link(struct export_run *run, uint32_t i, struct zf_err *e
     const struct zf_export_file *f = &run->plan->file[i];
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
 
-    if (f->follows == UINT32_MAX) {
+    if (f->follows == UINT32_MAX)
         return EXPORT_OK;
-    }
-    if (!export_dest_spot(run->root, f->to, &spot, err)) {
+    if (!export_dest_spot(run->root, f->to, &spot, err))
         return settle_failed(run, f->to, err);
-    }
     for (uint32_t k = f->follows; k != UINT32_MAX; k = run->plan->file[k].follows) {
         struct zf_export_file *tie = &run->plan->file[k];
 
         memcpy(tie->sha256, f->sha256, sizeof tie->sha256);
-        if (!settle_link(run, &spot, f->to, tie->to, err)) {
+        if (!settle_link(run, &spot, f->to, tie->to, err))
             return settle_failed(run, tie->to, err);
-        }
         tie->done = true;
     }
     return EXPORT_OK;
@@ -192,12 +180,10 @@ static bool settle_one(struct export_run *run, struct export_written *w, const d
     zf_auto(export_spot) struct export_spot spot = {.dir = -1};
     zf_auto(fd) int fd = w->fd;
 
-    if (!export_dest_spot(run->root, f->to, &spot, err)) {
+    if (!export_dest_spot(run->root, f->to, &spot, err))
         return false;
-    }
-    if (!settle_file(fd, synced)) {
+    if (!settle_file(fd, synced))
         return settle_lost(&spot, err);
-    }
     f->done = export_dest_publish(&spot, run->force, err) &&
               export_journal_done(run->journal, f->to, w->id, err);
     return f->done;
@@ -255,14 +241,11 @@ enum export_end export_names_sync(const struct export_run *run, struct zf_err *e
         const char *to = run->plan->file[i].to;
         size_t shared = 0; /* with the neighbour in the listing: these were synced for it */
 
-        for (size_t k = 0; to[k] && to[k] == last[k]; k++) {
+        for (size_t k = 0; to[k] && to[k] == last[k]; k++)
             shared = to[k] == '/' ? k + 1 : shared;
-        }
-        for (const char *p = strchr(to + shared, '/'); p; p = strchr(p + 1, '/')) {
-            if (!settle_dir_below(run, to, (size_t)(p - to), err)) {
+        for (const char *p = strchr(to + shared, '/'); p; p = strchr(p + 1, '/'))
+            if (!settle_dir_below(run, to, (size_t)(p - to), err))
                 return settle_failed(run, to, err);
-            }
-        }
         last = to;
     }
     return settle_dir(run->root) || zf_fail_sys(err, "sync the directory")

@@ -59,19 +59,15 @@ static bool foreign_bytes(const struct foreign *f, struct zf_source *src)
     struct zf_err ignored = {.code = ZF_OK};
     uint64_t back = f->at < 0 ? (uint64_t) - (int64_t)f->at : 0;
 
-    if (src->size < back + f->n || (f->at >= 0 && src->size < (uint64_t)f->at + f->n)) {
+    if (src->size < back + f->n || (f->at >= 0 && src->size < (uint64_t)f->at + f->n))
         return false;
-    }
-    if (!zf_source_pread(src, head, f->n, f->at < 0 ? src->size - back : (uint64_t)f->at,
-                         &ignored)) {
+    if (!zf_source_pread(src, head, f->n, f->at < 0 ? src->size - back : (uint64_t)f->at, &ignored))
         return false;
-    }
     for (unsigned i = 0; i < f->n; i++) {
         unsigned char mask = f->mask[0] ? (unsigned char)f->mask[i] : 0xff;
 
-        if ((head[i] & mask) != ((unsigned char)f->bytes[i] & mask)) {
+        if ((head[i] & mask) != ((unsigned char)f->bytes[i] & mask))
             return false;
-        }
     }
     return true;
 }
@@ -88,13 +84,11 @@ static bool foreign_inside(struct zf_store *st, const struct zf_entry *e, size_t
         struct zf_err ignored = {.code = ZF_OK};
         bool named = strncmp(e[i].name, glob, len) == 0 && e[i].name[len] == '\0';
 
-        if (e[i].kind != ZF_ENTRY_DIR || (*glob != '*' && !named)) {
+        if (e[i].kind != ZF_ENTRY_DIR || (*glob != '*' && !named))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(e[i].name, name, &ignored);
-        if (path && zf_store_find(st, path)) {
+        if (path && zf_store_find(st, path))
             return true;
-        }
         seen++;
     }
     return false;
@@ -106,16 +100,14 @@ static const struct foreign *foreign_file(struct zf_store *st, const char *name)
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &ignored);
 
-    if (zf_torch_set_sniff(st, name)) {
+    if (zf_torch_set_sniff(st, name))
         zf_source_unref(&src); /* what it is by its first bytes is known */
-    }
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct foreign *f = &foreign_table[i];
 
         if (fnmatch(f->glob, name, 0) == 0 &&
-            (f->kind < FOREIGN_HEAD || (src && foreign_bytes(f, src)))) {
+            (f->kind < FOREIGN_HEAD || (src && foreign_bytes(f, src))))
             return f;
-        }
     }
     return NULL;
 }
@@ -144,9 +136,8 @@ static bool foreign_entry(const struct foreign *f, struct zf_store *st, const st
 {
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (fnmatch(f->glob, e->name, 0) != 0) {
+    if (fnmatch(f->glob, e->name, 0) != 0)
         return false;
-    }
     zf_auto(source) struct zf_source *src =
         f->kind == FOREIGN_HEAD ? zf_store_open(st, e->name, &ignored) : NULL;
     return f->kind != FOREIGN_HEAD || (src && foreign_bytes(f, src));
@@ -165,20 +156,16 @@ static const struct foreign *foreign_save_row(struct zf_store *st, bool whole, c
         const struct foreign *f = &foreign_table[i];
         bool first = f->kind == FOREIGN_WHOLE || f->kind == FOREIGN_HEAD;
 
-        if (!first && (whole || f->kind != FOREIGN_SAVE)) {
+        if (!first && (whole || f->kind != FOREIGN_SAVE))
             continue;
-        }
         if (strchr(f->glob, '/')) {
-            if (foreign_inside(st, l.e, n, f->glob)) {
+            if (foreign_inside(st, l.e, n, f->glob))
                 return f;
-            }
             continue;
         }
-        for (size_t k = 0; k < n && k < FOREIGN_ENTRIES; k++) {
-            if (foreign_entry(f, st, &l.e[k])) {
+        for (size_t k = 0; k < n && k < FOREIGN_ENTRIES; k++)
+            if (foreign_entry(f, st, &l.e[k]))
                 return f;
-            }
-        }
     }
     return NULL;
 }
@@ -201,14 +188,12 @@ static bool foreign_dangling(struct zf_store *st, const char *name, struct zf_er
 {
     struct zf_err why = {.code = ZF_OK};
 
-    if (!save_name_fits(name, foreign_weights, 0)) {
+    if (!save_name_fits(name, foreign_weights, 0))
         return false;
-    }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, &why);
     bool nowhere = why.sys == ENOENT || strstr(why.msg, "a dangling link");
-    if (src || !nowhere) {
+    if (src || !nowhere)
         return false;
-    }
     (void)zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "this is a link to a missing file (an incomplete download, or a cache that was cleaned)");
@@ -246,17 +231,13 @@ static bool foreign_look(struct zf_store *st, const char *dir, struct zf_err *er
         (void)zf_err_in(err, "%s%s%s", dir, *dir ? "/" : "", pointer);
         return true;
     }
-    if (foreign_save(st, err)) {
+    if (foreign_save(st, err))
         return !*dir || !zf_err_in(err, "%s", dir);
-    }
-    if (!zf_store_list(st, "", &e, &n, &ignored)) {
+    if (!zf_store_list(st, "", &e, &n, &ignored))
         return false;
-    }
-    for (size_t i = 0; i < n && i < FOREIGN_ENTRIES; i++) {
-        if (e[i].kind == ZF_ENTRY_OTHER && foreign_dangling(st, e[i].name, err)) {
+    for (size_t i = 0; i < n && i < FOREIGN_ENTRIES; i++)
+        if (e[i].kind == ZF_ENTRY_OTHER && foreign_dangling(st, e[i].name, err))
             return !*dir || !zf_err_in(err, "%s", dir);
-        }
-    }
     const struct foreign *best = foreign_best(st, e, n, &where);
     return best && foreign_refuse_found(best, dir, where, err);
 }
@@ -286,18 +267,16 @@ bool foreign_find(struct zf_store *st, const char *only, struct zf_err *err)
         return f && foreign_fail(f, err) && !zf_err_in(err, "%s", only);
     }
     bool found = foreign_look(st, "", err);
-    if (!found) {
+    if (!found)
         foreign_push(st, "", queue, &n);
-    }
     for (size_t i = 0; i < n; i++) {
         struct zf_err ignored = {.code = ZF_OK};
         zf_auto(store) struct zf_store *sub = found ? NULL : zf_store_sub(st, queue[i], &ignored);
 
-        if (sub && foreign_look(sub, queue[i], err)) {
+        if (sub && foreign_look(sub, queue[i], err))
             found = true;
-        } else if (sub) {
+        else if (sub)
             foreign_push(st, queue[i], queue, &n);
-        }
         free(queue[i]);
     }
     return found;

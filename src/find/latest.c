@@ -38,15 +38,12 @@ bool latest_read(struct zf_store *st, const char *file, char **name_out, struct 
 
     *name_out = NULL;
     text = zf_store_slurp(st, file, LATEST_MAX, &n, err);
-    if (!text) {
+    if (!text)
         return false;
-    }
-    if (n && text[n - 1] == '\n') {
+    if (n && text[n - 1] == '\n')
         text[--n] = '\0';
-    }
-    if (n && text[n - 1] == '\r') {
+    if (n && text[n - 1] == '\r')
         text[--n] = '\0';
-    }
     if (strlen(text) != n || strpbrk(text, "\r\n") || !zf_relpath_ok(text)) {
         zf_fail(err, ZF_E_FORMAT, 0,
                 "found \"%.60s\", expected the name of a directory next to this file", text);
@@ -70,9 +67,8 @@ static char *latest_iteration(struct zf_store *st, unsigned long long step)
     char name[48];
 
     (void)snprintf(name, sizeof name, "global_step_%llu", step);
-    if (!zf_store_has(st, name, ZF_ENTRY_DIR)) {
+    if (!zf_store_has(st, name, ZF_ENTRY_DIR))
         (void)snprintf(name, sizeof name, "iter_%07llu", step);
-    }
     return strdup(name);
 }
 
@@ -88,9 +84,8 @@ static bool latest_number(struct zf_store *st, const char *file, char **name_out
     zf_auto(mem) char *text = zf_store_slurp(st, file, LATEST_MAX, &n, err);
 
     *name_out = NULL;
-    if (!text) {
+    if (!text)
         return false;
-    }
     const char *word = text + strspn(text, space);
     size_t len = strcspn(word, space), digits = strspn(word, "0123456789");
     bool alone = strlen(text) == n && word[len + strspn(word + len, space)] == '\0';
@@ -112,15 +107,13 @@ static bool latest_plain_read(struct zf_store *st, char **name_out, struct zf_er
     uint64_t n;
 
     *name_out = NULL;
-    if (!latest_is_text(st, latest_plain)) {
+    if (!latest_is_text(st, latest_plain))
         return true;
-    }
     zf_auto(mem) char *text = zf_store_slurp(st, latest_plain, LATEST_NAME, &n, err);
     size_t digits = text ? strspn(text, "0123456789") : 0;
 
-    if (digits == 0 || digits > LATEST_DIGITS || text[digits + strspn(text + digits, "\r\n")]) {
+    if (digits == 0 || digits > LATEST_DIGITS || text[digits + strspn(text + digits, "\r\n")])
         return text != NULL;
-    }
     *name_out = strndup(text, digits);
     return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
@@ -144,12 +137,10 @@ bool latest_is_link(const char *name)
 static bool latest_link(struct zf_store *st, const char *name, char **name_out, struct zf_err *err)
 {
     *name_out = NULL;
-    if (latest_is_text(st, name)) {
+    if (latest_is_text(st, name))
         return latest_read(st, name, name_out, err);
-    }
-    if (zf_store_has(st, name, ZF_ENTRY_OTHER)) {
+    if (zf_store_has(st, name, ZF_ENTRY_OTHER))
         return latest_no_file(st, name, err);
-    }
     if (zf_store_has(st, name, ZF_ENTRY_DIR)) {
         *name_out = strdup(name);
         return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -162,16 +153,14 @@ bool latest_one_file(struct zf_store *st, char **name_out, struct zf_err *err)
     const char *name = latest_links[1];
 
     *name_out = NULL;
-    if (!zf_store_has(st, name, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(st, name, ZF_ENTRY_FILE))
         return true;
-    }
     if (!latest_is_text(st, name)) {
         *name_out = strdup(name);
         return *name_out || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    if (!latest_read(st, name, name_out, err)) {
+    if (!latest_read(st, name, name_out, err))
         return false;
-    }
     if (!zf_store_has(st, *name_out, ZF_ENTRY_FILE)) {
         free(*name_out);
         *name_out = NULL;
@@ -196,30 +185,23 @@ bool latest_save(struct zf_store *st, char **name_out, struct zf_err *err)
     const char *file = latest_file(st);
 
     *name_out = NULL;
-    if (file) {
+    if (file)
         return latest_read(st, file, name_out, err);
-    }
-    if (zf_store_has(st, "latest_universal", ZF_ENTRY_OTHER)) {
+    if (zf_store_has(st, "latest_universal", ZF_ENTRY_OTHER))
         return latest_no_file(st, "latest_universal", err);
-    }
     for (size_t i = 0; i < sizeof latest_numbers / sizeof latest_numbers[0]; i++) {
-        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_FILE)) {
+        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_FILE))
             return latest_number(st, latest_numbers[i], name_out, err);
-        }
-        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_OTHER)) {
+        if (zf_store_has(st, latest_numbers[i], ZF_ENTRY_OTHER))
             return latest_no_file(st, latest_numbers[i], err);
-        }
     }
-    if (!latest_plain_read(st, name_out, err) || *name_out) {
+    if (!latest_plain_read(st, name_out, err) || *name_out)
         return *name_out != NULL;
-    }
     for (size_t i = 0; i < sizeof latest_links / sizeof latest_links[0]; i++) {
-        if (!latest_link(st, latest_links[i], name_out, err)) {
+        if (!latest_link(st, latest_links[i], name_out, err))
             return false;
-        }
-        if (*name_out) {
+        if (*name_out)
             return true;
-        }
     }
     /* A link or a directory; one that cannot be used is the caller's to refuse. */
     if (zf_store_has(st, "latest", ZF_ENTRY_DIR) || zf_store_has(st, "latest", ZF_ENTRY_OTHER)) {

@@ -60,9 +60,8 @@ static bool locate_enter(struct located *l, const char *name, struct zf_err *err
 {
     struct zf_store *sub = zf_store_sub(l->dir, name, err);
 
-    if (!sub) {
+    if (!sub)
         return false;
-    }
     const char *base = latest_is_link(name) ? zf_store_base(sub) : name;
     char *path = zf_relpath_join(l->path ? l->path : "", base, err);
     if (!path) {
@@ -85,12 +84,10 @@ static bool locate_enter_each(struct located *l, const char *name, struct zf_err
     for (const char *slash; (slash = strchr(name, '/')); name = slash + 1) {
         zf_auto(mem) char *first = strndup(name, (size_t)(slash - name));
 
-        if (!first) {
+        if (!first)
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
-        if (!locate_enter(l, first, err)) {
+        if (!locate_enter(l, first, err))
             return false;
-        }
     }
     return locate_enter(l, name, err);
 }
@@ -120,9 +117,8 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
     bool series = true;
     int64_t step;
 
-    for (size_t i = 0; series && i < s->n; i++) {
+    for (size_t i = 0; series && i < s->n; i++)
         series = save_name_step(s->name[i], &step) && save_name_same_series(s->name[i], last);
-    }
     if (s->n > 1 && !series && s->unknown.code) {
         *err = s->unknown;
         return NULL;
@@ -131,9 +127,8 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
         (void)(saves_all_foreign(l->dir, s, err) || locate_several(s, l->path, err));
         return NULL;
     }
-    if (s->n > 1 && save_name_is_unsharded(last, s->name[s->n - 2])) {
+    if (s->n > 1 && save_name_is_unsharded(last, s->name[s->n - 2]))
         last = s->name[s->n - 2];
-    }
     save_word_note(s, last, true, l->note);
     return last;
 }
@@ -141,17 +136,15 @@ static const char *locate_choose(struct located *l, const struct zf_saves *s, st
 /* The save `name` was not asked for by name, so a newer one is worth a note. */
 static void locate_note_newer(struct located *l, const char *name, const struct zf_limits *lim)
 {
-    if (!l->newer[0]) {
+    if (!l->newer[0])
         newer_note(l->dir, name, lim, l->newer);
-    }
 }
 
 /* Remembers weight files that lie next to the save, for a note. */
 static void locate_keep_loose(struct located *l)
 {
-    if (!l->loose) {
+    if (!l->loose)
         l->loose = zf_store_ref(l->dir);
-    }
 }
 
 /* All saves of s lie in one directory further down, which says itself which is the latest: that directory, or
@@ -164,12 +157,10 @@ static char *locate_run_of(struct located *l, const struct zf_saves *s)
     zf_auto(mem) char *dir = n && s->n > 1 ? strndup(s->name[0], n) : NULL;
     zf_auto(mem) char *latest = NULL, *one = NULL;
 
-    for (size_t i = 0; dir && i < s->n; i++) {
+    for (size_t i = 0; dir && i < s->n; i++)
         if (strncmp(s->name[i], dir, n) != 0 || s->name[i][n] != '/' ||
-            strchr(s->name[i] + n + 1, '/')) {
+            strchr(s->name[i] + n + 1, '/'))
             return NULL;
-        }
-    }
     zf_auto(store) struct zf_store *run = dir ? zf_store_sub(l->dir, dir, &ignored) : NULL;
     bool says = run && (!latest_save(run, &latest, &ignored) || latest ||
                         !latest_one_file(run, &one, &ignored) || one);
@@ -181,14 +172,12 @@ static enum locate_next locate_take(struct located *l, struct zf_saves *s,
                                     const struct zf_open_opts *o, struct zf_err *err)
 {
     zf_auto(mem) char *run = locate_run_of(l, s);
-    if (run) {
+    if (run)
         return locate_enter_each(l, run, err) ? NEXT_DEEPER : NEXT_FAILED;
-    }
     saves_drop_release(s);
     const char *name = locate_choose(l, s, err);
-    if (!name) {
+    if (!name)
         return NEXT_FAILED;
-    }
     locate_note_newer(l, name, o->lim);
     return locate_enter_each(l, name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
@@ -198,12 +187,10 @@ static enum locate_next locate_search(struct located *l, const struct zf_open_op
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!saves_nearest(l->dir, o->lim, &s, err)) {
+    if (!saves_nearest(l->dir, o->lim, &s, err))
         return NEXT_FAILED;
-    }
-    if (s.n == 0) {
+    if (s.n == 0)
         return NEXT_NOWHERE;
-    }
     /* Directories with torch files in them may belong to something that is not read at all. */
     if (saves_are_parts(&s) && foreign_save(l->dir, err)) {
         (void)(l->path && zf_err_in(err, "%s", l->path));
@@ -227,9 +214,8 @@ static bool locate_left_over(struct located *l, const struct promise *p,
     zf_auto(saves) struct zf_saves s = {.name = NULL};
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, lim, &s, &ignored) || s.n) {
+    if (p->state != PROMISE_GONE || !zf_saves_list(l->dir, lim, &s, &ignored) || s.n)
         return false;
-    }
     (void)snprintf(l->note, sizeof l->note,
                    "the latest save is recorded as %.60s, which does not exist", p->name);
     return true;
@@ -241,9 +227,8 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err)) {
+    if (!loose_saves(l->dir, p->state == PROMISE_KEPT ? p->name : NULL, o->lim, &s, err))
         return NEXT_FAILED;
-    }
     /* A directory that happens to be called latest, and no other, promises nothing. */
     bool alone = s.n == 1 && p->state == PROMISE_KEPT && !p->is_file;
     if (!s.n || alone || loose_is_model(l->dir, &l->match, &s)) {
@@ -251,9 +236,8 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
         return NEXT_DONE;
     }
     locate_keep_loose(l);
-    if (p->state != PROMISE_KEPT) {
+    if (p->state != PROMISE_KEPT)
         return locate_take(l, &s, o, err);
-    }
     locate_note_newer(l, p->name, o->lim);
     return locate_enter(l, p->name, err) ? NEXT_DEEPER : NEXT_FAILED;
 }
@@ -262,15 +246,12 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
 static enum locate_next locate_one(struct located *l, const struct zf_open_opts *o,
                                    struct zf_err *err)
 {
-    if (o->tag || o->format || !latest_one_file(l->dir, &l->one, err)) {
+    if (o->tag || o->format || !latest_one_file(l->dir, &l->one, err))
         return o->tag || o->format ? NEXT_NOWHERE : NEXT_FAILED;
-    }
-    if (!l->one) {
+    if (!l->one)
         return NEXT_NOWHERE;
-    }
-    if (!match_one(l->dir, l->one, o, &l->match, err)) {
+    if (!match_one(l->dir, l->one, o, &l->match, err))
         return NEXT_FAILED;
-    }
     if (!l->match.format) {
         (void)foreign_find(l->dir, l->one, err);
         return err->code ? NEXT_FAILED : NEXT_NOWHERE;
@@ -299,47 +280,38 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
     if (!file) {
         enum locate_next next = locate_one(l, o, err);
 
-        if (next != NEXT_NOWHERE) {
+        if (next != NEXT_NOWHERE)
             return next;
-        }
     }
-    if (!match_dir(l->dir, o, &l->match, err)) {
+    if (!match_dir(l->dir, o, &l->match, err))
         return NEXT_FAILED;
-    }
-    if (file) {
+    if (file)
         return NEXT_NOWHERE; /* whatever fits it is taken then */
-    }
     bool fits = locate_fits(&l->match, o);
     if (fits && (o->format || l->match.format->latest)) {
-        if (!o->tag && l->match.run == MATCH_RUN_NAMES) {
+        if (!o->tag && l->match.run == MATCH_RUN_NAMES)
             locate_note_newer(l, l->match.tag, o->lim);
-        }
-        if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES) {
+        if (!o->format && !o->tag && l->match.run == MATCH_RUN_NAMES)
             locate_keep_loose(l);
-        }
         return NEXT_DONE;
     }
     if (o->tag && !zf_store_has(l->dir, o->tag, ZF_ENTRY_DIR)) {
         (void)save_word_none(l->dir, o, o->tag, err);
         return NEXT_FAILED;
     }
-    if (o->tag) {
+    if (o->tag)
         return locate_enter(l, o->tag, err) ? NEXT_DEEPER : NEXT_FAILED;
-    }
-    if (!promise_find(l->dir, o, &p, err)) {
+    if (!promise_find(l->dir, o, &p, err))
         return NEXT_FAILED;
-    }
     bool broken = p.is_file && p.state != PROMISE_KEPT;
     if (broken && !(fits && locate_left_over(l, &p, o->lim))) {
         (void)promise_refuse(&p, l->dir, o->lim, err);
         return NEXT_FAILED;
     }
-    if (fits && broken) {
+    if (fits && broken)
         return NEXT_DONE;
-    }
-    if (fits) {
+    if (fits)
         return loose_fits(&l->match) ? locate_loose_or_save(l, &p, o, err) : NEXT_DONE;
-    }
     if (p.state == PROMISE_KEPT) {
         locate_note_newer(l, p.name, o->lim);
         return locate_enter(l, p.name, err) ? NEXT_DEEPER : NEXT_FAILED;
@@ -380,9 +352,8 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
                        "to see what it holds so far",
                        newer_unfinished(st));
     }
-    if (foreign_find(st, file, err)) {
+    if (foreign_find(st, file, err))
         return false;
-    }
     if (file) {
         zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                 "this is neither a torch.save file nor safetensors");
@@ -398,9 +369,8 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
 /* No way leads on: a weak fit, or a file of the format that was asked for by name. */
 static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, struct zf_err *err)
 {
-    if (l->match.format && !o->tag) {
+    if (l->match.format && !o->tag)
         return true;
-    }
     if (!o->format) {
         (void)locate_nothing(l->dir, err);
         return l->path && zf_err_in(err, "%s", l->path);
@@ -421,21 +391,18 @@ static bool locate_enter_run(struct located *l, char *tag, struct zf_err *err)
 {
     char *slash = strrchr(tag, '/');
 
-    if (!slash) {
+    if (!slash)
         return true;
-    }
     *slash = '\0';
     zf_auto(mem) char *file = zf_relpath_join(tag, "latest", err);
-    if (!file) {
+    if (!file)
         return false;
-    }
     if (!zf_store_has(l->dir, file, ZF_ENTRY_FILE)) {
         *slash = '/';
         return true;
     }
-    if (!locate_enter_each(l, tag, err)) {
+    if (!locate_enter_each(l, tag, err))
         return false;
-    }
     memmove(tag, slash + 1, strlen(slash + 1) + 1);
     return true;
 }
@@ -467,12 +434,10 @@ static bool locate_name(struct located *l, bool asked, struct zf_err *err)
     const char *tag = l->match.save.tag;
     int64_t step;
 
-    if (tag && l->path && !asked && save_name_step(l->path, &step)) {
+    if (tag && l->path && !asked && save_name_step(l->path, &step))
         tag = NULL;
-    }
-    if (!tag && !l->path) {
+    if (!tag && !l->path)
         return true;
-    }
     l->tag = zf_relpath_join(tag && l->path ? l->path : "", tag ? tag : l->path, err);
     return l->tag != NULL;
 }
@@ -492,9 +457,8 @@ static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct
     }
     out->dir = zf_store_ref(st);
     if (o->tag) {
-        if (!save_word_resolve(st, o, &tag, out->note, err) || !locate_enter_run(out, tag, err)) {
+        if (!save_word_resolve(st, o, &tag, out->note, err) || !locate_enter_run(out, tag, err))
             return false;
-        }
         here.tag = *tag ? tag : NULL;
     }
     return locate_walk(out, &here, err) && locate_name(out, here.tag != NULL, err);
@@ -509,9 +473,8 @@ static bool locate_other_format(struct zf_store *st, const struct zf_open_opts *
     struct zf_err ignored;
 
     any.format = NULL;
-    if (!locate_any(st, &any, &l, &ignored) || strcmp(l.match.format->name, o->format) == 0) {
+    if (!locate_any(st, &any, &l, &ignored) || strcmp(l.match.format->name, o->format) == 0)
         return false;
-    }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                    "there is nothing here in the format %s, which was asked for: %.120s%sis in the "
                    "format %s. Leave out -o format=",

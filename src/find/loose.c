@@ -26,15 +26,12 @@ bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_
 {
     bool is = false;
 
-    if (!loose_is(m, "safetensors") && !loose_is(m, "torch")) {
+    if (!loose_is(m, "safetensors") && !loose_is(m, "torch"))
         return true;
-    }
-    for (size_t i = 0; i < sizeof loose_config / sizeof loose_config[0]; i++) {
+    for (size_t i = 0; i < sizeof loose_config / sizeof loose_config[0]; i++)
         is = is || zf_store_has(st, loose_config[i], ZF_ENTRY_FILE);
-    }
-    for (size_t i = 0; i < s->n && loose_is(m, "torch"); i++) {
+    for (size_t i = 0; i < s->n && loose_is(m, "torch"); i++)
         is = is && strncmp(s->name[i], "checkpoint-", 11) == 0;
-    }
     return is;
 }
 
@@ -44,16 +41,14 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
     size_t n = 0;
     bool found = !named;
 
-    if (!zf_saves_by_name(st, out, err)) {
+    if (!zf_saves_by_name(st, out, err))
         return false;
-    }
     for (size_t i = 0; i < out->n; i++) {
         struct zf_err why;
         bool whole = saves_is_whole(st, out->name[i], lim, &why);
 
-        if (!out->unknown.code) {
+        if (!out->unknown.code)
             out->unknown = why;
-        }
         found = found || strcmp(out->name[i], named) == 0;
         if (whole || (named && strcmp(out->name[i], named) == 0)) {
             out->name[n++] = out->name[i];

@@ -73,14 +73,12 @@ static enum match_run match_run(struct match *m, struct zf_store *st, const stru
     struct zf_err why;
     const char *file = latest_file(st);
 
-    if (!o->tag && !file) {
+    if (!o->tag && !file)
         return MATCH_RUN_NONE;
-    }
     m->tag = o->tag ? strdup(o->tag) : NULL;
     if (!o->tag && !latest_read(st, file, &m->tag, &why)) {
-        if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT) {
+        if (why.code == ZF_E_FORMAT || why.code == ZF_E_LIMIT)
             return MATCH_RUN_GONE;
-        }
         /* Its answer is unknown, so no other family may claim the directory. */
         *err = why;
         return MATCH_RUN_UNKNOWN;
@@ -103,18 +101,14 @@ static bool match_save(struct match *m, struct zf_store *st, const struct zf_ope
 
     *is_out = true;
     *out = (struct zf_save){.store = st, .file = m->save.file};
-    if (!f->latest || out->file) {
+    if (!f->latest || out->file)
         return true;
-    }
-    if (m->run == MATCH_RUN_UNKNOWN) {
+    if (m->run == MATCH_RUN_UNKNOWN)
         m->run = match_run(m, st, o, err);
-    }
-    if (m->run == MATCH_RUN_UNKNOWN) {
+    if (m->run == MATCH_RUN_UNKNOWN)
         return false;
-    }
-    if (m->run == MATCH_RUN_NAMES) {
+    if (m->run == MATCH_RUN_NAMES)
         *out = (struct zf_save){.store = m->named, .run = st, .tag = m->tag};
-    }
     *is_out = m->run != MATCH_RUN_GONE;
     return true;
 }
@@ -123,12 +117,10 @@ static bool match_save(struct match *m, struct zf_store *st, const struct zf_ope
 static bool match_refines(const struct zf_format *a, const struct zf_format *b)
 {
     for (size_t i = 0; a && i < TABLE_ROWS; i++) {
-        if (!a->refines) {
+        if (!a->refines)
             return false;
-        }
-        if (strcmp(a->refines, b->name) == 0) {
+        if (strcmp(a->refines, b->name) == 0)
             return true;
-        }
         a = table_find(a->refines);
     }
     return false;
@@ -152,9 +144,8 @@ static enum zf_fit match_best(const struct candidate *fits, size_t n)
 {
     enum zf_fit best = ZF_FIT_NO;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         best = fits[i].probe.fit > best ? fits[i].probe.fit : best;
-    }
     return best;
 }
 
@@ -180,26 +171,20 @@ static bool match_ask(struct match *m, struct zf_store *st, const struct zf_open
         const uint64_t before = zf_store_doubts(st);
         bool is;
 
-        if (!f && fits->n) {
+        if (!f && fits->n)
             return match_doubt(st, fits->since, err);
-        }
-        if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file)) {
+        if (!f || (o->format ? strcmp(f->name, o->format) != 0 : file && !f->one_file))
             continue;
-        }
-        if (!match_save(m, st, o, &c, &is, err)) {
+        if (!match_save(m, st, o, &c, &is, err))
             return false;
-        }
-        if (!is) {
+        if (!is)
             continue;
-        }
-        if (!f->probe(&c.save, o, &c.probe, err)) {
+        if (!f->probe(&c.save, o, &c.probe, err))
             return false;
-        }
         c.doubted = zf_store_doubts(st) != before;
         fits->any = fits->any || c.probe.fit != ZF_FIT_NO;
-        if (c.probe.fit != ZF_FIT_NO || c.doubted) {
+        if (c.probe.fit != ZF_FIT_NO || c.doubted)
             fits->at[fits->n++] = c;
-        }
     }
     return fits->any || !fits->n || match_doubt(st, fits->since, err);
 }
@@ -210,9 +195,8 @@ static bool match_wins(const struct candidate *c, const struct candidate *fits, 
 {
     bool wins = c->probe.fit == best;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         wins = wins && !(fits[i].probe.fit == best && match_refines(fits[i].format, c->format));
-    }
     return wins;
 }
 
@@ -244,17 +228,14 @@ bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts 
     const struct candidate *won = NULL;
 
     *out = (struct match){.save = {.store = st, .file = file}};
-    if (o->format && !table_find(o->format)) {
+    if (o->format && !table_find(o->format))
         return match_no_format(o->format, err);
-    }
-    if (!match_ask(out, st, o, &fits, err)) {
+    if (!match_ask(out, st, o, &fits, err))
         return false;
-    }
     enum zf_fit best = match_best(fits.at, fits.n);
     for (size_t i = 0; best != ZF_FIT_NO && i < fits.n; i++) {
-        if (!match_wins(&fits.at[i], fits.at, fits.n, best)) {
+        if (!match_wins(&fits.at[i], fits.at, fits.n, best))
             continue;
-        }
         if (won) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "two formats fit: %s (%.90s) and %s (%.90s); -o format=NAME selects one",
@@ -263,9 +244,8 @@ bool match_one(struct zf_store *st, const char *file, const struct zf_open_opts 
         }
         won = &fits.at[i];
     }
-    if (won && !match_is_certain(won, &fits)) {
+    if (won && !match_is_certain(won, &fits))
         return match_doubt(st, fits.since, err);
-    }
     if (won) {
         out->format = won->format;
         out->probe = won->probe;

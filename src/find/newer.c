@@ -24,9 +24,8 @@ static const char *newer_of(const struct zf_saves *s, const char *base, int64_t 
         int64_t at;
 
         if (!save_name_same_series(s->name[i], base) || !save_name_step(s->name[i], &at) ||
-            at <= mine) {
+            at <= mine)
             continue;
-        }
         n++;
         if (at > *step) {
             *step = at;
@@ -48,17 +47,14 @@ static bool newer_in(struct zf_store *st, const char *dir, const char *base, int
     size_t more;
 
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, dir, &ignored);
-    if (!sub || !zf_saves_by_name(sub, &s, &ignored)) {
+    if (!sub || !zf_saves_by_name(sub, &s, &ignored))
         return false;
-    }
     const char *name = newer_of(&s, base, &step, &more);
-    if (!name) {
+    if (!name)
         return false;
-    }
     bool whole = saves_is_whole(sub, name, lim, &why);
-    if (more) {
+    if (more)
         (void)snprintf(others, sizeof others, " (as are %zu more)", more);
-    }
     (void)snprintf(note, NEWER_NOTE, "%.40s%s%.60s is newer%s%s", dir, *dir ? "/" : "", name,
                    others,
                    why.code ? ", but cannot be read"
@@ -78,9 +74,8 @@ static bool newer_is_items(struct zf_store *st, const char *dir)
     struct zf_entries l = zf_store_entries(st, dir);
     bool is = false;
 
-    for (; strncmp(dir, "tmp_", 4) == 0 && l.e < l.end && !is; l.e++) {
+    for (; strncmp(dir, "tmp_", 4) == 0 && l.e < l.end && !is; l.e++)
         is = fnmatch("*_[0-9]*.pt", l.e->name, 0) == 0;
-    }
     return is;
 }
 
@@ -88,12 +83,10 @@ const char *newer_unfinished(struct zf_store *st)
 {
     const char *last = NULL;
 
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
         if (l.e->kind == ZF_ENTRY_DIR &&
-            (save_name_is_unfinished(l.e->name) || newer_is_items(st, l.e->name))) {
+            (save_name_is_unfinished(l.e->name) || newer_is_items(st, l.e->name)))
             last = l.e->name;
-        }
-    }
     return last;
 }
 
@@ -132,17 +125,14 @@ void newer_note(struct zf_store *st, const char *name, const struct zf_limits *l
     int64_t step;
 
     note[0] = '\0';
-    if (slash && (size_t)(slash - name) >= sizeof dir) {
+    if (slash && (size_t)(slash - name) >= sizeof dir)
         return;
-    }
     (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - name) : 0, name);
     zf_auto(store) struct zf_store *run = zf_store_sub(st, dir, &ignored);
-    if (!run || !newer_step(run, &base, &step, target)) {
+    if (!run || !newer_step(run, &base, &step, target))
         return;
-    }
     if (!newer_in(run, "", base, step, lim, note) &&
-        zf_store_has(run, newer_non_persistent, ZF_ENTRY_DIR)) {
+        zf_store_has(run, newer_non_persistent, ZF_ENTRY_DIR))
         (void)newer_in(run, newer_non_persistent, base, step, lim, note);
-    }
     newer_add_unfinished(run, note);
 }

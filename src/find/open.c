@@ -17,9 +17,8 @@ static bool open_describe(struct zf_build *b, const struct located *l, struct zf
     const char *tag = l->tag ? l->tag : save_name_is_step(base) ? base : NULL;
     int64_t step;
 
-    if ((l->path && save_name_step(l->path, &step)) || save_name_step(base, &step)) {
+    if ((l->path && save_name_step(l->path, &step)) || save_name_step(base, &step))
         zf_build_step(b, step);
-    }
     return (!l->note[0] || zf_build_note(b, err, "%s", l->note)) &&
            (!l->newer[0] || zf_build_note(b, err, "%s", l->newer)) &&
            (!l->beside[0] || zf_build_note(b, err, "%s", l->beside)) &&
@@ -74,9 +73,8 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
     for (; zf_store_doubt(st, since, n, &why); n++) {
         const char *slash = strrchr(why.path, '/');
 
-        if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg)) {
+        if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg))
             continue;
-        }
         if (!without || why.code == ZF_E_NOMEM || !zf_note_failure(b, &why, "%s", "")) {
             *err = why;
             return false;
@@ -94,18 +92,16 @@ static void open_explain(struct zf_store *st, uint64_t since, bool degraded, str
 
     if ((err->code == ZF_E_UNKNOWN || err->code == ZF_E_USAGE || err->code == ZF_E_NOENT ||
          ((err->code == ZF_E_FORMAT || err->code == ZF_E_UNSUPPORTED) && !degraded)) &&
-        zf_store_doubt(st, since, 0, &why)) {
+        zf_store_doubt(st, since, 0, &why))
         *err = why;
-    }
 }
 
 /* A checkpoint without a tensor is none, unless the very file was pointed at. */
 static bool open_empty(const struct located *l, const struct zf_open_opts *o, struct zf_build *b,
                        struct zf_err *err)
 {
-    if (zf_build_n_tensors(b)) {
+    if (zf_build_n_tensors(b))
         return true;
-    }
     return l->match.save.file || o->degraded
                ? zf_build_note(b, err, "it holds no tensors")
                : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save holds no tensors");
@@ -119,13 +115,11 @@ static bool open_note_weights(const struct located *l, struct zf_build *b, struc
     uint64_t at = 0;
     bool optim = false;
 
-    if (l->match.save.file) {
+    if (l->match.save.file)
         return true;
-    }
     while (zf_build_next(b, "", &at, &spot, &tie)) {
-        if (strncmp(spot.set, "optim", 5) != 0 && strncmp(spot.set, "extra", 5) != 0) {
+        if (strncmp(spot.set, "optim", 5) != 0 && strncmp(spot.set, "extra", 5) != 0)
             return true;
-        }
         optim = optim || spot.set[0] == 'o';
     }
     return !optim || zf_build_noted(b, "the save has no weights", "") ||
@@ -142,46 +136,37 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
     zf_auto(build) struct zf_build *b = NULL;
     struct zf_checkpoint *c;
 
-    if (!locate(st, o, &l, err)) {
+    if (!locate(st, o, &l, err))
         return NULL;
-    }
     l.match.save.outer = l.outer;
     b = zf_build_new(l.dir, o->lim, o->degraded, err);
-    if (b && o->fill_lost) {
+    if (b && o->fill_lost)
         zf_build_fill_lost(b);
-    }
-    if (b && o->copies) {
+    if (b && o->copies)
         zf_build_record_copies(b);
-    }
     if (!b || !open_describe(b, &l, err) || (*note && !zf_build_note(b, err, "%s", note)) ||
         !open_note_rules(l.match.format, o, b, err) ||
-        !l.match.format->open(&l.match.save, o, b, err)) {
+        !l.match.format->open(&l.match.save, o, b, err))
         return open_refused(&l, err);
-    }
-    if (!open_doubts(st, since, o->degraded, b, err)) {
+    if (!open_doubts(st, since, o->degraded, b, err))
         return NULL;
-    }
-    if (!open_empty(&l, o, b, err) || !open_note_weights(&l, b, err)) {
+    if (!open_empty(&l, o, b, err) || !open_note_weights(&l, b, err))
         return open_refused(&l, err);
-    }
     const uint64_t side = zf_store_doubts(st);
     if (!open_side_files(&l, b, err) ||
         (!l.match.save.file &&
          !unshown_note(l.match.save.store, l.match.format->whole ? UNSHOWN_ALL : UNSHOWN_SAVES,
                        o->lim, b, err)) ||
-        (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err))) {
+        (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err)))
         return open_refused(&l, err);
-    }
-    if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err)) {
+    if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err))
         return NULL;
-    }
     if (zf_err_nomem_count() != nomem) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    if (o->sealing) {
+    if (o->sealing)
         o->sealing(o->sealing_ctx, b, l.match.format->name, l.match.probe.why);
-    }
     c = zf_build_seal(zf_give(b), l.match.format->name, l.match.probe.why, err);
     return c ? c : open_refused(&l, err);
 }
@@ -193,11 +178,10 @@ static struct zf_checkpoint *open_one(struct zf_store *st, const struct zf_open_
     const uint64_t since = zf_store_doubts(st), nomem = zf_err_nomem_count();
     struct zf_checkpoint *c = open_described(st, o, note, since, nomem, err);
 
-    if (!c && err->code != ZF_E_NOMEM && zf_err_nomem_count() != nomem) {
+    if (!c && err->code != ZF_E_NOMEM && zf_err_nomem_count() != nomem)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    } else if (!c) {
+    else if (!c)
         open_explain(st, since, o->degraded, err);
-    }
     zf_store_forget_doubts(st, since);
     return c;
 }

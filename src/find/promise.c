@@ -24,15 +24,12 @@ static enum promise_state promise_shut(struct promise *p, struct zf_store *st,
 {
     bool none = err->code == ZF_E_NOENT;
 
-    if (zf_store_has(st, p->name, ZF_ENTRY_FILE)) {
+    if (zf_store_has(st, p->name, ZF_ENTRY_FILE))
         return promise_bad(p, "it is a file, not a directory");
-    }
-    if (!zf_store_has(st, p->name, ZF_ENTRY_OTHER)) {
+    if (!zf_store_has(st, p->name, ZF_ENTRY_OTHER))
         return err->sys == ENOENT || none ? PROMISE_GONE : promise_bad(p, err->msg);
-    }
-    if (err->sys == ENOENT) {
+    if (err->sys == ENOENT)
         return promise_bad(p, "it is a dangling link");
-    }
     if (err->sys == ENOTDIR || none) {
         char kind[120];
 
@@ -55,17 +52,14 @@ static enum promise_state promise_content(struct promise *p, struct zf_store *su
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(sub, "", &e, &n, &err)) {
+    if (!zf_store_list(sub, "", &e, &n, &err))
         return promise_bad(p, err.msg);
-    }
-    if (n == 0) {
+    if (n == 0)
         return promise_bad(p, "it is empty");
-    }
     /* Errors, such as two families that tie, are reported when it is opened. */
     if (!match_dir(sub, &here, &m, &err) || m.format || !latest_save(sub, &latest, &err) ||
-        latest || (saves_nearest(sub, o->lim, &s, &err) && s.n)) {
+        latest || (saves_nearest(sub, o->lim, &s, &err) && s.n))
         return PROMISE_KEPT;
-    }
     return promise_bad(p, foreign_find(sub, NULL, &err) ? err.msg : "it does not hold a save");
 }
 
@@ -76,12 +70,10 @@ bool promise_find(struct zf_store *st, const struct zf_open_opts *o, struct prom
     const uint64_t since = zf_store_doubts(st);
 
     *out = (struct promise){.state = PROMISE_NONE};
-    if (!latest_save(st, &out->name, err)) {
+    if (!latest_save(st, &out->name, err))
         return false;
-    }
-    if (!out->name) {
+    if (!out->name)
         return true;
-    }
     out->is_file = strcmp(out->name, "latest") != 0 || !zf_store_has(st, "latest", ZF_ENTRY_DIR);
     zf_auto(store) struct zf_store *sub =
         zf_store_has(st, out->name, ZF_ENTRY_FILE) ? NULL : zf_store_sub(st, out->name, &why);
@@ -100,9 +92,8 @@ bool promise_refuse(const struct promise *p, struct zf_store *st, const struct z
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the latest save is recorded as \"%.60s\", but %s", p->name, p->why);
     }
-    if (zf_saves_list(st, lim, &s, &ignored) && s.n) {
+    if (zf_saves_list(st, lim, &s, &ignored) && s.n)
         save_word_list(&s, NULL, list, sizeof list);
-    }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the latest save is recorded as \"%.60s\", which does not exist. Found: %s (-o "
                    "tag=NAME selects one)",

@@ -11,9 +11,8 @@
 
 bool save_name_fits(const char *name, const char *const *pattern, int flags)
 {
-    while (*pattern && fnmatch(*pattern, name, flags) != 0) {
+    while (*pattern && fnmatch(*pattern, name, flags) != 0)
         pattern++;
-    }
     return *pattern != NULL;
 }
 
@@ -26,11 +25,9 @@ static bool save_name_word_is_part(const char *word, size_t n)
     static const char *const part[] = {"rank",  "ranks",     "shard", "shards",
                                        "optim", "optimizer", "model", "models"};
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        if (strlen(part[i]) == n && strncasecmp(word, part[i], n) == 0) {
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        if (strlen(part[i]) == n && strncasecmp(word, part[i], n) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -46,9 +43,8 @@ static bool save_name_counts_parts(const char *name)
             }
             n = (size_t)(p - word);
         } else if (isdigit((unsigned char)*p)) {
-            if (save_name_word_is_part(word, n)) {
+            if (save_name_word_is_part(word, n))
                 return true;
-            }
             p += strspn(p, "0123456789");
             n = 0;
         } else {
@@ -62,14 +58,11 @@ bool save_name_is_step(const char *name)
 {
     static const char *const word[] = {"step", "iter", "epoch", "checkpoint", "ckpt"};
 
-    if (save_name_counts_parts(name)) {
+    if (save_name_counts_parts(name))
         return false;
-    }
-    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++) {
-        if (strcasestr(name, word[i])) {
+    for (size_t i = 0; i < sizeof word / sizeof word[0]; i++)
+        if (strcasestr(name, word[i]))
             return name[strcspn(name, "0123456789")] != '\0';
-        }
-    }
     return false;
 }
 
@@ -78,15 +71,12 @@ static bool save_name_number(const char *name, int64_t *step_out)
 {
     const char *end = name + strlen(name), *p;
 
-    while (end > name && !isdigit((unsigned char)end[-1])) {
+    while (end > name && !isdigit((unsigned char)end[-1]))
         end--;
-    }
-    for (p = end; p > name && isdigit((unsigned char)p[-1]);) {
+    for (p = end; p > name && isdigit((unsigned char)p[-1]);)
         p--;
-    }
-    if (p == end || end - p > 15) {
+    if (p == end || end - p > 15)
         return false;
-    }
     *step_out = strtoll(p, NULL, 10);
     return true;
 }

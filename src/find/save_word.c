@@ -54,9 +54,8 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
         return false;
     }
     if (!saves_nearest(st, o->lim, &s, &ignored) || s.n == 0) {
-        if (o->choice) {
+        if (o->choice)
             return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there are no saves in this directory");
-        }
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no save \"%.60s\" here, and no other save", tag);
     }
@@ -88,9 +87,8 @@ static bool save_word_number(const char *tag, int64_t *out)
 {
     size_t n = strspn(tag, "0123456789");
 
-    if (n == 0 || tag[n] || n > 15) {
+    if (n == 0 || tag[n] || n > 15)
         return false;
-    }
     *out = strtoll(tag, NULL, 10);
     return true;
 }
@@ -118,23 +116,19 @@ static bool save_word_by_number(struct zf_store *st, const struct zf_open_opts *
 {
     zf_auto(saves) struct zf_saves s = {.name = NULL};
 
-    if (!zf_saves_by_name(st, &s, err)) {
+    if (!zf_saves_by_name(st, &s, err))
         return false;
-    }
     size_t n = save_word_filter(&s, want);
     if (n == 0) {
         zf_saves_free(&s);
-        if (!saves_nearest(st, o->lim, &s, err)) {
+        if (!saves_nearest(st, o->lim, &s, err))
             return false;
-        }
         n = save_word_filter(&s, want);
     }
-    if (n == 0) {
+    if (n == 0)
         return save_word_none(st, o, o->tag, err);
-    }
-    if (n == 2 && save_name_is_unsharded(s.name[0], s.name[1])) {
+    if (n == 2 && save_name_is_unsharded(s.name[0], s.name[1]))
         return save_word_take(s.name[1], name_out, err);
-    }
     if (n > 1 && !(n == 2 && save_name_is_unsharded(s.name[1], s.name[0]))) {
         struct zf_saves some = {.name = s.name, .n = n};
         return save_word_ambiguous(&some, o->tag, err);
@@ -173,9 +167,8 @@ static int save_word_newer(const void *a, const void *b)
 
 void save_word_sort(struct zf_saves *s)
 {
-    if (s->n > 0) {
+    if (s->n > 0)
         qsort(s->name, s->n, sizeof *s->name, save_word_newer);
-    }
 }
 
 /* A file that names one of them as the latest shows that the numbers they are called by are steps; those of parts nobody
@@ -187,17 +180,13 @@ static bool save_word_are_steps(struct zf_store *st, const struct zf_saves *s)
     bool named = false;
     int64_t step;
 
-    for (size_t i = 0; i < s->n; i++) {
-        if (!save_word_step(s->name[i], &step)) {
+    for (size_t i = 0; i < s->n; i++)
+        if (!save_word_step(s->name[i], &step))
             return false;
-        }
-    }
-    if (!latest_save(st, &latest, &ignored) || !latest) {
+    if (!latest_save(st, &latest, &ignored) || !latest)
         return false;
-    }
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         named = named || strcmp(s->name[i], latest) == 0;
-    }
     return named;
 }
 
@@ -207,23 +196,19 @@ bool save_word_by_age(struct zf_store *st, const struct zf_open_opts *o, struct 
     size_t steps = 0;
     int64_t step;
 
-    if (!saves_nearest(st, o->lim, out, err)) {
+    if (!saves_nearest(st, o->lim, out, err))
         return false;
-    }
     saves_drop_release(out);
-    for (size_t i = 0; i < out->n; i++) {
+    for (size_t i = 0; i < out->n; i++)
         steps += save_name_step(out->name[i], &step);
-    }
     if (steps == 0 && save_word_fits(st, o)) {
         zf_saves_free(out);
         return true;
     }
-    if (out->n == 0) {
+    if (out->n == 0)
         return save_word_none(st, o, o->tag, err);
-    }
-    if (out->n > 1 && steps < out->n && !save_word_are_steps(st, out)) {
+    if (out->n > 1 && steps < out->n && !save_word_are_steps(st, out))
         return save_word_ambiguous(out, o->tag, err);
-    }
     save_word_sort(out);
     return true;
 }
@@ -234,18 +219,15 @@ static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, 
     zf_auto(saves) struct zf_saves s = {.name = NULL};
     int64_t first = -1, second = -1;
 
-    if (!save_word_by_age(st, o, &s, err)) {
+    if (!save_word_by_age(st, o, &s, err))
         return false;
-    }
-    if (s.n == 0) {
+    if (s.n == 0)
         return save_word_take("", name_out, err);
-    }
     if (s.n > 1) {
         (void)save_word_step(s.name[0], &first);
         (void)save_word_step(s.name[1], &second);
-        if (first == second && !save_name_is_unsharded(s.name[1], s.name[0])) {
+        if (first == second && !save_name_is_unsharded(s.name[1], s.name[0]))
             return save_word_ambiguous(&s, o->tag, err);
-        }
     }
     save_word_note(&s, s.name[0], false, note);
     return save_word_take(s.name[0], name_out, err);
@@ -253,9 +235,8 @@ static bool save_word_newest(struct zf_store *st, const struct zf_open_opts *o, 
 
 static bool save_word_latest(struct zf_store *st, char **name_out, struct zf_err *err)
 {
-    if (!latest_save(st, name_out, err)) {
+    if (!latest_save(st, name_out, err))
         return false;
-    }
     return *name_out || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                                 "the latest save is not recorded here. Select by the steps in the "
                                 "names with -o tag=newest");
@@ -277,24 +258,18 @@ bool save_word_resolve(struct zf_store *st, const struct zf_open_opts *o, char *
     *name_out = NULL;
     note[0] = '\0';
     /* `latest` may be a directory or a link to one: the link's target is what is shown. */
-    if (zf_store_has(st, o->tag, ZF_ENTRY_DIR)) {
+    if (zf_store_has(st, o->tag, ZF_ENTRY_DIR))
         return save_word_take(o->tag, name_out, err);
-    }
-    if (!latest_named(st, o->tag, name_out, err) || *name_out) {
+    if (!latest_named(st, o->tag, name_out, err) || *name_out)
         return *name_out != NULL;
-    }
-    if (strcmp(o->tag, "latest") == 0) {
+    if (strcmp(o->tag, "latest") == 0)
         return save_word_latest(st, name_out, err);
-    }
-    if (strcmp(o->tag, "newest") == 0) {
+    if (strcmp(o->tag, "newest") == 0)
         return save_word_newest(st, o, name_out, note, err);
-    }
     /* The tag that is shown for a save that was pointed at: its own name. */
-    if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o)) {
+    if (strcmp(o->tag, zf_store_base(st)) == 0 && save_word_fits(st, o))
         return save_word_take("", name_out, err);
-    }
-    if (save_word_number(o->tag, &step)) {
+    if (save_word_number(o->tag, &step))
         return save_word_by_number(st, o, step, name_out, err);
-    }
     return save_word_take(o->tag, name_out, err);
 }

@@ -26,9 +26,8 @@ enum { SAVES_BESIDE = 16 };
 
 void zf_saves_free(struct zf_saves *s)
 {
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         free(s->name[i]);
-    }
     free(s->name);
     *s = (struct zf_saves){.name = NULL};
 }
@@ -50,9 +49,8 @@ bool saves_are_parts(const struct zf_saves *s)
 {
     size_t n = 0;
 
-    while (n < s->n && save_name_is_part(s->name[n])) {
+    while (n < s->n && save_name_is_part(s->name[n]))
         n++;
-    }
     return n == s->n;
 }
 
@@ -61,16 +59,13 @@ void saves_drop_release(struct zf_saves *s)
     size_t n = 0;
     bool iterations = false;
 
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         iterations = iterations || strncmp(s->name[i], "iter_", 5) == 0;
-    }
-    for (size_t i = 0; i < s->n; i++) {
-        if (iterations && strcmp(s->name[i], "release") == 0) {
+    for (size_t i = 0; i < s->n; i++)
+        if (iterations && strcmp(s->name[i], "release") == 0)
             free(s->name[i]);
-        } else {
+        else
             s->name[n++] = s->name[i];
-        }
-    }
     s->n = n;
 }
 
@@ -81,9 +76,8 @@ static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name
     zf_auto(mem) char *path = zf_relpath_join(dir, name, &ignored);
     zf_auto(store) struct zf_store *sub = path ? zf_store_sub(st, path, &ignored) : NULL;
 
-    if (!sub || strcmp(zf_store_base(sub), name) == 0) {
+    if (!sub || strcmp(zf_store_base(sub), name) == 0)
         return false;
-    }
     zf_auto(mem) char *other = zf_relpath_join(dir, zf_store_base(sub), &ignored);
     return other && zf_store_has(st, other, ZF_ENTRY_DIR);
 }
@@ -93,11 +87,9 @@ static bool saves_is_twin(struct zf_store *st, const char *dir, const char *name
 /* DeepSpeed writes the model's file first: does `dir` have files like this one? */
 static bool saves_has_file(struct zf_store *st, const char *dir, const char *pattern)
 {
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_FILE && fnmatch(pattern, l.e->name, 0) == 0) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_FILE && fnmatch(pattern, l.e->name, 0) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -111,18 +103,15 @@ static bool saves_lacks_optimizer(struct zf_store *st, const char *dir)
     zf_auto(mem) char *above = strndup(dir, slash ? (size_t)(slash - dir) : 0);
     unsigned seen = 0;
 
-    if (!above || !saves_has_file(st, dir, model) || saves_has_file(st, dir, optim)) {
+    if (!above || !saves_has_file(st, dir, model) || saves_has_file(st, dir, optim))
         return false;
-    }
     for (struct zf_entries l = zf_store_entries(st, above); l.e < l.end && seen < SAVES_BESIDE;
          l.e++) {
-        if (l.e->kind != ZF_ENTRY_DIR || !save_name_same_series(l.e->name, base)) {
+        if (l.e->kind != ZF_ENTRY_DIR || !save_name_same_series(l.e->name, base))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(above, l.e->name, &ignored);
-        if (path && saves_has_file(st, path, optim)) {
+        if (path && saves_has_file(st, path, optim))
             return true;
-        }
         seen++;
     }
     return false;
@@ -138,15 +127,12 @@ static enum zf_fit saves_fit_seen(struct zf_store *st, const char *dir, const st
 
     /* A parameter of a universal checkpoint is no save.  Source: deepspeed/checkpoint/constants.py
      * (0.14 … 0.18), FP32_WEIGHT_KEY. */
-    if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE)) {
+    if (!sub || zf_store_has(sub, "fp32.pt", ZF_ENTRY_FILE))
         return ZF_FIT_NO;
-    }
-    if (foreign_whole(sub, NULL, &err)) {
+    if (foreign_whole(sub, NULL, &err))
         return ZF_FIT_NAMES; /* opening it says what it is */
-    }
-    if (!match_dir(sub, &o, &m, &err)) {
+    if (!match_dir(sub, &o, &m, &err))
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
-    }
     bool begun = m.format && (m.probe.unfinished || saves_lacks_optimizer(st, dir));
     return !m.format ? ZF_FIT_NO : begun ? ZF_FIT_WEAK : m.probe.fit;
 }
@@ -161,9 +147,8 @@ static enum zf_fit saves_fit(struct zf_store *st, const char *dir, const struct 
     enum zf_fit fit = saves_fit_seen(st, dir, lim);
 
     zf_err_clear(why);
-    if (fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, why)) {
+    if (fit != ZF_FIT_PROOF && zf_store_doubt(st, since, 0, why))
         fit = ZF_FIT_NAMES;
-    }
     /* Nothing depends on it unless this is the save that is chosen. */
     zf_store_forget_doubts(st, since);
     return fit;
@@ -199,9 +184,8 @@ static void saves_look_ahead(struct zf_store *st, const struct zf_saves *dirs,
     struct saves_look l = {.st = st, .lim = lim, .dirs = dirs};
     struct zf_err ignored;
 
-    if (!zf_store_is_far(st) || dirs->n < 2) {
+    if (!zf_store_is_far(st) || dirs->n < 2)
         return;
-    }
     const struct zf_ahead_work work = {
         .make = saves_look, .ctx = &l, .most = zf_store_ahead(st), .few = ZF_AHEAD_FAR};
     (void)!zf_ahead_all(work, dirs->n, &ignored);
@@ -214,18 +198,15 @@ static bool saves_candidates(struct zf_store *st, const char *dir, struct zf_sav
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind != ZF_ENTRY_DIR || save_name_is_ignored(e[i].name) ||
-            saves_is_twin(st, dir, e[i].name)) {
+            saves_is_twin(st, dir, e[i].name))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        if (!path || !saves_add(out, path, err)) {
+        if (!path || !saves_add(out, path, err))
             return false;
-        }
     }
     return true;
 }
@@ -236,9 +217,8 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
 {
     zf_auto(saves) struct zf_saves dirs = {.name = NULL};
 
-    if (!saves_candidates(st, dir, &dirs, err)) {
+    if (!saves_candidates(st, dir, &dirs, err))
         return false;
-    }
     const uint64_t since = zf_store_doubts(st);
     bool ok = true;
     saves_look_ahead(st, &dirs, lim);
@@ -246,9 +226,8 @@ static bool saves_sort(struct zf_store *st, const char *dir, const struct zf_lim
         struct zf_err why;
         enum zf_fit fit = saves_fit(st, dirs.name[i], lim, &why);
 
-        if (why.code && !whole->unknown.code) {
+        if (why.code && !whole->unknown.code)
             whole->unknown = why;
-        }
         ok = fit == ZF_FIT_NO || saves_add(fit == ZF_FIT_WEAK ? weak : whole, dirs.name[i], err);
     }
     zf_store_forget_doubts(st, since); /* what was met while looking ahead, as saves_fit does */
@@ -262,9 +241,8 @@ static bool saves_in(struct zf_store *st, const char *dir, const struct zf_limit
     zf_auto(saves) struct zf_saves whole = {.name = NULL}, weak = {.name = NULL};
 
     *out = (struct zf_saves){.name = NULL};
-    if (!saves_sort(st, dir, lim, &whole, &weak, err)) {
+    if (!saves_sort(st, dir, lim, &whole, &weak, err))
         return false;
-    }
     struct zf_saves *taken = whole.n ? &whole : &weak;
     *out = *taken;
     *taken = (struct zf_saves){.name = NULL};
@@ -280,9 +258,8 @@ bool zf_saves_by_name(struct zf_store *st, struct zf_saves *out, struct zf_err *
     size_t n;
 
     *out = (struct zf_saves){.name = NULL};
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(st, "", &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         if (e[i].kind == ZF_ENTRY_DIR && !save_name_is_ignored(e[i].name) &&
             save_name_is_step(e[i].name) && !saves_is_twin(st, "", e[i].name) &&
@@ -299,9 +276,8 @@ static bool saves_listed(struct zf_store *st, const struct zf_limits *lim, struc
 {
     zf_auto(mem) char *latest = NULL;
 
-    if (!saves_in(st, "", lim, out, err)) {
+    if (!saves_in(st, "", lim, out, err))
         return false;
-    }
     struct zf_err why = {.code = ZF_OK};
     if (!latest_save(st, &latest, &why)) {
         if (zf_err_unknown(&why)) {
@@ -310,16 +286,13 @@ static bool saves_listed(struct zf_store *st, const struct zf_limits *lim, struc
         }
         return true;
     }
-    if (!latest) {
+    if (!latest)
         return true;
-    }
     zf_auto(store) struct zf_store *sub = zf_store_sub(st, latest, &why);
     const char *base = sub ? zf_store_base(sub) : latest;
-    for (size_t i = 0; i < out->n; i++) {
-        if (strcmp(out->name[i], latest) == 0 || strcmp(out->name[i], base) == 0) {
+    for (size_t i = 0; i < out->n; i++)
+        if (strcmp(out->name[i], latest) == 0 || strcmp(out->name[i], base) == 0)
             out->latest = i;
-        }
-    }
     return true;
 }
 
@@ -330,12 +303,10 @@ bool zf_saves_list(struct zf_store *st, const struct zf_limits *lim, struct zf_s
     bool ok = saves_listed(st, lim, out, err);
 
     /* A directory that was not looked at for want of memory must not be missing. */
-    if (ok && zf_err_nomem_count() != nomem) {
+    if (ok && zf_err_nomem_count() != nomem)
         ok = zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (!ok) {
+    if (!ok)
         zf_saves_free(out);
-    }
     return ok;
 }
 
@@ -349,13 +320,11 @@ static bool saves_dirs(struct zf_store *st, const char *dir, struct zf_saves *ou
 
     for (; l.e < l.end && out->n < SAVES_DIRS; l.e++) {
         if (l.e->kind != ZF_ENTRY_DIR || l.e->name[0] == '.' ||
-            save_name_is_unfinished(l.e->name) || saves_is_twin(st, dir, l.e->name)) {
+            save_name_is_unfinished(l.e->name) || saves_is_twin(st, dir, l.e->name))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, l.e->name, err);
-        if (!path || !saves_add(out, path, err)) {
+        if (!path || !saves_add(out, path, err))
             return false;
-        }
     }
     return true;
 }
@@ -374,18 +343,14 @@ static bool saves_search(struct zf_store *st, const char *dir, const struct zf_l
         }
         return true;
     }
-    if (out->unknown.code == ZF_OK) {
+    if (out->unknown.code == ZF_OK)
         out->unknown = s.unknown;
-    }
     out->begun = s.n > 0 ? s.begun && (out->begun || out->n == 0) : out->begun;
-    if (s.n > 1 && saves_are_parts(&s)) {
+    if (s.n > 1 && saves_are_parts(&s))
         return saves_add(out, dir, err);
-    }
-    for (size_t i = 0; i < s.n; i++) {
-        if (!saves_add(out, s.name[i], err)) {
+    for (size_t i = 0; i < s.n; i++)
+        if (!saves_add(out, s.name[i], err))
             return false;
-        }
-    }
     out->weak += s.weak;
     return true;
 }
@@ -396,11 +361,9 @@ static bool saves_has_dirs(struct zf_store *st, const char *dir, const char *nam
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(mem) char *path = zf_relpath_join(dir ? dir : "", name, &ignored);
 
-    for (struct zf_entries l = zf_store_entries(st, path ? path : ""); path && l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_DIR) {
+    for (struct zf_entries l = zf_store_entries(st, path ? path : ""); path && l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_DIR)
             return true;
-        }
-    }
     return false;
 }
 
@@ -418,13 +381,11 @@ static bool saves_unseen(struct zf_store *st, const struct zf_saves *s)
         for (struct zf_entries l = zf_store_entries(st, dir ? dir : ""); l.e < l.end; l.e++) {
             bool mine = strncmp(l.e->name, next, n) == 0 && l.e->name[n] == '\0';
 
-            if (l.e->kind == ZF_ENTRY_DIR && !mine && saves_has_dirs(st, dir, l.e->name)) {
+            if (l.e->kind == ZF_ENTRY_DIR && !mine && saves_has_dirs(st, dir, l.e->name))
                 return true;
-            }
         }
-        if (!slash) {
+        if (!slash)
             return false;
-        }
     }
 }
 
@@ -433,9 +394,8 @@ bool saves_nearest(struct zf_store *st, const struct zf_limits *lim, struct zf_s
 {
     zf_auto(saves) struct zf_saves dirs = {.name = NULL};
 
-    if (!saves_in(st, "", lim, out, err)) {
+    if (!saves_in(st, "", lim, out, err))
         return false;
-    }
     bool ok = out->n > 0 || saves_dirs(st, "", &dirs, err);
     for (int depth = 1; ok && depth < SAVES_DEPTH && dirs.n && out->n == 0; depth++) {
         zf_auto(saves) struct zf_saves now = dirs;
@@ -460,9 +420,8 @@ bool saves_all_foreign(struct zf_store *st, const struct zf_saves *s, struct zf_
         struct zf_err why = {.code = ZF_OK};
         zf_auto(store) struct zf_store *sub = zf_store_sub(st, s->name[i], &why);
 
-        if (!sub || !foreign_whole(sub, NULL, &why)) {
+        if (!sub || !foreign_whole(sub, NULL, &why))
             return false;
-        }
         if (i == 0) {
             *err = why;
             (void)zf_err_in(err, "%s", s->name[0]);

@@ -97,13 +97,11 @@ static bool sidefiles_pass(struct zf_store *st, const char *name, bool state, bo
 
     (void)zf_name_encode(file + n, name, strlen(name), "");
     const bool taken = zf_build_has_file(b, file);
-    if (taken && fill) {
+    if (taken && fill)
         return true;
-    }
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
-    if (src && taken) {
+    if (src && taken)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the checkpoint has its own %s", file);
-    }
     return src && zf_build_blob(b, file, src, 0, src->size, err);
 }
 
@@ -123,16 +121,14 @@ bool sidefiles_add(struct zf_store *st, struct zf_store *but, struct zf_build *b
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(st, "", &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         bool side = e[i].kind != ZF_ENTRY_DIR && sidefiles_is(e[i].name);
 
         if (side && !(but && zf_store_has(but, e[i].name, ZF_ENTRY_FILE)) &&
-            !sidefiles_try(st, e[i].name, b, err)) {
+            !sidefiles_try(st, e[i].name, b, err))
             return false;
-        }
     }
     return true;
 }
@@ -149,14 +145,12 @@ static bool sidefiles_of_dir(struct zf_store *st, const char *dir, struct zf_bui
         bool state = context && save_name_fits(l.e->name, sidefiles_context, FNM_PERIOD);
         struct zf_err why = {.code = ZF_OK};
 
-        if (l.e->kind == ZF_ENTRY_DIR || !(state || sidefiles_is(l.e->name))) {
+        if (l.e->kind == ZF_ENTRY_DIR || !(state || sidefiles_is(l.e->name)))
             continue;
-        }
         if (!sidefiles_pass(sub, l.e->name, state || sidefiles_is_state(l.e->name), true, b,
                             &why) &&
-            !zf_build_note(b, err, "%s/%s is not shown: %s", dir, l.e->name, why.msg)) {
+            !zf_build_note(b, err, "%s/%s is not shown: %s", dir, l.e->name, why.msg))
             return false;
-        }
     }
     return true;
 }
@@ -170,33 +164,27 @@ static bool sidefiles_configs(struct zf_store *st, struct zf_build *b, struct zf
             "state/" SIDEFILES_CONFIGS "/";
         struct zf_err why = {.code = ZF_OK};
 
-        if (l.e->kind == ZF_ENTRY_DIR || !save_name_fits(l.e->name, sidefiles_yaml, FNM_PERIOD)) {
+        if (l.e->kind == ZF_ENTRY_DIR || !save_name_fits(l.e->name, sidefiles_yaml, FNM_PERIOD))
             continue;
-        }
         (void)snprintf(from, sizeof from, SIDEFILES_CONFIGS "/%s", l.e->name);
         (void)zf_name_encode(file + strlen(file), l.e->name, strlen(l.e->name), "");
-        if (zf_build_has_file(b, file)) {
+        if (zf_build_has_file(b, file))
             continue;
-        }
         zf_auto(source) struct zf_source *src = zf_store_open(st, from, &why);
         if (!(src && zf_build_blob(b, file, src, 0, src->size, &why)) &&
-            !zf_build_note(b, err, "%s is not shown: %s", from, why.msg)) {
+            !zf_build_note(b, err, "%s is not shown: %s", from, why.msg))
             return false;
-        }
     }
     return true;
 }
 
 bool sidefiles_below(struct zf_store *st, struct zf_build *b, struct zf_err *err)
 {
-    if (!sidefiles_configs(st, b, err)) {
+    if (!sidefiles_configs(st, b, err))
         return false;
-    }
-    for (size_t i = 0; sidefiles_dir[i]; i++) {
-        if (!sidefiles_of_dir(st, sidefiles_dir[i], b, err)) {
+    for (size_t i = 0; sidefiles_dir[i]; i++)
+        if (!sidefiles_of_dir(st, sidefiles_dir[i], b, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -217,27 +205,22 @@ bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_bui
     const struct zf_entry *e;
     size_t n, taken = 0;
 
-    if (!st || !zf_store_list(st, "", &e, &n, &why)) {
+    if (!st || !zf_store_list(st, "", &e, &n, &why))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s: %s", dir, why.msg);
-    }
-    if (zf_store_focus(st)) {
+    if (zf_store_focus(st))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "side=%.200s is a file, not a directory", dir);
-    }
     for (size_t i = 0; i < n; i++) {
         /* A training program's own JSON is no part of the model. */
-        if (e[i].kind == ZF_ENTRY_DIR || !sidefiles_is(e[i].name) ||
-            sidefiles_is_state(e[i].name)) {
+        if (e[i].kind == ZF_ENTRY_DIR || !sidefiles_is(e[i].name) || sidefiles_is_state(e[i].name))
             continue;
-        }
         taken++;
         why = (struct zf_err){.code = ZF_OK};
         /* A trainer may have called its own settings so: hf/ needs that of the model. */
         const bool second =
             strcmp(e[i].name, "config.json") == 0 && zf_build_has_file(b, e[i].name);
         if (!sidefiles_pass(st, e[i].name, second, true, b, &why) &&
-            !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg)) {
+            !zf_build_note(b, err, "%s in side=%.200s is not shown: %s", e[i].name, dir, why.msg))
             return false;
-        }
     }
     return taken > 0 ||
            zf_build_note(b, err, "side=%.200s holds no config.json, tokenizer or other side file",

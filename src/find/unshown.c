@@ -38,20 +38,17 @@ static bool unshown_sources(const struct zf_store *st, const struct zf_build *b,
     const char *dir = zf_store_name(st), *name;
     size_t n = strlen(dir);
 
-    while (n > 0 && dir[n - 1] == '/') {
+    while (n > 0 && dir[n - 1] == '/')
         n--;
-    }
     for (size_t i = 0; (name = zf_build_source(b, i)) != NULL; i++) {
         const char *rest = name + n;
 
-        if (strncmp(name, dir, n) != 0 || *rest != '/') {
+        if (strncmp(name, dir, n) != 0 || *rest != '/')
             continue;
-        }
         rest += strspn(rest, "/");
         if (!zf_sorted_add(out, unshown_print(rest, false), err) ||
-            !zf_sorted_add(out, unshown_print(rest, true), err)) {
+            !zf_sorted_add(out, unshown_print(rest, true), err))
             return false;
-        }
     }
     return true;
 }
@@ -85,12 +82,10 @@ static bool unshown_is_named(const char *name)
 /* A directory that torch.distributed.checkpoint wrote. */
 static bool unshown_is_dcp(struct zf_store *st, const char *dir)
 {
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
         if (l.e->kind == ZF_ENTRY_FILE &&
-            (strcmp(l.e->name, ".metadata") == 0 || zf_name_ends(l.e->name, ".distcp"))) {
+            (strcmp(l.e->name, ".metadata") == 0 || zf_name_ends(l.e->name, ".distcp")))
             return true;
-        }
-    }
     return false;
 }
 
@@ -112,9 +107,8 @@ static bool unshown_has_weights(const struct unshown *u, const char *dir)
         (void)snprintf(path, sizeof path, "%s/%s", dir, l.e->name);
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
             (zf_st_file_named(l.e->name) ||
-             (u->kind == UNSHOWN_ALL && zf_torch_set_sniff(u->st, path)))) {
+             (u->kind == UNSHOWN_ALL && zf_torch_set_sniff(u->st, path))))
             return true;
-        }
     }
     return false;
 }
@@ -148,9 +142,8 @@ static bool unshown_dir(const struct unshown *u, const char *name, bool alike)
 
 static bool unshown_is(struct unshown *u, const struct zf_entry *e)
 {
-    if (zf_sorted_has(&u->shown, unshown_print(e->name, false))) {
+    if (zf_sorted_has(&u->shown, unshown_print(e->name, false)))
         return false;
-    }
     bool alike = zf_sorted_has(&u->shown, unshown_print(e->name, true));
 
     return e->kind == ZF_ENTRY_FILE  ? unshown_file(u, e->name, alike)
@@ -160,14 +153,12 @@ static bool unshown_is(struct unshown *u, const struct zf_entry *e)
 
 static bool unshown_find_told(struct unshown *u, struct zf_err *err)
 {
-    for (struct zf_entries l = zf_store_entries(u->st, ""); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(u->st, ""); l.e < l.end; l.e++)
         if (l.e->kind == ZF_ENTRY_FILE && unshown_is_named(l.e->name) &&
             !zf_sorted_has(&u->shown, unshown_print(l.e->name, false)) &&
             zf_build_noted(u->b, l.e->name, "") &&
-            !zf_sorted_add(&u->told, unshown_print(l.e->name, true), err)) {
+            !zf_sorted_add(&u->told, unshown_print(l.e->name, true), err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -184,9 +175,8 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
         return false;
     }
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (!unshown_is(&u, l.e)) {
+        if (!unshown_is(&u, l.e))
             continue;
-        }
         if (n++ < 2) {
             size_t at = strlen(list);
 
@@ -196,9 +186,8 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
     }
     zf_sorted_fini(&u.shown);
     zf_sorted_fini(&u.told);
-    if (n > 2) {
+    if (n > 2)
         zf_say(more, sizeof more, " and %zu more", n - 2);
-    }
     return n == 0 ||
            zf_build_note(b, err, "%s%s %s not shown: %s of this checkpoint. Point at %s to see it",
                          list, more, n == 1 ? "is" : "are",

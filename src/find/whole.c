@@ -50,9 +50,8 @@ static void whole_add_file(void *ctx, const struct zf_file_stats *s)
     const size_t n = strlen(f->dir);
 
     if (strncmp(s->path, f->dir, n) != 0 || fnmatch("*.distcp", s->path, 0) == 0 ||
-        f->err->code != ZF_OK) {
+        f->err->code != ZF_OK)
         return;
-    }
     char **one = zf_vec_push(&f->name, f->err);
     if (one && !(*one = strdup(s->path + n))) {
         f->name.n--;
@@ -68,16 +67,14 @@ static char *whole_rename(const char *name, int64_t from, int64_t to)
     for (const char *p = name; out && *p;) {
         const int n = (int)strspn(p, "0123456789");
 
-        if (n > 0 && n <= 15 && strtoll(p, NULL, 10) == from) {
+        if (n > 0 && n <= 15 && strtoll(p, NULL, 10) == from)
             o += sprintf(o, "%0*lld", *p == '0' ? n : 1, (long long)to);
-        } else {
+        else
             o = stpncpy(o, p, n > 0 ? (size_t)n : 1);
-        }
         p += n > 0 ? n : 1;
     }
-    if (out) {
+    if (out)
         *o = '\0';
-    }
     return out;
 }
 
@@ -95,12 +92,10 @@ static const char *whole_left_out(const struct zf_checkpoint *c, const char *fil
     static const char left[] = " is left out: ";
     const size_t n = strlen(file);
 
-    for (uint32_t i = 0; i < c->n_notes; i++) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
         if (strncmp(c->note[i], file, n) == 0 &&
-            strncmp(c->note[i] + n, left, sizeof left - 1) == 0) {
+            strncmp(c->note[i] + n, left, sizeof left - 1) == 0)
             return c->note[i];
-        }
-    }
     return NULL;
 }
 
@@ -133,9 +128,8 @@ static bool whole_is_sound(const struct whole_pair *p, const char *file, const c
         return zf_err_in(err, "%s", p->name);
     }
     if (fnmatch("*.json", file, 0) != 0 || whole_parses(p->w, p->w->st, path, err) ||
-        !whole_parses(p->w, p->of_st, of_path, &ignored)) {
+        !whole_parses(p->w, p->of_st, of_path, &ignored))
         return true;
-    }
     return err->path[0] ? false : zf_err_in(err, "%s", path);
 }
 
@@ -148,15 +142,12 @@ static bool whole_has(const struct whole_pair *p, const char *file, int64_t from
     zf_auto(mem) char *renamed = whole_rename(file, from, to);
     zf_auto(mem) char *path = same && renamed ? zf_relpath_join(p->name, renamed, err) : NULL;
 
-    if (!path) {
+    if (!path)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (zf_store_has(p->w->st, same, ZF_ENTRY_FILE)) {
+    if (zf_store_has(p->w->st, same, ZF_ENTRY_FILE))
         return whole_is_sound(p, file, same, file, of_path, err);
-    }
-    if (zf_store_has(p->w->st, path, ZF_ENTRY_FILE)) {
+    if (zf_store_has(p->w->st, path, ZF_ENTRY_FILE))
         return whole_is_sound(p, renamed, path, file, of_path, err);
-    }
     (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                   "%.200s is missing, but %.80s has one. Open the save as it is with -o tag=%.80s",
                   renamed, p->of, p->name);
@@ -171,9 +162,8 @@ static bool whole_has_all(const struct whole_pair *p, const struct whole_files *
 
     (void)save_name_step(p->of, &from);
     (void)save_name_step(p->name, &to);
-    for (size_t i = 0; ok && i < f->name.n; i++) {
+    for (size_t i = 0; ok && i < f->name.n; i++)
         ok = whole_has(p, f->name.at[i], from, to, err);
-    }
     return ok;
 }
 
@@ -188,27 +178,24 @@ static bool whole_compare(const struct whole *w, const char *name, const struct 
     struct whole_files f = {.dir = dir, .err = &why};
 
     *opened_out = false;
-    if (!dir) {
+    if (!dir)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     (void)sprintf(dir, "%s/", of);
     how.tag = of;
     how.sealing = NULL;
     zf_auto(store) struct zf_store *st =
         zf_store_by(how.opener, zf_store_name(w->st), how.lim, &why);
     zf_auto(checkpoint) struct zf_checkpoint *other = st ? w->one(st, &how, "", &why) : NULL;
-    if (!other) {
+    if (!other)
         return why.code != ZF_E_NOMEM || ((*err = why), false);
-    }
     const struct whole_pair pair = {
         .w = w, .name = name, .of = of, .of_st = st, .c = c, .of_c = other};
     zf_err_clear(&why);
     zf_store_stats(st, whole_add_file, &f);
     *opened_out = true;
     const bool ok = why.code == ZF_OK ? whole_has_all(&pair, &f, err) : ((*err = why), false);
-    for (size_t i = 0; i < f.name.n; i++) {
+    for (size_t i = 0; i < f.name.n; i++)
         free(f.name.at[i]);
-    }
     zf_vec_fini(&f.name);
     return ok;
 }
@@ -231,21 +218,18 @@ static bool whole_is_alike(const struct whole *w, size_t i, const struct zf_chec
         struct zf_err why;
         bool opened;
 
-        if (!save_name_same_series(whole_base(name), whole_base(w->saves.name[k]))) {
+        if (!save_name_same_series(whole_base(name), whole_base(w->saves.name[k])))
             continue;
-        }
         tried++;
         const bool has = whole_compare(w, name, c, w->saves.name[k], &opened, &why);
         if (!has && why.code == ZF_E_NOMEM) {
             *err = why;
             return false;
         }
-        if (has && opened) {
+        if (has && opened)
             return true;
-        }
-        if (!has && compared == 0) {
+        if (!has && compared == 0)
             *err = why;
-        }
         compared += opened;
     }
     return compared == 0;
@@ -267,9 +251,8 @@ static bool whole_is_part(const char *name, struct zf_err *err)
 
 static void whole_report(const struct zf_open_opts *o, const char *name, const struct zf_err *why)
 {
-    if (o->choice) {
+    if (o->choice)
         o->choice->judged(o->choice->ctx, name, why);
-    }
 }
 
 static bool whole_considers(const struct zf_open_opts *o, const char *name, struct zf_err *err)
@@ -321,13 +304,11 @@ static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err 
         (void)zf_err_in(err, "%s", w->how.tag);
         return NULL;
     }
-    if (whole_is_part(w->how.tag, err) || !whole_considers(&w->how, w->how.tag, err)) {
+    if (whole_is_part(w->how.tag, err) || !whole_considers(&w->how, w->how.tag, err))
         return NULL;
-    }
     zf_auto(checkpoint) struct zf_checkpoint *c = w->one(w->st, &w->how, w->note, err);
-    if (!c || !whole_is_alike(w, i, c, err) || !whole_accepts(&w->how, w->how.tag, err)) {
+    if (!c || !whole_is_alike(w, i, c, err) || !whole_accepts(&w->how, w->how.tag, err))
         return NULL;
-    }
     whole_report(&w->how, w->how.tag, NULL);
     return zf_give(c);
 }
@@ -350,9 +331,8 @@ static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
             continue;
         }
         struct zf_checkpoint *c = whole_try(w, i, err);
-        if (c || err->code == ZF_E_NOMEM) {
+        if (c || err->code == ZF_E_NOMEM)
             return c;
-        }
         whole_pass(w, w->saves.name[i++], err);
     }
     (void)zf_fail(err, w->first.code, w->first.off,
@@ -367,12 +347,10 @@ static bool whole_find_others(struct whole *w, struct zf_err *err)
     struct zf_saves *o = &w->other;
     size_t n = 0;
 
-    if (!w->how.choice) {
+    if (!w->how.choice)
         return true;
-    }
-    if (!zf_saves_by_name(w->st, o, err)) {
+    if (!zf_saves_by_name(w->st, o, err))
         return false;
-    }
     for (size_t i = 0; i < o->n; i++) {
         const size_t len = strlen(o->name[i]);
         bool known = false;
@@ -381,11 +359,10 @@ static bool whole_find_others(struct whole *w, struct zf_err *err)
             known = strncmp(w->saves.name[k], o->name[i], len) == 0 &&
                     (w->saves.name[k][len] == '\0' || w->saves.name[k][len] == '/');
         }
-        if (known) {
+        if (known)
             free(o->name[i]);
-        } else {
+        else
             o->name[n++] = o->name[i];
-        }
     }
     o->n = n;
     save_word_sort(o);
@@ -399,9 +376,8 @@ struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts 
     struct zf_checkpoint *c = NULL;
 
     w.how.degraded = false;
-    if (!save_word_by_age(st, o, &w.saves, err)) {
+    if (!save_word_by_age(st, o, &w.saves, err))
         return NULL;
-    }
     if (w.saves.n == 0) {
         w.how.tag = NULL;
         c = whole_considers(o, "", err) ? one(st, &w.how, "", err) : NULL;
@@ -416,9 +392,8 @@ struct zf_checkpoint *whole_open(struct zf_store *st, const struct zf_open_opts 
         zf_say(w.note, sizeof w.note, "%zu more %s unfinished or without weights", w.saves.weak,
                w.saves.weak == 1 ? "is" : "are");
     }
-    if (whole_find_others(&w, err)) {
+    if (whole_find_others(&w, err))
         c = whole_choose(&w, err);
-    }
     zf_saves_free(&w.saves);
     zf_saves_free(&w.other);
     return c;

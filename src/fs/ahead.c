@@ -50,9 +50,8 @@ static bool ahead_fits(const struct ahead *a, const struct ahead_stream *s, uint
 {
     const uint64_t forth = s->bytes < FORTH ? s->bytes : FORTH;
 
-    if (s->reads < 2 && a->clock - s->used > NEW) {
+    if (s->reads < 2 && a->clock - s->used > NEW)
         return false;
-    }
     return off >= s->next ? off - s->next <= forth : off >= s->begin && s->next - off <= BACK;
 }
 
@@ -71,12 +70,10 @@ static struct ahead_stream *ahead_find(struct ahead *a, uint64_t ino, uint64_t o
         struct ahead_stream *s = &a->at[i];
 
         if (s->ino == ino && ahead_fits(a, s, off) &&
-            (!best || ahead_distance(s, off) < ahead_distance(best, off))) {
+            (!best || ahead_distance(s, off) < ahead_distance(best, off)))
             best = s;
-        }
-        if (s->used < oldest->used) {
+        if (s->used < oldest->used)
             oldest = s;
-        }
     }
     *found_out = best != NULL;
     return best ? best : oldest;
@@ -114,9 +111,8 @@ static void ahead_weigh(struct ahead *a, const struct ahead_stream *s, const str
         a->behind += r->ended - (r->began > a->until ? r->began : a->until);
         a->until = r->ended;
     }
-    if (s->waits > 0) {
+    if (s->waits > 0)
         a->behind -= r->n < KEPT ? (int64_t)r->n : KEPT;
-    }
     a->behind = a->behind < 0 ? 0 : a->behind > KEPT ? KEPT : a->behind;
 }
 
@@ -151,9 +147,8 @@ static void ahead_widen(struct ahead_stream *s, int64_t now)
 {
     const double pace = (double)(s->next - s->since) / (double)(now > s->at ? now - s->at : 1);
 
-    if (s->held && s->next - s->since < TRY_AGAIN * s->window) {
+    if (s->held && s->next - s->since < TRY_AGAIN * s->window)
         return;
-    }
     s->held = !s->held && s->pace > 0 && pace < s->pace * FASTER;
     if (s->held) {
         s->window /= WIDER;
@@ -184,9 +179,8 @@ static struct ahead_ask ahead_ask(struct ahead *a, struct ahead_stream *s)
     const uint64_t step = ahead_step(a, s);
     const uint64_t from = s->asked > s->next ? s->asked : s->next, to = s->next + s->window;
 
-    if (to < s->next || from >= to || to - from < step) {
+    if (to < s->next || from >= to || to - from < step)
         return (struct ahead_ask){0};
-    }
     s->asked = to;
     return (struct ahead_ask){.off = from, .n = to - from};
 }
@@ -197,9 +191,8 @@ static bool ahead_is_alone(const struct ahead *a, const struct ahead_stream *me)
     for (size_t i = 0; i < AHEAD_STREAMS; i++) {
         const struct ahead_stream *s = &a->at[i];
 
-        if (s != me && s->reads > 1 && a->clock - s->used < NEW) {
+        if (s != me && s->reads > 1 && a->clock - s->used < NEW)
             return false;
-        }
     }
     return true;
 }
@@ -210,9 +203,8 @@ static struct ahead_ask ahead_lead(const struct ahead *a, struct ahead_stream *s
     const uint64_t from = s->led > s->next ? s->led : s->next;
     const uint64_t to = s->next + (s->bytes < LEAD ? s->bytes : LEAD);
 
-    if (to < s->next || from >= to || to - from < LEAD_STEP || !ahead_is_alone(a, s)) {
+    if (to < s->next || from >= to || to - from < LEAD_STEP || !ahead_is_alone(a, s))
         return (struct ahead_ask){0};
-    }
     s->led = to;
     return (struct ahead_ask){.off = from, .n = to - from, .how = ZF_SOON_LED};
 }
@@ -222,9 +214,8 @@ static struct ahead_ask ahead_locked(struct ahead *a, const struct ahead_saw *r)
     bool found;
     struct ahead_stream *s = ahead_find(a, r->ino, r->off, &found);
 
-    if (!found) {
+    if (!found)
         ahead_set_out(s, r->ino, r->off);
-    }
     s->used = ++a->clock;
     s->next = r->off + r->n > s->next ? r->off + r->n : s->next;
     s->bytes += r->n;
@@ -242,11 +233,10 @@ static struct ahead_ask ahead_locked(struct ahead *a, const struct ahead_saw *r)
     if (s->window > 0 && a->behind == 0) {
         ahead_shut(s);
     } else if (r->waited && s->waits == WAITS) {
-        if (s->window == 0 && a->behind > SLOW) {
+        if (s->window == 0 && a->behind > SLOW)
             ahead_open(a, s, r);
-        } else if (s->window > 0 && s->window < ahead_share(a, s) && ahead_is_settled(s)) {
+        else if (s->window > 0 && s->window < ahead_share(a, s) && ahead_is_settled(s))
             ahead_widen(s, r->ended);
-        }
     }
     return s->window           ? ahead_ask(a, s)
            : s->waits == WAITS ? ahead_lead(a, s)

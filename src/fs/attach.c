@@ -25,11 +25,9 @@ extern char **environ;
 
 static bool attach_has_option(const struct zf_fs_opts *o, const char *name)
 {
-    for (uint32_t i = 0; i < o->n_fuse_opt; i++) {
-        if (strcmp(o->fuse_opt[i], name) == 0) {
+    for (uint32_t i = 0; i < o->n_fuse_opt; i++)
+        if (strcmp(o->fuse_opt[i], name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -50,9 +48,8 @@ static bool attach_mount_here(const struct zf_fs_opts *o, int fd)
         data, sizeof data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions%s", fd,
         (unsigned)getuid(), (unsigned)getgid(), attach_lets_others_in(o) ? ",allow_other" : "");
 
-    if (o->max_read) {
+    if (o->max_read)
         (void)snprintf(data + n, sizeof data - (size_t)n, ",max_read=%u", o->max_read);
-    }
     if ((size_t)snprintf(type, sizeof type, "fuse.%s", o->subtype) >= sizeof type) {
         errno = ENAMETOOLONG;
         return false;
@@ -72,17 +69,14 @@ static void attach_helper_options(FILE *f, const struct zf_fs_opts *o)
     const char *const texts[] = {"fsname", o->fsname, "subtype", o->subtype};
 
     (void)fputs("ro,nosuid,nodev,noexec,default_permissions", f);
-    if (attach_lets_others_in(o)) {
+    if (attach_lets_others_in(o))
         (void)fputs(",allow_other", f);
-    }
-    if (o->max_read) {
+    if (o->max_read)
         (void)fprintf(f, ",max_read=%u", o->max_read);
-    }
     for (size_t i = 0; i < 4; i += 2) {
         (void)fprintf(f, ",%s=", texts[i]);
-        for (const char *p = texts[i + 1]; *p; p++) {
+        for (const char *p = texts[i + 1]; *p; p++)
             (void)fprintf(f, *p == ',' || *p == '\\' ? "\\%c" : "%c", *p);
-        }
     }
 }
 
@@ -92,9 +86,8 @@ static char *attach_helper_list(const struct zf_fs_opts *o)
     size_t n;
     FILE *f = open_memstream(&text, &n);
 
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     attach_helper_options(f, o);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
@@ -104,18 +97,14 @@ static char **attach_helper_environment(char *commfd)
 {
     size_t n = 0, to = 0;
 
-    while (environ[n]) {
+    while (environ[n])
         n++;
-    }
     char **env = calloc(n + 2, sizeof *env);
-    for (size_t i = 0; env && i < n; i++) {
-        if (strncmp(environ[i], "_FUSE_COMMFD=", 13) != 0) {
+    for (size_t i = 0; env && i < n; i++)
+        if (strncmp(environ[i], "_FUSE_COMMFD=", 13) != 0)
             env[to++] = environ[i];
-        }
-    }
-    if (env) {
+    if (env)
         env[to] = commfd;
-    }
     return env;
 }
 
@@ -130,9 +119,8 @@ static int attach_helper_start(const struct zf_fs_opts *o, int sock, int say, pi
     posix_spawn_file_actions_t actions;
 
     (void)snprintf(commfd, sizeof commfd, "_FUSE_COMMFD=%d", sock);
-    if (!list || !env || posix_spawn_file_actions_init(&actions) != 0) {
+    if (!list || !env || posix_spawn_file_actions_init(&actions) != 0)
         return ENOMEM;
-    }
     int rc = posix_spawn_file_actions_adddup2(&actions, say, STDERR_FILENO);
     rc = rc ? rc : posix_spawnp(pid_out, words[0], &actions, NULL, words, env);
     (void)posix_spawn_file_actions_destroy(&actions);
@@ -160,9 +148,8 @@ static int attach_receive_fd(int sock)
     } while (n < 0 && errno == EINTR);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof fd)) {
+        c->cmsg_len == CMSG_LEN(sizeof fd))
         memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    }
     return fd;
 }
 
@@ -194,9 +181,8 @@ static int attach_helper_run(const struct zf_fs_opts *o, struct helper *h, const
     int fd = attach_receive_fd(sock[0]);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    if (fd < 0) {
+    if (fd < 0)
         attach_read_reply(h, say[0]);
-    }
     return fd;
 }
 
@@ -205,9 +191,8 @@ static int attach_mount_by_helper(const struct zf_fs_opts *o, struct helper *h)
     int sock[2], say[2], fd = -1;
 
     /* Not close-on-exec at the helper's end: it is the one that must survive. */
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sock) != 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sock) != 0)
         return -1;
-    }
     (void)fcntl(sock[0], F_SETFD, FD_CLOEXEC);
     if (pipe2(say, O_CLOEXEC) == 0) {
         fd = attach_helper_run(o, h, sock, say);
@@ -274,9 +259,8 @@ bool fs_attach(const struct zf_fs_opts *o, int *fd_out, struct zf_err *err)
     } else if (fd < 0 && (fd = attach_mount_by_helper(o, &h)) < 0) {
         (void)attach_fail(device, mounting, &h, err);
     }
-    if (fd < 0) {
+    if (fd < 0)
         return zf_err_in(err, "%s", o->mountpoint);
-    }
     *fd_out = fd;
     return true;
 }

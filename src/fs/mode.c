@@ -78,9 +78,8 @@ static void mode_raise_read_ahead(dev_t dev, struct zf_fs_modes *m)
     }
     zf_auto(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     m->read_ahead_kib = fd >= 0 ? mode_read_ahead(fd) : 0;
-    if (m->read_ahead_kib && m->read_ahead_kib < m->read_ahead_wanted) {
+    if (m->read_ahead_kib && m->read_ahead_kib < m->read_ahead_wanted)
         (void)snprintf(m->remedy, sizeof m->remedy, "echo %u >%s", m->read_ahead_wanted, path);
-    }
 }
 
 /* ---- io_uring ------------------------------------------------------------------------------ */
@@ -100,9 +99,8 @@ bool mode_has_io_uring(void)
 void mode_note_request(struct fs *fs, fuse_req_t req)
 {
 #ifdef FUSE_CAP_OVER_IO_URING
-    if (fs->opts->io_uring && fuse_req_is_uring(req)) {
+    if (fs->opts->io_uring && fuse_req_is_uring(req))
         atomic_store_explicit(&fs->uring, true, memory_order_relaxed);
-    }
 #else
     (void)fs, (void)req;
 #endif
@@ -115,9 +113,8 @@ void *mode_ring_buffer(const struct fs *fs, fuse_req_t req, size_t n)
     size_t cap = 0;
 
     if (fs->opts->io_uring && fuse_req_is_uring(req) &&
-        fuse_req_get_payload(req, &p, &cap, NULL) == 0 && cap >= n) {
+        fuse_req_get_payload(req, &p, &cap, NULL) == 0 && cap >= n)
         return p;
-    }
 #else
     (void)fs, (void)req, (void)n;
 #endif
@@ -132,7 +129,6 @@ void mode_get(const struct fs *fs, const dev_t *dev, struct zf_fs_modes *out)
         .io_uring = atomic_load_explicit(&fs->uring, memory_order_relaxed),
         .read_ahead_wanted = fs->opts->read_ahead_kib,
     };
-    if (dev) {
+    if (dev)
         mode_raise_read_ahead(*dev, out);
-    }
 }

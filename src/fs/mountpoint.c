@@ -51,14 +51,12 @@ static bool mountpoint_parse_row(char *line, struct zf_mount_row *out)
 
     if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u:%u %*s %n", &m->id, &m->parent, &major, &minor,
                &at) != 4 ||
-        at == 0) {
+        at == 0)
         return false;
-    }
     char *point = line + at, *type = strstr(point, " - ");
     if (!type || sscanf(type, " - %63s", m->type) != 1 || sscanf(type, " - %*s %n", &to) != 0 ||
-        to == 0) {
+        to == 0)
         return false;
-    }
     char *source = type + to;
     point[strcspn(point, " ")] = '\0';
     source[strcspn(source, " \n")] = '\0';
@@ -83,9 +81,8 @@ void zf_mount_each(bool (*fn)(void *ctx, const struct zf_mount_row *row), void *
 
         more = !mountpoint_parse_row(line, &row) || fn(ctx, &row);
     }
-    if (f) {
+    if (f)
         (void)fclose(f);
-    }
     free(line);
 }
 
@@ -124,9 +121,8 @@ static bool mountpoint_mount_of(int fd, const char *path, int flags, struct zf_m
     *out = (struct zf_mount){.id = 0};
     if (statx(fd, path, AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC | flags, 0, &st) !=
             0 ||
-        !(st.stx_mask & STATX_MNT_ID)) {
+        !(st.stx_mask & STATX_MNT_ID))
         return false;
-    }
     bool found = mountpoint_find_row(st.stx_mnt_id, NULL, out);
     out->id = st.stx_mnt_id;
     out->here = st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
@@ -153,14 +149,11 @@ bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
     int status;
 
     errno = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
-    if (errno != 0) {
+    if (errno != 0)
         return zf_fail_sys(err, "run fusermount3");
-    }
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR) {
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
             return zf_fail_sys(err, "wait for fusermount3");
-        }
-    }
     return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "fusermount3 could not unmount it");
 }
@@ -168,9 +161,8 @@ bool zf_mount_fusermount(const char *path, bool lazy, struct zf_err *err)
 /* Detaches what is at `name`, which leads to `path`. */
 static bool mountpoint_umount(const char *name, int flags, const char *path, struct zf_err *err)
 {
-    if (umount2(name, MNT_DETACH | flags) == 0) {
+    if (umount2(name, MNT_DETACH | flags) == 0)
         return true;
-    }
     return errno == EPERM ? zf_mount_fusermount(path, true, err) : zf_fail_sys(err, "unmount it");
 }
 
@@ -234,9 +226,8 @@ bool zf_mount_dead(int fd)
     }
     for (int ms = 0; pid > 0 && ms < PROBE_MS; ms++) {
         got = waitpid(pid, &status, WNOHANG);
-        if (got != 0) {
+        if (got != 0)
             break;
-        }
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     if (pid > 0 && got == 0) {

@@ -52,9 +52,8 @@ static void ops_fill_attr(const struct fs *fs, const struct zf_stat *s, struct s
     memset(st, 0, sizeof *st);
     st->st_ino = s->ino;
     st->st_mode = kind[s->kind];
-    if (s->kind != ZF_NODE_LINK) {
+    if (s->kind != ZF_NODE_LINK)
         st->st_mode &= ~((fs->opts->umask | s->withheld) & 0777);
-    }
     st->st_nlink = s->nlink;
     st->st_uid = fs->opts->uid;
     st->st_gid = fs->opts->gid;
@@ -80,12 +79,10 @@ static bool ops_find(struct zf_tree *t, uint64_t dir, const char *name, struct z
 {
     uint64_t up;
 
-    if (strcmp(name, ".") == 0) {
+    if (strcmp(name, ".") == 0)
         return t->ops->stat(t, dir, out);
-    }
-    if (strcmp(name, "..") == 0) {
+    if (strcmp(name, "..") == 0)
         return t->ops->parent(t, dir, &up) && t->ops->stat(t, up, out);
-    }
     return t->ops->lookup(t, dir, name, out);
 }
 
@@ -161,9 +158,8 @@ static void ops_log(const struct fs *fs, const struct zf_err *err)
     const size_t n = strlen(err->msg), most = sizeof err->msg - strlen(advice) - 1;
     struct zf_err said = *err;
 
-    if (err->code == ZF_E_STALE) {
+    if (err->code == ZF_E_STALE)
         (void)strcpy(said.msg + (n < most ? n : most), advice);
-    }
     fs->opts->log(fs->opts->ctx, &said);
 }
 
@@ -173,9 +169,8 @@ static void ops_report_maps(struct fs *fs)
 {
     struct zf_err err;
 
-    if (!fs->opts->log || atomic_exchange_explicit(&fs->maps_told, true, memory_order_relaxed)) {
+    if (!fs->opts->log || atomic_exchange_explicit(&fs->maps_told, true, memory_order_relaxed))
         return;
-    }
     (void)zf_fail(
         &err, ZF_E_IO, ZF_OFF_NONE,
         "mmap of this file gives errors on pages with lost bytes%s. Mount with -o lost=omit to "
@@ -196,11 +191,10 @@ static void ops_reply_open(fuse_req_t req, fuse_ino_t ino, const struct fuse_fil
 {
     const struct fs *fs = ops_fs(req);
 
-    if (!ops_hold(fs, ino)) {
+    if (!ops_hold(fs, ino))
         (void)fuse_reply_err(req, ESTALE);
-    } else if (fuse_reply_open(req, fi) != 0 && fs->tree->ops->drop) {
+    else if (fuse_reply_open(req, fi) != 0 && fs->tree->ops->drop)
         fs->tree->ops->drop(fs->tree, ino);
-    }
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -208,9 +202,8 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     const struct fs *fs = ops_fs(req);
 
     (void)fi;
-    if (fs->tree->ops->drop) {
+    if (fs->tree->ops->drop)
         fs->tree->ops->drop(fs->tree, ino);
-    }
     (void)fuse_reply_err(req, 0);
 }
 
@@ -231,9 +224,8 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
      * is a damaged file: the cache would widen an error to whole pages. */
     fi->direct_io = s.live || s.lost || mode_direct(fs, &s);
     fi->keep_cache = !s.live && !s.lost;
-    if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed)) {
+    if (s.lost && !atomic_load_explicit(&fs->shared_maps, memory_order_relaxed))
         ops_report_maps(fs);
-    }
 #ifdef HAVE_FUSE_NOFLUSH
     fi->noflush = 1;
 #endif
@@ -250,11 +242,10 @@ static size_t ops_good_prefix(struct zf_tree *t, fuse_ino_t ino, void *buf, size
     while (bad - good > 1) {
         size_t mid = good + (bad - good) / 2;
 
-        if (t->ops->read(t, ino, buf, mid, off, &got, &err)) {
+        if (t->ops->read(t, ino, buf, mid, off, &got, &err))
             good = mid;
-        } else {
+        else
             bad = mid;
-        }
     }
     /* The buffer holds what the last attempt left there. */
     return good && t->ops->read(t, ino, buf, good, off, &got, &err) ? got : 0;
@@ -276,19 +267,16 @@ static void ops_fail_read(const struct park_read *r, void *buf, const struct zf_
     struct zf_stat s = {.lost = false};
     size_t good = 0;
 
-    if (fs->tree->ops->stat(fs->tree, r->ino, &s) && s.lost && ops_sees_count(&r->fi)) {
+    if (fs->tree->ops->stat(fs->tree, r->ino, &s) && s.lost && ops_sees_count(&r->fi))
         good = ops_good_prefix(fs->tree, r->ino, buf, r->size, (uint64_t)r->off);
-    }
     if (good) {
         (void)fuse_reply_buf(r->req, buf, good);
         return;
     }
-    if (!ops_sees_count(&r->fi) && s.lost) {
+    if (!ops_sees_count(&r->fi) && s.lost)
         ops_report_maps(fs);
-    }
-    if (fs->opts->log) {
+    if (fs->opts->log)
         ops_log(fs, err);
-    }
     (void)fuse_reply_err(r->req, zf_err_errno(err));
 }
 
@@ -303,13 +291,11 @@ static void ops_look_ahead(struct fs *fs, const struct park_read *r, size_t n, i
                                   .ended = ended,
                                   .waited = zf_want_waited()};
 
-    if (!fs->tree->ops->want) {
+    if (!fs->tree->ops->want)
         return;
-    }
     struct ahead_ask ask = ahead_read(&fs->ahead, &saw);
-    if (ask.n > 0) {
+    if (ask.n > 0)
         fs->tree->ops->want(fs->tree, r->ino, ask.off, ask.n, ask.how);
-    }
 }
 
 /* Only the first attempt yields to a file that is busy: who looks for damage wants to know about
@@ -373,11 +359,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         return;
     }
     void *ring = mode_ring_buffer(fs, req, size);
-    if (ring) {
+    if (ring)
         ops_answer_into(&r, ring);
-    } else {
+    else
         ops_answer_read(&r);
-    }
     park_serve(se, ops_answer_read);
 }
 
@@ -428,15 +413,13 @@ static void ops_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, boo
         size_t n;
 
         ops_fill_entry(fs, &s, &e);
-        if (at < 2) {
+        if (at < 2)
             e.ino = 0; /* libfuse's convention: no lookup is counted for "." and ".." */
-        }
         n = plus
                 ? fuse_add_direntry_plus(req, b->at + used, size - used, name, &e, (off_t)(at + 1))
                 : fuse_add_direntry(req, b->at + used, size - used, name, &e.attr, (off_t)(at + 1));
-        if (n > size - used) {
+        if (n > size - used)
             break;
-        }
         used += n;
     }
     (void)fuse_reply_buf(req, b->at, used);
@@ -521,9 +504,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
                          FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_READDIRPLUS |
                          FUSE_CAP_READDIRPLUS_AUTO | MODE_SHARED_MAPS);
     /* libfuse wants to hear it here as well as among the mount options. */
-    if (fs->opts->max_read) {
+    if (fs->opts->max_read)
         conn->max_read = fs->opts->max_read;
-    }
     /* Read-ahead beyond this waits in the kernel, that of other shards behind that of one which
      * hangs; ours waits in park.c, and takes no thread. */
     conn->max_background = UINT16_MAX;

@@ -25,9 +25,8 @@ struct parked {
 
 static void park_parked_unref(struct parked *p)
 {
-    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
         free(p);
-    }
 }
 
 /* Is SIGKILL among the signals of this line's mask?  A line without its end is no line yet. */
@@ -53,9 +52,8 @@ static enum park_reader { LIVES, KILLED, NOT_SEEN } park_look(fuse_req_t req)
     while ((n = fd >= 0 ? read(fd, status + kept, sizeof status - 1 - kept) : -1) > 0) {
         kept += (size_t)n;
         status[kept] = '\0';
-        if (park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:")) {
+        if (park_kills(status, "\nSigPnd:") || park_kills(status, "\nShdPnd:"))
             return KILLED;
-        }
         if (kept > LINE) {
             memmove(status, status + kept - LINE, LINE);
             kept = LINE;
@@ -87,9 +85,8 @@ static void park_interrupted(fuse_req_t req, void *data)
 {
     struct parked *p = data;
 
-    if (!park_is_killed(req)) {
+    if (!park_is_killed(req))
         return;
-    }
     atomic_store(&p->killed, true);
     if (zf_gate_forget(&p->waiter)) {
         (void)fuse_reply_err(req, EINTR);
@@ -101,9 +98,8 @@ bool park(const struct park_read *r)
 {
     struct parked *p = calloc(1, sizeof *p);
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     p->read = *r;
     atomic_init(&p->refs, 2);
     fuse_req_interrupt_func(r->req, park_interrupted, p);

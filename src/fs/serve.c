@@ -39,21 +39,18 @@ static bool serve_build_args(struct fuse_args *args, const struct zf_fs_opts *o,
 {
     bool ok = fuse_opt_add_arg(args, "zerofs") == 0;
 
-    for (uint32_t i = 0; ok && i < o->n_fuse_opt; i++) {
+    for (uint32_t i = 0; ok && i < o->n_fuse_opt; i++)
         ok = fuse_opt_add_arg(args, "-o") == 0 && fuse_opt_add_arg(args, o->fuse_opt[i]) == 0;
-    }
     if (ok && o->max_read) {
         char text[32];
 
         (void)snprintf(text, sizeof text, "-omax_read=%u", o->max_read);
         ok = fuse_opt_add_arg(args, text) == 0;
     }
-    if (ok && o->io_uring && mode_has_io_uring()) {
+    if (ok && o->io_uring && mode_has_io_uring())
         ok = fuse_opt_add_arg(args, "-oio_uring") == 0;
-    }
-    if (ok && o->debug) {
+    if (ok && o->debug)
         ok = fuse_opt_add_arg(args, "-d") == 0;
-    }
     return ok || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the mount options");
 }
 
@@ -81,9 +78,8 @@ struct session {
 
 static void serve_say(const struct zf_fs_opts *o, enum zf_fs_event what, const void *with)
 {
-    if (o->event) {
+    if (o->event)
         o->event(o->ctx, what, with);
-    }
 }
 
 /* A signal may come to any thread; its handler only wakes the guard. */
@@ -120,24 +116,21 @@ static bool serve_signals_catch(struct sigaction old[N_GUARD_SIGNALS], struct zf
 
     atomic_store(&guard_signalled, false);
     guard_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (guard_wake < 0) {
+    if (guard_wake < 0)
         return zf_fail_sys(err, "catch signals");
-    }
     (void)sigfillset(&mine.sa_mask);
     for (size_t i = 0; i < N_GUARD_SIGNALS; i++) {
         (void)sigaction(guard_signals[i], NULL, &old[i]);
-        if (old[i].sa_handler == SIG_DFL) {
+        if (old[i].sa_handler == SIG_DFL)
             (void)sigaction(guard_signals[i], &mine, NULL);
-        }
     }
     return true;
 }
 
 static void serve_signals_restore(const struct sigaction old[N_GUARD_SIGNALS])
 {
-    for (size_t i = 0; i < N_GUARD_SIGNALS; i++) {
+    for (size_t i = 0; i < N_GUARD_SIGNALS; i++)
         (void)sigaction(guard_signals[i], &old[i], NULL);
-    }
     (void)close(guard_wake);
     guard_wake = -1;
 }
@@ -196,9 +189,8 @@ static void *serve_ready_run(void *arg)
 
         mode_get(s->fs, s->known ? &s->mount.dev : NULL, &modes);
         serve_say(o, ZF_FS_READY, &modes);
-        if (o->log) {
+        if (o->log)
             serve_look(s);
-        }
     }
     return NULL;
 }
@@ -228,16 +220,13 @@ static void serve_end_loop(struct session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     /* The loop may have ended by itself, because the mount is gone: then so is the session soon. */
-    if (s->stage == LOOPING) {
+    if (s->stage == LOOPING)
         fuse_session_exit(s->se);
-    }
     for (int ms = 0; s->stage != OVER; ms += NUDGE_MS) {
-        if (ms >= STOP_MS) {
+        if (ms >= STOP_MS)
             _exit(0);
-        }
-        if (s->stage == LOOPING) {
+        if (s->stage == LOOPING)
             (void)pthread_kill(s->serving, SIGTERM);
-        }
         (void)zf_thread_wait(&s->changed, &s->lock, NUDGE_MS);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -258,9 +247,8 @@ static bool serve_detach(struct session *s)
 {
     struct zf_err err;
 
-    if (!s->known) {
+    if (!s->known)
         return s->attached && zf_mount_detach_any(s->o->mountpoint, &err);
-    }
     enum zf_detached how = zf_mount_detach(s->o->mountpoint, &s->mount, serve_is_ours, s, &err);
     return how == ZF_DETACH_DONE || how == ZF_DETACH_GONE;
 }
@@ -268,9 +256,8 @@ static bool serve_detach(struct session *s)
 /* The mount point is freed first of all: what follows may take its time. */
 static void serve_stop(struct session *s)
 {
-    if (serve_detach(s)) {
+    if (serve_detach(s))
         serve_say(s->o, ZF_FS_OFF, NULL);
-    }
     serve_say(s->o, ZF_FS_STOPPING, NULL);
     serve_end_loop(s);
 }
@@ -282,9 +269,8 @@ static void *serve_guard_run(void *arg)
                            {.fd = s->o->stop_fd, .events = POLLIN}};
 
     while (serve_stage_of(s) == LOOPING) {
-        if (poll(fds, 2, -1) < 0) {
+        if (poll(fds, 2, -1) < 0)
             continue;
-        }
         if (atomic_load(&guard_signalled) || fds[1].revents) {
             serve_stop(s);
             break;
@@ -319,9 +305,8 @@ static int serve_loop_threads(struct fuse_session *se, unsigned most)
 {
     struct fuse_loop_config *cfg = fuse_loop_cfg_create();
 
-    if (!cfg) {
+    if (!cfg)
         return -ENOMEM;
-    }
     fuse_loop_cfg_set_max_threads(cfg, most);
     fuse_loop_cfg_set_idle_threads(cfg, IDLE_THREADS < most ? IDLE_THREADS : most);
     int rc = fuse_session_loop_mt(se, cfg);
@@ -370,14 +355,12 @@ static bool serve_attach(struct session *s, struct zf_err *err)
         return fuse_session_mount(s->se, o->mountpoint) == 0 ||
                zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s is not an open descriptor", o->mountpoint);
     }
-    if (!fs_attach(o, &fd, err)) {
+    if (!fs_attach(o, &fd, err))
         return false;
-    }
     s->attached = true;
     s->known = zf_mount_at(o->mountpoint, &s->mount) && s->mount.here && s->mount.fuse;
-    if (s->known) {
+    if (s->known)
         serve_say(o, ZF_FS_MOUNTED, &s->mount);
-    }
     (void)snprintf(name, sizeof name, "/dev/fd/%d", fd);
     return fuse_session_mount(s->se, name) == 0 ||
            zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "libfuse does not take the descriptor of the mount");
@@ -398,17 +381,15 @@ static bool serve_session(const struct fs *fs, struct zf_err *err)
 
     s.device = fuse_session_fd(se);
     ok = ok && serve_start_threads(&s, err);
-    if (!ok && s.attached) {
+    if (!ok && s.attached)
         (void)serve_detach(&s);
-    }
     ok = ok && serve_loop(se, o, err);
     serve_stage_set(&s, LEAVING);
     /* Closes the device, first of all, because the ready thread may still wait for an answer that no
      * thread is left to give. */
     fuse_session_destroy(se);
-    if (s.ready_runs) {
+    if (s.ready_runs)
         (void)pthread_join(s.ready, NULL);
-    }
     if (ok && s.failed) {
         errno = s.failed;
         ok = zf_fail_sys(err, "start a thread");
@@ -435,13 +416,11 @@ bool zf_fs_serve(struct zf_tree *t, const struct zf_fs_opts *o, struct zf_err *e
     struct sigaction old[N_GUARD_SIGNALS];
     __attribute__((cleanup(serve_auto_args))) struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 
-    if (!serve_build_args(&args, o, err)) {
+    if (!serve_build_args(&args, o, err))
         return false;
-    }
     struct fuse_session *se = fuse_session_new(&args, &zf_ops, sizeof zf_ops, &fs);
-    if (!se) {
+    if (!se)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "libfuse does not take these mount options");
-    }
     fs.se = se;
     if (!serve_signals_catch(old, err)) {
         fuse_session_destroy(se);

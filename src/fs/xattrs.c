@@ -26,13 +26,12 @@
 /* The kernel's first request (size 0) wants the number of bytes. */
 static void xattrs_reply(fuse_req_t req, size_t size, const char *p, size_t n)
 {
-    if (size == 0) {
+    if (size == 0)
         (void)fuse_reply_xattr(req, n);
-    } else if (n > size) {
+    else if (n > size)
         (void)fuse_reply_err(req, ERANGE);
-    } else {
+    else
         (void)fuse_reply_buf(req, p, n);
-    }
 }
 
 void xattrs_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
@@ -64,9 +63,8 @@ static bool xattrs_listed(const struct fs *fs)
 {
     uint64_t files = 0, bytes = 0;
 
-    if (fs->opts->xattrs == ZF_FS_XATTRS_AUTO) {
+    if (fs->opts->xattrs == ZF_FS_XATTRS_AUTO)
         fs->tree->ops->totals(fs->tree, &files, &bytes);
-    }
     return fs->opts->xattrs != ZF_FS_XATTRS_OFF && files <= FEW_FILES;
 }
 
@@ -92,9 +90,8 @@ void xattrs_list(fuse_req_t req, fuse_ino_t ino, size_t size)
             used += n;
         }
     }
-    if (x.value) {
+    if (x.value)
         xattrs_reply(req, size, names, used);
-    } else {
+    else
         (void)fuse_reply_err(req, ENOMEM);
-    }
 }

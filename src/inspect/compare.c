@@ -83,9 +83,8 @@ void zf_difference_of(struct zf_difference *out, const struct zf_comparison *how
     *out = (struct zf_difference){0};
     for (size_t from = 0, end; from < n; from = end) {
         end = n - from < BLOCK ? n : from + BLOCK;
-        if (memcmp(x + from * each, y + from * each, (end - from) * each) == 0) {
+        if (memcmp(x + from * each, y + from * each, (end - from) * each) == 0)
             continue;
-        }
         for (size_t i = from; i < end; i++) {
             const uint8_t *p = x + i * each, *q = y + i * each;
 

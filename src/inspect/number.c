@@ -18,9 +18,8 @@ static uint64_t number_bits(const void *p, uint32_t n)
     const uint8_t *b = p;
     uint64_t v = 0;
 
-    for (uint32_t i = n; i-- > 0;) {
+    for (uint32_t i = n; i-- > 0;)
         v = v << 8 | b[i];
-    }
     return v;
 }
 
@@ -29,9 +28,8 @@ static double number_value(enum zf_dtype t, uint64_t bits)
 {
     uint8_t in[8];
 
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         in[i] = (uint8_t)(bits >> (8 * i));
-    }
     return value_double(t, in);
 }
 
@@ -55,12 +53,10 @@ static struct number_reach number_reach_of(enum zf_dtype t, uint64_t bits)
 static bool number_reads_back(const char *text, enum zf_dtype t, double v,
                               const struct number_reach *r)
 {
-    if (t == ZF_DT_F64) {
+    if (t == ZF_DT_F64)
         return strtod(text, NULL) == v;
-    }
-    if (t == ZF_DT_F32) {
+    if (t == ZF_DT_F32)
         return (double)strtof(text, NULL) == v;
-    }
     const double d = strtod(text, NULL);
     return d > r->low && d < r->high;
 }
@@ -73,33 +69,26 @@ static void number_lay(char out[ZF_NUMBER_MAX], const char *text, bool negative)
     const int exp = atoi(e + 1);
     int n = 0, at = 0;
 
-    for (const char *p = text; p < e; p++) {
-        if (*p != '.') {
+    for (const char *p = text; p < e; p++)
+        if (*p != '.')
             digit[n++] = *p;
-        }
-    }
-    if (negative) {
+    if (negative)
         out[at++] = '-';
-    }
     if (exp < -4 || exp >= 16) {
         (void)snprintf(out + at, ZF_NUMBER_MAX - (size_t)at, "%.1s%s%.*se%c%02d", digit,
                        n > 1 ? "." : "", n - 1, digit + 1, exp < 0 ? '-' : '+', abs(exp));
         return;
     }
     const int before = exp < 0 ? 1 : exp + 1; /* digits in front of the point */
-    for (int i = 0; i < before; i++) {
+    for (int i = 0; i < before; i++)
         out[at++] = exp < 0 || i >= n ? '0' : digit[i];
-    }
     out[at++] = '.';
-    for (int i = exp + 1; i < 0; i++) {
+    for (int i = exp + 1; i < 0; i++)
         out[at++] = '0';
-    }
-    for (int i = exp < 0 ? 0 : before; i < n; i++) {
+    for (int i = exp < 0 ? 0 : before; i < n; i++)
         out[at++] = digit[i];
-    }
-    if (n <= before && exp >= 0) {
+    if (n <= before && exp >= 0)
         out[at++] = '0';
-    }
     out[at] = '\0';
 }
 
@@ -125,9 +114,8 @@ static void number_float(char out[ZF_NUMBER_MAX], enum zf_dtype t, uint64_t bits
     }
     for (int n = 1; n <= (t == ZF_DT_F64 ? DIGITS_F64 : DIGITS_F32); n++) {
         (void)snprintf(text, sizeof text, "%.*e", n - 1, mag);
-        if (number_reads_back(text, t, mag, &reach)) {
+        if (number_reads_back(text, t, mag, &reach))
             break;
-        }
     }
     number_lay(out, text, v < 0);
 }
@@ -155,19 +143,18 @@ void zf_number_text(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
 {
     const struct zf_dtype_info *info = zf_dtype_info(t);
 
-    if (info->kind == 'f') {
+    if (info->kind == 'f')
         number_float(out, t, number_bits(p, info->bytes));
-    } else if (info->kind == 'c') {
+    else if (info->kind == 'c')
         number_complex(out, t, p);
-    } else if (info->kind == 'b') {
+    else if (info->kind == 'b')
         (void)snprintf(out, ZF_NUMBER_MAX, *(const uint8_t *)p ? "true" : "false");
-    } else if (!value_is_int(t)) {
+    else if (!value_is_int(t))
         zf_number_hex(out, t, p);
-    } else if (value_is_unsigned(t)) {
+    else if (value_is_unsigned(t))
         (void)snprintf(out, ZF_NUMBER_MAX, "%" PRIu64, (uint64_t)value_int(t, p));
-    } else {
+    else
         (void)snprintf(out, ZF_NUMBER_MAX, "%" PRId64, value_int(t, p));
-    }
 }
 
 void zf_number_json(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
@@ -185,7 +172,6 @@ void zf_number_hex(char out[ZF_NUMBER_MAX], enum zf_dtype t, const void *p)
     const uint32_t n = zf_dtype_info(t)->bytes;
     const uint8_t *b = p;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         (void)snprintf(out + (size_t)2 * i, 3, "%02x", b[n - 1 - i]);
-    }
 }

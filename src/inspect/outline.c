@@ -40,9 +40,8 @@ static uint32_t outline_add(struct outline *o, uint32_t parent, const char *part
     const uint32_t id = (uint32_t)o->node.n;
     struct outline_node *x = zf_vec_push(&o->node, err);
 
-    if (!x) {
+    if (!x)
         return NONE;
-    }
     *x = (struct outline_node){.part = part,
                                .len = (uint32_t)len,
                                .parent = parent,
@@ -52,11 +51,10 @@ static uint32_t outline_add(struct outline *o, uint32_t parent, const char *part
     if (parent != NONE) {
         struct outline_node *up = &o->node.at[parent];
 
-        if (up->last == NONE) {
+        if (up->last == NONE)
             up->child = id;
-        } else {
+        else
             o->node.at[up->last].next = id;
-        }
         up->last = id;
     }
     return id;
@@ -77,22 +75,19 @@ static bool outline_add_tensor(struct outline *o, const struct zf_set *s, const 
         const struct outline_node *x = last == NONE ? NULL : &o->node.at[last];
 
         more = dot != NULL;
-        if (more && x && !x->tensor && x->len == len && memcmp(x->part, t->name + from, len) == 0) {
+        if (more && x && !x->tensor && x->len == len && memcmp(x->part, t->name + from, len) == 0)
             at = last;
-        } else {
+        else
             at = outline_add(o, at, t->name + from, len, err);
-        }
-        if (at == NONE) {
+        if (at == NONE)
             return false;
-        }
         from += len + 1;
     }
     struct outline_node *leaf = &o->node.at[at];
     leaf->tensor = t;
     leaf->tensors = 1;
-    if (t->alias_of == (uint32_t)(t - s->tensor) && zf_elems(t->ndim, t->shape, &leaf->elems)) {
+    if (t->alias_of == (uint32_t)(t - s->tensor) && zf_elems(t->ndim, t->shape, &leaf->elems))
         leaf->bytes = zf_map_size(t->data);
-    }
     leaf->shape = zf_hash((uint64_t)t->dtype, t->shape, t->ndim * sizeof *t->shape);
     return true;
 }
@@ -119,9 +114,8 @@ static bool outline_number(const struct outline_node *x, uint64_t *out)
 {
     *out = 0;
     for (uint32_t i = 0; i < x->len; i++) {
-        if (x->part[i] < '0' || x->part[i] > '9' || x->len > 18) {
+        if (x->part[i] < '0' || x->part[i] > '9' || x->len > 18)
             return false;
-        }
         *out = *out * 10 + (uint64_t)(x->part[i] - '0');
     }
     return x->len == 1 || (x->len > 1 && x->part[0] != '0');
@@ -134,16 +128,14 @@ static uint64_t outline_group(const struct outline *o, uint32_t first, uint32_t 
     uint64_t number, more, n = 1;
 
     *next = x->next;
-    if (!outline_number(x, &number)) {
+    if (!outline_number(x, &number))
         return 1;
-    }
     while (*next != NONE) {
         const struct outline_node *y = &o->node.at[*next];
 
         if (y->shape != x->shape || (y->tensor == NULL) != (x->tensor == NULL) ||
-            !outline_number(y, &more) || more != number + n) {
+            !outline_number(y, &more) || more != number + n)
             break;
-        }
         *next = y->next;
         n++;
     }
@@ -182,9 +174,8 @@ static uint32_t outline_line(struct outline *o, uint32_t at, uint64_t times,
     for (uint32_t child = o->node.at[at].child; child != NONE; child = o->node.at[at].child) {
         const uint64_t n = outline_group(o, child, &next);
 
-        if (next != NONE || (n > 1 && out->times > 1)) {
+        if (next != NONE || (n > 1 && out->times > 1))
             break;
-        }
         outline_put_part(o, &o->node.at[child], n);
         out->times *= n;
         at = child;
@@ -214,9 +205,8 @@ static bool outline_walk(struct outline *o, outline_fn *fn, void *ctx, struct zf
     struct outline_level *top = zf_vec_push(&level, err);
     bool ok = top != NULL;
 
-    if (ok) {
+    if (ok)
         top->at = o->node.at[0].child;
-    }
     while (ok && level.n > 0) {
         struct zf_outline_line line;
         uint32_t next;
@@ -238,9 +228,8 @@ static bool outline_walk(struct outline *o, outline_fn *fn, void *ctx, struct zf
             struct outline_level *inner = zf_vec_push(&level, err);
 
             ok = inner != NULL;
-            if (ok) {
+            if (ok)
                 *inner = (struct outline_level){.at = o->node.at[below].child, .path = o->path.n};
-            }
         }
     }
     zf_vec_fini(&level);
@@ -252,9 +241,8 @@ bool zf_outline(const struct zf_set *s, outline_fn *fn, void *ctx, struct zf_err
     struct outline o = {0};
     bool ok = outline_add(&o, NONE, "", 0, err) != NONE;
 
-    for (uint32_t i = 0; ok && i < s->n; i++) {
+    for (uint32_t i = 0; ok && i < s->n; i++)
         ok = outline_add_tensor(&o, s, &s->tensor[i], err);
-    }
     if (ok) {
         outline_sum(&o);
         ok = outline_walk(&o, fn, ctx, err);

@@ -22,14 +22,12 @@ struct refer_files {
 
 static bool refer_add_one(struct refer_files *f, struct zf_source *file)
 {
-    if (!file->ops->identity || zf_table_find_id(f->seen, (uintptr_t)file)) {
+    if (!file->ops->identity || zf_table_find_id(f->seen, (uintptr_t)file))
         return true;
-    }
     struct zf_source **one =
         zf_table_make_id(f->seen, (uintptr_t)file, f->err) ? zf_vec_push(f->out, f->err) : NULL;
-    if (one) {
+    if (one)
         *one = file;
-    }
     return one != NULL;
 }
 
@@ -39,9 +37,8 @@ static bool refer_add_file(void *ctx, struct zf_source *s, uint64_t off, uint64_
 {
     struct zf_source *file = zf_source_only_file(s);
 
-    if (file) {
+    if (file)
         return refer_add_one(ctx, file);
-    }
     bool ok = len > 0 || refer_add_one(ctx, s);
 
     while (ok && len > 0) {
@@ -60,11 +57,9 @@ bool zf_refer_files(const struct zf_checkpoint *c, zf_refer_list *out, struct zf
     struct refer_files f = {.out = out, .err = err};
     bool ok = true;
 
-    for (uint32_t i = 0; ok && i < c->n_sets; i++) {
-        for (uint32_t k = 0; ok && k < c->set[i].n; k++) {
+    for (uint32_t i = 0; ok && i < c->n_sets; i++)
+        for (uint32_t k = 0; ok && k < c->set[i].n; k++)
             ok = zf_map_each_source(c->set[i].tensor[k].data, refer_add_file, &f);
-        }
-    }
     zf_table_free(f.seen);
     return ok;
 }
@@ -111,16 +106,14 @@ static bool refer_fill_axes(struct refer *r, const struct zf_origin *o)
         const struct refer_axis one = {d, o->count[d], o->stride ? o->stride[d] : stride};
 
         stride *= o->count[d];
-        if (one.n > 1 && one.stride > 0) {
+        if (one.n > 1 && one.stride > 0)
             r->axis[r->n++] = one;
-        }
     }
     qsort(r->axis, r->n, sizeof *r->axis, refer_cmp_axis);
     for (uint32_t k = r->n; k-- > 0;) {
         r->size[k] = r->axis[k].n;
-        if (r->axis[k].stride < span) {
+        if (r->axis[k].stride < span)
             return false;
-        }
         span += (r->axis[k].n - 1) * r->axis[k].stride;
     }
     return true;
@@ -131,9 +124,8 @@ static uint64_t refer_before(const struct refer *r, uint64_t x)
 {
     uint64_t before = 0;
 
-    if (x == 0) {
+    if (x == 0)
         return 0;
-    }
     for (uint32_t k = 0; k < r->n; k++) {
         const struct refer_axis *a = &r->axis[k];
         const uint64_t i = (x - 1) / a->stride < a->n - 1 ? (x - 1) / a->stride : a->n - 1;
@@ -178,9 +170,8 @@ static bool refer_add(void *ctx, const struct zf_origin *o)
     struct refer *r = ctx;
 
     if (o->kind != ZF_ORIGIN_FILE || o->src != r->file || o->off >= r->end ||
-        o->off + o->bytes <= r->first) {
+        o->off + o->bytes <= r->first)
         return true;
-    }
     for (uint32_t d = 0; d < r->hit.tensor->ndim; d++) {
         r->start[d] = o->start[d];
         r->count[d] = o->count[d];
@@ -209,9 +200,8 @@ static bool refer_tensor(struct refer *r, struct zf_err *err)
     zf_auto(mem) struct refer_axis *axis = calloc(nd, sizeof *axis);
     zf_auto(mem) uint64_t *room = calloc(5 * nd, sizeof *room);
 
-    if (!origins || !axis || !room) {
+    if (!origins || !axis || !room)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     r->elem = zf_dtype_info(r->hit.tensor->dtype)->bytes;
     r->origins = origins;
     r->axis = axis;
@@ -232,9 +222,8 @@ bool zf_refer_each(const struct zf_checkpoint *c, const struct zf_source *file, 
     for (uint32_t i = 0; r.more && i < c->n_sets; i++) {
         for (uint32_t k = 0; r.more && k < c->set[i].n; k++) {
             r.hit = (struct zf_refer){.set = &c->set[i], .tensor = &c->set[i].tensor[k]};
-            if (!refer_tensor(&r, err)) {
+            if (!refer_tensor(&r, err))
                 return false;
-            }
         }
     }
     return true;

@@ -8,9 +8,8 @@
 void zf_slice_all(struct zf_slice *out, uint32_t ndim, const uint64_t *shape)
 {
     *out = (struct zf_slice){.ndim = ndim};
-    for (uint32_t d = 0; d < ndim; d++) {
+    for (uint32_t d = 0; d < ndim; d++)
         out->axis[d] = (struct zf_slice_axis){.step = 1, .n = shape[d]};
-    }
 }
 
 /* Reading the notation; `at` stops where something else was expected. */
@@ -40,9 +39,8 @@ static bool slice_number(struct slice_text *s, bool *there, int64_t *out)
     const size_t n = strspn(digits, "0123456789");
 
     *there = n > 0;
-    if (n > 18) {
+    if (n > 18)
         return slice_bad(s, "a number is too large");
-    }
     if (n > 0) {
         *out = strtoll(s->at, NULL, 10);
         s->at = digits + n;
@@ -68,19 +66,16 @@ static bool slice_range(struct slice_text *s, bool has_start, int64_t start, int
     int64_t stop = 0, step = 1;
 
     s->at++;
-    if (!slice_number(s, &has_stop, &stop)) {
+    if (!slice_number(s, &has_stop, &stop))
         return false;
-    }
     if (*s->at == ':') {
         s->at++;
-        if (!slice_number(s, &has_step, &step)) {
+        if (!slice_number(s, &has_step, &step))
             return false;
-        }
     }
     step = has_step ? step : 1;
-    if (step == 0) {
+    if (step == 0)
         return slice_bad(s, "a step is 0");
-    }
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     start = has_start ? slice_cut(start, size, low, high) : step < 0 ? high : low;
     stop = has_stop ? slice_cut(stop, size, low, high) : step < 0 ? low : high;
@@ -97,18 +92,14 @@ static bool slice_axis(struct slice_text *s, uint32_t d, uint64_t size, struct z
     bool there;
     int64_t v = 0;
 
-    if (size > INT64_MAX / 2) {
+    if (size > INT64_MAX / 2)
         return zf_fail(s->err, ZF_E_USAGE, ZF_OFF_NONE, "an axis has %" PRIu64 " elements", size);
-    }
-    if (!slice_number(s, &there, &v)) {
+    if (!slice_number(s, &there, &v))
         return false;
-    }
-    if (*s->at == ':') {
+    if (*s->at == ':')
         return slice_range(s, there, v, (int64_t)size, out);
-    }
-    if (!there) {
+    if (!there)
         return slice_bad(s, "a number or \":\" is missing");
-    }
     if (v >= (int64_t)size || v < -(int64_t)size) {
         return zf_fail(s->err, ZF_E_USAGE, ZF_OFF_NONE,
                        "index %" PRId64 " is out of range: axis %" PRIu32 " has %" PRIu64
@@ -139,9 +130,8 @@ static bool slice_dots(struct slice_text *s, struct zf_slice *out, uint32_t *d)
 {
     s->at += 3;
     slice_blanks(s);
-    if (strstr(s->at, "...")) {
+    if (strstr(s->at, "..."))
         return slice_bad(s, "\"...\" stands twice");
-    }
     const uint32_t behind = slice_count(s->at);
     if (behind > out->ndim - *d) {
         return zf_fail(s->err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -171,9 +161,8 @@ bool zf_slice_parse(struct zf_slice *out, const char *text, uint32_t ndim, const
             ok = slice_axis(&s, d, shape[d], &out->axis[d]);
             d++;
         }
-        if (!ok) {
+        if (!ok)
             return false;
-        }
         if (*s.at == ',') {
             s.at++;
             slice_blanks(&s);

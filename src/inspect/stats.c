@@ -23,9 +23,8 @@ bool zf_stats_ordered(enum zf_dtype t)
 /* Is the element at a smaller than that at b?  Both are finite. */
 static bool stats_less(enum zf_dtype t, const uint8_t *a, const uint8_t *b)
 {
-    if (!value_is_int(t)) {
+    if (!value_is_int(t))
         return value_double(t, a) < value_double(t, b);
-    }
     const int64_t x = value_int(t, a), y = value_int(t, b);
     return value_is_unsigned(t) ? (uint64_t)x < (uint64_t)y : x < y;
 }
@@ -50,18 +49,16 @@ static void stats_sums(const double *v, size_t n, struct zf_stats *out)
         memcpy(&x, v + i, sizeof x);
         sum += x;
     }
-    for (size_t i = whole; i < n; i++) {
+    for (size_t i = whole; i < n; i++)
         rest += v[i];
-    }
     const double mean = n > 0 ? (stats_fold(&sum) + rest) / (double)n : 0;
     for (size_t i = 0; i < whole; i += LANES) {
         memcpy(&x, v + i, sizeof x);
         x -= mean;
         squares += x * x;
     }
-    for (size_t i = whole; i < n; i++) {
+    for (size_t i = whole; i < n; i++)
         rest_squares += (v[i] - mean) * (v[i] - mean);
-    }
     out->mean = mean;
     out->squares = stats_fold(&squares) + rest_squares;
 }
@@ -134,9 +131,8 @@ static size_t stats_place(const float *f, int32_t key)
     const int32_t bits = KEY(key);
     size_t i = 0;
 
-    while (memcmp(f + i, &bits, sizeof bits) != 0) {
+    while (memcmp(f + i, &bits, sizeof bits) != 0)
         i++;
-    }
     return i;
 }
 
@@ -160,9 +156,8 @@ static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
     const float *f = (const float *)(const void *)p;
     const uint32_t each = zf_dtype_info(t)->bytes;
 
-    if (zf_dtype_info(t)->kind != 'f' || t == ZF_DT_F64 || n % LANES != 0) {
+    if (zf_dtype_info(t)->kind != 'f' || t == ZF_DT_F64 || n % LANES != 0)
         return false;
-    }
     if (t != ZF_DT_F32 || (uintptr_t)p % sizeof(float) != 0) {
         zf_cast(wide, ZF_DT_F32, p, t, n);
         f = wide;
@@ -178,9 +173,8 @@ static bool stats_fast(struct zf_stats *out, enum zf_dtype t, const uint8_t *p, 
         odd |= s.odd[i];
         zeros += (uint64_t)s.zeros[i];
     }
-    if (odd) {
+    if (odd)
         return false;
-    }
     *out = (struct zf_stats){.n = n, .zeros = zeros, .finite = n};
     stats_set_ends(out, t, p + stats_place(f, min) * each, p + stats_place(f, max) * each);
     out->mean = stats_fold(&s.sum) / (double)n;
@@ -216,13 +210,12 @@ void zf_stats_of(struct zf_stats *out, enum zf_dtype t, const void *p, size_t n)
         const uint8_t *from = (const uint8_t *)p + at * each;
         const size_t some = n - at < ZF_STATS_BLOCK ? n - at : ZF_STATS_BLOCK;
 
-        if (zf_dtype_info(t)->kind == 'c') {
+        if (zf_dtype_info(t)->kind == 'c')
             stats_complex(&block, t, from, some);
-        } else if (!zf_stats_ordered(t)) {
+        else if (!zf_stats_ordered(t))
             block = (struct zf_stats){.n = some};
-        } else if (!stats_fast(&block, t, from, some)) {
+        else if (!stats_fast(&block, t, from, some))
             stats_slow(&block, t, from, some);
-        }
         zf_stats_join(out, t, &block);
     }
 }
@@ -235,12 +228,10 @@ void zf_stats_join(struct zf_stats *s, enum zf_dtype t, const struct zf_stats *n
         const bool first = s->finite == 0;
         const double apart = next->mean - s->mean;
 
-        if (first || stats_less(t, next->min, s->min)) {
+        if (first || stats_less(t, next->min, s->min))
             memcpy(s->min, next->min, sizeof s->min);
-        }
-        if (first || stats_less(t, s->max, next->max)) {
+        if (first || stats_less(t, s->max, next->max))
             memcpy(s->max, next->max, sizeof s->max);
-        }
         s->squares += next->squares + (first ? 0 : apart * apart * (a * b / (a + b)));
         s->mean = first ? next->mean : s->mean + apart * (b / (a + b));
     }

@@ -31,9 +31,8 @@ int64_t value_int(enum zf_dtype t, const void *p)
     const uint8_t *byte = p;
     uint64_t v = 0;
 
-    for (uint32_t i = n; i-- > 0;) {
+    for (uint32_t i = n; i-- > 0;)
         v = v << 8 | byte[i];
-    }
     return value_is_unsigned(t) ? (int64_t)v : (int64_t)(v << above) >> above;
 }
 

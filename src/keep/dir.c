@@ -33,9 +33,8 @@ static bool dir_is_ours(const struct stat *st)
 /* Names of saves and what is in them are nobody else's business either. */
 static bool dir_is_closed(const struct stat *st, const char *path, struct zf_err *err)
 {
-    if (st->st_uid != geteuid()) {
+    if (st->st_uid != geteuid())
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the model cache belongs to another user");
-    }
     return (st->st_mode & 077) == 0 ||
            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                    "other users may enter the model cache (mode %04o). Close it: chmod 700 %.200s",
@@ -58,9 +57,8 @@ static bool dir_may_make(const char *path)
     char *slash = up ? strrchr(up, '/') : NULL;
     struct stat st;
 
-    if (slash) {
+    if (slash)
         slash[slash == up] = '\0';
-    }
     const bool may =
         up && stat(slash ? up : ".", &st) == 0 && (st.st_uid == geteuid() || (st.st_mode & 02));
     errno = may ? errno : EPERM;
@@ -89,15 +87,13 @@ int dir_open(const char *path, bool make, struct zf_err *err)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
 
-    if (fd < 0 && errno == ENOENT && make && dir_make(path)) {
+    if (fd < 0 && errno == ENOENT && make && dir_make(path))
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)zf_fail_sys(err, "open the model cache");
     } else if (dir_is_closed(&st, path, err)) {
-        if (!dir_is_open(fd)) {
+        if (!dir_is_open(fd))
             return fd;
-        }
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "all users may write to its parent directory");
     }
     (void)zf_err_in(err, "%s", path);
@@ -157,19 +153,16 @@ bool dir_write(int dir, const char *name, const struct dir_part *part, size_t n_
     uint64_t mark = 0;
     char temp[64];
 
-    if (getrandom(&mark, sizeof mark, GRND_NONBLOCK) < 0) {
+    if (getrandom(&mark, sizeof mark, GRND_NONBLOCK) < 0)
         mark = (uint64_t)getpid();
-    }
     (void)snprintf(temp, sizeof temp, DIR_TEMP "%ld-%llx", (long)getpid(),
                    (unsigned long long)mark);
     int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
+    if (fd < 0)
         return zf_fail_sys(err, "cache a model");
-    }
     bool ok = true;
-    for (size_t i = 0; ok && i < n_parts; i++) {
+    for (size_t i = 0; ok && i < n_parts; i++)
         ok = zf_fd_write(fd, part[i].p, part[i].n);
-    }
     /* A file torn by a crash is found by its checksum. */
     ok = (close(fd) == 0) && ok && renameat(dir, temp, dir, name) == 0;
     if (!ok) {
@@ -203,14 +196,12 @@ static bool dir_add(struct dir_files *f, int dir, const char *name, struct zf_er
     struct timespec now;
     struct stat st;
 
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) {
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
         return true;
-    }
     if (!dir_is_model(name)) {
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        if (now.tv_sec - st.st_mtim.tv_sec > DIR_STALE_SECONDS) {
+        if (now.tv_sec - st.st_mtim.tv_sec > DIR_STALE_SECONDS)
             (void)unlinkat(dir, name, 0);
-        }
         return true;
     }
     struct dir_file *x = zf_vec_push(f, err);
@@ -242,15 +233,12 @@ static bool dir_list(int dir, struct dir_files *f, struct zf_err *err)
         zf_auto_fd(&fd);
         return false;
     }
-    for (struct dirent *e; ok && (e = readdir(d));) {
-        if (dir_is_model(e->d_name) || strncmp(e->d_name, DIR_TEMP, sizeof DIR_TEMP - 1) == 0) {
+    for (struct dirent *e; ok && (e = readdir(d));)
+        if (dir_is_model(e->d_name) || strncmp(e->d_name, DIR_TEMP, sizeof DIR_TEMP - 1) == 0)
             ok = dir_add(f, fd, e->d_name, err);
-        }
-    }
     (void)closedir(d);
-    if (f->n) {
+    if (f->n)
         qsort(f->at, f->n, sizeof *f->at, dir_newest_first);
-    }
     return ok;
 }
 
@@ -293,9 +281,8 @@ bool zf_keep_each(const char *path, zf_keep_fn *fn, void *ctx, struct zf_err *er
     struct dir_files f = {0};
     char what[4096];
 
-    if (dir < 0) {
+    if (dir < 0)
         return false;
-    }
     bool ok = dir_list(dir, &f, err);
     for (size_t i = 0; ok && i < f.n; i++) {
         dir_what(dir, f.at[i].name, what, sizeof what);
@@ -312,9 +299,8 @@ bool zf_keep_clear(const char *path, uint64_t *bytes_out, struct zf_err *err)
     struct dir_files f = {0};
 
     *bytes_out = 0;
-    if (dir < 0) {
+    if (dir < 0)
         return false;
-    }
     bool ok = dir_list(dir, &f, err);
     for (size_t i = 0; ok && i < f.n; i++) {
         ok = unlinkat(dir, f.at[i].name, 0) == 0 || errno == ENOENT ||

@@ -8,9 +8,8 @@
 
 static const struct zf_source_kind *kinds_of(const struct zf_source_kind *const *list, uint64_t *n)
 {
-    for (; *list && *n > 0; list++) {
+    for (; *list && *n > 0; list++)
         (*n)--;
-    }
     return *list;
 }
 

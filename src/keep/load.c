@@ -46,9 +46,8 @@ static bool load_room(struct loading *l, struct load_sources *s, uint64_t *n_out
                       struct zf_err *err)
 {
     *n_out = zf_bytes_var(&l->in);
-    if (l->in.bad || *n_out > zf_bytes_left(&l->in)) {
+    if (l->in.bad || *n_out > zf_bytes_left(&l->in))
         return load_bad(l, "more entries than bytes", err);
-    }
     s->at = calloc(*n_out + 1, sizeof(struct zf_source *));
     return s->at != NULL || zf_fail_sys(err, "load a model");
 }
@@ -59,9 +58,8 @@ static char *load_text(struct loading *l, struct zf_err *err)
     const char *p = zf_bytes_counted(&l->in, &n);
     char *copy = p ? strndup(p, (size_t)n) : NULL;
 
-    if (!copy) {
+    if (!copy)
         (void)(p ? zf_fail_sys(err, "load a model") : load_bad(l, "a truncated text", err));
-    }
     return copy;
 }
 
@@ -75,18 +73,15 @@ static bool load_note(struct loading *l, uint64_t n, struct zf_err *err)
 
     (void)zf_bytes_take(&b, n);
     l->in.n = l->in.at + n;
-    if (zf_bytes_left(&b) == 0) {
+    if (zf_bytes_left(&b) == 0)
         return true;
-    }
     const uint64_t first = zf_bytes_le64(&b), second = zf_bytes_le64(&b), left = zf_bytes_left(&b);
     const char *text = zf_bytes_take(&b, left);
-    if (b.bad || left > KEEP_NOTE) {
+    if (b.bad || left > KEEP_NOTE)
         return load_bad(l, "a truncated note", err);
-    }
     keep_sum(text, (size_t)left, sum);
-    if (sum[0] != first || sum[1] != second) {
+    if (sum[0] != first || sum[1] != second)
         return load_bad(l, "a different checksum of its note", err);
-    }
     l->note = strndup(text, (size_t)left);
     return l->note || zf_fail_sys(err, "load a model");
 }
@@ -100,19 +95,15 @@ static bool load_head(struct loading *l, struct zf_err *err)
     const uint64_t first = zf_bytes_le64(&l->in), second = zf_bytes_le64(&l->in);
 
     if (l->in.bad || memcmp(magic, KEEP_MAGIC, sizeof KEEP_MAGIC - 1) != 0 ||
-        version != KEEP_VERSION) {
+        version != KEEP_VERSION)
         return load_bad(l, "a different header", err);
-    }
-    if (n > zf_bytes_left(&l->in)) {
+    if (n > zf_bytes_left(&l->in))
         return load_bad(l, "missing bytes", err);
-    }
     keep_sum(l->in.p + l->in.at, (size_t)n, l->sum);
-    if (l->sum[0] != first || l->sum[1] != second) {
+    if (l->sum[0] != first || l->sum[1] != second)
         return load_bad(l, "a different checksum", err);
-    }
-    if (!load_note(l, n, err)) {
+    if (!load_note(l, n, err))
         return false;
-    }
     const uint64_t key_len = zf_bytes_le32(&l->in);
     const char *key = zf_bytes_take(&l->in, key_len);
     return (key && key_len == strlen(l->k->key) && memcmp(key, l->k->key, (size_t)key_len) == 0) ||
@@ -124,9 +115,8 @@ static bool load_called(struct loading *l, struct zf_err *err)
 {
     zf_auto(mem) char *called = load_text(l, err);
 
-    if (!called) {
+    if (!called)
         return false;
-    }
     return !*called || strcmp(called, zf_store_name(l->st)) == 0 ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "it was cached when it was named \"%.200s\"",
                    called);
@@ -139,9 +129,8 @@ static bool load_fact(struct loading *l, struct zf_err *err)
     struct zf_fact f = {.kind = zf_bytes_u8(&l->in)};
     char *path = load_text(l, err);
 
-    if (!path) {
+    if (!path)
         return false;
-    }
     f.path = path;
     if (f.kind == ZF_FACT_DIR || f.kind == ZF_FACT_FILE) {
         f.print[0] = zf_bytes_le64(&l->in);
@@ -167,14 +156,11 @@ static bool load_claims(struct loading *l, struct zf_err *err)
 {
     const uint64_t n = zf_bytes_var(&l->in);
 
-    if (l->in.bad) {
+    if (l->in.bad)
         return load_bad(l, "a truncated number of facts", err);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!load_fact(l, err)) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!load_fact(l, err))
             return false;
-        }
-    }
     l->facts.at = calloc(n + 1, sizeof(struct zf_source *));
     return l->facts.at || zf_fail_sys(err, "load a model");
 }
@@ -202,19 +188,16 @@ static bool load_facts(struct loading *l, struct zf_err *err)
 {
     const bool far = zf_store_is_far(l->st);
 
-    if (!load_claims(l, err) || (far && !load_far(l, err))) {
+    if (!load_claims(l, err) || (far && !load_far(l, err)))
         return false;
-    }
     for (uint64_t i = 0; i < l->claims.n; i++) {
         const struct zf_fact *f = &l->claims.at[i];
         struct zf_source *src = NULL;
 
-        if ((!far || f->kind == ZF_FACT_FILE) && !zf_store_holds(l->st, f, &src, err)) {
+        if ((!far || f->kind == ZF_FACT_FILE) && !zf_store_holds(l->st, f, &src, err))
             return false;
-        }
-        if (src) {
+        if (src)
             l->facts.at[l->facts.n++] = src;
-        }
     }
     return zf_store_prove(l->st, l->facts.at, l->facts.n, err);
 }
@@ -232,15 +215,13 @@ static bool load_files(struct loading *l, struct zf_err *err)
 {
     uint64_t n;
 
-    if (!load_room(l, &l->files, &n, err)) {
+    if (!load_room(l, &l->files, &n, err))
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t fact = zf_bytes_var(&l->in);
 
-        if (l->in.bad || fact >= l->facts.n) {
+        if (l->in.bad || fact >= l->facts.n)
             return load_bad(l, "a file that it does not have", err);
-        }
         l->files.at[l->files.n++] = l->facts.at[fact];
     }
     return true;
@@ -252,9 +233,8 @@ static struct zf_source *load_made(struct loading *l, const struct zf_source_kin
     const uint64_t parent = zf_bytes_var(&l->in);
     struct zf_remake r = {.store = l->st, .lim = &l->k->lim};
 
-    for (size_t i = 0; i < sizeof r.n / sizeof r.n[0]; i++) {
+    for (size_t i = 0; i < sizeof r.n / sizeof r.n[0]; i++)
         r.n[i] = zf_bytes_var(&l->in);
-    }
     uint64_t n;
     const void *bytes = zf_bytes_counted(&l->in, &n);
     r.bytes = zf_bytes_of(bytes, n);
@@ -283,15 +263,13 @@ static bool load_sources(struct loading *l, struct zf_err *err)
 {
     uint64_t n;
 
-    if (!load_room(l, &l->sources, &n, err)) {
+    if (!load_room(l, &l->sources, &n, err))
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         struct zf_source *s = load_source(l, err);
 
-        if (!s) {
+        if (!s)
             return false;
-        }
         l->sources.at[l->sources.n++] = s;
     }
     return true;
@@ -306,9 +284,8 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
         *below ? zf_store_sub(l->st, below, err) : zf_store_ref(l->st);
     zf_auto(build) struct zf_build *b = st ? zf_build_new(st, &l->k->lim, false, err) : NULL;
 
-    if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err)) {
+    if (!b || !zf_build_unpack(b, &l->in, l->sources.at, l->sources.n, err))
         return NULL;
-    }
     if (l->text) {
         free(*l->text); /* as large as what the seal makes */
         *l->text = NULL;
@@ -318,9 +295,8 @@ static struct zf_checkpoint *load_model(struct loading *l, const char *below, co
 
 static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
 {
-    if (!load_head(l, err) || !load_called(l, err)) {
+    if (!load_head(l, err) || !load_called(l, err))
         return NULL;
-    }
     zf_auto(mem) char *below = load_text(l, err);
     zf_auto(mem) char *format = below ? load_text(l, err) : NULL;
     zf_auto(mem) char *why = format ? load_text(l, err) : NULL;
@@ -333,9 +309,8 @@ static struct zf_checkpoint *load_all(struct loading *l, struct zf_err *err)
 
 static void load_drop(struct load_sources *s)
 {
-    for (uint64_t i = 0; i < s->n; i++) {
+    for (uint64_t i = 0; i < s->n; i++)
         zf_source_unref(&s->at[i]);
-    }
     free(s->at);
 }
 
@@ -355,9 +330,8 @@ static struct zf_checkpoint *load_bytes(struct loading l, struct zf_err *err)
     free(l.note);
     load_drop(&l.sources);
     load_drop(&l.facts);
-    for (size_t i = 0; i < l.claims.n; i++) {
+    for (size_t i = 0; i < l.claims.n; i++)
         free((char *)(uintptr_t)l.claims.at[i].path);
-    }
     zf_vec_fini(&l.claims);
     free(l.files.at);
     return ok ? zf_give(c) : NULL;

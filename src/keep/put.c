@@ -55,17 +55,15 @@ static void put_forget(struct zf_keep *k)
     zf_out_cut(&k->sources, 0);
     zf_out_cut(&k->model, 0);
     zf_table_free(k->known);
-    for (size_t i = 0; i < k->files.n; i++) {
+    for (size_t i = 0; i < k->files.n; i++)
         zf_source_unref(&k->files.at[i]);
-    }
     zf_vec_fini(&k->files);
 }
 
 void zf_keep_free(struct zf_keep *k)
 {
-    if (!k) {
+    if (!k)
         return;
-    }
     put_forget(k);
     zf_auto_fd(&k->dir);
     zf_auto_out(&k->about);
@@ -81,18 +79,16 @@ static bool put_number(struct zf_keep *k, const struct zf_source *s, struct zf_e
 {
     struct keep_source *e = zf_table_make_id(k->known, (uintptr_t)s, err);
 
-    if (e) {
+    if (e)
         e->number = k->n_sources++;
-    }
     return e != NULL;
 }
 
 /* A file, which has no parent. */
 static bool put_file(struct zf_keep *k, struct zf_source *s, struct zf_err *err)
 {
-    if (!zf_vec_room(&k->files, 1, err)) {
+    if (!zf_vec_room(&k->files, 1, err))
         return false;
-    }
     zf_out_var(&k->sources, 0);
     zf_out_var(&k->sources, k->files.n);
     k->files.at[k->files.n++] = zf_source_ref(s);
@@ -112,9 +108,8 @@ static bool put_made(struct zf_keep *k, const struct zf_source *s, const struct 
     }
     zf_out_var(&k->sources, kind + 1);
     zf_out_var(&k->sources, parent ? parent->number + 1 : 0);
-    for (size_t i = 0; i < sizeof r->n / sizeof r->n[0]; i++) {
+    for (size_t i = 0; i < sizeof r->n / sizeof r->n[0]; i++)
         zf_out_var(&k->sources, r->n[i]);
-    }
     zf_out_counted(&k->sources, r->bytes.p, r->bytes.n);
     return zf_out_ok(&r->bytes, err) && put_number(k, s, err);
 }
@@ -127,12 +122,10 @@ static bool put_step(struct zf_keep *k, struct zf_source *s, struct zf_source **
     bool ok = true;
 
     *next = NULL;
-    if (zf_table_find_id(k->known, (uintptr_t)s)) {
+    if (zf_table_find_id(k->known, (uintptr_t)s))
         return true;
-    }
-    if (s->ops->identity) {
+    if (s->ops->identity)
         return put_file(k, s, err);
-    }
     if (!s->ops->recipe || !s->ops->recipe(s, &r)) {
         ok = zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "sources of kind \"%s\" are not cached",
                      s->ops->kind);
@@ -155,16 +148,14 @@ static bool put_source(void *ctx, struct zf_source *src, uint64_t *number_out, s
     while (n > 0) {
         struct zf_source *next;
 
-        if (!put_step(k, chain[n - 1], &next, err)) {
+        if (!put_step(k, chain[n - 1], &next, err))
             return false;
-        }
-        if (!next) {
+        if (!next)
             n--;
-        } else if (n < PUT_DEPTH) {
+        else if (n < PUT_DEPTH)
             chain[n++] = next;
-        } else {
+        else
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "a source made of too many others");
-        }
     }
     *number_out = ((const struct keep_source *)zf_table_find_id(k->known, (uintptr_t)src))->number;
     return true;
@@ -176,9 +167,8 @@ void zf_keep_sealing(void *ctx, const struct zf_build *b, const char *format, co
     struct zf_keep *k = ctx;
 
     put_forget(k);
-    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++)
         zf_out_counted(&k->about, text[i], strlen(text[i]));
-    }
     k->noted = zf_build_pack(b, put_source, k, &k->model, &k->why);
 }
 
@@ -205,9 +195,8 @@ static bool put_fact(void *ctx, const struct zf_fact *f, struct zf_err *err)
         zf_out_counted(&p->out, f->note.p, (size_t)f->note.n);
         struct keep_source *e = zf_table_make_id(p->files, (uintptr_t)f->src, err);
 
-        if (!e) {
+        if (!e)
             return false;
-        }
         e->number = p->n_files++;
     }
     return true;
@@ -248,17 +237,15 @@ static bool put_write(struct zf_keep *k, const struct zf_out *body, struct zf_er
     zf_auto(out) struct zf_out head = {0};
 
     keep_head(&head, body->p, body->n);
-    if (!zf_out_ok(&head, err)) {
+    if (!zf_out_ok(&head, err))
         return false;
-    }
     if (body->n > k->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "the model is larger than the whole cache may be");
     }
     const struct dir_part part[] = {{head.p, head.n}, {body->p, body->n}};
-    if (!dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err)) {
+    if (!dir_write(k->dir, k->name, part, sizeof part / sizeof part[0], err))
         return false;
-    }
     dir_trim(k->dir, k->most);
     return true;
 }
@@ -270,11 +257,9 @@ static const char *put_called(const struct zf_keep *k, const struct zf_store *st
     const struct zf_out *const part[] = {&k->about, &k->sources, &k->model};
     const char *name = zf_store_name(st);
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
-        if (part[i]->n && memmem(part[i]->p, part[i]->n, name, strlen(name))) {
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        if (part[i]->n && memmem(part[i]->p, part[i]->n, name, strlen(name)))
             return name;
-        }
-    }
     return "";
 }
 
@@ -290,9 +275,8 @@ static bool put_body(struct zf_keep *k, const struct zf_store *st, struct put_fa
     zf_out_counted(body, pin, strlen(pin));
     zf_out_var(body, facts->n);
     zf_out_add(body, facts->out.p, facts->out.n);
-    if (!put_files(k, facts, body, err)) {
+    if (!put_files(k, facts, body, err))
         return false;
-    }
     zf_out_var(body, k->n_sources);
     zf_out_add(body, k->sources.p, k->sources.n);
     zf_out_add(body, k->model.p, k->model.n);
@@ -312,9 +296,8 @@ bool zf_keep_put(struct zf_keep *k, struct zf_store *st, struct zf_checkpoint *c
     }
     bool ok = zf_store_facts(st, k->began, put_fact, &facts, err) &&
               put_body(k, st, &facts, &body, err) && put_write(k, &body, err);
-    if (ok) {
+    if (ok)
         keep_sum(body.p, body.n, c->kept_as);
-    }
     zf_table_free(facts.files);
     zf_auto_out(&facts.out);
     put_forget(k);
@@ -346,17 +329,14 @@ bool zf_keep_note(struct zf_keep *k, const struct zf_checkpoint *c, const char *
     zf_auto(out) struct zf_out sum = {0};
     uint64_t have = 0, of[2];
 
-    if (n > KEEP_NOTE || n > k->most) {
+    if (n > KEEP_NOTE || n > k->most)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the note has more than %u bytes", KEEP_NOTE);
-    }
     zf_auto(mem) uint8_t *p = dir_read(k->dir, k->name, k->most + KEEP_HEAD, &have, err);
-    if (!p) {
+    if (!p)
         return false;
-    }
     const uint64_t model = put_is_model_of(c, p, have);
-    if (model == 0) {
+    if (model == 0)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "the cached model was replaced");
-    }
     keep_sum(text, n, of);
     zf_out_le64(&sum, of[0]);
     zf_out_le64(&sum, of[1]);

@@ -17,9 +17,8 @@ void box_measure(struct box *b)
 
     for (uint32_t d = b->nd; d-- > 0;) {
         b->inner[d] = n;
-        if (b->packed) {
+        if (b->packed)
             b->stride[d] = n;
-        }
         n *= b->size[d];
     }
 }
@@ -50,13 +49,11 @@ uint64_t box_rank(const struct box *b, const uint64_t *c)
     uint64_t rank = 0;
 
     for (uint32_t d = 0; d < b->nd; d++) {
-        if (c[d] < b->start[d]) {
+        if (c[d] < b->start[d])
             break;
-        }
         uint64_t in = c[d] - b->start[d];
-        if (in >= b->size[d]) {
+        if (in >= b->size[d])
             return rank + b->size[d] * b->inner[d];
-        }
         rank += in * b->inner[d];
     }
     return rank;
@@ -66,9 +63,8 @@ uint64_t box_place(const struct box *b, const uint64_t *c)
 {
     uint64_t off = b->off;
 
-    for (uint32_t d = 0; d < b->nd; d++) {
+    for (uint32_t d = 0; d < b->nd; d++)
         off += (c[d] - b->start[d]) * b->stride[d];
-    }
     return off;
 }
 
@@ -76,9 +72,8 @@ uint64_t box_span(const struct box *b)
 {
     uint64_t last = 0;
 
-    for (uint32_t d = 0; d < b->nd; d++) {
+    for (uint32_t d = 0; d < b->nd; d++)
         last += (b->size[d] - 1) * b->stride[d];
-    }
     return last + 1;
 }
 
@@ -96,9 +91,8 @@ bool box_ranges(const struct box *b, uint64_t lo, uint64_t hi,
             off += start[d] * b->stride[d];
             span += (extent[d] - 1) * b->stride[d];
         }
-        if ((span / 4 <= n || span - n <= NEAR) && !fn(ctx, b->src, off, span)) {
+        if ((span / 4 <= n || span - n <= NEAR) && !fn(ctx, b->src, off, span))
             return false;
-        }
         lo += n;
     }
     return true;
@@ -121,17 +115,15 @@ static void box_rows_init(struct rows *r, const struct box *b, uint64_t at)
 {
     uint32_t d = b->nd - 1;
 
-    while (d > 0 && b->size[d] == b->tensor_shape[d]) {
+    while (d > 0 && b->size[d] == b->tensor_shape[d])
         d--;
-    }
     r->b = b;
     r->nd = d;
     r->len = b->size[d] * b->inner[d];
     r->in = at % r->len;
     r->pos = 0;
-    for (uint32_t i = 0; i < b->nd; i++) {
+    for (uint32_t i = 0; i < b->nd; i++)
         r->pos += b->start[i] * b->tensor_stride[i];
-    }
     for (uint32_t i = 0; i < d; i++) {
         r->idx[i] = at / b->inner[i] % b->size[i];
         r->pos += r->idx[i] * b->tensor_stride[i];
@@ -145,9 +137,8 @@ static void box_rows_next(struct rows *r)
     r->in = 0;
     for (uint32_t d = r->nd; d-- > 0;) {
         r->pos += b->tensor_stride[d];
-        if (++r->idx[d] < b->size[d]) {
+        if (++r->idx[d] < b->size[d])
             return;
-        }
         r->pos -= b->size[d] * b->tensor_stride[d];
         r->idx[d] = 0;
     }
@@ -161,17 +152,15 @@ static uint64_t box_rows_take(struct rows *r, uint64_t n, uint64_t *at_out)
     k = k < n ? k : n;
     *at_out = r->pos + r->in;
     r->in += k;
-    if (r->in == r->len) {
+    if (r->in == r->len)
         box_rows_next(r);
-    }
     return k;
 }
 
 #define COPY_ROWS(bytes)                                                                           \
     case bytes:                                                                                    \
-        for (uint64_t i = 0; i < n; i++) {                                                         \
+        for (uint64_t i = 0; i < n; i++)                                                           \
             memcpy(to + i * step, from + i * (bytes), bytes);                                      \
-        }                                                                                          \
         break
 
 /* Scatters n packed rows; their usual lengths without a call a row. */
@@ -185,9 +174,8 @@ static void box_scatter_rows(unsigned char *to, uint64_t step, const unsigned ch
         COPY_ROWS(128);
         COPY_ROWS(256);
     default:
-        for (uint64_t i = 0; i < n; i++) {
+        for (uint64_t i = 0; i < n; i++)
             memcpy(to + i * step, from + i * len, (size_t)len);
-        }
     }
 }
 
@@ -250,9 +238,8 @@ static bool box_read_scattered(const struct box *b, uint64_t lo, uint64_t hi, un
             iov[n++] = (struct iovec){.iov_base = reply + (at - off), .iov_len = (size_t)k};
             lo += k;
         }
-        if (!zf_source_preadv(b->src, iov, n, b->off + from, err)) {
+        if (!zf_source_preadv(b->src, iov, n, b->off + from, err))
             return false;
-        }
     }
     return true;
 }
@@ -262,9 +249,8 @@ static unsigned char *box_scratch(struct scratch *s, uint64_t n)
 {
     const uint64_t all = n < ZF_BUFFER_BYTES / AREAS ? n * AREAS : ZF_BUFFER_BYTES;
 
-    if (s->used > all || n > all - s->used) {
+    if (s->used > all || n > all - s->used)
         s->used = 0;
-    }
     unsigned char *p = (unsigned char *)s->block->at + s->used;
     s->used += n;
     return p;
@@ -275,20 +261,17 @@ static bool box_read_copied(const struct box *b, uint64_t lo, uint64_t hi, unsig
 {
     struct rows r;
 
-    if (!scratch->block && !(scratch->block = zf_buffer_take(ZF_BUFFER_BYTES))) {
+    if (!scratch->block && !(scratch->block = zf_buffer_take(ZF_BUFFER_BYTES)))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     box_rows_init(&r, b, lo);
     while (lo < hi) {
         uint64_t n = hi - lo < ZF_BUFFER_BYTES ? hi - lo : ZF_BUFFER_BYTES;
         unsigned char *block = box_scratch(scratch, n);
 
-        if (!zf_source_pread(b->src, block, (size_t)n, b->off + lo, err)) {
+        if (!zf_source_pread(b->src, block, (size_t)n, b->off + lo, err))
             return false;
-        }
-        for (uint64_t in = 0; in < n;) {
+        for (uint64_t in = 0; in < n;)
             in += box_copy_rows(&r, block + in, n - in, reply, off);
-        }
         lo += n;
     }
     return true;
@@ -304,16 +287,14 @@ bool box_read(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *repl
         box_read_zeros(b, lo, hi, reply, off);
         return true;
     }
-    if (!b->packed) {
+    if (!b->packed)
         return box_gather(b, lo, hi, reply, off, err);
-    }
     box_rows_init(&r, b, lo);
     if (r.in + (hi - lo) <= r.len) {
         (void)box_rows_take(&r, hi - lo, &at);
         return zf_source_pread(b->src, reply + (at - off), (size_t)(hi - lo), b->off + lo, err);
     }
-    if (r.len >= SHORT_ROW) {
+    if (r.len >= SHORT_ROW)
         return box_read_scattered(b, lo, hi, reply, off, err);
-    }
     return box_read_copied(b, lo, hi, reply, off, scratch, err);
 }

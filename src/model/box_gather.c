@@ -54,18 +54,15 @@ static void box_gather_order_axes(struct plan *p, const struct box *b, const uin
         struct axis a = {extent[d], b->stride[d], b->tensor_stride[d]};
         uint32_t i = p->n;
 
-        if (a.n == 1) {
+        if (a.n == 1)
             continue;
-        }
-        for (; i > 0 && p->axis[i - 1].from < a.from; i--) {
+        for (; i > 0 && p->axis[i - 1].from < a.from; i--)
             p->axis[i] = p->axis[i - 1];
-        }
         p->axis[i] = a;
         p->n++;
     }
-    while (p->n > 0 && p->axis[p->n - 1].from == p->run && p->axis[p->n - 1].to == p->run) {
+    while (p->n > 0 && p->axis[p->n - 1].from == p->run && p->axis[p->n - 1].to == p->run)
         p->run *= p->axis[--p->n].n;
-    }
 }
 
 static uint64_t box_gather_whole_lines(uint64_t steps)
@@ -109,9 +106,8 @@ static void box_gather_copy_axis(unsigned char *dst, const unsigned char *src, c
 {
     switch (run) {
 #define COPY(type)                                                                                 \
-    for (uint64_t i = 0; i < a->n; i++) {                                                          \
+    for (uint64_t i = 0; i < a->n; i++)                                                            \
         memcpy(dst + i * a->to, src + i * a->from, sizeof(type));                                  \
-    }                                                                                              \
     break
     case 1:
         COPY(uint8_t);
@@ -122,9 +118,8 @@ static void box_gather_copy_axis(unsigned char *dst, const unsigned char *src, c
     case 8:
         COPY(uint64_t);
     default:
-        for (uint64_t i = 0; i < a->n; i++) {
+        for (uint64_t i = 0; i < a->n; i++)
             memcpy(dst + i * a->to, src + i * a->from, (size_t)run);
-        }
 #undef COPY
     }
 }
@@ -133,9 +128,8 @@ static void box_gather_copy_axis(unsigned char *dst, const unsigned char *src, c
  * goes through in the block?  That one becomes the last but one. */
 static bool box_gather_find_matrix(struct axis *axis, uint32_t n, uint64_t run)
 {
-    if (n < 2 || !turn_can(run) || axis[n - 1].to != run) {
+    if (n < 2 || !turn_can(run) || axis[n - 1].to != run)
         return false;
-    }
     for (uint32_t i = n - 1; i-- > 0;) {
         if (axis[i].from == run) {
             const struct axis rows = axis[i];
@@ -175,16 +169,14 @@ static void box_gather_copy_out(unsigned char *dst, const unsigned char *src, st
 
             dst += a->to;
             src += a->from;
-            if (++idx[d - 1] < a->n) {
+            if (++idx[d - 1] < a->n)
                 break;
-            }
             dst -= a->n * a->to;
             src -= a->n * a->from;
             idx[d - 1] = 0;
         }
-        if (d == 0) {
+        if (d == 0)
             return;
-        }
     }
 }
 
@@ -196,9 +188,8 @@ static void box_gather_order_reply(struct axis *axis, uint32_t n)
         struct axis a = axis[i];
         uint32_t at = i;
 
-        for (; at > 0 && axis[at - 1].to < a.to; at--) {
+        for (; at > 0 && axis[at - 1].to < a.to; at--)
             axis[at] = axis[at - 1];
-        }
         axis[at] = a;
     }
 }
@@ -214,28 +205,24 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
     if (steps > 1) {
         axis[n] = p->axis[p->block - 1];
         axis[n].n = steps;
-        if (p->apart) {
+        if (p->apart)
             axis[n].from = pitch;
-        } else {
+        else
             span += (steps - 1) * axis[n].from;
-        }
         n++;
     }
-    for (uint32_t i = p->block; i < p->n; i++) {
+    for (uint32_t i = p->block; i < p->n; i++)
         axis[n++] = p->axis[i];
-    }
-    if (n == 0) {
+    if (n == 0)
         return zf_source_pread(b->src, dst, (size_t)p->run, src_off, err);
-    }
     const struct zf_rows rows = {.buf = p->room,
                                  .n = (size_t)span,
                                  .pitch = (size_t)pitch,
                                  .off = src_off,
                                  .step = p->apart && steps > 1 ? p->axis[p->block - 1].from : 0,
                                  .count = p->apart ? steps : 1};
-    if (!zf_source_read_rows(b->src, &rows, err)) {
+    if (!zf_source_read_rows(b->src, &rows, err))
         return false;
-    }
     box_gather_order_reply(axis, n);
     box_gather_copy_out(dst, p->room, axis, n, p->run);
     return true;
@@ -244,16 +231,14 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
 static bool box_gather_read_tiles(const struct box *b, const struct plan *p, uint64_t src_off,
                                   unsigned char *dst, struct zf_err *err)
 {
-    if (p->block == 0) {
+    if (p->block == 0)
         return box_gather_read_block(b, p, 1, src_off, dst, err);
-    }
     const struct axis *a = &p->axis[p->block - 1];
     for (uint64_t i = 0; i < a->n; i += p->tile) {
         uint64_t steps = a->n - i < p->tile ? a->n - i : p->tile;
 
-        if (!box_gather_read_block(b, p, steps, src_off + i * a->from, dst + i * a->to, err)) {
+        if (!box_gather_read_block(b, p, steps, src_off + i * a->from, dst + i * a->to, err))
             return false;
-        }
     }
     return true;
 }
@@ -268,24 +253,21 @@ static bool box_gather_read_plan(const struct box *b, const struct plan *p, stru
     for (;;) {
         uint32_t d = outer;
 
-        if (!box_gather_read_tiles(b, p, src_off, dst, err)) {
+        if (!box_gather_read_tiles(b, p, src_off, dst, err))
             return false;
-        }
         for (; d > 0; d--) {
             const struct axis *a = &p->axis[d - 1];
 
             dst += a->to;
             src_off += a->from;
-            if (++idx[d - 1] < a->n) {
+            if (++idx[d - 1] < a->n)
                 break;
-            }
             dst -= a->n * a->to;
             src_off -= a->n * a->from;
             idx[d - 1] = 0;
         }
-        if (d == 0) {
+        if (d == 0)
             return true;
-        }
     }
 }
 
@@ -296,9 +278,8 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
     zf_auto(buffer) struct zf_buffer *room = zf_buffer_take(ROOM);
     struct plan p;
 
-    if (!room) {
+    if (!room)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     p.room = (unsigned char *)room->at;
     while (lo < hi) {
         uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
@@ -311,9 +292,8 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
         p.dst = reply + (at - off);
         box_gather_order_axes(&p, b, extent);
         box_gather_choose_block(&p);
-        if (!box_gather_read_plan(b, &p, err)) {
+        if (!box_gather_read_plan(b, &p, err))
             return false;
-        }
         lo += n;
     }
     return true;

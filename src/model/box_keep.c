@@ -19,15 +19,12 @@ static uint64_t box_turned(const struct box *b)
 {
     uint32_t in = b->nd - 1;
 
-    while (in > 0 && b->size[in - 1] == 1) {
+    while (in > 0 && b->size[in - 1] == 1)
         in--;
-    }
-    for (uint32_t d = 0; d + 1 < in && b->size[b->nd - 1] < LONG_RUN; d++) {
+    for (uint32_t d = 0; d + 1 < in && b->size[b->nd - 1] < LONG_RUN; d++)
         if (b->size[d] > 1 && b->stride[d] < b->stride[in - 1] &&
-            b->inner[d] * b->size[d] >= SPAN_MIN) {
+            b->inner[d] * b->size[d] >= SPAN_MIN)
             return b->inner[d];
-        }
-    }
     return 0;
 }
 

@@ -62,9 +62,8 @@ struct zf_source *box_source_new(const struct box *box, struct zf_err *err)
     struct box_source *b = zf_source_new(sizeof *b + box->nd * sizeof *b->dim, &box_source_ops,
                                          box->src->name, bytes, err);
 
-    if (!b) {
+    if (!b)
         return NULL;
-    }
     b->nd = box->nd;
     for (uint32_t d = 0; d < box->nd; d++) {
         b->dim[d].size = box->size[d];

@@ -81,9 +81,8 @@ struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *
     struct making m = {.nd = nd, .start = start, .size = size, .order = order};
 
     if (!t || !(m.node = zf_arena_get(keep, max_nodes, sizeof *m.node, err)) ||
-        !(m.bound = zf_arena_get(keep, max_nodes, 2 * (uint64_t)nd * sizeof *m.bound, err))) {
+        !(m.bound = zf_arena_get(keep, max_nodes, 2 * (uint64_t)nd * sizeof *m.bound, err)))
         return NULL;
-    }
     uint32_t n_nodes = 1;
     m.node[0] = (struct box_tree_node){0, n, 0};
     /* Children are appended, so walking the array visits every node once. */
@@ -91,9 +90,8 @@ struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *
         struct by by = {start, nd, box_tree_measure(&m, i)};
         uint32_t first = m.node[i].first, end = m.node[i].end, mid = first + (end - first) / 2;
 
-        if (end - first <= LEAF) {
+        if (end - first <= LEAF)
             continue;
-        }
         qsort_r(order + first, end - first, sizeof *order, box_tree_by_start, &by);
         m.node[i].child = n_nodes;
         m.node[n_nodes++] = (struct box_tree_node){first, mid, 0};
@@ -106,11 +104,9 @@ struct boxtree *boxtree_new(struct zf_arena *keep, uint32_t nd, const uint64_t *
 bool boxtree_touches(uint32_t nd, const uint64_t *start, const uint64_t *size, const uint64_t *lo,
                      const uint64_t *hi)
 {
-    for (uint32_t d = 0; d < nd; d++) {
-        if (start[d] > hi[d] || start[d] + size[d] <= lo[d]) {
+    for (uint32_t d = 0; d < nd; d++)
+        if (start[d] > hi[d] || start[d] + size[d] <= lo[d])
             return false;
-        }
-    }
     return true;
 }
 
@@ -128,11 +124,9 @@ static bool box_tree_node_touches(const struct boxtree_walk *w, uint32_t i)
 {
     const uint64_t *lo = w->t->bound + (uint64_t)i * 2 * w->t->nd, *hi = lo + w->t->nd;
 
-    for (uint32_t d = 0; d < w->t->nd; d++) {
-        if (lo[d] > w->hi[d] || hi[d] < w->lo[d]) {
+    for (uint32_t d = 0; d < w->t->nd; d++)
+        if (lo[d] > w->hi[d] || hi[d] < w->lo[d])
             return false;
-        }
-    }
     return true;
 }
 
@@ -143,9 +137,8 @@ bool boxtree_walk_next(struct boxtree_walk *w, uint32_t *first_out, uint32_t *en
         uint32_t i = w->stack[--w->depth];
         const struct box_tree_node *node = &w->t->node[i];
 
-        if (!box_tree_node_touches(w, i)) {
+        if (!box_tree_node_touches(w, i))
             continue;
-        }
         if (node->child == 0) {
             *first_out = node->first;
             *end_out = node->end;

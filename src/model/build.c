@@ -30,9 +30,8 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     b->store = st ? zf_store_ref(st) : NULL;
     b->keep = zf_arena_new(lim->model_memory, err);
     b->temp = b->keep ? zf_arena_new(lim->model_memory, err) : NULL;
-    if (!b->temp) {
+    if (!b->temp)
         return NULL;
-    }
     b->sources = calloc(1, sizeof *b->sources);
     if (!b->sources) {
         (void)zf_fail_sys(err, "make a model");
@@ -43,9 +42,8 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
 
 void zf_build_free(struct zf_build *b)
 {
-    if (!b) {
+    if (!b)
         return;
-    }
     build_forget_names(b);
     zf_vec_fini(&b->drafts);
     zf_vec_fini(&b->sets);
@@ -101,9 +99,8 @@ static bool build_check_path(const char *path, struct zf_err *err)
 
 bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
 {
-    if (*prefix && !build_check_path(prefix, err)) {
+    if (*prefix && !build_check_path(prefix, err))
         return false;
-    }
     b->rest.prefix = zf_arena_str(b->temp, prefix, strlen(prefix), err);
     return b->rest.prefix != NULL;
 }
@@ -111,9 +108,8 @@ bool zf_build_prefix(struct zf_build *b, const char *prefix, struct zf_err *err)
 /* The path behind dir; NULL when it is too long for a path of the tree. */
 static const char *build_path_below(const char *dir, const char *path, char full[PATH_BYTES])
 {
-    if (!*dir) {
+    if (!*dir)
         return path;
-    }
     int n = snprintf(full, PATH_BYTES, "%s%s%s", dir, *path ? "/" : "", path);
     return n < 0 || n >= PATH_BYTES ? NULL : full;
 }
@@ -131,9 +127,8 @@ static bool build_fail_long(const char *path, struct zf_err *err)
 
 void build_forget_names(struct zf_build *b)
 {
-    for (struct draft_set *s = b->by_path; s; s = s->hh.next) {
+    for (struct draft_set *s = b->by_path; s; s = s->hh.next)
         HASH_CLEAR(hh, s->drafts);
-    }
     HASH_CLEAR(hh, b->by_path);
     build_forget_asked(b);
 }
@@ -142,9 +137,8 @@ static struct draft_set *build_get_set(struct zf_build *b, const char *path)
 {
     struct build_asked *a = &b->asked;
 
-    if (!a->in || strcmp(a->in->path, path) != 0) {
+    if (!a->in || strcmp(a->in->path, path) != 0)
         a->in = zf_table_find_str(b->by_path, path);
-    }
     return a->in;
 }
 
@@ -152,18 +146,15 @@ static struct draft_set *build_need_set(struct zf_build *b, const char *path, st
 {
     struct draft_set *s = build_get_set(b, path);
 
-    if (s) {
+    if (s)
         return s;
-    }
-    if (*path && !build_check_path(path, err)) {
+    if (*path && !build_check_path(path, err))
         return NULL;
-    }
     s = zf_arena_get(b->temp, 1, sizeof *s, err);
     if (!s || !(s->path = zf_arena_str(b->keep, path, strlen(path), err)) ||
         !zf_vec_room(&b->sets, 1, err) ||
-        !zf_table_add(b->by_path, s->path, strlen(s->path), s, err)) {
+        !zf_table_add(b->by_path, s->path, strlen(s->path), s, err))
         return NULL;
-    }
     s->number = (uint32_t)b->sets.n;
     b->sets.at[b->sets.n++] = s;
     return s;
@@ -208,12 +199,10 @@ static const struct zf_draft *build_namesake(struct zf_build *b, const struct dr
 {
     const struct zf_draft *d = b->namesake < b->drafts.n ? b->drafts.at[b->namesake] : NULL;
 
-    if (!s || s == b->sets.at[0]) {
+    if (!s || s == b->sets.at[0])
         return NULL;
-    }
-    if (!d || d->name_len != n || memcmp(draft_name(d), name, n) != 0) {
+    if (!d || d->name_len != n || memcmp(draft_name(d), name, n) != 0)
         HASH_FIND_BYHASHVALUE(hh, b->sets.at[0]->drafts, name, n, hash, d);
-    }
     b->namesake = d ? d->number + 1 : b->namesake;
     return d;
 }
@@ -238,9 +227,8 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
     const struct zf_draft *like = d ? build_namesake(b, s, name, n, hash) : NULL;
     const char *kept = like ? draft_name(like) : d ? zf_arena_str(b->keep, name, n, err) : NULL;
-    if (!kept) {
+    if (!kept)
         return NULL;
-    }
     d->b = b;
     d->number = (uint32_t)b->drafts.n;
     d->set = s;
@@ -248,13 +236,11 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     d->name_len = (uint32_t)n;
     b->asked.set = NULL;
     if (!zf_vec_room(&b->drafts, 1, err) ||
-        (s && !zf_table_add_hashed(s->drafts, kept, n, hash, d, err))) {
+        (s && !zf_table_add_hashed(s->drafts, kept, n, hash, d, err)))
         return NULL;
-    }
     b->drafts.at[b->drafts.n++] = d;
-    if (s) {
+    if (s)
         s->n++;
-    }
     return d;
 }
 
@@ -288,9 +274,8 @@ static const uint64_t *build_shape(struct zf_build *b, struct zf_type type, stru
     const struct zf_draft *last = b->drafts.n ? b->drafts.at[b->drafts.n - 1] : NULL;
     size_t n = type.ndim * sizeof *type.shape;
 
-    if (last && last->ndim == type.ndim && (n == 0 || memcmp(last->shape, type.shape, n) == 0)) {
+    if (last && last->ndim == type.ndim && (n == 0 || memcmp(last->shape, type.shape, n) == 0))
         return last->shape;
-    }
     return zf_arena_copy(b->keep, type.shape, type.ndim, sizeof *type.shape, err);
 }
 
@@ -303,9 +288,8 @@ static struct zf_draft *build_typed_draft(struct zf_build *b, struct zf_spot spo
     bool ok = shape && (s || !spot.set);
     struct zf_draft *d = ok ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
 
-    if (!d) {
+    if (!d)
         return NULL;
-    }
     d->shape = shape;
     d->ndim = type.ndim;
     d->dtype = type.dtype;
@@ -331,9 +315,8 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
         return NULL;
     }
     struct zf_draft *d = build_typed_draft(b, spot, type, err);
-    if (d) {
+    if (d)
         d->elems = elems;
-    }
     return d;
 }
 
@@ -368,9 +351,8 @@ struct zf_draft *zf_build_show(struct zf_build *b, struct zf_spot spot, struct z
     struct draft_set *s = build_full_set(b, spot.set, err);
     struct zf_draft *d = s ? build_new_draft(b, s, spot.name, spot.name_len, err) : NULL;
 
-    if (d) {
+    if (d)
         build_share(d, of, NULL);
-    }
     return d;
 }
 
@@ -379,9 +361,8 @@ bool zf_build_alias(struct zf_build *b, struct zf_draft *of, const char *name, s
 {
     struct zf_draft *d = build_new_draft(b, of->set, name, name_len, err);
 
-    if (d) {
+    if (d)
         build_share(d, of, of);
-    }
     return d != NULL;
 }
 
@@ -390,9 +371,8 @@ bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, c
 {
     struct zf_draft *d = zf_build_tensor(b, spot, (struct zf_type){.dtype = t}, err);
 
-    if (!d) {
+    if (!d)
         return false;
-    }
     d->kind = ZF_DRAFT_MEM;
     d->mem = zf_arena_str(b->keep, value, draft_bytes(d), err);
     return d->mem != NULL;
@@ -406,13 +386,11 @@ static bool build_add_blob(struct zf_build *b, const char *path, struct zf_map *
     struct blob_item *item = map ? zf_arena_get(b->temp, 1, sizeof *item, err) : NULL;
     char full[PATH_BYTES];
 
-    if (!item || !build_check_path(path, err)) {
+    if (!item || !build_check_path(path, err))
         return false;
-    }
     const char *whole = build_full_path(b, path, full);
-    if (!whole) {
+    if (!whole)
         return build_fail_long(path, err);
-    }
     if (b->rest.n_blobs >= b->lim.tensors || b->rest.n_blobs == UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "there are more than %llu files (limit tensors)",
@@ -420,9 +398,8 @@ static bool build_add_blob(struct zf_build *b, const char *path, struct zf_map *
     }
     item->map = map;
     item->path = zf_arena_str(b->keep, whole, strlen(whole), err);
-    if (!item->path) {
+    if (!item->path)
         return false;
-    }
     item->next = b->rest.blobs;
     b->rest.blobs = item;
     b->rest.n_blobs++;
@@ -435,9 +412,8 @@ bool zf_build_has_file(const struct zf_build *b, const char *path)
     char full[PATH_BYTES];
     const char *whole = build_full_path(b, path, full);
 
-    while (whole && item && strcmp(item->path, whole) != 0) {
+    while (whole && item && strcmp(item->path, whole) != 0)
         item = item->next;
-    }
     return whole && item;
 }
 
@@ -470,9 +446,8 @@ bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err)
     char full[PATH_BYTES];
     const char *whole = build_full_path(b, path, full);
 
-    if (!item || !whole) {
+    if (!item || !whole)
         return item && build_fail_long(path, err);
-    }
     *item = (struct told_item){zf_arena_str(b->keep, whole, strlen(whole), err), b->rest.told};
     b->rest.told = item;
     b->rest.n_told++;
@@ -485,9 +460,8 @@ bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_e
 {
     struct note_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
 
-    if (!item || !(item->text = zf_arena_str(b->keep, text, n, err))) {
+    if (!item || !(item->text = zf_arena_str(b->keep, text, n, err)))
         return false;
-    }
     *b->rest.note_end = item;
     b->rest.note_end = &item->next;
     b->rest.n_notes++;
@@ -500,23 +474,19 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     va_list ap;
     char text[1024];
 
-    while (kind && strcmp(kind->fmt, fmt) != 0) {
+    while (kind && strcmp(kind->fmt, fmt) != 0)
         kind = kind->next;
-    }
     if (!kind) {
         kind = zf_arena_get(b->temp, 1, sizeof *kind, err);
-        if (!kind || !(kind->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err))) {
+        if (!kind || !(kind->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err)))
             return false;
-        }
         kind->next = b->rest.note_kinds;
         b->rest.note_kinds = kind;
     }
-    if (!build_save(b, &kind->n, sizeof kind->n, &kind->mark, err)) {
+    if (!build_save(b, &kind->n, sizeof kind->n, &kind->mark, err))
         return false;
-    }
-    if (kind->n++ >= NOTES_OF_A_KIND) {
+    if (kind->n++ >= NOTES_OF_A_KIND)
         return true;
-    }
     va_start(ap, fmt);
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -529,9 +499,8 @@ bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err
     uint32_t ignored;
 
     if (!item || (copy->src[0] && !sources_add(b->sources, copy->src[0], &ignored, err)) ||
-        !sources_add(b->sources, copy->src[1], &ignored, err)) {
+        !sources_add(b->sources, copy->src[1], &ignored, err))
         return false;
-    }
     *item = (struct copy_item){.copy = *copy, .next = b->rest.copies};
     b->rest.copies = item;
     b->rest.n_copies++;
@@ -542,9 +511,8 @@ bool zf_build_noted(const struct zf_build *b, const char *text, const char *othe
 {
     const struct note_item *item = b->rest.notes;
 
-    while (item && !(strstr(item->text, text) && strstr(item->text, other))) {
+    while (item && !(strstr(item->text, text) && strstr(item->text, other)))
         item = item->next;
-    }
     return item != NULL;
 }
 
@@ -567,9 +535,8 @@ bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
 
     if (!item || !(item->missing.name = zf_arena_str(b->keep, name, name_len, err)) ||
         !(item->missing.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||
-        !(item->missing.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err))) {
+        !(item->missing.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err)))
         return false;
-    }
     item->next = b->rest.missing;
     b->rest.missing = item;
     b->rest.n_missing++;
@@ -592,8 +559,7 @@ void zf_build_step(struct zf_build *b, int64_t step)
 
 bool zf_build_has_step(const struct zf_build *b, int64_t *out)
 {
-    if (b->rest.has_step) {
+    if (b->rest.has_step)
         *out = b->rest.step;
-    }
     return b->rest.has_step;
 }

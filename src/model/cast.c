@@ -19,12 +19,10 @@ cast_kernel *cast_kernel_best(void)
 
 void zf_cast(void *out, enum zf_dtype to, const void *in, enum zf_dtype from, size_t n)
 {
-    if (n == 0) {
+    if (n == 0)
         return;
-    }
-    if (from == to) {
+    if (from == to)
         memcpy(out, in, n * zf_dtype_info(from)->bytes);
-    } else {
+    else
         cast_kernel_best()(out, to, in, from, n);
-    }
 }

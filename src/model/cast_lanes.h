@@ -49,9 +49,8 @@ INLINE halves cast_bytes_to_16(const char *in)
 {
     halves h = {0};
 
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < LANES; i++)
         h[i] = (uint8_t)in[i];
-    }
     return h;
 }
 
@@ -198,9 +197,8 @@ WIDE static size_t cast_steps(char *out, enum zf_dtype to, const char *in, enum 
     const size_t steps = n / STEP;
 
 #define TO(type, type_out)                                                                         \
-    for (size_t i = 0; to == ZF_DT_##type_out && i < steps; i++) {                                 \
-        cast_step(out + i * out_step, ZF_DT_##type_out, in + i * in_step, ZF_DT_##type);           \
-    }
+    for (size_t i = 0; to == ZF_DT_##type_out && i < steps; i++)                                   \
+        cast_step(out + i * out_step, ZF_DT_##type_out, in + i * in_step, ZF_DT_##type);
 #define FROM(type)                                                                                 \
     case ZF_DT_##type:                                                                             \
         TO(type, F32)                                                                              \

@@ -49,9 +49,8 @@ bool draft_refuse(const struct zf_draft *d, struct zf_err *err, const char *what
 
 bool draft_place(const struct zf_draft *d, struct zf_err *err)
 {
-    if (d->where && d->inside) {
+    if (d->where && d->inside)
         return zf_err_in(err, "%s!%.*s", d->where, (int)d->name_len, draft_name(d));
-    }
     return d->where ? zf_err_in(err, "%s", d->where) : false;
 }
 
@@ -60,12 +59,10 @@ bool zf_draft_where(struct zf_draft *d, const char *where, struct zf_err *err)
 {
     struct zf_build *b = d->b;
 
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return false;
-    }
-    if (!b->where || strcmp(b->where, where) != 0) {
+    if (!b->where || strcmp(b->where, where) != 0)
         b->where = zf_arena_str(b->temp, where, strlen(where), err);
-    }
     d->where = b->where;
     return d->where != NULL;
 }
@@ -92,9 +89,8 @@ static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
 
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return false;
-    }
     if (b->rest.n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "there are more than %llu pieces of tensors (limit pieces)",
@@ -107,9 +103,8 @@ static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 
 bool draft_put_whole(struct zf_draft *d, uint64_t src, uint64_t off, struct zf_err *err)
 {
-    if (!draft_count_piece(d, err)) {
+    if (!draft_count_piece(d, err))
         return false;
-    }
     d->kind = ZF_DRAFT_WHOLE;
     d->whole.src = (uint32_t)src;
     d->whole.off = off;
@@ -121,23 +116,20 @@ struct piece *draft_new_piece(struct zf_draft *d, struct zf_err *err)
     uint64_t words = piece_words(d);
     struct piece_block *last = d->pieces.last;
 
-    if (!draft_count_piece(d, err)) {
+    if (!draft_count_piece(d, err))
         return NULL;
-    }
     if (!last || last->n == last->cap) {
         uint64_t cap = last ? last->cap * 2 : 1;
         cap = cap > 4096 ? 4096 : cap;
         struct piece_block *block =
             zf_arena_get(d->b->temp, 1, sizeof *block + cap * words * 8, err);
-        if (!block) {
+        if (!block)
             return NULL;
-        }
         block->cap = cap;
-        if (last) {
+        if (last)
             last->next = block;
-        } else {
+        else
             d->pieces.first = block;
-        }
         d->pieces.last = last = block;
     }
     /* Where a withdrawn piece was, not all is zero. */
@@ -157,9 +149,8 @@ static const struct piece *draft_rule_piece(struct piece_walk *w)
         p->off = d->whole.off;
         return p;
     }
-    if (d->kind != ZF_DRAFT_SLOTS || i >= d->slots->of->n || i >= draft_slots_ruled(d)) {
+    if (d->kind != ZF_DRAFT_SLOTS || i >= d->slots->of->n || i >= draft_slots_ruled(d))
         return NULL;
-    }
     const uint64_t slot = d->slots->slot / zf_dtype_info(d->dtype)->bytes;
     p->box[0] = i * slot;
     p->box[1] = d->elems - p->box[0] < slot ? d->elems - p->box[0] : slot;
@@ -170,9 +161,8 @@ static const struct piece *draft_rule_piece(struct piece_walk *w)
 
 const struct piece *piece_next(struct piece_walk *w)
 {
-    if (w->rule) {
+    if (w->rule)
         return draft_rule_piece(w);
-    }
     while (w->block && w->i == w->block->n) {
         w->block = w->block->next;
         w->i = 0;
@@ -211,9 +201,8 @@ bool draft_lost_source(struct zf_draft *d, struct zf_source *parent, uint64_t cu
 {
     struct zf_lost with = *how;
 
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return false;
-    }
     with.fill.n = d->b->rest.fill_lost && !how->unshaped
                       ? (uint8_t)zf_dtype_nan(d->dtype, with.fill.byte)
                       : 0;
@@ -228,9 +217,8 @@ bool draft_tolerate(struct zf_draft *d, const struct zf_from *from, struct zf_er
     char text[800];
 
     (void)draft_outside(d, from->src, from->off, err);
-    if (!d->b->degraded) {
+    if (!d->b->degraded)
         return false;
-    }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     return d->noted || zf_build_note(d->b, err, "%s", text);
@@ -248,17 +236,15 @@ static bool draft_cut_short(struct zf_draft *d, struct zf_from *from, uint64_t s
 
     (void)snprintf(why, sizeof why, "ends at byte %llu", (unsigned long long)size);
     const struct zf_lost how = {.file = from->src->name, .why = why};
-    if (d->b->rest.fill_lost && zf_dtype_nan(d->dtype, nan) > 0) {
+    if (d->b->rest.fill_lost && zf_dtype_nan(d->dtype, nan) > 0)
         there -= there % zf_dtype_info(d->dtype)->bytes;
-    }
     if (there == 0) {
         from->off = 0;
         return draft_lost_source(d, NULL, 0, span, &how, number, err);
     }
     /* Offsets stay the file's, so that provenance stays true. */
-    if (!zf_add(from->off, span, &end)) {
+    if (!zf_add(from->off, span, &end))
         end = UINT64_MAX;
-    }
     return draft_lost_source(d, from->src, from->off + there, end, &how, number, err);
 }
 
@@ -277,9 +263,8 @@ bool draft_take_source(struct zf_draft *d, struct zf_from *from, uint64_t span, 
 
 bool draft_takes_pieces(const struct zf_draft *d, struct zf_err *err)
 {
-    if (d->kind == ZF_DRAFT_MEM) {
+    if (d->kind == ZF_DRAFT_MEM)
         return draft_refuse(d, err, "is a value, but also has pieces");
-    }
     return d->kind != ZF_DRAFT_SLOTS ||
            draft_refuse(d, err, "is cut into slots, but also has pieces");
 }

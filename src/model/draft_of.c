@@ -15,16 +15,13 @@ bool zf_draft_part(struct zf_draft *d, uint64_t first, uint64_t n, struct zf_dra
 {
     d = draft_data(d);
     of = draft_data(of);
-    if (!draft_run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err)) {
+    if (!draft_run_inside(d, &(struct run){.size = d->shape, .first = first, .n = n}, err))
         return false;
-    }
     /* Only what is older can be a part, so there are no cycles, and seal need not look for an order. */
-    if (of->number >= d->number || of->dtype != d->dtype || !zf_within(of_first, n, of->elems)) {
+    if (of->number >= d->number || of->dtype != d->dtype || !zf_within(of_first, n, of->elems))
         return draft_refuse(d, err, "has a part that is not inside an earlier tensor of its type");
-    }
-    if (d->kind == ZF_DRAFT_BOX) {
+    if (d->kind == ZF_DRAFT_BOX)
         return draft_refuse(d, err, "is made both of parts of other tensors and of boxes");
-    }
     uint64_t off = of_first * zf_dtype_info(d->dtype)->bytes;
     struct piece *p = n > 0 ? draft_run_flat(d, first, n, 0, off, err) : NULL;
     if (p) {
@@ -46,9 +43,8 @@ static bool of_stretch_run(struct zf_draft *d, struct run *r, const struct zf_dr
     uint64_t until;
     uint32_t number;
 
-    if (from->kind == ZF_RUN_MADE || (src && src == known->at[SOURCES_NONE])) {
+    if (from->kind == ZF_RUN_MADE || (src && src == known->at[SOURCES_NONE]))
         return true; /* d has nothing there either */
-    }
     if (src && src == known->at[SOURCES_SEVERAL]) {
         /* Twice as well. */
         r->src = SOURCES_ZEROS;
@@ -58,9 +54,8 @@ static bool of_stretch_run(struct zf_draft *d, struct run *r, const struct zf_dr
         d->lost = true;
         d->unshaped = d->unshaped || of->unshaped;
     }
-    if (!sources_add(known, src, &number, err)) {
+    if (!sources_add(known, src, &number, err))
         return false;
-    }
     r->src = number;
     r->off = from->off;
     return draft_run_add(d, r, err);
@@ -74,16 +69,13 @@ bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_
 
     d = draft_data(d);
     of = draft_data(of);
-    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, start, size, &n, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, start, size, &n, err))
         return false;
-    }
     if (d == of || of->dtype != d->dtype || of->kind == ZF_DRAFT_MEM || of->parts ||
-        (of->kind == ZF_DRAFT_BOX && of->ndim > 1) || !zf_within(of_first, n, of->elems)) {
+        (of->kind == ZF_DRAFT_BOX && of->ndim > 1) || !zf_within(of_first, n, of->elems))
         return draft_refuse(d, err, "has a stretch that is not inside a flat tensor of its type");
-    }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
     const struct zf_map *m = draft_change(d, err) ? draft_map_so_far(of, NULL, err) : NULL;
     const uint64_t elem = zf_dtype_info(d->dtype)->bytes;
     d->noted = d->noted || of->noted;
@@ -93,9 +85,8 @@ bool zf_draft_unflatten(struct zf_draft *d, const uint64_t *start, const uint64_
 
         run.len = run.len < left ? run.len : left;
         r.n = run.len / elem;
-        if (!of_stretch_run(d, &r, of, &run, err)) {
+        if (!of_stretch_run(d, &r, of, &run, err))
             return false;
-        }
     }
     return m != NULL;
 }
@@ -123,9 +114,8 @@ static bool of_box_part(const struct copy *c, const struct piece *what, const ui
         uint64_t lo = start[k] > c->of_start[k] ? start[k] : c->of_start[k];
         uint64_t a = start[k] + extent[k], b = c->of_start[k] + c->size[k];
 
-        if ((a < b ? a : b) <= lo) {
+        if ((a < b ? a : b) <= lo)
             return true;
-        }
         at += (lo - start[k]) * c->stride[k]; /* inside the piece's span, which was checked */
     }
     for (uint32_t k = 0; k < nd; k++) {
@@ -157,9 +147,8 @@ static bool of_box_run(const struct copy *c, const struct piece *from, uint64_t 
         n = zf_box_sub(c->of->ndim, c->of->shape, from->box[0] + done, from->box[1] - done, box,
                        box + c->of->ndim);
         zf_packed_strides(c->of->ndim, box + c->of->ndim, c->stride);
-        if (!of_box_part(c, &what, box, box + c->of->ndim, err)) {
+        if (!of_box_part(c, &what, box, box + c->of->ndim, err))
             return false;
-        }
     }
     return true;
 }
@@ -169,34 +158,29 @@ static bool of_box_piece(const struct copy *c, const struct piece *p, uint64_t *
 {
     uint32_t nd = c->of->ndim;
 
-    if (c->of->kind != ZF_DRAFT_BOX) {
+    if (c->of->kind != ZF_DRAFT_BOX)
         return of_box_run(c, p, box, err);
-    }
-    if (p->stride) {
+    if (p->stride)
         memcpy(c->stride, p->stride, nd * sizeof *c->stride);
-    } else {
+    else
         zf_packed_strides(nd, p->box + nd, c->stride);
-    }
     return of_box_part(c, p, p->box, p->box + nd, err);
 }
 
 static bool of_box_possible(const struct zf_draft *d, const struct zf_draft *of, struct zf_err *err)
 {
-    if (d == of || of->dtype != d->dtype || of->ndim != d->ndim) {
+    if (d == of || of->dtype != d->dtype || of->ndim != d->ndim)
         return draft_refuse(d, err, "has a box of a tensor of another type");
-    }
     return !of->parts || draft_refuse(d, err, "has a box of a tensor that is made of others");
 }
 
 /* The whole of a value. */
 static bool of_value(struct zf_draft *d, const struct zf_draft *of, uint64_t n, struct zf_err *err)
 {
-    if (d->kind != ZF_DRAFT_EMPTY || n != of->elems || n != d->elems) {
+    if (d->kind != ZF_DRAFT_EMPTY || n != of->elems || n != d->elems)
         return draft_refuse(d, err, "has a piece of a value");
-    }
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return false;
-    }
     d->kind = ZF_DRAFT_MEM;
     d->mem = of->mem;
     return true;
@@ -211,32 +195,25 @@ bool zf_draft_copy(struct zf_draft *d, const uint64_t *start, struct zf_draft *o
     c.d = d = draft_data(d);
     c.of = of = draft_data(of);
     if (!of_box_possible(d, of, err) || !draft_takes_pieces(d, err) ||
-        !draft_box_inside(d, start, size, &n, err)) {
+        !draft_box_inside(d, start, size, &n, err))
         return false;
-    }
-    if (of->kind == ZF_DRAFT_MEM) {
+    if (of->kind == ZF_DRAFT_MEM)
         return of_value(d, of, n, err);
-    }
-    if (!draft_box_inside(of, of_start, size, &n_of, err)) {
+    if (!draft_box_inside(of, of_start, size, &n_of, err))
         return false;
-    }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
     uint64_t *box = zf_arena_get(d->b->temp, 5 * (uint64_t)d->ndim + 1, sizeof *box, err);
-    if (!box || !draft_change(d, err)) {
+    if (!box || !draft_change(d, err))
         return false;
-    }
     c.stride = box + 2 * (size_t)d->ndim;
     c.box = c.stride + d->ndim;
     d->lost = d->lost || of->lost;
     d->unshaped = d->unshaped || of->unshaped;
     d->noted = d->noted || of->noted;
     struct piece_walk walk = piece_walk(of);
-    for (const struct piece *p; (p = piece_next(&walk));) {
-        if (!of_box_piece(&c, p, box, err)) {
+    for (const struct piece *p; (p = piece_next(&walk));)
+        if (!of_box_piece(&c, p, box, err))
             return false;
-        }
-    }
     return true;
 }

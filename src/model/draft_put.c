@@ -20,9 +20,8 @@ static bool put_is_flat(const struct zf_draft *d, const struct run *r, uint64_t 
     bool whole = true; /* in all dimensions inside this one */
 
     for (uint32_t i = d->ndim; i-- > 0;) {
-        if (!whole && r->size[i] != 1) {
+        if (!whole && r->size[i] != 1)
             return false;
-        }
         whole = whole && r->size[i] == d->shape[i];
         first += r->start ? r->start[i] * step : 0;
         step *= d->shape[i];
@@ -37,9 +36,8 @@ static bool put_is_packed(uint32_t ndim, const uint64_t *size, const uint64_t *s
     uint64_t want = 1;
 
     for (uint32_t i = ndim; stride && i-- > 0;) {
-        if (size[i] > 1 && stride[i] != want) {
+        if (size[i] > 1 && stride[i] != want)
             return false;
-        }
         want *= size[i];
     }
     return true;
@@ -52,24 +50,20 @@ static bool put_boxes(struct zf_draft *d, const struct run *r, struct zf_err *er
     uint64_t elem = zf_dtype_info(d->dtype)->bytes;
     const uint64_t *stride = NULL;
 
-    if (r->stride &&
-        !(stride = zf_arena_copy(d->b->temp, r->stride, d->ndim, sizeof *stride, err))) {
+    if (r->stride && !(stride = zf_arena_copy(d->b->temp, r->stride, d->ndim, sizeof *stride, err)))
         return false;
-    }
     for (uint64_t done = 0; done < r->n;) {
         struct piece *p = draft_new_piece(d, err);
 
-        if (!p) {
+        if (!p)
             return false;
-        }
         p->off = r->off + done * elem;
         p->src = r->src;
         p->stride = stride;
         done +=
             zf_box_sub(d->ndim, r->size, r->first + done, r->n - done, p->box, p->box + d->ndim);
-        for (uint32_t i = 0; r->start && i < d->ndim; i++) {
+        for (uint32_t i = 0; r->start && i < d->ndim; i++)
             p->box[i] += r->start[i];
-        }
     }
     return true;
 }
@@ -78,17 +72,14 @@ static bool put_boxes(struct zf_draft *d, const struct run *r, struct zf_err *er
  * comes.  Errors: ZF_E_FORMAT d has parts of other tensors. */
 static bool put_use_boxes(struct zf_draft *d, struct zf_err *err)
 {
-    if (d->kind == ZF_DRAFT_BOX) {
+    if (d->kind == ZF_DRAFT_BOX)
         return true;
-    }
-    if (d->parts) {
+    if (d->parts)
         return draft_refuse(d, err, "is made both of parts of other tensors and of boxes");
-    }
     const struct zf_draft was = *d;
     struct piece_walk flat = piece_walk(&was);
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return false;
-    }
     d->kind = ZF_DRAFT_BOX;
     d->b->rest.n_pieces -= d->n_pieces;
     d->n_pieces = 0;
@@ -97,9 +88,8 @@ static bool put_use_boxes(struct zf_draft *d, struct zf_err *err)
         const struct run r = {
             .size = d->shape, .first = p->box[0], .n = p->box[1], .off = p->off, .src = p->src};
 
-        if (!put_boxes(d, &r, err)) {
+        if (!put_boxes(d, &r, err))
             return false;
-        }
     }
     return true;
 }
@@ -109,17 +99,15 @@ struct piece *draft_run_flat(struct zf_draft *d, uint64_t first, uint64_t n, uin
 {
     const struct zf_draft was = *d;
 
-    if (!draft_change(d, err)) {
+    if (!draft_change(d, err))
         return NULL;
-    }
     d->kind = ZF_DRAFT_FLAT;
     if (was.kind == ZF_DRAFT_WHOLE) {
         d->b->rest.n_pieces -= d->n_pieces;
         d->n_pieces = 0;
         d->pieces.first = d->pieces.last = NULL;
-        if (!draft_new_flat(d, 0, d->elems, was.whole.src, was.whole.off, err)) {
+        if (!draft_new_flat(d, 0, d->elems, was.whole.src, was.whole.off, err))
             return NULL;
-        }
     }
     return draft_new_flat(d, first, n, src, off, err);
 }
@@ -129,15 +117,12 @@ bool draft_run_add(struct zf_draft *d, const struct run *run, struct zf_err *err
     struct run r = *run;
     uint64_t first;
 
-    if (r.src == SOURCES_ZEROS || put_is_packed(d->ndim, r.size, r.stride)) {
+    if (r.src == SOURCES_ZEROS || put_is_packed(d->ndim, r.size, r.stride))
         r.stride = NULL;
-    }
-    if (d->kind == ZF_DRAFT_EMPTY && r.n == d->elems && !r.stride) {
+    if (d->kind == ZF_DRAFT_EMPTY && r.n == d->elems && !r.stride)
         return draft_put_whole(d, r.src, r.off, err);
-    }
-    if (d->kind == ZF_DRAFT_BOX || r.stride || !put_is_flat(d, &r, &first)) {
+    if (d->kind == ZF_DRAFT_BOX || r.stride || !put_is_flat(d, &r, &first))
         return put_use_boxes(d, err) && put_boxes(d, &r, err);
-    }
     return draft_run_flat(d, first, r.n, r.src, r.off, err) != NULL;
 }
 
@@ -148,16 +133,14 @@ bool draft_run_inside(const struct zf_draft *d, struct run *r, struct zf_err *er
     uint64_t elems = 0;
     char text[160];
 
-    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, r->start, r->size, &elems, err)) {
+    if (!draft_takes_pieces(d, err) || !draft_box_inside(d, r->start, r->size, &elems, err))
         return false;
-    }
     if (r->whole) {
         r->first = 0;
         r->n = elems;
     }
-    if (zf_within(r->first, r->n, elems)) {
+    if (zf_within(r->first, r->n, elems))
         return !r->stride || r->n == elems || draft_refuse(d, err, "has a flat slice with strides");
-    }
     (void)snprintf(text, sizeof text,
                    "has only %llu elements%s, but a slice of %llu begins at %llu",
                    (unsigned long long)elems, r->size != d->shape ? " in a box" : "",
@@ -174,11 +157,9 @@ static bool put_span(const struct zf_draft *d, const struct run *r, uint64_t *ou
         *out = r->n * zf_dtype_info(d->dtype)->bytes; /* no more than the tensor's own */
         return true;
     }
-    for (uint32_t i = 0; i < d->ndim; i++) {
-        if (!zf_mul_add(r->size[i] - 1, r->stride[i], last, &last)) {
+    for (uint32_t i = 0; i < d->ndim; i++)
+        if (!zf_mul_add(r->size[i] - 1, r->stride[i], last, &last))
             return false;
-        }
-    }
     return zf_add(last, 1, &last) && zf_mul(last, zf_dtype_info(d->dtype)->bytes, out);
 }
 
@@ -192,17 +173,15 @@ static bool put_take_source(struct zf_draft *d, struct run *r, struct zf_from *f
     uint32_t number;
 
     if (from->src && !from->lost && (!put_span(d, r, &span) || !zf_add(from->off, span, &end))) {
-        if (!draft_tolerate(d, from, err)) {
+        if (!draft_tolerate(d, from, err))
             return false;
-        }
         from->lost = &beyond;
     }
     if (from->lost) {
         *from = (struct zf_from){.lost = from->lost};
         r->stride = NULL;
-        if (!draft_lost_source(d, NULL, 0, draft_bytes(d), from->lost, &number, err)) {
+        if (!draft_lost_source(d, NULL, 0, draft_bytes(d), from->lost, &number, err))
             return false;
-        }
     } else if (!draft_take_source(d, from, span, &number, err)) {
         return false;
     }
@@ -219,9 +198,8 @@ bool zf_draft_put(struct zf_draft *d, struct zf_where where, struct zf_from from
     d = draft_data(d);
     r.size = where.size ? where.size : d->shape;
     r.stride = from.src && !from.lost ? from.stride : NULL;
-    if (!draft_run_inside(d, &r, err)) {
+    if (!draft_run_inside(d, &r, err))
         return false;
-    }
     return r.n == 0 || (put_take_source(d, &r, &from, err) && draft_run_add(d, &r, err));
 }
 
@@ -232,11 +210,9 @@ static bool put_is_all(const struct zf_draft *d, const struct piece *p, const ui
 {
     const uint64_t *start = p->box, *size = p->box + d->ndim;
 
-    for (uint32_t i = 0; i < d->ndim; i++) {
-        if (start[i] != 0 || size[i] != d->shape[i] || p->stride[i] != stride[i]) {
+    for (uint32_t i = 0; i < d->ndim; i++)
+        if (start[i] != 0 || size[i] != d->shape[i] || p->stride[i] != stride[i])
             return false;
-        }
-    }
     return true;
 }
 
@@ -245,15 +221,12 @@ bool zf_draft_is_from(const struct zf_draft *d, struct zf_type type, struct zf_f
     const struct zf_source *src = zf_window_of(from.src, &from.off);
     struct zf_source *const *known = d->b->sources->at;
 
-    if (!src || !zf_type_equal(zf_draft_type(d), type)) {
+    if (!src || !zf_type_equal(zf_draft_type(d), type))
         return false;
-    }
-    if (d->kind == ZF_DRAFT_WHOLE) {
+    if (d->kind == ZF_DRAFT_WHOLE)
         return !from.stride && known[d->whole.src] == src && d->whole.off == from.off;
-    }
-    if ((d->kind != ZF_DRAFT_BOX && d->kind != ZF_DRAFT_FLAT) || d->n_pieces != 1 || d->parts) {
+    if ((d->kind != ZF_DRAFT_BOX && d->kind != ZF_DRAFT_FLAT) || d->n_pieces != 1 || d->parts)
         return false;
-    }
     const struct piece *p = (const struct piece *)d->pieces.first->words;
     const bool all = d->kind == ZF_DRAFT_FLAT
                          ? !from.stride && p->box[0] == 0 && p->box[1] == d->elems

@@ -29,19 +29,15 @@ static bool read_check_run(const struct zf_draft *d, uint64_t byte, const struct
     struct zf_lost how;
     uint64_t until;
 
-    if (run->kind == ZF_RUN_MADE || (run->kind == ZF_RUN_SRC && run->src == known[SOURCES_NONE])) {
+    if (run->kind == ZF_RUN_MADE || (run->kind == ZF_RUN_SRC && run->src == known[SOURCES_NONE]))
         return read_refuse(d, byte, "nothing so far", err);
-    }
-    if (run->kind != ZF_RUN_SRC) {
+    if (run->kind != ZF_RUN_SRC)
         return true;
-    }
-    if (run->src == known[SOURCES_SEVERAL]) {
+    if (run->src == known[SOURCES_SEVERAL])
         return read_refuse(d, byte, "more than one piece", err);
-    }
     if (!zf_source_lost(run->src, run->off, &until, &how) &&
-        (until >= run->off + n || !zf_source_lost(run->src, until, &until, &how))) {
+        (until >= run->off + n || !zf_source_lost(run->src, until, &until, &how)))
         return true;
-    }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s", how.why);
     return how.file[0] ? zf_err_in(err, "%s", how.file) : false;
 }
@@ -51,9 +47,8 @@ static bool read_check_run(const struct zf_draft *d, uint64_t byte, const struct
 static bool read_elements(struct zf_draft *d, uint64_t first, uint64_t n, void *buf,
                           const struct read_runs *to, struct zf_err *err)
 {
-    if (!zf_within(first, n, d->elems)) {
+    if (!zf_within(first, n, d->elems))
         return draft_refuse(d, err, "is read beyond its end");
-    }
     d = draft_data(d);
     const uint64_t elem = zf_dtype_info(d->dtype)->bytes, end = (first + n) * elem;
     zf_auto(arena) struct zf_arena *scratch =
@@ -64,12 +59,10 @@ static bool read_elements(struct zf_draft *d, uint64_t first, uint64_t n, void *
     for (uint64_t at = first * elem; m && at < end; at += run.len) {
         run = zf_map_at(m, at);
         run.len = run.len < end - at ? run.len : end - at;
-        if (!read_check_run(d, at, &run, run.len, err)) {
+        if (!read_check_run(d, at, &run, run.len, err))
             return false;
-        }
-        if (to && !to->fn(to->ctx, run.kind == ZF_RUN_SRC ? run.src : NULL, run.off, run.len)) {
+        if (to && !to->fn(to->ctx, run.kind == ZF_RUN_SRC ? run.src : NULL, run.off, run.len))
             return true;
-        }
     }
     return m && (!buf || zf_map_read(m, buf, (size_t)(n * elem), first * elem, err));
 }

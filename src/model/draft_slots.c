@@ -20,13 +20,11 @@ struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from
             return from[k].src ? (zf_err_in(err, "%s", from[k].src->name), NULL) : NULL;
         }
         off[k] = from[k].off;
-        if (!sources_add(b->sources, zf_window_of(from[k].src, &off[k]), &src[k], err)) {
+        if (!sources_add(b->sources, zf_window_of(from[k].src, &off[k]), &src[k], err))
             return NULL;
-        }
     }
-    if (!off) {
+    if (!off)
         return NULL;
-    }
     *s = (struct zf_stretches){.bytes = bytes, .n = n, .src = src, .off = off};
     return s;
 }
@@ -38,23 +36,19 @@ bool zf_draft_slots(struct zf_draft *d, const struct zf_stretches *of, uint64_t 
 
     d = draft_data(d);
     elem = zf_dtype_info(d->dtype)->bytes;
-    if (d->kind != ZF_DRAFT_EMPTY) {
+    if (d->kind != ZF_DRAFT_EMPTY)
         return draft_refuse(d, err, "is cut into slots, but also has pieces");
-    }
-    if (d->elems == 0) {
+    if (d->elems == 0)
         return true;
-    }
     struct slots *s = zf_arena_get(d->b->temp, 1, sizeof *s, err);
-    if (!s || !draft_change(d, err)) {
+    if (!s || !draft_change(d, err))
         return false;
-    }
     s->of = of;
     /* No more than the tensor itself: its slots are byte counts that fit. */
     slot = slot < d->elems ? slot : d->elems;
     s->slot = slot * elem;
-    if (slot == 0 || !zf_mul(at, elem, &s->at) || !zf_add(s->at, s->slot, &n) || n > of->bytes) {
+    if (slot == 0 || !zf_mul(at, elem, &s->at) || !zf_add(s->at, s->slot, &n) || n > of->bytes)
         return draft_refuse(d, err, "has a slot that reaches beyond the end of its ranks' vectors");
-    }
     d->kind = ZF_DRAFT_SLOTS;
     d->slots = s;
     d->b->rest.n_ruled += draft_slots_ruled(d);

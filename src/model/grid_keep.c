@@ -22,14 +22,12 @@ bool grid_keep(struct zf_map *map, struct sources *t, struct zf_arena *keep,
         struct box box;
 
         grid_box(g, i, &box);
-        if (box.packed || !box_is_kept(&box, lim) || !grid_box_in_file(&box)) {
+        if (box.packed || !box_is_kept(&box, lim) || !grid_box_in_file(&box))
             continue;
-        }
         kept = kept ? kept : zf_arena_get(keep, g->n, sizeof *kept, err);
         zf_auto(source) struct zf_source *s = kept ? box_kept_new(&box, lim, err) : NULL;
-        if (!s || !sources_add(t, s, &kept[i], err)) {
+        if (!s || !sources_add(t, s, &kept[i], err))
             return false;
-        }
     }
     g->kept = kept;
     return true;

@@ -40,9 +40,8 @@ static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n
     uint64_t *all = zf_arena_get(m->scratch, 2 * (uint64_t)box->n + 2, sizeof *all, err);
     uint64_t n = 0, k = 0;
 
-    if (!all) {
+    if (!all)
         return NULL;
-    }
     all[n++] = 0;
     all[n++] = box->shape[d];
     for (uint32_t i = 0; i < box->n; i++) {
@@ -56,11 +55,9 @@ static uint64_t *grid_cuts_of(const struct grid_make *m, uint32_t d, uint64_t *n
         }
     }
     qsort(all, (size_t)n, sizeof *all, grid_by_number);
-    for (uint64_t i = 1; i < n; i++) {
-        if (all[i] != all[k]) {
+    for (uint64_t i = 1; i < n; i++)
+        if (all[i] != all[k])
             all[++k] = all[i];
-        }
-    }
     *n_out = k + 1;
     return all;
 }
@@ -78,23 +75,19 @@ static bool grid_make_cells(const struct grid_make *m, struct cells *c, bool *fi
     zf_packed_strides(m->box->nd, m->box->shape, c->stride);
     for (uint32_t d = 0; d < m->box->nd; d++) {
         c->cut[d] = grid_cuts_of(m, d, &n, err);
-        if (!c->cut[d]) {
+        if (!c->cut[d])
             return false;
-        }
         *fits_out = zf_mul(total, n - 1, &total) && total <= max;
-        if (!*fits_out) {
+        if (!*fits_out)
             return true;
-        }
         c->n[d] = (uint32_t)(n - 1);
     }
     c->total = (uint32_t)total;
     c->owner = zf_arena_get(m->scratch, total, sizeof *c->owner, err);
-    if (!c->owner) {
+    if (!c->owner)
         return false;
-    }
-    for (uint32_t i = 0; i < c->total; i++) {
+    for (uint32_t i = 0; i < c->total; i++)
         c->owner[i] = NONE;
-    }
     return true;
 }
 
@@ -115,9 +108,8 @@ static uint32_t grid_cell_number(const struct cells *c, uint32_t nd, const uint3
 {
     uint32_t cell = 0;
 
-    for (uint32_t d = 0; d < nd; d++) {
+    for (uint32_t d = 0; d < nd; d++)
         cell = cell * c->n[d] + at[d];
-    }
     return cell;
 }
 
@@ -168,13 +160,12 @@ static struct fault grid_fill_box(const struct boxes *box, struct cells *c, uint
     do {
         uint32_t cell = grid_cell_number(c, box->nd, at);
 
-        if (c->owner[cell] == NONE) {
+        if (c->owner[cell] == NONE)
             c->owner[cell] = i;
-        } else if (mark) {
+        else if (mark)
             c->owner[cell] = TWICE;
-        } else {
+        else
             return grid_cell_fault(box, c, cell, ZF_FAULT_TWICE);
-        }
         ++*work;
     } while (grid_next_cell(box->nd, at, first, last));
     return (struct fault){ZF_FAULT_NONE, 0, 0};
@@ -187,15 +178,12 @@ static struct fault grid_prove_kind(const struct boxes *box, struct cells *c)
     for (uint32_t i = 0; i < box->n; i++) {
         struct fault f = grid_fill_box(box, c, i, false, &work);
 
-        if (f.kind != ZF_FAULT_NONE) {
+        if (f.kind != ZF_FAULT_NONE)
             return f;
-        }
     }
-    for (uint32_t i = 0; work < c->total && i < c->total; i++) {
-        if (c->owner[i] == NONE) {
+    for (uint32_t i = 0; work < c->total && i < c->total; i++)
+        if (c->owner[i] == NONE)
             return grid_cell_fault(box, c, i, ZF_FAULT_HOLE);
-        }
-    }
     return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
@@ -221,13 +209,11 @@ static struct grid *grid_new_grid(const struct grid_make *m, uint32_t n, bool st
 
     if (!step || !(g->shape = zf_arena_copy(m->keep, box->shape, box->nd, sizeof *step, err)) ||
         !(r.off = zf_arena_get(m->keep, n, sizeof *r.off, err)) ||
-        !(r.src = zf_arena_get(m->keep, n, sizeof *r.src, err))) {
+        !(r.src = zf_arena_get(m->keep, n, sizeof *r.src, err)))
         return NULL;
-    }
     if (strided && (!(r.stride = zf_arena_get(m->keep, n, box->nd * sizeof *r.stride, err)) ||
-                    !(r.strided = zf_arena_get(m->keep, n, sizeof *r.strided, err)))) {
+                    !(r.strided = zf_arena_get(m->keep, n, sizeof *r.strided, err))))
         return NULL;
-    }
     zf_packed_strides(box->nd, box->shape, step);
     g->tensor_stride = step;
     g->map = (struct zf_map){.ops = &grid_ops, .size = box->shape[0] * step[0]};
@@ -263,9 +249,8 @@ static bool grid_keep_cuts(const struct grid_make *m, const struct cells *c, str
     g->n_cells = cut ? zf_arena_copy(m->keep, c->n, g->nd, sizeof *c->n, err) : NULL;
     for (uint32_t d = 0; g->n_cells && d < g->nd; d++) {
         cut[d] = zf_arena_copy(m->keep, c->cut[d], (uint64_t)c->n[d] + 1, sizeof **cut, err);
-        if (!cut[d]) {
+        if (!cut[d])
             return false;
-        }
     }
     g->cut = cut;
     return g->n_cells != NULL;
@@ -278,12 +263,10 @@ static struct zf_map *grid_even_grid(const struct grid_make *m, const struct cel
     struct grid_rows rows;
     struct grid *g = grid_new_grid(m, c->total, m->box->stride != NULL, &rows, err);
 
-    if (!g || !grid_keep_cuts(m, c, g, err)) {
+    if (!g || !grid_keep_cuts(m, c, g, err))
         return NULL;
-    }
-    for (uint32_t i = 0; i < c->total; i++) {
+    for (uint32_t i = 0; i < c->total; i++)
         grid_put_box(m->box, c->owner[i], &rows, i);
-    }
     return &g->map;
 }
 
@@ -297,9 +280,8 @@ static struct zf_map *grid_uneven_grid(const struct grid_make *m, const struct c
     uint32_t *hi = lo ? zf_arena_get(m->keep, box->n, sizeof *hi, err) : NULL;
 
     if (!hi || !grid_keep_cuts(m, c, g, err) ||
-        !(g->cell = zf_arena_copy(m->keep, c->owner, c->total, sizeof *c->owner, err))) {
+        !(g->cell = zf_arena_copy(m->keep, c->owner, c->total, sizeof *c->owner, err)))
         return NULL;
-    }
     for (uint32_t i = 0; i < box->n; i++) {
         uint32_t first[ZF_BOX_DIMS], last[ZF_BOX_DIMS];
 
@@ -323,17 +305,15 @@ static uint32_t grid_neighbour(const struct grid *g, uint32_t at)
     struct boxtree_walk w;
     uint32_t i, end;
 
-    for (uint32_t d = 0; d < g->nd; d++) {
+    for (uint32_t d = 0; d < g->nd; d++)
         hi[d] = start[d] + size[d] - 1;
-    }
     boxtree_walk_init(&w, g->tree, start, hi);
     while (boxtree_walk_next(&w, &i, &end)) {
         for (; i < end; i++) {
             uint64_t row = (uint64_t)i * g->nd;
 
-            if (i != at && boxtree_touches(g->nd, g->start + row, g->size + row, start, hi)) {
+            if (i != at && boxtree_touches(g->nd, g->start + row, g->size + row, start, hi))
                 return i;
-            }
         }
     }
     return at;
@@ -349,16 +329,13 @@ static struct grid *grid_tree_grid(const struct grid_make *m, struct grid_rows *
     uint64_t *start = order ? zf_arena_get(m->keep, box->n, row, err) : NULL;
     uint64_t *size = start ? zf_arena_get(m->keep, box->n, row, err) : NULL;
 
-    if (!size) {
+    if (!size)
         return NULL;
-    }
-    for (uint32_t i = 0; i < box->n; i++) {
+    for (uint32_t i = 0; i < box->n; i++)
         order[i] = i;
-    }
     g->tree = boxtree_new(m->keep, box->nd, box->start, box->size, order, box->n, err);
-    if (!g->tree) {
+    if (!g->tree)
         return NULL;
-    }
     for (uint32_t i = 0; i < box->n; i++) {
         grid_put_box(box, order[i], rows, i);
         memcpy(start + (uint64_t)i * box->nd, box->start + (uint64_t)order[i] * box->nd,
@@ -405,23 +382,20 @@ static struct fault prove_tree(const struct grid *g)
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t j = grid_neighbour(g, i);
 
-        if (j != i) {
+        if (j != i)
             return grid_overlap(g, i, j);
-        }
     }
-    if (grid_covered(g, g->map.size) == g->map.size) {
+    if (grid_covered(g, g->map.size) == g->map.size)
         return (struct fault){ZF_FAULT_NONE, 0, 0};
-    }
     /* Without overlaps, the first byte that is missing is where `covered` begins to lag behind. */
     uint64_t lo = 0, hi = g->map.size;
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
 
-        if (grid_covered(g, mid) == mid) {
+        if (grid_covered(g, mid) == mid)
             lo = mid;
-        } else {
+        else
             hi = mid;
-        }
     }
     return (struct fault){ZF_FAULT_HOLE, lo, lo};
 }
@@ -432,24 +406,21 @@ bool grid_make(const struct grid_make *m, struct fault *fault_out, struct zf_map
     struct cells *c = zf_arena_get(m->scratch, 1, sizeof *c, err);
     bool fits = false;
 
-    if (!c || !grid_make_cells(m, c, &fits, err)) {
+    if (!c || !grid_make_cells(m, c, &fits, err))
         return false;
-    }
     if (!fits) {
         struct grid_rows rows;
         struct grid *g = grid_tree_grid(m, &rows, err);
 
-        if (!g) {
+        if (!g)
             return false;
-        }
         *fault_out = prove_tree(g);
         *map_out = &g->map;
         return true;
     }
     *fault_out = grid_prove_kind(m->box, c);
-    if (fault_out->kind != ZF_FAULT_NONE) {
+    if (fault_out->kind != ZF_FAULT_NONE)
         return true;
-    }
     *map_out = c->total == m->box->n ? grid_even_grid(m, c, err) : grid_uneven_grid(m, c, err);
     return *map_out != NULL;
 }
@@ -470,9 +441,8 @@ static void grid_mend_cell(const struct grid_make *m, const struct cells *c,
     }
     grid_cell_at(c, r->nd, cell, at);
     grid_put_box(box, owner, r, cell);
-    if (!box->strided || !box->strided[owner]) {
+    if (!box->strided || !box->strided[owner])
         zf_packed_strides(r->nd, box->size + (uint64_t)owner * r->nd, stride);
-    }
     r->strided[cell] = true;
     for (uint32_t d = 0; d < r->nd; d++) {
         uint64_t in = c->cut[d][at[d]] - box->start[(uint64_t)owner * r->nd + d];
@@ -487,16 +457,14 @@ static bool grid_mend_tree(const struct grid_make *m, struct zf_map **map_out, s
     struct grid_rows rows;
     struct grid *g = grid_tree_grid(m, &rows, err);
 
-    if (!g) {
+    if (!g)
         return false;
-    }
     for (uint32_t i = 0; i < g->n; i++) {
         if (grid_neighbour(g, i) != i) {
             rows.src[i] = m->mend.several;
             rows.off[i] = 0;
-            if (rows.strided) {
+            if (rows.strided)
                 rows.strided[i] = false;
-            }
         }
     }
     *map_out = &g->map;
@@ -509,12 +477,10 @@ bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err
     bool fits = false;
     uint64_t work = 0;
 
-    if (!c || !grid_make_cells(m, c, &fits, err)) {
+    if (!c || !grid_make_cells(m, c, &fits, err))
         return false;
-    }
-    if (!fits) {
+    if (!fits)
         return grid_mend_tree(m, map_out, err);
-    }
     for (uint32_t i = 0; i < m->box->n; i++) {
         (void)grid_fill_box(m->box, c, i, true, &work);
         if (work > 16 * ((uint64_t)c->total + m->box->n)) {
@@ -524,12 +490,10 @@ bool grid_mend(const struct grid_make *m, struct zf_map **map_out, struct zf_err
     }
     struct grid_rows rows;
     struct grid *g = grid_new_grid(m, c->total, true, &rows, err);
-    if (!g || !grid_keep_cuts(m, c, g, err)) {
+    if (!g || !grid_keep_cuts(m, c, g, err))
         return false;
-    }
-    for (uint32_t i = 0; i < c->total; i++) {
+    for (uint32_t i = 0; i < c->total; i++)
         grid_mend_cell(m, c, &rows, i);
-    }
     *map_out = &g->map;
     return true;
 }

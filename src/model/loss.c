@@ -25,9 +25,8 @@ static bool loss_lost_at(const struct zf_map *m, uint64_t at, uint64_t *len_out,
     *len_out = run.len;
     if (run.kind == ZF_RUN_SRC) {
         lost = zf_source_lost(run.src, run.off, &until, how);
-        if (until > run.off && until - run.off < run.len) {
+        if (until > run.off && until - run.off < run.len)
             *len_out = until - run.off;
-        }
     } else if (run.kind == ZF_RUN_MADE) {
         *how = (struct zf_lost){.file = "", .why = "no piece of the tensor covers this byte"};
         lost = true;
@@ -53,16 +52,14 @@ bool zf_map_loss(const struct zf_map *m, uint64_t off, struct zf_loss *out)
             return true;
         }
         if (found && (!lost || !loss_same_text(how.why, out->how.why) ||
-                      !loss_same_text(how.file, out->how.file))) {
+                      !loss_same_text(how.file, out->how.file)))
             return true;
-        }
         if (lost && !found) {
             *out = (struct zf_loss){.first = off, .how = how};
             found = true;
         }
-        if (lost) {
+        if (lost)
             out->end = off + len;
-        }
     }
     return found;
 }

@@ -42,16 +42,14 @@ bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 
 bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
 {
-    if (m->ops->ranges) {
+    if (m->ops->ranges)
         return m->ops->ranges(m, off, n, fn, ctx);
-    }
     for (uint64_t end = off + n; off < end;) {
         const struct zf_run run = zf_map_at(m, off);
         const uint64_t k = run.len < end - off ? run.len : end - off;
 
-        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, k)) {
+        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, k))
             return false;
-        }
         off += k;
     }
     return true;
@@ -91,9 +89,8 @@ bool zf_map_each_range(const struct zf_map *m, uint64_t off, uint64_t n,
 {
     struct map_joined j = {.fn = fn, .ctx = ctx};
 
-    if (off >= m->size || n == 0) {
+    if (off >= m->size || n == 0)
         return true;
-    }
     n = n < m->size - off ? n : m->size - off;
     return map_ranges(m, off, n, map_join, &j) && map_joined_flush(&j);
 }
@@ -127,9 +124,8 @@ bool map_run_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 
     for (uint64_t at = 0; at < m->size; at += run.len) {
         run = zf_map_at(m, at);
-        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, run.len)) {
+        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, run.len))
             return false;
-        }
     }
     return true;
 }
@@ -145,9 +141,8 @@ bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
         e.src = run.kind == ZF_RUN_SRC ? run.src : NULL;
         e.mem = run.kind == ZF_RUN_MEM ? run.mem : NULL;
         e.off = run.off;
-        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e)) {
+        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e))
             return false;
-        }
     }
     return true;
 }
@@ -174,9 +169,8 @@ struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
 {
     struct zf_map *m = zf_arena_get(a, 1, sizeof *m, err);
 
-    if (m) {
+    if (m)
         *m = (struct zf_map){.ops = &zeros_ops, .size = n};
-    }
     return m;
 }
 
@@ -209,9 +203,8 @@ struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, stru
 {
     struct mem_map *m = zf_arena_get(a, 1, sizeof *m, err);
 
-    if (!m) {
+    if (!m)
         return NULL;
-    }
     *m = (struct mem_map){.map = {.ops = &mem_ops, .size = n}, .p = p};
     return &m->map;
 }
@@ -248,9 +241,8 @@ struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint6
 {
     struct source_map *m = zf_arena_get(a, 1, sizeof *m, err);
 
-    if (!m) {
+    if (!m)
         return NULL;
-    }
     *m = (struct source_map){.map = {.ops = &source_ops, .size = n}, .src = src, .off = off};
     return &m->map;
 }

@@ -30,9 +30,8 @@ static bool map_cast_read_part(const struct cast_map *c, unsigned char *out, uin
 {
     unsigned char raw[8], done[8];
 
-    if (!zf_map_read(c->in, raw, c->in_size, i * c->in_size, err)) {
+    if (!zf_map_read(c->in, raw, c->in_size, i * c->in_size, err))
         return false;
-    }
     zf_cast(done, c->to, raw, c->from, 1);
     memcpy(out, done + in, n);
     return true;
@@ -43,16 +42,14 @@ static bool map_cast_read_whole(const struct cast_map *c, unsigned char *out, ui
 {
     zf_auto(buffer) struct zf_buffer *block = zf_buffer_take(BLOCK);
 
-    if (!block) {
+    if (!block)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     while (n > 0) {
         uint64_t k = BLOCK / c->in_size;
 
         k = n < k ? n : k;
-        if (!zf_map_read(c->in, block->at, (size_t)(k * c->in_size), i * c->in_size, err)) {
+        if (!zf_map_read(c->in, block->at, (size_t)(k * c->in_size), i * c->in_size, err))
             return false;
-        }
         zf_cast(out, c->to, block->at, c->from, (size_t)k);
         out += k * c->out_size;
         i += k;
@@ -70,18 +67,16 @@ static bool cast_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     if (in > 0) {
         size_t k = c->out_size - in < n ? (size_t)(c->out_size - in) : n;
 
-        if (!map_cast_read_part(c, out, i, in, k, err)) {
+        if (!map_cast_read_part(c, out, i, in, k, err))
             return false;
-        }
         out += k;
         n -= k;
         i++;
     }
     uint64_t whole = n / c->out_size;
     size_t rest = n % c->out_size;
-    if (!map_cast_read_whole(c, out, i, whole, err)) {
+    if (!map_cast_read_whole(c, out, i, whole, err))
         return false;
-    }
     return rest == 0 || map_cast_read_part(c, out + whole * c->out_size, i + whole, 0, rest, err);
 }
 
@@ -106,9 +101,8 @@ static bool map_cast_init(struct cast_map *c, const struct zf_map *in, enum zf_d
     uint32_t in_size = zf_dtype_info(from)->bytes, out_size = zf_dtype_info(to)->bytes;
     uint64_t size;
 
-    if (!zf_mul(in->size / in_size, out_size, &size)) {
+    if (!zf_mul(in->size / in_size, out_size, &size))
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cast of a tensor exceeds 2^64 bytes");
-    }
     *c = (struct cast_map){.map = {.ops = &cast_ops, .size = size},
                            .in = in,
                            .from = from,

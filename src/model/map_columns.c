@@ -45,9 +45,8 @@ static bool columns_read(const struct zf_map *m, void *buf, size_t n, uint64_t o
     while (n > 0) {
         const size_t k = (size_t)columns_find(c, off, n, &part, &at);
 
-        if (!zf_map_read(c->sub[part], out, k, at, err)) {
+        if (!zf_map_read(c->sub[part], out, k, at, err))
             return false;
-        }
         out += k;
         off += k;
         n -= k;
@@ -59,11 +58,9 @@ static bool columns_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct columns_map *c = (const struct columns_map *)m;
 
-    for (uint64_t i = 0; i < c->n; i++) {
-        if (!zf_map_each_source(c->sub[i], fn, ctx)) {
+    for (uint64_t i = 0; i < c->n; i++)
+        if (!zf_map_each_source(c->sub[i], fn, ctx))
             return false;
-        }
-    }
     return true;
 }
 
@@ -76,9 +73,8 @@ static bool columns_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map
     while (n > 0) {
         const uint64_t k = columns_find(c, off, n, &part, &at);
 
-        if (!map_ranges(c->sub[part], at, k, fn, ctx)) {
+        if (!map_ranges(c->sub[part], at, k, fn, ctx))
             return false;
-        }
         off += k;
         n -= k;
     }
@@ -101,13 +97,11 @@ struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf
     const struct zf_map **sub = first ? zf_arena_get(a, n_parts, sizeof(*sub), err) : NULL;
     uint64_t row = 0, n = 0, size;
 
-    if (!sub) {
+    if (!sub)
         return NULL;
-    }
     for (uint64_t i = 0; i < n_parts; i++) {
-        if (part[i]->size == 0) {
+        if (part[i]->size == 0)
             continue;
-        }
         first[n] = row;
         sub[n++] = part[i];
         if (part[i]->size % rows != 0 || !zf_add(row, part[i]->size / rows, &row)) {
@@ -115,9 +109,8 @@ struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf
             return NULL;
         }
     }
-    if (n == 0) {
+    if (n == 0)
         return map_of_zeros(a, 0, err);
-    }
     if (!zf_mul(row, rows, &size)) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the parts of a tensor exceed 2^64 bytes");
         return NULL;

@@ -27,9 +27,8 @@ static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
     uint64_t i = map_search(f->first, f->n, off);
     uint64_t len = map_flat_piece_end(f, i) - off;
 
-    if (f->src[i] == 0) {
+    if (f->src[i] == 0)
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
-    }
     return (struct zf_run){.kind = ZF_RUN_SRC,
                            .len = len,
                            .src = f->sources->at[f->src[i]],
@@ -45,12 +44,11 @@ static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
         uint64_t left = map_flat_piece_end(f, i) - off;
         size_t k = n < left ? n : (size_t)left;
 
-        if (f->src[i] == 0) {
+        if (f->src[i] == 0)
             memset(out, 0, k);
-        } else if (!zf_source_pread(f->sources->at[f->src[i]], out, k,
-                                    f->off[i] + (off - f->first[i]), err)) {
+        else if (!zf_source_pread(f->sources->at[f->src[i]], out, k,
+                                  f->off[i] + (off - f->first[i]), err))
             return false;
-        }
         out += k;
         off += k;
         n -= k;
@@ -62,12 +60,10 @@ static bool flat_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct flat_map *f = (const struct flat_map *)m;
 
-    for (uint64_t i = 0; i < f->n; i++) {
-        if (f->src[i] != 0 && !fn(ctx, f->sources->at[f->src[i]], f->off[i],
-                                  map_flat_piece_end(f, i) - f->first[i])) {
+    for (uint64_t i = 0; i < f->n; i++)
+        if (f->src[i] != 0 &&
+            !fn(ctx, f->sources->at[f->src[i]], f->off[i], map_flat_piece_end(f, i) - f->first[i]))
             return false;
-        }
-    }
     return true;
 }
 
@@ -96,13 +92,11 @@ static uint64_t map_flat_join_neighbours(struct flat_piece *p, uint64_t n)
 {
     uint64_t k = 0;
 
-    for (uint64_t i = 1; i < n; i++) {
-        if (p[i].src == p[k].src && (p[i].src == 0 || p[i].off == p[k].off + p[k].len)) {
+    for (uint64_t i = 1; i < n; i++)
+        if (p[i].src == p[k].src && (p[i].src == 0 || p[i].off == p[k].off + p[k].len))
             p[k].len += p[i].len;
-        } else {
+        else
             p[++k] = p[i];
-        }
-    }
     return n ? k + 1 : 0;
 }
 
@@ -110,19 +104,16 @@ struct zf_map *flat_map(struct zf_arena *a, const struct sources *t, struct flat
                         uint64_t n, uint64_t size, struct zf_err *err)
 {
     n = map_flat_join_neighbours(p, n);
-    if (n == 0 || (n == 1 && p->src == 0)) {
+    if (n == 0 || (n == 1 && p->src == 0))
         return map_of_zeros(a, size, err);
-    }
-    if (n == 1) {
+    if (n == 1)
         return zf_map_of_source(a, t->at[p->src], p->off, size, err);
-    }
     struct flat_map *f = zf_arena_get(a, 1, sizeof *f, err);
     uint64_t *first = f ? zf_arena_get(a, n, sizeof *first, err) : NULL;
     uint64_t *off = first ? zf_arena_get(a, n, sizeof *off, err) : NULL;
     uint32_t *src = off ? zf_arena_get(a, n, sizeof *src, err) : NULL;
-    if (!src) {
+    if (!src)
         return NULL;
-    }
     for (uint64_t i = 0; i < n; i++) {
         first[i] = p[i].first;
         off[i] = p[i].off;
@@ -162,9 +153,8 @@ struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size)
 
     map_flat_sort_pieces(p, n);
     for (uint64_t i = 0; i < n; i++) {
-        if (p[i].first > at) {
+        if (p[i].first > at)
             return (struct fault){ZF_FAULT_HOLE, at, p[i].first - 1};
-        }
         if (p[i].first < at) {
             uint64_t end = p[i].first + p[i].len;
 
@@ -172,9 +162,8 @@ struct fault flat_prove(struct flat_piece *p, uint64_t n, uint64_t size)
         }
         at += p[i].len;
     }
-    if (at < size) {
+    if (at < size)
         return (struct fault){ZF_FAULT_HOLE, at, size - 1};
-    }
     return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
@@ -201,12 +190,10 @@ struct flat_piece *flat_mend(const struct flat_piece *p, uint64_t n, uint64_t si
     struct flat_piece *out = end ? zf_arena_get(a, 2 * n + 1, sizeof *out, err) : NULL;
     uint64_t b = 0, e = 0, at = 0, live = 0, sum = 0, k = 0;
 
-    if (!out) {
+    if (!out)
         return NULL;
-    }
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         end[i] = (struct end){p[i].first + p[i].len, i};
-    }
     qsort(end, (size_t)n, sizeof *end, map_flat_by_number);
     while (at < size) {
         for (; b < n && p[b].first == at; b++) {

@@ -28,9 +28,8 @@ void grid_box(const struct grid *g, uint32_t i, struct box *out)
             out->start[d] = g->start[(uint64_t)i * g->nd + d];
             out->size[d] = g->size[(uint64_t)i * g->nd + d];
         }
-        if (!out->packed) {
+        if (!out->packed)
             out->stride[d] = g->stride[(uint64_t)i * g->nd + d];
-        }
     }
     box_measure(out);
 }
@@ -72,9 +71,8 @@ static bool map_grid_is_first_cell(const struct map_grid_walk *w, uint32_t box)
     for (uint32_t d = w->g->nd; d-- > 0;) {
         uint32_t begin = lo % w->g->n_cells[d];
 
-        if (w->at[d] != (begin > w->first[d] ? begin : w->first[d])) {
+        if (w->at[d] != (begin > w->first[d] ? begin : w->first[d]))
             return false;
-        }
         lo /= w->g->n_cells[d];
     }
     return true;
@@ -87,9 +85,8 @@ static bool map_grid_next_cell(struct map_grid_walk *w, uint32_t *box_out)
     while (!w->done) {
         uint32_t cell = 0;
 
-        for (uint32_t d = 0; d < g->nd; d++) {
+        for (uint32_t d = 0; d < g->nd; d++)
             cell = cell * g->n_cells[d] + w->at[d];
-        }
         uint32_t box = g->cell ? g->cell[cell] : cell;
         bool hit = !g->cell || map_grid_is_first_cell(w, box);
         uint32_t d = g->nd;
@@ -97,11 +94,10 @@ static bool map_grid_next_cell(struct map_grid_walk *w, uint32_t *box_out)
             w->at[d - 1] = w->first[d - 1];
             d--;
         }
-        if (d == 0) {
+        if (d == 0)
             w->done = true;
-        } else {
+        else
             w->at[d - 1]++;
-        }
         if (hit) {
             *box_out = box;
             return true;
@@ -123,9 +119,8 @@ static bool map_grid_next_in_tree(struct map_grid_walk *w, uint32_t *box_out)
                 return true;
             }
         }
-        if (!boxtree_walk_next(&w->tree, &w->pos, &w->end)) {
+        if (!boxtree_walk_next(&w->tree, &w->pos, &w->end))
             return false;
-        }
     }
 }
 
@@ -152,9 +147,8 @@ static struct zf_run grid_at(const struct zf_map *m, uint64_t off)
     }
     grid_box(g, i, &box);
     uint64_t len = box.start[last] + box.size[last] - w.lo[last];
-    if (!box.src) {
+    if (!box.src)
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
-    }
     return (struct zf_run){
         .kind = ZF_RUN_SRC, .len = len, .src = box.src, .off = box_place(&box, w.lo)};
 }
@@ -168,9 +162,8 @@ static uint64_t map_grid_region(struct map_grid_walk *w, const struct grid *g, u
 
     box_coordinates(g->nd, g->tensor_stride, off, w->lo);
     box_coordinates(g->nd, g->tensor_stride, off + n - 1, w->hi);
-    while (d + 1 < g->nd && w->lo[d] == w->hi[d]) {
+    while (d + 1 < g->nd && w->lo[d] == w->hi[d])
         d++;
-    }
     if (g->n > MANY_CELLS && d + 1 < g->nd && w->hi[d] - w->lo[d] == 1 && n < g->tensor_stride[d]) {
         n = g->tensor_stride[d] - off % g->tensor_stride[d];
         return map_grid_region(w, g, off, n);
@@ -202,9 +195,8 @@ static void map_grid_visit_begin(struct map_grid_visit *v, const struct grid *g,
 
 static bool map_grid_visit_next(struct map_grid_visit *v, const struct grid *g)
 {
-    if (!map_grid_walk_next(&v->walk, &v->i)) {
+    if (!map_grid_walk_next(&v->walk, &v->i))
         return false;
-    }
     grid_box(g, v->i, &v->box);
     v->lo = box_rank(&v->box, v->from);
     v->hi = box_rank(&v->box, v->to);
@@ -227,9 +219,8 @@ static bool map_grid_read_box(const struct grid *g, const struct map_grid_visit 
         whole.off = 0;
         whole.packed = true;
         box_measure(&whole);
-        if (box_read(&whole, v->lo, v->hi, buf, off, scratch, err)) {
+        if (box_read(&whole, v->lo, v->hi, buf, off, scratch, err))
             return true;
-        }
     }
     return box_read(&v->box, v->lo, v->hi, buf, off, scratch, err);
 }
@@ -243,9 +234,8 @@ static bool map_grid_read_region(const struct grid *g, unsigned char *buf, uint6
 
     map_grid_visit_begin(&v, g, off, n);
     while (map_grid_visit_next(&v, g)) {
-        if (v.lo < v.hi && !map_grid_read_box(g, &v, buf, off, &scratch, err)) {
+        if (v.lo < v.hi && !map_grid_read_box(g, &v, buf, off, &scratch, err))
             return false;
-        }
         done += v.hi - v.lo;
     }
     if (done != *n) {
@@ -266,9 +256,8 @@ static bool grid_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
     while (n > 0) {
         uint64_t k = n < READ_STEP ? n : READ_STEP;
 
-        if (!map_grid_read_region(g, out, &k, off, err)) {
+        if (!map_grid_read_region(g, out, &k, off, err))
             return false;
-        }
         out += k;
         off += k;
         n -= (size_t)k;
@@ -283,9 +272,8 @@ static bool grid_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 
     for (uint32_t i = 0; i < g->n; i++) {
         grid_box(g, i, &box);
-        if (box.src && !fn(ctx, box.src, box.off, box_span(&box))) {
+        if (box.src && !fn(ctx, box.src, box.off, box_span(&box)))
             return false;
-        }
     }
     return true;
 }
@@ -313,9 +301,8 @@ static bool grid_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx
 static bool map_grid_box_ranges(const struct box *b, uint64_t lo, uint64_t hi, map_each_fn *fn,
                                 void *ctx)
 {
-    if (!b->src) {
+    if (!b->src)
         return true;
-    }
     return b->packed ? fn(ctx, b->src, b->off + lo, hi - lo) : box_ranges(b, lo, hi, fn, ctx);
 }
 
@@ -325,11 +312,9 @@ static bool map_grid_region_ranges(const struct grid *g, uint64_t *n, uint64_t o
     struct map_grid_visit v;
 
     map_grid_visit_begin(&v, g, off, n);
-    while (map_grid_visit_next(&v, g)) {
-        if (v.lo < v.hi && !map_grid_box_ranges(&v.box, v.lo, v.hi, fn, ctx)) {
+    while (map_grid_visit_next(&v, g))
+        if (v.lo < v.hi && !map_grid_box_ranges(&v.box, v.lo, v.hi, fn, ctx))
             return false;
-        }
-    }
     return true;
 }
 
@@ -345,9 +330,8 @@ static bool grid_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_ea
     while (n > 0) {
         uint64_t k = n < RANGES_STEP ? n : RANGES_STEP;
 
-        if (!map_grid_region_ranges(g, &k, off, fn, ctx)) {
+        if (!map_grid_region_ranges(g, &k, off, fn, ctx))
             return false;
-        }
         off += k;
         n -= k;
     }

@@ -30,11 +30,10 @@ static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t of
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
 
-        if (first[mid] <= off) {
+        if (first[mid] <= off)
             lo = mid;
-        } else {
+        else
             hi = mid;
-        }
     }
     return lo;
 }

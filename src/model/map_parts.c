@@ -23,9 +23,8 @@ static struct zf_run parts_at(const struct zf_map *m, uint64_t off)
     const struct parts_map *p = (const struct parts_map *)m;
     uint64_t i = map_search(p->first, p->n, off);
 
-    if (!p->sub[i]) {
+    if (!p->sub[i])
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = part_end(p, i) - off};
-    }
     return zf_map_at(p->sub[i], off - p->first[i]);
 }
 
@@ -39,11 +38,10 @@ static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
         uint64_t left = part_end(p, i) - off;
         size_t k = n < left ? n : (size_t)left;
 
-        if (!p->sub[i]) {
+        if (!p->sub[i])
             memset(out, 0, k);
-        } else if (!zf_map_read(p->sub[i], out, k, off - p->first[i], err)) {
+        else if (!zf_map_read(p->sub[i], out, k, off - p->first[i], err))
             return false;
-        }
         out += k;
         off += k;
         n -= k;
@@ -55,11 +53,9 @@ static bool parts_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
 {
     const struct parts_map *p = (const struct parts_map *)m;
 
-    for (uint64_t i = 0; i < p->n; i++) {
-        if (p->sub[i] && !zf_map_each_source(p->sub[i], fn, ctx)) {
+    for (uint64_t i = 0; i < p->n; i++)
+        if (p->sub[i] && !zf_map_each_source(p->sub[i], fn, ctx))
             return false;
-        }
-    }
     return true;
 }
 
@@ -71,9 +67,8 @@ static bool parts_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_e
     for (uint64_t i = map_search(p->first, p->n, off); n > 0; i++) {
         uint64_t left = part_end(p, i) - off, k = n < left ? n : left;
 
-        if (p->sub[i] && !map_ranges(p->sub[i], off - p->first[i], k, fn, ctx)) {
+        if (p->sub[i] && !map_ranges(p->sub[i], off - p->first[i], k, fn, ctx))
             return false;
-        }
         off += k;
         n -= k;
     }
@@ -96,16 +91,14 @@ struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, u
     const struct zf_map **sub = first ? zf_arena_get(a, n_parts, sizeof(*sub), err) : NULL;
     uint64_t at = 0, n = 0;
 
-    if (!sub) {
+    if (!sub)
         return NULL;
-    }
     /* Empty parts are left out, so that the parts' beginnings are distinct. */
     for (uint64_t i = 0; i < n_parts; i++) {
         uint64_t len = part[i].map ? part[i].map->size : part[i].n;
 
-        if (len == 0) {
+        if (len == 0)
             continue;
-        }
         first[n] = at;
         sub[n++] = part[i].map;
         if (!zf_add(at, len, &at)) {

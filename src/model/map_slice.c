@@ -49,16 +49,13 @@ struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t
     struct zf_run run = n > 0 ? zf_map_at(m, off) : (struct zf_run){.kind = ZF_RUN_ZERO};
 
     /* One run of it needs nothing of the other map. */
-    if (run.len >= n && run.kind == ZF_RUN_SRC) {
+    if (run.len >= n && run.kind == ZF_RUN_SRC)
         return zf_map_of_source(a, run.src, run.off, n, err);
-    }
-    if (run.len >= n && run.kind == ZF_RUN_ZERO) {
+    if (run.len >= n && run.kind == ZF_RUN_ZERO)
         return map_of_zeros(a, n, err);
-    }
     struct slice_map *s = zf_arena_get(a, 1, sizeof *s, err);
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     *s = (struct slice_map){.map = {.ops = &slice_ops, .size = n}, .in = m, .off = off};
     if (m->ops == &slice_ops) {
         s->in = ((const struct slice_map *)m)->in;

@@ -33,9 +33,8 @@ static bool slots_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
         const struct zf_run run = slots_at(m, off);
         size_t k = n < run.len ? n : (size_t)run.len;
 
-        if (!zf_source_pread(run.src, out, k, run.off, err)) {
+        if (!zf_source_pread(run.src, out, k, run.off, err))
             return false;
-        }
         out += k;
         off += k;
         n -= k;
@@ -50,12 +49,10 @@ struct fault slots_prove(const struct slots *s, uint64_t size)
 {
     uint64_t all;
 
-    if (size > 0 && !zf_within(s->at, s->slot < size ? s->slot : size, s->of->bytes)) {
+    if (size > 0 && !zf_within(s->at, s->slot < size ? s->slot : size, s->of->bytes))
         return (struct fault){ZF_FAULT_HOLE, 0, size - 1};
-    }
-    if (zf_mul(s->slot, s->of->n, &all) && all < size) {
+    if (zf_mul(s->slot, s->of->n, &all) && all < size)
         return (struct fault){ZF_FAULT_HOLE, all, size - 1};
-    }
     return (struct fault){ZF_FAULT_NONE, 0, 0};
 }
 
@@ -64,9 +61,8 @@ struct zf_map *slots_map(struct zf_arena *a, const struct sources *t, const stru
 {
     struct slots_map *m = zf_arena_get(a, 1, sizeof *m, err);
 
-    if (!m) {
+    if (!m)
         return NULL;
-    }
     *m = (struct slots_map){.map = {.ops = &slots_ops, .size = size}, .sources = t, .s = *s};
     return &m->map;
 }

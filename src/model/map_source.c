@@ -51,9 +51,8 @@ struct zf_source *map_source_new(const struct zf_map *m, struct zf_err *err)
     (void)zf_map_each_source(m, map_source_first, &one);
     struct map_source *s =
         zf_source_new(sizeof *s, &map_source_ops, one ? one->name : "", zf_map_size(m), err);
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     s->map = m;
     s->one = one ? zf_source_ref(one) : NULL;
     return &s->src;

@@ -92,17 +92,15 @@ static struct strided_tile strided_tile_of(const struct strided_box *b, uint64_t
     struct strided_tile t = {.n = 1, .step = 1, .span = b->count[0]};
     uint64_t wanted = b->count[0];
 
-    if (wanted >= LONG_ROW) {
+    if (wanted >= LONG_ROW)
         return t;
-    }
     for (; t.n < b->n; t.n++) {
         const uint64_t stride = b->stride[t.n];
         uint64_t fit = t.span <= most ? 1 + (most - t.span) / stride : 1;
 
         fit = fit < b->count[t.n] ? fit : b->count[t.n];
-        if (fit < 2 || wanted * fit < ((fit - 1) * stride + t.span) / TILE_DENSE) {
+        if (fit < 2 || wanted * fit < ((fit - 1) * stride + t.span) / TILE_DENSE)
             break;
-        }
         if (fit < b->count[t.n]) {
             t.step = fit;
             t.span += (fit - 1) * stride;
@@ -139,9 +137,8 @@ static void strided_scatter(const struct strided_box *b, const struct strided_ti
     const uint32_t n = last > 1 ? t->n + 1 : t->n;
 
     memcpy(count, b->count, n * sizeof *count);
-    if (last > 1) {
+    if (last > 1)
         count[t->n] = last;
-    }
     for (;;) {
         uint32_t d = 1;
 
@@ -151,9 +148,8 @@ static void strided_scatter(const struct strided_box *b, const struct strided_ti
             in -= (count[d] - 1) * b->stride[d];
             out -= (count[d] - 1) * b->out[d];
         }
-        if (d >= n) {
+        if (d >= n)
             return;
-        }
         in += b->stride[d];
         out += b->out[d];
     }
@@ -213,19 +209,16 @@ static bool strided_read_box(const struct strided_box *b, unsigned char *out, st
     strided_walk_begin(&w, b, TILE_BYTES);
     const bool direct = w.t.n == 1 && w.t.step == 1;
     zf_auto(buffer) struct zf_buffer *tile = direct ? NULL : zf_buffer_take(TILE_BYTES);
-    if (!direct && !tile) {
+    if (!direct && !tile)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     do {
         const uint64_t span = strided_walk_span(&w);
         unsigned char *to = direct ? out + w.to : (unsigned char *)tile->at;
 
-        if (!zf_map_read(b->of->in, to, span, w.from, err)) {
+        if (!zf_map_read(b->of->in, to, span, w.from, err))
             return false;
-        }
-        if (!direct) {
+        if (!direct)
             strided_scatter(b, &w.t, w.last, out + w.to, to);
-        }
     } while (strided_walk_next(&w));
     return true;
 }
@@ -255,17 +248,15 @@ static bool strided_read_rows(const struct strided_box *b, unsigned char *out, s
                                      .step = many ? b->stride[1] : 0,
                                      .count = many ? b->count[1] : 1};
 
-        if (!zf_source_read_rows(b->of->flat, &rows, err)) {
+        if (!zf_source_read_rows(b->of->flat, &rows, err))
             return false;
-        }
         for (; d < b->n && ++at[d] == b->count[d]; d++) {
             at[d] = 0;
             from -= (b->count[d] - 1) * b->stride[d];
             out -= (b->count[d] - 1) * b->out[d];
         }
-        if (d >= b->n) {
+        if (d >= b->n)
             return true;
-        }
         from += b->stride[d];
         out += b->out[d];
     }
@@ -280,26 +271,22 @@ bool map_strided_keep(struct zf_map *m, struct sources *t, const struct zf_limit
     struct box box;
     uint32_t number;
 
-    if (m->ops != &strided_ops) {
+    if (m->ops != &strided_ops)
         return true;
-    }
     strided_flat_box(s, &box);
-    if (!box_is_kept(&box, lim)) {
+    if (!box_is_kept(&box, lim))
         return true;
-    }
     zf_auto(source) struct zf_source *in =
         s->flat ? zf_source_ref(s->flat) : map_source_new(s->in, err);
-    if (!in) {
+    if (!in)
         return false;
-    }
     if (!s->flat) {
         box.src = in;
         box.off = s->first;
     }
     zf_auto(source) struct zf_source *kept = box_kept_new(&box, lim, err);
-    if (!kept || !sources_add(t, kept, &number, err)) {
+    if (!kept || !sources_add(t, kept, &number, err))
         return false;
-    }
     s->kept = kept; /* t has a reference */
     return true;
 }
@@ -326,9 +313,8 @@ static bool strided_read_now(const struct strided_map *s, void *buf, size_t n, u
         const uint64_t k = zf_box_sub(s->nd, s->size, off, n, start, extent);
 
         strided_box_init(&b, s, start, extent);
-        if (rows ? !strided_read_rows(&b, out, err) : !strided_read_box(&b, out, err)) {
+        if (rows ? !strided_read_rows(&b, out, err) : !strided_read_box(&b, out, err))
             return false;
-        }
         out += k;
         off += k;
         n -= k;
@@ -342,9 +328,8 @@ static bool strided_read(const struct zf_map *m, void *buf, size_t n, uint64_t o
 {
     const struct strided_map *s = (const struct strided_map *)m;
 
-    if (s->kept && zf_source_pread(s->kept, buf, n, off, err)) {
+    if (s->kept && zf_source_pread(s->kept, buf, n, off, err))
         return true;
-    }
     return (!s->kept || err->code != ZF_E_BUSY) && strided_read_now(s, buf, n, off, err);
 }
 
@@ -376,17 +361,14 @@ static bool strided_box_ranges(const struct strided_box *b, uint64_t most, bool 
     strided_walk_begin(&w, b, UINT64_MAX);
     for (uint32_t d = 0; d < b->n; d++) {
         span += (b->count[d] - 1) * b->stride[d];
-        if (d >= w.t.n && !zf_mul(tiles, b->count[d], &tiles)) {
+        if (d >= w.t.n && !zf_mul(tiles, b->count[d], &tiles))
             tiles = UINT64_MAX;
-        }
     }
-    if (tiles > most) {
+    if (tiles > most)
         return !whole || map_ranges(b->of->in, b->first, span, fn, ctx);
-    }
     do {
-        if (!map_ranges(b->of->in, w.from, strided_walk_span(&w), fn, ctx)) {
+        if (!map_ranges(b->of->in, w.from, strided_walk_span(&w), fn, ctx))
             return false;
-        }
     } while (strided_walk_next(&w));
     return true;
 }
@@ -400,16 +382,14 @@ static bool strided_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map
 
     /* Of storage in reach, naming that many short ranges costs more than reading them. */
     const struct zf_run run = zf_map_at(s->in, s->first);
-    if (s->kept && !(run.kind == ZF_RUN_SRC && zf_source_is_far(run.src))) {
+    if (s->kept && !(run.kind == ZF_RUN_SRC && zf_source_is_far(run.src)))
         return true;
-    }
     while (n > 0) {
         const uint64_t k = zf_box_sub(s->nd, s->size, off, n, start, extent);
 
         strided_box_init(&b, s, start, extent);
-        if (!strided_box_ranges(&b, MAX_RANGES, false, fn, ctx)) {
+        if (!strided_box_ranges(&b, MAX_RANGES, false, fn, ctx))
             return false;
-        }
         off += k;
         n -= k;
     }
@@ -445,9 +425,8 @@ static uint32_t strided_join(const struct zf_strided *how, uint64_t *size, uint6
         const uint64_t z = bytes ? how->elem : how->size[d];
         const uint64_t st = bytes ? 1 : how->stride[d] * how->elem;
 
-        if (z == 1 && !bytes) {
+        if (z == 1 && !bytes)
             continue;
-        }
         if (n > 0 && stride[n - 1] == z * st) {
             size[n - 1] *= z;
             stride[n - 1] = st;
@@ -465,13 +444,11 @@ static bool strided_fits(const struct zf_strided *how, uint64_t in, uint64_t *by
     uint64_t n = how->elem, last = how->first, step;
 
     for (uint32_t d = 0; d < how->nd; d++) {
-        if (!zf_mul(n, how->size[d], &n)) {
+        if (!zf_mul(n, how->size[d], &n))
             return false;
-        }
         if (how->size[d] > 0 &&
-            (!zf_mul(how->size[d] - 1, how->stride[d], &step) || !zf_add(last, step, &last))) {
+            (!zf_mul(how->size[d] - 1, how->stride[d], &step) || !zf_add(last, step, &last)))
             return false;
-        }
     }
     *bytes_out = n;
     return n == 0 || last < in / how->elem;
@@ -482,9 +459,8 @@ static struct zf_map *strided_flatten(struct strided_map *s)
     const struct zf_run run = zf_map_at(s->in, s->first);
     uint64_t span = 1;
 
-    for (uint32_t d = 0; d < s->nd; d++) {
+    for (uint32_t d = 0; d < s->nd; d++)
         span += (s->size[d] - 1) * s->stride[d]; /* inside `in` */
-    }
     if (run.kind == ZF_RUN_SRC && run.len >= span) {
         s->flat = run.src;
         s->flat_off = run.off;
@@ -502,17 +478,14 @@ struct zf_map *zf_map_strided(struct zf_arena *a, const struct zf_map *in,
                       "elements of a tensor in another order lie outside of it");
         return NULL;
     }
-    if (bytes == 0) {
+    if (bytes == 0)
         return map_of_zeros(a, 0, err);
-    }
     const uint32_t n = strided_join(how, size, stride);
-    if (n == 1) {
+    if (n == 1)
         return zf_map_slice(a, in, how->first * how->elem, bytes, err);
-    }
     struct strided_map *s = zf_arena_get(a, 1, sizeof *s, err);
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     *s = (struct strided_map){
         .map = {.ops = &strided_ops, .size = bytes},
         .in = in,

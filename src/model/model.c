@@ -9,11 +9,9 @@
 
 const struct zf_set *zf_checkpoint_set(const struct zf_checkpoint *c, const char *path)
 {
-    for (uint32_t i = 0; i < c->n_sets; i++) {
-        if (strcmp(c->set[i].path, path) == 0) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
+        if (strcmp(c->set[i].path, path) == 0)
             return &c->set[i];
-        }
-    }
     return NULL;
 }
 
@@ -87,24 +85,21 @@ struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_ma
             (void)zf_fail_sys(err, "store blocks of tensors");
             return NULL;
         }
-        if (!sources_init(s->sources, err)) {
+        if (!sources_init(s->sources, err))
             return NULL;
-        }
     }
     return m && map_strided_keep(m, s->sources, lim, err) ? m : NULL;
 }
 
 void zf_checkpoint_free(struct zf_checkpoint *c)
 {
-    if (!c) {
+    if (!c)
         return;
-    }
     struct sealed *s = (struct sealed *)(void *)c;
     struct zf_arena *arena = c->arena;
 
-    if (s->sources) {
+    if (s->sources)
         sources_fini(s->sources);
-    }
     free(s->sources);
     zf_store_unref(&c->store);
     zf_arena_free(arena);

@@ -90,9 +90,8 @@ static bool origins_stretch(struct zf_origins *o, struct stretch s)
         struct zf_origin one = {.start = o->at, .count = o->extent, .lost = s.lost};
 
         n = zf_box_sub(o->t->ndim, o->count, s.first, s.n, o->at, o->extent);
-        for (uint32_t d = 0; d < o->t->ndim; d++) {
+        for (uint32_t d = 0; d < o->t->ndim; d++)
             o->at[d] += o->start[d];
-        }
         one.bytes = n * o->elem;
         if (s.trace) {
             origins_place(&one, s.trace, off, n * o->elem);
@@ -115,9 +114,8 @@ static bool origins_packed(struct zf_origins *o, const struct zf_extent *e, uint
     uint64_t off = e->off;
     bool more = true;
 
-    if (!e->src) {
+    if (!e->src)
         return origins_stretch(o, (struct stretch){.first = first, .n = n, .mem = e->mem});
-    }
     while (more && n > 0) {
         struct zf_lost how;
         uint64_t bytes = n * o->elem, until;
@@ -157,15 +155,13 @@ static bool origins_split_dim(struct zf_origins *o, uint32_t d, uint32_t to,
         if (start % inner == 0 && size % inner == 0) {
             o->start[d] = start / inner;
             o->count[d] = size / inner;
-            if (o->start[d] + o->count[d] > o->dim[d]) {
+            if (o->start[d] + o->count[d] > o->dim[d])
                 return false;
-            }
             start = 0;
             size = inner;
         } else {
-            if ((start + size - 1) / inner != start / inner) {
+            if ((start + size - 1) / inner != start / inner)
                 return false;
-            }
             o->start[d] = start / inner;
             o->count[d] = 1;
             start %= inner;
@@ -184,12 +180,10 @@ static bool origins_split(struct zf_origins *o, const struct zf_extent *e)
         uint64_t whole = 1;
         uint32_t to = d;
 
-        while (to < nd && (whole < e->shape[k] || o->dim[to] == 1)) {
+        while (to < nd && (whole < e->shape[k] || o->dim[to] == 1))
             whole *= o->dim[to++];
-        }
-        if (whole != e->shape[k] || !origins_split_dim(o, d, to, e, k)) {
+        if (whole != e->shape[k] || !origins_split_dim(o, d, to, e, k))
             return false;
-        }
         d = to;
     }
     /* Elements are never taken apart. */
@@ -204,9 +198,8 @@ static bool origins_strided(struct zf_origins *o, const struct zf_extent *e)
     uint64_t span = o->elem, until;
     struct zf_lost how;
 
-    for (uint32_t d = 0; d < o->t->ndim; d++) {
+    for (uint32_t d = 0; d < o->t->ndim; d++)
         span += (o->count[d] - 1) * o->stride[d];
-    }
     struct zf_trace t = zf_source_trace(e->src, e->off, span);
     if (zf_source_lost(e->src, e->off + span - 1, &until, &how)) {
         one.kind = ZF_ORIGIN_LOST;
@@ -237,8 +230,7 @@ bool zf_origins_of(struct zf_origins *o, const struct zf_extent *e, zf_origin_fn
         /* No piece is like that today; should one be, nothing wrong is said about it. */
         return fn(ctx, &(struct zf_origin){.kind = ZF_ORIGIN_MADE});
     }
-    for (uint32_t d = 0; d < o->t->ndim; d++) {
+    for (uint32_t d = 0; d < o->t->ndim; d++)
         n *= o->count[d];
-    }
     return e->stride && e->src ? origins_strided(o, e) : origins_packed(o, e, 0, n);
 }

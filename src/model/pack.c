@@ -62,9 +62,8 @@ static void pack_check(struct pack *p, bool ok)
 {
     if (!ok) {
         p->bad = true;
-        if (p->in) {
+        if (p->in)
             p->in->bad = true;
-        }
     }
 }
 
@@ -89,9 +88,8 @@ static uint64_t pack_var(struct pack *p, uint64_t v)
         return v;
     }
     v = zf_bytes_var(p->in);
-    if (p->in->bad) {
+    if (p->in->bad)
         pack_refuse(p, "a truncated number");
-    }
     return v;
 }
 
@@ -102,17 +100,15 @@ static uint8_t pack_byte(struct pack *p, uint8_t v)
         return v;
     }
     v = zf_bytes_u8(p->in);
-    if (p->in->bad) {
+    if (p->in->bad)
         pack_refuse(p, "a missing byte");
-    }
     return v;
 }
 
 static void pack_each(struct pack *p, uint64_t *v, uint64_t n)
 {
-    for (uint64_t i = 0; i < n && !p->bad; i++) {
+    for (uint64_t i = 0; i < n && !p->bad; i++)
         v[i] = pack_var(p, v[i]);
-    }
 }
 
 /* A number of things of a byte at least each; 0 if there are not so many bytes. */
@@ -173,9 +169,8 @@ static uint64_t pack_code(struct pack *p, uint64_t i)
 {
     uint64_t number = 0;
 
-    if (i == 0 || p->bad) {
+    if (i == 0 || p->bad)
         return PACK_ZEROS;
-    }
     if (!p->known[i]) {
         pack_check(p, p->number(p->ctx, p->b->sources->at[i], &number, p->err));
         p->known[i] = number + 1;
@@ -185,9 +180,8 @@ static uint64_t pack_code(struct pack *p, uint64_t i)
 
 static struct zf_source *pack_source(struct pack *p, uint64_t code)
 {
-    if (p->out || code == PACK_ZEROS) {
+    if (p->out || code == PACK_ZEROS)
         return NULL;
-    }
     if (code < PACK_SOURCES || code - PACK_SOURCES >= p->n_sources) {
         pack_refuse(p, "a missing source");
         return NULL;
@@ -214,15 +208,13 @@ static void pack_stretches(struct pack *p, const struct zf_stretches *s)
                    from ? zf_table_full(UINT32_MAX, p->err) : zf_fail_sys(p->err, "pack a model"));
         return;
     }
-    for (uint64_t k = 0; k < n; k++) {
+    for (uint64_t k = 0; k < n; k++)
         from[k] = pack_place(p, s ? s->src[k] : 0, s ? s->off[k] : 0);
-    }
     if (pack_reads(p)) {
         s = zf_build_stretches(p->b, from, (uint32_t)n, bytes, p->err);
         pack_check(p, s && zf_vec_room(&p->stretches, 1, p->err));
-        if (!p->bad) {
+        if (!p->bad)
             p->stretches.at[p->stretches.n++] = s;
-        }
     }
 }
 
@@ -233,13 +225,11 @@ static bool pack_number_stretches(struct pack *p)
         const struct zf_draft *d = p->b->drafts.at[i];
         const struct zf_stretches *of = d->kind == ZF_DRAFT_SLOTS ? d->slots->of : NULL;
 
-        if (!of || zf_table_find_id(p->written, (uintptr_t)of)) {
+        if (!of || zf_table_find_id(p->written, (uintptr_t)of))
             continue;
-        }
         struct pack_stretches *e = zf_table_make_id(p->written, (uintptr_t)of, p->err);
-        if (!e || !zf_vec_room(&p->stretches, 1, p->err)) {
+        if (!e || !zf_vec_room(&p->stretches, 1, p->err))
             return false;
-        }
         e->number = p->stretches.n;
         p->stretches.at[p->stretches.n++] = of;
     }
@@ -250,9 +240,8 @@ static void pack_all_stretches(struct pack *p)
 {
     const uint64_t n = pack_count(p, p->stretches.n);
 
-    for (uint64_t i = 0; i < n && !p->bad; i++) {
+    for (uint64_t i = 0; i < n && !p->bad; i++)
         pack_stretches(p, p->out ? p->stretches.at[i] : NULL);
-    }
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -267,16 +256,14 @@ static void pack_flat_piece(struct pack *p, struct zf_draft *d, struct piece *x)
     const uint64_t off = pack_var(p, part ? x->off / zf_dtype_info(d->dtype)->bytes : x->off);
     const struct zf_from from = {.src = part ? NULL : pack_source(p, code), .off = off};
 
-    if (!pack_reads(p)) {
+    if (!pack_reads(p))
         return;
-    }
-    if (!part) {
+    if (!part)
         pack_check(p, zf_draft_flat(d, x->box[0], x->box[1], from, p->err));
-    } else if (of < d->number) {
+    else if (of < d->number)
         pack_check(p, zf_draft_part(d, x->box[0], x->box[1], p->b->drafts.at[of], off, p->err));
-    } else {
+    else
         pack_refuse(p, "a part of a later tensor");
-    }
 }
 
 /* The same; behind the box there is room for its strides. */
@@ -287,15 +274,13 @@ static void pack_box_piece(struct pack *p, struct zf_draft *d, struct piece *x)
     pack_each(p, start, 2 * (uint64_t)d->ndim);
     struct zf_from from = pack_place(p, x->src, x->off);
     if (pack_byte(p, x->stride != NULL)) {
-        if (x->stride) {
+        if (x->stride)
             memcpy(stride, x->stride, d->ndim * sizeof *stride);
-        }
         pack_each(p, stride, d->ndim);
         from.stride = stride;
     }
-    if (pack_reads(p)) {
+    if (pack_reads(p))
         pack_check(p, zf_draft_box(d, start, size, from, p->err));
-    }
 }
 
 static void pack_pieces(struct pack *p, struct zf_draft *d, bool boxes)
@@ -308,11 +293,10 @@ static void pack_pieces(struct pack *p, struct zf_draft *d, bool boxes)
         const struct piece *from = p->out ? piece_next(&walk) : NULL;
         struct piece *x = (void *)pack_words(p, room, (const void *)from, from ? words : 0);
 
-        if (x && boxes) {
+        if (x && boxes)
             pack_box_piece(p, d, x);
-        } else if (x) {
+        else if (x)
             pack_flat_piece(p, d, x);
-        }
     }
 }
 
@@ -342,24 +326,22 @@ static void pack_slots(struct pack *p, struct zf_draft *d)
     const uint64_t of = pack_var(p, e ? e->number : 0), at = pack_var(p, s.at / elem);
     const uint64_t slot = pack_var(p, s.slot / elem);
 
-    if (pack_reads(p) && of >= p->stretches.n) {
+    if (pack_reads(p) && of >= p->stretches.n)
         pack_refuse(p, "missing stretches");
-    } else if (pack_reads(p)) {
+    else if (pack_reads(p))
         pack_check(p, zf_draft_slots(d, p->stretches.at[of], at, slot, p->err));
-    }
 }
 
 static void pack_data(struct pack *p, struct zf_draft *d, unsigned kind)
 {
-    if (kind == ZF_DRAFT_FLAT || kind == ZF_DRAFT_BOX) {
+    if (kind == ZF_DRAFT_FLAT || kind == ZF_DRAFT_BOX)
         pack_pieces(p, d, kind == ZF_DRAFT_BOX);
-    } else if (kind == ZF_DRAFT_MEM) {
+    else if (kind == ZF_DRAFT_MEM)
         pack_value(p, d);
-    } else if (kind == ZF_DRAFT_SLOTS) {
+    else if (kind == ZF_DRAFT_SLOTS)
         pack_slots(p, d);
-    } else if (kind != ZF_DRAFT_EMPTY) {
+    else if (kind != ZF_DRAFT_EMPTY)
         pack_refuse(p, "a tensor of an unknown kind");
-    }
 }
 
 /* Its type.  The draft, which is made if it is read; NULL: that failed. */
@@ -369,13 +351,11 @@ static struct zf_draft *pack_type(struct pack *p, struct zf_draft *d, struct zf_
     const uint64_t ndim = pack_count(p, d ? d->ndim : 0);
     uint64_t *shape = pack_words(p, ndim, d ? d->shape : NULL, d ? ndim : 0);
 
-    if (!shape) {
+    if (!shape)
         return NULL;
-    }
     pack_each(p, shape, ndim);
-    if (dtype >= ZF_DT_COUNT || ndim > UINT32_MAX) {
+    if (dtype >= ZF_DT_COUNT || ndim > UINT32_MAX)
         pack_refuse(p, "a tensor of an unknown dtype");
-    }
     if (pack_reads(p)) {
         d = zf_build_tensor(p->b, spot, (struct zf_type){dtype, (uint32_t)ndim, shape}, p->err);
         pack_check(p, d != NULL);
@@ -388,19 +368,17 @@ static void pack_same(struct pack *p, const struct zf_draft *d, struct zf_spot s
 {
     const uint64_t of = pack_var(p, !d ? 0 : tie ? d->same.tie->number : d->same.as->number);
 
-    if (!pack_reads(p)) {
+    if (!pack_reads(p))
         return;
-    }
     struct zf_draft *as = of < p->b->drafts.n ? p->b->drafts.at[of] : NULL;
-    if (!as || !spot.set) {
+    if (!as || !spot.set)
         pack_refuse(p, "the name of a missing tensor");
-    } else if (!tie) {
+    else if (!tie)
         pack_check(p, zf_build_show(p->b, spot, as, p->err) != NULL);
-    } else if (as->set && strcmp(as->set->path, spot.set) == 0) {
+    else if (as->set && strcmp(as->set->path, spot.set) == 0)
         pack_check(p, zf_build_alias(p->b, as, spot.name, spot.name_len, p->err));
-    } else {
+    else
         pack_refuse(p, "a tie across sets");
-    }
 }
 
 static uint8_t pack_flags(const struct zf_draft *d)
@@ -427,14 +405,12 @@ static void pack_draft(struct pack *p, struct zf_draft *d)
         return;
     }
     spot.set = p->in && shown ? p->path[set] : NULL;
-    if (flags & (PACK_SAME | PACK_TIE)) {
+    if (flags & (PACK_SAME | PACK_TIE))
         pack_same(p, d, spot, flags & PACK_TIE);
-    } else if ((d = pack_type(p, d, spot))) {
+    else if ((d = pack_type(p, d, spot)))
         pack_data(p, d, flags & PACK_KIND);
-    }
-    if (pack_reads(p) && flags & PACK_APART) {
+    if (pack_reads(p) && flags & PACK_APART)
         pack_check(p, zf_draft_mark_piece(p->b->drafts.at[p->b->drafts.n - 1], p->err));
-    }
 }
 
 static void pack_sets(struct pack *p)
@@ -458,9 +434,8 @@ static void pack_drafts(struct pack *p)
 {
     const uint64_t n = pack_count(p, p->b->drafts.n);
 
-    for (uint64_t i = 0; i < n && !p->bad; i++) {
+    for (uint64_t i = 0; i < n && !p->bad; i++)
         pack_draft(p, p->out ? p->b->drafts.at[i] : NULL);
-    }
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -472,12 +447,10 @@ static void pack_head(struct pack *p)
     const bool has_step = pack_byte(p, rest->has_step);
     const uint64_t step = pack_var(p, has_step ? (uint64_t)rest->step : 0);
 
-    if (pack_reads(p) && *tag) {
+    if (pack_reads(p) && *tag)
         pack_check(p, zf_build_tag(p->b, tag, p->err));
-    }
-    if (pack_reads(p) && has_step) {
+    if (pack_reads(p) && has_step)
         zf_build_step(p->b, (int64_t)step);
-    }
 }
 
 static void pack_notes(struct pack *p)
@@ -487,9 +460,8 @@ static void pack_notes(struct pack *p)
     uint64_t made = 0;
     char more[100];
 
-    for (const struct note_kind *k = rest->note_kinds; k; k = k->next) {
+    for (const struct note_kind *k = rest->note_kinds; k; k = k->next)
         made += k->n;
-    }
     /* As the seal says it. */
     const uint64_t dropped = made > rest->n_notes ? made - rest->n_notes : 0;
     (void)snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)dropped);
@@ -526,11 +498,10 @@ static void pack_file(struct pack *p, const struct blob_item *f)
     pack_check(p, p->in || sources_add(p->b->sources, run.src, &number, p->err));
     const struct zf_from from = pack_place(p, number, run.off);
     n = pack_var(p, n);
-    if (pack_reads(p) && !from.src) {
+    if (pack_reads(p) && !from.src)
         pack_refuse(p, "a file without bytes");
-    } else if (pack_reads(p)) {
+    else if (pack_reads(p))
         pack_check(p, zf_build_blob(p->b, path, from.src, from.off, n, p->err));
-    }
 }
 
 static void pack_files(struct pack *p)
@@ -539,9 +510,8 @@ static void pack_files(struct pack *p)
     const struct told_item *t = p->out ? p->b->rest.told : NULL;
     uint64_t n = pack_count(p, p->b->rest.n_blobs);
 
-    for (uint64_t i = 0; i < n && !p->bad; i++, f = f ? f->next : NULL) {
+    for (uint64_t i = 0; i < n && !p->bad; i++, f = f ? f->next : NULL)
         pack_file(p, f);
-    }
     n = pack_count(p, p->b->rest.n_told);
     for (uint64_t i = 0; i < n && !p->bad; i++, t = t ? t->next : NULL) {
         const char *path = pack_str(p, t ? t->path : NULL);
@@ -571,14 +541,12 @@ bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ct
     struct pack p = {
         .b = (struct zf_build *)b, .out = out, .err = err, .number = number, .ctx = ctx};
 
-    if (b->degraded || b->rest.n_missing) {
+    if (b->degraded || b->rest.n_missing)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "damaged checkpoints are not cached");
-    }
     /* Of files too, should one have a source that no piece has. */
     p.known = calloc(b->sources->n + b->rest.n_blobs + 1, sizeof *p.known);
-    if (!p.known) {
+    if (!p.known)
         return zf_fail_sys(err, "pack a model");
-    }
     pack_check(&p, pack_number_stretches(&p));
     bool ok = pack_all(&p) && zf_out_ok(out, err);
     free(p.known);
@@ -590,8 +558,7 @@ bool zf_build_unpack(struct zf_build *b, struct zf_bytes *in, struct zf_source *
 {
     struct pack p = {.b = b, .in = in, .err = err, .source = source, .n_sources = n};
 
-    if (pack_all(&p) && zf_bytes_left(in) > 0) {
+    if (pack_all(&p) && zf_bytes_left(in) > 0)
         pack_refuse(&p, "a wrong ending");
-    }
     return !p.bad;
 }

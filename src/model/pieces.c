@@ -70,15 +70,13 @@ static bool pieces_mend(const struct making *m, struct fault f, struct mend *out
         return true;
     }
     (void)pieces_report(d, f, err);
-    if (!d->b->degraded) {
+    if (!d->b->degraded)
         return false;
-    }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     if (!draft_lost_source(d, NULL, 0, draft_bytes(d), &(struct zf_lost){.why = text}, &out->none,
-                           err)) {
+                           err))
         return false;
-    }
     out->several = out->none;
     return zf_build_note(d->b, err, "%s", text);
 }
@@ -93,9 +91,8 @@ static struct flat_piece *pieces_prove_flat(const struct making *m, struct flat_
     struct fault fault = flat_prove(p, *n, size);
     struct mend with;
 
-    if (fault.kind == ZF_FAULT_NONE) {
+    if (fault.kind == ZF_FAULT_NONE)
         return p;
-    }
     return pieces_mend(m, fault, &with, err) ? flat_mend(p, *n, size, with, m->scratch, n, err)
                                              : NULL;
 }
@@ -124,9 +121,8 @@ static bool pieces_part_map(const struct making *m, const struct flat_piece *p,
     struct zf_loss loss;
 
     *out = (struct zf_part){.n = p->len};
-    if (p->src == 0) {
+    if (p->src == 0)
         return true;
-    }
     if (p->src < t->n) {
         out->map = zf_map_of_source(m->keep, t->at[p->src], p->off, p->len, err);
         return out->map != NULL;
@@ -148,14 +144,11 @@ static const struct zf_map *pieces_parts_map(const struct making *m, struct flat
     p = pieces_prove_flat(m, p, &n, err);
     struct zf_part *part = p ? zf_arena_get(m->scratch, n, sizeof *part, err) : NULL;
 
-    for (uint64_t i = 0; part && i < n; i++) {
-        if (!pieces_part_map(m, &p[i], of, &part[i], err)) {
+    for (uint64_t i = 0; part && i < n; i++)
+        if (!pieces_part_map(m, &p[i], of, &part[i], err))
             return NULL;
-        }
-    }
-    if (part && n == 1 && part->map) {
+    if (part && n == 1 && part->map)
         return part->map; /* a slice, so that a slice of d needs no other map than this one's */
-    }
     return part ? zf_map_of_parts(m->keep, part, n, err) : NULL;
 }
 
@@ -169,9 +162,8 @@ static const struct zf_map *pieces_flat_draft(const struct making *m, struct zf_
     struct piece_walk walk = piece_walk(d);
     uint64_t n = 0, n_of = 0;
 
-    if (!of) {
+    if (!of)
         return NULL;
-    }
     for (const struct piece *from; (from = piece_next(&walk));) {
         p[n++] = (struct flat_piece){.first = from->box[0] * elem,
                                      .len = from->box[1] * elem,
@@ -204,9 +196,8 @@ static bool pieces_joinable(const struct zf_draft *d, const struct piece *p, uin
     const uint64_t *size = p->box + d->ndim;
     uint64_t step;
 
-    if (size[inner] != d->shape[inner]) {
+    if (size[inner] != d->shape[inner])
         return false;
-    }
     return !p->stride || size[outer] == 1 ||
            (zf_mul(d->shape[inner], p->stride[inner], &step) && p->stride[outer] == step);
 }
@@ -218,9 +209,8 @@ static void pieces_look(const struct zf_draft *d, const uint32_t *dim, uint32_t 
     struct piece_walk walk = piece_walk(d);
 
     for (const struct piece *p; (p = piece_next(&walk));) {
-        for (uint32_t k = 1; k < nd; k++) {
+        for (uint32_t k = 1; k < nd; k++)
             may[k] = may[k] && pieces_joinable(d, p, dim[k - 1], dim[k]);
-        }
         if (p->stride) {
             j->strided = true;
             j->by_bytes = j->by_bytes || (nd > 0 && p->stride[dim[nd - 1]] != 1 &&
@@ -236,9 +226,8 @@ static bool pieces_join(const struct zf_draft *d, struct joined *j, struct zf_ar
     bool *may = dim ? zf_arena_get(scratch, (uint64_t)d->ndim + 1, sizeof *may, err) : NULL;
     uint32_t nd = 0;
 
-    if (!may) {
+    if (!may)
         return false;
-    }
     for (uint32_t i = 0; i < d->ndim; i++) {
         if (d->shape[i] != 1) {
             may[nd] = nd > 0;
@@ -277,9 +266,8 @@ static void pieces_put_box(const struct zf_draft *d, const struct piece *p, cons
             start[k] = start[k] * d->shape[t] + p->box[t];
             size[k] *= p->box[d->ndim + t];
         }
-        if (p->stride) {
+        if (p->stride)
             out->stride[(uint64_t)i * out->nd + k] = p->stride[j->last[k]] * elem;
-        }
     }
     uint32_t last = out->nd - 1;
     if (j->by_bytes || j->nd == 0) {
@@ -310,17 +298,14 @@ static bool pieces_make_boxes(const struct zf_draft *d, const struct joined *j, 
     if (!(out->start = zf_arena_get(scratch, n * out->nd, sizeof *out->start, err)) ||
         !(out->size = zf_arena_get(scratch, n * out->nd, sizeof *out->size, err)) ||
         !(out->off = zf_arena_get(scratch, n, sizeof *out->off, err)) ||
-        !(out->src = zf_arena_get(scratch, n, sizeof *out->src, err))) {
+        !(out->src = zf_arena_get(scratch, n, sizeof *out->src, err)))
         return false;
-    }
     if (j->strided && (!(out->stride = zf_arena_get(scratch, n * out->nd, 8, err)) ||
-                       !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err)))) {
+                       !(out->strided = zf_arena_get(scratch, n, sizeof(bool), err))))
         return false;
-    }
     struct piece_walk walk = piece_walk(d);
-    for (const struct piece *p; (p = piece_next(&walk));) {
+    for (const struct piece *p; (p = piece_next(&walk));)
         pieces_put_box(d, p, j, out, out->n++);
-    }
     return true;
 }
 
@@ -333,9 +318,8 @@ static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *er
     struct boxes *box = j ? zf_arena_get(m->scratch, 1, sizeof *box, err) : NULL;
 
     if (!box || !pieces_join(m->d, j, m->scratch, err) ||
-        !pieces_make_boxes(m->d, j, box, m->scratch, err)) {
+        !pieces_make_boxes(m->d, j, box, m->scratch, err))
         return NULL;
-    }
     struct grid_make make = {.keep = m->keep,
                              .scratch = m->scratch,
                              .sources = b->sources,
@@ -343,13 +327,11 @@ static struct zf_map *pieces_box_draft(const struct making *m, struct zf_err *er
                              .max_cells = b->lim.grid_cells};
     struct fault fault;
     struct zf_map *map = NULL;
-    if (!grid_make(&make, &fault, &map, err)) {
+    if (!grid_make(&make, &fault, &map, err))
         return NULL;
-    }
     if (fault.kind != ZF_FAULT_NONE &&
-        (!pieces_mend(m, fault, &make.mend, err) || !grid_mend(&make, &map, err))) {
+        (!pieces_mend(m, fault, &make.mend, err) || !grid_mend(&make, &map, err)))
         return NULL;
-    }
     return m->reading || grid_keep(map, b->sources, m->keep, &b->lim, err) ? map : NULL;
 }
 
@@ -361,9 +343,8 @@ static const struct zf_map *pieces_slots_draft(const struct making *m, struct zf
     const struct zf_draft *d = m->d;
     struct fault fault = slots_prove(d->slots, draft_bytes(d));
 
-    if (fault.kind == ZF_FAULT_NONE) {
+    if (fault.kind == ZF_FAULT_NONE)
         return slots_map(m->keep, d->b->sources, d->slots, draft_bytes(d), err);
-    }
     if (!m->reading && !d->b->degraded) {
         (void)pieces_report(d, fault, err);
         return NULL;
@@ -386,19 +367,15 @@ static const struct zf_map *pieces_map(struct zf_draft *d, struct zf_arena *keep
 {
     struct making m = {.d = d, .keep = keep, .reading = reading};
 
-    if (d->kind == ZF_DRAFT_MEM) {
+    if (d->kind == ZF_DRAFT_MEM)
         return zf_map_of_mem(keep, d->mem, draft_bytes(d), err);
-    }
-    if (draft_bytes(d) == 0) {
+    if (draft_bytes(d) == 0)
         return map_of_zeros(keep, 0, err);
-    }
-    if (d->kind == ZF_DRAFT_WHOLE) {
+    if (d->kind == ZF_DRAFT_WHOLE)
         return pieces_whole_draft(&m, err);
-    }
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(d->b->lim.model_memory, err);
-    if (!(m.scratch = scratch)) {
+    if (!(m.scratch = scratch))
         return NULL;
-    }
     return d->kind == ZF_DRAFT_SLOTS ? pieces_slots_draft(&m, err)
            : d->kind == ZF_DRAFT_BOX ? pieces_box_draft(&m, err)
                                      : pieces_flat_draft(&m, err);

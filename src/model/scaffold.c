@@ -10,12 +10,10 @@ static const char *scaffold_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
 
-    if (n == 0) {
+    if (n == 0)
         return path;
-    }
-    if (strncmp(path, dir, n) != 0 || (path[n] != '/' && path[n] != '\0')) {
+    if (strncmp(path, dir, n) != 0 || (path[n] != '/' && path[n] != '\0'))
         return NULL;
-    }
     return path[n] ? path + n + 1 : "";
 }
 
@@ -39,9 +37,8 @@ static bool scaffold_below_any(const char *path, const char *const *dir, uint32_
 {
     uint32_t i = 0;
 
-    while (i < n && !scaffold_below(path, dir[i])) {
+    while (i < n && !scaffold_below(path, dir[i]))
         i++;
-    }
     return i < n;
 }
 

@@ -18,9 +18,8 @@ static int seal_by_set_and_name(const void *a, const void *b)
 {
     const struct zf_draft *x = *(struct zf_draft *const *)a, *y = *(struct zf_draft *const *)b;
 
-    if (x->set != y->set) {
+    if (x->set != y->set)
         return (x->set->rank > y->set->rank) - (x->set->rank < y->set->rank);
-    }
     return zf_name_cmp(draft_name(x), x->name_len, draft_name(y), y->name_len);
 }
 
@@ -36,9 +35,8 @@ static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i];
 
-        if (d->kind != ZF_DRAFT_SAME && !draft_prove(d, err)) {
+        if (d->kind != ZF_DRAFT_SAME && !draft_prove(d, err))
             return false;
-        }
     }
     return true;
 }
@@ -47,13 +45,11 @@ static bool seal_prove_all(struct zf_build *b, struct zf_err *err)
  * number any more. */
 static void seal_sort(struct zf_build *b)
 {
-    if (b->drafts.n == 0 || b->sets.n == 0) {
+    if (b->drafts.n == 0 || b->sets.n == 0)
         return;
-    }
     qsort(b->sets.at, b->sets.n, sizeof *b->sets.at, seal_by_path);
-    for (uint32_t i = 0; i < b->sets.n; i++) {
+    for (uint32_t i = 0; i < b->sets.n; i++)
         b->sets.at[i]->rank = i;
-    }
     for (size_t i = 1; i < b->drafts.n; i++) {
         if (seal_by_set_and_name(&b->drafts.at[i - 1], &b->drafts.at[i]) > 0) {
             qsort(b->drafts.at, b->drafts.n, sizeof *b->drafts.at, seal_by_set_and_name);
@@ -73,11 +69,9 @@ static void seal_drop_hidden(struct zf_build *b)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < b->drafts.n; i++) {
-        if (b->drafts.at[i]->set) {
+    for (size_t i = 0; i < b->drafts.n; i++)
+        if (b->drafts.at[i]->set)
             b->drafts.at[n++] = b->drafts.at[i];
-        }
-    }
     b->drafts.n = n;
 }
 
@@ -87,9 +81,8 @@ static bool seal_fill_sets(struct zf_build *b, struct zf_checkpoint *c, struct z
     struct zf_set *set = zf_arena_get(b->keep, b->sets.n, sizeof *set, err);
     struct zf_tensor *t = set ? zf_arena_get(b->keep, b->drafts.n, sizeof *t, err) : NULL;
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     seal_sort(b);
     for (size_t i = 0; i < b->drafts.n; i++) {
         struct zf_draft *d = b->drafts.at[i], *data = draft_data(d), *tie = draft_tie(d);
@@ -138,11 +131,10 @@ static const struct zf_set *seal_next_set(const struct zf_checkpoint *c, const c
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
 
-        if (path_order(c->set[mid].path, path) < 0) {
+        if (path_order(c->set[mid].path, path) < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     return lo < c->n_sets ? &c->set[lo] : NULL;
 }
@@ -172,12 +164,10 @@ static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct 
 {
     struct zf_blob *blob = zf_arena_get(b->keep, b->rest.n_blobs, sizeof *blob, err);
 
-    if (!blob) {
+    if (!blob)
         return false;
-    }
-    for (struct blob_item *item = b->rest.blobs; item; item = item->next) {
+    for (struct blob_item *item = b->rest.blobs; item; item = item->next)
         blob[c->n_blobs++] = (struct zf_blob){.path = item->path, .data = item->map};
-    }
     qsort(blob, c->n_blobs, sizeof *blob, seal_blob_by_path);
     c->blob = blob;
     for (const struct told_item *t = b->rest.told; t; t = t->next) {
@@ -185,9 +175,8 @@ static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct 
                                                   c->n_blobs, sizeof *blob, seal_blob_by_path)
                                         : NULL;
 
-        if (of) {
+        if (of)
             of->told = true;
-        }
     }
     return seal_check_blobs(c, err);
 }
@@ -198,22 +187,18 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
 {
     uint64_t before = b->rest.n_notes, made = 0, n = 0;
 
-    for (struct note_kind *k = b->rest.note_kinds; k; k = k->next) {
+    for (struct note_kind *k = b->rest.note_kinds; k; k = k->next)
         made += k->n;
-    }
     if (made > before) {
         /* A kind of its own, so it is never dropped itself. */
-        if (!zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before))) {
+        if (!zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before)))
             return false;
-        }
     }
     const char **note = zf_arena_get(b->keep, b->rest.n_notes, sizeof(*note), err);
-    if (!note) {
+    if (!note)
         return false;
-    }
-    for (struct note_item *item = b->rest.notes; item; item = item->next) {
+    for (struct note_item *item = b->rest.notes; item; item = item->next)
         note[n++] = item->text;
-    }
     c->note = note;
     c->n_notes = b->rest.n_notes;
     return true;
@@ -224,13 +209,11 @@ static bool seal_fill_missing(struct zf_build *b, struct zf_checkpoint *c, struc
     struct zf_missing *m = zf_arena_get(b->keep, b->rest.n_missing, sizeof *m, err);
     uint32_t n = b->rest.n_missing;
 
-    if (!m) {
+    if (!m)
         return false;
-    }
     /* The list is in the order of the last first. */
-    for (struct missing_item *item = b->rest.missing; item; item = item->next) {
+    for (struct missing_item *item = b->rest.missing; item; item = item->next)
         m[--n] = item->missing;
-    }
     c->missing = m;
     c->n_missing = b->rest.n_missing;
     return true;
@@ -241,13 +224,11 @@ static bool seal_fill_copies(struct zf_build *b, struct zf_checkpoint *c, struct
     uint64_t n = b->rest.n_copies;
     struct zf_copy *copy = zf_arena_get(b->keep, n, sizeof *copy, err);
 
-    if (!copy) {
+    if (!copy)
         return false;
-    }
     /* The list is in the order of the last first. */
-    for (struct copy_item *item = b->rest.copies; item; item = item->next) {
+    for (struct copy_item *item = b->rest.copies; item; item = item->next)
         copy[--n] = item->copy;
-    }
     c->copy = copy;
     c->n_copies = b->rest.n_copies;
     return true;
@@ -262,16 +243,14 @@ static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *f
     c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
     if (!c->why || !seal_prove_all(b, err) || !seal_fill_sets(b, c, err) ||
         !seal_fill_blobs(b, c, err) || !seal_fill_notes(b, c, err) ||
-        !seal_fill_missing(b, c, err) || !seal_fill_copies(b, c, err)) {
+        !seal_fill_missing(b, c, err) || !seal_fill_copies(b, c, err))
         return false;
-    }
     c->tag = b->rest.tag;
     c->has_step = b->rest.has_step;
     c->step = b->rest.step;
     c->n_pieces = b->rest.n_pieces + b->rest.n_ruled;
-    if (b->store) {
+    if (b->store)
         c->mtime = zf_store_mtime(b->store);
-    }
     return true;
 }
 
@@ -283,9 +262,8 @@ struct zf_checkpoint *zf_build_seal(struct zf_build *build, const char *format, 
 
     /* Nobody looks for a draft any more, and what is sealed beside the drafts is the peak of many builds. */
     build_forget_names(b);
-    if (!s || !seal_fill(b, &s->c, format, why ? why : "", err)) {
+    if (!s || !seal_fill(b, &s->c, format, why ? why : "", err))
         return NULL;
-    }
     sources_seal(b->sources);
     s->sources = b->sources;
     s->c.store = b->store;

@@ -38,13 +38,11 @@ static const char *select_rule_separator(const char *text)
 {
     const char *last = NULL;
 
-    for (const char *p = text; *p; p++) {
-        if (p[0] == '\\' && p[1]) {
+    for (const char *p = text; *p; p++)
+        if (p[0] == '\\' && p[1])
             p++;
-        } else if (*p == '=') {
+        else if (*p == '=')
             last = p;
-        }
-    }
     return last;
 }
 
@@ -55,15 +53,13 @@ static char *select_rule_regex(const char *text, size_t n)
 
     for (size_t i = 0; re && i < n; i++) {
         if (text[i] == '\\' && i + 1 < n) {
-            if (text[++i] != '=') {
+            if (text[++i] != '=')
                 *at++ = '\\';
-            }
         }
         *at++ = text[i];
     }
-    if (re) {
+    if (re)
         *at = '\0';
-    }
     return re;
 }
 
@@ -77,9 +73,8 @@ static bool select_rule_compile(struct rule *r, const char *text, struct zf_aren
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "rename rule \"%.160s\" is not of the form REGEX=REPLACEMENT", text);
     }
-    if (!re) {
+    if (!re)
         return zf_fail_sys(err, "compile the renaming rules");
-    }
     r->re = zf_pattern_new(re, strlen(re), ZF_PATTERN_ANYWHERE, a, err);
     r->to = eq + 1;
     if (!r->re && err->code == ZF_E_UNSUPPORTED) {
@@ -99,37 +94,30 @@ static bool select_selection_init(struct selection *s, const struct zf_select *h
     s->rename_used = calloc(how->n_rename + 1ul, sizeof(bool));
     s->only_used = calloc(how->n_only + 1ul, sizeof(bool));
     s->except_used = calloc(how->n_except + 1ul, sizeof(bool));
-    if (!s->rule || !s->rename_used || !s->only_used || !s->except_used) {
+    if (!s->rule || !s->rename_used || !s->only_used || !s->except_used)
         return zf_fail_sys(err, "compile the renaming rules");
-    }
-    for (; s->n < how->n_rename; s->n++) {
-        if (!select_rule_compile(&s->rule[s->n], how->rename[s->n], a, err)) {
+    for (; s->n < how->n_rename; s->n++)
+        if (!select_rule_compile(&s->rule[s->n], how->rename[s->n], a, err))
             return false;
-        }
-    }
     return true;
 }
 
 static void select_report_unused(const struct zf_select *how, const char *option,
                                  const char *const *value, const bool *used, size_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (!used[i]) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!used[i])
             how->unused(how->unused_ctx, option, value[i]);
-        }
-    }
 }
 
 static void select_selection_report(const struct selection *s)
 {
     const struct zf_select *how = s->how;
 
-    if (!how->unused) {
+    if (!how->unused)
         return;
-    }
-    if (how->strip_prefix) {
+    if (how->strip_prefix)
         select_report_unused(how, "strip_prefix", &how->strip_prefix, &s->prefix_used, 1);
-    }
     select_report_unused(how, "only", how->only, s->only_used, how->n_only);
     select_report_unused(how, "except", how->except, s->except_used, how->n_except);
     select_report_unused(how, "rename", how->rename, s->rename_used, how->n_rename);
@@ -142,11 +130,9 @@ static bool select_matches_any(const char *const *glob, bool *used, size_t n, co
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < n; i++) {
-        if (fnmatch(glob[i], name, 0) == 0) {
+    for (uint32_t i = 0; i < n; i++)
+        if (fnmatch(glob[i], name, 0) == 0)
             any = used[i] = true;
-        }
-    }
     return any;
 }
 
@@ -168,9 +154,8 @@ static void select_put_replacement(struct zf_out *o, const char *to, const char 
         if (*p == '\\' && p[1] >= '0' && p[1] <= '9') {
             const struct zf_pattern_span *g = &at[*++p - '0'];
 
-            if (g->from != SIZE_MAX) {
+            if (g->from != SIZE_MAX)
                 zf_out_add(o, name + g->from, g->to - g->from);
-            }
             continue;
         }
         p += *p == '\\' && p[1];
@@ -185,9 +170,8 @@ static bool select_new_name(struct selection *s, const struct zf_tensor *old, st
     const struct zf_select *how = s->how;
     size_t skip = how->strip_prefix ? strlen(how->strip_prefix) : 0;
 
-    if (skip > old->name_len || memcmp(old->name, skip ? how->strip_prefix : "", skip) != 0) {
+    if (skip > old->name_len || memcmp(old->name, skip ? how->strip_prefix : "", skip) != 0)
         skip = 0;
-    }
     s->prefix_used = s->prefix_used || skip;
     zf_out_cut(o, 0);
     zf_out_add(o, old->name + skip, old->name_len - skip);
@@ -196,12 +180,10 @@ static bool select_new_name(struct selection *s, const struct zf_tensor *old, st
         struct zf_pattern_span at[ZF_PATTERN_GROUPS];
         bool found;
 
-        if (!zf_pattern_match(s->rule[i].re, zf_out_text(o), o->n, at, &found, err)) {
+        if (!zf_pattern_match(s->rule[i].re, zf_out_text(o), o->n, at, &found, err))
             return false;
-        }
-        if (!found) {
+        if (!found)
             continue;
-        }
         s->rename_used[i] = true;
         zf_out_add(&next, zf_out_text(o), at[0].from);
         select_put_replacement(&next, s->rule[i].to, zf_out_text(o), at);
@@ -250,17 +232,14 @@ static void select_tie_again(const struct zf_set *from, const struct select_kept
                              uint32_t *owner, struct zf_tensor *out)
 {
     memset(owner, 0xff, from->n * sizeof *owner);
-    for (uint32_t i = 0; i < n; i++) {
-        if (from->tensor[k[i].old].alias_of == k[i].old) {
+    for (uint32_t i = 0; i < n; i++)
+        if (from->tensor[k[i].old].alias_of == k[i].old)
             owner[k[i].old] = i;
-        }
-    }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t *at = &owner[from->tensor[k[i].old].alias_of];
 
-        if (*at == UINT32_MAX) {
+        if (*at == UINT32_MAX)
             *at = i;
-        }
         out[i] = k[i].t;
         out[i].alias_of = *at;
     }
@@ -275,33 +254,28 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
     zf_auto(out) struct zf_out name = {0};
     uint32_t n = 0;
 
-    if (!k || !owner) {
+    if (!k || !owner)
         return zf_fail_sys(err, "select tensors");
-    }
     for (uint32_t i = 0; i < from.n; i++) {
         const struct zf_tensor *t = &from.tensor[i];
 
-        if (!select_is_kept(s, t->name)) {
+        if (!select_is_kept(s, t->name))
             continue;
-        }
-        if (!select_new_name(s, t, &name, err)) {
+        if (!select_new_name(s, t, &name, err))
             return false;
-        }
         k[n] = (struct select_kept){*t, i};
         if (name.n != t->name_len || memcmp(zf_out_text(&name), t->name, name.n) != 0) {
             k[n].t.name = zf_arena_str(a, zf_out_text(&name), name.n, err);
             k[n].t.name_len = (uint32_t)name.n;
-            if (!k[n].t.name) {
+            if (!k[n].t.name)
                 return false;
-            }
         }
         n++;
     }
     qsort(k, n, sizeof *k, select_by_name);
     struct zf_tensor *out = zf_arena_get(a, n, sizeof *out, err);
-    if (!out || !select_check_distinct(&from, k, n, err)) {
+    if (!out || !select_check_distinct(&from, k, n, err))
         return false;
-    }
     select_tie_again(&from, k, n, owner, out);
     set->tensor = out;
     set->n = n;
@@ -313,11 +287,9 @@ static void select_missing(const struct selection *s, struct zf_checkpoint *c)
     struct zf_missing *m = (struct zf_missing *)(uintptr_t)c->missing; /* in our own arena */
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->n_missing; i++) {
-        if (select_is_kept(s, m[i].name)) {
+    for (uint32_t i = 0; i < c->n_missing; i++)
+        if (select_is_kept(s, m[i].name))
             m[n++] = m[i];
-        }
-    }
     c->n_missing = n;
 }
 
@@ -329,14 +301,12 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
     struct zf_set *set = zf_arena_get(c->arena, c->n_sets, sizeof *set, err);
     uint32_t n = 0;
 
-    if (!set || !select_selection_init(&s, how, c->arena, err)) {
+    if (!set || !select_selection_init(&s, how, c->arena, err))
         return NULL;
-    }
     for (uint32_t i = 0; i < c->n_sets; i++) {
         set[n] = c->set[i];
-        if (!select_set(&s, c->arena, &set[n], err)) {
+        if (!select_set(&s, c->arena, &set[n], err))
             return NULL;
-        }
         n += set[n].n > 0;
     }
     if (n == 0 && c->n_sets > 0) {

@@ -34,9 +34,8 @@ void zf_build_undo(struct zf_build *b)
     const struct build_mark *m = b->mark;
 
     build_forget_asked(b);
-    for (; b->saved != m->saved; b->saved = b->saved->next) {
+    for (; b->saved != m->saved; b->saved = b->saved->next)
         memcpy(b->saved->at, b->saved->was, b->saved->n);
-    }
     while (b->drafts.n > m->n_drafts) {
         struct zf_draft *d = b->drafts.at[--b->drafts.n];
 
@@ -45,9 +44,8 @@ void zf_build_undo(struct zf_build *b)
             d->set->n--;
         }
     }
-    while (b->sets.n > m->n_sets) {
+    while (b->sets.n > m->n_sets)
         HASH_DEL(b->by_path, b->sets.at[--b->sets.n]);
-    }
     sources_cut(b->sources, m->n_sources);
     b->rest = m->rest;
     *b->rest.note_end = NULL;
@@ -56,13 +54,11 @@ void zf_build_undo(struct zf_build *b)
 
 bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark, struct zf_err *err)
 {
-    if (!b->mark || *mark == b->mark->number) {
+    if (!b->mark || *mark == b->mark->number)
         return true;
-    }
     struct build_saved *s = zf_arena_get(b->temp, 1, sizeof *s + n, err);
-    if (!s) {
+    if (!s)
         return false;
-    }
     *s = (struct build_saved){.next = b->saved, .at = at, .n = n};
     memcpy(s->was, at, n);
     b->saved = s;
@@ -77,18 +73,16 @@ static bool undo_save_draft(struct zf_draft *d, struct zf_err *err)
     struct piece_block *last = draft_blocks(d) ? d->pieces.last : NULL;
     uint32_t no_mark = 0;
 
-    if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number) {
+    if (!b->mark || d->number >= b->mark->n_drafts || d->mark == b->mark->number)
         return true;
-    }
     return (!last || build_save(b, last, sizeof *last, &no_mark, err)) &&
            build_save(b, &d->b, sizeof *d - sizeof d->hh, &d->mark, err);
 }
 
 bool draft_change(struct zf_draft *d, struct zf_err *err)
 {
-    if (!undo_save_draft(d, err)) {
+    if (!undo_save_draft(d, err))
         return false;
-    }
     d->map = NULL;
     return true;
 }

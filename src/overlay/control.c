@@ -43,9 +43,8 @@ static struct control *control_of(struct zf_tree *t)
 
 static bool control_mine(uint64_t ino, enum control_file *out)
 {
-    if (ino < BASE || ino - BASE >= N_FILES) {
+    if (ino < BASE || ino - BASE >= N_FILES)
         return false;
-    }
     *out = (enum control_file)(ino - BASE);
     return true;
 }
@@ -53,9 +52,8 @@ static bool control_mine(uint64_t ino, enum control_file *out)
 static const char *control_index_once(struct control *c, size_t *n_out, struct zf_err *err)
 {
     (void)pthread_mutex_lock(&c->lock);
-    if (!c->index) {
+    if (!c->index)
         c->index = c->o.index(c->o.ctx, &c->index_len, err);
-    }
     const char *index = c->index;
     *n_out = c->index_len;
     (void)pthread_mutex_unlock(&c->lock);
@@ -74,16 +72,14 @@ static const char *control_text_of(struct control *c, enum control_file f, size_
         return c->mount ? known
                         : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a mount"), NULL);
     }
-    if (!*owned_out) {
+    if (!*owned_out)
         return control_index_once(c, n_out, err);
-    }
     char *text = f == INDEX   ? c->o.index(c->o.ctx, n_out, err)
                  : f == STATS ? c->o.stats(c->o.ctx, n_out, err)
                  : c->o.log   ? zf_log_text(c->o.log, n_out)
                               : c->o.log_text(c->o.ctx, n_out);
-    if (!text && f == LOG) {
+    if (!text && f == LOG)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the log");
-    }
     return text;
 }
 
@@ -96,9 +92,8 @@ static bool control_stat_mine(struct control *c, enum control_file f, struct zf_
                             .kind = ZF_NODE_FILE,
                             .nlink = 1,
                             .live = f != MOUNT && (c->o.live || f != INDEX)};
-    if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root)) {
+    if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root))
         out->mtime = root.mtime;
-    }
     if (f == DIR_ITSELF) {
         out->kind = ZF_NODE_DIR;
         out->nlink = 2;
@@ -109,9 +104,8 @@ static bool control_stat_mine(struct control *c, enum control_file f, struct zf_
     size_t n;
     const char *text = control_text_of(c, f, &n, &owned, &err);
     out->size = text ? n : 0;
-    if (owned) {
+    if (owned)
         free((char *)text);
-    }
     return text != NULL;
 }
 
@@ -119,25 +113,20 @@ static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, st
 {
     struct control *c = control_of(t);
 
-    if (dir == ZF_TREE_ROOT && strcmp(name, names[DIR_ITSELF]) == 0) {
+    if (dir == ZF_TREE_ROOT && strcmp(name, names[DIR_ITSELF]) == 0)
         return control_stat_mine(c, DIR_ITSELF, out);
-    }
-    if (dir != BASE + DIR_ITSELF) {
+    if (dir != BASE + DIR_ITSELF)
         return c->inner->ops->lookup(c->inner, dir, name, out);
-    }
-    for (int f = INDEX; f < N_FILES; f++) {
-        if (strcmp(names[f], name) == 0) {
+    for (int f = INDEX; f < N_FILES; f++)
+        if (strcmp(names[f], name) == 0)
             return control_stat_mine(c, (enum control_file)f, out);
-        }
-    }
     return false;
 }
 
 static bool control_found(const struct control *c, bool found, struct zf_stat *out)
 {
-    if (found) {
+    if (found)
         out->withheld |= c->withheld;
-    }
     return found;
 }
 
@@ -163,12 +152,10 @@ static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *na
 {
     struct control *c = control_of(t);
 
-    if (dir != BASE + DIR_ITSELF) {
+    if (dir != BASE + DIR_ITSELF)
         return c->inner->ops->entry(c->inner, dir, at, name, out);
-    }
-    if (at >= (c->mount ? N_FILES : MOUNT) - INDEX) {
+    if (at >= (c->mount ? N_FILES : MOUNT) - INDEX)
         return false;
-    }
     strcpy(name, names[INDEX + at]);
     return control_stat_mine(c, (enum control_file)(INDEX + at), out);
 }
@@ -194,12 +181,10 @@ static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err
     struct zf_tree *in = c->inner;
     enum control_file f;
 
-    if (control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err)) {
+    if (control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err))
         return true;
-    }
-    if (c->o.tells) {
+    if (c->o.tells)
         zf_log_say(c->o.log, err);
-    }
     return false;
 }
 
@@ -211,21 +196,18 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
     bool owned;
     size_t len = 0;
 
-    if (!control_mine(ino, &f)) {
+    if (!control_mine(ino, &f))
         return c->inner->ops->read(c->inner, ino, buf, n, off, n_out, err);
-    }
     *n_out = 0;
-    if (f == DIR_ITSELF) {
+    if (f == DIR_ITSELF)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "a directory cannot be read");
-    }
     const char *text = control_text_of(c, f, &len, &owned, err);
     if (text && off < len) {
         *n_out = len - off < n ? (size_t)(len - off) : n;
         memcpy(buf, text + off, *n_out);
     }
-    if (owned) {
+    if (owned)
         free((char *)text);
-    }
     return text != NULL;
 }
 
@@ -235,9 +217,8 @@ static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint6
     struct zf_tree *in = control_of(t)->inner;
     enum control_file f;
 
-    if (!control_mine(ino, &f) && in->ops->want) {
+    if (!control_mine(ino, &f) && in->ops->want)
         in->ops->want(in, ino, off, n, how);
-    }
 }
 
 static bool control_op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
@@ -277,9 +258,8 @@ static void control_op_drop(struct zf_tree *t, uint64_t ino)
     struct zf_tree *in = control_of(t)->inner;
     enum control_file f;
 
-    if (!control_mine(ino, &f) && in->ops->drop) {
+    if (!control_mine(ino, &f) && in->ops->drop)
         in->ops->drop(in, ino);
-    }
 }
 
 static void control_op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
@@ -344,9 +324,8 @@ void zf_control_set_modes(struct zf_tree *t, char *text)
 {
     char *none = NULL;
 
-    if (!atomic_compare_exchange_strong(&control_of(t)->modes, &none, text)) {
+    if (!atomic_compare_exchange_strong(&control_of(t)->modes, &none, text))
         free(text);
-    }
 }
 
 void zf_control_withhold(struct zf_tree *t, uint16_t bits)

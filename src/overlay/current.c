@@ -63,11 +63,9 @@ struct pass {
 /* NULL: no memory. */
 static struct known *current_known(struct current *c, const char *name, struct zf_err *err)
 {
-    for (size_t i = 0; i < c->known.n; i++) {
-        if (strcmp(c->known.at[i].name, name) == 0) {
+    for (size_t i = 0; i < c->known.n; i++)
+        if (strcmp(c->known.at[i].name, name) == 0)
             return &c->known.at[i];
-        }
-    }
     char *copy = strdup(name);
     struct known *k = copy ? zf_vec_push(&c->known, err) : NULL;
     if (!k) {
@@ -84,13 +82,11 @@ static void current_forget(struct current *c)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < c->known.n; i++) {
-        if (c->known.at[i].look == c->look) {
+    for (size_t i = 0; i < c->known.n; i++)
+        if (c->known.at[i].look == c->look)
             c->known.at[n++] = c->known.at[i];
-        } else {
+        else
             free(c->known.at[i].name);
-        }
-    }
     c->known.n = n;
 }
 
@@ -126,9 +122,8 @@ static void current_pass_over(struct current *c, struct known *k, uint64_t same,
     k->tried = c->look;
     if (news && why->code != ZF_E_BUSY) {
         zf_say(said.msg, sizeof said.msg, CURRENT "/ skips this save: %s", why->msg);
-        if (!*why->path) {
+        if (!*why->path)
             (void)zf_err_in(&said, "%s", k->name);
-        }
         (void)zf_err_in(&said, "%s", c->l->path);
         zf_log_say(c->l->log, &said);
     }
@@ -147,9 +142,8 @@ static void current_compare_file(void *ctx, const struct zf_file_stats *s)
     const struct zf_entry *e = i->broken || !s->id ? NULL : zf_store_find(i->now, s->path);
 
     if (s->id && (!e || e->id.dev != s->id->dev || e->id.ino != s->id->ino ||
-                  e->id.size != s->id->size || zf_clock_cmp(&e->id.mtime, &s->id->mtime) != 0)) {
+                  e->id.size != s->id->size || zf_clock_cmp(&e->id.mtime, &s->id->mtime) != 0))
         i->broken = true;
-    }
 }
 
 /* Are all files that the save is made of there, as they were?  True also where that cannot be known. */
@@ -160,9 +154,8 @@ static bool current_is_intact(const struct current *c)
         zf_store_by(c->l->o.opener, c->l->path, c->l->o.lim, &ignored);
     struct intact i = {.now = now};
 
-    if (now) {
+    if (now)
         zf_store_stats(c->store, current_compare_file, &i);
-    }
     return now ? !i.broken || zf_store_doubts(now) > 0 : zf_err_unknown(&ignored);
 }
 
@@ -211,9 +204,8 @@ static bool current_considers(void *ctx, const char *name, struct zf_err *err)
 
     (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it is being written");
     struct known *k = p->over ? NULL : current_known(c, name, err);
-    if (!k) {
+    if (!k)
         return false;
-    }
     if (p->only) {
         *err = k->why.code != ZF_OK && k->bad == k->print.same ? k->why : *err;
         return strcmp(p->only, name) == 0;
@@ -235,9 +227,8 @@ static void current_judged(void *ctx, const char *name, const struct zf_err *why
 {
     struct pass *p = ctx;
 
-    if (p->only && why && strcmp(p->only, name) == 0) {
+    if (p->only && why && strcmp(p->only, name) == 0)
         p->why = *why;
-    }
 }
 
 static struct zf_tree *current_pass(struct pass *p, uint16_t *withheld_out, struct zf_err *err)
@@ -284,18 +275,16 @@ static bool current_try(struct current *c, const struct pass *found, bool *shown
     if (!tree) {
         struct known *k = current_known(c, found->want, err);
 
-        if (k) {
+        if (k)
             current_pass_over(c, k, found->print.same, &why);
-        }
         return k != NULL;
     }
     zf_auto(store) struct zf_store *store = zf_store_ref(zf_tree_checkpoint(tree)->store);
     zf_auto(mem) char *name = strdup(found->want);
     zf_auto(run_entry) struct run_entry *e = run_list_opened(
         c->l, *found->want ? found->want : c->l->path, CURRENT, tree, withheld, err);
-    if (!name) {
+    if (!name)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");
-    }
     *shown_out = e && current_show(c, e, zf_give(name), found->print.same, store, err);
     return *shown_out;
 }
@@ -303,9 +292,8 @@ static bool current_try(struct current *c, const struct pass *found, bool *shown
 /* The search met neither the save that is shown nor one to be shown.  why: how it ended. */
 static bool current_lack(struct current *c, const struct zf_err *why, struct zf_err *err)
 {
-    if (c->name && (zf_err_unknown(why) || current_is_intact(c))) {
+    if (c->name && (zf_err_unknown(why) || current_is_intact(c)))
         return true;
-    }
     if (!c->name) {
         current_say_shown(c, NULL);
         return true;
@@ -353,14 +341,12 @@ static void *current_run(void *arg)
         if (zf_thread_wait(&c->end, &c->lock,
                            (unsigned)(ms < LEAST_MS  ? LEAST_MS
                                       : ms > MOST_MS ? MOST_MS
-                                                     : ms))) {
+                                                     : ms)))
             continue;
-        }
         (void)pthread_mutex_unlock(&c->lock);
         const int64_t began = zf_clock_ns();
-        if (!current_look(c, &err)) {
+        if (!current_look(c, &err))
             zf_log_say(c->l->log, &err);
-        }
         const int64_t rest = (zf_clock_ns() - began) * REST;
         wait = rest > poll ? rest : poll;
         (void)pthread_mutex_lock(&c->lock);

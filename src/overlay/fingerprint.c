@@ -50,9 +50,8 @@ static void fingerprint_entry(struct fingerprint_walk *w, const char *dir, const
     w->same += zf_hash(h, &bytes, sizeof bytes);
     w->newest = e->id.mtime.tv_sec > w->newest ? e->id.mtime.tv_sec : w->newest;
     w->newest = e->id.ctime.tv_sec > w->newest ? e->id.ctime.tv_sec : w->newest;
-    if (e->kind == ZF_ENTRY_DIR) {
+    if (e->kind == ZF_ENTRY_DIR)
         fingerprint_push(w, zf_relpath_join(dir, e->name, &ignored));
-    }
 }
 
 struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *root,
@@ -73,15 +72,13 @@ struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *
             w.same += zf_hash_str(err.code, path);
             continue;
         }
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             fingerprint_entry(&w, path, &e[i]);
-        }
     }
     const bool far = w.st && zf_store_is_far(w.st);
     zf_store_unref(&w.st);
-    while (w.dir.n) {
+    while (w.dir.n)
         free(w.dir.at[--w.dir.n]);
-    }
     zf_vec_fini(&w.dir);
     return (struct fingerprint){.hash = w.hash,
                                 .same = w.same,

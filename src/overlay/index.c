@@ -13,9 +13,8 @@ json_t *zf_index_shape(const struct zf_tensor *t)
 {
     json_t *shape = json_array();
 
-    for (uint32_t d = 0; shape && d < t->ndim; d++) {
+    for (uint32_t d = 0; shape && d < t->ndim; d++)
         (void)json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
-    }
     return shape;
 }
 
@@ -31,9 +30,8 @@ json_t *zf_index_tensor(const struct zf_set *s, const struct zf_tensor *t)
         json_pack("{s:s, s:o, s:o, s:s, s:o, s:I}", "set", s->path, "name",
                   zf_json_string(t->name, t->name_len), "file", zf_json_string(file, len), "dtype",
                   dtype, "shape", zf_index_shape(t), "bytes", (json_int_t)zf_map_size(t->data));
-    if (j && same != t) {
+    if (j && same != t)
         (void)json_object_set_new(j, "alias_of", zf_json_string(same->name, same->name_len));
-    }
     if (j && t->lost) {
         (void)json_object_set_new(j, "lost", json_true());
         (void)json_object_set_new(j, "lost_bytes", zf_lost_ranges(t));
@@ -54,9 +52,8 @@ json_t *zf_index_notes(const struct zf_checkpoint *c)
 {
     json_t *notes = json_array();
 
-    for (uint32_t i = 0; notes && i < c->n_notes; i++) {
+    for (uint32_t i = 0; notes && i < c->n_notes; i++)
         (void)json_array_append_new(notes, zf_json_text(c->note[i]));
-    }
     return notes;
 }
 
@@ -75,9 +72,8 @@ static bool index_print_open(FILE *f, json_t *j)
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
     json_decref(j);
-    if (text) {
+    if (text)
         (void)fprintf(f, "%.*s", (int)strlen(text) - 1, text);
-    }
     free(text);
     return text != NULL;
 }
@@ -97,11 +93,9 @@ static bool index_print_tensors(FILE *f, const struct zf_checkpoint *c)
     const char *sep = "\n";
 
     for (uint32_t s = 0; s < c->n_sets; s++) {
-        for (uint32_t i = 0; i < c->set[s].n; i++) {
-            if (!index_print_item(f, &sep, zf_index_tensor(&c->set[s], &c->set[s].tensor[i]))) {
+        for (uint32_t i = 0; i < c->set[s].n; i++)
+            if (!index_print_item(f, &sep, zf_index_tensor(&c->set[s], &c->set[s].tensor[i])))
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -116,9 +110,8 @@ static bool index_print_files(FILE *f, const struct zf_checkpoint *c)
 
         if (!index_print_item(
                 f, &sep,
-                json_pack("{s:o, s:I}", "path", path, "bytes", (json_int_t)zf_map_size(b->data)))) {
+                json_pack("{s:o, s:I}", "path", path, "bytes", (json_int_t)zf_map_size(b->data))))
             return false;
-        }
     }
     return true;
 }
@@ -152,8 +145,7 @@ char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file");
         return NULL;
     }
-    if (n_out) {
+    if (n_out)
         *n_out = strlen(text);
-    }
     return text;
 }

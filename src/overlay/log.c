@@ -98,17 +98,15 @@ static struct log_printed *log_due(struct zf_log *log, const struct zf_err *err,
     for (size_t i = 0; i < N_LINES && p->what != what; i++) {
         struct log_printed *q = &log->printed[i];
 
-        if (q->what == what || (p->what && (!q->what || q->at < p->at))) {
+        if (q->what == what || (p->what && (!q->what || q->at < p->at)))
             p = q;
-        }
     }
     if (p->what && now - p->at < REPEAT_NS) {
         p->since += p->what == what;
         return NULL;
     }
-    if (p->what != what) {
+    if (p->what != what)
         *p = (struct log_printed){.what = what};
-    }
     p->at = now;
     return p;
 }
@@ -127,15 +125,13 @@ void zf_log_say(struct zf_log *log, const struct zf_err *err)
         p->since = 0;
     }
     (void)pthread_mutex_unlock(&log->lock);
-    if (!p) {
+    if (!p)
         return;
-    }
     (void)zf_err_text(err, text, sizeof text);
-    if (to) {
+    if (to)
         (void)fprintf(to, "zerofs: %s%s\n", text, more);
-    } else {
+    else
         syslog(LOG_WARNING, "%s%s", text, more);
-    }
 }
 
 static void log_print_line(FILE *f, const struct log_line *l)
@@ -145,9 +141,8 @@ static void log_print_line(FILE *f, const struct log_line *l)
 
     (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&l->when, &tm));
     (void)fprintf(f, "%s %s", when, zf_err_text(&l->err, text, sizeof text));
-    if (l->times > 1) {
+    if (l->times > 1)
         (void)fprintf(f, " (%llu times)", (unsigned long long)l->times);
-    }
     (void)fputc('\n', f);
 }
 
@@ -164,9 +159,8 @@ char *zf_log_line(time_t when, const struct zf_err *err, size_t *n_out)
     char *text = NULL;
     FILE *f = open_memstream(&text, n_out);
 
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     log_print_line(f, &l);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }
@@ -176,13 +170,11 @@ char *zf_log_text(struct zf_log *log, size_t *n_out)
     char *text = NULL;
     FILE *f = open_memstream(&text, n_out);
 
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     (void)pthread_mutex_lock(&log->lock);
-    for (size_t i = 0; i < log->n; i++) {
+    for (size_t i = 0; i < log->n; i++)
         log_print_line(f, &log->line[(log->next + N_LINES - log->n + i) % N_LINES]);
-    }
     (void)pthread_mutex_unlock(&log->lock);
     return fclose(f) == 0 ? text : (free(text), NULL);
 }

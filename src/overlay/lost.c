@@ -25,14 +25,11 @@ static bool lost_note_cause(void *ctx, const struct zf_lost *how)
     struct causes *c = ctx;
     const char *what = how->file[0] ? how->file : how->why;
 
-    for (uint32_t i = c->n; i-- > 0;) {
-        if (c->seen[i] == what || strcmp(c->seen[i], what) == 0) {
+    for (uint32_t i = c->n; i-- > 0;)
+        if (c->seen[i] == what || strcmp(c->seen[i], what) == 0)
             return true;
-        }
-    }
-    if (c->n == 0) {
+    if (c->n == 0)
         c->first = *how;
-    }
     c->seen[c->n++] = what;
     return c->n < MOST_FILES;
 }
@@ -50,14 +47,12 @@ static void lost_survey(const struct zf_checkpoint *c, uint64_t *lost_out, uint6
             const struct zf_tensor *t = &c->set[s].tensor[i];
 
             *lost_out += t->lost;
-            if (t->lost && t->alias_of == i && more) {
+            if (t->lost && t->alias_of == i && more)
                 more = zf_map_each_loss(t->data, lost_note_cause, causes);
-            }
         }
     }
-    for (uint32_t i = 0; i < c->n_missing && more; i++) {
+    for (uint32_t i = 0; i < c->n_missing && more; i++)
         more = lost_note_cause(causes, &c->missing[i].how);
-    }
 }
 
 void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
@@ -68,9 +63,8 @@ void zf_lost_say(const struct zf_checkpoint *c, struct zf_log *log)
     struct zf_err err;
 
     lost_survey(c, &lost, &all, &causes);
-    if (!lost) {
+    if (!lost)
         return;
-    }
     if (causes.n > 1) {
         (void)snprintf(others, sizeof others, ", and %s%" PRIu32 " more file%s",
                        causes.n == MOST_FILES ? "at least " : "", causes.n - 1,

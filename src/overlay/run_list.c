@@ -25,9 +25,8 @@
 
 struct run_entry *run_entry_ref(struct run_entry *e)
 {
-    if (e) {
+    if (e)
         atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-    }
     return e;
 }
 
@@ -62,9 +61,8 @@ static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entr
     }
     atomic_init(&e->refs, 1);
     e->save = save_new(t->path, name, &t->o, t->log, err);
-    if (!e->save) {
+    if (!e->save)
         return NULL;
-    }
     e->serial = ++t->serials;
     (void)zf_name_encode(e->file, name, strlen(name), "");
     e->dir = dir ? dir->id : e->dir;
@@ -80,9 +78,8 @@ static size_t list_find(const struct run_list *t, const char *name, bool file, s
     for (size_t i = 0; i < t->list.n; i++) {
         size_t k = near + i < t->list.n ? near + i : near + i - t->list.n;
 
-        if (strcmp(file ? t->list.at[k]->file : t->list.at[k]->name, name) == 0) {
+        if (strcmp(file ? t->list.at[k]->file : t->list.at[k]->name, name) == 0)
             return k;
-        }
     }
     return t->list.n;
 }
@@ -92,11 +89,9 @@ static void list_forget(struct run_list *t, const struct run_entry *e)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < t->range.n; i++) {
-        if (t->range.at[i] != e) {
+    for (size_t i = 0; i < t->range.n; i++)
+        if (t->range.at[i] != e)
             t->range.at[n++] = t->range.at[i];
-        }
-    }
     t->range.n = n;
     t->latest = t->latest == e ? NULL : t->latest;
 }
@@ -106,9 +101,8 @@ static size_t list_find_old(const struct run_list *t, const struct run_entry *e)
 {
     size_t i = 0;
 
-    while (i < t->old.n && t->old.at[i] != e) {
+    while (i < t->old.n && t->old.at[i] != e)
         i++;
-    }
     return i;
 }
 
@@ -116,9 +110,8 @@ static bool list_has(const struct run_list *t, const struct run_entry *e)
 {
     size_t i = 0;
 
-    while (i < t->list.n && t->list.at[i] != e) {
+    while (i < t->list.n && t->list.at[i] != e)
         i++;
-    }
     return i < t->list.n || list_find_old(t, e) < t->old.n;
 }
 
@@ -137,18 +130,16 @@ static struct run_entry *list_take_entry(struct run_list *t, struct zf_store *st
                               ? run_entry_ref(t->list.at[at])
                               : list_entry_new(t, dir, name, err);
 
-    if (e) {
+    if (e)
         e->look = t->looks;
-    }
     return e;
 }
 
 /* References that are given back without the lock: freeing a save may wait for its files. */
 static void list_unref(struct run_entry **e, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         run_entry_unref(&e[i]);
-    }
     free(e);
 }
 
@@ -159,9 +150,8 @@ static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_s
     struct run_entry **now = calloc(list->n ? list->n : 1, sizeof *now);
     size_t n = 0, near = 0;
 
-    if (!now) {
+    if (!now)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of saves");
-    }
     t->looks++;
     for (; n < list->n; n++) {
         size_t at = list_find(t, list->name[n], false, near);
@@ -174,11 +164,9 @@ static bool list_take(struct run_list *t, struct zf_store *st, const struct zf_s
             return false;
         }
     }
-    for (size_t i = 0; i < t->list.n; i++) {
-        if (t->list.at[i]->look != t->looks) {
+    for (size_t i = 0; i < t->list.n; i++)
+        if (t->list.at[i]->look != t->looks)
             list_forget(t, t->list.at[i]);
-        }
-    }
     *old_out = t->list.at;
     *n_out = t->list.n;
     t->list.at = now;
@@ -196,9 +184,8 @@ bool run_list_look(struct run_list *t, struct zf_err *err)
     struct run_entry **old = NULL;
     size_t n = 0;
 
-    if (!st || !zf_saves_list(st, t->o.lim, &list, err)) {
+    if (!st || !zf_saves_list(st, t->o.lim, &list, err))
         return false;
-    }
     (void)pthread_mutex_lock(&t->lock);
     bool ok = list_take(t, st, &list, &old, &n, err);
     (void)pthread_mutex_unlock(&t->lock);
@@ -216,9 +203,8 @@ void run_list_refresh(struct run_list *t)
     (void)pthread_mutex_lock(&t->looking);
     if (now.tv_sec - t->looked >= FRESH_SECONDS) {
         t->looked = now.tv_sec;
-        if (!run_list_look(t, &err)) {
+        if (!run_list_look(t, &err))
             zf_log_say(t->log, &err);
-        }
     }
     (void)pthread_mutex_unlock(&t->looking);
 }
@@ -231,9 +217,8 @@ struct run_entry *run_list_by_name(struct run_list *t, const char *file)
     size_t at = list_find(t, file, true, 0);
     zf_auto(run_entry) struct run_entry *e = at < t->list.n ? run_entry_ref(t->list.at[at]) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
-    if (!e || !save_changed(e->save)) {
+    if (!e || !save_changed(e->save))
         return zf_give(e);
-    }
     struct run_entry *was = NULL;
     (void)pthread_mutex_lock(&t->lock);
     at = list_find(t, file, true, at);
@@ -268,9 +253,8 @@ static uint64_t list_range(struct run_list *t, struct run_entry *e, struct zf_tr
     const uint64_t unit = t->units + 1;
     struct zf_err err;
 
-    if (atomic_load(&e->unit) || n > UNITS - 1 - unit || !zf_vec_room(&t->range, 1, &err)) {
+    if (atomic_load(&e->unit) || n > UNITS - 1 - unit || !zf_vec_room(&t->range, 1, &err))
         return atomic_load(&e->unit);
-    }
     t->range.at[t->range.n++] = e;
     t->units += n;
     e->n_units = n;
@@ -386,18 +370,16 @@ static void list_trim_old(struct run_list *t)
 {
     struct run_entry *e;
 
-    while ((e = list_take_old(t))) {
+    while ((e = list_take_old(t)))
         run_entry_unref(&e);
-    }
 }
 
 bool run_list_show(struct run_list *t, struct run_entry *e, struct zf_err *err)
 {
     (void)pthread_mutex_lock(&t->lock);
     const bool ok = zf_vec_room(&t->list, 1, err) && zf_vec_room(&t->old, 1, err);
-    if (ok && t->list.n) {
+    if (ok && t->list.n)
         t->old.at[t->old.n++] = t->list.at[0];
-    }
     if (ok) {
         t->list.n = e ? 1 : 0;
         t->list.at[0] = run_entry_ref(e);
@@ -413,9 +395,8 @@ bool run_list_hold(struct run_list *t, uint64_t ino)
 
     (void)pthread_mutex_lock(&t->lock);
     struct run_entry *e = ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, &inner);
-    if (e) {
+    if (e)
         e->held++;
-    }
     (void)pthread_mutex_unlock(&t->lock);
     return e || ino < RUN_LIST_OWN;
 }
@@ -428,19 +409,16 @@ void run_list_drop(struct run_list *t, uint64_t ino)
     struct run_entry *e = ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, &inner);
     const bool last = e && --e->held == 0 && list_find_old(t, e) < t->old.n;
     (void)pthread_mutex_unlock(&t->lock);
-    if (last) {
+    if (last)
         list_trim_old(t);
-    }
 }
 
 void run_list_fini(struct run_list *t)
 {
-    for (size_t k = 0; k < t->list.n; k++) {
+    for (size_t k = 0; k < t->list.n; k++)
         run_entry_unref(&t->list.at[k]);
-    }
-    while (t->old.n) {
+    while (t->old.n)
         run_entry_unref(&t->old.at[--t->old.n]);
-    }
     zf_vec_fini(&t->old);
     free(t->list.at);
     zf_vec_fini(&t->range);

@@ -44,9 +44,8 @@ static uint16_t runs_withheld_from(const struct runs *t, const struct run_entry 
     struct zf_stat root;
     struct zf_err ignored;
 
-    if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root)) {
+    if (tree && tree->ops->stat(tree, ZF_TREE_ROOT, &root))
         return root.withheld;
-    }
     zf_auto(mem) char *path = zf_relpath_join(t->l.path, e->name, &ignored);
     return t->l.o.withheld(t->l.o.ctx, path ? path : "");
 }
@@ -102,9 +101,8 @@ static bool runs_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
                  : strcmp(name, "latest") == 0 && runs_stat_latest(t, out);
     }
     struct zf_tree *tree = runs_tree_of(t, dir, &e, &inner);
-    if (!tree || !tree->ops->lookup(tree, inner, name, out)) {
+    if (!tree || !tree->ops->lookup(tree, inner, name, out))
         return false;
-    }
     out->ino = run_list_ino(&t->l, e, out->ino);
     return out->ino != 0;
 }
@@ -130,20 +128,16 @@ static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     zf_auto(run_entry) struct run_entry *e = NULL;
     uint64_t inner;
 
-    if (ino == ZF_TREE_ROOT) {
+    if (ino == ZF_TREE_ROOT)
         return runs_stat_root(t, out);
-    }
-    if (ino == INO_LATEST) {
+    if (ino == INO_LATEST)
         return runs_stat_latest(t, out);
-    }
     e = run_list_of(&t->l, ino, &inner);
-    if (e && inner == ZF_TREE_ROOT) {
+    if (e && inner == ZF_TREE_ROOT)
         return runs_stat_save(t, e, out);
-    }
     struct zf_tree *tree = e ? save_tree(e->save) : NULL;
-    if (!tree || !tree->ops->stat(tree, inner, out)) {
+    if (!tree || !tree->ops->stat(tree, inner, out))
         return false;
-    }
     out->ino = ino;
     return true;
 }
@@ -151,9 +145,8 @@ static bool runs_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
 /* Entry `at` of the run. */
 static bool runs_root_entry(struct runs *t, uint64_t at, char *name, struct zf_stat *out)
 {
-    if (at == 0 && !t->current) {
+    if (at == 0 && !t->current)
         run_list_refresh(&t->l);
-    }
     (void)pthread_mutex_lock(&t->l.lock);
     const size_t n = t->l.list.n;
     zf_auto(run_entry) struct run_entry *e = run_entry_ref(at < n ? t->l.list.at[at] : NULL);
@@ -173,13 +166,11 @@ static bool runs_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
     zf_auto(run_entry) struct run_entry *e = NULL;
     uint64_t inner;
 
-    if (dir == ZF_TREE_ROOT) {
+    if (dir == ZF_TREE_ROOT)
         return runs_root_entry(t, at, name, out);
-    }
     struct zf_tree *tree = runs_tree_of(t, dir, &e, &inner);
-    if (!tree || !tree->ops->entry(tree, inner, at, name, out)) {
+    if (!tree || !tree->ops->entry(tree, inner, at, name, out))
         return false;
-    }
     out->ino = run_list_ino(&t->l, e, out->ino);
     return out->ino != 0;
 }
@@ -191,17 +182,14 @@ static bool runs_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
     uint64_t inner;
 
     *out = ZF_TREE_ROOT;
-    if (dir == ZF_TREE_ROOT) {
+    if (dir == ZF_TREE_ROOT)
         return true;
-    }
     e = run_list_of(&t->l, dir, &inner);
-    if (e && inner == ZF_TREE_ROOT) {
+    if (e && inner == ZF_TREE_ROOT)
         return true;
-    }
     struct zf_tree *tree = e ? save_tree(e->save) : NULL;
-    if (!tree || !tree->ops->parent(tree, inner, out)) {
+    if (!tree || !tree->ops->parent(tree, inner, out))
         return false;
-    }
     *out = run_list_ino(&t->l, e, *out);
     return *out != 0;
 }
@@ -212,9 +200,8 @@ static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
     uint64_t inner = 0;
     zf_auto(run_entry) struct run_entry *e = run_list_of(&runs_of(base)->l, dir, &inner);
 
-    if (!e && dir >= RUN_LIST_OWN) {
+    if (!e && dir >= RUN_LIST_OWN)
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the save was deleted or rewritten");
-    }
     return !e || inner != ZF_TREE_ROOT || save_enter(e->save, err);
 }
 
@@ -240,18 +227,16 @@ static void runs_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t
     uint64_t inner;
     struct zf_tree *tree = runs_tree_of(runs_of(base), ino, &e, &inner);
 
-    if (tree && tree->ops->want) {
+    if (tree && tree->ops->want)
         tree->ops->want(tree, inner, off, n, how);
-    }
 }
 
 static bool runs_readlink(struct zf_tree *base, uint64_t ino, char *buf, size_t n)
 {
     zf_auto(run_entry) struct run_entry *e = ino == INO_LATEST ? runs_latest(runs_of(base)) : NULL;
 
-    if (e) {
+    if (e)
         (void)snprintf(buf, n, "%s", e->file);
-    }
     return e != NULL;
 }
 
@@ -276,9 +261,8 @@ static void runs_drop(struct zf_tree *base, uint64_t ino)
 {
     struct runs *t = runs_of(base);
 
-    if (t->current) {
+    if (t->current)
         run_list_drop(&t->l, ino);
-    }
 }
 
 /* Only what was opened: df must not open every save. */
@@ -334,9 +318,8 @@ static char *run_index(void *ctx, size_t *n_out, struct zf_err *err)
     json_t *names = json_array();
 
     (void)pthread_mutex_lock(&t->l.lock);
-    for (size_t k = 0; k < t->l.list.n; k++) {
+    for (size_t k = 0; k < t->l.list.n; k++)
         (void)json_array_append_new(names, zf_json_text(t->l.list.at[k]->name));
-    }
     (void)pthread_mutex_unlock(&t->l.lock);
     return zf_index_dump(json_pack("{s:s, s:o}", "schema", "zerofs.run/1", "tags", names), n_out,
                          err);
@@ -377,9 +360,8 @@ struct zf_tree *zf_runs_tree(const char *path, const struct zf_run_opts *o, stru
 {
     struct runs *t = runs_new(path, o, log, err);
 
-    if (!t) {
+    if (!t)
         return NULL;
-    }
     if (!run_list_look(&t->l, err) ||
         (t->l.list.n == 0 &&
          !zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no saves in this directory"))) {
@@ -398,9 +380,8 @@ struct zf_tree *zf_current_tree(const char *path, const struct zf_run_opts *o, s
     struct zf_control_opts c = {
         .log = log, .index = run_index, .stats = run_stats, .ctx = t, .live = true};
 
-    if (!t) {
+    if (!t)
         return NULL;
-    }
     t->current = current_new(&t->l, err);
     if (!t->current) {
         zf_tree_free(&t->base);

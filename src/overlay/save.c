@@ -196,9 +196,8 @@ static bool save_worth_trying(struct save *s)
     bool first = s->tried_ns == 0;
     struct fingerprint before = s->seen;
 
-    if (!first && now - s->tried_ns < RETRY_NS) {
+    if (!first && now - s->tried_ns < RETRY_NS)
         return false;
-    }
     save_look(s, now);
     return first || !before.settled || before.hash != s->seen.hash;
 }
@@ -211,9 +210,8 @@ static void save_failed(struct save *s, const struct zf_err *err)
     s->why = *err;
     s->when = time(NULL);
     /* That one is being written is no failure: its own log says it. */
-    if (!same && err->code != ZF_E_BUSY) {
+    if (!same && err->code != ZF_E_BUSY)
         zf_log_say(s->log, err);
-    }
 }
 
 /* Under the lock.  The tree of the save as it is in `seen`, or NULL. */
@@ -227,9 +225,8 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
         return NULL;
     }
     zf_auto(tree) struct zf_tree *tree = s->o->open(s->o->ctx, s->run, s->name, withheld_out, err);
-    if (!tree) {
+    if (!tree)
         return NULL;
-    }
     struct fingerprint after = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
     if (after.same != s->seen.same) {
         (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened");
@@ -244,9 +241,8 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
 bool save_take(struct save *s, struct zf_tree *tree, uint16_t withheld, struct zf_err *err)
 {
     tree = zf_control_checkpoint(tree, s->log, err);
-    if (tree) {
+    if (tree)
         zf_control_withhold(tree, withheld);
-    }
     atomic_store_explicit(&s->tree, tree, memory_order_release);
     return tree != NULL;
 }
@@ -260,9 +256,8 @@ static void save_open(struct save *s)
 
     if (!tree || !save_take(s, tree, withheld, &err)) {
         save_failed(s, &err);
-        if (!atomic_load_explicit(&s->refusal, memory_order_relaxed)) {
+        if (!atomic_load_explicit(&s->refusal, memory_order_relaxed))
             atomic_store_explicit(&s->refusal, save_refusal_new(s, &err), memory_order_release);
-        }
     }
 }
 
@@ -276,9 +271,8 @@ bool save_changed(struct save *s)
     const int64_t now = zf_clock_ns();
     bool changed = false;
 
-    if (!save_opened(s)) {
+    if (!save_opened(s))
         return false; /* it is opened when somebody looks into it */
-    }
     (void)pthread_mutex_lock(&s->lock);
     if (now - s->tried_ns >= RETRY_NS * (s->seen.far ? RETRY_FAR : 1)) {
         const uint64_t before = s->seen.same;
@@ -294,13 +288,11 @@ struct zf_tree *save_tree(struct save *s)
 {
     struct zf_tree *tree = save_opened(s);
 
-    if (tree) {
+    if (tree)
         return tree;
-    }
     (void)pthread_mutex_lock(&s->lock);
-    if (!save_opened(s) && save_worth_trying(s)) {
+    if (!save_opened(s) && save_worth_trying(s))
         save_open(s);
-    }
     tree = save_opened(s);
     (void)pthread_mutex_unlock(&s->lock);
     return tree ? tree : atomic_load_explicit(&s->refusal, memory_order_acquire);
@@ -310,9 +302,8 @@ bool save_enter(struct save *s, struct zf_err *err)
 {
     struct zf_tree *tree = save_tree(s);
 
-    if (!tree) {
+    if (!tree)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return !tree->ops->enter || tree->ops->enter(tree, ZF_TREE_ROOT, err);
 }
 

@@ -10,9 +10,8 @@ uint64_t axis_size(const struct axis *a)
 {
     uint64_t n = 1;
 
-    for (uint32_t i = 0; i < a->n; i++) {
+    for (uint32_t i = 0; i < a->n; i++)
         n *= a->size[i];
-    }
     return n;
 }
 
@@ -20,9 +19,8 @@ uint64_t axes_count(const struct axes *x)
 {
     uint64_t n = 1;
 
-    for (uint32_t k = 0; k < x->n; k++) {
+    for (uint32_t k = 0; k < x->n; k++)
         n *= axis_size(&x->at[k]);
-    }
     return n;
 }
 
@@ -36,26 +34,23 @@ bool axes_init(struct axes *x, uint32_t ndim, const uint64_t *shape, struct zf_e
                        ndim, MAX_AXES);
     }
     zf_packed_strides(ndim, shape, stride);
-    for (uint32_t k = 0; k < ndim; k++) {
+    for (uint32_t k = 0; k < ndim; k++)
         x->at[k] = (struct axis){.n = 1, .size = {shape[k]}, .stride = {stride[k]}};
-    }
     return true;
 }
 
 /* Adds steps inside those that a has; what is one with the last ones is joined to it. */
 static bool axes_nest(struct axis *a, uint64_t size, uint64_t stride, struct zf_err *err)
 {
-    if (size == 1) {
+    if (size == 1)
         return true;
-    }
     if (a->n && a->stride[a->n - 1] == size * stride) {
         a->size[a->n - 1] *= size;
         a->stride[a->n - 1] = stride;
         return true;
     }
-    if (a->n == MAX_NAMES) {
+    if (a->n == MAX_NAMES)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "an axis is composed of too many others");
-    }
     a->size[a->n] = size;
     a->stride[a->n++] = stride;
     return true;
@@ -83,11 +78,9 @@ static bool axes_take(struct axis *a, uint64_t want, struct axis *out, const cha
         want /= take;
     }
     *out = (struct axis){.n = 0};
-    for (uint32_t i = back.n; i-- > 0;) {
-        if (!axes_nest(out, back.size[i], back.stride[i], err)) {
+    for (uint32_t i = back.n; i-- > 0;)
+        if (!axes_nest(out, back.size[i], back.stride[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -108,11 +101,10 @@ static bool axes_split(const struct axis *a, const struct pattern *p, uint32_t l
                            "\"%.80s\": neither %.40s nor %.40s is a known size", p->text,
                            p->name[open], p->name[k]);
         }
-        if (size[k] == 0) {
+        if (size[k] == 0)
             open = k;
-        } else if (!zf_mul(known, size[k], &known)) {
+        else if (!zf_mul(known, size[k], &known))
             known = UINT64_MAX;
-        }
     }
     if (open != UINT32_MAX && known <= all && all % known == 0) {
         size[open] = all / known;
@@ -123,17 +115,14 @@ static bool axes_split(const struct axis *a, const struct pattern *p, uint32_t l
                        "\"%.80s\": by the settings the axis has %llu, but the tensor has %llu",
                        p->text, (unsigned long long)known, (unsigned long long)all);
     }
-    for (uint32_t i = 0; i < a->n; i++) {
-        if (!axes_nest(&rest, a->size[i], a->stride[i], err)) {
+    for (uint32_t i = 0; i < a->n; i++)
+        if (!axes_nest(&rest, a->size[i], a->stride[i], err))
             return false;
-        }
-    }
     for (uint32_t i = hi; i-- > lo;) {
         const uint32_t k = p->left.name[i];
 
-        if (!axes_take(&rest, size[k], &part[k], p->name[k], err)) {
+        if (!axes_take(&rest, size[k], &part[k], p->name[k], err))
             return false;
-        }
     }
     return true;
 }
@@ -149,28 +138,21 @@ bool axes_rearrange(struct axes *x, const struct pattern *p, axes_size_fn *size,
                        "\"%.80s\" is for %u dimensions, but the tensor has %u", p->text,
                        p->left.n_axes, x->n);
     }
-    for (uint32_t i = 0; i < p->n_names; i++) {
-        if (!size(ctx, p->name[i], &known[i], err)) {
+    for (uint32_t i = 0; i < p->n_names; i++)
+        if (!size(ctx, p->name[i], &known[i], err))
             return false;
-        }
-    }
-    for (uint32_t k = 0; k < x->n; k++) {
-        if (!axes_split(&x->at[k], p, p->left.begin[k], pattern_end(&p->left, k), known, part,
-                        err)) {
+    for (uint32_t k = 0; k < x->n; k++)
+        if (!axes_split(&x->at[k], p, p->left.begin[k], pattern_end(&p->left, k), known, part, err))
             return false;
-        }
-    }
     x->n = p->right.n_axes;
     for (uint32_t k = 0; k < x->n; k++) {
         x->at[k] = (struct axis){.n = 0};
         for (uint32_t i = p->right.begin[k]; i < pattern_end(&p->right, k); i++) {
             const struct axis *from = &part[p->right.name[i]];
 
-            for (uint32_t s = 0; s < from->n; s++) {
-                if (!axes_nest(&x->at[k], from->size[s], from->stride[s], err)) {
+            for (uint32_t s = 0; s < from->n; s++)
+                if (!axes_nest(&x->at[k], from->size[s], from->stride[s], err))
                     return false;
-                }
-            }
         }
     }
     return true;
@@ -186,9 +168,8 @@ bool axes_cut(struct axes *x, uint32_t k, uint64_t from, uint64_t to, struct zf_
                        "positions [%llu:%llu] are outside the axis, which has %llu",
                        (unsigned long long)from, (unsigned long long)to, (unsigned long long)all);
     }
-    if (from == 0 && to == all) {
+    if (from == 0 && to == all)
         return true;
-    }
     if (from == to) {
         *a = (struct axis){.n = 1, .size = {0}, .stride = {1}};
         return true;
@@ -216,12 +197,10 @@ bool axes_strided(const struct axes *x, uint32_t elem, struct zf_strided *out, s
     *out = (struct zf_strided){.elem = elem, .first = x->first};
     for (uint32_t k = 0; k < x->n; k++) {
         for (uint32_t i = 0; i < x->at[k].n; i++) {
-            if (x->at[k].size[i] == 1) {
+            if (x->at[k].size[i] == 1)
                 continue;
-            }
-            if (out->nd == ZF_STRIDED_DIMS) {
+            if (out->nd == ZF_STRIDED_DIMS)
                 return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the tensor is in too many parts");
-            }
             out->size[out->nd] = x->at[k].size[i];
             out->stride[out->nd++] = x->at[k].stride[i];
         }

@@ -27,19 +27,16 @@ static bool close_targets(struct plan *p, struct zf_err *err)
     const size_t n = p->target.n;
     zf_auto(mem) const struct target **at = calloc(n ? n : 1, sizeof(*at));
 
-    if (!at) {
+    if (!at)
         return zf_fail_sys(err, "prove a recipe");
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         at[i] = &p->target.at[i];
-    }
     qsort(at, n, sizeof(*at), close_cmp_target);
     for (size_t i = 1; i < n; i++) {
         p->line = &p->r->line[at[i]->line];
         if (strcmp(at[i - 1]->name, at[i]->name) == 0 &&
-            !plan_problem(p, p->line->at, err, "two rules make %.150s", at[i]->name)) {
+            !plan_problem(p, p->line->at, err, "two rules make %.150s", at[i]->name))
             return false;
-        }
     }
     return n > 0 || plan_problem(p, 0, err, "there is no rule that makes a tensor");
 }
@@ -52,12 +49,10 @@ static bool close_tensor(struct plan *p, size_t lo, size_t hi, struct zf_err *er
     uint32_t twice;
     uint64_t all;
 
-    if (!zf_elems(t->ndim, t->shape, &all)) {
+    if (!zf_elems(t->ndim, t->shape, &all))
         return true; /* sealed tensors fit */
-    }
-    if (prove_once(&p->use.at[lo], (uint32_t)(hi - lo), all, p->lim->recipe_parts, &twice, &why)) {
+    if (prove_once(&p->use.at[lo], (uint32_t)(hi - lo), all, p->lim->recipe_parts, &twice, &why))
         return true;
-    }
     if (why.code != ZF_E_FORMAT) {
         *err = why;
         return false;
@@ -72,15 +67,13 @@ bool close_plan(struct plan *p, struct zf_err *err)
     size_t at = 0;
     bool ok = close_targets(p, err);
 
-    if (n) {
+    if (n)
         qsort(p->use.at, n, sizeof *p->use.at, close_cmp_use);
-    }
     for (uint32_t i = 0; ok && p->src.set && i < p->src.set->n; i++) {
         size_t end = at;
 
-        while (end < n && p->use.at[end].tensor == i) {
+        while (end < n && p->use.at[end].tensor == i)
             end++;
-        }
         if (end > at) {
             ok = close_tensor(p, at, end, err);
         } else if (!p->src.set->tensor[i].apart) { /* no piece of another one */

@@ -20,9 +20,8 @@ static bool expand_wrong(struct plan *p, size_t at, struct zf_err *err)
 {
     const struct zf_err why = *err;
 
-    if (why.code == ZF_E_NOMEM) {
+    if (why.code == ZF_E_NOMEM)
         return false;
-    }
     /* Expressions say where they are themselves. */
     const size_t n = strlen(p->line->of->name);
     const bool placed = strncmp(why.msg, p->line->of->name, n) == 0 && why.msg[n] == ':';
@@ -43,15 +42,12 @@ static bool expand_cut(struct plan *p, const struct step *s, struct axes *x, str
 
         if ((c->has_from && !expr_u64(&c->from, &ask, &from, err)) ||
             (c->has_to && !expr_u64(&c->to, &ask, &to, err)) || (c->one && !zf_add(from, 1, &to)) ||
-            !axes_cut(x, k, from, to, err)) {
+            !axes_cut(x, k, from, to, err))
             return false;
-        }
     }
-    for (uint32_t k = s->n_cuts; k-- > 0;) {
-        if (s->cut[k].one) {
+    for (uint32_t k = s->n_cuts; k-- > 0;)
+        if (s->cut[k].one)
             axes_drop(x, k);
-        }
-    }
     return true;
 }
 
@@ -65,16 +61,14 @@ static bool expand_steps(struct plan *p, const struct origin *o, struct taken *t
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "4-bit elements (F4) cannot be re-ordered");
     }
-    if (!axes_init(&t->axes, from->ndim, from->shape, err)) {
+    if (!axes_init(&t->axes, from->ndim, from->shape, err))
         return false;
-    }
     for (uint32_t i = 0; i < o->n_steps; i++) {
         const struct step *s = &o->step[i];
 
         if (s->pattern ? !axes_rearrange(&t->axes, s->pattern, ask_size, p, err)
-                       : !expand_cut(p, s, &t->axes, err)) {
+                       : !expand_cut(p, s, &t->axes, err))
             return false;
-        }
     }
     return true;
 }
@@ -103,9 +97,8 @@ static uint32_t expand_find(struct plan *p, const struct origin *o, struct zf_er
             found = i;
         } else if (!which) {
             which = zf_arena_str(p->a, zf_out_text(&name), name.n, err);
-            if (!which) {
+            if (!which)
                 return UINT32_MAX;
-            }
         }
     }
     if (found == UINT32_MAX) {
@@ -139,9 +132,8 @@ static bool expand_next(struct plan *p, uint32_t bits)
         struct loop *l = &p->loops.at[i];
 
         if (bits >> i & 1) {
-            if (++l->value < l->end) {
+            if (++l->value < l->end)
                 return true;
-            }
             l->value = 0;
         }
     }
@@ -152,9 +144,8 @@ static bool expand_none(const struct plan *p, uint32_t bits)
 {
     bool none = false;
 
-    for (uint32_t i = 0; i < p->loops.n; i++) {
+    for (uint32_t i = 0; i < p->loops.n; i++)
         none = none || (bits >> i & 1 && p->loops.at[i].end == 0);
-    }
     return none;
 }
 
@@ -174,9 +165,8 @@ static bool expand_take(struct plan *p, const struct origin *o, takens *all, str
 {
     struct taken *t = zf_vec_push(all, err);
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     t->tensor = expand_find(p, o, err);
     return t->tensor != UINT32_MAX && expand_steps(p, o, t, err);
 }
@@ -189,13 +179,11 @@ static bool expand_sources(struct plan *p, uint32_t target_bits, takens *all, st
     for (uint32_t k = 0; k < l->n_origins; k++) {
         uint32_t bits;
 
-        if (!expand_bits(p, l->origin[k].name[0], &bits, err)) {
+        if (!expand_bits(p, l->origin[k].name[0], &bits, err))
             return false;
-        }
         bits = l->join == JOIN_NONE ? 0 : bits & ~target_bits;
-        if (expand_none(p, bits)) {
+        if (expand_none(p, bits))
             continue;
-        }
         bool ok = true, more = true;
         expand_open(p, bits, true);
         while (ok && more) {
@@ -203,9 +191,8 @@ static bool expand_sources(struct plan *p, uint32_t target_bits, takens *all, st
             more = expand_next(p, bits);
         }
         expand_open(p, bits, false);
-        if (!ok) {
+        if (!ok)
             return false;
-        }
     }
     return all->n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is nothing to join");
 }
@@ -221,15 +208,12 @@ static bool expand_shape(struct plan *p, const takens *all, struct target *t, st
     t->dim = l->join == JOIN_NONE ? 0 : l->dim;
     t->dtype = given_tensor(&p->src, all->at[0].tensor)->dtype;
     t->shape = zf_arena_get(p->a, t->ndim ? t->ndim : 1, sizeof *t->shape, err);
-    if (!t->shape) {
+    if (!t->shape)
         return false;
-    }
-    if (l->join != JOIN_NONE && t->dim >= t->ndim) {
+    if (l->join != JOIN_NONE && t->dim >= t->ndim)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no dimension %u", t->dim);
-    }
-    for (uint32_t k = 0, d = 0; d < t->ndim; d++) {
+    for (uint32_t k = 0, d = 0; d < t->ndim; d++)
         t->shape[d] = extra && d == t->dim ? 0 : axis_size(&first->at[k++]);
-    }
     for (size_t i = 0; i < all->n; i++) {
         const struct axes *x = &all->at[i].axes;
         bool fits = x->n == first->n && given_tensor(&p->src, all->at[i].tensor)->dtype == t->dtype;
@@ -243,9 +227,8 @@ static bool expand_shape(struct plan *p, const takens *all, struct target *t, st
                            "%.96s differs in shape or dtype from the tensors it is joined to",
                            p->src.set->tensor[all->at[i].tensor].name);
         }
-        if (i > 0 || extra) {
+        if (i > 0 || extra)
             t->shape[t->dim] += extra ? 1 : axis_size(&x->at[t->dim]);
-        }
     }
     return true;
 }
@@ -256,9 +239,8 @@ static bool expand_use(struct plan *p, const struct taken *t, struct zf_strided 
     const uint32_t elem = zf_dtype_info(given_tensor(&p->src, t->tensor)->dtype)->bytes;
     struct use *u = zf_vec_push(&p->use, err);
 
-    if (!u || !axes_strided(&t->axes, elem, &u->part, err)) {
+    if (!u || !axes_strided(&t->axes, elem, &u->part, err))
         return false;
-    }
     u->tensor = t->tensor;
     u->line = (uint32_t)(p->line - p->r->line);
     *out = u->part;
@@ -275,21 +257,18 @@ static bool expand_target(struct plan *p, const char *name, size_t n, takens *al
                        (unsigned long long)p->lim->tensors);
     }
     t = zf_vec_push(&p->target, err);
-    if (!t) {
+    if (!t)
         return false;
-    }
     t->line = (uint32_t)(p->line - p->r->line);
     t->name = zf_arena_str(p->a, name, n, err);
     t->n_parts = (uint32_t)all->n;
     t->part = zf_arena_get(p->a, all->n, sizeof *t->part, err);
-    if (!t->name || !t->part || !expand_shape(p, all, t, err)) {
+    if (!t->name || !t->part || !expand_shape(p, all, t, err))
         return false;
-    }
     for (size_t i = 0; i < all->n; i++) {
         t->part[i].tensor = all->at[i].tensor;
-        if (!expand_use(p, &all->at[i], &t->part[i].how, err)) {
+        if (!expand_use(p, &all->at[i], &t->part[i].how, err))
             return false;
-        }
     }
     return true;
 }
@@ -302,30 +281,25 @@ static bool expand_one(struct plan *p, uint32_t bits, struct zf_err *err)
     const size_t n = p->target.n;
     bool wanted;
 
-    if (!expand_if(p, &wanted, err)) {
+    if (!expand_if(p, &wanted, err))
         return expand_wrong(p, p->line->at, err);
-    }
-    if (!wanted) {
+    if (!wanted)
         return true;
-    }
     if (!names_fill(&p->loops, p->line->name, strlen(p->line->name), &name) ||
-        !zf_out_ok(&name, err)) {
+        !zf_out_ok(&name, err))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a name");
-    }
     const bool ok = expand_sources(p, bits, &all, err) &&
                     expand_target(p, zf_out_text(&name), name.n, &all, err);
     zf_vec_fini(&all);
-    if (ok) {
+    if (ok)
         return true;
-    }
     p->target.n = n;
     struct zf_err why = *err;
     if (why.code == ZF_E_FORMAT || why.code == ZF_E_UNSUPPORTED) {
         const size_t len = strlen(p->line->of->name);
 
-        if (strncmp(why.msg, p->line->of->name, len) != 0 || why.msg[len] != ':') {
+        if (strncmp(why.msg, p->line->of->name, len) != 0 || why.msg[len] != ':')
             (void)zf_fail(err, why.code, ZF_OFF_NONE, "%.96s: %.200s", zf_out_text(&name), why.msg);
-        }
     }
     return expand_wrong(p, p->line->origin[0].at, err);
 }
@@ -341,9 +315,8 @@ static bool *expand_used(const struct plan *p, struct zf_err *err)
         (void)zf_fail_sys(err, "look for unused tensors");
         return NULL;
     }
-    for (size_t i = 0; i < p->use.n; i++) {
+    for (size_t i = 0; i < p->use.n; i++)
         used[p->use.at[i].tensor] = true;
-    }
     return used;
 }
 
@@ -363,26 +336,22 @@ static bool expand_rest(struct plan *p, struct zf_err *err)
     zf_auto(mem) bool *used = expand_used(p, err);
     bool wanted, ok = used != NULL;
 
-    if (!used) {
+    if (!used)
         return false;
-    }
-    if (!expand_if(p, &wanted, err)) {
+    if (!expand_if(p, &wanted, err))
         return expand_wrong(p, l->at, err);
-    }
     for (uint32_t i = 0; ok && wanted && i < p->src.n; i++) {
         const char *name = given_name_of(&p->src, i);
         const uint32_t tensor = given_number(&p->src, i);
         takens all = {0};
 
-        if (used[tensor] || (l->kind == LINE_DROP && fnmatch(l->origin[0].name[0], name, 0) != 0)) {
+        if (used[tensor] || (l->kind == LINE_DROP && fnmatch(l->origin[0].name[0], name, 0) != 0))
             continue;
-        }
         struct taken *t = zf_vec_push(&all, err);
         struct zf_strided part;
 
-        if (t) {
+        if (t)
             t->tensor = tensor;
-        }
         ok = t && expand_steps(p, &l->origin[0], t, err) &&
              (l->kind == LINE_DROP ? expand_use(p, t, &part, err) && expand_note_drop(p, name, err)
                                    : expand_target(p, name, strlen(name), &all, err));
@@ -399,17 +368,14 @@ static bool expand_drop(struct plan *p, struct zf_err *err)
     struct zf_strided part;
     bool wanted;
 
-    if (!expand_if(p, &wanted, err)) {
+    if (!expand_if(p, &wanted, err))
         return expand_wrong(p, p->line->at, err);
-    }
     zf_err_clear(err);
     t.tensor = wanted ? expand_find(p, o, err) : UINT32_MAX;
-    if (t.tensor == UINT32_MAX) {
+    if (t.tensor == UINT32_MAX)
         return err->code != ZF_E_NOMEM;
-    }
-    if (!expand_steps(p, o, &t, err)) {
+    if (!expand_steps(p, o, &t, err))
         return expand_wrong(p, o->at, err);
-    }
     return expand_use(p, &t, &part, err) &&
            expand_note_drop(p, p->src.set->tensor[t.tensor].name, err);
 }
@@ -420,17 +386,14 @@ bool expand_line(struct plan *p, struct zf_err *err)
     const char *name = l->kind == LINE_DROP ? l->origin[0].name[0] : l->name;
     uint32_t bits;
 
-    if (l->kind == LINE_DROP ? strchr(name, '*') != NULL
-                             : strcmp(name, "*") == 0 && l->n_origins == 1 &&
-                                   strcmp(l->origin[0].name[0], "*") == 0) {
+    if (l->kind == LINE_DROP
+            ? strchr(name, '*') != NULL
+            : strcmp(name, "*") == 0 && l->n_origins == 1 && strcmp(l->origin[0].name[0], "*") == 0)
         return expand_rest(p, err);
-    }
-    if (!expand_bits(p, name, &bits, err)) {
+    if (!expand_bits(p, name, &bits, err))
         return expand_wrong(p, l->at, err);
-    }
-    if (expand_none(p, bits)) {
+    if (expand_none(p, bits))
         return true;
-    }
     bool ok = true, more = true;
     expand_open(p, bits, true);
     while (ok && more) {

@@ -94,9 +94,8 @@ static bool expr_put(struct parser *p, struct code c, struct zf_err *err)
 
 static bool expr_push(struct parser *p, struct pending w, struct zf_err *err)
 {
-    if (p->n_wait == MAX_DEPTH) {
+    if (p->n_wait == MAX_DEPTH)
         return text_fail(p->t->file, p->t->p, w.at, err, "this expression is nested too deep");
-    }
     p->wait[p->n_wait++] = w;
     return true;
 }
@@ -108,9 +107,8 @@ static bool expr_flush(struct parser *p, int level, struct zf_err *err)
            p->wait[p->n_wait - 1].op != OP_CALL && ops[p->wait[p->n_wait - 1].op].level >= level) {
         const struct pending *w = &p->wait[--p->n_wait];
 
-        if (!expr_put(p, (struct code){.kind = CODE_OP, .op = w->op, .at = w->at}, err)) {
+        if (!expr_put(p, (struct code){.kind = CODE_OP, .op = w->op, .at = w->at}, err))
             return false;
-        }
     }
     return true;
 }
@@ -125,34 +123,29 @@ static bool expr_tensor(struct parser *p, const char *what, size_t at, struct zf
 
     if (t->now.kind == TOKEN_WORD) {
         name = zf_arena_str(p->a, t->now.p, t->now.n, err);
-        if (!name || !text_next(t, err)) {
+        if (!name || !text_next(t, err))
             return false;
-        }
     } else if (strcmp(what, "stripped") != 0) {
         return text_fail(t->file, t->p, t->now.at, err, "expected a tensor as the argument of %s()",
                          what);
     }
     c.tensor = name;
-    if (!text_take(t, ",", &comma, err)) {
+    if (!text_take(t, ",", &comma, err))
         return false;
-    }
     if (comma && (strcmp(what, "same") == 0 || strcmp(what, "alike") == 0) &&
         t->now.kind == TOKEN_WORD) {
         /* Both names, one after the other. */
         char *both = zf_arena_fmt(p->a, err, "%s %.*s", name, (int)t->now.n, t->now.p);
 
         c.tensor = both;
-        if (!both || !text_next(t, err)) {
+        if (!both || !text_next(t, err))
             return false;
-        }
     } else if (comma) {
         c.number = strtoll(t->now.p, NULL, 10);
-        if (t->now.kind != TOKEN_NUMBER) {
+        if (t->now.kind != TOKEN_NUMBER)
             return text_fail(t->file, t->p, t->now.at, err, "expected a number as the dimension");
-        }
-        if (!text_next(t, err)) {
+        if (!text_next(t, err))
             return false;
-        }
     }
     return text_expect(t, ")", err) && expr_put(p, c, err);
 }
@@ -166,9 +159,8 @@ static bool expr_word(struct parser *p, bool *operand_out, struct zf_err *err)
     char *name = zf_arena_str(p->a, w.p, w.n, err);
     bool open;
 
-    if (!name || !text_next(t, err)) {
+    if (!name || !text_next(t, err))
         return false;
-    }
     for (size_t i = 0; i < 3; i++) {
         if (strcmp(name, consts[i]) == 0) {
             *operand_out = false;
@@ -176,24 +168,20 @@ static bool expr_word(struct parser *p, bool *operand_out, struct zf_err *err)
                             err);
         }
     }
-    if (!text_take(t, "(", &open, err)) {
+    if (!text_take(t, "(", &open, err))
         return false;
-    }
     *operand_out = open;
-    if (!open) {
+    if (!open)
         return expr_put(p, (struct code){.kind = CODE_NAME, .at = w.at, .text = name}, err);
-    }
     for (size_t i = 0; i < sizeof tensor_calls / sizeof tensor_calls[0]; i++) {
         if (strcmp(name, tensor_calls[i]) == 0) {
             *operand_out = false;
             return expr_tensor(p, name, w.at, err);
         }
     }
-    for (uint32_t i = 0; i < N_CALLS; i++) {
-        if (strcmp(name, calls[i].name) == 0) {
+    for (uint32_t i = 0; i < N_CALLS; i++)
+        if (strcmp(name, calls[i].name) == 0)
             return expr_push(p, (struct pending){OP_CALL, w.at, i, 1}, err);
-        }
-    }
     return text_fail(t->file, t->p, w.at, err, "there is no function %.40s()", name);
 }
 
@@ -205,23 +193,18 @@ static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err
     struct code c = {.kind = CODE_CONST, .at = w.at};
     bool was;
 
-    if (!text_take(t, "(", &was, err)) {
+    if (!text_take(t, "(", &was, err))
         return false;
-    }
     *operand_out = true;
-    if (was) {
+    if (was)
         return expr_push(p, (struct pending){.op = OP_OPEN, .at = w.at}, err);
-    }
-    if (!text_take(t, "not", &was, err)) {
+    if (!text_take(t, "not", &was, err))
         return false;
-    }
-    if (was) {
+    if (was)
         return expr_push(p, (struct pending){.op = OP_NOT, .at = w.at}, err);
-    }
     *operand_out = false;
-    if (w.kind == TOKEN_WORD) {
+    if (w.kind == TOKEN_WORD)
         return expr_word(p, operand_out, err);
-    }
     if (w.kind == TOKEN_STRING) {
         c.type = 's';
         c.text = zf_arena_str(p->a, w.p, w.n, err);
@@ -232,9 +215,8 @@ static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err
         c.type = text && strpbrk(text, ".eE") ? 'r' : 'i';
         c.number = text ? strtoll(text, &end, 10) : 0;
         c.real = text ? strtod(text, c.type == 'r' ? &end : NULL) : 0;
-        if (text && (*end || w.n > 18)) {
+        if (text && (*end || w.n > 18))
             return text_fail(t->file, t->p, w.at, err, "this is not a number");
-        }
     } else {
         return text_fail(t->file, t->p, w.at, err, "expected a value here");
     }
@@ -244,13 +226,11 @@ static bool expr_operand(struct parser *p, bool *operand_out, struct zf_err *err
 /* A closing bracket of the expression's own; *done_out: it is not, and the expression ends. */
 static bool expr_close(struct parser *p, bool *done_out, struct zf_err *err)
 {
-    if (!expr_flush(p, 1, err)) {
+    if (!expr_flush(p, 1, err))
         return false;
-    }
     *done_out = p->n_wait == 0;
-    if (*done_out) {
+    if (*done_out)
         return true;
-    }
     const struct pending w = p->wait[--p->n_wait];
     if (w.op == OP_CALL && w.args != calls[w.call].args) {
         return text_fail(p->t->file, p->t->p, w.at, err, "%s() takes %u arguments, found %u",
@@ -276,20 +256,17 @@ static bool expr_operator(struct parser *p, bool *operand_out, bool *done_out, s
         }
     }
     if (text_is(t, ",")) {
-        if (!expr_flush(p, 1, err)) {
+        if (!expr_flush(p, 1, err))
             return false;
-        }
         *done_out = !p->n_wait || p->wait[p->n_wait - 1].op != OP_CALL;
-        if (*done_out) {
+        if (*done_out)
             return true;
-        }
         p->wait[p->n_wait - 1].args++;
         return text_next(t, err);
     }
     *operand_out = false;
-    if (text_is(t, ")")) {
+    if (text_is(t, ")"))
         return expr_close(p, done_out, err);
-    }
     *done_out = true;
     return true;
 }
@@ -300,17 +277,13 @@ bool expr_parse(struct expr *e, struct text *t, struct zf_arena *a, struct zf_er
     bool operand = true, done = false;
 
     e->at = t->now.at;
-    while (!done) {
-        if (operand ? !expr_operand(&p, &operand, err) : !expr_operator(&p, &operand, &done, err)) {
+    while (!done)
+        if (operand ? !expr_operand(&p, &operand, err) : !expr_operator(&p, &operand, &done, err))
             return false;
-        }
-    }
-    if (!expr_flush(&p, 1, err)) {
+    if (!expr_flush(&p, 1, err))
         return false;
-    }
-    if (p.n_wait) {
+    if (p.n_wait)
         return text_fail(t->file, t->p, p.wait[p.n_wait - 1].at, err, "this bracket is not closed");
-    }
     e->n = p.n;
     e->code = zf_arena_copy(a, p.code, p.n, sizeof *p.code, err);
     return e->code != NULL;
@@ -405,14 +378,12 @@ static json_t *expr_item(json_t *in, json_t *key)
         return in ? json_incref(in) : json_null();
     }
     (void)snprintf(name, sizeof name, "%s", json_is_string(key) ? json_string_value(key) : "");
-    if (json_is_integer(key)) {
+    if (json_is_integer(key))
         (void)snprintf(name, sizeof name, "%lld", (long long)at);
-    }
     for (char *part = name, *dot; part && in; part = dot ? dot + 1 : NULL) {
         dot = strchr(part, '.');
-        if (dot) {
+        if (dot)
             *dot = '\0';
-        }
         in = json_object_get(in, part);
     }
     return in ? json_incref(in) : json_null();
@@ -459,9 +430,8 @@ struct stack {
 
 static void zf_auto_stack(struct stack *s)
 {
-    while (s->n) {
+    while (s->n)
         json_decref(s->v[--s->n]);
-    }
 }
 
 static void expr_wrong(json_t *a, json_t *b, const struct code *c, const struct expr_ask *ask,
@@ -488,9 +458,8 @@ static bool expr_step(struct stack *s, const struct code *c, const struct expr_a
         made = ask->name(ask->ctx, c->text);
     } else if (c->kind == CODE_TENSOR) {
         made = ask->tensor(ask->ctx, c->text, c->tensor, c->number, err);
-        if (!made) {
+        if (!made)
             return false;
-        }
     } else if (c->kind == CODE_CALL) {
         used = calls[c->op].args;
         made = expr_call(c->op, s->v + s->n - used, &fits);
@@ -501,15 +470,12 @@ static bool expr_step(struct stack *s, const struct code *c, const struct expr_a
         used = 2;
         made = expr_op((enum op)c->op, s->v[s->n - 2], s->v[s->n - 1], &fits);
     }
-    if (!fits) {
+    if (!fits)
         expr_wrong(s->v[s->n - used], used > 1 ? s->v[s->n - used + 1] : NULL, c, ask, err);
-    }
-    for (; used; used--) {
+    for (; used; used--)
         json_decref(s->v[--s->n]);
-    }
-    if (!made) {
+    if (!made)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a value");
-    }
     s->v[s->n++] = made;
     return fits;
 }
@@ -517,11 +483,9 @@ static bool expr_step(struct stack *s, const struct code *c, const struct expr_a
 static bool expr_run(const struct expr *e, uint32_t n, struct stack *s, const struct expr_ask *ask,
                      struct zf_err *err)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (!expr_step(s, &e->code[i], ask, err)) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!expr_step(s, &e->code[i], ask, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -565,12 +529,10 @@ bool expr_sides(const struct expr *e, const struct expr_ask *ask, json_t **left,
     const struct code *last = &e->code[e->n - 1];
 
     *left = *right = NULL;
-    if (last->kind != CODE_OP || last->op != OP_EQ) {
+    if (last->kind != CODE_OP || last->op != OP_EQ)
         return true;
-    }
-    if (!expr_run(e, e->n - 1, &s, ask, err)) {
+    if (!expr_run(e, e->n - 1, &s, ask, err))
         return false;
-    }
     *right = s.v[--s.n];
     *left = s.v[--s.n];
     return true;

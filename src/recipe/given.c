@@ -44,14 +44,11 @@ static bool given_is_plain(const char *name)
     char before = '.';
 
     for (const char *c = name; *c; before = *c++) {
-        if (*c == '0' && !given_is_digit(before) && given_is_digit(c[1])) {
+        if (*c == '0' && !given_is_digit(before) && given_is_digit(c[1]))
             return false;
-        }
-        for (size_t k = 0; *c == '_' && before == '.' && k < N_INSIDE; k++) {
-            if (strncmp(c, given_inside[k], strlen(given_inside[k])) == 0) {
+        for (size_t k = 0; *c == '_' && before == '.' && k < N_INSIDE; k++)
+            if (strncmp(c, given_inside[k], strlen(given_inside[k])) == 0)
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -60,16 +57,13 @@ static bool given_is_plain(const char *name)
 static const char *given_name(struct given *s, const struct zf_tensor *t,
                               const struct zf_limits *lim, struct zf_err *err)
 {
-    if (given_is_plain(t->name)) {
+    if (given_is_plain(t->name))
         return t->name;
-    }
-    if (!s->arena) {
+    if (!s->arena)
         s->arena = zf_arena_new(lim->model_memory, err);
-    }
     char *name = s->arena ? zf_arena_str(s->arena, t->name, t->name_len, err) : NULL;
-    for (size_t k = 0; name && k < N_INSIDE; k++) {
+    for (size_t k = 0; name && k < N_INSIDE; k++)
         s->stripped += given_cut(name, given_inside[k]);
-    }
     return name;
 }
 
@@ -82,14 +76,12 @@ static int given_cmp(const void *a, const void *b)
 
 static void given_order(struct given *s)
 {
-    if (s->n) {
+    if (s->n)
         qsort(s->at, s->n, sizeof *s->at, given_cmp);
-    }
     s->sorted = true;
     s->twice = 0;
-    for (uint32_t i = 1; i < s->n && !s->twice; i++) {
+    for (uint32_t i = 1; i < s->n && !s->twice; i++)
         s->twice = given_cmp(&s->at[i - 1], &s->at[i]) == 0 ? i : 0;
-    }
 }
 
 /* Names of its own, which are those of the set so far. */
@@ -97,12 +89,10 @@ static bool given_own(struct given *s, struct zf_err *err)
 {
     struct given_name *own = malloc((s->n ? s->n : 1) * sizeof *own);
 
-    if (!own) {
+    if (!own)
         return zf_fail_sys(err, "take the tensors' names");
-    }
-    for (uint32_t i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->n; i++)
         own[i] = s->at ? s->at[i] : (struct given_name){s->set->tensor[i].name, i};
-    }
     s->at = own;
     s->shared = NULL;
     return true;
@@ -118,20 +108,16 @@ bool given_init(struct given *s, const struct zf_checkpoint *c, const struct zf_
                         .stored = zf_checkpoint_set(c, "stored"),
                         .n = set ? set->n : 0,
                         .sorted = true};
-    for (uint32_t i = 0; plain && i < s->n; i++) {
+    for (uint32_t i = 0; plain && i < s->n; i++)
         plain = given_is_plain(set->tensor[i].name);
-    }
-    if (plain) {
+    if (plain)
         return true;
-    }
-    if (!given_own(s, err)) {
+    if (!given_own(s, err))
         return false;
-    }
     for (uint32_t i = 0; i < s->n; i++) {
         s->at[i].name = given_name(s, &set->tensor[i], lim, err);
-        if (!s->at[i].name) {
+        if (!s->at[i].name)
             return false;
-        }
     }
     given_order(s);
     return true;
@@ -148,9 +134,8 @@ struct given given_share(const struct given *s)
 
 void given_fini(struct given *s)
 {
-    if (!s->shared) {
+    if (!s->shared)
         free(s->at);
-    }
     zf_arena_free(s->arena);
     *s = (struct given){0};
 }
@@ -160,26 +145,21 @@ bool given_strip(struct given *s, const char *front, const char *before, struct 
     const size_t n = strlen(front), n_before = before ? strlen(before) : 0;
     bool met = !before;
 
-    if (before && s->sorted && !given_begins(s, before, n_before)) {
+    if (before && s->sorted && !given_begins(s, before, n_before))
         return true;
-    }
     for (uint32_t i = 0; i < s->n; i++) {
         const char *name = given_name_of(s, i);
 
-        if (strncmp(name, front, n) != 0 || !name[n]) {
+        if (strncmp(name, front, n) != 0 || !name[n])
             return true;
-        }
         met = met || strncmp(name, before, n_before) == 0;
     }
-    if (!met || s->n == 0) {
+    if (!met || s->n == 0)
         return true;
-    }
-    if ((s->shared || !s->at) && !given_own(s, err)) {
+    if ((s->shared || !s->at) && !given_own(s, err))
         return false;
-    }
-    for (uint32_t i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->n; i++)
         s->at[i].name += n;
-    }
     s->stripped += s->n;
     s->sorted = false;
     return true;
@@ -187,9 +167,8 @@ bool given_strip(struct given *s, const char *front, const char *before, struct 
 
 bool given_sort(struct given *s, struct zf_err *err)
 {
-    if (!s->sorted) {
+    if (!s->sorted)
         given_order(s);
-    }
     return !s->twice ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "%.96s and %.96s are both named %.96s once prefixes of wrappers are removed",
@@ -233,11 +212,10 @@ bool given_begins(const struct given *s, const char *prefix, size_t n)
         const struct zf_tensor *t = s->at ? NULL : &s->set->tensor[mid];
 
         if (t ? zf_name_cmp(t->name, t->name_len, prefix, n) < 0
-              : strncmp(s->at[mid].name, prefix, n) < 0) {
+              : strncmp(s->at[mid].name, prefix, n) < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     for (; apart && lo < s->n && strncmp(given_name_of(s, lo), prefix, n) != 0; lo++) {
     }

@@ -106,22 +106,19 @@ static bool hf_front_fits(struct front *f, const char *text, struct look *look, 
     char name[64];
 
     *out = !hf_front_name(text, name);
-    if (*out) {
+    if (*out)
         return true;
-    }
     if (strcmp(name, f->name) != 0) {
         const char *part = library_find(NULL, name);
         zf_auto(trial) struct trial *t =
             part ? hf_trial_make(name, part, strlen(part), look, err) : NULL;
 
-        if (part && !t) {
+        if (part && !t)
             return false;
-        }
         (void)snprintf(f->name, sizeof f->name, "%s", name);
         f->fits = !t || t->plan.fits;
-        if (t && f->fits) {
+        if (t && f->fits)
             (void)snprintf(look->family, sizeof look->family, "%s", name + (name[0] == '_'));
-        }
     }
     *out = f->fits;
     return true;
@@ -139,25 +136,21 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
     for (uint32_t i = 0; (l = library_at(i)); i++) {
         bool may = false;
 
-        if (l->name[0] != '_' && !hf_front_fits(&front, l->text, look, &may, err)) {
+        if (l->name[0] != '_' && !hf_front_fits(&front, l->text, look, &may, err))
             return false;
-        }
-        if (!may) {
+        if (!may)
             continue;
-        }
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), look, err);
-        if (!t) {
+        if (!t)
             return false;
-        }
         if (t->plan.fits && look->brief) {
             *out = zf_give(t);
             return true;
         }
         /* One whose settings and tensors agree is preferred to one that is refused. */
-        if (!t->plan.fits || (found && plan_bad(&t->plan))) {
+        if (!t->plan.fits || (found && plan_bad(&t->plan)))
             continue;
-        }
         if (found && !plan_bad(&found->plan)) {
             look->family[0] = '\0';
             return make_note(c, err,
@@ -180,9 +173,8 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
         *err = look->files.why;
         return false;
     }
-    if (t && !plan_bad(&t->plan)) {
+    if (t && !plan_bad(&t->plan))
         return make_model(c, &t->plan, err);
-    }
     if (t) {
         /* Settings of a wrong type may be met before the class is known. */
         return make_note(c, err, "hf/ is %s%.60s: %.300s",
@@ -205,17 +197,14 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
 {
     zf_auto(look) struct look look = {.given = {.set = NULL}};
 
-    if (!hf_look(&look, c, o->lim, err)) {
+    if (!hf_look(&look, c, o->lim, err))
         return false;
-    }
     zf_auto(trial) struct trial *t = NULL;
-    if (!o->name) {
+    if (!o->name)
         return hf_fitting(c, &look, &t, err) && hf_model(c, &look, t, o->fits, err);
-    }
     t = hf_named(o, &look, err);
-    if (!t) {
+    if (!t)
         return false;
-    }
     return plan_bad(&t->plan)
                ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0])
                : make_model(c, &t->plan, err);
@@ -226,12 +215,10 @@ static bool hf_is_taken(const struct zf_checkpoint *c)
 {
     bool taken = false;
 
-    for (uint32_t i = 0; !taken && i < c->n_sets; i++) {
+    for (uint32_t i = 0; !taken && i < c->n_sets; i++)
         taken = strncmp(c->set[i].path, "hf", 2) == 0 || strncmp(c->set[i].path, "as", 2) == 0;
-    }
-    for (uint32_t i = 0; !taken && i < c->n_blobs; i++) {
+    for (uint32_t i = 0; !taken && i < c->n_blobs; i++)
         taken = strncmp(c->blob[i].path, "hf/", 3) == 0 || strncmp(c->blob[i].path, "as/", 3) == 0;
-    }
     return taken;
 }
 
@@ -242,16 +229,13 @@ bool zf_hf_begin(struct zf_checkpoint *c, const struct zf_hf_opts *o, bool *late
     zf_auto(trial) struct trial *t = NULL;
 
     *later_out = false;
-    if (hf_is_taken(c)) {
+    if (hf_is_taken(c))
         return zf_hf_model(c, o, err);
-    }
-    if (!hf_look(&look, c, o->lim, err)) {
+    if (!hf_look(&look, c, o->lim, err))
         return false;
-    }
     look.brief = true;
-    if (!hf_fitting(c, &look, &t, err)) {
+    if (!hf_fitting(c, &look, &t, err))
         return false;
-    }
     *later_out = t != NULL;
     return t || hf_model(c, &look, NULL, false, err);
 }
@@ -262,25 +246,21 @@ bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_h
     zf_auto(look) struct look look = {.given = {.set = NULL}};
     const struct library_text *l;
 
-    if (!hf_look(&look, c, lim, err)) {
+    if (!hf_look(&look, c, lim, err))
         return false;
-    }
     for (uint32_t i = 0; (l = library_at(i)); i++) {
-        if (l->name[0] == '_') {
+        if (l->name[0] == '_')
             continue;
-        }
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), &look, err);
-        if (!t) {
+        if (!t)
             return false;
-        }
         const struct zf_hf_fit fit = {.name = l->name,
                                       .title = t->r->title,
                                       .fits = t->plan.fits,
                                       .why = plan_bad(&t->plan) ? t->plan.problem.at[0] : NULL};
-        if (!fn(ctx, &fit)) {
+        if (!fn(ctx, &fit))
             return true;
-        }
     }
     return true;
 }
@@ -291,17 +271,14 @@ bool zf_hf_check(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
 {
     zf_auto(look) struct look look = {.given = {.set = NULL}};
 
-    if (!hf_look(&look, c, o->lim, err)) {
+    if (!hf_look(&look, c, o->lim, err))
         return false;
-    }
     zf_auto(trial) struct trial *t = hf_named(o, &look, err);
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     *n_out = t->plan.target.n;
-    for (size_t i = 0; i < t->plan.problem.n; i++) {
+    for (size_t i = 0; i < t->plan.problem.n; i++)
         fn(ctx, t->plan.problem.at[i]);
-    }
     return true;
 }

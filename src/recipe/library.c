@@ -21,10 +21,8 @@ const struct library_text *library_at(uint32_t i)
 const char *library_find(void *ctx, const char *name)
 {
     (void)ctx;
-    for (uint32_t i = 0; texts[i].name; i++) {
-        if (strcmp(texts[i].name, name) == 0) {
+    for (uint32_t i = 0; texts[i].name; i++)
+        if (strcmp(texts[i].name, name) == 0)
             return texts[i].text;
-        }
-    }
     return NULL;
 }

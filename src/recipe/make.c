@@ -19,12 +19,10 @@ bool make_note(struct zf_checkpoint *c, struct zf_err *err, const char *fmt, ...
     va_end(args);
     const char **all = zf_arena_get(c->arena, c->n_notes + 1, sizeof(*all), err);
     char *text = all ? zf_arena_str(c->arena, msg, strlen(msg), err) : NULL;
-    if (!text) {
+    if (!text)
         return false;
-    }
-    if (c->n_notes) {
+    if (c->n_notes)
         memcpy(all, c->note, c->n_notes * sizeof(*all));
-    }
     all[c->n_notes++] = text;
     c->note = all;
     return true;
@@ -45,16 +43,13 @@ static const struct zf_map *make_map(struct zf_checkpoint *c, const struct plan 
         /* Of a damaged tensor, no byte is read that was not asked for. */
         part[i] = from->lost ? zf_map_strided(a, from->data, &t->part[i].how, err)
                              : zf_checkpoint_strided(c, from->data, &t->part[i].how, p->lim, err);
-        if (!part[i]) {
+        if (!part[i])
             return NULL;
-        }
     }
-    if (!part || t->n_parts == 1) {
+    if (!part || t->n_parts == 1)
         return part ? part[0] : NULL;
-    }
-    for (uint32_t d = 0; d < t->dim; d++) {
+    for (uint32_t d = 0; d < t->dim; d++)
         rows *= t->shape[d];
-    }
     return zf_map_columns(a, rows ? rows : 1, part, t->n_parts, err);
 }
 
@@ -83,9 +78,8 @@ static bool make_set(struct zf_checkpoint *c, const struct plan *p, struct zf_se
             .shape = zf_arena_copy(c->arena, t->shape, t->ndim, sizeof *t->shape, err),
             .data = make_map(c, p, t, err),
         };
-        if (!to->name || !to->shape || !to->data) {
+        if (!to->name || !to->shape || !to->data)
             return false;
-        }
         for (uint32_t k = 0; k < t->n_parts; k++) {
             const struct zf_tensor *from = given_tensor(&p->src, t->part[k].tensor);
 
@@ -93,13 +87,11 @@ static bool make_set(struct zf_checkpoint *c, const struct plan *p, struct zf_se
             to->filled = to->filled || from->filled;
         }
     }
-    if (!all) {
+    if (!all)
         return false;
-    }
     qsort(all, p->target.n, sizeof *all, make_cmp);
-    for (size_t i = 0; i < p->target.n; i++) {
+    for (size_t i = 0; i < p->target.n; i++)
         all[i].alias_of = (uint32_t)i;
-    }
     *out = (struct zf_set){.path = "", .tensor = all, .n = (uint32_t)p->target.n};
     return true;
 }
@@ -118,12 +110,10 @@ static bool make_blob(struct zf_checkpoint *c, const char *path, const struct zf
 {
     struct zf_blob *all = zf_arena_get(c->arena, c->n_blobs + 1, sizeof *all, err);
 
-    if (!all) {
+    if (!all)
         return false;
-    }
-    if (c->n_blobs) {
+    if (c->n_blobs)
         memcpy(all, c->blob, c->n_blobs * sizeof *all);
-    }
     all[c->n_blobs] = (struct zf_blob){.path = path, .data = data};
     qsort(all, c->n_blobs + 1, sizeof *all, make_cmp_blob);
     c->blob = all;
@@ -138,9 +128,8 @@ static bool make_file(struct zf_checkpoint *c, const char *path, json_t *j, stru
         j ? json_dumps(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
     const size_t n = text ? strlen(text) : 0;
 
-    if (!text) {
+    if (!text)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %s", path);
-    }
     text[n] = '\n'; /* in place of the zero byte */
     const char *bytes = zf_arena_str(c->arena, text, n + 1, err);
     const struct zf_map *data = bytes ? zf_map_of_mem(c->arena, bytes, n + 1, err) : NULL;
@@ -201,9 +190,8 @@ static bool make_files(struct zf_checkpoint *c, const struct plan *p, struct zf_
                   "settings", p->file ? zf_json_text(p->file) : NULL, "sizes", sizes, "left_out",
                   p->left_out, "notes", p->notes, "weights", make_is_stored(p) ? "stored/" : "/");
 
-    if (!record || !make_file(c, "hf/recipe.json", record, err)) {
+    if (!record || !make_file(c, "hf/recipe.json", record, err))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for recipe.json");
-    }
     if (p->outside) {
         const bool root = strchr(p->outside_path, '/') == NULL;
 
@@ -219,15 +207,12 @@ bool make_model(struct zf_checkpoint *c, const struct plan *p, struct zf_err *er
 {
     struct zf_set *set = zf_arena_get(c->arena, 1, sizeof *set, err);
 
-    if (!set || !make_set(c, p, set, err)) {
+    if (!set || !make_set(c, p, set, err))
         return false;
-    }
     c->hf = set;
-    for (size_t i = 0; i < json_array_size(p->notes); i++) {
-        if (!make_note(c, err, "hf/: %.300s", json_string_value(json_array_get(p->notes, i)))) {
+    for (size_t i = 0; i < json_array_size(p->notes); i++)
+        if (!make_note(c, err, "hf/: %.300s", json_string_value(json_array_get(p->notes, i))))
             return false;
-        }
-    }
     return make_files(c, p, err) &&
            make_note(c, err, "hf/ is the model%s%.60s, by the recipe %.60s (hf/recipe.json)%s",
                      p->arch ? " " : "", p->arch ? p->arch : "", p->r->name,

@@ -11,14 +11,11 @@ static const struct loop *names_braces(const struct loops *l, const char *p, siz
     const size_t word = strcspn(p, "+-}");
 
     *plus = 0;
-    if (word < n && sscanf(p + word, "%4d", plus) != 1) {
+    if (word < n && sscanf(p + word, "%4d", plus) != 1)
         return NULL;
-    }
-    for (uint32_t i = 0; i < l->n; i++) {
-        if (strlen(l->at[i].name) == word && memcmp(l->at[i].name, p, word) == 0) {
+    for (uint32_t i = 0; i < l->n; i++)
+        if (strlen(l->at[i].name) == word && memcmp(l->at[i].name, p, word) == 0)
             return &l->at[i];
-        }
-    }
     return NULL;
 }
 
@@ -30,9 +27,8 @@ bool names_loops(const struct loops *l, const char *name, size_t n, uint32_t *bi
         const char *end = name[i] == '{' ? memchr(name + i, '}', n - i) : name;
         int plus;
 
-        if (name[i] != '{') {
+        if (name[i] != '{')
             continue;
-        }
         const size_t len = end ? (size_t)(end - (name + i + 1)) : 0;
         const struct loop *at = end ? names_braces(l, name + i + 1, len, &plus) : NULL;
         if (!at) {
@@ -56,9 +52,8 @@ bool names_fill(const struct loops *l, const char *name, size_t n, struct zf_out
         }
         const size_t len = (size_t)(end - (name + i + 1));
         const struct loop *at = names_braces(l, name + i + 1, len, &plus);
-        if (!at || !at->open || (plus < 0 && at->value < (uint64_t)-plus)) {
+        if (!at || !at->open || (plus < 0 && at->value < (uint64_t)-plus))
             return false;
-        }
         zf_out_dec(out, at->value + (uint64_t)(int64_t)plus);
         i += len + 2;
     }

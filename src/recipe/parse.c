@@ -69,9 +69,8 @@ static bool parse_cut(struct reader *p, struct cut *c, struct zf_err *err)
 
     c->has_from = !text_is(p->t, ":");
     if ((c->has_from && !expr_parse(&c->from, p->t, p->r->arena, err)) ||
-        !text_take(p->t, ":", &colon, err)) {
+        !text_take(p->t, ":", &colon, err))
         return false;
-    }
     c->one = !colon;
     c->has_to = colon && !text_is(p->t, ",") && !text_is(p->t, "]");
     c->all = !c->one && !c->has_from && !c->has_to;
@@ -88,24 +87,20 @@ static bool parse_step(struct reader *p, struct step *s, struct zf_err *err)
         const struct token now = p->t->now;
         struct zf_err why;
 
-        if (!made) {
+        if (!made)
             return false;
-        }
         s->pattern = made;
         return pattern_parse(made, now.p, now.n, p->r->arena, &why)
                    ? text_next(p->t, err)
                    : text_fail(p->t->file, p->t->p, s->at, err, "%s", why.msg);
     }
-    if (!text_expect(p->t, "[", err)) {
+    if (!text_expect(p->t, "[", err))
         return false;
-    }
     while (more) {
-        if (s->n_cuts == MAX_AXES) {
+        if (s->n_cuts == MAX_AXES)
             return text_fail(p->t->file, p->t->p, s->at, err, "more than %d axes", MAX_AXES);
-        }
-        if (!parse_cut(p, &s->cut[s->n_cuts++], err) || !text_take(p->t, ",", &more, err)) {
+        if (!parse_cut(p, &s->cut[s->n_cuts++], err) || !text_take(p->t, ",", &more, err))
             return false;
-        }
     }
     return text_expect(p->t, "]", err);
 }
@@ -118,21 +113,17 @@ static bool parse_origin(struct reader *p, struct origin *o, struct zf_err *err)
 
     o->at = p->t->now.at;
     while (more) {
-        if (o->n_names == MAX_NAMED) {
+        if (o->n_names == MAX_NAMED)
             return parse_wrong(p, err, "an end of the alternatives");
-        }
         o->name[o->n_names] = parse_word(p, "the name of a tensor of the checkpoint", err);
-        if (!o->name[o->n_names++] || !text_take(p->t, "|", &more, err)) {
+        if (!o->name[o->n_names++] || !text_take(p->t, "|", &more, err))
             return false;
-        }
     }
     while (p->t->now.kind == TOKEN_STRING || text_is(p->t, "[")) {
-        if (o->n_steps == MAX_STEPS) {
+        if (o->n_steps == MAX_STEPS)
             return parse_wrong(p, err, "an end of the patterns and cuts");
-        }
-        if (!parse_step(p, &step[o->n_steps++], err)) {
+        if (!parse_step(p, &step[o->n_steps++], err))
             return false;
-        }
     }
     o->step = zf_arena_copy(p->r->arena, step, o->n_steps, sizeof *step, err);
     return o->step != NULL;
@@ -144,13 +135,11 @@ static bool parse_join(struct reader *p, struct line *l, struct zf_err *err)
     zf_vec(struct origin) all = {0};
     bool ok = true, more = false;
 
-    if (p->t->now.kind != TOKEN_NUMBER || p->t->now.n != 1 || *p->t->now.p < '0') {
+    if (p->t->now.kind != TOKEN_NUMBER || p->t->now.n != 1 || *p->t->now.p < '0')
         return parse_wrong(p, err, "a dimension from 0 to 9");
-    }
     l->dim = (uint32_t)(*p->t->now.p - '0');
-    if (!text_next(p->t, err) || !text_expect(p->t, ",", err)) {
+    if (!text_next(p->t, err) || !text_expect(p->t, ",", err))
         return false;
-    }
     do {
         ok = zf_vec_room(&all, 1, err);
         if (ok) {
@@ -174,9 +163,8 @@ static bool parse_sources(struct reader *p, struct line *l, struct zf_err *err)
         l->join = cat ? JOIN_CAT : JOIN_STACK;
         return text_next(p->t, err) && text_next(p->t, err) && parse_join(p, l, err);
     }
-    if (!parse_origin(p, &one, err)) {
+    if (!parse_origin(p, &one, err))
         return false;
-    }
     l->n_origins = 1;
     l->origin = zf_arena_copy(p->r->arena, &one, 1, sizeof one, err);
     return l->origin != NULL;
@@ -189,33 +177,27 @@ static bool parse_assign(struct reader *p, struct line *l, const char *sign, str
 {
     l->name = parse_word(p, "a name", err);
     if (!l->name || (l->kind == LINE_INDEX && !text_take(p->t, "=", &l->one, err)) ||
-        (!l->one && !text_expect(p->t, sign, err)) || !parse_expr(p, &l->expr, err)) {
+        (!l->one && !text_expect(p->t, sign, err)) || !parse_expr(p, &l->expr, err))
         return false;
-    }
     if (l->kind == LINE_LIST) {
-        if (!text_expect(p->t, "for", err)) {
+        if (!text_expect(p->t, "for", err))
             return false;
-        }
         l->text = parse_word(p, "an index", err);
-        if (!l->text) {
+        if (!l->text)
             return false;
-        }
     }
-    if (!parse_cond(p, l, err)) {
+    if (!parse_cond(p, l, err))
         return false;
-    }
-    if (l->kind == LINE_SIZE && p->t->now.kind == TOKEN_STRING) {
+    if (l->kind == LINE_SIZE && p->t->now.kind == TOKEN_STRING)
         l->text = parse_string(p, "a text", err);
-    }
     return true;
 }
 
 /* EXPR "text" [if EXPR] */
 static bool parse_claim(struct reader *p, struct line *l, struct zf_err *err)
 {
-    if (!parse_expr(p, &l->expr, err)) {
+    if (!parse_expr(p, &l->expr, err))
         return false;
-    }
     l->text = parse_string(p, "a sentence in quotes", err);
     return l->text && parse_cond(p, l, err);
 }
@@ -226,23 +208,19 @@ static bool parse_drop(struct reader *p, struct line *l, struct zf_err *err)
     struct step step[MAX_STEPS] = {{.pattern = NULL}};
 
     one.name[one.n_names++] = parse_word(p, "the name of a tensor of the checkpoint", err);
-    if (!one.name[0]) {
+    if (!one.name[0])
         return false;
-    }
     while (text_is(p->t, "[")) {
-        if (one.n_steps == MAX_STEPS) {
+        if (one.n_steps == MAX_STEPS)
             return parse_wrong(p, err, "an end of the cuts");
-        }
-        if (!parse_step(p, &step[one.n_steps++], err)) {
+        if (!parse_step(p, &step[one.n_steps++], err))
             return false;
-        }
     }
     one.step = zf_arena_copy(p->r->arena, step, one.n_steps, sizeof *step, err);
     l->n_origins = 1;
     l->origin = one.step ? zf_arena_copy(p->r->arena, &one, 1, sizeof one, err) : NULL;
-    if (!l->origin) {
+    if (!l->origin)
         return false;
-    }
     l->text = parse_string(p, "the reason for leaving it out, in quotes,", err);
     return l->text && parse_cond(p, l, err);
 }
@@ -253,9 +231,8 @@ static bool parse_use(struct reader *p, struct zf_err *err)
     const char *name = parse_word(p, "the name of another recipe", err);
     const char *text = name && p->find ? p->find(p->ctx, name) : NULL;
 
-    if (!name) {
+    if (!name)
         return false;
-    }
     if (!text || p->inner) {
         return text_fail(p->t->file, p->t->p, at, err,
                          p->inner ? "a recipe that is used cannot use another"
@@ -263,9 +240,8 @@ static bool parse_use(struct reader *p, struct zf_err *err)
                          name);
     }
     p->uses = zf_arena_get(p->r->arena, 1, sizeof *p->uses, err);
-    if (p->uses) {
+    if (p->uses)
         *p->uses = (struct text_file){name, text};
-    }
     return p->uses != NULL;
 }
 
@@ -275,9 +251,8 @@ static bool parse_words(struct reader *p, struct line *l, struct zf_err *err)
     bool is;
 
     l->name = parse_word(p, "a name", err);
-    if (!l->name) {
+    if (!l->name)
         return false;
-    }
     switch (l->kind) {
     case LINE_TITLE:
         l->text = parse_string(p, "a title in quotes", err);
@@ -290,9 +265,8 @@ static bool parse_words(struct reader *p, struct line *l, struct zf_err *err)
         l->text = parse_word(p, "a model_type", err);
         return l->text && parse_cond(p, l, err);
     case LINE_STRIP:
-        if (!text_take(p->t, "before", &is, err)) {
+        if (!text_take(p->t, "before", &is, err))
             return false;
-        }
         l->text = is ? parse_word(p, "the beginning of a name", err) : NULL;
         return !is || l->text;
     default:
@@ -344,19 +318,15 @@ static bool parse_line(struct reader *p, struct zf_err *err)
     const struct token first = p->t->now;
     bool use;
 
-    if (p->lines.n == MAX_LINES) {
+    if (p->lines.n == MAX_LINES)
         return text_fail(p->t->file, p->t->p, first.at, err, "more than %d lines", MAX_LINES);
-    }
-    if (!text_take(p->t, "use", &use, err)) {
+    if (!text_take(p->t, "use", &use, err))
         return false;
-    }
-    if (use) {
+    if (use)
         return parse_use(p, err);
-    }
     struct line *l = zf_vec_push(&p->lines, err);
-    if (!l) {
+    if (!l)
         return false;
-    }
     *l = (struct line){.kind = LINE_RULE, .of = p->of, .at = first.at};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         if (text_is(p->t, keywords[i].word)) {
@@ -393,20 +363,16 @@ static bool parse_file(struct reader *p, struct text *t, struct zf_err *err)
     p->t = t;
     while (t->now.kind != TOKEN_END) {
         if (t->now.kind == TOKEN_LINE) {
-            if (!text_next(t, err)) {
+            if (!text_next(t, err))
                 return false;
-            }
             continue;
         }
-        if (!parse_line(p, err)) {
+        if (!parse_line(p, err))
             return false;
-        }
-        if (t->now.kind != TOKEN_LINE && t->now.kind != TOKEN_END) {
+        if (t->now.kind != TOKEN_LINE && t->now.kind != TOKEN_END)
             return parse_wrong(p, err, "the end of the line");
-        }
-        if (p->uses && !parse_used(p, err)) {
+        if (p->uses && !parse_used(p, err))
             return false;
-        }
     }
     return true;
 }
@@ -424,9 +390,8 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     struct text_file *of = r ? zf_arena_get(a, 1, sizeof *of, err) : NULL;
     struct text t;
 
-    if (!of) {
+    if (!of)
         return NULL;
-    }
     if (n > MAX_TEXT) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%.64s: the recipe has more than %u bytes",
                       file, MAX_TEXT);
@@ -437,25 +402,22 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     r->name = r->title = of->name;
     zf_auto(reader) struct reader reader = {.r = r, .of = of, .find = find, .ctx = ctx};
     if (!of->name || !of->p || !text_begin(&t, of->name, of->p, n, err) ||
-        !parse_file(&reader, &t, err)) {
+        !parse_file(&reader, &t, err))
         return NULL;
-    }
     r->n = (uint32_t)reader.lines.n;
     if (r->n == 0) {
         (void)text_fail(of->name, of->p, 0, err, "there is no rule that makes a tensor");
         return NULL;
     }
     r->line = zf_arena_copy(a, reader.lines.at, r->n, sizeof *r->line, err);
-    if (!r->line) {
+    if (!r->line)
         return NULL;
-    }
     a = NULL; /* the recipe has it */
     return r;
 }
 
 void recipe_free(struct recipe *r)
 {
-    if (r) {
+    if (r)
         zf_arena_free(r->arena);
-    }
 }

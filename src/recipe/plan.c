@@ -23,9 +23,8 @@ bool plan_problem(struct plan *p, size_t at, struct zf_err *err, const char *fmt
     va_start(args, fmt);
     (void)vsnprintf(msg, sizeof msg, fmt, args);
     va_end(args);
-    if (p->problem.n >= MAX_PROBLEMS) {
+    if (p->problem.n >= MAX_PROBLEMS)
         return true;
-    }
     (void)text_fail(p->line->of->name, p->line->of->p, at == SIZE_MAX ? 0 : at, &why, "%s", msg);
     char *copy = strdup(at == SIZE_MAX ? msg : why.msg);
     char **to = copy ? zf_vec_push(&p->problem, err) : NULL;
@@ -39,12 +38,10 @@ bool plan_problem(struct plan *p, size_t at, struct zf_err *err, const char *fmt
 
 void plan_fini(struct plan *p)
 {
-    for (size_t i = 0; i < p->problem.n; i++) {
+    for (size_t i = 0; i < p->problem.n; i++)
         free(p->problem.at[i]);
-    }
-    for (size_t i = 0; i < p->var.n; i++) {
+    for (size_t i = 0; i < p->var.n; i++)
         json_decref(p->var.at[i].value);
-    }
     zf_vec_fini(&p->problem);
     zf_vec_fini(&p->var);
     zf_vec_fini(&p->target);

@@ -24,16 +24,13 @@ static bool prove_unit(struct scale *s, uint64_t unit)
 {
     uint32_t at = 0;
 
-    while (at < s->n && s->unit[at] < unit) {
+    while (at < s->n && s->unit[at] < unit)
         at++;
-    }
-    if (at < s->n && s->unit[at] == unit) {
+    if (at < s->n && s->unit[at] == unit)
         return true;
-    }
     if (s->n == MAX_DIGITS || (at > 0 && unit % s->unit[at - 1] != 0) ||
-        (at < s->n && s->unit[at] % unit != 0)) {
+        (at < s->n && s->unit[at] % unit != 0))
         return false;
-    }
     memmove(s->unit + at + 1, s->unit + at, (s->n - at) * sizeof *s->unit);
     s->unit[at] = unit;
     s->n++;
@@ -58,34 +55,29 @@ static bool prove_digits(const struct scale *s, const struct zf_strided *p, stru
         uint64_t size = p->size[d], unit = p->stride[d];
 
         for (uint32_t i = 0; i < s->n && size > 1; i++) {
-            if (s->unit[i] != unit) {
+            if (s->unit[i] != unit)
                 continue;
-            }
             const uint64_t radix = s->unit[i + 1] / unit;
             const bool over = out->from[i] == 0 && size >= radix && size % radix == 0;
             const uint64_t take = over ? radix : size;
 
-            if (out->from[i] + take > radix || out->to[i] != out->from[i] + 1) {
+            if (out->from[i] + take > radix || out->to[i] != out->from[i] + 1)
                 return false;
-            }
             out->to[i] = out->from[i] + take;
             size /= take;
             unit = s->unit[i + 1];
         }
-        if (size > 1) {
+        if (size > 1)
             return false;
-        }
     }
     return true;
 }
 
 static bool prove_meet(const struct digits *a, const struct digits *b, uint32_t n)
 {
-    for (uint32_t i = n; i-- > 0;) {
-        if (a->to[i] <= b->from[i] || b->to[i] <= a->from[i]) {
+    for (uint32_t i = n; i-- > 0;)
+        if (a->to[i] <= b->from[i] || b->to[i] <= a->from[i])
             return false;
-        }
-    }
     return true;
 }
 
@@ -93,9 +85,8 @@ static uint64_t prove_count(const struct use *u)
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < u->part.nd; d++) {
+    for (uint32_t d = 0; d < u->part.nd; d++)
         n *= u->part.size[d];
-    }
     return n;
 }
 
@@ -104,19 +95,16 @@ static bool prove_scale(struct scale *s, const struct use *use, uint32_t n, uint
 {
     bool ok = prove_unit(s, 1);
 
-    for (uint32_t i = 0; ok && i < n; i++) {
-        for (uint32_t d = 0; ok && d < use[i].part.nd; d++) {
+    for (uint32_t i = 0; ok && i < n; i++)
+        for (uint32_t d = 0; ok && d < use[i].part.nd; d++)
             ok = use[i].part.size[d] <= 1 || prove_unit(s, use[i].part.stride[d]);
-        }
-    }
     /* Where a part ends is a digit too, if it can be. */
     for (uint32_t i = 0; ok && i < n; i++) {
         for (uint32_t d = 0; d < use[i].part.nd; d++) {
             const uint64_t end = use[i].part.size[d] * use[i].part.stride[d];
 
-            if (end > 1 && end < all && all % end == 0) {
+            if (end > 1 && end < all && all % end == 0)
                 (void)prove_unit(s, end);
-            }
         }
     }
     s->unit[s->n] = all;
@@ -136,28 +124,23 @@ bool prove_once(const struct use *use, uint32_t n, uint64_t all, uint64_t most, 
                        "it is cut into %u parts, more than %llu (limit recipe_parts)", n,
                        (unsigned long long)most);
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         sum += prove_count(&use[i]);
-    }
     if (sum < all) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "%llu of its %llu elements are not used by any rule",
                        (unsigned long long)(all - sum), (unsigned long long)all);
     }
-    if (n == 1 || all == 0) {
+    if (n == 1 || all == 0)
         return true; /* no part has an element twice */
-    }
     zf_auto(mem) struct digits *at = calloc(n, sizeof *at);
-    if (!at) {
+    if (!at)
         return zf_fail_sys(err, "prove a tensor");
-    }
-    if (!prove_scale(&s, use, n, all, err)) {
+    if (!prove_scale(&s, use, n, all, err))
         return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
-        if (prove_count(&use[i]) > 0 && !prove_digits(&s, &use[i].part, &at[i])) {
+        if (prove_count(&use[i]) > 0 && !prove_digits(&s, &use[i].part, &at[i]))
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", prove_unclear);
-        }
         for (uint32_t k = 0; k < i; k++) {
             if (prove_count(&use[i]) > 0 && prove_count(&use[k]) > 0 &&
                 prove_meet(&at[i], &at[k], s.n)) {

@@ -33,9 +33,8 @@ static bool run_settings(struct plan *p, struct zf_err *err)
                    : all   ? said_files(p->files, l->name)
                            : said_file(p->files, l->name);
 
-    if (root && all && p->files->clash[0]) {
+    if (root && all && p->files->clash[0])
         return plan_problem(p, l->at, err, "%s", p->files->clash);
-    }
     if (root && said_any(root, l->text)) {
         p->root = root;
         p->file = l->name;
@@ -49,12 +48,10 @@ static bool run_also(struct plan *p, struct zf_err *err)
 {
     const struct line *l = p->line;
 
-    if (!p->root || p->file[strlen(p->file) - 1] != '*') {
+    if (!p->root || p->file[strlen(p->file) - 1] != '*')
         return true;
-    }
-    if (!said_also(p->files, p->root, l->name)) {
+    if (!said_also(p->files, p->root, l->name))
         return plan_problem(p, l->at, err, "%.60s holds no settings", l->name);
-    }
     return !p->files->clash[0] || plan_problem(p, l->at, err, "%s", p->files->clash);
 }
 
@@ -76,9 +73,8 @@ static bool run_refuse(struct plan *p, struct zf_err *err)
     const struct expr_ask ask = ask_begin(p);
     bool so;
 
-    if (!expr_true(p->line->expr, &ask, &so, err)) {
+    if (!expr_true(p->line->expr, &ask, &so, err))
         return run_wrong(p, err);
-    }
     return !so || plan_problem(p, p->line->at, err, "%s", p->line->text);
 }
 
@@ -87,9 +83,8 @@ static bool run_note(struct plan *p, struct zf_err *err)
     const struct expr_ask ask = ask_begin(p);
     bool so;
 
-    if (!expr_true(p->line->expr, &ask, &so, err)) {
+    if (!expr_true(p->line->expr, &ask, &so, err))
         return run_wrong(p, err);
-    }
     return !so || json_array_append_new(p->notes, zf_json_text(p->line->text)) == 0 ||
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a note");
 }
@@ -100,20 +95,17 @@ static bool run_check(struct plan *p, struct zf_err *err)
     zf_auto(json) json_t *left = NULL;
     zf_auto(json) json_t *right = NULL;
 
-    if (!expr_sides(p->line->expr, &ask, &left, &right, err)) {
+    if (!expr_sides(p->line->expr, &ask, &left, &right, err))
         return run_wrong(p, err);
-    }
     if (!left) {
         bool so;
 
-        if (!expr_true(p->line->expr, &ask, &so, err)) {
+        if (!expr_true(p->line->expr, &ask, &so, err))
             return run_wrong(p, err);
-        }
         return so || plan_problem(p, p->line->at, err, "%s", p->line->text);
     }
-    if (expr_equal(left, right)) {
+    if (expr_equal(left, right))
         return true;
-    }
     zf_auto(mem) char *a = run_dump(left);
     zf_auto(mem) char *b = run_dump(right);
     return plan_problem(p, p->line->at, err, "%s: %.60s and %.60s", p->line->text, a ? a : "?",
@@ -142,20 +134,16 @@ static bool run_let(struct plan *p, struct zf_err *err)
     bool wanted = true;
     uint64_t n;
 
-    if (ask_var(p, l->name)) {
+    if (ask_var(p, l->name))
         return true; /* an earlier line said it */
-    }
-    if (l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+    if (l->cond && !expr_true(l->cond, &ask, &wanted, err))
         return run_wrong(p, err);
-    }
-    if (!wanted) {
+    if (!wanted)
         return true;
-    }
     p->from = NULL;
     json_t *v = expr_value(l->expr, &ask, err);
-    if (!v) {
+    if (!v)
         return run_wrong(p, err);
-    }
     if (l->kind == LINE_SIZE && (!zf_json_u64(v, &n) || n == 0)) {
         zf_auto(mem) char *is = run_dump(v);
         const bool none = json_is_null(v);
@@ -176,20 +164,17 @@ static bool run_index(struct plan *p, struct zf_err *err)
     struct loop *l = &p->loops.at[p->loops.n];
     uint64_t end;
 
-    if (p->loops.n == MAX_LOOPS) {
+    if (p->loops.n == MAX_LOOPS)
         return plan_problem(p, p->line->at, err, "more than %d indices", MAX_LOOPS);
-    }
-    if (!expr_u64(p->line->expr, &ask, &end, err)) {
+    if (!expr_u64(p->line->expr, &ask, &end, err))
         return run_wrong(p, err);
-    }
     if (end > p->lim->tensors) {
         return plan_problem(p, p->line->at, err, "the index goes up to %llu (limit tensors)",
                             (unsigned long long)end);
     }
     *l = (struct loop){.name = p->line->name, .end = end};
-    if (p->line->one) {
+    if (p->line->one)
         *l = (struct loop){.name = p->line->name, .value = end, .one = true, .open = true};
-    }
     p->loops.n++;
     return true;
 }
@@ -217,9 +202,8 @@ static bool run_list(struct plan *p, struct zf_err *err)
         json_t *v = ok && wanted ? expr_value(l->expr, &ask, err) : NULL;
         ok = ok && (!wanted || (v && json_array_append_new(list, v) == 0));
     }
-    if (at) {
+    if (at)
         at->open = false;
-    }
     if (!ok) {
         json_decref(list);
         return at ? run_wrong(p, err)
@@ -234,9 +218,8 @@ static bool run_put(json_t *config, const char *key, json_t *value)
     const char *dot = strchr(key, '.');
     char part[128];
 
-    if (!dot || (size_t)(dot - key) >= sizeof part) {
+    if (!dot || (size_t)(dot - key) >= sizeof part)
         return value && json_object_set_new_nocheck(config, key, value) == 0;
-    }
     memcpy(part, key, (size_t)(dot - key));
     part[dot - key] = '\0';
     json_t *in = json_object_get(config, part);
@@ -259,9 +242,8 @@ static bool run_compare(struct plan *p, const char *key, json_t *value, struct z
     (void)snprintf(inner, sizeof inner, "rope_parameters.%.100s",
                    strncmp(key, "rope_scaling.", 13) == 0 ? key + 13 : key);
     other = other ? other : said_find(p->outside, "", inner);
-    if (!other || json_is_null(other) || json_is_null(value) || expr_equal(other, value)) {
+    if (!other || json_is_null(other) || json_is_null(value) || expr_equal(other, value))
         return true;
-    }
     zf_auto(mem) char *a = run_dump(value);
     zf_auto(mem) char *b = run_dump(other);
     return plan_problem(p, p->line->at, err,
@@ -275,23 +257,19 @@ static bool run_config(struct plan *p, struct zf_err *err)
     const struct expr_ask ask = ask_begin(p);
     bool wanted = true;
 
-    if (l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+    if (l->cond && !expr_true(l->cond, &ask, &wanted, err))
         return run_wrong(p, err);
-    }
-    if (!wanted) {
+    if (!wanted)
         return true;
-    }
     json_t *v = expr_value(l->expr, &ask, err);
-    if (!v) {
+    if (!v)
         return run_wrong(p, err);
-    }
     if (l->kind == LINE_CONFIG && p->outside && !run_compare(p, l->name, v, err)) {
         json_decref(v);
         return false;
     }
-    if (!run_put(p->config, l->name, v)) {
+    if (!run_put(p->config, l->name, v))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json");
-    }
     return true;
 }
 
@@ -301,12 +279,10 @@ static bool run_model(struct plan *p, struct zf_err *err)
     const struct expr_ask ask = ask_begin(p);
     bool wanted = !p->arch;
 
-    if (wanted && l->cond && !expr_true(l->cond, &ask, &wanted, err)) {
+    if (wanted && l->cond && !expr_true(l->cond, &ask, &wanted, err))
         return run_wrong(p, err);
-    }
-    if (!wanted) {
+    if (!wanted)
         return true;
-    }
     json_t *type = json_string(l->text);
     p->arch = l->name;
     if (p->outside && !run_compare(p, "model_type", type, err)) {
@@ -363,9 +339,8 @@ static bool run_line(struct plan *p, struct zf_err *err)
                           kind == LINE_NOTE || kind == LINE_SETTINGS)) {
         const struct expr_ask ask = ask_begin(p);
 
-        if (!expr_true(p->line->cond, &ask, &wanted, err)) {
+        if (!expr_true(p->line->cond, &ask, &wanted, err))
             return run_wrong(p, err);
-        }
     }
     return !wanted || run_work(p, err);
 }
@@ -397,26 +372,22 @@ bool run_recipe(struct plan *p, const struct recipe *r, const struct given *give
                 struct said *files, bool brief, struct zf_err *err)
 {
     *p = (struct plan){.lim = files->lim};
-    if (!run_begin(p, r, given, files, err)) {
+    if (!run_begin(p, r, given, files, err))
         return false;
-    }
     for (uint32_t i = 0; i < r->n; i++) {
         const bool rule = r->line[i].kind == LINE_RULE || r->line[i].kind == LINE_DROP;
 
         p->line = &r->line[i];
-        if (brief && (rule || p->line->kind == LINE_NOTE)) {
+        if (brief && (rule || p->line->kind == LINE_NOTE))
             continue;
-        }
         if (p->line->kind != LINE_STRIP && !given_sort(&p->src, err)) {
             p->fits = false; /* nothing is known by its name */
             return run_wrong(p, err);
         }
-        if (!run_line(p, err)) {
+        if (!run_line(p, err))
             return false;
-        }
-        if (!p->fits || (plan_bad(p) && !rule)) {
+        if (!p->fits || (plan_bad(p) && !rule))
             return true; /* what follows would only repeat it */
-        }
     }
     return brief || close_plan(p, err);
 }

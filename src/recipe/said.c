@@ -29,24 +29,19 @@ static json_t *said_scalar(const struct zf_yaml_scalar *v)
     const char *text = v->value;
     char *end;
 
-    for (size_t i = 0; v->plain && i < sizeof nulls / sizeof nulls[0]; i++) {
-        if (strcmp(text, nulls[i]) == 0) {
+    for (size_t i = 0; v->plain && i < sizeof nulls / sizeof nulls[0]; i++)
+        if (strcmp(text, nulls[i]) == 0)
             return json_null();
-        }
-    }
-    if (v->plain && (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0)) {
+    if (v->plain && (strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0))
         return json_boolean(tolower((unsigned char)*text) == 't');
-    }
     if (v->plain && strspn(text, "+-.0123456789eE") == v->value_len) {
         const long long i = strtoll(text, &end, 10);
 
-        if (!*end && v->value_len < 18) {
+        if (!*end && v->value_len < 18)
             return json_integer(i);
-        }
         const double d = strtod(text, &end);
-        if (!*end) {
+        if (!*end)
             return json_real(d);
-        }
     }
     return zf_json_string(text, v->value_len);
 }
@@ -102,14 +97,12 @@ static void said_make_lists(json_t *all)
 
     json_object_foreach_safe(all, next, key, value)
     {
-        if (!json_is_object(value)) {
+        if (!json_is_object(value))
             continue;
-        }
         said_make_lists(value);
         json_t *list = said_as_list(value);
-        if (list) {
+        if (list)
             (void)json_object_set_new(all, key, list);
-        }
     }
 }
 
@@ -120,9 +113,8 @@ static json_t *said_read(struct said *s, const char *path)
     struct zf_err ignored;
     const uint64_t n = b ? zf_map_size(b->data) : 0;
 
-    if (!b) {
+    if (!b)
         return NULL;
-    }
     if (n > s->lim->json_bytes) {
         (void)zf_fail(&s->why, ZF_E_LIMIT, ZF_OFF_NONE,
                       "%llu bytes, more than %llu (limit json_bytes)", (unsigned long long)n,
@@ -131,13 +123,11 @@ static json_t *said_read(struct said *s, const char *path)
         return NULL;
     }
     zf_auto(mem) char *text = malloc(n + 1);
-    if (!text || !zf_map_read(b->data, text, n, 0, &s->why)) {
+    if (!text || !zf_map_read(b->data, text, n, 0, &s->why))
         return NULL;
-    }
     text[n] = '\0';
-    if (!dot || (strcmp(dot, ".yaml") != 0 && strcmp(dot, ".yml") != 0)) {
+    if (!dot || (strcmp(dot, ".yaml") != 0 && strcmp(dot, ".yml") != 0))
         return zf_json_load(text, n, s->lim, &ignored);
-    }
     json_t *all = json_object();
     if (all && !zf_yaml_scalars(text, n, s->lim, said_add_scalar, all, &ignored)) {
         json_decref(all);
@@ -149,14 +139,11 @@ static json_t *said_read(struct said *s, const char *path)
 
 json_t *said_file(struct said *s, const char *path)
 {
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (strcmp(s->doc[i].path, path) == 0) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strcmp(s->doc[i].path, path) == 0)
             return s->doc[i].root;
-        }
-    }
-    if (s->n == MAX_DOCUMENTS) {
+    if (s->n == MAX_DOCUMENTS)
         return NULL;
-    }
     struct document *d = &s->doc[s->n];
 
     d->path = strdup(path);
@@ -200,11 +187,9 @@ json_t *said_files(struct said *s, const char *path)
     const size_t n = strlen(path) - 1;
     json_t *all = NULL;
 
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (strcmp(s->doc[i].path, path) == 0) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strcmp(s->doc[i].path, path) == 0)
             return s->doc[i].root;
-        }
-    }
     for (uint32_t i = 0; i < s->c->n_blobs; i++) {
         const char *file = s->c->blob[i].path;
         const bool is = strncmp(file, path, n) == 0;
@@ -247,9 +232,8 @@ static json_t *said_entry(json_t *j, const char *key, size_t n)
         return isdigit((unsigned char)name[0]) && !*end ? json_array_get(j, i) : NULL;
     }
     json_t *found = json_object_get(j, name);
-    for (size_t i = 0; !found && i < n; i++) {
+    for (size_t i = 0; !found && i < n; i++)
         name[i] = name[i] == '_' ? '-' : name[i];
-    }
     return found ? found : json_object_get(j, name);
 }
 
@@ -286,14 +270,12 @@ bool said_any(json_t *root, const char *prefix)
     const char *key;
     json_t *value;
 
-    if (!root || !*prefix || said_walk(root, prefix)) {
+    if (!root || !*prefix || said_walk(root, prefix))
         return root != NULL;
-    }
     json_object_foreach(root, key, value)
     {
-        if (strncmp(key, prefix, n) == 0 && key[n] == '.') {
+        if (strncmp(key, prefix, n) == 0 && key[n] == '.')
             return true;
-        }
     }
     return false;
 }

@@ -34,11 +34,9 @@ static size_t text_mark(const char *s)
 {
     static const char *const two[] = {"<-", "==", "!=", "<=", ">=", "??"};
 
-    for (size_t i = 0; i < sizeof two / sizeof two[0]; i++) {
-        if (strncmp(s, two[i], 2) == 0) {
+    for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
+        if (strncmp(s, two[i], 2) == 0)
             return 2;
-        }
-    }
     return *s && strchr("=<>()[],:|+-*/%", *s) ? 1 : 0;
 }
 
@@ -58,11 +56,10 @@ static bool text_blank(struct text *t)
             t->next++;
             const char *line = t->p + t->next + strspn(t->p + t->next, " \t\r");
 
-            if (t->p[t->next] != ' ' && t->p[t->next] != '\t') {
+            if (t->p[t->next] != ' ' && t->p[t->next] != '\t')
                 ended = true;
-            } else if (*line == '#' || *line == '\n') {
+            else if (*line == '#' || *line == '\n')
                 t->next = (size_t)(line - t->p); /* an empty line ends nothing */
-            }
         } else {
             return ended;
         }
@@ -79,9 +76,8 @@ static bool text_number(struct text *t)
         n += s[n + 1] == '-' || s[n + 1] == '+' ? 2 : 1;
         n += strspn(s + n, "0123456789");
     }
-    if (text_is_word(s[n])) {
+    if (text_is_word(s[n]))
         return false;
-    }
     t->now.kind = TOKEN_NUMBER;
     t->now.n = n;
     return true;
@@ -139,9 +135,8 @@ bool text_next(struct text *t, struct zf_err *err)
 bool text_begin(struct text *t, const char *file, const char *p, size_t n, struct zf_err *err)
 {
     *t = (struct text){.file = file, .p = p, .n = n};
-    if (strlen(p) != n) {
+    if (strlen(p) != n)
         return text_fail(file, p, strlen(p), err, "a recipe is text, but this is a zero byte");
-    }
     return text_next(t, err);
 }
 

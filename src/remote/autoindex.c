@@ -7,14 +7,11 @@
 
 static bool autoindex_is_json(const char *body, uint64_t n, const char *type)
 {
-    if (type) {
+    if (type)
         return strncasecmp(type, "application/json", strlen("application/json")) == 0;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!strchr(" \t\r\n", body[i])) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!strchr(" \t\r\n", body[i]))
             return body[i] == '[';
-        }
-    }
     return false;
 }
 

@@ -43,15 +43,13 @@ static const char *html_tag_end(const char *p, const char *end)
 {
     char quote = '\0';
 
-    for (; p < end; p++) {
-        if (quote) {
+    for (; p < end; p++)
+        if (quote)
             quote = *p == quote ? '\0' : quote;
-        } else if (*p == '"' || *p == '\'') {
+        else if (*p == '"' || *p == '\'')
             quote = *p;
-        } else if (*p == '>') {
+        else if (*p == '>')
             return p;
-        }
-    }
     return NULL;
 }
 
@@ -64,24 +62,21 @@ static bool html_next(struct html *h)
     for (const char *at = h->p;; at = close + 1) {
         open = memchr(at, '<', (size_t)(h->end - at));
         h->n_text = (size_t)((open ? open : h->end) - h->text);
-        if (!open) {
+        if (!open)
             return false;
-        }
         bool comment = h->end - open >= 4 && memcmp(open, "<!--", 4) == 0;
         close = comment ? html_seek(open + 4, h->end, "-->") : html_tag_end(open, h->end);
         if (!close) {
             h->broken = true;
             return false;
         }
-        if (!comment && open[1] != '!' && open[1] != '?') {
+        if (!comment && open[1] != '!' && open[1] != '?')
             break;
-        }
     }
     h->name = open + 1;
     h->n_name = h->name < close && *h->name == '/' ? 1 : 0;
-    while (h->name + h->n_name < close && isalnum((unsigned char)h->name[h->n_name])) {
+    while (h->name + h->n_name < close && isalnum((unsigned char)h->name[h->n_name]))
         h->n_name++;
-    }
     h->attr = h->name + h->n_name;
     h->n_attr = (size_t)(close - h->attr);
     h->p = close + 1;
@@ -96,9 +91,8 @@ static bool html_is(const struct html *h, const char *name)
 /* Is it one of these, which end with NULL? */
 static bool html_is_any(const struct html *h, const char *const *names)
 {
-    while (*names && !html_is(h, *names)) {
+    while (*names && !html_is(h, *names))
         names++;
-    }
     return *names != NULL;
 }
 
@@ -110,9 +104,8 @@ static const char *html_href(const struct html *h, size_t *n_out)
     while (p < end) {
         const char *name = p;
 
-        while (p < end && !isspace((unsigned char)*p) && *p != '=') {
+        while (p < end && !isspace((unsigned char)*p) && *p != '=')
             p++;
-        }
         bool is = p - name == 4 && strncasecmp(name, "href", 4) == 0;
         if (p >= end || *p != '=') {
             p += p < end;
@@ -121,9 +114,8 @@ static const char *html_href(const struct html *h, size_t *n_out)
         p++;
         char quote = p < end && (*p == '"' || *p == '\'') ? *p++ : '\0';
         const char *value = p;
-        while (p < end && (quote ? *p != quote : !isspace((unsigned char)*p))) {
+        while (p < end && (quote ? *p != quote : !isspace((unsigned char)*p)))
             p++;
-        }
         if (is) {
             *n_out = (size_t)(p - value);
             return value;
@@ -159,9 +151,8 @@ static const char *html_fits(const char *p, const char *pattern)
         bool fits = *pattern == '9'   ? isdigit((unsigned char)*p)
                     : *pattern == 'A' ? isalpha((unsigned char)*p)
                                       : *p == *pattern;
-        if (!fits) {
+        if (!fits)
             return NULL;
-        }
     }
     return p;
 }
@@ -174,22 +165,18 @@ static bool html_size(const struct tail *t, uint64_t *out)
     const char *p = t->text + strspn(t->text, " "), *behind = NULL;
     uint64_t v = 0;
 
-    for (size_t i = 0; !behind && i < sizeof date / sizeof date[0]; i++) {
+    for (size_t i = 0; !behind && i < sizeof date / sizeof date[0]; i++)
         behind = html_fits(p, date[i]);
-    }
-    if (!behind) {
+    if (!behind)
         return false;
-    }
     const char *seconds = html_fits(behind, ":99");
     p = seconds ? seconds : behind;
     const char *digits = p + strspn(p, " ");
     size_t n = strspn(digits, "0123456789");
-    if (digits == p || n == 0 || n > 19 || (digits[n] != ' ' && digits[n] != '\0')) {
+    if (digits == p || n == 0 || n > 19 || (digits[n] != ' ' && digits[n] != '\0'))
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         v = v * 10 + (uint64_t)(digits[i] - '0');
-    }
     *out = v;
     return true;
 }
@@ -212,9 +199,8 @@ static bool html_row_end(struct page *g, struct zf_err *err)
 {
     struct entry e = {.name = zf_out_text(&g->name), .dir = g->dir};
 
-    if (!g->pending) {
+    if (!g->pending)
         return true;
-    }
     g->pending = false;
     e.sized = !e.dir && html_size(&g->tail, &e.size);
     return zf_out_ok(&g->name, err) && entries_add(g->out, &e, g->name.n, err);
@@ -227,9 +213,8 @@ static bool html_link(struct page *g, const struct html *h, struct zf_err *err)
 
     g->in_link = g->open = true;
     const char *href = html_href(h, &n);
-    if (!href) {
+    if (!href)
         return true;
-    }
     href_text(&ref, href, n);
     g->pending = href_entry(g->url, zf_out_text(&ref), ref.n, &g->name, &g->dir);
     g->tail.n = 0;
@@ -272,44 +257,37 @@ static bool html_tag(struct page *g, struct html *h, struct zf_err *err)
 
     g->known = g->known || (!g->begun && html_is(h, "pre"));
     g->begun = g->begun || !html_is_any(h, before);
-    if (html_is(h, "title") || html_is(h, "h1")) {
+    if (html_is(h, "title") || html_is(h, "h1"))
         g->in_title = true;
-    } else if (html_is(h, "/title") || html_is(h, "/h1")) {
+    else if (html_is(h, "/title") || html_is(h, "/h1"))
         g->in_title = false;
-    } else if (html_is(h, "script") || html_is(h, "style")) {
+    else if (html_is(h, "script") || html_is(h, "style"))
         html_skip(h);
-    } else if (html_is(h, "a")) {
+    else if (html_is(h, "a"))
         return html_row_end(g, err) && html_link(g, h, err);
-    } else if (html_is(h, "/a")) {
+    else if (html_is(h, "/a"))
         g->in_link = false;
-    } else if (g->pending && !g->in_link && (html_is(h, "td") || html_is(h, "/td"))) {
+    else if (g->pending && !g->in_link && (html_is(h, "td") || html_is(h, "/td")))
         html_tail_add(&g->tail, " ", 1);
-    }
-    if (html_is_any(h, ends)) {
+    if (html_is_any(h, ends))
         g->open = false;
-    }
     return !html_is_any(h, rows) || html_row_end(g, err);
 }
 
 static bool html_page(struct page *g, struct html *h, struct zf_err *err)
 {
     while (html_next(h)) {
-        if (g->in_title) {
+        if (g->in_title)
             html_title(g, h);
-        }
-        if (g->pending && !g->in_link) {
+        if (g->pending && !g->in_link)
             html_tail_add(&g->tail, h->text, h->n_text);
-        }
-        if (!html_tag(g, h, err)) {
+        if (!html_tag(g, h, err))
             return false;
-        }
     }
-    if (!g->known) {
+    if (!g->known)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this page is not a directory listing");
-    }
-    if (h->broken || g->open || g->pending) {
+    if (h->broken || g->open || g->pending)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the listing is truncated");
-    }
     return true;
 }
 

@@ -51,9 +51,8 @@ static bool json_entry(const json_t *o, size_t i, struct entries *out, struct zf
                        "entry %zu of the listing has no %s, but earlier ones have", i,
                        e.name ? "\"type\" or \"is_dir\"" : "\"name\"");
     }
-    if (other) {
+    if (other)
         return true;
-    }
     n -= e.dir && n && e.name[n - 1] == '/';
     e.sized = !e.dir && !json_is_true(json_object_get(o, "is_symlink")) &&
               zf_json_u64(json_object_get(o, "size"), &e.size);
@@ -67,9 +66,8 @@ static bool json_is_listing(const json_t *doc)
     const json_t *first = json_array_get(doc, 0);
     bool known = false, other;
 
-    if (first && json_is_string(json_object_get(first, "name"))) {
+    if (first && json_is_string(json_object_get(first, "name")))
         (void)json_is_dir(first, &known, &other);
-    }
     return json_is_array(doc) && (!first || known);
 }
 
@@ -78,16 +76,12 @@ bool autoindex_json(const char *body, uint64_t n, const struct zf_limits *lim, s
 {
     zf_auto(json) json_t *doc = zf_json_load(body, n, lim, err);
 
-    if (!doc) {
+    if (!doc)
         return false;
-    }
-    if (!json_is_listing(doc)) {
+    if (!json_is_listing(doc))
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this JSON is not a directory listing");
-    }
-    for (size_t i = 0; i < json_array_size(doc); i++) {
-        if (!json_entry(json_array_get(doc, i), i, out, err)) {
+    for (size_t i = 0; i < json_array_size(doc); i++)
+        if (!json_entry(json_array_get(doc, i), i, out, err))
             return false;
-        }
-    }
     return true;
 }

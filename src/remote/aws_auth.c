@@ -62,9 +62,8 @@ static bool auth_plan(struct aws_auth *s, struct zf_err *err)
     char *sts = NULL;
 
     if (!aws_conf_load(&c, s->profile, err) || !aws_plan_make(&plan, &c, err) ||
-        !aws_conf_endpoint(&c, "sts", &sts, err)) {
+        !aws_conf_endpoint(&c, "sts", &sts, err))
         return false;
-    }
     aws_conf_fini(&s->conf);
     free(s->sts);
     s->conf = c;
@@ -82,9 +81,8 @@ static bool auth_fetch(struct aws_auth *s, struct aws_key *out, struct zf_err *e
                                 .region = s->own ? NULL : aws_conf_region(&s->conf),
                                 .sts = s->sts};
 
-    if (!aws_fetch_key(&f, out, err)) {
+    if (!aws_fetch_key(&f, out, err))
         return zf_err_in(err, "credentials");
-    }
     if (out->expires && out->expires <= time(NULL)) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the credentials of %s had already expired when they arrived; is this "
@@ -120,9 +118,8 @@ static bool auth_ready(struct aws_auth *s, time_t now, struct zf_err *err)
 {
     zf_auto(aws_key) struct aws_key key = {0};
 
-    if (s->asked && !(s->renew && now >= s->renew)) {
+    if (s->asked && !(s->renew && now >= s->renew))
         return true;
-    }
     if (auth_fetch(s, &key, err)) {
         auth_take(s, &key);
         return true;
@@ -140,13 +137,11 @@ static bool auth_sign_locked(struct aws_auth *s, const struct auth_ask *ask, str
 {
     time_t now = time(NULL);
 
-    if (!auth_ready(s, now, err)) {
+    if (!auth_ready(s, now, err))
         return false;
-    }
     *generation = s->generation;
-    if (!s->key.id) {
+    if (!s->key.id)
         return true;
-    }
     struct sigv4_key key = {s->key.id, s->key.secret, s->key.token};
     struct sigv4_ask sign = {.method = ask->method,
                              .url = ask->url,
@@ -205,9 +200,8 @@ static void auth_replace(struct aws_auth *s)
     struct zf_err ignored = {.code = ZF_OK};
     zf_auto(aws_key) struct aws_key key = {0};
 
-    if (!s->own && auth_plan(s, &ignored) && auth_fetch(s, &key, &ignored) && key.id) {
+    if (!s->own && auth_plan(s, &ignored) && auth_fetch(s, &key, &ignored) && key.id)
         auth_take(s, &key);
-    }
 }
 
 static bool auth_renew(struct auth *a, uint64_t generation, const struct http_reply *refused)
@@ -219,9 +213,8 @@ static bool auth_renew(struct auth *a, uint64_t generation, const struct http_re
     const bool expired = s3_error_expired(&e) || s3_error_unknown_key(&e);
     (void)pthread_mutex_lock(&s->lock);
     auth_learn(s, refused);
-    if (expired && s->generation == generation) {
+    if (expired && s->generation == generation)
         auth_replace(s);
-    }
     bool again = s->generation != generation;
     (void)pthread_mutex_unlock(&s->lock);
     return again;

@@ -48,13 +48,10 @@ bool aws_conf_load(struct aws_conf *c, const char *profile, struct zf_err *err)
     c->shared_path =
         c->config_path ? conf_path("AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials", err) : NULL;
     c->profile = strdup(named ? named : "default");
-    if (!c->shared_path || !c->profile) {
+    if (!c->shared_path || !c->profile)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for AWS settings");
-    }
-    if (!conf_read(c->config_path, &c->config, err) ||
-        !conf_read(c->shared_path, &c->shared, err)) {
+    if (!conf_read(c->config_path, &c->config, err) || !conf_read(c->shared_path, &c->shared, err))
         return false;
-    }
     if (named && !aws_conf_has(c, named)) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "there is no profile \"%.60s\" in %.100s or %.100s", named, c->config_path,
@@ -107,9 +104,8 @@ static bool conf_services(const struct aws_conf *c, const char *service, char **
     const char *name = aws_conf_get(c, c->profile, "services");
 
     *out = NULL;
-    if (!name) {
+    if (!name)
         return true;
-    }
     size_t at = ini_section_of(&c->config, "services", name);
     if (at == INI_NONE) {
         return zf_fail(
@@ -135,25 +131,20 @@ bool aws_conf_endpoint(const struct aws_conf *c, const char *service, char **out
     const char *ignore = settings_env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
     size_t n = strlen(name);
 
-    for (const char *p = service; *p && n < sizeof name - 1; p++) {
+    for (const char *p = service; *p && n < sizeof name - 1; p++)
         name[n++] = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
-    }
     *out = NULL;
-    if (conf_yes(ignore ? ignore
-                        : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls"))) {
+    if (conf_yes(ignore ? ignore : aws_conf_get(c, c->profile, "ignore_configured_endpoint_urls")))
         return true;
-    }
     const char *url = settings_env(name);
     url = url ? url : settings_env("AWS_ENDPOINT_URL");
-    if (!url && !conf_services(c, service, out, err)) {
+    if (!url && !conf_services(c, service, out, err))
         return false;
-    }
     url = url || *out ? url : aws_conf_get(c, c->profile, "endpoint_url");
     if (url && *url) {
         *out = strdup(url);
-        if (!*out) {
+        if (!*out)
             return zf_fail_sys(err, "read settings");
-        }
     }
     if (*out && !conf_is_url(*out, err)) {
         free(*out);

@@ -23,14 +23,11 @@ static bool aws_fetch_allowed(const char *url)
                                         "localhost", "[::1]"};
     struct url u;
 
-    if (!url_split(url, &u) || u.user.n) {
+    if (!url_split(url, &u) || u.user.n)
         return false;
-    }
-    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
-        if (url_part_is(u.host, hosts[i])) {
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        if (url_part_is(u.host, hosts[i]))
             return true;
-        }
-    }
     bool loop = u.host.n > 4 && strncmp(u.host.p, "127.", 4) == 0 &&
                 strspn(u.host.p, "0123456789.") >= u.host.n;
     return url_part_is(u.scheme, "https") || loop;
@@ -44,9 +41,8 @@ static bool fetch_container_auth(struct headers *out, struct zf_err *err)
     zf_auto(secret_out) struct zf_out text = {0};
 
     if (path) {
-        if (!settings_file(path, FETCH_MOST, &text, err)) {
+        if (!settings_file(path, FETCH_MOST, &text, err))
             return false;
-        }
         if (!text.p) {
             return zf_fail(
                 err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -65,18 +61,16 @@ static bool fetch_container(const struct aws_fetch *f, struct aws_key *out, stru
     zf_auto(headers) struct headers h = {.n = 0};
     zf_auto(secret_reply) struct http_reply r = {.status = 0};
 
-    if (relative) {
+    if (relative)
         zf_out_str(&url, "http://169.254.170.2");
-    }
     zf_out_str(&url, relative ? relative : full ? full : "");
     if (!aws_fetch_allowed(zf_out_text(&url))) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https, or on this machine");
     }
     if (!headers_add(&h, "Accept", "application/json", err) || !fetch_container_auth(&h, err) ||
-        !zf_out_ok(&url, err)) {
+        !zf_out_ok(&url, err))
         return false;
-    }
     /* Whoever knows the path gets the keys, within a task of ECS. */
     struct http_ask ask = {.url = zf_out_text(&url),
                            .header = (const char *const *)h.line,
@@ -106,9 +100,8 @@ static bool fetch_instance_ask(const struct aws_fetch *f, const char *path, cons
     zf_out_str(&line, token ? "x-aws-ec2-metadata-token: "
                             : "x-aws-ec2-metadata-token-ttl-seconds: 21600");
     zf_out_str(&line, token ? token : "");
-    if (!zf_out_ok(&url, err) || !zf_out_ok(&line, err)) {
+    if (!zf_out_ok(&url, err) || !zf_out_ok(&line, err))
         return false;
-    }
     const char *header[] = {zf_out_text(&line)};
     struct http_ask ask = {
         .method = token ? "GET" : "PUT",
@@ -127,9 +120,8 @@ static bool fetch_line(struct http_reply *r, struct zf_err *err)
 {
     char *text = (char *)r->body;
 
-    if (text) {
+    if (text)
         text[strcspn(text, "\r\n")] = '\0';
-    }
     return (text && settings_is_word(text)) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the instance's metadata service does not answer with a line of text");
@@ -159,19 +151,16 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
         }
         return false;
     }
-    if (!fetch_line(&token, err)) {
+    if (!fetch_line(&token, err))
         return false;
-    }
     if (!fetch_instance_ask(f, zf_out_text(&path), (const char *)token.body, &role, err)) {
         bool none = role.status == 404 && !f->plan->explicit_instance;
-        if (none) {
+        if (none)
             zf_err_clear(err);
-        }
         return none;
     }
-    if (!fetch_line(&role, err)) {
+    if (!fetch_line(&role, err))
         return false;
-    }
     url_encode(&path, (const char *)role.body, strlen((const char *)role.body), true);
     return zf_out_ok(&path, err) &&
            fetch_instance_ask(f, zf_out_text(&path), (const char *)token.body, &key, err) &&
@@ -213,9 +202,8 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
     static const char form[] = "Content-Type: application/x-www-form-urlencoded; charset=utf-8";
 
     fetch_sts_url(f, &url);
-    if (!zf_out_ok(&url, err) || !zf_out_ok(body, err) || !headers_add_line(&h, form, err)) {
+    if (!zf_out_ok(&url, err) || !zf_out_ok(body, err) || !headers_add_line(&h, form, err))
         return false;
-    }
     if (as) {
         struct sigv4_key key = {as->id, as->secret, as->token};
         struct sigv4_ask sign = {.method = "POST",
@@ -225,9 +213,8 @@ static bool fetch_sts(const struct aws_fetch *f, const struct zf_out *body,
                                  .region = f->region ? f->region : "us-east-1",
                                  .service = "sts",
                                  .now = time(NULL)};
-        if (!sigv4_sign(&sign, &key, &h, err)) {
+        if (!sigv4_sign(&sign, &key, &h, err))
             return false;
-        }
     }
     struct http_ask ask = {.method = "POST",
                            .url = zf_out_text(&url),
@@ -259,9 +246,8 @@ static bool fetch_web_identity(const struct aws_fetch *f, struct aws_key *out, s
     zf_auto(secret_out) struct zf_out token = {0};
 
     /* Read each time: whoever runs the machine renews it there. */
-    if (!settings_file(f->plan->token_file, FETCH_MOST, &token, err)) {
+    if (!settings_file(f->plan->token_file, FETCH_MOST, &token, err))
         return false;
-    }
     if (!token.p) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the web identity token %.200s does not exist",
                        f->plan->token_file);
@@ -306,8 +292,7 @@ bool aws_fetch_key(const struct aws_fetch *f, struct aws_key *out, struct zf_err
                 : f->plan->base == AWS_INSTANCE  ? fetch_instance(f, out, err)
                                                  : true;
 
-    for (unsigned i = web; good && i < f->plan->n_roles; i++) {
+    for (unsigned i = web; good && i < f->plan->n_roles; i++)
         good = fetch_role(f, &f->plan->role[i], out, err);
-    }
     return good;
 }

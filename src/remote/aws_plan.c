@@ -32,9 +32,8 @@ static bool plan_env(struct aws_plan *p, bool *found, struct zf_err *err)
     const char *token = settings_env("AWS_SECURITY_TOKEN");
 
     *found = id != NULL;
-    if (!id) {
+    if (!id)
         return true;
-    }
     if (!secret) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
@@ -71,16 +70,14 @@ static bool plan_web_identity(struct plan_walk *w, const char *profile, bool env
     const char *arn = plan_say(w, profile, "role_arn", env ? "AWS_ROLE_ARN" : NULL);
 
     *found = file && *file;
-    if (!*found) {
+    if (!*found)
         return true;
-    }
     if (!arn || !*arn) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "web_identity_token_file is set, but role_arn (AWS_ROLE_ARN) is not");
     }
-    if (!plan_role_full(w, err)) {
+    if (!plan_role_full(w, err))
         return false;
-    }
     struct aws_role *r = &p->role[p->n_roles++];
     p->base = AWS_WEB_IDENTITY;
     p->from = "a web identity token";
@@ -101,13 +98,11 @@ static bool plan_profile_key(struct plan_walk *w, const char *profile, bool both
     const size_t at = ini_section(shared, profile);
     const char *say[4];
 
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++)
         say[i] = both ? aws_conf_get(w->conf, profile, option[i]) : ini_get(shared, at, option[i]);
-    }
     *found = say[0] != NULL;
-    if (!*found) {
+    if (!*found)
         return true;
-    }
     if (!say[1]) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "the profile \"%.60s\" has aws_access_key_id, but no aws_secret_access_key",
@@ -123,14 +118,13 @@ static bool plan_cannot(const struct plan_walk *w, const char *profile, bool pro
 {
     const char *what = NULL;
 
-    if (process && aws_conf_get(w->conf, profile, "credential_process")) {
+    if (process && aws_conf_get(w->conf, profile, "credential_process"))
         what = "credential_process, and zerofs runs no other program";
-    } else if (aws_conf_get(w->conf, profile, "sso_session") ||
-               aws_conf_get(w->conf, profile, "sso_start_url")) {
+    else if (aws_conf_get(w->conf, profile, "sso_session") ||
+             aws_conf_get(w->conf, profile, "sso_start_url"))
         what = "SSO";
-    } else if (aws_conf_get(w->conf, profile, "login_session")) {
+    else if (aws_conf_get(w->conf, profile, "login_session"))
         what = "aws login";
-    }
     return !what ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "the profile \"%.60s\" needs %s. Put its credentials into the environment: eval "
@@ -142,21 +136,16 @@ static bool plan_cannot(const struct plan_walk *w, const char *profile, bool pro
 static bool plan_profile(struct plan_walk *w, const char *profile, bool env, bool *found,
                          struct zf_err *err)
 {
-    if (!plan_web_identity(w, profile, env, found, err)) {
+    if (!plan_web_identity(w, profile, env, found, err))
         return false;
-    }
-    if (*found) {
+    if (*found)
         return true;
-    }
-    if (!plan_cannot(w, profile, false, err)) {
+    if (!plan_cannot(w, profile, false, err))
         return false;
-    }
-    if (!plan_profile_key(w, profile, false, found, err)) {
+    if (!plan_profile_key(w, profile, false, found, err))
         return false;
-    }
-    if (*found) {
+    if (*found)
         return true;
-    }
     return plan_cannot(w, profile, true, err) && plan_profile_key(w, profile, true, found, err);
 }
 
@@ -182,9 +171,8 @@ static bool plan_role(struct plan_walk *w, const char *profile, struct zf_err *e
                        "the credentials into the environment",
                        profile);
     }
-    if (!plan_role_full(w, err)) {
+    if (!plan_role_full(w, err))
         return false;
-    }
     w->plan->role[w->plan->n_roles++] =
         (struct aws_role){.arn = aws_conf_get(c, profile, "role_arn"),
                           .session = aws_conf_get(c, profile, "role_session_name"),
@@ -206,9 +194,8 @@ static bool plan_source(struct plan_walk *w, const char *profile, const char *so
     bool found = true;
 
     if (strcasecmp(source, "Environment") == 0) {
-        if (!plan_env(w->plan, &found, err)) {
+        if (!plan_env(w->plan, &found, err))
             return false;
-        }
     } else if (strcasecmp(source, "EcsContainer") == 0) {
         w->plan->base = AWS_CONTAINER;
         found = plan_has_container();
@@ -252,9 +239,8 @@ static const char *plan_next(struct plan_walk *w, const char *profile, bool *ok,
         return NULL;
     }
     bool again = false;
-    for (unsigned i = 0; i < w->n_seen; i++) {
+    for (unsigned i = 0; i < w->n_seen; i++)
         again = again || strcmp(w->seen[i], next) == 0;
-    }
     /* A profile may hold both a role and the key that assumes it. */
     *ok = !again || (strcmp(next, profile) == 0 && plan_has_key(w, next)) ||
           zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -271,17 +257,14 @@ static bool plan_roles(struct plan_walk *w, struct zf_err *err)
 
     do {
         w->seen[w->n_seen++] = profile;
-        if (!plan_role(w, profile, err)) {
+        if (!plan_role(w, profile, err))
             return false;
-        }
         profile = plan_next(w, profile, &ok, err);
     } while (profile && !plan_has_key(w, profile) && plan_has_role(w, profile));
-    if (!profile) {
+    if (!profile)
         return ok;
-    }
-    if (!plan_profile(w, profile, false, &found, err)) {
+    if (!plan_profile(w, profile, false, &found, err))
         return false;
-    }
     return found || zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                             "the source_profile \"%.60s\" has no credentials", profile);
 }
@@ -309,26 +292,21 @@ bool aws_plan_make(struct aws_plan *p, const struct aws_conf *c, struct zf_err *
     bool found = false;
 
     *p = (struct aws_plan){.base = AWS_ANONYMOUS, .from = "nowhere"};
-    if (plan_unsigned()) {
+    if (plan_unsigned())
         return true;
-    }
-    if (!c->chosen && !plan_env(p, &found, err)) {
+    if (!c->chosen && !plan_env(p, &found, err))
         return false;
-    }
-    if (found) {
+    if (found)
         return true;
-    }
     if (plan_has_role(&w, c->profile)) {
         bool good = plan_roles(&w, err);
         plan_reverse(p);
         return good;
     }
-    if (!plan_profile(&w, c->profile, !c->chosen, &found, err)) {
+    if (!plan_profile(&w, c->profile, !c->chosen, &found, err))
         return false;
-    }
-    if (found) {
+    if (found)
         return true;
-    }
     const bool container = plan_has_container();
     p->base = container ? AWS_CONTAINER : AWS_INSTANCE;
     p->from = container ? "the container" : "the instance";

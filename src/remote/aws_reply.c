@@ -58,9 +58,8 @@ bool aws_reply_json(struct aws_key *out, const void *p, size_t n, struct zf_err 
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the answer of the credential service is not a JSON object");
     }
-    if (code && strcmp(code, "Success") != 0) {
+    if (code && strcmp(code, "Success") != 0)
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the credential service answers %.60s", code);
-    }
     return reply_take(&out->id, json_string_value(json_object_get(j, "AccessKeyId")), "AccessKeyId",
                       err) &&
            reply_take(&out->secret, json_string_value(json_object_get(j, "SecretAccessKey")),
@@ -79,19 +78,15 @@ static bool reply_event(void *ctx, const struct xml_event *e, struct zf_err *err
     struct reply_read *r = ctx;
     const char *at = strstr(e->path, "Result/Credentials/");
 
-    if (e->open || !at) {
+    if (e->open || !at)
         return true;
-    }
     at += strlen("Result/Credentials/");
-    if (strcmp(at, "AccessKeyId") == 0) {
+    if (strcmp(at, "AccessKeyId") == 0)
         return reply_take(&r->out->id, e->text, at, err);
-    }
-    if (strcmp(at, "SecretAccessKey") == 0) {
+    if (strcmp(at, "SecretAccessKey") == 0)
         return reply_take(&r->out->secret, e->text, at, err);
-    }
-    if (strcmp(at, "SessionToken") == 0) {
+    if (strcmp(at, "SessionToken") == 0)
         return reply_take(&r->out->token, e->text, at, err);
-    }
     if (strcmp(at, "Expiration") == 0) {
         r->expires = true;
         return reply_expires(r->out, e->text, err);
@@ -103,9 +98,8 @@ bool aws_reply_xml(struct aws_key *out, const void *p, size_t n, struct zf_err *
 {
     struct reply_read r = {.out = out};
 
-    if (!xml_walk(p, n, reply_event, &r, err)) {
+    if (!xml_walk(p, n, reply_event, &r, err))
         return zf_err_in(err, "the answer of STS");
-    }
     return (out->id && out->secret && out->token && r.expires) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "the answer of STS lacks a complete set of credentials");

@@ -65,12 +65,10 @@ static void blockcache_free_entry(struct blockcache *c, struct blockcache_entry 
 
 void blockcache_free(struct blockcache *c)
 {
-    if (!c) {
+    if (!c)
         return;
-    }
-    while (c->list) {
+    while (c->list)
         blockcache_free_entry(c, c->list);
-    }
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -93,9 +91,8 @@ static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t o
 /* The lock is held.  Pinned blocks are on their way to a reader, and stay beyond the bound. */
 static void blockcache_shrink(struct blockcache *c)
 {
-    while (c->bytes > c->limit && c->list) {
+    while (c->bytes > c->limit && c->list)
         blockcache_free_entry(c, c->list);
-    }
 }
 
 static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint64_t owner,
@@ -125,9 +122,8 @@ static struct blockcache_entry *blockcache_new_entry(struct blockcache *c, uint6
 /* The lock is held. */
 static void blockcache_pin(struct blockcache *c, struct blockcache_entry *e)
 {
-    if (e->pins++ == 0) {
+    if (e->pins++ == 0)
         DL_DELETE(c->list, e);
-    }
 }
 
 enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint64_t k, size_t n,
@@ -142,9 +138,8 @@ enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint
     } else {
         e = blockcache_new_entry(c, owner, k, n);
         found = e ? BLOCKCACHE_MINE : BLOCKCACHE_NONE;
-        if (e) {
+        if (e)
             e->pins = 1;
-        }
     }
     *ready_out = e && !e->loading;
     *out = e ? &e->block : NULL;
@@ -165,9 +160,8 @@ uint64_t blockcache_room(struct blockcache *c)
     uint64_t room = c->limit > c->bytes ? c->limit - c->bytes : 0;
     const struct blockcache_entry *e;
     for (e = c->list; e; e = e->next) {
-        if (!e->used) {
+        if (!e->used)
             break;
-        }
         room += e->block.n;
     }
     (void)pthread_mutex_unlock(&c->lock);
@@ -177,13 +171,11 @@ uint64_t blockcache_room(struct blockcache *c)
 /* The lock is held: it is found no more. */
 static void blockcache_forget(struct blockcache *c, struct blockcache_entry *e)
 {
-    if (!e->kept) {
+    if (!e->kept)
         return;
-    }
     HASH_DEL(c->table, e);
-    if (e->pins == 0) {
+    if (e->pins == 0)
         DL_DELETE(c->list, e);
-    }
     e->kept = false;
 }
 
@@ -196,14 +188,12 @@ void blockcache_loaded(struct blockcache *c, struct block *b, const struct zf_er
     e->failed = why != NULL;
     if (why) {
         e->why = malloc(sizeof *e->why);
-        if (e->why) {
+        if (e->why)
             *e->why = *why;
-        }
         blockcache_forget(c, e);
     }
-    if (e->waiting) {
+    if (e->waiting)
         (void)pthread_cond_broadcast(&e->moved);
-    }
     (void)pthread_mutex_unlock(&c->lock);
 }
 

@@ -12,9 +12,8 @@ _Static_assert(BLOCK_SIZE == DISKCACHE_BLOCK, "a block in memory is one on disk"
  * change afterwards, so no lock is held while it is used. */
 static bool diskblocks_key(struct object *o)
 {
-    if (atomic_load_explicit(&o->keyed, memory_order_acquire)) {
+    if (atomic_load_explicit(&o->keyed, memory_order_acquire))
         return true;
-    }
     (void)pthread_mutex_lock(&o->lock);
     bool keyed = atomic_load_explicit(&o->keyed, memory_order_relaxed);
     const struct place *p = o->shared->place;
@@ -44,7 +43,6 @@ void diskblocks_put(struct object *o, uint64_t k, const struct block *b)
 {
     struct diskcache *disk = o->shared->disk;
 
-    if (disk && diskblocks_key(o)) {
+    if (disk && diskblocks_key(o))
         diskcache_put(disk, &o->key, &o->about, k, b->data, b->n);
-    }
 }

@@ -102,9 +102,8 @@ static void diskcache_used(int fd)
 {
     struct stat st;
 
-    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtim.tv_sec > USED_SECONDS) {
+    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtim.tv_sec > USED_SECONDS)
         (void)futimens(fd, NULL);
-    }
 }
 
 bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_t k, void *buf,
@@ -120,13 +119,11 @@ bool diskcache_get(struct diskcache *c, const struct diskcache_key *key, uint64_
     if (fd < 0 || n > DISKCACHE_BLOCK ||
         zf_fd_pread(fd, entry, sizeof entry, k % DISKCACHE_SLOTS * DISKCACHE_ENTRY) !=
             (ssize_t)sizeof entry ||
-        zf_fd_pread(fd, buf, n, diskcache_place(k)) != (ssize_t)n) {
+        zf_fd_pread(fd, buf, n, diskcache_place(k)) != (ssize_t)n)
         return false;
-    }
     diskcache_entry(key, k, buf, n, want);
-    if (memcmp(entry, want, sizeof want) != 0) {
+    if (memcmp(entry, want, sizeof want) != 0)
         return false;
-    }
     diskcache_used(fd);
     return true;
 }
@@ -137,19 +134,16 @@ static void diskcache_write_about(int object, const struct diskcache_job *j)
 {
     char temp[32];
 
-    if (faccessat(object, "about", F_OK, 0) == 0) {
+    if (faccessat(object, "about", F_OK, 0) == 0)
         return;
-    }
     (void)snprintf(temp, sizeof temp, "about.%ld", (long)getpid());
     zf_auto(fd) int fd =
         openat(object, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
+    if (fd < 0)
         return;
-    }
     if (!zf_fd_write(fd, j->about, strlen(j->about)) ||
-        renameat(object, temp, object, "about") != 0) {
+        renameat(object, temp, object, "about") != 0)
         (void)unlinkat(object, temp, 0);
-    }
 }
 
 /* A file of ours alone: another name of it would be somebody else's file. */
@@ -184,15 +178,13 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
     uint64_t bytes = DISKCACHE_HEAD;
     bool is_new = false;
 
-    for (const struct diskcache_job *j = first; j; j = j->next) {
+    for (const struct diskcache_job *j = first; j; j = j->next)
         bytes += j->n + DISKCACHE_UNIT - 1 - (j->n + DISKCACHE_UNIT - 1) % DISKCACHE_UNIT;
-    }
     zf_auto(fd) int there = diskcache_object(c->dir, first->key.hex, false, NULL);
     bytes += there < 0 ? DISKCACHE_OBJECT : 0;
     /* Before it is written, so that a process killed in between leaves less than is counted. */
-    if (!diskcache_count(c->dir, bytes, c->most)) {
+    if (!diskcache_count(c->dir, bytes, c->most))
         return;
-    }
     /* To make room it may have been removed, and then it is counted now. */
     zf_auto(fd) int object = diskcache_object(c->dir, first->key.hex, true, &is_new);
     zf_auto(fd) int fd =
@@ -201,21 +193,18 @@ static void diskcache_write_locked(struct diskcache *c, const struct diskcache_j
             : -1;
     bool ok = fd >= 0;
 
-    for (const struct diskcache_job *j = first; ok && j; j = j->next) {
+    for (const struct diskcache_job *j = first; ok && j; j = j->next)
         ok = diskcache_write_block(fd, j);
-    }
-    if (ok) {
+    if (ok)
         diskcache_write_about(object, first);
-    }
 }
 
 static void diskcache_write(struct diskcache *c, const struct diskcache_job *first)
 {
     zf_auto(fd) int lock = diskcache_lock(c->dir);
 
-    if (lock >= 0) {
+    if (lock >= 0)
         diskcache_write_locked(c, first);
-    }
 }
 
 /* Is b of the file that a is of?  A small cache takes one block at a time. */
@@ -230,14 +219,12 @@ static bool diskcache_joins(const struct diskcache *c, const struct diskcache_jo
 /* The first waiting job and those of the same file directly behind it: locked, counted and opened once. */
 static struct diskcache_job *diskcache_next(struct diskcache *c)
 {
-    while (!c->first && !c->ends) {
+    while (!c->first && !c->ends)
         (void)pthread_cond_wait(&c->more, &c->lock);
-    }
     struct diskcache_job *first = c->first, *last = first;
     if (first) {
-        while (last->next && diskcache_joins(c, first, last->next)) {
+        while (last->next && diskcache_joins(c, first, last->next))
             last = last->next;
-        }
         c->first = last->next;
         c->last = c->first ? c->last : &c->first;
         last->next = NULL;
@@ -284,14 +271,12 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
 {
     struct diskcache_job *j = n <= DISKCACHE_BLOCK ? malloc(sizeof *j + n) : NULL;
 
-    if (!j) {
+    if (!j)
         return;
-    }
     *j = (struct diskcache_job){.key = *key, .k = k, .n = n};
     memcpy(j->data, p, n);
-    if (asprintf(&j->about, "%s\n%s\n%" PRIu64 "\n", about->url, about->etag, about->size) < 0) {
+    if (asprintf(&j->about, "%s\n%s\n%" PRIu64 "\n", about->url, about->etag, about->size) < 0)
         j->about = NULL;
-    }
     (void)pthread_mutex_lock(&c->lock);
     bool takes = j->about && c->queued + n <= QUEUE_MOST && diskcache_start(c);
     if (takes) {
@@ -301,9 +286,8 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
         (void)pthread_cond_signal(&c->more);
     }
     (void)pthread_mutex_unlock(&c->lock);
-    if (!takes) {
+    if (!takes)
         diskcache_job_free(j);
-    }
 }
 
 bool diskcache_has_room(struct diskcache *c)
@@ -324,11 +308,10 @@ void diskcache_wait(struct diskcache *c)
             ticks = 0;
             was = c->taken;
         }
-        if (ticks == QUEUE_TICKS) {
+        if (ticks == QUEUE_TICKS)
             c->stuck = c->taken + 1;
-        } else {
+        else
             (void)zf_thread_wait(&c->less, &c->lock, QUEUE_TICK_MS);
-        }
     }
     (void)pthread_mutex_unlock(&c->lock);
 }
@@ -359,17 +342,15 @@ struct diskcache *diskcache_new(const char *dir, uint64_t bytes, struct zf_err *
 
 void diskcache_free(struct diskcache *c)
 {
-    if (!c) {
+    if (!c)
         return;
-    }
     (void)pthread_mutex_lock(&c->lock);
     c->ends = true;
     (void)pthread_cond_signal(&c->more);
     bool runs = c->runs;
     (void)pthread_mutex_unlock(&c->lock);
-    if (runs) {
+    if (runs)
         (void)pthread_join(c->writer, NULL);
-    }
     (void)pthread_mutex_destroy(&c->lock);
     (void)pthread_cond_destroy(&c->more);
     (void)pthread_cond_destroy(&c->less);

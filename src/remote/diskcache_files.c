@@ -56,9 +56,8 @@ int diskcache_lock(int dir)
 
 static inline void zf_auto_files_dir(DIR **d)
 {
-    if (*d) {
+    if (*d)
         (void)closedir(*d);
-    }
 }
 
 static DIR *diskcache_files_dir(int at, const char *name)
@@ -66,9 +65,8 @@ static DIR *diskcache_files_dir(int at, const char *name)
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 
-    if (fd >= 0 && !d) {
+    if (fd >= 0 && !d)
         (void)close(fd);
-    }
     return d;
 }
 
@@ -81,9 +79,8 @@ static bool diskcache_files_number(const char *name, uint64_t *out)
 {
     char *end;
 
-    if (name[0] < '0' || name[0] > '9' || strlen(name) > 19) {
+    if (name[0] < '0' || name[0] > '9' || strlen(name) > 19)
         return false;
-    }
     *out = strtoull(name, &end, 10);
     return *end == '\0';
 }
@@ -96,9 +93,8 @@ static void diskcache_files_sweep(int object, const char *name)
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     if (strncmp(name, "about.", 6) == 0 && fstatat(object, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        now.tv_sec - st.st_mtim.tv_sec > STALE_SECONDS) {
+        now.tv_sec - st.st_mtim.tv_sec > STALE_SECONDS)
         (void)unlinkat(object, name, 0);
-    }
 }
 
 int diskcache_object(int dir, const char *key, bool make, bool *made_out)
@@ -141,13 +137,11 @@ static bool diskcache_files_of(struct files *f, DIR *d, const char *key, struct 
             diskcache_files_sweep(dirfd(d), e->d_name);
             continue;
         }
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) {
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
             continue;
-        }
         struct files_item *it = zf_vec_push(f, err);
-        if (!it) {
+        if (!it)
             return false;
-        }
         memcpy(it->key, key, 65);
         it->number = number;
         it->bytes = (uint64_t)st.st_blocks * 512;
@@ -166,18 +160,16 @@ static bool diskcache_files_all(int dir, struct files *f, struct zf_err *err)
 {
     zf_auto(files_dir) DIR *all = diskcache_files_dir(dir, "o");
 
-    if (!all) {
+    if (!all)
         return errno == ENOENT || zf_fail_sys(err, "list the cache");
-    }
     f->bytes = diskcache_files_blocks(dir, ".") + diskcache_files_blocks(dir, "o") +
                diskcache_files_blocks(dir, MARK) + diskcache_files_blocks(dir, "used");
     for (struct dirent *e; (e = readdir(all));) {
         zf_auto(files_dir) DIR *d =
             diskcache_files_is_key(e->d_name) ? diskcache_files_dir(dirfd(all), e->d_name) : NULL;
 
-        if (d && !diskcache_files_of(f, d, e->d_name, err)) {
+        if (d && !diskcache_files_of(f, d, e->d_name, err))
             return false;
-        }
     }
     return true;
 }
@@ -199,15 +191,13 @@ static uint64_t diskcache_files_remove(int all, const struct files_item *it)
 
     (void)snprintf(name, sizeof name, "%" PRIu64, it->number);
     zf_auto(files_dir) DIR *d = diskcache_files_dir(all, it->key);
-    if (!d || (!it->bare && unlinkat(dirfd(d), name, 0) != 0 && errno != ENOENT)) {
+    if (!d || (!it->bare && unlinkat(dirfd(d), name, 0) != 0 && errno != ENOENT))
         return 0;
-    }
     uint64_t number, freed = it->bytes;
     bool last = true;
 
-    for (struct dirent *e; last && (e = readdir(d));) {
+    for (struct dirent *e; last && (e = readdir(d));)
         last = !diskcache_files_number(e->d_name, &number);
-    }
     if (last) {
         const uint64_t beside = diskcache_files_overhead(dirfd(d));
 
@@ -225,12 +215,10 @@ static bool diskcache_files_evict(int dir, uint64_t most, uint64_t *left_out)
     bool ok = diskcache_files_all(dir, &f, &err);
     zf_auto(fd) int all = openat(dir, "o", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-    if (ok && f.n && f.bytes > most) {
+    if (ok && f.n && f.bytes > most)
         qsort(f.at, f.n, sizeof *f.at, diskcache_files_older);
-    }
-    for (size_t i = 0; ok && i < f.n && f.bytes > most; i++) {
+    for (size_t i = 0; ok && i < f.n && f.bytes > most; i++)
         f.bytes -= diskcache_files_remove(all, &f.at[i]);
-    }
     *left_out = f.bytes;
     zf_vec_fini(&f);
     return ok;
@@ -267,9 +255,8 @@ bool diskcache_count(int dir, uint64_t more, uint64_t most)
 
         /* An eighth more than is needed, so that it is seldom. */
         if ((most && more > keep) ||
-            !diskcache_files_evict(dir, most ? keep - more : UINT64_MAX, &used)) {
+            !diskcache_files_evict(dir, most ? keep - more : UINT64_MAX, &used))
             return false;
-        }
     }
     return (!most || used + more <= most) && diskcache_files_set_used(dir, used + more);
 }
@@ -311,9 +298,8 @@ static bool diskcache_files_mark(int fd, bool make, struct zf_err *err)
     zf_auto(fd) int mark = openat(fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
     if (mark < 0 && errno == ENOENT && make && diskcache_files_is_empty(fd)) {
-        if (!diskcache_files_make(fd)) {
+        if (!diskcache_files_make(fd))
             return zf_fail_sys(err, "make the cache");
-        }
         (void)mkdirat(fd, "o", 0700);
     }
     /* Or another process made it one meanwhile. */
@@ -381,9 +367,8 @@ static struct zf_cached diskcache_files_object(const struct files *f, size_t *i)
     const struct files_item *first = &f->at[*i];
     struct zf_cached c = {.used = first->used};
 
-    for (; *i < f->n && strcmp(f->at[*i].key, first->key) == 0; (*i)++) {
+    for (; *i < f->n && strcmp(f->at[*i].key, first->key) == 0; (*i)++)
         c.bytes += f->at[*i].bytes;
-    }
     return c;
 }
 
@@ -393,13 +378,11 @@ bool zf_remote_cache_each(const char *path, zf_cached_fn *fn, void *ctx, struct 
     struct files f = {0};
     char url[4096];
 
-    if (dir < 0) {
+    if (dir < 0)
         return false;
-    }
     bool ok = diskcache_files_all(dir, &f, err);
-    if (ok && f.n) {
+    if (ok && f.n)
         qsort(f.at, f.n, sizeof *f.at, diskcache_files_by_key);
-    }
     for (size_t i = 0; ok && i < f.n;) {
         const char *key = f.at[i].key;
         struct zf_cached c = diskcache_files_object(&f, &i);
@@ -420,9 +403,8 @@ bool zf_remote_cache_clear(const char *path, uint64_t *bytes_out, struct zf_err 
     uint64_t left = 0;
 
     *bytes_out = 0;
-    if (dir < 0) {
+    if (dir < 0)
         return false;
-    }
     bool ok = lock >= 0 || zf_fail_sys(err, "lock the cache");
     ok = ok && diskcache_files_all(dir, &f, err);
     ok = ok && ((diskcache_files_evict(dir, 0, &left) && diskcache_files_set_used(dir, left)) ||

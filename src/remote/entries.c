@@ -81,9 +81,8 @@ static bool entries_both(const struct entries *e, struct entry *was, const struc
 static bool entries_twice(const struct entries *e, struct entry *was, const struct entry *is,
                           struct zf_err *err)
 {
-    if (was->dir != is->dir) {
+    if (was->dir != is->dir)
         return entries_both(e, was, is, err);
-    }
     if (e->once && !is->dir) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the server lists \"%.200s\" twice: the listing is endless", was->name);
@@ -105,9 +104,8 @@ static bool entries_put(struct entries *e, const struct entry *what, size_t n, s
     struct entry_number *number = zf_arena_get(e->text, 1, sizeof *number, err);
     struct entry *to = number ? zf_vec_push(e, err) : NULL;
 
-    if (!to) {
+    if (!to)
         return false;
-    }
     *to = *what;
     to->name = zf_arena_str(e->text, what->name, n, err);
     number->i = e->n - 1;
@@ -123,9 +121,8 @@ bool entries_add(struct entries *e, const struct entry *what, size_t n, struct z
                        n < 100 ? (int)n : 100, what->name);
     }
     struct entry *was = entries_same(e, what->name, n);
-    if (was) {
+    if (was)
         return entries_twice(e, was, what, err);
-    }
     if (e->n >= e->most) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "the listing has more than %" PRIu64 " entries (limit dir_entries)",
@@ -150,9 +147,8 @@ bool entries_set(struct entries *e, size_t i, const struct http_object *o, struc
 /* A tag that does not fit counts as not said: two that differ behind the cut would be the same. */
 static void entries_tag(char *out, size_t room, const char *text)
 {
-    if (text && strlen(text) < room) {
+    if (text && strlen(text) < room)
         memcpy(out, text, strlen(text) + 1);
-    }
 }
 
 struct http_object entries_object(const struct entries *e, size_t i)

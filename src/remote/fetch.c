@@ -73,9 +73,8 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
     }
     bool ok = fetch_has_validator(o, was, err) && http_object_same(was, now, err);
     const uint64_t proved = atomic_load(&o->checked_at_count);
-    if (ok && f->guarded && (proved == OBJECT_UNCHECKED || proved < f->seen_before)) {
+    if (ok && f->guarded && (proved == OBJECT_UNCHECKED || proved < f->seen_before))
         atomic_store(&o->checked_at_count, f->seen_before);
-    }
     (void)pthread_mutex_unlock(&o->lock);
     return ok;
 }
@@ -85,21 +84,18 @@ static void fetch_put(void *ctx, uint64_t at, const void *p, size_t n)
     struct fetch *f = ctx;
     const uint8_t *from = p;
 
-    if (at != f->put) {
+    if (at != f->put)
         return; /* nothing is passed over */
-    }
     while (n) {
         size_t k = (size_t)(at / BLOCK_SIZE), into = (size_t)(at % BLOCK_SIZE);
         size_t len = k < f->n && into < f->block[k]->n ? f->block[k]->n - into : 0;
 
         len = len < n ? len : n;
-        if (!len) {
+        if (!len)
             return; /* nothing comes that was not asked for */
-        }
         /* A retry delivers finished blocks again, which others may be reading by then. */
-        if (k >= f->ready) {
+        if (k >= f->ready)
             memcpy(f->block[k]->data + into, from, len);
-        }
         if (f->sized && k == f->ready && into + len == f->block[k]->n) {
             blockcache_loaded(f->o->shared->cache, f->block[k], NULL);
             f->ready++;
@@ -116,9 +112,8 @@ static size_t fetch_filled(const struct fetch *f)
     size_t i = f->ready;
     uint64_t end = (uint64_t)i * BLOCK_SIZE;
 
-    while (i < f->n && f->put >= end + f->block[i]->n) {
+    while (i < f->n && f->put >= end + f->block[i]->n)
         end += f->block[i++]->n;
-    }
     return i;
 }
 
@@ -133,9 +128,8 @@ static void fetch_free(struct fetch *f, const struct zf_err *why)
     const size_t filled = why ? f->ready : fetch_filled(f);
 
     for (size_t i = 0; i < f->n; i++) {
-        if (i >= f->ready) {
+        if (i >= f->ready)
             blockcache_loaded(cache, f->block[i], i < filled ? NULL : why ? why : &none);
-        }
         blockcache_unpin(cache, f->block[i]);
     }
     zf_source_unref(&src);
@@ -158,20 +152,17 @@ static void fetch_run(struct http_turn *t)
     f->seen_before = atomic_load(&o->shared->first_seen_count);
     ask.same = &was;
     ask.off = f->k * BLOCK_SIZE;
-    for (size_t i = 0; i < f->n; i++) {
+    for (size_t i = 0; i < f->n; i++)
         ask.len += f->block[i]->n;
-    }
     ask.turn = t;
     ask.sink = (struct http_sink){.begin = fetch_begun, .put = fetch_put, .ctx = f};
     const bool ok = http_do(o->shared->place->http, &ask, &r, &err);
     err.path[0] = '\0'; /* the source names itself as the user does */
-    if (err.code == ZF_E_STALE) {
+    if (err.code == ZF_E_STALE)
         atomic_store_explicit(&o->stale, true, memory_order_relaxed);
-    }
     const size_t there = ok ? fetch_filled(f) : f->ready;
-    for (size_t i = 0; i < there; i++) {
+    for (size_t i = 0; i < there; i++)
         diskblocks_put(o, f->k + i, f->block[i]);
-    }
     fetch_free(f, ok ? NULL : &err);
 }
 
@@ -186,9 +177,8 @@ static void fetch_begin_part(struct object *o, struct block **block, uint64_t k,
 
     if (!f) {
         (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             blockcache_loaded(o->shared->cache, block[i], &err);
-        }
         return;
     }
     *f = (struct fetch){
@@ -212,9 +202,8 @@ static void fetch_begin(struct object *o, struct block **block, uint64_t k, size
 
     part = part < least ? least : part;
     part = part > FETCH_PART_MOST ? FETCH_PART_MOST : part;
-    for (size_t i = 0; i < n; i += part) {
+    for (size_t i = 0; i < n; i += part)
         fetch_begin_part(o, block + i, k + i, n - i < part ? n - i : part, ahead);
-    }
 }
 
 /* Claims n blocks from k on and fetches the missing ones.  Gives the number claimed: fewer than n
@@ -230,9 +219,8 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
         enum blockcache_find found = blockcache_claim(o->shared->cache, o->owner, k + i,
                                                       fetch_block_len(o, k + i), &block[i], &ready);
 
-        if (found == BLOCKCACHE_NONE) {
+        if (found == BLOCKCACHE_NONE)
             break;
-        }
         if (found == BLOCKCACHE_MINE && diskblocks_get(o, k + i, block[i])) {
             blockcache_loaded(o->shared->cache, block[i], NULL);
             found = BLOCKCACHE_THERE;
@@ -247,23 +235,20 @@ static size_t fetch_claim(struct object *o, uint64_t k, size_t n, struct block *
             run = 0;
         }
     }
-    if (run) {
+    if (run)
         fetch_begin(o, block + i - run, k + i - run, run, ahead);
-    }
     if (!ahead) {
         http_count_hits(o->host, hits);
-        if (waits) {
+        if (waits)
             zf_want_note_wait();
-        }
     }
     return i;
 }
 
 static void fetch_unpin(struct object *o, struct block **block, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         blockcache_unpin(o->shared->cache, block[i]);
-    }
 }
 
 /* Blocks [k, end) that nobody waits for. */
@@ -275,14 +260,12 @@ static void fetch_ahead(struct object *o, uint64_t k, uint64_t end)
         size_t n = end - k < FETCH_WINDOW ? (size_t)(end - k) : FETCH_WINDOW;
 
         if (blockcache_room(o->shared->cache) < (uint64_t)n * BLOCK_SIZE ||
-            (o->shared->disk && !diskcache_has_room(o->shared->disk))) {
+            (o->shared->disk && !diskcache_has_room(o->shared->disk)))
             return;
-        }
         size_t got = fetch_claim(o, k, n, block, true);
         fetch_unpin(o, block, got);
-        if (got < n) {
+        if (got < n)
             return;
-        }
         k += n;
     }
 }
@@ -301,9 +284,8 @@ void fetch_want(struct object *o, const struct fetch_range *range, size_t n)
         uint64_t b = (range[i].off + range[i].len + BLOCK_SIZE - 1) / BLOCK_SIZE;
 
         b = b < fetch_blocks(o) ? b : fetch_blocks(o);
-        if (range[i].len == 0 || a >= b) {
+        if (range[i].len == 0 || a >= b)
             continue;
-        }
         if (end > begin && a >= begin && a <= end + FETCH_GAP / BLOCK_SIZE) {
             end = b > end ? b : end;
             continue;
@@ -329,9 +311,8 @@ static void fetch_copy_out(struct fetch_to *to, const uint8_t *from, size_t n)
     while (n) {
         size_t room = to->iov->iov_len - to->into, len = room < n ? room : n;
 
-        if (len) {
+        if (len)
             memcpy((uint8_t *)to->iov->iov_base + to->into, from, len);
-        }
         to->into += len;
         from += len;
         n -= len;
@@ -350,9 +331,8 @@ static bool fetch_window(struct object *o, struct fetch_to *to, uint64_t off, si
     struct block *block[FETCH_WINDOW];
     uint64_t k = off / BLOCK_SIZE;
     size_t n_blocks = (size_t)((off + n - 1) / BLOCK_SIZE - k) + 1;
-    if (o->shared->disk) {
+    if (o->shared->disk)
         diskcache_wait(o->shared->disk);
-    }
     size_t got = fetch_claim(o, k, n_blocks, block, false);
     bool ok = got == n_blocks || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     size_t into = (size_t)(off % BLOCK_SIZE);
@@ -387,9 +367,8 @@ bool fetch_read(struct object *o, const struct iovec *iov, int n_iov, uint64_t o
         size_t most = (size_t)FETCH_WINDOW * BLOCK_SIZE - (size_t)(off % BLOCK_SIZE);
         size_t len = n < most ? n : most;
 
-        if (!fetch_window(o, &to, off, len, err)) {
+        if (!fetch_window(o, &to, off, len, err))
             return false;
-        }
         off += len;
         n -= len;
     }
@@ -413,8 +392,7 @@ void fetch_keep(struct object *o, const void *p, uint64_t n)
         }
         n -= fetch_block_len(o, k);
         from += fetch_block_len(o, k);
-        if (found != BLOCKCACHE_NONE) {
+        if (found != BLOCKCACHE_NONE)
             blockcache_unpin(o->shared->cache, b);
-        }
     }
 }

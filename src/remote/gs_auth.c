@@ -58,9 +58,8 @@ static bool gs_fetch_file(struct gs_auth *g, struct http_reply *r, struct zf_err
     static const char *const header[] = {"Content-Type: application/x-www-form-urlencoded"};
     zf_auto(secret_out) struct zf_out form = {0};
 
-    if (!gs_cred_form(&g->cred, time(NULL), &form, err)) {
+    if (!gs_cred_form(&g->cred, time(NULL), &form, err))
         return false;
-    }
     struct http_ask ask = {.method = "POST",
                            .url = g->cred.token_uri,
                            .header = header,
@@ -93,17 +92,14 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
                            .timeout = 3,
                            .tries = 1};
     *none = off && strcasecmp(off, "true") == 0;
-    if (*none) {
+    if (*none)
         return true;
-    }
-    if (!zf_out_ok(&url, err)) {
+    if (!zf_out_ok(&url, err))
         return false;
-    }
     bool good = http_do(g->http, &ask, r, err);
     *none = !good && (r->status == 0 || r->status == 404);
-    if (*none) {
+    if (*none)
         zf_err_clear(err);
-    }
     return good || *none;
 }
 
@@ -177,9 +173,8 @@ static bool gs_renew(struct auth *a, uint64_t generation, const struct http_repl
     struct gs_auth *g = gs_of(a);
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (refused->status != 401) {
+    if (refused->status != 401)
         return false;
-    }
     (void)pthread_mutex_lock(&g->lock);
     if (g->generation == generation && g->base != GS_TOKEN && g->token) {
         g->expires = 0; /* not kept, should the fetch fail */
@@ -228,9 +223,8 @@ static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
     zf_out_str(&path, named ? ""
                       : dir ? "/application_default_credentials.json"
                             : "/.config/gcloud/application_default_credentials.json");
-    if (!zf_out_ok(&path, err) || !settings_file(zf_out_text(&path), GS_CRED_BYTES, &text, err)) {
+    if (!zf_out_ok(&path, err) || !settings_file(zf_out_text(&path), GS_CRED_BYTES, &text, err))
         return false;
-    }
     *found = text.p != NULL;
     if (!*found) {
         return !named ||

@@ -21,9 +21,8 @@ void gs_cred_fini(struct gs_cred *c)
     char *all[] = {c->email,     c->key_id,        c->key,    c->token_uri,
                    c->client_id, c->client_secret, c->refresh};
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         secret_free(all[i]);
-    }
     *c = (struct gs_cred){0};
 }
 
@@ -33,9 +32,8 @@ static bool gs_member(const json_t *j, const char *name, const char *otherwise, 
     const char *text = json_string_value(json_object_get(j, name));
 
     text = text ? text : otherwise;
-    if (!text || !*text) {
+    if (!text || !*text)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials have no \"%s\"", name);
-    }
     *out = strdup(text);
     return *out || zf_fail_sys(err, "read credentials");
 }
@@ -61,9 +59,8 @@ bool gs_cred_read(struct gs_cred *out, const void *p, size_t n, struct zf_err *e
     const char *type = json_string_value(json_object_get(j, "type"));
     const char *uri = "https://oauth2.googleapis.com/token";
 
-    if (!json_is_object(j)) {
+    if (!json_is_object(j))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the credentials are not a JSON object");
-    }
     if (type && strcmp(type, "service_account") == 0) {
         out->type = GS_SERVICE_ACCOUNT;
         return gs_member(j, "client_email", NULL, &out->email, err) &&
@@ -134,9 +131,8 @@ static bool gs_cred_assertion(const struct gs_cred *c, time_t now, struct zf_out
     zf_auto(out) struct zf_out sum = {0};
 
     if (!gs_unsigned(c, now, &text, err) ||
-        !rs256_sign(c->key, zf_out_text(&text), text.n, &sum, err)) {
+        !rs256_sign(c->key, zf_out_text(&text), text.n, &sum, err))
         return false;
-    }
     zf_out_add(out, zf_out_text(&text), text.n);
     zf_out_str(out, ".");
     rs256_base64(out, zf_out_text(&sum), sum.n);

@@ -26,9 +26,8 @@ static uint32_t href_number(const char *p, size_t n)
     for (size_t i = hex; i < n; i++) {
         int d = zf_hex_digit(p[i]);
 
-        if (d < 0 || (!hex && d > 9) || v > 0x10ffff) {
+        if (d < 0 || (!hex && d > 9) || v > 0x10ffff)
             return 0;
-        }
         v = v * (hex ? 16 : 10) + (uint32_t)d;
     }
     return v > 0x10ffff || (v >= 0xd800 && v < 0xe000) ? 0 : v;
@@ -43,14 +42,11 @@ static uint32_t href_reference(const char *p, size_t n)
     } known[] = {{"amp", '&'},  {"lt", '<'},    {"gt", '>'},
                  {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xa0}};
 
-    if (n > 1 && p[0] == '#') {
+    if (n > 1 && p[0] == '#')
         return href_number(p + 1, n - 1);
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strlen(known[i].name) == n && memcmp(known[i].name, p, n) == 0) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strlen(known[i].name) == n && memcmp(known[i].name, p, n) == 0)
             return known[i].is;
-        }
-    }
     return 0;
 }
 
@@ -85,18 +81,14 @@ static bool href_relative(const char *base, const char **ref, size_t *n)
     const char *front = scheme ? base : (*n && **ref == '/') ? path : "";
     size_t len = strlen(front);
 
-    if (*n < len || (scheme && len == 0)) {
+    if (*n < len || (scheme && len == 0))
         return false;
-    }
     /* The host's letters may be of either case; the path's may not. */
     size_t host = scheme ? (size_t)(path - base) : 0;
-    if (scheme && (path < base || path > base + len)) {
+    if (scheme && (path < base || path > base + len))
         return false;
-    }
-    if (strncasecmp(*ref, front, host) != 0 ||
-        strncmp(*ref + host, front + host, len - host) != 0) {
+    if (strncasecmp(*ref, front, host) != 0 || strncmp(*ref + host, front + host, len - host) != 0)
         return false;
-    }
     *ref += len;
     *n -= len;
     return true;
@@ -105,18 +97,16 @@ static bool href_relative(const char *base, const char **ref, size_t *n)
 bool href_entry(const char *base, const char *ref, size_t ref_n, struct zf_out *name, bool *dir_out)
 {
     zf_out_cut(name, 0);
-    if (memchr(ref, '?', ref_n) || memchr(ref, '#', ref_n) || !href_relative(base, &ref, &ref_n)) {
+    if (memchr(ref, '?', ref_n) || memchr(ref, '#', ref_n) || !href_relative(base, &ref, &ref_n))
         return false;
-    }
     while (ref_n >= 2 && ref[0] == '.' && ref[1] == '/') {
         ref += 2;
         ref_n -= 2;
     }
     bool dir = ref_n && ref[ref_n - 1] == '/';
     ref_n -= dir;
-    if (ref_n == 0 || memchr(ref, '/', ref_n) || (ref_n <= 2 && memcmp(ref, "..", ref_n) == 0)) {
+    if (ref_n == 0 || memchr(ref, '/', ref_n) || (ref_n <= 2 && memcmp(ref, "..", ref_n) == 0))
         return false;
-    }
     if (!url_decode(name, ref, ref_n, false)) {
         zf_out_cut(name, 0);
         zf_out_add(name, ref, ref_n);

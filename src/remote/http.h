@@ -57,9 +57,8 @@ static inline void zf_auto_http_reply(struct http_reply *r)
 /* The same of one whose body is a secret. */
 static inline void zf_auto_secret_reply(struct http_reply *r)
 {
-    if (r->body) {
+    if (r->body)
         explicit_bzero(r->body, r->n_body);
-    }
     http_reply_fini(r);
 }
 
@@ -99,9 +98,8 @@ struct auth {
 /* NULL is fine. */
 static inline void auth_free(struct auth *a)
 {
-    if (a) {
+    if (a)
         a->ops->fini(a);
-    }
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */

@@ -20,9 +20,8 @@ bool http_call_init(struct http_call *c, const struct http_ask *ask)
     c->ask.method = ask->method ? ask->method : "GET";
     c->ask.max_body = ask->max_body ? ask->max_body : 1 << 20;
     http_head_begin(&c->head);
-    if (!url_check(ask->url, &c->err)) {
+    if (!url_check(ask->url, &c->err))
         return false;
-    }
     c->at = strdup(ask->url);
     c->origin = url_origin(ask->url);
     return (c->at && c->origin) || zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -58,15 +57,12 @@ static bool http_call_add_same(const struct http_call *c, struct headers *h, str
     char date[64];
     struct tm t;
 
-    if (!o || strcmp(c->ask.method, "GET") != 0) {
+    if (!o || strcmp(c->ask.method, "GET") != 0)
         return true;
-    }
-    if (o->etag[0] && strncmp(o->etag, "W/", 2) != 0) {
+    if (o->etag[0] && strncmp(o->etag, "W/", 2) != 0)
         return headers_add(h, "If-Match", o->etag, err);
-    }
-    if (!o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t)) {
+    if (!o->mtime.tv_sec || !gmtime_r(&o->mtime.tv_sec, &t))
         return true;
-    }
     /* Not strftime, which speaks the user's language. */
     (void)snprintf(date, sizeof date, "%s, %02d %s %d %02d:%02d:%02d GMT", day[t.tm_wday],
                    t.tm_mday, month[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
@@ -84,9 +80,8 @@ static bool http_call_lines(const struct http_call *c, struct headers *h, struct
                        (unsigned long long)(c->ask.off + c->ask.len - 1));
         ok = headers_add(h, "Range", range, err);
     }
-    for (size_t i = 0; ok && home && i < c->ask.n_header; i++) {
+    for (size_t i = 0; ok && home && i < c->ask.n_header; i++)
         ok = headers_add_line(h, c->ask.header[i], err);
-    }
     return ok && (!home || http_call_add_same(c, h, err));
 }
 
@@ -95,12 +90,10 @@ bool http_call_sign(struct http_call *c, struct zf_err *err)
     zf_auto(headers) struct headers h = {.n = 0};
 
     headers_fini(&c->sign);
-    if (!c->ask.auth || !http_call_at_home(c)) {
+    if (!c->ask.auth || !http_call_at_home(c))
         return true;
-    }
-    if (!http_call_lines(c, &h, err)) {
+    if (!http_call_lines(c, &h, err))
         return false;
-    }
     const struct auth_ask ask = {.method = c->ask.method,
                                  .url = c->at,
                                  .header = (const char *const *)h.line,
@@ -128,9 +121,8 @@ static size_t http_call_on_head(char *p, size_t size, size_t n, void *ctx)
         c->trailer += n;
         return n;
     }
-    if (n > 5 && memcmp(p, "HTTP/", 5) == 0) {
+    if (n > 5 && memcmp(p, "HTTP/", 5) == 0)
         c->last = c->lines.n;
-    }
     zf_out_add(&c->lines, p, n);
     http_head_line(&c->head, p, n, time(NULL));
     /* Where libcurl sees the end as well; behind an interim answer comes another head. */
@@ -162,14 +154,12 @@ static size_t http_call_too_long(struct http_call *c, const char *what)
 /* The body of a range goes where it belongs, once its head was found good. */
 static size_t http_call_on_range(struct http_call *c, const char *p, size_t n)
 {
-    if (n > c->want - c->got) {
+    if (n > c->want - c->got)
         return http_call_too_long(c, "bytes it announced");
-    }
-    if (c->ask.sink.put) {
+    if (c->ask.sink.put)
         c->ask.sink.put(c->ask.sink.ctx, c->got, p, n);
-    } else {
+    else
         zf_out_add(&c->body, p, n);
-    }
     c->got += n;
     return n;
 }
@@ -196,15 +186,12 @@ static size_t http_call_on_body(char *p, size_t size, size_t n, void *ctx)
         zf_out_add(&c->body, p, n < room ? n : room);
         return n <= room ? n : 0;
     }
-    if (!c->checked) {
+    if (!c->checked)
         c->refused = !http_call_check(c) || !http_call_object_known(c);
-    }
-    if (c->refused) {
+    if (c->refused)
         return 0;
-    }
-    if (c->ask.len) {
+    if (c->ask.len)
         return http_call_on_range(c, p, n);
-    }
     if (n > c->ask.max_body - c->body.n) {
         c->refused = true;
         (void)zf_fail(&c->err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -232,12 +219,10 @@ static bool http_call_headers(struct http_call *c, struct zf_err *err)
     zf_auto(headers) struct headers h = {.n = 0};
     bool ok = http_call_lines(c, &h, err) && http_call_append(c, "Accept-Encoding: identity", err);
 
-    for (size_t i = 0; ok && i < h.n; i++) {
+    for (size_t i = 0; ok && i < h.n; i++)
         ok = http_call_append(c, h.line[i], err);
-    }
-    for (size_t i = 0; ok && i < c->sign.n; i++) {
+    for (size_t i = 0; ok && i < c->sign.n; i++)
         ok = http_call_append(c, c->sign.line[i], err);
-    }
     /* No "Expect: 100-continue", whose answer libcurl waits for. */
     return ok && (!c->ask.n_body || http_call_append(c, "Expect:", err));
 }
@@ -270,12 +255,10 @@ static void http_call_bounds(CURL *e, const struct http_ways *w, double left)
     (void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     (void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
     (void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (w->cacert) {
+    if (w->cacert)
         (void)curl_easy_setopt(e, CURLOPT_CAINFO, w->cacert);
-    }
-    if (w->capath) {
+    if (w->capath)
         (void)curl_easy_setopt(e, CURLOPT_CAPATH, w->capath);
-    }
     (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(w->connect * 1000));
     (void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
     (void)curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(w->stall < 1 ? 1 : w->stall));
@@ -335,9 +318,8 @@ bool http_call_begin(struct http_call *c, const struct http_ways *ways, double l
 
 void http_call_end(struct http_call *c)
 {
-    if (c->easy) {
+    if (c->easy)
         curl_easy_cleanup(c->easy);
-    }
     curl_slist_free_all(c->list);
     c->easy = c->list = NULL;
 }

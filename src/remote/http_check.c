@@ -17,15 +17,13 @@ static bool http_tag_is_time(const char *etag)
 {
     size_t parts = 0;
 
-    if (*etag++ != '"') {
+    if (*etag++ != '"')
         return false;
-    }
     do {
         const size_t n = strspn(etag, "0123456789abcdefABCDEF");
 
-        if (n == 0 || n > 16) {
+        if (n == 0 || n > 16)
             return false;
-        }
         etag += n;
         parts++;
     } while (*etag++ == '-');
@@ -34,9 +32,8 @@ static bool http_tag_is_time(const char *etag)
 
 bool http_object_settled(const struct http_object *o, bool content_hash)
 {
-    if (o->version[0] || (content_hash && http_object_exact(o))) {
+    if (o->version[0] || (content_hash && http_object_exact(o)))
         return true;
-    }
     return o->mtime.tv_sec ? o->date && o->date - o->mtime.tv_sec >= HTTP_OLD_SECONDS
                            : http_object_exact(o) && !http_tag_is_time(o->etag);
 }
@@ -56,16 +53,13 @@ bool http_object_same(const struct http_object *was, const struct http_object *i
                        " bytes, now it has %" PRIu64,
                        was->size, is->size);
     }
-    if (was->version[0] && strcmp(was->version, is->version) != 0) {
+    if (was->version[0] && strcmp(was->version, is->version) != 0)
         return http_check_stale(err, "its version changed");
-    }
-    if (was->etag[0] && strcmp(was->etag, is->etag) != 0) {
+    if (was->etag[0] && strcmp(was->etag, is->etag) != 0)
         return http_check_stale(err, is->etag[0] ? "its ETag changed" : "its ETag is gone");
-    }
     /* A strong ETag says more than a time of whole seconds. */
-    if (!http_object_exact(was) && was->mtime.tv_sec && was->mtime.tv_sec != is->mtime.tv_sec) {
+    if (!http_object_exact(was) && was->mtime.tv_sec && was->mtime.tv_sec != is->mtime.tv_sec)
         return http_check_stale(err, "its Last-Modified changed");
-    }
     return true;
 }
 
@@ -111,9 +105,8 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
                        h->twice ? h->twice : "Content-Length and Transfer-Encoding",
                        h->twice ? " twice, with two values" : "");
     }
-    if (ask->len && !http_check_range(ask, h, err)) {
+    if (ask->len && !http_check_range(ask, h, err))
         return false;
-    }
     /* 203 are the bytes that a proxy made of them, 204 and 206 are not all of them. */
     if (!ask->len && h->status != 200) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
@@ -121,11 +114,10 @@ bool http_check(const struct http_ask *ask, const struct http_head *h, struct zf
     }
     struct http_object now = h->object;
 
-    if (ask->len) {
+    if (ask->len)
         now.size = h->total;
-    } else if (h->has_length) {
+    else if (h->has_length)
         now.size = h->length;
-    }
     return !ask->same || http_object_same(ask->same, &now, err);
 }
 
@@ -137,17 +129,14 @@ static bool http_check_between(const char *body, size_t n_body, const char *open
 {
     const char *at = memmem(body, n_body, open, strlen(open));
 
-    if (!at) {
+    if (!at)
         return false;
-    }
     at += strlen(open);
     const char *end = memmem(at, n_body - (size_t)(at - body), close, strlen(close));
-    if (!end || end == at) {
+    if (!end || end == at)
         return false;
-    }
-    if (out->n) {
+    if (out->n)
         zf_out_str(out, ": ");
-    }
     zf_out_add(out, at, (size_t)(end - at));
     return true;
 }
@@ -161,10 +150,8 @@ static void http_check_words(const char *body, size_t n, struct zf_out *out)
         http_check_between(body, n, "\"message\":\"", "\"", out) ||
         http_check_between(body, n, "\"message\": \"", "\"", out) ||
         http_check_between(body, n, "\"error\":\"", "\"", out) ||
-        http_check_between(body, n, "<title>", "</title>", out) || body[0] == '<' ||
-        body[0] == '{') {
+        http_check_between(body, n, "<title>", "</title>", out) || body[0] == '<' || body[0] == '{')
         return;
-    }
     zf_out_add(out, body, strcspn(body, "\r\n"));
 }
 
@@ -173,17 +160,15 @@ void http_body_words(const char *body, size_t n_body, char *out, size_t n)
     zf_auto(out) struct zf_out o = {0};
 
     out[0] = '\0';
-    if (n_body == 0 || n < 8) {
+    if (n_body == 0 || n < 8)
         return;
-    }
     http_check_words(body, n_body, &o);
     if (o.n && !o.bad) {
         size_t len = o.n < n - 1 ? o.n : n - 1;
 
         memcpy(out, o.p, len);
         out[len] = '\0';
-        for (size_t i = 0; i < len; i++) {
+        for (size_t i = 0; i < len; i++)
             out[i] = (unsigned char)out[i] < ' ' ? ' ' : out[i];
-        }
     }
 }

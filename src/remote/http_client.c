@@ -63,9 +63,8 @@ void http_free(struct http *h)
 
 void http_advise(struct http *h, const char *line)
 {
-    if (h->advise) {
+    if (h->advise)
         h->advise(h->say_ctx, line);
-    }
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -81,9 +80,8 @@ static void http_name(struct http_call *c)
 {
     zf_auto(mem) char *shown = http_shown(c);
 
-    if (shown && !c->err.path[0]) {
+    if (shown && !c->err.path[0])
         (void)zf_err_in(&c->err, "%s", shown);
-    }
 }
 
 static void http_say(struct http *h, const struct http_call *c, int result)
@@ -91,9 +89,8 @@ static void http_say(struct http *h, const struct http_call *c, int result)
     zf_auto(mem) char *shown = h->say ? http_shown(c) : NULL;
     char line[512], range[64] = "";
 
-    if (!shown) {
+    if (!shown)
         return;
-    }
     if (c->ask.len) {
         (void)snprintf(range, sizeof range, " bytes %llu-%llu", (unsigned long long)c->ask.off,
                        (unsigned long long)(c->ask.off + c->ask.len - 1));
@@ -113,19 +110,15 @@ static int http_perform(struct http *h, struct http_call *c)
     CURLcode result = CURLE_OUT_OF_MEMORY;
     int running = 1, left;
 
-    if (!multi || curl_multi_add_handle(multi, c->easy) != CURLM_OK) {
+    if (!multi || curl_multi_add_handle(multi, c->easy) != CURLM_OK)
         return (int)result;
-    }
     result = CURLE_ABORTED_BY_CALLBACK; /* unless it ends by itself */
-    while (running && !atomic_load(&h->stop)) {
+    while (running && !atomic_load(&h->stop))
         if (curl_multi_perform(multi, &running) != CURLM_OK ||
-            (running && curl_multi_poll(multi, NULL, 0, 1000, NULL) != CURLM_OK)) {
+            (running && curl_multi_poll(multi, NULL, 0, 1000, NULL) != CURLM_OK))
             break;
-        }
-    }
-    for (CURLMsg *m; (m = curl_multi_info_read(multi, &left));) {
+    for (CURLMsg *m; (m = curl_multi_info_read(multi, &left));)
         result = m->msg == CURLMSG_DONE ? m->data.result : result;
-    }
     (void)curl_multi_remove_handle(multi, c->easy);
     return (int)result;
 }
@@ -135,26 +128,22 @@ static enum http_next http_attempt(struct http *h, struct http_call *c)
     const double began = http_now();
 
     zf_err_clear(&c->err);
-    if (!http_call_sign(c, &c->err)) {
+    if (!http_call_sign(c, &c->err))
         return HTTP_BAD;
-    }
     const double now = http_now();
     c->turn->deadline += now - began; /* credentials are another server's */
-    if (!http_call_begin(c, &h->ways, c->turn->deadline - now, &c->err)) {
+    if (!http_call_begin(c, &h->ways, c->turn->deadline - now, &c->err))
         return HTTP_BAD;
-    }
     c->tries++;
     atomic_fetch_add(&c->host->requests, 1);
-    if (c->tries > 1 && c->redirects == 0) {
+    if (c->tries > 1 && c->redirects == 0)
         atomic_fetch_add(&c->host->retries, 1);
-    }
     const int result = http_perform(h, c);
     http_say(h, c, result); /* before a redirect changes the URL */
     const enum http_next next = http_call_judge(c, result);
     http_call_end(c);
-    if (c->head.status) {
+    if (c->head.status)
         atomic_store(&c->host->answered, true);
-    }
     return next;
 }
 
@@ -183,9 +172,8 @@ static bool http_again(struct http *h, struct http_call *c)
         return true;
     }
     const size_t n = strlen(c->err.msg);
-    if (c->tries > 1) {
+    if (c->tries > 1)
         (void)snprintf(c->err.msg + n, sizeof c->err.msg - n, " (%u attempts)", c->tries);
-    }
     return false;
 }
 
@@ -212,18 +200,16 @@ static bool http_run(struct http *h, struct http_call *c)
     for (bool more = true; more && !atomic_load(&h->stop) && http_in_time(h, c);) {
         const enum http_next next = http_attempt(h, c);
 
-        if (next == HTTP_GOOD) {
+        if (next == HTTP_GOOD)
             return true;
-        }
         more = next == HTTP_AGAIN       ? http_again(h, c)
                : next == HTTP_ELSEWHERE ? http_follow(h, c)
                                         : next == HTTP_RENEW && http_renew(c);
     }
-    if (atomic_load(&h->stop)) {
+    if (atomic_load(&h->stop))
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the request was cancelled");
-    } else {
+    else
         atomic_fetch_add(&c->host->errors, 1);
-    }
     http_name(c);
     return false;
 }
@@ -239,9 +225,8 @@ static bool http_begin(struct http *h, struct http_call *c)
     }
     t->host = c->host = http_host_for(h, c->at);
     t->deadline = http_now() + (c->ask.timeout > 0 ? c->ask.timeout : h->ways.total);
-    if (!t->host) {
+    if (!t->host)
         return zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     /* One for credentials is made by whoever has a connection and signs. */
     http_turn_begin(h, t, c->ask.straight);
     return true;
@@ -255,9 +240,8 @@ bool http_do(struct http *h, const struct http_ask *ask, struct http_reply *out,
 
     http_turn_end(h, c.turn);
     http_call_reply(&c, out);
-    if (!ok) {
+    if (!ok)
         *err = c.err;
-    }
     http_call_fini(&c);
     return ok;
 }
@@ -274,9 +258,8 @@ static void *http_each_one(void *ctx, uint64_t i, struct zf_err *err)
 {
     struct http_each *e = ctx;
 
-    if (e->m->ask(e->m->ctx, e->at[i], err)) {
+    if (e->m->ask(e->m->ctx, e->at[i], err))
         return e;
-    }
     for (size_t was = atomic_load(&e->bad);
          e->at[i] < was && !atomic_compare_exchange_weak(&e->bad, &was, e->at[i]);) {
     }
@@ -290,9 +273,8 @@ bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_
     struct http_each e = {.m = m, .at = at, .bad = SIZE_MAX};
     size_t due = 0;
 
-    if (!at) {
+    if (!at)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (size_t i = 0; i < n; i++) {
         at[due] = i;
         due += !m->due || m->due(m->ctx, i);

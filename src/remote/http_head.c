@@ -18,11 +18,9 @@ static bool http_head_digits(const char **p, uint64_t *out)
     const char *begin = *p;
     uint64_t v = 0;
 
-    for (; isdigit((unsigned char)**p); (*p)++) {
-        if (!zf_mul_add(v, 10, (uint64_t)(**p - '0'), &v)) {
+    for (; isdigit((unsigned char)**p); (*p)++)
+        if (!zf_mul_add(v, 10, (uint64_t)(**p - '0'), &v))
             return false;
-        }
-    }
     *out = v;
     return *p > begin;
 }
@@ -38,26 +36,20 @@ static bool http_content_range(const char *text, struct http_head *out)
     uint64_t first = 0, last = 0, total = HTTP_SIZE_UNKNOWN;
     bool none;
 
-    if (strncasecmp(text, "bytes", 5) != 0 || text[5] != ' ') {
+    if (strncasecmp(text, "bytes", 5) != 0 || text[5] != ' ')
         return false;
-    }
     text += 6;
     none = *text == '*';
-    if (none) {
+    if (none)
         text++;
-    } else if (!http_head_digits(&text, &first) || *text++ != '-' ||
-               !http_head_digits(&text, &last)) {
+    else if (!http_head_digits(&text, &first) || *text++ != '-' || !http_head_digits(&text, &last))
         return false;
-    }
-    if (*text++ != '/') {
+    if (*text++ != '/')
         return false;
-    }
-    if (strcmp(text, "*") != 0 && !http_head_number(text, &total)) {
+    if (strcmp(text, "*") != 0 && !http_head_number(text, &total))
         return false;
-    }
-    if (none ? total == HTTP_SIZE_UNKNOWN : last < first || last >= total || last == UINT64_MAX) {
+    if (none ? total == HTTP_SIZE_UNKNOWN : last < first || last >= total || last == UINT64_MAX)
         return false;
-    }
     out->unsatisfied = none;
     out->has_range = !none;
     out->first = first;
@@ -105,9 +97,8 @@ static void http_head_range(struct http_head *h, const char *value)
     h->bad_range = !http_content_range(value, h) || was.bad_range;
     if ((was.has_range || was.unsatisfied) &&
         (was.has_range != h->has_range || was.first != h->first || was.last != h->last ||
-         was.total != h->total)) {
+         was.total != h->total))
         h->twice = "Content-Range";
-    }
 }
 
 static void http_head_retry(struct http_head *h, const char *value, time_t now)
@@ -115,11 +106,10 @@ static void http_head_retry(struct http_head *h, const char *value, time_t now)
     uint64_t seconds;
     time_t when;
 
-    if (http_head_number(value, &seconds)) {
+    if (http_head_number(value, &seconds))
         h->retry_after = seconds > 86400 ? 86400 : (double)seconds;
-    } else if (timestamp_http(value, &when)) {
+    else if (timestamp_http(value, &when))
         h->retry_after = when > now ? (double)(when - now) : 0;
-    }
 }
 
 /* X-Linked-…: properties of a redirect's target, as the Hugging Face hub sends them (huggingface_hub
@@ -185,13 +175,11 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
     char text[2048];
 
     while (n && (line[n - 1] == '\n' || line[n - 1] == '\r' || line[n - 1] == ' ' ||
-                 line[n - 1] == '\t')) {
+                 line[n - 1] == '\t'))
         n--;
-    }
     /* No field that is used is that long. */
-    if (n == 0 || memchr(line, '\0', n)) {
+    if (n == 0 || memchr(line, '\0', n))
         return;
-    }
     n = n < sizeof text - 1 ? n : sizeof text - 1;
     memcpy(text, line, n);
     text[n] = '\0';
@@ -200,9 +188,8 @@ void http_head_line(struct http_head *h, const char *line, size_t n, time_t now)
         return;
     }
     char *value = strchr(text, ':');
-    if (!value) {
+    if (!value)
         return;
-    }
     *value++ = '\0';
     http_head_field(h, text, value + strspn(value, " \t"), now);
 }

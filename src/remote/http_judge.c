@@ -20,9 +20,8 @@ static char *http_judge_target(const struct http_call *c)
     char *to = NULL;
 
     if ((s != 301 && s != 302 && s != 303 && s != 307 && s != 308) ||
-        curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to) != CURLE_OK || !to) {
+        curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to) != CURLE_OK || !to)
         return NULL;
-    }
     return strndup(to, strcspn(to, "#"));
 }
 
@@ -90,9 +89,8 @@ static enum zf_code http_judge_code(const struct http_call *c)
 {
     long s = c->head.status;
 
-    if (s == 412 || ((s == 404 || s == 410 || s == 416) && c->ask.same)) {
+    if (s == 412 || ((s == 404 || s == 410 || s == 416) && c->ask.same))
         return ZF_E_STALE;
-    }
     return s == 404 || s == 410 ? ZF_E_NOENT : ZF_E_IO;
 }
 
@@ -101,9 +99,8 @@ static bool http_judge_explained(struct http_call *c)
 {
     struct auth *a = c->ask.auth;
 
-    if (!a || !a->ops->explain || !http_call_at_home(c)) {
+    if (!a || !a->ops->explain || !http_call_at_home(c))
         return false;
-    }
     const struct http_reply r = http_call_seen(c);
     (void)a->ops->explain(a, &r, false, &c->err);
     return true;
@@ -116,9 +113,8 @@ static bool http_judge_renewable(struct http_call *c)
     long s = c->head.status;
 
     if ((s != 400 && s != 401 && s != 403) || !c->ask.auth || !c->ask.auth->ops->renew ||
-        c->renewed || !http_call_at_home(c)) {
+        c->renewed || !http_call_at_home(c))
         return false;
-    }
     c->renewed = true;
     return true;
 }
@@ -128,13 +124,11 @@ static enum http_next http_judge_status(struct http_call *c)
     long s = c->head.status;
     char said[160], *to = http_judge_target(c);
 
-    if (to) {
+    if (to)
         return http_judge_redirect(c, to);
-    }
     if (s == 416 && c->ask.to_end && !c->ask.same && c->head.unsatisfied && c->ask.off == 0 &&
-        c->head.total == 0) {
+        c->head.total == 0)
         return HTTP_GOOD;
-    }
     enum zf_code code = http_judge_code(c);
     http_body_words(c->body.p, c->body.n, said, sizeof said);
     if (code == ZF_E_STALE) {
@@ -146,9 +140,8 @@ static enum http_next http_judge_status(struct http_call *c)
         return HTTP_BAD;
     }
     /* 407 are the words of a proxy. */
-    if (!http_judge_temporary(s) && s != 407 && http_judge_explained(c)) {
+    if (!http_judge_temporary(s) && s != 407 && http_judge_explained(c))
         return http_judge_renewable(c) ? HTTP_RENEW : HTTP_BAD;
-    }
     (void)zf_fail(&c->err, code, ZF_OFF_NONE, "the server answers %ld%s%s%s%s%s%s", s,
                   c->head.reason[0] ? " " : "", c->head.reason, said[0] ? " (" : "", said,
                   said[0] ? ")" : "", http_judge_advice(s));
@@ -234,12 +227,10 @@ static enum http_next http_judge_failure(struct http_call *c, CURLcode code)
 /* The range is whole, or the connection was cut where nothing says how long the body was. */
 static enum http_next http_judge_good(struct http_call *c)
 {
-    if (!c->checked && !http_call_check(c)) {
+    if (!c->checked && !http_call_check(c))
         return HTTP_BAD;
-    }
-    if (strcmp(c->ask.method, "HEAD") == 0 || c->want == HTTP_SIZE_UNKNOWN || c->got == c->want) {
+    if (strcmp(c->ask.method, "HEAD") == 0 || c->want == HTTP_SIZE_UNKNOWN || c->got == c->want)
         return HTTP_GOOD;
-    }
     if (c->got < c->want) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE,
                       "the server sent %llu bytes of %llu and closed the connection",
@@ -256,20 +247,17 @@ enum http_next http_call_judge(struct http_call *c, int result)
     CURLcode code = (CURLcode)result;
     bool whole = code == CURLE_OK;
 
-    if (c->refused) {
+    if (c->refused)
         return HTTP_BAD; /* the sentence is there already */
-    }
     if (c->body.bad || c->lines.bad) {
         (void)zf_fail(&c->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return HTTP_BAD;
     }
-    if (c->head.status >= 300 && (whole || c->body.n >= HTTP_SAID_MOST)) {
+    if (c->head.status >= 300 && (whole || c->body.n >= HTTP_SAID_MOST))
         return http_judge_status(c);
-    }
     const long proxy = whole ? 0 : http_judge_proxy_status(c);
-    if (proxy) {
+    if (proxy)
         return http_judge_proxy(c, proxy);
-    }
     if (whole && c->head.status < 200) {
         (void)zf_fail(&c->err, ZF_E_IO, ZF_OFF_NONE, "the server does not speak HTTP");
         return HTTP_AGAIN;
@@ -284,12 +272,10 @@ double http_call_pause(const struct http_call *c)
     double most = 0.1;
     const uint64_t key[3] = {(uintptr_t)c, c->tries, (uint64_t)zf_clock_ns()};
 
-    if (c->head.retry_after >= 0 && http_judge_temporary(c->head.status)) {
+    if (c->head.retry_after >= 0 && http_judge_temporary(c->head.status))
         return c->head.retry_after;
-    }
-    for (unsigned i = 1; i < c->tries && most < 5; i++) {
+    for (unsigned i = 1; i < c->tries && most < 5; i++)
         most *= 2;
-    }
     /* Between half of it and all of it, so that requests that failed together do not come back together. */
     return most * (.5 + (double)(zf_hash(0, key, sizeof key) % 1000) / 2000);
 }

@@ -81,19 +81,16 @@ static size_t http_place_hidden(const struct entries *e, const char *out[2])
     for (size_t i = 0; i < e->n; i++) {
         const char *name = e->at[i].name;
 
-        if (name[0] == '.') {
+        if (name[0] == '.')
             return 0;
-        }
         shards = shards || zf_name_ends(name, ".distcp") || zf_name_ends(name, ".safetensors") ||
                  strcmp(name, "metadata.json") == 0 || strcmp(name, "common.pt") == 0;
         chunks = chunks || (!e->at[i].dir && strspn(name, "0123456789.") == strlen(name));
     }
-    if (shards) {
+    if (shards)
         out[n++] = ".metadata";
-    }
-    if (chunks) {
+    if (chunks)
         out[n++] = ".zarray";
-    }
     return n;
 }
 
@@ -110,20 +107,17 @@ static bool http_place_add_hidden(struct http_place *h, const char *dir, struct 
     for (size_t i = 0; i < n; i++) {
         *slot[i] = zf_relpath_join(dir, name[i], err);
         path[i] = *slot[i];
-        if (!path[i]) {
+        if (!path[i])
             return false;
-        }
     }
-    if (n && !unlisted_have(h->unlisted, path, n, found, err)) {
+    if (n && !unlisted_have(h->unlisted, path, n, found, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         struct entry add = {
             .name = name[i], .sized = found[i].size != NAMES_UNSIZED, .size = found[i].size};
 
-        if (found[i].is && !entries_add(e, &add, strlen(name[i]), err)) {
+        if (found[i].is && !entries_add(e, &add, strlen(name[i]), err))
             return false;
-        }
     }
     return true;
 }
@@ -137,14 +131,12 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     zf_auto(out) struct zf_out url = {.p = NULL};
 
     *known_out = true;
-    if (!http_place_at(&h->place, dir, &at, err)) {
+    if (!http_place_at(&h->place, dir, &at, err))
         return false;
-    }
     zf_out_str(&url, at.url);
     zf_out_str(&url, dir[0] ? "/" : "");
-    if (!zf_out_ok(&url, err)) {
+    if (!zf_out_ok(&url, err))
         return false;
-    }
     if (!http_place_get(h, url.p, &r, err)) {
         /* A server that lists says by 404 that there is nothing; one that does not lists nothing at all. */
         *known_out = !unlisted_missing(&r) ||
@@ -168,9 +160,8 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
 static bool http_place_unlisted(struct http_place *h, const char *dir, struct entries *e,
                                 struct zf_err *err)
 {
-    if (unlisted_list(h->unlisted, dir, e, err)) {
+    if (unlisted_list(h->unlisted, dir, e, err))
         return true;
-    }
     if (err->code == ZF_E_NOENT && !dir[0]) {
         zf_err_clear(err);
         (void)zf_fail(
@@ -193,9 +184,8 @@ static bool http_place_list(struct place *p, const char *dir, struct entries *ou
         atomic_store_explicit(&p->lists_all, true, memory_order_relaxed);
         return true;
     }
-    if (known) {
+    if (known)
         return false;
-    }
     zf_err_clear(err);
     /* The links of a page that is no listing go. */
     return entries_again(out, err) && http_place_unlisted(h, dir, out, err);
@@ -246,12 +236,10 @@ static bool http_place_login(struct http_place *h, struct zf_err *err)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "ZEROFS_HTTP_USERPWD is not user:password: it has no colon");
     }
-    if (!token && !pair) {
+    if (!token && !pair)
         return http_place_netrc(err);
-    }
-    if (word) {
+    if (word)
         base64_encode_raw(word, n, (const uint8_t *)(pair ? pair : ""));
-    }
     if (!word || asprintf(&h->login, "Authorization: %s %s", token ? "Bearer" : "Basic",
                           token ? token : word) < 0) {
         h->login = NULL;
@@ -267,9 +255,8 @@ struct place *place_open_http(const struct place_new *n, struct zf_err *err)
         url_check(n->address, err) ? place_make(sizeof *h, &http_place_ops, n, err) : NULL;
     struct zf_out o = {0};
 
-    if (!h) {
+    if (!h)
         return NULL;
-    }
     h->lim = n->lim;
     h->header[0] = "Accept: application/json, text/html;q=0.9, */*;q=0.1";
     zf_out_str(&o, n->address);

@@ -21,9 +21,8 @@ double http_now(void)
 
 static void http_host_free(struct http_host *host)
 {
-    for (size_t i = 0; i < host->idle.n; i++) {
+    for (size_t i = 0; i < host->idle.n; i++)
         (void)curl_multi_cleanup(host->idle.at[i]);
-    }
     zf_vec_fini(&host->idle);
     free(host->origin);
     free(host);
@@ -44,17 +43,14 @@ struct http_host *http_host_for(struct http *h, const char *url)
 {
     zf_auto(mem) char *origin = url_origin(url);
 
-    if (!origin) {
+    if (!origin)
         return NULL;
-    }
     (void)pthread_mutex_lock(&h->lock);
     struct http_host **at = &h->hosts;
-    while (*at && strcmp((*at)->origin, origin) != 0) {
+    while (*at && strcmp((*at)->origin, origin) != 0)
         at = &(*at)->next;
-    }
-    if (!*at) {
+    if (!*at)
         *at = http_host_new(origin);
-    }
     struct http_host *host = *at;
     (void)pthread_mutex_unlock(&h->lock);
     return host;
@@ -92,12 +88,10 @@ static bool http_turn_may(const struct http *h, const struct http_turn *t)
     const unsigned all = t->host->active, room = h->ways.connections;
     unsigned in = 0;
 
-    if (all >= room) {
+    if (all >= room)
         return false;
-    }
-    for (const struct http_turn *x = t->host->running; t->lane && x; x = x->next) {
+    for (const struct http_turn *x = t->host->running; t->lane && x; x = x->next)
         in += x->lane == t->lane;
-    }
     return !t->lane || room < 4 || in < 3 * (room - all);
 }
 
@@ -129,9 +123,8 @@ static void http_turn_grant(struct http *h, struct http_turn *t)
         return;
     }
     h->ready++;
-    if (h->ready <= h->idle || h->stop || !http_pool_add(h, &ignored)) {
+    if (h->ready <= h->idle || h->stop || !http_pool_add(h, &ignored))
         (void)pthread_cond_signal(&h->work);
-    }
 }
 
 /* Gives free connections to turns that somebody waits for, then to the others.  Turns past their deadline go, too: they
@@ -144,9 +137,8 @@ static void http_queue_move(struct http *h, struct http_host *host)
         for (struct http_turn *t = host->waiting, *next; t; t = next) {
             next = t->next;
             if (t->ahead == ahead &&
-                (t->extra || h->stop || t->deadline <= now || http_turn_may(h, t))) {
+                (t->extra || h->stop || t->deadline <= now || http_turn_may(h, t)))
                 http_turn_grant(h, t);
-            }
         }
     }
 }
@@ -177,11 +169,10 @@ void http_turn_begin(struct http *h, struct http_turn *t, bool extra)
     while (!t->granted) {
         const double left = t->deadline - http_now();
 
-        if (left <= 0) {
+        if (left <= 0)
             http_turn_grant(h, t);
-        } else {
+        else
             http_turn_wait(h, t, left);
-        }
     }
     (void)pthread_mutex_unlock(&h->lock);
 }
@@ -191,22 +182,19 @@ void http_turn_end(struct http *h, struct http_turn *t)
     struct http_host *host = t->host;
     struct zf_err ignored;
 
-    if (!t->granted) {
+    if (!t->granted)
         return;
-    }
     (void)pthread_mutex_lock(&h->lock);
     void **kept =
         t->multi && host->idle.n < h->ways.connections ? zf_vec_push(&host->idle, &ignored) : NULL;
-    if (kept) {
+    if (kept)
         *kept = zf_give(t->multi);
-    }
     DL_DELETE(host->running, t);
     host->active -= !t->extra;
     http_queue_move(h, host);
     (void)pthread_mutex_unlock(&h->lock);
-    if (t->multi) {
+    if (t->multi)
         (void)curl_multi_cleanup(t->multi);
-    }
     (void)pthread_cond_destroy(&t->moved);
 }
 
@@ -302,16 +290,14 @@ void http_queue_fini(struct http *h)
         http_queue_move(h, host);
         for (struct http_turn *t = host->running; t; t = t->next) {
             (void)pthread_cond_signal(&t->moved);
-            if (t->multi) {
+            if (t->multi)
                 (void)curl_multi_wakeup(t->multi);
-            }
         }
     }
     (void)pthread_cond_broadcast(&h->work);
     (void)pthread_mutex_unlock(&h->lock);
-    for (size_t i = 0; i < h->pool.n; i++) {
+    for (size_t i = 0; i < h->pool.n; i++)
         (void)pthread_join(h->pool.at[i], NULL);
-    }
     zf_vec_fini(&h->pool);
     for (struct http_host *host = h->hosts, *next; host; host = next) {
         next = host->next;

@@ -21,19 +21,16 @@ char *http_header(const struct http_reply *r, const char *name)
     const char *value = NULL, *line = r->head ? r->head + r->last : "";
 
     while (*line) {
-        if (strncasecmp(line, name, n) == 0 && line[n] == ':') {
+        if (strncasecmp(line, name, n) == 0 && line[n] == ':')
             value = line + n + 1;
-        }
         line += strcspn(line, "\n");
         line += *line == '\n';
     }
-    if (!value) {
+    if (!value)
         return NULL;
-    }
     value += strspn(value, " \t");
     size_t len = strcspn(value, "\r\n");
-    while (len && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
+    while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
         len--;
-    }
     return strndup(value, len);
 }

@@ -42,11 +42,9 @@ static bool hub_env_true(const char *name)
     static const char *const yes[] = {"1", "ON", "YES", "TRUE"};
     const char *v = settings_env(name);
 
-    for (size_t i = 0; v && i < sizeof yes / sizeof yes[0]; i++) {
-        if (strcasecmp(v, yes[i]) == 0) {
+    for (size_t i = 0; v && i < sizeof yes / sizeof yes[0]; i++)
+        if (strcasecmp(v, yes[i]) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -70,23 +68,19 @@ static void hub_token_clean(char *t)
 {
     size_t n = 0;
 
-    for (const char *p = t; *p; p++) {
-        if (*p != '\r' && *p != '\n' && (n || !isspace((unsigned char)*p))) {
+    for (const char *p = t; *p; p++)
+        if (*p != '\r' && *p != '\n' && (n || !isspace((unsigned char)*p)))
             t[n++] = *p;
-        }
-    }
-    while (n && isspace((unsigned char)t[n - 1])) {
+    while (n && isspace((unsigned char)t[n - 1]))
         n--;
-    }
     t[n] = '\0';
 }
 
 /* One that cannot be read is none, as for huggingface_hub; a part of one may hold a part of a token. */
 static bool hub_token_file(const char *path, struct zf_out *out, struct zf_err *err)
 {
-    if (settings_file(path, HUB_TOKEN, out, err)) {
+    if (settings_file(path, HUB_TOKEN, out, err))
         return true;
-    }
     zf_auto_secret_out(out);
     return err->code == ZF_E_IO;
 }
@@ -98,20 +92,16 @@ static bool hub_login(struct hub *h, struct zf_err *err)
     zf_auto(secret_out) struct zf_out token = {.p = NULL};
 
     env = env ? env : settings_env("HUGGING_FACE_HUB_TOKEN");
-    if (hub_env_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+    if (hub_env_true("HF_HUB_DISABLE_IMPLICIT_TOKEN"))
         return true;
-    }
-    if (env) {
+    if (env)
         zf_out_str(&token, env);
-    } else if (path && !hub_token_file(path, &token, err)) {
+    else if (path && !hub_token_file(path, &token, err))
         return false;
-    }
-    if (token.p) {
+    if (token.p)
         hub_token_clean(token.p);
-    }
-    if (!zf_out_ok(&token, err) || !*zf_out_text(&token)) {
+    if (!zf_out_ok(&token, err) || !*zf_out_text(&token))
         return !token.bad;
-    }
     if (!settings_is_word(token.p)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the token holds a byte that a header cannot carry");
@@ -151,14 +141,11 @@ static bool hub_repo_ok(const char *repo, size_t n)
 {
     const char *slash = memchr(repo, '/', n);
 
-    if (!slash || slash == repo || slash == repo + n - 1 || n > 200) {
+    if (!slash || slash == repo || slash == repo + n - 1 || n > 200)
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!isalnum((unsigned char)repo[i]) && !strchr("-_./", repo[i])) {
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)repo[i]) && !strchr("-_./", repo[i]))
             return false;
-        }
-    }
     return repo[0] != '.' && slash[1] != '.' && !memmem(repo, n, "..", 2);
 }
 
@@ -178,24 +165,21 @@ static bool hub_parse(struct hub *h, const char *address, struct zf_err *err)
         }
     }
     size_t owner = strcspn(p, "/"), n = p[owner] ? owner + 1 + strcspn(p + owner + 1, "/@") : owner;
-    if (!hub_repo_ok(p, n)) {
+    if (!hub_repo_ok(p, n))
         return hub_address_bad(err);
-    }
     h->kind = strdup(kind);
     h->repo = strndup(p, n);
     p += n;
     if (*p == '@') {
         size_t len = hub_revision_len(++p);
-        if (!len || !url_decode(&revision, p, len, false)) {
+        if (!len || !url_decode(&revision, p, len, false))
             return hub_address_bad(err);
-        }
         p += len;
     }
     p += *p == '/';
     h->revision = strdup(revision.n ? revision.p : "main");
-    if (asprintf(&h->dir, "%s%s", p, *p ? "/" : "") < 0) {
+    if (asprintf(&h->dir, "%s%s", p, *p ? "/" : "") < 0)
         h->dir = NULL;
-    }
     return (h->kind && h->repo && h->revision && h->dir && !revision.bad) ||
            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
@@ -226,9 +210,8 @@ static bool hub_refused(const struct hub *h, const struct http_reply *r, struct 
     const char *why = code ? code : "";
     struct zf_err was = *err;
 
-    if (r->status != 401 && r->status != 403 && r->status != 404) {
+    if (r->status != 401 && r->status != 403 && r->status != 404)
         return false;
-    }
     zf_err_clear(err);
     if (strcmp(why, "GatedRepo") == 0) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
@@ -270,9 +253,8 @@ static void hub_api(const struct hub *h, const char *what, struct zf_out *url)
 {
     const char *const part[] = {h->endpoint, "/api/", h->kind, "/", h->repo, what};
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
         zf_out_str(url, part[i]);
-    }
 }
 
 /* Asks which commit the revision is now. */
@@ -330,9 +312,8 @@ static bool hub_turn(const struct hub *h, const struct http_reply *r, struct zf_
     zf_auto(mem) char *link = http_header(r, "Link");
 
     *more_out = link && hub_next(link, url);
-    if (!*more_out) {
+    if (!*more_out)
         return true;
-    }
     zf_auto(mem) char *theirs = zf_out_ok(url, err) ? url_origin(url->p) : NULL;
     zf_auto(mem) char *ours = url_origin(h->endpoint);
     return (theirs && ours && strcmp(theirs, ours) == 0) ||
@@ -345,20 +326,17 @@ static bool hub_pages(struct hub *h, const char *full, struct entries *e, struct
     zf_auto(out) struct zf_out url = {.p = NULL};
     bool more = hub_tree_url(h, full, &url);
 
-    if (!zf_out_ok(&url, err)) {
+    if (!zf_out_ok(&url, err))
         return false;
-    }
     while (more) {
         zf_auto(http_reply) struct http_reply r = {.status = 0};
         size_t was = e->n;
 
-        if (!hub_get(h, url.p, &r, err)) {
+        if (!hub_get(h, url.p, &r, err))
             return false;
-        }
         if (!hub_tree_page((const char *)r.body, r.n_body, full, h->lim, e, err) ||
-            !hub_turn(h, &r, &url, &more, err)) {
+            !hub_turn(h, &r, &url, &more, err))
             return zf_err_in(err, "%s", h->place.shown);
-        }
         if (more && e->n == was) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "a page of the hub's listing adds nothing, but is not the last");
@@ -377,9 +355,8 @@ static bool hub_list(struct place *p, const char *dir, struct entries *out, stru
         full = NULL;
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    if (!dir[0] && full[0]) {
+    if (!dir[0] && full[0])
         full[strlen(full) - 1] = '\0';
-    }
     return hub_pages(h, full, out, err);
 }
 
@@ -410,9 +387,8 @@ static bool hub_rename(struct hub *h, struct zf_err *err)
     size_t n = strlen(h->dir);
 
     if (asprintf(&shown, "hf://%s%s%s@%s%s%.*s", model ? "" : h->kind, model ? "" : "/", h->repo,
-                 h->commit, n ? "/" : "", n ? (int)n - 1 : 0, h->dir) < 0) {
+                 h->commit, n ? "/" : "", n ? (int)n - 1 : 0, h->dir) < 0)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     free(h->place.shown);
     h->place.shown = shown;
     h->place.immutable = true;
@@ -423,16 +399,13 @@ static bool hub_begin(struct hub *h, const char *address, struct zf_err *err)
 {
     const char *named = settings_env("HF_ENDPOINT");
 
-    if (hub_env_true("HF_HUB_OFFLINE")) {
+    if (hub_env_true("HF_HUB_OFFLINE"))
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "HF_HUB_OFFLINE is set, so the hub is not used");
-    }
     h->endpoint = strdup(named ? named : "https://huggingface.co");
-    if (!h->endpoint) {
+    if (!h->endpoint)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (size_t n = strlen(h->endpoint); n && h->endpoint[n - 1] == '/';) {
+    for (size_t n = strlen(h->endpoint); n && h->endpoint[n - 1] == '/';)
         h->endpoint[--n] = '\0';
-    }
     return (url_check(h->endpoint, err) || zf_err_in(err, "HF_ENDPOINT")) &&
            hub_parse(h, address, err) && hub_login(h, err) && hub_pin(h, err) && hub_rename(h, err);
 }
@@ -441,9 +414,8 @@ struct place *place_open_hub(const struct place_new *n, struct zf_err *err)
 {
     struct hub *h = place_make(sizeof *h, &hub_ops, n, err);
 
-    if (!h) {
+    if (!h)
         return NULL;
-    }
     h->lim = n->lim;
     atomic_init(&h->place.lists_all, true);
     h->place.lists_dots = true;

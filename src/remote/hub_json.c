@@ -23,9 +23,8 @@ static bool hub_size(const json_t *o, struct entry *e, struct zf_err *err)
     uint64_t large;
 
     e->sized = zf_json_u64(json_object_get(o, "size"), &e->size);
-    if (!json_is_object(lfs)) {
+    if (!json_is_object(lfs))
         return true;
-    }
     if (!zf_json_u64(json_object_get(lfs, "size"), &large)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the hub gives no LFS size for \"%.100s\"",
                        e->name);
@@ -58,9 +57,8 @@ static bool hub_entry(const json_t *o, const char *dir, struct entries *out, str
     }
     e.name += skip;
     e.dir = strcmp(type, "directory") == 0;
-    if (!e.dir && strcmp(type, "file") != 0) {
+    if (!e.dir && strcmp(type, "file") != 0)
         return true; /* submodules and the like */
-    }
     return (e.dir || hub_size(o, &e, err)) && entries_add(out, &e, n - skip, err);
 }
 
@@ -69,18 +67,15 @@ bool hub_tree_page(const char *body, uint64_t n, const char *dir, const struct z
 {
     zf_auto(json) json_t *doc = zf_json_load(body, n, lim, err);
 
-    if (!doc) {
+    if (!doc)
         return false;
-    }
     if (!json_is_array(doc)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the answer of the hub is not a list of files");
     }
-    for (size_t i = 0; i < json_array_size(doc); i++) {
-        if (!hub_entry(json_array_get(doc, i), dir, out, err)) {
+    for (size_t i = 0; i < json_array_size(doc); i++)
+        if (!hub_entry(json_array_get(doc, i), dir, out, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -91,9 +86,8 @@ bool hub_commit(const char *body, uint64_t n, const struct zf_limits *lim, char 
 {
     zf_auto(json) json_t *doc = zf_json_load(body, n, lim, err);
 
-    if (!doc) {
+    if (!doc)
         return false;
-    }
     const char *sha = json_string_value(json_object_get(doc, "sha"));
     if (!hub_hex(sha, 40)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -110,9 +104,8 @@ static bool hub_rel_next(const char *p, const char *end)
 {
     const char *rel = memmem(p, (size_t)(end - p), "rel=", 4);
 
-    if (!rel) {
+    if (!rel)
         return false;
-    }
     rel += 4;
     rel += rel < end && *rel == '"';
     return end - rel >= 4 && strncasecmp(rel, "next", 4) == 0 &&
@@ -124,9 +117,8 @@ bool hub_next(const char *link, struct zf_out *url)
     /* <URL>; rel="next", <URL>; rel="last": RFC 8288 */
     for (const char *open; (open = strchr(link, '<'));) {
         const char *close = strchr(open, '>');
-        if (!close) {
+        if (!close)
             return false;
-        }
         const char *more = strchr(close, '<');
         const char *end = more ? more : close + strlen(close);
         if (hub_rel_next(close, end)) {

@@ -27,9 +27,8 @@ static bool index_entry(struct index_file *f, const json_t *o, struct zf_err *er
                        "file %zu has the path \"%.100s\", which is not inside the directory", f->n,
                        text ? text : "");
     }
-    if (!zf_json_u64(json_object_get(o, "size"), &e->size)) {
+    if (!zf_json_u64(json_object_get(o, "size"), &e->size))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file \"%.100s\" has no \"size\"", text);
-    }
     e->path = zf_arena_str(f->text, text, strlen(text), err);
     f->n += e->path != NULL;
     return e->path != NULL;
@@ -80,14 +79,11 @@ static bool index_files(struct index_file *f, const json_t *files, const struct 
     }
     f->text = zf_arena_new(UINT64_MAX, err); /* bounded by the document */
     f->at = calloc(n ? n : 1, sizeof *f->at);
-    if (!f->text || !f->at) {
+    if (!f->text || !f->at)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!index_entry(f, json_array_get(files, i), err)) {
+    for (size_t i = 0; i < n; i++)
+        if (!index_entry(f, json_array_get(files, i), err))
             return false;
-        }
-    }
     qsort(f->at, f->n, sizeof *f->at, index_cmp);
     return index_check(f, err);
 }
@@ -100,9 +96,8 @@ bool index_file_read(const char *body, uint64_t n, const struct zf_limits *lim,
     uint64_t version;
 
     *out = f;
-    if (!doc) {
+    if (!doc)
         return false;
-    }
     const json_t *files = json_object_get(doc, "files");
     if (!zf_json_u64(json_object_get(doc, "zerofs_index"), &version) || !json_is_array(files)) {
         return zf_fail(
@@ -114,9 +109,8 @@ bool index_file_read(const char *body, uint64_t n, const struct zf_limits *lim,
                        "it has version %" PRIu64 ", but this zerofs reads version %d", version,
                        INDEX_FILE_VERSION);
     }
-    if (!index_files(&f, files, lim, err)) {
+    if (!index_files(&f, files, lim, err))
         return false;
-    }
     *out = f;
     f = (struct index_file){.text = NULL};
     return true;
@@ -132,11 +126,10 @@ static size_t index_first(const struct index_file *f, const char *dir, size_t n)
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
 
-        if (index_path_cmp(f->at[mid].path, dir) < 0) {
+        if (index_path_cmp(f->at[mid].path, dir) < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     return lo;
 }
@@ -149,18 +142,15 @@ bool index_file_list(const struct index_file *f, const char *dir, struct entries
     for (; i < f->n; i++) {
         const char *path = f->at[i].path;
 
-        if (n && (strncmp(path, dir, n) != 0 || path[n] != '/')) {
+        if (n && (strncmp(path, dir, n) != 0 || path[n] != '/'))
             break;
-        }
         const char *name = path + n + (n > 0), *slash = strchr(name, '/');
         struct entry e = {
             .name = name, .dir = slash != NULL, .sized = !slash, .size = slash ? 0 : f->at[i].size};
-        if (!entries_add(out, &e, slash ? (size_t)(slash - name) : strlen(name), err)) {
+        if (!entries_add(out, &e, slash ? (size_t)(slash - name) : strlen(name), err))
             return false;
-        }
     }
-    if (i == first && n) {
+    if (i == first && n)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in " INDEX_FILE_NAME);
-    }
     return true;
 }

@@ -41,16 +41,14 @@ static bool index_sha256(const struct index_make *m, const char *path, char hex[
     struct sha256_ctx sum;
     uint8_t digest[SHA256_DIGEST_SIZE];
 
-    if (!src || !block) {
+    if (!src || !block)
         return src && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     sha256_init(&sum);
     for (uint64_t at = 0; at < src->size;) {
         size_t n = src->size - at < INDEX_BLOCK ? (size_t)(src->size - at) : INDEX_BLOCK;
 
-        if (!zf_source_pread(src, block, n, at, err)) {
+        if (!zf_source_pread(src, block, n, at, err))
             return false;
-        }
         sha256_update(&sum, n, block);
         at += n;
     }
@@ -85,9 +83,8 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "the name \"%.200s\" is not UTF-8, which JSON cannot hold", path);
     }
-    if (m->sha256 && !index_sha256(m, path, hex, err)) {
+    if (m->sha256 && !index_sha256(m, path, hex, err))
         return false;
-    }
     zf_out_str(m->out, m->n++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
     zf_out_json(m->out, path, strlen(path));
     zf_out_str(m->out, ", \"size\": ");
@@ -108,12 +105,10 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
 static bool index_is_above(const struct index_make *m, const char *real, size_t at)
 {
     for (;; at = m->dir.at[at].above) {
-        if (strcmp(m->dir.at[at].real, real) == 0) {
+        if (strcmp(m->dir.at[at].real, real) == 0)
             return true;
-        }
-        if (at == 0) {
+        if (at == 0)
             return false;
-        }
     }
 }
 
@@ -127,14 +122,12 @@ static bool index_dir_add(struct index_make *m, const char *path, size_t above, 
         (void)(full && zf_fail_sys(err, "look at the directory"));
         return full && *path ? zf_err_in(err, "%s", path) : false;
     }
-    if (m->dir.n && index_is_above(m, real, above)) {
+    if (m->dir.n && index_is_above(m, real, above))
         return true;
-    }
     zf_auto(mem) char *own = strdup(path);
     struct index_dir *d = own ? zf_vec_push(&m->dir, err) : NULL;
-    if (!d) {
+    if (!d)
         return !own && zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     *d = (struct index_dir){.path = own, .real = real, .above = above};
     own = real = NULL;
     return true;
@@ -153,18 +146,16 @@ static bool index_list(struct index_make *m, size_t at, struct zf_err *err)
     size_t n;
 
     if (!zf_store_rely(m->st, m->dir.at[at].path, err) ||
-        !zf_store_list(m->st, m->dir.at[at].path, &e, &n, err)) {
+        !zf_store_list(m->st, m->dir.at[at].path, &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         const char *dir = m->dir.at[at].path;
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
 
         if (!path || (e[i].kind == ZF_ENTRY_DIR && !index_dir_add(m, path, at, err)) ||
             (e[i].kind == ZF_ENTRY_FILE && !index_is_ours(dir, e[i].name) &&
-             !index_file(m, path, &e[i], err))) {
+             !index_file(m, path, &e[i], err)))
             return false;
-        }
     }
     return true;
 }
@@ -176,9 +167,8 @@ bool zf_remote_index(struct zf_store *st, bool sha256, uint64_t most, struct zf_
     bool ok = index_dir_add(&m, "", 0, err);
 
     zf_out_str(out, "{\"zerofs_index\": 1, \"files\": [");
-    for (size_t at = 0; ok && at < m.dir.n; at++) {
+    for (size_t at = 0; ok && at < m.dir.n; at++)
         ok = index_list(&m, at, err);
-    }
     zf_out_str(out, m.n ? "\n]}\n" : "]}\n");
     for (size_t i = 0; i < m.dir.n; i++) {
         free(m.dir.at[i].path);

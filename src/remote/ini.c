@@ -30,19 +30,16 @@ static bool ini_space(char c)
 
 static void ini_strip(const char **p, size_t *n)
 {
-    while (*n && ini_space(**p)) {
+    while (*n && ini_space(**p))
         (*p)++, (*n)--;
-    }
-    while (*n && ini_space((*p)[*n - 1])) {
+    while (*n && ini_space((*p)[*n - 1]))
         (*n)--;
-    }
 }
 
 void ini_fini(struct ini *ini)
 {
-    for (size_t i = 0; i < ini->section.n; i++) {
+    for (size_t i = 0; i < ini->section.n; i++)
         free(ini->section.at[i]);
-    }
     for (size_t i = 0; i < ini->option.n; i++) {
         free(ini->option.at[i].name);
         secret_free(ini->option.at[i].value);
@@ -54,14 +51,12 @@ void ini_fini(struct ini *ini)
 /* The option's value is whole: without the empty lines at its end. */
 static bool ini_end_option(struct ini_work *w, struct zf_err *err)
 {
-    if (!w->in_option) {
+    if (!w->in_option)
         return true;
-    }
     w->in_option = false;
     size_t n = w->value.n;
-    while (n && ini_space(w->value.p[n - 1])) {
+    while (n && ini_space(w->value.p[n - 1]))
         n--;
-    }
     zf_out_cut(&w->value, n);
     char *value = strdup(zf_out_text(&w->value));
     w->ini->option.at[w->ini->option.n - 1].value = value;
@@ -92,9 +87,8 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
 {
     size_t sep = 0, section = w->ini->section.n - 1;
 
-    while (sep < n && p[sep] != '=' && p[sep] != ':') {
+    while (sep < n && p[sep] != '=' && p[sep] != ':')
         sep++;
-    }
     const char *name = p, *value = p + sep + 1;
     size_t n_name = sep, n_value = sep < n ? n - sep - 1 : 0;
     ini_strip(&name, &n_name);
@@ -104,17 +98,14 @@ static bool ini_add_option(struct ini_work *w, const char *p, size_t n, uint64_t
                        w->line);
     }
     struct ini_option *o = zf_vec_push(&w->ini->option, err);
-    if (!o) {
+    if (!o)
         return false;
-    }
     o->section = section;
     o->name = strndup(name, n_name);
-    if (!o->name) {
+    if (!o->name)
         return zf_fail_sys(err, "read settings");
-    }
-    for (char *c = o->name; *c; c++) {
+    for (char *c = o->name; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    }
     for (size_t i = 0; i + 1 < w->ini->option.n; i++) {
         const struct ini_option *old = &w->ini->option.at[i];
         if (old->section == section && strcmp(old->name, o->name) == 0) {
@@ -143,9 +134,8 @@ static bool ini_line(struct ini_work *w, const char *p, size_t n, uint64_t at, s
 
     w->line++;
     ini_strip(&text, &n_text);
-    if (n_text && (*text == '#' || *text == ';')) {
+    if (n_text && (*text == '#' || *text == ';'))
         return true;
-    }
     size_t indent = (size_t)(text - p);
     if (!n_text || (w->in_section && w->in_option && indent > w->indent)) {
         if (w->in_option) {
@@ -154,21 +144,18 @@ static bool ini_line(struct ini_work *w, const char *p, size_t n, uint64_t at, s
         }
         return true;
     }
-    if (!ini_end_option(w, err)) {
+    if (!ini_end_option(w, err))
         return false;
-    }
     if (w->ini->section.n >= INI_LINES || w->ini->option.n >= INI_LINES) {
         return zf_fail(err, ZF_E_LIMIT, at, "there are more than %u sections or settings",
                        INI_LINES);
     }
     w->indent = indent;
     size_t header = ini_header(text, n_text);
-    if (header) {
+    if (header)
         return ini_add_section(w, text + 1, header, at, err);
-    }
-    if (!w->in_section) {
+    if (!w->in_section)
         return zf_fail(err, ZF_E_FORMAT, at, "line %zu comes before the first [section]", w->line);
-    }
     return ini_add_option(w, text, n_text, at, err);
 }
 
@@ -181,17 +168,14 @@ bool ini_parse(struct ini *out, const char *p, size_t n, struct zf_err *err)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "there are %zu bytes of settings, more than %u", n, INI_BYTES);
     }
-    if (memchr(p, '\0', n)) {
+    if (memchr(p, '\0', n))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is a zero byte, so this is not text");
-    }
     while (at < n) {
         size_t end = at;
-        while (end < n && p[end] != '\n' && p[end] != '\r') {
+        while (end < n && p[end] != '\n' && p[end] != '\r')
             end++;
-        }
-        if (!ini_line(&w, p + at, end - at, at, err)) {
+        if (!ini_line(&w, p + at, end - at, at, err))
             return false;
-        }
         at = end + 1 + (end + 1 < n && p[end] == '\r' && p[end + 1] == '\n');
     }
     return ini_end_option(&w, err);
@@ -199,11 +183,9 @@ bool ini_parse(struct ini *out, const char *p, size_t n, struct zf_err *err)
 
 size_t ini_section(const struct ini *ini, const char *name)
 {
-    for (size_t i = 0; i < ini->section.n; i++) {
-        if (strcmp(ini->section.at[i], name) == 0) {
+    for (size_t i = 0; i < ini->section.n; i++)
+        if (strcmp(ini->section.at[i], name) == 0)
             return i;
-        }
-    }
     return INI_NONE;
 }
 
@@ -214,21 +196,17 @@ static bool ini_word(const char **p, struct zf_out *word)
     char quote = 0;
 
     zf_out_cut(word, 0);
-    while (ini_space(*s)) {
+    while (ini_space(*s))
         s++;
-    }
-    if (!*s) {
+    if (!*s)
         return false;
-    }
-    for (; *s && (quote || !ini_space(*s)); s++) {
-        if (quote ? *s == quote : *s == '"' || *s == '\'') {
+    for (; *s && (quote || !ini_space(*s)); s++)
+        if (quote ? *s == quote : *s == '"' || *s == '\'')
             quote = quote ? 0 : *s;
-        } else if (*s == '\\' && quote != '\'' && s[1] && (!quote || s[1] == '"' || s[1] == '\\')) {
+        else if (*s == '\\' && quote != '\'' && s[1] && (!quote || s[1] == '"' || s[1] == '\\'))
             zf_out_add(word, ++s, 1);
-        } else {
+        else
             zf_out_add(word, s, 1);
-        }
-    }
     *p = s;
     return !quote;
 }
@@ -239,13 +217,11 @@ size_t ini_section_of(const struct ini *ini, const char *kind, const char *name)
 
     for (size_t i = ini->section.n; i-- > 0;) {
         const char *p = ini->section.at[i];
-        if (strncmp(p, kind, strlen(kind)) != 0 || !ini_word(&p, &word) || !ini_word(&p, &word)) {
+        if (strncmp(p, kind, strlen(kind)) != 0 || !ini_word(&p, &word) || !ini_word(&p, &word))
             continue;
-        }
         bool same = !word.bad && strcmp(zf_out_text(&word), name) == 0;
-        if (same && !p[strspn(p, " \t")]) {
+        if (same && !p[strspn(p, " \t")])
             return i;
-        }
     }
     return INI_NONE;
 }
@@ -258,9 +234,8 @@ const char *ini_get(const struct ini *ini, size_t section, const char *option)
     for (size_t i = 0; section != INI_NONE && i < ini->option.n; i++) {
         const struct ini_option *o = &ini->option.at[i];
         if (strcmp(o->name, option) == 0 &&
-            (o->section == section || (o->section == all && !found))) {
+            (o->section == section || (o->section == all && !found)))
             found = o->value;
-        }
     }
     return found;
 }
@@ -274,9 +249,8 @@ char *ini_nested(const char *value, const char *name)
         const char *text = eq ? eq + 1 : end;
         ini_strip(&line, &n);
         ini_strip(&text, &n_text);
-        if (n && n == strlen(name) && memcmp(line, name, n) == 0) {
+        if (n && n == strlen(name) && memcmp(line, name, n) == 0)
             return strndup(text, n_text);
-        }
         value = end;
     }
     return NULL;

@@ -66,12 +66,10 @@ struct names *names_new(const struct names_ops *ops, void *ctx, const struct zf_
 
 void names_free(struct names *n)
 {
-    if (!n) {
+    if (!n)
         return;
-    }
-    for (size_t i = 0; i < n->known.n; i++) {
+    for (size_t i = 0; i < n->known.n; i++)
         free(n->known.at[i]);
-    }
     zf_vec_fini(&n->known);
     (void)pthread_mutex_destroy(&n->lock);
     free(n);
@@ -90,9 +88,8 @@ struct names_ask {
 
 static void names_drop(struct names_ask *a)
 {
-    while (a->path.n) {
+    while (a->path.n)
         free(a->path.at[--a->path.n]);
-    }
 }
 
 static void names_ask_fini(struct names_ask *a)
@@ -105,9 +102,8 @@ static bool names_want(struct names_ask *a, const char *path, struct zf_err *err
 {
     char **slot = zf_vec_push(&a->path, err);
 
-    if (!slot) {
+    if (!slot)
         return false;
-    }
     *slot = strdup(path);
     return *slot || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
@@ -133,9 +129,8 @@ static bool names_round(struct names_ask *a, struct zf_err *err)
     bool ok = found && full;
 
     a->hits = 0;
-    if (!ok) {
+    if (!ok)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (size_t i = 0; ok && i < n; i++) {
         full[i] = zf_relpath_join(a->dir, a->path.at[i], err);
         ok = full[i] != NULL;
@@ -179,13 +174,11 @@ static void names_expand(const char *pattern, const unsigned *v, char out[256])
 {
     size_t at = 0;
 
-    for (; *pattern && at < 200; pattern++) {
-        if (*pattern == '@') {
+    for (; *pattern && at < 200; pattern++)
+        if (*pattern == '@')
             at += (size_t)snprintf(out + at, 32, "%0*u", *++pattern - '0', *v++);
-        } else {
+        else
             out[at++] = *pattern;
-        }
-    }
     out[at] = '\0';
 }
 
@@ -199,17 +192,14 @@ static bool names_row(struct names_ask *a, const char *pattern, unsigned v[3], b
     for (v[0] = 0; v[0] < NAMES_MOST;) {
         for (unsigned i = 0; i < NAMES_BATCH; i++, v[0]++) {
             names_expand(pattern, v, name);
-            if (!entries_find(a->out, name) && !names_want(a, name, err)) {
+            if (!entries_find(a->out, name) && !names_want(a, name, err))
                 return false;
-            }
             *any_out = *any_out || entries_find(a->out, name);
         }
-        if (!names_round(a, err)) {
+        if (!names_round(a, err))
             return false;
-        }
-        if (a->hits == 0) {
+        if (a->hits == 0)
             return true;
-        }
         *any_out = true;
     }
     return true;
@@ -221,16 +211,14 @@ static bool names_series(struct names_ask *a, const char *pattern, struct zf_err
     unsigned v[3] = {0};
     bool row = true, any = true;
 
-    for (const char *p = pattern; (p = strchr(p, '@')); p++) {
+    for (const char *p = pattern; (p = strchr(p, '@')); p++)
         numbers++;
-    }
     for (v[2] = 0; any && v[2] < (numbers > 2 ? NAMES_MOST : 1); v[2]++) {
         any = false;
         row = true;
         for (v[1] = 0; row && v[1] < (numbers > 1 ? NAMES_MOST : 1); v[1]++) {
-            if (!names_row(a, pattern, v, &row, err)) {
+            if (!names_row(a, pattern, v, &row, err))
                 return false;
-            }
             any = any || row;
         }
     }
@@ -245,13 +233,11 @@ static bool names_known_add(struct names *n, const char *dir, const char *name, 
 
     (void)pthread_mutex_lock(&n->lock);
     char **slot = path ? zf_vec_push(&n->known, err) : NULL;
-    if (slot) {
+    if (slot)
         *slot = path;
-    }
     (void)pthread_mutex_unlock(&n->lock);
-    if (!slot) {
+    if (!slot)
         free(path);
-    }
     return slot != NULL;
 }
 
@@ -263,17 +249,14 @@ static bool names_pointer(struct names_ask *a, const char *path, const char *pat
     char name[NAMES_POINTER + 64];
     bool number = strlen(pattern) > 1;
 
-    if (!text) {
+    if (!text)
         return err->code == ZF_E_LIMIT; /* whatever it is, it names no directory */
-    }
-    while (n && isspace((unsigned char)text[n - 1])) {
+    while (n && isspace((unsigned char)text[n - 1]))
         text[--n] = '\0';
-    }
     char *word = text + strspn(text, " \t\r\n");
     bool digits = *word && strspn(word, "0123456789") == strlen(word) && strlen(word) < 9;
-    if (number != digits) {
+    if (number != digits)
         return true;
-    }
     if (number) {
         unsigned v = (unsigned)strtoul(word, NULL, 10);
         names_expand(pattern, &v, name);
@@ -299,9 +282,8 @@ static bool names_index(struct names_ask *a, const char *path, const char *key, 
     {
         const char *name = json_string_value(file);
 
-        if (name && !names_want_named(a, name, err)) {
+        if (name && !names_want_named(a, name, err))
             return false;
-        }
     }
     return true;
 }
@@ -312,9 +294,8 @@ static bool names_string(const uint8_t *p, size_t n, const char **text, size_t *
 {
     size_t head = p[0] == 0x8c ? 2 : 5;
 
-    if ((p[0] != 0x8c && p[0] != 'X') || n < head) {
+    if ((p[0] != 0x8c && p[0] != 'X') || n < head)
         return false;
-    }
     *len = p[0] == 0x8c
                ? p[1]
                : (size_t)p[1] | (size_t)p[2] << 8 | (size_t)p[3] << 16 | (size_t)p[4] << 24;
@@ -331,18 +312,15 @@ static bool names_pickle(struct names_ask *a, const char *path, struct zf_err *e
     size_t len;
 
     for (uint64_t i = 0; bytes && i < n; i++) {
-        if (!names_string((const uint8_t *)bytes + i, (size_t)(n - i), &text, &len)) {
+        if (!names_string((const uint8_t *)bytes + i, (size_t)(n - i), &text, &len))
             continue;
-        }
         zf_auto(mem) char *name = strndup(text, len);
-        if (!name) {
+        if (!name)
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        }
         bool is = strlen(name) == len &&
                   (zf_name_ends(name, ".distcp") || zf_name_ends(name, ".safetensors"));
-        if (is && !names_want_named(a, name, err)) {
+        if (is && !names_want_named(a, name, err))
             return false;
-        }
     }
     return bytes != NULL;
 }
@@ -360,9 +338,8 @@ static bool names_try(struct names *n, struct zf_err *err)
     bool asked = n->asked, all = n->all;
     (void)pthread_mutex_unlock(&n->lock);
     if (!asked) {
-        if (!n->ops->have(n->ctx, nobody, 1, &found, err)) {
+        if (!n->ops->have(n->ctx, nobody, 1, &found, err))
             return false;
-        }
         all = found.is;
         (void)pthread_mutex_lock(&n->lock);
         n->asked = true;
@@ -409,16 +386,13 @@ static bool names_unlisted(struct names_ask *a, const struct names_row *r, struc
     bool there, asks = r->text[0];
     uint64_t n;
 
-    if (!names_begins(a, r->path, &there, err)) {
+    if (!names_begins(a, r->path, &there, err))
         return false;
-    }
-    if (!there) {
+    if (!there)
         return true;
-    }
     zf_auto(mem) char *text = asks ? names_get(a, r->path, names_document, &n, err) : NULL;
-    if (asks && (!text || !strstr(text, r->text))) {
+    if (asks && (!text || !strstr(text, r->text)))
         return text != NULL;
-    }
     return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                    "this is %s, which needs a listing. Write one and serve it with the files: "
                    "zerofs index DIR",
@@ -453,9 +427,8 @@ static bool names_follow_all(struct names_ask *a, int from, int to, struct zf_er
     for (size_t i = 0; i < N_ROWS; i++) {
         int kind = (int)names_rows[i].kind;
 
-        if (kind >= from && kind <= to && !names_follow(a, &names_rows[i], err)) {
+        if (kind >= from && kind <= to && !names_follow(a, &names_rows[i], err))
             return false;
-        }
     }
     return true;
 }
@@ -465,12 +438,10 @@ static bool names_look(struct names_ask *a, struct zf_err *err)
     for (size_t i = 0; i < N_ROWS; i++) {
         bool twice = false;
 
-        for (size_t k = 0; k < i; k++) {
+        for (size_t k = 0; k < i; k++)
             twice = twice || strcmp(names_rows[k].path, names_rows[i].path) == 0;
-        }
-        if (!twice && !names_want(a, names_rows[i].path, err)) {
+        if (!twice && !names_want(a, names_rows[i].path, err))
             return false;
-        }
     }
     return names_round(a, err) && names_follow_all(a, LISTED, LISTED, err) &&
            names_follow_all(a, POINTER, PICKLE, err) && names_round(a, err) &&
@@ -482,11 +453,9 @@ static bool names_alone(const char *file)
 {
     bool whole = strcmp(file, "model.safetensors") == 0 || strcmp(file, "pytorch_model.bin") == 0;
 
-    for (size_t i = 0; !whole && i < N_ROWS; i++) {
-        if (strcmp(names_rows[i].path, file) == 0) {
+    for (size_t i = 0; !whole && i < N_ROWS; i++)
+        if (strcmp(names_rows[i].path, file) == 0)
             return false;
-        }
-    }
     return whole || ((zf_name_ends(file, ".safetensors") || zf_name_ends(file, ".bin")) &&
                      strncmp(file, "adapter", 7) != 0 && !strpbrk(file, "0123456789/"));
 }
@@ -497,11 +466,10 @@ bool names_list(struct names *n, const char *dir, const char *focus, struct entr
     struct names_ask a = {.n = n, .dir = dir, .out = out};
     bool ok = names_try(n, err);
 
-    if (ok && focus && !*dir && names_alone(focus)) {
+    if (ok && focus && !*dir && names_alone(focus))
         ok = names_want(&a, focus, err) && names_round(&a, err);
-    } else {
+    else
         ok = ok && names_look(&a, err);
-    }
 
     names_ask_fini(&a);
     return ok && (out->n || zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,

@@ -63,9 +63,8 @@ static uint64_t object_beyond(struct object *o, uint64_t off, size_t n)
         return 0;
     }
     uint64_t covered = atomic_load(&o->covered);
-    if (end <= covered || (end - 1) / BLOCK_SIZE == (was ? was - 1 : 0) / BLOCK_SIZE) {
+    if (end <= covered || (end - 1) / BLOCK_SIZE == (was ? was - 1 : 0) / BLOCK_SIZE)
         return 0;
-    }
     uint64_t more = atomic_load(&o->ahead);
     more = more ? more * 2 : BLOCK_SIZE;
     more = more < OBJECT_AHEAD_MOST ? more : OBJECT_AHEAD_MOST;
@@ -84,9 +83,8 @@ static bool object_read(struct object *o, const struct iovec *iov, int n_iov, ui
                        "the object was replaced after it was opened; that it looks unchanged again "
                        "proves nothing");
     }
-    if (!zf_gate_enter(o->gate, &held, err)) {
+    if (!zf_gate_enter(o->gate, &held, err))
         return false;
-    }
     bool ok = fetch_read(o, iov, n_iov, off, n, object_beyond(o, off, n), err);
     zf_gate_leave(o->gate, held);
     return ok;
@@ -98,9 +96,8 @@ static bool object_preadv(struct zf_source *s, const struct iovec *iov, int n_io
     struct object *o = (struct object *)s;
     size_t n = 0;
 
-    for (int i = 0; i < n_iov; i++) {
+    for (int i = 0; i < n_iov; i++)
         n += iov[i].iov_len;
-    }
     bool ok = object_read(o, iov, n_iov, off, n, err);
     atomic_fetch_add_explicit(&o->reads, 1, memory_order_relaxed);
     if (ok) {
@@ -156,9 +153,8 @@ static void object_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_s
 {
     const struct fetch_range r = {.off = off, .len = n};
 
-    if (how != ZF_SOON_LED) { /* nobody reads ahead here who could be led */
+    if (how != ZF_SOON_LED) /* nobody reads ahead here who could be led */
         fetch_want((struct object *)s, &r, 1);
-    }
 }
 
 static void object_fini(struct zf_source *s)
@@ -232,11 +228,9 @@ static bool object_is_archive(const char *path)
     static const char *const suffix[] = {".pt", ".pth", ".bin", ".ckpt", ".zip"};
     const char *dot = strrchr(path, '.');
 
-    for (size_t i = 0; dot && i < sizeof suffix / sizeof suffix[0]; i++) {
-        if (strcmp(dot, suffix[i]) == 0) {
+    for (size_t i = 0; dot && i < sizeof suffix / sizeof suffix[0]; i++)
+        if (strcmp(dot, suffix[i]) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -247,9 +241,8 @@ static bool object_open_sized(struct object *o, struct zf_err *err)
     struct fetch_range part[2] = {{.len = end}, {.off = size - end, .len = end}};
     char byte;
 
-    if (size == 0) {
+    if (size == 0)
         return true;
-    }
     atomic_store(&o->covered, end); /* readers there need not wait */
     if (object_is_archive(o->path)) {
         part[0].len = size <= OBJECT_WHOLE ? size : end;
@@ -268,26 +261,22 @@ static bool object_open_unknown(struct object *o, struct zf_err *err)
     ask.to_end = true;
     ask.same = o->was.etag[0] ? &o->was : NULL;
     if (!http_do(o->shared->place->http, &ask, &r, err)) {
-        if (r.status != 416) {
+        if (r.status != 416)
             return false;
-        }
         /* Of an empty object some servers do not say that it is empty. */
         http_reply_fini(&r);
         ask = place_ask(&o->at);
         ask.method = "HEAD";
-        if (!http_do(o->shared->place->http, &ask, &r, err)) {
+        if (!http_do(o->shared->place->http, &ask, &r, err))
             return false;
-        }
     }
-    if (r.object.size == HTTP_SIZE_UNKNOWN) {
+    if (r.object.size == HTTP_SIZE_UNKNOWN)
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "the server does not give the size of the file");
-    }
     o->src.size = o->src.stored = r.object.size;
     o->was = r.object;
     object_first_seen(o->shared);
-    if (!fetch_has_validator(o, &o->was, err)) {
+    if (!fetch_has_validator(o, &o->was, err))
         return false;
-    }
     atomic_store(&o->covered, r.len);
     fetch_keep(o, r.body, r.len);
     return true;
@@ -299,15 +288,13 @@ struct zf_source *object_open(struct object_shared *s, const char *path, const c
 {
     struct object *o = object_new(s, path, name, err);
 
-    if (!o) {
+    if (!o)
         return NULL;
-    }
     o->was = known ? *known : HTTP_OBJECT_UNKNOWN;
     o->listed = listed;
     bool sized = known && known->size != HTTP_SIZE_UNKNOWN;
-    if (sized) {
+    if (sized)
         o->src.size = o->src.stored = known->size;
-    }
     bool ok = sized ? later || object_open_sized(o, err) : object_open_unknown(o, err);
 
     if (!ok) {
@@ -348,9 +335,8 @@ static bool object_look(void *ctx, size_t i, struct zf_err *err)
     ask.method = "HEAD";
     ask.same = &o->was;
     bool ok = http_do(o->shared->place->http, &ask, &r, err);
-    if (!ok && err->code == ZF_E_STALE) {
+    if (!ok && err->code == ZF_E_STALE)
         atomic_store_explicit(&o->stale, true, memory_order_relaxed);
-    }
     err->path[0] = ok ? err->path[0] : '\0';
     return ok;
 }

@@ -21,9 +21,8 @@ static bool object_note_place(const struct object *o, uint64_t out[2], struct zf
 {
     zf_auto(mem) char *url = url_shown(o->at.url);
 
-    for (size_t i = 0; url && i < 2; i++) {
+    for (size_t i = 0; url && i < 2; i++)
         out[i] = zf_hash_of(&object_note_key[i], 0, url, strlen(url));
-    }
     return url || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
 }
 
@@ -35,9 +34,8 @@ static bool object_note_has_identity(const struct object *o, const struct http_o
 {
     const struct place *p = o->shared->place;
 
-    if (p->immutable || http_object_settled(is, p->etag_is_content_hash)) {
+    if (p->immutable || http_object_settled(is, p->etag_is_content_hash))
         return true;
-    }
     if (!is->mtime.tv_sec) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "the server gives it neither an ETag of its bytes nor a time, so it could "
@@ -52,18 +50,15 @@ bool object_note_put(struct zf_source *src, struct zf_out *out, struct zf_err *e
     struct object *o = object_of(src);
     uint64_t place[2];
 
-    if (!o) {
+    if (!o)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this object is not in this store");
-    }
-    if (atomic_load_explicit(&o->stale, memory_order_relaxed)) {
+    if (atomic_load_explicit(&o->stale, memory_order_relaxed))
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the object was replaced after it was opened");
-    }
     (void)pthread_mutex_lock(&o->lock);
     const struct http_object is = o->was;
     (void)pthread_mutex_unlock(&o->lock);
-    if (!object_note_has_identity(o, &is, err) || !object_note_place(o, place, err)) {
+    if (!object_note_has_identity(o, &is, err) || !object_note_place(o, place, err))
         return false;
-    }
     zf_out_le64(out, place[0]);
     zf_out_le64(out, place[1]);
     zf_out_var(out, src->size);
@@ -133,14 +128,12 @@ struct zf_source *object_note_open(struct object_shared *s, const char *path, co
 {
     struct object_note n;
 
-    if (!object_note_get(note, &n, err) || (listed && !http_object_same(listed, &n.was, err))) {
+    if (!object_note_get(note, &n, err) || (listed && !http_object_same(listed, &n.was, err)))
         return NULL;
-    }
     struct zf_source *src = object_open(s, path, name, &n.was, true,
                                         listed && object_note_identified(listed, &n.was), err);
-    if (src && !object_note_here((struct object *)src, &n, err)) {
+    if (src && !object_note_here((struct object *)src, &n, err))
         zf_source_unref(&src);
-    }
     return src;
 }
 
@@ -153,9 +146,8 @@ struct zf_source *object_note_same(struct zf_source *src, struct zf_bytes note, 
         (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this object is not in this store");
         return NULL;
     }
-    if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err)) {
+    if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err))
         return NULL;
-    }
     (void)pthread_mutex_lock(&o->lock);
     struct http_object is = o->was;
     (void)pthread_mutex_unlock(&o->lock);

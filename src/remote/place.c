@@ -44,9 +44,8 @@ bool place_head(struct place *p, const char *path, struct http_reply *out, struc
 {
     zf_auto(place_at) struct place_at at = {.url = NULL};
 
-    if (!p->ops->at(p, path, &at, err)) {
+    if (!p->ops->at(p, path, &at, err))
         return false;
-    }
     struct http_ask ask = place_ask(&at);
     ask.method = "HEAD";
     return http_do(p->http, &ask, out, err);

@@ -22,14 +22,11 @@ bool zf_remote_knows(const char *where, bool *address_out)
     struct url u;
     const bool address = url_split(where, &u);
 
-    if (address_out) {
+    if (address_out)
         *address_out = u.scheme.n > 1;
-    }
-    for (size_t i = 0; address && i < sizeof remote_scheme / sizeof remote_scheme[0]; i++) {
-        if (url_part_is(u.scheme, remote_scheme[i])) {
+    for (size_t i = 0; address && i < sizeof remote_scheme / sizeof remote_scheme[0]; i++)
+        if (url_part_is(u.scheme, remote_scheme[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -93,9 +90,8 @@ struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *e
 
 void zf_remote_free(struct zf_remote *r)
 {
-    if (!r) {
+    if (!r)
         return;
-    }
     http_free(r->http);
     diskcache_free(r->disk);
     blockcache_free(r->cache);
@@ -114,9 +110,8 @@ static bool remote_begin(struct zf_remote *r, struct zf_err *err)
     (void)pthread_mutex_lock(&r->lock);
     r->cache = r->cache ? r->cache : blockcache_new(bytes, err);
     r->http = r->cache && !r->http ? http_new(&r->opts, err) : r->http;
-    if (r->http && r->opts.cache_dir && !r->disk) {
+    if (r->http && r->opts.cache_dir && !r->disk)
         r->disk = diskcache_new(r->opts.cache_dir, r->opts.cache_size, err);
-    }
     bool ok = r->cache && r->http && (r->disk || !r->opts.cache_dir);
     (void)pthread_mutex_unlock(&r->lock);
     return ok;
@@ -130,9 +125,8 @@ static struct place *remote_place(struct zf_remote *r, const char *address,
     const struct place_new n = {.http = r->http, .lim = lim, .address = address};
 
 #define SCHEME(name, kind)                                                                         \
-    if (url_is(address, #name)) {                                                                  \
-        return place_open_##kind(&n, err);                                                         \
-    }
+    if (url_is(address, #name))                                                                    \
+        return place_open_##kind(&n, err);
 #include "table.def"
 #undef SCHEME
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this build of zerofs does not read %.*s://",
@@ -159,9 +153,8 @@ static struct zf_store *remote_open_dir(struct zf_remote *r, const char *address
     size_t n = 0;
 
     /* Where nothing can be listed, names may be asked for. */
-    if (st && !zf_store_list(st, "", &e, &n, err) && err->code != ZF_E_UNSUPPORTED) {
+    if (st && !zf_store_list(st, "", &e, &n, err) && err->code != ZF_E_UNSUPPORTED)
         zf_store_unref(&st);
-    }
     return st;
 }
 
@@ -176,9 +169,8 @@ static bool remote_is_file_name(const char *name)
     for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
         size_t s = strlen(suffix[i]);
 
-        if (n > s && strcasecmp(name + n - s, suffix[i]) == 0) {
+        if (n > s && strcasecmp(name + n - s, suffix[i]) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -201,9 +193,8 @@ static struct zf_store *remote_open_one(struct zf_remote *r, const char *address
     }
     struct zf_store *st = remote_store(r, dir, zf_out_text(&name), lim, err);
     struct zf_source *src = st ? zf_store_open(st, zf_out_text(&name), err) : NULL;
-    if (st && !src) {
+    if (st && !src)
         zf_store_unref(&st);
-    }
     zf_source_unref(&src);
     return st;
 }
@@ -218,14 +209,12 @@ static struct zf_store *remote_open_url(struct zf_remote *r, const char *address
 
     if (slash && slash[1] && remote_is_file_name(slash + 1)) {
         struct zf_store *st = remote_open_one(r, address, slash, lim, err);
-        if (st || err->code != ZF_E_NOENT) {
+        if (st || err->code != ZF_E_NOENT)
             return st;
-        }
     }
     struct zf_store *st = remote_open_dir(r, address, lim, err);
-    if (!st && err->code == ZF_E_NOENT && inner && !remote_is_file_name(slash + 1)) {
+    if (!st && err->code == ZF_E_NOENT && inner && !remote_is_file_name(slash + 1))
         st = remote_open_one(r, address, slash, lim, &why);
-    }
     return st;
 }
 
@@ -254,17 +243,14 @@ struct zf_store *zf_remote_open(struct zf_remote *r, const char *address,
     size_t n = plain ? strlen(plain) : 0, least = strcspn(address, ":") + 3;
     struct zf_store *st = NULL;
 
-    if (url_is(address, "file")) {
+    if (url_is(address, "file"))
         return remote_open_file(address, lim, err);
-    }
-    while (n > least && plain[n - 1] == '/') {
+    while (n > least && plain[n - 1] == '/')
         plain[--n] = '\0';
-    }
-    if (!plain) {
+    if (!plain)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    } else if (remote_check(address, err) && remote_begin(r, err)) {
+    else if (remote_check(address, err) && remote_begin(r, err))
         st = remote_open_url(r, plain, lim, err);
-    }
     if (!st && !err->path[0]) {
         zf_auto(mem) char *shown = url_shown(address);
         (void)zf_err_in(err, "%s", shown ? shown : "the address");

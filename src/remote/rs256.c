@@ -21,9 +21,8 @@ void rs256_base64(struct zf_out *out, const void *p, size_t n)
         size_t got = base64_encode_update(&ctx, text, some, bytes + at);
         char end[BASE64_ENCODE_FINAL_LENGTH];
         size_t got_end = base64_encode_final(&ctx, end);
-        while (got_end && end[got_end - 1] == '=') {
+        while (got_end && end[got_end - 1] == '=')
             got_end--;
-        }
         zf_out_add(out, text, got);
         zf_out_add(out, end, got_end);
     }
@@ -36,9 +35,8 @@ void rs256_base64(struct zf_out *out, const void *p, size_t n)
 
 static inline void zf_auto_rs256_key(gnutls_privkey_t *key)
 {
-    if (*key) {
+    if (*key)
         late_gnutls()->privkey_deinit(*key);
-    }
 }
 
 bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, struct zf_err *err)
@@ -52,12 +50,10 @@ bool rs256_sign(const char *pem, const void *p, size_t n, struct zf_out *out, st
     gnutls_datum_t sum = {NULL, 0};
     unsigned bits = 0;
 
-    if (!late_gnutls_load(err)) {
+    if (!late_gnutls_load(err))
         return false;
-    }
-    if (tls->privkey_init(&key) != 0) {
+    if (tls->privkey_init(&key) != 0)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a signature");
-    }
     if (n_pem > RS256_PEM ||
         tls->privkey_import_x509_raw(key, &text, GNUTLS_X509_FMT_PEM, NULL, 0) != 0 ||
         tls->privkey_get_pk_algorithm(key, &bits) != GNUTLS_PK_RSA || bits > RS256_BITS) {

@@ -16,13 +16,11 @@ static void error_text(char *out, size_t room, const char *text)
 
     for (; *text && n + 1 < room; text++) {
         bool blank = (unsigned char)*text <= ' ' || *text == 0x7f;
-        if (!blank || (n && out[n - 1] != ' ')) {
+        if (!blank || (n && out[n - 1] != ' '))
             out[n++] = blank ? ' ' : *text;
-        }
     }
-    while (n && (out[n - 1] == ' ' || (*text && (out[n - 1] & 0x80)))) {
+    while (n && (out[n - 1] == ' ' || (*text && (out[n - 1] & 0x80))))
         n--; /* a character that was cut is none */
-    }
     out[n] = '\0';
 }
 
@@ -31,9 +29,8 @@ static void error_word(char *out, size_t room, const char *text)
 {
     size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._");
 
-    if (n < room && !text[n]) {
+    if (n < room && !text[n])
         memcpy(out, text, n + 1);
-    }
 }
 
 static bool error_event(void *ctx, const struct xml_event *e, struct zf_err *err)
@@ -43,22 +40,19 @@ static bool error_event(void *ctx, const struct xml_event *e, struct zf_err *err
     struct timespec t;
 
     (void)err;
-    if (strncmp(path, "ErrorResponse/", 14) == 0) {
+    if (strncmp(path, "ErrorResponse/", 14) == 0)
         path += 14;
-    }
-    if (e->open || strncmp(path, "Error/", 6) != 0) {
+    if (e->open || strncmp(path, "Error/", 6) != 0)
         return true;
-    }
     path += 6;
-    if (strcmp(path, "Code") == 0) {
+    if (strcmp(path, "Code") == 0)
         error_word(out->code, sizeof out->code, e->text);
-    } else if (strcmp(path, "Message") == 0) {
+    else if (strcmp(path, "Message") == 0)
         error_text(out->message, sizeof out->message, e->text);
-    } else if (strcmp(path, "Region") == 0) {
+    else if (strcmp(path, "Region") == 0)
         error_word(out->region, sizeof out->region, e->text);
-    } else if (strcmp(path, "ServerTime") == 0 && timestamp_iso(e->text, &t)) {
+    else if (strcmp(path, "ServerTime") == 0 && timestamp_iso(e->text, &t))
         out->server = t.tv_sec;
-    }
     return true;
 }
 
@@ -67,18 +61,15 @@ void s3_error_read(struct s3_error *out, const void *p, size_t n)
     struct zf_err ignored = {.code = ZF_OK};
 
     *out = (struct s3_error){0};
-    if (!n || !xml_walk(p, n, error_event, out, &ignored)) {
+    if (!n || !xml_walk(p, n, error_event, out, &ignored))
         *out = (struct s3_error){0};
-    }
 }
 
 static bool error_is(const struct s3_error *e, const char *const *codes)
 {
-    for (; *codes; codes++) {
-        if (strcmp(e->code, *codes) == 0) {
+    for (; *codes; codes++)
+        if (strcmp(e->code, *codes) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -182,29 +173,24 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
                        "there is no bucket %.63s; is the name right, and the endpoint? %s",
                        a->bucket, said);
     }
-    if (error_is(e, skew)) {
+    if (error_is(e, skew))
         return error_skew(e, a, said, err);
-    }
     if (s3_error_expired(e)) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the credentials of %s have expired. Get new ones and mount again %s",
                        a->from ? a->from : "nowhere", said);
     }
-    if (error_is(e, keys)) {
+    if (error_is(e, keys))
         return error_key(e, a, said, err);
-    }
-    if (error_is(e, region) || (status == 301 && !e->code[0])) {
+    if (error_is(e, region) || (status == 301 && !e->code[0]))
         return error_region(e, a, said, err);
-    }
     if (strcmp(e->code, "InvalidObjectState") == 0) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the object is in an archive (Glacier). Restore it first %s", said);
     }
-    if (status == 403 || status == 401) {
+    if (status == 403 || status == 401)
         return error_denied(a, said, err);
-    }
-    if (status == 404) {
+    if (status == 404)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such object %s", said);
-    }
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s refuses %s", a->store, said);
 }

@@ -97,9 +97,8 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
         return NULL;
     }
     char *name = p->key.p ? p->key.p + n : NULL;
-    if (dir && p->key.n > n && key[p->key.n - 1] == '/') {
+    if (dir && p->key.n > n && key[p->key.n - 1] == '/')
         zf_out_cut(&p->key, p->key.n - 1);
-    }
     /* The directory's own marker, and keys with two slashes in a row, which no path can name. */
     if (p->key.n == n) {
         p->l->marker = p->l->marker || !dir;
@@ -121,9 +120,8 @@ static bool list_add(struct list_page *p, bool dir, struct zf_err *err)
     bool bad;
     struct entry e = {.name = list_name(p, dir, &bad, err), .dir = dir};
 
-    if (!e.name) {
+    if (!e.name)
         return !bad;
-    }
     if (!dir && !p->have_size) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the listing does not give the size of %.200s", e.name);
@@ -144,11 +142,9 @@ static bool list_size(struct list_page *p, const char *text, struct zf_err *err)
     uint64_t v = 0;
     size_t i = 0;
 
-    for (; text[i] >= '0' && text[i] <= '9'; i++) {
-        if (!zf_mul_add(v, 10, (uint64_t)(text[i] - '0'), &v)) {
+    for (; text[i] >= '0' && text[i] <= '9'; i++)
+        if (!zf_mul_add(v, 10, (uint64_t)(text[i] - '0'), &v))
             break;
-        }
-    }
     p->size = v;
     p->have_size = i > 0 && !text[i] && v <= INT64_MAX;
     return p->have_size ||
@@ -190,9 +186,8 @@ static bool list_goes_on(struct list_page *p, bool fresh, struct zf_err *err)
     struct s3_list *l = p->l;
 
     l->idle = fresh ? 0 : l->idle + 1;
-    if (!l->more) {
+    if (!l->more)
         return true;
-    }
     if (!p->v2) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the server's listing continues, but without a NextContinuationToken: it "

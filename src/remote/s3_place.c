@@ -67,9 +67,8 @@ static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
     char region[40] = "auto", amazon[100];
     struct url u;
 
-    if (s->aws) {
+    if (s->aws)
         aws_auth_region(s->auth, region, sizeof region);
-    }
     snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com%s", region,
              strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
     if (!url_split(s->endpoint ? s->endpoint : amazon, &u)) {
@@ -115,14 +114,12 @@ static void s3_learn_region(struct s3_place *s)
     zf_auto(http_reply) struct http_reply r = {.status = 0};
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (!s->aws || atomic_load_explicit(&s->settled, memory_order_relaxed)) {
+    if (!s->aws || atomic_load_explicit(&s->settled, memory_order_relaxed))
         return;
-    }
     s3_bucket_url(s, &url);
     struct http_ask ask = {.method = "HEAD", .url = zf_out_text(&url), .auth = s->auth, .tries = 1};
-    if (!url.bad && !http_do(s->place.http, &ask, &r, &ignored)) {
+    if (!url.bad && !http_do(s->place.http, &ask, &r, &ignored))
         (void)s3_elsewhere(s, &r);
-    }
     atomic_store_explicit(&s->settled, true, memory_order_relaxed);
 }
 
@@ -143,9 +140,8 @@ static bool s3_at(struct place *p, const char *path, struct place_at *out, struc
     s3_key(s, path, &key);
     s3_bucket_url(s, &url);
     url_encode(&url, zf_out_text(&key), key.n, true);
-    if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err)) {
+    if (!zf_out_ok(&key, err) || !zf_out_ok(&url, err))
         return false;
-    }
     out->url = zf_give(url.p);
     return true;
 }
@@ -168,9 +164,8 @@ static void s3_query(const struct s3_list *l, struct zf_out *url)
 /* Without the right to list, known names can still be read. */
 static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf_err *err)
 {
-    if (!r->status) {
+    if (!r->status)
         return false;
-    }
     (void)s->auth->ops->explain(s->auth, r, true, err);
     if (r->status == 403 && strstr(err->msg, "list the bucket")) {
         atomic_store_explicit(&s->settled, true,
@@ -187,9 +182,8 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
         zf_auto(http_reply) struct http_reply r = {.status = 0};
         s3_bucket_url(s, &url);
         s3_query(l, &url);
-        if (!zf_out_ok(&url, err)) {
+        if (!zf_out_ok(&url, err))
             return false;
-        }
         struct place_at at = s3_ask(s);
         at.url = url.p;
         struct http_ask ask = place_ask(&at);
@@ -198,9 +192,8 @@ static bool s3_page(struct s3_place *s, struct s3_list *l, struct zf_err *err)
             atomic_store_explicit(&s->settled, true, memory_order_relaxed);
             return s3_list_page(l, r.body, r.n_body, err);
         }
-        if (tries || !s3_elsewhere(s, &r)) {
+        if (tries || !s3_elsewhere(s, &r))
             return s3_no_list(s, &r, err);
-        }
         zf_err_clear(err);
     }
 }
@@ -212,9 +205,8 @@ static bool s3_pages(struct s3_place *s, const char *prefix, struct entries *out
 
     out->once = true;
     do {
-        if (!s3_page(s, &l, err)) {
+        if (!s3_page(s, &l, err))
             return false;
-        }
     } while (l.more);
     return out->n || l.marker || !prefix[0] ||
            zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
@@ -230,9 +222,8 @@ static bool s3_unlisted(struct s3_place *s, const char *dir, struct entries *out
 
     atomic_store_explicit(&s->place.lists_all, false, memory_order_relaxed);
     if (!entries_again(out, &why) || !unlisted_list(s->unlisted, dir, out, &why)) {
-        if (why.code != ZF_E_NOENT) {
+        if (why.code != ZF_E_NOENT)
             *err = why;
-        }
         return false;
     }
     zf_err_clear(err);
@@ -246,9 +237,8 @@ static bool s3_place_list(struct place *p, const char *dir, struct entries *out,
 
     s3_key(s, dir, &prefix);
     zf_out_str(&prefix, prefix.n ? "/" : "");
-    if (!zf_out_ok(&prefix, err)) {
+    if (!zf_out_ok(&prefix, err))
         return false;
-    }
     return s3_pages(s, zf_out_text(&prefix), out, err) ||
            (err->code == ZF_E_UNSUPPORTED && s3_unlisted(s, dir, out, err));
 }
@@ -268,9 +258,8 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     end = strchrnul(bucket, '/');
     prefix = *end ? end + 1 : end;
     size_t n = (size_t)(end - bucket), n_prefix = strlen(prefix);
-    while (n_prefix && prefix[n_prefix - 1] == '/') {
+    while (n_prefix && prefix[n_prefix - 1] == '/')
         n_prefix--;
-    }
     /* S3 has buckets of 3 to 63 of these; older ones of up to 255, with capitals and '_'. */
     if (!n || n > 255 ||
         strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n ||
@@ -281,9 +270,8 @@ static bool s3_address(struct s3_place *s, const char *address, struct zf_err *e
     }
     s->bucket = strndup(bucket, n);
     s->prefix = strndup(prefix, n_prefix);
-    if (!s->bucket || !s->prefix) {
+    if (!s->bucket || !s->prefix)
         return zf_fail_sys(err, "open the bucket");
-    }
     for (const char *p = s->prefix; *p; p += strcspn(p, "/"), p += *p == '/') {
         size_t part = strcspn(p, "/");
         if ((part == 1 && p[0] == '.') || (part == 2 && p[0] == '.' && p[1] == '.')) {
@@ -314,9 +302,8 @@ static bool s3_endpoint(struct s3_place *s, const struct s3_kind *k, const struc
     set = set ? set : k->endpoint;
     if (set) {
         s->endpoint = strdup(set);
-        if (!s->endpoint) {
+        if (!s->endpoint)
             return zf_fail_sys(err, "open the bucket");
-        }
     } else if (k->endpoint_variable) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "%s is not set, which gives the endpoint of %s://", k->endpoint_variable,
@@ -363,9 +350,8 @@ static bool s3_open_google(struct s3_place *s, const struct s3_kind *k, const st
                               .id = settings_env("GS_ACCESS_KEY_ID"),
                               .secret = settings_env("GS_SECRET_ACCESS_KEY")};
 
-    if (!s3_endpoint(s, k, &none, err)) {
+    if (!s3_endpoint(s, k, &none, err))
         return false;
-    }
     if (!o.id != !o.secret) {
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                        "only one of GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY is set");
@@ -381,9 +367,8 @@ static bool s3_open_aws(struct s3_place *s, const struct s3_kind *k, const struc
     zf_auto(aws_conf) struct aws_conf c = {0};
     const char *profile = k->profile_variable ? settings_env(k->profile_variable) : NULL;
 
-    if (!aws_conf_load(&c, profile, err) || !s3_endpoint(s, k, &c, err)) {
+    if (!aws_conf_load(&c, profile, err) || !s3_endpoint(s, k, &c, err))
         return false;
-    }
     const char *region = aws_conf_region(&c);
     struct aws_auth_opts o = {
         .http = n->http,
@@ -412,13 +397,11 @@ static bool s3_open(struct s3_place *s, const struct s3_kind *k, const struct pl
 static struct place *s3_place_new(const struct s3_kind *k, const struct place_new *n,
                                   struct zf_err *err)
 {
-    if (!xml_ready(err)) {
+    if (!xml_ready(err))
         return NULL;
-    }
     struct s3_place *s = place_make(sizeof *s, &s3_place_ops, n, err);
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     if (!s3_open(s, k, n, err)) {
         s3_fini(&s->place);
         return NULL;

@@ -37,17 +37,14 @@ bool settings_file(const char *path, size_t most, struct zf_out *out, struct zf_
     size_t n = 0;
     ssize_t got = -1;
 
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return true;
-    }
     if (fd >= 0) {
         zf_out_fill(out, '\0', most + 1);
-        if (!zf_out_ok(out, err)) {
+        if (!zf_out_ok(out, err))
             return false;
-        }
-        while (n <= most && (got = settings_read(fd, out->p + n, most + 1 - n)) > 0) {
+        while (n <= most && (got = settings_read(fd, out->p + n, most + 1 - n)) > 0)
             n += (size_t)got;
-        }
         zf_out_cut(out, n);
     }
     if (got < 0) {
@@ -62,8 +59,7 @@ bool settings_is_word(const char *text)
 {
     size_t n = 0;
 
-    while (text[n] > ' ' && text[n] <= '~') {
+    while (text[n] > ' ' && text[n] <= '~')
         n++;
-    }
     return n && !text[n];
 }

@@ -22,9 +22,8 @@ bool settings_is_word(const char *text);
 /* NULL is fine. */
 static inline void secret_free(char *text)
 {
-    if (text) {
+    if (text)
         explicit_bzero(text, strlen(text));
-    }
     free(text);
 }
 static inline void zf_auto_secret(char **text)
@@ -33,9 +32,8 @@ static inline void zf_auto_secret(char **text)
 }
 static inline void zf_auto_secret_out(struct zf_out *o)
 {
-    if (o->p) {
+    if (o->p)
         explicit_bzero(o->p, o->cap);
-    }
     zf_auto_out(o);
 }
 

@@ -31,9 +31,8 @@ static inline void zf_auto_sigv4_work(struct sigv4_work *w)
 {
     struct zf_out *all[] = {&w->host, &w->canonical, &w->names, &w->text, &w->scope};
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         zf_auto_out(all[i]);
-    }
     zf_vec_fini(&w->lines);
 }
 
@@ -62,9 +61,8 @@ static bool sigv4_line(struct sigv4_work *w, const char *line, struct zf_err *er
 {
     const char **to = zf_vec_push(&w->lines, err);
 
-    if (to) {
+    if (to)
         *to = line;
-    }
     return to != NULL;
 }
 
@@ -72,15 +70,12 @@ static bool sigv4_lines(struct sigv4_work *w, const struct headers *own, struct 
 {
     bool ok = sigv4_line(w, zf_out_text(&w->host), err);
 
-    for (size_t i = 0; ok && i < own->n; i++) {
+    for (size_t i = 0; ok && i < own->n; i++)
         ok = sigv4_line(w, own->line[i], err);
-    }
-    for (size_t i = 0; ok && i < w->ask->n_header; i++) {
+    for (size_t i = 0; ok && i < w->ask->n_header; i++)
         ok = sigv4_line(w, w->ask->header[i], err);
-    }
-    if (ok) {
+    if (ok)
         qsort(w->lines.at, w->lines.n, sizeof *w->lines.at, sigv4_line_cmp);
-    }
     return ok;
 }
 
@@ -89,9 +84,8 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, str
 {
     struct zf_out *to = &w->canonical;
 
-    if (!sigv4_lines(w, own, err)) {
+    if (!sigv4_lines(w, own, err))
         return false;
-    }
     zf_out_str(to, w->ask->method);
     zf_out_str(to, "\n");
     zf_out_str(to, w->u.path.n ? "" : "/");
@@ -162,10 +156,8 @@ static bool sigv4_begin(struct sigv4_work *w, const struct sigv4_key *key, struc
     struct tm tm;
 
     if (!url_check(w->ask->url, &why) || !url_split(w->ask->url, &w->u) ||
-        !gmtime_r(&w->ask->now, &tm) ||
-        !strftime(w->stamp, sizeof w->stamp, "%Y%m%dT%H%M%SZ", &tm)) {
+        !gmtime_r(&w->ask->now, &tm) || !strftime(w->stamp, sizeof w->stamp, "%Y%m%dT%H%M%SZ", &tm))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "only an absolute URL can be signed");
-    }
     zf_sha256(w->ask->body, w->ask->n_body, hash);
     zf_hex(w->body, hash, SIGV4_HASH);
     zf_out_str(&w->host, "host: ");
@@ -183,9 +175,8 @@ bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct
     zf_auto(out) struct zf_out line = {0};
     uint8_t sum[SIGV4_HASH];
 
-    if (!sigv4_begin(&w, key, out, err) || !sigv4_canonical(&w, out, err)) {
+    if (!sigv4_begin(&w, key, out, err) || !sigv4_canonical(&w, out, err))
         return false;
-    }
     sigv4_text(&w);
     sigv4_signature(&w, key->secret, sum);
     zf_out_str(&line, "AWS4-HMAC-SHA256 Credential=");

@@ -65,19 +65,16 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
     (void)pthread_mutex_lock(&s->lock);
     const struct store_listed *l = zf_table_find_str(s->listed, path);
     *out = HTTP_OBJECT_UNKNOWN;
-    if (asked_out) {
+    if (asked_out)
         *asked_out = l && l->asked;
-    }
     if (l) {
         out->size = l->size;
         out->mtime = l->mtime;
         out->date = l->date;
-        if (l->etag) {
+        if (l->etag)
             memcpy(out->etag, l->etag, strlen(l->etag) + 1);
-        }
-        if (l->version) {
+        if (l->version)
             memcpy(out->version, l->version, strlen(l->version) + 1);
-        }
     }
     (void)pthread_mutex_unlock(&s->lock);
     return l != NULL;
@@ -98,9 +95,8 @@ static bool store_add(struct store *s, const char *dir, const struct entries *al
 
     /* A name of a directory that is looked at again says nothing new of its file. */
     bool named = e->asked && l->names_do;
-    if (!path || (!e->dir && !named && !store_remember(s, path, &o, e->asked, err))) {
+    if (!path || (!e->dir && !named && !store_remember(s, path, &o, e->asked, err)))
         return false;
-    }
     entry.asked = e->asked;
     if (!e->dir && !named) {
         entry.id = object_identity_of(s->shared, path, &o);
@@ -125,12 +121,10 @@ static bool store_list(void *self, const char *dir, struct zf_listing *l, struct
         ok = place_complete(p, dir, &all, l->names_do, s->most_asked,
                             err); /* names the file in it */
     }
-    if (!l->again) {
+    if (!l->again)
         object_first_seen(s->shared);
-    }
-    for (size_t i = 0; ok && i < all.n; i++) {
+    for (size_t i = 0; ok && i < all.n; i++)
         ok = store_add(s, dir, &all, i, l, err);
-    }
     l->whole = atomic_load_explicit(&p->lists_all, memory_order_relaxed);
     l->dotted = l->whole && p->lists_dots;
     return ok;
@@ -146,13 +140,11 @@ static struct zf_source *store_open_local(const struct store *s, const char *pat
     const struct zf_entry *e = s->local ? zf_store_find(s->local, path) : NULL;
     struct zf_err ignored;
 
-    if (!e || e->kind != ZF_ENTRY_FILE || e->id.size != size) {
+    if (!e || e->kind != ZF_ENTRY_FILE || e->id.size != size)
         return NULL;
-    }
     struct zf_source *src = zf_store_open(s->local, path, &ignored);
-    if (src && src->size != size) {
+    if (src && src->size != size)
         zf_source_unref(&src);
-    }
     return src;
 }
 
@@ -174,12 +166,10 @@ static struct zf_source *store_open(void *self, const char *path, const char *na
                                         listed && !asked && http_object_exact(&o), err);
     /* Opening told the size where the listing did not. */
     local = src ? store_open_local(s, path, src->size) : NULL;
-    if (local) {
+    if (local)
         zf_source_unref(&src);
-    }
-    if (local || !src) {
+    if (local || !src)
         object_first_seen(s->shared); /* that it is not there is something as well */
-    }
     return local ? local : src;
 }
 
@@ -189,9 +179,8 @@ static char *store_base(void *self, const char *dir, struct zf_err *err)
     const char *from = dir[0] ? dir : s->shared->place->shown, *slash = strrchr(from, '/');
     char *base = strdup(slash ? slash + 1 : from);
 
-    if (!base) {
+    if (!base)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return base;
 }
 
@@ -203,12 +192,10 @@ static bool store_unchanged(void *self, struct zf_source *const *file, size_t n,
     zf_auto(mem) size_t *at = s->local ? calloc(n + 1, sizeof *at) : NULL;
     size_t some = 0;
 
-    if (!s->local) {
+    if (!s->local)
         return object_unchanged(file, n, bad_out, err);
-    }
-    if (!object || !at) {
+    if (!object || !at)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (size_t i = 0; i < n; i++) {
         if (object_of(file[i])) {
             at[some] = i;
@@ -322,9 +309,8 @@ static struct store *store_make(struct place *p, const struct store_ways *w,
 static bool store_with_local(struct store *s, const char *dir, const struct zf_limits *lim,
                              struct zf_err *err)
 {
-    if (!dir) {
+    if (!dir)
         return true;
-    }
     s->local = zf_store_dir(dir, lim, err);
     if (s->local && zf_store_focus(s->local)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -340,16 +326,14 @@ struct zf_store *store_of_place(struct place *p, const struct store_ways *w,
     struct store *s = store_make(p, w, lim, err);
     zf_auto(mem) char *name = NULL;
 
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     if (!store_with_local(s, w->local, lim, err)) {
         store_fini(s);
         return NULL;
     }
-    if (w->focus && asprintf(&name, "%s/%s", p->shown, w->focus) < 0) {
+    if (w->focus && asprintf(&name, "%s/%s", p->shown, w->focus) < 0)
         name = NULL;
-    }
     return zf_store_new(&store_ops, s,
                         (struct zf_store_look){
                             .name = name ? name : p->shown, .shown = p->shown, .focus = w->focus},

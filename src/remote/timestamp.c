@@ -11,9 +11,8 @@ static bool timestamp_like(const char *text, const char *form)
     for (; *form; form++, text++) {
         const unsigned char c = (unsigned char)*text;
 
-        if (*form == '0' ? !isdigit(c) : *form == 'a' ? !isalpha(c) : c != (unsigned char)*form) {
+        if (*form == '0' ? !isdigit(c) : *form == 'a' ? !isalpha(c) : c != (unsigned char)*form)
             return false;
-        }
     }
     return true;
 }
@@ -35,12 +34,10 @@ static long timestamp_fraction(const char **p)
 {
     long ns = 0, unit = 100000000;
 
-    if (**p != '.') {
+    if (**p != '.')
         return 0;
-    }
-    for ((*p)++; isdigit((unsigned char)**p); (*p)++, unit /= 10) {
+    for ((*p)++; isdigit((unsigned char)**p); (*p)++, unit /= 10)
         ns += (**p - '0') * unit;
-    }
     return ns;
 }
 
@@ -50,12 +47,10 @@ static bool timestamp_zone(const char *p, long *out)
     const bool colon = *p && timestamp_like(p + 1, "00:00");
 
     *out = 0;
-    if (strcasecmp(p, "Z") == 0) {
+    if (strcasecmp(p, "Z") == 0)
         return true;
-    }
-    if ((*p != '+' && *p != '-') || (!colon && !timestamp_like(p + 1, "0000")) || p[5 + colon]) {
+    if ((*p != '+' && *p != '-') || (!colon && !timestamp_like(p + 1, "0000")) || p[5 + colon])
         return false;
-    }
     const long hours = (p[1] - '0') * 10 + p[2] - '0', minutes = strtol(p + 3 + colon, NULL, 10);
     *out = (*p == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
     return hours < 24 && minutes < 60;
@@ -69,13 +64,11 @@ bool timestamp_iso(const char *text, struct timespec *out)
                         ? timestamp_read(text, "%Y-%m-%dT%H:%M:%S", &t)
                         : NULL;
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     const long ns = timestamp_fraction(&p);
-    if (!timestamp_zone(p, &east)) {
+    if (!timestamp_zone(p, &east))
         return false;
-    }
     *out = (struct timespec){.tv_sec = t - east, .tv_nsec = ns};
     return true;
 }

@@ -54,9 +54,8 @@ static bool unlisted_ask(void *ctx, size_t i, struct zf_err *err)
 
     out->is = place_head(a->u->place, a->path[i], &r, err);
     out->size = r.object.size == HTTP_SIZE_UNKNOWN ? NAMES_UNSIZED : r.object.size;
-    if (out->is) {
+    if (out->is)
         unlisted_met(a->u);
-    }
     return out->is || unlisted_missing(&r);
 }
 
@@ -96,9 +95,8 @@ static bool unlisted_get(struct unlisted *u, const char *path, uint64_t max_byte
 {
     zf_auto(place_at) struct place_at at = {.url = NULL};
 
-    if (!u->place->ops->at(u->place, path, &at, err)) {
+    if (!u->place->ops->at(u->place, path, &at, err))
         return false;
-    }
     struct http_ask ask = place_ask(&at);
     ask.max_body = max_bytes;
     return http_do(u->place->http, &ask, r, err);
@@ -115,9 +113,8 @@ static char *unlisted_op_get(void *ctx, const char *path, uint64_t max_bytes, ui
 {
     zf_auto(http_reply) struct http_reply r = {.status = 0};
 
-    if (!unlisted_get(ctx, path, max_bytes, &r, err)) {
+    if (!unlisted_get(ctx, path, max_bytes, &r, err))
         return NULL;
-    }
     char *text = (char *)r.body;
     *n_out = r.n_body;
     r.body = NULL;
@@ -133,16 +130,14 @@ static bool unlisted_seek(struct unlisted *u, struct zf_err *err)
 {
     zf_auto(http_reply) struct http_reply r = {.status = 0};
 
-    if (u->sought || atomic_load_explicit(&u->place->lists_all, memory_order_relaxed)) {
+    if (u->sought || atomic_load_explicit(&u->place->lists_all, memory_order_relaxed))
         return true;
-    }
     if (!unlisted_get(u, INDEX_FILE_NAME, UNLISTED_INDEX, &r, err)) {
         u->sought = unlisted_missing(&r);
         return u->sought;
     }
-    if (!index_file_read((const char *)r.body, r.n_body, u->lim, &u->index, err)) {
+    if (!index_file_read((const char *)r.body, r.n_body, u->lim, &u->index, err))
         return zf_err_in(err, "%s/%s", u->place->shown, INDEX_FILE_NAME);
-    }
     u->sought = u->has = true;
     atomic_store_explicit(&u->place->lists_all, true, memory_order_relaxed);
     return true;
@@ -162,13 +157,11 @@ bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, str
     bool ok = unlisted_seek(u, err), has = u->has;
     (void)pthread_mutex_unlock(&u->lock);
 
-    if (!ok) {
+    if (!ok)
         return false;
-    }
     zf_err_clear(err);
-    if (has) {
+    if (has)
         return index_file_list(&u->index, dir, out, err);
-    }
     return names_list(u->names, dir, u->place->focus, out, err);
 }
 
@@ -196,9 +189,8 @@ struct unlisted *unlisted_new(struct place *p, const struct zf_limits *lim, stru
 
 void unlisted_free(struct unlisted *u)
 {
-    if (!u) {
+    if (!u)
         return;
-    }
     names_free(u->names);
     index_file_fini(&u->index);
     (void)pthread_mutex_destroy(&u->lock);

@@ -20,9 +20,8 @@ static void url_authority(struct url *u, const char *p, const char *end)
     const char *bracket = p < end && *p == '[' ? memchr(p, ']', (size_t)(end - p)) : NULL;
     const char *from = bracket ? bracket : p, *colon = memchr(from, ':', (size_t)(end - from));
     u->host = (struct url_part){p, (size_t)((colon ? colon : end) - p)};
-    if (colon) {
+    if (colon)
         u->port = (struct url_part){colon + 1, (size_t)(end - colon - 1)};
-    }
 }
 
 bool url_split(const char *text, struct url *out)
@@ -30,12 +29,10 @@ bool url_split(const char *text, struct url *out)
     size_t n = 0;
 
     *out = (struct url){.scheme = {text, 0}};
-    while (isalnum((unsigned char)text[n]) || (n && text[n] && strchr("+-.", text[n]))) {
+    while (isalnum((unsigned char)text[n]) || (n && text[n] && strchr("+-.", text[n])))
         n++;
-    }
-    if (!n || !isalpha((unsigned char)text[0]) || strncmp(text + n, "://", 3) != 0) {
+    if (!n || !isalpha((unsigned char)text[0]) || strncmp(text + n, "://", 3) != 0)
         return false;
-    }
     out->scheme.n = n;
     const char *host = text + n + 3, *path = host + strcspn(host, "/?#");
     url_authority(out, host, path);
@@ -69,20 +66,17 @@ bool url_check(const char *text, struct zf_err *err)
 {
     struct url u;
 
-    if (!url_split(text, &u) || !url_is_web(text)) {
+    if (!url_split(text, &u) || !url_is_web(text))
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this is not an http or https address");
-    }
     if (u.user.p) {
         return zf_fail(
             err, ZF_E_USAGE, ZF_OFF_NONE,
             "other users can see a user or password in an address. Put them into ~/.netrc");
     }
-    if (!u.host.n) {
+    if (!u.host.n)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the address has no host");
-    }
-    if (u.port.n && strspn(u.port.p, "0123456789") < u.port.n) {
+    if (u.port.n && strspn(u.port.p, "0123456789") < u.port.n)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the port of the address is not a number");
-    }
     for (const char *p = text; *p; p++) {
         if (*p <= ' ' || *p >= 0x7f) {
             return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
@@ -128,9 +122,8 @@ char *url_origin(const char *text)
     zf_auto(out) struct zf_out o = {0};
     struct url u;
 
-    if (!url_split(text, &u)) {
+    if (!url_split(text, &u))
         return NULL;
-    }
     url_lower(&o, u.scheme.p, u.scheme.n);
     zf_out_str(&o, "://");
     url_add_host(&o, &u);
@@ -166,11 +159,10 @@ void url_encode(struct zf_out *out, const char *p, size_t n, bool slash)
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)p[i];
 
-        if (url_plain(p[i]) || (slash && c == '/')) {
+        if (url_plain(p[i]) || (slash && c == '/'))
             zf_out_add(out, &p[i], 1);
-        } else {
+        else
             zf_out_add(out, (char[]){'%', digit[c >> 4], digit[c & 15]}, 3);
-        }
     }
 }
 
@@ -186,9 +178,8 @@ bool url_decode(struct zf_out *out, const char *p, size_t n, bool plus)
             c = low < 0 ? '\0' : (char)(high * 16 + low);
             i += 2;
         }
-        if (!c) {
+        if (!c)
             return false;
-        }
         zf_out_add(out, &c, 1);
     }
     return true;

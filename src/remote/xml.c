@@ -28,9 +28,8 @@ struct xml_work {
 
 static inline void zf_auto_xml_work(struct xml_work *w)
 {
-    if (w->parser) {
+    if (w->parser)
         XML_ParserFree(w->parser);
-    }
     zf_auto_out(&w->path);
     zf_auto_out(&w->text);
 }
@@ -72,9 +71,8 @@ static void XMLCALL xml_open(void *user, const XML_Char *name, const XML_Char **
     const char *plain = colon ? colon + 1 : name;
 
     (void)attr;
-    if (w->failed) {
+    if (w->failed)
         return;
-    }
     if (w->depth == XML_DEPTH || strlen(plain) > XML_NAME) {
         (void)zf_fail(
             w->err, ZF_E_LIMIT, xml_at(w),
@@ -95,9 +93,8 @@ static void XMLCALL xml_close(void *user, const XML_Char *name)
     struct xml_work *w = user;
 
     (void)name;
-    if (w->failed || !xml_report(w, false)) {
+    if (w->failed || !xml_report(w, false))
         return;
-    }
     zf_out_cut(&w->path, w->at[--w->depth]);
     zf_out_cut(&w->text, 0);
 }
@@ -106,9 +103,8 @@ static void XMLCALL xml_text(void *user, const XML_Char *p, int n)
 {
     struct xml_work *w = user;
 
-    if (w->failed) {
+    if (w->failed)
         return;
-    }
     if ((size_t)n > XML_TEXT - w->text.n) {
         (void)zf_fail(w->err, ZF_E_LIMIT, xml_at(w),
                       "the XML has more than %u bytes of text in <%s>", XML_TEXT,
@@ -139,12 +135,10 @@ static bool xml_refuse(struct xml_work *w, size_t n)
 {
     enum XML_Error e = XML_GetErrorCode(w->parser);
 
-    if (w->failed) {
+    if (w->failed)
         return false;
-    }
-    if (e == XML_ERROR_NO_MEMORY) {
+    if (e == XML_ERROR_NO_MEMORY)
         return zf_fail(w->err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %zu bytes of XML", n);
-    }
     return zf_fail(w->err, ZF_E_FORMAT, xml_at(w), "not well-formed XML: %s",
                    e == XML_ERROR_NO_ELEMENTS      ? "the document is incomplete"
                    : e == XML_ERROR_UNCLOSED_TOKEN ? "the document ends in an element"
@@ -155,20 +149,17 @@ bool xml_walk(const void *p, size_t n, xml_fn *fn, void *ctx, struct zf_err *err
 {
     zf_auto(xml_work) struct xml_work w = {.fn = fn, .ctx = ctx, .err = err};
 
-    if (n > INT32_MAX) {
+    if (n > INT32_MAX)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the XML has more than 2 GiB");
-    }
     w.parser = XML_ParserCreate(NULL);
-    if (!w.parser) {
+    if (!w.parser)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for XML");
-    }
     XML_SetUserData(w.parser, &w);
     XML_SetElementHandler(w.parser, xml_open, xml_close);
     XML_SetCharacterDataHandler(w.parser, xml_text);
     XML_SetStartDoctypeDeclHandler(w.parser, xml_doctype);
-    if (XML_Parse(w.parser, p, (int)n, XML_TRUE) != XML_STATUS_OK || w.failed) {
+    if (XML_Parse(w.parser, p, (int)n, XML_TRUE) != XML_STATUS_OK || w.failed)
         return xml_refuse(&w, n);
-    }
     return true;
 }
 

@@ -10,9 +10,8 @@ static struct {
 void zf_begun_count(atomic_bool *once)
 {
     if (!atomic_load_explicit(once, memory_order_relaxed) &&
-        !atomic_exchange_explicit(once, true, memory_order_relaxed)) {
+        !atomic_exchange_explicit(once, true, memory_order_relaxed))
         (void)atomic_fetch_add_explicit(&begun.n, 1, memory_order_relaxed);
-    }
 }
 
 void zf_begun_expect(uint64_t n)

@@ -24,9 +24,8 @@ static int beneath_resolve(int dir, const char *path, int flags, uint64_t resolv
     /* EAGAIN: something was renamed during the walk, the kernel could not prove "beneath". */
     for (int tries = 0; tries < 100; tries++) {
         fd = syscall(__NR_openat2, dir, path, &how, sizeof how);
-        if (fd >= 0 || (errno != EINTR && errno != EAGAIN) || (resolve & RESOLVE_CACHED)) {
+        if (fd >= 0 || (errno != EINTR && errno != EAGAIN) || (resolve & RESOLVE_CACHED))
             break;
-        }
     }
     return (int)fd;
 }
@@ -55,9 +54,8 @@ bool beneath_check(int dir, struct zf_err *err)
         (void)close(fd);
         return true;
     }
-    if (errno != ENOSYS && errno != EPERM) {
+    if (errno != ENOSYS && errno != EPERM)
         return zf_fail_sys(err, "open the directory");
-    }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                   "the system call openat2 is refused (%s): zerofs needs Linux 5.10 and, in a "
                   "container, a seccomp profile that allows openat2",

@@ -39,9 +39,8 @@ void *blocks_new(size_t each, const struct zf_source_ops *ops, blocks_load_fn *l
     b->owner = cache_owner(cache);
     b->load = load;
     (void)pthread_mutex_init(&b->lock, NULL);
-    for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;) {
+    for (b->span = SPAN_MIN; size / b->span >= BLOCKS_MAX && b->span < SPAN_MAX;)
         b->span *= 2;
-    }
     return b;
 }
 
@@ -95,9 +94,8 @@ bool blocks_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct
 
         if (!block) {
             block = blocks_load_inside(b, k, err);
-            if (!block) {
+            if (!block)
                 return false;
-            }
             cache_put(b->cache, b->owner, k, block);
         }
         size_t len = block->n - (size_t)into;
@@ -121,9 +119,8 @@ void blocks_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon how
 
 bool blocks_trace(struct blocks *b, const char *codec, struct zf_trace *t)
 {
-    if (t->codec) {
+    if (t->codec)
         return false;
-    }
     t->codec = codec;
     t->skip = t->off;
     t->packed = b->parent->size;

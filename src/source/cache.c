@@ -38,9 +38,8 @@ static struct block *cache_block_memory(size_t n)
 {
     void *p = NULL;
 
-    if (n < 2 * HUGE || posix_memalign(&p, HUGE, n) != 0) {
+    if (n < 2 * HUGE || posix_memalign(&p, HUGE, n) != 0)
         return malloc(n);
-    }
 #ifdef MADV_HUGEPAGE
     (void)madvise(p, n / HUGE * HUGE, MADV_HUGEPAGE);
 #endif
@@ -71,9 +70,8 @@ void block_unref(struct block **b)
     struct block *gone = *b;
 
     *b = NULL;
-    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1) {
+    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1)
         free(gone);
-    }
 }
 
 struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err)
@@ -111,12 +109,10 @@ void zf_cache_unref(struct zf_cache **c)
     struct zf_cache *gone = *c;
 
     *c = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
+    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1)
         return;
-    }
-    while (gone->list) {
+    while (gone->list)
         cache_evict(gone, gone->list);
-    }
     block_unref(&gone->giant_block);
     (void)pthread_mutex_destroy(&gone->lock);
     free(gone);
@@ -139,9 +135,8 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
     (void)pthread_mutex_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k);
     struct block *b = e ? cache_block_ref(e->block) : NULL;
-    if (!b && c->giant_block && c->giant.owner == owner && c->giant.k == k) {
+    if (!b && c->giant_block && c->giant.owner == owner && c->giant.k == k)
         b = cache_block_ref(c->giant_block);
-    }
     if (e) {
         DL_DELETE(c->list, e);
         DL_APPEND(c->list, e);
@@ -172,14 +167,12 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     struct zf_err ignored;
 
-    if (b->cap > c->limit) {
+    if (b->cap > c->limit)
         return;
-    }
     (void)pthread_mutex_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
-    if (e) {
+    if (e)
         e->key = (struct cache_key){.owner = owner, .k = k};
-    }
     if (e && !zf_table_add(c->table, &e->key, sizeof e->key, e, &ignored)) {
         free(e);
         e = NULL;
@@ -189,9 +182,8 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
         DL_APPEND(c->list, e);
         c->bytes += b->cap;
     }
-    while (c->bytes > c->limit) {
+    while (c->bytes > c->limit)
         cache_evict(c, c->list);
-    }
     (void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -216,12 +208,10 @@ void cache_drop(struct zf_cache *c, uint64_t owner)
     (void)pthread_mutex_lock(&c->lock);
     for (e = c->list; e; e = next) {
         next = e->next;
-        if (e->key.owner == owner) {
+        if (e->key.owner == owner)
             cache_evict(c, e);
-        }
     }
-    if (c->giant_block && c->giant.owner == owner) {
+    if (c->giant_block && c->giant.owner == owner)
         block_unref(&c->giant_block);
-    }
     (void)pthread_mutex_unlock(&c->lock);
 }

@@ -32,9 +32,8 @@ static bool decoded_check(struct zf_source *parent, uint64_t size, const struct 
                       parent->size, how->kind, size);
         return zf_err_in(err, "%s", parent->name);
     }
-    if (!zf_source_pread(parent, head, n, 0, err)) {
+    if (!zf_source_pread(parent, head, n, 0, err))
         return false;
-    }
     return how->check(head, n, parent->size, size, err) || zf_err_in(err, "%s", parent->name);
 }
 
@@ -48,9 +47,8 @@ static struct block *decoded_make(struct decoded *d, struct zf_err *err)
         (void)zf_fail_sys(err, "decompress");
         return NULL;
     }
-    if (!block || !zf_source_pread(parent, in, (size_t)parent->size, 0, err)) {
+    if (!block || !zf_source_pread(parent, in, (size_t)parent->size, 0, err))
         return NULL;
-    }
     if (!d->how->decode(in, (size_t)parent->size, block->data, block->n, err)) {
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
@@ -64,9 +62,8 @@ static struct block *decoded_load(struct blocks *b, uint64_t k, struct zf_err *e
     struct block *block = cache_get(b->cache, b->owner, k);
     if (!block) {
         block = decoded_make((struct decoded *)b, err);
-        if (block) {
+        if (block)
             cache_put_any(b->cache, b->owner, k, block);
-        }
     }
     (void)pthread_mutex_unlock(&b->lock);
     return block;
@@ -106,13 +103,11 @@ struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
         (void)zf_err_in(err, "%s", parent->name);
         return NULL;
     }
-    if (!decoded_check(parent, size, how, err)) {
+    if (!decoded_check(parent, size, how, err))
         return NULL;
-    }
     struct decoded *d = blocks_new(sizeof *d, &decoded_ops, decoded_load, parent, size, lim, err);
-    if (!d) {
+    if (!d)
         return NULL;
-    }
     d->b.span = size ? size : 1;
     d->how = how;
     return &d->b.src;

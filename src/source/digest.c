@@ -13,16 +13,14 @@ bool zf_source_sha256(struct zf_source *s, char out[ZF_SHA256_HEX], struct zf_er
     uint8_t digest[SHA256_DIGEST_SIZE];
     struct sha256_ctx ctx;
 
-    if (!block) {
+    if (!block)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a checksum");
-    }
     sha256_init(&ctx);
     for (uint64_t at = 0; at < s->size; at += BLOCK) {
         size_t n = s->size - at < BLOCK ? (size_t)(s->size - at) : BLOCK;
 
-        if (!zf_source_pread(s, block, n, at, err)) {
+        if (!zf_source_pread(s, block, n, at, err))
             return false;
-        }
         sha256_update(&ctx, n, block);
     }
     sha256_digest(&ctx, sizeof digest, digest);

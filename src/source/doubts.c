@@ -54,12 +54,10 @@ struct zf_doubts *doubts_ref(struct zf_doubts *d)
 
 void doubts_unref(struct zf_doubts *d)
 {
-    if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1) {
+    if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
-    }
-    for (size_t i = 0; i < d->list.n; i++) {
+    for (size_t i = 0; i < d->list.n; i++)
         free(d->list.at[i].path);
-    }
     zf_vec_fini(&d->list);
     zf_vec_fini(&d->more);
     (void)pthread_mutex_destroy(&d->lock);
@@ -69,11 +67,9 @@ void doubts_unref(struct zf_doubts *d)
 /* The lock is held. */
 static struct doubt *doubts_find(struct zf_doubts *d, enum doubts_kind kind, const char *path)
 {
-    for (size_t i = 0; i < d->list.n; i++) {
-        if (d->list.at[i].kind == kind && strcmp(d->list.at[i].path, path) == 0) {
+    for (size_t i = 0; i < d->list.n; i++)
+        if (d->list.at[i].kind == kind && strcmp(d->list.at[i].path, path) == 0)
             return &d->list.at[i];
-        }
-    }
     return NULL;
 }
 
@@ -106,34 +102,30 @@ static void doubts_mark(struct zf_doubts *d, enum doubts_kind kind, const char *
         }
     }
     struct doubt_mark *m = d->more.n < DOUBTS_COUNTED ? zf_vec_push(&d->more, &ignored) : NULL;
-    if (m) {
+    if (m)
         *m = (struct doubt_mark){.what = what, .first = d->met, .last = d->met};
-    }
 }
 
 void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
                 const struct zf_err *err)
 {
-    if (!zf_err_unknown(err)) {
+    if (!zf_err_unknown(err))
         return;
-    }
     (void)pthread_mutex_lock(&d->lock);
     struct doubt *k = doubts_find(d, kind, path);
     k = k ? k : doubts_push(d, kind, path, err);
-    if (k) {
+    if (k)
         k->last = d->met;
-    } else {
+    else
         doubts_mark(d, kind, path);
-    }
     d->met++;
     (void)pthread_mutex_unlock(&d->lock);
 }
 
 bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err)
 {
-    if (!doubts_met(d)) {
+    if (!doubts_met(d))
         return false;
-    }
     (void)pthread_mutex_lock(&d->lock);
     struct doubt *k = doubts_find(d, kind, path);
     if (k) {
@@ -156,9 +148,8 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
     (void)pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < d->list.n && !found; k++) {
         found = d->list.at[k].last >= since && i-- == 0;
-        if (found) {
+        if (found)
             *out = d->list.at[k].err;
-        }
     }
     (void)pthread_mutex_unlock(&d->lock);
     return found;
@@ -169,12 +160,10 @@ size_t doubts_count(struct zf_doubts *d, uint64_t since)
     size_t n = 0;
 
     (void)pthread_mutex_lock(&d->lock);
-    for (size_t k = 0; k < d->list.n; k++) {
+    for (size_t k = 0; k < d->list.n; k++)
         n += d->list.at[k].last >= since;
-    }
-    for (size_t k = 0; k < d->more.n; k++) {
+    for (size_t k = 0; k < d->more.n; k++)
         n += d->more.at[k].last >= since;
-    }
     (void)pthread_mutex_unlock(&d->lock);
     return n;
 }
@@ -184,20 +173,16 @@ void doubts_forget(struct zf_doubts *d, uint64_t since)
     size_t n = 0;
 
     (void)pthread_mutex_lock(&d->lock);
-    for (size_t k = 0; k < d->list.n; k++) {
-        if (d->list.at[k].first >= since) {
+    for (size_t k = 0; k < d->list.n; k++)
+        if (d->list.at[k].first >= since)
             free(d->list.at[k].path);
-        } else {
+        else
             d->list.at[n++] = d->list.at[k];
-        }
-    }
     d->list.n = n;
     n = 0;
-    for (size_t k = 0; k < d->more.n; k++) {
-        if (d->more.at[k].first < since) {
+    for (size_t k = 0; k < d->more.n; k++)
+        if (d->more.at[k].first < since)
             d->more.at[n++] = d->more.at[k];
-        }
-    }
     d->more.n = n;
     (void)pthread_mutex_unlock(&d->lock);
 }

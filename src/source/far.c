@@ -84,9 +84,8 @@ static bool far_ask(struct far_path at, struct same *s, struct same_how how, str
 {
     zf_auto(fd) int fd = pool_open_fresh(at.pool, at.path, &how.sync);
 
-    if (fd >= 0) {
+    if (fd >= 0)
         return same_check(s, fd, &how, err);
-    }
     return errno == ENOENT || errno == ENOTDIR
                ? zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was deleted after mounting")
                : reach_fail(&at.pool->reach, at.path, "check whether the file changed", err);
@@ -97,15 +96,13 @@ bool far_look(struct far *f, struct far_path at, struct same *s, struct same_how
 {
     bool ok = true;
 
-    if (!far_is_due(f)) {
+    if (!far_is_due(f))
         return true;
-    }
     (void)pthread_mutex_lock(&f->looking);
     if (far_is_due(f)) {
         ok = far_ask(at, s, how, err);
-        if (ok) {
+        if (ok)
             far_looked(f);
-        }
     }
     (void)pthread_mutex_unlock(&f->looking);
     return ok;
@@ -123,9 +120,8 @@ void far_saw(struct far *f, const void *p, size_t n, uint64_t off)
 {
     struct far_read r = {.off = off, .n = n};
 
-    if (atomic_load_explicit(&f->full, memory_order_relaxed)) {
+    if (atomic_load_explicit(&f->full, memory_order_relaxed))
         return;
-    }
     r.n = n < FAR_BYTES ? n : FAR_BYTES;
     far_print(p, (size_t)r.n, r.print);
     (void)pthread_mutex_lock(&f->lock);
@@ -143,14 +139,12 @@ static bool far_is_same(const struct far_read *r, int fd, bool *same_out, struct
     zf_auto(mem) void *buf = malloc((size_t)r->n + 1);
     uint64_t print[2];
 
-    if (!buf) {
+    if (!buf)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     (void)posix_fadvise(fd, (off_t)r->off, (off_t)r->n, POSIX_FADV_DONTNEED);
     const ssize_t got = zf_fd_pread(fd, buf, (size_t)r->n, r->off);
-    if (got < 0) {
+    if (got < 0)
         return zf_fail_sys(err, "read the file");
-    }
     far_print(buf, (size_t)got, print);
     *same_out = (uint64_t)got == r->n && print[0] == r->print[0] && print[1] == r->print[1];
     return true;
@@ -162,9 +156,8 @@ static bool far_compare(const struct far_read *read, unsigned n, int fd, struct 
     bool same = true;
 
     for (unsigned i = 0; i < n && same; i++) {
-        if (!far_is_same(&read[i], fd, &same, err)) {
+        if (!far_is_same(&read[i], fd, &same, err))
             return false;
-        }
         if (!same) {
             (void)same_refuse(s,
                               "the bytes differ from those read when the save was opened, although "
@@ -184,9 +177,8 @@ static unsigned far_to_compare(struct far *f, struct far_read out[FAR_READS], un
     (void)pthread_mutex_lock(&f->lock);
     *turn = f->turn;
     if (atomic_load(&f->open) && zf_clock_ns() >= f->after) {
-        for (; n < f->n; n++) {
+        for (; n < f->n; n++)
             out[n] = f->read[n];
-        }
         atomic_store(&f->open, n > 0);
     }
     (void)pthread_mutex_unlock(&f->lock);
@@ -199,13 +191,11 @@ bool far_prove(struct far *f, int fd, struct same *s, struct zf_err *err)
     struct far_read read[FAR_READS];
     unsigned turn;
 
-    if (!atomic_load_explicit(&f->open, memory_order_acquire)) {
+    if (!atomic_load_explicit(&f->open, memory_order_acquire))
         return true;
-    }
     const unsigned n = far_to_compare(f, read, &turn);
-    if (n && !far_compare(read, n, fd, s, err)) {
+    if (n && !far_compare(read, n, fd, s, err))
         return false;
-    }
     if (n) {
         (void)pthread_mutex_lock(&f->lock);
         f->claimed = f->claimed && f->turn != turn;
@@ -254,18 +244,16 @@ bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err
         read[i].n = zf_bytes_var(&note);
         read[i].print[0] = zf_bytes_le64(&note);
         read[i].print[1] = zf_bytes_le64(&note);
-        if (read[i].n > FAR_BYTES || read[i].off > size || read[i].n > size - read[i].off) {
+        if (read[i].n > FAR_BYTES || read[i].off > size || read[i].n > size - read[i].off)
             note.bad = true;
-        }
     }
     if (note.bad || n > FAR_READS || zf_bytes_left(&note)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the record of the bytes that were read is incomplete");
     }
     (void)pthread_mutex_lock(&f->lock);
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         f->read[i] = read[i];
-    }
     f->n = (unsigned)n;
     f->claimed = n > 0;
     f->after = n > 0 ? 0 : f->after;

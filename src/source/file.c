@@ -61,12 +61,10 @@ static int file_open_regular(struct pool *pool, const char *path, struct stat *s
                       file_what(st->st_mode));
         seen = false;
     }
-    if (fd >= 0) {
+    if (fd >= 0)
         (void)close(fd);
-    }
-    if (!seen) {
+    if (!seen)
         return -1;
-    }
     fd = pool_open(pool, path, O_RDONLY | O_NONBLOCK);
     if (fd < 0) {
         (void)reach_fail(&pool->reach, path, "open the file", err);
@@ -94,18 +92,16 @@ static int file_reopen(struct file *f, struct zf_err *err)
     int fd = file_open_regular(f->pool, f->path, &st, err);
 
     if (fd < 0) {
-        if (err->code == ZF_E_NOENT) {
+        if (err->code == ZF_E_NOENT)
             (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was deleted after mounting");
-        }
         return -1;
     }
     if (!file_guard(f, fd, err)) {
         (void)close(fd);
         return -1;
     }
-    if (f->far) {
+    if (f->far)
         far_reopened(f->far, &f->same);
-    }
     return fd;
 }
 
@@ -113,17 +109,14 @@ static int file_enter(struct file *f, struct zf_err *err)
 {
     int fd = slot_enter(&f->slot);
 
-    if (fd >= 0) {
+    if (fd >= 0)
         return fd;
-    }
     fd = file_reopen(f, err);
-    if (fd < 0) {
+    if (fd < 0)
         return -1;
-    }
     fd = pool_put(f->pool, &f->slot, fd);
-    if (fd < 0) {
+    if (fd < 0)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return fd;
 }
 
@@ -137,12 +130,10 @@ static bool file_read_full(struct file *f, int fd, struct iovec to, uint64_t off
     while (n > 0) {
         ssize_t got = pread(fd, buf, n, (off_t)off);
 
-        if (got < 0 && errno == EINTR) {
+        if (got < 0 && errno == EINTR)
             continue;
-        }
-        if (got < 0) {
+        if (got < 0)
             return file_sys_fail(err, "read the file", off);
-        }
         if (got == 0) {
             /* Why it is short is the better sentence. */
             return file_guard(f, fd, err) &&
@@ -165,9 +156,8 @@ static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int
     do {
         got = preadv(fd, iov, n_iov, (off_t)off);
     } while (got < 0 && errno == EINTR);
-    if (got < 0) {
+    if (got < 0)
         return file_sys_fail(err, "read the file", off);
-    }
     size_t done = (size_t)got;
     for (int i = 0; i < n_iov; i++) {
         struct iovec to = iov[i];
@@ -177,9 +167,8 @@ static bool file_readv_full(struct file *f, int fd, const struct iovec *iov, int
         off += have;
         to.iov_base = (char *)to.iov_base + have;
         to.iov_len -= have;
-        if (!file_read_full(f, fd, to, off, err)) {
+        if (!file_read_full(f, fd, to, off, err))
             return false;
-        }
         off += to.iov_len;
     }
     return true;
@@ -217,9 +206,8 @@ static bool file_read_near_rows(struct file *f, int fd, const struct zf_rows *r,
             iov[2 * k] = (struct iovec){(char *)r->buf + (i + k) * r->pitch, r->n};
             iov[2 * k + 1] = (struct iovec){gap, (size_t)(r->step - r->n)};
         }
-        if (!file_readv_full(f, fd, iov, (int)(2 * n - 1), r->off + i * r->step, err)) {
+        if (!file_readv_full(f, fd, iov, (int)(2 * n - 1), r->off + i * r->step, err))
             return false;
-        }
     }
     return true;
 }
@@ -241,9 +229,8 @@ static uint64_t file_wish_bytes(const struct file_wish *w)
 {
     uint64_t bytes = w->rows ? w->rows->count * w->rows->n : 0;
 
-    for (int i = 0; i < w->n_iov; i++) {
+    for (int i = 0; i < w->n_iov; i++)
         bytes += w->iov[i].iov_len;
-    }
     return bytes;
 }
 
@@ -274,9 +261,8 @@ static bool file_try(struct file *f, const struct file_wish *w, struct zf_err *e
 
     if (ok) {
         ok = file_read_wish(f, fd, w, err) && file_guard(f, fd, err);
-        if (ok && f->far && w->n_iov == 1) {
+        if (ok && f->far && w->n_iov == 1)
             far_saw(f->far, w->iov->iov_base, w->iov->iov_len, w->off);
-        }
         file_leave(f);
     }
     return ok;
@@ -301,11 +287,10 @@ static bool file_try_again(struct file *f, const struct file_wish *w, struct zf_
     bool ok = pool_is_away(err->sys) && file_renew(f, err) && file_try(f, w, err);
 
     /* It may come back; the kernel gives up a descriptor alone (EIO), too. */
-    if (!ok && pool_is_away(err->sys)) {
+    if (!ok && pool_is_away(err->sys))
         err->code = ZF_E_IO;
-    } else if (!ok && err->sys == EIO) {
+    else if (!ok && err->sys == EIO)
         pool_drop(f->pool, &f->slot);
-    }
     return ok;
 }
 
@@ -315,15 +300,13 @@ static bool file_fulfil(struct file *f, const struct file_wish *w, struct zf_err
     const bool watched = zf_want_watched();
     bool held;
 
-    if (!zf_gate_enter(f->gate, &held, err)) {
+    if (!zf_gate_enter(f->gate, &held, err))
         return false;
-    }
     const int64_t began = watched ? zf_clock_ns() : 0;
     bool ok = file_try(f, w, err) || (f->far && file_try_again(f, w, err));
     zf_gate_leave(f->gate, held);
-    if (watched && file_waited(began, bytes)) {
+    if (watched && file_waited(began, bytes))
         zf_want_note_wait();
-    }
     atomic_fetch_add_explicit(&f->reads, w->rows ? w->rows->count : 1, memory_order_relaxed);
     if (ok) {
         atomic_fetch_add_explicit(&f->bytes, bytes, memory_order_relaxed);
@@ -364,9 +347,8 @@ bool file_clone(struct zf_source *s, uint64_t off, uint64_t n, int to, uint64_t 
     struct file *f = (struct file *)s;
     bool held;
 
-    if (!zf_gate_enter(f->gate, &held, err)) {
+    if (!zf_gate_enter(f->gate, &held, err))
         return false;
-    }
     int fd = file_begin(f, err);
     bool ok = fd >= 0;
     if (ok) {
@@ -393,9 +375,8 @@ static void file_fetch(struct zf_source *s, uint64_t off, uint64_t n)
     struct zf_err err;
     int fd = file_enter(f, &err);
 
-    if (fd < 0) {
+    if (fd < 0)
         return; /* the read will say why */
-    }
     while (n > 0) {
         uint64_t k = n < FETCH_STEP ? n : FETCH_STEP;
 
@@ -520,9 +501,8 @@ static bool file_let_tick_pass(int fd, struct timespec began, struct stat *st, s
     for (int i = 0; i < 20 && place_fresh(st->st_ctim, began); i++) {
         (void)nanosleep(&ms, NULL);
         began = place_clock();
-        if (fstat(fd, st) != 0) {
+        if (fstat(fd, st) != 0)
             return file_sys_fail(err, "check whether the file changed", ZF_OFF_NONE);
-        }
     }
     return true;
 }
@@ -563,9 +543,8 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
     int fd = file_open_regular(pool, path, &st, err);
     struct file *f = NULL;
 
-    if (fd < 0) {
+    if (fd < 0)
         return NULL;
-    }
     struct zf_identity id = pool_identity(pool, &st, fd);
     if (place_is_far(&id) || file_let_tick_pass(fd, began, &st, err)) {
         id = pool_identity(pool, &st, fd);
@@ -580,9 +559,8 @@ static struct zf_source *file_open(struct pool *pool, const char *path, const ch
         file_fini(&f->src);
         return NULL;
     }
-    if (f->far) {
+    if (f->far)
         far_looked(f->far);
-    }
     file_leave(f);
     return &f->src;
 }

@@ -59,9 +59,8 @@ void file_note(struct zf_source *s, struct zf_out *out)
 {
     struct far *far = ((struct file *)s)->far;
 
-    if (far) {
+    if (far)
         far_note(far, out);
-    }
 }
 
 bool file_claim(struct zf_source *s, struct zf_bytes note, struct zf_err *err)

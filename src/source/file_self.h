@@ -76,9 +76,8 @@ static inline struct same_how file_how(const struct file *f)
 static inline void file_leave(struct file *f)
 {
     slot_leave(&f->slot);
-    if (atomic_load_explicit(&f->same.stale, memory_order_relaxed)) {
+    if (atomic_load_explicit(&f->same.stale, memory_order_relaxed))
         pool_drop(f->pool, &f->slot);
-    }
 }
 
 #endif

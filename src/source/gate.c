@@ -61,9 +61,8 @@ struct zf_gate *zf_gate_new(void)
 {
     struct zf_gate *g = calloc(1, sizeof *g);
 
-    if (g) {
+    if (g)
         atomic_init(&g->refs, 1);
-    }
     return g;
 }
 
@@ -75,9 +74,8 @@ static struct zf_gate *gate_ref(struct zf_gate *g)
 
 void zf_gate_unref(struct zf_gate *g)
 {
-    if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1) {
+    if (g && atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) == 1)
         free(g);
-    }
 }
 
 /* Is there room for one more where `in` and `all` are inside already? */
@@ -98,9 +96,8 @@ static bool gate_is_busy(struct zf_gate *g, struct zf_err *err)
 bool zf_gate_enter(struct zf_gate *g, bool *held_out, struct zf_err *err)
 {
     *held_out = false;
-    if (!g || !gate_thread.yields || gate_thread.holds) {
+    if (!g || !gate_thread.yields || gate_thread.holds)
         return true;
-    }
     unsigned in = atomic_fetch_add(&g->inside, 1), all = atomic_fetch_add(&gates.inside, 1);
     if (!gate_has_room(in, all)) {
         zf_gate_leave(g, true);
@@ -126,9 +123,8 @@ static void gate_take_out(struct zf_gate_waiter *w)
 
     DL_DELETE(g->queue, w);
     w->gate = NULL;
-    if (!g->queue) {
+    if (!g->queue)
         DL_DELETE(gates.queued, g);
-    }
     atomic_fetch_sub(&gates.waiting, 1);
     zf_gate_unref(g);
 }
@@ -140,9 +136,8 @@ void zf_gate_wait(struct zf_gate_waiter *w)
     gate_thread.busy = NULL; /* its reference is the waiter's now */
     (void)pthread_mutex_lock(&gates.lock);
     w->gate = g;
-    if (!g->queue) {
+    if (!g->queue)
         DL_APPEND(gates.queued, g);
-    }
     DL_APPEND(g->queue, w);
     atomic_fetch_add(&gates.waiting, 1);
     (void)pthread_mutex_unlock(&gates.lock);
@@ -152,9 +147,8 @@ bool zf_gate_forget(struct zf_gate_waiter *w)
 {
     (void)pthread_mutex_lock(&gates.lock);
     bool waited = w->gate != NULL;
-    if (waited) {
+    if (waited)
         gate_take_out(w);
-    }
     (void)pthread_mutex_unlock(&gates.lock);
     return waited;
 }
@@ -178,9 +172,8 @@ static struct zf_gate *gate_to_serve(void)
 
 struct zf_gate_waiter *zf_gate_next(void)
 {
-    if (atomic_load(&gates.waiting) == 0) {
+    if (atomic_load(&gates.waiting) == 0)
         return NULL;
-    }
     (void)pthread_mutex_lock(&gates.lock);
     struct zf_gate *g = gate_to_serve();
     struct zf_gate_waiter *w = g ? g->queue : NULL;
@@ -198,9 +191,8 @@ struct zf_gate_waiter *zf_gate_any(void)
 {
     (void)pthread_mutex_lock(&gates.lock);
     struct zf_gate_waiter *w = gates.queued ? gates.queued->queue : NULL;
-    if (w) {
+    if (w)
         gate_take_out(w);
-    }
     (void)pthread_mutex_unlock(&gates.lock);
     return w;
 }

@@ -82,9 +82,8 @@ static bool inflate_feed(struct inflater *f, struct point *p, uint8_t *input, st
     uint64_t left = f->b.parent->size - p->in;
     size_t n = left < INPUT ? (size_t)left : INPUT;
 
-    if (!zf_source_pread(f->b.parent, input, n, p->in, err)) {
+    if (!zf_source_pread(f->b.parent, input, n, p->in, err))
         return false;
-    }
     p->z.next_in = input;
     p->z.avail_in = (uInt)n;
     p->in += n;
@@ -98,18 +97,15 @@ static bool inflate_run(struct inflater *f, struct point *p, uint8_t *input, int
     int rc = Z_OK;
 
     while (rc == Z_OK && p->z.avail_out > 0) {
-        if (p->z.avail_in == 0 && !inflate_feed(f, p, input, err)) {
+        if (p->z.avail_in == 0 && !inflate_feed(f, p, input, err))
             return false;
-        }
         rc = inflate(&p->z, Z_NO_FLUSH);
     }
     *rc_out = rc;
-    if (rc == Z_BUF_ERROR) {
+    if (rc == Z_BUF_ERROR)
         return inflate_bad_stream(p, "ends early", err);
-    }
-    if (rc == Z_MEM_ERROR) {
+    if (rc == Z_MEM_ERROR)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return rc == Z_OK || rc == Z_STREAM_END || inflate_bad_stream(p, "is damaged", err);
 }
 
@@ -122,12 +118,10 @@ static bool inflate_at_end(struct inflater *f, struct point *p, uint8_t *input, 
     if (rc != Z_STREAM_END) {
         p->z.next_out = &spare;
         p->z.avail_out = 1;
-        if (!inflate_run(f, p, input, &rc, err)) {
+        if (!inflate_run(f, p, input, &rc, err))
             return false;
-        }
-        if (p->z.avail_out == 0) {
+        if (p->z.avail_out == 0)
             return inflate_bad_stream(p, "inflates to more bytes than announced", err);
-        }
     }
     return p->in - p->z.avail_in == f->b.parent->size ||
            inflate_bad_stream(p, "ends too early", err);
@@ -141,9 +135,8 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
     zf_auto(block) struct block *block = block_new(blocks_len(&f->b, k), err);
     int rc;
 
-    if (!block) {
+    if (!block)
         return NULL;
-    }
     if (!input) {
         (void)zf_fail_sys(err, "decompress");
         return NULL;
@@ -151,16 +144,14 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
     bool last = k + 1 == blocks_count(&f->b);
     p->z.next_out = block->data;
     p->z.avail_out = (uInt)block->n;
-    if (!inflate_run(f, p, input, &rc, err)) {
+    if (!inflate_run(f, p, input, &rc, err))
         return NULL;
-    }
     if (p->z.avail_out > 0 || (rc == Z_STREAM_END && !last)) {
         (void)inflate_bad_stream(p, "inflates to fewer bytes than announced", err);
         return NULL;
     }
-    if (last && !inflate_at_end(f, p, input, rc, err)) {
+    if (last && !inflate_at_end(f, p, input, rc, err))
         return NULL;
-    }
     /* Read-ahead input is read again from there. */
     p->in -= p->z.avail_in;
     p->z.avail_in = 0;
@@ -184,9 +175,8 @@ static struct block *inflate_advance(struct inflater *f, uint64_t k, struct zf_e
         k ? inflate_point_copy(f->point[k], err) : inflate_point_new(err);
     zf_auto(block) struct block *block = p ? inflate_make(f, p, k, err) : NULL;
 
-    if (!block) {
+    if (!block)
         return NULL;
-    }
     const uint32_t crc = zf_crc32(f->crc, block->data, block->n);
     if (k + 1 < blocks_count(&f->b)) {
         f->point[k + 1] = zf_give(p);
@@ -214,21 +204,18 @@ static struct block *inflate_load(struct blocks *b, uint64_t k, struct zf_err *e
     struct inflater *f = (struct inflater *)b;
     struct block *block = NULL;
 
-    if (atomic_load_explicit(&f->bad, memory_order_relaxed)) {
+    if (atomic_load_explicit(&f->bad, memory_order_relaxed))
         return inflate_bad_crc(f, err);
-    }
-    if (k < atomic_load_explicit(&f->frontier, memory_order_acquire)) {
+    if (k < atomic_load_explicit(&f->frontier, memory_order_acquire))
         return inflate_again(f, k, err);
-    }
     (void)pthread_mutex_lock(&b->lock);
     uint64_t at = atomic_load_explicit(&f->frontier, memory_order_relaxed);
     bool passed = k < at;
     for (; at <= k; at++) {
         block_unref(&block);
         block = inflate_advance(f, at, err);
-        if (!block) {
+        if (!block)
             break;
-        }
     }
     (void)pthread_mutex_unlock(&b->lock);
     return passed ? inflate_again(f, k, err) : block;
@@ -251,9 +238,8 @@ static void inflate_fini(struct zf_source *s)
 {
     struct inflater *f = (struct inflater *)s;
 
-    for (uint64_t k = 0; f->point && k < blocks_count(&f->b); k++) {
+    for (uint64_t k = 0; f->point && k < blocks_count(&f->b); k++)
         inflate_point_free(f->point[k]);
-    }
     free(f->point);
     blocks_fini(s);
 }
@@ -304,9 +290,8 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
         return NULL;
     }
     struct inflater *f = blocks_new(sizeof *f, &inflate_ops, inflate_load, parent, size, lim, err);
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     f->point = calloc((size_t)blocks_count(&f->b) + 1, sizeof(struct point *));
     if (!f->point) {
         (void)zf_fail_sys(err, "make an inflating source");

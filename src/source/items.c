@@ -48,11 +48,10 @@ static size_t items_find(const struct items *t, uint64_t off)
     while (hi - lo > 1) {
         size_t mid = lo + (hi - lo) / 2;
 
-        if (t->item[mid].addr <= off) {
+        if (t->item[mid].addr <= off)
             lo = mid;
-        } else {
+        else
             hi = mid;
-        }
     }
     return lo;
 }
@@ -98,15 +97,13 @@ static bool items_locate(struct items *t, const struct zf_item *it, uint64_t *wo
 {
     struct zf_item_at at = {0};
 
-    if (!t->locate(t->ctx, t->file, it, &at, err)) {
+    if (!t->locate(t->ctx, t->file, it, &at, err))
         return false;
-    }
     if (at.src) {
         const uint64_t have = at.src->size;
 
-        if (have == it->len) {
+        if (have == it->len)
             return items_word_make(&at, it, word_out, err);
-        }
         (void)zf_fail(err, ZF_E_FORMAT, t->file ? it->rec_off : ZF_OFF_NONE,
                       "the item here has %" PRIu64 " bytes, expected %" PRIu64, have, it->len);
         (void)(t->file || zf_err_in(err, "%s", at.src->name));
@@ -127,9 +124,8 @@ static bool items_locate_inside(struct items *t, const struct zf_item *it, uint6
 {
     bool held;
 
-    if (!zf_gate_enter(t->gate, &held, err)) {
+    if (!zf_gate_enter(t->gate, &held, err))
         return false;
-    }
     bool ok = items_locate(t, it, word_out, err);
     zf_gate_leave(t->gate, held);
     return ok;
@@ -146,17 +142,15 @@ static bool items_resolve(struct items *t, size_t i, uint64_t *word_out, struct 
             .number = i, .rec_off = known >> 2, .len = item_end(t, i) - it->addr};
 
         if (!items_locate_inside(t, &asked, &mine, err)) {
-            if (!err->path[0]) {
+            if (!err->path[0])
                 (void)zf_err_in(err, "%s", t->src.name);
-            }
             return false;
         }
         if (atomic_compare_exchange_strong_explicit(&it->data, &known, mine, memory_order_acq_rel,
-                                                    memory_order_acquire)) {
+                                                    memory_order_acquire))
             known = mine;
-        } else {
+        else
             items_word_drop(mine);
-        }
     }
     *word_out = known;
     return true;
@@ -169,9 +163,8 @@ static bool items_part_at(struct items *t, uint64_t off, uint64_t n, struct item
     size_t i = items_find(t, off);
     uint64_t into = off - t->item[i].addr, left = item_end(t, i) - off, word;
 
-    if (!items_resolve(t, i, &word, err)) {
+    if (!items_resolve(t, i, &word, err))
         return false;
-    }
     out->len = n < left ? n : left;
     if (word & IN_FILE) {
         out->src = t->file;
@@ -192,9 +185,8 @@ static bool items_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, 
         struct items_part p;
 
         if (!items_part_at(t, off, n, &p, err) ||
-            !zf_source_pread(p.src, to, (size_t)p.len, p.off, err)) {
+            !zf_source_pread(p.src, to, (size_t)p.len, p.off, err))
             return false;
-        }
         to += p.len;
         off += p.len;
         n -= (size_t)p.len;
@@ -209,19 +201,15 @@ static bool items_preadv(struct zf_source *s, const struct iovec *iov, int n_iov
     struct items_part p;
     uint64_t n = 0;
 
-    for (int i = 0; i < n_iov; i++) {
+    for (int i = 0; i < n_iov; i++)
         n += iov[i].iov_len;
-    }
-    if (!items_part_at(t, off, n, &p, err)) {
+    if (!items_part_at(t, off, n, &p, err))
         return false;
-    }
-    if (p.len == n) {
+    if (p.len == n)
         return zf_source_preadv(p.src, iov, n_iov, p.off, err);
-    }
     for (int i = 0; i < n_iov; i++) {
-        if (!items_pread(s, iov[i].iov_base, iov[i].iov_len, off, err)) {
+        if (!items_pread(s, iov[i].iov_base, iov[i].iov_len, off, err))
             return false;
-        }
         off += iov[i].iov_len;
     }
     return true;
@@ -232,9 +220,8 @@ static bool items_origin(struct zf_source *s, uint64_t *off, struct zf_source **
     struct zf_err err;
     struct items_part p;
 
-    if (*off >= s->size || !items_part_at((struct items *)s, *off, 1, &p, &err)) {
+    if (*off >= s->size || !items_part_at((struct items *)s, *off, 1, &p, &err))
         return false;
-    }
     *off = p.off;
     *parent_out = p.src;
     return true;
@@ -250,9 +237,8 @@ static bool items_trace(struct zf_source *s, struct zf_trace *t)
     uint64_t want = t->codec ? t->packed : t->len;
 
     if (t->off >= s->size || !items_part_at(it, t->off, want, &p, &err) ||
-        (t->codec && p.len < want)) {
+        (t->codec && p.len < want))
         return false;
-    }
     t->src = p.src;
     t->off = p.off;
     t->len = t->codec ? t->len : p.len;
@@ -278,9 +264,8 @@ static void items_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_so
         uint64_t word = atomic_load_explicit(&t->item[i].data, memory_order_acquire);
 
         if ((word & TAGS) == NOT_YET) {
-            if (t->file) {
+            if (t->file)
                 zf_source_want(t->file, (word >> 2) + into, k + WANT_MORE, how);
-            }
         } else if (word & IN_FILE) {
             zf_source_want(t->file, (word >> 2) + into, k, how);
         } else {
@@ -295,13 +280,11 @@ static void items_fini(struct zf_source *s)
 {
     struct items *t = (struct items *)s;
 
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n; i++)
         items_word_drop(atomic_load_explicit(&t->item[i].data, memory_order_relaxed));
-    }
     free(t->item);
-    if (t->ctx_free) {
+    if (t->ctx_free)
         t->ctx_free(t->ctx);
-    }
     zf_source_unref(&t->file);
     zf_source_fini(s);
     free(t);
@@ -312,9 +295,8 @@ static bool items_recipe(struct zf_source *s, struct zf_recipe *out)
 {
     struct items *t = (struct items *)s;
 
-    if (!t->recipe || !t->recipe(t->ctx, out)) {
+    if (!t->recipe || !t->recipe(t->ctx, out))
         return false;
-    }
     out->parent = t->file;
     zf_out_var(&out->bytes, t->n);
     for (size_t i = 0; i < t->n; i++) {
@@ -343,9 +325,8 @@ struct zf_source *zf_items_new(struct zf_source *file, zf_item_locate_fn *locate
 {
     struct items *t = zf_source_new(sizeof *t, &items_ops, file ? file->name : "", 0, err);
 
-    if (!t) {
+    if (!t)
         return NULL;
-    }
     t->file = zf_source_ref(file);
     t->gate = file ? zf_source_shared(file).gate : NULL;
     t->locate = locate_fn;
@@ -358,9 +339,8 @@ static bool items_resize(struct items *t, size_t cap, struct zf_err *err)
 {
     struct item *item = reallocarray(t->item, cap, sizeof *item);
 
-    if (!item) {
+    if (!item)
         return zf_fail_sys(err, "grow a table of items");
-    }
     t->item = item;
     t->cap = cap;
     return true;
@@ -372,15 +352,12 @@ bool zf_items_add(struct zf_source *items, uint64_t rec_off, uint64_t len, uint6
     struct items *t = (struct items *)items;
     uint64_t end;
 
-    if (rec_off > OFF_MAX) {
+    if (rec_off > OFF_MAX)
         return zf_fail(err, ZF_E_LIMIT, rec_off, "an item starts beyond the largest file");
-    }
-    if (!zf_add(items->size, len, &end)) {
+    if (!zf_add(items->size, len, &end))
         return zf_fail(err, ZF_E_LIMIT, rec_off, "the items are larger than 2^64 bytes together");
-    }
-    if (t->n == t->cap && !items_resize(t, t->cap ? t->cap + t->cap / 2 : 8, err)) {
+    if (t->n == t->cap && !items_resize(t, t->cap ? t->cap + t->cap / 2 : 8, err))
         return false;
-    }
     struct item *it = &t->item[t->n++];
     it->addr = items->size;
     atomic_init(&it->data, rec_off << 2 | NOT_YET);
@@ -409,23 +386,19 @@ bool zf_items_remake(struct zf_source *items, uint64_t most, struct zf_remake *r
     struct items *t = (struct items *)items;
     uint64_t n = zf_bytes_var(&r->bytes), addr;
 
-    if (r->bytes.bad || n > most || n > zf_bytes_left(&r->bytes)) {
+    if (r->bytes.bad || n > most || n > zf_bytes_left(&r->bytes))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "more items than there can be");
-    }
-    if (!items_resize(t, (size_t)n + 1, err)) {
+    if (!items_resize(t, (size_t)n + 1, err))
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t len = zf_bytes_var(&r->bytes), word = zf_bytes_var(&r->bytes);
         const bool found = (word & TAGS) == IN_FILE;
 
         if (r->bytes.bad || (!found && (word & TAGS) != NOT_YET) ||
-            (found && (!t->file || !zf_within(word >> 2, len, t->file->size)))) {
+            (found && (!t->file || !zf_within(word >> 2, len, t->file->size))))
             return zf_fail(err, ZF_E_FORMAT, word >> 2, "an item that cannot be");
-        }
-        if (!zf_items_add(items, word >> 2, len, &addr, err)) {
+        if (!zf_items_add(items, word >> 2, len, &addr, err))
             return false;
-        }
         atomic_store_explicit(&t->item[i].data, word, memory_order_relaxed);
     }
     zf_items_seal(items);

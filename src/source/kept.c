@@ -70,11 +70,10 @@ static struct block *kept_load(struct kept *s, const struct kept_block *w, uint6
     struct block *block = cache_get(b->cache, b->owner, w->key);
     if (!block && (block = cache_block(b->cache, w->n, err)) != NULL) {
         kept_notice(s, w, into);
-        if (zf_source_pread(b->parent, block->data, block->n, w->off, err)) {
+        if (zf_source_pread(b->parent, block->data, block->n, w->off, err))
             cache_put(b->cache, b->owner, w->key, block);
-        } else {
+        else
             block_unref(&block);
-        }
     }
     (void)pthread_mutex_unlock(&b->lock);
     return block;
@@ -92,15 +91,13 @@ static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off,
         zf_auto(block) struct block *block = cache_get(s->b.cache, s->b.owner, w.key);
 
         if (!block) {
-            if (!zf_gate_enter(s->b.gate, &held, err)) {
+            if (!zf_gate_enter(s->b.gate, &held, err))
                 return zf_err_in(err, "%s", src->name);
-            }
             block = kept_load(s, &w, into, err);
             zf_gate_leave(s->b.gate, held);
         }
-        if (!block) {
+        if (!block)
             return false;
-        }
         const size_t len = block->n - (size_t)into < n ? block->n - (size_t)into : n;
         memcpy(to, block->data + into, len);
         to += len;
@@ -131,9 +128,8 @@ struct zf_source *zf_kept_new(struct zf_source *parent, uint64_t span, const str
 
     any.inflate_bytes = UINT64_MAX; /* nothing grows here */
     struct kept *k = blocks_new(sizeof *k, &kept_ops, NULL, parent, parent->size, &any, err);
-    if (!k) {
+    if (!k)
         return NULL;
-    }
     k->b.span = span < 1u << (GRADES - 1) ? 1u << (GRADES - 1) : span;
     return &k->b.src;
 }

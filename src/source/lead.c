@@ -27,9 +27,8 @@ void lead_read(int fd, uint64_t off, uint64_t n)
     unsigned char drop[DROP_BYTES];
     struct iovec iov[START_READ / DROP_BYTES];
 
-    for (unsigned i = 0; i < START_READ / DROP_BYTES; i++) {
+    for (unsigned i = 0; i < START_READ / DROP_BYTES; i++)
         iov[i] = (struct iovec){.iov_base = drop, .iov_len = sizeof drop};
-    }
     for (uint64_t done = 0; done < n; done += START_READ) {
         const uint64_t k = n - done < START_READ ? n - done : START_READ;
 
@@ -49,10 +48,8 @@ void lead(int fd, struct lead *l, uint64_t off, uint64_t n)
     const uint64_t end = off + n;
     char byte;
 
-    if (l->next == 0 || off > l->next + GAP || end + BACK < l->next) {
+    if (l->next == 0 || off > l->next + GAP || end + BACK < l->next)
         lead_start(fd, l, off, n);
-    }
-    for (; l->next < end; l->next += STEP) {
+    for (; l->next < end; l->next += STEP)
         (void)pread(fd, &byte, 1, (off_t)l->next);
-    }
 }

@@ -19,9 +19,8 @@ bool zf_listing_add(struct zf_listing *l, const struct zf_entry *e, struct zf_er
     struct zf_entry *grown = zf_vec_grow(l->entry, l->n, 1, &l->cap, sizeof *grown, err);
     const char *name = grown ? zf_arena_str(l->names, e->name, strlen(e->name), err) : NULL;
     l->entry = grown ? grown : l->entry;
-    if (!name) {
+    if (!name)
         return false;
-    }
     l->entry[l->n] = *e;
     l->entry[l->n].place = (uint32_t)l->n;
     l->entry[l->n++].name = name;
@@ -50,9 +49,8 @@ bool listing_read(struct store_table *t, const char *dir, const struct kept *was
 
 void listing_sort(struct zf_listing *l)
 {
-    if (l->n) {
+    if (l->n)
         qsort(l->entry, l->n, sizeof *l->entry, listing_order);
-    }
 }
 
 struct zf_entry *listing_find(const struct zf_entry *entry, size_t n, const char *name)

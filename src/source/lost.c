@@ -29,15 +29,13 @@ static bool lost_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     if (off < l->cut) {
         size_t k = end < l->cut ? n : (size_t)(l->cut - off);
 
-        if (!zf_source_pread(l->parent, out, k, off, err)) {
+        if (!zf_source_pread(l->parent, out, k, off, err))
             return false;
-        }
         out += k;
         off += k;
     }
-    for (; off < end; off++) {
+    for (; off < end; off++)
         *out++ = l->fill.byte[(off - l->cut) % l->fill.n];
-    }
     return true;
 }
 
@@ -46,9 +44,8 @@ static bool lost_origin(struct zf_source *s, uint64_t *off, struct zf_source **p
 {
     const struct lost *l = (const struct lost *)s;
 
-    if (*off >= l->cut) {
+    if (*off >= l->cut)
         return false;
-    }
     *parent_out = l->parent;
     return true;
 }
@@ -76,9 +73,8 @@ struct zf_source *zf_lost_behind(struct zf_source *parent, uint64_t cut, uint64_
     size_t n = strlen(how->why) + 1;
     struct lost *l = zf_source_new(sizeof *l + n, &lost_ops, cut ? parent->name : "", size, err);
 
-    if (!l) {
+    if (!l)
         return NULL;
-    }
     l->file = strdup(how->file ? how->file : "");
     if (!l->file) {
         (void)zf_fail_sys(err, "note what is lost");
@@ -103,9 +99,8 @@ bool zf_source_lost(const struct zf_source *s, uint64_t off, uint64_t *until, st
     const struct lost *l = (const struct lost *)s;
 
     *until = s->size;
-    if (s->ops != &lost_ops) {
+    if (s->ops != &lost_ops)
         return false;
-    }
     if (off < l->cut) {
         *until = l->cut;
         return false;

@@ -25,9 +25,8 @@ static void mem_fini(struct zf_source *s)
 {
     struct mem *m = (struct mem *)s;
 
-    if (m->own) {
+    if (m->own)
         free((void *)(uintptr_t)m->p);
-    }
     zf_source_fini(s);
     free(m);
 }
@@ -71,9 +70,8 @@ struct zf_source *zf_mem_new(const char *name, void *p, uint64_t n, bool take, s
 {
     struct mem *m = zf_source_new(sizeof *m, &mem_ops, name, n, err);
 
-    if (!m) {
+    if (!m)
         return NULL;
-    }
     m->p = p;
     m->own = take;
     return &m->src;

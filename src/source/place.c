@@ -26,9 +26,8 @@ struct place place_of(int fd)
 {
     struct statfs s;
 
-    if (fstatfs(fd, &s) != 0) {
+    if (fstatfs(fd, &s) != 0)
         return (struct place){.far = true, .user = true};
-    }
     struct place p = {.type = (uint32_t)s.f_type, .lasting = true};
     for (size_t i = 0; i < sizeof place_table / sizeof place_table[0]; i++) {
         if (place_table[i].type == p.type) {
@@ -52,9 +51,8 @@ struct zf_identity place_identity(const struct place *p, const struct stat *st)
                  .gid = st->st_gid,
                  .nlink = st->st_nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)st->st_nlink},
     };
-    if (!p->lasting && S_ISDIR(st->st_mode)) {
+    if (!p->lasting && S_ISDIR(st->st_mode))
         id = (struct zf_identity){.meta = {.mode = st->st_mode}};
-    }
     return id;
 }
 
@@ -97,17 +95,15 @@ static bool place_racy_time(const struct timespec *t, const struct timespec *whe
     const int64_t before = t->tv_nsec ? tick : PLACE_SECONDS;
 
     /* Far apart, nanoseconds would not fit. */
-    if (t->tv_sec < when->tv_sec - PLACE_DAY) {
+    if (t->tv_sec < when->tv_sec - PLACE_DAY)
         return false;
-    }
     return t->tv_sec > when->tv_sec + PLACE_DAY || place_ns(t) >= place_ns(when) - before;
 }
 
 bool place_racy(const struct zf_identity *id, struct timespec when)
 {
-    if (!place_is_far(id)) {
+    if (!place_is_far(id))
         return place_racy_time(&id->ctime, &when, PLACE_TICK);
-    }
     return !place_timeless(id, when) && (place_racy_time(&id->ctime, &when, PLACE_FAR_TICK) ||
                                          place_racy_time(&id->mtime, &when, PLACE_FAR_TICK));
 }

@@ -31,9 +31,8 @@ static uint64_t pool_may_have(void)
 {
     struct rlimit r;
 
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur > POOL_MOST) {
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur > POOL_MOST)
         return POOL_MOST;
-    }
     return r.rlim_cur > 4 * POOL_RESERVE ? r.rlim_cur - POOL_RESERVE : r.rlim_cur / 4 * 3 + 1;
 }
 
@@ -75,14 +74,12 @@ void pool_unref(struct pool **p)
     struct pool *gone = *p;
 
     *p = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
+    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1)
         return;
-    }
     (void)pthread_mutex_lock(&pools_lock);
     struct pool **at = &pools;
-    while (*at != gone) {
+    while (*at != gone)
         at = &(*at)->other;
-    }
     *at = gone->other;
     (void)pthread_mutex_unlock(&pools_lock);
     zf_cache_unref(&gone->cache);
@@ -114,9 +111,8 @@ int slot_enter(struct slot *s)
 {
     const int fd = slot_look(s);
 
-    if (fd >= 0 && !atomic_load_explicit(&s->hot, memory_order_relaxed)) {
+    if (fd >= 0 && !atomic_load_explicit(&s->hot, memory_order_relaxed))
         atomic_store_explicit(&s->hot, true, memory_order_relaxed);
-    }
     return fd;
 }
 
@@ -139,9 +135,8 @@ static bool pool_shut(struct pool *p, struct slot *s)
     unsigned idle = 0;
 
     if (!atomic_compare_exchange_strong_explicit(&s->users, &idle, ZF_SLOT_SHUT,
-                                                 memory_order_acq_rel, memory_order_relaxed)) {
+                                                 memory_order_acq_rel, memory_order_relaxed))
         return false;
-    }
     (void)close(s->fd);
     s->fd = -1;
     pool_unlink_slot(p, s->at);
@@ -177,9 +172,8 @@ static struct pool *pool_after(const struct pool *p)
 
         while (refs && !atomic_compare_exchange_weak(&next->refs, &refs, refs + 1)) {
         }
-        if (refs) {
+        if (refs)
             break;
-        }
     }
     (void)pthread_mutex_unlock(&pools_lock);
     return next;
@@ -191,17 +185,15 @@ static void pool_turn(struct pool *p)
     p->hand = p->hand + 1 < p->ring.n ? p->hand + 1 : 0;
     struct slot *s = p->ring.at[p->hand];
 
-    if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed)) {
+    if (!atomic_exchange_explicit(&s->hot, false, memory_order_relaxed))
         (void)pool_shut(p, s);
-    }
 }
 
 static void pool_make_room(struct pool *p)
 {
     pool_recover(p);
-    for (size_t steps = 2 * p->ring.n; steps > 0 && p->ring.n >= p->limit; steps--) {
+    for (size_t steps = 2 * p->ring.n; steps > 0 && p->ring.n >= p->limit; steps--)
         pool_turn(p);
-    }
 }
 
 /* All pools together keep no more than one may. */
@@ -212,9 +204,8 @@ static void pools_trim(uint64_t most)
         for (size_t steps = 2 * p->ring.n;
              steps > 0 && p->ring.n &&
              atomic_load_explicit(&pools_open, memory_order_relaxed) > most;
-             steps--) {
+             steps--)
             pool_turn(p);
-        }
         (void)pthread_mutex_unlock(&p->lock);
         next = pool_after(p);
         pool_unref(&p);
@@ -274,9 +265,8 @@ static bool pool_come_back(struct pool *p)
 
     (void)pthread_mutex_lock(&p->lock);
     back = reach_again(&p->reach, pool_is_such, p) && fstat(p->reach.root, &st) == 0;
-    if (back) {
+    if (back)
         atomic_store(&p->dev, st.st_dev);
-    }
     (void)pthread_mutex_unlock(&p->lock);
     return back;
 }
@@ -286,9 +276,8 @@ void pool_revive(struct pool *p)
     struct statx x;
 
     if (statx(p->reach.root, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_TYPE, &x) != 0 &&
-        pool_is_away(errno)) {
+        pool_is_away(errno))
         (void)pool_come_back(p);
-    }
 }
 
 int pool_open(struct pool *p, const char *path, int flags)
@@ -359,9 +348,8 @@ static bool pool_met(struct pool *p, uint64_t dev, struct place *out)
     bool met = dev == atomic_load_explicit(&p->dev, memory_order_relaxed);
 
     *out = p->place;
-    if (met) {
+    if (met)
         return true;
-    }
     (void)pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < p->places.n && !met; i++) {
         met = p->places.at[i].dev == dev;
@@ -383,16 +371,14 @@ static struct place pool_place(struct pool *p, uint64_t dev, int fd)
     struct zf_err ignored;
     struct place at;
 
-    if (pool_met(p, dev, &at)) {
+    if (pool_met(p, dev, &at))
         return at;
-    }
     at = place_of(fd);
     (void)pthread_mutex_lock(&p->lock);
     struct pool_place *to =
         fd >= 0 && p->places.n < POOL_PLACES ? zf_vec_push(&p->places, &ignored) : NULL;
-    if (to) {
+    if (to)
         *to = (struct pool_place){.dev = dev, .place = at};
-    }
     (void)pthread_mutex_unlock(&p->lock);
     return at;
 }
@@ -433,21 +419,18 @@ int pool_put(struct pool *p, struct slot *s, int fd)
         }
     }
     (void)pthread_mutex_unlock(&p->lock);
-    if (fd >= 0) {
+    if (fd >= 0)
         (void)close(fd);
-    }
-    if (atomic_load_explicit(&pools_open, memory_order_relaxed) > p->most) {
+    if (atomic_load_explicit(&pools_open, memory_order_relaxed) > p->most)
         pools_trim(p->most);
-    }
     return now;
 }
 
 void pool_drop(struct pool *p, struct slot *s)
 {
     (void)pthread_mutex_lock(&p->lock);
-    if (!(atomic_load_explicit(&s->users, memory_order_relaxed) & ZF_SLOT_SHUT)) {
+    if (!(atomic_load_explicit(&s->users, memory_order_relaxed) & ZF_SLOT_SHUT))
         (void)pool_shut(p, s);
-    }
     (void)pthread_mutex_unlock(&p->lock);
 }
 
@@ -463,9 +446,8 @@ static void pool_each(struct pool *p, bool (*hold)(struct slot *s), void (*look)
         more = i < p->ring.n;
         s = more && hold(p->ring.at[i]) ? p->ring.at[i] : NULL;
         (void)pthread_mutex_unlock(&p->lock);
-        if (s) {
+        if (s)
             look(s);
-        }
     }
 }
 

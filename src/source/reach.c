@@ -36,25 +36,22 @@ static size_t reach_cache_len(const char *abs)
 static void reach_find_cache(struct reach *r)
 {
     r->n_cache = reach_cache_len(r->abs);
-    if (r->n_cache == 0) {
+    if (r->n_cache == 0)
         return;
-    }
     char *dir = strndup(r->abs, r->n_cache);
     int fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     free(dir);
-    if (fd >= 0 && faccessat(fd, "blobs", X_OK, 0) == 0) {
+    if (fd >= 0 && faccessat(fd, "blobs", X_OK, 0) == 0)
         r->cache = fd;
-    } else if (fd >= 0) {
+    else if (fd >= 0)
         (void)close(fd);
-    }
 }
 
 bool reach_init(struct reach *r, const char *abs, struct zf_err *err)
 {
     *r = (struct reach){.root = -1, .cache = -1, .abs = strdup(abs)};
-    if (!r->abs) {
+    if (!r->abs)
         return zf_fail_sys(err, "keep a path");
-    }
     r->root = open(abs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (r->root < 0) {
         (void)zf_fail_sys(err, "open the directory");
@@ -120,9 +117,8 @@ static bool reach_put_link(const struct reach_base *b, char path[PATH_MAX], size
         text += b->n_abs + strspn(text + b->n_abs, "/");
         dir = 0;
     }
-    while (dir > 0 && path[dir - 1] != '/') {
+    while (dir > 0 && path[dir - 1] != '/')
         dir--;
-    }
     len = snprintf(out, sizeof out, "%.*s%s%s", (int)dir, path, *text ? text : ".", path + n);
     if (len < 0 || len >= PATH_MAX) {
         errno = ENAMETOOLONG;
@@ -147,13 +143,11 @@ static bool reach_first_link(const struct reach_base *b, const char *path, bool 
         part[*n] = '\0';
         zf_auto(fd) int fd = beneath_open(b->dir, part, O_PATH | O_NOFOLLOW, b->xdev);
         ssize_t got = fd < 0 ? -1 : readlinkat(fd, "", text, PATH_MAX - 1);
-        if (fd < 0) {
+        if (fd < 0)
             return false;
-        }
         text[got > 0 ? got : 0] = '\0';
-        if (got > 0 && (last || path[*n])) {
+        if (got > 0 && (last || path[*n]))
             return true;
-        }
         text[0] = '\0';
     }
     return true;
@@ -169,19 +163,16 @@ static int reach_open_inside(const struct reach_base *b, char path[PATH_MAX], in
     for (int links = 0; links <= REACH_LINKS; links++) {
         int fd = beneath_open(b->dir, path, flags, b->xdev);
 
-        if (fd >= 0 || errno != EXDEV) {
+        if (fd >= 0 || errno != EXDEV)
             return fd;
-        }
-        if (!reach_first_link(b, path, !(flags & O_NOFOLLOW), &n, text)) {
+        if (!reach_first_link(b, path, !(flags & O_NOFOLLOW), &n, text))
             return -1;
-        }
         if (!text[0]) {
             errno = EXDEV;
             return -1;
         }
-        if (!reach_put_link(b, path, n, text)) {
+        if (!reach_put_link(b, path, n, text))
             return -1;
-        }
     }
     errno = ELOOP;
     return -1;
@@ -197,9 +188,8 @@ int reach_open(const struct reach *r, const char *path, int flags)
 
     path = path[0] ? path : ".";
     int fd = beneath_open(r->root, path, flags, xdev);
-    if (fd >= 0 || errno != EXDEV) {
+    if (fd >= 0 || errno != EXDEV)
         return fd;
-    }
     const struct reach_base b = {.dir = hub ? r->cache : r->root,
                                  .abs = r->abs,
                                  .n_abs = hub                   ? r->n_cache
@@ -209,9 +199,8 @@ int reach_open(const struct reach *r, const char *path, int flags)
     int n = snprintf(full, sizeof full, "%s%s%s", hub ? r->abs + r->n_cache + 1 : "",
                      hub ? "/" : "", path);
     fd = n > 0 && (size_t)n < sizeof full ? reach_open_inside(&b, full, flags) : -1;
-    if (fd >= 0 || errno != EXDEV || !r->links || (!xdev && reach_crosses(r, path))) {
+    if (fd >= 0 || errno != EXDEV || !r->links || (!xdev && reach_crosses(r, path)))
         return fd;
-    }
     return beneath_leave(r->root, path, flags);
 }
 
@@ -231,9 +220,8 @@ static bool reach_crosses(const struct reach *r, const char *path)
 
 bool reach_fail(const struct reach *r, const char *path, const char *what, struct zf_err *err)
 {
-    if (errno != EXDEV) {
+    if (errno != EXDEV)
         return zf_fail_sys(err, what);
-    }
     if (!r->xdev && reach_crosses(r, path)) {
         (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                       "cannot %s: it is on another file system that is mounted below the "

@@ -51,9 +51,8 @@ void same_init(struct same *s, const struct zf_identity *id)
 static bool same_compare(const struct zf_identity *id, const struct zf_identity *now,
                          struct zf_err *err)
 {
-    if (now->dev != id->dev || now->ino != id->ino) {
+    if (now->dev != id->dev || now->ino != id->ino)
         return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "the file was replaced after mounting");
-    }
     if (now->size < id->size) {
         return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                        "the file is %" PRIu64 " bytes shorter than when it was mounted",
@@ -70,9 +69,8 @@ static bool same_compare(const struct zf_identity *id, const struct zf_identity 
 
 static void same_note(const char *name)
 {
-    if (same_n_moved++ == 0) {
+    if (same_n_moved++ == 0)
         (void)snprintf(same_first, sizeof same_first, "%s", name);
-    }
 }
 
 size_t same_moved(char *first, size_t n)
@@ -80,9 +78,8 @@ size_t same_moved(char *first, size_t n)
     (void)pthread_mutex_lock(&same_lock);
     const size_t moved = same_n_moved;
     same_n_moved = 0;
-    if (moved) {
+    if (moved)
         (void)snprintf(first, n, "%s", same_first);
-    }
     (void)pthread_mutex_unlock(&same_lock);
     return moved;
 }
@@ -120,9 +117,8 @@ bool same_stat(int fd, const char *name, int flags, struct stat *st)
 {
     struct statx x;
 
-    if (statx(fd, name, AT_NO_AUTOMOUNT | flags, SAME_MASK, &x) != 0) {
+    if (statx(fd, name, AT_NO_AUTOMOUNT | flags, SAME_MASK, &x) != 0)
         return false;
-    }
     *st = (struct stat){
         .st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
         .st_ino = x.stx_ino,
@@ -160,13 +156,11 @@ static bool same_look(struct same *s, int fd, const struct same_how *how, bool *
     const struct place raw = {.lasting = true};
     struct zf_identity now = place_identity(&raw, &st);
     place_reduce(&s->id, &now);
-    if (!same_compare(&s->id, &now, err)) {
+    if (!same_compare(&s->id, &now, err))
         return false;
-    }
     if (same_ns(&now.ctime) == atomic_load_explicit(&s->ctime, memory_order_relaxed) ||
-        (!how->strict && same_accept(s, &now, moved, how, again_out)) || *again_out) {
+        (!how->strict && same_accept(s, &now, moved, how, again_out)) || *again_out)
         return true;
-    }
     return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE,
                    now.meta.nlink == 0
                        ? "deleted or replaced since mount time"
@@ -184,14 +178,12 @@ bool same_check(struct same *s, int fd, const struct same_how *how, struct zf_er
 {
     bool again = true, ok = false;
 
-    while (again) {
+    while (again)
         ok = same_look(s, fd, how, &again, err);
-    }
     if (!ok) {
         /* Of one that cannot be asked nothing is known. */
-        if (err->sys == 0) {
+        if (err->sys == 0)
             atomic_store_explicit(&s->stale, true, memory_order_relaxed);
-        }
         return false;
     }
     return !atomic_load_explicit(&s->stale, memory_order_relaxed) ||

@@ -22,9 +22,8 @@ bool zf_source_init(struct zf_source *s, const struct zf_source_ops *ops, const 
 {
     char *copy = strdup(name ? name : "");
 
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "keep a file name");
-    }
     s->ops = ops;
     s->name = copy;
     s->size = s->stored = size;
@@ -90,17 +89,15 @@ static bool source_named(const struct zf_source *s, struct zf_err *err)
 static bool source_failed(const struct zf_source *s, struct zf_err *err)
 {
     (void)source_named(s, err);
-    if (s->doubts) {
+    if (s->doubts)
         doubts_add(s->doubts, DOUBTS_READ, s->name, err);
-    }
     return false;
 }
 
 static bool source_inside(const struct zf_source *s, uint64_t n, uint64_t off, struct zf_err *err)
 {
-    if (zf_within(off, n, s->size)) {
+    if (zf_within(off, n, s->size))
         return true;
-    }
     (void)zf_fail(err, ZF_E_IO, off, "%llu bytes are needed here, but only %llu exist",
                   (unsigned long long)n, (unsigned long long)s->size);
     return source_named(s, err);
@@ -108,18 +105,14 @@ static bool source_inside(const struct zf_source *s, uint64_t n, uint64_t off, s
 
 bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
-    if (!source_inside(s, n, off, err)) {
+    if (!source_inside(s, n, off, err))
         return false;
-    }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
-    if (!s->ops->pread(s, buf, n, off, err)) {
+    if (!s->ops->pread(s, buf, n, off, err))
         return source_failed(s, err);
-    }
-    if (s->doubts) {
+    if (s->doubts)
         zf_begun_count(&s->begun);
-    }
     return true;
 }
 
@@ -127,13 +120,11 @@ bool zf_source_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, str
 static bool source_scatter(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                            struct zf_err *err)
 {
-    if (s->ops->preadv) {
+    if (s->ops->preadv)
         return s->ops->preadv(s, iov, n_iov, off, err);
-    }
     for (int i = 0; i < n_iov; i++) {
-        if (iov[i].iov_len && !s->ops->pread(s, iov[i].iov_base, iov[i].iov_len, off, err)) {
+        if (iov[i].iov_len && !s->ops->pread(s, iov[i].iov_base, iov[i].iov_len, off, err))
             return false;
-        }
         off += iov[i].iov_len;
     }
     return true;
@@ -143,11 +134,9 @@ static uint64_t source_iov_bytes(const struct iovec *iov, int n_iov)
 {
     uint64_t sum = 0;
 
-    for (int i = 0; i < n_iov; i++) {
-        if (!zf_add(sum, iov[i].iov_len, &sum)) {
+    for (int i = 0; i < n_iov; i++)
+        if (!zf_add(sum, iov[i].iov_len, &sum))
             return UINT64_MAX;
-        }
-    }
     return sum;
 }
 
@@ -167,16 +156,14 @@ char *zf_source_slurp(struct zf_source *s, uint64_t off, uint64_t n, struct zf_e
 bool zf_source_preadv(struct zf_source *s, const struct iovec *iov, int n_iov, uint64_t off,
                       struct zf_err *err)
 {
-    if (!source_inside(s, source_iov_bytes(iov, n_iov), off, err)) {
+    if (!source_inside(s, source_iov_bytes(iov, n_iov), off, err))
         return false;
-    }
     while (n_iov > 0) {
         int batch = n_iov < BATCH ? n_iov : BATCH;
         uint64_t bytes = source_iov_bytes(iov, batch);
 
-        if (bytes && !source_scatter(s, iov, batch, off, err)) {
+        if (bytes && !source_scatter(s, iov, batch, off, err))
             return source_failed(s, err);
-        }
         iov += batch;
         n_iov -= batch;
         off += bytes;
@@ -188,23 +175,17 @@ bool zf_source_read_rows(struct zf_source *s, const struct zf_rows *r, struct zf
 {
     uint64_t last;
 
-    if (r->count == 0 || r->n == 0) {
+    if (r->count == 0 || r->n == 0)
         return true;
-    }
-    if (!zf_mul_add(r->count - 1, r->step, r->off, &last)) {
+    if (!zf_mul_add(r->count - 1, r->step, r->off, &last))
         last = UINT64_MAX;
-    }
-    if (!source_inside(s, r->n, r->off, err) || !source_inside(s, r->n, last, err)) {
+    if (!source_inside(s, r->n, r->off, err) || !source_inside(s, r->n, last, err))
         return false;
-    }
-    if (s->ops->rows) {
+    if (s->ops->rows)
         return s->ops->rows(s, r, err) || source_failed(s, err);
-    }
-    for (uint64_t i = 0; i < r->count; i++) {
-        if (!s->ops->pread(s, (char *)r->buf + i * r->pitch, r->n, r->off + i * r->step, err)) {
+    for (uint64_t i = 0; i < r->count; i++)
+        if (!s->ops->pread(s, (char *)r->buf + i * r->pitch, r->n, r->off + i * r->step, err))
             return source_failed(s, err);
-        }
-    }
     return true;
 }
 
@@ -212,9 +193,8 @@ struct zf_source *zf_source_origin(struct zf_source *s, uint64_t *off)
 {
     struct zf_source *parent = NULL;
 
-    while (s->ops->origin && s->ops->origin(s, off, &parent)) {
+    while (s->ops->origin && s->ops->origin(s, off, &parent))
         s = parent;
-    }
     return s;
 }
 
@@ -227,9 +207,8 @@ bool zf_source_is_far(struct zf_source *s)
 
 bool zf_source_identity(const struct zf_source *s, struct zf_identity *out)
 {
-    if (s->ops->identity) {
+    if (s->ops->identity)
         *out = s->ops->identity(s);
-    }
     return s->ops->identity != NULL;
 }
 
@@ -257,17 +236,15 @@ struct zf_trace zf_source_trace(struct zf_source *s, uint64_t off, uint64_t len)
         const struct zf_source_ops *ops = t.src->ops;
 
         if (ops->trace ? !ops->trace(t.src, &t)
-                       : !ops->origin || !ops->origin(t.src, &t.off, &t.src)) {
+                       : !ops->origin || !ops->origin(t.src, &t.off, &t.src))
             return t;
-        }
     }
 }
 
 struct zf_source *zf_source_ref(struct zf_source *s)
 {
-    if (s) {
+    if (s)
         atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-    }
     return s;
 }
 
@@ -276,7 +253,6 @@ void zf_source_unref(struct zf_source **s)
     struct zf_source *gone = *s;
 
     *s = NULL;
-    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1) {
+    if (gone && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1)
         gone->ops->fini(gone);
-    }
 }

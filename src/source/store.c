@@ -35,9 +35,8 @@ static void store_kept_free_all(struct kept *table)
 
 void store_table_unref(struct store_table *t)
 {
-    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
+    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
-    }
     store_kept_free_all(t->files);
     store_kept_free_all(t->dirs);
     store_kept_free_all(t->no_files);
@@ -89,9 +88,8 @@ struct kept *store_kept_new(struct kept **table, const char *path, const struct 
     struct kept *k = calloc(1, sizeof *k + n + 1);
     struct zf_err ignored;
 
-    if (!k) {
+    if (!k)
         return NULL;
-    }
     memcpy(k->path, path, n + 1);
     if (!zf_table_add(*table, k->path, n, k, &ignored)) {
         free(k);
@@ -155,14 +153,12 @@ struct kept *store_kept_get(struct store_table *t, struct kept **table, const ch
     (void)pthread_mutex_lock(&t->lock);
     for (;;) {
         k = store_kept_find(*table, path, strlen(path));
-        if (!k || !k->making) {
+        if (!k || !k->making)
             break;
-        }
         (void)pthread_cond_wait(&t->made, &t->lock);
     }
-    if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err)) {
+    if (!k && !doubts_again(t->doubts, store_doubts_kind(t, table), path, err))
         k = store_kept_make(t, table, path, by, make, err);
-    }
     (void)pthread_mutex_unlock(&t->lock);
     return k;
 }
@@ -174,9 +170,8 @@ void zf_store_unref(struct zf_store **st)
     struct zf_store *gone = *st;
 
     *st = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1) {
+    if (!gone || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1)
         return;
-    }
     store_table_unref(gone->t);
     free(gone->name);
     free(gone->base);
@@ -211,9 +206,8 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    if (doubts_again(t->doubts, DOUBTS_DIR, prefix, err)) {
+    if (doubts_again(t->doubts, DOUBTS_DIR, prefix, err))
         return NULL;
-    }
     st->base = t->ops->base(t->self, prefix, err);
     if (!st->base) {
         (void)pthread_mutex_lock(&t->lock);
@@ -257,17 +251,15 @@ static char *store_path_in(const struct zf_store *st, const char *path, bool dir
         return NULL;
     }
     char *full = store_join(st->prefix, path);
-    if (!full) {
+    if (!full)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return full;
 }
 
 static bool store_named(const struct store_table *t, const char *path, struct zf_err *err)
 {
-    if (path[0]) {
+    if (path[0])
         (void)zf_err_in(err, "%s", path);
-    }
     return t->shown[0] || !path[0] ? zf_err_in(err, "%s", t->shown) : false;
 }
 
@@ -276,9 +268,8 @@ struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_er
     zf_auto(mem) char *prefix = store_path_in(st, dir, true, err);
     zf_auto(mem) char *name = prefix ? store_join(st->t->shown, prefix) : NULL;
 
-    if (!prefix) {
+    if (!prefix)
         return NULL;
-    }
     if (!name) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
@@ -330,9 +321,8 @@ bool zf_store_is_slow(const struct zf_store *st)
 
 void zf_store_hosts(const struct zf_store *st, zf_host_stats_fn *fn, void *ctx)
 {
-    if (st->t->ops->hosts) {
+    if (st->t->ops->hosts)
         st->t->ops->hosts(st->t->self, fn, ctx);
-    }
 }
 
 /* ---- listings -------------------------------------------------------------------------------- */
@@ -347,9 +337,8 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
     const struct kept *k = store_kept_find(t->dirs, dir, strlen(dir));
     bool known = k && !k->making && (k->l.whole || slow);
     (void)pthread_mutex_unlock(&t->lock);
-    if (!known || name[0] == '.') {
+    if (!known || name[0] == '.')
         return false;
-    }
     const struct zf_entry *e = listing_find(k->l.entry, k->l.n, name);
     return !e || e->kind == ZF_ENTRY_FILE;
 }
@@ -384,13 +373,11 @@ static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
         return store_named(t, k->path, err);
     }
-    if (!listing_read(t, k->path, NULL, &k->l, err)) {
+    if (!listing_read(t, k->path, NULL, &k->l, err))
         return store_named(t, k->path, err);
-    }
     listing_sort(&k->l);
-    for (size_t i = 0; i < k->l.n; i++) {
+    for (size_t i = 0; i < k->l.n; i++)
         k->unknown = k->unknown || k->l.entry[i].unknown;
-    }
     return true;
 }
 
@@ -412,11 +399,9 @@ struct kept *store_kept_dir(struct zf_store *st, const char *dir, struct zf_err 
     struct kept *k =
         full ? store_kept_get(st->t, &st->t->dirs, full, NULL, store_list_make, err) : NULL;
 
-    for (size_t i = 0; k && k->unknown && i < k->l.n; i++) {
-        if (k->l.entry[i].unknown) {
+    for (size_t i = 0; k && k->unknown && i < k->l.n; i++)
+        if (k->l.entry[i].unknown)
             store_doubt_entry(st->t, full, &k->l.entry[i]);
-        }
-    }
     return k;
 }
 
@@ -425,9 +410,8 @@ bool zf_store_list(struct zf_store *st, const char *dir, const struct zf_entry *
 {
     const struct kept *d = store_kept_dir(st, dir, err);
 
-    if (!d) {
+    if (!d)
         return false;
-    }
     *entries_out = d->l.entry;
     *n_out = d->l.n;
     return true;
@@ -456,9 +440,8 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
         return NULL;
     }
     char *slash = strrchr(dir, '/');
-    if (slash) {
+    if (slash)
         *slash = '\0';
-    }
     return zf_store_list(st, slash ? dir : "", &entries, &n, &err)
                ? listing_find(entries, n, slash ? slash + 1 : path)
                : NULL;
@@ -485,9 +468,8 @@ static bool store_open_make(struct store_table *t, struct kept *k, struct zf_err
 {
     zf_auto(mem) char *name = store_join(t->shown, k->path);
 
-    if (!name) {
+    if (!name)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     k->src = k->note ? t->ops->again(t->self, k->path, name, *k->note, NULL, err)
                      : t->ops->open(t->self, k->path, name, k->known, err);
     if (k->src) {
@@ -521,9 +503,8 @@ static struct zf_source *store_open_known(struct zf_store *st, const char *path,
                               store_open_make, err)
              : NULL;
 
-    if (full && !f && (err->code == ZF_E_NOENT || err->sys == ELOOP)) {
+    if (full && !f && (err->code == ZF_E_NOENT || err->sys == ELOOP))
         store_dangling(st, path, err);
-    }
     return f ? zf_source_ref(f->src) : NULL;
 }
 
@@ -548,9 +529,8 @@ struct zf_source *store_open_noted(struct zf_store *st, const char *path,
     const struct kept *f =
         full ? store_kept_get(t, &t->files, full, &by, store_open_make, err) : NULL;
 
-    if (!f || f->noted) {
+    if (!f || f->noted)
         return f ? zf_source_ref(f->src) : NULL;
-    }
     return t->ops->again(t->self, full, f->src->name, *note, f->src, err);
 }
 
@@ -580,9 +560,8 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
 {
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, err);
 
-    if (!src) {
+    if (!src)
         return NULL;
-    }
     if (src->size > max_bytes) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "the file has %" PRIu64 " bytes, more than the %" PRIu64 " allowed here",

@@ -30,12 +30,10 @@ static bool store_dir_look(struct pool *pool, const char *path, struct stat *st,
     bool ok = fd >= 0 && fstat(fd, st) == 0;
     int why = errno;
 
-    if (ok) {
+    if (ok)
         *out = pool_identity(pool, st, fd);
-    }
-    if (fd >= 0) {
+    if (fd >= 0)
         (void)close(fd);
-    }
     errno = why;
     return ok;
 }
@@ -67,9 +65,8 @@ static int store_dir_link_unknown(int why)
 static bool store_dir_inspect(struct pool *pool, int dir, const char *name, uint8_t type,
                               struct stat *st)
 {
-    if (type != DT_DIR && type != DT_UNKNOWN) {
+    if (type != DT_DIR && type != DT_UNKNOWN)
         return same_stat(dir, name, AT_SYMLINK_NOFOLLOW, st);
-    }
     zf_auto(fd) int fd = -1;
     do {
         fd = beneath_open(dir, name, O_PATH | O_NOFOLLOW, pool->reach.xdev);
@@ -129,9 +126,8 @@ static void store_dir_classify(const struct dir_names *names, uint8_t type, stru
         }
     }
     e->what = file_what(st.st_mode);
-    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
         e->kind = S_ISREG(st.st_mode) ? ZF_ENTRY_FILE : ZF_ENTRY_DIR;
-    }
 }
 
 static void store_dir_look_at(const struct dir_names *names, size_t i)
@@ -158,9 +154,8 @@ static void *store_dir_look_row(void *ctx, uint64_t row, struct zf_err *err)
     const size_t n = rows->names->l->n, begin = rows->first + row * rows->row;
 
     (void)err;
-    for (size_t i = begin; i < begin + rows->row && i < n; i++) {
+    for (size_t i = begin; i < begin + rows->row && i < n; i++)
         store_dir_look_at(rows->names, i);
-    }
     return ctx;
 }
 
@@ -172,9 +167,8 @@ static bool store_dir_look_at_all(struct dir_names *names, struct zf_err *err)
     struct dir_rows rows = {.names = names, .row = STORE_DIR_ROW};
 
     while (rows.first < n && !pace_is_slow(&names->pool->pace) &&
-           (!many || rows.first < STORE_DIR_ROW)) {
+           (!many || rows.first < STORE_DIR_ROW))
         store_dir_look_at(names, rows.first++);
-    }
     rows.row = pace_is_slow(&names->pool->pace) ? 1 : rows.row;
     const struct zf_ahead_work work = {
         .make = store_dir_look_row, .ctx = &rows, .most = STORE_DIR_AHEAD, .slow = rows.row == 1};
@@ -191,12 +185,10 @@ static bool store_dir_read_names(struct dir_names *names, DIR *d, struct zf_err 
         const struct zf_entry e = {.name = de->d_name};
         uint8_t *type;
 
-        if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0) {
+        if (strcmp(e.name, ".") == 0 || strcmp(e.name, "..") == 0)
             continue;
-        }
-        if (!zf_listing_add(names->l, &e, err) || !(type = zf_vec_push(&names->type, err))) {
+        if (!zf_listing_add(names->l, &e, err) || !(type = zf_vec_push(&names->type, err)))
             return false;
-        }
         *type = de->d_type;
     }
     return errno == 0 ? store_dir_look_at_all(names, err) : zf_fail_sys(err, "read the directory");
@@ -213,9 +205,8 @@ static bool dir_list(void *self, const char *dir, struct zf_listing *l, struct z
     struct pool *pool = self;
     int fd = pool_open(pool, dir, O_RDONLY | O_DIRECTORY);
 
-    if (fd < 0) {
+    if (fd < 0)
         return store_dir_no_directory(&pool->reach, dir, err);
-    }
     DIR *d = fdopendir(fd);
     if (!d) {
         (void)zf_fail_sys(err, "read the directory");
@@ -280,14 +271,12 @@ static char *dir_base(void *self, const char *dir, struct zf_err *err)
         return NULL;
     }
     zf_auto(mem) char *full = NULL;
-    if (asprintf(&full, "%s/%s", pool->reach.abs, dir) < 0) {
+    if (asprintf(&full, "%s/%s", pool->reach.abs, dir) < 0)
         full = NULL;
-    }
     zf_auto(mem) char *real = full ? realpath(full, NULL) : NULL;
     char *base = store_dir_last_part(real ? real : dir);
-    if (!base) {
+    if (!base)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return base;
 }
 
@@ -326,17 +315,14 @@ static bool store_dir_cut_path(const char *path, char *copy, struct cut *out, st
 {
     struct stat st;
 
-    if (stat(path, &st) != 0) {
+    if (stat(path, &st) != 0)
         return zf_fail_sys(err, "open it");
-    }
     size_t n = strlen(copy);
-    while (n > 1 && copy[n - 1] == '/') {
+    while (n > 1 && copy[n - 1] == '/')
         copy[--n] = '\0';
-    }
     *out = (struct cut){.dir = copy};
-    if (S_ISDIR(st.st_mode)) {
+    if (S_ISDIR(st.st_mode))
         return true;
-    }
     if (!S_ISREG(st.st_mode)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
                        "this is neither a directory nor a regular file");
@@ -412,13 +398,11 @@ struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *h
         pool_unref(&pool);
         real = realpath(path, NULL);
         pool = real ? store_dir_pool_for(real, &copy, &cut, lim, err) : NULL;
-        if (!real) {
+        if (!real)
             (void)zf_fail_sys(err, "open it");
-        }
     }
-    if (pool && !store_dir_point_at(pool, &cut, err)) {
+    if (pool && !store_dir_point_at(pool, &cut, err))
         pool_unref(&pool);
-    }
     if (pool && how) {
         pool->reach.xdev = how->xdev;
         pool->reach.links = how->links;

@@ -24,12 +24,10 @@ static void *expect_open(void *ctx, uint64_t i, struct zf_err *err)
     const struct zf_expect *x = ctx;
     struct zf_source *src = zf_store_open(x->st, x->path.at[i], err);
 
-    if (src && x->begin && !zf_store_is_far(x->st)) {
+    if (src && x->begin && !zf_store_is_far(x->st))
         x->begin(src);
-    }
-    if (src && !x->begin) { /* opening it is all that takes time */
+    if (src && !x->begin) /* opening it is all that takes time */
         zf_begun_count(&src->begun);
-    }
     return src;
 }
 
@@ -92,9 +90,8 @@ struct zf_expect *zf_store_expect(struct zf_store *st, const char *const *path, 
     bool ok = true;
 
     zf_store_announce(st, path, n);
-    for (size_t i = 0; x && ok && i < n; i++) {
+    for (size_t i = 0; x && ok && i < n; i++)
         ok = expect_push(x, strdup(path[i]));
-    }
     return x ? expect_start(x, ok) : NULL;
 }
 
@@ -107,14 +104,11 @@ struct zf_expect *zf_store_expect_in(struct zf_store *st, const char *dir,
     struct zf_err ignored;
 
     for (struct zf_entries l = x ? zf_store_entries(st, dir) : (struct zf_entries){0};
-         ok && l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_FILE && is(l.e->name)) {
+         ok && l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_FILE && is(l.e->name))
             ok = expect_push(x, zf_relpath_join(dir, l.e->name, &ignored));
-        }
-    }
-    if (x) {
+    if (x)
         zf_store_announce(st, (const char *const *)x->path.at, x->path.n);
-    }
     return x ? expect_start(x, ok) : NULL;
 }
 
@@ -123,30 +117,25 @@ void zf_expect_reach(struct zf_expect *x, const char *path)
     struct zf_err ignored;
     size_t i = x ? x->next : 0;
 
-    while (x && i < x->path.n && strcmp(x->path.at[i], path) != 0) {
+    while (x && i < x->path.n && strcmp(x->path.at[i], path) != 0)
         i++;
-    }
-    for (; x && i < x->path.n && x->next <= i; x->next++) {
+    for (; x && i < x->path.n && x->next <= i; x->next++)
         expect_drop(zf_ahead_take(x->ahead, &ignored));
-    }
 }
 
 void zf_expect_all(struct zf_expect *x)
 {
-    if (x) {
+    if (x)
         zf_expect_reach(x, x->path.at[x->path.n - 1]);
-    }
 }
 
 void zf_expect_free(struct zf_expect *x)
 {
-    if (!x) {
+    if (!x)
         return;
-    }
     zf_ahead_free(x->ahead);
-    for (size_t i = 0; i < x->path.n; i++) {
+    for (size_t i = 0; i < x->path.n; i++)
         free(x->path.at[i]);
-    }
     zf_vec_fini(&x->path);
     zf_store_unref(&x->st);
     free(x);

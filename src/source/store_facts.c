@@ -67,12 +67,10 @@ static bool fact_report_noted(struct store_table *t, const struct kept *k, struc
 {
     zf_auto(out) struct zf_out note = {0};
 
-    if (t->ops->note && !t->ops->note(t->self, k->src, &note, err)) {
+    if (t->ops->note && !t->ops->note(t->self, k->src, &note, err))
         return zf_err_in(err, "%s", k->path);
-    }
-    if (!t->ops->note) {
+    if (!t->ops->note)
         t->ops->seen(t->self, k->src, &note);
-    }
     f->note = zf_bytes_of(note.p, note.n);
     return zf_out_ok(&note, err) && to->fn(to->ctx, f, err);
 }
@@ -85,9 +83,8 @@ static bool fact_report(struct store_table *t, struct kept *k, enum zf_fact_kind
     struct zf_identity id;
 
     if (k->making || (ops && ops->usage && ops->usage(k->src).errors > 0) ||
-        (kind == ZF_FACT_FILE && !zf_source_identity(k->src, &id))) {
+        (kind == ZF_FACT_FILE && !zf_source_identity(k->src, &id)))
         return fact_doubt(t, k->path, err);
-    }
     if (kind == ZF_FACT_DIR) {
         fact_print_listing(&k->l, f.print);
     } else if (kind == ZF_FACT_FILE && t->ops->note) {
@@ -97,9 +94,8 @@ static bool fact_report(struct store_table *t, struct kept *k, enum zf_fact_kind
         return zf_err_in(err, "%s", k->path);
     } else if (kind == ZF_FACT_FILE) {
         fact_print_file(&id, f.print);
-        if (t->ops->seen) {
+        if (t->ops->seen)
             return fact_report_noted(t, k, &f, to, err);
-        }
     }
     return to->fn(to->ctx, &f, err);
 }
@@ -108,11 +104,9 @@ static bool fact_report_all(struct store_table *t, struct kept **table, enum zf_
                             const struct fact_to *to, struct zf_err *err)
 {
     store_kept_sort(table);
-    for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!fact_report(t, k, kind, to, err)) {
+    for (struct kept *k = *table; k; k = k->hh.next)
+        if (!fact_report(t, k, kind, to, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -158,9 +152,8 @@ static bool fact_holds_dir(struct zf_store *st, const struct zf_fact *f, struct 
     const struct kept *d = store_kept_dir(st, f->path, err);
     uint64_t print[2];
 
-    if (!d) {
+    if (!d)
         return false;
-    }
     fact_print_listing(&d->l, print);
     return fact_same(print, f->print) ||
            fact_changed(st, f->path, "the directory has changed", err);
@@ -177,15 +170,13 @@ static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f,
         return *src_out != NULL;
     }
     *src_out = zf_store_open_later(st, f->path, err);
-    if (!*src_out) {
+    if (!*src_out)
         return false;
-    }
     if (zf_source_identity(*src_out, &id)) {
         fact_print_file(&id, print);
         if (fact_same(print, f->print) &&
-            (!st->t->ops->expect || st->t->ops->expect(st->t->self, *src_out, f->note, err))) {
+            (!st->t->ops->expect || st->t->ops->expect(st->t->self, *src_out, f->note, err)))
             return true;
-        }
     }
     zf_source_unref(src_out);
     return fact_changed(st, f->path, "the file has changed", err);
@@ -193,9 +184,8 @@ static bool fact_holds_file(struct zf_store *st, const struct zf_fact *f,
 
 static bool fact_holds_no_dir(struct zf_store *st, const struct zf_fact *f, struct zf_err *err)
 {
-    if (store_kept_dir(st, f->path, err)) {
+    if (store_kept_dir(st, f->path, err))
         return fact_changed(st, f->path, "there was no such directory", err);
-    }
     return err->code == ZF_E_NOENT;
 }
 
@@ -213,17 +203,14 @@ static bool fact_holds_no_file(struct zf_store *st, const struct zf_fact *f, str
     zf_auto(mem) char *dir = strdup(f->path);
     char *slash = dir ? strrchr(dir, '/') : NULL;
 
-    if (!dir) {
+    if (!dir)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     dir[slash ? slash - dir : 0] = '\0';
     const struct kept *d = store_kept_dir(st, dir, err);
-    if (!d) {
+    if (!d)
         return err->code == ZF_E_NOENT;
-    }
-    if (zf_store_has(st, f->path, ZF_ENTRY_FILE)) {
+    if (zf_store_has(st, f->path, ZF_ENTRY_FILE))
         return fact_changed(st, f->path, "there was no such file", err);
-    }
     return !zf_store_is_far(st) || d->l.dotted || fact_is_missing(st, f->path, err);
 }
 
@@ -231,9 +218,8 @@ bool zf_store_holds(struct zf_store *st, const struct zf_fact *f, struct zf_sour
                     struct zf_err *err)
 {
     *src_out = NULL;
-    if (f->kind != ZF_FACT_FILE && fact_is_pinned(st)) {
+    if (f->kind != ZF_FACT_FILE && fact_is_pinned(st))
         return true;
-    }
     switch (f->kind) {
     case ZF_FACT_DIR:
         return fact_holds_dir(st, f, err);

@@ -25,9 +25,8 @@ void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
         struct zf_identity id;
         struct zf_usage u = {0};
 
-        if (f->making) {
+        if (f->making)
             continue;
-        }
         const struct zf_source_ops *ops = f->src->ops;
         u = ops->usage ? ops->usage(f->src) : u;
         fn(ctx, &(struct zf_file_stats){.path = f->path,
@@ -52,9 +51,8 @@ static void look_newest(void *ctx, const struct zf_file_stats *s)
 {
     struct timespec *newest = ctx;
 
-    if (s->id && zf_clock_cmp(&s->id->mtime, newest) > 0) {
+    if (s->id && zf_clock_cmp(&s->id->mtime, newest) > 0)
         *newest = s->id->mtime;
-    }
 }
 
 struct timespec zf_store_mtime(const struct zf_store *st)
@@ -86,11 +84,9 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
         return NULL;
     }
     store_kept_sort(table);
-    for (struct kept *k = *table; k; k = k->hh.next) {
-        if (!k->making && (k->src || k->counts || k->relied)) {
+    for (struct kept *k = *table; k; k = k->hh.next)
+        if (!k->making && (k->src || k->counts || k->relied))
             list[n++] = k;
-        }
-    }
     *n_out = n;
     return list;
 }
@@ -102,9 +98,8 @@ static void look_count(struct store_table *t, struct kept *f)
     const char *slash = strrchr(f->path, '/');
     struct kept *d = store_kept_find(t->dirs, f->path, slash ? (size_t)(slash - f->path) : 0);
 
-    if (d) {
+    if (d)
         d->counts = true;
-    }
     if (d && f->known) {
         d->l.entry[f->known - d->l.entry].later = true;
         f->vouched = !f->known->asked || d->relied;
@@ -135,17 +130,14 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
     for (size_t i = 0; d && i < d->l.n; i++) {
         const struct zf_entry *e = &d->l.entry[i];
 
-        if (e->kind == ZF_ENTRY_FILE && e->fresh && !look_open_now(st, dir, e, err)) {
+        if (e->kind == ZF_ENTRY_FILE && e->fresh && !look_open_now(st, dir, e, err))
             return false;
-        }
     }
     (void)pthread_mutex_lock(&st->t->lock);
-    for (size_t i = 0; d && i < d->l.n; i++) {
+    for (size_t i = 0; d && i < d->l.n; i++)
         d->l.entry[i].later = d->l.entry[i].later || d->l.entry[i].kind == ZF_ENTRY_FILE;
-    }
-    if (d) {
+    if (d)
         d->relied = true;
-    }
     (void)pthread_mutex_unlock(&st->t->lock);
     return d != NULL;
 }
@@ -162,9 +154,8 @@ static bool look_same_sorted(const struct zf_listing *a, const struct zf_listing
 {
     bool same = a->n == b->n;
 
-    for (size_t i = 0; same && i < a->n; i++) {
+    for (size_t i = 0; same && i < a->n; i++)
         same = look_same_entry(&a->entry[i], &b->entry[i], b->names_do);
-    }
     return same;
 }
 
@@ -175,15 +166,12 @@ static bool look_same_entries(const struct zf_listing *a, struct zf_listing *b)
     zf_auto(mem) uint32_t *sorted = a->n == b->n ? calloc(a->n + 1, sizeof *sorted) : NULL;
     bool same = sorted != NULL;
 
-    for (size_t i = 0; same && i < a->n; i++) {
+    for (size_t i = 0; same && i < a->n; i++)
         sorted[a->entry[i].place] = (uint32_t)i;
-    }
-    for (size_t i = 0; same && i < b->n; i++) {
+    for (size_t i = 0; same && i < b->n; i++)
         same = look_same_entry(&a->entry[sorted[i]], &b->entry[i], b->names_do);
-    }
-    if (!same) {
+    if (!same)
         listing_sort(b);
-    }
     return same || look_same_sorted(a, b);
 }
 
@@ -243,11 +231,9 @@ static void *look_row(void *ctx, uint64_t row, struct zf_err *err)
 {
     const struct look *l = ctx;
 
-    for (size_t i = row * l->row; i < (row + 1) * l->row && i < l->n_files; i++) {
-        if (!look_at_file(l->t, l->file[i], err)) {
+    for (size_t i = row * l->row; i < (row + 1) * l->row && i < l->n_files; i++)
+        if (!look_at_file(l->t, l->file[i], err))
             return NULL;
-        }
-    }
     return ctx;
 }
 
@@ -266,18 +252,16 @@ static bool look_at_files(const struct look *l, struct zf_err *err)
     zf_auto(mem) size_t *at = calloc(l->n_files + 1, sizeof(size_t));
     size_t some = 0, bad = 0;
 
-    if (!src || !at) {
+    if (!src || !at)
         return zf_fail_sys(err, "check the files again");
-    }
     for (size_t i = 0; i < l->n_files; i++) {
         if (!l->file[i]->vouched) {
             src[some] = l->file[i]->src;
             at[some++] = i;
         }
     }
-    if (l->t->ops->unchanged(l->t->self, src, some, &bad, err)) {
+    if (l->t->ops->unchanged(l->t->self, src, some, &bad, err))
         return true;
-    }
     /* A request that failed proves nothing about the file. */
     return err->code == ZF_E_STALE || err->code == ZF_E_NOENT
                ? store_look_being_written(l->t, l->file[at[bad]]->path, "file", err)
@@ -297,17 +281,15 @@ bool zf_store_unchanged(struct zf_store *st, struct zf_err *err)
 
     (void)pthread_mutex_lock(&t->lock);
     zf_auto(mem) struct kept **file = look_list(&t->files, &l.n_files, err);
-    for (size_t i = 0; i < l.n_files; i++) {
+    for (size_t i = 0; i < l.n_files; i++)
         look_count(t, file[i]);
-    }
     zf_auto(mem) struct kept **dir = file ? look_list(&t->dirs, &l.n_dirs, err) : NULL;
     (void)pthread_mutex_unlock(&t->lock);
     l.file = file;
     l.dir = dir;
     l.row = l.slow ? 1 : LOOK_ROW;
-    if (dir && t->ops->unchanged) {
+    if (dir && t->ops->unchanged)
         return zf_ahead_all((struct zf_ahead_work){.make = look_half, .ctx = &l}, 2, err);
-    }
     return dir && look_at_rows(&l, err) && look_at_dirs(&l, err);
 }
 

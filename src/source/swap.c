@@ -34,9 +34,8 @@ static size_t swap_read_bit(struct swap *w, void *buf, size_t n, uint64_t off, s
     uint8_t elem[WIDTH_MAX];
     size_t into = (size_t)(off % w->width), left = w->width - into;
 
-    if (!zf_source_pread(w->base.parent, elem, w->width, off - into, err)) {
+    if (!zf_source_pread(w->base.parent, elem, w->width, off - into, err))
         return 0;
-    }
     swap_turn(elem, w->width, w->width);
     n = n < left ? n : left;
     memcpy(buf, elem + into, n);
@@ -51,16 +50,14 @@ static bool swap_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     while (n > 0) {
         size_t done = n - n % w->width;
 
-        if (off % w->width != 0 || done == 0) {
+        if (off % w->width != 0 || done == 0)
             done = swap_read_bit(w, to, n, off, err);
-        } else if (zf_source_pread(w->base.parent, to, done, off, err)) {
+        else if (zf_source_pread(w->base.parent, to, done, off, err))
             swap_turn(to, done, w->width);
-        } else {
+        else
             done = 0;
-        }
-        if (done == 0) {
+        if (done == 0)
             return false;
-        }
         to += done;
         off += done;
         n -= done;
@@ -73,9 +70,8 @@ static bool swap_trace(struct zf_source *s, struct zf_trace *t)
 {
     struct swap *w = (struct swap *)s;
 
-    if (t->swap || t->codec || t->off % w->width != 0) {
+    if (t->swap || t->codec || t->off % w->width != 0)
         return false;
-    }
     t->swap = w->width;
     t->src = w->base.parent;
     return true;
@@ -127,9 +123,8 @@ struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct z
         return NULL;
     }
     struct swap *w = zf_derived_new(sizeof *w, &swap_ops, parent->name, parent->size, parent, err);
-    if (!w) {
+    if (!w)
         return NULL;
-    }
     w->width = width;
     return &w->base.src;
 }

@@ -71,9 +71,8 @@ void zf_source_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soon 
             s->ops->want(s, off, n, how);
             return;
         }
-        if (!s->ops->origin || !s->ops->origin(s, &off, &s)) {
+        if (!s->ops->origin || !s->ops->origin(s, &off, &s))
             return;
-        }
     }
 }
 
@@ -83,9 +82,8 @@ static unsigned want_inside(const struct zf_source *s)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < THREADS; i++) {
+    for (size_t i = 0; i < THREADS; i++)
         n += wants.inside[i] == s;
-    }
     return n;
 }
 
@@ -107,9 +105,8 @@ static size_t want_next(void)
 {
     size_t i = 0;
 
-    while (i < wants.n && !want_may_begin(&wants.job[i])) {
+    while (i < wants.n && !want_may_begin(&wants.job[i]))
         i++;
-    }
     return i;
 }
 
@@ -119,9 +116,8 @@ static bool want_take(struct want_job *out)
     const size_t i = want_next();
     struct want_job *j = &wants.job[i];
 
-    if (i == wants.n) {
+    if (i == wants.n)
         return false;
-    }
     *out = *j;
     if (j->piece && j->n > j->piece - j->off % j->piece) {
         out->n = j->piece - j->off % j->piece;
@@ -152,23 +148,19 @@ static void want_wake(void)
     pthread_t t;
     size_t me = 0;
 
-    if (want_next() == wants.n) {
+    if (want_next() == wants.n)
         return;
-    }
     if (wants.idle > 0) {
         (void)pthread_cond_signal(&wants.more);
         return;
     }
-    while (me < THREADS && wants.runs[me]) {
+    while (me < THREADS && wants.runs[me])
         me++;
-    }
-    if (me == THREADS) {
+    if (me == THREADS)
         return;
-    }
     wants.runs[me] = zf_thread_start(&t, want_run, (void *)(uintptr_t)me) == 0;
-    if (wants.runs[me]) {
+    if (wants.runs[me])
         (void)pthread_detach(t);
-    }
 }
 
 static void *want_run(void *arg)
@@ -207,9 +199,8 @@ static bool want_joins_last(const struct want_job *j)
     struct want_job *last = wants.n ? &wants.job[wants.n - 1] : NULL;
 
     if (!last || last->src != j->src || last->fetch_fn != j->fetch_fn ||
-        last->off + last->n != j->off) {
+        last->off + last->n != j->off)
         return false;
-    }
     last->n += j->n;
     return true;
 }

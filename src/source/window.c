@@ -57,9 +57,8 @@ static bool window_recipe(struct zf_source *s, struct zf_recipe *out)
     out->parent = w->base.parent;
     out->n[0] = w->off;
     out->n[1] = s->size;
-    if (*behind == '!') {
+    if (*behind == '!')
         zf_out_str(&out->bytes, behind + 1);
-    }
     return true;
 }
 
@@ -73,9 +72,8 @@ static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    if (!kind_has_parent(r, err)) {
+    if (!kind_has_parent(r, err))
         return NULL;
-    }
     return zf_window_new(r->parent, r->n[0], r->n[1], name, err);
 }
 
@@ -108,21 +106,18 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
     }
     const char *shown = full ? full : parent->name;
     /* A window on a window would cost one more hop at every read. */
-    if (parent->ops == &window_ops) {
+    if (parent->ops == &window_ops)
         (void)window_origin(parent, &off, &parent);
-    }
     struct window *w = zf_derived_new(sizeof *w, &window_ops, shown, len, parent, err);
-    if (!w) {
+    if (!w)
         return NULL;
-    }
     w->off = off;
     return &w->base.src;
 }
 
 struct zf_source *zf_window_of(struct zf_source *s, uint64_t *off)
 {
-    if (s && s->ops == &window_ops) {
+    if (s && s->ops == &window_ops)
         (void)window_origin(s, off, &s);
-    }
     return s;
 }

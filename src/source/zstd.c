@@ -69,9 +69,8 @@ static struct stream *zstd_stream_new(struct zf_source *from, struct zf_err *err
 {
     struct stream *s = calloc(1, sizeof *s);
 
-    if (s) {
+    if (s)
         s->z = ZSTD_createDStream();
-    }
     if (!s || !s->z) {
         free(s);
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -88,9 +87,8 @@ static bool zstd_feed(struct stream *s, struct zf_err *err)
     uint64_t left = s->from->size - s->in;
     size_t n = left < INPUT ? (size_t)left : INPUT;
 
-    if (!zf_source_pread(s->from, s->input, n, s->in, err)) {
+    if (!zf_source_pread(s->from, s->input, n, s->in, err))
         return false;
-    }
     s->in += n;
     s->have.pos = 0;
     s->have.size = n;
@@ -109,9 +107,8 @@ static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_
     ZSTD_outBuffer out = {.dst = buf, .size = n};
 
     while (out.pos < n && !(s->between && zstd_drained(s))) {
-        if (s->have.pos == s->have.size && !zstd_feed(s, err)) {
+        if (s->have.pos == s->have.size && !zstd_feed(s, err))
             return false;
-        }
         size_t was_in = s->have.pos, was_out = out.pos;
         size_t rc = ZSTD_decompressStream(s->z, &out, &s->have);
 
@@ -126,9 +123,8 @@ static bool zstd_stream_read(struct stream *s, void *buf, size_t n, size_t *got_
             s->frame =
                 (struct frame){.in = s->in - (s->have.size - s->have.pos), .out = s->out + out.pos};
         }
-        if (!s->between && s->have.pos == was_in && out.pos == was_out && zstd_drained(s)) {
+        if (!s->between && s->have.pos == was_in && out.pos == was_out && zstd_drained(s))
             return zstd_bad_data(s, "ends early", err);
-        }
     }
     s->out += out.pos;
     *got_out = out.pos;
@@ -141,9 +137,8 @@ static bool zstd_stream_ends(struct stream *s, struct zf_err *err)
     uint8_t spare;
     size_t got;
 
-    if (!zstd_stream_read(s, &spare, 1, &got, err)) {
+    if (!zstd_stream_read(s, &spare, 1, &got, err))
         return false;
-    }
     return got == 0 || zstd_bad_data(s, "holds more bytes than announced", err);
 }
 
@@ -154,9 +149,8 @@ static bool zstd_first_frame(struct zf_source *parent, unsigned long long *size_
     uint8_t head[HEADER_MAX];
     size_t n = parent->size < sizeof head ? (size_t)parent->size : sizeof head;
 
-    if (!zf_source_pread(parent, head, n, 0, err)) {
+    if (!zf_source_pread(parent, head, n, 0, err))
         return false;
-    }
     *size_out = ZSTD_getFrameContentSize(head, n);
     if (*size_out == ZSTD_CONTENTSIZE_ERROR) {
         (void)zf_fail(err, ZF_E_FORMAT, 0, "this is not a zstd frame");
@@ -170,16 +164,14 @@ static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
     zf_auto(block) struct block *block = block_new(blocks_len(&u->b, u->next), err);
     size_t got;
 
-    if (!block || !zstd_stream_read(u->stream, block->data, block->n, &got, err)) {
+    if (!block || !zstd_stream_read(u->stream, block->data, block->n, &got, err))
         return NULL;
-    }
     if (got < block->n) {
         (void)zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
         return NULL;
     }
-    if (u->next + 1 == blocks_count(&u->b) && !zstd_stream_ends(u->stream, err)) {
+    if (u->next + 1 == blocks_count(&u->b) && !zstd_stream_ends(u->stream, err))
         return NULL;
-    }
     u->next++;
     return zf_give(block);
 }
@@ -190,9 +182,8 @@ static bool zstd_keep_frame(struct unzstd *u, struct zf_err *err)
     uint64_t last = u->frames.n ? u->frames.at[u->frames.n - 1].out : 0;
     struct frame *f = u->stream->frame.out < last + u->b.span ? NULL : zf_vec_push(&u->frames, err);
 
-    if (f) {
+    if (f)
         *f = u->stream->frame;
-    }
     return f || u->stream->frame.out < last + u->b.span;
 }
 
@@ -208,14 +199,11 @@ static bool zstd_pass_over(struct unzstd *u, uint64_t n, struct zf_err *err)
     zf_auto(mem) uint8_t *spare = malloc(INPUT);
     size_t got = 1;
 
-    if (!spare) {
+    if (!spare)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    for (; n > 0 && got > 0; n -= got) {
-        if (!zstd_stream_read(u->stream, spare, n < INPUT ? (size_t)n : INPUT, &got, err)) {
+    for (; n > 0 && got > 0; n -= got)
+        if (!zstd_stream_read(u->stream, spare, n < INPUT ? (size_t)n : INPUT, &got, err))
             return false;
-        }
-    }
     return n == 0 || zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
 }
 
@@ -224,18 +212,15 @@ static bool zstd_enter(struct unzstd *u, uint64_t k, struct zf_err *err)
 {
     struct frame from = {0, 0};
 
-    for (size_t i = 0; i < u->frames.n && zstd_frame_block(u, &u->frames.at[i]) <= k; i++) {
+    for (size_t i = 0; i < u->frames.n && zstd_frame_block(u, &u->frames.at[i]) <= k; i++)
         from = u->frames.at[i];
-    }
     uint64_t first = zstd_frame_block(u, &from);
-    if (u->stream && u->next <= k && u->next >= first) {
+    if (u->stream && u->next <= k && u->next >= first)
         return true;
-    }
     zstd_stream_free(u->stream);
     u->stream = zstd_stream_new(u->b.parent, err);
-    if (!u->stream) {
+    if (!u->stream)
         return false;
-    }
     u->stream->in = from.in;
     u->stream->out = from.out;
     u->next = first;
@@ -249,9 +234,8 @@ static bool zstd_enter(struct unzstd *u, uint64_t k, struct zf_err *err)
 /* Moves to block k; what is passed on the way is kept for others. */
 static struct block *zstd_seek(struct unzstd *u, uint64_t k, struct zf_err *err)
 {
-    if (!zstd_enter(u, k, err)) {
+    if (!zstd_enter(u, k, err))
         return NULL;
-    }
     while (u->stream) {
         zf_auto(block) struct block *made = zstd_next_block(u, err);
         struct block *block = made && zstd_keep_frame(u, err) ? made : NULL;
@@ -325,9 +309,8 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
 {
     unsigned long long said;
 
-    if (!zstd_first_frame(parent, &said, err)) {
+    if (!zstd_first_frame(parent, &said, err))
         return NULL;
-    }
     if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > size) {
         (void)zf_fail(err, ZF_E_FORMAT, 0, "the zstd frame holds %llu bytes, expected %" PRIu64,
                       said, size);
@@ -350,26 +333,21 @@ bool zf_zstd_size(struct zf_source *parent, uint64_t max_bytes, const struct zf_
     uint64_t max = max_bytes < lim->inflate_bytes ? max_bytes : lim->inflate_bytes, n = 0;
     unsigned long long said;
 
-    if (!zstd_first_frame(parent, &said, err)) {
+    if (!zstd_first_frame(parent, &said, err))
         return false;
-    }
-    if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > max) {
+    if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > max)
         return zstd_too_large(parent, max, err);
-    }
     zf_auto(stream) struct stream *s = zstd_stream_new(parent, err);
     zf_auto(mem) uint8_t *piece = malloc(INPUT);
     size_t got = INPUT;
-    if (!s || !piece) {
+    if (!s || !piece)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     while (got == INPUT) {
-        if (!zstd_stream_read(s, piece, INPUT, &got, err)) {
+        if (!zstd_stream_read(s, piece, INPUT, &got, err))
             return false;
-        }
         n += got;
-        if (n > max) {
+        if (n > max)
             return zstd_too_large(parent, max, err);
-        }
     }
     *size_out = n;
     return true;

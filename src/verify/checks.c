@@ -44,9 +44,8 @@ bool verify_count_file(struct verify *v, const char *file, struct zf_err *err)
 static bool verify_count(struct verify *v, const struct verify_about *about, struct zf_err *err)
 {
     v->sum->count[about->weight]++;
-    if (about->weight < ZF_WEIGHT_DAMAGE) {
+    if (about->weight < ZF_WEIGHT_DAMAGE)
         return true;
-    }
     for (size_t i = 0; i < v->hit.n; i++) {
         v->sum->bad_tensors += !v->bad[v->hit.at[i]];
         v->bad[v->hit.at[i]] = true;

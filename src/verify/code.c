@@ -21,13 +21,11 @@ static bool code_look(struct code *c, const struct files_path *p)
     zf_auto(mem) char *path = strndup(p->hh.key, p->hh.keylen);
     struct zf_err why;
 
-    if (!path) {
+    if (!path)
         return zf_fail_sys(c->err, "list files");
-    }
     zf_auto(source) struct zf_source *src = zf_store_open(c->v->c->store, path, &why);
-    if (src && zf_code_list_add(&c->list, path, src, c->v->o->lim, &why)) {
+    if (src && zf_code_list_add(&c->list, path, src, c->v->o->lim, &why))
         return true;
-    }
     if (why.code == ZF_E_NOMEM) {
         *c->err = why;
         return false;
@@ -76,15 +74,12 @@ bool verify_code(struct verify *v, struct zf_err *err)
     struct code c = {.v = v, .err = err};
     bool ok = v->o->part || files_init(&c.files, v->c->store, err);
 
-    for (const struct files_path *p = c.files.paths; p && ok; p = p->hh.next) {
+    for (const struct files_path *p = c.files.paths; p && ok; p = p->hh.next)
         ok = code_look(&c, p);
-    }
-    for (const struct zf_code_item *i = c.list.items; i && ok; i = i->hh.next) {
+    for (const struct zf_code_item *i = c.list.items; i && ok; i = i->hh.next)
         ok = code_report_item(&c, i);
-    }
-    for (size_t i = 0; i < c.list.stop.n && ok; i++) {
+    for (size_t i = 0; i < c.list.stop.n && ok; i++)
         ok = code_report_stop(&c, &c.list.stop.at[i]);
-    }
     zf_code_list_fini(&c.list);
     files_fini(&c.files);
     return ok;

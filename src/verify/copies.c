@@ -20,12 +20,10 @@ static size_t copies_equal(const uint8_t *a, const uint8_t *b, size_t n)
 {
     size_t i = 0;
 
-    if (memcmp(a, b, n) == 0) {
+    if (memcmp(a, b, n) == 0)
         return n;
-    }
-    while (a[i] == b[i]) {
+    while (a[i] == b[i])
         i++;
-    }
     return i;
 }
 
@@ -36,15 +34,13 @@ static bool copies_compare(const struct zf_copy *c, uint8_t *buf, struct copies_
         const size_t n = c->n - out->same < CHUNK ? (size_t)(c->n - out->same) : CHUNK;
 
         if (!zf_source_pread(c->src[0], buf, n, c->off[0] + out->same, err) ||
-            !zf_source_pread(c->src[1], buf + CHUNK, n, c->off[1] + out->same, err)) {
+            !zf_source_pread(c->src[1], buf + CHUNK, n, c->off[1] + out->same, err))
             return false;
-        }
         const size_t equal = copies_equal(buf, buf + CHUNK, n);
 
         out->same += equal;
-        if (equal < n) {
+        if (equal < n)
             return true;
-        }
     }
     return true;
 }
@@ -61,9 +57,8 @@ static void *copies_make(void *ctx, uint64_t i, struct zf_err *err)
         return NULL;
     }
     zf_err_clear(&out->err);
-    if (twins_equal(&v->twins, i)) {
+    if (twins_equal(&v->twins, i))
         out->same = v->c->copy[i].n;
-    }
     (void)copies_compare(&v->c->copy[i], buf, out, &out->err);
     return out;
 }
@@ -78,9 +73,8 @@ static bool copies_report(struct verify *v, const struct zf_copy *c, const struc
         about.weight = verify_weight(&seen->err);
         return verify_found(v, &about, err, "%s", seen->err.msg);
     }
-    if (!c->src[0] || seen->same == c->n) {
+    if (!c->src[0] || seen->same == c->n)
         return true;
-    }
     const struct zf_trace first = zf_source_trace(c->src[0], c->off[0] + seen->same, 1),
                           second = zf_source_trace(c->src[1], c->off[1] + seen->same, 1);
 
@@ -103,9 +97,8 @@ bool verify_copies(struct verify *v, struct zf_err *err)
     for (uint64_t i = 0; ahead && i < n; i++) {
         zf_auto(mem) struct copies_seen *seen = zf_ahead_take(ahead, err);
 
-        if (!seen || !copies_report(v, &v->c->copy[i], seen, err)) {
+        if (!seen || !copies_report(v, &v->c->copy[i], seen, err))
             return false;
-        }
     }
     return ahead != NULL;
 }

@@ -67,9 +67,8 @@ struct coverage {
 /* Bytes that cannot be read were told by whoever needs them. */
 static bool coverage_goes_on(struct coverage *c, const struct zf_err *why)
 {
-    if (why->code == ZF_E_NOMEM) {
+    if (why->code == ZF_E_NOMEM)
         *c->err = *why;
-    }
     return why->code != ZF_E_NOMEM;
 }
 
@@ -82,9 +81,8 @@ static bool coverage_load_blobs(struct coverage *c)
     zf_auto(mem) struct zf_tensor *tensor = calloc(ck->n_blobs + (size_t)1, sizeof *tensor);
     zf_auto(mem) struct zf_verify_tensor *of = calloc(ck->n_blobs + (size_t)1, sizeof *of);
 
-    if (!tensor || !of) {
+    if (!tensor || !of)
         return zf_fail_sys(c->err, "list files");
-    }
     for (uint32_t i = 0; i < ck->n_blobs; i++) {
         tensor[i] = (struct zf_tensor){.dtype = ZF_DT_U8, .data = ck->blob[i].data};
         of[i] = (struct zf_verify_tensor){.path = ck->blob[i].path, .tensor = &tensor[i]};
@@ -98,9 +96,8 @@ static bool coverage_note_made(struct coverage *c, const struct places *p)
         const struct zf_trace t = zf_source_trace(p->made.at[i].src, p->made.at[i].off, 1);
 
         if (!t.src->ops->identity && *t.src->name &&
-            !zf_table_make_str(c->made, t.src->name, c->err)) {
+            !zf_table_make_str(c->made, t.src->name, c->err))
             return false;
-        }
     }
     return true;
 }
@@ -171,9 +168,8 @@ static bool coverage_is_zero(const struct coverage *c, struct zf_source *src, co
     for (uint64_t at = g->off; *out && at < g->end; at += COVERAGE_CHUNK) {
         const size_t n = g->end - at < COVERAGE_CHUNK ? (size_t)(g->end - at) : COVERAGE_CHUNK;
 
-        if (!zf_source_pread(src, c->buf, n, at, err)) {
+        if (!zf_source_pread(src, c->buf, n, at, err))
             return false;
-        }
         *out = c->buf[0] == 0 && memcmp(c->buf, c->buf + 1, n - 1) == 0;
     }
     return true;
@@ -186,12 +182,10 @@ static bool coverage_is_pickle(struct zf_source *src, const struct gap *g, bool 
     uint8_t head[2];
 
     *out = false;
-    if (!zf_source_pread(src, head, sizeof head, g->off, err)) {
+    if (!zf_source_pread(src, head, sizeof head, g->off, err))
         return false;
-    }
-    if (head[0] != 0x80 || head[1] < 2 || head[1] > 5 || g->end - g->off > COVERAGE_PICKLE) {
+    if (head[0] != 0x80 || head[1] < 2 || head[1] > 5 || g->end - g->off > COVERAGE_PICKLE)
         return true;
-    }
     zf_auto(mem) char *p = zf_source_slurp(src, g->off, g->end - g->off, err);
     struct zf_bytes in = zf_bytes_of(p, g->end - g->off);
     uint64_t want;
@@ -242,15 +236,12 @@ static bool coverage_is_stray(struct coverage *c, const struct files_path *path,
 {
     zf_auto(out) struct zf_out series = {0};
 
-    if (!coverage_series(path, &series, c->err)) {
+    if (!coverage_series(path, &series, c->err))
         return false;
-    }
-    if (f->x.at.n > 0) {
+    if (f->x.at.n > 0)
         hints_add_file(&c->hints, zf_out_text(&series));
-    }
-    if (f->g.shown > 0 && !zf_table_make_str(c->series, zf_out_text(&series), c->err)) {
+    if (f->g.shown > 0 && !zf_table_make_str(c->series, zf_out_text(&series), c->err))
         return false;
-    }
     *out = path->beside && !zf_table_find_str(c->series, zf_out_text(&series));
     return true;
 }
@@ -260,9 +251,8 @@ static bool coverage_open(struct coverage *c, const struct files_path *path,
 {
     struct coverage_open *to = zf_vec_push(&c->open, c->err);
 
-    if (!to) {
+    if (!to)
         return false;
-    }
     *to = (struct coverage_open){.path = path,
                                  .src = zf_source_ref(f->src),
                                  .at = *g,
@@ -290,12 +280,10 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
     struct zf_err why;
     bool fine, stray = false;
 
-    if (!name) {
+    if (!name)
         return zf_fail_sys(c->err, "compare tensors with files");
-    }
-    if (!coverage_is_stray(c, path, f, &stray)) {
+    if (!coverage_is_stray(c, path, f, &stray))
         return false;
-    }
     const bool told = hints_name(&c->hints, name);
     if (f->err.code != ZF_OK || told) {
         return f->err.code != ZF_E_LIMIT || told ||
@@ -303,16 +291,13 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
                                        &f->err);
     }
     if (f->x.unknown > 0 &&
-        !coverage_report_failure(c, f, "one of its tensors was not looked for: %s", &f->x.why)) {
+        !coverage_report_failure(c, f, "one of its tensors was not looked for: %s", &f->x.why))
         return false;
-    }
     for (size_t i = 0; i < f->g.at.n; i++) {
-        if (!coverage_is_fine(c, f, &f->g.at.at[i], &fine, &why)) {
+        if (!coverage_is_fine(c, f, &f->g.at.at[i], &fine, &why))
             return coverage_goes_on(c, &why);
-        }
-        if (!fine && !coverage_open(c, path, f, &f->g.at.at[i], stray)) {
+        if (!fine && !coverage_open(c, path, f, &f->g.at.at[i], stray))
             return false;
-        }
     }
     return true;
 }
@@ -335,11 +320,10 @@ static size_t coverage_first(const struct coverage *c, uint64_t n)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (gap_bytes(&c->open.at[mid].at) < n) {
+        if (gap_bytes(&c->open.at[mid].at) < n)
             low = mid + 1;
-        } else {
+        else
             high = mid;
-        }
     }
     return low;
 }
@@ -354,13 +338,11 @@ static bool coverage_match(struct coverage *c, struct zf_source *src, uint64_t o
     for (size_t i = coverage_first(c, n); i < c->open.n && gap_bytes(&c->open.at[i].at) == n; i++) {
         struct coverage_open *o = &c->open.at[i];
 
-        if (o->matched || (o->src == src && o->at.off == off)) {
+        if (o->matched || (o->src == src && o->at.off == off))
             continue;
-        }
         if ((!is[0] && !coverage_sum(src, off, n, is, &why)) ||
-            (!o->sha256[0] && !coverage_sum(o->src, o->at.off, n, o->sha256, &why))) {
+            (!o->sha256[0] && !coverage_sum(o->src, o->at.off, n, o->sha256, &why)))
             return coverage_goes_on(c, &why);
-        }
         o->matched = strcmp(is, o->sha256) == 0;
         c->left -= o->matched;
     }
@@ -376,9 +358,8 @@ static bool coverage_match_places(struct coverage *c, const struct places *p)
         for (size_t k = 0; k < f->at.n && c->left > 0; k++) {
             const struct place *at = &f->at.at[k];
 
-            if (!at->rows && !coverage_match(c, f->src, at->off, at->end - at->off)) {
+            if (!at->rows && !coverage_match(c, f->src, at->off, at->end - at->off))
                 return false;
-            }
         }
     }
     return true;
@@ -393,9 +374,8 @@ static bool coverage_is_open(const struct coverage *c, const struct zf_source *s
     for (size_t i = coverage_first(c, n); i < c->open.n && gap_bytes(&c->open.at[i].at) == n; i++) {
         const struct coverage_open *o = &c->open.at[i];
 
-        if (o->src == src && !o->matched && o->at.off == e->off) {
+        if (o->src == src && !o->matched && o->at.off == e->off)
             return true;
-        }
     }
     return false;
 }
@@ -406,10 +386,8 @@ static bool coverage_match_extents(struct coverage *c, const struct coverage_fil
     for (size_t i = 0; f->g.shown > 0 && i < f->x.at.n && c->left > 0; i++) {
         const struct extent *e = &f->x.at.at[i];
 
-        if (!coverage_is_open(c, f->src, e) &&
-            !coverage_match(c, f->src, e->off, e->end - e->off)) {
+        if (!coverage_is_open(c, f->src, e) && !coverage_match(c, f->src, e->off, e->end - e->off))
             return false;
-        }
     }
     return true;
 }
@@ -435,9 +413,8 @@ static int coverage_by_file(const void *a, const void *b)
 static bool coverage_report(struct coverage *c, const struct coverage_open *o, size_t n)
 {
     zf_auto(out) struct zf_out series = {0};
-    if (!coverage_series(o->path, &series, c->err)) {
+    if (!coverage_series(o->path, &series, c->err))
         return false;
-    }
     const bool harmless = o->stray || hints_may_mean(&c->hints, zf_out_text(&series));
     const struct verify_about about = {.kind = ZF_FOUND_COVERAGE,
                                        .weight = harmless ? ZF_WEIGHT_NOTE : ZF_WEIGHT_DAMAGE,
@@ -447,9 +424,8 @@ static bool coverage_report(struct coverage *c, const struct coverage_open *o, s
     const char *record = *o->record == '!' ? o->record + 1 : o->record;
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         bytes += gap_bytes(&o[i].at);
-    }
     return verify_found(c->v, &about, c->err,
                         "%" PRIu64
                         " bytes of tensors here are not in any file of the tree%s%s%s%s%s",
@@ -473,9 +449,8 @@ static bool coverage_report_all(struct coverage *c)
         }
     }
     c->open.n = n;
-    if (n > 0) {
+    if (n > 0)
         qsort(c->open.at, n, sizeof *c->open.at, coverage_by_file);
-    }
     for (size_t i = 0, k; i < n; i = k) {
         const struct coverage_open *o = &c->open.at[i];
 
@@ -483,9 +458,8 @@ static bool coverage_report_all(struct coverage *c)
                         (o->alone || strcmp(o->record, c->open.at[k].record) == 0);
              k++) {
         }
-        if (!coverage_report(c, o, k - i)) {
+        if (!coverage_report(c, o, k - i))
             return false;
-        }
     }
     return true;
 }
@@ -511,24 +485,21 @@ static bool coverage_each_file(struct coverage *c, coverage_file_fn *fn)
     for (size_t i = 0; ahead && i < c->path.n; i++) {
         zf_auto(coverage_file) struct coverage_file *f = zf_ahead_take(ahead, c->err);
 
-        if (!f || !fn(c, c->path.at[i], f)) {
+        if (!f || !fn(c, c->path.at[i], f))
             return false;
-        }
     }
     return ahead != NULL;
 }
 
 static bool coverage_list(struct coverage *c)
 {
-    if (!files_init(&c->files, c->v->c->store, c->err)) {
+    if (!files_init(&c->files, c->v->c->store, c->err))
         return false;
-    }
     for (struct files_path *p = c->files.paths; p; p = p->hh.next) {
         const struct files_path **to = zf_vec_push(&c->path, c->err);
 
-        if (!to) {
+        if (!to)
             return false;
-        }
         *to = p;
     }
     c->buf = malloc(COVERAGE_CHUNK);
@@ -538,18 +509,14 @@ static bool coverage_list(struct coverage *c)
 static bool coverage_run(struct coverage *c)
 {
     if (!hints_init(&c->hints, c->v->c, c->err) || !coverage_list(c) || !coverage_load_shown(c) ||
-        !coverage_each_file(c, coverage_take)) {
+        !coverage_each_file(c, coverage_take))
         return false;
-    }
     c->left = c->open.n;
-    if (c->left > 0) {
+    if (c->left > 0)
         qsort(c->open.at, c->open.n, sizeof *c->open.at, coverage_by_bytes);
-    }
-    for (size_t i = 0; i < N_SHOWN; i++) {
-        if (!coverage_match_places(c, c->shown[i])) {
+    for (size_t i = 0; i < N_SHOWN; i++)
+        if (!coverage_match_places(c, c->shown[i]))
             return false;
-        }
-    }
     return (c->left == 0 || coverage_each_file(c, coverage_match_file)) && coverage_report_all(c);
 }
 

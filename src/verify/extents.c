@@ -40,9 +40,8 @@ static bool extents_add(struct extents *x, uint64_t off, uint64_t end, uint64_t 
                        EXTENTS_MOST);
     }
     last = zf_vec_push(&x->at, err);
-    if (last) {
+    if (last)
         *last = (struct extent){.off = off, .end = end, .record = record};
-    }
     return last != NULL;
 }
 
@@ -55,9 +54,8 @@ static bool extents_add_bytes(struct extents *x, struct zf_source *src, uint64_t
         const uint64_t step = t.len > 0 && t.len < n ? t.len : n;
 
         if (t.src->ops->identity &&
-            !extents_add(x, t.off, t.off + (t.codec ? t.packed : step), record, err)) {
+            !extents_add(x, t.off, t.off + (t.codec ? t.packed : step), record, err))
             return false;
-        }
         off += step;
         n -= step;
     }
@@ -78,12 +76,10 @@ static bool extents_rows_of(const struct zf_torch_tensor *t, struct extents_rows
     for (uint32_t d = 0; d < t->ndim; d++) {
         uint32_t at = out->nd;
 
-        if (t->shape[d] == 0 || at == 64) {
+        if (t->shape[d] == 0 || at == 64)
             return false;
-        }
-        if (t->shape[d] == 1 || t->stride[d] == 0) {
+        if (t->shape[d] == 1 || t->stride[d] == 0)
             continue;
-        }
         for (; at > 0 && out->step[at - 1] < t->stride[d]; at--) {
             out->step[at] = out->step[at - 1];
             out->n[at] = out->n[at - 1];
@@ -108,24 +104,20 @@ static bool extents_add_tensor(struct extents *x, const struct zf_torch_tensor *
     uint64_t at[64] = {0}, off = t->off_elems;
     uint32_t d;
 
-    if (!t->storage->src || !extents_rows_of(t, &r)) {
+    if (!t->storage->src || !extents_rows_of(t, &r))
         return true;
-    }
     const uint64_t record = x->names.n;
     zf_out_str(&x->names, t->storage->src->name + x->lead);
     zf_out_add(&x->names, "", 1);
-    if (!zf_out_ok(&x->names, err)) {
+    if (!zf_out_ok(&x->names, err))
         return false;
-    }
     do {
-        if (!extents_add_bytes(x, t->storage->src, off * each, r.run * each, record, err)) {
+        if (!extents_add_bytes(x, t->storage->src, off * each, r.run * each, record, err))
             return false;
-        }
         for (d = r.nd; d-- > 0;) {
             off += r.step[d];
-            if (++at[d] < r.n[d]) {
+            if (++at[d] < r.n[d])
                 break;
-            }
             off -= r.n[d] * r.step[d];
             at[d] = 0;
         }
@@ -138,23 +130,19 @@ static bool extents_push(struct extents_walk *w, const struct zf_pv *v, struct z
     const enum zf_pv_kind k = zf_pv_kind(v);
 
     if (!v || !(k == ZF_PV_TUPLE || k == ZF_PV_LIST || k == ZF_PV_DICT || k == ZF_PV_SET ||
-                k == ZF_PV_CALL)) {
+                k == ZF_PV_CALL))
         return true;
-    }
     if (zf_pv_many(v)) {
         const unsigned before = HASH_COUNT(w->seen);
 
-        if (!zf_table_make_id(w->seen, (uintptr_t)v, err)) {
+        if (!zf_table_make_id(w->seen, (uintptr_t)v, err))
             return false;
-        }
-        if (HASH_COUNT(w->seen) == before) {
+        if (HASH_COUNT(w->seen) == before)
             return true;
-        }
     }
     const struct zf_pv **to = zf_vec_push(&w->todo, err);
-    if (to) {
+    if (to)
         *to = v;
-    }
     return to != NULL;
 }
 
@@ -170,12 +158,10 @@ static bool extents_push_inner(struct extents_walk *w, const struct zf_pv *v, st
 {
     const bool map = zf_pv_is_map(v);
 
-    for (uint64_t i = 0; i < zf_pv_len(v); i++) {
+    for (uint64_t i = 0; i < zf_pv_len(v); i++)
         if (!extents_push(w, map ? zf_pv_key(v, i) : zf_pv_item(v, i), err) ||
-            (map && !extents_push(w, zf_pv_val(v, i), err))) {
+            (map && !extents_push(w, zf_pv_val(v, i), err)))
             return false;
-        }
-    }
     return zf_pv_kind(v) != ZF_PV_CALL ||
            (extents_push(w, zf_pv_callee(v), err) && extents_push(w, zf_pv_args(v), err) &&
             extents_push(w, zf_pv_kwargs(v), err) && extents_push(w, zf_pv_state(v), err));
@@ -212,16 +198,14 @@ static bool extents_look(struct extents_walk *w, const struct zf_pv *v, struct z
     default:
         return extents_push_inner(w, v, err);
     }
-    if (ok) {
+    if (ok)
         return true;
-    }
     if (!extents_is_of_file(&why)) {
         *err = why;
         return false;
     }
-    if (w->x->unknown++ == 0) {
+    if (w->x->unknown++ == 0)
         w->x->why = why;
-    }
     return true;
 }
 
@@ -233,15 +217,13 @@ static bool extents_add_torch(struct extents *x, struct zf_source *src, const st
     struct extents_walk w = {.x = x, .torch = torch};
 
     if (!torch) {
-        if (!extents_is_of_file(&why)) {
+        if (!extents_is_of_file(&why))
             *err = why;
-        }
         return extents_is_of_file(&why);
     }
     bool ok = extents_push(&w, zf_torch_root(torch), err);
-    while (ok && w.todo.n > 0) {
+    while (ok && w.todo.n > 0)
         ok = extents_look(&w, w.todo.at[--w.todo.n], err);
-    }
     zf_vec_fini(&w.todo);
     zf_table_free(w.seen);
     return ok;
@@ -258,18 +240,15 @@ static bool extents_add_archives(struct extents *x, struct zf_source *src,
         struct zf_zip_span at;
         char name[32];
 
-        if (!zf_zip_last(src, end, &found, &at, err)) {
+        if (!zf_zip_last(src, end, &found, &at, err))
             return false;
-        }
-        if (found && at.first == 0 && at.end == src->size) {
+        if (found && at.first == 0 && at.end == src->size)
             return extents_add_torch(x, src, lim, err);
-        }
         (void)snprintf(name, sizeof name, "item@%" PRIu64, at.first);
         zf_auto(source) struct zf_source *window =
             found ? zf_window_new(src, at.first, at.end - at.first, name, err) : NULL;
-        if (found && (!window || !extents_add_torch(x, window, lim, err))) {
+        if (found && (!window || !extents_add_torch(x, window, lim, err)))
             return false;
-        }
         end = at.first;
     }
     return true;
@@ -284,13 +263,11 @@ static bool extents_add_safetensors(struct extents *x, struct zf_source *src,
     struct zf_st_header h;
     struct zf_err why;
 
-    if (!arena) {
+    if (!arena)
         return false;
-    }
     if (!zf_st_load_head(src, arena, lim, &h, &why)) {
-        if (!extents_is_of_file(&why)) {
+        if (!extents_is_of_file(&why))
             *err = why;
-        }
         return extents_is_of_file(&why);
     }
     for (uint64_t i = 0; i < h.n; i++) {
@@ -301,9 +278,8 @@ static bool extents_add_safetensors(struct extents *x, struct zf_source *src,
         zf_out_add(&x->names, e->name, e->name_len);
         zf_out_add(&x->names, "", 1);
         if (!zf_out_ok(&x->names, err) ||
-            (e->end > e->begin && !extents_add(x, e->begin, e->end, record, err))) {
+            (e->end > e->begin && !extents_add(x, e->begin, e->end, record, err)))
             return false;
-        }
     }
     return true;
 }
@@ -316,9 +292,8 @@ bool extents_is_chunk(struct zf_store *st, const char *path, bool *out, struct z
     do {
         for (last = n; n > 0 && path[n - 1] != '/'; n--) {
         }
-        if (strspn(path + n, "0123456789.") < last - n || path[n] == '.') {
+        if (strspn(path + n, "0123456789.") < last - n || path[n] == '.')
             return true;
-        }
         zf_auto(mem) char *beside = NULL;
         if (asprintf(&beside, "%.*s.zarray", (int)n, path) < 0) {
             beside = NULL;
@@ -346,20 +321,17 @@ bool extents_load(struct extents *x, struct zf_source *src, bool chunk, const st
 
     *x = (struct extents){.lead = strlen(src->name)};
     zf_out_add(&x->names, "", 1);
-    if (src->size < sizeof begin) {
+    if (src->size < sizeof begin)
         return true;
-    }
-    if (!zf_source_pread(src, begin, sizeof begin, 0, err)) {
+    if (!zf_source_pread(src, begin, sizeof begin, 0, err))
         return false;
-    }
     ok = memcmp(begin, "PK\3\4", sizeof begin) == 0 ? extents_add_archives(x, src, lim, err)
          : chunk                                    ? extents_add(x, 0, src->size, 0, err)
          : zf_st_sniff(src)                         ? extents_add_safetensors(x, src, lim, err)
          : zf_torch_sniff(src)                      ? extents_add_torch(x, src, lim, err)
                                                     : true;
-    if (x->at.n > 0) {
+    if (x->at.n > 0)
         qsort(x->at.at, x->at.n, sizeof *x->at.at, extents_by_off);
-    }
     return ok;
 }
 

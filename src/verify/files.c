@@ -30,17 +30,15 @@ static bool files_add_unopened(struct files_listing *l, const struct files_path 
     zf_auto(mem) char *path = NULL;
     const unsigned before = HASH_COUNT(l->f->paths);
 
-    if (e->kind != ZF_ENTRY_FILE) {
+    if (e->kind != ZF_ENTRY_FILE)
         return true;
-    }
     if (asprintf(&path, "%.*s%s%s", (int)n, (const char *)dir->hh.key, n ? "/" : "", e->name) < 0) {
         path = NULL;
         return zf_fail_sys(l->err, "list files");
     }
     struct files_path *p = zf_table_make_str(l->f->paths, path, l->err);
-    if (p && HASH_COUNT(l->f->paths) > before) {
+    if (p && HASH_COUNT(l->f->paths) > before)
         p->beside = true;
-    }
     return p != NULL;
 }
 
@@ -55,12 +53,10 @@ bool files_init(struct files *f, struct zf_store *store, struct zf_err *err)
         zf_auto(mem) char *dir = strndup(d->hh.key, d->hh.keylen);
         struct zf_entries e = {0};
 
-        if (dir) {
+        if (dir)
             e = zf_store_entries(store, dir);
-        }
-        for (; e.e < e.end && l.ok; e.e++) {
+        for (; e.e < e.end && l.ok; e.e++)
             l.ok = files_add_unopened(&l, d, e.e);
-        }
     }
     return l.ok;
 }

@@ -39,25 +39,21 @@ static bool gaps_load(struct gaps_work *w)
             struct gaps_span *to = f->at.at[i].rows ? NULL : zf_vec_push(&w->plain, w->err);
 
             w->rows |= f->at.at[i].rows != 0;
-            if (!f->at.at[i].rows && !to) {
+            if (!f->at.at[i].rows && !to)
                 return false;
-            }
-            if (to) {
+            if (to)
                 *to = (struct gaps_span){f->at.at[i].off, f->at.at[i].end};
-            }
         }
     }
-    if (w->plain.n > 0) {
+    if (w->plain.n > 0)
         qsort(w->plain.at, w->plain.n, sizeof *w->plain.at, gaps_by_off);
-    }
     for (size_t i = 0; i < w->plain.n; i++) {
         struct gaps_span *last = n ? &w->plain.at[n - 1] : NULL, now = w->plain.at[i];
 
-        if (last && now.off <= last->end) {
+        if (last && now.off <= last->end)
             last->end = now.end > last->end ? now.end : last->end;
-        } else {
+        else
             w->plain.at[n++] = now;
-        }
     }
     w->plain.n = n;
     return true;
@@ -71,11 +67,10 @@ static size_t gaps_plain_at(const struct gaps_work *w, uint64_t off)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (w->plain.at[mid].end > off) {
+        if (w->plain.at[mid].end > off)
             high = mid;
-        } else {
+        else
             low = mid + 1;
-        }
     }
     return low;
 }
@@ -86,9 +81,8 @@ static bool gaps_add(struct gaps_work *w, uint64_t off, uint64_t end)
 
     if (!last || last->record != w->of->record || last->end != off) {
         last = zf_vec_push(&w->g->at, w->err);
-        if (!last) {
+        if (!last)
             return false;
-        }
         *last = (struct gap){.off = off, .record = w->of->record};
     }
     last->end = end;
@@ -111,12 +105,9 @@ static bool gaps_add_window(struct gaps_work *w, uint64_t off, uint64_t end)
     for (size_t k = 0; k < w->n; k++) {
         const struct place_file *f = places_find(w->shown[k], w->src);
 
-        for (size_t i = f ? place_begin(f, off) : 0; f && i < f->at.n && f->at.at[i].off < end;
-             i++) {
-            if (f->at.at[i].rows) {
+        for (size_t i = f ? place_begin(f, off) : 0; f && i < f->at.n && f->at.at[i].off < end; i++)
+            if (f->at.at[i].rows)
                 place_each_run(w->shown[k], &f->at.at[i], off, end, gaps_note_run, w);
-            }
-        }
     }
     for (uint64_t at = off, next; at < end; at = next) {
         const uint8_t is = w->mark[at - off];
@@ -124,23 +115,20 @@ static bool gaps_add_window(struct gaps_work *w, uint64_t off, uint64_t end)
 
         next = other ? off + (uint64_t)(other - w->mark) : end;
         w->g->shown += is ? next - at : 0;
-        if (!is && !gaps_add(w, at, next)) {
+        if (!is && !gaps_add(w, at, next))
             return false;
-        }
     }
     return true;
 }
 
 static bool gaps_add_rest(struct gaps_work *w, uint64_t off, uint64_t end)
 {
-    if (!w->rows) {
+    if (!w->rows)
         return gaps_add(w, off, end);
-    }
     for (uint64_t at = off, next; at < end; at = next) {
         next = end - at < GAPS_WINDOW ? end : at + GAPS_WINDOW;
-        if (!gaps_add_window(w, at, next)) {
+        if (!gaps_add_window(w, at, next))
             return false;
-        }
     }
     return true;
 }
@@ -152,9 +140,8 @@ static bool gaps_look(struct gaps_work *w, uint64_t off, uint64_t end)
             i < w->plain.n && w->plain.at[i].off < end ? w->plain.at[i].off : end;
         const uint64_t next = i < w->plain.n && w->plain.at[i].end < end ? w->plain.at[i].end : end;
 
-        if (first > off && !gaps_add_rest(w, off, first)) {
+        if (first > off && !gaps_add_rest(w, off, first))
             return false;
-        }
         off = first > off ? first : off;
         w->g->shown += next - off;
         off = next;

@@ -44,29 +44,24 @@ bool hints_init(struct hints *h, const struct zf_checkpoint *c, struct zf_err *e
         const size_t n = hint_subject(c->note[i]);
         zf_auto(mem) char *subject = strndup(c->note[i], n);
 
-        if (!subject) {
+        if (!subject)
             return zf_fail_sys(err, "compare tensors with files");
-        }
-        if (n == 0) {
+        if (n == 0)
             continue;
-        }
         struct hint *to = hints_series(subject, &series, err) ? zf_vec_push(&h->at, err) : NULL;
-        if (!to) {
+        if (!to)
             return false;
-        }
         *to = (struct hint){.note = c->note[i], .subject = strdup(zf_out_text(&series))};
-        if (!to->subject) {
+        if (!to->subject)
             return zf_fail_sys(err, "compare tensors with files");
-        }
     }
     return true;
 }
 
 void hints_fini(struct hints *h)
 {
-    for (size_t i = 0; i < h->at.n; i++) {
+    for (size_t i = 0; i < h->at.n; i++)
         free(h->at.at[i].subject);
-    }
     zf_vec_fini(&h->at);
 }
 
@@ -75,11 +70,9 @@ static bool hint_has(const char *text, const char *word)
 {
     const size_t n = strlen(word);
 
-    for (const char *at = text; n > 0 && (at = strstr(at, word)); at++) {
-        if ((at == text || !strchr(NAME_CHARS, at[-1])) && (!at[n] || !strchr(NAME_CHARS, at[n]))) {
+    for (const char *at = text; n > 0 && (at = strstr(at, word)); at++)
+        if ((at == text || !strchr(NAME_CHARS, at[-1])) && (!at[n] || !strchr(NAME_CHARS, at[n])))
             return true;
-        }
-    }
     return false;
 }
 
@@ -92,29 +85,24 @@ static const char *hint_base(const char *path)
 
 void hints_add_file(struct hints *h, const char *series)
 {
-    for (size_t i = 0; i < h->at.n; i++) {
+    for (size_t i = 0; i < h->at.n; i++)
         h->at.at[i].names = h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series));
-    }
 }
 
 bool hints_name(const struct hints *h, const char *path)
 {
     const char *base = hint_base(path);
 
-    for (size_t i = 0; i < h->at.n; i++) {
-        if (strstr(h->at.at[i].note, base) && !strstr(h->at.at[i].note, "left out")) {
+    for (size_t i = 0; i < h->at.n; i++)
+        if (strstr(h->at.at[i].note, base) && !strstr(h->at.at[i].note, "left out"))
             return true;
-        }
-    }
     return false;
 }
 
 bool hints_may_mean(const struct hints *h, const char *series)
 {
-    for (size_t i = 0; i < h->at.n; i++) {
-        if (!h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series))) {
+    for (size_t i = 0; i < h->at.n; i++)
+        if (!h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series)))
             return true;
-        }
-    }
     return false;
 }

@@ -27,14 +27,12 @@ static void *pass_borrow(struct pass *p, struct zf_err *err)
     void *b = NULL;
 
     (void)pthread_mutex_lock(&p->lock);
-    if (p->buffer.n > 0) {
+    if (p->buffer.n > 0)
         b = p->buffer.at[--p->buffer.n];
-    }
     (void)pthread_mutex_unlock(&p->lock);
     b = b ? b : malloc(STRETCH_CHUNK + STRETCH_BEHIND);
-    if (!b) {
+    if (!b)
         (void)zf_fail_sys(err, "read");
-    }
     return b;
 }
 
@@ -44,13 +42,11 @@ static void pass_give_back(struct pass *p, void *b)
 
     (void)pthread_mutex_lock(&p->lock);
     void **to = zf_vec_push(&p->buffer, &ignored);
-    if (to) {
+    if (to)
         *to = b;
-    }
     (void)pthread_mutex_unlock(&p->lock);
-    if (!to) {
+    if (!to)
         free(b);
-    }
 }
 
 /* The last file that begins at or before stretch i. */
@@ -61,11 +57,10 @@ static struct shard *pass_shard(const struct pass *p, uint64_t i)
     while (high - low > 1) {
         const size_t mid = low + (high - low) / 2;
 
-        if (p->shard.at[mid].first_stretch <= i) {
+        if (p->shard.at[mid].first_stretch <= i)
             low = mid;
-        } else {
+        else
             high = mid;
-        }
     }
     return &p->shard.at[low];
 }
@@ -120,9 +115,8 @@ static bool pass_report_archive(struct pass *p, const struct shard *s, struct zf
     for (size_t i = 0; i < s->bad.n; i++) {
         about.first = s->bad.at[i].first;
         about.end = s->bad.at[i].end;
-        if (!verify_found_at(p->v, &about, s->src, s->bad.at[i].why.msg, err)) {
+        if (!verify_found_at(p->v, &about, s->src, s->bad.at[i].why.msg, err))
             return false;
-        }
     }
     for (size_t i = 0; i < s->part.n; i++) {
         const struct shard_part *part = &s->part.at[i];
@@ -134,9 +128,8 @@ static bool pass_report_archive(struct pass *p, const struct shard *s, struct zf
              !verify_found(p->v, &about, err,
                            "the header of member \"%s\" here differs from the directory in its %s",
                            part->name, part->differs)) ||
-            (!part->name && !verify_found(p->v, &about, err, "these bytes belong to no member"))) {
+            (!part->name && !verify_found(p->v, &about, err, "these bytes belong to no member")))
             return false;
-        }
     }
     return true;
 }
@@ -154,14 +147,12 @@ static bool pass_join_crcs(struct pass *p, struct shard *s, const struct stretch
         char text[256];
 
         part->is = (uint32_t)crc32_combine(part->is, x->crc.at[i].crc, (z_off_t)x->crc.at[i].n);
-        if (part->data_end > end || part->is == part->crc) {
+        if (part->data_end > end || part->is == part->crc)
             continue;
-        }
         zf_say(text, sizeof text, "member \"%s\" has the CRC-32 %08x, but %08x is recorded",
                part->name, part->is, part->crc);
-        if (!verify_found_at(p->v, &about, s->src, text, err)) {
+        if (!verify_found_at(p->v, &about, s->src, text, err))
             return false;
-        }
     }
     for (size_t i = 0; i < x->bad.n; i++) {
         const struct shard_part *part = &s->part.at[x->bad_part.at[i]];
@@ -171,9 +162,8 @@ static bool pass_join_crcs(struct pass *p, struct shard *s, const struct stretch
                                            .first = part->data,
                                            .end = part->data_end};
 
-        if (!verify_found_at(p->v, &about, s->src, x->bad.at[i].msg, err)) {
+        if (!verify_found_at(p->v, &about, s->src, x->bad.at[i].msg, err))
             return false;
-        }
     }
     return true;
 }
@@ -201,9 +191,8 @@ static bool pass_report_failure(struct pass *p, struct shard *s, const struct zf
                                        .end = why->off == ZF_OFF_NONE ? 0 : why->off};
     const bool told = s && s->failed;
 
-    if (s) {
+    if (s)
         s->failed = true;
-    }
     return told || verify_found(p->v, &about, err, "%s", why->msg);
 }
 
@@ -215,20 +204,16 @@ static bool pass_join_shard(struct pass *p, uint64_t i, const struct stretch *x,
     (void)pass_span(s, i, &end);
     const bool last = end == s->src->size;
 
-    if (i == s->first_stretch && !pass_report_archive(p, s, err)) {
+    if (i == s->first_stretch && !pass_report_archive(p, s, err))
         return false;
-    }
-    if (x->err.code != ZF_OK && !pass_report_failure(p, s, &x->err, err)) {
+    if (x->err.code != ZF_OK && !pass_report_failure(p, s, &x->err, err))
         return false;
-    }
-    if (!s->failed && !pass_join_crcs(p, s, x, end, err)) {
+    if (!s->failed && !pass_join_crcs(p, s, x, end, err))
         return false;
-    }
     pass_join_values(p, s->src, x);
     twins_join(&p->v->twins, &x->twins);
-    if (x->sha256[0]) {
+    if (x->sha256[0])
         sums_set(p->v->sums, s->src, x->sha256);
-    }
     if (last) {
         shard_unload(s);
         atomic_fetch_add(&p->v->o->progress->files, 1);
@@ -241,13 +226,11 @@ static bool pass_join_made(struct pass *p, const struct place_made *m, const str
 {
     uint32_t *to = zf_vec_push(&p->v->hit, err);
 
-    if (!to) {
+    if (!to)
         return false;
-    }
     *to = m->tensor;
-    if (x->err.code != ZF_OK && !pass_report_failure(p, NULL, &x->err, err)) {
+    if (x->err.code != ZF_OK && !pass_report_failure(p, NULL, &x->err, err))
         return false;
-    }
     p->v->hit.n = 0;
     pass_join_values(p, NULL, x);
     return true;
@@ -275,9 +258,8 @@ static bool pass_run(struct pass *p, struct zf_err *err)
     for (uint64_t i = 0; ahead && i < n; i++) {
         zf_auto(stretch) struct stretch *x = zf_ahead_take(ahead, err);
 
-        if (!x || !pass_join(p, i, x, err)) {
+        if (!x || !pass_join(p, i, x, err))
             return false;
-        }
     }
     return ahead != NULL;
 }
@@ -297,9 +279,8 @@ static void pass_note_path(void *ctx, const struct zf_file_stats *s)
     const char *path = zf_store_inside(paths->store, s->path);
     char **to = paths->ok && path ? zf_vec_push(&paths->path, paths->err) : NULL;
 
-    if (!path) {
+    if (!path)
         return;
-    }
     if (to) {
         *to = strdup(path);
         paths->ok = *to || zf_fail_sys(paths->err, "list files");
@@ -312,9 +293,8 @@ static bool pass_add(struct pass *p, struct zf_source *src, struct zf_err *err)
     struct shard *s = zf_vec_push(&p->shard, err);
     struct zf_err why;
 
-    if (!s) {
+    if (!s)
         return false;
-    }
     const bool ok = shard_init(s, src, &p->v->places, &why);
     s->summed = ok && sums_want(p->v->sums, src);
     if (!ok || !(s->summed || (s->places && src->size > 0) || (s->archive && !p->v->o->part))) {
@@ -335,9 +315,8 @@ static bool pass_add_opened(struct pass *p, struct zf_err *err)
         zf_auto(source) struct zf_source *src =
             paths.ok ? zf_store_open(p->v->c->store, paths.path.at[i], &why) : NULL;
 
-        if (src && !places_find(&p->v->places, src)) {
+        if (src && !places_find(&p->v->places, src))
             paths.ok = pass_add(p, src, err);
-        }
         free(paths.path.at[i]);
     }
     zf_vec_fini(&paths.path);
@@ -353,17 +332,13 @@ static int pass_by_name(const void *a, const void *b)
 
 static bool pass_list(struct pass *p, struct zf_err *err)
 {
-    for (size_t i = 0; i < p->v->places.file.n; i++) {
-        if (!pass_add(p, p->v->places.file.at[i].src, err)) {
+    for (size_t i = 0; i < p->v->places.file.n; i++)
+        if (!pass_add(p, p->v->places.file.at[i].src, err))
             return false;
-        }
-    }
-    if (!pass_add_opened(p, err)) {
+    if (!pass_add_opened(p, err))
         return false;
-    }
-    if (p->shard.n > 0) {
+    if (p->shard.n > 0)
         qsort(p->shard.at, p->shard.n, sizeof *p->shard.at, pass_by_name);
-    }
     for (size_t i = 0; i < p->shard.n; i++) {
         const uint64_t size = p->shard.at[i].src->size;
 
@@ -371,9 +346,8 @@ static bool pass_list(struct pass *p, struct zf_err *err)
         p->n_stretches +=
             p->shard.at[i].summed ? 1 : size / PASS_STRETCH + (size % PASS_STRETCH > 0);
         atomic_fetch_add(&p->v->o->progress->all, size);
-        if (!verify_count_file(p->v, p->shard.at[i].src->name, err)) {
+        if (!verify_count_file(p->v, p->shard.at[i].src->name, err))
             return false;
-        }
     }
     atomic_store(&p->v->o->progress->n_files, (uint_fast32_t)p->shard.n);
     return true;
@@ -384,13 +358,11 @@ bool verify_pass(struct verify *v, struct zf_err *err)
     struct pass p = {.v = v, .lock = PTHREAD_MUTEX_INITIALIZER};
     const bool ok = pass_list(&p, err) && pass_run(&p, err);
 
-    for (size_t i = 0; i < p.shard.n; i++) {
+    for (size_t i = 0; i < p.shard.n; i++)
         shard_fini(&p.shard.at[i]);
-    }
     zf_vec_fini(&p.shard);
-    for (size_t i = 0; i < p.buffer.n; i++) {
+    for (size_t i = 0; i < p.buffer.n; i++)
         free(p.buffer.at[i]);
-    }
     zf_vec_fini(&p.buffer);
     (void)pthread_mutex_destroy(&p.lock);
     return ok;

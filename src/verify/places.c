@@ -26,9 +26,8 @@ static struct place_file *places_file(struct places *p, struct zf_source *src, s
     if (e && HASH_COUNT(p->index) > before) {
         struct place_file *f = zf_vec_push(&p->file, err);
 
-        if (!f) {
+        if (!f)
             return NULL;
-        }
         f->src = src;
         e->file = p->file.n - 1;
     }
@@ -57,9 +56,8 @@ static bool places_add_made(struct places_making *m, struct zf_source *src, uint
         return true;
     }
     last = zf_vec_push(&m->p->made, m->err);
-    if (last) {
+    if (last)
         *last = (struct place_made){.src = src, .off = off, .n = n, .tensor = m->tensor};
-    }
     return last != NULL;
 }
 
@@ -93,9 +91,8 @@ static bool places_add_run(struct places_making *m, struct zf_source *src, uint6
             const struct place at = {.off = t.off, .end = t.off + step, .raw = raw};
 
             if ((file && !(t.codec ? places_add_packed(m, &t) : places_add(m, t.src, at))) ||
-                (!raw && !places_add_made(m, src, off, step))) {
+                (!raw && !places_add_made(m, src, off, step)))
                 return false;
-            }
         }
         off += step;
         n -= step;
@@ -108,9 +105,8 @@ static uint64_t place_rows_span(const struct place_rows *r)
 {
     uint64_t span = r->run;
 
-    for (uint32_t d = 0; d < r->nd; d++) {
+    for (uint32_t d = 0; d < r->nd; d++)
         span += (r->n[d] - 1) * r->step[d];
-    }
     return span;
 }
 
@@ -121,12 +117,10 @@ static bool place_rows_of(const struct zf_extent *e, struct place_rows *out)
     for (uint32_t d = 0; d < e->nd; d++) {
         uint32_t at = out->nd;
 
-        if (e->size[d] == 1 || e->stride[d] == 0) {
+        if (e->size[d] == 1 || e->stride[d] == 0)
             continue;
-        }
-        if (at == PLACE_DIMS) {
+        if (at == PLACE_DIMS)
             return false;
-        }
         for (; at > 0 && out->step[at - 1] < e->stride[d]; at--) {
             out->step[at] = out->step[at - 1];
             out->n[at] = out->n[at - 1];
@@ -135,9 +129,8 @@ static bool place_rows_of(const struct zf_extent *e, struct place_rows *out)
         out->n[at] = e->size[d];
         out->nd++;
     }
-    while (out->nd > 0 && out->step[out->nd - 1] == out->run) {
+    while (out->nd > 0 && out->step[out->nd - 1] == out->run)
         out->run *= out->n[--out->nd];
-    }
     return true;
 }
 
@@ -148,14 +141,12 @@ static bool places_add_each_row(struct places_making *m, const struct zf_extent 
     uint32_t d;
 
     do {
-        if (!places_add_run(m, e->src, off, r->run)) {
+        if (!places_add_run(m, e->src, off, r->run))
             return false;
-        }
         for (d = r->nd; d-- > 0;) {
             off += r->step[d];
-            if (++at[d] < r->n[d]) {
+            if (++at[d] < r->n[d])
                 break;
-            }
             off -= r->n[d] * r->step[d];
             at[d] = 0;
         }
@@ -172,22 +163,19 @@ static bool places_add_rows(struct places_making *m, const struct zf_extent *e)
         return zf_fail(m->err, ZF_E_LIMIT, ZF_OFF_NONE, "a tensor has more than %u dimensions",
                        PLACE_DIMS);
     }
-    if (r.nd == 0) {
+    if (r.nd == 0)
         return places_add_run(m, e->src, e->off, r.run);
-    }
     const uint64_t span = place_rows_span(&r);
     const struct zf_trace t = zf_source_trace(e->src, e->off, span);
     struct zf_lost how;
     uint64_t until = 0;
 
     if (!t.src->ops->identity || t.codec || t.swap || t.len < span || r.run % m->elem != 0 ||
-        zf_source_lost(e->src, e->off, &until, &how) || until < e->off + span) {
+        zf_source_lost(e->src, e->off, &until, &how) || until < e->off + span)
         return places_add_each_row(m, e, &r);
-    }
     struct place_rows *to = zf_vec_push(&m->p->rows, m->err);
-    if (!to) {
+    if (!to)
         return false;
-    }
     *to = r;
     return places_add(
         m, t.src,
@@ -200,12 +188,10 @@ static bool places_add_extent(void *ctx, const struct zf_extent *e)
     struct places_making *m = ctx;
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < e->nd; d++) {
+    for (uint32_t d = 0; d < e->nd; d++)
         n *= e->size[d];
-    }
-    if (!e->src || n == 0) {
+    if (!e->src || n == 0)
         return true;
-    }
     return e->stride ? places_add_rows(m, e) : places_add_run(m, e->src, e->off, n);
 }
 
@@ -236,12 +222,10 @@ static int places_by_source(const void *a, const void *b)
 
 static void places_sort(struct places *p)
 {
-    if (p->made.n > 0) {
+    if (p->made.n > 0)
         qsort(p->made.at, p->made.n, sizeof *p->made.at, places_by_source);
-    }
-    if (p->file.n > 0) {
+    if (p->file.n > 0)
         qsort(p->file.at, p->file.n, sizeof *p->file.at, places_by_name);
-    }
     for (size_t i = 0; i < p->file.n; i++) {
         struct place_file *f = &p->file.at[i];
         struct places_index *e = zf_table_find_id(p->index, (uintptr_t)f->src);
@@ -266,9 +250,8 @@ bool places_init(struct places *p, const struct zf_verify_tensor *tensor, size_t
                                   .elem = zf_dtype_info(tensor[i].tensor->dtype)->bytes,
                                   .err = err};
 
-        if (!zf_map_each_extent(tensor[i].tensor->data, places_add_extent, &m)) {
+        if (!zf_map_each_extent(tensor[i].tensor->data, places_add_extent, &m))
             return zf_err_in(err, "%s", tensor[i].path);
-        }
     }
     places_sort(p);
     return true;
@@ -281,9 +264,8 @@ static uint64_t places_end(const struct places *p, const struct zf_source *file,
     uint64_t end = off;
 
     for (size_t i = f ? place_begin(f, off) : 0;
-         f && i < f->at.n && f->at.at[i].off <= off && end == off; i++) {
+         f && i < f->at.n && f->at.at[i].off <= off && end == off; i++)
         end = f->at.at[i].end > end ? f->at.at[i].end : end;
-    }
     return end;
 }
 
@@ -297,12 +279,10 @@ static bool places_cover(const struct places *p, const struct places *other, str
 
         end = end > t.off ? end : places_end(other, t.src, t.off);
         step = t.len > 0 && t.len < n ? t.len : n;
-        if (t.src->ops->identity && !t.codec) {
+        if (t.src->ops->identity && !t.codec)
             step = end - t.off < step ? end - t.off : step;
-        }
-        if (step == 0) {
+        if (step == 0)
             return false;
-        }
     }
     return true;
 }
@@ -317,22 +297,19 @@ bool places_init_copies(struct places *p, const struct places *shown, const stru
     bool more = true;
 
     *p = (struct places){.index = NULL};
-    if (!done) {
+    if (!done)
         return zf_fail_sys(err, "compare copies");
-    }
     for (int round = 0; round < PLACES_ROUNDS && more; round++) {
         more = false;
         for (uint64_t i = 0; i < n; i++) {
             const struct zf_copy *c = &copy[i];
             struct places_making m = {.p = p, .elem = 1, .err = err};
 
-            if (done[i] || (c->src[0] && !places_cover(shown, p, c->src[0], c->off[0], c->n))) {
+            if (done[i] || (c->src[0] && !places_cover(shown, p, c->src[0], c->off[0], c->n)))
                 continue;
-            }
             done[i] = more = true;
-            if (!places_add_run(&m, c->src[1], c->off[1], c->n)) {
+            if (!places_add_run(&m, c->src[1], c->off[1], c->n))
                 return false;
-            }
         }
         places_sort(p);
     }
@@ -341,9 +318,8 @@ bool places_init_copies(struct places *p, const struct places *shown, const stru
 
 void places_fini(struct places *p)
 {
-    for (size_t i = 0; i < p->file.n; i++) {
+    for (size_t i = 0; i < p->file.n; i++)
         zf_vec_fini(&p->file.at[i].at);
-    }
     zf_vec_fini(&p->file);
     zf_vec_fini(&p->rows);
     zf_vec_fini(&p->made);
@@ -366,11 +342,10 @@ size_t place_begin(const struct place_file *f, uint64_t first)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (f->at.at[mid].reach > first) {
+        if (f->at.at[mid].reach > first)
             high = mid;
-        } else {
+        else
             low = mid + 1;
-        }
     }
     return low;
 }
@@ -390,9 +365,8 @@ static void place_rows_emit(const struct rows_walk *w, uint64_t off)
     const uint64_t from = off > w->first ? off : w->first, last = off + w->r->run,
                    to = last < w->end ? last : w->end;
 
-    if (from < to) {
+    if (from < to)
         w->fn(w->ctx, from, to - from);
-    }
 }
 
 /* Depth is at most PLACE_DIMS. */
@@ -405,9 +379,8 @@ static void place_rows_walk(const struct rows_walk *w, uint32_t d, uint64_t off)
     const uint64_t step = w->r->step[d];
     uint64_t i = off + w->inner[d + 1] > w->first ? 0 : (w->first - off - w->inner[d + 1]) / step;
 
-    for (; i < w->r->n[d] && off + i * step < w->end; i++) {
+    for (; i < w->r->n[d] && off + i * step < w->end; i++)
         place_rows_walk(w, d + 1, off + i * step);
-    }
 }
 
 void place_each_run(const struct places *p, const struct place *at, uint64_t first, uint64_t end,
@@ -416,18 +389,16 @@ void place_each_run(const struct places *p, const struct place *at, uint64_t fir
     const uint64_t from = at->off > first ? at->off : first, to = at->end < end ? at->end : end;
 
     if (!at->rows) {
-        if (from < to) {
+        if (from < to)
             fn(ctx, from, to - from);
-        }
         return;
     }
     struct rows_walk w = {
         .r = &p->rows.at[at->rows - 1], .first = first, .end = end, .fn = fn, .ctx = ctx};
 
     w.inner[w.r->nd] = w.r->run;
-    for (uint32_t d = w.r->nd; d-- > 0;) {
+    for (uint32_t d = w.r->nd; d-- > 0;)
         w.inner[d] = w.inner[d + 1] + (w.r->n[d] - 1) * w.r->step[d];
-    }
     place_rows_walk(&w, 0, at->off);
 }
 
@@ -457,21 +428,16 @@ bool places_tensors(const struct places *p, const struct zf_source *file, uint64
 
         place_each_run(p, at, first, end, place_note_hit, &hit);
         uint32_t *to = hit ? zf_vec_push(out, err) : NULL;
-        if (hit && !to) {
+        if (hit && !to)
             return false;
-        }
-        if (to) {
+        if (to)
             *to = at->tensor;
-        }
     }
-    if (out->n - before > 1) {
+    if (out->n - before > 1)
         qsort(out->at + before, out->n - before, sizeof *out->at, place_by_number);
-    }
-    for (size_t i = before; i < out->n; i++) {
-        if (n == before || out->at[n - 1] != out->at[i]) {
+    for (size_t i = before; i < out->n; i++)
+        if (n == before || out->at[n - 1] != out->at[i])
             out->at[n++] = out->at[i];
-        }
-    }
     out->n = n;
     return true;
 }

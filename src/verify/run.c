@@ -9,9 +9,8 @@ static bool verify_unchanged(struct verify *v, struct zf_err *err)
 {
     struct zf_err why;
 
-    if (v->sum->count[ZF_WEIGHT_UNREAD] > 0 || zf_store_unchanged(v->c->store, &why)) {
+    if (v->sum->count[ZF_WEIGHT_UNREAD] > 0 || zf_store_unchanged(v->c->store, &why))
         return true;
-    }
     const struct verify_about about = {
         .kind = ZF_FOUND_READ, .weight = ZF_WEIGHT_UNREAD, .file = why.path};
     return verify_found(v, &about, err, "%s", why.msg);
@@ -19,17 +18,13 @@ static bool verify_unchanged(struct verify *v, struct zf_err *err)
 
 static bool verify_all(struct verify *v, struct zf_err *err)
 {
-    if (!places_init(&v->places, v->o->tensor, v->o->n, err) || !verify_structure(v, err)) {
+    if (!places_init(&v->places, v->o->tensor, v->o->n, err) || !verify_structure(v, err))
         return false;
-    }
-    for (size_t i = 0; i < v->places.file.n; i++) {
-        if (!verify_count_file(v, v->places.file.at[i].src->name, err)) {
+    for (size_t i = 0; i < v->places.file.n; i++)
+        if (!verify_count_file(v, v->places.file.at[i].src->name, err))
             return false;
-        }
-    }
-    if (v->o->quick) {
+    if (v->o->quick)
         return true;
-    }
     struct sums sums;
     v->sums = &sums;
     const bool ok = sums_init(&sums, v, err) &&

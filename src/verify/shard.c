@@ -17,13 +17,11 @@ static bool shard_is_archive(struct zf_source *src, bool *out, struct zf_err *er
     char begin[SIGN_BYTES], end[SIGN_BYTES];
 
     *out = false;
-    if (src->size < ZIP_END_BYTES) {
+    if (src->size < ZIP_END_BYTES)
         return true;
-    }
     if (!zf_source_pread(src, begin, sizeof begin, 0, err) ||
-        !zf_source_pread(src, end, sizeof end, src->size - ZIP_END_BYTES, err)) {
+        !zf_source_pread(src, end, sizeof end, src->size - ZIP_END_BYTES, err))
         return false;
-    }
     *out = memcmp(begin, ZIP_BEGINS, sizeof begin) == 0 || memcmp(end, ZIP_ENDS, sizeof end) == 0;
     return true;
 }
@@ -39,9 +37,8 @@ bool shard_init(struct shard *s, struct zf_source *src, const struct places *pla
 
 void shard_unload(struct shard *s)
 {
-    for (size_t i = 0; i < s->part.n; i++) {
+    for (size_t i = 0; i < s->part.n; i++)
         free(s->part.at[i].name);
-    }
     zf_vec_fini(&s->part);
     zf_vec_fini(&s->bad);
 }
@@ -66,9 +63,8 @@ static bool shard_add_part(void *ctx, const struct zf_zip_part *p, struct zf_err
     const struct shard_loading *l = ctx;
     struct shard_part *to = zf_vec_push(&l->s->part, err);
 
-    if (!to) {
+    if (!to)
         return false;
-    }
     *to = (struct shard_part){.first = l->base + p->first,
                               .end = l->base + p->end,
                               .data = l->base + (p->name ? p->data : p->first),
@@ -84,15 +80,13 @@ static bool shard_add_part(void *ctx, const struct zf_zip_part *p, struct zf_err
 /* Damage is kept; another failure is one. */
 static bool shard_keep_bad(struct shard *s, uint64_t first, uint64_t end, struct zf_err *err)
 {
-    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED && err->code != ZF_E_LIMIT) {
+    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED && err->code != ZF_E_LIMIT)
         return false;
-    }
     const struct zf_err why = *err;
     struct shard_bad *to = zf_vec_push(&s->bad, err);
 
-    if (to) {
+    if (to)
         *to = (struct shard_bad){.first = first, .end = end, .why = why};
-    }
     return to != NULL;
 }
 
@@ -103,9 +97,8 @@ static bool shard_add_rest(struct shard_loading *l, uint64_t first, uint64_t end
     char sign[SIGN_BYTES] = "";
     const struct zf_zip_part rest = {.first = first, .end = end};
 
-    if (end - first >= sizeof sign && !zf_source_pread(l->s->src, sign, sizeof sign, first, err)) {
+    if (end - first >= sizeof sign && !zf_source_pread(l->s->src, sign, sizeof sign, first, err))
         return false;
-    }
     if (memcmp(sign, ZIP_BEGINS, sizeof sign) == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, first,
                       "a zip archive begins here, but its directory is missing");
@@ -123,12 +116,10 @@ static bool shard_load_archive(struct shard_loading *l, struct zf_zip_span at, s
 
     l->base = at.first;
     zf_auto(zip) struct zf_zip *z = window ? zf_zip_open(window, l->lim, err) : NULL;
-    if (z && zf_zip_check_overlap(z, err) && zf_zip_each_part(window, shard_add_part, l, err)) {
+    if (z && zf_zip_check_overlap(z, err) && zf_zip_each_part(window, shard_add_part, l, err))
         return true;
-    }
-    while (l->s->part.n > before) {
+    while (l->s->part.n > before)
         free(l->s->part.at[--l->s->part.n].name);
-    }
     return window && shard_keep_bad(l->s, at.first, at.end, err);
 }
 
@@ -150,15 +141,13 @@ static bool shard_load_all(struct shard_loading *l, struct zf_err *err)
 
         if (!zf_zip_last(l->s->src, end, &found, &at, err) ||
             (found && !shard_load_archive(l, at, err)) ||
-            !shard_add_rest(l, found ? at.end : 0, end, n < 2 && (!found || at.first == 0), err)) {
+            !shard_add_rest(l, found ? at.end : 0, end, n < 2 && (!found || at.first == 0), err))
             return false;
-        }
         end = found ? at.first : end;
         found = found && end > 0;
     }
-    if (l->s->part.n > 0) {
+    if (l->s->part.n > 0)
         qsort(l->s->part.at, l->s->part.n, sizeof *l->s->part.at, shard_by_place);
-    }
     return true;
 }
 
@@ -183,11 +172,10 @@ size_t shard_part_at(const struct shard *s, uint64_t off)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (s->part.at[mid].end > off) {
+        if (s->part.at[mid].end > off)
             high = mid;
-        } else {
+        else
             low = mid + 1;
-        }
     }
     return low;
 }
@@ -197,9 +185,8 @@ bool shard_unpack(const struct shard *s, const struct shard_part *p, const struc
 {
     uint64_t i, end = s->src->size;
 
-    for (size_t k = shard_part_at(s, p->end); k < s->part.n && end == s->src->size; k++) {
+    for (size_t k = shard_part_at(s, p->end); k < s->part.n && end == s->src->size; k++)
         end = s->part.at[k].base > p->base ? s->part.at[k].base : end;
-    }
     zf_auto(source) struct zf_source *window =
         zf_window_new(s->src, p->base, end - p->base, NULL, err);
     zf_auto(zip) struct zf_zip *z = window ? zf_zip_open(window, lim, err) : NULL;
@@ -209,9 +196,8 @@ bool shard_unpack(const struct shard *s, const struct shard_part *p, const struc
     for (uint64_t at = 0; src && at < src->size; at += room) {
         const size_t n = src->size - at < room ? (size_t)(src->size - at) : room;
 
-        if (!zf_source_pread(src, buf, n, at, err)) {
+        if (!zf_source_pread(src, buf, n, at, err))
             return false;
-        }
     }
     return src != NULL;
 }

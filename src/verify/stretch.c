@@ -43,13 +43,11 @@ static void stretch_add_run(void *ctx, uint64_t off, uint64_t n)
 
 static struct values *stretch_value(struct stretch *s, uint32_t tensor, struct zf_err *err)
 {
-    if (s->value.n > 0 && s->value.at[s->value.n - 1].tensor == tensor) {
+    if (s->value.n > 0 && s->value.at[s->value.n - 1].tensor == tensor)
         return &s->value.at[s->value.n - 1].v;
-    }
     struct stretch_value *to = zf_vec_push(&s->value, err);
-    if (to) {
+    if (to)
         to->tensor = tensor;
-    }
     return to ? &to->v : NULL;
 }
 
@@ -65,9 +63,8 @@ static bool stretch_add_place(struct chunk *c, const struct place *at, struct zf
 
     c->tensor = &v->o->tensor[at->tensor];
     const uint32_t each = zf_dtype_info(c->tensor->tensor->dtype)->bytes;
-    if (!at->raw || !values_are_floats(c->tensor->tensor->dtype)) {
+    if (!at->raw || !values_are_floats(c->tensor->tensor->dtype))
         return true;
-    }
     c->value = stretch_value(c->to, at->tensor, err);
     if (c->value) {
         place_each_run(&v->places, at, stretch_align(at, c->off, each),
@@ -78,11 +75,9 @@ static bool stretch_add_place(struct chunk *c, const struct place *at, struct zf
 
 static bool stretch_add_values(struct chunk *c, const struct place_file *f, struct zf_err *err)
 {
-    for (size_t i = place_begin(f, c->off); i < f->at.n && f->at.at[i].off < c->end; i++) {
-        if (f->at.at[i].end > c->off && !stretch_add_place(c, &f->at.at[i], err)) {
+    for (size_t i = place_begin(f, c->off); i < f->at.n && f->at.at[i].off < c->end; i++)
+        if (f->at.at[i].end > c->off && !stretch_add_place(c, &f->at.at[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -93,16 +88,13 @@ static bool stretch_add_crcs(const struct chunk *c, const struct shard *s, struc
         const uint64_t from = p->data > c->off ? p->data : c->off,
                        to = p->data_end < c->end ? p->data_end : c->end;
 
-        if (!p->name || p->packed || p->crc == 0 || from >= to) {
+        if (!p->name || p->packed || p->crc == 0 || from >= to)
             continue;
-        }
         struct stretch_crc *last = c->to->crc.n ? &c->to->crc.at[c->to->crc.n - 1] : NULL;
-        if (!last || last->part != i) {
+        if (!last || last->part != i)
             last = zf_vec_push(&c->to->crc, err);
-        }
-        if (!last) {
+        if (!last)
             return false;
-        }
         last->part = i;
         last->crc = zf_crc32(last->crc, c->p + (from - c->off), (size_t)(to - from));
         last->n += to - from;
@@ -118,18 +110,16 @@ static bool stretch_unpack(const struct verify *v, struct shard *s, uint64_t off
         struct zf_err why;
 
         if (!part->packed || part->data < off || part->data >= end ||
-            shard_unpack(s, part, v->o->lim, buf, STRETCH_CHUNK, &why)) {
+            shard_unpack(s, part, v->o->lim, buf, STRETCH_CHUNK, &why))
             continue;
-        }
         if (verify_weight(&why) != ZF_WEIGHT_DAMAGE) {
             *err = why;
             return false;
         }
         struct zf_err *to = zf_vec_push(&out->bad, err);
         size_t *which = to ? zf_vec_push(&out->bad_part, err) : NULL;
-        if (!which) {
+        if (!which)
             return false;
-        }
         *to = why;
         *which = i;
     }
@@ -143,9 +133,8 @@ static bool stretch_read_chunk(const struct chunk *c, struct shard *s, uint8_t *
                    n = rest < want ? rest : want;
     struct chunk here = *c;
 
-    if (!zf_source_pread(s->src, buf, (size_t)n, c->off, err)) {
+    if (!zf_source_pread(s->src, buf, (size_t)n, c->off, err))
         return false;
-    }
     c->to->bytes += n;
     atomic_fetch_add(&c->verify->o->progress->bytes, c->end - c->off);
     return stretch_add_crcs(c, s, err) &&
@@ -159,9 +148,8 @@ bool stretch_read(const struct verify *v, struct shard *s, uint64_t off, uint64_
     struct sha256_ctx sha;
     uint8_t digest[SHA256_DIGEST_SIZE];
 
-    if (!shard_load(s, v->o->lim, err)) {
+    if (!shard_load(s, v->o->lim, err))
         return false;
-    }
     sha256_init(&sha);
     for (uint64_t at = off; at < end; at += STRETCH_CHUNK) {
         const struct chunk c = {.verify = v,
@@ -170,12 +158,10 @@ bool stretch_read(const struct verify *v, struct shard *s, uint64_t off, uint64_
                                 .off = at,
                                 .end = end - at < STRETCH_CHUNK ? end : at + STRETCH_CHUNK};
 
-        if (!stretch_read_chunk(&c, s, buf, err)) {
+        if (!stretch_read_chunk(&c, s, buf, err))
             return false;
-        }
-        if (s->summed) {
+        if (s->summed)
             sha256_update(&sha, (size_t)(c.end - at), buf);
-        }
     }
     if (s->summed) {
         sha256_digest(&sha, sizeof digest, digest);
@@ -194,9 +180,8 @@ bool stretch_read_made(const struct verify *v, const struct place_made *m, struc
     for (uint64_t at = 0; to && at < m->n; at += STRETCH_CHUNK) {
         const size_t n = m->n - at < STRETCH_CHUNK ? (size_t)(m->n - at) : STRETCH_CHUNK;
 
-        if (!zf_source_pread(m->src, buf, n, m->off + at, err)) {
+        if (!zf_source_pread(m->src, buf, n, m->off + at, err))
             return false;
-        }
         if (values_are_floats(t->tensor->dtype) && m->n % each == 0) {
             values_add(to, t->tensor->dtype, buf, n / each, verify_are_squares(t), 0);
             to->at_known = false;

@@ -33,16 +33,13 @@ static bool structure_add(void *ctx, const struct zf_lost *how)
     struct losses *l = ctx;
     struct loss *one = structure_find(l, how);
 
-    if (!one) {
+    if (!one)
         return false;
-    }
-    if (one->tensors.n > 0 && one->tensors.at[one->tensors.n - 1] == l->tensor) {
+    if (one->tensors.n > 0 && one->tensors.at[one->tensors.n - 1] == l->tensor)
         return true;
-    }
     uint32_t *to = zf_vec_push(&one->tensors, l->err);
-    if (to) {
+    if (to)
         *to = l->tensor;
-    }
     return to != NULL;
 }
 
@@ -51,17 +48,15 @@ static bool structure_load(struct losses *l, const struct verify *v)
     for (size_t i = 0; i < v->o->n; i++) {
         l->tensor = (uint32_t)i;
         if (v->o->tensor[i].tensor->lost &&
-            !zf_map_each_loss(v->o->tensor[i].tensor->data, structure_add, l)) {
+            !zf_map_each_loss(v->o->tensor[i].tensor->data, structure_add, l))
             return false;
-        }
     }
     for (uint32_t i = 0; i < v->c->n_missing && !v->o->part; i++) {
         struct loss *one = structure_find(l, &v->c->missing[i].how);
         const char **to = one ? zf_vec_push(&one->missing, l->err) : NULL;
 
-        if (!to) {
+        if (!to)
             return false;
-        }
         *to = v->c->missing[i].name;
     }
     return true;
@@ -85,19 +80,16 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
         const size_t n = e->missing.n;
 
         v->hit.n = 0;
-        if (!zf_vec_room(&v->hit, e->tensors.n + 1, err)) {
+        if (!zf_vec_room(&v->hit, e->tensors.n + 1, err))
             return false;
-        }
-        for (size_t i = 0; i < e->tensors.n; i++) {
+        for (size_t i = 0; i < e->tensors.n; i++)
             v->hit.at[v->hit.n++] = e->tensors.at[i];
-        }
         v->sum->tensors += n;
         v->sum->bad_tensors += n;
         if (!(n ? verify_found(v, &about, err, "%s; of %zu tensor%s only the name is known: %s%s",
                                why, n, n == 1 ? "" : "s", e->missing.at[0], n > 1 ? ", …" : "")
-                : verify_found(v, &about, err, "%s", why))) {
+                : verify_found(v, &about, err, "%s", why)))
             return false;
-        }
     }
     return true;
 }
@@ -116,9 +108,8 @@ bool verify_structure(struct verify *v, struct zf_err *err)
 
     structure_fini(&l);
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {
-        if (!v->o->quick && !v->o->part && structure_is_done_here(v->c->note[i])) {
+        if (!v->o->quick && !v->o->part && structure_is_done_here(v->c->note[i]))
             continue;
-        }
         const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE, .file = ""};
 
         ok = verify_found(v, &about, err, "%s", v->c->note[i]);

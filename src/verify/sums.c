@@ -21,11 +21,9 @@
 
 static bool sums_is_digest(const char *p)
 {
-    for (size_t i = 0; i < DIGITS; i++) {
-        if (!isxdigit((unsigned char)p[i])) {
+    for (size_t i = 0; i < DIGITS; i++)
+        if (!isxdigit((unsigned char)p[i]))
             return false;
-        }
-    }
     return true;
 }
 
@@ -43,9 +41,8 @@ static struct sums_line *sums_add(struct sums *s, char *name, const char *by, co
     to->at = s->line.n - 1;
     to->name = name;
     to->by = by;
-    for (size_t i = 0; i < DIGITS; i++) {
+    for (size_t i = 0; i < DIGITS; i++)
         to->want[i] = (char)tolower((unsigned char)want[i]);
-    }
     return to;
 }
 
@@ -61,9 +58,8 @@ static char *sums_name(const char *p, size_t n, bool escaped)
         i += turn ? 1 : 0;
         plain[k++] = turn && p[i] == 'n' ? '\n' : p[i];
     }
-    if (!plain || plain[0] == '/' || strlen(plain) != k) {
+    if (!plain || plain[0] == '/' || strlen(plain) != k)
         return plain ? strdup("") : NULL;
-    }
     return zf_each_normal(plain);
 }
 
@@ -103,9 +99,8 @@ static bool sums_load_list(struct sums *s, const struct verify *v, struct zf_err
         const char *end = strchrnul(p, '\n');
         const size_t n = (size_t)(end - p), cut = n > 0 && end[-1] == '\r' ? 1 : 0;
 
-        if (n > cut && !sums_load_line(s, v, p, n - cut, number, err)) {
+        if (n > cut && !sums_load_line(s, v, p, n - cut, number, err))
             return false;
-        }
         p = *end ? end + 1 : end;
     }
     return true;
@@ -120,13 +115,11 @@ static bool sums_load_integrity(struct sums *s, const struct verify *v, struct z
     const char *name;
     json_t *sum;
 
-    if (n == 0 || n > v->o->lim->json_bytes) {
+    if (n == 0 || n > v->o->lim->json_bytes)
         return true;
-    }
     zf_auto(mem) char *text = calloc(1, (size_t)n + 1);
-    if (!text) {
+    if (!text)
         return zf_fail_sys(err, "read sums");
-    }
     zf_auto(json) json_t *j = zf_map_read(blob->data, text, (size_t)n, 0, &ignored)
                                   ? zf_json_load(text, n, v->o->lim, &ignored)
                                   : NULL;
@@ -138,9 +131,8 @@ static bool sums_load_integrity(struct sums *s, const struct verify *v, struct z
         const char *want = json_string_value(sum);
 
         if (want && strlen(want) == DIGITS && sums_is_digest(want) && zf_relpath_ok(name) &&
-            !sums_add(s, strdup(name), INTEGRITY, want, err)) {
+            !sums_add(s, strdup(name), INTEGRITY, want, err))
             return false;
-        }
     }
     return true;
 }
@@ -165,13 +157,11 @@ static bool sums_find_file(struct sums_line *l, const struct verify *v, const ch
     zf_auto(mem) char *below = zf_relpath_join(dir, l->name, err);
     struct zf_err ignored;
 
-    if (!below) {
+    if (!below)
         return false;
-    }
     const char *path = zf_store_has(v->c->store, below, ZF_ENTRY_FILE) ? below : l->name;
-    if (zf_store_has(v->c->store, path, ZF_ENTRY_FILE)) {
+    if (zf_store_has(v->c->store, path, ZF_ENTRY_FILE))
         l->src = zf_store_open(v->c->store, path, &ignored);
-    }
     return true;
 }
 
@@ -194,20 +184,15 @@ bool sums_init(struct sums *s, struct verify *v, struct zf_err *err)
     zf_auto(mem) char *dir = sums_shard_dir(v);
 
     *s = (struct sums){.line = {0}};
-    if (!dir) {
+    if (!dir)
         return zf_fail_sys(err, "read sums");
-    }
-    if (!sums_load_list(s, v, err) || !sums_load_integrity(s, v, err)) {
+    if (!sums_load_list(s, v, err) || !sums_load_integrity(s, v, err))
         return false;
-    }
-    for (size_t i = 0; i < s->line.n; i++) {
-        if (!sums_find_file(&s->line.at[i], v, dir, err)) {
+    for (size_t i = 0; i < s->line.n; i++)
+        if (!sums_find_file(&s->line.at[i], v, dir, err))
             return false;
-        }
-    }
-    if (s->line.n > 0) {
+    if (s->line.n > 0)
         qsort(s->line.at, s->line.n, sizeof *s->line.at, sums_by_source);
-    }
     return true;
 }
 
@@ -228,11 +213,10 @@ static size_t sums_first(const struct sums *s, const struct zf_source *file)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if ((uintptr_t)s->line.at[mid].src < (uintptr_t)file) {
+        if ((uintptr_t)s->line.at[mid].src < (uintptr_t)file)
             low = mid + 1;
-        } else {
+        else
             high = mid;
-        }
     }
     return low < s->line.n && s->line.at[low].src == file ? low : s->line.n;
 }
@@ -244,9 +228,8 @@ bool sums_want(const struct sums *s, const struct zf_source *file)
 
 void sums_set(struct sums *s, const struct zf_source *file, const char is[ZF_SHA256_HEX])
 {
-    for (size_t i = sums_first(s, file); i < s->line.n && s->line.at[i].src == file; i++) {
+    for (size_t i = sums_first(s, file); i < s->line.n && s->line.at[i].src == file; i++)
         memcpy(s->line.at[i].is, is, ZF_SHA256_HEX);
-    }
 }
 
 /* ---- what they are ----------------------------------------------------------------------------- */
@@ -262,17 +245,14 @@ static bool sums_of_tree(struct zf_tree *t, const struct zf_stat *st, char out[Z
     size_t n = 0;
 
     out[0] = '\0';
-    if (!buf) {
+    if (!buf)
         return zf_fail_sys(why, "read a file of the tree");
-    }
     sha256_init(&ctx);
     for (uint64_t at = 0; at < st->size; at += n) {
-        if (!zf_through_read(&w, buf, CHUNK, at, &n, why)) {
+        if (!zf_through_read(&w, buf, CHUNK, at, &n, why))
             return false;
-        }
-        if (n == 0) {
+        if (n == 0)
             return zf_fail(why, ZF_E_STALE, at, "the file ends here");
-        }
         sha256_update(&ctx, n, buf);
     }
     sha256_digest(&ctx, sizeof digest, digest);
@@ -311,10 +291,8 @@ static void *sums_make(void *ctx, uint64_t i, struct zf_err *err)
     zf_err_clear(&seen->why);
     seen->there =
         !sums_fits(l) && t->tree && zf_tree_walk(t->tree, l->name, &st) && st.kind == ZF_NODE_FILE;
-    if (seen->there && !sums_of_tree(t->tree, &st, seen->is, &seen->why) &&
-        seen->why.code == ZF_OK) {
+    if (seen->there && !sums_of_tree(t->tree, &st, seen->is, &seen->why) && seen->why.code == ZF_OK)
         (void)zf_fail(&seen->why, ZF_E_IO, ZF_OFF_NONE, "it cannot be read");
-    }
     return seen;
 }
 
@@ -325,9 +303,8 @@ static bool sums_report_line(const struct sums_line *l, const struct sums_seen *
         .kind = ZF_FOUND_SUM, .weight = ZF_WEIGHT_DAMAGE, .file = l->src ? l->src->name : l->name};
     const char *is = l->is[0] ? l->is : seen->is;
 
-    if (sums_fits(l) || (seen->there && strcmp(seen->is, l->want) == 0)) {
+    if (sums_fits(l) || (seen->there && strcmp(seen->is, l->want) == 0))
         return true;
-    }
     if (is[0]) {
         /* Any of its bytes may be wrong, and so any tensor that has some there. */
         return (!l->src || places_tensors(&v->places, l->src, 0, l->src->size, &v->hit, err)) &&
@@ -338,9 +315,8 @@ static bool sums_report_line(const struct sums_line *l, const struct sums_seen *
         about.weight = verify_weight(&seen->why);
         return verify_found(v, &about, err, "%s", seen->why.msg);
     }
-    if (l->src) {
+    if (l->src)
         return true; /* that it could not be read was told */
-    }
     return verify_found(v, &about, err, "the file is missing, but %s lists its SHA-256", l->by);
 }
 
@@ -350,17 +326,15 @@ bool sums_report(struct sums *s, struct verify *v, struct zf_err *err)
     const struct zf_ahead_work work = {
         .make = sums_make, .drop = free, .ctx = &t, .few = v->o->jobs, .most = v->o->jobs};
 
-    if (s->line.n > 0) {
+    if (s->line.n > 0)
         qsort(s->line.at, s->line.n, sizeof *s->line.at, sums_by_line);
-    }
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, s->line.n, err);
 
     for (size_t i = 0; ahead && i < s->line.n; i++) {
         zf_auto(mem) struct sums_seen *seen = zf_ahead_take(ahead, err);
 
-        if (!seen || !sums_report_line(&s->line.at[i], seen, v, err)) {
+        if (!seen || !sums_report_line(&s->line.at[i], seen, v, err))
             return false;
-        }
     }
     return ahead != NULL;
 }

@@ -75,9 +75,8 @@ static bool twins_number(struct twins *t, const struct twins_side *side, size_t 
                            before = last && last->file == side[i].file ? last->reach : 0;
 
             last = zf_vec_push(&t->range, err);
-            if (!last) {
+            if (!last)
                 return false;
-            }
             *last = (struct twins_range){.file = side[i].file,
                                          .off = side[i].off,
                                          .n = side[i].n,
@@ -94,16 +93,13 @@ bool twins_init(struct twins *t, const struct zf_copy *copy, uint64_t n, struct 
     size_t n_sides = 0;
 
     *t = (struct twins){.of = {0}};
-    for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+    for (uint32_t k = 0; k < TWINS_KEYS; k++)
         t->key[k] = zf_hash(k, "copies", 6) % PRIME;
-    }
-    if (n >= TWINS_NONE / 2) {
+    if (n >= TWINS_NONE / 2)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are too many copies");
-    }
     side = calloc(2 * n + 1, sizeof *side);
-    if (!side || !zf_vec_room(&t->of, 2 * n + 1, err)) {
+    if (!side || !zf_vec_room(&t->of, 2 * n + 1, err))
         return side || zf_fail_sys(err, "compare copies");
-    }
     for (uint64_t i = 0; i < n; i++) {
         struct twins_side *to = &side[n_sides];
 
@@ -116,9 +112,8 @@ bool twins_init(struct twins *t, const struct zf_copy *copy, uint64_t n, struct 
         }
     }
     t->of.n = 2 * n;
-    if (n_sides > 0) {
+    if (n_sides > 0)
         qsort(side, n_sides, sizeof *side, twins_by_place);
-    }
     return twins_number(t, side, n_sides, err);
 }
 
@@ -145,13 +140,11 @@ static struct twins_sum twins_sum(const struct twins *t, const struct twins_rang
     }
     while (w-- > first) {
         memcpy(&word, p + (w - first) * WORD, WORD);
-        for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+        for (uint32_t k = 0; k < TWINS_KEYS; k++)
             s.of[k] = twins_times(s.of[k], t->key[k], word);
-        }
     }
-    for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+    for (uint32_t k = 0; k < TWINS_KEYS; k++)
         s.of[k] = twins_times(s.of[k], twins_power(t->key[k], first), 0);
-    }
     return s;
 }
 
@@ -164,11 +157,10 @@ static size_t twins_first(const struct twins *t, const struct zf_source *file, u
         const size_t mid = low + (high - low) / 2;
         const struct twins_range *r = &t->range.at[mid];
 
-        if ((uintptr_t)r->file > (uintptr_t)file || (r->file == file && r->reach > off)) {
+        if ((uintptr_t)r->file > (uintptr_t)file || (r->file == file && r->reach > off))
             high = mid;
-        } else {
+        else
             low = mid + 1;
-        }
     }
     return low;
 }
@@ -183,13 +175,11 @@ bool twins_add(const struct twins *t, const struct zf_source *file, const uint8_
                        first = off > r->off ? (off - r->off + WORD - 1) / WORD : 0,
                        last = (until + WORD - 1) / WORD;
 
-        if (first >= last) {
+        if (first >= last)
             continue;
-        }
         struct twins_part *part = zf_vec_push(out, err);
-        if (!part) {
+        if (!part)
             return false;
-        }
         *part = (struct twins_part){
             .range = i,
             .words = last - first,
@@ -204,9 +194,8 @@ void twins_join(struct twins *t, const twins_parts *parts)
         struct twins_range *r = &t->range.at[parts->at[i].range];
 
         r->words += parts->at[i].words;
-        for (uint32_t k = 0; k < TWINS_KEYS; k++) {
+        for (uint32_t k = 0; k < TWINS_KEYS; k++)
             r->sum.of[k] = twins_plus(r->sum.of[k], parts->at[i].sum.of[k]);
-        }
     }
 }
 
@@ -214,9 +203,8 @@ bool twins_equal(const struct twins *t, uint64_t i)
 {
     const uint32_t x = t->of.at[2 * i], y = t->of.at[2 * i + 1];
 
-    if (x == TWINS_NONE) {
+    if (x == TWINS_NONE)
         return false;
-    }
     const struct twins_range *a = &t->range.at[x], *b = &t->range.at[y];
     const uint64_t words = a->n / WORD + (a->n % WORD > 0);
 

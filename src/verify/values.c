@@ -85,12 +85,10 @@ static struct values_seen values_scan(const uint8_t *p, size_t n, const uint8_t 
     static _Atomic int
         known; /* 0 = not asked yet, 1 = no, 2 = yes: asking takes longer than a block */
 
-    if (known == 0) {
+    if (known == 0)
         known = __builtin_cpu_supports("avx2") ? 2 : 1;
-    }
-    if (known == 2) {
+    if (known == 2)
         return values_scan_avx2(p, n, first, bytes);
-    }
 #endif
     return values_scan_any(p, n, first, bytes);
 }
@@ -134,9 +132,8 @@ static bool values_are_odd(struct values *v, const struct values_form *f, const 
 {
     const size_t each = (size_t)f->bytes * f->parts;
 
-    if (f->bytes == 1) {
+    if (f->bytes == 1)
         return true;
-    }
     const struct values_seen seen = values_scan(p, n * f->parts, v->first, f->bytes);
 
     v->differ = v->differ || (f->parts == 1 ? seen.other != 0
@@ -152,19 +149,16 @@ void values_add(struct values *v, enum zf_dtype t, const uint8_t *p, size_t n, b
     const struct values_form *f = &forms[t];
     const size_t each = (size_t)f->bytes * f->parts;
 
-    if (n == 0 || each == 0) {
+    if (n == 0 || each == 0)
         return;
-    }
-    if (v->n == 0) {
+    if (v->n == 0)
         memcpy(v->first, p, each);
-    }
     v->n += n;
     while (n > 0) {
         const size_t some = n < BLOCK_BYTES / each ? n : BLOCK_BYTES / each;
 
-        if (values_are_odd(v, f, p, some, negative)) {
+        if (values_are_odd(v, f, p, some, negative))
             values_count(v, t, p, some, negative, at);
-        }
         p += some * each;
         at += some * each;
         n -= some;
@@ -175,9 +169,8 @@ void values_join(struct values *v, enum zf_dtype t, const struct values *more)
 {
     const size_t each = (size_t)forms[t].bytes * forms[t].parts;
 
-    if (more->n == 0) {
+    if (more->n == 0)
         return;
-    }
     v->differ = v->n > 0 ? v->differ || more->differ || memcmp(v->first, more->first, each) != 0
                          : more->differ;
     memcpy(v->first, v->n > 0 ? v->first : more->first, sizeof v->first);

@@ -28,9 +28,8 @@ static bool values_push(struct verify *v, size_t i, struct zf_err *err)
 {
     uint32_t *to = zf_vec_push(&v->hit, err);
 
-    if (to) {
+    if (to)
         *to = (uint32_t)i;
-    }
     return to != NULL;
 }
 
@@ -56,9 +55,8 @@ static bool values_report_wrong(struct verify *v, size_t i, struct zf_err *err)
         if (wrong[k].n > 0 &&
             (!values_push(v, i, err) ||
              !verify_found(v, &about, err, "%" PRIu64 " of %" PRIu64 " values are %s", wrong[k].n,
-                           x->v.n, wrong[k].what))) {
+                           x->v.n, wrong[k].what)))
             return false;
-        }
     }
     return true;
 }
@@ -82,22 +80,18 @@ static bool values_report_notes(struct verify *v, bool (*is)(const struct verify
     const struct verify_about about = {.kind = ZF_FOUND_VALUE, .file = ""};
 
     v->hit.n = 0;
-    for (size_t i = 0; i < v->o->n; i++) {
-        if (is(v, i) && !values_push(v, i, err)) {
+    for (size_t i = 0; i < v->o->n; i++)
+        if (is(v, i) && !values_push(v, i, err))
             return false;
-        }
-    }
     return v->hit.n == 0 || verify_found(v, &about, err, "%zu tensor%s %s", v->hit.n,
                                          v->hit.n == 1 ? "" : "s", what);
 }
 
 bool verify_values(struct verify *v, struct zf_err *err)
 {
-    for (size_t i = 0; i < v->o->n; i++) {
-        if (!values_report_wrong(v, i, err)) {
+    for (size_t i = 0; i < v->o->n; i++)
+        if (!values_report_wrong(v, i, err))
             return false;
-        }
-    }
     return values_report_notes(v, values_is_constant, "with one value throughout", err) &&
            values_report_notes(v, values_is_denormal,
                                "with denormal numbers, a tenth of the values or more", err);

@@ -22,9 +22,8 @@ bool adapter_is(const struct zf_checkpoint *c)
 
     for (uint32_t i = 0; config && root && i < root->n && !file; i++) {
         (void)zf_map_each_source(root->tensor[i].data, adapter_is_file, &file);
-        if (!file && zf_map_size(root->tensor[i].data) > 0) {
+        if (!file && zf_map_size(root->tensor[i].data) > 0)
             return false;
-        }
     }
     return file;
 }

@@ -48,21 +48,18 @@ static bool bulk_count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
 
 static bool bulk_add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
 {
-    if (!zf_vec_room(&p->part, 1, err)) {
+    if (!zf_vec_room(&p->part, 1, err))
         return false;
-    }
     p->part.at[p->part.n++] = (struct zf_part){.map = map, .n = n};
     return true;
 }
 
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_err *err)
 {
-    if (!bulk_count(p, n, err)) {
+    if (!bulk_count(p, n, err))
         return false;
-    }
-    if (n == 0 || p->only_size) {
+    if (n == 0 || p->only_size)
         return true;
-    }
     const void *own = zf_arena_copy(p->arena, bytes, n, 1, err);
     struct zf_map *m = own ? zf_map_of_mem(p->arena, own, n, err) : NULL;
     return m && bulk_add(p, m, n, err);
@@ -86,24 +83,20 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
 
     uint64_t first = p->size;
 
-    if (!bulk_count(p, n, err)) {
+    if (!bulk_count(p, n, err))
         return false;
-    }
     p->lost = p->lost || (t->lost && !t->filled && n > 0);
-    if (n == 0 || p->only_size) {
+    if (n == 0 || p->only_size)
         return true;
-    }
     if (t->lost) {
         struct bulk_hurt *h = zf_vec_push(&p->hurt, err);
 
-        if (!h) {
+        if (!h)
             return false;
-        }
         *h = (struct bulk_hurt){first, i, zf_dtype_info(served)->bytes};
     }
-    if (served != t->dtype) {
+    if (served != t->dtype)
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
-    }
     return m && bulk_add(p, m, n, err);
 }
 
@@ -139,16 +132,14 @@ bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
     bool ok = true;
 
     *out = atomic_load_explicit(&b->size, memory_order_acquire);
-    if (*out != UINT64_MAX) {
+    if (*out != UINT64_MAX)
         return true;
-    }
     (void)pthread_mutex_lock(&b->lock);
     *out = atomic_load_explicit(&b->size, memory_order_relaxed);
     if (*out == UINT64_MAX) {
         ok = bulk_measure(b, out, err);
-        if (ok) {
+        if (ok)
             atomic_store_explicit(&b->size, *out, memory_order_release);
-        }
     }
     (void)pthread_mutex_unlock(&b->lock);
     return ok;
@@ -177,9 +168,8 @@ const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err)
 {
     struct zf_map *m = atomic_load_explicit(&b->map, memory_order_acquire);
 
-    if (m) {
+    if (m)
         return m;
-    }
     (void)pthread_mutex_lock(&b->lock);
     m = atomic_load_explicit(&b->map, memory_order_relaxed);
     if (!m) {

@@ -31,12 +31,10 @@ static bool bulk_is_hurt(const struct pick *p, uint32_t i)
 static void bulk_choose_from(struct pick *p, uint32_t lo, uint32_t hi, bool hurt)
 {
     for (uint32_t width = WIDEST; width; width /= 2) {
-        for (uint32_t i = lo; i < hi; i++) {
+        for (uint32_t i = lo; i < hi; i++)
             if (bulk_is_hurt(p, i) == hurt && hf_holds(p->of, i, p->cast) &&
-                zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width) {
+                zf_dtype_info(shelf_set_dtype(p->of, i, p->cast))->bytes == width)
                 p->index[p->n++] = i;
-            }
-        }
     }
 }
 
@@ -62,13 +60,11 @@ static bool bulk_pad(char **head, uint64_t *len, uint64_t sound, struct zf_err *
     uint64_t n = (bulk_page_end(*len + sound) - sound + 7) / 8 * 8;
     char *grown = realloc(*head, n);
 
-    if (!grown) {
+    if (!grown)
         return zf_fail_sys(err, "plan a file");
-    }
     memset(grown + *len, ' ', n - *len);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         grown[i] = (char)((n - 8) >> 8 * i);
-    }
     *head = grown;
     *len = n;
     return true;
@@ -82,9 +78,8 @@ static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *
     char *head = NULL;
     uint64_t len;
 
-    if (!bulk_choose(&pick, lo, hi, p->arena, err)) {
+    if (!bulk_choose(&pick, lo, hi, p->arena, err))
         return false;
-    }
     struct zf_st_entry *e = zf_arena_get(p->arena, pick.n, sizeof *e, err);
     for (uint32_t k = 0; e && k < pick.n; k++) {
         const struct zf_tensor *t = &b->of->set->tensor[pick.index[k]];
@@ -97,16 +92,14 @@ static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *
             .shape = t->shape,
         };
     }
-    if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err)) {
+    if (!e || !zf_st_emit(e, pick.n, "{\"format\":\"pt\"}", &head, &len, err))
         return false;
-    }
     /* The undamaged part ends where the first damaged tensor begins. */
     bool ok = (pick.n_sound == pick.n || bulk_pad(&head, &len, e[pick.n_sound].begin - len, err)) &&
               bulk_add_mem(p, head, len, err);
     free(head);
-    for (uint32_t k = 0; ok && k < pick.n; k++) {
+    for (uint32_t k = 0; ok && k < pick.n; k++)
         ok = bulk_add_tensor(p, b->of, pick.index[k], b->cast, err);
-    }
     return ok;
 }
 

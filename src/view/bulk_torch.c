@@ -25,11 +25,9 @@ static bool bulk_number(const struct bulk *b, uint64_t *key, struct zf_out *pick
     uint64_t next = 0;
 
     zf_torch_write_begin(pickle);
-    for (uint32_t i = 0; i < set->n; i++) {
-        if (bulk_can_be_told(&set->tensor[i]) && key[set->tensor[i].alias_of] == 0) {
+    for (uint32_t i = 0; i < set->n; i++)
+        if (bulk_can_be_told(&set->tensor[i]) && key[set->tensor[i].alias_of] == 0)
             key[set->tensor[i].alias_of] = ++next;
-        }
-    }
     for (uint32_t i = 0; i < set->n; i++) {
         const struct zf_tensor *t = &set->tensor[i];
 
@@ -103,9 +101,8 @@ static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct 
         uint64_t size;
         char name[48];
 
-        if (set->tensor[i].alias_of != i || key[i] == 0) {
+        if (set->tensor[i].alias_of != i || key[i] == 0)
             continue;
-        }
         (void)snprintf(name, sizeof name, "archive/data/%" PRIu64, key[i] - 1);
         if (!zf_dtype_size(shelf_set_dtype(b->of, i, b->cast), set->tensor[i].ndim,
                            set->tensor[i].shape, &size)) {
@@ -115,9 +112,8 @@ static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct 
         w->align = bulk_payload_align(hurt || hurt_before);
         hurt_before = hurt;
         if (!bulk_add_unread(p, w, o, name, size, err) || !bulk_flush(p, o, err) ||
-            !bulk_add_tensor(p, b->of, i, b->cast, err)) {
+            !bulk_add_tensor(p, b->of, i, b->cast, err))
             return false;
-        }
     }
     return true;
 }
@@ -130,9 +126,8 @@ static bool bulk_add_gap(struct zf_zip_write *w, struct zf_out *o, struct zf_err
 {
     char *zeros = calloc(1, GAP);
 
-    if (!zeros) {
+    if (!zeros)
         return zf_fail_sys(err, "plan a file");
-    }
     bulk_add_small(w, o, "archive/.gap", zeros, GAP);
     free(zeros);
     return true;
@@ -144,25 +139,20 @@ static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *
     zf_auto(out) struct zf_out pickle = {0}, o = {0};
     uint64_t *key = zf_arena_get(p->arena, b->of->set->n, sizeof *key, err);
 
-    if (!key) {
+    if (!key)
         return false;
-    }
-    if (!bulk_number(b, key, &pickle)) {
+    if (!bulk_number(b, key, &pickle))
         return zf_out_ok(&pickle, err);
-    }
     bulk_add_small(&w, &o, "archive/data.pkl", pickle.p, pickle.n);
     bulk_add_small(&w, &o, "archive/byteorder", "little", 6);
     bulk_add_small(&w, &o, "archive/version", "3\n", 2);
-    if (!bulk_add_payloads(b, p, &w, &o, key, err)) {
+    if (!bulk_add_payloads(b, p, &w, &o, key, err))
         return false;
-    }
     w.align = 0;
-    if (p->lost && !bulk_add_gap(&w, &o, err)) {
+    if (p->lost && !bulk_add_gap(&w, &o, err))
         return false;
-    }
-    for (size_t i = 0; p->sums && i < p->sums->n; i++) {
+    for (size_t i = 0; p->sums && i < p->sums->n; i++)
         p->sums->at[i].at[1] += w.at;
-    }
     zf_zip_write_end(&w, &o);
     return bulk_flush(p, &o, err);
 }

@@ -18,14 +18,11 @@ static bool each_is_presentation(const char *dir, const char *name)
                                         "pytorch_model.bin"};
     const char *slash = strrchr(dir, '/');
 
-    if (strcmp(slash ? slash + 1 : dir, "hf") == 0) {
+    if (strcmp(slash ? slash + 1 : dir, "hf") == 0)
         return false;
-    }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i], name) == 0) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -44,9 +41,8 @@ static bool each_push(struct todo *todo, const char *dir, struct zf_err *err)
 
 static void each_drop(struct todo *todo)
 {
-    while (todo->n > 0) {
+    while (todo->n > 0)
         free(todo->at[--todo->n]);
-    }
     zf_vec_fini(todo);
 }
 
@@ -81,25 +77,20 @@ static bool each_list(const struct zf_each *e, struct todo *todo, const char *di
     char name[256];
     struct zf_stat d, st;
 
-    if (!zf_tree_walk(e->tree, dir, &d) || d.kind != ZF_NODE_DIR) {
+    if (!zf_tree_walk(e->tree, dir, &d) || d.kind != ZF_NODE_DIR)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "no such directory in this checkpoint");
-    }
-    if (!each_enters(e->tree, d.ino, err)) {
+    if (!each_enters(e->tree, d.ino, err))
         return zf_err_in(err, "%s", dir);
-    }
     for (uint64_t at = 0; e->tree->ops->entry(e->tree, d.ino, at, name, &st); at++) {
-        if (each_skips(e, dir, name)) {
+        if (each_skips(e, dir, name))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, name, err);
 
-        if (!path || (st.kind == ZF_NODE_DIR && !each_push(todo, path, err))) {
+        if (!path || (st.kind == ZF_NODE_DIR && !each_push(todo, path, err)))
             return false;
-        }
         if (st.kind == ZF_NODE_DIR ? e->dir && !e->dir(e->ctx, path, &st, err)
-                                   : !e->file(e->ctx, path, &st, err)) {
+                                   : !e->file(e->ctx, path, &st, err))
             return false;
-        }
     }
     each_turn(todo, first);
     return true;
@@ -147,15 +138,12 @@ static bool each_leads_to(struct zf_tree *tree, const char *path, struct zf_err 
     for (size_t n = 0; path[n]; n += path[n] == '/') {
         zf_auto(mem) char *dir = strndup(path, n);
 
-        if (!dir) {
+        if (!dir)
             return zf_fail_sys(err, "look for a file");
-        }
-        if (!zf_tree_walk(tree, dir, &st) || st.kind != ZF_NODE_DIR) {
+        if (!zf_tree_walk(tree, dir, &st) || st.kind != ZF_NODE_DIR)
             return true;
-        }
-        if (!each_enters(tree, st.ino, err)) {
+        if (!each_enters(tree, st.ino, err))
             return false;
-        }
         n += strcspn(path + n, "/");
     }
     return true;
@@ -169,9 +157,8 @@ static bool each_missing(struct zf_tree *tree, const char *path, struct zf_err *
     struct zf_err ignored;
     char hint[256];
 
-    if (!each_leads_to(tree, path, err)) {
+    if (!each_leads_to(tree, path, err))
         return false;
-    }
     zf_tree_list_all(tree);
     bool ok = zf_each_file(&every, "", &ignored);
     if (ok && near.n == 0) {
@@ -196,9 +183,8 @@ static bool each_match_file(void *ctx, const char *path, const struct zf_stat *s
 {
     struct matching *m = ctx;
 
-    if (!zf_glob_match(m->pattern, path)) {
+    if (!zf_glob_match(m->pattern, path))
         return true;
-    }
     m->n++;
     return m->e->file(m->e->ctx, path, st, err);
 }
@@ -208,9 +194,8 @@ static bool each_match_dir(void *ctx, const char *path, const struct zf_stat *st
 {
     struct matching *m = ctx;
 
-    if (!m->e->dir || !zf_glob_match(m->pattern, path)) {
+    if (!m->e->dir || !zf_glob_match(m->pattern, path))
         return true;
-    }
     m->n++;
     return m->e->dir(m->e->ctx, path, st, err);
 }
@@ -221,9 +206,8 @@ bool zf_each_match(const struct zf_each *e, const char *pattern, struct zf_err *
     struct zf_each every = {
         .tree = e->tree, .all = e->all, .file = each_match_file, .dir = each_match_dir, .ctx = &m};
 
-    if (!zf_glob_is_pattern(pattern)) {
+    if (!zf_glob_is_pattern(pattern))
         return each_missing(e->tree, pattern, err);
-    }
     bool ok = zf_each_file(&every, "", err);
     if (ok && m.n == 0) {
         zf_tree_list_all(e->tree);
@@ -241,15 +225,13 @@ char *zf_each_normal(const char *path)
 {
     char *out = malloc(strlen(path) + 2), *at = out;
 
-    if (!out) {
+    if (!out)
         return NULL;
-    }
     for (;;) {
         path += strspn(path, "/");
         size_t n = strcspn(path, "/");
-        if (n == 0) {
+        if (n == 0)
             break;
-        }
         if (n != 1 || path[0] != '.') {
             memcpy(at, path, n);
             at += n;

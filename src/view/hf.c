@@ -41,18 +41,16 @@ static uint32_t hf_cut_shard(const struct shelf_set *ss, enum zf_dtype cast, uin
         uint64_t b = hf_holds(ss, i, cast) ? hf_bytes_of(ss, i, cast) : 0;
 
         if (used > 0 && b > 0 && (b > size || used > size - b)) {
-            if (out) {
+            if (out)
                 out[n] = (struct hf_shard){lo, i};
-            }
             n++;
             lo = i;
             used = 0;
         }
         used += b;
     }
-    if (out) {
+    if (out)
         out[n] = (struct hf_shard){lo, ss->set->n};
-    }
     return n + 1;
 }
 
@@ -61,20 +59,18 @@ bool hf_cut(struct hf_plan *out, const struct shelf_set *ss, enum zf_dtype cast,
 {
     out->n = hf_cut_shard(ss, cast, size, NULL);
     out->shard = zf_arena_get(a, out->n, sizeof *out->shard, err);
-    if (!out->shard) {
+    if (!out->shard)
         return false;
-    }
     (void)hf_cut_shard(ss, cast, size, out->shard);
     return true;
 }
 
 void hf_name(const struct hf_plan *p, uint32_t i, char out[64])
 {
-    if (p->n == 1) {
+    if (p->n == 1)
         (void)snprintf(out, 64, "model.safetensors");
-    } else {
+    else
         (void)snprintf(out, 64, "model-%05u-of-%05u.safetensors", i + 1, p->n);
-    }
 }
 
 /* jansson before 2.14 has no keys with a length, so none that hold a NUL. */
@@ -102,9 +98,8 @@ static json_t *hf_weight_map(const struct bulk *b, const struct hf_plan *p, uint
         for (uint32_t i = p->shard[s].lo; i < p->shard[s].hi; i++) {
             const struct zf_tensor *t = &b->of->set->tensor[i];
 
-            if (!hf_holds(b->of, i, b->cast)) {
+            if (!hf_holds(b->of, i, b->cast))
                 continue;
-            }
             *total_out += hf_bytes_of(b->of, i, b->cast);
             if (hf_map_set(map, t, json_string(file)) != 0) {
                 json_decref(map);
@@ -125,9 +120,8 @@ static bool hf_plan_index(const struct bulk *b, struct bulk_plan *p, struct zf_e
     char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
 
     json_decref(all);
-    if (!text) {
+    if (!text)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
-    }
     bool ok = bulk_add_mem(p, text, strlen(text), err) && bulk_add_mem(p, "\n", 1, err);
     free(text);
     return ok;
@@ -155,9 +149,8 @@ static bool hf_config_add_edited(const struct bulk *b, struct bulk_plan *p, cons
     for (uint32_t i = 0; i < found; i++) {
         if (!bulk_add_mem(p, text + done, at[i].off - done, err) ||
             !bulk_add_mem(p, "\"", 1, err) || !bulk_add_mem(p, served, strlen(served), err) ||
-            !bulk_add_mem(p, "\"", 1, err)) {
+            !bulk_add_mem(p, "\"", 1, err))
             return false;
-        }
         done = at[i].off + at[i].len;
     }
     return bulk_add_mem(p, text + done, n - done, err);
@@ -168,13 +161,11 @@ static bool hf_config_plan(const struct bulk *b, struct bulk_plan *p, struct zf_
     const struct zf_blob *file = b->shard;
     uint64_t n = zf_map_size(file->data);
 
-    if (n > CONFIG_MAX) {
+    if (n > CONFIG_MAX)
         return bulk_add_map(p, file->data, err);
-    }
     zf_auto(mem) char *text = malloc(n + 1);
-    if (!text) {
+    if (!text)
         return zf_fail_sys(err, "read config.json");
-    }
     return zf_map_read(file->data, text, n, 0, err) && hf_config_add_edited(b, p, text, n, err);
 }
 

@@ -30,9 +30,8 @@ struct later *later_new(const struct zf_view_opts *o, struct zf_err *err)
 
 void later_free(struct later *l)
 {
-    if (!l) {
+    if (!l)
         return;
-    }
     struct tree *t = atomic_load(&l->tree);
 
     zf_tree_free(t ? &t->base : NULL);
@@ -47,9 +46,8 @@ static struct tree *later_make(const struct tree *of, const struct later *l, str
     zf_auto(checkpoint) struct zf_checkpoint *c =
         zf_checkpoint_over(of->c, l->lim.model_memory, err);
 
-    if (!c || !l->o.later.model(l->o.later.ctx, c, err)) {
+    if (!c || !l->o.later.model(l->o.later.ctx, c, err))
         return NULL;
-    }
     return layout_later(of, zf_give(c), &l->o, err);
 }
 
@@ -58,9 +56,8 @@ const struct tree *later_get(const struct tree *t, struct zf_err *err)
     struct later *l = t->later;
     struct tree *in = atomic_load_explicit(&l->tree, memory_order_acquire);
 
-    if (in) {
+    if (in)
         return in;
-    }
     (void)pthread_mutex_lock(&l->lock);
     in = atomic_load_explicit(&l->tree, memory_order_relaxed);
     if (!in) {

@@ -16,9 +16,8 @@ const enum zf_dtype layout_casts[] = {ZF_DT_COUNT, ZF_DT_F32, ZF_DT_F16, ZF_DT_B
 
 bool layout_put(struct layout *p, struct place what, struct zf_err *err)
 {
-    if (!zf_vec_room(&p->place, 1, err)) {
+    if (!zf_vec_room(&p->place, 1, err))
         return false;
-    }
     p->place.at[p->place.n++] = what;
     return what.path != NULL;
 }
@@ -48,9 +47,8 @@ bool layout_put_bulk(struct layout *p, struct bulk_place what, struct zf_err *er
     struct tree *t = p->t;
     struct bulk *b = zf_arena_get(t->arena, 1, sizeof *b, err);
 
-    if (!b || !zf_vec_room(&t->bulk, 1, err)) {
+    if (!b || !zf_vec_room(&t->bulk, 1, err))
         return false;
-    }
     bulk_init(b, what.kind, what.of->of, what.of->cast, what.shard);
     t->bulk.at[t->bulk.n++] = b;
     return layout_put(p,
@@ -89,9 +87,8 @@ bool layout_wants_list(const struct layout *p, const struct zf_set *set)
 {
     bool lost = false;
 
-    for (uint32_t i = 0; p->o->omit_lost && !lost && i < set->n; i++) {
+    for (uint32_t i = 0; p->o->omit_lost && !lost && i < set->n; i++)
         lost = set->tensor[i].lost;
-    }
     return lost || (p->o->omit_lost && !set->path[0] && p->t->c->n_missing);
 }
 
@@ -113,9 +110,8 @@ static bool layout_put_presentations(struct layout *p, const struct shelf_set *s
                                      .hidden = !(list & ZF_SHOW_SAFETENSORS)};
     const char *dir = ss->set->path;
 
-    if (cast != ZF_DT_COUNT) {
+    if (cast != ZF_DT_COUNT)
         dir = zf_arena_fmt(a, err, "%s%sas/%s", dir, *dir ? "/" : "", zf_dtype_info(cast)->suffix);
-    }
     bin.dir = safetensors.dir = dir;
     char *npy_dir = dir ? layout_join(a, dir, "npy", err) : NULL;
     return npy_dir && layout_put_shelf(p, dir, raw, true, err) &&
@@ -169,18 +165,16 @@ static bool layout_put_set(struct layout *p, uint32_t i, struct zf_err *err)
         whole = &p->t->set[p->t->c->n_sets + i];
         ok = shelf_set_init(whole, left, p->o, p->t->arena, err);
     }
-    if (!ok) {
+    if (!ok)
         return false; /* ss may not have its set */
-    }
     if (ss->set->raw_only) {
         struct shelf raw = {.of = ss, .kind = SHELF_RAW, .cast = ZF_DT_COUNT};
 
         raw.hidden = !(show_in_set(p->o->show, ss->set, false) & ZF_SHOW_RAW);
         return ss->set->n == 0 || layout_put_shelf(p, ss->set->path, raw, true, err);
     }
-    for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++) {
+    for (size_t k = 0; ok && ss->set->n > 0 && k < N_CASTS; k++)
         ok = layout_put_presentations(p, ss, whole, layout_casts[k], err);
-    }
     return ok && (ss->set->n == 0 || layout_put_as(p, ss->set, err));
 }
 
@@ -191,9 +185,8 @@ static bool layout_put_missing(struct layout *p, struct zf_err *err)
     struct zf_set *none = zf_arena_get(p->t->arena, 1, sizeof *none, err);
     struct shelf_set *ss = none ? zf_arena_get(p->t->arena, 1, sizeof *ss, err) : NULL;
 
-    if (!ss) {
+    if (!ss)
         return false;
-    }
     none->path = "";
     ss->set = none;
     struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
@@ -210,17 +203,15 @@ static bool layout_put_all(struct layout *p, struct zf_err *err)
         p->model = &p->t->set[2 * (size_t)c->n_sets];
         ok = layout_take_model(p, c->hf, p->model, err);
     }
-    for (uint32_t i = 0; ok && i < c->n_sets; i++) {
+    for (uint32_t i = 0; ok && i < c->n_sets; i++)
         ok = layout_put_set(p, i, err);
-    }
     for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
         const bool told = p->o->show == ZF_SHOW_AUTO && c->blob[i].told;
 
         ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, told}, err);
     }
-    if (ok && p->o->omit_lost && c->n_missing && !(c->n_sets && !*c->set[0].path && c->set[0].n)) {
+    if (ok && p->o->omit_lost && c->n_missing && !(c->n_sets && !*c->set[0].path && c->set[0].n))
         ok = layout_put_missing(p, err);
-    }
     return ok;
 }
 
@@ -259,11 +250,9 @@ static bool layout_check_longs(const struct shelf *s, struct zf_err *err)
 
 static bool layout_check_names(const struct tree *t, struct zf_err *err)
 {
-    for (uint32_t s = 0; s < t->n_shelves; s++) {
-        if (!layout_check_longs(&t->shelf[s], err)) {
+    for (uint32_t s = 0; s < t->n_shelves; s++)
+        if (!layout_check_longs(&t->shelf[s], err))
             return false;
-        }
-    }
     return layout_check_nodes(t, err);
 }
 
@@ -273,9 +262,8 @@ static bool layout_link_twins(struct tree *t, struct zf_err *err)
     uint32_t *first[] = {zf_arena_get(t->arena, t->c->n_blobs, sizeof(uint32_t), err),
                          zf_arena_get(t->arena, t->bulk.n, sizeof(uint32_t), err)};
 
-    if (!first[0] || !first[1]) {
+    if (!first[0] || !first[1])
         return false;
-    }
     for (uint32_t k = 0; k < t->nodes.n; k++) {
         struct node *n = &t->nodes.at[k];
 
@@ -300,9 +288,8 @@ static bool layout_finish(struct layout *p, struct zf_err *err)
     const bool ok = nodes_build(&t->nodes, p->place.at, (uint32_t)p->place.n, t->arena, err);
 
     zf_vec_fini(&p->place);
-    if (!ok) {
+    if (!ok)
         return false;
-    }
     show_hide_dirs(&t->nodes, p->o->show, t->c);
     return nodes_list(&t->nodes, t->arena, err) && layout_link_twins(t, err) &&
            layout_check_names(t, err);
@@ -375,9 +362,8 @@ static uint32_t layout_find_hf(const struct tree *t, enum zf_dtype cast)
 {
     uint32_t at = 0;
 
-    if (cast != ZF_DT_COUNT) {
+    if (cast != ZF_DT_COUNT)
         at = nodes_find(&t->nodes, nodes_find(&t->nodes, 0, "as"), zf_dtype_info(cast)->suffix);
-    }
     return nodes_find(&t->nodes, at, "hf");
 }
 
@@ -387,9 +373,8 @@ struct tree *layout_later(const struct tree *of, struct zf_checkpoint *c,
     struct tree *t = layout_tree(c, o, err);
     struct layout p = {.t = t, .o = o, .adapter = t && adapter_is(t->c)};
 
-    if (!t) {
+    if (!t)
         return NULL;
-    }
     t->first = (uint64_t)(of->n_shelves + 1) << 32;
     t->of = of;
     if (!layout_sort_side_files(&p, err) || !layout_put_later(&p, err) || !layout_finish(&p, err)) {
@@ -397,8 +382,7 @@ struct tree *layout_later(const struct tree *of, struct zf_checkpoint *c,
         zf_tree_free(&t->base);
         return NULL;
     }
-    for (size_t k = 0; k < N_CASTS; k++) {
+    for (size_t k = 0; k < N_CASTS; k++)
         t->hf[layout_casts[k]] = layout_find_hf(t, layout_casts[k]);
-    }
     return t;
 }

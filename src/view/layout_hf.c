@@ -42,18 +42,16 @@ static bool layout_put_side_file(struct layout *p, const char *dir, const struct
 {
     const struct zf_blob *b = &p->t->c->blob[i];
 
-    if (p->model == of->of && layout_made_config(p) && strcmp(name, HF_CONFIG) == 0) {
+    if (p->model == of->of && layout_made_config(p) && strcmp(name, HF_CONFIG) == 0)
         return true; /* that one is of something else */
-    }
     if (of->cast != ZF_DT_COUNT && strcmp(name, HF_CONFIG) == 0) {
         return layout_put_bulk(
             p, (struct bulk_place){dir, HF_CONFIG, &bulk_hf_config, of, b, false}, err);
     }
     /* An adapter beside the shards is as it was saved, whatever is served beside it. */
     bool own = *of->of->set->path && layout_is_adapter_set(p, of->of->set->path);
-    if ((of->cast != ZF_DT_COUNT || own) && strcmp(name, HF_ADAPTER) == 0) {
+    if ((of->cast != ZF_DT_COUNT || own) && strcmp(name, HF_ADAPTER) == 0)
         return true;
-    }
     return layout_put(
         p, (struct place){layout_join(p->t->arena, dir, name, err), NODE_BLOB, i, false}, err);
 }
@@ -66,15 +64,12 @@ static bool layout_holds_weights(const char *path)
     for (;; path++) {
         size_t n = strcspn(path, "/");
 
-        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-            if (strlen(beside[i]) == n && memcmp(beside[i], path, n) == 0) {
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+            if (strlen(beside[i]) == n && memcmp(beside[i], path, n) == 0)
                 return false;
-            }
-        }
         path += n;
-        if (!*path) {
+        if (!*path)
             return true;
-        }
     }
 }
 
@@ -88,9 +83,8 @@ static bool layout_has_nearer(const struct zf_checkpoint *c, const char *set, si
         end += set[end] == '/';
         end += strcspn(set + end, "/");
         int len = snprintf(path, sizeof path, "%.*s/%s", (int)end, set, name);
-        if (len > 0 && (size_t)len < sizeof path && zf_checkpoint_blob(c, path)) {
+        if (len > 0 && (size_t)len < sizeof path && zf_checkpoint_blob(c, path))
             return true;
-        }
     }
     return false;
 }
@@ -121,9 +115,8 @@ bool layout_sort_side_files(struct layout *p, struct zf_err *err)
 
         p->side[i] = (struct side_file){path, slash ? (size_t)(slash - path) : 0, i};
     }
-    if (p->side && c->n_blobs) {
+    if (p->side && c->n_blobs)
         qsort(p->side, c->n_blobs, sizeof *p->side, layout_cmp_side);
-    }
     return p->side != NULL;
 }
 
@@ -137,15 +130,13 @@ static bool layout_put_side_dir(struct layout *p, const char *dir, const struct 
         c->n_blobs ? bsearch(&want, p->side, c->n_blobs, sizeof want, layout_cmp_dir) : NULL;
     bool ok = true;
 
-    while (f && f > p->side && layout_cmp_dir(f - 1, &want) == 0) {
+    while (f && f > p->side && layout_cmp_dir(f - 1, &want) == 0)
         f--;
-    }
     for (; ok && f && f < end && layout_cmp_dir(f, &want) == 0; f++) {
         const char *name = f->path + n + (n > 0);
 
-        if (!layout_has_nearer(c, want.path, n, name)) {
+        if (!layout_has_nearer(c, want.path, n, name))
             ok = layout_put_side_file(p, dir, of, f->blob, name, err);
-        }
     }
     return ok;
 }
@@ -159,12 +150,10 @@ static bool layout_put_side_files(struct layout *p, const char *dir, const struc
     const char *set = of->of->set->path;
     bool ok = true;
 
-    if (!layout_holds_weights(set)) {
+    if (!layout_holds_weights(set))
         return true;
-    }
-    for (size_t n = strlen(set); ok && n > 0; n--) {
+    for (size_t n = strlen(set); ok && n > 0; n--)
         ok = (set[n] && set[n] != '/') || layout_put_side_dir(p, dir, of, n, err);
-    }
     return ok && layout_put_side_dir(p, dir, of, 0, err);
 }
 
@@ -192,9 +181,8 @@ bool layout_put_hf(struct layout *p, const char *dir, const struct shelf *set, b
     bool ok = hf && layout_put(p, (struct place){hf, NODE_DIR, 0, !listed}, err) &&
               hf_cut(plan, of->of, of->cast, adapter ? UINT64_MAX : size, a, err);
 
-    if (ok && model) {
+    if (ok && model)
         ok = layout_put_config(p, hf, of, err);
-    }
     if (ok && plan->n == 1) {
         const char *name = adapter ? HF_ADAPTER : bulk_safetensors.name;
 
@@ -225,9 +213,8 @@ bool layout_put_model_lost(struct layout *p, const char *hf, struct zf_err *err)
 {
     struct shelf_set *ss = zf_arena_get(p->t->arena, 1, sizeof *ss, err);
 
-    if (!ss) {
+    if (!ss)
         return false;
-    }
     ss->set = p->t->c->hf ? p->t->c->hf : zf_checkpoint_set(p->t->c, "");
     struct shelf of = {.of = ss, .cast = ZF_DT_COUNT};
     return layout_put_bulk(
@@ -266,10 +253,8 @@ bool layout_put_later(struct layout *p, struct zf_err *err)
              (!layout_wants_list(p, root) ||
               layout_put_model_lost(p, layout_join(t->arena, dir, "hf", err), err));
     }
-    for (uint32_t i = 0; ok && i < c->n_blobs; i++) {
-        if (strncmp(c->blob[i].path, "hf/", 3) == 0) {
+    for (uint32_t i = 0; ok && i < c->n_blobs; i++)
+        if (strncmp(c->blob[i].path, "hf/", 3) == 0)
             ok = layout_put(p, (struct place){c->blob[i].path, NODE_BLOB, i, false}, err);
-        }
-    }
     return ok;
 }

@@ -23,19 +23,16 @@ bool lost_leave_out(const struct zf_set *set, bool damaged, const struct zf_set 
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < set->n; i++) {
+    for (uint32_t i = 0; i < set->n; i++)
         n += lost_stays(&set->tensor[i], damaged);
-    }
     *out = set;
-    if (n == set->n) {
+    if (n == set->n)
         return true;
-    }
     struct zf_set *left = zf_arena_get(a, 1, sizeof *left, err);
     struct zf_tensor *t = left ? zf_arena_get(a, n, sizeof *t, err) : NULL;
     uint32_t *moved = t ? zf_arena_get(a, set->n, sizeof *moved, err) : NULL;
-    if (!moved) {
+    if (!moved)
         return false;
-    }
     n = 0;
     memset(moved, 0xff, set->n * sizeof *moved);
     for (uint32_t i = 0; i < set->n; i++) {
@@ -137,21 +134,18 @@ static bool lost_explain(const struct zf_set *set, const struct zf_tensor *t, ui
 {
     struct zf_loss loss;
 
-    if (!t->lost || t->filled || !zf_map_loss(t->data, from, &loss) || loss.first >= to) {
+    if (!t->lost || t->filled || !zf_map_loss(t->data, from, &loss) || loss.first >= to)
         return false;
-    }
     /* From its beginning on, wherever the read began: one line in the log, not one for each read. */
     struct zf_loss all;
-    if (zf_map_loss(t->data, 0, &all) && all.end == loss.end) {
+    if (zf_map_loss(t->data, 0, &all) && all.end == loss.end)
         loss = all;
-    }
     (void)zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
                   "%.120s; bytes %llu to %llu of the tensor \"%s%s%.90s\" are lost", loss.how.why,
                   (unsigned long long)loss.first, (unsigned long long)loss.end - 1, set->path,
                   set->path[0] ? "/" : "", t->name);
-    if (loss.how.file[0]) {
+    if (loss.how.file[0])
         (void)zf_err_in(err, "%s", loss.how.file);
-    }
     return true;
 }
 
@@ -163,25 +157,22 @@ static void lost_explain_bulk(const struct bulk *b, uint64_t off, size_t n, stru
         uint32_t own = zf_dtype_info(t->dtype)->bytes;
         uint64_t from = off > h->first ? (off - h->first) / h->width * own : 0;
 
-        if (off + n <= h->first) {
+        if (off + n <= h->first)
             return;
-        }
         uint64_t to = ((off + n - h->first - 1) / h->width + 1) * own;
         if (h->width == own) {
             from = off > h->first ? off - h->first : 0;
             to = off + n - h->first;
         }
-        if (from < zf_map_size(t->data) && lost_explain(b->of->set, t, from, to, err)) {
+        if (from < zf_map_size(t->data) && lost_explain(b->of->set, t, from, to, err))
             return;
-        }
     }
 }
 
 void tree_explain(const struct spot *s, uint64_t off, size_t n, struct zf_err *err)
 {
-    if (err->code != ZF_E_IO || n == 0) {
+    if (err->code != ZF_E_IO || n == 0)
         return;
-    }
     if (s->shelf) {
         const struct zf_set *set = s->shelf->of->set;
         uint64_t from = shelf_data_byte(s->shelf, s->i, off);

@@ -21,9 +21,8 @@ static int nodes_cmp_path(const char *a, const char *b)
         size_t an = nodes_head_len(a), bn = nodes_head_len(b);
         int c = zf_name_cmp(a, an, b, bn);
 
-        if (c) {
+        if (c)
             return c;
-        }
         a += an + (a[an] == '/');
         b += bn + (b[bn] == '/');
     }
@@ -73,9 +72,8 @@ static uint32_t nodes_count_same(const struct maker *m, uint32_t lo, uint32_t hi
     uint32_t n = 1;
 
     while (dir && lo + n < hi && m->place[lo + n].kind == NODE_DIR &&
-           nodes_cmp_path(m->place[lo].path, m->place[lo + n].path) == 0) {
+           nodes_cmp_path(m->place[lo].path, m->place[lo + n].path) == 0)
         n++;
-    }
     return n;
 }
 
@@ -89,19 +87,16 @@ static bool nodes_make_child(struct maker *m, uint32_t parent, struct nodes_pend
     uint32_t n_own = own ? nodes_count_same(m, of.lo, of.hi) : 0;
     bool below = of.hi - of.lo > n_own;
 
-    if (nodes_nameless(full + of.depth, len)) {
+    if (nodes_nameless(full + of.depth, len))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s cannot be the path of a file", full);
-    }
-    if (own && below && nodes_cmp_path(full, m->place[of.lo + n_own].path) == 0) {
+    if (own && below && nodes_cmp_path(full, m->place[of.lo + n_own].path) == 0)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there would be two files at %s", full);
-    }
     if (own && below && first->kind != NODE_SHELF && first->kind != NODE_DIR) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s would be both a file and a directory",
                        full);
     }
-    if (!nodes_room(m, err)) {
+    if (!nodes_room(m, err))
         return false;
-    }
     char *name = zf_arena_str(m->a, full + of.depth, len, err);
     m->out->at[m->out->n] = (struct node){
         .name = name,
@@ -132,12 +127,10 @@ static bool nodes_make_children(struct maker *m, uint32_t dir, struct zf_err *er
         uint32_t hi = lo + 1;
 
         while (hi < p.hi && nodes_head_len(m->place[hi].path + p.depth) == len &&
-               memcmp(m->place[hi].path + p.depth, name, len) == 0) {
+               memcmp(m->place[hi].path + p.depth, name, len) == 0)
             hi++;
-        }
-        if (!nodes_make_child(m, dir, (struct nodes_pending){lo, hi, p.depth}, len, err)) {
+        if (!nodes_make_child(m, dir, (struct nodes_pending){lo, hi, p.depth}, len, err))
             return false;
-        }
         lo = hi;
     }
     m->out->at[dir].first = first;
@@ -150,9 +143,8 @@ static bool nodes_make_all(struct maker *m, uint32_t n, struct zf_err *err)
 {
     uint32_t rooted = n > 0 && m->place[0].path[0] == '\0';
 
-    if (!nodes_room(m, err)) {
+    if (!nodes_room(m, err))
         return false;
-    }
     m->out->at[0] = (struct node){
         .name = "",
         .kind = rooted ? m->place[0].kind : NODE_DIR,
@@ -160,11 +152,9 @@ static bool nodes_make_all(struct maker *m, uint32_t n, struct zf_err *err)
     };
     m->todo.at[m->todo.n++] = (struct nodes_pending){.lo = rooted, .hi = n};
     m->out->n = 1;
-    for (uint32_t k = 0; k < m->out->n; k++) {
-        if (!nodes_make_children(m, k, err)) {
+    for (uint32_t k = 0; k < m->out->n; k++)
+        if (!nodes_make_children(m, k, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -174,9 +164,8 @@ bool nodes_build(struct nodes *out, struct place *place, uint32_t n, struct zf_a
     struct maker m = {.out = out, .place = place, .a = a};
 
     *out = (struct nodes){0};
-    if (n) {
+    if (n)
         qsort(place, n, sizeof *place, nodes_cmp_place);
-    }
     bool ok = nodes_make_all(&m, n, err);
     zf_vec_fini(&m.todo);
     return ok;
@@ -196,20 +185,17 @@ static void nodes_list_children(struct nodes *ns, struct node *dir)
 bool nodes_list(struct nodes *ns, struct zf_arena *a, struct zf_err *err)
 {
     ns->listed = zf_arena_get(a, ns->n, sizeof *ns->listed, err);
-    for (uint32_t k = 0; ns->listed && k < ns->n; k++) {
+    for (uint32_t k = 0; ns->listed && k < ns->n; k++)
         nodes_list_children(ns, &ns->at[k]);
-    }
     return ns->listed != NULL;
 }
 
 void nodes_list_all(struct nodes *ns)
 {
-    for (uint32_t k = 0; k < ns->n; k++) {
+    for (uint32_t k = 0; k < ns->n; k++)
         ns->at[k].hidden = false;
-    }
-    for (uint32_t k = 0; k < ns->n; k++) {
+    for (uint32_t k = 0; k < ns->n; k++)
         nodes_list_children(ns, &ns->at[k]);
-    }
 }
 
 static int nodes_cmp_name(const void *name, const void *node)

@@ -24,9 +24,8 @@ static uint64_t shelf_hash_head(const char *name, size_t n)
     uint64_t h = 0;
 
     zf_sha256(name, n, sum);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         h = h << 8 | sum[i];
-    }
     return h;
 }
 
@@ -51,16 +50,13 @@ static bool shelf_find_longs(struct shelf_set *out, struct zf_arena *a, struct z
     const struct zf_set *set = out->set;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < set->n; i++) {
+    for (uint32_t i = 0; i < set->n; i++)
         n += shelf_may_be_cut(&set->tensor[i]);
-    }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
     out->longs = zf_arena_get(a, n, sizeof *out->longs, err);
-    if (!out->longs) {
+    if (!out->longs)
         return false;
-    }
     for (uint32_t i = 0; i < set->n; i++) {
         const struct zf_tensor *t = &set->tensor[i];
 
@@ -78,16 +74,13 @@ static bool shelf_count_links(struct shelf_set *out, struct zf_arena *a, struct 
     const struct zf_set *set = out->set;
     bool ties = false;
 
-    for (uint32_t i = 0; i < set->n; i++) {
+    for (uint32_t i = 0; i < set->n; i++)
         ties = ties || set->tensor[i].alias_of != i;
-    }
-    if (!ties) {
+    if (!ties)
         return true;
-    }
     out->links = zf_arena_get(a, set->n, sizeof *out->links, err);
-    for (uint32_t i = 0; out->links && i < set->n; i++) {
+    for (uint32_t i = 0; out->links && i < set->n; i++)
         out->links[set->tensor[i].alias_of]++;
-    }
     return out->links != NULL;
 }
 
@@ -95,18 +88,15 @@ static bool shelf_count_links(struct shelf_set *out, struct zf_arena *a, struct 
 static bool shelf_mark_kept(struct shelf_set *out, const struct zf_view_opts *o, struct zf_arena *a,
                             struct zf_err *err)
 {
-    if (o->n_keep == 0) {
+    if (o->n_keep == 0)
         return true;
-    }
     out->keep = zf_arena_get(a, out->set->n / 8 + 1, 1, err);
     for (uint32_t i = 0; out->keep && i < out->set->n; i++) {
         const struct zf_tensor *t = &out->set->tensor[i];
 
-        for (uint32_t k = 0; k < o->n_keep; k++) {
-            if (fnmatch(o->keep[k], t->name, 0) == 0) {
+        for (uint32_t k = 0; k < o->n_keep; k++)
+            if (fnmatch(o->keep[k], t->name, 0) == 0)
                 out->keep[t->alias_of / 8] |= (uint8_t)(1u << t->alias_of % 8);
-            }
-        }
     }
     return out->keep != NULL;
 }
@@ -173,9 +163,8 @@ uint64_t shelf_size(const struct shelf *s, uint32_t i)
     uint64_t bytes = shelf_scaled(zf_map_size(t->data), t->dtype, served);
     char head[ZF_NPY_MAX];
 
-    if (s->kind == SHELF_RAW) {
+    if (s->kind == SHELF_RAW)
         return bytes;
-    }
     struct npy_as as = npy_as(served);
     return shelf_npy_head(s, i, head) + shelf_scaled(bytes, as.from, as.to);
 }
@@ -187,9 +176,8 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)
     char head[ZF_NPY_MAX];
     uint64_t len = s->kind == SHELF_NPY ? shelf_npy_head(s, i, head) : 0;
 
-    if (off < len || own == 0) {
+    if (off < len || own == 0)
         return 0;
-    }
     /* Bytes of the file an element takes: sizes were checked to be whole elements. */
     uint64_t served = (size - len) / (own / width);
     return served == width ? off - len : (off - len) / served * width;
@@ -200,9 +188,8 @@ const struct zf_map *shelf_stretch(const struct shelf *s, uint32_t i, uint64_t *
     const struct zf_tensor *t = &s->of->set->tensor[i];
     const uint64_t size = shelf_size(s, i);
 
-    if (*off >= size || *n == 0) {
+    if (*off >= size || *n == 0)
         return NULL;
-    }
     const uint64_t end = *n < size - *off ? *off + *n : size;
     const uint64_t first = shelf_data_byte(s, i, *off), last = shelf_data_byte(s, i, end - 1);
     *off = first;
@@ -256,17 +243,15 @@ static bool shelf_find_long(const struct shelf *s, const char *name, size_t stem
     uint64_t hash;
     uint32_t lo = 0, hi = s->of->n_longs;
 
-    if (stem < 17 || name[stem - 17] != '~' || !shelf_parse_hash(name + stem - 16, &hash)) {
+    if (stem < 17 || name[stem - 17] != '~' || !shelf_parse_hash(name + stem - 16, &hash))
         return false;
-    }
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
 
-        if (s->of->longs[mid].hash < hash) {
+        if (s->of->longs[mid].hash < hash)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     for (; lo < s->of->n_longs && s->of->longs[lo].hash == hash; lo++) {
         if (shelf_is_name(s, s->of->longs[lo].tensor, name)) {
@@ -282,9 +267,8 @@ static bool shelf_find_raw(const struct shelf *s, const char *raw, size_t n, con
 {
     const struct zf_tensor *t = zf_set_find(s->of->set, raw, n);
 
-    if (!t || !shelf_is_name(s, (uint32_t)(t - s->of->set->tensor), name)) {
+    if (!t || !shelf_is_name(s, (uint32_t)(t - s->of->set->tensor), name))
         return false;
-    }
     *i_out = (uint32_t)(t - s->of->set->tensor);
     return true;
 }
@@ -296,15 +280,12 @@ bool shelf_find(const struct shelf *s, const char *name, uint32_t *i_out)
     char raw[ZF_NAME_MAX + 1];
 
     /* The empty key's file is "%2Ef32": it has no dot, for a name never starts with one. */
-    if (!dot) {
+    if (!dot)
         return shelf_find_raw(s, "", 0, name, i_out);
-    }
-    if (len > ZF_NAME_MAX) {
+    if (len > ZF_NAME_MAX)
         return false;
-    }
-    if (zf_name_decode(raw, &n, name, stem) && shelf_find_raw(s, raw, n, name, i_out)) {
+    if (zf_name_decode(raw, &n, name, stem) && shelf_find_raw(s, raw, n, name, i_out))
         return true;
-    }
     return shelf_find_long(s, name, stem, i_out);
 }
 
@@ -316,9 +297,8 @@ static bool shelf_read_data(const struct shelf *s, uint32_t i, void *buf, size_t
     const struct zf_tensor *t = &s->of->set->tensor[i];
     enum zf_dtype served = shelf_dtype(s, i);
 
-    if (served == t->dtype) {
+    if (served == t->dtype)
         return zf_map_read(t->data, buf, n, off, err);
-    }
     return zf_map_read_cast(t->data, t->dtype, served, buf, n, off, err);
 }
 
@@ -336,15 +316,13 @@ static bool shelf_read_widened(const struct shelf *s, uint32_t i, const struct n
         const bool part = skip > 0 || whole == 0; /* of one element */
         const size_t elems = part ? 1 : whole;
 
-        if (!shelf_read_data(s, i, in, elems * wi, off / wo * wi, err)) {
+        if (!shelf_read_data(s, i, in, elems * wi, off / wo * wi, err))
             return false;
-        }
         zf_cast(part ? one : buf, as->to, in, as->from, elems);
         size_t got = elems * wo - skip;
         got = got < n ? got : n;
-        if (part) {
+        if (part)
             memcpy(buf, one + skip, got);
-        }
         buf += got;
         off += got;
         n -= got;
@@ -358,12 +336,10 @@ static bool shelf_read_npy_data(const struct shelf *s, uint32_t i, void *buf, si
     const struct zf_tensor *t = &s->of->set->tensor[i];
     struct npy_as as = npy_as(shelf_dtype(s, i));
 
-    if (as.from == as.to) {
+    if (as.from == as.to)
         return shelf_read_data(s, i, buf, n, off, err);
-    }
-    if (shelf_dtype(s, i) == t->dtype) {
+    if (shelf_dtype(s, i) == t->dtype)
         return zf_map_read_cast(t->data, as.from, as.to, buf, n, off, err);
-    }
     return shelf_read_widened(s, i, &as, buf, n, off, err);
 }
 
@@ -373,9 +349,8 @@ bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t
     char head[ZF_NPY_MAX];
     uint64_t len = s->kind == SHELF_NPY ? shelf_npy_head(s, i, head) : 0;
 
-    if (s->kind == SHELF_RAW) {
+    if (s->kind == SHELF_RAW)
         return shelf_read_data(s, i, buf, n, off, err);
-    }
     if (off < len) {
         size_t k = len - off < n ? (size_t)(len - off) : n;
 

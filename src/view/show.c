@@ -20,11 +20,9 @@ static const struct show_word {
 
 static uint32_t show_word_bits(const char *p, size_t n)
 {
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strlen(words[i].name) == n && memcmp(words[i].name, p, n) == 0) {
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i].name) == n && memcmp(words[i].name, p, n) == 0)
             return words[i].bits;
-        }
-    }
     return 0;
 }
 
@@ -59,12 +57,10 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err)
 
 uint32_t show_in_set(uint32_t show, const struct zf_set *set, bool cast)
 {
-    if (show == ZF_SHOW_AUTO) {
+    if (show == ZF_SHOW_AUTO)
         return set->path[0] || cast ? ZF_SHOW_RAW : PRESENTATIONS;
-    }
-    if (show == 0) {
+    if (show == 0)
         return ZF_SHOW_ALL;
-    }
     /* Without a presentation, directories were asked for: of what is in them, the plain files. */
     return show & PRESENTATIONS ? show : show | ZF_SHOW_RAW;
 }
@@ -74,12 +70,10 @@ static uint32_t show_dir_bits(const char *name)
 {
     uint32_t bits = show_word_bits(name, strlen(name));
 
-    if (strcmp(name, "stacked") == 0 || strcmp(name, "bucket") == 0) {
+    if (strcmp(name, "stacked") == 0 || strcmp(name, "bucket") == 0)
         return ZF_SHOW_STORED;
-    }
-    if (strcmp(name, "adapter") == 0) {
+    if (strcmp(name, "adapter") == 0)
         return ZF_SHOW_TRAINED;
-    }
     /* A directory called "all" is one like any other. */
     return bits == ZF_SHOW_ALL ? 0
                                : bits & (ZF_SHOW_OPTIM | ZF_SHOW_STORED | ZF_SHOW_TRAINED |
@@ -107,22 +101,18 @@ static bool show_repeats(const struct zf_checkpoint *c, const char *of, const ch
 /* A directory of files that are all told elsewhere is hidden itself, and lists them. */
 static void show_hide_told(struct nodes *ns, struct node *dir)
 {
-    for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
-        if (!ns->at[k].hidden) {
+    for (uint32_t k = dir->first; k < dir->first + dir->n; k++)
+        if (!ns->at[k].hidden)
             return;
-        }
-    }
     dir->hidden = true;
-    for (uint32_t k = dir->first; k < dir->first + dir->n; k++) {
+    for (uint32_t k = dir->first; k < dir->first + dir->n; k++)
         ns->at[k].hidden = false;
-    }
 }
 
 void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint *c)
 {
-    if (show == 0) {
+    if (show == 0)
         return;
-    }
     for (uint32_t k = 1; k < ns->n; k++) {
         struct node *n = &ns->at[k];
         const struct node *up = &ns->at[n->parent];
@@ -132,9 +122,8 @@ void show_hide_dirs(struct nodes *ns, uint32_t show, const struct zf_checkpoint 
         if (show == ZF_SHOW_AUTO) {
             n->hidden = n->hidden || (bits == ZF_SHOW_TRAINED && strcmp(n->name, "trained") == 0 &&
                                       show_repeats(c, n->parent == 0 ? "" : up->name, n->name));
-            if (bits == ZF_SHOW_EXTRA && n->kind == NODE_DIR) {
+            if (bits == ZF_SHOW_EXTRA && n->kind == NODE_DIR)
                 show_hide_told(ns, n);
-            }
         } else {
             n->hidden = n->hidden || (bits && !(show & bits));
         }

@@ -58,9 +58,8 @@ static void sources_put_bytes(struct list *l, const unsigned char *p, uint64_t n
 static void sources_put_lost(struct list *l, const struct zf_lost *how)
 {
     zf_out_str(l->out, ",\"lost\":true");
-    if (how->file[0]) {
+    if (how->file[0])
         sources_put_text(l, ",\"file\":", how->file);
-    }
     sources_put_text(l, ",\"why\":", how->why);
 }
 
@@ -70,14 +69,12 @@ static void sources_put_memory(struct list *l, const struct zf_origin *o)
     unsigned char p[TELL_BYTES];
     struct zf_err ignored = {.code = ZF_OK};
 
-    if (o->src->name[0]) {
+    if (o->src->name[0])
         sources_put_text(l, ",\"file\":", o->src->name);
-    }
-    if (o->bytes <= sizeof p && zf_source_pread(o->src, p, (size_t)o->bytes, o->off, &ignored)) {
+    if (o->bytes <= sizeof p && zf_source_pread(o->src, p, (size_t)o->bytes, o->off, &ignored))
         sources_put_bytes(l, p, o->bytes);
-    } else {
+    else
         zf_out_str(l->out, ",\"made\":true");
-    }
 }
 
 static void sources_put_place(struct list *l, const struct zf_origin *o)
@@ -89,12 +86,10 @@ static void sources_put_place(struct list *l, const struct zf_origin *o)
         sources_put_text(l, ",\"codec\":", o->codec);
         sources_put_number(l, ",\"skip\":", o->skip);
     }
-    if (o->swap) {
+    if (o->swap)
         sources_put_number(l, ",\"swap\":", o->swap);
-    }
-    if (o->stride) {
+    if (o->stride)
         sources_put_numbers(l, ",\"strides\":[", o->stride);
-    }
 }
 
 static void sources_put_made(struct list *l, const struct zf_origin *o)
@@ -118,11 +113,10 @@ static void sources_put_where(struct list *l, const struct zf_origin *o)
         sources_put_memory(l, o);
         break;
     case ZF_ORIGIN_MEMORY:
-        if (o->bytes <= TELL_BYTES) {
+        if (o->bytes <= TELL_BYTES)
             sources_put_bytes(l, o->mem, o->bytes);
-        } else {
+        else
             zf_out_str(l->out, ",\"made\":true");
-        }
         break;
     case ZF_ORIGIN_ZERO:
         zf_out_str(l->out, ",\"zero\":true");
@@ -147,9 +141,8 @@ static bool sources_put_entry(void *ctx, const struct zf_origin *o)
         sources_put_numbers(l, ",\"count\":[", o->count);
     }
     sources_put_where(l, o);
-    if (l->served != l->t->dtype) {
+    if (l->served != l->t->dtype)
         sources_put_text(l, ",\"dtype\":", zf_dtype_info(l->t->dtype)->suffix);
-    }
     zf_out_u8(l->out, '}');
     return l->out->n <= l->cap;
 }
@@ -161,9 +154,8 @@ static bool sources_add_piece(void *ctx, const struct zf_extent *e)
     struct list *l = ctx;
     size_t before = l->out->n;
 
-    if (l->left_out == 0) {
+    if (l->left_out == 0)
         (void)zf_origins_of(l->origins, e, sources_put_entry, l);
-    }
     if (l->left_out > 0 || l->out->n + MORE > l->cap) {
         l->out->n = before;
         l->left_out++;

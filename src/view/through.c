@@ -26,9 +26,8 @@ static void through_ask(struct zf_through *w, uint64_t from)
 bool zf_through_read(struct zf_through *w, void *buf, size_t n, uint64_t off, size_t *n_out,
                      struct zf_err *err)
 {
-    if (w->slow && w->tree->ops->want && off < w->size) {
+    if (w->slow && w->tree->ops->want && off < w->size)
         through_ask(w, off);
-    }
     const int64_t began = zf_clock_ns();
     bool ok = w->tree->ops->read(w->tree, w->ino, buf, n, off, n_out, err);
 

@@ -24,9 +24,8 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     uint64_t s = ino >> 32, low = ino & UINT32_MAX;
     struct zf_err ignored;
 
-    if (low == 0) {
+    if (low == 0)
         return false;
-    }
     if (s == (uint64_t)t->n_shelves + 1 && t->later) {
         t = later_get(t, &ignored);
         s = 0;
@@ -35,9 +34,8 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
         *out = (struct spot){.t = t, .node = low <= t->nodes.n ? &t->nodes.at[low - 1] : NULL};
         return out->node != NULL;
     }
-    if (!t || s > t->n_shelves || low > t->shelf[s - 1].of->set->n) {
+    if (!t || s > t->n_shelves || low > t->shelf[s - 1].of->set->n)
         return false;
-    }
     *out = (struct spot){.t = t, .shelf = &t->shelf[s - 1], .i = (uint32_t)(low - 1)};
     return true;
 }
@@ -109,18 +107,16 @@ static bool tree_lookup(struct zf_tree *base, uint64_t dir, const char *name, st
     struct spot s;
     uint32_t i;
 
-    if (!tree_dir(tree_of(base), dir, &s, &ignored)) {
+    if (!tree_dir(tree_of(base), dir, &s, &ignored))
         return false;
-    }
     const struct tree *t = s.t;
     uint32_t k = nodes_find(&t->nodes, (uint32_t)(s.node - t->nodes.at), name);
     if (k != UINT32_MAX) {
         tree_stat_node(t, k, out);
         return true;
     }
-    if (s.node->kind != NODE_SHELF || !shelf_find(&t->shelf[s.node->payload], name, &i)) {
+    if (s.node->kind != NODE_SHELF || !shelf_find(&t->shelf[s.node->payload], name, &i))
         return false;
-    }
     tree_stat_file(t, &t->shelf[s.node->payload], i, out);
     return true;
 }
@@ -130,9 +126,8 @@ static bool tree_stat(struct zf_tree *base, uint64_t ino, struct zf_stat *out)
     const struct tree *t = tree_of(base);
     struct spot s;
 
-    if (!tree_spot(t, ino, &s)) {
+    if (!tree_spot(t, ino, &s))
         return false;
-    }
     if (s.node) {
         tree_stat_node(s.t, (uint32_t)(s.node - s.t->nodes.at), out);
         return true;
@@ -148,9 +143,8 @@ static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
     struct zf_err ignored;
     struct spot s;
 
-    if (!tree_dir(tree_of(base), dir, &s, &ignored)) {
+    if (!tree_dir(tree_of(base), dir, &s, &ignored))
         return false;
-    }
     const struct tree *t = s.t;
     if (at < s.node->n_listed) {
         uint32_t k = t->nodes.listed[s.node->first + at];
@@ -161,9 +155,8 @@ static bool tree_entry(struct zf_tree *base, uint64_t dir, uint64_t at, char *na
     }
     at -= s.node->n_listed;
     const struct shelf *shelf = s.node->kind == NODE_SHELF ? &t->shelf[s.node->payload] : NULL;
-    if (!shelf || shelf->hidden || at >= shelf->of->set->n) {
+    if (!shelf || shelf->hidden || at >= shelf->of->set->n)
         return false;
-    }
     shelf_name(shelf, (uint32_t)at, name);
     tree_stat_file(t, shelf, (uint32_t)at, out);
     return true;
@@ -173,9 +166,8 @@ static bool tree_parent(struct zf_tree *base, uint64_t dir, uint64_t *out)
 {
     struct spot s;
 
-    if (!tree_spot(tree_of(base), dir, &s) || !s.node) {
+    if (!tree_spot(tree_of(base), dir, &s) || !s.node)
         return false;
-    }
     *out = tree_node_ino(s.t, s.node->parent);
     return true;
 }
@@ -190,9 +182,8 @@ static bool tree_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
 static bool tree_read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
                            uint64_t off, struct zf_err *err)
 {
-    if (n->kind == NODE_BLOB) {
+    if (n->kind == NODE_BLOB)
         return zf_map_read(t->c->blob[n->payload].data, buf, len, off, err);
-    }
     const struct zf_map *m = bulk_map(t->bulk.at[n->payload], err);
     return m && zf_map_read(m, buf, len, off, err);
 }
@@ -210,12 +201,10 @@ static bool tree_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, u
                        (unsigned long long)ino);
     }
     if (s.node && s.node->kind == NODE_BULK &&
-        !bulk_size(s.t->bulk.at[s.node->payload], &st.size, err)) {
+        !bulk_size(s.t->bulk.at[s.node->payload], &st.size, err))
         return false;
-    }
-    if (off >= st.size) {
+    if (off >= st.size)
         return true;
-    }
     n = st.size - off < n ? (size_t)(st.size - off) : n;
     if (s.node ? !tree_read_node(s.t, s.node, buf, n, off, err)
                : !shelf_read(s.shelf, s.i, buf, n, off, err)) {
@@ -232,19 +221,16 @@ static void tree_want(struct zf_tree *base, uint64_t ino, uint64_t off, uint64_t
     const struct zf_map *m = NULL;
     struct spot s;
 
-    if (n == 0 || !tree_spot(tree_of(base), ino, &s)) {
+    if (n == 0 || !tree_spot(tree_of(base), ino, &s))
         return;
-    }
-    if (s.shelf) {
+    if (s.shelf)
         m = shelf_stretch(s.shelf, s.i, &off, &n);
-    } else if (s.node->kind == NODE_BLOB) {
+    else if (s.node->kind == NODE_BLOB)
         m = s.t->c->blob[s.node->payload].data;
-    } else if (s.node->kind == NODE_BULK) {
+    else if (s.node->kind == NODE_BULK)
         m = bulk_map_if_made(s.t->bulk.at[s.node->payload]);
-    }
-    if (m) {
+    if (m)
         zf_map_want(m, off, n, how);
-    }
 }
 
 static bool tree_op_xattr(struct zf_tree *base, uint64_t ino, size_t i, struct zf_xattr *out)
@@ -275,9 +261,8 @@ static void tree_free(struct zf_tree *base)
 {
     struct tree *t = (struct tree *)base;
 
-    for (uint32_t i = 0; i < t->bulk.n; i++) {
+    for (uint32_t i = 0; i < t->bulk.n; i++)
         bulk_fini(t->bulk.at[i]);
-    }
     later_free(t->later);
     zf_vec_fini(&t->bulk);
     zf_vec_fini(&t->nodes);
@@ -305,9 +290,8 @@ void zf_tree_list_all(struct zf_tree *base)
     struct tree *t = (struct tree *)base;
 
     nodes_list_all(&t->nodes);
-    for (uint32_t i = 0; i < t->n_shelves; i++) {
+    for (uint32_t i = 0; i < t->n_shelves; i++)
         t->shelf[i].hidden = false;
-    }
 }
 
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
@@ -327,9 +311,8 @@ bool zf_tree_tensor(const struct zf_tree *t, uint64_t ino, struct zf_node_tensor
 {
     struct spot s;
 
-    if (!tree_spot(tree_of(t), ino, &s) || !s.shelf || s.shelf->kind != SHELF_RAW) {
+    if (!tree_spot(tree_of(t), ino, &s) || !s.shelf || s.shelf->kind != SHELF_RAW)
         return false;
-    }
     *out = (struct zf_node_tensor){
         .set = s.shelf->of->set,
         .tensor = &s.shelf->of->set->tensor[s.i],
@@ -351,16 +334,14 @@ const struct zf_map *zf_tree_map(struct zf_tree *base, uint64_t ino, struct zf_e
     struct spot s;
 
     zf_err_clear(err);
-    if (!tree_spot(tree_of(base), ino, &s)) {
+    if (!tree_spot(tree_of(base), ino, &s))
         return NULL;
-    }
     if (s.shelf) {
         const struct zf_tensor *x = &s.shelf->of->set->tensor[s.i];
 
         return s.shelf->kind == SHELF_RAW && shelf_dtype(s.shelf, s.i) == x->dtype ? x->data : NULL;
     }
-    if (s.node->kind == NODE_BLOB) {
+    if (s.node->kind == NODE_BLOB)
         return s.t->c->blob[s.node->payload].data;
-    }
     return s.node->kind == NODE_BULK ? bulk_map(s.t->bulk.at[s.node->payload], err) : NULL;
 }

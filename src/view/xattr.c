@@ -85,18 +85,16 @@ bool tree_xattr(const struct spot *s, size_t k, struct zf_xattr *out)
     };
 
     for (int key = 0; key < N_KEYS; key++) {
-        if (!xattr_has(s, (enum xattr_key)key) || k-- > 0) {
+        if (!xattr_has(s, (enum xattr_key)key) || k-- > 0)
             continue;
-        }
         zf_auto(out) struct zf_out o = {0};
 
         xattr_put(s, (enum xattr_key)key, out->cap, &o);
         (void)snprintf(out->name, sizeof out->name, "user.zerofs.%s", names[key]);
         /* A value that no attribute can hold is empty. */
         out->len = o.bad || o.n > out->cap ? 0 : o.n;
-        if (out->len) {
+        if (out->len)
             memcpy(out->value, o.p, out->len);
-        }
         return true;
     }
     return false;

@@ -38,11 +38,10 @@ static double once(cast_kernel *k, const struct row *r, unsigned char *out, size
     const size_t n = bytes / zf_dtype_info(r->to)->bytes;
     const double start = now();
 
-    if (r->copy) {
+    if (r->copy)
         memcpy(out, r->in, bytes);
-    } else {
+    else
         k(out, r->to, r->in, r->from, n);
-    }
     __asm__ volatile("" ::: "memory");
     return now() - start;
 }
@@ -80,9 +79,8 @@ static unsigned char nearest(const float *value, float x)
     for (unsigned i = 1; i < 256; i++) {
         const float now = value[i] - x, least = value[best] - x;
 
-        if ((now < 0 ? -now : now) < (least < 0 ? -least : least)) {
+        if ((now < 0 ? -now : now) < (least < 0 ? -least : least))
             best = i;
-        }
     }
     return (unsigned char)best;
 }
@@ -97,27 +95,23 @@ static bool fill(struct row *r)
     uint64_t state = 1;
 
     r->in = malloc(n * size);
-    for (unsigned i = 0; i < 256; i++) {
+    for (unsigned i = 0; i < 256; i++)
         all[i] = (unsigned char)i;
-    }
-    if (size == 1) {
+    if (size == 1)
         zf_cast(value, ZF_DT_F32, all, r->from, 256);
-    }
-    for (unsigned i = 0; size == 1 && i < 256; i++) {
+    for (unsigned i = 0; size == 1 && i < 256; i++)
         most = value[i] > most && value[i] < 1e6f ? value[i] : most;
-    }
     for (size_t i = 0; r->in && i < n; i++) {
         const float w = weight(&state);
 
-        if (i >= VALUES) {
+        if (i >= VALUES)
             memcpy(r->in + i * size, r->in + (i - VALUES) * size, size);
-        } else if (r->from == ZF_DT_F8_E8M0) {
+        else if (r->from == ZF_DT_F8_E8M0)
             r->in[i] = (unsigned char)(100 + i % 100);
-        } else if (size == 1) {
+        else if (size == 1)
             r->in[i] = nearest(value, w * most / 4);
-        } else {
+        else
             zf_cast(r->in + i * size, r->from, &(float){w * 0.02f}, ZF_DT_F32, 1);
-        }
     }
     return r->in;
 }
@@ -153,21 +147,16 @@ int main(int argc, char **argv)
     const size_t rows = sizeof row / sizeof row[0];
     zf_auto(mem) unsigned char *out = aligned_alloc(4096, REPLY);
 
-    if (!k || !out) {
+    if (!k || !out)
         return 1;
-    }
     memset(out, 1, REPLY);
-    for (size_t r = 0; r < rows; r++) {
-        if (!fill(&row[r])) {
+    for (size_t r = 0; r < rows; r++)
+        if (!fill(&row[r]))
             return 1;
-        }
-    }
     /* In turn, and of each the quickest: what else runs on the machine only adds. */
-    for (int i = 0; i < TIMES; i++) {
-        for (size_t r = 0; r < rows; r++) {
+    for (int i = 0; i < TIMES; i++)
+        for (size_t r = 0; r < rows; r++)
             measure(k, &row[r], out);
-        }
-    }
     /* Name, bytes moved a second, those read and those written: of a request, and in cache. */
     for (size_t r = 0; r < rows; r++) {
         const double moved =

@@ -57,9 +57,8 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         pid_t child = fork();
-        if (child == 0) {
+        if (child == 0)
             return bench(argv[i]);
-        }
         (void)waitpid(child, NULL, 0);
     }
     return 0;

@@ -51,16 +51,13 @@ static int seq(char **path, bool crc, void *buf)
         int fd = open(*path, O_RDONLY);
         ssize_t n;
 
-        if (fd < 0) {
+        if (fd < 0)
             return fail(*path);
-        }
-        for (off_t off = 0; (n = pread(fd, buf, BLOCK, off)) > 0; off += n) {
+        for (off_t off = 0; (n = pread(fd, buf, BLOCK, off)) > 0; off += n)
             sum = crc ? crc32_z(sum, buf, (size_t)n) : 0;
-        }
         (void)close(fd);
-        if (n < 0) {
+        if (n < 0)
             return fail(*path);
-        }
     }
     printf("%.9f\n", now() - start);
     return 0;
@@ -82,9 +79,8 @@ static bool share_file(const char *path, void *buf, off_t begin, off_t end)
     int fd = open(path, O_RDONLY);
     ssize_t n = 1;
 
-    for (off_t at = begin; fd >= 0 && at < end && n > 0; at += n) {
+    for (off_t at = begin; fd >= 0 && at < end && n > 0; at += n)
         n = pread(fd, buf, end - at < BLOCK ? (size_t)(end - at) : BLOCK, at);
-    }
     return fd >= 0 && close(fd) == 0 && n > 0;
 }
 
@@ -116,24 +112,21 @@ static int share_all(char **path, size_t n)
     bool ok = true;
 
     for (char **p = path; *p; p++) {
-        if (stat(*p, &st) != 0) {
+        if (stat(*p, &st) != 0)
             return fail(*p);
-        }
         total += st.st_size;
     }
     if (n == 0 || n > sizeof s / sizeof *s ||
-        pthread_barrier_init(&start, NULL, (unsigned)n + 1) != 0) {
+        pthread_barrier_init(&start, NULL, (unsigned)n + 1) != 0)
         return 2;
-    }
     for (size_t i = 0; i < n; i++) {
         s[i] = (struct share){.start = &start,
                               .path = path,
                               .buf = aligned_alloc(4096, BLOCK),
                               .begin = total / (off_t)n * (off_t)i,
                               .end = i + 1 < n ? total / (off_t)n * (off_t)(i + 1) : total};
-        if (!s[i].buf || pthread_create(&s[i].thread, NULL, share_read, &s[i]) != 0) {
+        if (!s[i].buf || pthread_create(&s[i].thread, NULL, share_read, &s[i]) != 0)
             return fail("thread");
-        }
         memset(s[i].buf, 1, BLOCK);
     }
     (void)pthread_barrier_wait(&start);
@@ -153,17 +146,14 @@ static int map_all(char **path, void *buf)
     for (; *path; path++) {
         int fd = open(*path, O_RDONLY);
         struct stat st;
-        if (fd < 0 || fstat(fd, &st) != 0) {
+        if (fd < 0 || fstat(fd, &st) != 0)
             return fail(*path);
-        }
         const size_t size = (size_t)st.st_size;
         const char *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (map == MAP_FAILED) {
+        if (map == MAP_FAILED)
             return fail(*path);
-        }
-        for (size_t off = 0; off < size; off += BLOCK) {
+        for (size_t off = 0; off < size; off += BLOCK)
             memcpy(buf, map + off, size - off < BLOCK ? size - off : BLOCK);
-        }
         (void)munmap((void *)map, size);
         (void)close(fd);
     }
@@ -199,22 +189,19 @@ static int at_random(const char *path, size_t count, size_t size, void *buf)
     const volatile char *map = NULL;
     const size_t step = size ? size : 4096;
 
-    if (!took || fd < 0 || fstat(fd, &st) != 0 || (size_t)st.st_size < step || step > BLOCK) {
+    if (!took || fd < 0 || fstat(fd, &st) != 0 || (size_t)st.st_size < step || step > BLOCK)
         return fail(path);
-    }
     if (size == 0 &&
-        (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+        (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED)
         return fail(path);
-    }
     for (size_t i = 0; i < count; i++) {
         off_t at = (off_t)(any(&seed) % ((unsigned long long)st.st_size / step) * step);
         double start = now();
 
-        if (map) {
+        if (map)
             (void)map[at];
-        } else if (pread(fd, buf, size, at) != (ssize_t)size) {
+        else if (pread(fd, buf, size, at) != (ssize_t)size)
             return fail(path);
-        }
         took[i] = now() - start;
     }
     (void)close(fd);
@@ -233,9 +220,8 @@ static int walk(const char *path)
 {
     double start = now();
 
-    if (nftw(path, see, 64, FTW_PHYS) != 0) {
+    if (nftw(path, see, 64, FTW_PHYS) != 0)
         return fail(path);
-    }
     printf("%.9f\n", now() - start);
     return 0;
 }
@@ -296,9 +282,8 @@ static int tree(const char *ckpt, const char *path, size_t places, size_t n, siz
         fprintf(stderr, "%s\n", t ? path : zf_err_text(&err, text, sizeof text));
         return 1;
     }
-    if (!took || places == 0 || (n && (size == 0 || size > BLOCK || size > st.size))) {
+    if (!took || places == 0 || (n && (size == 0 || size > BLOCK || size > st.size)))
         return 2;
-    }
     double start = now();
     if (!(n ? tree_at_random(t, &st, took, n, size, buf, &err)
             : tree_in_turn(t, &st, places, buf, &err))) {
@@ -315,34 +300,26 @@ int main(int argc, char **argv)
 {
     zf_auto(mem) void *buf = aligned_alloc(4096, BLOCK);
 
-    if (!buf || argc < 3) {
+    if (!buf || argc < 3)
         return 2;
-    }
     memset(buf, 1, BLOCK);
-    if (strcmp(argv[1], "seq") == 0 || strcmp(argv[1], "crc") == 0) {
+    if (strcmp(argv[1], "seq") == 0 || strcmp(argv[1], "crc") == 0)
         return seq(argv + 2, strcmp(argv[1], "crc") == 0, buf);
-    }
-    if (argc > 3 && strcmp(argv[1], "share") == 0) {
+    if (argc > 3 && strcmp(argv[1], "share") == 0)
         return share_all(argv + 3, strtoul(argv[2], NULL, 10));
-    }
-    if (strcmp(argv[1], "map") == 0) {
+    if (strcmp(argv[1], "map") == 0)
         return map_all(argv + 2, buf);
-    }
-    if (argc == 5 && strcmp(argv[1], "random") == 0) {
+    if (argc == 5 && strcmp(argv[1], "random") == 0)
         return at_random(argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), buf);
-    }
-    if (argc == 4 && strcmp(argv[1], "mapped") == 0) {
+    if (argc == 4 && strcmp(argv[1], "mapped") == 0)
         return at_random(argv[2], strtoul(argv[3], NULL, 10), 0, buf);
-    }
-    if (argc == 3 && strcmp(argv[1], "walk") == 0) {
+    if (argc == 3 && strcmp(argv[1], "walk") == 0)
         return walk(argv[2]);
-    }
     if (argc == 6 && strcmp(argv[1], "pick") == 0) {
         return tree(argv[2], argv[3], 1, strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10),
                     buf);
     }
-    if ((argc == 4 || argc == 5) && strcmp(argv[1], "tree") == 0) {
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "tree") == 0)
         return tree(argv[2], argv[3], argc == 5 ? strtoul(argv[4], NULL, 10) : 1, 0, 0, buf);
-    }
     return 2;
 }

@@ -53,9 +53,8 @@ static void wait_until(long long ns)
 {
     const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 
-    while (now() < ns) {
+    while (now() < ns)
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-    }
 }
 
 /* When n more bytes have gone over the line. */
@@ -77,9 +76,8 @@ static void *take(void *arg)
 
     do {
         (void)pthread_mutex_lock(&w->lock);
-        while (w->n == PIECES) {
+        while (w->n == PIECES)
             (void)pthread_cond_wait(&w->changed, &w->lock);
-        }
         struct piece *p = &w->piece[(w->head + w->n) % PIECES];
         (void)pthread_mutex_unlock(&w->lock);
         p->data = p->data ? p->data : malloc(PIECE);
@@ -100,9 +98,8 @@ static bool send_all(int fd, const char *p, size_t n)
     while (n) {
         ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
 
-        if (k <= 0) {
+        if (k <= 0)
             return false;
-        }
         p += k;
         n -= (size_t)k;
     }
@@ -117,19 +114,16 @@ static void *give(void *arg)
 
     (void)pthread_mutex_lock(&w->lock);
     for (;;) {
-        while (!w->n && !w->over) {
+        while (!w->n && !w->over)
             (void)pthread_cond_wait(&w->changed, &w->lock);
-        }
-        if (!w->n) {
+        if (!w->n)
             break;
-        }
         struct piece *p = &w->piece[w->head];
         (void)pthread_mutex_unlock(&w->lock);
         wait_until(p->due);
         wanted = wanted && send_all(w->to, p->data, p->n);
-        if (!wanted) {
+        if (!wanted)
             (void)shutdown(w->from, SHUT_RD);
-        }
         (void)pthread_mutex_lock(&w->lock);
         w->head = (w->head + 1) % PIECES;
         w->n--;
@@ -142,9 +136,8 @@ static void *give(void *arg)
 
 static void way_free(struct way *w)
 {
-    for (size_t i = 0; i < PIECES; i++) {
+    for (size_t i = 0; i < PIECES; i++)
         free(w->piece[i].data);
-    }
     free(w);
 }
 
@@ -168,13 +161,11 @@ static void *connection(void *arg)
         (void)pthread_mutex_init(&w[i]->lock, NULL);
         (void)pthread_cond_init(&w[i]->changed, NULL);
         if (pthread_create(&t[2 * i], NULL, take, w[i]) != 0 ||
-            pthread_create(&t[2 * i + 1], NULL, give, w[i]) != 0) {
+            pthread_create(&t[2 * i + 1], NULL, give, w[i]) != 0)
             exit(1);
-        }
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         (void)pthread_join(t[i], NULL);
-    }
     way_free(w[0]);
     way_free(w[1]);
     (void)close(near);
@@ -215,14 +206,12 @@ int main(int argc, char **argv)
     }
     (void)printf("%d\n", ntohs(at.sin_port));
     (void)fflush(stdout);
-    if (pthread_create(&t, NULL, end_with_stdin, NULL) != 0) {
+    if (pthread_create(&t, NULL, end_with_stdin, NULL) != 0)
         return 1;
-    }
     for (;;) {
         int c = accept(fd, NULL, NULL);
 
-        if (c >= 0 && pthread_create(&t, NULL, connection, (void *)(intptr_t)c) == 0) {
+        if (c >= 0 && pthread_create(&t, NULL, connection, (void *)(intptr_t)c) == 0)
             (void)pthread_detach(t);
-        }
     }
 }

@@ -50,8 +50,7 @@ long syscall(long number, ...)
     const struct next_args args = next_args(ap);
     const long *a = args.a;
     va_end(ap);
-    if (number == SYS_openat2) {
+    if (number == SYS_openat2)
         wait_a_little();
-    }
     return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -86,11 +86,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t n, off_t off, struct 
 {
     (void)ino;
     (void)fi;
-    if (off >= file_size) {
+    if (off >= file_size)
         n = 0;
-    } else if ((off_t)n > file_size - off) {
+    else if ((off_t)n > file_size - off)
         n = (size_t)(file_size - off);
-    }
     n = n < MOST ? n : MOST;
     if (source < 0) {
         (void)fuse_reply_buf(req, zeros, n);
@@ -99,11 +98,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t n, off_t off, struct 
     static _Thread_local char *buf; /* until the end */
     buf = buf ? buf : aligned_alloc(4096, MOST);
     const ssize_t got = buf ? pread(source, buf, n, off) : -1;
-    if (got < 0) {
+    if (got < 0)
         (void)fuse_reply_err(req, EIO);
-    } else {
+    else
         (void)fuse_reply_buf(req, buf, (size_t)got);
-    }
 }
 
 static const struct fuse_lowlevel_ops ops = {
@@ -132,16 +130,14 @@ int main(int argc, char **argv)
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
     int rc = 1;
 
-    if (argc < 3) {
+    if (argc < 3)
         return 2;
-    }
     file_size = (off_t)strtoull(argv[1], NULL, 10);
     bool ok = fuse_opt_add_arg(&args, "null") == 0 && fuse_opt_add_arg(&args, "-oro") == 0;
     for (char **word = argv + 2; ok && word[1]; word++) {
         direct = direct || strcmp(*word, "direct") == 0;
-        if (strncmp(*word, "of=", 3) == 0 && (source = open(*word + 3, O_RDONLY)) < 0) {
+        if (strncmp(*word, "of=", 3) == 0 && (source = open(*word + 3, O_RDONLY)) < 0)
             return 1;
-        }
         ok = strcmp(*word, "io_uring") != 0 || fuse_opt_add_arg(&args, "-oio_uring") == 0;
     }
     struct fuse_session *se = ok ? fuse_session_new(&args, &ops, sizeof ops, NULL) : NULL;

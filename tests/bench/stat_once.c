@@ -30,8 +30,7 @@ int fstat(int fd, struct stat *st)
 
 int close(int fd)
 {
-    if (fd >= 0 && fd < DESCRIPTORS) {
+    if (fd >= 0 && fd < DESCRIPTORS)
         atomic_store_explicit(&known[fd], false, memory_order_release);
-    }
     return NEXT(close)(fd);
 }

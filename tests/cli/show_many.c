@@ -14,17 +14,15 @@ int main(int argc, char **argv)
     char line[4096];
 
     o.json = true;
-    if (!opts_finish(&o, &err)) {
+    if (!opts_finish(&o, &err))
         return cmd_fail(&err);
-    }
     while (argc == 2 && fgets(line, sizeof line, stdin)) {
         char *word[] = {argv[1], line};
 
         line[strcspn(line, "\n")] = '\0';
         const int code = cmd_show(&o, 2, word);
-        if (code != EXIT_OK) {
+        if (code != EXIT_OK)
             (void)printf("exit %d\n", code);
-        }
     }
     return argc == 2 ? EXIT_OK : EXIT_USAGE;
 }

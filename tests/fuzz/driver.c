@@ -19,12 +19,10 @@ static void try_cut(const uint8_t *data, size_t n)
     /* Memory of the exact size, so that a sanitizer sees the first byte read beyond it. */
     uint8_t *copy = malloc(n ? n : 1);
 
-    if (!copy) {
+    if (!copy)
         abort();
-    }
-    if (n) {
+    if (n)
         memcpy(copy, data, n);
-    }
     (void)LLVMFuzzerTestOneInput(copy, n);
     free(copy);
 }
@@ -40,9 +38,8 @@ static void try_file(const char *path)
     }
     size_t n = fread(data, 1, sizeof data, f);
     (void)fclose(f);
-    for (size_t cut = 0; n <= CUT_MAX && cut < n; cut++) {
+    for (size_t cut = 0; n <= CUT_MAX && cut < n; cut++)
         try_cut(data, cut);
-    }
     try_cut(data, n);
     const char *name = strrchr(path, '/');
     printf("ok %d - %s\n", ++count, name ? name + 1 : path);
@@ -55,9 +52,8 @@ static void try_corpus(const char *program)
     struct dirent **list;
     char dir[2048], path[4096];
 
-    while (name && strstr(name + 1, "fuzz_")) {
+    while (name && strstr(name + 1, "fuzz_"))
         name = strstr(name + 1, "fuzz_");
-    }
     (void)snprintf(dir, sizeof dir, "%s/tests/fuzz/corpus/%s", top ? top : ".",
                    name ? name + strlen("fuzz_") : program);
     int n = scandir(dir, &list, NULL, alphasort);
@@ -68,22 +64,18 @@ static void try_corpus(const char *program)
         }
         free(list[i]);
     }
-    if (n >= 0) {
+    if (n >= 0)
         free(list);
-    }
-    if (count == 0) {
+    if (count == 0)
         printf("not ok %d - no corpus in %s\n", ++count, dir);
-    }
 }
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i++)
         try_file(argv[i]);
-    }
-    if (argc == 1) {
+    if (argc == 1)
         try_corpus(argv[0]);
-    }
     printf("1..%d\n", count);
     return 0;
 }

@@ -10,8 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum walk_kind kind;
 
     oracle_make(&o, data, size);
-    if (!oracle_agrees(&o, &kind)) {
+    if (!oracle_agrees(&o, &kind))
         abort();
-    }
     return 0;
 }

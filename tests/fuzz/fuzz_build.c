@@ -10,9 +10,8 @@
 
 static void check(bool ok)
 {
-    if (!ok) {
+    if (!ok)
         abort();
-    }
 }
 
 /* Every byte that can be read is where its run says; every other is known to be lost. */
@@ -32,15 +31,13 @@ static void read_runs(const struct zf_map *m)
             unsigned char got = 0, want = 0;
             bool ok = zf_map_read(m, &got, 1, at + i, &err);
 
-            if (loss.end <= at + i && loss.end > 0 && !zf_map_loss(m, at + i, &loss)) {
+            if (loss.end <= at + i && loss.end > 0 && !zf_map_loss(m, at + i, &loss))
                 loss = (struct zf_loss){.first = UINT64_MAX, .end = UINT64_MAX};
-            }
             check(ok == (loss.end == 0 || at + i < loss.first));
-            if (run.kind == ZF_RUN_SRC) {
+            if (run.kind == ZF_RUN_SRC)
                 check(zf_source_pread(run.src, &want, 1, run.off + i, &err) == ok);
-            } else if (run.kind == ZF_RUN_MEM) {
+            else if (run.kind == ZF_RUN_MEM)
                 want = ((const unsigned char *)run.mem)[i];
-            }
             check(got == want);
         }
     }
@@ -75,9 +72,8 @@ static void read_all(const struct zf_checkpoint *c)
             read_runs(t->data);
         }
     }
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
+    for (uint32_t i = 0; i < c->n_blobs; i++)
         check(zf_map_read(c->blob[i].data, buf, zf_map_size(c->blob[i].data), 0, &err));
-    }
 }
 
 /* What every element was before the seal. */
@@ -102,9 +98,8 @@ static void read_early(struct zf_build *b)
         struct zf_err err;
 
         e->there = d != NULL;
-        for (uint32_t k = 0; k < t.ndim; k++) {
+        for (uint32_t k = 0; k < t.ndim; k++)
             n *= t.shape[k];
-        }
         for (uint64_t k = 0; d && k < n; k++) {
             e->ok[k] = zf_draft_read(d, k, 1, e->byte + k * bytes, &err);
             all = all && e->ok[k];
@@ -146,9 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     lim.model_memory = 64 << 20;
     lim.grid_cells = size % 2 ? FEW_CELLS : lim.grid_cells;
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
-    }
     for (int degraded = 0; degraded < 2; degraded++) {
         struct verbs v = {.p = data, .n = size};
 
@@ -169,9 +163,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else {
             check(err.msg[0] != '\0');
         }
-        for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+        for (int i = 0; i < VERBS_SOURCES - 1; i++)
             zf_source_unref(&v.src[i]);
-        }
     }
     return 0;
 }

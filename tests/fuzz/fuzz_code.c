@@ -16,9 +16,8 @@ static bool ask(void *ctx, const struct zf_code_pickle *p, struct zf_err *err)
         const struct zf_code_use *u = &p->walk->use.at[i];
 
         if (u->at >= p->in->size || (u->called != ZF_OFF_NONE && u->called < u->at) ||
-            zf_code_class(u) >= ZF_CODE_CLASSES) {
+            zf_code_class(u) >= ZF_CODE_CLASSES)
             abort();
-        }
     }
     return true;
 }
@@ -30,13 +29,11 @@ static void same_end(const uint8_t *data, size_t size, const struct zf_limits *l
     struct zf_bytes in = zf_bytes_of(data, size);
     struct zf_code_walk walk;
 
-    if (!arena || !zf_code_walk(&in, lim, &walk, &err)) {
+    if (!arena || !zf_code_walk(&in, lim, &walk, &err))
         return;
-    }
     if (zf_pickle_load(&in, arena, lim, &err) &&
-        (walk.why.code == ZF_E_FORMAT || (walk.why.code == ZF_OK && walk.end != in.at))) {
+        (walk.why.code == ZF_E_FORMAT || (walk.why.code == ZF_OK && walk.end != in.at)))
         abort();
-    }
     zf_code_walk_fini(&walk);
 }
 
@@ -48,9 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         zf_mem_new("x.pkl", (void *)(uintptr_t)data, size, false, &err);
 
     lim.pickle_memory = 64 * (uint64_t)size + (1 << 20);
-    if (src && !zf_code_file(src, &lim, ask, NULL, &err) && err.msg[0] == '\0') {
+    if (src && !zf_code_file(src, &lim, ask, NULL, &err) && err.msg[0] == '\0')
         abort();
-    }
     same_end(data, size, &lim);
     return 0;
 }

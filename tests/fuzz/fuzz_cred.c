@@ -12,13 +12,11 @@ static void settings(const char *p, size_t n)
     struct zf_err err = {.code = ZF_OK};
     zf_auto(ini) struct ini ini = {0};
 
-    if (!ini_parse(&ini, p, n, &err)) {
+    if (!ini_parse(&ini, p, n, &err))
         return;
-    }
     for (size_t i = 0; i < ini.option.n; i++) {
-        if (!ini.option.at[i].value || ini.option.at[i].section >= ini.section.n) {
+        if (!ini.option.at[i].value || ini.option.at[i].section >= ini.section.n)
             abort();
-        }
         free(ini_nested(ini.option.at[i].value, "endpoint_url"));
     }
     for (size_t i = 0; i < ini.section.n && i < 20; i++) {
@@ -38,16 +36,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *token = NULL;
 
     settings(p, size);
-    if (aws_reply_json(&key, p, size, &err) &&
-        !(key.id && key.secret && key.token && key.expires)) {
+    if (aws_reply_json(&key, p, size, &err) && !(key.id && key.secret && key.token && key.expires))
         abort();
-    }
-    if (gs_cred_token(p, size, &token, &seconds, &err) != (token != NULL)) {
+    if (gs_cred_token(p, size, &token, &seconds, &err) != (token != NULL))
         abort();
-    }
     free(token);
-    if (gs_cred_read(&cred, p, size, &err)) {
+    if (gs_cred_read(&cred, p, size, &err))
         (void)!gs_cred_form(&cred, 1767323045, &form, &err);
-    }
     return 0;
 }

@@ -20,9 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const void *items;
     zf_auto(store) struct zf_store *st = NULL;
 
-    if (!metadata) {
+    if (!metadata)
         return 0;
-    }
     lim.pickle_memory = lim.model_memory = 64u << 20;
     lim.inflate_bytes = 16u << 20;
     lim.grid_cells = 1u << 16;
@@ -31,9 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     items = zf_bytes_take(&in, left);
     st = store_mem_new(&lim, &err);
     if (!st || !store_mem_add(st, ".metadata", metadata, n, &err) ||
-        !store_mem_add(st, "__0_0.distcp", items, left, &err)) {
+        !store_mem_add(st, "__0_0.distcp", items, left, &err))
         return 0;
-    }
     opened_try(st, "dcp", &lim, false);
     opened_try(st, "dcp", &lim, true);
     return 0;

@@ -30,19 +30,16 @@ static void put_file(const char *name, const uint8_t *data, size_t size)
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size) {
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
         abort();
-    }
     (void)close(fd);
 }
 
 static void note(void *ctx, const struct zf_cached *c)
 {
-    for (const char *p = c->url; *p; p++) {
-        if ((unsigned char)*p < ' ') {
+    for (const char *p = c->url; *p; p++)
+        if ((unsigned char)*p < ' ')
             abort(); /* a terminal would obey */
-        }
-    }
     *(uint64_t *)ctx += c->bytes;
 }
 
@@ -55,14 +52,12 @@ static void try_blocks(struct diskcache *c, const struct diskcache_key *key, con
     for (uint64_t k = 0; k < DISKCACHE_SLOTS; k++) {
         size_t n = k % 2 ? 5 : DISKCACHE_BLOCK;
 
-        if (!diskcache_get(c, key, k, buf, n)) {
+        if (!diskcache_get(c, key, k, buf, n))
             continue;
-        }
         diskcache_entry(key, k, buf, n, entry);
         if (size < (k + 1) * DISKCACHE_ENTRY ||
-            memcmp(entry, data + k * DISKCACHE_ENTRY, sizeof entry) != 0) {
+            memcmp(entry, data + k * DISKCACHE_ENTRY, sizeof entry) != 0)
             abort();
-        }
     }
 }
 
@@ -77,9 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[160];
     uint64_t bytes = 0;
 
-    if (!made && !mkdtemp(dir)) {
+    if (!made && !mkdtemp(dir))
         return 0;
-    }
     if (!made) {
         made = true;
         (void)atexit(clean);
@@ -94,16 +88,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)mkdir(path, 0700);
     (void)snprintf(path, sizeof path, which == 2 ? "%.0s%s" : "o/%s/%s", key.hex, file[which]);
     put_file(path, data + 1, size - 1);
-    if (which == 0) {
+    if (which == 0)
         try_blocks(c, &key, data + 1, size - 1);
-    }
-    if (!zf_remote_cache_each(dir, note, &bytes, &err)) {
+    if (!zf_remote_cache_each(dir, note, &bytes, &err))
         abort();
-    }
     diskcache_put(c, &key, &about, 3, "bytes", 5);
     diskcache_free(c);
-    if (!zf_remote_cache_clear(dir, &bytes, &err)) {
+    if (!zf_remote_cache_clear(dir, &bytes, &err))
         abort();
-    }
     return 0;
 }

@@ -35,9 +35,8 @@ static void read_all(const struct zf_checkpoint *c)
             const struct zf_map *m = c->set[s].tensor[i].data;
             uint64_t n = zf_map_size(m) < sizeof buf ? zf_map_size(m) : sizeof buf;
 
-            if (n && !zf_map_read(m, buf, (size_t)n, 0, &err) && !c->set[s].tensor[i].lost) {
+            if (n && !zf_map_read(m, buf, (size_t)n, 0, &err) && !c->set[s].tensor[i].lost)
                 abort();
-            }
         }
     }
 }
@@ -49,11 +48,10 @@ static void try_open(struct zf_store *st, const struct zf_limits *lim)
         struct zf_err err = {.code = ZF_OK};
         zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
 
-        if (c) {
+        if (c)
             read_all(c);
-        } else if (err.code == ZF_OK || !err.msg[0]) {
+        else if (err.code == ZF_OK || !err.msg[0])
             abort();
-        }
     }
 }
 
@@ -76,9 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                        &err) ||
         !add(optim, "model/x.safetensors", whole, &err) ||
         !store_mem_add(optim, "optimizer/pytorch_optim-00001.bin", data, size, &err) ||
-        !store_mem_add(optim, "optimizer/pytorch_optim.bin.index.json", data, size, &err)) {
+        !store_mem_add(optim, "optimizer/pytorch_optim.bin.index.json", data, size, &err))
         return 0;
-    }
     try_open(index, &lim);
     try_open(boxes, &lim);
     try_open(names, &lim);

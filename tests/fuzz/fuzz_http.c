@@ -24,17 +24,14 @@ static void try_head(const char *text, size_t n)
         http_head_line(&h, text + at, len, 1700000000);
         at += len;
     }
-    if (h.has_range && (h.last < h.first || (h.total != HTTP_SIZE_UNKNOWN && h.last >= h.total))) {
+    if (h.has_range && (h.last < h.first || (h.total != HTTP_SIZE_UNKNOWN && h.last >= h.total)))
         abort();
-    }
-    if (strlen(h.object.etag) >= sizeof h.object.etag || h.retry_after > 1e12) {
+    if (strlen(h.object.etag) >= sizeof h.object.etag || h.retry_after > 1e12)
         abort();
-    }
     if (h.status != 416 && http_check(&ask, &h, &err) &&
         (h.status != 206 || h.first != 100 || h.last != 149 ||
-         strcmp(h.object.etag, "\"a\"") != 0 || h.encoded || h.multipart)) {
+         strcmp(h.object.etag, "\"a\"") != 0 || h.encoded || h.multipart))
         abort();
-    }
 }
 
 static void try_url(const char *text)
@@ -44,14 +41,12 @@ static void try_url(const char *text)
     zf_auto(out) struct zf_out o = {0};
     zf_auto(out) struct zf_out back = {0};
 
-    if (url_check(text, &err) && (!origin || strchr(shown, '?') || strchr(shown, '#'))) {
+    if (url_check(text, &err) && (!origin || strchr(shown, '?') || strchr(shown, '#')))
         abort();
-    }
     /* Encoded and decoded it is what it was. */
     url_encode(&o, text, strlen(text), true);
-    if (!url_decode(&back, zf_out_text(&o), o.n, false) || strcmp(zf_out_text(&back), text) != 0) {
+    if (!url_decode(&back, zf_out_text(&o), o.n, false) || strcmp(zf_out_text(&back), text) != 0)
         abort();
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,20 +55,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char said[100];
     time_t when;
 
-    if (!text) {
+    if (!text)
         return 0;
-    }
-    if (size) {
+    if (size)
         memcpy(text, data, size);
-    }
     text[size] = '\0';
     try_head(text, size);
     http_body_words(text, size, said, sizeof said);
     const struct http_reply r = {.head = text};
     free(http_header(&r, "ETag"));
-    if (timestamp_http(text, &when) && when < 0) {
+    if (timestamp_http(text, &when) && when < 0)
         abort();
-    }
     try_url(text);
     return 0;
 }

@@ -45,9 +45,8 @@ static void put(struct tree *t, uint32_t level, json_t *v)
     json_t *into = t->open[level];
 
     if (!v || (json_is_object(into) ? json_object_set_new(into, t->key[level], v)
-                                    : json_array_append_new(into, v)) != 0) {
+                                    : json_array_append_new(into, v)) != 0)
         abort(); /* jansson takes no text that is not UTF-8, for one */
-    }
 }
 
 /* Reads an entry; returns the level at which to go on. */
@@ -58,9 +57,8 @@ static uint32_t read_entry(struct zf_jsonin *in, struct tree *t, uint32_t level)
         t->key[level] = strdup(zf_jsonin_text(in, NULL));
     }
     enum zf_json_kind kind = zf_jsonin_value(in);
-    if (kind == ZF_JSON_NONE) {
+    if (kind == ZF_JSON_NONE)
         return level; /* it is bad */
-    }
     if (kind != ZF_JSON_OBJECT && kind != ZF_JSON_ARRAY) {
         put(t, level, scalar(in, kind));
         return level;
@@ -81,19 +79,15 @@ static json_t *read_all(struct zf_jsonin *in, struct zf_err *err)
                                            : NULL;
 
     t.open[1] = root;
-    for (uint32_t level = root ? 1 : 0; level > 0;) {
-        if (zf_jsonin_next(in, level)) {
+    for (uint32_t level = root ? 1 : 0; level > 0;)
+        if (zf_jsonin_next(in, level))
             level = read_entry(in, &t, level);
-        } else {
+        else
             level--;
-        }
-    }
-    for (size_t i = 0; i < sizeof t.key / sizeof t.key[0]; i++) {
+    for (size_t i = 0; i < sizeof t.key / sizeof t.key[0]; i++)
         free(t.key[i]);
-    }
-    if (zf_jsonin_end(in, err)) {
+    if (zf_jsonin_end(in, err))
         return root;
-    }
     json_decref(root);
     return NULL;
 }
@@ -125,31 +119,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_error_t why;
     zf_auto(jsonin) struct zf_jsonin *in = zf_jsonin_new_text(text, size, &lim, &err);
 
-    if (!in) {
+    if (!in)
         return 0;
-    }
     zf_auto(json) json_t *ours = read_all(in, &err);
     zf_auto(json) json_t *narrow = read_narrow(data, size, &lim, &narrow_err);
     if (!ours != !narrow || (ours && !json_equal(ours, narrow)) || err.code != narrow_err.code ||
-        err.off != narrow_err.off || strcmp(err.msg, narrow_err.msg) != 0) {
+        err.off != narrow_err.off || strcmp(err.msg, narrow_err.msg) != 0)
         abort();
-    }
     if (pass_over(text, size, &lim, &pass_err) != (ours != NULL) || pass_err.off != err.off ||
-        (!ours && (!err.msg[0] || (err.off != ZF_OFF_NONE && err.off > size)))) {
+        (!ours && (!err.msg[0] || (err.off != ZF_OFF_NONE && err.off > size))))
         abort();
-    }
-    if (err.code == ZF_E_LIMIT || err.code == ZF_E_NOMEM) {
+    if (err.code == ZF_E_LIMIT || err.code == ZF_E_NOMEM)
         return 0;
-    }
     if (memchr(text, '\0', size)) { /* one behind a number jansson does not see (2.14) */
-        if (ours) {
+        if (ours)
             abort();
-        }
         return 0;
     }
     zf_auto(json) json_t *theirs = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    if (!ours != !theirs || (ours && !json_equal(ours, theirs))) {
+    if (!ours != !theirs || (ours && !json_equal(ours, theirs)))
         abort();
-    }
     return 0;
 }

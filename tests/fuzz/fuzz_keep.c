@@ -22,14 +22,11 @@ static void read_map(const struct zf_map *m)
 
 static void read_all(const struct zf_checkpoint *c)
 {
-    for (uint32_t s = 0; s < c->n_sets; s++) {
-        for (uint32_t i = 0; i < c->set[s].n; i++) {
+    for (uint32_t s = 0; s < c->n_sets; s++)
+        for (uint32_t i = 0; i < c->set[s].n; i++)
             read_map(c->set[s].tensor[i].data);
-        }
-    }
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
+    for (uint32_t i = 0; i < c->n_blobs; i++)
         read_map(c->blob[i].data);
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -41,9 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     k.lim.inflate_bytes = 1 << 20;
     zf_auto(store) struct zf_store *st = store_mem_new(&k.lim, &err);
     zf_auto(out) struct zf_out head = {0}, body = {0};
-    if (!st || !store_mem_add(st, "a.bin", "0123456789abcdef", 16, &err)) {
+    if (!st || !store_mem_add(st, "a.bin", "0123456789abcdef", 16, &err))
         abort();
-    }
     zf_out_le32(&body, 3);
     zf_out_str(&body, "key");
     zf_out_u8(&body, 0); /* good for a store of any name */
@@ -51,10 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     keep_head(&head, body.p, body.n);
     zf_out_add(&head, body.p, body.n);
     zf_auto(checkpoint) struct zf_checkpoint *c = keep_load_bytes(&k, st, head.p, head.n, &err);
-    if (c) {
+    if (c)
         read_all(c);
-    } else if (!err.msg[0]) {
+    else if (!err.msg[0])
         abort();
-    }
     return 0;
 }

@@ -157,11 +157,9 @@ static void add_file(struct made *m, uint32_t file)
     }
     for (uint32_t c = 0; c < m->chunks; c++) {
         for (uint32_t q = 0; q < m->stages; q++) {
-            for (uint32_t k = 0; k < m->layers[c][q]; k++, whole++) {
-                if (q == p) {
+            for (uint32_t k = 0; k < m->layers[c][q]; k++, whole++)
+                if (q == p)
                     add_layer(m, file, c, k, whole);
-                }
-            }
         }
     }
 }
@@ -176,9 +174,8 @@ static void make_sizes(struct made *m, struct input *in)
     s->pipeline_model_parallel_size = m->stages = 1 + take(in, 3);
     s->expert_model_parallel_size = 1 + take(in, 3);
     s->expert_tensor_parallel_size = take(in, 2) ? tp : 1;
-    if (s->expert_tensor_parallel_size == 1 && s->expert_model_parallel_size % tp != 0) {
+    if (s->expert_tensor_parallel_size == 1 && s->expert_model_parallel_size % tp != 0)
         s->expert_model_parallel_size = tp;
-    }
     m->chunks = 1 + take(in, 3);
     s->num_experts = take(in, 2) ? s->expert_model_parallel_size * (1 + take(in, 2)) : 0;
     s->num_attention_heads = heads;
@@ -213,12 +210,10 @@ static bool make_files(struct made *m, struct zf_arena *a, struct zf_err *err)
 
             f->dir = f->path = "mp_rank";
             f->number[f->n_numbers++] = r % tp;
-            if (m->stages > 1) {
+            if (m->stages > 1)
                 f->number[f->n_numbers++] = p;
-            }
-            if (ep > 1) {
+            if (ep > 1)
                 f->number[f->n_numbers++] = r / etp % ep;
-            }
         }
     }
     return legacy_files_arrange(&m->files, &m->s, a, &missing, err) && !missing;
@@ -266,9 +261,8 @@ static bool join(struct made *m, struct zf_arena *a, bool oracle)
     bool ok = legacy_join(&j, &err);
 
     assert(ok || err.msg[0]);
-    for (size_t i = 0; ok && i < j.whole.n; i++) {
+    for (size_t i = 0; ok && i < j.whole.n; i++)
         check_whole(m, &j.whole.at[i], oracle);
-    }
     for (uint32_t i = 0; ok && oracle && i < m->n; i++) {
         const struct legacy_whole *w = &j.whole.at[m->part[i].whole];
 
@@ -317,15 +311,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     assert(a && m);
     make_sizes(m, &in);
-    if (!make_files(m, a, &err)) {
+    if (!make_files(m, a, &err))
         abort(); /* it is as Megatron writes it */
-    }
-    for (uint32_t i = 0; i < m->files.n; i++) {
+    for (uint32_t i = 0; i < m->files.n; i++)
         add_file(m, i);
-    }
-    if (!join(m, a, true)) {
+    if (!join(m, a, true))
         abort();
-    }
     if (m->n > 0) {
         change(m, &in);
         (void)join(m, a, false);

@@ -14,9 +14,8 @@ static void check(const struct entries *e)
         const char *name = e->at[i].name;
 
         if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-            entries_find(e, name) != &e->at[i]) {
+            entries_find(e, name) != &e->at[i])
             abort();
-        }
     }
 }
 
@@ -31,9 +30,8 @@ static void listings(const char *p, size_t n, const struct zf_limits *lim)
                   (i < 3 ? autoindex_read(p, n, type[i], "http://host/dir/", lim, &e, &err)
                          : hub_tree_page(p, n, "dir", lim, &e, &err));
 
-        if (!ok && err.code == ZF_OK) {
+        if (!ok && err.code == ZF_OK)
             abort();
-        }
         check(&e);
     }
 }
@@ -45,9 +43,8 @@ static void manifest(const char *p, size_t n, const struct zf_limits *lim)
     struct zf_err err = {.code = ZF_OK};
 
     if (index_file_read(p, n, lim, &f, &err) && entries_init(&e, lim, &err) &&
-        index_file_list(&f, "", &e, &err)) {
+        index_file_list(&f, "", &e, &err))
         check(&e);
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -58,9 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     zf_auto(mem) char *text = malloc(size + 1);
     char commit[41];
 
-    if (!text) {
+    if (!text)
         abort();
-    }
     memcpy(text, data, size);
     text[size] = '\0';
     lim.dir_entries = 1000;

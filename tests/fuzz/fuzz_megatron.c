@@ -17,9 +17,8 @@ enum { DIMS = 3, ELEMS_MAX = 4096 };
 
 static void check(bool ok)
 {
-    if (!ok) {
+    if (!ok)
         abort();
-    }
 }
 
 /* ---- keys ---- */
@@ -40,9 +39,8 @@ static void check_key(const char *key, size_t n)
     check_inside(k.flat.dtype, key, n);
     check_inside(k.container, key, n);
     check(k.layer_at < k.name.n + (k.name.n == 0) && k.expert_at < k.name.n + (k.name.n == 0));
-    if ((k.what != MG_WEIGHT && k.what != MG_STATE) || n > 400 || memchr(key, '\0', n)) {
+    if ((k.what != MG_WEIGHT && k.what != MG_STATE) || n > 400 || memchr(key, '\0', n))
         return;
-    }
     check(k.name.n > 0 || n == 0);
     size_t len = mg_key_numbered(&k, 31, 7, name, sizeof name);
     check(len == strlen(name) &&
@@ -81,9 +79,8 @@ static void flat_put(const struct flat *f, struct zf_draft *draft, struct zf_sou
     struct zf_err err = {0};
 
     for (uint64_t cell = 0; cell < f->n / f->n_local; cell++) {
-        for (uint64_t d = f->ndim, rest = cell; d-- > 0; rest /= f->grid[d]) {
+        for (uint64_t d = f->ndim, rest = cell; d-- > 0; rest /= f->grid[d])
             start[d] = rest % f->grid[d];
-        }
         for (uint64_t at = 0, len; at < f->n_local; at += len) {
             len = *size ? **data % f->n_local + 1 : f->n_local;
             len = len < f->n_local - at ? len : f->n_local - at;
@@ -113,9 +110,8 @@ static void check_flat(const uint8_t *data, size_t size)
         f.n *= f.whole[d];
     }
     f.grid[f.ndim] = f.n_local;
-    for (uint64_t i = 0; i < f.n; i++) {
+    for (uint64_t i = 0; i < f.n; i++)
         stored[i] = (uint8_t)(i % 251);
-    }
     data += 7;
     size -= 7;
     zf_auto(source) struct zf_source *src = zf_mem_new("stored", stored, f.n, false, &err);
@@ -124,19 +120,17 @@ static void check_flat(const uint8_t *data, size_t size)
     check(draft);
     flat_put(&f, draft, src, &data, &size);
     for (uint64_t i = 0; i < f.n; i++) {
-        for (uint64_t d = f.ndim, rest = i; d-- > 0; rest /= f.whole[d]) {
+        for (uint64_t d = f.ndim, rest = i; d-- > 0; rest /= f.whole[d])
             at[d] = rest % f.whole[d];
-        }
         check(zf_draft_read(draft, i, 1, &got, &err) && got == flat_stored(&f, at) % 251);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size > 0 && data[0] == 'k') {
+    if (size > 0 && data[0] == 'k')
         check_key((const char *)data + 1, size - 1);
-    } else if (size > 8) {
+    else if (size > 8)
         check_flat(data + 1, size - 1);
-    }
     return 0;
 }

@@ -20,13 +20,11 @@ static void try_name(const void *p, size_t n, const struct zf_limits *lim)
     struct zf_path path;
     bool pickled;
 
-    if (a && key64_read(p, n, lim, a, &path, &pickled, &err)) {
-        for (uint32_t i = 0; i < path.n; i++) {
+    if (a && key64_read(p, n, lim, a, &path, &pickled, &err))
+        for (uint32_t i = 0; i < path.n; i++)
             (void)(path.step[i].n > 0 && path.step[i].p[path.step[i].n - 1]);
-        }
-    } else if (err.code == ZF_OK) {
+    else if (err.code == ZF_OK)
         abort();
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -54,9 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!first || !second || !st ||
         !store_mem_add(st, core ? "model/metadata.json" : "model/rank0.pt", first, n, &err) ||
         !store_mem_add(st, core ? "model/rank_0.safetensors" : "optim/rank0.pt", second, left,
-                       &err)) {
+                       &err))
         return 0;
-    }
     opened_try(st, "olmo", &lim, false);
     opened_try(st, "olmo", &lim, true);
     return 0;

@@ -28,15 +28,13 @@ static struct zf_store *unpack(const uint8_t *data, size_t size, const struct zf
         uint64_t len = zf_bytes_le32(&in), left = zf_bytes_left(&in);
         const void *p = zf_bytes_take(&in, len < left ? len : left);
 
-        if (!name || !p) {
+        if (!name || !p)
             break;
-        }
         memcpy(path, name, n);
         path[n] = '\0';
         /* a path that the store refuses, or one that is there already, is left out */
-        if (!store_mem_add(st, path, p, len < left ? len : left, err)) {
+        if (!store_mem_add(st, path, p, len < left ? len : left, err))
             zf_err_clear(err);
-        }
     }
     return st;
 }
@@ -48,12 +46,10 @@ static void read_ends(const struct zf_map *m)
     struct zf_err err;
 
     zf_err_clear(&err);
-    if (n > 0 && !zf_map_read(m, buf, n, 0, &err)) {
+    if (n > 0 && !zf_map_read(m, buf, n, 0, &err))
         zf_err_clear(&err);
-    }
-    if (n > 0 && !zf_map_read(m, buf, n, size - n, &err)) {
+    if (n > 0 && !zf_map_read(m, buf, n, size - n, &err))
         zf_err_clear(&err);
-    }
 }
 
 static void try_open(struct zf_store *st, const struct zf_limits *lim, bool degraded)
@@ -66,19 +62,15 @@ static void try_open(struct zf_store *st, const struct zf_limits *lim, bool degr
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
     if (!c) {
         /* every refusal has a code and a sentence */
-        if (err.code == ZF_OK || !*zf_err_text(&err, text, sizeof text)) {
+        if (err.code == ZF_OK || !*zf_err_text(&err, text, sizeof text))
             abort();
-        }
         return;
     }
-    for (uint32_t s = 0; s < c->n_sets; s++) {
-        for (uint32_t i = 0; i < c->set[s].n; i++) {
+    for (uint32_t s = 0; s < c->n_sets; s++)
+        for (uint32_t i = 0; i < c->set[s].n; i++)
             read_ends(c->set[s].tensor[i].data);
-        }
-    }
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
+    for (uint32_t i = 0; i < c->n_blobs; i++)
         read_ends(c->blob[i].data);
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -22,20 +22,17 @@ static void ask(const struct zf_pv *v, struct zf_arena *arena, unsigned depth)
     bool b;
     const char *p;
 
-    if (!v || depth == 0) {
+    if (!v || depth == 0)
         return;
-    }
     (void)zf_pv_bool(v, &b);
     (void)zf_pv_int(v, &i);
     (void)zf_pv_u64(v, &n);
     (void)zf_pv_float(v, &f);
     p = zf_pv_text(v, &n);
-    if (p && p[n] != '\0') {
+    if (p && p[n] != '\0')
         abort();
-    }
-    if (zf_pv_bytes(v, arena, &p, &n, &err) && p[n] != '\0') {
+    if (zf_pv_bytes(v, arena, &p, &n, &err) && p[n] != '\0')
         abort();
-    }
     (void)zf_pv_is(v, "builtins", "getattr");
     (void)zf_pv_get(v, "a");
     ask(zf_pv_attr(v, "b"), arena, 1);
@@ -57,9 +54,8 @@ static void tell(const struct zf_pv *v, const struct zf_limits *lim)
     zf_auto(mem) char *out = NULL;
     uint64_t n;
 
-    if (zf_pv_json(v, lim, NULL, &out, &n, &err) && out[n] != '\0') {
+    if (zf_pv_json(v, lim, NULL, &out, &n, &err) && out[n] != '\0')
         abort();
-    }
 }
 
 static void along(const uint8_t *data, size_t size, const struct zf_pv *plain,
@@ -80,9 +76,8 @@ static void folded(const uint8_t *data, size_t size, const struct zf_pv *plain,
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(16 * (uint64_t)size + (64 << 20), &err);
     const struct zf_pv *v = arena ? folded_load(data, size, arena, lim, &err) : NULL;
 
-    if (plain && v ? !folded_same(plain, v, 3) : plain && err.code == ZF_E_FORMAT) {
+    if (plain && v ? !folded_same(plain, v, 3) : plain && err.code == ZF_E_FORMAT)
         abort();
-    }
     ask(v, arena, DEPTH);
 }
 
@@ -93,9 +88,8 @@ static void ends(const uint8_t *data, size_t size, bool read, const struct zf_by
     uint64_t want;
     bool end = zf_pickle_end(&in, &want);
 
-    if (read ? !end || in.at != after->at : after->bad && (end || !in.bad || want == 0)) {
+    if (read ? !end || in.at != after->at : after->bad && (end || !in.bad || want == 0))
         abort();
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,9 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.pickle_depth = 500;
     lim.text_bytes = 32 << 10;
     v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
-    if (arena) {
+    if (arena)
         ends(data, size, v, &in);
-    }
     along(data, size, v, &lim);
     folded(data, size, v, &lim);
     in = zf_bytes_of(data, size);

@@ -28,9 +28,8 @@ static struct zf_checkpoint *small(const struct zf_limits *lim)
 
     if (!b || !put(b, "t", 4, 6, &err) || !put(b, "l.0.w", 8, 3, &err) ||
         !put(b, "l.1.w", 8, 3, &err) || !put(b, "m._orig_mod.x", 0, 3, &err) ||
-        !zf_build_text(b, "state/args.json", settings, strlen(settings), &err)) {
+        !zf_build_text(b, "state/args.json", settings, strlen(settings), &err))
         abort();
-    }
     return zf_build_seal(b, "fuzz", "made here", &err);
 }
 
@@ -42,23 +41,19 @@ static void read_all(const struct zf_tensor *t)
     struct zf_err err;
     uint64_t bytes;
 
-    if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != size || size > sizeof buf) {
+    if (!zf_dtype_size(t->dtype, t->ndim, t->shape, &bytes) || bytes != size || size > sizeof buf)
         abort();
-    }
-    for (uint64_t at = 0; at < size; at += 5) {
+    for (uint64_t at = 0; at < size; at += 5)
         if (!zf_map_read(t->data, buf, (size_t)(size - at), at, &err) ||
-            zf_map_at(t->data, at).len == 0) {
+            zf_map_at(t->data, at).len == 0)
             abort();
-        }
-    }
 }
 
 static void count(void *ctx, const char *problem)
 {
     ++*(uint64_t *)ctx;
-    if (!*problem) {
+    if (!*problem)
         abort();
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -70,20 +65,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.tensors = 2000;
     struct zf_checkpoint *c = small(&lim);
     char *text = malloc(size + 1);
-    if (!c || !text) {
+    if (!c || !text)
         abort();
-    }
     memcpy(text, data, size);
     text[size] = '\0';
     const struct zf_hf_opts o = {.lim = &lim, .name = "fuzz", .text = text, .n_text = size};
     const bool checked = zf_hf_check(c, &o, count, &problems, &n, &err);
     const bool made = zf_hf_model(c, &o, &err);
-    if (made != (checked && problems == 0) || made != (c->hf != NULL)) {
+    if (made != (checked && problems == 0) || made != (c->hf != NULL))
         abort();
-    }
-    for (uint32_t i = 0; made && i < c->hf->n; i++) {
+    for (uint32_t i = 0; made && i < c->hf->n; i++)
         read_all(&c->hf->tensor[i]);
-    }
     free(text);
     zf_checkpoint_free(c);
     return 0;

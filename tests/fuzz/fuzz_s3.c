@@ -23,20 +23,17 @@ static void list(const uint8_t *data, size_t size, const char *prefix)
     /* The same page again is an endless listing as soon as it says that there is more. */
     for (unsigned i = 0; ok && i < 2; i++) {
         ok = s3_list_page(&l, data, size, &err);
-        if (ok && !l.more) {
+        if (ok && !l.more)
             break;
-        }
-        if (ok ? i == 1 : err.code == ZF_OK || !err.msg[0]) {
+        if (ok ? i == 1 : err.code == ZF_OK || !err.msg[0])
             abort();
-        }
     }
     for (size_t i = 0; i < all.n; i++) {
         const char *name = all.at[i].name;
 
         if (!name[0] || strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0 ||
-            entries_find(&all, name) != &all.at[i]) {
+            entries_find(&all, name) != &all.at[i])
             abort();
-        }
     }
 }
 
@@ -50,13 +47,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     list(data, size, "");
     list(data, size, "p/");
     s3_error_read(&e, data, size);
-    if (s3_error_fail(&e, 403, &asked, &err) || strpbrk(err.msg, "\r\n")) {
+    if (s3_error_fail(&e, 403, &asked, &err) || strpbrk(err.msg, "\r\n"))
         abort();
-    }
     err = (struct zf_err){.code = ZF_OK};
     if (aws_reply_xml(&key, data, size, &err) &&
-        !(key.id && key.secret && key.token && key.expires)) {
+        !(key.id && key.secret && key.token && key.expires))
         abort();
-    }
     return 0;
 }

@@ -21,11 +21,9 @@ static void affine_use(const struct tp_info *info)
 
             /* a box that was believed lies inside its shard */
             for (uint32_t k = 0; k < p->n; k++) {
-                for (uint32_t d = 0; d < e->cut.ndim; d++) {
-                    if (p->box[k].in_shard[d] + p->box[k].size[d] > e->shard[r][d]) {
+                for (uint32_t d = 0; d < e->cut.ndim; d++)
+                    if (p->box[k].in_shard[d] + p->box[k].size[d] > e->shard[r][d])
                         abort();
-                    }
-                }
             }
         }
         (void)(e->cut.n_ranks > 0 && zf_cut_prove(&e->cut, &err));
@@ -51,9 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             (void)!zf_pattern_match(info.pattern[i].pattern, name, sizeof name - 1, NULL, &fits,
                                     &err);
         }
-        if (!info.why[0]) {
+        if (!info.why[0])
             affine_use(&info);
-        }
     }
     tp_info_fini(&info);
     return 0;

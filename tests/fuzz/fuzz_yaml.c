@@ -14,9 +14,8 @@ static bool count(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *err)
     uint64_t *left = ctx;
 
     (void)err;
-    if ((*left)-- == 0 || s->value[s->value_len] != '\0' || !s->path) {
+    if ((*left)-- == 0 || s->value[s->value_len] != '\0' || !s->path)
         abort();
-    }
     return true;
 }
 
@@ -29,13 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     bool ok = zf_yaml_scalars((const char *)data, size, &lim, count, &left, &err);
     if (megatron_settings_yaml_text((const char *)data, size, &lim, &s, &err)) {
-        if (!ok) {
+        if (!ok)
             abort();
-        }
 #define X(name, most)                                                                              \
-    if (s.name > (most)) {                                                                         \
-        abort();                                                                                   \
-    }
+    if (s.name > (most))                                                                           \
+        abort();
         MEGATRON_SIZES(X)
 #undef X
     }

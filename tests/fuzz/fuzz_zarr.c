@@ -22,9 +22,8 @@ static void check_names(const struct zf_zarr *z)
         bool outside;
 
         if (zf_zarr_name(z, some[i], name) != strlen(name) ||
-            !zf_zarr_number(z, name, &number, &outside) || number != some[i] || outside) {
+            !zf_zarr_number(z, name, &number, &outside) || number != some[i] || outside)
             abort();
-        }
     }
 }
 
@@ -33,9 +32,8 @@ static bool read_back(struct zf_source *src, uint8_t *out, struct zf_err *err)
     for (uint64_t end = src->size; end > 0;) {
         uint64_t start = (end - 1) / STEP * STEP;
 
-        if (!zf_source_pread(src, out + start, (size_t)(end - start), start, err)) {
+        if (!zf_source_pread(src, out + start, (size_t)(end - start), start, err))
             return false;
-        }
         end = start;
     }
     return true;
@@ -51,21 +49,18 @@ static void check_chunk(const struct zf_zarr *z, const void *p, uint64_t n,
     zf_auto(source) struct zf_source *src = file ? zf_zarr_chunk(z, file, lim, &err) : NULL;
 
     if (!src) {
-        if (err.code == ZF_OK) {
+        if (err.code == ZF_OK)
             abort(); /* a failure without a reason */
-        }
         return;
     }
-    if (src->size != z->chunk_bytes) {
+    if (src->size != z->chunk_bytes)
         abort();
-    }
     if (src->size <= MAX) {
         bool back = read_back(src, got, &err);
 
         if (back != zf_source_pread(src, want, (size_t)src->size, 0, &err) ||
-            (back && memcmp(got, want, (size_t)src->size) != 0)) {
+            (back && memcmp(got, want, (size_t)src->size) != 0))
             abort();
-        }
     }
 }
 
@@ -80,13 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.chunk_bytes = MAX;
     lim.cache_bytes = MAX / 2;
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(1u << 20, &err);
-    if (!arena) {
+    if (!arena)
         return 0;
-    }
     if (!zf_zarr_load((const char *)data, n, &lim, arena, &z, &err)) {
-        if (err.code == ZF_OK) {
+        if (err.code == ZF_OK)
             abort();
-        }
         return 0;
     }
     check_names(&z);

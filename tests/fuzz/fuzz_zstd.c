@@ -19,9 +19,8 @@ static bool read_back(struct zf_source *src, uint8_t *out, struct zf_err *err)
     for (uint64_t end = src->size; end > 0;) {
         uint64_t start = (end - 1) / STEP * STEP;
 
-        if (!zf_source_pread(src, out + start, (size_t)(end - start), start, err)) {
+        if (!zf_source_pread(src, out + start, (size_t)(end - start), start, err))
             return false;
-        }
         end = start;
     }
     return true;
@@ -34,16 +33,13 @@ static void compare(struct zf_source *item, struct zf_source *whole)
     struct zf_err err = {.code = ZF_OK};
     bool same_size = whole && whole->size == item->size;
 
-    if (read_back(item, got, &err) != same_size) {
+    if (read_back(item, got, &err) != same_size)
         abort(); /* only the true size can be read to the end */
-    }
     if (same_size && (!zf_source_pread(whole, want, (size_t)whole->size, 0, &err) ||
-                      memcmp(got, want, (size_t)whole->size) != 0)) {
+                      memcmp(got, want, (size_t)whole->size) != 0))
         abort();
-    }
-    if (!same_size && err.code == ZF_OK) {
+    if (!same_size && err.code == ZF_OK)
         abort(); /* a failure without a reason */
-    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -58,15 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lim.cache_bytes = MAX / 2;
     zf_auto(source) struct zf_source *src =
         frames ? zf_mem_new("item", (void *)(uintptr_t)frames, left, false, &err) : NULL;
-    if (!src) {
+    if (!src)
         return 0;
-    }
     uint64_t found = 0;
     bool sized = zf_zstd_size(src, MAX, &lim, &found, &err);
     zf_auto(source) struct zf_source *whole = sized ? zf_zstd_new(src, found, &lim, &err) : NULL;
     zf_auto(source) struct zf_source *item = zf_zstd_new(src, said, &lim, &err);
-    if (item && said > 0) {
+    if (item && said > 0)
         compare(item, whole);
-    }
     return 0;
 }

@@ -19,9 +19,8 @@ static inline void opened_read(const struct zf_map *m)
     struct zf_err err = {.code = OPENED_NO_CODE};
 
     if (n && !zf_map_read(m, buf, n, size - n, &err) &&
-        (err.code == ZF_OK || err.code == OPENED_NO_CODE)) {
+        (err.code == ZF_OK || err.code == OPENED_NO_CODE))
         abort(); /* a failure without a reason */
-    }
 }
 
 static inline void opened_try(struct zf_store *st, const char *format, const struct zf_limits *lim,
@@ -32,19 +31,15 @@ static inline void opened_try(struct zf_store *st, const char *format, const str
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_open(st, &o, &err);
 
     if (!c) {
-        if (err.code == ZF_OK || err.code == OPENED_NO_CODE) {
+        if (err.code == ZF_OK || err.code == OPENED_NO_CODE)
             abort();
-        }
         return;
     }
-    for (uint32_t i = 0; i < c->n_sets; i++) {
-        for (uint32_t k = 0; k < c->set[i].n; k++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
+        for (uint32_t k = 0; k < c->set[i].n; k++)
             opened_read(c->set[i].tensor[k].data);
-        }
-    }
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
+    for (uint32_t i = 0; i < c->n_blobs; i++)
         opened_read(c->blob[i].data);
-    }
 }
 
 #endif

@@ -22,12 +22,10 @@ static void wait_for_gate(const char *path)
 
     (void)prctl(PR_GET_NAME, name, 0, 0, 0);
     if (!at || !gate || !nth || strcmp(name, "fuse-guard") != 0 || strcmp(path, at) != 0 ||
-        ++opened != atoi(nth)) {
+        ++opened != atoi(nth))
         return;
-    }
-    for (int i = 0; i < 30000 && access(gate, F_OK) == 0; i++) {
+    for (int i = 0; i < 30000 && access(gate, F_OK) == 0; i++)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
 }
 
 static int next_open(const char *name, const char *path, int flags, mode_t mode)

@@ -25,9 +25,8 @@ static void count(atomic_long *n)
 
     (*n)++;
     int len = snprintf(text, sizeof text, "%8ld %8ld\n", (long)n_looks, (long)n_reads);
-    if (pwrite(counts, text, (size_t)len, 0) != len) {
+    if (pwrite(counts, text, (size_t)len, 0) != len)
         perror("odd");
-    }
 }
 
 /* From the first question on. */
@@ -36,9 +35,8 @@ static bool is_late(const char *name)
     struct timespec t;
     long none = 0;
 
-    if (!late[0] || strcmp(name, late) != 0) {
+    if (!late[0] || strcmp(name, late) != 0)
         return false;
-    }
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     const long now = t.tv_sec * 1000 + t.tv_nsec / 1000000;
     (void)atomic_compare_exchange_strong(&asked, &none, now);
@@ -49,12 +47,10 @@ static int op_getattr_odd(const char *path, struct stat *st, struct fuse_file_in
 {
     int rc = op_getattr(path, st, fi);
 
-    if (is_late(path + 1)) {
+    if (is_late(path + 1))
         return -ENOENT;
-    }
-    if (rc == 0 && S_ISREG(st->st_mode)) {
+    if (rc == 0 && S_ISREG(st->st_mode))
         count(&n_looks);
-    }
     st->st_ino = ino_new ? (ino_t)(1000 + n_ino++) : ino_one ? 1 : st->st_ino;
     if (no_ctime) {
         st->st_mtim.tv_nsec = 0;
@@ -80,9 +76,8 @@ static int op_read(const char *path, char *buf, size_t n, off_t off, struct fuse
     int rc = got < 0 ? -errno : (int)got;
 
     count(&n_reads);
-    if (by_path && fd >= 0) {
+    if (by_path && fd >= 0)
         (void)close(fd);
-    }
     return rc;
 }
 
@@ -116,14 +111,12 @@ static void understand(char *words)
     for (char *w = strtok_r(words, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         size_t i = 0;
 
-        while (i < sizeof known / sizeof known[0] && strcmp(known[i].word, w) != 0) {
+        while (i < sizeof known / sizeof known[0] && strcmp(known[i].word, w) != 0)
             i++;
-        }
-        if (i < sizeof known / sizeof known[0]) {
+        if (i < sizeof known / sizeof known[0])
             *known[i].set = true;
-        } else if (strncmp(w, "late=", 5) == 0) {
+        else if (strncmp(w, "late=", 5) == 0)
             (void)snprintf(late, sizeof late, "%s", w + 5);
-        }
     }
 }
 

@@ -34,9 +34,8 @@ static int op_readlink(const char *path, char *buf, size_t n)
 {
     ssize_t got = readlinkat(dir, below(path), buf, n - 1);
 
-    if (got < 0) {
+    if (got < 0)
         return -errno;
-    }
     buf[got] = '\0';
     return 0;
 }
@@ -51,14 +50,11 @@ static int op_readdir(const char *path, void *buf, fuse_fill_dir_t fill, off_t o
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 
     (void)off, (void)fi, (void)flags;
-    if (!d) {
+    if (!d)
         return -errno;
-    }
-    for (struct dirent *e; (e = readdir(d));) {
-        if (!hides || !hides(e->d_name)) {
+    for (struct dirent *e; (e = readdir(d));)
+        if (!hides || !hides(e->d_name))
             (void)fill(buf, e->d_name, NULL, 0, 0);
-        }
-    }
     (void)closedir(d);
     return 0;
 }
@@ -76,9 +72,8 @@ static inline void wait_while(int at, const char *mark)
 {
     const struct timespec ms = {.tv_nsec = 2000000};
 
-    while (faccessat(at, mark, F_OK, 0) == 0) {
+    while (faccessat(at, mark, F_OK, 0) == 0)
         (void)nanosleep(&ms, NULL);
-    }
 }
 
 static int op_release(const char *path, struct fuse_file_info *fi)

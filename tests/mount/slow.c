@@ -39,9 +39,8 @@ static void take_time(size_t n)
     n_reads++;
     n_bytes += (long long)n;
     int len = snprintf(text, sizeof text, "%lld %lld\n", n_reads, n_bytes);
-    if (pwrite(counts, text, (size_t)len, 0) != len) {
+    if (pwrite(counts, text, (size_t)len, 0) != len)
         perror("slow");
-    }
     (void)pthread_mutex_unlock(&lock);
     until(done);
 }
@@ -56,9 +55,8 @@ static int op_read(const char *path, char *buf, size_t n, off_t off, struct fuse
 {
     ssize_t got = pread((int)fi->fh, buf, n, off);
 
-    if (strncmp(path, "/shard-0", 8) == 0) {
+    if (strncmp(path, "/shard-0", 8) == 0)
         wait_while(AT_FDCWD, stall);
-    }
     take_time(got > 0 ? (size_t)got : 0);
     return got < 0 ? -errno : (int)got;
 }

@@ -17,9 +17,8 @@ static void count(int step)
     blocked += step;
     int n = snprintf(text, sizeof text, "%8d\n", blocked);
     int fd = openat(control, "blocked", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd >= 0 && pwrite(fd, text, (size_t)n, 0) != n) {
+    if (fd >= 0 && pwrite(fd, text, (size_t)n, 0) != n)
         perror("stall");
-    }
     (void)close(fd);
     (void)pthread_mutex_unlock(&lock);
 }
@@ -29,9 +28,8 @@ static void hold(const char *what, const char *path)
     char mark[300], *name = mark + sizeof "waits." - 1;
 
     (void)snprintf(mark, sizeof mark, "waits.%s.%s", what, strrchr(path, '/') + 1);
-    if (faccessat(control, name, F_OK, 0) != 0) {
+    if (faccessat(control, name, F_OK, 0) != 0)
         return;
-    }
     count(1);
     int fd = openat(control, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     (void)close(fd);

@@ -37,13 +37,11 @@ static bool is_answer(pid_t tid)
     char link[64], to[16] = "";
 
     if (trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 ||
-        info.op != PTRACE_SYSCALL_INFO_ENTRY) {
+        info.op != PTRACE_SYSCALL_INFO_ENTRY)
         return false;
-    }
     uint64_t nr = info.entry.nr;
-    if (nr != SYS_write && nr != SYS_writev && nr != SYS_splice) {
+    if (nr != SYS_write && nr != SYS_writev && nr != SYS_splice)
         return false;
-    }
     (void)snprintf(link, sizeof link, "/proc/%d/fd/%d", tid,
                    (int)info.entry.args[nr == SYS_splice ? 2 : 0]);
     return readlink(link, to, sizeof to - 1) > 0 && strcmp(to, "/dev/fuse") == 0;
@@ -56,12 +54,10 @@ static pid_t process_of(pid_t tid)
 
     (void)snprintf(path, sizeof path, "/proc/%d/status", tid);
     FILE *f = fopen(path, "re");
-    while (f && pid == 0 && fgets(line, sizeof line, f)) {
+    while (f && pid == 0 && fgets(line, sizeof line, f))
         (void)sscanf(line, "Tgid: %d", &pid);
-    }
-    if (f) {
+    if (f)
         (void)fclose(f);
-    }
     return pid;
 }
 
@@ -73,9 +69,8 @@ static int follow(void)
 
     while ((tid = waitpid(-1, &status, __WALL)) > 0) {
         if (!WIFSTOPPED(status)) {
-            if (killed && tid == killed) {
+            if (killed && tid == killed)
                 return 0;
-            }
             continue;
         }
         int sig = WSTOPSIG(status);
@@ -100,17 +95,15 @@ int main(int argc, char **argv)
     pid_t child = argc > 1 ? fork() : -1;
 
     if (child == 0) {
-        if (trace(PTRACE_TRACEME, 0, 0, NULL) != 0) {
+        if (trace(PTRACE_TRACEME, 0, 0, NULL) != 0)
             _exit(77);
-        }
         (void)raise(SIGSTOP);
         (void)execvp(argv[1], argv + 1);
         _exit(127);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFSTOPPED(status) ||
-        trace(PTRACE_SETOPTIONS, child, 0, (void *)options) != 0) {
+        trace(PTRACE_SETOPTIONS, child, 0, (void *)options) != 0)
         return 77;
-    }
     (void)signal(SIGALRM, give_up);
     (void)trace(PTRACE_SYSCALL, child, 0, NULL);
     return follow();

@@ -37,12 +37,10 @@ static json_t *say_sign(const json_t *j, struct zf_err *err)
         .now = (time_t)json_integer_value(json_object_get(j, "now")),
     };
 
-    for (size_t i = 0; i < ask.n_header && i < 32; i++) {
+    for (size_t i = 0; i < ask.n_header && i < 32; i++)
         line[i] = json_string_value(json_array_get(list, i));
-    }
-    if (!sigv4_sign(&ask, &key, &h, err)) {
+    if (!sigv4_sign(&ask, &key, &h, err))
         return NULL;
-    }
     /* date, hash of the body, token or "", authorization */
     return json_pack("[s,s,s,s]", h.line[0], h.line[1], h.n == 4 ? h.line[2] : "", h.line[h.n - 1]);
 }
@@ -98,13 +96,11 @@ static json_t *say_ini(const json_t *j, struct zf_err *err)
     zf_auto(ini) struct ini ini = {0};
     const char *text = text_of(j, "text");
 
-    if (!ini_parse(&ini, text, strlen(text), err)) {
+    if (!ini_parse(&ini, text, strlen(text), err))
         return NULL;
-    }
     json_t *all = json_object();
-    for (size_t i = 0; i < ini.section.n; i++) {
+    for (size_t i = 0; i < ini.section.n; i++)
         json_object_set_new(all, ini.section.at[i], json_object());
-    }
     for (size_t i = 0; i < ini.option.n; i++) {
         json_object_set_new(json_object_get(all, ini.section.at[ini.option.at[i].section]),
                             ini.option.at[i].name, json_string(ini.option.at[i].value));
@@ -122,9 +118,8 @@ static json_t *say_plan(const json_t *j, struct zf_err *err)
     zf_auto(mem) char *style = NULL;
 
     if (!aws_conf_load(&c, text_of(j, "profile"), err) || !aws_plan_make(&p, &c, err) ||
-        !aws_conf_endpoint(&c, "s3", &s3, err) || !aws_conf_endpoint(&c, "sts", &sts, err)) {
+        !aws_conf_endpoint(&c, "s3", &s3, err) || !aws_conf_endpoint(&c, "sts", &sts, err))
         return NULL;
-    }
     style = aws_conf_s3(&c, "addressing_style");
     json_t *roles = json_array();
     for (unsigned i = 0; i < p.n_roles; i++) {
@@ -163,11 +158,9 @@ int main(void)
         struct zf_err err = {.code = ZF_OK};
         json_t *j = json_loads(line, JSON_ALLOW_NUL, NULL), *out = NULL;
         const char *name = j ? text_of(j, "do") : NULL;
-        for (size_t i = 0; name && i < sizeof verb / sizeof *verb; i++) {
-            if (strcmp(name, verb[i].name) == 0) {
+        for (size_t i = 0; name && i < sizeof verb / sizeof *verb; i++)
+            if (strcmp(name, verb[i].name) == 0)
                 out = verb[i].say(j, &err);
-            }
-        }
         if (!out) {
             char text[800];
             out = json_pack("{s:s,s:i}", "error", zf_err_text(&err, text, sizeof text), "code",

@@ -67,9 +67,8 @@ static void broken_write_down(enum broken_kind kind, const char *path)
     (void)pthread_mutex_lock(&broken_lock);
     size_t i = 0;
     while (i < broken_n_points &&
-           (broken_point_of[i].kind != kind || strcmp(broken_point_of[i].path, path) != 0)) {
+           (broken_point_of[i].kind != kind || strcmp(broken_point_of[i].path, path) != 0))
         i++;
-    }
     if (i == broken_n_points && i < POINTS) {
         broken_point_of[i].kind = kind;
         (void)snprintf(broken_point_of[i].path, sizeof broken_point_of[i].path, "%s", path);
@@ -81,9 +80,8 @@ static void broken_write_down(enum broken_kind kind, const char *path)
 /* Does this call fail?  Sets errno. */
 static bool broken_here(enum broken_kind kind, const char *path)
 {
-    if (!broken_on) {
+    if (!broken_on)
         return false;
-    }
     const struct broken_plan *p = &broken_now;
     long n = ++broken_n;
 
@@ -92,9 +90,8 @@ static bool broken_here(enum broken_kind kind, const char *path)
         return false;
     }
     if (p->kind == BROKEN_HEAP ||
-        (p->path ? p->kind != kind || strcmp(p->path, path) != 0 : n != p->at)) {
+        (p->path ? p->kind != kind || strcmp(p->path, path) != 0 : n != p->at))
         return false;
-    }
     broken_n_failed++;
     errno = p->why;
     return true;
@@ -115,29 +112,25 @@ long syscall(long number, ...)
     const struct next_args args = next_args(ap);
     const long *a = args.a;
     va_end(ap);
-    if (number != SYS_openat2) {
+    if (number != SYS_openat2)
         return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    }
     char path[256];
     const char *dir = broken_fd((int)a[0]), *name = (const char *)(uintptr_t)a[1];
 
     name = strcmp(name, ".") == 0 ? "" : name;
     if (snprintf(path, sizeof path, "%s%s%s", dir, *dir && *name ? "/" : "", name) < 0 ||
-        broken_here(BROKEN_OPEN, path)) {
+        broken_here(BROKEN_OPEN, path))
         return -1;
-    }
     long fd = NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (fd >= 0 && fd < FDS) {
+    if (fd >= 0 && fd < FDS)
         memcpy(broken_path_of[fd], path, sizeof path);
-    }
     return fd;
 }
 
 int close(int fd)
 {
-    if (fd >= 0 && fd < FDS) {
+    if (fd >= 0 && fd < FDS)
         broken_path_of[fd][0] = '\0';
-    }
     return NEXT(close)(fd);
 }
 
@@ -197,20 +190,17 @@ __attribute__((noinline)) static void broken_note_place(long at)
     void *up[6];
     uint64_t hash = 1;
 
-    if (at >= CALLS) {
+    if (at >= CALLS)
         return;
-    }
     broken_looks = true;
     const int n = backtrace(up, 6); /* here, broken_heap, malloc, then who asks */
     broken_looks = false;
-    for (int i = 3; i < n; i++) {
+    for (int i = 3; i < n; i++)
         hash = (hash ^ (uintptr_t)up[i]) * 0x9e3779b97f4a7c15u;
-    }
     (void)pthread_mutex_lock(&broken_lock);
     size_t k = hash >> 48;
-    for (size_t tries = 0; tries < PLACES && broken_place[k] && broken_place[k] != hash; tries++) {
+    for (size_t tries = 0; tries < PLACES && broken_place[k] && broken_place[k] != hash; tries++)
         k = (k + 1) % PLACES;
-    }
     broken_new[at / 8] &= (uint8_t) ~(1u << at % 8);
     broken_new[at / 8] |= (uint8_t)((broken_place[k] != hash) << at % 8);
     broken_place[k] = hash;
@@ -224,16 +214,13 @@ bool broken_heap_is_new(long at)
 
 __attribute__((noinline)) static bool broken_heap(void)
 {
-    if (!broken_on || broken_looks) {
+    if (!broken_on || broken_looks)
         return false;
-    }
     const long at = ++broken_n_heap;
-    if (!broken_has_plan) {
+    if (!broken_has_plan)
         broken_note_place(at);
-    }
-    if (at != broken_now.at || !broken_has_plan || broken_now.kind != BROKEN_HEAP) {
+    if (at != broken_now.at || !broken_has_plan || broken_now.kind != BROKEN_HEAP)
         return false;
-    }
     broken_n_failed++;
     errno = ENOMEM;
     return true;

@@ -30,9 +30,8 @@ struct oracle {
 
 static inline uint32_t oracle_next(struct oracle *o, uint32_t below)
 {
-    if (o->n == 0) {
+    if (o->n == 0)
         return 0;
-    }
     o->n--;
     return *o->p++ % below;
 }
@@ -42,9 +41,8 @@ static inline bool oracle_same(const struct oracle *o, uint32_t piece, uint32_t 
 {
     uint64_t n = o->piece[piece].n;
 
-    if (bucket >= o->in.n_buckets || first + n > o->len[bucket]) {
+    if (bucket >= o->in.n_buckets || first + n > o->len[bucket])
         abort();
-    }
     return memcmp(o->bucket[bucket] + first, o->value[piece], n) == 0;
 }
 
@@ -74,9 +72,8 @@ static inline void oracle_make(struct oracle *o, const uint8_t *data, size_t siz
 
         for (uint32_t i = 0; i < n; i++, o->n_pieces++) {
             o->piece[o->n_pieces] = (struct walk_piece){1 + oracle_next(o, 6), u};
-            for (uint32_t e = 0; e < 8; e++) {
+            for (uint32_t e = 0; e < 8; e++)
                 o->value[o->n_pieces][e] = (uint8_t)oracle_next(o, 2);
-            }
         }
     }
     for (uint32_t i = 0; i < o->n_pieces;) {
@@ -85,18 +82,16 @@ static inline void oracle_make(struct oracle *o, const uint8_t *data, size_t siz
         for (; i < o->n_pieces && o->piece[i].unit == u; i++) {
             bool opens = oracle_next(o, 4) == 0;
 
-            if (!there) {
+            if (!there)
                 continue;
-            }
             if (opens && !o->in.joined && k + 1 < ORACLE_BUCKETS) {
                 o->len[k++] = pos;
                 pos = base = 0;
             } else if (opens && o->in.joined) {
                 base = pos;
             }
-            for (; (pos - base) % o->in.align; pos++) {
+            for (; (pos - base) % o->in.align; pos++)
                 o->bucket[k][pos] = (uint8_t)oracle_next(o, 2);
-            }
             memcpy(o->bucket[k] + pos, o->value[i], o->piece[i].n);
             pos += o->piece[i].n;
         }
@@ -123,18 +118,16 @@ static inline void oracle_try(struct oracle *o, uint32_t i, bool inside, uint32_
         pos = base = 0;
     }
     if (i == o->n_pieces) {
-        if (bucket == o->in.n_buckets && o->ways++ == 0) {
+        if (bucket == o->in.n_buckets && o->ways++ == 0)
             memcpy(o->found, o->place, sizeof o->found);
-        }
         return;
     }
     bool opens = i == 0 || o->piece[i].unit != o->piece[i - 1].unit;
     if (opens) {
         uint32_t next = i;
 
-        for (; next < o->n_pieces && o->piece[next].unit == o->piece[i].unit; next++) {
+        for (; next < o->n_pieces && o->piece[next].unit == o->piece[i].unit; next++)
             o->place[next].there = false;
-        }
         oracle_try(o, next, false, bucket, pos, base);
     } else if (!inside) {
         abort();
@@ -142,13 +135,11 @@ static inline void oracle_try(struct oracle *o, uint32_t i, bool inside, uint32_
     for (int tight = 0; bucket < o->in.n_buckets && tight < 1 + o->in.joined; tight++) {
         uint64_t first = pos;
 
-        while (!tight && (first - base) % o->in.align) {
+        while (!tight && (first - base) % o->in.align)
             first++;
-        }
         if (first + o->piece[i].n > o->len[bucket] || (tight && (pos - base) % o->in.align == 0) ||
-            !oracle_same(o, i, bucket, first)) {
+            !oracle_same(o, i, bucket, first))
             continue;
-        }
         o->place[i] = (struct walk_place){true, bucket, first};
         oracle_try(o, i + 1, true, bucket, first + o->piece[i].n, tight ? pos : base);
     }
@@ -162,20 +153,16 @@ static inline bool oracle_agrees(struct oracle *o, enum walk_kind *kind_out)
     struct zf_err err;
 
     oracle_try(o, 0, false, 0, 0, 0);
-    if (!bucket_walk(&o->in, place, &r, &err)) {
+    if (!bucket_walk(&o->in, place, &r, &err))
         return false;
-    }
     *kind_out = r.kind;
-    if (r.kind != (o->ways == 0 ? WALK_NONE : o->ways == 1 ? WALK_ONE : WALK_SEVERAL)) {
+    if (r.kind != (o->ways == 0 ? WALK_NONE : o->ways == 1 ? WALK_ONE : WALK_SEVERAL))
         return false;
-    }
     for (uint32_t i = 0; i < o->n_pieces && r.kind == WALK_ONE; i++) {
         const struct walk_place *a = &place[i], *b = &o->found[i];
 
-        if (a->there != b->there ||
-            (a->there && (a->bucket != b->bucket || a->first != b->first))) {
+        if (a->there != b->there || (a->there && (a->bucket != b->bucket || a->first != b->first)))
             return false;
-        }
     }
     return true;
 }

@@ -22,9 +22,8 @@ struct verbs {
 /* The next byte, less than `below`; 0 at the end. */
 static inline uint32_t verbs_next(struct verbs *v, uint32_t below)
 {
-    if (v->n == 0) {
+    if (v->n == 0)
         return 0;
-    }
     v->n--;
     return *v->p++ % below;
 }
@@ -50,20 +49,17 @@ static inline struct zf_draft *verbs_draft(struct verbs *v, struct zf_err *err)
     struct zf_draft *d = zf_build_find(v->b, spot);
     uint64_t shape[3];
 
-    if (d) {
+    if (d)
         return d;
-    }
     struct zf_type type = {dtype[verbs_next(v, 3)], verbs_next(v, 4), shape};
-    for (uint32_t i = 0; i < type.ndim; i++) {
+    for (uint32_t i = 0; i < type.ndim; i++)
         shape[i] = verbs_next(v, 8);
-    }
     d = zf_build_tensor(v->b, spot, type, err);
     if (d && verbs_next(v, 2)) {
         uint64_t n = 1;
 
-        for (uint32_t i = 0; i < type.ndim; i++) {
+        for (uint32_t i = 0; i < type.ndim; i++)
             n *= shape[i];
-        }
         (void)!zf_draft_flat(d, 0, n, verbs_from(v), err);
     }
     return d;
@@ -75,13 +71,11 @@ static inline void verbs_slots(struct verbs *v, struct zf_draft *d, struct zf_er
     struct zf_from from[4];
     uint32_t n = 1 + verbs_next(v, 4);
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         from[i] = verbs_from(v);
-    }
     struct zf_stretches *s = zf_build_stretches(v->b, from, n, verbs_next(v, 128), err);
-    if (s) {
+    if (s)
         (void)!zf_draft_slots(d, s, verbs_next(v, 16), verbs_next(v, 32), err);
-    }
 }
 
 /* A piece for a draft: flat, run, box, part or stretch of another, known to be lost or not. */
@@ -115,17 +109,15 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
     case 5: {
         struct zf_draft *of = zf_build_find(v->b, verbs_spot(v));
 
-        if (of) {
+        if (of)
             (void)!zf_draft_part(d, first, n, of, start[0], err);
-        }
         break;
     }
     case 7: {
         struct zf_draft *of = zf_build_find(v->b, verbs_spot(v));
 
-        if (of) {
+        if (of)
             (void)!zf_draft_unflatten(d, start, size, of, first, err);
-        }
         break;
     }
     case 8:
@@ -138,9 +130,8 @@ static inline void verbs_piece(struct verbs *v, struct zf_draft *d, struct zf_er
         }
         break;
     default:
-        if (zf_build_degraded(v->b)) {
+        if (zf_build_degraded(v->b))
             (void)!zf_draft_box(d, start, size, (struct zf_from){.lost = &how}, err);
-        }
     }
 }
 
@@ -155,14 +146,12 @@ static inline void verbs_other(struct verbs *v, struct zf_err *err)
 
     switch (verbs_next(v, 9)) {
     case 0:
-        if (src) {
+        if (src)
             (void)!zf_build_blob(v->b, at, src, verbs_next(v, 64), verbs_next(v, 64), err);
-        }
         break;
     case 1:
-        if (!zf_build_has_file(v->b, at)) {
+        if (!zf_build_has_file(v->b, at))
             (void)!zf_build_text(v->b, at, "{}", verbs_next(v, 3), err);
-        }
         break;
     case 2:
         (void)!zf_build_prefix(v->b, prefix[verbs_next(v, 4)], err);
@@ -171,9 +160,8 @@ static inline void verbs_other(struct verbs *v, struct zf_err *err)
         (void)!zf_build_note(v->b, err, "a note: %u", verbs_next(v, 200));
         break;
     case 4:
-        for (uint32_t i = 0; i < 200; i++) {
+        for (uint32_t i = 0; i < 200; i++)
             (void)!zf_build_note(v->b, err, "one of many: %u", i);
-        }
         break;
     case 5:
         (void)!zf_build_tag(v->b, at, err);
@@ -189,9 +177,8 @@ static inline void verbs_other(struct verbs *v, struct zf_err *err)
         struct zf_draft *d = zf_build_find(v->b, verbs_spot(v));
         struct zf_spot spot = verbs_spot(v);
 
-        if (d) {
+        if (d)
             (void)!zf_build_alias(v->b, d, spot.name, spot.name_len, err);
-        }
     }
     }
 }

@@ -15,11 +15,9 @@ uint64_t compares_so_far(void)
 int strncmp(const char *a, const char *b, size_t n)
 {
     compares++;
-    for (size_t i = 0; i < n; i++) {
-        if (a[i] != b[i] || !a[i]) {
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i] || !a[i])
             return (unsigned char)a[i] - (unsigned char)b[i];
-        }
-    }
     return 0;
 }
 
@@ -33,11 +31,9 @@ int memcmp(const void *a, const void *b, size_t n)
     const unsigned char *x = a, *y = b;
 
     compares++;
-    for (size_t i = 0; i < n; i++) {
-        if (x[i] != y[i]) {
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != y[i])
             return x[i] - y[i];
-        }
-    }
     return 0;
 }
 
@@ -45,12 +41,10 @@ char *(strchr)(const char *s, int c)
 {
     compares++;
     for (;; s++) {
-        if (*s == (char)c) {
+        if (*s == (char)c)
             return (char *)(uintptr_t)s;
-        }
-        if (!*s) {
+        if (!*s)
             return NULL;
-        }
     }
 }
 
@@ -61,9 +55,8 @@ char *(strrchr)(const char *s, int c)
     compares++;
     for (;; s++) {
         last = *s == (char)c ? (char *)(uintptr_t)s : last;
-        if (!*s) {
+        if (!*s)
             return last;
-        }
     }
 }
 
@@ -72,8 +65,7 @@ size_t strcspn(const char *s, const char *stop)
     size_t n = 0;
 
     compares++;
-    while (s[n] && !strchr(stop, s[n])) {
+    while (s[n] && !strchr(stop, s[n]))
         n++;
-    }
     return n;
 }

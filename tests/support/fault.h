@@ -16,9 +16,8 @@ static inline bool fault_pread(struct zf_source *s, void *buf, size_t n, uint64_
     struct fault *f = (struct fault *)s;
 
     /* Does either range start inside the other? */
-    if ((off >= f->off && off - f->off < f->len) || (off < f->off && f->off - off < n && f->len)) {
+    if ((off >= f->off && off - f->off < f->len) || (off < f->off && f->off - off < n && f->len))
         return zf_fail(err, ZF_E_IO, off, "cannot read the file: injected fault");
-    }
     return zf_source_pread(f->base.parent, buf, n, off, err);
 }
 
@@ -35,9 +34,8 @@ static inline struct zf_source *fault_new(struct zf_source *parent, uint64_t off
     struct fault *f =
         zf_derived_new(sizeof *f, &fault_ops, parent->name, parent->size, parent, err);
 
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     f->off = off;
     f->len = len;
     return &f->base.src;

@@ -54,12 +54,10 @@ static inline bool folded_same_some(const struct zf_pv *a, const struct zf_pv *b
 {
     struct zf_pv_scratch one = {0}, other = {0};
 
-    if (!a != !b || !folded_same_plain(a, b)) {
+    if (!a != !b || !folded_same_plain(a, b))
         return false;
-    }
-    if (!a || depth-- == 0 || *left == 0) {
+    if (!a || depth-- == 0 || *left == 0)
         return true;
-    }
     (*left)--;
     a = zf_pv_unfold(a, &one);
     b = zf_pv_unfold(b, &other);

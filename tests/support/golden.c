@@ -20,9 +20,8 @@ json_t *golden_json(const char *rel)
     json_error_t why;
     json_t *j = json_load_file(golden_path(rel), 0, &why);
 
-    if (!j) {
+    if (!j)
         fail_msg("%s: %s", rel, why.text);
-    }
     return j;
 }
 
@@ -67,9 +66,8 @@ struct zf_checkpoint *golden_open(const char *rel, const struct zf_open_opts *o)
     struct zf_checkpoint *c = golden_try(st, o, &err);
     char text[800];
 
-    if (!c) {
+    if (!c)
         fail_msg("%s: %s", rel, zf_err_text(&err, text, sizeof text));
-    }
     return c;
 }
 
@@ -78,16 +76,14 @@ void golden_refused(const char *rel, const struct zf_open_opts *o, struct zf_err
     zf_auto(store) struct zf_store *st = golden_dir(golden_path(rel));
     zf_auto(checkpoint) struct zf_checkpoint *c = golden_try(st, o, err_out);
 
-    if (c) {
+    if (c)
         fail_msg("%s was opened, though it should be refused", rel);
-    }
 }
 
 static void hex(const uint8_t digest[32], char out[65])
 {
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 32; i++)
         snprintf(out + 2 * i, 3, "%02x", (unsigned)digest[i]);
-    }
 }
 
 /* All bytes of m, fetched `step` at a time. */
@@ -102,9 +98,8 @@ static void digest(const struct zf_map *m, uint64_t step, const char *name, char
     assert_non_null(p);
     for (uint64_t at = 0; at < n; at += step) {
         uint64_t len = n - at < step ? n - at : step;
-        if (!zf_map_read(m, p + at, (size_t)len, at, &err)) {
+        if (!zf_map_read(m, p + at, (size_t)len, at, &err))
             fail_msg("%s: %s", name, zf_err_text(&err, text, sizeof text));
-        }
     }
     zf_sha256(p, (size_t)n, sum);
     hex(sum, out);
@@ -123,16 +118,14 @@ static void check_shape(const struct zf_tensor *t, const json_t *want)
                      dtype);
         }
     }
-    if (!shape) {
+    if (!shape)
         return;
-    }
     if (t->ndim != json_array_size(shape)) {
         fail_msg("%s: %u dimensions, expected %zu", t->name, (unsigned)t->ndim,
                  json_array_size(shape));
     }
-    for (uint32_t i = 0; i < t->ndim; i++) {
+    for (uint32_t i = 0; i < t->ndim; i++)
         assert_int_equal(t->shape[i], json_integer_value(json_array_get(shape, i)));
-    }
 }
 
 void golden_tensor(const struct zf_checkpoint *c, const char *set, const char *name,
@@ -150,12 +143,10 @@ void golden_tensor(const struct zf_checkpoint *c, const char *set, const char *n
     check_shape(t, want);
     digest(t->data, UINT64_MAX, name, whole);
     digest(t->data, 13, name, pieces);
-    if (sha && strcmp(sha, whole) != 0) {
+    if (sha && strcmp(sha, whole) != 0)
         fail_msg("%s: the bytes differ from what was saved", name);
-    }
-    if (strcmp(whole, pieces) != 0) {
+    if (strcmp(whole, pieces) != 0)
         fail_msg("%s: read in pieces it differs from itself", name);
-    }
 }
 
 size_t golden_tensors(const struct zf_checkpoint *c, const char *set, const json_t *tensors)
@@ -193,20 +184,16 @@ void golden_root(const char *rel)
 
 const struct zf_blob *golden_blob(const struct zf_checkpoint *c, const char *path)
 {
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
-        if (strcmp(c->blob[i].path, path) == 0) {
+    for (uint32_t i = 0; i < c->n_blobs; i++)
+        if (strcmp(c->blob[i].path, path) == 0)
             return &c->blob[i];
-        }
-    }
     return NULL;
 }
 
 bool golden_note(const struct zf_checkpoint *c, const char *part)
 {
-    for (uint32_t i = 0; i < c->n_notes; i++) {
-        if (strstr(c->note[i], part)) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
+        if (strstr(c->note[i], part))
             return true;
-        }
-    }
     return false;
 }

@@ -25,9 +25,8 @@ static inline struct next_args next_args(va_list ap)
 {
     struct next_args n;
 
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         n.a[i] = va_arg(ap, long);
-    }
     return n;
 }
 

@@ -27,9 +27,8 @@ static inline struct zf_source *random_source(uint64_t n)
     unsigned char *p = malloc(n);
 
     assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p[i] = (unsigned char)random_below(256);
-    }
     struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
     assert_ok(s, &err);
     return s;

@@ -49,20 +49,17 @@ static inline void same_model(const struct zf_checkpoint *a, const struct zf_che
         assert_string_equal(a->set[i].path, b->set[i].path);
         assert_int_equal(a->set[i].n, b->set[i].n);
         assert_int_equal(a->set[i].raw_only, b->set[i].raw_only);
-        for (uint32_t k = 0; k < a->set[i].n; k++) {
+        for (uint32_t k = 0; k < a->set[i].n; k++)
             same_model_tensor(&a->set[i].tensor[k], &b->set[i].tensor[k]);
-        }
     }
     for (uint32_t i = 0; i < a->n_blobs; i++) {
         assert_string_equal(a->blob[i].path, b->blob[i].path);
         same_model_bytes(a->blob[i].data, b->blob[i].data);
     }
-    for (uint32_t i = 0; i < a->n_notes; i++) {
+    for (uint32_t i = 0; i < a->n_notes; i++)
         assert_string_equal(a->note[i], b->note[i]);
-    }
-    for (uint32_t i = 0; i < a->n_missing; i++) {
+    for (uint32_t i = 0; i < a->n_missing; i++)
         assert_string_equal(a->missing[i].name, b->missing[i].name);
-    }
 }
 
 #endif

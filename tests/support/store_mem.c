@@ -28,29 +28,24 @@ static const char *store_mem_below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
 
-    if (n == 0) {
+    if (n == 0)
         return path;
-    }
     return strncmp(path, dir, n) == 0 && path[n] == '/' ? path + n + 1 : NULL;
 }
 
 static bool store_mem_has_dir(const struct store_mem_tree *t, const char *dir)
 {
-    for (size_t i = 0; i < t->file.n; i++) {
-        if (store_mem_below(t->file.at[i].path, dir)) {
+    for (size_t i = 0; i < t->file.n; i++)
+        if (store_mem_below(t->file.at[i].path, dir))
             return true;
-        }
-    }
     return dir[0] == '\0';
 }
 
 static bool store_mem_listed(const struct zf_listing *l, const char *name)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        if (strcmp(l->entry[i].name, name) == 0) {
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->entry[i].name, name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -58,26 +53,22 @@ static bool mem_list(void *self, const char *dir, struct zf_listing *l, struct z
 {
     const struct store_mem_tree *t = self;
 
-    if (!store_mem_has_dir(t, dir)) {
+    if (!store_mem_has_dir(t, dir))
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such directory");
-    }
     for (size_t i = 0; i < t->file.n; i++) {
         const char *rest = store_mem_below(t->file.at[i].path, dir);
         size_t len = rest ? strcspn(rest, "/") : 0;
         zf_auto(mem) char *name = rest ? strndup(rest, len) : NULL;
 
-        if (rest && !name) {
+        if (rest && !name)
             return zf_fail_sys(err, "keep a listing");
-        }
-        if (!rest || store_mem_listed(l, name)) {
+        if (!rest || store_mem_listed(l, name))
             continue;
-        }
         struct zf_entry e = {.name = name, .kind = rest[len] ? ZF_ENTRY_DIR : ZF_ENTRY_FILE};
         e.id.size = e.kind == ZF_ENTRY_FILE ? t->file.at[i].src->size : 0;
         e.what = e.kind == ZF_ENTRY_FILE ? "a file" : "a directory";
-        if (!zf_listing_add(l, &e, err)) {
+        if (!zf_listing_add(l, &e, err))
             return false;
-        }
     }
     return true;
 }
@@ -89,16 +80,13 @@ static struct zf_source *mem_open(void *self, const char *path, const char *name
 
     (void)name;
     (void)known;
-    for (size_t i = 0; i < t->file.n; i++) {
-        if (strcmp(t->file.at[i].path, path) == 0) {
+    for (size_t i = 0; i < t->file.n; i++)
+        if (strcmp(t->file.at[i].path, path) == 0)
             return zf_source_ref(t->file.at[i].src);
-        }
-    }
-    if (store_mem_has_dir(t, path)) {
+    if (store_mem_has_dir(t, path))
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is a directory, not a file");
-    } else {
+    else
         (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such file");
-    }
     return NULL;
 }
 
@@ -111,9 +99,8 @@ static char *mem_base(void *self, const char *dir, struct zf_err *err)
         return NULL;
     }
     char *base = strdup(slash ? slash + 1 : dir);
-    if (!base) {
+    if (!base)
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return base;
 }
 
@@ -148,9 +135,8 @@ struct zf_store *store_mem_new(const struct zf_limits *lim, struct zf_err *err)
     DL_APPEND(store_mem_trees, t);
     struct zf_store *st =
         zf_store_new(&mem_ops, t, (struct zf_store_look){.name = "", .shown = ""}, lim, err);
-    if (st) {
+    if (st)
         t->store = st;
-    }
     return st;
 }
 
@@ -164,13 +150,11 @@ static struct zf_source *store_mem_copy_of(const char *path, const void *p, uint
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
         return NULL;
     }
-    if (n) {
+    if (n)
         memcpy(copy, p, (size_t)n);
-    }
     struct zf_source *src = zf_mem_new(path, copy, n, true, err);
-    if (!src) {
+    if (!src)
         free(copy);
-    }
     return src;
 }
 
@@ -179,20 +163,16 @@ bool store_mem_add(struct zf_store *st, const char *path, const void *p, uint64_
 {
     struct store_mem_tree *t = store_mem_trees;
 
-    while (t && t->store != st) {
+    while (t && t->store != st)
         t = t->next;
-    }
-    if (!t) {
+    if (!t)
         return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "this store is not in memory");
-    }
-    if (!zf_vec_room(&t->file, 1, err)) {
+    if (!zf_vec_room(&t->file, 1, err))
         return false;
-    }
     zf_auto(source) struct zf_source *src = store_mem_copy_of(path, p, n, err);
     char *name = src ? strdup(path) : NULL;
-    if (!name) {
+    if (!name)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     t->file.at[t->file.n++] = (struct store_mem_file){.path = name, .src = zf_source_ref(src)};
     return true;
 }

@@ -56,9 +56,8 @@ void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size
 {
     void *out = zf_arena_get(a, n, size, err);
 
-    if (out && n > 0) {
+    if (out && n > 0)
         memcpy(out, p, n * size);
-    }
     return out;
 }
 
@@ -66,9 +65,8 @@ char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err 
 {
     char *out = zf_arena_get(a, n + 1, 1, err);
 
-    if (out && n) {
+    if (out && n)
         memcpy(out, p, n);
-    }
     return out;
 }
 

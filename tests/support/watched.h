@@ -27,11 +27,9 @@ struct watched {
 
 static inline bool watched_is_map(const struct watched *w, const struct zf_pv *v)
 {
-    for (unsigned i = 0; v && i < w->n; i++) {
-        if (v == w->at[i].map || v == w->at[i].plain) {
+    for (unsigned i = 0; v && i < w->n; i++)
+        if (v == w->at[i].map || v == w->at[i].plain)
             return true;
-        }
-    }
     return false;
 }
 
@@ -51,13 +49,11 @@ static inline uint64_t watched_digest(const struct watched *w, uint64_t h, const
     h = zf_hash(h, zf_pv_module(v), strlen(zf_pv_module(v)));
     h = zf_hash(h, zf_pv_name(v), strlen(zf_pv_name(v)));
     n = zf_pv_len(v);
-    if (watched_is_map(w, v) || (kind == ZF_PV_DICT && n == 0)) {
+    if (watched_is_map(w, v) || (kind == ZF_PV_DICT && n == 0))
         return h; /* an empty one may be read along later */
-    }
     h = zf_hash(h, &n, sizeof n);
-    if (!v || depth == 0) {
+    if (!v || depth == 0)
         return h;
-    }
     h = watched_digest(w, h, zf_pv_args(v), depth - 1);
     h = watched_digest(w, h, zf_pv_state(v), depth - 1);
     h = watched_digest(w, h, zf_pv_kwargs(v), depth - 1);
@@ -83,9 +79,8 @@ static inline bool watched_wants(void *ctx, const char *name, const struct zf_pv
     unsigned i = 0;
 
     (void)err;
-    while (i < w->n && w->at[i].map != map) {
+    while (i < w->n && w->at[i].map != map)
         i++;
-    }
     *out = i < WATCHED_MAPS && strlen(name) < sizeof w->at[i].name && strcmp(name, "not") != 0;
     if (*out && i == w->n) {
         strcpy(w->at[w->n].name, name);
@@ -101,9 +96,8 @@ static inline bool watched_pair(void *ctx, const struct zf_pv *map, const struct
     unsigned i = 0;
 
     (void)err;
-    while (w->at[i].map != map) {
+    while (w->at[i].map != map)
         i++;
-    }
     w->at[i].n++;
     w->at[i].digest = watched_pair_digest(w, w->at[i].digest, key, val);
     if (w->n_pairs++ == 0) {
@@ -125,25 +119,20 @@ static inline const struct zf_pv *watched_load(struct watched *w, const void *p,
 
     *w = (struct watched){.n = 0};
     const struct zf_pv *v = zf_pickle_load_watched(&in, arena, lim, &watch, err);
-    if (v && w->kept && watched_digest(w, 0, w->kept, WATCHED_DEPTH) != w->kept_digest) {
+    if (v && w->kept && watched_digest(w, 0, w->kept, WATCHED_DEPTH) != w->kept_digest)
         abort();
-    }
-    for (unsigned i = 0; i < w->n; i++) {
+    for (unsigned i = 0; i < w->n; i++)
         w->at[i].plain = zf_pv_attr(plain, w->at[i].name);
-    }
     for (unsigned i = 0; v && plain && i < w->n; i++) {
         const struct zf_pv *map = w->at[i].plain;
         uint64_t digest = 0;
 
-        if (zf_pv_attr(v, w->at[i].name) != w->at[i].map || zf_pv_len(w->at[i].map)) {
+        if (zf_pv_attr(v, w->at[i].name) != w->at[i].map || zf_pv_len(w->at[i].map))
             continue; /* not that pickle's, or not all of it */
-        }
-        for (uint64_t k = 0; k < zf_pv_len(map); k++) {
+        for (uint64_t k = 0; k < zf_pv_len(map); k++)
             digest = watched_pair_digest(w, digest, zf_pv_key(map, k), zf_pv_val(map, k));
-        }
-        if (digest != w->at[i].digest || zf_pv_len(map) != w->at[i].n) {
+        if (digest != w->at[i].digest || zf_pv_len(map) != w->at[i].n)
             abort();
-        }
     }
     return v;
 }

@@ -58,9 +58,8 @@ static inline uint16_t zf_bytes_le16(struct zf_bytes *b)
     uint16_t v = 0;
     const void *p = zf_bytes_take(b, sizeof v);
 
-    if (p) {
+    if (p)
         memcpy(&v, p, sizeof v);
-    }
     return le16toh(v);
 }
 
@@ -69,9 +68,8 @@ static inline uint32_t zf_bytes_le32(struct zf_bytes *b)
     uint32_t v = 0;
     const void *p = zf_bytes_take(b, sizeof v);
 
-    if (p) {
+    if (p)
         memcpy(&v, p, sizeof v);
-    }
     return le32toh(v);
 }
 
@@ -80,9 +78,8 @@ static inline uint64_t zf_bytes_le64(struct zf_bytes *b)
     uint64_t v = 0;
     const void *p = zf_bytes_take(b, sizeof v);
 
-    if (p) {
+    if (p)
         memcpy(&v, p, sizeof v);
-    }
     return le64toh(v);
 }
 
@@ -100,13 +97,11 @@ static inline uint64_t zf_bytes_var(struct zf_bytes *b)
     for (unsigned shift = 0; shift < 64; shift += 7) {
         const uint64_t byte = zf_bytes_u8(b);
 
-        if (shift == 63 && byte > 1) {
+        if (shift == 63 && byte > 1)
             break;
-        }
         v |= (byte & 0x7f) << shift;
-        if (byte < 0x80) {
+        if (byte < 0x80)
             return b->bad ? 0 : v;
-        }
     }
     b->bad = true;
     return 0;

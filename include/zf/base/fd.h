@@ -14,9 +14,8 @@
 /* `zf_auto(fd) int fd = open(...)`; closes nothing when the descriptor is negative. */
 static inline void zf_auto_fd(int *fd)
 {
-    if (*fd >= 0) {
+    if (*fd >= 0)
         (void)close(*fd);
-    }
 }
 
 /* Reads n bytes at off; returns how many there are, fewer than n only at the end of the file, or -1 and

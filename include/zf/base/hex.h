@@ -24,9 +24,8 @@ __attribute__((warn_unused_result)) static inline bool zf_hex_number(const char 
     for (unsigned i = 0; i < n; i++) {
         int digit = zf_hex_digit(p[i]);
 
-        if (digit < 0) {
+        if (digit < 0)
             return false;
-        }
         v = v << 4 | (uint32_t)digit;
     }
     *out = v;

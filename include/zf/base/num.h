@@ -44,9 +44,8 @@ zf_elems(uint32_t ndim, const uint64_t *shape, uint64_t *out)
         zero = zero || shape[d] == 0;
         over = over || !zf_mul(n, shape[d], &n);
     }
-    if (over && !zero) {
+    if (over && !zero)
         return false;
-    }
     *out = zero ? 0 : n;
     return true;
 }

@@ -67,9 +67,8 @@ static inline void *zf_entry_new(size_t size, const void *p, size_t n)
 {
     char *e = calloc(1, size + n);
 
-    if (e) {
+    if (e)
         (void)memcpy(e + size, p, n);
-    }
     return e;
 }
 

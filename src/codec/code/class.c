@@ -40,11 +40,9 @@ static bool class_has(const char *names, const char *name)
 {
     const size_t n = strlen(name);
 
-    for (const char *p = names; *p; p += strcspn(p, " "), p += *p == ' ') {
-        if (strcspn(p, " ") == n && memcmp(p, name, n) == 0) {
+    for (const char *p = names; *p; p += strcspn(p, " "), p += *p == ' ')
+        if (strcspn(p, " ") == n && memcmp(p, name, n) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -76,18 +74,15 @@ static bool class_is_torch(const char *module, const char *name)
     static const char *const type[] = {"float",   "bfloat", "int",   "uint",
                                        "complex", "qint",   "quint", "bits"};
 
-    if (strncmp(module, "torch.nn.modules.", 17) == 0 || strncmp(module, "torch.optim.", 12) == 0) {
+    if (strncmp(module, "torch.nn.modules.", 17) == 0 || strncmp(module, "torch.optim.", 12) == 0)
         return class_is_class(name);
-    }
-    if (strcmp(module, "torch") != 0) {
+    if (strcmp(module, "torch") != 0)
         return false;
-    }
     for (size_t i = 0; i < COUNT(type); i++) {
         const size_t n = strlen(type[i]);
 
-        if (strncmp(name, type[i], n) == 0 && name[n] >= '0' && name[n] <= '9') {
+        if (strncmp(name, type[i], n) == 0 && name[n] >= '0' && name[n] <= '9')
             return true;
-        }
     }
     static const char other[] = "bool half float double short int long cfloat cdouble chalf";
 
@@ -100,9 +95,8 @@ static bool class_is_known(const char *module, const char *name)
         const struct class_row *row = &class_known[i];
 
         if (strcmp(row->module, module) == 0 &&
-            (strcmp(row->names, "^") == 0 ? class_is_class(name) : class_has(row->names, name))) {
+            (strcmp(row->names, "^") == 0 ? class_is_class(name) : class_has(row->names, name)))
             return true;
-        }
     }
     return class_is_torch(module, name);
 }
@@ -111,23 +105,19 @@ static bool class_is_denied(const char *module, const char *name)
 {
     const size_t top = strcspn(module, ".");
 
-    if (module[0] == '_' && module[1] != '_') {
+    if (module[0] == '_' && module[1] != '_')
         return true;
-    }
-    for (size_t i = 0; i < COUNT(class_top); i++) {
-        if (strlen(class_top[i]) == top && memcmp(class_top[i], module, top) == 0) {
+    for (size_t i = 0; i < COUNT(class_top); i++)
+        if (strlen(class_top[i]) == top && memcmp(class_top[i], module, top) == 0)
             return true;
-        }
-    }
     for (size_t i = 0; i < COUNT(class_denied); i++) {
         const struct class_row *row = &class_denied[i];
         const size_t n = strlen(row->module);
         const bool at = strcmp(row->module, module) == 0;
 
         if (*row->names ? at && class_has(row->names, name)
-                        : at || (strncmp(row->module, module, n) == 0 && module[n] == '.')) {
+                        : at || (strncmp(row->module, module, n) == 0 && module[n] == '.'))
             return true;
-        }
     }
     return false;
 }
@@ -135,14 +125,11 @@ static bool class_is_denied(const char *module, const char *name)
 /* A name with a dot in it is looked up in steps: "os.system" of a module that imports os. */
 static bool class_is_odd(const char *text, bool dots)
 {
-    if (!*text || strlen(text) >= ZF_CODE_NAME) {
+    if (!*text || strlen(text) >= ZF_CODE_NAME)
         return true;
-    }
-    for (; *text; text++) {
-        if ((uint8_t)*text <= ' ' || *text == 0x7f || (*text == '.' && !dots)) {
+    for (; *text; text++)
+        if ((uint8_t)*text <= ' ' || *text == 0x7f || (*text == '.' && !dots))
             return true;
-        }
-    }
     return false;
 }
 

@@ -96,14 +96,12 @@ static bool file_walk(struct file_look *f, struct zf_source *src, uint64_t at,
         struct zf_bytes in = zf_bytes_of(p, n);
 
         in.base = at;
-        if (!p || !zf_code_walk(&in, f->lim, out, err)) {
+        if (!p || !zf_code_walk(&in, f->lim, out, err))
             return false;
-        }
         f->budget += n - (out->end - at);
         *torch_out = out->why.code == ZF_OK && file_is_torch(p, out->end - at);
-        if (!out->cut || n == most) {
+        if (!out->cut || n == most)
             return true;
-        }
         zf_code_walk_fini(out);
     }
 }
@@ -120,23 +118,19 @@ static bool file_pickles(struct file_look *f, const struct file_work *w, uint64_
         bool torch;
         const uint64_t n = w->src->size - at < sizeof head ? w->src->size - at : sizeof head;
 
-        if (!zf_source_pread(w->src, head, n, at, err)) {
+        if (!zf_source_pread(w->src, head, n, at, err))
             return false;
-        }
-        if (i > 0 && most == UINT32_MAX && !file_is_pickle(head, n)) {
+        if (i > 0 && most == UINT32_MAX && !file_is_pickle(head, n))
             break;
-        }
-        if (!file_walk(f, w->src, at, &walk, &torch, err)) {
+        if (!file_walk(f, w->src, at, &walk, &torch, err))
             return false;
-        }
         const bool whole = walk.why.code == ZF_OK;
         const struct zf_code_pickle p = {.member = w->member, .in = w->src, .walk = &walk};
         const bool ok = !(whole || walk.use.n > 0 || (sure && (i == 0 || most != UINT32_MAX))) ||
                         f->fn(f->ctx, &p, err);
         zf_code_walk_fini(&walk);
-        if (!ok || !whole) {
+        if (!ok || !whole)
             return ok;
-        }
         most = torch && i == 0 ? TORCH_PICKLES : most;
         at = walk.end;
     }
@@ -153,9 +147,8 @@ static bool file_push(struct file_look *f, struct zf_source *src, const char *me
     file_put_name(f, member, &name);
     const unsigned depth = f->now ? f->now->depth + 1 : 0;
     struct file_work *w = zf_out_ok(&name, err) ? zf_vec_push(&f->work, err) : NULL;
-    if (!w) {
+    if (!w)
         return false;
-    }
     *w = (struct file_work){
         .src = zf_source_ref(src), .member = strdup(zf_out_text(&name)), .depth = depth};
     return w->member || zf_fail_sys(err, "search an archive");
@@ -165,11 +158,9 @@ static bool file_has_end(const char *name, const char *const *end, size_t n)
 {
     const char *dot = strrchr(name, '.');
 
-    for (size_t i = 0; dot && i < n; i++) {
-        if (strcasecmp(dot, end[i]) == 0) {
+    for (size_t i = 0; dot && i < n; i++)
+        if (strcasecmp(dot, end[i]) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -213,15 +204,13 @@ static bool file_add_member(void *ctx, const struct find_member *m, struct zf_er
     struct file_look *f = ctx;
     uint8_t head[HEAD_BYTES];
 
-    if (m->size == 0 || file_is_storage(m->name)) {
+    if (m->size == 0 || file_is_storage(m->name))
         return true;
-    }
     zf_auto(source) struct zf_source *src = find_open(f->now->src, m, f->lim, err);
     const uint64_t n = !src || src->size > sizeof head ? sizeof head : src->size;
 
-    if (!src || !zf_source_pread(src, head, n, 0, err)) {
+    if (!src || !zf_source_pread(src, head, n, 0, err))
         return file_tells(err) ? file_report_unread(f, m->name, err) : false;
-    }
     return (!file_named_pickle(m->name) && !file_is_any(head, n)) ||
            file_push(f, src, m->name, err);
 }
@@ -232,9 +221,8 @@ static bool file_archives(struct file_look *f, struct zf_source *src, struct zf_
     uint64_t end = src->size, first = 0;
 
     do {
-        if (!find_members(src, end, f->lim, file_add_member, f, &first, err)) {
+        if (!find_members(src, end, f->lim, file_add_member, f, &first, err))
             return file_tells(err) ? file_report_unread(f, "", err) : false;
-        }
         end = first < end ? first : 0;
     } while (end > 0);
     return true;
@@ -249,9 +237,8 @@ static bool file_tar(struct file_look *f, const struct file_work *w, struct zf_e
     while (zf_within(at, sizeof head, w->src->size)) {
         char digits[13] = "", name[101] = "";
 
-        if (!zf_source_pread(w->src, head, sizeof head, at, err)) {
+        if (!zf_source_pread(w->src, head, sizeof head, at, err))
             return false;
-        }
         (void)memcpy(name, head, 100);
         (void)memcpy(digits, head + 124, 12);
         const uint64_t size = strtoull(digits, NULL, 8);
@@ -261,9 +248,8 @@ static bool file_tar(struct file_look *f, const struct file_work *w, struct zf_e
             continue;
         }
         zf_auto(source) struct zf_source *src = zf_window_new(w->src, at, size, NULL, err);
-        if (!src || !file_push(f, src, name, err)) {
+        if (!src || !file_push(f, src, name, err))
             return false;
-        }
         at += (size + HEAD_BYTES - 1) / HEAD_BYTES * HEAD_BYTES;
     }
     return true;
@@ -275,21 +261,18 @@ static bool file_numpy(struct file_look *f, const struct file_work *w, struct zf
     uint8_t head[12] = {0};
     uint64_t at = 10, n;
 
-    if (w->src->size < sizeof head || !zf_source_pread(w->src, head, sizeof head, 0, err)) {
+    if (w->src->size < sizeof head || !zf_source_pread(w->src, head, sizeof head, 0, err))
         return w->src->size < sizeof head;
-    }
     n = head[8] | (uint64_t)head[9] << 8;
     if (head[6] >= 2) {
         n |= (uint64_t)head[10] << 16 | (uint64_t)head[11] << 24;
         at = 12;
     }
-    if (!zf_within(at, n, w->src->size) || n > FIRST_READ) {
+    if (!zf_within(at, n, w->src->size) || n > FIRST_READ)
         return true;
-    }
     zf_auto(mem) char *text = zf_source_slurp(w->src, at, n, err);
-    if (!text) {
+    if (!text)
         return false;
-    }
     return !(strstr(text, "|O") || strstr(text, "'O")) || file_pickles(f, w, at + n, true, err);
 }
 
@@ -298,12 +281,10 @@ static bool file_look_at(struct file_look *f, const struct file_work *w, struct 
     uint8_t head[HEAD_BYTES];
     const uint64_t n = w->src->size < sizeof head ? w->src->size : sizeof head;
 
-    if (n == 0 || !zf_source_pread(w->src, head, n, 0, err)) {
+    if (n == 0 || !zf_source_pread(w->src, head, n, 0, err))
         return n == 0;
-    }
-    if (w->depth > MOST_NESTED) {
+    if (w->depth > MOST_NESTED)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "archives are nested %u deep", MOST_NESTED);
-    }
     const char *name = *w->member ? w->member : w->src->name;
     const bool named = file_named_pickle(name);
 

@@ -34,9 +34,8 @@ static bool find_end_record(struct zf_source *src, uint64_t end, uint64_t *out, 
         const uint64_t k = n < end ? n : end;
         zf_auto(mem) char *tail = zf_source_slurp(src, end - k, k, err);
 
-        if (!tail) {
+        if (!tail)
             return false;
-        }
         for (uint64_t i = k < END_BYTES ? 0 : k - END_BYTES + 1; i-- > 0;) {
             if (memcmp(tail + i, "PK\5\6", 4) == 0) {
                 *out = end - k + i;
@@ -52,24 +51,19 @@ static bool find_end64(struct zf_source *src, uint64_t end, struct find_end *e, 
 {
     uint8_t p[END64_BYTES];
 
-    if (end < LOCATOR_BYTES + END64_BYTES) {
+    if (end < LOCATOR_BYTES + END64_BYTES)
         return true;
-    }
-    if (!zf_source_pread(src, p, LOCATOR_BYTES, end - LOCATOR_BYTES, err)) {
+    if (!zf_source_pread(src, p, LOCATOR_BYTES, end - LOCATOR_BYTES, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(p, LOCATOR_BYTES);
-    if (zf_bytes_le32(&b) != SIG_LOCATOR) {
+    if (zf_bytes_le32(&b) != SIG_LOCATOR)
         return true;
-    }
     const uint64_t at = end - LOCATOR_BYTES - END64_BYTES;
-    if (!zf_source_pread(src, p, END64_BYTES, at, err)) {
+    if (!zf_source_pread(src, p, END64_BYTES, at, err))
         return false;
-    }
     b = zf_bytes_of(p, END64_BYTES);
-    if (zf_bytes_le32(&b) != SIG_END64) {
+    if (zf_bytes_le32(&b) != SIG_END64)
         return find_bad(err, at, "the zip64 end record is not where its locator points");
-    }
     b.at = 32;
     e->at = at;
     e->entries = zf_bytes_le64(&b);
@@ -82,9 +76,8 @@ static bool find_end(struct zf_source *src, uint64_t end, struct find_end *e, st
 {
     uint8_t p[END_BYTES];
 
-    if (!find_end_record(src, end, &e->at, err) || !zf_source_pread(src, p, sizeof p, e->at, err)) {
+    if (!find_end_record(src, end, &e->at, err) || !zf_source_pread(src, p, sizeof p, e->at, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(p, sizeof p);
     b.at = 10;
     e->entries = zf_bytes_le16(&b);
@@ -132,14 +125,12 @@ static bool find_entry(struct zf_bytes *b, uint64_t base, find_member_fn *fn, vo
     const char *text = zf_bytes_take(b, name);
     const uint8_t *more = zf_bytes_take(b, extra);
     (void)zf_bytes_take(b, comment);
-    if (b->bad) {
+    if (b->bad)
         return find_bad(err, at, "the directory ends within this entry");
-    }
     find_widen(zf_bytes_of(more, extra), &m);
     zf_auto(mem) char *copy = strndup(text, name);
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "read the directory of an archive");
-    }
     m.name = copy;
     return !zf_add(m.at, base, &m.at) ? find_bad(err, at, "this member is beyond the archive")
                                       : fn(ctx, &m, err);
@@ -151,30 +142,25 @@ bool find_members(struct zf_source *src, uint64_t end, const struct zf_limits *l
     struct find_end e = {0};
     uint64_t stop;
 
-    if (!find_end(src, end, &e, err)) {
+    if (!find_end(src, end, &e, err))
         return false;
-    }
-    if (!zf_add(e.dir, e.dir_bytes, &stop) || stop > e.at) {
+    if (!zf_add(e.dir, e.dir_bytes, &stop) || stop > e.at)
         return find_bad(err, e.at, "by the end record the directory ends after that record");
-    }
     if (e.dir_bytes > lim->zip_directory) {
         return zf_fail(err, ZF_E_LIMIT, e.at, "the directory has %llu bytes (limit zip_directory)",
                        (unsigned long long)e.dir_bytes);
     }
     const uint64_t base = e.at - stop;
     zf_auto(mem) char *dir = zf_source_slurp(src, base + e.dir, e.dir_bytes, err);
-    if (!dir) {
+    if (!dir)
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(dir, e.dir_bytes);
     b.base = base + e.dir;
     *first_out = base;
     /* the number of entries may lie: what is there counts */
-    while (zf_bytes_left(&b) > 0) {
-        if (!find_entry(&b, base, fn, ctx, err)) {
+    while (zf_bytes_left(&b) > 0)
+        if (!find_entry(&b, base, fn, ctx, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -187,9 +173,8 @@ struct zf_source *find_open(struct zf_source *src, const struct find_member *m,
         (void)find_bad(err, m->at, "by the directory a member begins after the end of the archive");
         return NULL;
     }
-    if (!zf_source_pread(src, p, sizeof p, m->at, err)) {
+    if (!zf_source_pread(src, p, sizeof p, m->at, err))
         return NULL;
-    }
     struct zf_bytes b = zf_bytes_of(p, sizeof p);
     if (zf_bytes_le32(&b) != SIG_LOCAL) {
         (void)find_bad(err, m->at, "no member begins here");

@@ -35,9 +35,8 @@ static bool list_add_use(const struct list_add *a, const struct zf_code_pickle *
     zf_out_add(&key, u->name, strlen(u->name) + 1);
     struct zf_code_item *i =
         zf_out_ok(&key, err) ? zf_table_make(a->l->items, key.p, key.n, err) : NULL;
-    if (!i) {
+    if (!i)
         return false;
-    }
     const enum zf_code_class is = zf_code_class(u);
     i->is = is > i->is ? is : i->is;
     i->files += i->last != a->number;
@@ -52,9 +51,8 @@ static bool list_add_stop(const struct list_add *a, const struct zf_code_pickle 
 {
     struct zf_code_stop *s = zf_vec_push(&a->l->stop, err);
 
-    if (!s) {
+    if (!s)
         return false;
-    }
     s->why = strdup(p->walk->why.msg);
     s->python_stops = p->walk->why.code == ZF_E_FORMAT;
     return list_place(a, p, p->walk->why.off, &s->at, err) &&
@@ -68,11 +66,9 @@ static bool list_add_pickle(void *ctx, const struct zf_code_pickle *p, struct zf
     a->l->files += a->l->last != a->number;
     a->l->last = a->number;
     a->l->pickles++;
-    for (size_t i = 0; i < p->walk->use.n; i++) {
-        if (!list_add_use(a, p, &p->walk->use.at[i], err)) {
+    for (size_t i = 0; i < p->walk->use.n; i++)
+        if (!list_add_use(a, p, &p->walk->use.at[i], err))
             return false;
-        }
-    }
     return p->walk->why.code == ZF_OK || list_add_stop(a, p, err);
 }
 

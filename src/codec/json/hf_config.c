@@ -46,11 +46,9 @@ static bool hf_config_key_is_config(const struct hf_config_walk *w)
     static const char tail[] = "_config";
     const uint64_t len = sizeof tail - 1;
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (hf_config_key_is(w, parts[i])) {
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (hf_config_key_is(w, parts[i]))
             return true;
-        }
-    }
     return w->key.n > len && memcmp(w->key.p + w->key.n - len, tail, len) == 0 &&
            !hf_config_key_is(w, "quantization_config") &&
            !hf_config_key_is(w, "compression_config");
@@ -70,9 +68,8 @@ static void hf_config_take(struct hf_config_walk *w, uint64_t off, uint64_t len)
             n -= skip;
         }
         v.known = zf_dtype_by_torch(name, n, &v.dtype);
-        if (!v.known || zf_dtype_info(v.dtype)->kind != 'f') {
+        if (!v.known || zf_dtype_info(v.dtype)->kind != 'f')
             return; /* "auto" */
-        }
     }
     if (w->found == ZF_HF_DTYPES) {
         w->bad = true;
@@ -91,14 +88,12 @@ static void hf_config_step_string(struct hf_config_walk *w)
 {
     uint64_t off = w->at++;
 
-    while (w->at < w->n && w->p[w->at] != '"') {
+    while (w->at < w->n && w->p[w->at] != '"')
         w->at += w->p[w->at] == '\\' ? 2 : 1;
-    }
     w->at++;
     w->bad = w->bad || w->at > w->n;
-    if (w->bad || !hf_config_is_looked_at(w)) {
+    if (w->bad || !hf_config_is_looked_at(w))
         return;
-    }
     if (!w->want_value) {
         if (!w->in_map) {
             w->key.p = w->p + off + 1;
@@ -113,13 +108,12 @@ static void hf_config_step_open(struct hf_config_walk *w, char bracket)
 {
     bool here = hf_config_is_looked_at(w) && !w->in_map && w->want_value && bracket == '{';
 
-    if (w->depth == 0 && bracket == '{') {
+    if (w->depth == 0 && bracket == '{')
         w->chain = 1;
-    } else if (here && hf_config_key_is_dtype(w)) {
+    else if (here && hf_config_key_is_dtype(w))
         w->in_map = true;
-    } else if (here && hf_config_key_is_config(w)) {
+    else if (here && hf_config_key_is_config(w))
         w->chain++;
-    }
     w->depth++;
     w->want_value = false;
 }
@@ -130,11 +124,10 @@ static void hf_config_step_close(struct hf_config_walk *w)
         w->bad = true;
         return;
     }
-    if (w->in_map && w->depth == w->chain + 1) {
+    if (w->in_map && w->depth == w->chain + 1)
         w->in_map = false;
-    } else if (w->depth == w->chain) {
+    else if (w->depth == w->chain)
         w->chain--;
-    }
     w->depth--;
 }
 
@@ -168,9 +161,8 @@ static void hf_config_step(struct hf_config_walk *w)
 
 static void hf_config_skip_space(struct hf_config_walk *w)
 {
-    while (w->at < w->n && w->p[w->at] && strchr(" \t\r\n", w->p[w->at])) {
+    while (w->at < w->n && w->p[w->at] && strchr(" \t\r\n", w->p[w->at]))
         w->at++;
-    }
 }
 
 uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, struct zf_hf_dtype out[ZF_HF_DTYPES])
@@ -178,9 +170,8 @@ uint32_t zf_hf_config_dtypes(const char *p, uint64_t n, struct zf_hf_dtype out[Z
     struct hf_config_walk w = {.p = p, .n = n, .out = out};
 
     hf_config_skip_space(&w);
-    if (w.at == n || p[w.at] != '{') {
+    if (w.at == n || p[w.at] != '{')
         return 0;
-    }
     do {
         hf_config_step(&w);
     } while (!w.bad && w.depth > 0 && w.at < n);

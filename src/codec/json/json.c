@@ -62,13 +62,11 @@ json_t *zf_json_load(const char *p, uint64_t n, const struct zf_limits *lim, str
                 (unsigned long long)n, (unsigned long long)lim->json_bytes);
         return NULL;
     }
-    if (!json_check_size(p, n, lim, err)) {
+    if (!json_check_size(p, n, lim, err))
         return NULL;
-    }
     j = json_loadb(p, (size_t)n, JSON_REJECT_DUPLICATES, &why);
-    if (j) {
+    if (j)
         return j;
-    }
     if (json_error_code(&why) == json_error_out_of_memory) {
         zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu bytes of JSON",
                 (unsigned long long)n);
@@ -106,9 +104,8 @@ json_t *zf_json_text(const char *p)
 
 bool zf_json_u64(const json_t *j, uint64_t *out)
 {
-    if (!json_is_integer(j) || json_integer_value(j) < 0) {
+    if (!json_is_integer(j) || json_integer_value(j) < 0)
         return false;
-    }
     *out = (uint64_t)json_integer_value(j);
     return true;
 }

@@ -37,9 +37,8 @@ static void json_pv_real(struct zf_out *o, double v)
 
     memcpy(&bits, &v, sizeof bits);
     zf_out_u8(o, OP_FLOAT);
-    for (int shift = 56; shift >= 0; shift -= 8) {
+    for (int shift = 56; shift >= 0; shift -= 8)
         zf_out_u8(o, (uint8_t)(bits >> shift));
-    }
 }
 
 /* A value without what is in it; is it a container? */
@@ -79,9 +78,8 @@ static bool json_pv_write(struct zf_out *o, struct zf_jsonin *in, struct zf_err 
             struct json_level *top = zf_vec_push(&open, err);
 
             ok = top != NULL;
-            if (top) {
+            if (top)
                 *top = next;
-            }
         }
         more = false;
         while (ok && !more && open.n > 0) {
@@ -106,9 +104,8 @@ const struct zf_pv *zf_pv_of_jsonin(struct zf_jsonin *in, struct zf_arena *arena
 {
     zf_auto(out) struct zf_out pickle = {0};
 
-    if (!json_pv_write(&pickle, in, err)) {
+    if (!json_pv_write(&pickle, in, err))
         return NULL;
-    }
     struct zf_bytes bytes = zf_bytes_of(pickle.p, pickle.n);
     return zf_pickle_load(&bytes, arena, lim, err);
 }

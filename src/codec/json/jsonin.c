@@ -71,12 +71,10 @@ struct zf_jsonin *zf_jsonin_new_text(const char *text, uint64_t n, const struct 
 
 void zf_jsonin_free(struct zf_jsonin *in)
 {
-    if (!in) {
+    if (!in)
         return;
-    }
-    for (size_t i = 0; i < in->open.n; i++) {
+    for (size_t i = 0; i < in->open.n; i++)
         zf_table_free(in->open.at[i].many);
-    }
     zf_vec_fini(&in->open);
     zf_vec_fini(&in->print);
     zf_auto_out(&in->text);
@@ -97,11 +95,9 @@ static bool jsonin_knows_key(const struct zf_jsonin *in, const struct jsonin_lev
     const size_t n = in->print.n - l->first;
     const struct jsonin_print *known = n ? in->print.at + l->first : NULL;
 
-    for (size_t k = 0; !l->many && k < n; k++) {
-        if (jsonin_print_equal(&known[k], key)) {
+    for (size_t k = 0; !l->many && k < n; k++)
+        if (jsonin_print_equal(&known[k], key))
             return true;
-        }
-    }
     return zf_table_find(l->many, key, sizeof *key);
 }
 
@@ -114,13 +110,11 @@ static bool jsonin_keep_key(struct zf_jsonin *in, struct jsonin_level *l,
 
     if (!l->many && i - l->first < FEW_KEYS) {
         ok = zf_vec_room(&in->print, 1, &in->err);
-        if (ok) {
+        if (ok)
             in->print.at[in->print.n++] = *key;
-        }
     } else {
-        for (i = l->many ? i : l->first; ok && i < in->print.n; i++) {
+        for (i = l->many ? i : l->first; ok && i < in->print.n; i++)
             ok = zf_table_make(l->many, &in->print.at[i], sizeof *key, &in->err);
-        }
         ok = ok && zf_table_make(l->many, key, sizeof *key, &in->err);
     }
     in->bad = in->bad || !ok;
@@ -131,14 +125,12 @@ static bool jsonin_take_key(struct zf_jsonin *in, struct jsonin_level *l)
 {
     uint64_t place = jsonin_place(in);
 
-    if (!jsonin_take_string(in) || !jsonin_charge(in, KEY_BYTES + in->text.n)) {
+    if (!jsonin_take_string(in) || !jsonin_charge(in, KEY_BYTES + in->text.n))
         return false;
-    }
     const char *text = zf_out_text(&in->text);
     struct jsonin_print key = {{zf_hash(0, text, in->text.n), zf_hash(1, text, in->text.n)}};
-    if (jsonin_knows_key(in, l, &key)) {
+    if (jsonin_knows_key(in, l, &key))
         return jsonin_fail(in, ZF_E_FORMAT, place, "duplicate object key \"%.80s\"", text);
-    }
     return jsonin_keep_key(in, l, &key);
 }
 
@@ -160,9 +152,8 @@ static enum zf_json_kind jsonin_open(struct zf_jsonin *in, bool object)
     l->object = object;
     l->first = in->print.n;
     in->at++;
-    if (!jsonin_charge(in, object ? OBJECT_BYTES : ARRAY_BYTES)) {
+    if (!jsonin_charge(in, object ? OBJECT_BYTES : ARRAY_BYTES))
         return ZF_JSON_NONE;
-    }
     return object ? ZF_JSON_OBJECT : ZF_JSON_ARRAY;
 }
 
@@ -186,24 +177,20 @@ static bool jsonin_step(struct zf_jsonin *in)
         jsonin_close(in);
         return false;
     }
-    if (begun && c != ',') {
+    if (begun && c != ',')
         return jsonin_unexpected(in, object ? "',' or '}'" : "',' or ']'");
-    }
     in->at += begun;
     l->begun = true;
     if (!object) {
         in->due = jsonin_charge(in, ITEM_BYTES);
         return in->due;
     }
-    if (jsonin_peek(in) != '"') {
+    if (jsonin_peek(in) != '"')
         return jsonin_unexpected(in, begun ? "a key" : "a key or '}'");
-    }
-    if (!jsonin_take_key(in, l)) {
+    if (!jsonin_take_key(in, l))
         return false;
-    }
-    if (jsonin_peek(in) != ':') {
+    if (jsonin_peek(in) != ':')
         return jsonin_unexpected(in, "':'");
-    }
     in->at++;
     in->due = true;
     return true;
@@ -213,13 +200,11 @@ enum zf_json_kind zf_jsonin_value(struct zf_jsonin *in)
 {
     int c = in->due && !in->bad ? jsonin_peek(in) : -1;
 
-    if (!in->due || in->bad) {
+    if (!in->due || in->bad)
         return ZF_JSON_NONE;
-    }
     in->due = false;
-    if (c == '{' || c == '[') {
+    if (c == '{' || c == '[')
         return jsonin_open(in, c == '{');
-    }
     if (in->open.n == 0) { /* only texts and numbers by themselves, which no metadata is */
         (void)jsonin_unexpected(in, "'{' or '['");
         return ZF_JSON_NONE;
@@ -234,20 +219,17 @@ enum zf_json_kind zf_jsonin_value(struct zf_jsonin *in)
 /* Passes over a value that is due, and over the rest of containers until `level` are open. */
 static void jsonin_pass(struct zf_jsonin *in, size_t level)
 {
-    while (!in->bad && (in->due || in->open.n > level)) {
-        if (in->due) {
+    while (!in->bad && (in->due || in->open.n > level))
+        if (in->due)
             (void)zf_jsonin_value(in);
-        } else {
+        else
             (void)jsonin_step(in);
-        }
-    }
 }
 
 bool zf_jsonin_next(struct zf_jsonin *in, uint32_t level)
 {
-    if (level == 0 || in->open.n < level) {
+    if (level == 0 || in->open.n < level)
         return false;
-    }
     jsonin_pass(in, level);
     return !in->bad && jsonin_step(in);
 }
@@ -255,12 +237,10 @@ bool zf_jsonin_next(struct zf_jsonin *in, uint32_t level)
 bool zf_jsonin_end(struct zf_jsonin *in, struct zf_err *err)
 {
     jsonin_pass(in, 0);
-    if (!in->bad && jsonin_peek(in) >= 0) {
+    if (!in->bad && jsonin_peek(in) >= 0)
         (void)jsonin_unexpected(in, "the end");
-    }
-    if (in->bad) {
+    if (in->bad)
         *err = in->err;
-    }
     return !in->bad;
 }
 
@@ -280,9 +260,8 @@ uint32_t zf_jsonin_level(const struct zf_jsonin *in)
 
 const char *zf_jsonin_text(const struct zf_jsonin *in, size_t *n_out)
 {
-    if (n_out) {
+    if (n_out)
         *n_out = in->text.n;
-    }
     return zf_out_text(&in->text);
 }
 
@@ -303,9 +282,8 @@ double zf_jsonin_real(const struct zf_jsonin *in)
 
 bool zf_jsonin_u64(struct zf_jsonin *in, uint64_t *out)
 {
-    if (zf_jsonin_value(in) != ZF_JSON_INTEGER || in->integer < 0) {
+    if (zf_jsonin_value(in) != ZF_JSON_INTEGER || in->integer < 0)
         return false;
-    }
     *out = (uint64_t)in->integer;
     return true;
 }

@@ -38,24 +38,20 @@ static void token_refill(struct zf_jsonin *in)
     uint64_t left = in->size - in->base - in->n;
     size_t more = left < room ? (size_t)left : room;
 
-    if (keep) {
+    if (keep)
         memmove(in->window, in->p + in->at, keep);
-    }
     in->base += in->at;
     in->at = 0;
     in->n = keep + more;
-    if (!zf_source_pread(in->src, in->window + keep, more, in->src_off + in->base + keep,
-                         &in->err)) {
+    if (!zf_source_pread(in->src, in->window + keep, more, in->src_off + in->base + keep, &in->err))
         in->bad = true;
-    }
 }
 
 /* How many bytes can be looked at: `want` or more, or all there are; 0 when the document is bad. */
 static size_t token_ahead(struct zf_jsonin *in, size_t want)
 {
-    if (in->n - in->at < want && in->src && in->base + in->n < in->size && !in->bad) {
+    if (in->n - in->at < want && in->src && in->base + in->n < in->size && !in->bad)
         token_refill(in);
-    }
     return in->bad ? 0 : in->n - in->at;
 }
 
@@ -64,9 +60,8 @@ int jsonin_peek(struct zf_jsonin *in)
     while (token_ahead(in, 1) > 0) {
         unsigned char c = in->p[in->at];
 
-        if (c != ' ' && c != '\n' && c != '\r' && c != '\t') {
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
             return c;
-        }
         in->at++;
     }
     return -1;
@@ -77,13 +72,12 @@ bool jsonin_unexpected(struct zf_jsonin *in, const char *expected)
     int c = jsonin_peek(in);
     char found[16];
 
-    if (c < 0) {
+    if (c < 0)
         (void)snprintf(found, sizeof found, "the end");
-    } else if (c > ' ' && c < 0x7f) {
+    else if (c > ' ' && c < 0x7f)
         (void)snprintf(found, sizeof found, "'%c'", c);
-    } else {
+    else
         (void)snprintf(found, sizeof found, "byte 0x%02x", (unsigned)c);
-    }
     return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "found %s, expected %s", found, expected);
 }
 
@@ -110,18 +104,16 @@ static bool token_take_unicode(struct zf_jsonin *in, const char *p, size_t n)
         return jsonin_fail(in, ZF_E_FORMAT, place,
                            "\\u is not followed by four hexadecimal digits");
     }
-    if (c == 0) {
+    if (c == 0)
         return jsonin_fail(in, ZF_E_FORMAT, place, "\\u0000 in a string");
-    }
     if (c < 0xd800 || c > 0xdfff) {
         in->at += 6;
         zf_out_utf8(&in->text, c);
         return true;
     }
     if (c > 0xdbff || n < 12 || p[6] != '\\' || p[7] != 'u' || !zf_hex_number(p + 8, 4, &low) ||
-        low < 0xdc00 || low > 0xdfff) {
+        low < 0xdc00 || low > 0xdfff)
         return jsonin_fail(in, ZF_E_FORMAT, place, "\\u%04" PRIx32 " is half of a character", c);
-    }
     in->at += 12;
     zf_out_utf8(&in->text, 0x10000u + ((c & 0x3ff) << 10 | (low & 0x3ff)));
     return true;
@@ -132,9 +124,8 @@ static bool token_take_escape(struct zf_jsonin *in, const unsigned char *p, size
     static const char letter[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     const char *known = n > 1 && p[1] ? strchr(letter, p[1]) : NULL;
 
-    if (n > 1 && p[1] == 'u') {
+    if (n > 1 && p[1] == 'u')
         return token_take_unicode(in, (const char *)p, n);
-    }
     if (!known) {
         return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
                            "a backslash is not followed by one of \"\\/bfnrtu");
@@ -149,17 +140,15 @@ static bool token_take_special(struct zf_jsonin *in, const unsigned char *p, siz
 {
     size_t len = 0;
 
-    if (*p == '\\') {
+    if (*p == '\\')
         return token_take_escape(in, p, n);
-    }
     if (*p < 0x20) {
         return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
                            "byte 0x%02x in a string is not escaped", *p);
     }
     len = zf_utf8_len((const char *)p, n);
-    if (len == 0) {
+    if (len == 0)
         return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in), "byte 0x%02x is not UTF-8", *p);
-    }
     zf_out_add(&in->text, p, len);
     in->at += len;
     return true;
@@ -188,9 +177,8 @@ bool jsonin_take_string(struct zf_jsonin *in)
             in->at++;
             return zf_out_ok(&in->text, &in->err) || (in->bad = true, false);
         }
-        if (plain == 0 && !token_take_special(in, p, left)) {
+        if (plain == 0 && !token_take_special(in, p, left))
             return false;
-        }
     }
     return jsonin_fail(in, ZF_E_FORMAT, jsonin_place(in),
                        "found the end inside the string that begins at byte %" PRIu64, begin);
@@ -200,9 +188,8 @@ bool jsonin_take_string(struct zf_jsonin *in)
 
 static const char *token_digits(const char *p)
 {
-    while (*p >= '0' && *p <= '9') {
+    while (*p >= '0' && *p <= '9')
         p++;
-    }
     return p;
 }
 
@@ -260,9 +247,8 @@ static void token_gather_number(struct zf_jsonin *in)
         }
         zf_out_add(&in->text, p, n);
         in->at += n;
-        if (n < left) {
+        if (n < left)
             return;
-        }
     }
 }
 

@@ -12,11 +12,9 @@
 
 static bool pv_form_is_one_of(const struct zf_pv *v, const char *module, const char *const *names)
 {
-    for (; *names; names++) {
-        if (zf_pv_is(v, module, *names)) {
+    for (; *names; names++)
+        if (zf_pv_is(v, module, *names))
             return true;
-        }
-    }
     return false;
 }
 
@@ -28,9 +26,8 @@ static bool pv_form_path(struct zf_pvjson *o, const struct zf_pv *v)
     uint64_t n = zf_pv_len(zf_pv_args(v)), len = 0;
 
     if ((strcmp(module, "pathlib") != 0 && strcmp(module, "pathlib._local") != 0) ||
-        !pv_form_is_one_of(v, NULL, names)) {
+        !pv_form_is_one_of(v, NULL, names))
         return false;
-    }
     zf_pvjson_raw(o, "\"");
     for (uint64_t i = 0; i < n; i++) {
         const char *part = zf_pv_text(zf_pv_arg(v, i), &len);
@@ -48,14 +45,12 @@ static bool pv_form_device(struct zf_pvjson *o, const struct zf_pv *v)
     uint64_t n, index;
     const char *kind = zf_pv_text(zf_pv_arg(v, 0), &n);
 
-    if (!zf_pv_is(v, "torch", "device") || !kind) {
+    if (!zf_pv_is(v, "torch", "device") || !kind)
         return false;
-    }
     zf_pvjson_raw(o, "\"");
     pvjson_chars(o, kind, n);
-    if (zf_pv_u64(zf_pv_arg(v, 1), &index)) {
+    if (zf_pv_u64(zf_pv_arg(v, 1), &index))
         pvjson_fmt(o, ":%llu", (unsigned long long)index);
-    }
     zf_pvjson_raw(o, "\"");
     return true;
 }
@@ -67,9 +62,8 @@ static bool pv_form_enum_member(struct zf_pvjson *o, const struct zf_pv *v)
     const struct zf_pv *class = zf_pv_arg(v, 0), *name = zf_pv_arg(v, 1);
 
     if (!zf_pv_is(v, "builtins", "getattr") || zf_pv_kind(class) != ZF_PV_GLOBAL ||
-        zf_pv_kind(name) != ZF_PV_STR) {
+        zf_pv_kind(name) != ZF_PV_STR)
         return false;
-    }
     zf_pvjson_raw(o, "{\"__enum__\": \"");
     pvjson_key(o, class);
     zf_pvjson_raw(o, ".");
@@ -118,9 +112,8 @@ static bool pv_form_numpy_scalar(struct zf_pvjson *o, const struct zf_pv *v)
 
     if (!zf_pv_is(v, NULL, "scalar") || strncmp(zf_pv_module(v), "numpy.", 6) != 0 ||
         !zf_pv_is(dtype, "numpy", "dtype") || !p || !code || n_code != 2 || zf_pv_eq(order, ">") ||
-        n == 0 || n > 8 || (char)('0' + n) != code[1]) {
+        n == 0 || n > 8 || (char)('0' + n) != code[1])
         return false;
-    }
     return pv_form_numpy_number(o, code[0], p, n);
 }
 
@@ -131,13 +124,11 @@ static bool pv_form_wrapped_bytes(struct zf_pvjson *o, const struct zf_pv *v)
     const char *p;
 
     if (!zf_pv_is(v, "_codecs", "encode") && !zf_pv_is(v, "builtins", "bytes") &&
-        !zf_pv_is(v, "builtins", "bytearray")) {
+        !zf_pv_is(v, "builtins", "bytearray"))
         return false;
-    }
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(UINT64_MAX, &err);
-    if (!arena || !zf_pv_bytes(v, arena, &p, &n, &err)) {
+    if (!arena || !zf_pv_bytes(v, arena, &p, &n, &err))
         return false;
-    }
     pvjson_bytes(o, "__bytes__", p, n);
     return true;
 }
@@ -147,9 +138,8 @@ static const struct zf_pv *pv_form_wrapped(const struct zf_pv *v)
 {
     static const char *const own[] = {"set", "frozenset", "list", "tuple", "dict", NULL};
     static const char *const more[] = {"deque", "Counter", "OrderedDict", NULL};
-    if (zf_pv_kind(v) != ZF_PV_CALL) {
+    if (zf_pv_kind(v) != ZF_PV_CALL)
         return NULL;
-    }
     bool holder = pv_form_is_one_of(v, "builtins", own) ||
                   pv_form_is_one_of(v, "collections", more) || zf_pv_is(v, "torch", "Size");
     const struct zf_pv *first = zf_pv_arg(v, 0);
@@ -165,9 +155,8 @@ static bool pv_form_is_attrs(const struct zf_pv *state)
 {
     const struct zf_pv *slots = zf_pv_item(state, 1);
 
-    if (zf_pv_kind(state) == ZF_PV_DICT) {
+    if (zf_pv_kind(state) == ZF_PV_DICT)
         return true;
-    }
     return zf_pv_kind(state) == ZF_PV_TUPLE && zf_pv_len(state) == 2 && zf_pv_is_map(slots) &&
            (zf_pv_is_map(zf_pv_item(state, 0)) || zf_pv_kind(zf_pv_item(state, 0)) == ZF_PV_NONE);
 }
@@ -178,35 +167,29 @@ static enum pvjson_form form_of_call(struct zf_pvjson *o, const struct zf_pv *v)
     bool class = zf_pv_kind(zf_pv_callee(v)) == ZF_PV_GLOBAL;
 
     if (pv_form_path(o, v) || pv_form_device(o, v) || pv_form_enum_member(o, v) ||
-        pv_form_numpy_scalar(o, v) || pv_form_wrapped_bytes(o, v)) {
+        pv_form_numpy_scalar(o, v) || pv_form_wrapped_bytes(o, v))
         return ZF_PVJSON_DONE;
-    }
     if (zf_pv_is(v, "torch.serialization", "_get_layout") &&
         zf_pv_kind(zf_pv_arg(v, 0)) == ZF_PV_STR) {
         (void)pvjson_scalar(o, zf_pv_arg(v, 0));
         return ZF_PVJSON_DONE;
     }
-    if (pv_form_is_one_of(v, "collections", maps) && (zf_pv_is_map(v) || zf_pv_len(v) == 0)) {
+    if (pv_form_is_one_of(v, "collections", maps) && (zf_pv_is_map(v) || zf_pv_len(v) == 0))
         return ZF_PVJSON_MAP;
-    }
-    if (zf_pv_is(v, "collections", "deque")) {
+    if (zf_pv_is(v, "collections", "deque"))
         return ZF_PVJSON_SEQ;
-    }
     if (class && zf_pv_len(zf_pv_args(v)) == 0 && zf_pv_len(v) == 0 &&
-        pv_form_is_attrs(zf_pv_state(v))) {
+        pv_form_is_attrs(zf_pv_state(v)))
         return ZF_PVJSON_ATTRS;
-    }
     return ZF_PVJSON_CALL;
 }
 
 enum pvjson_form pvjson_form(struct zf_pvjson *o, const struct zf_pv **v)
 {
-    for (unsigned wraps = 0; wraps < WRAPS_MAX && pv_form_wrapped(*v); wraps++) {
+    for (unsigned wraps = 0; wraps < WRAPS_MAX && pv_form_wrapped(*v); wraps++)
         *v = pv_form_wrapped(*v);
-    }
-    if (pvjson_scalar(o, *v)) {
+    if (pvjson_scalar(o, *v))
         return ZF_PVJSON_DONE;
-    }
     switch (zf_pv_kind(*v)) {
     case ZF_PV_DICT:
         return ZF_PVJSON_MAP;
@@ -255,9 +238,8 @@ static bool pv_form_next_of_call(const struct zf_pv *v, uint64_t *at, struct pvj
 
     while (*at < sizeof parts / sizeof parts[0]) {
         *part = parts[(*at)++];
-        if (part->v || *at == 1) {
+        if (part->v || *at == 1)
             return true;
-        }
     }
     return false;
 }
@@ -266,9 +248,8 @@ bool pvjson_next(const struct zf_pv *v, enum pvjson_form form, uint64_t *at,
                  struct pvjson_part *part)
 {
     *part = (struct pvjson_part){.form = ZF_PVJSON_AUTO};
-    if (form == ZF_PVJSON_CALL) {
+    if (form == ZF_PVJSON_CALL)
         return pv_form_next_of_call(v, at, part);
-    }
     uint64_t i = (*at)++;
     switch (form) {
     case ZF_PVJSON_SEQ:

@@ -49,9 +49,8 @@ static bool pv_json_all_numbers(const struct zf_pv *v)
 {
     for (uint64_t i = 0; i < zf_pv_len(v); i++) {
         enum zf_pv_kind kind = zf_pv_kind(zf_pv_item(v, i));
-        if (kind != ZF_PV_INT && kind != ZF_PV_FLOAT && kind != ZF_PV_BOOL) {
+        if (kind != ZF_PV_INT && kind != ZF_PV_FLOAT && kind != ZF_PV_BOOL)
             return false;
-        }
     }
     return true;
 }
@@ -74,11 +73,10 @@ static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pv
     size_t start = o->out.n, end;
 
     zf_pvjson_raw(o, "\"");
-    if (part->name) {
+    if (part->name)
         zf_pvjson_raw(o, part->name);
-    } else {
+    else
         pvjson_key(o, part->key);
-    }
     end = o->out.n;
     zf_pvjson_raw(o, "\"");
     for (uint64_t again = l->at; !o->failed; again++) {
@@ -99,11 +97,9 @@ static void pv_json_key(struct pv_json_walk *w, struct level *l, const struct pv
 static unsigned pv_json_levels_up(const struct pv_json_walk *w, const struct zf_pv *v,
                                   enum pvjson_form form)
 {
-    for (unsigned i = w->depth; i-- > 0;) {
-        if (w->level[i].v == v && w->level[i].form == form) {
+    for (unsigned i = w->depth; i-- > 0;)
+        if (w->level[i].v == v && w->level[i].form == form)
             return w->depth - i;
-        }
-    }
     return 0;
 }
 
@@ -115,15 +111,13 @@ static void pv_json_value(struct pv_json_walk *w, const struct zf_pv *v, enum pv
     bool plain = kind <= ZF_PV_STR && kind != ZF_PV_BYTES;
 
     if (form == ZF_PVJSON_AUTO) {
-        if (!plain && w->special && w->special->fn(w->special->ctx, v, o)) {
+        if (!plain && w->special && w->special->fn(w->special->ctx, v, o))
             return;
-        }
         v = zf_pv_unfold(v, &w->scratch);
         form = pvjson_form(o, &v);
     }
-    if (form == ZF_PVJSON_DONE) {
+    if (form == ZF_PVJSON_DONE)
         return;
-    }
     unsigned up = pv_json_levels_up(w, v, form);
     if (up) {
         pvjson_fmt(o, "{\"__ref__\": \"%u level%s up\"}", up, up == 1 ? "" : "s");
@@ -149,9 +143,8 @@ static void pv_json_close_level(struct pv_json_walk *w)
     struct level *l = &w->level[--w->depth];
 
     zf_table_free(l->seen);
-    if (l->shown && !l->inlined) {
+    if (l->shown && !l->inlined)
         pv_json_indent(w);
-    }
     pvjson_put(&w->o, pv_json_is_array(l) ? "]" : "}", 1);
 }
 
@@ -165,20 +158,16 @@ static void pv_json_step(struct pv_json_walk *w)
         pv_json_close_level(w);
         return;
     }
-    if (l->shown++) {
+    if (l->shown++)
         pvjson_put(&w->o, ", ", l->inlined ? 2 : 1);
-    }
-    if (!l->inlined) {
+    if (!l->inlined)
         pv_json_indent(w);
-    }
-    if (!pv_json_is_array(l)) {
+    if (!pv_json_is_array(l))
         pv_json_key(w, l, &part);
-    }
-    if (part.v) {
+    if (part.v)
         pv_json_value(w, part.v, part.form);
-    } else {
+    else
         pv_json_class_name(&w->o, l->v);
-    }
 }
 
 bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
@@ -191,9 +180,8 @@ bool zf_pv_json(const struct zf_pv *v, const struct zf_limits *lim,
     locale_t before = c ? uselocale(c) : (locale_t)0;
 
     pv_json_value(&w, v, ZF_PVJSON_AUTO);
-    while (w.depth && !w.o.failed) {
+    while (w.depth && !w.o.failed)
         pv_json_step(&w);
-    }
     zf_pvjson_raw(&w.o, "\n");
     while (w.depth) {
         w.depth--;

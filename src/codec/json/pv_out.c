@@ -45,9 +45,8 @@ static uint64_t pv_out_plain(const uint8_t *p, uint64_t n)
 {
     uint64_t i = 0;
 
-    while (i < n && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f && p[i] != 0xed) {
+    while (i < n && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f && p[i] != 0xed)
         i++;
-    }
     return i;
 }
 
@@ -60,9 +59,8 @@ void pvjson_chars(struct zf_pvjson *o, const char *text, uint64_t n)
         uint64_t run = pv_out_plain(p + i, n - i);
         pvjson_put(o, text + i, run);
         i += run;
-        if (i == n) {
+        if (i == n)
             break;
-        }
         const char *at = p[i] ? strchr(named, p[i]) : NULL;
         if (at) {
             pvjson_fmt(o, "\\%c", letter[at - named]);
@@ -89,12 +87,10 @@ void zf_pvjson_str(struct zf_pvjson *o, const char *text, uint64_t n)
 
 static void pv_out_hex(struct zf_pvjson *o, const char *p, uint64_t n)
 {
-    for (uint64_t i = 0; i < n && i < BYTES_SHOWN; i++) {
+    for (uint64_t i = 0; i < n && i < BYTES_SHOWN; i++)
         pvjson_fmt(o, "%02x", (unsigned char)p[i]);
-    }
-    if (n > BYTES_SHOWN) {
+    if (n > BYTES_SHOWN)
         zf_pvjson_raw(o, "...");
-    }
 }
 
 static void pv_out_number(struct zf_pvjson *o, double d)
@@ -104,23 +100,20 @@ static void pv_out_number(struct zf_pvjson *o, double d)
     /* The shortest that reads back the same. */
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, d);
-        if (strtod(text, NULL) == d) {
+        if (strtod(text, NULL) == d)
             break;
-        }
     }
     zf_pvjson_raw(o, text);
-    if (isfinite(d) && !strpbrk(text, ".e")) {
+    if (isfinite(d) && !strpbrk(text, ".e"))
         zf_pvjson_raw(o, ".0");
-    }
 }
 
 void pvjson_number(struct zf_pvjson *o, double d)
 {
-    if (isfinite(d)) {
+    if (isfinite(d))
         pv_out_number(o, d);
-    } else {
+    else
         pvjson_fmt(o, "{\"__float__\": \"%s\"}", isnan(d) ? "nan" : d > 0 ? "inf" : "-inf");
-    }
 }
 
 /* The absolute value of two's complement bytes as 32-bit limbs, least significant first. */
@@ -152,14 +145,12 @@ static void pv_out_bigint(struct zf_pvjson *o, const struct zf_pv *v)
             rest %= 1000000000;
         }
         part[parts++] = (uint32_t)rest;
-        while (used && limb[used - 1] == 0) {
+        while (used && limb[used - 1] == 0)
             used--;
-        }
     }
     pvjson_fmt(o, "%s%" PRIu32, p[n - 1] & 0x80 ? "-" : "", part[--parts]);
-    while (parts-- > 0) {
+    while (parts-- > 0)
         pvjson_fmt(o, "%09" PRIu32, part[parts]);
-    }
 }
 
 void pvjson_bytes(struct zf_pvjson *o, const char *name, const char *p, uint64_t n)
@@ -214,11 +205,10 @@ bool pvjson_scalar(struct zf_pvjson *o, const struct zf_pv *v)
         pvjson_number(o, f);
         return true;
     case ZF_PV_BIGINT:
-        if (n <= BIGINT_BYTES) {
+        if (n <= BIGINT_BYTES)
             pv_out_bigint(o, v);
-        } else {
+        else
             pvjson_bytes(o, "__int__", p, n);
-        }
         return true;
     case ZF_PV_STR:
         zf_pvjson_str(o, p, n);

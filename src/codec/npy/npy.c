@@ -10,9 +10,8 @@
 
 size_t zf_npy_header(char out[ZF_NPY_MAX], const char *descr, uint32_t ndim, const uint64_t *shape)
 {
-    if (ndim > ZF_NPY_DIMS) {
+    if (ndim > ZF_NPY_DIMS)
         return 0;
-    }
     size_t at = PREFIX;
     at += (size_t)snprintf(out + at, ZF_NPY_MAX - at,
                            "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);

@@ -9,9 +9,8 @@
 
 static struct zf_pv *call_global_of(struct pickle_vm *vm, struct zf_pv *module, struct zf_pv *name)
 {
-    if (!module || !name) {
+    if (!module || !name)
         return NULL;
-    }
     if (module->kind != ZF_PV_STR || name->kind != ZF_PV_STR ||
         ((module->flags | name->flags) & ZF_PV_HAS_NUL)) {
         (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -19,26 +18,22 @@ static struct zf_pv *call_global_of(struct pickle_vm *vm, struct zf_pv *module, 
         return NULL;
     }
     const char *now = pv_module_now(pv_chars(module));
-    if (now != pv_chars(module)) {
+    if (now != pv_chars(module))
         module = pickle_heap_text(&vm->heap, ZF_PV_STR, now, strlen(now), vm->err);
-    }
     struct zf_pv *v = vm->heap.last_global;
-    if (v && v->at[0].v == module && v->at[1].v == name) {
+    if (v && v->at[0].v == module && v->at[1].v == name)
         return v;
-    }
     v = module ? pickle_heap_new(&vm->heap, ZF_PV_GLOBAL, 2, vm->err) : NULL;
-    if (!v) {
+    if (!v)
         return NULL;
-    }
     vm->heap.last_global = v;
     v->at[0].v = module;
     v->at[1].v = name;
-    if (strcmp(pv_chars(module), "copyreg") == 0 && strcmp(pv_chars(name), "_reconstructor") == 0) {
+    if (strcmp(pv_chars(module), "copyreg") == 0 && strcmp(pv_chars(name), "_reconstructor") == 0)
         v->flags |= ZF_PV_REMAKER;
-    } else if (strcmp(pv_chars(module), "collections") == 0 &&
-               strcmp(pv_chars(name), "OrderedDict") == 0) {
+    else if (strcmp(pv_chars(module), "collections") == 0 &&
+             strcmp(pv_chars(name), "OrderedDict") == 0)
         v->flags |= ZF_PV_ORDERED;
-    }
     return v;
 }
 
@@ -66,14 +61,12 @@ bool pickle_do_stack_global(struct pickle_vm *vm)
 static struct zf_pv *call_of(struct pickle_vm *vm, const struct zf_pv *callee,
                              const struct zf_pv *args)
 {
-    if (!args) {
+    if (!args)
         return NULL;
-    }
     struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_CALL, 2, vm->err);
     if (!v || !pickle_heap_holds(&vm->heap, v, callee, vm->err) ||
-        !pickle_heap_holds(&vm->heap, v, args, vm->err)) {
+        !pickle_heap_holds(&vm->heap, v, args, vm->err))
         return NULL;
-    }
     v->at[0].v = callee;
     v->at[1].v = args;
     return v;
@@ -107,15 +100,13 @@ static const struct zf_pv *call_pairs_of(const struct zf_pv *args)
 {
     const struct zf_pv *list = args->kind == ZF_PV_TUPLE && args->n == 1 ? args->at[0].v : NULL;
 
-    if (!list || !call_is_sequence(list)) {
+    if (!list || !call_is_sequence(list))
         return NULL;
-    }
     for (uint32_t i = 0; i < list->n; i++) {
         const struct zf_pv *pair = call_value_at(list, i);
 
-        if (!call_is_sequence(pair) || pair->n != 2) {
+        if (!call_is_sequence(pair) || pair->n != 2)
             return NULL;
-        }
     }
     return list;
 }
@@ -125,18 +116,16 @@ static bool call_push_ordered(struct pickle_vm *vm, struct zf_pv *class, const s
 {
     struct zf_pv *v = call_of(vm, class, &pv_no_tuple);
 
-    if (!v) {
+    if (!v)
         return false;
-    }
     v->flags |= ZF_PV_MAP;
     for (uint32_t i = 0; i < list->n; i++) {
         const struct zf_pv *pair = call_value_at(list, i);
         struct zf_pv *item[2] = {pickle_again(call_value_at(pair, 0)),
                                  pickle_again(call_value_at(pair, 1))};
 
-        if (!pickle_heap_add(&vm->heap, v, item, 2, vm->err)) {
+        if (!pickle_heap_add(&vm->heap, v, item, 2, vm->err))
             return false;
-        }
     }
     return (v->n < 2 || pickle_maps_add(&vm->maps, &vm->heap, v, vm->err)) && pickle_push(vm, v);
 }
@@ -152,15 +141,13 @@ bool pickle_do_reduce(struct pickle_vm *vm)
                        pv_kind_names[args->kind]);
     }
     if ((callee->flags & ZF_PV_REMAKER) && callee->kind == ZF_PV_GLOBAL &&
-        args->kind == ZF_PV_TUPLE && args->n == 3) {
+        args->kind == ZF_PV_TUPLE && args->n == 3)
         return call_push_remade(vm, args);
-    }
     const struct zf_pv *pairs = (callee->flags & ZF_PV_ORDERED) && callee->kind == ZF_PV_GLOBAL
                                     ? call_pairs_of(args)
                                     : NULL;
-    if (pairs) {
+    if (pairs)
         return call_push_ordered(vm, callee, pairs);
-    }
     return pickle_push(vm, call_of(vm, callee, args));
 }
 
@@ -175,9 +162,8 @@ bool pickle_do_newobj_ex(struct pickle_vm *vm)
     }
     struct zf_pv *v = call_of(vm, vm->popped[0], args);
     struct pv_more *more = v ? pickle_heap_more(&vm->heap, v, vm->err) : NULL;
-    if (!more || !pickle_heap_holds(&vm->heap, v, kwargs, vm->err)) {
+    if (!more || !pickle_heap_holds(&vm->heap, v, kwargs, vm->err))
         return false;
-    }
     more->kwargs = kwargs;
     return pickle_push(vm, v);
 }
@@ -205,17 +191,14 @@ bool pickle_do_build(struct pickle_vm *vm)
 {
     struct zf_pv *v = vm->popped[0], *state = vm->popped[1];
 
-    if (v->kind == ZF_PV_GLOBAL || v->kind == ZF_PV_PERSID || v->kind == ZF_PV_EXT) {
+    if (v->kind == ZF_PV_GLOBAL || v->kind == ZF_PV_PERSID || v->kind == ZF_PV_EXT)
         return pickle_push(vm, v);
-    }
-    if (v->kind != ZF_PV_CALL) {
+    if (v->kind != ZF_PV_CALL)
         return pickle_not_for(vm, v);
-    }
     struct pv_more *more =
         pickle_may_change(vm, v) ? pickle_heap_more(&vm->heap, v, vm->err) : NULL;
-    if (!more || !pickle_heap_holds(&vm->heap, v, state, vm->err)) {
+    if (!more || !pickle_heap_holds(&vm->heap, v, state, vm->err))
         return false;
-    }
     more->state = state;
     return pickle_push(vm, v);
 }
@@ -224,18 +207,15 @@ static bool call_push_persid(struct pickle_vm *vm, struct zf_pv *id)
 {
     struct zf_pv *v = id ? pickle_heap_new(&vm->heap, ZF_PV_PERSID, 2, vm->err) : NULL;
 
-    if (!v || !pickle_heap_holds(&vm->heap, v, id, vm->err)) {
+    if (!v || !pickle_heap_holds(&vm->heap, v, id, vm->err))
         return false;
-    }
     v->at[0].v = id;
-    if (vm->folds.wanted) {
+    if (vm->folds.wanted)
         return pickle_push(vm, v);
-    }
-    if (vm->last_pid) {
+    if (vm->last_pid)
         vm->last_pid->at[1].v = v;
-    } else {
+    else
         vm->first_pid = v;
-    }
     vm->last_pid = v;
     return pickle_push(vm, v);
 }

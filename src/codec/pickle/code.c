@@ -98,22 +98,19 @@ bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out)
     struct code_vm at = {.in = vm->in, .out = &none};
     struct zf_err ignored;
 
-    if (code_kind(word) != CODE_TEXT) {
+    if (code_kind(word) != CODE_TEXT)
         return false;
-    }
     at.in.at = code_n(word);
     const uint8_t code = zf_bytes_u8(&at.in);
-    if (!code_read_operand(&at, (enum code_operand)ops[code].operand)) {
+    if (!code_read_operand(&at, (enum code_operand)ops[code].operand))
         return false;
-    }
     if (code != 'S' && code != 'V') {
         zf_out_add(out, at.text, at.n < ZF_CODE_NAME ? at.n : ZF_CODE_NAME + 1);
         return true;
     }
     vm->looked += at.n;
-    if (code == 'S') {
+    if (code == 'S')
         return pickle_text_unquote(at.text, at.n, out, &ignored);
-    }
     return pickle_text_unescape(at.text, at.n, out, &ignored);
 }
 
@@ -123,22 +120,19 @@ static bool code_push(struct code_vm *vm, uint64_t word)
 {
     uint64_t *to = zf_vec_push(&vm->stack, vm->err);
 
-    if (to) {
+    if (to)
         *to = word;
-    }
     return to != NULL;
 }
 
 /* The n values behind a mark: a class, called with the others. */
 static bool code_object(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *word)
 {
-    if (n == 0) {
+    if (n == 0)
         return code_ends(vm, ZF_E_FORMAT, "there is no class after the mark");
-    }
     *word = code_made(vm, at[0], 0);
-    for (uint64_t i = 1; i < n; i++) {
+    for (uint64_t i = 1; i < n; i++)
         code_give(vm, at[i]);
-    }
     return true;
 }
 
@@ -228,13 +222,11 @@ static bool code_act(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_
 static bool code_inst(struct code_vm *vm, uint64_t *word)
 {
     if (!code_import(vm, (struct code_text){vm->text, vm->n}, (struct code_text){vm->text2, vm->n2},
-                     false, word)) {
+                     false, word))
         return false;
-    }
     if (vm->mark.n > 0) {
-        for (size_t i = vm->mark.at[vm->mark.n - 1]; i < vm->stack.n; i++) {
+        for (size_t i = vm->mark.at[vm->mark.n - 1]; i < vm->stack.n; i++)
             code_give(vm, vm->stack.at[i]);
-        }
         *word = code_made(vm, *word, 0);
     }
     return true;
@@ -244,9 +236,8 @@ static bool code_mark(struct code_vm *vm)
 {
     size_t *to = zf_vec_push(&vm->mark, vm->err);
 
-    if (to) {
+    if (to)
         *to = vm->stack.n;
-    }
     return to != NULL;
 }
 
@@ -259,9 +250,8 @@ static bool code_pop(struct code_vm *vm)
         vm->stack.n--;
         return true;
     }
-    if (vm->mark.n == 0) {
+    if (vm->mark.n == 0)
         return code_ends(vm, ZF_E_FORMAT, "the stack is empty");
-    }
     vm->mark.n--;
     return true;
 }
@@ -270,31 +260,25 @@ static bool code_take(struct code_vm *vm)
 {
     uint64_t word = code_word(CODE_PLAIN, 0), n = 0;
 
-    if (vm->code == '(') {
+    if (vm->code == '(')
         return code_mark(vm);
-    }
-    if (vm->code == '0') {
+    if (vm->code == '0')
         return code_pop(vm);
-    }
-    if (vm->code == 'i' && !code_inst(vm, &word)) {
+    if (vm->code == 'i' && !code_inst(vm, &word))
         return false;
-    }
     if (vm->op->to_mark) {
-        if (vm->mark.n == 0) {
+        if (vm->mark.n == 0)
             return code_ends(vm, ZF_E_FORMAT, "there is no mark on the stack");
-        }
         n = vm->stack.n - vm->mark.at[--vm->mark.n];
     }
     const size_t fence = vm->mark.n ? vm->mark.at[vm->mark.n - 1] : 0,
                  have = vm->stack.n - n - fence;
-    if (have < vm->op->pops) {
+    if (have < vm->op->pops)
         return code_ends(vm, ZF_E_FORMAT, "there is too little on the stack");
-    }
     const size_t base = vm->stack.n - n - vm->op->pops;
     /* the values stay where they are until something is pushed */
-    if (!code_act(vm, vm->stack.at + base, n, &word)) {
+    if (!code_act(vm, vm->stack.at + base, n, &word))
         return false;
-    }
     vm->stack.n = base;
     vm->stop = vm->code == '.';
     return (vm->op->pushes < 1 || code_push(vm, word)) &&
@@ -305,34 +289,29 @@ static bool code_step(struct code_vm *vm)
 {
     vm->op_at = vm->in.at;
     vm->op = NULL;
-    if (zf_bytes_left(&vm->in) == 0) {
+    if (zf_bytes_left(&vm->in) == 0)
         return code_cut(vm);
-    }
     vm->code = zf_bytes_u8(&vm->in);
     vm->op = &ops[vm->code];
     vm->text = vm->text2 = "";
     vm->n = vm->n2 = 0;
-    if (!vm->op->name) {
+    if (!vm->op->name)
         return code_ends(vm, ZF_E_FORMAT, "there is no such opcode");
-    }
     const uint64_t used = 8 * (vm->stack.cap + vm->mark.cap + vm->memo.cap) + 4 * vm->held.cap +
                           sizeof(struct code_tuple) * vm->tuple.cap +
                           128 * (uint64_t)HASH_COUNT(vm->far) + vm->name_bytes;
-    if (used > vm->lim->pickle_memory) {
+    if (used > vm->lim->pickle_memory)
         return code_ends(vm, ZF_E_LIMIT, "the limit pickle_memory is reached");
-    }
     /* one long line may be used as every name */
-    if (vm->looked > 64 * vm->in.n + (1u << 20)) {
+    if (vm->looked > 64 * vm->in.n + (1u << 20))
         return code_ends(vm, ZF_E_LIMIT, "names are looked up in texts that are too long");
-    }
     return code_read_operand(vm, (enum code_operand)vm->op->operand) && code_take(vm);
 }
 
 void zf_code_walk_fini(struct zf_code_walk *w)
 {
-    for (size_t i = 0; i < w->use.n; i++) {
+    for (size_t i = 0; i < w->use.n; i++)
         free(w->use.at[i].module);
-    }
     zf_vec_fini(&w->use);
 }
 
@@ -355,8 +334,7 @@ bool zf_code_walk(const struct zf_bytes *in, const struct zf_limits *lim, struct
     zf_vec_fini(&vm.held);
     zf_table_free(vm.far);
     zf_table_free(vm.names);
-    if (!ok) {
+    if (!ok)
         zf_code_walk_fini(out);
-    }
     return ok;
 }

@@ -10,9 +10,8 @@ static bool code_memo_number(const char *p, uint64_t n, uint64_t *out)
     char digits[20];
     uint64_t k = 0;
 
-    while (n > 0 && (p[n - 1] == ' ' || (p[n - 1] >= '\t' && p[n - 1] <= '\r'))) {
+    while (n > 0 && (p[n - 1] == ' ' || (p[n - 1] >= '\t' && p[n - 1] <= '\r')))
         n--;
-    }
     while (n > 0 && (*p == ' ' || (*p >= '\t' && *p <= '\r'))) {
         p++;
         n--;
@@ -22,9 +21,8 @@ static bool code_memo_number(const char *p, uint64_t n, uint64_t *out)
 
         if (p[i] != '_') {
             k -= leading;
-            if (k == sizeof digits) {
+            if (k == sizeof digits)
                 return false;
-            }
             digits[k++] = p[i];
         }
     }
@@ -37,9 +35,8 @@ bool code_memo_put(struct code_vm *vm, uint64_t key, uint64_t word)
         if (key >= vm->memo.n) {
             const size_t more = (size_t)(key + 1 - vm->memo.n);
 
-            if (!zf_vec_room(&vm->memo, more, vm->err)) {
+            if (!zf_vec_room(&vm->memo, more, vm->err))
                 return false;
-            }
             memset(&vm->memo.at[vm->memo.n], 0, more * sizeof *vm->memo.at);
             vm->memo.n += more;
         }

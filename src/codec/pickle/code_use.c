@@ -11,16 +11,13 @@ static void code_put_name(struct zf_out *o, struct code_text t)
 {
     const uint64_t most = t.n < ZF_CODE_NAME ? t.n : ZF_CODE_NAME;
 
-    for (uint64_t i = 0; i < most; i++) {
-        if (t.p[i]) {
+    for (uint64_t i = 0; i < most; i++)
+        if (t.p[i])
             zf_out_u8(o, (uint8_t)t.p[i]);
-        } else {
+        else
             zf_out_utf8(o, 0xfffd);
-        }
-    }
-    if (t.n > most) {
+    if (t.n > most)
         zf_out_str(o, "…");
-    }
     zf_out_u8(o, 0);
 }
 
@@ -59,17 +56,15 @@ bool code_import(struct code_vm *vm, struct code_text module, struct code_text n
     code_put_name(&key, name);
     struct code_name *e =
         zf_out_ok(&key, vm->err) ? zf_table_make(vm->names, key.p, key.n, vm->err) : NULL;
-    if (!e) {
+    if (!e)
         return false;
-    }
     if (HASH_COUNT(vm->names) > before) {
         const struct zf_code_use as = {
             .at = code_off(vm), .called = ZF_OFF_NONE, .given = ZF_OFF_NONE, .computed = computed};
         struct zf_code_use *u = code_new_use(vm, &key, &as);
 
-        if (!u) {
+        if (!u)
             return false;
-        }
         u->attributes = code_is_getattr(u);
         e->use = vm->out->use.n - 1;
     }
@@ -90,9 +85,8 @@ bool code_stack_global(struct code_vm *vm, uint64_t module, uint64_t name, uint6
     zf_auto(out) struct zf_out m = {0};
     zf_auto(out) struct zf_out n = {0};
 
-    if (!code_may_be_text(module) || !code_may_be_text(name)) {
+    if (!code_may_be_text(module) || !code_may_be_text(name))
         return code_ends(vm, ZF_E_FORMAT, "the name is not text");
-    }
     const bool known = code_read_text(vm, module, &m), known2 = code_read_text(vm, name, &n);
 
     const struct code_text none = {"?", 1}, has = {zf_out_text(&m), m.n},
@@ -106,9 +100,8 @@ bool code_extension(struct code_vm *vm, uint64_t *word)
 {
     char name[40];
 
-    if (vm->n == 0 || (vm->op->operand == CODE_ARG_I4 && vm->n > INT32_MAX)) {
+    if (vm->n == 0 || (vm->op->operand == CODE_ARG_I4 && vm->n > INT32_MAX))
         return code_ends(vm, ZF_E_FORMAT, "an extension's number is above zero");
-    }
     (void)snprintf(name, sizeof name, "extension %llu", (unsigned long long)vm->n);
     return code_import(vm, (struct code_text){"copyreg", strlen("copyreg")},
                        (struct code_text){name, strlen(name)}, true, word);
@@ -121,9 +114,8 @@ void code_call(struct code_vm *vm, uint64_t word)
 {
     const enum code_kind k = code_kind(word);
 
-    if (k != CODE_GLOBAL && k != CODE_MADE && k != CODE_ATTRIBUTE) {
+    if (k != CODE_GLOBAL && k != CODE_MADE && k != CODE_ATTRIBUTE)
         return;
-    }
     struct zf_code_use *u = &vm->out->use.at[code_n(word)];
     u->called = u->called == ZF_OFF_NONE ? code_off(vm) : u->called;
     u->attributes = false;
@@ -140,17 +132,14 @@ static void code_give_use(struct code_vm *vm, size_t use)
 /* To a call: a global, or those of a tuple of arguments. */
 void code_give(struct code_vm *vm, uint64_t args)
 {
-    if (code_kind(args) == CODE_GLOBAL) {
+    if (code_kind(args) == CODE_GLOBAL)
         code_give_use(vm, code_n(args));
-    }
-    if (code_kind(args) != CODE_TUPLE) {
+    if (code_kind(args) != CODE_TUPLE)
         return;
-    }
     const struct code_tuple *t = &vm->tuple.at[code_n(args)];
 
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n; i++)
         code_give_use(vm, vm->held.at[t->first + i]);
-    }
 }
 
 /* getattr(GLOBAL, "plain")? */
@@ -160,9 +149,8 @@ static bool code_is_attribute(struct code_vm *vm, uint64_t callee, uint64_t args
 
     if (code_kind(callee) != CODE_GLOBAL || !vm->out->use.at[code_n(callee)].attributes ||
         code_kind(args) != CODE_TUPLE || !vm->tuple.at[code_n(args)].pair ||
-        !code_read_text(vm, vm->tuple.at[code_n(args)].pair, &name)) {
+        !code_read_text(vm, vm->tuple.at[code_n(args)].pair, &name))
         return false;
-    }
     const char *p = zf_out_text(&name);
     bool plain = name.n > 0 && p[0] != '_';
     for (size_t i = 0; i < name.n; i++) {
@@ -215,16 +203,14 @@ bool code_tuple(struct code_vm *vm, const uint64_t *at, uint64_t n, uint64_t *wo
         if (code_kind(at[i]) == CODE_GLOBAL) {
             uint32_t *to = zf_vec_push(&vm->held, vm->err);
 
-            if (!to) {
+            if (!to)
                 return false;
-            }
             *to = (uint32_t)code_n(at[i]);
         }
     }
     struct code_tuple *t = vm->held.n > first ? zf_vec_push(&vm->tuple, vm->err) : NULL;
-    if (!t) {
+    if (!t)
         return vm->held.n == first;
-    }
     *t = (struct code_tuple){.first = first, .n = vm->held.n - first};
     t->pair =
         n == 2 && code_kind(at[0]) == CODE_GLOBAL && code_kind(at[1]) == CODE_TEXT ? at[1] : 0;

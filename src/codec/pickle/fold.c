@@ -29,9 +29,8 @@ struct folding {
 static bool fold_number(struct folding *f, uint64_t u)
 {
     do {
-        if (f->n_bytes == ZF_FOLD_BYTES) {
+        if (f->n_bytes == ZF_FOLD_BYTES)
             return false;
-        }
         f->byte[f->n_bytes++] = (uint8_t)((u & 0x7f) | (u > 0x7f ? 0x80 : 0));
         u >>= 7;
     } while (u);
@@ -40,9 +39,8 @@ static bool fold_number(struct folding *f, uint64_t u)
 
 static bool fold_text(struct folding *f, const struct zf_pv *v)
 {
-    if (v->n > TEXT_MOST || !fold_number(f, v->n) || v->n > ZF_FOLD_BYTES - f->n_bytes) {
+    if (v->n > TEXT_MOST || !fold_number(f, v->n) || v->n > ZF_FOLD_BYTES - f->n_bytes)
         return false;
-    }
     memcpy(f->byte + f->n_bytes, v->at, v->n);
     f->n_bytes += v->n;
     return true;
@@ -52,19 +50,16 @@ static bool fold_is_numbers(const struct zf_pv *v)
 {
     uint32_t i = 0;
 
-    while (v->kind == ZF_PV_TUPLE && i < v->n && i < ZF_FOLD_PARTS &&
-           v->at[i].v->kind == ZF_PV_INT) {
+    while (v->kind == ZF_PV_TUPLE && i < v->n && i < ZF_FOLD_PARTS && v->at[i].v->kind == ZF_PV_INT)
         i++;
-    }
     return v->kind == ZF_PV_TUPLE && i == v->n;
 }
 
 /* Is it the same for whoever asks, and for ever? */
 static bool fold_is_common(const struct zf_pv *v)
 {
-    if ((v->flags & ZF_PV_MANY) && fold_is_numbers(v)) {
+    if ((v->flags & ZF_PV_MANY) && fold_is_numbers(v))
         return true;
-    }
     return (v->flags & ZF_PV_SHARED) || v->kind == ZF_PV_GLOBAL ||
            (v->kind == ZF_PV_STR && (v->flags & ZF_PV_MANY));
 }
@@ -104,27 +99,23 @@ static bool fold_part(struct folding *f, struct zf_pv *v)
     uint64_t n;
 
     *p = (struct pickle_fold_part){.v = v};
-    if (fold_is_common(v)) {
+    if (fold_is_common(v))
         return true;
-    }
     if (v->kind == ZF_PV_INT) { /* small ones of either sign are short */
         *p = (struct pickle_fold_part){.kind = ZF_PV_INT};
         f->own[f->n_own++] = v;
         return fold_number(f, (uint64_t)v->at[0].i << 1 ^ (uint64_t)(v->at[0].i >> 63));
     }
     if ((v->flags & ZF_PV_MANY) || !fold_children(v, &child, &n) ||
-        f->n_parts + f->n_at + n > ZF_FOLD_PARTS) {
+        f->n_parts + f->n_at + n > ZF_FOLD_PARTS)
         return false;
-    }
     *p = (struct pickle_fold_part){.kind = v->kind};
     f->own[f->n_own++] = v;
-    if (v->kind == ZF_PV_STR) {
+    if (v->kind == ZF_PV_STR)
         return fold_text(f, v);
-    }
     p->n = v->n;
-    while (n-- > 0) {
+    while (n-- > 0)
         f->at[f->n_at++] = (struct zf_pv *)child[n].v;
-    }
     return true;
 }
 
@@ -142,9 +133,8 @@ static struct pickle_fold_form *fold_form(struct pickle_folds *f, struct pickle_
             return f->form[k];
         }
     }
-    if (f->n == ZF_FOLD_FORMS) {
+    if (f->n == ZF_FOLD_FORMS)
         return NULL;
-    }
     struct pickle_fold_form *form = pickle_heap_get(h, sizeof *form + bytes, err);
 
     if (form) {
@@ -164,33 +154,27 @@ static bool fold_one(struct pickle_folds *f, struct pickle_heap *h, struct zf_pv
     x.n_parts = x.n_own = x.n_bytes = 0;
     x.at[0] = *v;
     x.n_at = 1;
-    while (x.n_at > 0) {
-        if (!fold_part(&x, x.at[--x.n_at])) {
+    while (x.n_at > 0)
+        if (!fold_part(&x, x.at[--x.n_at]))
             return true;
-        }
-    }
-    if (!x.part[1].v) { /* its callee is one of its own */
+    if (!x.part[1].v) /* its callee is one of its own */
         return true;
-    }
     struct pickle_fold_form *form = fold_form(f, h, &x, err);
     struct zf_pv *folded;
 
-    if (!form) {
+    if (!form)
         return f->n == ZF_FOLD_FORMS;
-    }
     uint64_t bytes = (x.n_bytes + 7) / 8 * 8;
     folded = pickle_heap_get(h, sizeof *folded + sizeof folded->at[0] + bytes, err);
-    if (!folded) {
+    if (!folded)
         return false;
-    }
     folded->kind = ZF_PV_CALL;
     folded->flags = ZF_PV_FOLDED;
     folded->depth = (*v)->depth;
     folded->at[0].form = form;
     memcpy(folded->at + 1, x.byte, x.n_bytes);
-    for (uint64_t i = 0; i < x.n_own; i++) {
+    for (uint64_t i = 0; i < x.n_own; i++)
         pickle_heap_give_back(h, x.own[i]);
-    }
     *v = folded;
     return true;
 }
@@ -198,12 +182,9 @@ static bool fold_one(struct pickle_folds *f, struct pickle_heap *h, struct zf_pv
 bool pickle_fold_values(struct pickle_folds *f, struct pickle_heap *h, struct zf_pv **pairs,
                         uint64_t n, struct zf_err *err)
 {
-    for (uint64_t i = 1; f->wanted && i < n; i += 2) {
-        if (pairs[i]->kind == ZF_PV_CALL && f->wanted(pairs[i]) &&
-            !fold_one(f, h, &pairs[i], err)) {
+    for (uint64_t i = 1; f->wanted && i < n; i += 2)
+        if (pairs[i]->kind == ZF_PV_CALL && f->wanted(pairs[i]) && !fold_one(f, h, &pairs[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -215,9 +196,8 @@ static uint64_t fold_read_number(const uint8_t **p)
 
     for (unsigned shift = 0;; shift += 7) {
         u |= (uint64_t)(**p & 0x7f) << shift;
-        if (!(*(*p)++ & 0x80)) {
+        if (!(*(*p)++ & 0x80))
             return u;
-        }
     }
 }
 
@@ -257,12 +237,10 @@ static uint64_t fold_make(const struct pickle_fold_part *part, struct zf_pv *to,
 
 const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *scratch)
 {
-    if (!v || v->kind != ZF_PV_CALL || !(v->flags & ZF_PV_FOLDED)) {
+    if (!v || v->kind != ZF_PV_CALL || !(v->flags & ZF_PV_FOLDED))
         return v;
-    }
-    if (scratch->folded == v) {
+    if (scratch->folded == v)
         return scratch->made;
-    }
     const struct pickle_fold_form *form = v->at[0].form;
     const uint8_t *p = (const uint8_t *)(v->at + 1);
     const struct zf_pv *top, **slot[ZF_FOLD_PARTS] = {&top}; /* to be filled, the next one last */
@@ -278,9 +256,8 @@ const struct zf_pv *zf_pv_unfold(const struct zf_pv *v, struct zf_pv_scratch *sc
         }
         *to = made;
         at += fold_make(&form->part[i], made, &p, &n);
-        while (n-- > 0) {
+        while (n-- > 0)
             slot[n_slots++] = &made->at[n].v;
-        }
     }
     scratch->folded = v;
     scratch->made = top;

@@ -13,16 +13,13 @@ bool pickle_bits_set(uint64_t **bit, uint64_t *n_words, struct pickle_heap *h, u
 
     if (word >= *n_words) {
         uint64_t n = *n_words ? *n_words * 2 : 64;
-        while (n <= word) {
+        while (n <= word)
             n *= 2;
-        }
-        if (!pickle_heap_charge(h, (n - *n_words) * sizeof **bit, err)) {
+        if (!pickle_heap_charge(h, (n - *n_words) * sizeof **bit, err))
             return false;
-        }
         uint64_t *more = realloc(*bit, n * sizeof *more);
-        if (!more) {
+        if (!more)
             return pickle_no_memory(err);
-        }
         memset(more + *n_words, 0, (n - *n_words) * sizeof *more);
         *bit = more;
         *n_words = n;
@@ -36,9 +33,8 @@ bool pickle_got_add(struct pickle_got *g, struct pickle_heap *h, uint64_t key, s
 {
     bool was;
 
-    if (!pickle_bits_set(&g->bit, &g->n_words, h, key, &was, err)) {
+    if (!pickle_bits_set(&g->bit, &g->n_words, h, key, &was, err))
         return false;
-    }
     g->n += !was;
     return true;
 }
@@ -47,13 +43,11 @@ bool pickle_got_count(struct pickle_got *g, struct pickle_heap *h, struct zf_err
 {
     uint32_t n = 0;
 
-    if (!pickle_heap_charge(h, g->n_words * sizeof *g->before, err)) {
+    if (!pickle_heap_charge(h, g->n_words * sizeof *g->before, err))
         return false;
-    }
     g->before = calloc(g->n_words + 1, sizeof *g->before);
-    if (!g->before) {
+    if (!g->before)
         return pickle_no_memory(err);
-    }
     for (uint64_t i = 0; i < g->n_words; i++) {
         g->before[i] = n;
         n += (unsigned)__builtin_popcountll(g->bit[i]);

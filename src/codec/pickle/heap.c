@@ -81,9 +81,8 @@ void *pickle_heap_grow(struct pickle_heap *h, void *p, uint64_t each, uint64_t *
     /* Large blocks are moved by the page tables: small steps cost little. */
     uint64_t more = *cap * each < GROW_SLOWLY ? *cap + 64 : *cap / 4;
 
-    if (!pickle_heap_charge(h, more * each, err)) {
+    if (!pickle_heap_charge(h, more * each, err))
         return NULL;
-    }
     void *larger = realloc(p, (*cap + more) * each);
     if (!larger) {
         (void)pickle_no_memory(err);
@@ -116,9 +115,8 @@ static bool heap_next_slab(struct pickle_heap *h, struct zf_err *err)
     }
     uint8_t *slab = heap_from_arena(h, h->slab_next, err);
 
-    if (!slab) {
+    if (!slab)
         return false;
-    }
     h->slab = slab;
     h->slab_left = h->slab_next;
     h->slab_next = h->slab_next < SLAB_MAX ? h->slab_next * 2 : SLAB_MAX;
@@ -135,12 +133,10 @@ void *pickle_heap_get(struct pickle_heap *h, uint64_t bytes, struct zf_err *err)
         return memset(spent, 0, (size_t)bytes);
     }
     if (bytes > h->slab_left) {
-        if (bytes > h->slab_next / 8) {
+        if (bytes > h->slab_next / 8)
             return heap_from_arena(h, bytes, err);
-        }
-        if (!heap_next_slab(h, err)) {
+        if (!heap_next_slab(h, err))
             return NULL;
-        }
     }
     void *p = h->slab;
     h->slab += bytes;
@@ -164,9 +160,8 @@ struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint6
     }
     h->objects++;
     struct zf_pv *v = pickle_heap_get(h, sizeof *v + slots * sizeof v->at[0], err);
-    if (v) {
+    if (v)
         v->kind = (uint8_t)kind;
-    }
     return v;
 }
 
@@ -174,15 +169,13 @@ struct zf_pv *pickle_heap_int(struct pickle_heap *h, int64_t i, struct zf_err *e
 {
     bool small = i >= 0 && i < 256;
 
-    if (small && h->small[i]) {
+    if (small && h->small[i])
         return h->small[i];
-    }
     struct zf_pv *v = pickle_heap_new(h, ZF_PV_INT, 1, err);
     if (v) {
         v->at[0].i = i;
-        if (small) {
+        if (small)
             h->small[i] = v;
-        }
     }
     return v;
 }
@@ -191,9 +184,8 @@ struct zf_pv *pickle_heap_int(struct pickle_heap *h, int64_t i, struct zf_err *e
 static struct zf_pv **heap_known_text(struct pickle_heap *h, enum zf_pv_kind kind, const char *p,
                                       uint64_t n)
 {
-    if (kind != ZF_PV_STR || n > 1) {
+    if (kind != ZF_PV_STR || n > 1)
         return NULL;
-    }
     return n == 0 ? &h->no_text : p && *p > 0 ? &h->letter[(unsigned char)*p] : NULL;
 }
 
@@ -202,26 +194,22 @@ struct zf_pv *pickle_heap_text(struct pickle_heap *h, enum zf_pv_kind kind, cons
 {
     struct zf_pv **known = heap_known_text(h, kind, p, n);
 
-    if (known && *known) {
+    if (known && *known)
         return *known;
-    }
     if (n >= UINT32_MAX) {
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
                       (unsigned long long)n);
         return NULL;
     }
     struct zf_pv *v = pickle_heap_new(h, kind, n / sizeof(union pv_slot) + 1, err);
-    if (!v) {
+    if (!v)
         return NULL;
-    }
     v->n = (uint32_t)n;
-    if (p && n) {
+    if (p && n)
         memcpy(pv_chars(v), p, n);
-    }
     pv_chars(v)[n] = '\0';
-    if (known) {
+    if (known)
         *known = v;
-    }
     return v;
 }
 
@@ -247,9 +235,8 @@ static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct 
             return NULL;
         }
         b = pickle_heap_get(h, bytes, err);
-        if (!b) {
+        if (!b)
             return NULL;
-        }
         b->cap = want;
     }
     if (b->cap >= ZF_PV_INDEXED) {
@@ -272,9 +259,8 @@ void pickle_heap_recycle(struct pickle_heap *h, struct pv_items *b)
 /* The slot in which a container keeps its block. */
 static struct pv_items **heap_items_of(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err)
 {
-    if (v->kind != ZF_PV_CALL) {
+    if (v->kind != ZF_PV_CALL)
         return &v->at[0].items;
-    }
     struct pv_more *more = pickle_heap_more(h, v, err);
     return more ? &more->items : NULL;
 }
@@ -293,13 +279,11 @@ bool pickle_heap_fill(struct pickle_heap *h, struct zf_pv *to, union pv_slot *at
                       struct zf_pv *const *from, uint64_t n, struct zf_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        if (!pickle_heap_holds(h, to, from[i], err)) {
+        if (!pickle_heap_holds(h, to, from[i], err))
             return false;
-        }
         at[i].v = from[i];
-        if ((i + 1) % PIECE == 0) {
+        if ((i + 1) % PIECE == 0)
             heap_release(from + i + 1 - PIECE);
-        }
     }
     return true;
 }
@@ -311,42 +295,37 @@ bool pickle_heap_add(struct pickle_heap *h, struct zf_pv *to, struct zf_pv *cons
     uint64_t have = pairs ? 2ull * to->n : to->n, need = have + slots;
     struct pv_items **items = heap_items_of(h, to, err);
 
-    if (!items) {
+    if (!items)
         return false;
-    }
     if (need > UINT32_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu values in one container are too many",
                        (unsigned long long)need);
     }
-    if (slots == 0) {
+    if (slots == 0)
         return true;
-    }
     struct pv_items *b = *items;
     if (!b || need > b->cap) {
         /* The first batch fits exactly: most containers get no second one. */
         uint64_t cap = !b || need > 2 * b->cap ? need : 2ull << heap_log2_floor(need - 1);
         struct pv_items *larger = heap_block(h, cap, err);
-        if (!larger) {
+        if (!larger)
             return false;
-        }
         if (b) {
             memcpy(larger->at, b->at, have * sizeof b->at[0]);
             pickle_heap_recycle(h, b);
         }
         *items = b = larger;
     }
-    if (!pickle_heap_fill(h, to, b->at + have, from, slots, err)) {
+    if (!pickle_heap_fill(h, to, b->at + have, from, slots, err))
         return false;
-    }
     to->n = (uint32_t)(pairs ? need / 2 : need);
     return true;
 }
 
 struct pv_more *pickle_heap_more(struct pickle_heap *h, struct zf_pv *call, struct zf_err *err)
 {
-    if (call->flags & ZF_PV_MORE) {
+    if (call->flags & ZF_PV_MORE)
         return call->at[1].more;
-    }
     struct pv_more *more = pickle_heap_get(h, sizeof *more, err);
     if (more) {
         *more = (struct pv_more){.args = call->at[1].v};

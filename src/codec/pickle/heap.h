@@ -78,12 +78,10 @@ bool pickle_heap_too_deep(const struct pickle_heap *h, struct zf_err *err) ZF_CH
 ZF_CHECKED static inline bool pickle_heap_holds(const struct pickle_heap *h, struct zf_pv *v,
                                                 const struct zf_pv *child, struct zf_err *err)
 {
-    if (child->depth < v->depth) {
+    if (child->depth < v->depth)
         return true;
-    }
-    if (child->depth >= h->max_depth) {
+    if (child->depth >= h->max_depth)
         return pickle_heap_too_deep(h, err);
-    }
     v->depth = (uint16_t)(child->depth + 1);
     return true;
 }

@@ -25,9 +25,8 @@ bool pickle_maps_add(struct pickle_maps *m, struct pickle_heap *h, struct zf_pv 
     if (m->n == m->cap) {
         struct zf_pv **v = pickle_heap_grow(h, m->v, sizeof *v, &m->cap, err);
 
-        if (!v) {
+        if (!v)
             return false;
-        }
         m->v = v;
     }
     m->v[m->n++] = map;
@@ -57,9 +56,8 @@ static bool keys_integer_of(const struct zf_pv *v, int64_t *out)
         *out = v->kind == ZF_PV_BOOL ? (int64_t)v->n : v->at[0].i;
         return true;
     }
-    if (!(v->at[0].f >= -0x1p63 && v->at[0].f < 0x1p63)) {
+    if (!(v->at[0].f >= -0x1p63 && v->at[0].f < 0x1p63))
         return false;
-    }
     *out = (int64_t)v->at[0].f;
     return (double)*out == v->at[0].f;
 }
@@ -69,9 +67,8 @@ static bool keys_same_number(const struct zf_pv *a, const struct zf_pv *b)
     int64_t i = 0, k = 0;
     bool whole = keys_integer_of(a, &i);
 
-    if (whole != keys_integer_of(b, &k)) {
+    if (whole != keys_integer_of(b, &k))
         return false;
-    }
     return whole ? i == k : a->at[0].f == b->at[0].f;
 }
 
@@ -82,9 +79,8 @@ static void keys_spend(struct check *c, uint64_t work)
 
 static bool keys_same_text(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
-    if (a->n != b->n) {
+    if (a->n != b->n)
         return false;
-    }
     keys_spend(c, a->n / 16);
     return memcmp(a->at, b->at, a->n) == 0;
 }
@@ -93,15 +89,12 @@ static bool keys_same_text(struct check *c, const struct zf_pv *a, const struct 
 static bool keys_same_plain(struct check *c, const struct zf_pv *a, const struct zf_pv *b)
 {
     keys_spend(c, 1);
-    if (a == b) {
+    if (a == b)
         return true;
-    }
-    if (keys_is_number(a) && keys_is_number(b)) {
+    if (keys_is_number(a) && keys_is_number(b))
         return keys_same_number(a, b);
-    }
-    if (a->kind != b->kind) {
+    if (a->kind != b->kind)
         return false;
-    }
     switch (a->kind) {
     case ZF_PV_NONE:
         return true;
@@ -126,31 +119,26 @@ static bool keys_same(struct check *c, const struct zf_pv *a, const struct zf_pv
         uint32_t next;
     } at[TUPLES_MAX + 1], *top = at;
 
-    if (!keys_same_plain(c, a, b)) {
+    if (!keys_same_plain(c, a, b))
         return false;
-    }
     for (;;) {
         if (a != b && a->kind == ZF_PV_TUPLE) {
-            if (top == at + TUPLES_MAX) {
+            if (top == at + TUPLES_MAX)
                 return false;
-            }
             top++;
             top->a = a;
             top->b = b;
             top->next = 0;
         }
-        while (top > at && top->next == top->a->n) {
+        while (top > at && top->next == top->a->n)
             top--;
-        }
-        if (top == at) {
+        if (top == at)
             return true;
-        }
         a = top->a->at[top->next].v;
         b = top->b->at[top->next].v;
         top->next++;
-        if (c->work == 0 || !keys_same_plain(c, a, b)) {
+        if (c->work == 0 || !keys_same_plain(c, a, b))
             return false;
-        }
     }
 }
 
@@ -161,9 +149,8 @@ static uint64_t keys_hash_text(const struct zf_pv *v, uint64_t seed)
     const char *p = (const char *)v->at;
     uint64_t n = v->n;
 
-    if (n <= 2 * HASHED) {
+    if (n <= 2 * HASHED)
         return zf_hash(seed, p, n);
-    }
     seed = zf_hash(seed + n, p, HASHED);
     return zf_hash(seed, p + n - HASHED, HASHED);
 }
@@ -196,9 +183,8 @@ static uint64_t keys_hash_of(const struct zf_pv *v)
 {
     uint64_t h = keys_hash_plain(v, 0);
 
-    for (uint32_t i = 0; v->kind == ZF_PV_TUPLE && i < v->n && i < TUPLES_MAX; i++) {
+    for (uint32_t i = 0; v->kind == ZF_PV_TUPLE && i < v->n && i < TUPLES_MAX; i++)
         h = keys_hash_plain(v->at[i].v, h);
-    }
     return h;
 }
 
@@ -228,11 +214,9 @@ static bool keys_twice(const struct zf_pv *key, struct zf_err *err)
 static bool keys_check_few(struct check *c, const struct zf_pv *map, struct zf_err *err)
 {
     for (uint64_t i = 1; i < map->n; i++) {
-        for (uint64_t k = 0; k < i; k++) {
-            if (keys_same(c, key_at(map, i), key_at(map, k))) {
+        for (uint64_t k = 0; k < i; k++)
+            if (keys_same(c, key_at(map, i), key_at(map, k)))
                 return keys_twice(key_at(map, i), err);
-            }
-        }
     }
     return true;
 }
@@ -240,11 +224,9 @@ static bool keys_check_few(struct check *c, const struct zf_pv *map, struct zf_e
 /* Does a key equal one in front of it that has the same hash?  at[n]: hashes and numbers, in order. */
 static bool keys_is_again(struct check *c, const struct zf_pv *map, const uint64_t *at, size_t i)
 {
-    for (size_t k = i; k > 0 && at[2 * k - 2] == at[2 * i] && c->work > 0; k--) {
-        if (keys_same(c, key_at(map, at[2 * i + 1]), key_at(map, at[2 * k - 1]))) {
+    for (size_t k = i; k > 0 && at[2 * k - 2] == at[2 * i] && c->work > 0; k--)
+        if (keys_same(c, key_at(map, at[2 * i + 1]), key_at(map, at[2 * k - 1])))
             return true;
-        }
-    }
     return false;
 }
 
@@ -256,17 +238,14 @@ static bool keys_check_many(struct check *c, const struct zf_pv *map, struct zf_
     size_t at;
 
     for (uint64_t i = 0; i < map->n && c->work > 0; i++) {
-        if (!zf_sorted_add_pair(seen, keys_hash_of(key_at(map, i)), i, err)) {
+        if (!zf_sorted_add_pair(seen, keys_hash_of(key_at(map, i)), i, err))
             return false;
-        }
         keys_spend(c, 1);
     }
     (void)zf_sorted_find(seen, 0, &at);
-    for (size_t i = 1; i < seen->n && c->work > 0; i++) {
-        if (seen->at[2 * i + 1] < again && keys_is_again(c, map, seen->at, i)) {
+    for (size_t i = 1; i < seen->n && c->work > 0; i++)
+        if (seen->at[2 * i + 1] < again && keys_is_again(c, map, seen->at, i))
             again = seen->at[2 * i + 1];
-        }
-    }
     return again == map->n || keys_twice(key_at(map, again), err);
 }
 

@@ -47,9 +47,8 @@ static bool load_blob(struct pickle_vm *vm, uint64_t len)
 {
     struct pickle_operand *a = &vm->arg;
 
-    if (vm->in.bad) {
+    if (vm->in.bad)
         return true;
-    }
     a->n = len;
     if (len > zf_bytes_left(&vm->in)) {
         vm->cut = true;
@@ -123,9 +122,8 @@ static bool load_operand(struct pickle_vm *vm, enum operand_kind kind)
 /* One slot more than the most that an opcode adds. */
 static bool load_grow_stack(struct pickle_vm *vm)
 {
-    if (vm->cap - vm->sp >= 2) {
+    if (vm->cap - vm->sp >= 2)
         return true;
-    }
     struct zf_pv **p = pickle_heap_grow(&vm->heap, vm->stack, sizeof *p, &vm->cap, vm->err);
 
     vm->stack = p ? p : vm->stack;
@@ -145,9 +143,8 @@ static bool load_take(struct pickle_vm *vm, const struct op *op)
         vm->sp = mark;
         vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
         if (vm->n_marks == 1 && vm->watch.map &&
-            !pickle_watch_end(vm, op->run == pickle_do_setitems)) {
+            !pickle_watch_end(vm, op->run == pickle_do_setitems))
             return false;
-        }
     }
     if (vm->sp - vm->fence < op->pops) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -155,9 +152,8 @@ static bool load_take(struct pickle_vm *vm, const struct op *op)
                        op->pops == 1 ? "value" : "values",
                        (unsigned long long)(vm->sp - vm->fence));
     }
-    if (!load_grow_stack(vm)) {
+    if (!load_grow_stack(vm))
         return false;
-    }
     vm->items = vm->stack + vm->sp;
     vm->n_popped = op->pops;
     vm->sp -= op->pops;
@@ -187,18 +183,15 @@ static bool load_step(struct pickle_vm *vm, uint64_t limit)
     struct zf_bytes *in = &vm->in;
 
     vm->op_off = zf_bytes_off(in);
-    if (in->at == in->n) {
+    if (in->at == in->n)
         return load_ends_early(vm, "the pickle ends without STOP", limit);
-    }
     uint8_t code = in->p[in->at++];
     const struct op *op = &ops[code];
-    if (!op->name) {
+    if (!op->name)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "0x%02x is not a pickle opcode", code);
-    }
     vm->op = op->name;
-    if (!load_operand(vm, op->operand)) {
+    if (!load_operand(vm, op->operand))
         return in->n == limit ? load_ends_early(vm, "", limit) : false;
-    }
     if (in->bad) {
         char what[80];
         (void)snprintf(what, sizeof what, "the pickle ends within opcode %s", op->name);
@@ -236,9 +229,8 @@ bool zf_pickle_end(struct zf_bytes *in, uint64_t *want_out)
             return false;
         }
         in->at = over.in.at;
-        if (op->run == pickle_do_stop) {
+        if (op->run == pickle_do_stop)
             return true;
-        }
     }
     in->bad = true;
     return false;
@@ -256,17 +248,14 @@ static bool load_sift(struct pickle_vm *vm)
     vm->heap.in = &over.in; /* what was read over is on the disk, too */
     while (zf_bytes_left(&over.in) > 0 && (!op || op->run != pickle_do_stop)) {
         op = load_over(&over);
-        if (!op) {
+        if (!op)
             break;
-        }
         key = over.arg.u;
         if (op->run != pickle_do_get &&
-            (op->run != pickle_do_get_text || !pickle_text_key(over.arg.p, over.arg.n, &key))) {
+            (op->run != pickle_do_get_text || !pickle_text_key(over.arg.p, over.arg.n, &key)))
             continue;
-        }
-        if (key < n && !pickle_got_add(&vm->memo.got, &vm->heap, key, vm->err)) {
+        if (key < n && !pickle_got_add(&vm->memo.got, &vm->heap, key, vm->err))
             return false;
-        }
     }
     bool ok = pickle_got_count(&vm->memo.got, &vm->heap, vm->err) &&
               pickle_memo_sift(&vm->memo, &vm->heap, n, vm->err);
@@ -296,12 +285,10 @@ static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, u
     vm->heap.bytes = in->n > stored ? in->n - stored : 0; /* the pickle itself, decompressed */
     vm->watch.next = ZF_WATCH_NEVER;
     vm->watch.given_back = in->at;
-    if (zf_bytes_left(in) > lim->pickle_bytes) {
+    if (zf_bytes_left(in) > lim->pickle_bytes)
         limit = vm->in.n = in->at + lim->pickle_bytes;
-    }
-    if ((vm->watch.with || vm->folds.wanted) && !load_sift(vm)) {
+    if ((vm->watch.with || vm->folds.wanted) && !load_sift(vm))
         return NULL;
-    }
     while (!vm->result) {
         if (!load_step(vm, limit)) {
             vm->err->off = vm->err->off == ZF_OFF_NONE ? vm->op_off : vm->err->off;
@@ -309,9 +296,8 @@ static const struct zf_pv *load_all(struct pickle_vm *vm, struct zf_bytes *in, u
             return NULL;
         }
     }
-    if (!pickle_maps_check_all(&vm->maps, vm->in.at - in->at, vm->err)) {
+    if (!pickle_maps_check_all(&vm->maps, vm->in.at - in->at, vm->err))
         return NULL;
-    }
     in->at = vm->in.at;
     return vm->result;
 }

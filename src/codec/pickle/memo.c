@@ -26,13 +26,11 @@ static struct zf_pv *memo_far_get(const struct pickle_memo *m, uint64_t key)
 bool pickle_memo_sift(struct pickle_memo *m, struct pickle_heap *h, uint64_t sifted,
                       struct zf_err *err)
 {
-    if (!pickle_heap_charge(h, m->got.n * sizeof(struct zf_pv *), err)) {
+    if (!pickle_heap_charge(h, m->got.n * sizeof(struct zf_pv *), err))
         return false;
-    }
     m->dense = calloc(m->got.n + 1, sizeof(struct zf_pv *));
-    if (!m->dense) {
+    if (!m->dense)
         return pickle_no_memory(err);
-    }
     m->sifted = sifted;
     return true;
 }
@@ -41,12 +39,10 @@ struct zf_pv *pickle_memo_get(const struct pickle_memo *m, uint64_t key)
 {
     uint64_t rank;
 
-    if (key < m->sifted) {
+    if (key < m->sifted)
         return pickle_got_rank(&m->got, key, &rank) ? m->dense[rank] : NULL;
-    }
-    if (key < m->dense_n && m->dense[key]) {
+    if (key < m->dense_n && m->dense[key])
         return m->dense[key];
-    }
     return memo_far_get(m, key);
 }
 
@@ -55,16 +51,13 @@ static bool memo_dense_grow(struct pickle_memo *m, struct pickle_heap *h, uint64
 {
     if (key >= m->dense_cap) {
         uint64_t cap = m->dense_cap ? m->dense_cap * 2 : 64;
-        while (cap <= key) {
+        while (cap <= key)
             cap *= 2;
-        }
-        if (!pickle_heap_charge(h, (cap - m->dense_cap) * sizeof(struct zf_pv *), err)) {
+        if (!pickle_heap_charge(h, (cap - m->dense_cap) * sizeof(struct zf_pv *), err))
             return false;
-        }
         struct zf_pv **p = realloc(m->dense, cap * sizeof(struct zf_pv *));
-        if (!p) {
+        if (!p)
             return pickle_no_memory(err);
-        }
         m->dense = p;
         m->dense_cap = cap;
     }
@@ -95,9 +88,8 @@ static bool memo_far_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t 
                 ? zf_table_make_id(m->far, key, err)
                 : NULL;
     }
-    if (f) {
+    if (f)
         f->v = v;
-    }
     return f != NULL;
 }
 
@@ -121,18 +113,14 @@ static bool memo_sifted_put(struct pickle_memo *m, struct pickle_heap *h, uint64
 bool pickle_memo_put(struct pickle_memo *m, struct pickle_heap *h, uint64_t key, struct zf_pv *v,
                      struct zf_err *err)
 {
-    if (key < m->sifted) {
+    if (key < m->sifted)
         return memo_sifted_put(m, h, key, v, err);
-    }
-    if (m->sifted || (key >= m->dense_n && key / 2 > m->n)) {
+    if (m->sifted || (key >= m->dense_n && key / 2 > m->n))
         return memo_far_put(m, h, key, v, err);
-    }
-    if (!pickle_memo_get(m, key) && !memo_count(m, h, err)) {
+    if (!pickle_memo_get(m, key) && !memo_count(m, h, err))
         return false;
-    }
-    if (key >= m->dense_n && !memo_dense_grow(m, h, key, err)) {
+    if (key >= m->dense_n && !memo_dense_grow(m, h, key, err))
         return false;
-    }
     m->dense[key] = v;
     return true;
 }

@@ -90,9 +90,8 @@ const struct zf_pv *pickle_index_get(struct pv_items *items, uint32_t pairs, con
 /* v is about to be referenced from one more place. */
 static inline struct zf_pv *pickle_again(struct zf_pv *v)
 {
-    if (!(v->flags & ZF_PV_SHARED)) {
+    if (!(v->flags & ZF_PV_SHARED))
         v->flags |= ZF_PV_MANY;
-    }
     return v;
 }
 

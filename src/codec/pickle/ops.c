@@ -12,9 +12,8 @@ static struct zf_pv *ops_own(struct pickle_vm *vm, struct zf_pv *v)
 {
     bool grows = v->kind == ZF_PV_LIST || v->kind == ZF_PV_DICT || v->kind == ZF_PV_SET;
 
-    if (!(v->flags & ZF_PV_SHARED) || !grows) {
+    if (!(v->flags & ZF_PV_SHARED) || !grows)
         return v;
-    }
     return pickle_heap_new(&vm->heap, v->kind, 1, vm->err);
 }
 
@@ -31,9 +30,8 @@ bool pickle_do_proto(struct pickle_vm *vm)
 
 bool pickle_do_frame(struct pickle_vm *vm)
 {
-    if (vm->op_off - vm->in.base < vm->frame_end) {
+    if (vm->op_off - vm->in.base < vm->frame_end)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "a frame begins inside another frame");
-    }
     if (vm->arg.u > zf_bytes_left(&vm->in)) {
         vm->cut = true;
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
@@ -61,9 +59,8 @@ bool pickle_do_mark(struct pickle_vm *vm)
     if (vm->n_marks == vm->marks_cap) {
         uint64_t *p = pickle_heap_grow(&vm->heap, vm->mark, sizeof *p, &vm->marks_cap, vm->err);
 
-        if (!p) {
+        if (!p)
             return false;
-        }
         vm->mark = p;
     }
     vm->mark[vm->n_marks++] = vm->fence = vm->sp;
@@ -76,9 +73,8 @@ bool pickle_do_pop(struct pickle_vm *vm)
         vm->sp--;
         return true;
     }
-    if (vm->n_marks == 0) {
+    if (vm->n_marks == 0)
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off, "opcode POP finds nothing on the stack");
-    }
     vm->n_marks--;
     vm->fence = vm->n_marks ? vm->mark[vm->n_marks - 1] : 0;
     return vm->n_marks != 1 || !vm->watch.map || pickle_watch_end(vm, false);
@@ -95,9 +91,8 @@ static bool ops_push_ext(struct pickle_vm *vm, int64_t code)
 {
     struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_EXT, 1, vm->err);
 
-    if (v) {
+    if (v)
         v->at[0].i = code;
-    }
     return pickle_push(vm, v);
 }
 
@@ -105,12 +100,10 @@ bool pickle_do_next_buffer(struct pickle_vm *vm)
 {
     struct zf_pv **known = &vm->heap.next_buffer;
 
-    if (*known) {
+    if (*known)
         return pickle_push(vm, *known);
-    }
-    if (!ops_push_ext(vm, -1)) { /* the buffer travelled outside the pickle */
+    if (!ops_push_ext(vm, -1)) /* the buffer travelled outside the pickle */
         return false;
-    }
     *known = vm->stack[vm->sp - 1];
     return true;
 }
@@ -130,23 +123,19 @@ static bool ops_can_change(const struct zf_pv *v)
 
 struct zf_pv *pickle_tuple(struct pickle_vm *vm, struct zf_pv *const *from, uint64_t n)
 {
-    if (n == 0) {
+    if (n == 0)
         return (struct zf_pv *)&pv_no_tuple;
-    }
     struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_TUPLE, n, vm->err);
-    if (!v) {
+    if (!v)
         return NULL;
-    }
     v->n = (uint32_t)n;
-    if (!pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err)) {
+    if (!pickle_heap_fill(&vm->heap, v, v->at, from, n, vm->err))
         return NULL;
-    }
     for (uint64_t i = 0; i < n; i++) {
         struct zf_pv *in = (struct zf_pv *)v->at[i].v;
 
-        if (ops_can_change(in) && !(in->flags & ZF_PV_SHARED)) {
+        if (ops_can_change(in) && !(in->flags & ZF_PV_SHARED))
             in->flags |= ZF_PV_PACKED;
-        }
     }
     return v;
 }
@@ -182,9 +171,8 @@ static bool ops_extend(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv *con
 {
     if (n) {
         to = ops_own(vm, to);
-        if (!to || !pickle_heap_add(&vm->heap, to, from, n, vm->err)) {
+        if (!to || !pickle_heap_add(&vm->heap, to, from, n, vm->err))
             return false;
-        }
     }
     return pickle_push(vm, to);
 }
@@ -197,9 +185,8 @@ bool pickle_not_for(struct pickle_vm *vm, const struct zf_pv *v)
 
 bool pickle_may_change(struct pickle_vm *vm, struct zf_pv *v)
 {
-    if (ops_can_change(v) && (v->flags & ZF_PV_PACKED)) {
+    if (ops_can_change(v) && (v->flags & ZF_PV_PACKED))
         v->flags |= ZF_PV_LATE;
-    }
     return !(v->flags & ZF_PV_READ) ||
            zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                    "opcode %s changes %s that is part of an earlier dict", vm->op,
@@ -213,9 +200,8 @@ static bool ops_add_elements(struct pickle_vm *vm, enum zf_pv_kind kind, struct 
     struct zf_pv *to = vm->popped[0];
     bool call = to->kind == ZF_PV_CALL && !(to->flags & ZF_PV_MAP);
 
-    if (to->kind != kind && !call) {
+    if (to->kind != kind && !call)
         return pickle_not_for(vm, to);
-    }
     return pickle_may_change(vm, to) && ops_extend(vm, to, from, n);
 }
 
@@ -225,9 +211,8 @@ static bool ops_extend_map(struct pickle_vm *vm, struct zf_pv *to, struct zf_pv 
 {
     bool known = to->n > 1;
 
-    if (!ops_extend(vm, to, from, n)) {
+    if (!ops_extend(vm, to, from, n))
         return false;
-    }
     to = vm->stack[vm->sp - 1];
     return known || to->n < 2 || pickle_maps_add(&vm->maps, &vm->heap, to, vm->err);
 }
@@ -237,23 +222,19 @@ static bool ops_add_pairs(struct pickle_vm *vm, struct zf_pv **from, uint64_t n)
     struct zf_pv *to = vm->popped[0];
     bool call = to->kind == ZF_PV_CALL && ((to->flags & ZF_PV_MAP) || to->n == 0), done;
 
-    if (to->kind != ZF_PV_DICT && !call) {
+    if (to->kind != ZF_PV_DICT && !call)
         return pickle_not_for(vm, to);
-    }
     if (n % 2) {
         return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
                        "opcode %s takes pairs of key and value, but finds %llu values", vm->op,
                        (unsigned long long)n);
     }
-    if (!pickle_may_change(vm, to) || !pickle_watch_rest(vm, to, from, n, &done)) {
+    if (!pickle_may_change(vm, to) || !pickle_watch_rest(vm, to, from, n, &done))
         return false;
-    }
-    if (done) {
+    if (done)
         return pickle_push(vm, to);
-    }
-    if (call) {
+    if (call)
         to->flags |= ZF_PV_MAP;
-    }
     return pickle_fold_values(&vm->folds, &vm->heap, from, n, vm->err) &&
            ops_extend_map(vm, to, from, n);
 }

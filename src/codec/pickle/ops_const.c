@@ -46,9 +46,8 @@ bool pickle_do_int(struct pickle_vm *vm)
 bool pickle_do_int_text(struct pickle_vm *vm)
 {
     /* Protocols 0 and 1 write booleans with a needless zero. */
-    if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1')) {
+    if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1'))
         return pickle_push_constant(vm, vm->arg.p[1] == '1' ? &pv_true : &pv_false);
-    }
     return ops_push_told(vm, pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
 }
 
@@ -71,9 +70,8 @@ bool pickle_do_float(struct pickle_vm *vm)
 {
     struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_FLOAT, 1, vm->err);
 
-    if (v) {
+    if (v)
         v->at[0].f = vm->arg.f;
-    }
     return pickle_push(vm, v);
 }
 

@@ -35,15 +35,13 @@ static bool spend_is_common(const struct zf_pv *v)
 static bool spend_later(struct pickle_heap *h, const struct zf_pv *v, bool stays,
                         struct zf_err *err)
 {
-    if (!v || (v->flags & (ZF_PV_SHARED | ZF_PV_READ)) || spend_is_common(v)) {
+    if (!v || (v->flags & (ZF_PV_SHARED | ZF_PV_READ)) || spend_is_common(v))
         return true;
-    }
     if (h->n_to_spend == h->to_spend_cap) {
         uintptr_t *p = pickle_heap_grow(h, h->to_spend, sizeof *p, &h->to_spend_cap, err);
 
-        if (!p) {
+        if (!p)
             return false;
-        }
         h->to_spend = p;
     }
     h->to_spend[h->n_to_spend++] = (uintptr_t)v | (stays || (v->flags & ZF_PV_MANY) ? STAYS : 0);
@@ -53,11 +51,9 @@ static bool spend_later(struct pickle_heap *h, const struct zf_pv *v, bool stays
 static bool spend_all_later(struct pickle_heap *h, const union pv_slot *at, uint64_t n, bool stays,
                             struct zf_err *err)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        if (!spend_later(h, at[i].v, stays, err)) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!spend_later(h, at[i].v, stays, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -81,18 +77,16 @@ static bool spend_children(struct pickle_heap *h, const struct zf_pv *v, bool st
     const struct pv_items *items = spend_items_of(v);
     uint64_t n = v->kind == ZF_PV_DICT || (v->flags & ZF_PV_MAP) ? 2ull * v->n : v->n;
 
-    if (v->kind == ZF_PV_TUPLE) {
+    if (v->kind == ZF_PV_TUPLE)
         return spend_all_later(h, v->at, v->n, stays, err);
-    }
     if (v->kind == ZF_PV_CALL) {
         const struct pv_more *more = v->flags & ZF_PV_MORE ? v->at[1].more : NULL;
 
         if (!spend_later(h, v->at[0].v, stays, err) ||
             !spend_later(h, more ? more->args : v->at[1].v, stays, err) ||
             (more && (!spend_later(h, more->kwargs, stays, err) ||
-                      !spend_later(h, more->state, stays, err)))) {
+                      !spend_later(h, more->state, stays, err))))
             return false;
-        }
     }
     return !items || spend_all_later(h, items->at, n, stays, err);
 }
@@ -130,14 +124,12 @@ static void spend_memory(struct pickle_heap *h, struct zf_pv *v)
     struct pv_items *items = spend_items_of(v);
     uint64_t slots = spend_slots(v);
 
-    if (items && items->cap < ZF_PV_INDEXED) {
+    if (items && items->cap < ZF_PV_INDEXED)
         spend_words(h, items, items->cap + 1);
-    } else if (items) {
+    else if (items)
         pickle_heap_recycle(h, items);
-    }
-    if (v->kind == ZF_PV_CALL && (v->flags & ZF_PV_MORE)) {
+    if (v->kind == ZF_PV_CALL && (v->flags & ZF_PV_MORE))
         spend_words(h, v->at[1].more, sizeof(struct pv_more) / sizeof(union pv_slot));
-    }
     v->kind = ZF_PV_SPENT;
     spend_words(h, v, slots + 1);
 }
@@ -145,33 +137,28 @@ static void spend_memory(struct pickle_heap *h, struct zf_pv *v)
 void pickle_heap_give_back(struct pickle_heap *h, struct zf_pv *v)
 {
     if (!(v->flags & (ZF_PV_SHARED | ZF_PV_MANY)) &&
-        (v->kind == ZF_PV_PERSID || !spend_is_common(v))) {
+        (v->kind == ZF_PV_PERSID || !spend_is_common(v)))
         spend_memory(h, v);
-    }
 }
 
 bool pickle_heap_spend(struct pickle_heap *h, struct zf_pv *v, struct zf_err *err)
 {
     h->n_to_spend = 0;
-    if (!spend_later(h, v, false, err)) {
+    if (!spend_later(h, v, false, err))
         return false;
-    }
     while (h->n_to_spend) {
         uintptr_t word = h->to_spend[--h->n_to_spend];
         struct zf_pv *at = (struct zf_pv *)(word & ~(uintptr_t)STAYS);
         bool stays = word & STAYS;
 
-        if (at->flags & ZF_PV_READ) { /* listed twice */
+        if (at->flags & ZF_PV_READ) /* listed twice */
             continue;
-        }
-        if (!spend_children(h, at, stays, err)) {
+        if (!spend_children(h, at, stays, err))
             return false;
-        }
-        if (stays) {
+        if (stays)
             at->flags |= ZF_PV_READ;
-        } else {
+        else
             spend_memory(h, at);
-        }
     }
     return true;
 }

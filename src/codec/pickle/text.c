@@ -26,9 +26,8 @@ static size_t text_char(const char *text, uint64_t left)
 {
     const uint8_t *p = (const uint8_t *)text;
 
-    if (left >= 3 && p[0] == 0xed && p[1] >= 0xa0 && p[1] <= 0xbf && (p[2] & 0xc0) == 0x80) {
+    if (left >= 3 && p[0] == 0xed && p[1] >= 0xa0 && p[1] <= 0xbf && (p[2] & 0xc0) == 0x80)
         return 3;
-    }
     return zf_utf8_len(text, left);
 }
 
@@ -38,17 +37,15 @@ static bool text_utf8(const char *p, uint64_t n, bool *nul_out)
     *nul_out = n && memchr(p, '\0', n) != NULL;
     for (uint64_t i = 0; i < n;) {
         uint64_t eight = 0x80;
-        if (n - i >= sizeof eight) {
+        if (n - i >= sizeof eight)
             memcpy(&eight, p + i, sizeof eight);
-        }
         if ((eight & 0x8080808080808080u) == 0) {
             i += sizeof eight;
             continue;
         }
         size_t k = text_char(p + i, n - i);
-        if (k == 0) {
+        if (k == 0)
             return false;
-        }
         i += k;
     }
     return true;
@@ -59,9 +56,8 @@ static struct zf_pv *text_value(struct pickle_heap *h, const char *p, uint64_t n
 {
     struct zf_pv *v = pickle_heap_text(h, ZF_PV_STR, p, n, err);
 
-    if (v && nul) {
+    if (v && nul)
         v->flags |= ZF_PV_HAS_NUL;
-    }
     return v;
 }
 
@@ -69,9 +65,8 @@ struct zf_pv *pickle_text_str(struct pickle_heap *h, const char *p, uint64_t n, 
 {
     bool nul;
 
-    if (!text_utf8(p, n, &nul)) {
+    if (!text_utf8(p, n, &nul))
         return text_wrong(err, "holds text that is not UTF-8");
-    }
     return text_value(h, p, n, nul, err);
 }
 
@@ -79,9 +74,8 @@ struct zf_pv *pickle_text_str2(struct pickle_heap *h, const char *p, uint64_t n,
 {
     bool nul;
 
-    if (!text_utf8(p, n, &nul)) {
+    if (!text_utf8(p, n, &nul))
         return pickle_heap_text(h, ZF_PV_BYTES, p, n, err);
-    }
     return text_value(h, p, n, nul, err);
 }
 
@@ -92,16 +86,13 @@ struct zf_pv *pickle_text_twos(struct pickle_heap *h, const char *bytes, uint64_
     bool negative = n && (p[n - 1] & 0x80);
     uint8_t fill = negative ? 0xff : 0;
 
-    while (n > 1 && p[n - 1] == fill && (p[n - 2] & 0x80) == (fill & 0x80)) {
+    while (n > 1 && p[n - 1] == fill && (p[n - 2] & 0x80) == (fill & 0x80))
         n--;
-    }
-    if (n > sizeof(int64_t)) {
+    if (n > sizeof(int64_t))
         return pickle_heap_text(h, ZF_PV_BIGINT, bytes, n, err);
-    }
     uint64_t u = negative ? UINT64_MAX : 0;
-    for (uint64_t i = n; i-- > 0;) {
+    for (uint64_t i = n; i-- > 0;)
         u = u << 8 | p[i];
-    }
     return pickle_heap_int(h, (int64_t)u, err);
 }
 
@@ -115,9 +106,8 @@ static void text_scale_add(uint32_t *limb, size_t *n, uint32_t scale, uint32_t a
         limb[i] = (uint32_t)carry;
         carry >>= 32;
     }
-    if (carry) {
+    if (carry)
         limb[(*n)++] = (uint32_t)carry;
-    }
 }
 
 static struct zf_pv *text_big_decimal(struct pickle_heap *h, const char *p, uint64_t n,
@@ -130,9 +120,8 @@ static struct zf_pv *text_big_decimal(struct pickle_heap *h, const char *p, uint
 
     for (uint64_t i = 0; i < n;) {
         uint32_t scale = 1, part = 0;
-        for (; i < n && scale < 1000000000; i++, scale *= 10) {
+        for (; i < n && scale < 1000000000; i++, scale *= 10)
             part = part * 10 + (uint32_t)(p[i] - '0');
-        }
         text_scale_add(limb, &used, scale, part);
     }
     uint8_t carry = negative, flip = negative ? 0xff : 0;
@@ -146,29 +135,24 @@ static struct zf_pv *text_big_decimal(struct pickle_heap *h, const char *p, uint
 
 struct zf_pv *pickle_text_int(struct pickle_heap *h, const char *p, uint64_t n, struct zf_err *err)
 {
-    if (n && p[n - 1] == 'L') {
+    if (n && p[n - 1] == 'L')
         n--;
-    }
     bool negative = n && p[0] == '-';
     if (n && (p[0] == '-' || p[0] == '+')) {
         p++;
         n--;
     }
-    if (n == 0 || n > DIGITS_MAX) {
+    if (n == 0 || n > DIGITS_MAX)
         return text_wrong(err, n ? "has more than 4300 digits" : "has no digits");
-    }
     uint64_t small = 0;
     for (uint64_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9') {
+        if (p[i] < '0' || p[i] > '9')
             return text_wrong(err, "is not followed by a decimal number");
-        }
-        if (n <= 18) {
+        if (n <= 18)
             small = small * 10 + (uint64_t)(p[i] - '0');
-        }
     }
-    if (n <= 18) {
+    if (n <= 18)
         return pickle_heap_int(h, negative ? -(int64_t)small : (int64_t)small, err);
-    }
     return text_big_decimal(h, p, n, negative, err);
 }
 
@@ -178,10 +162,8 @@ struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n
     char line[400], *end;
 
     /* The longest repr() has 24 bytes; 400 is room for any "%f". */
-    if (n == 0 || n >= sizeof line || memchr(p, '\0', n) || memchr(p, 'x', n) ||
-        memchr(p, 'X', n)) {
+    if (n == 0 || n >= sizeof line || memchr(p, '\0', n) || memchr(p, 'x', n) || memchr(p, 'X', n))
         return text_wrong(err, "is not followed by a number");
-    }
     memcpy(line, p, n);
     line[n] = '\0';
     /* The point is a point in every locale; the C locale object is static in glibc, so this is
@@ -193,13 +175,11 @@ struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n
     }
     double d = strtod_l(line, &end, c);
     freelocale(c);
-    if (*end != '\0' || end == line) {
+    if (*end != '\0' || end == line)
         return text_wrong(err, "is not followed by a number");
-    }
     struct zf_pv *v = pickle_heap_new(h, ZF_PV_FLOAT, 1, err);
-    if (v) {
+    if (v)
         v->at[0].f = d;
-    }
     return v;
 }
 
@@ -217,15 +197,13 @@ static uint64_t text_escape(const char *p, uint64_t left, struct zf_out *out)
         return 1;
     }
     if (p[0] == 'x') {
-        if (left < 3 || !zf_hex_number(p + 1, 2, &c)) {
+        if (left < 3 || !zf_hex_number(p + 1, 2, &c))
             return 0;
-        }
         zf_out_u8(out, (uint8_t)c);
         return 3;
     }
-    for (; k < 3 && k < left && p[k] >= '0' && p[k] <= '7'; k++) {
+    for (; k < 3 && k < left && p[k] >= '0' && p[k] <= '7'; k++)
         c = c * 8 + (uint32_t)(p[k] - '0');
-    }
     if (k) {
         zf_out_u8(out, (uint8_t)c);
         return k;
@@ -237,12 +215,10 @@ static uint64_t text_escape(const char *p, uint64_t left, struct zf_out *out)
 
 bool pickle_text_unquote(const char *p, uint64_t n, struct zf_out *text, struct zf_err *err)
 {
-    while (n && (p[n - 1] == ' ' || p[n - 1] == '\r' || p[n - 1] == '\t')) {
+    while (n && (p[n - 1] == ' ' || p[n - 1] == '\r' || p[n - 1] == '\t'))
         n--;
-    }
-    if (n < 2 || (p[0] != '\'' && p[0] != '"') || p[n - 1] != p[0]) {
+    if (n < 2 || (p[0] != '\'' && p[0] != '"') || p[n - 1] != p[0])
         return text_wrong(err, "is not followed by a quoted string") != NULL;
-    }
     p++;
     n -= 2;
     for (uint64_t i = 0; i < n;) {
@@ -251,9 +227,8 @@ bool pickle_text_unquote(const char *p, uint64_t n, struct zf_out *text, struct 
             continue;
         }
         uint64_t k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, text) : 0;
-        if (k == 0) {
+        if (k == 0)
             return text_wrong(err, "holds a broken backslash escape") != NULL;
-        }
         i += 1 + k;
     }
     return zf_out_ok(text, err);
@@ -276,9 +251,8 @@ bool pickle_text_unescape(const char *p, uint64_t n, struct zf_out *text, struct
         if (c == '\\' && i < n) {
             unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
             if (digits &&
-                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff)) {
+                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff))
                 return text_wrong(err, "holds a broken \\u escape") != NULL;
-            }
             if (digits == 0) {
                 zf_out_u8(text, '\\');
                 c = (uint8_t)p[i];
@@ -304,13 +278,11 @@ bool pickle_text_key(const char *p, uint64_t n, uint64_t *out)
 {
     uint64_t key = 0;
 
-    if (n == 0 || n > 18) {
+    if (n == 0 || n > 18)
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9') {
+        if (p[i] < '0' || p[i] > '9')
             return false;
-        }
         key = key * 10 + (uint64_t)(p[i] - '0');
     }
     *out = key;

@@ -19,18 +19,16 @@ enum zf_pv_kind zf_pv_kind(const struct zf_pv *v)
 
 bool zf_pv_bool(const struct zf_pv *v, bool *out)
 {
-    if (!value_is(v, ZF_PV_BOOL)) {
+    if (!value_is(v, ZF_PV_BOOL))
         return false;
-    }
     *out = v->n != 0;
     return true;
 }
 
 bool zf_pv_int(const struct zf_pv *v, int64_t *out)
 {
-    if (!value_is(v, ZF_PV_INT) && !value_is(v, ZF_PV_BOOL)) {
+    if (!value_is(v, ZF_PV_INT) && !value_is(v, ZF_PV_BOOL))
         return false;
-    }
     *out = v->kind == ZF_PV_BOOL ? (int64_t)v->n : v->at[0].i;
     return true;
 }
@@ -44,13 +42,11 @@ bool zf_pv_u64(const struct zf_pv *v, uint64_t *out)
     /* A BIGINT has no needless bytes: nine of them hold a uint64_t when the ninth is the sign's
      * zero. */
     const uint8_t *p = value_is(v, ZF_PV_BIGINT) && v->n == 9 ? (const uint8_t *)v->at : NULL;
-    if (!p || p[8] != 0) {
+    if (!p || p[8] != 0)
         return false;
-    }
     uint64_t u = 0;
-    for (unsigned i = 8; i-- > 0;) {
+    for (unsigned i = 8; i-- > 0;)
         u = u << 8 | p[i];
-    }
     *out = u;
     return true;
 }
@@ -62,9 +58,8 @@ bool zf_pv_is_number(const struct zf_pv *v)
 
 bool zf_pv_float(const struct zf_pv *v, double *out)
 {
-    if (!value_is(v, ZF_PV_FLOAT)) {
+    if (!value_is(v, ZF_PV_FLOAT))
         return false;
-    }
     *out = v->at[0].f;
     return true;
 }
@@ -115,9 +110,8 @@ bool zf_pv_is_seq(const struct zf_pv *v)
 
 const struct zf_pv *zf_pv_item(const struct zf_pv *v, uint64_t i)
 {
-    if (!v) {
+    if (!v)
         return NULL;
-    }
     switch (v->kind) {
     case ZF_PV_TUPLE:
         return i < v->n ? v->at[i].v : NULL;
@@ -150,26 +144,23 @@ uint64_t zf_pv_span(const struct zf_pv *v, uint64_t first, uint32_t kinds)
 {
     uint64_t len = zf_pv_len(v), i = first;
 
-    if (first >= len) {
+    if (first >= len)
         return 0;
-    }
     bool pairs = zf_pv_is_map(v), empty = kinds & ZF_PV_EMPTY;
     const union pv_slot *at = v->kind == ZF_PV_TUPLE ? v->at : value_items_of(v)->at;
     for (; i < len; i++) {
         const struct zf_pv *child = at[pairs ? 2 * i + 1 : i].v;
 
-        if (!(kinds & 1u << child->kind) && !(empty && value_is_empty_container(child))) {
+        if (!(kinds & 1u << child->kind) && !(empty && value_is_empty_container(child)))
             break;
-        }
     }
     return i - first;
 }
 
 const struct zf_pv *zf_pv_get(const struct zf_pv *v, const char *key)
 {
-    if (!zf_pv_is_map(v) || v->n == 0) {
+    if (!zf_pv_is_map(v) || v->n == 0)
         return NULL;
-    }
     return pickle_index_get(value_items_of(v), v->n, key, strlen(key));
 }
 
@@ -180,9 +171,8 @@ const struct zf_pv *zf_pv_get_id(const struct zf_pv *v, uint64_t id)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = (first + i) % n;
 
-        if (zf_pv_u64(zf_pv_key(v, at), &k) && k == id) {
+        if (zf_pv_u64(zf_pv_key(v, at), &k) && k == id)
             return zf_pv_val(v, at);
-        }
     }
     return NULL;
 }
@@ -199,9 +189,8 @@ bool zf_pv_late(const struct zf_pv *v)
 
 void zf_pv_keep(const struct zf_pv *v)
 {
-    if (v) {
+    if (v)
         (void)pickle_again((struct zf_pv *)v);
-    }
 }
 
 static const struct zf_pv *value_global_of(const struct zf_pv *v)
@@ -253,9 +242,8 @@ const struct zf_pv *zf_pv_args(const struct zf_pv *v)
 {
     const struct pv_more *more = value_more_of(v);
 
-    if (more || !value_is(v, ZF_PV_CALL) || (v->flags & ZF_PV_FOLDED)) {
+    if (more || !value_is(v, ZF_PV_CALL) || (v->flags & ZF_PV_FOLDED))
         return more ? more->args : NULL;
-    }
     return v->at[1].v;
 }
 
@@ -287,9 +275,8 @@ const struct zf_pv *zf_pv_field(const struct zf_pv *state, const char *name)
 {
     const struct zf_pv *found = zf_pv_get(state, name);
 
-    if (found || !value_is(state, ZF_PV_TUPLE) || state->n != 2) {
+    if (found || !value_is(state, ZF_PV_TUPLE) || state->n != 2)
         return found;
-    }
     found = zf_pv_get(state->at[0].v, name);
     return found ? found : zf_pv_get(state->at[1].v, name);
 }
@@ -344,13 +331,11 @@ bool zf_pv_bytes(const struct zf_pv *v, struct zf_arena *arena, const char **p_o
                    (zf_pv_eq(zf_pv_arg(v, 1), "latin1") || zf_pv_eq(zf_pv_arg(v, 1), "latin-1"));
     /* bytearray(text, 'latin-1') */
     const struct zf_pv *text = encoded ? zf_pv_arg(v, 0) : wrapped ? v : NULL;
-    if (!value_is(text, ZF_PV_STR)) {
+    if (!value_is(text, ZF_PV_STR))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the value is not bytes");
-    }
     char *out = zf_arena_get(arena, (uint64_t)text->n + 1, 1, err);
-    if (!out) {
+    if (!out)
         return false;
-    }
     *p_out = out;
     return value_latin1(text, out, n_out) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the value is not bytes written as Latin-1");

@@ -27,9 +27,8 @@ static inline bool pickle_got_rank(const struct pickle_got *g, uint64_t key, uin
 {
     uint64_t word = key / 64, mask = 1ull << key % 64;
 
-    if (word >= g->n_words || !(g->bit[word] & mask)) {
+    if (word >= g->n_words || !(g->bit[word] & mask))
         return false;
-    }
     *rank = g->before[word] + (unsigned)__builtin_popcountll(g->bit[word] & (mask - 1));
     return true;
 }
@@ -156,9 +155,8 @@ typedef bool pickle_do_fn(struct pickle_vm *vm);
 /* Pushes v; NULL passes a failure on. */
 static inline bool pickle_push(struct pickle_vm *vm, struct zf_pv *v)
 {
-    if (!v) {
+    if (!v)
         return false;
-    }
     vm->stack[vm->sp++] = v;
     return true;
 }

@@ -49,9 +49,8 @@ bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, ch
     zf_auto(out) struct zf_out o = {0};
 
     *out = NULL;
-    if (!emit_place(entry, n, err)) {
+    if (!emit_place(entry, n, err))
         return false;
-    }
     zf_out_le64(&o, 0);
     zf_out_u8(&o, '{');
     if (meta_json) {
@@ -64,9 +63,8 @@ bool zf_st_emit(struct zf_st_entry *entry, uint64_t n, const char *meta_json, ch
     }
     zf_out_u8(&o, '}');
     zf_out_fill(&o, ' ', (WORD - o.n % WORD) % WORD);
-    if (!zf_out_ok(&o, err)) {
+    if (!zf_out_ok(&o, err))
         return false;
-    }
     uint64_t len = htole64(o.n - WORD);
     memcpy(o.p, &len, WORD);
     for (uint64_t i = 0; i < n; i++) {

@@ -80,12 +80,10 @@ static bool load_shape(struct load *l, struct load_said *said, struct zf_err *er
         uint64_t v = 0;
 
         said->odd = !zf_jsonin_u64(l->in, &v) || said->odd;
-        if (++said->ndim > l->lim->tensor_dims) {
+        if (++said->ndim > l->lim->tensor_dims)
             continue;
-        }
-        if (!zf_vec_room(&l->dim, 1, err)) {
+        if (!zf_vec_room(&l->dim, 1, err))
             return false;
-        }
         l->dim.at[l->dim.n++] = v;
     }
     return true;
@@ -107,23 +105,20 @@ static bool load_judge_shape(struct load *l, const struct load_said *said, struc
 {
     uint64_t *dim;
 
-    if (!said->has_shape) {
+    if (!said->has_shape)
         return load_bad_entry(err, e->name, "\"shape\" is not a list");
-    }
     if (said->ndim > l->lim->tensor_dims) {
         return zf_fail(err, ZF_E_LIMIT, WORD,
                        "tensor \"%.*s\" has %" PRIu64 " dimensions, more than %" PRIu64
                        " (limit tensor_dims)",
                        SHOWN, e->name, said->ndim, l->lim->tensor_dims);
     }
-    if (said->odd) {
+    if (said->odd)
         return load_bad_entry(err, e->name, "\"shape\" has an entry that is not a size");
-    }
     e->ndim = (uint32_t)said->ndim;
     dim = zf_arena_copy(l->arena, l->dim.at, e->ndim, sizeof *dim, err);
-    if (!dim) {
+    if (!dim)
         return false;
-    }
     e->shape = dim;
     if (e->dtype == ZF_DT_F4) {
         if (e->ndim == 0 || dim[e->ndim - 1] % 2) {
@@ -140,22 +135,18 @@ static bool load_judge(struct load *l, const struct load_said *said, struct zf_s
 {
     uint64_t want;
 
-    if (!said->has_dtype) {
+    if (!said->has_dtype)
         return load_bad_entry(err, e->name, "expected an object with a \"dtype\"");
-    }
     if (!said->known_dtype) {
         return zf_fail(err, ZF_E_UNSUPPORTED, WORD, "tensor \"%.*s\" has the unknown dtype \"%s\"",
                        SHOWN, e->name, said->dtype);
     }
-    if (!load_judge_shape(l, said, e, err)) {
+    if (!load_judge_shape(l, said, e, err))
         return false;
-    }
-    if (!said->has_pair || e->begin > e->end) {
+    if (!said->has_pair || e->begin > e->end)
         return load_bad_entry(err, e->name, "\"data_offsets\" is not a pair [begin, end]");
-    }
-    if (!zf_dtype_size(e->dtype, e->ndim, e->shape, &want)) {
+    if (!zf_dtype_size(e->dtype, e->ndim, e->shape, &want))
         return load_bad_entry(err, e->name, "its shape is larger than any file");
-    }
     if (want != e->end - e->begin) {
         return zf_fail(err, ZF_E_FORMAT, WORD,
                        "tensor \"%.*s\" has %" PRIu64
@@ -178,23 +169,19 @@ static bool load_entry(struct load *l, struct zf_err *err)
                        l->lim->tensors);
     }
     e.name = load_copy_text(l, &name_len, err);
-    if (!e.name) {
+    if (!e.name)
         return false;
-    }
     e.name_len = (uint32_t)name_len;
     object = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
-    while (zf_jsonin_next(l->in, object)) {
-        if (zf_jsonin_is(l->in, "dtype")) {
+    while (zf_jsonin_next(l->in, object))
+        if (zf_jsonin_is(l->in, "dtype"))
             load_dtype(l, &said, &e);
-        } else if (zf_jsonin_is(l->in, "data_offsets")) {
+        else if (zf_jsonin_is(l->in, "data_offsets"))
             load_offsets(l, &said, &e);
-        } else if (zf_jsonin_is(l->in, "shape") && !load_shape(l, &said, err)) {
+        else if (zf_jsonin_is(l->in, "shape") && !load_shape(l, &said, err))
             return false;
-        }
-    }
-    if (!load_judge(l, &said, &e, err) || !zf_vec_room(&l->entry, 1, err)) {
+    if (!load_judge(l, &said, &e, err) || !zf_vec_room(&l->entry, 1, err))
         return false;
-    }
     l->entry.at[l->entry.n++] = e;
     return true;
 }
@@ -206,22 +193,19 @@ static bool load_meta(struct load *l, struct zf_err *err)
     const char **key, **val;
     size_t n;
 
-    if (!object) {
+    if (!object)
         return zf_fail(err, ZF_E_FORMAT, WORD, "\"__metadata__\" is not an object");
-    }
     while (zf_jsonin_next(l->in, object)) {
         key = zf_vec_push(&l->meta_key, err);
         val = key ? zf_vec_push(&l->meta_val, err) : NULL;
-        if (!val || !(*key = load_copy_text(l, &n, err))) {
+        if (!val || !(*key = load_copy_text(l, &n, err)))
             return false;
-        }
         if (!zf_jsonin_string(l->in)) {
             return zf_fail(err, ZF_E_FORMAT, WORD,
                            "\"__metadata__\" holds \"%.*s\", which is not text", SHOWN, *key);
         }
-        if (!(*val = load_copy_text(l, &n, err))) {
+        if (!(*val = load_copy_text(l, &n, err)))
             return false;
-        }
     }
     return true;
 }
@@ -230,9 +214,8 @@ static int load_by_begin(const void *a, const void *b)
 {
     const struct zf_st_entry *x = a, *y = b;
 
-    if (x->begin != y->begin) {
+    if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    }
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
@@ -253,9 +236,8 @@ static bool load_tile(struct zf_st_entry *e, struct zf_st_header *out, struct zf
         }
         at = e[i].end;
         if (!zf_add(e[i].begin, out->data_off, &e[i].begin) ||
-            !zf_add(e[i].end, out->data_off, &e[i].end)) {
+            !zf_add(e[i].end, out->data_off, &e[i].end))
             return load_bad_entry(err, e[i].name, "its offsets are larger than any file");
-        }
     }
     out->end_off = out->n ? e[out->n - 1].end : out->data_off;
     out->entry = e;
@@ -266,11 +248,9 @@ static bool load_object(struct load *l, struct zf_err *err)
 {
     uint32_t top = zf_jsonin_enter(l->in, ZF_JSON_OBJECT);
 
-    while (zf_jsonin_next(l->in, top)) {
-        if (!(zf_jsonin_is(l->in, "__metadata__") ? load_meta(l, err) : load_entry(l, err))) {
+    while (zf_jsonin_next(l->in, top))
+        if (!(zf_jsonin_is(l->in, "__metadata__") ? load_meta(l, err) : load_entry(l, err)))
             return false;
-        }
-    }
     return top || zf_fail(err, ZF_E_FORMAT, WORD, "the header is not a JSON object");
 }
 
@@ -280,17 +260,15 @@ static bool load_text(struct load *l, struct zf_st_header *out, struct zf_err *e
 
     /* Malformed JSON is reported as such, whatever its beginning says. */
     if (!zf_jsonin_end(l->in, err)) {
-        if (err->off != ZF_OFF_NONE && !err->path[0]) {
+        if (err->off != ZF_OFF_NONE && !err->path[0])
             err->off += WORD;
-        }
         return false;
     }
     /* The prints of its keys are not needed beside a second list of the tensors. */
     zf_jsonin_free(l->in);
     l->in = NULL;
-    if (!ok) {
+    if (!ok)
         return false;
-    }
     out->n = l->entry.n;
     out->n_meta = l->meta_key.n;
     struct zf_st_entry *e =
@@ -314,9 +292,8 @@ static bool load_header_len(struct zf_source *src, const struct zf_limits *lim, 
                        " bytes, expected at least the 8 of safetensors' length word",
                        src->size);
     }
-    if (!zf_source_pread(src, word, WORD, 0, err)) {
+    if (!zf_source_pread(src, word, WORD, 0, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(word, WORD);
     uint64_t n = zf_bytes_le64(&b);
     if (n > HEADER_MAX) {
@@ -346,9 +323,8 @@ static bool load_head(struct zf_source *src, struct zf_arena *arena, const struc
     struct load l = {.arena = arena, .lim = lim};
     uint64_t n = 0;
 
-    if (!load_header_len(src, lim, &n, err)) {
+    if (!load_header_len(src, lim, &n, err))
         return false;
-    }
     out->data_off = WORD + n;
     l.in = zf_jsonin_new(src, WORD, n, lim, err);
     bool ok = l.in && load_text(&l, out, err);
@@ -360,20 +336,17 @@ bool zf_st_load_head(struct zf_source *src, struct zf_arena *arena, const struct
                      struct zf_st_header *out, struct zf_err *err)
 {
     *out = (struct zf_st_header){.n = 0};
-    if (load_head(src, arena, lim, out, err)) {
+    if (load_head(src, arena, lim, out, err))
         return true;
-    }
     /* The source has put its own name there when it was the one that failed. */
     return err->path[0] ? false : zf_err_in(err, "%s", src->name);
 }
 
 const char *zf_st_meta(const struct zf_st_header *h, const char *key)
 {
-    for (uint64_t i = 0; i < h->n_meta; i++) {
-        if (strcmp(h->meta_key[i], key) == 0) {
+    for (uint64_t i = 0; i < h->n_meta; i++)
+        if (strcmp(h->meta_key[i], key) == 0)
             return h->meta_val[i];
-        }
-    }
     return NULL;
 }
 
@@ -381,9 +354,8 @@ bool zf_st_check_size(const struct zf_st_header *h, const struct zf_source *src,
 {
     uint64_t size = src->size, end = h->end_off;
 
-    if (size == end) {
+    if (size == end)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, end < size ? end : size,
             "found a file of %" PRIu64 " bytes, but its header describes %" PRIu64, size, end);
     return zf_err_in(err, "%s", src->name);
@@ -405,17 +377,15 @@ void zf_st_begin(struct zf_source *src)
     uint64_t n = src->size < BEGIN_READ ? src->size : BEGIN_READ;
     zf_auto(mem) uint8_t *to = n < WORD ? NULL : malloc(BEGIN_READ);
 
-    if (!to || !zf_source_pread(src, to, (size_t)n, 0, &ignored)) {
+    if (!to || !zf_source_pread(src, to, (size_t)n, 0, &ignored))
         return;
-    }
     struct zf_bytes b = zf_bytes_of(to, WORD);
     const uint64_t len = zf_bytes_le64(&b), most = src->size < BEGIN_MOST ? src->size : BEGIN_MOST;
     const uint64_t end = len > most - WORD ? n : WORD + len;
     for (uint64_t at = n; at < end; at += n) {
         n = end - at < BEGIN_READ ? end - at : BEGIN_READ;
-        if (!zf_source_pread(src, to, (size_t)n, at, &ignored)) {
+        if (!zf_source_pread(src, to, (size_t)n, at, &ignored))
             return;
-        }
     }
 }
 
@@ -425,18 +395,14 @@ bool zf_st_sniff(struct zf_source *src)
     struct zf_err ignored = {.code = ZF_OK};
     size_t n = src->size < sizeof head ? (size_t)src->size : sizeof head;
 
-    if (n < WORD + 2 || !zf_source_pread(src, head, n, 0, &ignored)) {
+    if (n < WORD + 2 || !zf_source_pread(src, head, n, 0, &ignored))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(head, n);
     uint64_t len = zf_bytes_le64(&b);
-    if (len > HEADER_MAX || !zf_within(WORD, len, src->size)) {
+    if (len > HEADER_MAX || !zf_within(WORD, len, src->size))
         return false;
-    }
-    for (size_t i = WORD; i < n; i++) {
-        if (head[i] != ' ' && head[i] != '\t' && head[i] != '\r' && head[i] != '\n') {
+    for (size_t i = WORD; i < n; i++)
+        if (head[i] != ' ' && head[i] != '\t' && head[i] != '\r' && head[i] != '\n')
             return head[i] == '{';
-        }
-    }
     return true;
 }

@@ -28,24 +28,20 @@ static bool dtensor_axis_size(struct zf_torch *t, const struct zf_pv *mesh, uint
             *out = one;
             return one != 0 || torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty axis");
         }
-        if (!torch_dims(t, shape, "device mesh", &n, &dim, err)) {
+        if (!torch_dims(t, shape, "device mesh", &n, &dim, err))
             return false;
-        }
-        if (!zf_elems(n, dim, out) || *out == 0) {
+        if (!zf_elems(n, dim, out) || *out == 0)
             return torch_bad(t, err, ZF_E_FORMAT, "a device mesh with an empty or endless axis");
-        }
         return true;
     }
     struct zf_torch_tensor ranks;
     const struct zf_pv *grid = zf_pv_attr(mesh, "mesh");
 
     grid = grid ? grid : zf_pv_attr(mesh, "_mesh");
-    if (zf_torch_kind(t, grid) == ZF_TORCH_NOT) {
+    if (zf_torch_kind(t, grid) == ZF_TORCH_NOT)
         return torch_bad(t, err, ZF_E_FORMAT, "a DTensor whose device mesh has no tensor of ranks");
-    }
-    if (!zf_torch_tensor(t, grid, &ranks, err)) {
+    if (!zf_torch_tensor(t, grid, &ranks, err))
         return false;
-    }
     if (i >= ranks.ndim || ranks.shape[i] == 0) {
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a device mesh of %u axes for a DTensor with more placements", ranks.ndim);
@@ -69,16 +65,13 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
     uint64_t dim = 0, split = 1;
     size_t i = 0;
 
-    while (i < sizeof row / sizeof *row && strcmp(row[i].class, class) != 0) {
+    while (i < sizeof row / sizeof *row && strcmp(row[i].class, class) != 0)
         i++;
-    }
-    if (i == sizeof row / sizeof *row) {
+    if (i == sizeof row / sizeof *row)
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a DTensor with the placement \"%.80s\"", class);
-    }
     out->place = row[i].place;
-    if (out->place == ZF_PLACEMENT_REPLICATE || out->place == ZF_PLACEMENT_PARTIAL) {
+    if (out->place == ZF_PLACEMENT_REPLICATE || out->place == ZF_PLACEMENT_PARTIAL)
         return true;
-    }
     const struct zf_pv *d = zf_pv_attr(v, "dim"), *f = zf_pv_attr(v, "split_factor");
 
     d = d ? d : zf_pv_arg(v, 0); /* built by a call instead of a state */
@@ -86,9 +79,8 @@ static bool dtensor_load_placement(struct zf_torch *t, const struct zf_pv *v, ui
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a DTensor of %u dimensions is cut along a dimension that it lacks", ndim);
     }
-    if (out->place == ZF_PLACEMENT_STRIDED && (!zf_pv_u64(f, &split) || split == 0)) {
+    if (out->place == ZF_PLACEMENT_STRIDED && (!zf_pv_u64(f, &split) || split == 0))
         return torch_bad(t, err, ZF_E_FORMAT, "a strided shard without a split factor");
-    }
     out->dim = (uint32_t)dim;
     out->split_factor = split;
     return true;
@@ -101,22 +93,19 @@ static bool dtensor_load_axes(struct zf_torch *t, const struct zf_pv *spec, stru
     const struct zf_pv *at = zf_pv_attr(mesh, "_coordinate_on_dim");
     uint64_t n = zf_pv_len(places);
 
-    if (!mesh || !zf_pv_is_seq(places) || n > MAX_AXES) {
+    if (!mesh || !zf_pv_is_seq(places) || n > MAX_AXES)
         return torch_bad(t, err, ZF_E_FORMAT, "a DTensor without a device mesh or placements");
-    }
     struct zf_mesh_axis *axis = zf_arena_get(t->arena, n, sizeof *axis, err);
 
-    if (!axis) {
+    if (!axis)
         return false;
-    }
     out->n_axes = (uint32_t)n;
     out->axis = axis;
     out->has_coord = zf_pv_is_seq(at) && zf_pv_len(at) == n;
     for (uint64_t i = 0; i < n; i++) {
         if (!dtensor_axis_size(t, mesh, i, &axis[i].size, err) ||
-            !dtensor_load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err)) {
+            !dtensor_load_placement(t, zf_pv_item(places, i), out->ndim, &axis[i], err))
             return false;
-        }
         if (out->has_coord &&
             (!zf_pv_u64(zf_pv_item(at, i), &axis[i].coord) || axis[i].coord >= axis[i].size)) {
             return torch_bad(t, err, ZF_E_FORMAT,
@@ -150,13 +139,10 @@ static bool dtensor_load_global(struct zf_torch *t, const struct torch_form *f,
 
     if (!torch_dtype(t, zf_pv_item(f->args, 1), &out->dtype, err) ||
         !torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
-        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n, &stride, err)) {
+        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n, &stride, err))
         return false;
-    }
-    if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes) ||
-        bytes > INT64_MAX) {
+    if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes) || bytes > INT64_MAX)
         return torch_bad(t, err, ZF_E_FORMAT, "a DTensor with an impossible shape or strides");
-    }
     out->shape = shape;
     out->stride = stride;
     return true;
@@ -168,18 +154,15 @@ bool zf_torch_dtensor(struct zf_torch *t, const struct zf_pv *v, struct zf_dtens
     struct torch_form f = torch_form_of(t, v);
 
     *out = (struct zf_dtensor){.local = NULL};
-    if (f.id != ZF_FORM_DTENSOR) {
+    if (f.id != ZF_FORM_DTENSOR)
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is not a DTensor");
-    }
     const struct zf_pv *spec = zf_pv_field(f.state, "_spec");
 
     out->local = zf_pv_field(f.state, "_local_tensor");
-    if (!out->local || !spec) {
+    if (!out->local || !spec)
         return torch_bad(t, err, ZF_E_FORMAT, "a DTensor without its local tensor or its spec");
-    }
-    if (!dtensor_load_global(t, &f, out, err) || !dtensor_load_axes(t, spec, out, err)) {
+    if (!dtensor_load_global(t, &f, out, err) || !dtensor_load_axes(t, spec, out, err))
         return false;
-    }
     dtensor_load_ranks(t, zf_pv_attr(spec, "mesh"), out);
     return true;
 }

@@ -53,9 +53,8 @@ static bool file_is_tar(const uint8_t *p, uint64_t n)
 
         name += strncmp(name, "./", 2) == 0 ? 2 : 0;
         if (strncmp(name, member[i], strlen(member[i]) + 1) == 0 &&
-            memcmp(p + 257, "ustar", 5) == 0) {
+            memcmp(p + 257, "ustar", 5) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -83,13 +82,11 @@ bool zf_torch_sniff(struct zf_source *src)
     uint64_t n;
     struct zf_err err;
 
-    if (!file_read_head(src, head, &n, &err)) {
+    if (!file_read_head(src, head, &n, &err))
         return false;
-    }
     enum container c = file_container_of(head, n);
-    if (c != ZIP) {
+    if (c != ZIP)
         return c != OTHER;
-    }
     /* Any archive begins like torch's; torch's has everything in one folder, so the first member's
      * name, whose length is at offset 26, has a slash. */
     uint64_t len = head[26] | (uint64_t)head[27] << 8;
@@ -118,15 +115,13 @@ static bool file_refuse_other(const struct zf_torch *t, const uint8_t *p, uint64
         {"\x80", "a pickle, but not written by torch.save", ZF_E_UNKNOWN},
     };
 
-    if (n == 0) {
+    if (n == 0)
         return torch_bad(t, err, ZF_E_UNKNOWN, "the file is empty");
-    }
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         size_t len = strlen(row[i].head);
 
-        if (n >= len && memcmp(p, row[i].head, len) == 0) {
+        if (n >= len && memcmp(p, row[i].head, len) == 0)
             return torch_bad(t, err, row[i].code, "%s", row[i].what);
-        }
     }
     return torch_bad(
         t, err, ZF_E_UNKNOWN,
@@ -138,9 +133,8 @@ static bool file_open_container(struct zf_torch *t, struct zf_err *err)
     uint8_t head[HEAD_BYTES];
     uint64_t n;
 
-    if (!file_read_head(t->src, head, &n, err)) {
+    if (!file_read_head(t->src, head, &n, err))
         return false;
-    }
     switch (file_container_of(head, n)) {
     case ZIP:
         return torch_zip_open(t, err);
@@ -176,25 +170,22 @@ struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limi
     t->twins = w;
     t->arena = zf_arena_new(lim->pickle_memory, err);
     t->scratch = t->arena ? zf_arena_get(t->arena, 1, sizeof *t->scratch, err) : NULL;
-    if (!t->scratch || !file_open_container(t, err)) {
+    if (!t->scratch || !file_open_container(t, err))
         return NULL;
-    }
     t->twins = NULL;
     return zf_give(t);
 }
 
 void zf_torch_free(struct zf_torch *t)
 {
-    if (!t) {
+    if (!t)
         return;
-    }
     torch_store_free(t);
     zf_zip_free(t->zip);
     zf_source_unref(&t->src);
     zf_arena_free(t->arena);
-    for (size_t i = 0; i < sizeof t->large / sizeof t->large[0]; i++) {
+    for (size_t i = 0; i < sizeof t->large / sizeof t->large[0]; i++)
         zf_arena_free(t->large[i]);
-    }
     free(t->met);
     free(t->text);
     free(t->number);

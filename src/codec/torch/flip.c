@@ -16,12 +16,10 @@ static bool flip_pread(struct zf_source *s, void *buf, size_t n, uint64_t off, s
     const struct flip *f = (const struct flip *)s;
     uint8_t *p = buf;
 
-    if (!zf_source_pread(f->base.parent, buf, n, off, err)) {
+    if (!zf_source_pread(f->base.parent, buf, n, off, err))
         return false;
-    }
-    for (size_t i = (size_t)(f->half - 1 - off % f->half); i < n; i += f->half) {
+    for (size_t i = (size_t)(f->half - 1 - off % f->half); i < n; i += f->half)
         p[i] ^= (uint8_t)f->flips[(off + i) / f->half & 1];
-    }
     return true;
 }
 
@@ -32,9 +30,8 @@ static struct zf_source *flip_new(struct zf_source *parent, uint32_t half, const
 {
     struct flip *f = zf_derived_new(sizeof *f, &flip_ops, parent->name, parent->size, parent, err);
 
-    if (!f) {
+    if (!f)
         return NULL;
-    }
     f->half = half;
     f->flips[0] = flips[0];
     f->flips[1] = flips[1];

@@ -48,14 +48,11 @@ static bool form_starts(const char *s, const char *with)
 
 static const struct row *form_find_row(const char *module, const char *name)
 {
-    if (name[0] != '_' || !form_starts(module, "torch")) {
+    if (name[0] != '_' || !form_starts(module, "torch"))
         return NULL;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
             return &rows[i];
-        }
-    }
     return NULL;
 }
 
@@ -176,9 +173,8 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
     struct torch_form f = {.id = ZF_FORM_NOT};
     const struct zf_pv *cast = NULL, *data = NULL;
 
-    if (zf_pv_kind(v) != ZF_PV_CALL) {
+    if (zf_pv_kind(v) != ZF_PV_CALL)
         return f;
-    }
     struct called c = form_called(t, v);
 
     for (int i = 0; i < MAX_WRAPPERS; i++, data = NULL) {
@@ -186,19 +182,16 @@ struct torch_form torch_form_of(const struct zf_torch *t, const struct zf_pv *v)
         bool parameter =
             !row && form_starts(c.module, "torch.nn.parameter") && strcmp(c.name, "Parameter") == 0;
 
-        if ((row || parameter) && form_is_built(c.v)) {
+        if ((row || parameter) && form_is_built(c.v))
             return form_built;
-        }
-        if (row && row->attrs && form_is_set(zf_pv_item(c.args, 3), &data)) {
+        if (row && row->attrs && form_is_set(zf_pv_item(c.args, 3), &data))
             return form_set;
-        }
         if (row && row->step == DONE) {
             return (struct torch_form){
                 .id = row->form, .args = c.args, .name = row->name, .cast = cast};
         }
-        if (row && row->step == SUBCLASS && form_subclass_form(c.args, &f)) {
+        if (row && row->step == SUBCLASS && form_subclass_form(c.args, &f))
             return f;
-        }
         if (row || parameter) {
             cast = row && row->step == CAST ? zf_pv_item(c.args, 1) : cast;
             c = data                           ? form_called(t, data)

@@ -24,9 +24,8 @@ static bool legacy_load_u64(struct zf_torch *t, uint64_t *off, uint64_t *out, st
 {
     uint8_t raw[8];
 
-    if (!zf_source_pread(t->src, raw, sizeof raw, *off, err)) {
+    if (!zf_source_pread(t->src, raw, sizeof raw, *off, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(raw, sizeof raw);
 
     *out = zf_bytes_le64(&b);
@@ -38,12 +37,10 @@ static bool legacy_sort(struct zf_torch *t, struct zf_err *err)
 {
     free(t->met);
     t->met = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->met);
-    if (!t->met) {
+    if (!t->met)
         return zf_fail_sys(err, "allocate memory");
-    }
-    if (t->n_records) {
+    if (t->n_records)
         qsort(t->record, t->n_records, sizeof *t->record, legacy_cmp_record);
-    }
     for (uint64_t i = 1; i < t->n_records; i++) {
         if (legacy_cmp_record(&t->record[i - 1], &t->record[i]) == 0) {
             return torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" is listed twice",
@@ -93,9 +90,8 @@ static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *e
     uint64_t n = 0;
     int64_t protocol;
 
-    if (!v) {
+    if (!v)
         return false;
-    }
     const char *p = zf_pv_kind(v) == ZF_PV_BIGINT ? zf_pv_text(v, &n) : NULL;
 
     if (n != sizeof magic || memcmp(p, magic, n) != 0) {
@@ -103,9 +99,8 @@ static bool legacy_load_head(struct zf_torch *t, uint64_t *off, struct zf_err *e
                          "a pickle, but not written by torch.save: it lacks torch's magic number");
     }
     v = torch_stream_load(t, off, SMALL_PICKLE, err);
-    if (!v) {
+    if (!v)
         return false;
-    }
     if (!zf_pv_int(v, &protocol) || protocol != PROTOCOL) {
         return torch_bad(t, err, ZF_E_UNSUPPORTED,
                          "the file does not have torch's protocol number %d", PROTOCOL);
@@ -118,17 +113,14 @@ static bool legacy_load_keys(struct zf_torch *t, uint64_t *off, struct zf_err *e
 {
     const struct zf_pv *keys = torch_stream_load(t, off, OBJECT_PICKLE, err);
 
-    if (!keys) {
+    if (!keys)
         return false;
-    }
-    if (zf_pv_kind(keys) != ZF_PV_LIST) {
+    if (zf_pv_kind(keys) != ZF_PV_LIST)
         return torch_bad(t, err, ZF_E_FORMAT, "the list of storage keys is not a list");
-    }
     t->n_records = zf_pv_len(keys);
     t->record = zf_arena_get(t->arena, t->n_records, sizeof *t->record, err);
-    if (!t->record) {
+    if (!t->record)
         return false;
-    }
     for (uint64_t i = 0; i < t->n_records; i++) {
         uint64_t n = 0;
 
@@ -150,17 +142,14 @@ static bool legacy_learn_widths(struct zf_torch *t, const struct zf_pv *pids, st
         const char *tag = torch_text(zf_pv_item(zf_pv_persid(v), 0));
         struct torch_pid pid;
 
-        if (tag && strcmp(tag, "module") == 0) { /* a class with its source text */
+        if (tag && strcmp(tag, "module") == 0) /* a class with its source text */
             continue;
-        }
-        if (!torch_pid_load(t, v, &pid, err)) {
+        if (!torch_pid_load(t, v, &pid, err))
             return false;
-        }
         struct torch_record *r = pid.meta ? NULL : legacy_record(t, pid.key);
 
-        if (r && r->es == 0) {
+        if (r && r->es == 0)
             r->es = zf_dtype_info(pid.dtype)->bytes;
-        }
     }
     return true;
 }
@@ -169,12 +158,10 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
 {
     zf_auto(mem) struct torch_record **in_order = calloc(t->n_records + 1, sizeof *in_order);
 
-    if (!in_order) {
+    if (!in_order)
         return zf_fail_sys(err, "allocate memory");
-    }
-    for (uint64_t i = 0; i < t->n_records; i++) {
+    for (uint64_t i = 0; i < t->n_records; i++)
         in_order[t->record[i].order] = &t->record[i];
-    }
     for (uint64_t i = 0; i < t->n_records; i++) {
         struct torch_record *r = in_order[i];
         uint64_t n;
@@ -189,9 +176,8 @@ static bool legacy_place_storages(struct zf_torch *t, uint64_t off, struct zf_er
                              "the file ends at byte %llu, before storage \"%.80s\"",
                              (unsigned long long)t->src->size, r->key);
         }
-        if (!legacy_load_u64(t, &off, &n, err)) {
+        if (!legacy_load_u64(t, &off, &n, err))
             return false;
-        }
         r->off = off;
         if (!zf_mul(n, r->es, &r->bytes) || !zf_within(r->off, r->bytes, t->src->size)) {
             return torch_bad(t, err, ZF_E_FORMAT,
@@ -217,9 +203,8 @@ bool torch_legacy_open(struct zf_torch *t, struct zf_err *err)
     uint64_t off = 0;
 
     t->ops = &legacy_ops;
-    if (!legacy_load_head(t, &off, err)) {
+    if (!legacy_load_head(t, &off, err))
         return false;
-    }
     t->root = torch_stream_load(t, &off, OBJECT_PICKLE, err);
     const struct zf_pv *pids = t->pids;
 

@@ -90,18 +90,16 @@ bool torch_numpy_load(struct zf_torch *t, const struct torch_form *f, struct zf_
 
     if (!numpy_load_descr(t, p.dtype, &out->dtype, &big, err) ||
         (f->id != ZF_FORM_SCALAR && !torch_dims(t, p.shape, "shape", &out->ndim, &shape, err)) ||
-        !numpy_load_data(t, p.bytes, &data, &n, err)) {
+        !numpy_load_data(t, p.bytes, &data, &n, err))
         return false;
-    }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &want) || want != n) {
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a numpy array has %llu bytes, which does not match its shape",
                          (unsigned long long)n);
     }
     stride = zf_arena_get(t->arena, out->ndim, sizeof *stride, err);
-    if (!stride) {
+    if (!stride)
         return false;
-    }
     zf_packed_strides(out->ndim, shape, stride);
     for (uint32_t d = 0; p.fortran && n && d < out->ndim; d++) {
         stride[d] = step;
@@ -109,9 +107,8 @@ bool torch_numpy_load(struct zf_torch *t, const struct torch_form *f, struct zf_
     }
     void *copy = malloc(n ? n : 1); /* sources outlive the pickle */
 
-    if (!copy) {
+    if (!copy)
         return zf_fail_sys(err, "allocate memory");
-    }
     memcpy(copy, data, n);
     const struct zf_dtype_info *info = zf_dtype_info(out->dtype);
     uint32_t width = info->kind == 'c' ? info->bytes / 2 : info->bytes;
@@ -125,9 +122,8 @@ bool torch_numpy_load(struct zf_torch *t, const struct torch_form *f, struct zf_
         zf_auto(source) struct zf_source *raw = mem;
 
         mem = zf_swap_new(raw, width, err);
-        if (!mem) {
+        if (!mem)
             return false;
-        }
     }
     out->storage = torch_store_own(t, out->dtype, mem, err);
     out->shape = shape;

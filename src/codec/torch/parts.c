@@ -19,9 +19,8 @@ static bool parts_emit(struct sink *s, const char *name, const struct zf_pv *v, 
     struct zf_torch_tensor ten;
 
     if (zf_torch_kind(s->t, v) == ZF_TORCH_DENSE) {
-        if (!zf_torch_tensor(s->t, v, &ten, err)) {
+        if (!zf_torch_tensor(s->t, v, &ten, err))
             return false;
-        }
         part.tensor = &ten;
     }
     s->n++;
@@ -36,9 +35,8 @@ static bool parts_quant_parts(struct sink *s, const struct torch_form *f, struct
     struct zf_torch_tensor ten;
     struct zf_torch_part part = {.name = "int_repr", .tensor = &ten};
 
-    if (zf_pv_len(params) < (channel ? 4 : 3)) {
+    if (zf_pv_len(params) < (channel ? 4 : 3))
         return torch_bad(s->t, err, ZF_E_FORMAT, "a quantized tensor without scale or zero point");
-    }
     return torch_tensor_form(s->t, f, &ten, err) && s->fn(s->ctx, &part, err) &&
            parts_emit(s, channel ? "scales" : "scale", zf_pv_item(params, 1), err) &&
            parts_emit(s, channel ? "zero_points" : "zero_point", zf_pv_item(params, 2), err) &&
@@ -67,16 +65,14 @@ static bool parts_sparse_parts(struct sink *s, const struct torch_form *f, struc
     for (size_t i = 0; text && i < sizeof row / sizeof *row; i++) {
         bool ok = true;
 
-        if (strcmp(row[i].layout, text) != 0) {
+        if (strcmp(row[i].layout, text) != 0)
             continue;
-        }
         if (zf_pv_len(data) < (row[i].name[2] ? 4 : 3)) {
             return torch_bad(s->t, err, ZF_E_FORMAT, "a tensor of layout %s lacks its values",
                              text);
         }
-        for (uint64_t k = 0; ok && k < 3 && row[i].name[k]; k++) {
+        for (uint64_t k = 0; ok && k < 3 && row[i].name[k]; k++)
             ok = parts_emit(s, row[i].name[k], zf_pv_item(data, k), err);
-        }
         return ok;
     }
     return torch_bad(s->t, err, ZF_E_UNSUPPORTED, "a sparse tensor of layout \"%.80s\"",
@@ -92,9 +88,8 @@ static bool parts_nested_parts(struct sink *s, const struct torch_form *f, struc
         return torch_bad(s->t, err, ZF_E_FORMAT,
                          "a nested tensor without buffer, sizes, strides and offsets");
     }
-    for (uint64_t i = 0; ok && i < 4; i++) {
+    for (uint64_t i = 0; ok && i < 4; i++)
         ok = parts_emit(s, name[i], zf_pv_item(f->args, i), err);
-    }
     return ok;
 }
 
@@ -118,9 +113,8 @@ static bool parts_attr_parts(struct sink *s, const struct zf_pv *dict, struct zf
     for (uint64_t i = 0; ok && i < zf_pv_len(dict); i++) {
         const char *name = parts_attr(s->t, dict, i, &piece);
 
-        if (name && piece) {
+        if (name && piece)
             ok = parts_emit(s, name, zf_pv_val(dict, i), err);
-        }
     }
     return ok;
 }
@@ -136,9 +130,8 @@ static const struct zf_pv *parts_attr_dict(const struct torch_form *f, uint64_t 
 static bool parts_wrapper_parts(struct sink *s, const struct torch_form *f, struct zf_err *err)
 {
     if (!parts_attr_parts(s, parts_attr_dict(f, 0), err) ||
-        !parts_attr_parts(s, parts_attr_dict(f, 1), err)) {
+        !parts_attr_parts(s, parts_attr_dict(f, 1), err))
         return false;
-    }
     return s->n ||
            torch_bad(s->t, err, ZF_E_UNSUPPORTED,
                      "a tensor of class \"%.80s\", which has no tensor in its state", f->name);

@@ -21,25 +21,21 @@ static bool sharded_load_box(struct zf_torch *t, const struct zf_pv *v,
     const char *text = zf_pv_text(where, &n_text);
 
     if (!torch_dims(t, zf_pv_attr(v, "shard_offsets"), "shard offsets", &n_off, &off, err) ||
-        !torch_dims(t, zf_pv_attr(v, "shard_sizes"), "shard sizes", &n_size, &size, err)) {
+        !torch_dims(t, zf_pv_attr(v, "shard_sizes"), "shard sizes", &n_size, &size, err))
         return false;
-    }
     bool ok = n_off == whole->ndim && n_size == whole->ndim;
 
-    for (uint32_t d = 0; ok && d < whole->ndim; d++) {
+    for (uint32_t d = 0; ok && d < whole->ndim; d++)
         ok = zf_within(off[d], size[d], whole->shape[d]);
-    }
-    if (!ok) {
+    if (!ok)
         return torch_bad(t, err, ZF_E_FORMAT, "a shard that does not lie inside its tensor");
-    }
     out->off = off;
     out->size = size;
     out->rank = -1;
-    if (text && strncmp(text, "rank:", 5) == 0) {
+    if (text && strncmp(text, "rank:", 5) == 0)
         out->rank = strtoll(text + 5, NULL, 10);
-    } else if (!zf_pv_int(zf_pv_attr(where, "_rank"), &out->rank)) {
+    else if (!zf_pv_int(zf_pv_attr(where, "_rank"), &out->rank))
         out->rank = -1;
-    }
     return true;
 }
 
@@ -50,17 +46,13 @@ static bool sharded_load_all(struct zf_torch *t, const struct zf_pv *meta, struc
     uint64_t n = zf_pv_len(shards);
     struct zf_shard *all = zf_arena_get(t->arena, n, sizeof *all, err);
 
-    if (!all) {
+    if (!all)
         return false;
-    }
-    if (!zf_pv_is_seq(shards)) {
+    if (!zf_pv_is_seq(shards))
         return torch_bad(t, err, ZF_E_FORMAT, "a ShardedTensor without a list of shards");
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!sharded_load_box(t, zf_pv_item(shards, i), out, &all[i], err)) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!sharded_load_box(t, zf_pv_item(shards, i), out, &all[i], err))
             return false;
-        }
-    }
     out->n_all = n;
     out->all = all;
     return true;
@@ -72,19 +64,16 @@ static bool sharded_load_local(struct zf_torch *t, const struct zf_pv *shards,
     uint64_t n = zf_pv_len(shards);
     struct zf_shard *local = zf_arena_get(t->arena, n, sizeof *local, err);
 
-    if (!local) {
+    if (!local)
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         const struct zf_pv *v = zf_pv_item(shards, i);
 
         local[i].tensor = zf_pv_attr(v, "tensor");
-        if (!local[i].tensor) {
+        if (!local[i].tensor)
             return torch_bad(t, err, ZF_E_FORMAT, "a shard without a tensor");
-        }
-        if (!sharded_load_box(t, zf_pv_attr(v, "metadata"), out, &local[i], err)) {
+        if (!sharded_load_box(t, zf_pv_attr(v, "metadata"), out, &local[i], err))
             return false;
-        }
     }
     out->n_local = n;
     out->local = local;
@@ -110,17 +99,15 @@ bool zf_torch_sharded(struct zf_torch *t, const struct zf_pv *v, struct zf_shard
     uint64_t *shape, bytes;
 
     *out = (struct zf_sharded){.rank = -1, .world = -1};
-    if (f.id != ZF_FORM_SHARDED) {
+    if (f.id != ZF_FORM_SHARDED)
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a value that is not a ShardedTensor");
-    }
     if (zf_pv_len(f.state) < 4 || !meta) {
         return torch_bad(t, err, ZF_E_FORMAT,
                          "a ShardedTensor without its shards and their metadata");
     }
     if (!sharded_load_dtype(t, &f, meta, out, err) ||
-        !torch_dims(t, zf_pv_attr(meta, "size"), "shape", &out->ndim, &shape, err)) {
+        !torch_dims(t, zf_pv_attr(meta, "size"), "shape", &out->ndim, &shape, err))
         return false;
-    }
     if (!zf_dtype_size(out->dtype, out->ndim, shape, &bytes) || bytes > INT64_MAX) {
         return torch_bad(t, err, ZF_E_FORMAT,
                          "the shape of a ShardedTensor is too large for any file");

@@ -37,9 +37,8 @@ static bool storage_load_class(struct zf_torch *t, const struct zf_pv *v, struct
 static bool storage_load_view(struct zf_torch *t, const struct zf_pv *v, struct torch_pid *out,
                               struct zf_err *err)
 {
-    if (zf_pv_kind(v) == ZF_PV_NONE) {
+    if (zf_pv_kind(v) == ZF_PV_NONE)
         return true;
-    }
     if (zf_pv_len(v) != 3 || !zf_pv_u64(zf_pv_item(v, 1), &out->first) ||
         !zf_pv_u64(zf_pv_item(v, 2), &out->numel) ||
         !zf_within(out->first, out->numel, out->total)) {
@@ -75,9 +74,8 @@ static bool storage_check_same(struct zf_torch *t, const struct torch_met *met,
                                const struct torch_pid *pid, uint64_t bytes, struct zf_err *err)
 {
     if (!met->met || (met->bytes == 0 && bytes == 0) ||
-        (met->dtype == pid->dtype && met->untyped == pid->untyped && met->bytes == bytes)) {
+        (met->dtype == pid->dtype && met->untyped == pid->untyped && met->bytes == bytes))
         return true;
-    }
     return torch_bad(
         t, err, ZF_E_FORMAT, "storage \"%.80s\" is both %llu bytes of %s and %llu bytes of %s",
         pid->key, (unsigned long long)met->bytes, zf_dtype_info((enum zf_dtype)met->dtype)->torch,
@@ -104,12 +102,10 @@ static struct torch_store *storage_new_store(struct zf_torch *t, struct zf_err *
 static const char *storage_key(struct zf_torch *t, const struct torch_pid *pid, uint64_t record,
                                struct zf_err *err)
 {
-    if (!t->zip) {
+    if (!t->zip)
         return pid->key;
-    }
-    if (pid->meta) {
+    if (pid->meta)
         return zf_arena_str(t->arena, pid->key, strlen(pid->key), err);
-    }
     const char *name = zf_zip_member(t->zip, record).name;
 
     return name + strlen(name) - strlen(pid->key);
@@ -141,25 +137,21 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     }
     if (!pid->meta && (!t->ops->find(t, pid->key, &record, &have, err) ||
                        !storage_check_same(t, &t->met[record], pid, bytes, err) ||
-                       (!t->met[record].met && !storage_check_length(t, pid, bytes, have, err)))) {
+                       (!t->met[record].met && !storage_check_length(t, pid, bytes, have, err))))
         return NULL;
-    }
-    if (!pid->meta && t->met[record].store) {
+    if (!pid->meta && t->met[record].store)
         return t->met[record].store;
-    }
     const char *key = storage_key(t, pid, record, err);
     struct torch_store *s = key ? storage_new_store(t, err) : NULL;
 
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     s->plain = (struct zf_torch_storage){
         .key = key, .dtype = pid->dtype, .bytes = bytes, .record = record};
     s->untyped = pid->untyped;
     s->meta = pid->meta;
-    if (!pid->meta) {
+    if (!pid->meta)
         t->met[record] = (struct torch_met){s, bytes, (uint8_t)pid->dtype, pid->untyped, true};
-    }
     return s;
 }
 
@@ -169,9 +161,8 @@ static struct zf_source *storage_dress(struct zf_source *raw, enum zf_dtype dtyp
 {
     zf_auto(source) struct zf_source *s = swap ? zf_swap_new(raw, swap, err) : zf_source_ref(raw);
 
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     return flips ? torch_flip_new(s, dtype, flips, err) : zf_source_ref(s);
 }
 
@@ -189,9 +180,8 @@ static struct zf_source *storage_next_number(struct zf_torch *t, uint64_t *i)
                                     ? zf_zip_source(t->zip, *i, &ignored)
                                     : NULL;
 
-        if (src) {
+        if (src)
             return src;
-        }
     }
     return NULL;
 }
@@ -204,9 +194,8 @@ void zf_torch_read_ahead(struct zf_torch *t)
 
     for (; n < STORAGE_NUMBERS && (src[n] = storage_next_number(t, &i)); n++) {
         record[n] = i++;
-        if (zf_source_is_far(t->src)) { /* each is a request of its own */
+        if (zf_source_is_far(t->src)) /* each is a request of its own */
             zf_source_want(src[n], 0, src[n]->size, ZF_SOON_ALL);
-        }
     }
     t->number = n ? calloc(n, sizeof *t->number) : NULL;
     for (i = 0; i < n; i++) {
@@ -222,11 +211,9 @@ void zf_torch_read_ahead(struct zf_torch *t)
 
 static const uint8_t *storage_known(const struct zf_torch *t, const struct torch_store *s)
 {
-    for (uint64_t i = 0; i < t->n_numbers; i++) {
-        if (t->number[i].record == s->plain.record && t->number[i].bytes >= s->plain.bytes) {
+    for (uint64_t i = 0; i < t->n_numbers; i++)
+        if (t->number[i].record == s->plain.record && t->number[i].bytes >= s->plain.bytes)
             return t->number[i].byte;
-        }
-    }
     return NULL;
 }
 
@@ -236,15 +223,13 @@ static const struct zf_torch_storage *storage_plain(struct zf_torch *t, struct t
 {
     struct zf_torch_storage *p = &s->plain;
 
-    if (s->meta || p->src) {
+    if (s->meta || p->src)
         return p;
-    }
     uint64_t at = 0;
 
     p->src = t->ops->open(t, s->plain.record, p->bytes, err);
-    if (!p->src) {
+    if (!p->src)
         return NULL;
-    }
     p->known = storage_known(t, s);
     p->again = zf_window_of(p->src, &at) != p->src; /* to find other bytes twice would cost */
     return p;
@@ -259,20 +244,16 @@ const struct zf_torch_storage *torch_store_as(struct zf_torch *t, struct torch_s
     uint32_t swap = t->big && width > 1 && s->plain.bytes ? width : 0;
     struct torch_variant *v = s->variants;
 
-    if (s->meta || (!swap && !flips)) {
+    if (s->meta || (!swap && !flips))
         return storage_plain(t, s, err);
-    }
-    while (v && (v->swap != swap || v->flips != flips || (flips && v->pub.dtype != dtype))) {
+    while (v && (v->swap != swap || v->flips != flips || (flips && v->pub.dtype != dtype)))
         v = v->next;
-    }
-    if (v) {
+    if (v)
         return &v->pub;
-    }
     zf_auto(source) struct zf_source *raw = t->ops->open(t, s->plain.record, s->plain.bytes, err);
     v = raw ? zf_arena_get(t->arena, 1, sizeof *v, err) : NULL;
-    if (!v || !(v->pub.src = storage_dress(raw, dtype, swap, flips, err))) {
+    if (!v || !(v->pub.src = storage_dress(raw, dtype, swap, flips, err)))
         return NULL;
-    }
     v->pub.key = s->plain.key;
     v->pub.dtype = flips ? dtype : s->plain.dtype;
     v->pub.bytes = s->plain.bytes;
@@ -329,9 +310,8 @@ const struct zf_torch_storage *torch_store_own(struct zf_torch *t, enum zf_dtype
     zf_auto(source) struct zf_source *mine = src;
     struct torch_store *s = storage_new_store(t, err);
 
-    if (!s) {
+    if (!s)
         return NULL;
-    }
     s->plain = (struct zf_torch_storage){.key = "",
                                          .dtype = dtype,
                                          .bytes = src->size,
@@ -354,9 +334,8 @@ void zf_torch_storages(const struct zf_torch *t, uint64_t *n_out, uint64_t *unre
 void torch_store_free(struct zf_torch *t)
 {
     for (struct torch_store *s = t->stores; s; s = s->next) {
-        for (struct torch_variant *v = s->variants; v; v = v->next) {
+        for (struct torch_variant *v = s->variants; v; v = v->next)
             zf_source_unref(&v->pub.src);
-        }
         zf_source_unref(&s->plain.src);
     }
     t->stores = NULL;

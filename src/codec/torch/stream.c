@@ -12,9 +12,8 @@ static struct zf_arena **stream_place_of_arena(struct zf_torch *t)
 {
     size_t i = 0;
 
-    while (i < sizeof t->large / sizeof t->large[0] && t->large[i]) {
+    while (i < sizeof t->large / sizeof t->large[0] && t->large[i])
         i++;
-    }
     return i < sizeof t->large / sizeof t->large[0] ? &t->large[i] : NULL;
 }
 
@@ -35,13 +34,11 @@ static bool stream_read(struct zf_torch *t, struct stream *s, uint64_t off, uint
 {
     uint8_t *p = realloc(s->p, n ? n : 1);
 
-    if (!p) {
+    if (!p)
         return torch_no_room(t, n, err);
-    }
     s->p = p;
-    if (!zf_source_pread(t->src, p + s->n, n - s->n, off + s->n, err)) {
+    if (!zf_source_pread(t->src, p + s->n, n - s->n, off + s->n, err))
         return false;
-    }
     s->n = n;
     return true;
 }
@@ -61,15 +58,13 @@ static bool stream_find_end(struct zf_torch *t, struct stream *s, uint64_t off, 
     for (;;) {
         uint64_t n = want < most - at ? at + want : most;
 
-        if (!stream_read(t, s, off, n, err)) {
+        if (!stream_read(t, s, off, n, err))
             return false;
-        }
         struct zf_bytes in = zf_bytes_of(s->p, s->n);
 
         in.at = at;
-        if (zf_pickle_end(&in, &want) || !in.bad || s->n == most) {
+        if (zf_pickle_end(&in, &want) || !in.bad || s->n == most)
             return true;
-        }
         at = in.at;
         n = s->n - at + stream_step(s->n);
         want = want > n ? want : n;
@@ -86,16 +81,14 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
                          : UINT64_MAX; /* of a file that is decompressed */
     zf_auto(stream) struct stream s = {.n = 0};
 
-    if (!stream_find_end(t, &s, *off, guess, most < bound ? most : bound, err)) {
+    if (!stream_find_end(t, &s, *off, guess, most < bound ? most : bound, err))
         return NULL;
-    }
     struct zf_bytes in = zf_bytes_of(s.p, s.n);
     struct zf_arena **place = stream_place_of_arena(t);
 
     in.base = *off;
-    if (place && !(*place = zf_arena_new(t->lim.pickle_memory, err))) {
+    if (place && !(*place = zf_arena_new(t->lim.pickle_memory, err)))
         return NULL;
-    }
     const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, place ? *place : t->arena,
                                                   &t->lim, &t->pids, err);
 

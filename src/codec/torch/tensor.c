@@ -15,14 +15,11 @@ const struct zf_pv *zf_torch_size(const struct zf_pv *v)
 bool zf_torch_extents(const struct zf_pv *v, uint64_t n, uint64_t *out)
 {
     v = zf_torch_size(v);
-    if (!v || zf_pv_len(v) != n) {
+    if (!v || zf_pv_len(v) != n)
         return false;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (!zf_pv_u64(zf_pv_item(v, i), &out[i])) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!zf_pv_u64(zf_pv_item(v, i), &out[i]))
             return false;
-        }
-    }
     return true;
 }
 
@@ -36,9 +33,8 @@ bool torch_dims(struct zf_torch *t, const struct zf_pv *v, const char *what, uin
         return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor is not a tuple of integers",
                          what);
     }
-    if (zf_pv_late(v) || zf_pv_late(size)) {
+    if (zf_pv_late(v) || zf_pv_late(size))
         return torch_bad(t, err, ZF_E_FORMAT, "the %s of a tensor changes after it was made", what);
-    }
     if (n > t->lim.tensor_dims || n > UINT32_MAX) {
         return torch_bad(t, err, ZF_E_LIMIT,
                          "a tensor of %llu dimensions, more than the limit tensor_dims=%llu",
@@ -55,9 +51,8 @@ bool torch_dtype(struct zf_torch *t, const struct zf_pv *v, enum zf_dtype *out, 
 {
     const char *name = zf_pv_name(v);
 
-    if (zf_pv_kind(v) != ZF_PV_GLOBAL) {
+    if (zf_pv_kind(v) != ZF_PV_GLOBAL)
         return torch_bad(t, err, ZF_E_FORMAT, "the dtype of a tensor is not a dtype");
-    }
     return zf_dtype_by_torch(name, strlen(name), out) ||
            torch_bad(t, err, ZF_E_UNSUPPORTED, "tensors of dtype \"%.80s\" cannot be read", name);
 }
@@ -74,9 +69,8 @@ static bool tensor_normalize_strides(uint32_t ndim, const uint64_t *shape, uint6
         return true;
     }
     for (uint32_t d = ndim; d-- > 0;) {
-        if (shape[d] <= 1) {
+        if (shape[d] <= 1)
             stride[d] = packed;
-        }
         contiguous = contiguous && stride[d] == packed;
         packed *= shape[d] ? shape[d] : 1; /* wraps only where the extent check refuses */
     }
@@ -90,9 +84,8 @@ static bool tensor_check_view(struct zf_torch *t, const struct zf_torch_tensor *
 {
     uint64_t made_of = (last + 1) * zf_dtype_info(out->dtype)->bytes;
 
-    if (bytes <= t->lim.view_bytes || bytes / made_of <= t->lim.view_ratio) {
+    if (bytes <= t->lim.view_bytes || bytes / made_of <= t->lim.view_ratio)
         return true;
-    }
     return torch_bad(t, err, ZF_E_LIMIT,
                      "a tensor of %llu bytes that is made of %llu bytes of storage \"%.80s\", more "
                      "than the limits view_bytes=%llu and view_ratio=%llu",
@@ -119,9 +112,8 @@ static bool tensor_check_extent(struct zf_torch *t, struct zf_torch_tensor *out,
         out->off_elems = 0;
         return true;
     }
-    for (uint32_t d = 0; ok && d < out->ndim; d++) {
+    for (uint32_t d = 0; ok && d < out->ndim; d++)
         ok = zf_mul_add(out->shape[d] - 1, stride[d], last, &last);
-    }
     if (!ok || last >= have) {
         return torch_bad(
             t, err, ZF_E_FORMAT,
@@ -138,9 +130,8 @@ static bool tensor_load_flips(struct zf_torch *t, const struct zf_pv *meta, enum
     bool conj = false, neg = false;
     char kind = zf_dtype_info(dtype)->kind;
 
-    if (zf_pv_late(meta)) {
+    if (zf_pv_late(meta))
         return torch_bad(t, err, ZF_E_FORMAT, "the flags of a tensor change after it was made");
-    }
     (void)zf_pv_bool(zf_pv_get(meta, "conj"), &conj);
     (void)zf_pv_bool(zf_pv_get(meta, "neg"), &neg);
     *out = (neg ? ZF_TORCH_FLIP_REAL : 0) | (neg != conj ? ZF_TORCH_FLIP_IMAG : 0);
@@ -158,9 +149,8 @@ static bool tensor_pack_small(struct zf_torch *t, struct zf_torch_tensor *out, u
 {
     uint64_t per = out->dtype == ZF_DT_QU4X2 ? 2 : out->dtype == ZF_DT_QU2X4 ? 4 : 1;
 
-    if (per == 1) {
+    if (per == 1)
         return true;
-    }
     if (!tensor_normalize_strides(out->ndim, shape, stride) || out->off_elems) {
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "a view of a tensor of %s",
                          zf_dtype_info(out->dtype)->torch);
@@ -184,9 +174,8 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
     struct torch_store *store = torch_store_get(t, pid, err);
 
     if (!store || !torch_dims(t, zf_pv_item(f->args, 2), "shape", &out->ndim, &shape, err) ||
-        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n_strides, &stride, err)) {
+        !torch_dims(t, zf_pv_item(f->args, 3), "stride", &n_strides, &stride, err))
         return false;
-    }
     if (n_strides != out->ndim) {
         return torch_bad(t, err, ZF_E_FORMAT, "a tensor of %u dimensions has %u strides", out->ndim,
                          n_strides);
@@ -196,13 +185,11 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
                          "the offset of a tensor in its storage \"%.80s\" is not a size", pid->key);
     }
     out->dtype = pid->dtype;
-    if (v3 && !torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err)) {
+    if (v3 && !torch_dtype(t, zf_pv_item(f->args, 6), &out->dtype, err))
         return false;
-    }
     if (f->id != ZF_FORM_QUANT &&
-        !tensor_load_flips(t, zf_pv_item(f->args, v3 ? 7 : 6), out->dtype, &flips, err)) {
+        !tensor_load_flips(t, zf_pv_item(f->args, v3 ? 7 : 6), out->dtype, &flips, err))
         return false;
-    }
     es = zf_dtype_info(out->dtype)->bytes;
     if (pid->untyped) {
         have = (pid->first + pid->numel) / es - pid->first / es;
@@ -220,9 +207,8 @@ static bool tensor_load_strided(struct zf_torch *t, const struct torch_pid *pid,
     out->lent = true;
     out->storage = torch_store_as(t, store, out->dtype, flips, err);
     if (!out->storage || !tensor_pack_small(t, out, shape, stride, err) ||
-        !tensor_check_extent(t, out, stride, have, err)) {
+        !tensor_check_extent(t, out, stride, have, err))
         return false;
-    }
     return zf_add(out->off_elems, first, &out->off_elems);
 }
 
@@ -235,12 +221,10 @@ static bool tensor_load_meta(struct zf_torch *t, const struct torch_form *f,
 
     if (!s || !torch_dtype(t, zf_pv_item(f->args, 0), &out->dtype, err) ||
         !torch_dims(t, zf_pv_item(f->args, 1), "shape", &out->ndim, &shape, err) ||
-        !torch_dims(t, zf_pv_item(f->args, 2), "stride", &n, &stride, err)) {
+        !torch_dims(t, zf_pv_item(f->args, 2), "stride", &n, &stride, err))
         return false;
-    }
-    if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes)) {
+    if (n != out->ndim || !zf_dtype_size(out->dtype, out->ndim, shape, &bytes))
         return torch_bad(t, err, ZF_E_FORMAT, "a meta tensor has an impossible shape or strides");
-    }
     *s = (struct zf_torch_storage){.key = "", .dtype = out->dtype, .record = ZF_TORCH_NO_RECORD};
     out->storage = s;
     out->shape = shape;
@@ -261,9 +245,8 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
     case ZF_FORM_V3:
     case ZF_FORM_QUANT:
         if (!torch_pid_load(t, zf_pv_item(f->args, 0), &pid, err) ||
-            !tensor_load_strided(t, &pid, out, f, err)) {
+            !tensor_load_strided(t, &pid, out, f, err))
             return false;
-        }
         break;
     case ZF_FORM_CHANGED:
         return torch_bad(t, err, ZF_E_FORMAT, "a tensor that %s changes after it was made",
@@ -273,17 +256,15 @@ bool torch_tensor_form(struct zf_torch *t, const struct torch_form *f, struct zf
     case ZF_FORM_ARRAY:
     case ZF_FORM_SCALAR:
     case ZF_FORM_BUFFER:
-        if (!torch_numpy_load(t, f, out, err)) {
+        if (!torch_numpy_load(t, f, out, err))
             return false;
-        }
         break;
     default:
         return torch_bad(t, err, ZF_E_UNSUPPORTED, "not a single tensor: \"%.120s\"",
                          f->name ? f->name : "a value of another kind");
     }
-    if (f->cast && (!torch_dtype(t, f->cast, &cast, err))) {
+    if (f->cast && (!torch_dtype(t, f->cast, &cast, err)))
         return false;
-    }
     return !f->cast || cast == out->dtype ||
            torch_bad(t, err, ZF_E_UNSUPPORTED, "a tensor of %s that is stored as %s",
                      zf_dtype_info(cast)->torch, zf_dtype_info(out->dtype)->torch);
@@ -304,9 +285,8 @@ bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_
     struct zf_torch_tensor ten;
     uint64_t n;
 
-    if (!zf_torch_tensor(t, v, &ten, err)) {
+    if (!zf_torch_tensor(t, v, &ten, err))
         return false;
-    }
     uint32_t es = zf_dtype_info(ten.dtype)->bytes;
     bool fits =
         (ten.dtype == ZF_DT_I32 || ten.dtype == ZF_DT_I64) && ten.contiguous && ten.storage->src;
@@ -318,17 +298,14 @@ bool torch_ints(struct zf_torch *t, const struct zf_pv *v, uint64_t max, uint64_
     uint64_t *p = zf_arena_get(t->arena, n, sizeof *p, err);
     zf_auto(mem) uint8_t *raw = malloc(n ? n * es : 1);
 
-    if (!p || !raw) {
+    if (!p || !raw)
         return p ? zf_fail_sys(err, "allocate memory") : false;
-    }
-    if (!zf_source_pread(ten.storage->src, raw, n * es, ten.off_elems * es, err)) {
+    if (!zf_source_pread(ten.storage->src, raw, n * es, ten.off_elems * es, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(raw, n * es);
 
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p[i] = es == 4 ? zf_bytes_le32(&b) : zf_bytes_le64(&b);
-    }
     *n_out = n;
     *out = p;
     return true;

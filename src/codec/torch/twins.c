@@ -38,12 +38,10 @@ struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err)
 
 void zf_torch_twins_free(struct zf_torch_twins *w)
 {
-    if (!w) {
+    if (!w)
         return;
-    }
-    for (uint32_t i = 0; i < w->n; i++) {
+    for (uint32_t i = 0; i < w->n; i++)
         free(w->text[i].p);
-    }
     (void)pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -67,9 +65,8 @@ static uint8_t *twins_device(uint8_t *p, uint64_t n, uint64_t *at)
     const size_t len = sizeof TWINS_DEVICE - 1;
     uint8_t *hit = *at < n ? memmem(p + *at, (size_t)(n - *at), TWINS_DEVICE, len) : NULL;
 
-    if (!hit || (uint64_t)(hit - p) + len >= n) {
+    if (!hit || (uint64_t)(hit - p) + len >= n)
         return NULL;
-    }
     *at = (uint64_t)(hit - p) + len + 1;
     return hit + len;
 }
@@ -78,9 +75,8 @@ static void twins_change(uint8_t *p, uint64_t n, uint8_t from, uint8_t to)
 {
     uint64_t at = 0;
 
-    for (uint8_t *d; (d = twins_device(p, n, &at));) {
+    for (uint8_t *d; (d = twins_device(p, n, &at));)
         *d = *d == from ? to : *d;
-    }
 }
 
 /* The device's number, if it is a digit and can be masked and put back. */
@@ -91,9 +87,8 @@ static uint8_t twins_number(uint8_t *p, uint64_t n)
 
     for (uint8_t *d; (d = twins_device(p, n, &at));) {
         first = first ? first : *d;
-        if (*d == TWINS_MASK) {
+        if (*d == TWINS_MASK)
             return 0;
-        }
     }
     return first >= '0' && first <= '9' ? first : 0;
 }
@@ -106,14 +101,12 @@ static struct torch_print twins_print(uint8_t *p, uint64_t n)
     const uint8_t number = twins_number(p, n);
     const uint64_t kind = number ? 2 : 0;
 
-    if (number) {
+    if (number)
         twins_change(p, n, number, TWINS_MASK);
-    }
     const struct torch_print print = {
         {zf_hash(kind, p, (size_t)n), zf_hash(kind + 1, p, (size_t)n)}};
-    if (number) {
+    if (number)
         twins_change(p, n, TWINS_MASK, number);
-    }
     return print;
 }
 
@@ -125,9 +118,8 @@ static bool twins_known(const struct zf_torch_twins *w, uint32_t n, const uint8_
         const struct twins_text *t = &w->text[n];
 
         if (t->n == bytes && (p ? memcmp(t->p, p, (size_t)bytes) == 0
-                                : memcmp(&t->print, print, sizeof *print) == 0)) {
+                                : memcmp(&t->print, print, sizeof *print) == 0))
             return true;
-        }
     }
     return false;
 }
@@ -136,17 +128,15 @@ bool torch_twins_may_know(const struct zf_torch *t, uint64_t n)
 {
     bool found = false;
 
-    for (uint32_t i = t->twins ? twins_count(t->twins) : 0; !found && i-- > 0;) {
+    for (uint32_t i = t->twins ? twins_count(t->twins) : 0; !found && i-- > 0;)
         found = t->twins->text[i].n == n;
-    }
     return found;
 }
 
 bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n)
 {
-    if (!t->twins || n == 0) {
+    if (!t->twins || n == 0)
         return false;
-    }
     const bool small = n <= TWINS_BYTES;
 
     t->print = small ? (struct torch_print){{0}} : twins_print(p, n);
@@ -156,14 +146,12 @@ bool torch_twins_know(struct zf_torch *t, uint8_t *p, uint64_t n)
 
 bool torch_twins_take(struct zf_torch *t, uint8_t **p, uint64_t n)
 {
-    if (torch_twins_know(t, *p, n)) {
+    if (torch_twins_know(t, *p, n))
         return true;
-    }
     if (t->twins && n > 0 && twins_count(t->twins) < TWINS_MOST) {
         t->text_bytes = n;
-        if (n <= TWINS_BYTES) {
+        if (n <= TWINS_BYTES)
             t->text = zf_give(*p);
-        }
     }
     return false;
 }
@@ -175,12 +163,10 @@ bool zf_torch_is_twin(const struct zf_torch *t)
 
 void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t)
 {
-    if (!t->text_bytes || twins_known(w, twins_count(w), t->text, t->text_bytes, &t->print)) {
+    if (!t->text_bytes || twins_known(w, twins_count(w), t->text, t->text_bytes, &t->print))
         return;
-    }
     (void)pthread_mutex_lock(&w->lock);
-    if (w->n < TWINS_MOST) {
+    if (w->n < TWINS_MOST)
         w->text[w->n++] = (struct twins_text){zf_give(t->text), t->text_bytes, t->print};
-    }
     (void)pthread_mutex_unlock(&w->lock);
 }

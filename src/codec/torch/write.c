@@ -71,9 +71,8 @@ static void write_put_ints(struct zf_out *o, uint32_t n, const uint64_t *v)
         return;
     }
     zf_out_u8(o, OP_MARK);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         write_put_int(o, v[i]);
-    }
     zf_out_u8(o, OP_TUPLE);
 }
 
@@ -85,15 +84,13 @@ static void write_put_strides(struct zf_out *o, uint32_t ndim, const uint64_t *s
         return;
     }
     uint64_t n = 1;
-    for (uint32_t d = 1; d < ndim; d++) {
+    for (uint32_t d = 1; d < ndim; d++)
         n *= shape[d] ? shape[d] : 1;
-    }
     zf_out_u8(o, OP_MARK);
     for (uint32_t d = 0; d < ndim; d++) {
         write_put_int(o, n);
-        if (d + 1 < ndim) {
+        if (d + 1 < ndim)
             n /= shape[d + 1] ? shape[d + 1] : 1;
-        }
     }
     zf_out_u8(o, OP_TUPLE);
 }
@@ -153,9 +150,8 @@ void zf_torch_write_tensor(struct zf_out *o, const struct zf_torch_write *t)
     write_put_global(o, "collections", "OrderedDict");
     zf_out_u8(o, OP_EMPTY_TUPLE);
     zf_out_u8(o, OP_REDUCE);
-    if (untyped) {
+    if (untyped)
         write_put_global(o, "torch", info->torch);
-    }
     zf_out_u8(o, OP_TUPLE);
     zf_out_u8(o, OP_REDUCE);
 }

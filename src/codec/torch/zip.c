@@ -16,14 +16,12 @@ static bool zip_find_prefix(struct zf_torch *t, uint64_t *pkl_out, struct zf_err
     for (uint64_t i = 0; i < t->n_records; i++) {
         const char *name = zf_zip_member(t->zip, i).name;
 
-        if (!zf_name_ends(name, "/data.pkl")) {
+        if (!zf_name_ends(name, "/data.pkl"))
             continue;
-        }
-        if (strchr(name, '/') + strlen("/data.pkl") == name + strlen(name)) {
+        if (strchr(name, '/') + strlen("/data.pkl") == name + strlen(name))
             pkl = top++ == 0 ? i : pkl;
-        } else if (any++ == 0 && top == 0) {
+        else if (any++ == 0 && top == 0)
             pkl = i;
-        }
     }
     if (top > 1 || (top == 0 && any > 1)) {
         return torch_bad(t, err, ZF_E_FORMAT, "%llu members are named data.pkl, expected one",
@@ -48,14 +46,12 @@ static bool zip_find_member(struct zf_torch *t, const char *dir, const char *nam
     zf_auto(mem) char *big = need > sizeof buf ? malloc(need) : NULL;
     char *p = need > sizeof buf ? big : buf;
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     stpcpy(stpcpy(stpcpy(p, t->prefix), dir), name);
     *i_out = t->zip_next;
-    if (*i_out < t->n_records && strcmp(zf_zip_member(t->zip, *i_out).name, p) == 0) {
+    if (*i_out < t->n_records && strcmp(zf_zip_member(t->zip, *i_out).name, p) == 0)
         return true;
-    }
     return zf_zip_find(t->zip, p, i_out);
 }
 
@@ -65,18 +61,15 @@ static bool zip_load_byteorder(struct zf_torch *t, struct zf_err *err)
     uint64_t i;
     char word[8] = "";
 
-    if (!zip_find_member(t, "", "byteorder", &i)) {
+    if (!zip_find_member(t, "", "byteorder", &i))
         return true;
-    }
     zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, i, err);
 
-    if (!src || !zf_source_pread(src, word, src->size < 7 ? src->size : 7, 0, err)) {
+    if (!src || !zf_source_pread(src, word, src->size < 7 ? src->size : 7, 0, err))
         return false;
-    }
     t->big = strcmp(word, "big") == 0;
-    if (!t->big && strcmp(word, "little") != 0) {
+    if (!t->big && strcmp(word, "little") != 0)
         return torch_bad(t, err, ZF_E_FORMAT, "byteorder is \"%s\", not little or big", word);
-    }
     return true;
 }
 
@@ -84,9 +77,8 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
 {
     zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, pkl, err);
 
-    if (!src) {
+    if (!src)
         return false;
-    }
     if (src->size > t->lim.pickle_bytes) {
         return torch_bad(t, err, ZF_E_LIMIT,
                          "data.pkl has %llu bytes, more than the limit pickle_bytes=%llu",
@@ -102,17 +94,14 @@ static bool zip_load_pickle(struct zf_torch *t, uint64_t pkl, struct zf_err *err
     }
     zf_auto(mem) uint8_t *p = malloc(src->size ? src->size : 1);
 
-    if (!p) {
+    if (!p)
         return torch_no_room(t, src->size, err);
-    }
-    if (!zf_source_pread(src, p, src->size, 0, err)) {
+    if (!zf_source_pread(src, p, src->size, 0, err))
         return false;
-    }
     const uint8_t *text = p; /* t's or ours */
     t->pickle_bytes = src->stored;
-    if (torch_twins_take(t, &p, src->size)) {
+    if (torch_twins_take(t, &p, src->size))
         return true;
-    }
     struct zf_bytes in = zf_bytes_of(text, src->size);
     t->root = zf_pickle_load_folded(&in, src->stored, t->arena, &t->lim, torch_form_folds, err);
     return t->root || zf_err_in(err, "%s", src->name);
@@ -136,9 +125,8 @@ static struct zf_source *zip_open(struct zf_torch *t, uint64_t record, uint64_t 
 {
     zf_auto(source) struct zf_source *src = zf_zip_source(t->zip, record, err);
 
-    if (!src || src->size == bytes) {
+    if (!src || src->size == bytes)
         return src ? zf_source_ref(src) : NULL;
-    }
     return zf_window_new(src, 0, bytes, NULL, err);
 }
 
@@ -161,25 +149,21 @@ static bool zip_is_twin(struct zf_torch *t)
 {
     struct zf_err err;
 
-    if (!t->twins) {
+    if (!t->twins)
         return false;
-    }
     zf_auto(zip) struct zf_zip *z = zf_zip_open_first(t->src, &t->lim, &err);
     const struct zf_zip_member m =
         z && zf_zip_count(z) ? zf_zip_member(z, 0) : (struct zf_zip_member){.name = ""};
     const char *slash = strchr(m.name, '/');
 
     if (!slash || strcmp(slash, "/data.pkl") != 0 || m.method != 0 ||
-        !torch_twins_may_know(t, m.size)) {
+        !torch_twins_may_know(t, m.size))
         return false;
-    }
     zf_auto(source) struct zf_source *src = zf_zip_source(z, 0, &err);
     zf_auto(mem) uint8_t *p = src ? malloc((size_t)m.size) : NULL;
 
-    if (!p || !zf_source_pread(src, p, (size_t)m.size, 0, &err) ||
-        !torch_twins_know(t, p, m.size)) {
+    if (!p || !zf_source_pread(src, p, (size_t)m.size, 0, &err) || !torch_twins_know(t, p, m.size))
         return false;
-    }
     t->pickle_bytes = m.size;
     return true;
 }
@@ -202,27 +186,22 @@ bool torch_zip_open(struct zf_torch *t, struct zf_err *err)
 {
     uint64_t pkl = 0, i;
 
-    if (zip_is_twin(t)) {
+    if (zip_is_twin(t))
         return true;
-    }
     t->zip = zf_zip_open(t->src, &t->lim, err);
-    if (!t->zip) {
+    if (!t->zip)
         return false;
-    }
     t->n_records = zf_zip_count(t->zip);
     t->met = calloc(t->n_records ? (size_t)t->n_records : 1, sizeof *t->met);
-    if (!t->met) {
+    if (!t->met)
         return zf_fail_sys(err, "allocate memory");
-    }
     if (!zip_find_prefix(t, &pkl, err) || !zip_load_byteorder(t, err) ||
-        !zip_load_pickle(t, pkl, err)) {
+        !zip_load_pickle(t, pkl, err))
         return false;
-    }
     /* Storages that share bytes would be two tensors of one; whoever opens a file wants most of its
      * storages found in any case. */
-    if (!zf_zip_check_overlap(t->zip, err)) {
+    if (!zf_zip_check_overlap(t->zip, err))
         return false;
-    }
     t->ops = zip_find_member(t, "", "constants.pkl", &i) ? &script_ops : &zip_ops;
     return true;
 }

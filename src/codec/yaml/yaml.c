@@ -62,9 +62,8 @@ static void yaml_step(struct yaml_reading *r, const struct yaml_open *top, const
     bool odd = n == 0 || memchr(p, '.', n) || memchr(p, '\0', n);
 
     zf_out_cut(&r->path, top->path);
-    if (top->path) {
+    if (top->path)
         zf_out_u8(&r->path, '.');
-    }
     zf_out_add(&r->path, odd ? "?" : p, odd ? 1 : n);
 }
 
@@ -75,9 +74,8 @@ static void yaml_begin(struct yaml_reading *r, bool *key_out)
     char at[24];
 
     *key_out = false;
-    if (!top) {
+    if (!top)
         return;
-    }
     if (top->map) {
         *key_out = top->key;
         top->key = !top->key;
@@ -95,12 +93,10 @@ static bool yaml_scalar(struct yaml_reading *r, const yaml_event_t *e, struct zf
     bool key;
 
     yaml_begin(r, &key);
-    if (key) {
+    if (key)
         yaml_step(r, top, p, n);
-    }
-    if (key || (top && top->in_key)) {
+    if (key || (top && top->in_key))
         return true;
-    }
     struct zf_yaml_scalar s = {
         .path = zf_out_text(&r->path),
         .value = p,
@@ -121,13 +117,11 @@ static bool yaml_down(struct yaml_reading *r, bool map, struct zf_err *err)
                        (unsigned long long)r->lim->json_depth);
     }
     yaml_begin(r, &key);
-    if (key) {
+    if (key)
         yaml_step(r, top, "", 0);
-    }
     struct yaml_open *o = zf_vec_push(&r->open, err);
-    if (!o) {
+    if (!o)
         return false;
-    }
     *o = (struct yaml_open){.path = r->path.n, .map = map, .key = map, .in_key = inside || key};
     return true;
 }
@@ -165,9 +159,8 @@ static bool yaml_event(struct yaml_reading *r, const yaml_event_t *e, struct zf_
         return true;
     case YAML_ALIAS_EVENT:
         yaml_begin(r, &key);
-        if (key) {
+        if (key)
             yaml_step(r, yaml_top(r), "", 0);
-        }
         return true;
     case YAML_DOCUMENT_START_EVENT:
         return yaml_document(r, err);
@@ -178,9 +171,8 @@ static bool yaml_event(struct yaml_reading *r, const yaml_event_t *e, struct zf_
 
 static bool yaml_wrong(const yaml_parser_t *p, struct zf_err *err)
 {
-    if (p->error == YAML_MEMORY_ERROR) {
+    if (p->error == YAML_MEMORY_ERROR)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for YAML");
-    }
     return zf_fail(err, ZF_E_FORMAT, p->problem_mark.index,
                    "invalid YAML at line %zu, column %zu: %.120s", p->problem_mark.line + 1,
                    p->problem_mark.column + 1, p->problem ? p->problem : "?");
@@ -191,15 +183,13 @@ static bool yaml_read(struct yaml_reading *r, struct zf_err *err)
     for (bool more = true; more;) {
         yaml_event_t e;
 
-        if (!yaml_parser_parse(&r->parser, &e)) {
+        if (!yaml_parser_parse(&r->parser, &e))
             return yaml_wrong(&r->parser, err);
-        }
         more = e.type != YAML_STREAM_END_EVENT;
         bool ok = yaml_event(r, &e, err);
         yaml_event_delete(&e);
-        if (!ok) {
+        if (!ok)
             return false;
-        }
     }
     return true;
 }
@@ -219,9 +209,8 @@ bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf
                        "%zu bytes of YAML, more than %llu (--limit json_bytes=)", n,
                        (unsigned long long)lim->json_bytes);
     }
-    if (!yaml_parser_initialize(&r.parser)) {
+    if (!yaml_parser_initialize(&r.parser))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for YAML");
-    }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
     bool ok = yaml_read(&r, err);
     yaml_parser_delete(&r.parser);

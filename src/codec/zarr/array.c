@@ -30,9 +30,8 @@ static bool array_dtype_numpy(const char *said, struct zf_zarr *z, struct zf_err
     size_t n = strlen(said);
     bool big = said[0] == '>';
 
-    if (n < 3 || n > 4 || !strchr("<>|=", said[0])) {
+    if (n < 3 || n > 4 || !strchr("<>|=", said[0]))
         return array_dtype_unknown(err, said);
-    }
     memcpy(descr, said, n + 1);
     /* Two bytes that NumPy has no name for: bfloat16 is all that Megatron stores so (zarr.py). */
     if (strcmp(descr + 1, "V2") == 0) {
@@ -61,13 +60,11 @@ static bool array_dtype(const json_t *v, struct zf_zarr *z, struct zf_err *err)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "elements that are records (dtype is a list) are not supported");
     }
-    if (!said) {
+    if (!said)
         return array_bad(err, "dtype", "not a string");
-    }
     /* tensorstore's names for what NumPy has none. */
-    if (strcmp(said, "bfloat16") == 0 || strncmp(said, "float8_", 7) == 0) {
+    if (strcmp(said, "bfloat16") == 0 || strncmp(said, "float8_", 7) == 0)
         return zf_dtype_by_torch(said, strlen(said), &z->dtype) || array_dtype_unknown(err, said);
-    }
     return array_dtype_numpy(said, z, err);
 }
 
@@ -79,9 +76,8 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
 {
     size_t n = json_array_size(v);
 
-    if (!json_is_array(v)) {
+    if (!json_is_array(v))
         return array_bad(err, key, "not a list");
-    }
     if (n > ZF_ZARR_DIMS || n > lim->tensor_dims) {
         return zf_fail(
             err, ZF_E_LIMIT, ZF_OFF_NONE,
@@ -89,14 +85,11 @@ static bool array_extents(const json_t *v, const char *key, const struct zf_limi
             key, n, ZF_ZARR_DIMS, lim->tensor_dims);
     }
     uint64_t *at = zf_arena_get(arena, n, sizeof *at, err);
-    if (!at) {
+    if (!at)
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!zf_json_u64(json_array_get(v, i), &at[i])) {
+    for (size_t i = 0; i < n; i++)
+        if (!zf_json_u64(json_array_get(v, i), &at[i]))
             return array_bad(err, key, "not a list of whole numbers >= 0");
-        }
-    }
     *out = at;
     *n_out = (uint32_t)n;
     return true;
@@ -107,9 +100,8 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
 {
     uint64_t *grid = zf_arena_get(arena, z->ndim, sizeof *grid, err);
 
-    if (!grid) {
+    if (!grid)
         return false;
-    }
     for (uint32_t d = 0; d < z->ndim; d++) {
         if (z->chunk[d] == 0 && z->shape[d] != 0) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -120,13 +112,10 @@ static bool array_grid(struct zf_zarr *z, const struct zf_limits *lim, struct zf
         grid[d] = z->shape[d] ? (z->shape[d] - 1) / z->chunk[d] + 1 : 0;
     }
     z->grid = grid;
-    if (!zf_dtype_size(z->dtype, z->ndim, z->shape, &z->bytes) || z->bytes > INT64_MAX) {
+    if (!zf_dtype_size(z->dtype, z->ndim, z->shape, &z->bytes) || z->bytes > INT64_MAX)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the array has more than 2^63 bytes");
-    }
-    if (!zf_dtype_size(z->dtype, z->ndim, z->chunk, &z->chunk_bytes) ||
-        z->chunk_bytes > INT64_MAX) {
+    if (!zf_dtype_size(z->dtype, z->ndim, z->chunk, &z->chunk_bytes) || z->chunk_bytes > INT64_MAX)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a chunk has more than 2^63 bytes");
-    }
     if (!zf_elems(z->ndim, z->grid, &z->n_chunks) || z->n_chunks > lim->grid_cells) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "the array has more than %" PRIu64 " chunks (limit grid_cells)",
@@ -142,9 +131,8 @@ static bool array_shape(const json_t *j, const struct zf_limits *lim, struct zf_
     uint32_t n = 0;
 
     if (!array_extents(shape, "shape", lim, arena, &z->shape, &z->ndim, err) ||
-        !array_extents(chunks, "chunks", lim, arena, &z->chunk, &n, err)) {
+        !array_extents(chunks, "chunks", lim, arena, &z->chunk, &n, err))
         return false;
-    }
     if (n != z->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "shape has %" PRIu32 " dimensions, chunks has %" PRIu32, z->ndim, n);
@@ -163,12 +151,10 @@ static bool array_compressor(const json_t *v, struct zf_zarr *z, struct zf_err *
                                         [ZF_ZARR_BLOSC] = "blosc"};
     const char *id = json_string_value(json_object_get(v, "id"));
 
-    if (json_is_null(v)) {
+    if (json_is_null(v))
         return true;
-    }
-    if (!id) {
+    if (!id)
         return array_bad(err, "compressor", "neither null nor an object with an id");
-    }
     for (unsigned i = 1; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(id, known[i]) == 0) {
             z->codec = (enum zf_zarr_codec)i;
@@ -183,9 +169,8 @@ static bool array_filters(const json_t *v, struct zf_err *err)
 {
     const char *id = json_string_value(json_object_get(json_array_get(v, 0), "id"));
 
-    if (!v || json_is_null(v) || (json_is_array(v) && json_array_size(v) == 0)) {
+    if (!v || json_is_null(v) || (json_is_array(v) && json_array_size(v) == 0))
         return true;
-    }
     return id ? zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                         "chunks with the filter \"%.40s\" are not supported", id)
               : array_bad(err, "filters", "not a list of objects with an id");
@@ -204,18 +189,16 @@ static bool array_separator(const json_t *v, struct zf_zarr *z, struct zf_err *e
 {
     const char *said = v ? json_string_value(v) : ".";
 
-    if (!said || (strcmp(said, ".") != 0 && strcmp(said, "/") != 0)) {
+    if (!said || (strcmp(said, ".") != 0 && strcmp(said, "/") != 0))
         return array_bad(err, "dimension_separator", "neither \".\" nor \"/\"");
-    }
     z->separator = said[0];
     return true;
 }
 
 static bool array_version(const json_t *v, struct zf_err *err)
 {
-    if (json_is_integer(v) && json_integer_value(v) == 2) {
+    if (json_is_integer(v) && json_integer_value(v) == 2)
         return true;
-    }
     return json_is_integer(v) ? zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                                         "zarr_format %lld is not supported, only 2 is",
                                         (long long)json_integer_value(v))
@@ -227,14 +210,11 @@ static bool array_keys(const json_t *j, struct zf_err *err)
     static const char *const needed[] = {"zarr_format", "shape", "chunks",    "dtype",
                                          "compressor",  "order", "fill_value"};
 
-    if (!json_is_object(j)) {
+    if (!json_is_object(j))
         return zf_fail(err, ZF_E_FORMAT, 0, "this is not a JSON object");
-    }
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-        if (!json_object_get(j, needed[i])) {
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!json_object_get(j, needed[i]))
             return array_bad(err, needed[i], "missing");
-        }
-    }
     return true;
 }
 
@@ -244,9 +224,8 @@ static bool array_fill(const json_t *v, struct zf_zarr *z, struct zf_err *err)
     const double x = json_number_value(v);
     zf_auto(mem) char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 
-    if (!text) {
+    if (!text)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     const bool zero =
         json_is_number(v) ? x == 0 && !signbit(x) : json_is_false(v) && z->dtype == ZF_DT_BOOL;
 
@@ -267,9 +246,8 @@ bool zf_zarr_load(const char *text, uint64_t n, const struct zf_limits *lim, str
         !array_filters(json_object_get(j, "filters"), err) ||
         !array_compressor(json_object_get(j, "compressor"), out, err) ||
         !array_order(json_object_get(j, "order"), out, err) ||
-        !array_separator(json_object_get(j, "dimension_separator"), out, err)) {
+        !array_separator(json_object_get(j, "dimension_separator"), out, err))
         return false;
-    }
     return array_fill(json_object_get(j, "fill_value"), out, err);
 }
 
@@ -281,9 +259,8 @@ static const char *array_index(const char *p, uint64_t *out)
     const char *start = p;
 
     for (*out = 0; *p >= '0' && *p <= '9'; p++) {
-        if (p - start >= 18 || (p > start && *start == '0')) {
+        if (p - start >= 18 || (p > start && *start == '0'))
             return NULL;
-        }
         *out = *out * 10 + (uint64_t)(*p - '0');
     }
     return p > start ? p : NULL;
@@ -300,9 +277,8 @@ bool zf_zarr_number(const struct zf_zarr *z, const char *name, uint64_t *out, bo
         name = name && index < z->grid[d] ? name : NULL;
         number = name ? number * z->grid[d] + index : 0;
     }
-    if (z->ndim == 0) {
+    if (z->ndim == 0)
         name += *name == '0';
-    }
     *out = number;
     bool is = like_one && name && *name == '\0';
     *outside = like_one && !is;
@@ -314,13 +290,11 @@ size_t zf_zarr_name(const struct zf_zarr *z, uint64_t number, char *out)
     uint64_t index[ZF_ZARR_DIMS] = {0};
     size_t n = 0;
 
-    for (uint32_t d = z->ndim; d-- > 0; number /= z->grid[d]) {
+    for (uint32_t d = z->ndim; d-- > 0; number /= z->grid[d])
         index[d] = number % z->grid[d];
-    }
     for (uint32_t d = 0; d < z->ndim || d == 0; d++) {
-        if (d) {
+        if (d)
             out[n++] = z->separator;
-        }
         n += zf_num_digits(out + n, index[d]);
     }
     out[n] = '\0';

@@ -78,12 +78,10 @@ static bool blosc_inner(uint8_t flags, struct zf_err *err)
     static const char *const inner[] = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
     unsigned code = flags >> 5;
 
-    if (flags & BLOSC_MEMCPYED) {
+    if (flags & BLOSC_MEMCPYED)
         return true;
-    }
-    if (code >= sizeof inner / sizeof inner[0]) {
+    if (code >= sizeof inner / sizeof inner[0])
         return zf_fail(err, ZF_E_FORMAT, 2, "blosc does not have an inner codec %u", code);
-    }
     return blosc.compname_to_compcode(inner[code]) >= 0 ||
            zf_fail(
                err, ZF_E_UNSUPPORTED, 2,
@@ -110,12 +108,10 @@ static bool blosc_check(const void *head, size_t n_head, uint64_t have, uint64_t
                        "this is version %u of blosc's format, expected %d", version,
                        BLOSC_VERSION_FORMAT);
     }
-    if (nbytes != size) {
+    if (nbytes != size)
         return blosc_bad(err, 4, "once decompressed", nbytes, size);
-    }
-    if (cbytes != have) {
+    if (cbytes != have)
         return blosc_bad(err, 12, "compressed", cbytes, have);
-    }
     if (width == 0 || (nbytes > 0 && (block == 0 || block > nbytes))) {
         return zf_fail(err, ZF_E_FORMAT, 8,
                        "the blosc header has blocks of %" PRIu64 " bytes with elements of %u",
@@ -128,12 +124,10 @@ static bool blosc_decode(const void *in, size_t have, void *out, size_t size, st
 {
     size_t n = 0;
 
-    if (!blosc_check(in, have < ZF_DECODER_HEAD ? have : ZF_DECODER_HEAD, have, size, err)) {
+    if (!blosc_check(in, have < ZF_DECODER_HEAD ? have : ZF_DECODER_HEAD, have, size, err))
         return false;
-    }
-    if (blosc.cbuffer_validate(in, have, &n) != 0 || n != size) {
+    if (blosc.cbuffer_validate(in, have, &n) != 0 || n != size)
         return zf_fail(err, ZF_E_FORMAT, 0, "the blosc header is invalid");
-    }
     int got = blosc.decompress_ctx(in, out, size, 1);
     return got >= 0 && (size_t)got == size
                ? true

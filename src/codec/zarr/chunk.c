@@ -37,9 +37,8 @@ static bool chunk_check_zlib(const void *head, size_t n_head, uint64_t have, uin
     const uint8_t *p = head;
 
     /* RFC 1950: method 8, and the two bytes are a multiple of 31. */
-    if (n_head < 2 || (p[0] & 15) != 8 || (p[0] << 8 | p[1]) % 31 != 0) {
+    if (n_head < 2 || (p[0] & 15) != 8 || (p[0] << 8 | p[1]) % 31 != 0)
         return zf_fail(err, ZF_E_FORMAT, 0, "this is not a zlib stream");
-    }
     return chunk_inflates(have, size, err);
 }
 
@@ -49,9 +48,8 @@ static bool chunk_check_gzip(const void *head, size_t n_head, uint64_t have, uin
     const uint8_t *p = head;
 
     /* RFC 1952 */
-    if (n_head < 18 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8) {
+    if (n_head < 18 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8)
         return zf_fail(err, ZF_E_FORMAT, 0, "this is not a gzip stream");
-    }
     return chunk_inflates(have, size, err);
 }
 
@@ -91,9 +89,8 @@ static bool chunk_inflate(int window, const void *in, size_t have, void *out, si
     z_stream z = {0};
     uint8_t none;
 
-    if (inflateInit2(&z, window) != Z_OK) {
+    if (inflateInit2(&z, window) != Z_OK)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     int rc = chunk_inflate_all(&z, in, have, size ? out : &none, size);
     bool ok = (rc == Z_STREAM_END && z.total_out == size && z.total_in == have) ||
               chunk_inflate_error(&z, rc, err);
@@ -128,9 +125,8 @@ static bool chunk_check_zstd(const void *head, size_t n_head, uint64_t have, uin
     unsigned long long said = ZSTD_getFrameContentSize(head, n_head);
 
     (void)have;
-    if (said == ZSTD_CONTENTSIZE_ERROR) {
+    if (said == ZSTD_CONTENTSIZE_ERROR)
         return zf_fail(err, ZF_E_FORMAT, 0, "this is not a zstd frame");
-    }
     /* The first frame's; several may follow one another. */
     return said == ZSTD_CONTENTSIZE_UNKNOWN || said <= size ||
            zf_fail(err, ZF_E_FORMAT, 0, "the zstd frame holds %llu bytes, expected %" PRIu64, said,
@@ -170,9 +166,8 @@ static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint
     struct zf_bytes b = zf_bytes_of(head, n_head);
     uint32_t said = zf_bytes_le32(&b);
 
-    if (b.bad) {
+    if (b.bad)
         return zf_fail(err, ZF_E_FORMAT, n_head, "the lz4 chunk ends after %zu of 4 bytes", n_head);
-    }
     if (said != size || said > INT32_MAX) {
         return zf_fail(err, ZF_E_FORMAT, 0,
                        "the lz4 chunk should hold %" PRIu32
@@ -187,9 +182,8 @@ static bool chunk_check_lz4(const void *head, size_t n_head, uint64_t have, uint
 static bool chunk_decode_lz4(const void *in, size_t have, void *out, size_t size,
                              struct zf_err *err)
 {
-    if (!chunk_check_lz4(in, have < 4 ? have : 4, have, size, err)) {
+    if (!chunk_check_lz4(in, have < 4 ? have : 4, have, size, err))
         return false;
-    }
     int got = LZ4_decompress_safe((const char *)in + 4, out, (int)(have - 4), (int)size);
     return got >= 0 && (size_t)got == size
                ? true
@@ -219,9 +213,8 @@ static const struct zf_decoder *chunk_decoder(enum zf_zarr_codec codec)
 
 bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err)
 {
-    if (codec == ZF_ZARR_BLOSC) {
+    if (codec == ZF_ZARR_BLOSC)
         return zarr_blosc_load(err);
-    }
     return codec == ZF_ZARR_RAW || chunk_decoder(codec) ||
            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "chunks are compressed with %s, which this zerofs was built without",
@@ -231,12 +224,10 @@ bool zf_zarr_can(enum zf_zarr_codec codec, struct zf_err *err)
 static struct zf_source *chunk_plain(const struct zf_zarr *z, struct zf_source *file,
                                      const struct zf_limits *lim, struct zf_err *err)
 {
-    if (!zf_zarr_can(z->codec, err)) {
+    if (!zf_zarr_can(z->codec, err))
         return NULL;
-    }
-    if (z->codec != ZF_ZARR_RAW) {
+    if (z->codec != ZF_ZARR_RAW)
         return zf_decoded_new(file, z->chunk_bytes, chunk_decoder(z->codec), lim, err);
-    }
     if (file->size != z->chunk_bytes) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "the chunk has %" PRIu64 " bytes, expected %" PRIu64, file->size,
@@ -253,8 +244,7 @@ struct zf_source *zf_zarr_chunk(const struct zf_zarr *z, struct zf_source *file,
     const struct zf_dtype_info *t = zf_dtype_info(z->dtype);
     zf_auto(source) struct zf_source *plain = chunk_plain(z, file, lim, err);
 
-    if (!plain || !z->swapped) {
+    if (!plain || !z->swapped)
         return plain ? zf_source_ref(plain) : NULL;
-    }
     return zf_swap_new(plain, t->kind == 'c' ? t->bytes / 2 : t->bytes, err);
 }

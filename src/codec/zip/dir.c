@@ -38,9 +38,8 @@ struct dir_reading {
 static bool dir_read(struct dir_reading *l, uint64_t n, struct zf_err *err)
 {
     if (!zf_vec_room(&l->run, (size_t)n, err) ||
-        !zip_reader_pread(l->r, l->run.at + l->run.n, n, l->at, err)) {
+        !zip_reader_pread(l->r, l->run.at + l->run.n, n, l->at, err))
         return false;
-    }
     l->run.n += (size_t)n;
     l->at += n;
     return true;
@@ -62,9 +61,8 @@ static bool dir_add_name(struct dir_reading *l, uint64_t i, uint64_t n, uint64_t
         return BAD(l->r->src, err, ZF_E_LIMIT, l->at,
                    "the names of its members take more than 4 GiB");
     }
-    if (!zf_vec_room(&d->names, (size_t)n + 1, err)) {
+    if (!zf_vec_room(&d->names, (size_t)n + 1, err))
         return false;
-    }
     d->entry[i].name = (uint32_t)d->names.n;
     memcpy(d->names.at + d->names.n, name, (size_t)n);
     d->names.n += (size_t)n;
@@ -82,9 +80,8 @@ static bool dir_offset(const uint8_t *entry, const uint8_t *extra, uint64_t n, u
     sizes += zf_bytes_le32(&b) == UINT32_MAX ? sizeof(uint64_t) : 0;
     b.at = 42 - 20;
     *out = zf_bytes_le32(&b);
-    if (*out != UINT32_MAX) {
+    if (*out != UINT32_MAX)
         return true;
-    }
     while (zf_bytes_left(&x) > 0) {
         const uint16_t id = zf_bytes_le16(&x), len = zf_bytes_le16(&x);
         const void *field = zf_bytes_take(&x, len);
@@ -109,9 +106,8 @@ static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err
                    "broken zip archive: the directory ends within entry %llu of %llu",
                    (unsigned long long)i, (unsigned long long)l->end->entries);
     }
-    if (!dir_read(l, ENTRY_BYTES, err)) {
+    if (!dir_read(l, ENTRY_BYTES, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(l->run.at + l->run.n - ENTRY_BYTES, ENTRY_BYTES);
     const bool begins = zf_bytes_le32(&b) == SIG_ENTRY;
     b.at = 28;
@@ -125,9 +121,8 @@ static bool dir_load_entry(struct dir_reading *l, uint64_t i, struct zf_err *err
                           : "broken zip archive: entry %llu of the directory does not begin here",
                    (unsigned long long)i);
     }
-    if (!dir_read(l, n, err) || !dir_add_name(l, i, name, extra + comment, err)) {
+    if (!dir_read(l, n, err) || !dir_add_name(l, i, name, extra + comment, err))
         return false;
-    }
     struct zip_entry *e = &l->d->entry[i];
     const uint8_t *p = l->run.at + l->run.n - n - ENTRY_BYTES;
 
@@ -176,9 +171,8 @@ static bool dir_check(const struct dir_reading *l, const struct zf_zip_member *m
                    "member \"%s\" should begin here, but the directory begins at byte %llu",
                    m->name, (unsigned long long)l->end->dir_off);
     }
-    if (encrypted) {
+    if (encrypted)
         return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "member \"%s\" is encrypted", m->name);
-    }
     if (m->method != 0 && m->method != ZIP_DEFLATED) {
         return BAD(src, err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "member \"%s\" is compressed by method %u; stored and deflated ones can be read",
@@ -199,17 +193,15 @@ static bool dir_keep(struct dir_reading *l, uint64_t i, const struct libzip_entr
                                     .crc = f->crc,
                                     .method = f->method};
 
-    if (!dir_check(l, &m, e->at, f->encrypted, err)) {
+    if (!dir_check(l, &m, e->at, f->encrypted, err))
         return false;
-    }
     e->at = f->comp_size ? e->at : 0;
     e->comp_size = f->comp_size;
     e->deflated = f->method == ZIP_DEFLATED;
     struct zip_deflated *more = e->deflated ? zf_vec_push(&d->deflated, err) : NULL;
 
-    if (more) {
+    if (more)
         *more = (struct zip_deflated){.size = f->size, .member = (uint32_t)i, .crc = f->crc};
-    }
     return more || !e->deflated;
 }
 
@@ -226,12 +218,10 @@ static int dir_cmp_name(const void *a, const void *b, void *dir)
 static bool dir_sort_names(const struct zf_source *src, struct zip_dir *d, struct zf_err *err)
 {
     d->by_name = malloc((d->n ? (size_t)d->n : 1) * sizeof *d->by_name);
-    if (!d->by_name) {
+    if (!d->by_name)
         return zf_fail_sys(err, "allocate memory");
-    }
-    for (uint32_t i = 0; i < d->n; i++) {
+    for (uint32_t i = 0; i < d->n; i++)
         d->by_name[i] = i;
-    }
     qsort_r(d->by_name, (size_t)d->n, sizeof *d->by_name, dir_cmp_name, d);
     for (uint64_t i = 1; i < d->n; i++) {
         if (dir_cmp_name(&d->by_name[i - 1], &d->by_name[i], d) == 0) {
@@ -249,21 +239,17 @@ static bool dir_load_run(struct dir_reading *l, uint64_t i, uint32_t *n_out, str
 
     l->run.n = 0;
     while (run.n < RUN_ENTRIES && l->run.n < RUN_BYTES && i + run.n < l->d->n) {
-        if (!dir_load_entry(l, i + run.n, err)) {
+        if (!dir_load_entry(l, i + run.n, err))
             return false;
-        }
         run.n++;
     }
     run.p = l->run.at;
     run.bytes = l->run.n;
-    if (!libzip_load(&run, l->fact, err)) {
+    if (!libzip_load(&run, l->fact, err))
         return zf_err_in(err, "%s", l->r->src->name);
-    }
-    for (uint32_t k = 0; k < run.n; k++) {
-        if (!dir_keep(l, i + k, &l->fact[k], err)) {
+    for (uint32_t k = 0; k < run.n; k++)
+        if (!dir_keep(l, i + k, &l->fact[k], err))
             return false;
-        }
-    }
     *n_out = run.n;
     return true;
 }
@@ -272,11 +258,9 @@ static bool dir_load_entries(struct dir_reading *l, struct zf_err *err)
 {
     uint32_t n = 0;
 
-    for (uint64_t i = 0; i < l->d->n; i += n) {
-        if (!dir_load_run(l, i, &n, err)) {
+    for (uint64_t i = 0; i < l->d->n; i += n)
+        if (!dir_load_run(l, i, &n, err))
             return false;
-        }
-    }
     return l->at == l->stop || l->d->n < l->end->entries ||
            BAD(l->r->src, err, ZF_E_FORMAT, l->at,
                "broken zip archive: the directory goes on after the last of its %llu members",
@@ -305,9 +289,8 @@ bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, uint64_t n, s
     }
     zf_auto(mem) struct libzip_entry *fact = calloc(RUN_ENTRIES, sizeof *fact);
     out->entry = calloc(out->n ? (size_t)out->n : 1, sizeof *out->entry);
-    if (!fact || !out->entry) {
+    if (!fact || !out->entry)
         return zf_fail_sys(err, "allocate memory");
-    }
     struct dir_reading l = {.r = r,
                             .end = end,
                             .d = out,
@@ -316,9 +299,8 @@ bool zip_dir_load(struct zip_reader *r, const struct zip_end *end, uint64_t n, s
                             .fact = fact};
     const bool ok = dir_load_entries(&l, err);
     zf_vec_fini(&l.run);
-    if (!ok) {
+    if (!ok)
         return false;
-    }
     dir_fit_names(out);
     return dir_sort_names(r->src, out, err);
 }
@@ -363,9 +345,8 @@ uint32_t zip_dir_find(const struct zip_dir *d, const char *name)
         const uint64_t mid = low + (high - low) / 2;
         const int cmp = strcmp(name, d->names.at + d->entry[d->by_name[mid]].name);
 
-        if (cmp == 0) {
+        if (cmp == 0)
             return d->by_name[mid];
-        }
         low = cmp > 0 ? mid + 1 : low;
         high = cmp < 0 ? mid : high;
     }
@@ -388,9 +369,8 @@ bool zip_dir_order(const struct zip_dir *d, struct zip_place **out, uint64_t *n_
     bool sorted = true;
     uint64_t k = 0;
 
-    if (!p) {
+    if (!p)
         return zf_fail_sys(err, "allocate memory");
-    }
     for (uint64_t i = 0; i < d->n; i++) {
         if (d->entry[i].comp_size) {
             p[k] = (struct zip_place){.at = d->entry[i].at, .member = (uint32_t)i};
@@ -398,9 +378,8 @@ bool zip_dir_order(const struct zip_dir *d, struct zip_place **out, uint64_t *n_
             k++;
         }
     }
-    if (!sorted) {
+    if (!sorted)
         qsort(p, k, sizeof *p, dir_cmp_place);
-    }
     *out = p;
     *n_out = k;
     return true;
@@ -413,12 +392,10 @@ bool zip_dir_bound(const struct zip_dir *d, const struct zf_source *src, uint64_
     uint64_t k;
 
     *out = calloc(d->n ? (size_t)d->n : 1, sizeof **out);
-    if (!*out) {
+    if (!*out)
         return zf_fail_sys(err, "allocate memory");
-    }
-    if (!zip_dir_order(d, &p, &k, err)) {
+    if (!zip_dir_order(d, &p, &k, err))
         return false;
-    }
     for (uint64_t i = 0; i < k; i++) {
         const struct zf_zip_member m = zip_dir_member(d, p[i].member);
         const struct zip_local l = {.name = m.name, .at = p[i].at};

@@ -24,9 +24,8 @@ static bool end_find(const uint8_t *p, uint64_t n, bool exact, uint64_t *at_out)
     for (uint64_t at = n; at-- > 0;) {
         struct zf_bytes b = zf_bytes_of(p + at, n - at);
 
-        if (p[at] != 'P' || n - at < END_BYTES || zf_bytes_le32(&b) != SIG_END) {
+        if (p[at] != 'P' || n - at < END_BYTES || zf_bytes_le32(&b) != SIG_END)
             continue;
-        }
         b.at = 20;
         const uint64_t comment = zf_bytes_le16(&b), rest = n - at - END_BYTES;
         if (exact ? comment == rest : comment <= rest) {
@@ -61,9 +60,8 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
                        "the zip64 end record should be at byte %llu, which is outside the file",
                        (unsigned long long)off);
     }
-    if (!zf_source_pread(src, rec, sizeof rec, off, err)) {
+    if (!zf_source_pread(src, rec, sizeof rec, off, err))
         return false;
-    }
     b = zf_bytes_of(rec, sizeof rec);
     if (zf_bytes_le32(&b) != SIG_END64) {
         return zf_fail(err, ZF_E_FORMAT, off,
@@ -84,9 +82,8 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
     out->entries = zf_bytes_le64(&b);
     out->dir_bytes = zf_bytes_le64(&b);
     out->dir_off = zf_bytes_le64(&b);
-    if (here != out->entries) {
+    if (here != out->entries)
         return end_split(off, err);
-    }
     if (!end_agrees(small.entries, UINT16_MAX, out->entries) ||
         !end_agrees(small.dir_bytes, UINT32_MAX, out->dir_bytes) ||
         !end_agrees(small.dir_off, UINT32_MAX, out->dir_off)) {
@@ -112,17 +109,14 @@ static bool end_load_end(struct zf_source *src, const uint8_t *tail, uint64_t at
     out->entries = zf_bytes_le16(&b);
     out->dir_bytes = zf_bytes_le32(&b);
     out->dir_off = zf_bytes_le32(&b);
-    if (disk != dir_disk || here != out->entries) {
+    if (disk != dir_disk || here != out->entries)
         return end_split(end_off, err);
-    }
     b = zf_bytes_of(tail + at, 0);
-    if (at >= LOCATOR_BYTES) {
+    if (at >= LOCATOR_BYTES)
         b = zf_bytes_of(tail + at - LOCATOR_BYTES, LOCATOR_BYTES);
-    }
     if (zf_bytes_le32(&b) == SIG_LOCATOR &&
-        !end_load_zip64(src, b.p, end_off - LOCATOR_BYTES, out, &end_off, err)) {
+        !end_load_zip64(src, b.p, end_off - LOCATOR_BYTES, out, &end_off, err))
         return false;
-    }
     if (!zf_add(out->dir_off, out->dir_bytes, &dir_end) || dir_end != end_off) {
         return zf_fail(err, ZF_E_FORMAT, end_off,
                        "the end record does not follow the directory it names (%llu bytes at byte "
@@ -138,17 +132,14 @@ bool zip_end_load(struct zf_source *src, struct zip_end *out, struct zf_err *err
     zf_auto(mem) uint8_t *tail = malloc(reach[1]);
     uint64_t n = 0, at;
 
-    if (!tail) {
+    if (!tail)
         return zf_fail_sys(err, "allocate memory");
-    }
     for (size_t i = 0; i < 2 && n < src->size; i++) {
         n = src->size < reach[i] ? src->size : reach[i];
-        if (!zf_source_pread(src, tail, n, src->size - n, err)) {
+        if (!zf_source_pread(src, tail, n, src->size - n, err))
             return false;
-        }
-        if (end_find(tail, n, true, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1)) {
+        if (end_find(tail, n, true, &at) && (at >= LOCATOR_BYTES || n < SHORT_TAIL || i == 1))
             return end_load_end(src, tail, at, src->size - n, out, err);
-        }
     }
     if (!end_find(tail, n, false, &at)) {
         return zf_fail(

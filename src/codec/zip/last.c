@@ -43,9 +43,8 @@ static bool last_span(struct zf_source *src, const uint8_t *p, uint64_t n, uint6
         }
     }
     if (entries == 0 || out->end > src->size || bytes > dir_end || off > dir_end - bytes ||
-        !zf_source_pread(src, sign, sizeof sign, dir_end - bytes, &ignored)) {
+        !zf_source_pread(src, sign, sizeof sign, dir_end - bytes, &ignored))
         return false;
-    }
     b = zf_bytes_of(sign, sizeof sign);
     out->first = dir_end - bytes - off;
     return zf_bytes_le32(&b) == SIG_ENTRY;
@@ -55,16 +54,14 @@ static bool last_span(struct zf_source *src, const uint8_t *p, uint64_t n, uint6
 static bool last_find(struct zf_source *src, const uint8_t *p, uint64_t n, uint64_t end,
                       struct zf_zip_span *out)
 {
-    if (n < END_BYTES) {
+    if (n < END_BYTES)
         return false;
-    }
     for (uint64_t at = n - END_BYTES + 1; at-- > 0;) {
         struct zf_bytes b = zf_bytes_of(p + at, END_BYTES);
 
         if (p[at] == 'P' && zf_bytes_le32(&b) == SIG_END &&
-            last_span(src, p, at + END_BYTES, end - n + at, out) && out->end <= end) {
+            last_span(src, p, at + END_BYTES, end - n + at, out) && out->end <= end)
             return true;
-        }
     }
     return false;
 }
@@ -76,13 +73,11 @@ bool zf_zip_last(struct zf_source *src, uint64_t end, bool *found_out, struct zf
     uint64_t stop = end, n = end < TAIL_BYTES ? end : TAIL_BYTES;
 
     *found_out = false;
-    if (!p) {
+    if (!p)
         return zf_fail_sys(err, "allocate memory");
-    }
     while (stop > 0 && !*found_out) {
-        if (!zf_source_pread(src, p, (size_t)n, stop - n, err)) {
+        if (!zf_source_pread(src, p, (size_t)n, stop - n, err))
             return false;
-        }
         *found_out = last_find(src, p, n, stop, out);
         /* The bytes in front of these, with enough of these that a record is seen whole. */
         stop = n < stop ? stop - n + (n < TAIL_BYTES ? n : TAIL_BYTES - 1) : 0;

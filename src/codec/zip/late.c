@@ -34,12 +34,10 @@ static bool late_find(struct late *l, uint64_t *data_out, struct zf_err *err)
     struct zip_local_end end;
 
     *data_out = atomic_load_explicit(&l->data, memory_order_relaxed);
-    if (*data_out) {
+    if (*data_out)
         return true;
-    }
-    if (!zip_local_load(&l->local, l->end, late_read, l->base.parent, &end, err)) {
+    if (!zip_local_load(&l->local, l->end, late_read, l->base.parent, &end, err))
         return false;
-    }
     *data_out = end.data;
     if (!zf_within(*data_out, l->base.src.size, l->end)) {
         return zf_fail(err, ZF_E_FORMAT, *data_out,
@@ -73,9 +71,8 @@ static void late_want(struct zf_source *s, uint64_t off, uint64_t n, enum zf_soo
 static bool late_seek(struct late *l, uint64_t off, uint64_t n, uint64_t *data_out,
                       struct zf_err *err)
 {
-    if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&l->data, memory_order_relaxed) == 0)
         late_want(&l->base.src, off, n, ZF_SOON_ALL);
-    }
     return late_find(l, data_out, err);
 }
 
@@ -94,9 +91,8 @@ static bool late_preadv(struct zf_source *s, const struct iovec *iov, int n_iov,
     struct late *l = (struct late *)s;
     uint64_t data, n = 0;
 
-    for (int i = 0; i < n_iov; i++) {
+    for (int i = 0; i < n_iov; i++)
         n += iov[i].iov_len;
-    }
     return late_seek(l, off, n, &data, err) &&
            zf_source_preadv(l->base.parent, iov, n_iov, data + off, err);
 }
@@ -107,9 +103,8 @@ static bool late_rows(struct zf_source *s, const struct zf_rows *r, struct zf_er
     struct zf_rows moved = *r;
     uint64_t data;
 
-    if (!late_find(l, &data, err)) {
+    if (!late_find(l, &data, err))
         return false;
-    }
     moved.off += data;
     return zf_source_read_rows(l->base.parent, &moved, err);
 }
@@ -121,9 +116,8 @@ static bool late_origin(struct zf_source *s, uint64_t *off, struct zf_source **p
     struct zf_err err;
     uint64_t data;
 
-    if (!late_find(l, &data, &err)) {
+    if (!late_find(l, &data, &err))
         return false;
-    }
     *off += data;
     *parent_out = l->base.parent;
     return true;
@@ -196,9 +190,8 @@ struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local 
         return NULL;
     }
     struct late *l = zf_derived_new(sizeof *l, &late_ops, full, size, parent, err);
-    if (!l) {
+    if (!l)
         return NULL;
-    }
     l->local = *local;
     l->local.name = l->base.src.name + strlen(parent->name) + 1;
     l->end = end;

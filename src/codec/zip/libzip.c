@@ -34,9 +34,8 @@ static void libzip_copy(const struct libzip_shown *s, uint8_t *data, uint64_t le
     const uint64_t from = s->pos > at ? s->pos : at;
     const uint64_t to = s->pos + len < at + n ? s->pos + len : at + n;
 
-    if (from < to) {
+    if (from < to)
         memcpy(data + (from - s->pos), (const uint8_t *)p + (from - at), (size_t)(to - from));
-    }
 }
 
 static zip_int64_t libzip_read(struct libzip_shown *s, void *data, zip_uint64_t len)
@@ -55,9 +54,8 @@ static zip_int64_t libzip_seek(struct libzip_shown *s, void *data, zip_uint64_t 
     const zip_int64_t at =
         zip_source_seek_compute_offset(s->pos, libzip_size(s), data, len, &s->err);
 
-    if (at < 0) {
+    if (at < 0)
         return -1;
-    }
     s->pos = (uint64_t)at;
     return 0;
 }
@@ -66,9 +64,8 @@ static zip_int64_t libzip_stat(struct libzip_shown *s, void *data, zip_uint64_t 
 {
     zip_stat_t *st = ZIP_SOURCE_GET_ARGS(zip_stat_t, data, len, &s->err);
 
-    if (!st) {
+    if (!st)
         return -1;
-    }
     zip_stat_init(st);
     st->size = libzip_size(s);
     st->valid = ZIP_STAT_SIZE;
@@ -110,9 +107,8 @@ static zip_int64_t libzip_call(void *shown, void *data, zip_uint64_t len, zip_so
  * tells. */
 static bool libzip_bad(const struct libzip_run *run, uint64_t i, zip_error_t *e, struct zf_err *err)
 {
-    if (zip_error_code_zip(e) == ZIP_ER_MEMORY || errno == ENOMEM) {
+    if (zip_error_code_zip(e) == ZIP_ER_MEMORY || errno == ENOMEM)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a zip directory");
-    }
     return zf_fail(err, ZF_E_FORMAT, run->off,
                    "broken zip archive: libzip cannot read entries %llu to %llu of the directory "
                    "(its error: %s)",
@@ -130,9 +126,8 @@ static bool libzip_load_entry(zip_t *za, const struct libzip_run *run, uint64_t 
     errno = 0;
     zip_stat_init(&st);
     if (zip_stat_index(za, i, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW, &st) < 0 ||
-        (st.valid & need) != need) {
+        (st.valid & need) != need)
         return libzip_bad(run, i, zip_get_error(za), err);
-    }
     *out = (struct libzip_entry){.size = st.size,
                                  .comp_size = st.comp_size,
                                  .crc = st.crc,
@@ -152,11 +147,9 @@ static bool libzip_load_all(zip_t *za, struct libzip_shown *s, struct libzip_ent
                        "reads %lld",
                        (unsigned long long)s->run->n, (long long)n);
     }
-    for (uint64_t i = 0; i < s->run->n; i++) {
-        if (!libzip_load_entry(za, s->run, i, &out[i], err)) {
+    for (uint64_t i = 0; i < s->run->n; i++)
+        if (!libzip_load_entry(za, s->run, i, &out[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -187,9 +180,8 @@ bool libzip_load(const struct libzip_run *run, struct libzip_entry *out, struct 
     const struct zip_end end = {.entries = run->n, .dir_off = run->off, .dir_bytes = run->bytes};
     struct libzip_shown s = {.run = run};
 
-    if (!zf_add(run->off, run->bytes + LIBZIP_SEARCH, &s.end_at)) {
+    if (!zf_add(run->off, run->bytes + LIBZIP_SEARCH, &s.end_at))
         return zf_fail(err, ZF_E_FORMAT, run->off, "broken zip archive: no directory fits here");
-    }
     zip_error_init(&s.err);
     zip_end_emit(&s.end, &end, s.end_at);
     const bool ok = zf_out_ok(&s.end, err) && libzip_load_shown(&s, out, err);

@@ -24,9 +24,8 @@ static bool local_is_records(struct zf_bytes b)
     while (zf_bytes_left(&b) && !b.bad) {
         const uint16_t id = zf_bytes_le16(&b), len = zf_bytes_le16(&b);
 
-        if (!zf_bytes_take(&b, len) || id == 0) {
+        if (!zf_bytes_take(&b, len) || id == 0)
             return false;
-        }
     }
     return !b.bad;
 }
@@ -59,26 +58,20 @@ bool zip_local_load(const struct zip_local *l, uint64_t limit, zip_read_fn *read
     uint64_t extra;
     zf_auto(mem) uint8_t *head = malloc((size_t)n);
 
-    if (!head) {
+    if (!head)
         return zf_fail_sys(err, "allocate memory");
-    }
-    if (!read(from, head, n, l->at, err)) {
+    if (!read(from, head, n, l->at, err))
         return false;
-    }
-    if (!local_agrees(l, head, &extra, &out->described) || !zf_add(l->at, n + extra, &out->data)) {
+    if (!local_agrees(l, head, &extra, &out->described) || !zf_add(l->at, n + extra, &out->data))
         return zip_local_bad(l, err);
-    }
-    if (extra == 0 || out->data > limit) {
+    if (extra == 0 || out->data > limit)
         return true;
-    }
     zf_auto(mem) uint8_t *field = malloc((size_t)extra);
 
-    if (!field) {
+    if (!field)
         return zf_fail_sys(err, "allocate memory");
-    }
-    if (!read(from, field, extra, l->at + n, err)) {
+    if (!read(from, field, extra, l->at + n, err))
         return false;
-    }
     return local_is_records(zf_bytes_of(field, extra)) ||
            zf_fail(err, ZF_E_FORMAT, l->at,
                    "the header of member \"%s\" here has an invalid extra field of %llu bytes, so "

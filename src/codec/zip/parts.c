@@ -66,18 +66,16 @@ static struct parts_said parts_read_fields(struct zf_bytes *b)
 /* Replaces a number that says that it is in the zip64 field by the next one there. */
 static bool parts_wide(uint64_t *v, struct zf_bytes *b)
 {
-    if (*v == UINT32_MAX) {
+    if (*v == UINT32_MAX)
         *v = zf_bytes_le64(b);
-    }
     return !b->bad;
 }
 
 /* at: NULL in the header of a member. */
 static bool parts_widen(struct zf_bytes extra, struct parts_said *s, uint64_t *at)
 {
-    if (s->size != UINT32_MAX && s->comp_size != UINT32_MAX && (!at || *at != UINT32_MAX)) {
+    if (s->size != UINT32_MAX && s->comp_size != UINT32_MAX && (!at || *at != UINT32_MAX))
         return true;
-    }
     while (zf_bytes_left(&extra) && !extra.bad) {
         const uint16_t id = zf_bytes_le16(&extra), len = zf_bytes_le16(&extra);
         const uint8_t *p = zf_bytes_take(&extra, len);
@@ -103,9 +101,8 @@ static bool parts_read_entry(struct parts *a, uint64_t *off, struct zf_err *err)
     uint8_t head[ENTRY_BYTES];
     struct parts_entry *e = zf_vec_push(&a->entry, err);
 
-    if (!e || !zip_reader_pread(a->r, head, sizeof head, *off, err)) {
+    if (!e || !zip_reader_pread(a->r, head, sizeof head, *off, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(head, sizeof head);
     b.at = 6;
     e->said = parts_read_fields(&b);
@@ -116,14 +113,12 @@ static bool parts_read_entry(struct parts *a, uint64_t *off, struct zf_err *err)
     e->name = (uint32_t)a->names.n;
     if (!zf_vec_room(&a->names, e->name_len + 1u, err) ||
         !zip_reader_pread(a->r, a->names.at + a->names.n, e->name_len, *off + ENTRY_BYTES, err) ||
-        !parts_read_extra(a, extra, *off + ENTRY_BYTES + e->name_len, err)) {
+        !parts_read_extra(a, extra, *off + ENTRY_BYTES + e->name_len, err))
         return false;
-    }
     a->names.n += e->name_len;
     a->names.at[a->names.n++] = '\0';
-    if (!parts_widen(zf_bytes_of(a->extra.at, extra), &e->said, &e->at)) {
+    if (!parts_widen(zf_bytes_of(a->extra.at, extra), &e->said, &e->at))
         return zf_fail(err, ZF_E_FORMAT, *off, "this entry of the directory has no zip64 sizes");
-    }
     *off += ENTRY_BYTES + e->name_len + extra + comment;
     return true;
 }
@@ -139,14 +134,11 @@ static bool parts_load(struct parts *a, struct zf_err *err)
 {
     uint64_t off = a->end.dir_off;
 
-    for (uint64_t i = 0; i < a->end.entries; i++) {
-        if (!parts_read_entry(a, &off, err)) {
+    for (uint64_t i = 0; i < a->end.entries; i++)
+        if (!parts_read_entry(a, &off, err))
             return false;
-        }
-    }
-    if (a->entry.n > 0) {
+    if (a->entry.n > 0)
         qsort(a->entry.at, a->entry.n, sizeof *a->entry.at, parts_by_place);
-    }
     return true;
 }
 
@@ -173,9 +165,8 @@ static bool parts_read_descriptor(struct parts *a, const struct parts_entry *e, 
     uint8_t p[ZIP_DESCRIPTOR];
     const uint64_t left = a->end.dir_off - *end, n = left < sizeof p ? left : sizeof p;
 
-    if (!zip_reader_pread(a->r, p, n, *end, err)) {
+    if (!zip_reader_pread(a->r, p, n, *end, err))
         return false;
-    }
     for (unsigned k = 0; k < 4; k++) {
         struct zf_bytes b = zf_bytes_of(p, n);
         const bool sign = k < 2, wide = k % 2;
@@ -201,12 +192,10 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
     uint8_t head[LOCAL_BYTES];
     const char *name = (const char *)a->names.at + e->name;
 
-    if (!zf_within(e->at, LOCAL_BYTES, a->end.dir_off)) {
+    if (!zf_within(e->at, LOCAL_BYTES, a->end.dir_off))
         return zf_fail(err, ZF_E_FORMAT, e->at, "member \"%s\" begins in the directory", name);
-    }
-    if (!zip_reader_pread(a->r, head, sizeof head, e->at, err)) {
+    if (!zip_reader_pread(a->r, head, sizeof head, e->at, err))
         return false;
-    }
     struct zf_bytes b = zf_bytes_of(head, sizeof head);
     const bool begins = zf_bytes_le32(&b) == SIG_LOCAL;
     struct parts_said local = parts_read_fields(&b);
@@ -219,9 +208,8 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
         return zf_fail(err, ZF_E_FORMAT, e->at, "the header here does not belong to member \"%s\"",
                        name);
     }
-    if (!parts_read_extra(a, name_len + extra, behind, err)) {
+    if (!parts_read_extra(a, name_len + extra, behind, err))
         return false;
-    }
     const bool described = local.flags & FLAG_DESCRIBED,
                left_out = described && local.crc == 0 && local.comp_size == 0 && local.size == 0;
     const bool widened = parts_widen(zf_bytes_of(a->extra.at + name_len, extra), &local, NULL);
@@ -235,11 +223,10 @@ static bool parts_read_member(struct parts *a, const struct parts_entry *e, stru
                                 .crc = e->said.crc,
                                 .method = e->said.method,
                                 .differs = parts_differ(&local, &e->said, !left_out)};
-    if (name_len != e->name_len || memcmp(a->extra.at, name, name_len) != 0) {
+    if (name_len != e->name_len || memcmp(a->extra.at, name, name_len) != 0)
         out->differs = "name";
-    } else if (!widened) {
+    else if (!widened)
         out->differs = "size";
-    }
     return !described || parts_read_descriptor(a, e, &out->end, &out->differs, err);
 }
 
@@ -252,9 +239,8 @@ static bool parts_find_end(struct parts *a, uint64_t *out, struct zf_err *err)
     uint64_t at = a->end.dir_off + a->end.dir_bytes;
 
     for (;;) {
-        if (!zip_reader_pread(a->r, p, sizeof p, at, err)) {
+        if (!zip_reader_pread(a->r, p, sizeof p, at, err))
             return false;
-        }
         struct zf_bytes b = zf_bytes_of(p, sizeof p);
         const uint32_t sign = zf_bytes_le32(&b);
 
@@ -263,11 +249,10 @@ static bool parts_find_end(struct parts *a, uint64_t *out, struct zf_err *err)
             *out = at + END_BYTES + zf_bytes_le16(&b);
             return true;
         }
-        if (sign == SIG_LOCATOR) {
+        if (sign == SIG_LOCATOR)
             at += LOCATOR_BYTES;
-        } else if (sign != SIG_END64 || !zf_add(at, zf_bytes_le64(&b) + 12, &at)) {
+        else if (sign != SIG_END64 || !zf_add(at, zf_bytes_le64(&b) + 12, &at))
             return zf_fail(err, ZF_E_FORMAT, at, "found no end record here, after the directory");
-        }
     }
 }
 
@@ -281,9 +266,8 @@ static bool parts_each(struct parts *a, zf_zip_part_fn *fn, void *ctx, struct zf
         p = (struct zf_zip_part){.first = end, .end = next};
         if ((next > end && !fn(ctx, &p, err)) ||
             (i < a->entry.n &&
-             (!parts_read_member(a, &a->entry.at[i], &p, err) || !fn(ctx, &p, err)))) {
+             (!parts_read_member(a, &a->entry.at[i], &p, err) || !fn(ctx, &p, err))))
             return false;
-        }
     }
     p = (struct zf_zip_part){.end = a->r->src->size};
     return parts_find_end(a, &p.first, err) && (p.first >= p.end || fn(ctx, &p, err));

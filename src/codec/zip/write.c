@@ -84,9 +84,8 @@ static void write_central(struct zf_zip_write *w, const char *name, uint64_t siz
         zf_out_le64(o, size);
         zf_out_le64(o, size);
     }
-    if (header >= FULL32) {
+    if (header >= FULL32)
         zf_out_le64(o, header);
-    }
 }
 
 void zf_zip_write_member(struct zf_zip_write *w, const char *name, uint64_t size, uint32_t crc,

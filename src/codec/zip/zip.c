@@ -52,19 +52,15 @@ static bool zip_open_archive(struct zf_zip *z, uint64_t n, struct zf_err *err)
 {
     struct zip_end end;
 
-    if (z->src->size == 0) {
+    if (z->src->size == 0)
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
-    }
-    if (!zip_end_load(z->src, &end, err)) {
+    if (!zip_end_load(z->src, &end, err))
         return err->path[0] ? false : zf_err_in(err, "%s", z->src->name);
-    }
-    if (!zip_check_end(z, &end, err)) {
+    if (!zip_check_end(z, &end, err))
         return false;
-    }
     z->data_end = end.dir_off;
-    if (zf_source_is_far(z->src) && n >= end.entries) {
+    if (zf_source_is_far(z->src) && n >= end.entries)
         zf_source_want(z->src, end.dir_off, end.dir_bytes, ZF_SOON_ALL);
-    }
     return zip_dir_load(&z->reader, &end, n, &z->dir, err);
 }
 
@@ -84,9 +80,8 @@ static void zip_want_headers(struct zf_zip *z, uint64_t end)
     for (; z->slow && z->wanted < end && z->wanted < z->dir.n; z->wanted++) {
         const uint64_t at = z->dir.entry[z->wanted].at;
 
-        if (z->dir.entry[z->wanted].comp_size == 0) {
+        if (z->dir.entry[z->wanted].comp_size == 0)
             continue;
-        }
         if (at < from || at - from > to - from + WANT_GAP) {
             zf_source_want(z->src, from, to - from, ZF_SOON_ALL);
             from = at;
@@ -111,12 +106,10 @@ static struct zf_zip *zip_open_some(struct zf_source *src, const struct zf_limit
     const bool watched = zf_want_watch(true);
     bool ok = zip_open_archive(z, n, err), waited = zf_want_waited();
     (void)zf_want_watch(watched);
-    if (!ok) {
+    if (!ok)
         return NULL;
-    }
-    if (zf_source_is_far(src) && !zip_dir_bound(&z->dir, src, z->data_end, &z->until, err)) {
+    if (zf_source_is_far(src) && !zip_dir_bound(&z->dir, src, z->data_end, &z->until, err))
         return NULL;
-    }
     z->slow = !z->until && waited;
     return zf_give(z);
 }
@@ -125,9 +118,8 @@ struct zf_zip *zf_zip_open(struct zf_source *src, const struct zf_limits *lim, s
 {
     struct zf_zip *z = zip_open_some(src, lim, UINT64_MAX, err);
 
-    if (z) {
+    if (z)
         zip_want_headers(z, WANT_MEMBERS);
-    }
     return z;
 }
 
@@ -139,9 +131,8 @@ struct zf_zip *zf_zip_open_first(struct zf_source *src, const struct zf_limits *
 
 void zf_zip_free(struct zf_zip *z)
 {
-    if (!z) {
+    if (!z)
         return;
-    }
     zip_reader_fini(&z->reader);
     zip_dir_fini(&z->dir);
     zf_source_unref(&z->src);
@@ -193,9 +184,8 @@ static bool zip_locate(struct zf_zip *z, uint64_t i, struct zf_err *err)
         return BAD(z, err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "member \"%s\" has no data where the directory says", l.name);
     }
-    if (!zip_local_load(&l, z->data_end, zip_read, &z->reader, &end, err)) {
+    if (!zip_local_load(&l, z->data_end, zip_read, &z->reader, &end, err))
         return err->path[0] ? false : zf_err_in(err, "%s", z->src->name);
-    }
     if (!zf_within(end.data, e->comp_size, z->data_end)) {
         return BAD(z, err, ZF_E_FORMAT, end.data,
                    "member \"%s\" of %llu bytes reaches into the directory at byte %llu", l.name,
@@ -211,12 +201,10 @@ bool zf_zip_data_off(struct zf_zip *z, uint64_t i, uint64_t *off_out, struct zf_
     const struct zip_entry *e = &z->dir.entry[i];
 
     *off_out = 0;
-    if (e->comp_size == 0) {
+    if (e->comp_size == 0)
         return true; /* nothing starts anywhere */
-    }
-    if (e->lead == 0 && !zip_locate(z, i, err)) {
+    if (e->lead == 0 && !zip_locate(z, i, err))
         return false;
-    }
     *off_out = e->at + e->lead;
     return true;
 }
@@ -239,19 +227,16 @@ struct zf_source *zf_zip_source(struct zf_zip *z, uint64_t i, struct zf_err *err
                   m.name, (unsigned long long)m.size, (unsigned long long)z->lim.inflate_bytes);
         return NULL;
     }
-    if (m.size == 0) {
+    if (m.size == 0)
         return zf_window_new(z->src, 0, 0, m.name, err);
-    }
-    if (!z->until && !zf_zip_data_off(z, i, &off, err)) {
+    if (!z->until && !zf_zip_data_off(z, i, &off, err))
         return NULL;
-    }
     zf_auto(source) struct zf_source *raw =
         z->until ? zip_late_member(z, i, err)
                  : zf_window_new(z->src, off, m.comp_size, m.name, err);
 
-    if (!raw) {
+    if (!raw)
         return NULL;
-    }
     return m.method != ZIP_DEFLATED ? zf_source_ref(raw)
                                     : zf_inflate_new(raw, m.size, m.crc, &z->lim, err);
 }
@@ -266,12 +251,10 @@ static bool zip_check_descriptor(struct zf_zip *z, uint64_t i, struct zf_err *er
     const uint64_t n = left < ZIP_DESCRIPTOR ? left : ZIP_DESCRIPTOR;
     uint8_t p[ZIP_DESCRIPTOR];
 
-    if (!e->described) {
+    if (!e->described)
         return true;
-    }
-    if (!zip_reader_pread(&z->reader, p, n, at, err)) {
+    if (!zip_reader_pread(&z->reader, p, n, at, err))
         return false;
-    }
     return zip_local_descriptor(p, n, e->comp_size, m.size) ||
            BAD(z, err, ZF_E_FORMAT, at,
                "member \"%s\" should end here by its header at byte %llu, but its sizes do not "
@@ -284,25 +267,20 @@ bool zf_zip_check_overlap(struct zf_zip *z, struct zf_err *err)
     zf_auto(mem) struct zip_place *p = NULL;
     uint64_t n, end = 0;
 
-    if (z->until) {
+    if (z->until)
         return true; /* as far as the directory says; the rest when a member is read */
-    }
-    if (!zip_dir_order(&z->dir, &p, &n, err)) {
+    if (!zip_dir_order(&z->dir, &p, &n, err))
         return false;
-    }
     for (uint64_t k = 0; k < n; k++) {
         uint64_t off;
 
-        if (k + WANT_MEMBERS / 2 >= z->wanted) {
+        if (k + WANT_MEMBERS / 2 >= z->wanted)
             zip_want_headers(z, k + WANT_MEMBERS);
-        }
         /* In torch's archives it is just in front of this one's header, and read with it. */
-        if (k && !zip_check_descriptor(z, p[k - 1].member, err)) {
+        if (k && !zip_check_descriptor(z, p[k - 1].member, err))
             return false;
-        }
-        if (!zf_zip_data_off(z, p[k].member, &off, err)) {
+        if (!zf_zip_data_off(z, p[k].member, &off, err))
             return false;
-        }
         if (p[k].at < end) {
             return BAD(z, err, ZF_E_FORMAT, p[k].at,
                        "two members overlap: one starts here, the one before ends at byte %llu",

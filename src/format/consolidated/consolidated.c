@@ -27,9 +27,8 @@ static bool consolidated_probe(const struct zf_save *save, const struct zf_open_
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (!zf_numbered_list(save->store, "", consolidated_files, &l, err)) {
+    if (!zf_numbered_list(save->store, "", consolidated_files, &l, err))
         return false;
-    }
     uint32_t all = l.file.n ? l.file.at[l.file.n - 1].number[0] + 1 : 0;
     for (size_t i = 0; all > 1 && i < l.file.n && out->fit == ZF_FIT_NO; i++) {
         if (zf_torch_set_sniff(save->store, l.file.at[i].name)) {
@@ -66,9 +65,8 @@ static bool consolidated_names(struct consolidated *c, struct zf_err *err)
     c->tree = zf_arena_get(c->a, c->file.n, sizeof *c->tree, err);
     for (uint32_t r = 0; c->tree && r < c->file.n; r++) {
         c->tree[r] = zf_arena_fmt(c->a, err, "mp_rank_%02u", r);
-        if (!c->tree[r]) {
+        if (!c->tree[r])
             return false;
-        }
     }
     return c->tree != NULL;
 }
@@ -80,9 +78,8 @@ static bool consolidated_place(struct consolidated *c, uint32_t rank, struct zf_
     const struct zf_place_file f = {.torch = t, .path = c->file.path[rank]};
     zf_auto(names) struct zf_names *names = zf_names_new(err);
 
-    if (!names || !zf_build_prefix(c->b, c->tree[rank], err)) {
+    if (!names || !zf_build_prefix(c->b, c->tree[rank], err))
         return false;
-    }
     bool placed = zf_place_add_names(names, &f, c->o->lim, err) &&
                   zf_place_all(c->b, names, &f, c->o->lim, err);
     struct zf_err ignored; /* the empty prefix takes no memory */
@@ -144,19 +141,16 @@ static bool consolidated_widths(struct consolidated *c, char why[520], struct zf
     const struct zf_draft *d = zf_build_find_below(c->b, c->tree[0], spot);
 
     why[0] = '\0';
-    if (c->rules) {
+    if (c->rules)
         return true;
-    }
     if (!d || zf_draft_type(d).ndim != 1) {
         (void)snprintf(why, 520, "there is no \"%s\", which Llama has", norm);
         return true;
     }
-    if (llama_width_read(c->st, zf_draft_type(d).shape[0], c->o->lim, &c->width, err)) {
+    if (llama_width_read(c->st, zf_draft_type(d).shape[0], c->o->lim, &c->width, err))
         return true;
-    }
-    if (err->code != ZF_E_FORMAT) {
+    if (err->code != ZF_E_FORMAT)
         return false;
-    }
     (void)snprintf(why, 520, "%.40s: %.460s", err->path, err->msg);
     zf_err_clear(err);
     return true;
@@ -174,12 +168,10 @@ static bool consolidated_join(struct consolidated *c, struct zf_err *err)
                                 .told = c->rules != NULL};
     char why[520];
 
-    if (c->lost) {
+    if (c->lost)
         return zf_tree_stay(c->b, c->file.n, "the file of a rank cannot be read", err);
-    }
-    if (!consolidated_widths(c, why, err)) {
+    if (!consolidated_widths(c, why, err))
         return false;
-    }
     return why[0] ? zf_tree_stay(c->b, c->file.n, why, err) : zf_tree_join_or_stay(&join, err);
 }
 

@@ -53,9 +53,8 @@ static bool llama_number(const json_t *j, const char *key, uint64_t *out, struct
     const json_t *v = json_object_get(j, key);
 
     *out = 0;
-    if (!v || json_is_null(v) || (json_is_integer(v) && json_integer_value(v) < 0)) {
+    if (!v || json_is_null(v) || (json_is_integer(v) && json_integer_value(v) < 0))
         return true;
-    }
     return (zf_json_u64(v, out) && *out <= UINT32_MAX) ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a number below 2^32", key);
 }
@@ -66,9 +65,8 @@ static bool llama_width_params(const json_t *j, struct llama_width *w, struct zf
 
     if (!llama_number(j, "dim", &model, err) || !llama_number(j, "n_heads", &heads, err) ||
         !llama_number(j, "n_kv_heads", &keys, err) || !llama_number(j, "head_dim", &head, err) ||
-        !llama_number(j, "vocab_size", &w->vocabulary, err)) {
+        !llama_number(j, "vocab_size", &w->vocabulary, err))
         return false;
-    }
     if (model > 0 && model != w->model) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"dim\" is %llu, but norm.weight has %llu elements",
@@ -89,9 +87,8 @@ bool llama_width_read(struct zf_store *st, uint64_t norm, const struct zf_limits
 
     /* Without params.json: heads as wide as the model, as in every Llama of Meta's. */
     *out = (struct llama_width){.model = norm, .query = norm};
-    if (!zf_store_find(st, PARAMS)) {
+    if (!zf_store_find(st, PARAMS))
         return true;
-    }
     zf_auto(mem) char *text = zf_store_slurp(st, PARAMS, lim->json_bytes, &n, err);
     zf_auto(json) json_t *j = text ? zf_json_load(text, n, lim, err) : NULL;
     return (j && llama_width_params(j, out, err)) || zf_err_in(err, PARAMS);
@@ -105,12 +102,10 @@ static size_t llama_layer(const char *name, size_t n)
     static const char word[] = "layers.";
     size_t at = sizeof word - 1;
 
-    if (n <= at || memcmp(name, word, at) != 0) {
+    if (n <= at || memcmp(name, word, at) != 0)
         return 0;
-    }
-    while (at < n && name[at] >= '0' && name[at] <= '9') {
+    while (at < n && name[at] >= '0' && name[at] <= '9')
         at++;
-    }
     return at > sizeof word - 1 && at < n && name[at] == '.' ? at + 1 : 0;
 }
 
@@ -147,9 +142,8 @@ static bool llama_fits(struct llama_width *w, const struct zf_tree_tensor *t,
                        k->ndim);
     }
     *out = (struct zf_cut_rule){.kind = k->kind, .dim = k->dim};
-    if (k->dim == LLAMA_EITHER) {
+    if (k->dim == LLAMA_EITHER)
         out->dim = t->shard[0][1] == w->model ? 0 : 1;
-    }
     for (uint32_t d = 0; d < k->ndim; d++) {
         const bool cut = out->kind == ZF_CUT_DIM && out->dim == d;
         const uint64_t want = llama_extent(w, k->extent[d]), part = t->shard[0][d];
@@ -180,14 +174,11 @@ static bool llama_shards_equal(const struct zf_tree_tensor *t, struct zf_err *er
 bool llama_cut(struct llama_width *w, const struct zf_tree_tensor *t, struct zf_cut_rule *out,
                struct zf_err *err)
 {
-    if (!llama_shards_equal(t, err)) {
+    if (!llama_shards_equal(t, err))
         return false;
-    }
-    for (size_t i = 0; i < sizeof llama_table / sizeof llama_table[0]; i++) {
-        if (llama_is(&llama_table[i], t)) {
+    for (size_t i = 0; i < sizeof llama_table / sizeof llama_table[0]; i++)
+        if (llama_is(&llama_table[i], t))
             return llama_fits(w, t, &llama_table[i], out, err);
-        }
-    }
     return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                    "how it is cut is not recorded. Give the rules with -o tp_rules=FILE");
 }

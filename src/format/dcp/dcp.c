@@ -28,9 +28,8 @@ struct dcp_parts {
 
 static void dcp_add_part(struct dcp_parts *p, const char *dir, struct zf_dcp_group group)
 {
-    if (p->n < ZF_DCP_GROUPS_MAX) {
+    if (p->n < ZF_DCP_GROUPS_MAX)
         p->part[p->n] = (struct part){.dir = dir, .group = group};
-    }
     p->n++;
 }
 
@@ -49,9 +48,8 @@ static const char *dcp_first_of(struct zf_store *st, const char *const dir[])
 {
     size_t i = 0;
 
-    while (dir[i] && !zf_dcp_is_save(st, dir[i])) {
+    while (dir[i] && !zf_dcp_is_save(st, dir[i]))
         i++;
-    }
     return dir[i];
 }
 
@@ -89,16 +87,14 @@ static void dcp_find_accelerate(struct zf_store *st, struct dcp_parts *out)
     dcp_find_numbered(st, "pytorch_model_", out);
     const char *weights = out->n == 0 ? dcp_first_of(st, zf_weights_dir) : NULL;
 
-    if (weights) {
+    if (weights)
         dcp_add_part(out, weights, (struct zf_dcp_group){0});
-    }
     uint32_t models = out->n;
 
     dcp_find_numbered(st, "optimizer_", out);
     out->only_optimizer = models == 0;
-    if (weights && out->n == 1) {
+    if (weights && out->n == 1)
         out->n = 0;
-    }
 }
 
 /* Where a checkpoint keeps its metadata: beside the files, or in folders under them. */
@@ -132,9 +128,8 @@ static bool dcp_has_safetensors_in(struct zf_store *st, const char *dir)
 {
     bool has = false;
 
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
         has = has || (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name));
-    }
     return has;
 }
 
@@ -163,9 +158,8 @@ static bool dcp_probe(const struct zf_save *save, const struct zf_open_opts *o,
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     dcp_find_parts(st, &parts);
     /* An optimizer beside safetensors is theirs (hf_parts.c). */
-    if (parts.n == 0 || (parts.only_optimizer && dcp_has_safetensors(st))) {
+    if (parts.n == 0 || (parts.only_optimizer && dcp_has_safetensors(st)))
         return true;
-    }
     const char *dir = parts.part[0].dir;
     const char *name = zf_dcp_metadata_in(st, dir);
     bool named = name && snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name) <
@@ -196,9 +190,8 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
     struct zf_store *st = save->store;
     struct dcp_parts parts;
 
-    if (!d) {
+    if (!d)
         return false;
-    }
     dcp_find_parts(st, &parts);
     if (parts.n == 0) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
@@ -212,9 +205,8 @@ static bool dcp_open(const struct zf_save *save, const struct zf_open_opts *o, s
     }
     for (uint32_t i = 0; i < parts.n; i++) {
         zf_dcp_begin(d, parts.part[i].group);
-        if (!zf_dcp_read_dir(d, st, parts.part[i].dir, o->lim, b, err)) {
+        if (!zf_dcp_read_dir(d, st, parts.part[i].dir, o->lim, b, err))
             return false;
-        }
     }
     return zf_dcp_place(d, st, o->lim, b, err) && zf_companions_add(st, o, b, err);
 }

@@ -36,9 +36,8 @@ static const uint64_t *affine_numbers(const struct zf_take *x, uint32_t *n_out)
 {
     const uint64_t *p = zf_take_sizes(x, n_out);
 
-    if (!zf_take_must(x, *n_out <= DIMS, "expected at most %d numbers, found %u", DIMS, *n_out)) {
+    if (!zf_take_must(x, *n_out <= DIMS, "expected at most %d numbers, found %u", DIMS, *n_out))
         *n_out = 0;
-    }
     return p;
 }
 
@@ -48,11 +47,9 @@ static void affine_space(const struct zf_take *x, struct affine_space *s, int k,
     uint64_t step = 1;
 
     s->shape[k] = shape;
-    if (zf_take_must(x, zf_elems(s->ndim, shape, &s->elems[k]), "it multiplies beyond 64 bits")) {
-        for (uint32_t d = s->ndim; d-- > 0; step *= shape[d]) {
+    if (zf_take_must(x, zf_elems(s->ndim, shape, &s->elems[k]), "it multiplies beyond 64 bits"))
+        for (uint32_t d = s->ndim; d-- > 0; step *= shape[d])
             s->step[k][d] = step;
-        }
-    }
 }
 
 /* [first element, [steps]] of a piece. */
@@ -64,9 +61,8 @@ static void affine_side(const struct zf_take *x, int k, struct affine_piece *p)
 
     p->first[k] = zf_take_u64(&first);
     (void)zf_take_must(&steps, n == p->n_dims, "%u strides of %u dimensions", n, p->n_dims);
-    for (uint32_t d = 0; d < n && d < p->n_dims; d++) {
+    for (uint32_t d = 0; d < n && d < p->n_dims; d++)
         p->dim[d].step[k] = step[d];
-    }
 }
 
 /* The dimension of the tensor along which both steps go, or ndim. */
@@ -75,9 +71,8 @@ static uint32_t affine_along(const struct affine_space *s, const struct affine_d
     uint32_t k = 0;
 
     while (k < s->ndim &&
-           (s->shape[0][k] == 1 || s->step[0][k] != d->step[0] || s->step[1][k] != d->step[1])) {
+           (s->shape[0][k] == 1 || s->step[0][k] != d->step[0] || s->step[1][k] != d->step[1]))
         k++;
-    }
     return k;
 }
 
@@ -88,12 +83,10 @@ static bool affine_normalize(const struct affine_space *s, struct affine_piece *
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n_dims; i++) {
-        if (p->dim[i].n == 0) {
+        if (p->dim[i].n == 0)
             return false;
-        }
-        if (p->dim[i].n > 1) {
+        if (p->dim[i].n > 1)
             p->dim[n++] = p->dim[i];
-        }
     }
     p->n_dims = n;
     for (uint32_t i = 0; i < p->n_dims && p->n_dims < 2 * DIMS; i++) {
@@ -152,11 +145,9 @@ static bool affine_first(const struct affine_piece *p, const struct affine_dim *
     bool fits = true;
 
     memcpy(first, p->first, sizeof p->first);
-    for (uint32_t d = 0; d < n; i /= loop[d++].n) {
-        for (int k = 0; k < 2; k++) {
+    for (uint32_t d = 0; d < n; i /= loop[d++].n)
+        for (int k = 0; k < 2; k++)
             fits = fits && zf_mul_add(i % loop[d].n, loop[d].step[k], first[k], &first[k]);
-        }
-    }
     return fits;
 }
 
@@ -168,12 +159,10 @@ static void affine_add_piece(const struct affine_space *s, struct affine_piece *
     bool used[DIMS + 1] = {false};
     uint32_t n_loop = 0;
 
-    if (!affine_normalize(s, p)) {
+    if (!affine_normalize(s, p))
         return;
-    }
-    for (uint32_t d = 0; d < s->ndim; d++) {
+    for (uint32_t d = 0; d < s->ndim; d++)
         size[d] = 1;
-    }
     used[s->ndim] = true;
     for (uint32_t i = 0; i < p->n_dims; i++) {
         uint32_t k = affine_along(s, &p->dim[i]);
@@ -185,16 +174,13 @@ static void affine_add_piece(const struct affine_space *s, struct affine_piece *
         }
         loop[n_loop++] = p->dim[i];
         if (!zf_take_can(out->piece, zf_mul(n, p->dim[i].n, &n) && n <= BOXES,
-                         "more than %d pieces on a rank", BOXES)) {
+                         "more than %d pieces on a rank", BOXES))
             return;
-        }
     }
-    for (uint64_t i = 0; i < n && !out->piece->t->failed; i++) {
+    for (uint64_t i = 0; i < n && !out->piece->t->failed; i++)
         if (zf_take_must(out->piece, affine_first(p, loop, n_loop, i, first),
-                         "it reaches beyond 64 bits")) {
+                         "it reaches beyond 64 bits"))
             affine_add_box(s, out, first, size);
-        }
-    }
 }
 
 static void affine_take_piece(const struct affine_space *s, struct affine_boxes *out)
@@ -205,14 +191,12 @@ static void affine_take_piece(const struct affine_space *s, struct affine_boxes 
     struct affine_piece p = {0};
     const uint64_t *shape = affine_numbers(&size, &p.n_dims);
 
-    for (uint32_t d = 0; d < p.n_dims; d++) {
+    for (uint32_t d = 0; d < p.n_dims; d++)
         p.dim[d].n = shape[d];
-    }
     affine_side(&from, 0, &p);
     affine_side(&to, 1, &p);
-    if (!out->piece->t->failed) {
+    if (!out->piece->t->failed)
         affine_add_piece(s, &p, out);
-    }
 }
 
 /* Every element of the shard is in one piece: the proof that the pieces are the whole tensor says nothing of
@@ -231,19 +215,16 @@ static void affine_prove_shard(const struct zf_take *pieces, const struct affine
         const struct zf_cut_box *b = &boxes->box[i];
         uint64_t n = 1;
 
-        for (uint32_t d = 0; d < s->ndim; d++) {
+        for (uint32_t d = 0; d < s->ndim; d++)
             n *= b->size[d];
-        }
         elems += n; /* wraps only where the proof fails */
         turned[i] = (struct zf_cut_box){b->in_whole, b->in_shard, b->size};
     }
-    if (!turned) {
+    if (!turned)
         return;
-    }
     bool disjoint = zf_cut_prove(&shard, &err);
-    if (!disjoint && err.code != ZF_E_FORMAT) {
+    if (!disjoint && err.code != ZF_E_FORMAT)
         (void)zf_take_fail(pieces, &err);
-    }
     (void)zf_take_must(pieces, disjoint && elems == s->elems[1],
                        "they do not have each element of the shard once");
 }
@@ -259,9 +240,8 @@ static const uint64_t *affine_take_rank(const struct zf_take *rank, struct affin
     const uint64_t *shape = affine_numbers(&size, &ndim);
 
     if (!zf_take_must(&size, ndim == s->ndim, "the shard has %u dimensions, the whole tensor %u",
-                      ndim, s->ndim)) {
+                      ndim, s->ndim))
         return NULL;
-    }
     affine_space(&size, s, 1, shape);
     for (uint64_t i = 0, n = zf_take_list(&pieces); i < n && !rank->t->failed; i++) {
         const struct zf_take piece = zf_take_item(&pieces, i);
@@ -289,9 +269,8 @@ void affine_take(const struct zf_take *map, uint32_t n_ranks, struct tp_affine *
     struct zf_err err;
     uint64_t n = zf_take_map(&ranks);
 
-    if (!room && !zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")) {
+    if (!room && !zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"))
         (void)zf_take_fail(map, &err);
-    }
     out->cut.shape = affine_numbers(&shape, &s.ndim);
     affine_space(&shape, &s, 0, out->cut.shape);
     (void)zf_take_must(&ranks, n == n_ranks, "it has %llu ranks, but %u have files",

@@ -24,9 +24,8 @@ static bool agree_is_one_of(const char *name, const char *words)
 
     for (size_t n; *words; words += n + (words[n] == ' ')) {
         n = strcspn(words, " ");
-        if (n == len && memcmp(words, name, n) == 0) {
+        if (n == len && memcmp(words, name, n) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -77,9 +76,8 @@ static bool agree_add_each(struct agree_file *s, const char *in, const struct zf
         n = strcspn(words, " ");
         (void)snprintf(name, sizeof name, "%s%.*s", in, (int)n, words);
         if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(map, name + strlen(in)), NULL, true,
-                          err)) {
+                          err))
             return false;
-        }
     }
     return true;
 }
@@ -130,13 +128,11 @@ static bool agree_add_steps(struct agree_file *s, const char *key, const struct 
             zf_pv_is_map(states) ? zf_pv_val(states, i) : zf_pv_item(states, i);
         uint64_t id = i;
 
-        if (zf_pv_is_map(states) && !zf_pv_u64(zf_pv_key(states, i), &id)) {
+        if (zf_pv_is_map(states) && !zf_pv_u64(zf_pv_key(states, i), &id))
             continue;
-        }
         (void)snprintf(name, sizeof name, "%s[%llu].step", key, (unsigned long long)id);
-        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(one, "step"), NULL, true, err)) {
+        if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(one, "step"), NULL, true, err))
             return false;
-        }
     }
     return true;
 }
@@ -147,14 +143,12 @@ static bool agree_add_base(struct agree_file *s, const char *key, const struct z
 {
     char name[120];
 
-    if (zf_pv_is_seq(base) && !zf_pv_is_map(base)) {
+    if (zf_pv_is_seq(base) && !zf_pv_is_map(base))
         return agree_add_steps(s, key, base, err);
-    }
     (void)snprintf(name, sizeof name, "%s.param_groups", key);
     if (!zf_agree_add(s->list, s->torch, name, zf_pv_get(base, "param_groups"), agree_own_estimate,
-                      true, err)) {
+                      true, err))
         return false;
-    }
     (void)snprintf(name, sizeof name, "%s.state", key);
     return agree_add_steps(s, name, zf_pv_get(base, "state"), err);
 }
@@ -207,12 +201,10 @@ bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, stru
     zf_auto(agree) struct zf_agree *list = zf_agree_new(path, ds->o->lim->model_memory, err);
     struct agree_file s = {list, t};
 
-    if (!list || !agree_add_job(&s, zf_torch_root(t), err)) {
+    if (!list || !agree_add_job(&s, zf_torch_root(t), err))
         return false;
-    }
-    if (ds->job_values) {
+    if (ds->job_values)
         return zf_agree_compare(list, ds->job_values, false, err);
-    }
     ds->job_values = zf_give(list);
     return true;
 }
@@ -220,9 +212,8 @@ bool ds_agree_job(struct ds_save *ds, struct zf_torch *t, const char *path, stru
 /* The first optimizer file of a model-parallel rank, and that of the first one. */
 static bool agree_check_steps(struct ds_save *ds, struct zf_err *err)
 {
-    if (ds->job_steps) {
+    if (ds->job_steps)
         return zf_agree_compare(ds->steps_values, ds->job_steps, true, err);
-    }
     ds->job_steps = ds->steps_values;
     ds->steps_values = NULL;
     return true;
@@ -232,14 +223,12 @@ bool ds_agree_check(struct ds_save *ds, bool model, struct zf_err *err)
 {
     struct zf_agree **first = model ? &ds->rank->model_values : &ds->rank->optim_values;
 
-    if (*first) {
+    if (*first)
         return zf_agree_compare(ds->file_values, *first, false, err);
-    }
     *first = ds->file_values;
     ds->file_values = NULL;
-    if (!model && !agree_check_steps(ds, err)) {
+    if (!model && !agree_check_steps(ds, err))
         return false;
-    }
     return model || !ds->rank->model_values ||
            zf_agree_compare(*first, ds->rank->model_values, true, err);
 }
@@ -252,9 +241,8 @@ static bool agree_is_plain(const struct ds_save *ds)
 
 void ds_agree_remember(struct ds_save *ds, struct zf_torch *t)
 {
-    if (agree_is_plain(ds)) {
+    if (agree_is_plain(ds))
         zf_torch_twins_add(ds->files.twins, t);
-    }
 }
 
 /* One more model-states file of the save.  Degraded: one that cannot be read is only noted. */
@@ -262,37 +250,30 @@ static bool agree_check_file(struct ds_save *ds, const struct ds_file *f, struct
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ds->files, f->path, err);
 
-    if (t && zf_torch_is_twin(t)) {
+    if (t && zf_torch_is_twin(t))
         return true;
-    }
     if (t && ds_agree_read(ds, t, f->path, true, err)) {
         bool plain = agree_is_plain(ds);
 
-        if (!ds_agree_check(ds, true, err)) {
+        if (!ds_agree_check(ds, true, err))
             return false;
-        }
-        if (plain) {
+        if (plain)
             zf_torch_twins_add(ds->files.twins, t);
-        }
         return true;
     }
-    if (!ds->o->degraded || err->code == ZF_E_NOMEM) {
+    if (!ds->o->degraded || err->code == ZF_E_NOMEM)
         return !ds_err_named(err) && t && zf_err_in(err, "%s", zf_torch_name(t));
-    }
     return zf_note_failure(ds->b, err, "a file is not compared with the others: ");
 }
 
 bool ds_agree_models(struct ds_save *ds, const char *first, const struct ds_file *f, uint32_t n,
                      struct zf_err *err)
 {
-    if (!ds_files_expect_alike(ds, first, f, n, err)) {
+    if (!ds_files_expect_alike(ds, first, f, n, err))
         return false;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!agree_check_file(ds, &f[i], err)) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!agree_check_file(ds, &f[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -313,12 +294,10 @@ static uint64_t agree_digest_plain(const struct zf_pv *v, uint64_t way)
     int64_t i = 0;
     double f = 0;
 
-    if (zf_pv_int(v, &i)) {
+    if (zf_pv_int(v, &i))
         return zf_hash(way, &i, sizeof i);
-    }
-    if (zf_pv_float(v, &f)) {
+    if (zf_pv_float(v, &f))
         return zf_hash(way, &f, sizeof f);
-    }
     if (zf_pv_kind(v) == ZF_PV_STR) {
         const char *p = zf_pv_text(v, &n);
 
@@ -332,9 +311,8 @@ static bool agree_digest_push(agree_digests *list, const struct zf_pv *v, uint64
 {
     struct agree_digest *one = zf_vec_push(list, err);
 
-    if (one) {
+    if (one)
         *one = (struct agree_digest){v, way};
-    }
     return one != NULL;
 }
 
@@ -361,9 +339,8 @@ bool ds_tp_digest(const struct zf_pv *v, uint64_t *out, struct zf_err *err)
                                    err);
         }
     }
-    if (ok && zf_pv_is_map(v) && list.n == 0 && seen < DIGEST_VALUES) {
+    if (ok && zf_pv_is_map(v) && list.n == 0 && seen < DIGEST_VALUES)
         *out = sum != 0 ? sum : 1;
-    }
     zf_vec_fini(&list);
     return ok;
 }

@@ -16,9 +16,8 @@ static bool autoep_is_cut(const struct zf_cut *cut, const struct zf_cut_part *pa
     const struct zf_cut_box *box = part->box;
     bool yes = cut->ndim > 0 && part->n == 1;
 
-    for (uint32_t d = 1; yes && d < cut->ndim; d++) {
+    for (uint32_t d = 1; yes && d < cut->ndim; d++)
         yes = box->in_whole[d] == 0 && box->size[d] == cut->shape[d];
-    }
     return yes;
 }
 
@@ -35,9 +34,8 @@ static void autoep_check_placement(const struct zf_take *layer, const struct ds_
         bool same =
             zf_pv_u64(zf_pv_get(one.v, "rank"), &e) && e < f->n_ep && zf_pv_len(experts) == f->n[e];
 
-        for (uint64_t k = 0; same && k < f->n[e]; k++) {
+        for (uint64_t k = 0; same && k < f->n[e]; k++)
             same = zf_pv_u64(zf_pv_item(experts, k), &id) && id == f->first[e] + k;
-        }
         (void)zf_take_must(&one, same,
                            "it and the affine map do not give that rank the same experts");
     }
@@ -139,9 +137,8 @@ static void autoep_take_layer(const struct zf_take *layer, struct ds_fused *out,
 
             f->name = ds_name_join(layer->t->arena, front, last, &err);
             autoep_take_plain(layer, f);
-            if (!f->name.p) {
+            if (!f->name.p)
                 (void)zf_take_fail(layer, &err);
-            }
         }
     }
 }
@@ -166,9 +163,8 @@ void ds_autoep_take(const struct zf_take *layers, uint64_t most, struct ds_fused
 
         autoep_take_layer(&layer, *out, n_out);
     }
-    if (*n_out > 1) {
+    if (*n_out > 1)
         qsort(*out, *n_out, sizeof **out, autoep_by_name);
-    }
 }
 
 const struct ds_fused *ds_autoep_find(const struct ds_fused *fused, uint32_t n, struct ds_name name)

@@ -15,9 +15,8 @@ static bool buffers_is_placeholder(const struct ds_rank *mp, const struct ds_ent
 {
     const struct ds_model *m = &mp->model;
 
-    if (!mp->save->dir.by_rank || ds_name_listed(m->buffer, m->n_buffers, e->name)) {
+    if (!mp->save->dir.by_rank || ds_name_listed(m->buffer, m->n_buffers, e->name))
         return false;
-    }
     return m->has_buffers || e->view.n == 0;
 }
 
@@ -38,9 +37,8 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
             "\"%.*s\" is left out: it is a frozen parameter, and DeepSpeed did not save its data",
             (int)e->name.n, e->name.p);
     }
-    if (zf_tensor_ref_draft(mp->save->b, ds_spot("", e->name), &e->view, NULL, err)) {
+    if (zf_tensor_ref_draft(mp->save->b, ds_spot("", e->name), &e->view, NULL, err))
         return true;
-    }
     return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
 }
 
@@ -52,9 +50,8 @@ static bool buffers_check_size(struct ds_rank *mp, const struct ds_entry *e, str
 
     /* converting to the universal form may cut a padded vocabulary */
     if (mp->save->dir.by_rank || mp->save->dir.universal || !e->tensor ||
-        (zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) && n == e->view.n)) {
+        (zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) && n == e->view.n))
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "\"%.*s\" has %llu elements in \"module\", but %llu by its shape in param_shapes",
             (int)e->name.n, e->name.p, (unsigned long long)e->view.n, (unsigned long long)n);
@@ -67,9 +64,8 @@ static bool buffers_draft_alias(struct ds_rank *mp, const struct ds_alias *a, bo
     struct zf_draft *of = rank_find(mp, a->of);
 
     *done = true;
-    if (rank_find(mp, a->name)) {
+    if (rank_find(mp, a->name))
         return true;
-    }
     *done = of != NULL;
     return !of || zf_build_alias(mp->save->b, of, a->name.p, a->name.n, err);
 }
@@ -119,15 +115,12 @@ static bool buffers_check_alias(struct ds_rank *mp, const struct ds_alias *a,
     const struct ds_entry *e = buffers_own(mp, a->name), *of = buffers_own(mp, a->of);
     bool same = true;
 
-    if (!e || !of || zf_tensor_ref_cmp(&e->view, &of->view) == 0) {
+    if (!e || !of || zf_tensor_ref_cmp(&e->view, &of->view) == 0)
         return true;
-    }
-    if (!zf_copy_check_equal(check, &e->view, &of->view, &same, err)) {
+    if (!zf_copy_check_equal(check, &e->view, &of->view, &same, err))
         return false;
-    }
-    if (same) {
+    if (same)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "shared_params ties \"%.*s\" to \"%.*s\", but what \"module\" has of them differs",
             ds_name_shown(a->name), a->name.p, ds_name_shown(a->of), a->of.p);
@@ -150,13 +143,11 @@ static bool buffers_draft_shared(struct ds_rank *mp, uint32_t *left, struct zf_c
             bool known = rank_find(mp, m->alias[i].name) != NULL;
             bool wrong = !known && buffers_is_false(mp, &m->alias[i]);
 
-            if (!known && !wrong && !buffers_check_alias(mp, &m->alias[i], check, err)) {
+            if (!known && !wrong && !buffers_check_alias(mp, &m->alias[i], check, err))
                 return false;
-            }
             if (!(wrong ? buffers_draft_own(mp, &m->alias[i], &done, err)
-                        : buffers_draft_alias(mp, &m->alias[i], &done, err))) {
+                        : buffers_draft_alias(mp, &m->alias[i], &done, err)))
                 return false;
-            }
             *left += !done;
         }
     }
@@ -174,9 +165,8 @@ static bool buffers_note_untied(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t i = 0; i < m->n_aliases; i++) {
         const struct ds_alias *a = &m->alias[i];
 
-        if (rank_find(mp, a->name) && rank_find(mp, a->of)) {
+        if (rank_find(mp, a->name) && rank_find(mp, a->of))
             first = n++ ? first : a;
-        }
     }
     return n == 0 || zf_build_note(mp->save->b, err,
                                    "shared_params ties %u names to parameters though they are "
@@ -195,21 +185,18 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
                     zf_copy_check_note(&check, mp->save->b, err);
 
     zf_copy_check_fini(&check);
-    if (!ok) {
+    if (!ok)
         return false;
-    }
-    for (uint32_t i = 0; i < m->n_aliases; i++) {
+    for (uint32_t i = 0; i < m->n_aliases; i++)
         n_false += buffers_is_false(mp, &m->alias[i]);
-    }
     for (uint32_t i = 0; left > 0 && i < m->n_aliases; i++) {
         if (!rank_find(mp, m->alias[i].name) && !rank_find(mp, m->alias[i].of)) {
             if (buffers_has_tie(mp, m->alias[i].name)) {
                 left--; /* by its storage, which is another name's */
                 continue;
             }
-            if (!buffers_draft_own(mp, &m->alias[i], &done, err)) {
+            if (!buffers_draft_own(mp, &m->alias[i], &done, err))
                 return false;
-            }
             left -= done;
         }
     }
@@ -217,9 +204,8 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
         !zf_build_note(mp->save->b, err,
                        "shared_params ties %u names to parameters of other shapes: they are not "
                        "tied (parameters without elements look so to DeepSpeed)",
-                       n_false)) {
+                       n_false))
         return false;
-    }
     return left == 0 ||
            zf_build_note(mp->save->b, err,
                          "%u tied names are left out: the tensors they are tied to are missing",
@@ -235,9 +221,8 @@ static bool buffers_draft_fragments(struct ds_rank *mp, struct zf_err *err)
         const struct ds_entry *f = &m->fragment[i];
 
         if (!rank_find(mp, f->name) &&
-            !zf_tensor_ref_draft(mp->save->b, ds_spot("", f->name), &f->view, NULL, err)) {
+            !zf_tensor_ref_draft(mp->save->b, ds_spot("", f->name), &f->view, NULL, err))
             return false;
-        }
     }
     return true;
 }
@@ -249,9 +234,8 @@ static bool buffers_draft_ties(struct ds_rank *mp, const struct ds_model *m, str
         struct ds_alias a = {m->entry[i].name, m->entry[m->entry[i].same].name};
         bool done;
 
-        if (ds_is_tie(m, i) && !buffers_draft_alias(mp, &a, &done, err)) {
+        if (ds_is_tie(m, i) && !buffers_draft_alias(mp, &a, &done, err))
             return false;
-        }
     }
     return true;
 }
@@ -261,15 +245,12 @@ static bool buffers_draft_experts(struct ds_rank *mp, struct zf_err *err)
 {
     struct ds_model *m = &mp->expert;
 
-    if (!ds_ties_mark(mp, m, err)) {
+    if (!ds_ties_mark(mp, m, err))
         return false;
-    }
-    for (uint32_t i = 0; i < m->n_entries; i++) {
+    for (uint32_t i = 0; i < m->n_entries; i++)
         if ((mp->weights_only || !m->entry[i].trained) && !ds_is_tie(m, i) &&
-            !rank_find(mp, m->entry[i].name) && !buffers_draft_entry(mp, &m->entry[i], err)) {
+            !rank_find(mp, m->entry[i].name) && !buffers_draft_entry(mp, &m->entry[i], err))
             return false;
-        }
-    }
     return buffers_draft_ties(mp, m, err);
 }
 
@@ -297,25 +278,21 @@ bool ds_rest_draft(struct ds_rank *mp, struct zf_err *err)
     const struct ds_model *m = &mp->model;
 
     if (mp->save->dir.by_rank ? !ds_zero3_frozen(mp, err)
-                              : !mp->save->dir.universal && !buffers_check_frozen(mp, err)) {
+                              : !mp->save->dir.universal && !buffers_check_frozen(mp, err))
         return false;
-    }
-    if (!ds_ties_mark(mp, &mp->model, err)) {
+    if (!ds_ties_mark(mp, &mp->model, err))
         return false;
-    }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         const struct ds_entry *e = &m->entry[i];
         bool drafted = rank_find(mp, e->name) != NULL;
 
         if (drafted ? !buffers_check_size(mp, e, err)
                     : !ds_is_tie(m, i) && !ds_ties_listed(m, e->name) &&
-                          !buffers_draft_entry(mp, e, err)) {
+                          !buffers_draft_entry(mp, e, err))
             return false;
-        }
     }
     if ((!mp->save->dir.by_rank && !buffers_draft_fragments(mp, err)) ||
-        !buffers_note_untied(mp, err) || !buffers_draft_aliases(mp, err)) {
+        !buffers_note_untied(mp, err) || !buffers_draft_aliases(mp, err))
         return false;
-    }
     return buffers_draft_ties(mp, m, err) && buffers_draft_experts(mp, err);
 }

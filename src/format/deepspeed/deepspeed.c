@@ -16,13 +16,11 @@ static enum zf_fit deepspeed_look(struct zf_store *st, struct ds_dir *dir, struc
     struct zf_err err = {.code = ZF_OK};
     const struct ds_file *first;
 
-    if (!ds_dir_read(st, a, dir, &err)) {
+    if (!ds_dir_read(st, a, dir, &err))
         return err.code == ZF_E_FORMAT ? ZF_FIT_NAMES : ZF_FIT_NO;
-    }
     first = dir->n_optim ? dir->optim : dir->n_model ? dir->model : NULL;
-    if (!first) {
+    if (!first)
         return dir->n_layers || dir->n_experts > 0 ? ZF_FIT_NAMES : ZF_FIT_NO;
-    }
     zf_auto(source) struct zf_source *src = zf_store_open(st, first->path, &err);
     return src && zf_torch_sniff(src) ? ZF_FIT_PROOF : ZF_FIT_NAMES;
 }
@@ -34,12 +32,10 @@ static bool deepspeed_probe(const struct zf_save *save, const struct zf_open_opt
     struct ds_dir dir;
 
     out->fit = ZF_FIT_NO;
-    if (!a) {
+    if (!a)
         return false;
-    }
-    if (save->file && !ds_dir_owns(save->file)) {
+    if (save->file && !ds_dir_owns(save->file))
         return true;
-    }
     out->fit = deepspeed_look(save->store, &dir, a);
     if (out->fit != ZF_FIT_NO) {
         snprintf(out->why, sizeof out->why, "%u model and %u optimizer files of DeepSpeed%s%.60s",
@@ -53,18 +49,14 @@ static bool deepspeed_probe(const struct zf_save *save, const struct zf_open_opt
 /* Drafts the trained parameters and their states. */
 static bool deepspeed_draft_trained(struct ds_rank *mp, struct zf_err *err)
 {
-    if (mp->save->dir.universal) {
+    if (mp->save->dir.universal)
         return true; /* joined already, for all ranks */
-    }
-    if (mp->lost && mp->weights_only) {
+    if (mp->lost && mp->weights_only)
         return true; /* the layers' files have all that is left */
-    }
-    if (mp->n_optim_files == 0) {
+    if (mp->n_optim_files == 0)
         return ds_zero0_draft(mp, err);
-    }
-    if (mp->save->dir.by_rank) {
+    if (mp->save->dir.by_rank)
         return ds_zero3_draft(mp, err);
-    }
     return (mp->merged ? ds_merged_prove : ds_order_prove)(mp, err) ? ds_zero12_draft(mp, err)
                                                                     : rank_drop_masters(mp, err);
 }
@@ -74,9 +66,8 @@ static bool deepspeed_draft_rank(struct ds_rank *mp, struct ds_layers *layers, s
 {
     struct zf_build *b = mp->save->b;
 
-    if (mp->model.steps >= 0) {
+    if (mp->model.steps >= 0)
         zf_build_step(b, mp->model.steps);
-    }
     return ds_experts_read(mp, err) && (mp->save->dir.universal || ds_groups_make(mp, err)) &&
            zf_build_prefix(b, mp->tree, err) && deepspeed_draft_trained(mp, err) &&
            ds_layers_tied(mp, layers, err) && ds_rest_draft(mp, err) && ds_stored_draft(mp, err) &&
@@ -90,18 +81,15 @@ static bool deepspeed_draft_universal(struct ds_save *ds, struct ds_ranks *all, 
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < all->n; i++) {
-        if (!ds_groups_make(&all->rank[i], err)) {
+        if (!ds_groups_make(&all->rank[i], err))
             return false;
-        }
         n += all->rank[i].n_groups;
     }
     whole.model = all->rank[0].model;
     whole.group = zf_arena_get(ds->a, n, sizeof *whole.group, err);
-    for (uint32_t i = 0; whole.group && i < all->n; i++) {
-        for (uint32_t g = 0; g < all->rank[i].n_groups; g++) {
+    for (uint32_t i = 0; whole.group && i < all->n; i++)
+        for (uint32_t g = 0; g < all->rank[i].n_groups; g++)
             whole.group[whole.n_groups++] = all->rank[i].group[g];
-        }
-    }
     return whole.group && ds_universal_draft(&whole, err);
 }
 
@@ -142,31 +130,26 @@ static bool deepspeed_open_ranks(struct ds_save *ds, struct ds_ranks *all, struc
     struct ds_layers layers = {0};
 
     deepspeed_expect(ds);
-    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !ds_ranks_list(ds, all, err)) {
+    if (!ds_dir_read(ds->st, ds->a, &ds->dir, err) || !ds_ranks_list(ds, all, err))
         return false;
-    }
     if (all->n == 0) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there are files of layers, but no model-states file");
     }
     for (uint32_t i = 0; i < all->n; i++) {
         ds->rank = &all->rank[i];
-        if (!rank_read(&all->rank[i], err)) {
+        if (!rank_read(&all->rank[i], err))
             return false;
-        }
     }
     if (!ds_ranks_drop(ds, all, err) || !ds_ranks_mesh(ds, all, err) ||
-        !ds_layers_read(ds, all, &layers, err)) {
+        !ds_layers_read(ds, all, &layers, err))
         return false;
-    }
-    if (ds->dir.universal && !deepspeed_draft_universal(ds, all, err)) {
+    if (ds->dir.universal && !deepspeed_draft_universal(ds, all, err))
         return false;
-    }
     for (uint32_t i = 0; i < all->n; i++) {
         ds->rank = &all->rank[i];
-        if (!deepspeed_draft_rank(&all->rank[i], &layers, err)) {
+        if (!deepspeed_draft_rank(&all->rank[i], &layers, err))
             return false;
-        }
     }
     return ds_layers_frozen(ds, all, &layers, err) && ds_tp_join(ds, all, err) &&
            ds_numbered_draft(all, err) &&

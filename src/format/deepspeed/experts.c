@@ -19,9 +19,8 @@ static uint32_t experts_digits(const char *p, uint32_t n, uint32_t *out)
     uint64_t v = 0;
     uint32_t k = 0;
 
-    for (; k < n && k < 9 && p[k] >= '0' && p[k] <= '9'; k++) {
+    for (; k < n && k < 9 && p[k] >= '0' && p[k] <= '9'; k++)
         v = 10 * v + (uint64_t)(p[k] - '0');
-    }
     *out = (uint32_t)v;
     return k;
 }
@@ -31,9 +30,8 @@ bool ds_expert_name(struct ds_name name, struct ds_expert_name *out)
     const char *at = memmem(name.p, name.n, NATIVE, sizeof NATIVE - 1);
     uint32_t begin, digits;
 
-    if (!at) {
+    if (!at)
         return false;
-    }
     begin = (uint32_t)(at - name.p) + (uint32_t)(sizeof NATIVE - 1);
     digits = experts_digits(name.p + begin, name.n - begin, &out->number);
     out->prefix = (struct ds_name){name.p, begin};
@@ -60,11 +58,10 @@ static bool experts_check_number(const struct ds_rank *mp, const struct ds_entry
     struct ds_expert_name name;
     uint32_t number = e->file->expert;
 
-    if (ds_expert_name(e->name, &name)) {
+    if (ds_expert_name(e->name, &name))
         number = name.number;
-    } else if (!experts_fused_name(&mp->model, e->name, &number)) {
+    else if (!experts_fused_name(&mp->model, e->name, &number))
         number = e->file->expert;
-    }
     return number == e->file->expert ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is the file of expert %u, but holds \"%.*s\"",
                    e->file->expert, (int)e->name.n, e->name.p);
@@ -77,9 +74,8 @@ static bool experts_read_file(struct ds_rank *mp, const struct ds_file *f, struc
     struct ds_model *all = &mp->expert;
     const uint32_t first = all->n_entries;
 
-    if (!t || !ds_entries_read(mp->save, t, f, all, err)) {
+    if (!t || !ds_entries_read(mp->save, t, f, all, err))
         return false;
-    }
     for (uint32_t i = first; i < all->n_entries; i++) {
         if (!experts_check_number(mp, &all->entry[i], err)) {
             all->n_entries = first;
@@ -111,22 +107,17 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
     uint32_t own = mp->mp;
 
     mp->expert.path = mp->model.path;
-    while (f < end && f->mp < own) {
+    while (f < end && f->mp < own)
         f++;
-    }
-    while (end > f && end[-1].mp > own) {
+    while (end > f && end[-1].mp > own)
         end--;
-    }
-    if (!ds_files_expect(mp->save, f, (uint32_t)(end - f), UINT32_MAX, err)) {
+    if (!ds_files_expect(mp->save, f, (uint32_t)(end - f), UINT32_MAX, err))
         return false;
-    }
-    for (; f < end; f++) {
+    for (; f < end; f++)
         if (!experts_read_file(mp, f, err) &&
             (!mp->save->o->degraded || err->code == ZF_E_NOMEM ||
-             !zf_note_failure(mp->save->b, err, "the 16-bit weights of an expert are lost: "))) {
+             !zf_note_failure(mp->save->b, err, "the 16-bit weights of an expert are lost: ")))
             return false;
-        }
-    }
     return ds_model_index(mp->save, &mp->expert, err) && experts_check_doubles(mp, err);
 }
 
@@ -142,9 +133,8 @@ const struct ds_entry *ds_experts_weight(const struct ds_rank *mp, const struct 
         return e ? e : ds_model_find(&mp->expert, p->weight.p ? p->weight : p->name);
     }
     /* A name that was cut could be another tensor's. */
-    if (p->name.n > most) {
+    if (p->name.n > most)
         return NULL;
-    }
     memcpy(name, p->name.p, p->name.n);
     int n = snprintf(name + p->name.n, sizeof name - p->name.n, ".%llu",
                      (unsigned long long)(p->first + l));

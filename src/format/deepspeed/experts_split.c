@@ -36,14 +36,11 @@ static void split_sort(struct split_ids *s)
 {
     uint32_t kept = 0;
 
-    if (s->n > 1) {
+    if (s->n > 1)
         qsort(s->id, s->n, sizeof *s->id, split_by_id);
-    }
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (kept == 0 || split_by_id(&s->id[kept - 1], &s->id[i]) != 0) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (kept == 0 || split_by_id(&s->id[kept - 1], &s->id[i]) != 0)
             s->id[kept++] = s->id[i];
-        }
-    }
     s->n = kept;
 }
 
@@ -55,16 +52,14 @@ static uint32_t split_find(const struct split_ids *s, struct ds_name prefix, uin
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
 
-        if (ds_name_cmp(s->id[mid].prefix, prefix) < 0) {
+        if (ds_name_cmp(s->id[mid].prefix, prefix) < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     *first = lo;
-    while (lo + n < s->n && ds_name_eq(s->id[lo + n].prefix, prefix)) {
+    while (lo + n < s->n && ds_name_eq(s->id[lo + n].prefix, prefix))
         n++;
-    }
     return n;
 }
 
@@ -99,9 +94,8 @@ static const uint32_t *split_listed(const struct ds_rank *mp, uint32_t g, uint32
         const struct ds_part *p = mp->optim[r].lost ? NULL : mp->optim[r].part[g];
 
         if (p && !of[r]) {
-            if (!split_enter(mp, g, r, p, of, err)) {
+            if (!split_enter(mp, g, r, p, of, err))
                 return NULL;
-            }
             found = sets++ == e ? p : found;
         }
         if (p && (!of[r] || of[r]->n_ranks != p->n_ranks ||
@@ -126,9 +120,8 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
 {
     const struct ds_optim *first = rank_optim(mp);
     const struct ds_part *p = first->part[g];
-    if (p->ranks) {
+    if (p->ranks)
         return split_listed(mp, g, e, n, err);
-    }
     uint64_t each = p->partitions > 0 && p->partitions < mp->n_dp ? p->partitions : mp->n_dp;
     uint64_t sets = mp->n_dp / each;
     uint32_t *out = zf_arena_get(mp->save->a, each, sizeof *out, err);
@@ -139,9 +132,8 @@ const uint32_t *ds_experts_ranks(const struct ds_rank *mp, uint32_t g, uint32_t 
                 (unsigned long long)each, mp->n_dp);
         return zf_err_in(err, "%s", first->path), NULL;
     }
-    for (uint64_t k = 0; out && k < each; k++) {
+    for (uint64_t k = 0; out && k < each; k++)
         out[k] = (uint32_t)(mp->blocks ? e * each + k : e + k * sets);
-    }
     *n = (uint32_t)each;
     return out;
 }
@@ -164,19 +156,14 @@ static bool split_lists(struct split *s, struct zf_err *err)
     s->local = s->filed = (struct split_ids){0};
     s->local.id = zf_arena_get(s->mp->save->a, s->in->n, sizeof *s->local.id, err);
     s->filed.id = zf_arena_get(s->mp->save->a, files->n_entries, sizeof *s->filed.id, err);
-    if (!s->local.id || !s->filed.id) {
+    if (!s->local.id || !s->filed.id)
         return false;
-    }
-    for (uint32_t i = 0; i < s->in->n; i++) {
-        if (ds_expert_name(s->in->param[i].name, &name)) {
+    for (uint32_t i = 0; i < s->in->n; i++)
+        if (ds_expert_name(s->in->param[i].name, &name))
             s->local.id[s->local.n++] = (struct split_id){name.prefix, name.number};
-        }
-    }
-    for (uint32_t i = 0; i < files->n_entries; i++) {
-        if (ds_expert_name(files->entry[i].name, &name)) {
+    for (uint32_t i = 0; i < files->n_entries; i++)
+        if (ds_expert_name(files->entry[i].name, &name))
             s->filed.id[s->filed.n++] = (struct split_id){name.prefix, name.number};
-        }
-    }
     split_sort(&s->local);
     split_sort(&s->filed);
     return true;
@@ -195,11 +182,9 @@ static bool split_missing(const struct split *s, struct ds_name name, uint32_t n
         return zf_build_note(mp->save->b, err, "the 16-bit weight \"%.*s\" is missing", (int)name.n,
                              name.p);
     }
-    for (uint32_t i = 0; i < mp->expert.n_entries && ds_expert_name(name, &a) && !like; i++) {
-        if (ds_expert_name(mp->expert.entry[i].name, &b) && ds_name_eq(a.prefix, b.prefix)) {
+    for (uint32_t i = 0; i < mp->expert.n_entries && ds_expert_name(name, &a) && !like; i++)
+        if (ds_expert_name(mp->expert.entry[i].name, &b) && ds_name_eq(a.prefix, b.prefix))
             like = mp->expert.entry[i].file;
-        }
-    }
     if (!like || strncmp(like->path, "layer_", 6) != 0) {
         (void)snprintf(file, sizeof file, "[layer_*_]expert_%u_mp_rank_%02u_model_states.pt",
                        number, mp->mp);
@@ -238,9 +223,8 @@ static bool split_name(const struct split *s, const struct ds_expert_name *x, ui
     uint64_t len = (uint64_t)x->prefix.n + (uint64_t)n + x->rest.n;
     char *p = zf_arena_get(s->mp->save->a, len + 1, 1, err);
 
-    if (!p || len > UINT32_MAX) {
+    if (!p || len > UINT32_MAX)
         return p && zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the name of an expert is too long");
-    }
     memcpy(p, x->prefix.p, x->prefix.n);
     memcpy(p + x->prefix.n, digits, (size_t)n);
     memcpy(p + x->prefix.n + n, x->rest.p, x->rest.n);
@@ -265,9 +249,8 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
     n_filed = split_find(&s->filed, x->prefix, &first);
     if (mp->save->dir.n_mp > 1 && n_filed == s->sets * n_local &&
         s->filed.id[first + number].number != number) {
-        if (!split_name(s, x, s->filed.id[first + number].number, &p->weight, err)) {
+        if (!split_name(s, x, s->filed.id[first + number].number, &p->weight, err))
             return false;
-        }
         mp->renumbered = true;
     }
     if (mp->save->dir.n_mp == 1 && n_filed > s->sets * n_local) {
@@ -276,13 +259,11 @@ static bool split_native(const struct split *s, struct ds_param *p, const struct
                        "of another save?",
                        n_filed, (int)x->prefix.n, x->prefix.p, s->sets * n_local);
     }
-    if (!split_name(s, x, number, &p->name, err)) {
+    if (!split_name(s, x, number, &p->name, err))
         return false;
-    }
     const struct ds_entry *e = ds_experts_weight(mp, p, 0);
-    if (e && e->file && e->file->kind == DS_EXPERT) {
+    if (e && e->file && e->file->kind == DS_EXPERT)
         return split_take(s, e, p->n, err);
-    }
     /* of several tensor ranks, one may have all files of the experts */
     return e || (mp->save->dir.n_mp > 1 && n_filed == 0) || split_missing(s, p->name, number, err);
 }
@@ -294,9 +275,8 @@ static bool split_fused(const struct split *s, struct ds_param *p, const struct 
     struct ds_rank *mp = s->mp;
     uint64_t *whole = zf_arena_get(mp->save->a, p->ndim, sizeof *whole, err);
 
-    if (!whole) {
+    if (!whole)
         return false;
-    }
     if (p->ndim == 0 || s->sets != f->n_ep || p->shape[0] != f->n[s->e] ||
         (f->shape && (f->ndim != p->ndim ||
                       memcmp(f->shape + 1, p->shape + 1, (p->ndim - 1) * sizeof *whole) != 0))) {
@@ -313,9 +293,8 @@ static bool split_fused(const struct split *s, struct ds_param *p, const struct 
         const struct ds_entry *e = ds_experts_weight(mp, p, l);
 
         if (!(e ? split_take(s, e, p->n / p->shape[0], err)
-                : split_missing(s, p->name, (uint32_t)(p->first + l), err))) {
+                : split_missing(s, p->name, (uint32_t)(p->first + l), err)))
             return false;
-        }
     }
     return true;
 }
@@ -343,9 +322,8 @@ static bool split_params(const struct split *s, struct ds_group *out, struct zf_
                                          "belongs to none",
                                          s->in->index, s->sets, (int)p->name.n, p->name.p);
         }
-        if (!ok) {
+        if (!ok)
             return !ds_err_named(err) && zf_err_in(err, "%s", s->mp->model.path);
-        }
     }
     return out->param != NULL;
 }
@@ -357,18 +335,14 @@ static bool split_check_rank(const struct split *s, uint32_t rank, struct zf_err
     const struct ds_file *f = NULL;
     struct ds_model m = mp->model;
 
-    for (uint32_t i = 0; i < mp->n_model_files && !f; i++) {
+    for (uint32_t i = 0; i < mp->n_model_files && !f; i++)
         f = mp->model_file[i].dp == rank ? &mp->model_file[i] : NULL;
-    }
-    if (!f || !mp->save->dir.by_rank || s->sets == 1) {
+    if (!f || !mp->save->dir.by_rank || s->sets == 1)
         return true;
-    }
-    if (f != mp->model_from && !ds_model_read(mp->save, f, &m, err)) {
+    if (f != mp->model_from && !ds_model_read(mp->save, f, &m, err))
         return rank_skip_model(mp->save, &m, err);
-    }
-    if (f != mp->model_from && !ds_agree_check(mp->save, true, err)) {
+    if (f != mp->model_from && !ds_agree_check(mp->save, true, err))
         return false;
-    }
     for (uint32_t i = 0; i < s->in->n; i++) {
         const struct ds_fused *x = ds_autoep_find(m.fused, m.n_fused, s->in->param[i].name);
 
@@ -391,9 +365,8 @@ static bool split_group(struct split *s, struct ds_group *out, struct zf_err *er
     const struct ds_part **part = member ? zf_arena_get(mp->save->a, n, sizeof(*part), err) : NULL;
     bool some = false;
 
-    if (!part) {
+    if (!part)
         return false;
-    }
     for (uint32_t k = 0; k < n; k++) {
         part[k] = ds_optim_part(&mp->optim[member[k]], s->in->index, 0);
         some = some || !mp->optim[member[k]].lost;
@@ -414,9 +387,8 @@ static bool split_sets(const struct ds_rank *mp, uint32_t g, uint32_t *sets, str
 {
     uint32_t n;
 
-    if (!ds_experts_ranks(mp, g, 0, &n, err)) {
+    if (!ds_experts_ranks(mp, g, 0, &n, err))
         return false;
-    }
     *sets = mp->n_dp / n;
     return true;
 }
@@ -428,9 +400,8 @@ bool ds_experts_split(struct ds_rank *mp, struct zf_err *err)
     uint64_t n = 0;
 
     for (uint32_t g = 0; g < n_in; g++) {
-        if (!split_sets(mp, in[g].index, &sets, err)) {
+        if (!split_sets(mp, in[g].index, &sets, err))
             return false;
-        }
         n += sets;
     }
     mp->group = zf_arena_get(mp->save->a, n, sizeof *mp->group, err);
@@ -438,14 +409,11 @@ bool ds_experts_split(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t g = 0; mp->group && g < n_in; g++) {
         struct split s = {.mp = mp, .in = &in[g]};
 
-        if (!split_sets(mp, s.in->index, &s.sets, err) || !split_lists(&s, err)) {
+        if (!split_sets(mp, s.in->index, &s.sets, err) || !split_lists(&s, err))
             return false;
-        }
-        for (; s.e < s.sets; s.e++) {
-            if (!split_group(&s, &mp->group[mp->n_groups++], err)) {
+        for (; s.e < s.sets; s.e++)
+            if (!split_group(&s, &mp->group[mp->n_groups++], err))
                 return false;
-            }
-        }
     }
     return mp->group != NULL;
 }

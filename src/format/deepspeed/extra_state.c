@@ -16,9 +16,8 @@ static bool state_is_weights(void *ctx, const struct zf_leaf *leaf, bool *taken,
 
     (void)err;
     *taken = false;
-    if (zf_names_is_setting(ctx, leaf->path)) {
+    if (zf_names_is_setting(ctx, leaf->path))
         return true;
-    }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && leaf->path.n > 0; i++) {
         *taken = *taken || (leaf->path.step[0].n == strlen(keys[i]) &&
                             memcmp(leaf->path.step[0].p, keys[i], strlen(keys[i])) == 0);
@@ -36,9 +35,8 @@ static void state_setting(char *out, size_t room, const struct zf_pv *group, con
     bool is_float = zf_pv_float(v, &f);
 
     out[0] = '\0';
-    if (is_float || (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i))) {
+    if (is_float || (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)))
         (void)snprintf(out, room, " %s %.9g", label, is_float ? f : (double)i);
-    }
 }
 
 #define GROUPS_SHOWN 16

@@ -44,9 +44,8 @@ static bool files_parse(const char *name, struct ds_file *f)
     struct zf_numbered_file at;
     size_t i = 0;
 
-    while (strncmp(name, prefix[i], strlen(prefix[i])) != 0) {
+    while (strncmp(name, prefix[i], strlen(prefix[i])) != 0)
         i++;
-    }
     *f = (struct ds_file){.path = name, .prefix = prefix[i]};
     for (size_t k = 0; k < sizeof files_forms / sizeof files_forms[0]; k++) {
         if (zf_numbered_fits(files_forms[k].form, name + strlen(f->prefix), &at)) {
@@ -68,9 +67,8 @@ const char *ds_file_name(struct ds_file f, char out[DS_FILE_NAME])
     const int n = snprintf(out, DS_FILE_NAME, "%s", f.prefix);
     struct zf_numbered_file at = {.name = ""};
 
-    for (const char *letter = "dmle"; *letter; letter++) {
+    for (const char *letter = "dmle"; *letter; letter++)
         zf_numbered_set(f.form, &at, *letter, *files_number(&f, *letter));
-    }
     zf_numbered_set(f.form, &at, 'w', ZF_NO_NUMBER);
     zf_numbered_print(f.form, &at, out + n, DS_FILE_NAME - (size_t)n);
     return out;
@@ -83,9 +81,8 @@ static int files_cmp(const struct ds_file *a, const struct ds_file *b, int keys)
     const uint32_t y[] = {b->kind, b->mp, b->layer, b->expert, b->dp, b->writer};
     int i = 0;
 
-    while (i < keys && x[i] == y[i]) {
+    while (i < keys && x[i] == y[i])
         i++;
-    }
     return i == keys ? 0 : x[i] < y[i] ? -1 : 1;
 }
 #define BY_RANK 5
@@ -109,14 +106,12 @@ bool ds_dir_same_rank(const char *path, const char *source, struct zf_err *err)
     char name[160];
     struct ds_file was, now;
 
-    if (!slash || (size_t)(slash - bang) + 3 > sizeof name) {
+    if (!slash || (size_t)(slash - bang) + 3 > sizeof name)
         return true;
-    }
     (void)snprintf(name, sizeof name, "%.*s.pt", (int)(slash - bang - 1), bang + 1);
     if (!files_parse(name, &was) || !files_parse(path, &now) || was.kind != now.kind ||
-        files_cmp(&was, &now, BY_RANK) == 0) {
+        files_cmp(&was, &now, BY_RANK) == 0)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it was written as \"%s\", the file of another %s", name,
             was.dp != now.dp || was.mp != now.mp ? "rank" : "layer or expert");
     return zf_err_in(err, "%s", path);
@@ -167,9 +162,8 @@ static struct ds_file *files_of(struct ds_file *all, uint32_t n_all, enum ds_kin
 {
     uint32_t from = 0, end;
 
-    while (from < n_all && all[from].kind < kind) {
+    while (from < n_all && all[from].kind < kind)
         from++;
-    }
     for (end = from; end < n_all && all[end].kind == kind; end++) {
     }
     *n = end - from;
@@ -178,12 +172,10 @@ static struct ds_file *files_of(struct ds_file *all, uint32_t n_all, enum ds_kin
 
 static bool files_divide(struct ds_dir *d, struct ds_file *all, uint32_t n, struct zf_err *err)
 {
-    if (n > 0) {
+    if (n > 0)
         qsort(all, n, sizeof *all, files_by_all);
-    }
-    if (!files_drop_copies(all, &n, err)) {
+    if (!files_drop_copies(all, &n, err))
         return false;
-    }
     for (uint32_t i = 0; i < n; i++) {
         const struct ds_file *f = &all[i];
         bool mesh = f->kind == DS_MODEL || f->kind == DS_OPTIM;
@@ -209,24 +201,21 @@ bool ds_dir_read(struct zf_store *st, struct zf_arena *a, struct ds_dir *out, st
 
     *out = (struct ds_dir){0};
     if (!zf_store_list(st, "", &e, &n_entries, err) ||
-        !(all = zf_arena_get(a, n_entries, sizeof *all, err))) {
+        !(all = zf_arena_get(a, n_entries, sizeof *all, err)))
         return false;
-    }
     for (size_t i = 0; i < n_entries; i++) {
         if (e[i].kind != ZF_ENTRY_DIR && files_parse(e[i].name, &all[n])) {
             all[n].path = zf_arena_str(a, e[i].name, strlen(e[i].name), err);
-            if (!all[n++].path) {
+            if (!all[n++].path)
                 return false;
-            }
         } else if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "offloaded_tensors") == 0) {
             out->swap = "offloaded_tensors";
         } else if (e[i].kind == ZF_ENTRY_DIR && strcmp(e[i].name, "zero") == 0) {
             out->universal = "zero";
         }
     }
-    if (!files_divide(out, all, n, err)) {
+    if (!files_divide(out, all, n, err))
         return false;
-    }
     out->universal = out->n_optim > 0 ? NULL : out->universal;
     return true;
 }
@@ -238,9 +227,8 @@ static const char **files_paths(struct ds_save *ds, const struct ds_file *file, 
 {
     const char **path = zf_arena_get(ds->a, n, sizeof *path, err);
 
-    for (uint32_t k = 0; path && k < n; k++) {
+    for (uint32_t k = 0; path && k < n; k++)
         path[k] = file[k].path;
-    }
     return path;
 }
 
@@ -249,9 +237,8 @@ bool ds_files_expect(struct ds_save *ds, const struct ds_file *file, uint32_t n,
 {
     uint32_t k = 0;
 
-    while (k < n && file[k].dp < n_dp) {
+    while (k < n && file[k].dp < n_dp)
         k++;
-    }
     const char **path = files_paths(ds, file, k, err);
     return path && zf_torch_ahead_begin(&ds->files, path, k, err);
 }

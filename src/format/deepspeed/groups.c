@@ -16,12 +16,10 @@ static bool groups_fill(struct ds_rank *mp, const struct ds_shapes *shapes, uint
 
         *group = (struct ds_group){.index = g, .param = shapes[g].param, .n = shapes[g].n};
         group->len = zf_arena_get(mp->save->a, group->n, sizeof *group->len, err);
-        if (!group->len) {
+        if (!group->len)
             return false;
-        }
-        for (uint32_t i = 0; i < group->n; i++) {
+        for (uint32_t i = 0; i < group->n; i++)
             group->len[i] = group->param[i].n;
-        }
     }
     return mp->group != NULL;
 }
@@ -55,9 +53,8 @@ static struct ds_shapes *groups_split(struct ds_rank *mp, const struct ds_shapes
     for (uint32_t g = 0; out && g < n_parts; g++) {
         uint64_t left;
 
-        if (!ds_groups_count(mp, g, &left, err)) {
+        if (!ds_groups_count(mp, g, &left, err))
             return NULL;
-        }
         out[g].param = all->param + next;
         while (next < all->n && (all->param[next].n <= left || g == n_parts - 1)) {
             left -= all->param[next].n <= left ? all->param[next].n : left;
@@ -90,12 +87,10 @@ static bool groups_add_ranks(struct ds_rank *mp, const struct ds_optim *first, s
         uint64_t n = (uint64_t)mp->n_dp * (first->n_cuts ? first->n_cuts[g] : 1);
         const struct ds_part **part = zf_arena_get(mp->save->a, n, sizeof(*part), err);
 
-        if (!part || n > UINT32_MAX) {
+        if (!part || n > UINT32_MAX)
             return part && zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "too many sub-partitions");
-        }
-        for (uint64_t k = 0; k < n; k++) {
+        for (uint64_t k = 0; k < n; k++)
             part[k] = ds_optim_part(&mp->optim[k % mp->n_dp], g, (uint32_t)(k / mp->n_dp));
-        }
         mp->group[g].part = part;
         mp->group[g].n_ranks = (uint32_t)n;
     }
@@ -124,9 +119,8 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     if (!shapes && first->n_parts > 0 && first->part[0]->slice) {
         mp->by_slices = true;
         n = first->n_parts;
-        if (!(shapes = ds_mappings_join(mp, n, err))) {
+        if (!(shapes = ds_mappings_join(mp, n, err)))
             return false;
-        }
     }
     if (!shapes) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -145,9 +139,8 @@ static bool groups_match(struct ds_rank *mp, struct zf_err *err)
     }
     if (!shapes || !groups_fill(mp, shapes, n, err) || !groups_add_ranks(mp, first, err) ||
         (groups_have_experts(mp, first) && !ds_experts_split(mp, err)) ||
-        (mp->by_slices && !ds_mappings_shape(mp, err))) {
+        (mp->by_slices && !ds_mappings_shape(mp, err)))
         return false;
-    }
     if (first->stage3 != mp->save->dir.by_rank) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "\"%s\" is of %s, but \"%s\" is not: two saves are mixed in this directory",
@@ -171,8 +164,7 @@ static bool groups_universal(struct ds_rank *mp, struct zf_err *err)
 
 bool ds_groups_make(struct ds_rank *mp, struct zf_err *err)
 {
-    if (mp->save->dir.universal) {
+    if (mp->save->dir.universal)
         return groups_universal(mp, err);
-    }
     return mp->n_optim_files == 0 || groups_match(mp, err);
 }

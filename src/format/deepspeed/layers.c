@@ -29,15 +29,13 @@ static bool layers_read_all(struct ds_save *ds, struct ds_layers *out, struct zf
     const struct ds_dir *d = &ds->dir;
 
     out->layer = zf_arena_get(ds->a, d->n_layers, sizeof *out->layer, err);
-    if (!out->layer || !ds_files_expect(ds, d->layer, d->n_layers, UINT32_MAX, err)) {
+    if (!out->layer || !ds_files_expect(ds, d->layer, d->n_layers, UINT32_MAX, err))
         return false;
-    }
     for (uint32_t i = 0; i < d->n_layers; i++) {
         out->layer[i] = (struct ds_layer){.file = &d->layer[i]};
         if (!layers_read_one(ds, &out->layer[i], err) &&
-            (ds_err_named(err) ? !zf_forgive(ds->b, err) : true)) {
+            (ds_err_named(err) ? !zf_forgive(ds->b, err) : true))
             return false;
-        }
     }
     return true;
 }
@@ -48,9 +46,8 @@ static int layers_cmp(const void *key, const void *elem)
 {
     const struct ds_file *a = key, *b = ((const struct ds_layer *)elem)->file;
 
-    if (a->mp != b->mp) {
+    if (a->mp != b->mp)
         return a->mp < b->mp ? -1 : 1;
-    }
     return (a->layer > b->layer) - (a->layer < b->layer);
 }
 
@@ -60,9 +57,8 @@ static bool layers_number(struct ds_name name, uint32_t *out)
     uint64_t v = 0;
     uint32_t i = 0;
 
-    for (; i < name.n && i < 10 && name.p[i] >= '0' && name.p[i] <= '9'; i++) {
+    for (; i < name.n && i < 10 && name.p[i] >= '0' && name.p[i] <= '9'; i++)
         v = 10 * v + (uint64_t)(name.p[i] - '0');
-    }
     *out = (uint32_t)v;
     return i > 0 && i < name.n && name.p[i] == '.' && v < UINT32_MAX;
 }
@@ -102,13 +98,11 @@ static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name
 {
     uint32_t number;
 
-    if (!layers_number(name, &number)) {
+    if (!layers_number(name, &number))
         return true;
-    }
     struct ds_layer *found = layers_find(mp, l, number);
-    if (!found) {
+    if (!found)
         return layers_no_file(mp, number, name, err);
-    }
     if (found->owner && found->owner != mp) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "layer %u is named by \"%s\" and by \"%s\"", number,
                 found->owner->model.path, mp->model.path);
@@ -121,11 +115,9 @@ static bool layers_claim(struct ds_rank *mp, struct ds_layers *l, struct ds_name
 static bool layers_claim_group(struct ds_rank *mp, struct ds_layers *l, const struct ds_shapes *g,
                                struct zf_err *err)
 {
-    for (uint32_t i = 0; i < g->n; i++) {
-        if (!layers_claim(mp, l, g->param[i].name, err)) {
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!layers_claim(mp, l, g->param[i].name, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -134,25 +126,19 @@ static bool layers_claim_all(struct ds_rank *mp, struct ds_layers *l, struct zf_
 {
     const struct ds_model *m = &mp->model;
 
-    for (uint32_t g = 0; g < m->n_groups; g++) {
-        if (!layers_claim_group(mp, l, &m->group[g], err)) {
+    for (uint32_t g = 0; g < m->n_groups; g++)
+        if (!layers_claim_group(mp, l, &m->group[g], err))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < m->n_buffers; i++) {
-        if (!layers_claim(mp, l, m->buffer[i], err)) {
+    for (uint32_t i = 0; i < m->n_buffers; i++)
+        if (!layers_claim(mp, l, m->buffer[i], err))
             return false;
-        }
-    }
     for (uint32_t r = 0; mp->optim && !m->has_shapes && r < mp->n_dp; r++) {
         const struct ds_optim *o = &mp->optim[r];
 
         for (uint32_t g = 0; g < o->n_parts; g++) {
-            for (uint32_t i = 0; i < o->part[g]->n_slices; i++) {
-                if (!layers_claim(mp, l, o->part[g]->slice[i].name, err)) {
+            for (uint32_t i = 0; i < o->part[g]->n_slices; i++)
+                if (!layers_claim(mp, l, o->part[g]->slice[i].name, err))
                     return false;
-                }
-            }
         }
     }
     return layers_claim_group(mp, l, &m->frozen, err);
@@ -168,11 +154,9 @@ static uint64_t layers_count_slices(const struct ds_rank *mp, uint32_t g, struct
     for (uint32_t r = 0; r < mp->n_dp; r++) {
         const struct ds_part *p = g < mp->optim[r].n_parts ? mp->optim[r].part[g] : NULL;
 
-        for (uint32_t i = 0; p && i < p->n_slices; i++) {
-            if (ds_name_eq(p->slice[i].name, name)) {
+        for (uint32_t i = 0; p && i < p->n_slices; i++)
+            if (ds_name_eq(p->slice[i].name, name))
                 n += p->slice[i].n; /* a sum beyond 64 bits is refused later */
-            }
-        }
     }
     return n;
 }
@@ -188,19 +172,16 @@ static const struct ds_entry *layers_find_unnamed(const struct ds_rank *mp,
     for (uint32_t i = 0; i < d->n_layers; i++) {
         const struct ds_layer *layer = &l->layer[i];
 
-        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor)) {
+        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor))
             continue;
-        }
         for (uint32_t k = 0; k < layer->has.n_entries; k++) {
             const struct ds_entry *e = &layer->has.entry[k];
 
-            if (!e->tensor || e->view.n != n || !ds_name_eq(e->name, rest)) {
+            if (!e->tensor || e->view.n != n || !ds_name_eq(e->name, rest))
                 continue;
-            }
             if (found &&
-                !zf_shape_equal(found->view.ndim, found->view.shape, e->view.ndim, e->view.shape)) {
+                !zf_shape_equal(found->view.ndim, found->view.shape, e->view.ndim, e->view.shape))
                 return NULL;
-            }
             found = e;
         }
     }
@@ -226,15 +207,12 @@ static bool layers_add_tied(struct ds_rank *mp, const struct ds_layers *l, uint3
     struct ds_param *all =
         e ? zf_arena_get(mp->save->a, mp->tied.n + 1ull, sizeof *all, err) : NULL;
 
-    if (!e) {
+    if (!e)
         return true;
-    }
-    if (!all) {
+    if (!all)
         return false;
-    }
-    if (mp->tied.n > 0) {
+    if (mp->tied.n > 0)
         memcpy(all, mp->tied.param, mp->tied.n * sizeof *all);
-    }
     all[mp->tied.n] =
         (struct ds_param){.name = name, .ndim = e->view.ndim, .shape = e->view.shape, .n = n};
     mp->tied.param = all;
@@ -248,11 +226,9 @@ static bool layers_find_shapes(struct ds_rank *mp, const struct ds_layers *l, st
         const struct ds_optim *o = &mp->optim[r];
 
         for (uint32_t g = 0; g < o->n_parts; g++) {
-            for (uint32_t i = 0; i < o->part[g]->n_slices; i++) {
-                if (!layers_add_tied(mp, l, g, o->part[g]->slice[i].name, err)) {
+            for (uint32_t i = 0; i < o->part[g]->n_slices; i++)
+                if (!layers_add_tied(mp, l, g, o->part[g]->slice[i].name, err))
                     return false;
-                }
-            }
         }
     }
     return true;
@@ -264,18 +240,16 @@ bool ds_layers_give(struct ds_rank *mp, const struct ds_layer *l, const char *he
     struct ds_model *m = &mp->model;
     const struct ds_name front = {head, (uint32_t)strlen(head)};
 
-    if (!ds_entries_room(mp->save, m, l->has.n_entries, err)) {
+    if (!ds_entries_room(mp->save, m, l->has.n_entries, err))
         return false;
-    }
     for (uint32_t i = 0; i < l->has.n_entries; i++) {
         struct ds_entry *e = &m->entry[m->n_entries + i];
 
         *e = l->has.entry[i];
         e->same = m->n_entries + i;
         e->name = ds_name_join(mp->save->a, front, e->name, err);
-        if (!e->name.p) {
+        if (!e->name.p)
             return false;
-        }
     }
     m->n_entries += l->has.n_entries;
     return true;
@@ -303,9 +277,8 @@ static bool layers_check_names(const struct ds_rank *mp, const struct ds_layers 
             struct ds_name name = m->group[g].param[i].name;
 
             if (!layers_number(name, &number) || ds_expert_name(name, &expert) ||
-                !layers_find(mp, l, number) || ds_model_find(m, name)) {
+                !layers_find(mp, l, number) || ds_model_find(m, name))
                 continue;
-            }
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "it names \"%.*s\", which the file of layer %u does not have: a file of "
                     "another layer or save",
@@ -320,29 +293,24 @@ bool ds_layers_read(struct ds_save *ds, struct ds_ranks *all, struct ds_layers *
                     struct zf_err *err)
 {
     out->all = all;
-    if (!layers_read_all(ds, out, err)) {
+    if (!layers_read_all(ds, out, err))
         return false;
-    }
     for (uint32_t i = 0; i < all->n; i++) {
         struct ds_rank *mp = &all->rank[i];
 
-        if (mp->model.pipeline && !ds->dir.universal && !layers_claim_all(mp, out, err)) {
+        if (mp->model.pipeline && !ds->dir.universal && !layers_claim_all(mp, out, err))
             return false;
-        }
     }
     for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
         struct ds_layer *l = &out->layer[i];
 
-        if (l->owner && !layers_give_numbered(l->owner, l, err)) {
+        if (l->owner && !layers_give_numbered(l->owner, l, err))
             return false;
-        }
     }
-    for (uint32_t i = 0; i < all->n; i++) {
+    for (uint32_t i = 0; i < all->n; i++)
         if (!layers_find_shapes(&all->rank[i], out, err) ||
             !ds_model_index(ds, &all->rank[i].model, err) ||
-            (!ds->dir.universal && !layers_check_names(&all->rank[i], out, err))) {
+            (!ds->dir.universal && !layers_check_names(&all->rank[i], out, err)))
             return false;
-        }
-    }
     return true;
 }

@@ -53,16 +53,12 @@ static bool layers_fits(struct ds_rank *mp, const struct ds_layer *l, struct ds_
     for (uint32_t i = 0; i < l->has.n_entries && *out != LAYERS_OTHER; i++) {
         struct ds_name name = ds_name_join(mp->save->a, key, l->has.entry[i].name, err);
 
-        if (!name.p) {
+        if (!name.p)
             return false;
-        }
-        if (!l->has.entry[i].tensor ||
-            ds_name_listed(mp->model.buffer, mp->model.n_buffers, name)) {
+        if (!l->has.entry[i].tensor || ds_name_listed(mp->model.buffer, mp->model.n_buffers, name))
             continue;
-        }
-        if (!layers_fits_entry(mp, &l->has.entry[i], name, &one, err)) {
+        if (!layers_fits_entry(mp, &l->has.entry[i], name, &one, err))
             return false;
-        }
         *out = one < *out ? one : *out;
     }
     return true;
@@ -85,17 +81,14 @@ static bool layers_find_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
         struct ds_layer *layer = &l->layer[i];
         enum layers_fit fit;
 
-        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor)) {
+        if (layer->owner || (d->layer_model && layer->file->mp != mp->tensor))
             continue;
-        }
-        if (!layers_fits(mp, layer, key, &fit, err)) {
+        if (!layers_fits(mp, layer, key, &fit, err))
             return false;
-        }
-        if (fit > out->fit) {
+        if (fit > out->fit)
             *out = (struct layers_found){.first = layer, .fit = fit};
-        } else if (fit == out->fit && out->first && !out->second) {
+        else if (fit == out->fit && out->first && !out->second)
             out->second = layer;
-        }
     }
     return true;
 }
@@ -108,9 +101,8 @@ static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l,
         const struct ds_layer *layer = &l->layer[i];
 
         if (layer->tied_key.n > 0 && layer->file->mp == (ds->dir.layer_model ? tensor : 0) &&
-            ds_name_eq(layer->tied_key, key)) {
+            ds_name_eq(layer->tied_key, key))
             return true;
-        }
     }
     return false;
 }
@@ -119,11 +111,9 @@ static bool layers_had_tied(const struct ds_save *ds, const struct ds_layers *l,
 static bool layers_uses_tied(const struct ds_rank *mp, struct ds_name key)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            if (ds_name_eq(ds_layers_tied_key(mp->group[g].param[i].name), key)) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++)
+            if (ds_name_eq(ds_layers_tied_key(mp->group[g].param[i].name), key))
                 return true;
-            }
-        }
     }
     return false;
 }
@@ -135,9 +125,8 @@ static bool layers_asks_later(const struct ds_rank *mp, const struct ds_layers *
     for (uint32_t r = 0; r < l->all->n; r++) {
         const struct ds_rank *later = &l->all->rank[r];
 
-        if (later->mp > mp->mp && later->tensor == mp->tensor && layers_uses_tied(later, key)) {
+        if (later->mp > mp->mp && later->tensor == mp->tensor && layers_uses_tied(later, key))
             return true;
-        }
     }
     return false;
 }
@@ -149,9 +138,8 @@ static bool layers_choose_unproven(struct ds_rank *mp, const struct ds_layers *l
 {
     int n = (int)(key.n < 100 ? key.n - 1 : 100);
 
-    if (layers_asks_later(mp, l, key)) {
+    if (layers_asks_later(mp, l, key))
         return true;
-    }
     *take = !f->second;
     return *take ? zf_build_note(mp->save->b, err,
                                  "\"%s\" is taken for the file of \"%.*s\", because no other "
@@ -171,19 +159,15 @@ static bool layers_give_tied(struct ds_rank *mp, struct ds_layers *l, struct ds_
 {
     struct layers_found f;
 
-    if (!layers_find_tied(mp, l, key, &f, err)) {
+    if (!layers_find_tied(mp, l, key, &f, err))
         return false;
-    }
     bool take = f.fit == LAYERS_FITS;
-    if (f.fit == LAYERS_UNKNOWN && !layers_choose_unproven(mp, l, &f, key, &take, err)) {
+    if (f.fit == LAYERS_UNKNOWN && !layers_choose_unproven(mp, l, &f, key, &take, err))
         return false;
-    }
-    if (f.fit == LAYERS_DIFFERS) {
+    if (f.fit == LAYERS_DIFFERS)
         f.first->mismatch_key = key;
-    }
-    if (!take) {
+    if (!take)
         return true;
-    }
     f.first->owner = mp;
     f.first->tied_key = key;
     *given = true;
@@ -200,12 +184,10 @@ bool ds_layers_tied(struct ds_rank *mp, struct ds_layers *l, struct zf_err *err)
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             struct ds_name key = ds_layers_tied_key(mp->group[g].param[i].name);
 
-            if (key.n == 0 || ds_name_eq(key, last) || layers_had_tied(ds, l, mp->tensor, key)) {
+            if (key.n == 0 || ds_name_eq(key, last) || layers_had_tied(ds, l, mp->tensor, key))
                 continue;
-            }
-            if (!layers_give_tied(mp, l, key, &given, err)) {
+            if (!layers_give_tied(mp, l, key, &given, err))
                 return false;
-            }
             last = key; /* asked once, not for each of its parameters */
         }
     }
@@ -223,9 +205,8 @@ static bool layers_draft_entry(struct ds_rank *mp, const struct ds_layer *l,
     int n = snprintf(head, sizeof head, "%u.", l->file->layer);
     struct ds_name full =
         ds_name_join(mp->save->a, (struct ds_name){head, (uint32_t)n}, e->name, err);
-    if (!full.p || !e->tensor) {
+    if (!full.p || !e->tensor)
         return full.p != NULL;
-    }
     return zf_tensor_ref_draft(b, ds_spot("", full), &e->view, NULL, err) &&
            (mp->weights_only ||
             zf_tensor_ref_draft(b, ds_spot("stored", full), &e->view, NULL, err));
@@ -237,9 +218,8 @@ static bool layers_check_unlike(struct ds_save *ds, const struct ds_layers *l,
 {
     struct ds_name key = layer->mismatch_key;
 
-    if (key.n == 0 || layers_had_tied(ds, l, layer->file->mp, key)) {
+    if (key.n == 0 || layers_had_tied(ds, l, layer->file->mp, key))
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "its weights have the names and shapes of \"%.*s\", but the masters of that module do "
             "not round to them",
@@ -254,16 +234,12 @@ static struct ds_rank *layers_before(struct ds_save *ds, struct ds_ranks *all,
 {
     uint32_t tensor = ds->dir.layer_model ? l->layer[i].file->mp : 0;
 
-    while (i-- > 0 && l->layer[i].file->mp == tensor) {
-        if (l->layer[i].owner) {
+    while (i-- > 0 && l->layer[i].file->mp == tensor)
+        if (l->layer[i].owner)
             return l->layer[i].owner;
-        }
-    }
-    for (uint32_t k = 0; k < all->n; k++) {
-        if (all->rank[k].tensor == tensor) {
+    for (uint32_t k = 0; k < all->n; k++)
+        if (all->rank[k].tensor == tensor)
             return &all->rank[k];
-        }
-    }
     return &all->rank[0];
 }
 
@@ -288,9 +264,8 @@ static bool layers_note_tied(struct ds_save *ds, const struct ds_ranks *all,
                 if (!known && !zf_build_note(ds->b, err,
                                              "no layer's file is that of \"%.*s\": stored/ lacks "
                                              "its 16-bit weights",
-                                             (int)(key.n < 100 ? key.n - 1 : 100), key.p)) {
+                                             (int)(key.n < 100 ? key.n - 1 : 100), key.p))
                     return false;
-                }
                 noted = known ? noted : key;
             }
         }
@@ -304,19 +279,15 @@ bool ds_layers_frozen(struct ds_save *ds, struct ds_ranks *all, struct ds_layers
     for (uint32_t i = 0; i < ds->dir.n_layers; i++) {
         struct ds_layer *layer = &l->layer[i];
 
-        if (layer->owner) {
+        if (layer->owner)
             continue;
-        }
         layer->owner = layers_before(ds, all, l, i);
         if (!layers_check_unlike(ds, l, layer, err) ||
-            !zf_build_prefix(ds->b, layer->owner->tree, err)) {
+            !zf_build_prefix(ds->b, layer->owner->tree, err))
             return false;
-        }
-        for (uint32_t k = 0; k < layer->has.n_entries; k++) {
-            if (!layers_draft_entry(layer->owner, layer, &layer->has.entry[k], err)) {
+        for (uint32_t k = 0; k < layer->has.n_entries; k++)
+            if (!layers_draft_entry(layer->owner, layer, &layer->has.entry[k], err))
                 return !ds_err_named(err) && zf_err_in(err, "%s", layer->file->path);
-            }
-        }
     }
     return zf_build_prefix(ds->b, "", err) && layers_note_tied(ds, all, l, err);
 }

@@ -72,9 +72,8 @@ static bool mappings_check_sets(struct ds_rank *mp, uint32_t g, const uint32_t *
                 return zf_err_in(err, "%s", b->path);
             }
         }
-        if (!rank) {
+        if (!rank)
             return false;
-        }
     }
     return true;
 }
@@ -98,11 +97,9 @@ static bool mappings_join_group(struct ds_rank *mp, uint32_t g, struct ds_shapes
         most += r->part[g]->n_slices;
     }
     out->param = rank ? zf_arena_get(mp->save->a, most, sizeof *out->param, err) : NULL;
-    for (uint32_t k = 0; out->param && k < n; k++) {
-        if (!mappings_add(&mp->optim[rank[k]], g, out, err)) {
+    for (uint32_t k = 0; out->param && k < n; k++)
+        if (!mappings_add(&mp->optim[rank[k]], g, out, err))
             return false;
-        }
-    }
     return out->param && mappings_check_sets(mp, g, rank, n, err);
 }
 
@@ -111,12 +108,10 @@ struct ds_shapes *ds_mappings_join(struct ds_rank *mp, uint32_t n_groups, struct
     struct ds_shapes *out = zf_arena_get(mp->save->a, n_groups, sizeof *out, err);
 
     for (uint32_t g = 0; out && g < n_groups; g++) {
-        if (!mappings_join_group(mp, g, &out[g], err)) {
+        if (!mappings_join_group(mp, g, &out[g], err))
             return NULL;
-        }
-        for (uint32_t i = 0; i < out[g].n; i++) {
+        for (uint32_t i = 0; i < out[g].n; i++)
             out[g].param[i].shape = &out[g].param[i].n;
-        }
     }
     return out;
 }
@@ -127,9 +122,8 @@ static const struct ds_param *mappings_tied(const struct ds_rank *mp, const stru
     for (uint32_t i = 0; i < mp->tied.n; i++) {
         const struct ds_param *t = &mp->tied.param[i];
 
-        if (t->n == p->n && ds_name_eq(t->name, p->name)) {
+        if (t->n == p->n && ds_name_eq(t->name, p->name))
             return t;
-        }
     }
     return NULL;
 }

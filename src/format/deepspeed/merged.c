@@ -29,9 +29,8 @@ static bool merged_lay(struct ds_rank *mp, const struct ds_group *group,
     struct zf_values *part = zf_arena_get(mp->save->a, n, sizeof *part, err);
     uint64_t *begin = part ? zf_arena_get(mp->save->a, n + 1ull, sizeof *begin, err) : NULL;
 
-    if (!begin) {
+    if (!begin)
         return false;
-    }
     for (uint32_t r = 0; r < n && *whole; r++) {
         const struct ds_flat *f = &group->part[r]->master;
 
@@ -59,9 +58,8 @@ static bool merged_init(struct ds_rank *mp, struct zf_prove *p, bool *whole, str
     p->n_vectors = mp->n_groups;
     p->weight = zf_arena_get(mp->save->a, all->n, sizeof *p->weight, err);
     p->vector = zf_arena_get(mp->save->a, mp->n_groups, sizeof *p->vector, err);
-    if (!p->weight || !p->vector) {
+    if (!p->weight || !p->vector)
         return false;
-    }
     for (uint32_t i = 0; i < all->n; i++) {
         const struct ds_entry *e = ds_model_find(&mp->model, all->param[i].name);
 
@@ -73,11 +71,9 @@ static bool merged_init(struct ds_rank *mp, struct zf_prove *p, bool *whole, str
     p->sample = zf_sample_of(elements, all->n);
     p->skip_lost = mp->save->o->degraded;
     *whole = true;
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (!merged_lay(mp, &mp->group[g], &p->vector[g], whole, err)) {
+    for (uint32_t g = 0; g < mp->n_groups; g++)
+        if (!merged_lay(mp, &mp->group[g], &p->vector[g], whole, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -88,18 +84,15 @@ static struct ds_group *merged_groups(struct ds_rank *mp, const struct zf_prove 
     struct ds_group *out = zf_arena_get(mp->save->a, p->n_vectors, sizeof *out, err);
     uint32_t *which = out ? zf_arena_get(mp->save->a, p->piece.n, sizeof *which, err) : NULL;
 
-    if (!which) {
+    if (!which)
         return NULL;
-    }
-    for (size_t i = 0; i < p->piece.n; i++) {
+    for (size_t i = 0; i < p->piece.n; i++)
         which[i] = p->piece.at[i].to;
-    }
     for (uint32_t g = 0; g < p->n_vectors; g++) {
         const struct zf_prove_vector *v = &p->vector[g];
 
-        if (!ds_groups_pick(mp, &mp->group[g], which + v->first, v->n, &out[g], err)) {
+        if (!ds_groups_pick(mp, &mp->group[g], which + v->first, v->n, &out[g], err))
             return NULL;
-        }
     }
     return out;
 }
@@ -144,14 +137,11 @@ static bool merged_refuse(struct ds_rank *mp, const struct zf_prove *p, const st
 static bool merged_is_same(const struct ds_rank *mp, const struct ds_group *other)
 {
     for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (mp->group[g].n != other[g].n) {
+        if (mp->group[g].n != other[g].n)
             return false;
-        }
-        for (uint32_t i = 0; i < other[g].n; i++) {
-            if (!ds_name_eq(mp->group[g].param[i].name, other[g].param[i].name)) {
+        for (uint32_t i = 0; i < other[g].n; i++)
+            if (!ds_name_eq(mp->group[g].param[i].name, other[g].param[i].name))
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -179,28 +169,23 @@ static bool merged_prove(struct ds_rank *mp, struct zf_prove *p, struct zf_err *
     struct zf_err first;
     bool whole, proven = false;
 
-    if (!merged_init(mp, p, &whole, err) || (whole && !zf_prove_by_storage(p, &proven, err))) {
+    if (!merged_init(mp, p, &whole, err) || (whole && !zf_prove_by_storage(p, &proven, err)))
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
-    }
     if (proven) {
         shown = merged_groups(mp, p, err);
         return shown && merged_take(mp, shown,
                                     "the storages in \"module\" do, and the weights prove it", err);
     }
-    if (ds_order_prove(mp, err)) {
+    if (ds_order_prove(mp, err))
         return true;
-    }
-    if (err->code != ZF_E_FORMAT || !whole) {
+    if (err->code != ZF_E_FORMAT || !whole)
         return false;
-    }
     first = *err;
     zf_err_clear(err);
-    if (!zf_prove_by_value(p, &proven, err)) {
+    if (!zf_prove_by_value(p, &proven, err))
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
-    }
-    if (!proven) {
+    if (!proven)
         return merged_refuse(mp, p, &first, err);
-    }
     shown = merged_groups(mp, p, err);
     return shown && merged_take(mp, shown, "the weights in \"module\" prove it", err);
 }

@@ -61,9 +61,8 @@ static void model_take_buffers(const struct zf_take *list, struct ds_model *m)
 
         m->buffer[i] = ds_take_name(&one);
     }
-    if (!list->t->failed) {
+    if (!list->t->failed)
         ds_name_sort(m->buffer, m->n_buffers);
-    }
 }
 
 static void model_take_aliases(const struct zf_take *map, struct ds_model *m)
@@ -79,9 +78,8 @@ static void model_take_aliases(const struct zf_take *map, struct ds_model *m)
         m->alias[i] = (struct ds_alias){ds_take_name(&name), ds_take_name(&of)};
         m->second[i] = m->alias[i].name;
     }
-    if (!map->t->failed) {
+    if (!map->t->failed)
         ds_name_sort(m->second, m->n_aliases);
-    }
 }
 
 static void model_take_fragments(struct ds_save *ds, struct zf_torch *t, const struct zf_take *map,
@@ -114,19 +112,15 @@ bool ds_model_index(struct ds_save *ds, struct ds_model *m, struct zf_err *err)
     zf_auto(mem) struct sorted *s = malloc((m->n_entries + (size_t)1) * sizeof *s);
     uint32_t *at = zf_arena_get(ds->a, m->n_entries, sizeof *at, err);
 
-    if (!s) {
+    if (!s)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
-    if (!at) {
+    if (!at)
         return false;
-    }
-    for (uint32_t i = 0; i < m->n_entries; i++) {
+    for (uint32_t i = 0; i < m->n_entries; i++)
         s[i] = (struct sorted){m->entry[i].name, i};
-    }
     qsort(s, m->n_entries, sizeof *s, model_by_name);
-    for (uint32_t i = 0; i < m->n_entries; i++) {
+    for (uint32_t i = 0; i < m->n_entries; i++)
         at[i] = s[i].i;
-    }
     m->by_name = at;
     return true;
 }
@@ -140,14 +134,12 @@ const struct ds_entry *ds_model_find(const struct ds_model *m, struct ds_name na
         const struct ds_entry *e = &m->entry[m->by_name[mid]];
         int c = ds_name_cmp(e->name, name);
 
-        if (c == 0) {
+        if (c == 0)
             return e;
-        }
-        if (c < 0) {
+        if (c < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
     return NULL;
 }
@@ -183,14 +175,12 @@ static bool model_read_entry(struct ds_save *ds, struct zf_torch *t, const char 
                              struct zf_err *err)
 {
     e->tensor = zf_torch_kind(t, v) == ZF_TORCH_DENSE;
-    if (!e->tensor || zf_tensor_ref_read_many(&ds->keep, t, v, empty, &e->view, err)) {
+    if (!e->tensor || zf_tensor_ref_read_many(&ds->keep, t, v, empty, &e->view, err))
         return true;
-    }
     e->tensor = false;
     e->lost = true;
-    if (zf_build_degraded(ds->b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT) {
+    if (zf_build_degraded(ds->b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT)
         return zf_leave_out(ds->b, zf_torch_name(t), e->name.p, err);
-    }
     return !ds_err_named(err) &&
            (zf_err_in(err, "!%s[\"%.*s\"]", where, ds_name_shown(e->name), e->name.p) ||
             zf_err_in(err, "%s", zf_torch_name(t)));
@@ -204,18 +194,15 @@ bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more, stru
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than tensors = %llu names",
                        (unsigned long long)most);
     }
-    if (want <= m->cap_entries) {
+    if (want <= m->cap_entries)
         return true;
-    }
     /* an arena gives nothing back, so it doubles */
     const uint64_t cap = m->n_entries > 0 ? 2 * want : want;
     struct ds_entry *all = zf_arena_get(ds->a, cap, sizeof *all, err);
-    if (!all) {
+    if (!all)
         return false;
-    }
-    if (m->n_entries > 0) {
+    if (m->n_entries > 0)
         memcpy(all, m->entry, m->n_entries * sizeof *all);
-    }
     m->entry = all;
     m->cap_entries = (uint32_t)cap;
     return true;
@@ -234,21 +221,18 @@ bool ds_entries_read(struct ds_save *ds, struct zf_torch *t, const struct ds_fil
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is not a mapping of names to tensors");
         return zf_err_in(err, "%s", zf_torch_name(t));
     }
-    if (!ds_entries_room(ds, m, n, err)) {
+    if (!ds_entries_room(ds, m, n, err))
         return false;
-    }
     for (uint64_t i = 0; i < n; i++) {
         struct ds_entry *e = &m->entry[end];
 
         *e = (struct ds_entry){.file = f, .same = end};
-        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the file", &e->name, err)) {
+        if (!ds_name_of(ds->a, zf_pv_key(root, i), "the file", &e->name, err))
             return zf_err_in(err, "%s", zf_torch_name(t));
-        }
         if (!model_read_entry(ds, t, "", zf_pv_val(root, i), &empty, e, err) ||
             (!named && e->tensor && e->view.src &&
-             !ds_dir_same_rank(f->path, e->view.src->name, err))) {
+             !ds_dir_same_rank(f->path, e->view.src->name, err)))
             return false;
-        }
         named = named || (e->tensor && e->view.src);
         end += e->tensor || (f && f->kind == DS_LAYER);
     }
@@ -273,13 +257,11 @@ static void model_take_module(struct ds_save *ds, struct zf_torch *t, const stru
 
         e->same = (uint32_t)i;
         e->name = model_take_name(m, &cursors, &name);
-        if (!map->t->failed && !model_read_entry(ds, t, "module", one.v, &empty, e, &err)) {
+        if (!map->t->failed && !model_read_entry(ds, t, "module", one.v, &empty, e, &err))
             (void)zf_take_fail(&one, &err);
-        }
     }
-    if (!map->t->failed && !ds_model_index(ds, m, &err)) {
+    if (!map->t->failed && !ds_model_index(ds, m, &err))
         (void)zf_take_fail(map, &err);
-    }
 }
 
 /* checkpoint_parallel_dimensions, since 0.19.5. */
@@ -360,21 +342,17 @@ static bool model_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_mo
                       "not a model-states file: there is no \"module\" in it") ||
         !zf_take_can(&root, !zf_pv_is_map(zf_pv_get(root.v, "folding")),
                      "AutoEP folded into AutoTP (\"folding\") is not supported: its experts are "
-                     "spread over tensor-parallel ranks as well")) {
+                     "spread over tensor-parallel ranks as well"))
         return zf_take_ok(&taker, err);
-    }
     model_read_facts(root.v, m);
     model_take_mesh(&mesh, m);
-    if (!ds_tp_digest(zf_pv_get(info.v, "affine_map"), &m->affine, err)) {
+    if (!ds_tp_digest(zf_pv_get(info.v, "affine_map"), &m->affine, err))
         (void)zf_take_fail(&info, err);
-    }
     m->has_shapes = zf_take_given(&shapes);
-    if (m->has_shapes) {
+    if (m->has_shapes)
         ds_take_shapes(ds, &shapes, &m->group, &m->n_groups);
-    }
-    if (zf_take_given(&frozen)) {
+    if (zf_take_given(&frozen))
         model_take_group(ds, &frozen, &m->frozen);
-    }
     model_take_buffers(&buffers, m);
     ds_autoep_take(&autoep, ds->o->lim->tensors, &m->fused, &m->n_fused);
     model_take_aliases(&aliases, m);
@@ -388,9 +366,8 @@ static bool model_read(struct ds_save *ds, struct zf_torch *t, const struct ds_f
                        struct ds_model *out, struct zf_err *err)
 {
     *out = (struct ds_model){.path = f->path};
-    if (!t) {
+    if (!t)
         return false;
-    }
     ds->files.likely = zf_torch_weight(t);
     out->read = model_read_root(ds, t, out, err);
     return (out->read && (ds->rank->model_values || ds_agree_job(ds, t, f->path, err)) &&
@@ -412,9 +389,8 @@ bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_
 {
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open_first(&ds->files, f->path, err);
 
-    if (!model_read(ds, t, f, out, err)) {
+    if (!model_read(ds, t, f, out, err))
         return false;
-    }
     ds_agree_remember(ds, t);
     return true;
 }

@@ -11,9 +11,8 @@ bool ds_name_of(struct zf_arena *a, const struct zf_pv *v, const char *what, str
     uint64_t n;
     const char *p = zf_pv_kind(v) == ZF_PV_STR ? zf_pv_text(v, &n) : NULL;
 
-    if (!p || n > UINT32_MAX) {
+    if (!p || n > UINT32_MAX)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s holds a name that is not a text", what);
-    }
     out->p = zf_arena_str(a, p, n, err);
     out->n = (uint32_t)n;
     return out->p != NULL;
@@ -61,9 +60,8 @@ static int name_order(const void *a, const void *b)
 
 void ds_name_sort(struct ds_name *list, uint32_t n)
 {
-    if (n > 1) {
+    if (n > 1)
         qsort(list, n, sizeof *list, name_order);
-    }
 }
 
 bool ds_name_listed(const struct ds_name *sorted, uint32_t n, struct ds_name name)

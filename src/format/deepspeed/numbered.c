@@ -45,11 +45,9 @@ static bool numbered_draft_masters(struct numbered *w, const struct zf_pv *optim
     const struct zf_pv *lists = zf_pv_get(optim, "fp32_groups");
     uint64_t next = 0;
 
-    for (uint64_t g = 0; g < zf_pv_len(flat); g++) {
-        if (!numbered_draft_master(w, g, zf_pv_item(flat, g), err)) {
+    for (uint64_t g = 0; g < zf_pv_len(flat); g++)
+        if (!numbered_draft_master(w, g, zf_pv_item(flat, g), err))
             return false;
-        }
-    }
     for (uint64_t g = 0; zf_pv_len(flat) == 0 && g < zf_pv_len(lists); g++) {
         const struct zf_pv *ids = zf_pv_get(zf_pv_item(groups, g), "params");
 
@@ -57,9 +55,8 @@ static bool numbered_draft_masters(struct numbered *w, const struct zf_pv *optim
             uint64_t id;
 
             if (!numbered_draft_master(w, zf_pv_u64(zf_pv_item(ids, k), &id) ? id : next,
-                                       zf_pv_item(zf_pv_item(lists, g), k), err)) {
+                                       zf_pv_item(zf_pv_item(lists, g), k), err))
                 return false;
-            }
         }
     }
     return true;
@@ -83,9 +80,8 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
             continue;
         }
         struct ds_name name = numbered_name(w, id, err);
-        if (!name.p || !ds_states_draft(&w->states, name, states, NULL, err)) {
+        if (!name.p || !ds_states_draft(&w->states, name, states, NULL, err))
             return false;
-        }
     }
     return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
            ds_overlap_check(&w->states.overlap, err) &&
@@ -117,15 +113,13 @@ static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err 
     const struct ds_dir *d = &mp->save->dir;
     uint32_t next = 0, n = 0;
 
-    for (uint32_t i = 0; i < d->n_expp; i++) {
+    for (uint32_t i = 0; i < d->n_expp; i++)
         n = d->expp[i].dp >= n ? d->expp[i].dp + 1 : n;
-    }
     for (uint32_t i = 0; i <= d->n_expp; i++) {
         const struct ds_file *f = i < d->n_expp ? &d->expp[i] : NULL;
 
-        if (f && f->mp != mp->mp) {
+        if (f && f->mp != mp->mp)
             continue;
-        }
         if (f ? f->dp != next : next < n) {
             struct ds_file missing = d->expp[0];
             char name[DS_FILE_NAME];
@@ -135,13 +129,11 @@ static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err 
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "%s is missing: there are files of %u expert-parallel ranks",
                     ds_file_name(missing, name), n);
-            if (!zf_forgive(mp->save->b, err)) {
+            if (!zf_forgive(mp->save->b, err))
                 return false;
-            }
         }
-        if (f && !numbered_read(mp->save, f->path, f, some, err) && !zf_forgive(mp->save->b, err)) {
+        if (f && !numbered_read(mp->save, f->path, f, some, err) && !zf_forgive(mp->save->b, err))
             return false;
-        }
         next = f ? f->dp + 1 : next;
     }
     return true;
@@ -154,9 +146,8 @@ static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
 
     if (!zf_build_prefix(b, mp->tree, err) ||
         !numbered_read(mp->save, mp->model.path, NULL, &some, err) ||
-        (mp->model.moe && !numbered_read_experts(mp, &some, err)) || !zf_build_prefix(b, "", err)) {
+        (mp->model.moe && !numbered_read_experts(mp, &some, err)) || !zf_build_prefix(b, "", err))
         return false;
-    }
     if (!some) {
         return zf_build_note(b, err,
                              "\"%s\": no file has an optimizer's masters and states: without ZeRO "
@@ -171,10 +162,8 @@ static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
 
 bool ds_numbered_draft(struct ds_ranks *all, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (all->rank[i].numbered && !numbered_draft_rank(&all->rank[i], err)) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->rank[i].numbered && !numbered_draft_rank(&all->rank[i], err))
             return false;
-        }
-    }
     return true;
 }

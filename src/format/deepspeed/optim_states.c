@@ -18,21 +18,16 @@ static int optim_read_stage(const struct zf_pv *v)
     static const char *const names[] = {"disabled", "optimizer_states", "gradients", "weights"};
     int64_t i = -1;
 
-    if (zf_pv_kind(v) == ZF_PV_NONE) {
+    if (zf_pv_kind(v) == ZF_PV_NONE)
         return 0;
-    }
-    if (zf_pv_is(v, NULL, "ZeroStageEnum")) {
+    if (zf_pv_is(v, NULL, "ZeroStageEnum"))
         v = zf_pv_arg(v, 0);
-    }
-    if (zf_pv_int(v, &i)) {
+    if (zf_pv_int(v, &i))
         return i >= 0 && i <= 3 ? (int)i : -1;
-    }
     if (zf_pv_is(v, NULL, "getattr") && strcmp(zf_pv_name(zf_pv_arg(v, 0)), "ZeroStageEnum") == 0) {
-        for (int k = 0; k < 4; k++) {
-            if (zf_pv_eq(zf_pv_arg(v, 1), names[k])) {
+        for (int k = 0; k < 4; k++)
+            if (zf_pv_eq(zf_pv_arg(v, 1), names[k]))
                 return k;
-            }
-        }
     }
     return -1;
 }
@@ -64,9 +59,8 @@ static bool optim_mark_lost(struct ds_save *ds, const char *path, struct ds_flat
     struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
     const char *file = lost ? zf_arena_fmt(ds->a, err, "%s/%s", zf_store_name(ds->st), path) : NULL;
 
-    if (!file) {
+    if (!file)
         return false;
-    }
     *lost = (struct zf_lost){.file = file, .why = "is missing or damaged"};
     out->lost = lost;
     return true;
@@ -82,9 +76,8 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
     const char *p = zf_pv_kind(id) == ZF_PV_STR ? zf_pv_text(id, &n) : "";
     const char *path;
 
-    if (n == 0 || n > 200 || strspn(p, "0123456789abcdefghijklmnopqrstuvwxyz_-") != n) {
+    if (n == 0 || n > 200 || strspn(p, "0123456789abcdefghijklmnopqrstuvwxyz_-") != n)
         return true;
-    }
     path = zf_arena_fmt(ds->a, err, "%s/rank%02llu/%s.tensor.swp",
                         ds->dir.swap ? ds->dir.swap : SWAP_FOLDER,
                         (unsigned long long)ds->swap_rank, p);
@@ -96,12 +89,10 @@ static bool optim_read_swapped(struct ds_save *ds, const struct zf_pv *v, struct
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: a vector was swapped out to it", path,
                 zf_absent(ds->st, path, is));
     }
-    if (!src && path && zf_forgive(ds->b, err)) {
+    if (!src && path && zf_forgive(ds->b, err))
         return optim_mark_lost(ds, path, out, err);
-    }
-    if (!src || !zf_keeper_hold(&ds->keep, src, err)) {
+    if (!src || !zf_keeper_hold(&ds->keep, src, err))
         return false;
-    }
     out->src = src;
     out->n = src->size / zf_dtype_info(out->dtype)->bytes;
     out->swapped = src->size;
@@ -118,13 +109,11 @@ static void optim_take_flat(const struct optim_reading *q, const struct zf_take 
     if (!zf_take_tensor(x, &q->ds->keep, q->torch, &v) ||
         !zf_take_must(x, v.ndim <= 1 && v.packed,
                       "it has %u dimensions%s, expected a packed vector", v.ndim,
-                      v.packed ? "" : " and is not packed")) {
+                      v.packed ? "" : " and is not packed"))
         return;
-    }
     *out = (struct ds_flat){.src = v.src, .off = v.off, .n = v.n, .dtype = v.dtype};
-    if (v.n == 0 && !optim_read_swapped(q->ds, x->v, out, &err)) {
+    if (v.n == 0 && !optim_read_swapped(q->ds, x->v, out, &err))
         (void)zf_take_fail(x, &err);
-    }
 }
 
 /* One value of a group's state. */
@@ -309,9 +298,8 @@ static struct ds_part *optim_take_cut(const struct optim_reading *q, const struc
 
         part[i] = (struct ds_part){.path = q->out->path, .dp = q->out->dp, .elastic = true};
         if (i > 0 && !(part[i].path = zf_arena_fmt(q->ds->a, &err, "%s, sub-partition %u",
-                                                   q->out->path, (unsigned)i))) {
+                                                   q->out->path, (unsigned)i)))
             (void)zf_take_fail(&vector, &err);
-        }
         optim_take_flat(q, &vector, &part[i].master);
         optim_take_states(q, &own, NULL, &part[i]);
     }
@@ -368,17 +356,15 @@ static void optim_take_inner(const struct optim_reading *q, const struct zf_take
                       "not a ZeRO file: neither single_partition_of_fp32_groups nor "
                       "fp32_flat_groups is in it") ||
         !zf_take_must(&stage, r->stage >= 0 && (r->stage == 3) == r->stage3,
-                      "it does not go with %s", slots.v ? slots.key : cuts.key)) {
+                      "it does not go with %s", slots.v ? slots.key : cuts.key))
         return;
-    }
     const struct zf_take base =
         zf_take_key(in, r->stage3 ? "optimizer_state_dict" : "base_optimizer_state");
     optim_take_vectors(q, r->stage3 ? &slots : &cuts);
     optim_take_partitions(&count, r);
     optim_take_members(&members, r);
-    if (q->ds->want_slices) {
+    if (q->ds->want_slices)
         optim_take_slices(&slices, r);
-    }
     for (uint32_t g = 0; g < r->n_parts && pads.v && !in->t->failed; g++) {
         const struct zf_take one = zf_take_item(&pads, g);
 
@@ -437,9 +423,8 @@ static bool optim_read_root(struct ds_save *ds, struct zf_torch *t, struct ds_op
     optim_read_config(root.v, r);
     optim_take_inner(&q, &in);
     r->version = optim_text(ds->a, version ? version : zf_pv_get(in.v, "ds_version"), err);
-    if (zf_take_given(&shapes)) {
+    if (zf_take_given(&shapes))
         ds_take_shapes(ds, &shapes, &r->group, &r->n_groups);
-    }
     return r->version && zf_take_ok(&taker, err);
 }
 
@@ -449,9 +434,8 @@ static bool optim_check_name(const struct ds_file *f, const struct ds_optim *r, 
     for (uint32_t g = 0; g < r->n_parts; g++) {
         const struct ds_flat *v = &r->part[g]->master;
 
-        if (v->src && !v->swapped) {
+        if (v->src && !v->swapped)
             return ds_dir_same_rank(f->path, v->src->name, err);
-        }
     }
     return true;
 }
@@ -465,9 +449,8 @@ bool ds_optim_read(struct ds_save *ds, const struct ds_file *f, struct ds_optim 
     /* swap folders are those of global ranks, along which tensor-parallel ranks are next to each
      * other.  Source: runtime/engine.py (save_checkpoint), utils/groups.py (_init_tp_mesh_device) */
     ds->swap_rank = f->dp * (ds->n_ranks > ds->dir.n_mp ? ds->n_ranks : ds->dir.n_mp) + f->mp;
-    if (!t) {
+    if (!t)
         return false;
-    }
     /* the first file that can be read speaks for all */
     return (optim_read_root(ds, t, out, err) &&
             (ds->shown_optim || ds_state_optim(ds, t, f->path, err)) &&

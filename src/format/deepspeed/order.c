@@ -27,15 +27,13 @@ static bool order_list_param(struct ds_rank *mp, const struct vector_weight *at,
         struct vector_weight w = *at;
 
         if (!e || !e->tensor || !e->view.src || e->view.n != p->n / parts ||
-            zf_dtype_info(e->view.dtype)->kind != 'f') {
+            zf_dtype_info(e->view.dtype)->kind != 'f')
             continue;
-        }
         w.weight = &e->view;
         w.first = l * (p->n / parts);
         ++*compared;
-        if (!vector_list(&w, e->view.n, every, out, err)) {
+        if (!vector_list(&w, e->view.n, every, out, err))
             return false;
-        }
     }
     return true;
 }
@@ -48,9 +46,8 @@ static struct zf_sample order_sample(const struct ds_rank *mp, const struct ds_g
 
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         pieces += group[g].n + group[g].n_ranks;
-        for (uint32_t i = 0; i < group[g].n; i++) {
+        for (uint32_t i = 0; i < group[g].n; i++)
             elements += group[g].len[i] < UINT32_MAX ? group[g].len[i] : UINT32_MAX;
-        }
     }
     return zf_sample_of(elements, pieces * mp->save->dir.n_mp);
 }
@@ -60,15 +57,13 @@ static bool order_list_group(struct ds_rank *mp, const struct ds_group *group, u
 {
     struct zf_flat_vector flat;
 
-    if (!zero12_lay(mp->save, group, &flat, err)) {
+    if (!zero12_lay(mp->save, group, &flat, err))
         return false;
-    }
     for (uint32_t i = 0; i < group->n; i++) {
         const struct vector_weight at = {.group = group, .flat = &flat, .i = i};
 
-        if (!order_list_param(mp, &at, every, compared, out, err)) {
+        if (!order_list_param(mp, &at, every, compared, out, err))
             return false;
-        }
     }
     return true;
 }
@@ -83,14 +78,11 @@ static bool order_try(struct ds_rank *mp, const struct ds_group *group, struct o
     const struct zf_rounding *bad;
 
     *q = (struct order_proof){0};
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (!order_list_group(mp, &group[g], sample.every, &q->compared, &list, err)) {
+    for (uint32_t g = 0; g < mp->n_groups; g++)
+        if (!order_list_group(mp, &group[g], sample.every, &q->compared, &list, err))
             return false;
-        }
-    }
-    if (!zf_roundings_check(&list, o, &bad, &q->miss, err)) {
+    if (!zf_roundings_check(&list, o, &bad, &q->miss, err))
         return false;
-    }
     if (bad) {
         q->miss.at += bad->first;
         q->name = ((const struct ds_param *)bad->what)->name;
@@ -124,9 +116,8 @@ static struct ds_group *order_deal(struct ds_rank *mp, struct zf_err *err)
         out[g] = *in;
         out[g].param = zf_arena_get(mp->save->a, in->n, sizeof *out[g].param, err);
         out[g].len = zf_arena_get(mp->save->a, in->n, sizeof *out[g].len, err);
-        if (!out[g].param || !out[g].len) {
+        if (!out[g].param || !out[g].len)
             return NULL;
-        }
         for (uint32_t r = 0; r < in->n_ranks && r < in->n; r++) {
             for (uint64_t i = r; i < in->n; i += in->n_ranks) {
                 out[g].param[n] = in->param[i];
@@ -168,12 +159,10 @@ bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
     struct order_proof declared, dealt;
     struct ds_group *in_turn;
 
-    if (mp->model.zenflow) {
+    if (mp->model.zenflow)
         return true; /* its model lags behind the masters, or is scrambled */
-    }
-    if (!order_try(mp, mp->group, &declared, err)) {
+    if (!order_try(mp, mp->group, &declared, err))
         return false;
-    }
     if (declared.compared == 0) {
         /* one mapping for all groups may be in the order of the model */
         return sure || (!other && !(mp->merged && mp->n_groups > 1))
@@ -182,22 +171,17 @@ bool ds_order_prove(struct ds_rank *mp, struct zf_err *err)
                                    "no weights in \"module\" that could prove it")
                    : order_unproven(mp, "\"module\" has no weights to compare with", err);
     }
-    if (!declared.miss.found && (sure || !other)) {
+    if (!declared.miss.found && (sure || !other))
         return true;
-    }
-    if (!other) {
+    if (!other)
         return order_refuse(mp, &declared, err);
-    }
     in_turn = order_deal(mp, err);
-    if (!in_turn || !order_try(mp, in_turn, &dealt, err)) {
+    if (!in_turn || !order_try(mp, in_turn, &dealt, err))
         return false;
-    }
-    if (dealt.miss.found) {
+    if (dealt.miss.found)
         return !declared.miss.found || order_refuse(mp, &declared, err);
-    }
-    if (!declared.miss.found) {
+    if (!declared.miss.found)
         return order_unproven(mp, "the weights fit both orders", err);
-    }
     mp->group = in_turn;
     return zf_build_note(
         mp->save->b, err,

@@ -13,9 +13,8 @@ bool ds_overlap_add(struct ds_overlap *a, const struct ds_overlap_bytes *at, enu
     struct ds_overlap_bytes *to;
 
     if (n == 0 || !at->src || !zf_mul(n, zf_dtype_info(dtype)->bytes, &bytes) ||
-        !zf_add(at->off, bytes, &end)) {
+        !zf_add(at->off, bytes, &end))
         return true; /* what is beyond any file is refused where it is drafted */
-    }
     to = zf_vec_push(a, err);
     if (to) {
         *to = *at;
@@ -36,19 +35,17 @@ static const char *overlap_text(const struct ds_overlap_bytes *b, char out[240])
 {
     int what = (int)(b->what.n < 80 ? b->what.n : 80), of = ds_name_shown(b->of);
 
-    if (b->of.p) {
+    if (b->of.p)
         (void)snprintf(out, 240, "%.*s of \"%.*s\"", what, b->what.p, of, b->of.p);
-    } else {
+    else
         (void)snprintf(out, 240, "%.*s of group %u", what, b->what.p, b->group);
-    }
     return out;
 }
 
 bool ds_overlap_check(struct ds_overlap *a, struct zf_err *err)
 {
-    if (a->n > 0) {
+    if (a->n > 0)
         qsort(a->at, a->n, sizeof *a->at, overlap_by_bytes);
-    }
     for (size_t i = 1; i < a->n; i++) {
         const struct ds_overlap_bytes *x = &a->at[i - 1], *y = &a->at[i];
         char one[240], two[240];

@@ -42,14 +42,12 @@ static bool rank_check_files(struct ds_rank *mp, uint64_t n, struct zf_err *err)
         }
         if (f->dp >= n) {
             if (!zf_build_note(mp->save->b, err, "\"%s\" is ignored: there are only %llu ranks",
-                               f->path, (unsigned long long)n)) {
+                               f->path, (unsigned long long)n))
                 return false;
-            }
             continue;
         }
-        if (f->dp != next && !degraded) {
+        if (f->dp != next && !degraded)
             return rank_missing(mp, next, n, err);
-        }
         next = f->dp + 1ull;
     }
     return ((next >= n || degraded) && n <= RANKS_MAX) || rank_missing(mp, next, n, err);
@@ -60,9 +58,8 @@ static bool rank_same_partitions(const struct ds_optim *a, const struct ds_optim
     uint32_t g = 0;
 
     while (g < a->n_parts && a->part[g]->partitions == b->part[g]->partitions &&
-           !a->part[g]->ranks == !b->part[g]->ranks) {
+           !a->part[g]->ranks == !b->part[g]->ranks)
         g++;
-    }
     return g == a->n_parts;
 }
 
@@ -71,9 +68,8 @@ static uint64_t rank_count(const struct ds_rank *mp, const struct ds_optim *firs
 {
     bool all = first->n_parts > 0;
 
-    for (uint32_t g = 0; g < first->n_parts; g++) {
+    for (uint32_t g = 0; g < first->n_parts; g++)
         all = all && first->part[g]->moe;
-    }
     return first->partitions > 0 && !all ? first->partitions
                                          : mp->optim_file[mp->n_optim_files - 1].dp + 1ull;
 }
@@ -127,16 +123,13 @@ static bool rank_check_overlap(const struct ds_optim *r, struct zf_err *err)
         for (uint32_t c = 0; c < (r->n_cuts ? r->n_cuts[g] : 1); c++) {
             const struct ds_part *part = &r->part[g][c];
 
-            if (!rank_add_vector(&list, &part->master, (struct ds_name){"the masters", 11}, g,
-                                 err)) {
+            if (!rank_add_vector(&list, &part->master, (struct ds_name){"the masters", 11}, g, err))
                 return false;
-            }
             for (uint32_t i = 0; i < part->n_states; i++) {
                 const struct ds_state *s = &part->state[i];
 
-                if (s->kind == ZF_DS_FLAT && !rank_add_vector(&list, &s->flat, s->key, g, err)) {
+                if (s->kind == ZF_DS_FLAT && !rank_add_vector(&list, &s->flat, s->key, g, err))
                     return false;
-                }
             }
         }
     }
@@ -148,12 +141,10 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
                             struct zf_err *err)
 {
     if (ds_optim_read(mp->save, f, out, err) &&
-        (rank_check_overlap(out, err) || zf_err_in(err, "%s", f->path))) {
+        (rank_check_overlap(out, err) || zf_err_in(err, "%s", f->path)))
         return true;
-    }
-    if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED) {
+    if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED)
         return false;
-    }
     *out = (struct ds_optim){.path = f->path, .dp = f->dp, .lost = true};
     return zf_note_failure(mp->save->b, err, "rank %u is lost: ", f->dp);
 }
@@ -178,9 +169,8 @@ static bool rank_set_lost(const struct ds_rank *mp, uint32_t r, struct zf_err *e
 /* Degraded, and none of the files can be read: stages 1 and 2 have the weights in "module" as well. */
 static bool rank_without_optim(struct ds_rank *mp, struct zf_err *err)
 {
-    if (mp->save->dir.by_rank) {
+    if (mp->save->dir.by_rank)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file can be read");
-    }
     mp->n_optim_files = 0;
     return zf_build_note(mp->save->b, err,
                          "\"%s\": no optimizer file of it can be read: the weights are those of "
@@ -195,44 +185,33 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
     struct ds_optim first = {.lost = true};
     uint64_t n;
 
-    for (; first.lost && f < end; f++) {
-        if (!rank_read_optim(mp, f, &first, err)) {
+    for (; first.lost && f < end; f++)
+        if (!rank_read_optim(mp, f, &first, err))
             return false;
-        }
-    }
-    if (first.lost) {
+    if (first.lost)
         return rank_without_optim(mp, err);
-    }
     n = rank_count(mp, &first);
-    if (first.dp >= n && mp->save->o->degraded) {
+    if (first.dp >= n && mp->save->o->degraded)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no optimizer file of a rank can be read");
-    }
-    if (!ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err)) {
+    if (!ds_agree_check(mp->save, false, err) || !rank_check_files(mp, n, err))
         return false;
-    }
     mp->n_dp = (uint32_t)n;
     mp->optim = zf_arena_get(mp->save->a, n, sizeof *mp->optim, err);
-    if (!mp->optim || !ds_files_expect(mp->save, f, (uint32_t)(end - f), mp->n_dp, err)) {
+    if (!mp->optim || !ds_files_expect(mp->save, f, (uint32_t)(end - f), mp->n_dp, err))
         return false;
-    }
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < n; r++)
         mp->optim[r] = (struct ds_optim){.dp = r, .lost = true};
-    }
     mp->optim[first.dp] = first;
     for (; f < end && f->dp < n; f++) {
         struct ds_optim *r = &mp->optim[f->dp];
 
         if (!rank_read_optim(mp, f, r, err) ||
-            (!r->lost &&
-             (!rank_same_cut(r, &first, err) || !ds_agree_check(mp->save, false, err)))) {
+            (!r->lost && (!rank_same_cut(r, &first, err) || !ds_agree_check(mp->save, false, err))))
             return false;
-        }
     }
-    for (uint32_t r = 0; r < n; r++) {
-        if (mp->optim[r].lost && !rank_set_lost(mp, r, err)) {
+    for (uint32_t r = 0; r < n; r++)
+        if (mp->optim[r].lost && !rank_set_lost(mp, r, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -242,9 +221,8 @@ const struct ds_optim *rank_optim(const struct ds_rank *mp)
 {
     uint32_t r = 0;
 
-    while (mp->optim && r < mp->n_dp && mp->optim[r].lost) {
+    while (mp->optim && r < mp->n_dp && mp->optim[r].lost)
         r++;
-    }
     return mp->optim && r < mp->n_dp ? &mp->optim[r] : NULL;
 }
 
@@ -255,13 +233,11 @@ bool rank_skip_model(struct ds_save *ds, const struct ds_model *m, struct zf_err
 
 static bool rank_read_model(struct ds_rank *mp, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < mp->n_model_files && !mp->model_from; i++) {
-        if (ds_model_read_first(mp->save, &mp->model_file[i], &mp->model, err)) {
+    for (uint32_t i = 0; i < mp->n_model_files && !mp->model_from; i++)
+        if (ds_model_read_first(mp->save, &mp->model_file[i], &mp->model, err))
             mp->model_from = &mp->model_file[i];
-        } else if (!rank_skip_model(mp->save, &mp->model, err)) {
+        else if (!rank_skip_model(mp->save, &mp->model, err))
             return false;
-        }
-    }
     mp->lost = !mp->model_from;
     mp->save->n_ranks = mp->lost ? mp->save->n_ranks : ds_model_ranks(&mp->model);
     mp->save->want_slices = mp->lost || !mp->model.has_shapes;
@@ -289,18 +265,16 @@ static bool rank_check_no_optim(const struct ds_rank *mp, struct zf_err *err)
     const struct ds_dir *d = &mp->save->dir;
     uint64_t n = 0;
 
-    for (uint32_t g = 0; g < mp->model.n_groups; g++) {
+    for (uint32_t g = 0; g < mp->model.n_groups; g++)
         n += mp->model.group[g].n;
-    }
     if (d->n_optim == 0 && mp->model.has_shapes && n > 0) {
         return zf_build_note(mp->save->b, err,
                              "\"%s\": there are no optimizer files: the weights are those of "
                              "\"module\"",
                              mp->model.path);
     }
-    if (d->n_optim == 0 || (mp->model.has_shapes && n == 0)) {
+    if (d->n_optim == 0 || (mp->model.has_shapes && n == 0))
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "all optimizer files of %s are missing: other model-parallel ranks have theirs, as "
             "\"%s\"",
@@ -338,31 +312,25 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the model-states file of rank 0%s%s is missing: it names the parameters",
                 *mp->tree ? " of " : "", mp->tree);
-        if (!zf_forgive(mp->save->b, err)) {
+        if (!zf_forgive(mp->save->b, err))
             return false;
-        }
     }
-    if (!rank_read_model(mp, err)) {
+    if (!rank_read_model(mp, err))
         return false;
-    }
-    if (mp->lost) {
+    if (mp->lost)
         return rank_read_without_model(mp, err);
-    }
-    if (mp->save->dir.universal) {
+    if (mp->save->dir.universal)
         return rank_agree_models(mp, err);
-    }
-    if (mp->n_optim_files == 0 && !mp->save->dir.by_rank) {
+    if (mp->n_optim_files == 0 && !mp->save->dir.by_rank)
         return rank_check_no_optim(mp, err);
-    }
     if (mp->n_optim_files == 0) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    if (!rank_read_optims(mp, err)) {
+    if (!rank_read_optims(mp, err))
         return false;
-    }
     rank_compare_early(mp);
     return true;
 }
@@ -378,9 +346,8 @@ struct zf_draft *rank_find(const struct ds_rank *mp, struct ds_name name)
 bool rank_drop_masters(struct ds_rank *mp, struct zf_err *err)
 {
     if (!mp->save->o->degraded || mp->optim_only ||
-        (err->code != ZF_E_FORMAT && err->code != ZF_E_IO)) {
+        (err->code != ZF_E_FORMAT && err->code != ZF_E_IO))
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
-    }
     mp->weights_only = true;
     return zf_note_failure(mp->save->b, err,
                            "the masters and their states are left out, the weights are those of "

@@ -14,17 +14,15 @@ static uint32_t ranks_run(const struct ds_file *f, uint32_t n, uint32_t mp)
 {
     uint32_t k = 0;
 
-    while (k < n && f[k].mp == mp) {
+    while (k < n && f[k].mp == mp)
         k++;
-    }
     return k;
 }
 
 static bool ranks_absent(struct ds_save *ds, uint32_t mp, struct zf_err *err)
 {
-    if (ds->o->degraded) {
+    if (ds->o->degraded)
         return zf_build_note(ds->b, err, "the files of model-parallel rank %u are missing", mp);
-    }
     return zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "the files of model-parallel rank %u (mp_rank_%02u) are missing: there are files "
@@ -43,9 +41,8 @@ bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
         uint32_t mp = n_o == 0 || (n_m > 0 && m->mp <= o->mp) ? m->mp : o->mp;
         uint32_t k_m = ranks_run(m, n_m, mp), k_o = ranks_run(o, n_o, mp);
 
-        if (mp != next && !ranks_absent(ds, next, err)) {
+        if (mp != next && !ranks_absent(ds, next, err))
             return false;
-        }
         struct ds_rank *r = &out->rank[out->n++];
 
         *r = (struct ds_rank){.save = ds,
@@ -54,9 +51,8 @@ bool ds_ranks_list(struct ds_save *ds, struct ds_ranks *out, struct zf_err *err)
                               .n_model_files = k_m,
                               .optim_file = o,
                               .n_optim_files = k_o};
-        if (ds->dir.n_mp > 1) {
+        if (ds->dir.n_mp > 1)
             (void)snprintf(r->tree, sizeof r->tree, "mp_rank_%02u", mp);
-        }
         m += k_m;
         n_m -= k_m;
         o += k_o;
@@ -70,9 +66,8 @@ const struct ds_rank *ds_ranks_first(const struct ds_ranks *all)
 {
     uint32_t i = 0;
 
-    while (i < all->n && all->rank[i].lost) {
+    while (i < all->n && all->rank[i].lost)
         i++;
-    }
     return i < all->n ? &all->rank[i] : NULL;
 }
 
@@ -106,24 +101,21 @@ static bool ranks_keep_alone(struct ds_save *ds, struct ds_rank *mp, bool *kept,
     bool experts = ds->dir.n_experts > 0;
 
     *kept = false;
-    if (!first || ds->dir.n_layers > 0) {
+    if (!first || ds->dir.n_layers > 0)
         return true;
-    }
     for (uint32_t g = 0; g < first->n_parts; g++) {
         experts = experts || first->part[g]->moe ||
                   (first->part[g]->partitions > 0 && first->part[g]->partitions < mp->n_dp);
     }
     if (first->stage3 || experts || first->n_parts == 0 || first->config.zenflow ||
-        (!first->part[0]->slice && first->n_groups == 0)) {
+        (!first->part[0]->slice && first->n_groups == 0))
         return true;
-    }
     *kept = true;
     mp->lost = false;
     mp->optim_only = true;
     mp->model.round_robin = !first->config.known || first->config.round_robin;
-    if (first->n_groups == 0) {
+    if (first->n_groups == 0)
         (void)snprintf(mp->tree, sizeof mp->tree, "bucket");
-    }
     return zf_build_note(ds->b, err,
                          first->n_groups > 0
                              ? "no model-states file can be read: what the optimizer trained is "
@@ -142,9 +134,8 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     if (!first && all->n == 1 && ds->dir.n_mp == 1) {
         bool here;
 
-        if (!ranks_keep_alone(ds, all->rank, &here, err) || here) {
+        if (!ranks_keep_alone(ds, all->rank, &here, err) || here)
             return here;
-        }
     }
     if (!first) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -159,14 +150,13 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     for (uint32_t i = 0; i < all->n; i++) {
         struct ds_rank *mp = &all->rank[i];
 
-        if (mp->lost && pipeline) {
+        if (mp->lost && pipeline)
             ranks_keep_stage(mp);
-        } else if (mp->lost && !zf_build_note(ds->b, err,
-                                              "%s is left out: without its model-states file "
-                                              "nothing names its parameters",
-                                              mp->tree)) {
+        else if (mp->lost && !zf_build_note(ds->b, err,
+                                            "%s is left out: without its model-states file "
+                                            "nothing names its parameters",
+                                            mp->tree))
             return false;
-        }
     }
     for (uint32_t i = 0; i < all->n; i++) {
         struct ds_rank *mp = &all->rank[i];
@@ -219,9 +209,8 @@ static void ranks_widen(struct ds_save *ds, struct ds_ranks *all, const struct d
 {
     uint64_t n = ds_model_ranks(m);
 
-    if (n <= ds->dir.n_mp || n > UINT32_MAX / 2) {
+    if (n <= ds->dir.n_mp || n > UINT32_MAX / 2)
         return;
-    }
     ds->dir.n_mp = (uint32_t)n;
     for (uint32_t i = 0; i < all->n; i++) {
         (void)snprintf(all->rank[i].tree, sizeof all->rank[i].tree, "mp_rank_%02u",
@@ -237,12 +226,10 @@ static bool ranks_same_maps(const struct ds_ranks *all, struct zf_err *err)
     for (uint32_t i = 0; i < all->n; i++) {
         const struct ds_rank *mp = &all->rank[i];
 
-        if (mp->lost) {
+        if (mp->lost)
             continue;
-        }
-        if (!first || first->stage != mp->stage) {
+        if (!first || first->stage != mp->stage)
             first = mp;
-        }
         if (mp->model.affine != first->model.affine) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "its affine_map is another than in \"%s\": two saves are mixed",
@@ -262,16 +249,13 @@ bool ds_ranks_mesh(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
                 "mp_world_size is %llu, but there are files of %u model-parallel ranks",
                 (unsigned long long)first->mp_world, ds->dir.n_mp);
         (void)zf_err_in(err, "%s", first->path);
-        if (!zf_forgive(ds->b, err)) {
+        if (!zf_forgive(ds->b, err))
             return false;
-        }
     }
-    if (ds->o->degraded) {
+    if (ds->o->degraded)
         ranks_widen(ds, all, first);
-    }
-    if (!ranks_degrees(ds, first, err)) {
+    if (!ranks_degrees(ds, first, err))
         return false;
-    }
     for (uint32_t i = 0; i < all->n; i++) {
         struct ds_rank *mp = &all->rank[i];
 

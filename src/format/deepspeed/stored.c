@@ -19,17 +19,15 @@ static bool stored_draft_all(struct ds_rank *mp, const struct ds_model *m, struc
         const struct ds_entry *e = &m->entry[i];
 
         if (e->tensor && !ds_is_tie(m, i) &&
-            !zf_tensor_ref_draft(mp->save->b, ds_spot(SET, e->name), &e->view, NULL, err)) {
+            !zf_tensor_ref_draft(mp->save->b, ds_spot(SET, e->name), &e->view, NULL, err))
             return !ds_err_named(err) && zf_err_in(err, "%s", m->path);
-        }
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         struct ds_name name = m->entry[i].name, of = m->entry[m->entry[i].same].name;
         struct zf_draft *d = ds_is_tie(m, i) ? zf_build_find(mp->save->b, ds_spot(SET, of)) : NULL;
 
-        if (d && !zf_build_alias(mp->save->b, d, name.p, name.n, err)) {
+        if (d && !zf_build_alias(mp->save->b, d, name.p, name.n, err))
             return false;
-        }
     }
     return true;
 }
@@ -60,9 +58,8 @@ static bool stored_load_safetensors(struct ds_rank *mp, struct zf_source *src, s
     struct zf_st_header h;
 
     if (!zf_st_load(src, mp->save->a, mp->save->o->lim, &h, err) ||
-        !zf_keeper_hold(&mp->save->keep, src, err) || !ds_entries_room(mp->save, out, h.n, err)) {
+        !zf_keeper_hold(&mp->save->keep, src, err) || !ds_entries_room(mp->save, out, h.n, err))
         return false;
-    }
     for (uint64_t i = 0; i < h.n; i++) {
         const struct zf_st_entry *s = &h.entry[i];
         uint32_t bytes = zf_dtype_info(s->dtype)->bytes;
@@ -108,28 +105,23 @@ static bool stored_load_all(struct ds_rank *mp, bool bin, struct ds_model *out, 
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(mp->save->run, "", &e, &n, err)) {
+    if (!zf_store_list(mp->save->run, "", &e, &n, err))
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (e[i].kind != ZF_ENTRY_DIR &&
             stored_is_gathered(e[i].name, bin ? "pytorch_model" : "model",
                                bin ? ".bin" : ".safetensors") &&
-            !stored_load(mp, e[i].name, bin, out, err)) {
+            !stored_load(mp, e[i].name, bin, out, err))
             return false;
-        }
-    }
     return true;
 }
 
 /* True if m holds every trained name, once and with its shape. */
 static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *m)
 {
-    for (uint32_t i = 1; i < m->n_entries; i++) {
-        if (ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name)) {
+    for (uint32_t i = 1; i < m->n_entries; i++)
+        if (ds_name_eq(m->entry[m->by_name[i - 1]].name, m->entry[m->by_name[i]].name))
             return false;
-        }
-    }
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         for (uint32_t i = 0; i < mp->group[g].n; i++) {
             const struct ds_param *p = &mp->group[g].param[i];
@@ -137,9 +129,8 @@ static bool stored_is_complete(const struct ds_rank *mp, const struct ds_model *
 
             const uint64_t *shape = p->whole ? p->whole : p->shape;
 
-            if (!e || !zf_shape_equal(e->view.ndim, e->view.shape, p->ndim, shape)) {
+            if (!e || !zf_shape_equal(e->view.ndim, e->view.shape, p->ndim, shape))
                 return false;
-            }
         }
     }
     return true;
@@ -150,9 +141,8 @@ static bool stored_note_excluded(struct ds_rank *mp, const struct ds_model *m, s
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < m->n_entries; i++) {
+    for (uint32_t i = 0; i < m->n_entries; i++)
         n += !rank_find(mp, m->entry[i].name);
-    }
     return n == 0 ||
            zf_build_note(
                mp->save->b, err,
@@ -167,9 +157,8 @@ static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bo
     struct ds_name bad = {NULL, 0};
 
     *same = false;
-    if (!ds_zero3_rounds(mp, m, &bad, err)) {
+    if (!ds_zero3_rounds(mp, m, &bad, err))
         return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
-    }
     *same = bad.p == NULL;
     return *same || zf_build_note(mp->save->b, err,
                                   "stored/ is left out: the %s beside the tag are of another save "
@@ -183,27 +172,22 @@ static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, stru
     struct ds_model m = {.path = mp->model.path};
     bool same;
 
-    if (!stored_load_all(mp, bin, &m, err)) {
+    if (!stored_load_all(mp, bin, &m, err))
         return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
-    }
-    if (m.n_entries == 0) {
+    if (m.n_entries == 0)
         return true;
-    }
-    if (!ds_model_index(mp->save, &m, err)) {
+    if (!ds_model_index(mp->save, &m, err))
         return false;
-    }
     if (!stored_is_complete(mp, &m)) {
         return zf_build_note(mp->save->b, err,
                              "stored/ is left out: the %s beside the tag do not hold every trained "
                              "parameter once",
                              bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
-    if (!stored_is_same_save(mp, &m, bin, &same, err)) {
+    if (!stored_is_same_save(mp, &m, bin, &same, err))
         return false;
-    }
-    if (!same) {
+    if (!same)
         return true;
-    }
     *done = true;
     return ds_ties_mark(mp, &m, err) && stored_note_excluded(mp, &m, err) &&
            stored_draft_all(mp, &m, err);
@@ -213,12 +197,10 @@ bool ds_stored_draft(struct ds_rank *mp, struct zf_err *err)
 {
     bool done = false;
 
-    if (mp->weights_only) {
+    if (mp->weights_only)
         return true;
-    }
-    if (!mp->save->dir.by_rank) {
+    if (!mp->save->dir.by_rank)
         return stored_draft_all(mp, &mp->model, err) && stored_draft_experts(mp, err);
-    }
     return mp->save->run == mp->save->st || (stored_draft_gathered(mp, false, &done, err) &&
                                              (done || stored_draft_gathered(mp, true, &done, err)));
 }

@@ -57,9 +57,8 @@ bool ds_ties_mark(struct ds_rank *mp, struct ds_model *m, struct zf_err *err)
     const uint32_t n = m->n_entries;
     zf_auto(mem) struct same *s = malloc((n + (size_t)1) * sizeof *s);
 
-    if (!s) {
+    if (!s)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     for (uint32_t i = 0; i < n; i++) {
         s[i] = (struct same){&m->entry[i], i};
         m->entry[i].same = i;
@@ -73,9 +72,8 @@ bool ds_ties_mark(struct ds_rank *mp, struct ds_model *m, struct zf_err *err)
              to++) {
         }
         uint32_t best = ties_choose(mp, s, from, to, &proof);
-        for (uint32_t k = from; proof && s[from].e->tensor && k < to; k++) {
+        for (uint32_t k = from; proof && s[from].e->tensor && k < to; k++)
             m->entry[s[k].i].same = best;
-        }
     }
     return true;
 }

@@ -21,11 +21,10 @@ static void tp_add(struct tp_info *info, const struct zf_take *text, struct tp_p
     what.pattern = text->t->failed ? NULL
                                    : zf_pattern_new(what.text.p, what.text.n, ZF_PATTERN_FRONT,
                                                     text->t->arena, &err);
-    if (what.pattern) {
+    if (what.pattern)
         info->pattern[info->n_patterns++] = what;
-    } else if (!text->t->failed) {
+    else if (!text->t->failed)
         (void)zf_take_refuse(text, err.code, "\"%.80s\": %s", what.text.p, err.msg);
-    }
 }
 
 /* The widths of n sub-parameters, whole[i], on each rank: divided equally, or as sub_param_shard_widths has them. */
@@ -142,9 +141,8 @@ static void tp_take_patterns(const struct zf_take *v, uint32_t n_ranks, struct t
             tp_add(out, &text, (struct tp_pattern){.kind = tp_lists[i].kind});
         }
     }
-    if (!zf_pv_u64(vocabulary.v, &out->vocabulary)) {
+    if (!zf_pv_u64(vocabulary.v, &out->vocabulary))
         out->vocabulary = 0;
-    }
     for (uint64_t i = 0; i < n_subs && !v->t->failed; i++) {
         const struct zf_take one = zf_take_item(&subs, i);
 
@@ -210,19 +208,15 @@ bool tp_info_read(struct ds_save *ds, const struct zf_pv *v, uint32_t n_ranks, s
     const struct zf_take root = zf_take_root(&taker, v), affine = zf_take_key(&root, "affine_map");
 
     out->there = zf_pv_is_map(v);
-    if (!out->there) {
+    if (!out->there)
         return true;
-    }
     tp_take_patterns(&root, n_ranks, out);
-    if (zf_take_given(&affine)) {
+    if (zf_take_given(&affine))
         tp_take_affine(&affine, n_ranks, out);
-    }
-    if (zf_take_ok(&taker, err)) {
+    if (zf_take_ok(&taker, err))
         return true;
-    }
-    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED) {
+    if (err->code != ZF_E_FORMAT && err->code != ZF_E_UNSUPPORTED)
         return false;
-    }
     zf_say(out->why, sizeof out->why, "universal_checkpoint_info%s: %s", err->path, err->msg);
     zf_err_clear(err);
     return true;

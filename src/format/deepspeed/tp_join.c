@@ -26,9 +26,8 @@ static bool tp_is_buffer(const struct tp_join *j, struct ds_name name, enum zf_d
         const struct ds_model *m = &j->all->rank[i].model;
 
         if (m->has_buffers ? ds_name_listed(m->buffer, m->n_buffers, name)
-                           : zf_dtype_info(dtype)->kind != 'f') {
+                           : zf_dtype_info(dtype)->kind != 'f')
             return true;
-        }
     }
     return false;
 }
@@ -66,12 +65,10 @@ static bool tp_match(struct tp_join *j, struct ds_name name, struct tp_pattern *
 
         bool fits;
 
-        if (!zf_pattern_match(p->pattern, name.p, name.n, NULL, &fits, err)) {
+        if (!zf_pattern_match(p->pattern, name.p, name.n, NULL, &fits, err))
             return false;
-        }
-        if (!fits) {
+        if (!fits)
             continue;
-        }
         p->used = true;
         if (p->kind == TP_VOCABULARY) {
             *vocab = true;
@@ -114,12 +111,10 @@ static bool tp_use_patterns(struct tp_join *j, const struct zf_tree_tensor *t, s
     struct zf_cut_rule rule;
     bool vocab;
 
-    if (!tp_match(j, name, &p, &vocab, err)) {
+    if (!tp_match(j, name, &p, &vocab, err))
         return false;
-    }
-    if (!p && !vocab && tp_is_buffer(j, name, t->dtype)) {
+    if (!p && !vocab && tp_is_buffer(j, name, t->dtype))
         return tp_lay(j, t, &(struct zf_cut_rule){.kind = ZF_CUT_COPIES}, out, err);
-    }
     if (!p && !vocab && j->info.has_affine) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "neither affine_map nor a pattern of universal_checkpoint_info is about it");
@@ -146,9 +141,8 @@ static bool tp_cut(void *ctx, const struct zf_tree_tensor *t, struct zf_cut *out
     }
     if (j->rules) {
         if (!zf_tp_rules_find(j->rules, t->name, t->name_len, &rule, err)) {
-            if (!tp_is_buffer(j, name, t->dtype)) {
+            if (!tp_is_buffer(j, name, t->dtype))
                 return false;
-            }
             rule = copies;
         }
         return tp_lay(j, t, &rule, out, err);
@@ -207,9 +201,8 @@ static bool tp_read_info(struct tp_join *j, struct zf_err *err)
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, j->ds->o->lim, err) : NULL;
 
     if (!t || !tp_info_read(j->ds, zf_pv_get(zf_torch_root(t), "universal_checkpoint_info"),
-                            j->ds->tp, &j->info, err)) {
+                            j->ds->tp, &j->info, err))
         return false;
-    }
     if (!j->info.there && tp_is_neox(zf_torch_root(t))) {
         j->rules = j->neox =
             zf_tp_rules_parse(tp_neox, sizeof tp_neox - 1, "the rules for GPT-NeoX", err);
@@ -221,15 +214,12 @@ static bool tp_read_info(struct tp_join *j, struct zf_err *err)
 static bool tp_find_way(struct tp_join *j, const char **why, struct zf_err *err)
 {
     *why = NULL;
-    if (j->ds->tp == 1 || j->rules) {
+    if (j->ds->tp == 1 || j->rules)
         return true;
-    }
-    if (!tp_read_info(j, err)) {
+    if (!tp_read_info(j, err))
         return false;
-    }
-    if (j->rules) {
+    if (j->rules)
         return true;
-    }
     if (!j->info.there) {
         *why = "the save does not record how to join tensor-parallel ranks "
                "(universal_checkpoint_info). Give the rules with -o tp_rules=FILE";
@@ -253,16 +243,13 @@ static bool tp_join(struct tp_join *j, struct zf_err *err)
                              .ctx = j};
     const char *why;
 
-    if (!tree || !tp_find_way(j, &why, err)) {
+    if (!tree || !tp_find_way(j, &why, err))
         return false;
-    }
     t.told = j->rules && !j->neox;
-    if (why) {
+    if (why)
         return zf_tree_stay(t.b, j->all->n, why, err);
-    }
-    for (uint32_t i = 0; i < j->all->n; i++) {
+    for (uint32_t i = 0; i < j->all->n; i++)
         tree[i] = j->all->rank[i].tree;
-    }
     return zf_tree_join_or_stay(&t, err);
 }
 
@@ -271,12 +258,10 @@ bool ds_tp_join(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
     struct tp_join j = {.ds = ds, .all = all};
     bool ok;
 
-    if (ds->dir.n_mp == 1) {
+    if (ds->dir.n_mp == 1)
         return true;
-    }
-    if (all->n != ds->dir.n_mp) {
+    if (all->n != ds->dir.n_mp)
         return zf_tree_stay(ds->b, all->n, "the files of a rank are missing", err);
-    }
     zf_auto(tp_rules) struct zf_tp_rules *rules =
         ds->o->tp_rules ? zf_tp_rules_load(ds->o->tp_rules, err) : NULL;
     j.rules = rules;

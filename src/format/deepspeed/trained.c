@@ -21,26 +21,21 @@ bool ds_trained_names(struct ds_save *ds, const struct ds_ranks *all, const char
         const struct ds_rank *mp = &all->rank[r];
 
         n += trained_is_in(mp, dir) ? mp->n_own : 0;
-        for (uint32_t g = 0; trained_is_in(mp, dir) && g < mp->n_groups; g++) {
+        for (uint32_t g = 0; trained_is_in(mp, dir) && g < mp->n_groups; g++)
             n += mp->group[g].n;
-        }
     }
     *out = (struct ds_trained){zf_arena_get(ds->a, n, sizeof *out->name, err), 0};
     for (uint32_t r = 0; out->name && r < all->n; r++) {
         const struct ds_rank *mp = &all->rank[r];
 
-        for (uint32_t i = 0; trained_is_in(mp, dir) && i < mp->n_own; i++) {
+        for (uint32_t i = 0; trained_is_in(mp, dir) && i < mp->n_own; i++)
             out->name[out->n++] = mp->own[i];
-        }
-        for (uint32_t g = 0; trained_is_in(mp, dir) && g < mp->n_groups; g++) {
-            for (uint32_t i = 0; i < mp->group[g].n; i++) {
+        for (uint32_t g = 0; trained_is_in(mp, dir) && g < mp->n_groups; g++)
+            for (uint32_t i = 0; i < mp->group[g].n; i++)
                 out->name[out->n++] = mp->group[g].param[i].name;
-            }
-        }
     }
-    if (out->name) {
+    if (out->name)
         ds_name_sort(out->name, out->n);
-    }
     return out->name != NULL;
 }
 
@@ -51,12 +46,10 @@ static bool trained_is_part(struct zf_build *b, const char *dir, const struct ds
     struct zf_spot s;
     uint64_t at = 0;
 
-    while (zf_build_next(b, dir, &at, &s, &tie)) {
+    while (zf_build_next(b, dir, &at, &s, &tie))
         if (!s.set[0] && !tie &&
-            !ds_name_listed(t->name, t->n, (struct ds_name){s.name, (uint32_t)s.name_len})) {
+            !ds_name_listed(t->name, t->n, (struct ds_name){s.name, (uint32_t)s.name_len}))
             return true;
-        }
-    }
     return false;
 }
 
@@ -87,13 +80,10 @@ static bool trained_show_tree(struct ds_save *ds, const struct ds_ranks *all, co
 
 bool ds_trained_show(struct ds_save *ds, const struct ds_ranks *all, struct zf_err *err)
 {
-    if (!trained_show_tree(ds, all, "", err)) {
+    if (!trained_show_tree(ds, all, "", err))
         return false;
-    }
-    for (uint32_t r = 0; r < all->n; r++) {
-        if (*all->rank[r].tree && !trained_show_tree(ds, all, all->rank[r].tree, err)) {
+    for (uint32_t r = 0; r < all->n; r++)
+        if (*all->rank[r].tree && !trained_show_tree(ds, all, all->rank[r].tree, err))
             return false;
-        }
-    }
     return true;
 }

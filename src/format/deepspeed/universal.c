@@ -53,9 +53,8 @@ static bool universal_index(struct universal *u, struct zf_err *err)
             const struct ds_param *p = &mp->group[g].param[i];
             struct universal_name *e = zf_table_make(u->by_name, p->name.p, p->name.n, err);
 
-            if (!e) {
+            if (!e)
                 return false;
-            }
             if (!e->param) {
                 e->param = p;
                 e->group = &group[g];
@@ -81,9 +80,8 @@ static bool universal_check_shape(const struct ds_rank *mp, const struct ds_para
 {
     bool same = v->ndim == p->ndim;
 
-    for (uint32_t d = 0; same && d < p->ndim; d++) {
+    for (uint32_t d = 0; same && d < p->ndim; d++)
         same = v->shape[d] == p->shape[d] || (d == 0 && v->shape[d] < p->shape[d]);
-    }
     return same || expert || mp->save->tp > 1 || v->ndim == 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "it has %llu elements in %u dimensions, but \"%s\" names a parameter of %llu in "
@@ -103,16 +101,14 @@ static bool universal_draft_value(struct ds_rank *mp, struct zf_torch *t, const 
     (void)zf_pv_bool(zf_pv_get(v, "is_expert_param"), &expert);
     v = zf_pv_get(v, "param") ? zf_pv_get(v, "param") : v;
     if (zf_torch_kind(t, v) == ZF_TORCH_DENSE) {
-        if (!zf_tensor_ref_read(&mp->save->keep, t, v, &view, err)) {
+        if (!zf_tensor_ref_read(&mp->save->keep, t, v, &view, err))
             return false;
-        }
         universal_give_shape(p, &view);
         return universal_check_shape(mp, p, &view, expert, err) &&
                zf_tensor_ref_draft(mp->save->b, ds_spot(set, p->name), &view, NULL, err);
     }
-    if (zf_pv_is_number(v)) {
+    if (zf_pv_is_number(v))
         return zf_number_draft(mp->save->b, ds_spot(set, p->name), v, err);
-    }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it holds neither a tensor nor a number");
 }
 
@@ -148,9 +144,8 @@ static bool universal_check_files(struct universal *u, struct universal_group *g
                                ? zf_arena_fmt(u->mp->save->a, err, "%s/%s", path, g->entry[i].name)
                                : "";
 
-        if (!file) {
+        if (!file)
             return false;
-        }
         if (*file && !zf_store_find(u->mp->save->st, file) &&
             strcmp(g->entry[i].name, "fp32.pt") != 0) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s: \"%s/%s\" is there", file,
@@ -169,16 +164,14 @@ static bool universal_check_step(struct universal *u, struct universal_group *g,
     unsigned char a[16], b[16];
     uint64_t n;
 
-    if (!d || !zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) || n != 1) {
+    if (!d || !zf_elems(zf_draft_type(d).ndim, zf_draft_type(d).shape, &n) || n != 1)
         return true;
-    }
     if (!g->step) {
         g->step = d;
         return true;
     }
-    if (!zf_draft_read(g->step, 0, 1, a, err) || !zf_draft_read(d, 0, 1, b, err)) {
+    if (!zf_draft_read(g->step, 0, 1, a, err) || !zf_draft_read(d, 0, 1, b, err))
         return false;
-    }
     enum zf_dtype dtype = zf_draft_type(d).dtype;
     return (dtype == zf_draft_type(g->step).dtype &&
             memcmp(a, b, zf_dtype_info(dtype)->bytes) == 0) ||
@@ -194,13 +187,11 @@ static bool universal_draft_files(struct universal *u, const struct universal_na
 {
     struct universal_group *g = who->group;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (universal_is_state_file(&e[i]) &&
             !universal_draft_file(u->mp, path, e[i].name, who->param, err) &&
-            !zf_forgive(u->mp->save->b, err)) {
+            !zf_forgive(u->mp->save->b, err))
             return false;
-        }
-    }
     if (!g->path) {
         g->path = path;
         g->entry = e;
@@ -218,12 +209,10 @@ static bool universal_draft_param(struct universal *u, const char *path, struct 
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(u->mp->save->st, path, &e, &n, err)) {
+    if (!zf_store_list(u->mp->save->st, path, &e, &n, err))
         return false;
-    }
-    for (size_t i = 0; !who && i < n; i++) {
+    for (size_t i = 0; !who && i < n; i++)
         u->left += universal_is_state_file(&e[i]) && strcmp(e[i].name, "fp32.pt") == 0;
-    }
     return !who || universal_draft_files(u, who, path, e, n, err);
 }
 
@@ -236,20 +225,17 @@ static bool universal_walk(struct universal *u, struct zf_err *err)
     const struct zf_entry *e;
 
     for (int d = 0; d >= 0;) {
-        if (!zf_store_list(mp->save->st, path[d], &e, &n, err)) {
+        if (!zf_store_list(mp->save->st, path[d], &e, &n, err))
             return false;
-        }
-        while (at[d] < n && e[at[d]].kind != ZF_ENTRY_DIR) {
+        while (at[d] < n && e[at[d]].kind != ZF_ENTRY_DIR)
             at[d]++;
-        }
         if (at[d] == n || d + 1 == MAX_DEPTH) {
             d--;
             continue;
         }
         path[d + 1] = zf_arena_fmt(mp->save->a, err, "%s/%s", path[d], e[at[d]++].name);
-        if (!path[d + 1] || !universal_draft_param(u, path[d + 1], err)) {
+        if (!path[d + 1] || !universal_draft_param(u, path[d + 1], err))
             return false;
-        }
         at[++d] = 0;
     }
     return true;
@@ -284,9 +270,8 @@ static bool universal_without_master(struct ds_rank *mp, struct ds_name name, st
     const char *path = zf_arena_fmt(mp->save->a, err, "%s/zero/%.*s/fp32.pt",
                                     zf_store_name(mp->save->st), (int)name.n, name.p);
 
-    if (!path) {
+    if (!path)
         return false;
-    }
     if (e && e->tensor) {
         return zf_build_note(mp->save->b, err,
                              "%s is missing or damaged: the weights are those of \"module\"",
@@ -309,22 +294,18 @@ static bool universal_check_all(const struct universal *u, struct zf_err *err)
 
             if (!d && mp->save->o->degraded && mp->save->tp > 1) {
                 /* once, of the ranks that name it */
-                if (universal_find(u, name)->param == p &&
-                    !universal_without_master(mp, name, err)) {
+                if (universal_find(u, name)->param == p && !universal_without_master(mp, name, err))
                     return false;
-                }
                 continue;
             }
             if (!d && mp->save->o->degraded) {
                 d = zf_build_tensor(mp->save->b, ds_spot("", name),
                                     (struct zf_type){ZF_DT_F32, p->ndim, p->shape}, err);
-                if (!d || !universal_mark_lost(mp, d, name, p->n, err)) {
+                if (!d || !universal_mark_lost(mp, d, name, p->n, err))
                     return false;
-                }
             }
-            if (!d) {
+            if (!d)
                 return universal_no_master(mp, name, err);
-            }
         }
     }
     return true;

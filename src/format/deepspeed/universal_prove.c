@@ -17,9 +17,8 @@
 /* Bytes that are lost prove nothing. */
 static bool prove_skip(struct ds_save *ds, struct zf_err *err)
 {
-    if (!ds->o->degraded || err->code != ZF_E_IO) {
+    if (!ds->o->degraded || err->code != ZF_E_IO)
         return false;
-    }
     zf_err_clear(err);
     return true;
 }
@@ -49,13 +48,11 @@ static bool prove_rounds(struct ds_save *ds, const struct ds_rank *mp, struct ds
     uint64_t n = master && weight ? prove_elements(master) : 0;
 
     if (n == 0 || n > prove_elements(weight) ||
-        !zf_values_can_round(zf_draft_type(master).dtype, zf_draft_type(weight).dtype)) {
+        !zf_values_can_round(zf_draft_type(master).dtype, zf_draft_type(weight).dtype))
         return true;
-    }
     if (!zf_drafts_round_at((struct zf_draft_at){master, 0}, (struct zf_draft_at){weight, 0}, n,
-                            ZF_VALUES_ENDS, &miss, err)) {
+                            ZF_VALUES_ENDS, &miss, err))
         return prove_skip(ds, err);
-    }
     return !miss.found ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "zero/%.*s/fp32.pt: element %llu is %.9g, which does not round to its weight "
@@ -67,11 +64,9 @@ static bool prove_rounds(struct ds_save *ds, const struct ds_rank *mp, struct ds
 static bool prove_all_round(struct ds_save *ds, const struct ds_rank *mp, struct zf_err *err)
 {
     for (uint32_t g = 0; !mp->model.zenflow && g < mp->n_groups; g++) {
-        for (uint32_t i = 0; i < mp->group[g].n; i++) {
-            if (!prove_rounds(ds, mp, mp->group[g].param[i].name, err)) {
+        for (uint32_t i = 0; i < mp->group[g].n; i++)
+            if (!prove_rounds(ds, mp, mp->group[g].param[i].name, err))
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -102,11 +97,10 @@ static bool prove_slots(struct ds_save *ds, struct prove_vector *v, struct zf_er
         if (d && prove_elements(d) == p->n &&
             zf_values_can_round(zf_draft_type(v->flat).dtype, zf_draft_type(d).dtype)) {
             if (zf_drafts_round_at((struct zf_draft_at){v->flat, at}, (struct zf_draft_at){d, 0},
-                                   slot, ZF_VALUES_ENDS, &miss, err)) {
+                                   slot, ZF_VALUES_ENDS, &miss, err))
                 v->proved++;
-            } else if (!prove_skip(ds, err)) {
+            else if (!prove_skip(ds, err))
                 return false;
-            }
         }
         if (miss.found) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -126,11 +120,9 @@ static uint64_t prove_length(const struct ds_group *g, uint64_t ranks)
 {
     uint64_t n = 0;
 
-    for (uint32_t i = 0; i < g->n; i++) {
-        if (!zf_add(n, g->param[i].n / ranks + (g->param[i].n % ranks != 0), &n)) {
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!zf_add(n, g->param[i].n / ranks + (g->param[i].n % ranks != 0), &n))
             return 0;
-        }
-    }
     return n;
 }
 
@@ -141,18 +133,14 @@ static bool prove_value(struct ds_save *ds, struct zf_torch *t, const struct zf_
     struct zf_tensor_ref ref;
     bool ok;
 
-    if (zf_torch_kind(t, value) != ZF_TORCH_DENSE) {
+    if (zf_torch_kind(t, value) != ZF_TORCH_DENSE)
         return true;
-    }
-    if (!zf_tensor_ref_read(&ds->keep, t, value, &ref, err)) {
+    if (!zf_tensor_ref_read(&ds->keep, t, value, &ref, err))
         return false;
-    }
-    if (ref.ndim != 1 || ref.n == 0 || ref.n != prove_length(v->group, v->ranks)) {
+    if (ref.ndim != 1 || ref.n == 0 || ref.n != prove_length(v->group, v->ranks))
         return true;
-    }
-    if (!zf_build_mark(ds->b, err)) {
+    if (!zf_build_mark(ds->b, err))
         return false;
-    }
     v->flat = zf_tensor_ref_draft(ds->b, ds_spot("bucket/prove", v->key), &ref, STATE_FILE, err);
     ok = v->flat && prove_slots(ds, v, err);
     zf_build_undo(ds->b);
@@ -170,19 +158,16 @@ static bool prove_group(struct ds_save *ds, struct zf_torch *t, const struct ds_
     struct prove_vector v = {
         .group = &mp->group[g], .set = "", .key = {"fp32", 4}, .ranks = mp->n_dp};
 
-    if (!prove_value(ds, t, zf_pv_item(masters, g), &v, err)) {
+    if (!prove_value(ds, t, zf_pv_item(masters, g), &v, err))
         return false;
-    }
     *n += v.proved;
     for (uint64_t i = 0; zf_pv_is_map(states) && i < zf_pv_len(states); i++) {
-        if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR) {
+        if (zf_pv_kind(zf_pv_key(states, i)) != ZF_PV_STR)
             continue;
-        }
         if (!ds_name_of(ds->a, zf_pv_key(states, i), "the optimizer's state", &v.key, err) ||
             !(v.set = zf_path_encoded(ds->a, "optim", v.key.p, v.key.n, "", err)) ||
-            !prove_value(ds, t, zf_pv_val(states, i), &v, err)) {
+            !prove_value(ds, t, zf_pv_val(states, i), &v, err))
             return false;
-        }
     }
     return true;
 }
@@ -198,18 +183,14 @@ static bool prove_step(struct ds_save *ds, struct zf_torch *t, const struct ds_r
     int64_t i;
     float f;
 
-    if (zf_pv_kind(step) == ZF_PV_INT && zf_pv_int(step, &i)) {
+    if (zf_pv_kind(step) == ZF_PV_INT && zf_pv_int(step, &i))
         return ds_warn_steps(ds, &mp->model, (double)i, STATE_FILE, err);
-    }
-    if (zf_torch_kind(t, step) != ZF_TORCH_DENSE) {
+    if (zf_torch_kind(t, step) != ZF_TORCH_DENSE)
         return true;
-    }
-    if (!zf_tensor_ref_read(&ds->keep, t, step, &ref, err)) {
+    if (!zf_tensor_ref_read(&ds->keep, t, step, &ref, err))
         return false;
-    }
-    if (ref.dtype != ZF_DT_F32 || ref.n != 1) {
+    if (ref.dtype != ZF_DT_F32 || ref.n != 1)
         return true;
-    }
     return zf_source_pread(ref.src, &f, sizeof f, ref.off, err)
                ? ds_warn_steps(ds, &mp->model, (double)f, STATE_FILE, err)
                : prove_skip(ds, err);
@@ -220,24 +201,19 @@ static bool prove_vectors(struct ds_save *ds, const struct ds_rank *mp, uint64_t
 {
     uint64_t ranks;
 
-    if (!zf_store_find(ds->st, STATE_FILE)) {
+    if (!zf_store_find(ds->st, STATE_FILE))
         return true;
-    }
     zf_auto(source) struct zf_source *src = zf_store_open(ds->st, STATE_FILE, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
 
-    if (!t) {
+    if (!t)
         return zf_forgive(ds->b, err);
-    }
     if (!zf_pv_u64(zf_pv_get(zf_torch_root(t), "partition_count"), &ranks) || ranks != mp->n_dp ||
-        zf_pv_len(zf_pv_get(zf_torch_root(t), "fp32_flat_groups")) != mp->n_groups) {
+        zf_pv_len(zf_pv_get(zf_torch_root(t), "fp32_flat_groups")) != mp->n_groups)
         return true;
-    }
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
-        if (!prove_group(ds, t, mp, g, n, err)) {
+    for (uint32_t g = 0; g < mp->n_groups; g++)
+        if (!prove_group(ds, t, mp, g, n, err))
             return false;
-        }
-    }
     return prove_step(ds, t, mp, err);
 }
 
@@ -249,12 +225,10 @@ static bool prove_note(struct ds_save *ds, const struct ds_rank *mp, uint64_t pr
     const struct ds_model *m = &mp->model;
     uint64_t all = 0;
 
-    for (uint32_t g = 0; g < mp->n_groups; g++) {
+    for (uint32_t g = 0; g < mp->n_groups; g++)
         all += mp->group[g].n;
-    }
-    if (mp->n_groups < 2 || m->minor < 14 || m->minor > 17 || (m->minor == 14 && m->patch < 5)) {
+    if (mp->n_groups < 2 || m->minor < 14 || m->minor > 17 || (m->minor == 14 && m->patch < 5))
         return true;
-    }
     return zf_build_note(ds->b, err,
                          "ds_to_universal.py of DeepSpeed 0.14.5 to 0.17 scrambles stage 3 with "
                          "several sub-groups, and this is of 0.%u.%u with %u: %s",
@@ -267,11 +241,9 @@ bool ds_universal_prove(struct ds_save *ds, const struct ds_ranks *all, struct z
 {
     uint64_t proved = 0;
 
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (!prove_all_round(ds, &all->rank[i], err)) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (!prove_all_round(ds, &all->rank[i], err))
             return false;
-        }
-    }
     return !ds->dir.by_rank || all->n == 0 ||
            ((ds->dir.n_mp > 1 || prove_vectors(ds, &all->rank[0], &proved, err)) &&
             prove_note(ds, &all->rank[0], proved, err));

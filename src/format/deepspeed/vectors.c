@@ -12,19 +12,16 @@ const struct ds_part *ds_group_first(const struct ds_group *g)
 {
     uint32_t r = 0;
 
-    while (g->part[r]->lost) {
+    while (g->part[r]->lost)
         r++;
-    }
     return g->part[r];
 }
 
 static const struct ds_state *vector_find_state(const struct ds_part *p, struct ds_name key)
 {
-    for (uint32_t i = 0; i < p->n_states; i++) {
-        if (ds_name_eq(p->state[i].key, key)) {
+    for (uint32_t i = 0; i < p->n_states; i++)
+        if (ds_name_eq(p->state[i].key, key))
             return &p->state[i];
-        }
-    }
     return NULL;
 }
 
@@ -61,9 +58,8 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
         struct zf_draft *d;
         bool ok;
 
-        if (v->group->param[i].whole && zf_build_find(ds->b, spot)) {
+        if (v->group->param[i].whole && zf_build_find(ds->b, spot))
             continue; /* a part of it on other ranks had one, which is compared by agree.c */
-        }
         if (s->kind == ZF_DS_INT) {
             ok = zf_build_scalar(ds->b, spot, ZF_DT_I64, &s->i, err);
         } else if (s->kind == ZF_DS_FLOAT) {
@@ -72,9 +68,8 @@ static bool vector_draft_scalar(struct ds_save *ds, const struct ds_vector *v,
             d = zf_build_tensor(ds->b, spot, (struct zf_type){s->flat.dtype, 0, NULL}, err);
             ok = d && zf_draft_flat(d, 0, 1, from, err);
         }
-        if (!ok) {
+        if (!ok)
             return false;
-        }
     }
     return true;
 }
@@ -91,13 +86,11 @@ static bool vector_same_number(const struct ds_vector *v, uint32_t r, const stru
         *same = memcmp(&mine->f, &s->f, sizeof s->f) == 0;
         return true;
     }
-    if (n > sizeof a || !s->flat.src || !mine->flat.src) {
+    if (n > sizeof a || !s->flat.src || !mine->flat.src)
         return true;
-    }
     if (!zf_source_pread(s->flat.src, a, n, s->flat.off, err) ||
-        !zf_source_pread(mine->flat.src, b, n, mine->flat.off, err)) {
+        !zf_source_pread(mine->flat.src, b, n, mine->flat.off, err))
         return false;
-    }
     *same = memcmp(a, b, n) == 0;
     return true;
 }
@@ -110,16 +103,13 @@ static bool vector_note_own(struct ds_save *ds, const struct ds_vector *v, const
     const struct ds_group *g = v->group;
     bool same = true;
 
-    if (s->kind == ZF_DS_INT || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0)) {
+    if (s->kind == ZF_DS_INT || (s->key.n == 4 && memcmp(s->key.p, "step", 4) == 0))
         return true;
-    }
     for (uint32_t r = 0; same && r < g->n_ranks; r++) {
-        if (g->part[r]->lost || vector_same_number(v, r, s, &same, err)) {
+        if (g->part[r]->lost || vector_same_number(v, r, s, &same, err))
             continue;
-        }
-        if (!ds->o->degraded || err->code != ZF_E_IO) {
+        if (!ds->o->degraded || err->code != ZF_E_IO)
             return false;
-        }
         zf_err_clear(err); /* bytes that are lost prove nothing */
     }
     return same || zf_build_note(ds->b, err,
@@ -164,9 +154,8 @@ static bool vector_state(struct ds_save *ds, struct ds_vector *v, const struct d
         const struct ds_part *p = g->part[r];
         const struct ds_state *mine = p->lost ? NULL : vector_same_state(g, r, s, err);
 
-        if (!mine && !p->lost) {
+        if (!mine && !p->lost)
             return false;
-        }
         v->part[r] = mine ? &mine->flat : &p->master;
     }
     return v->set != NULL;
@@ -178,9 +167,8 @@ static const struct ds_part *vector_odd(const struct ds_group *g, const struct d
     for (uint32_t r = 0; r < g->n_ranks; r++) {
         const struct ds_state *mine = vector_find_state(g->part[r], s->key);
 
-        if (mine && mine->kind == ZF_DS_ODD) {
+        if (mine && mine->kind == ZF_DS_ODD)
             return g->part[r];
-        }
     }
     return NULL;
 }
@@ -202,25 +190,22 @@ bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *
     struct ds_vector v = {.group = g, .key = {"", 0}};
 
     v.part = zf_arena_get(ds->a, g->n_ranks, sizeof *v.part, err);
-    if (!v.part || !vector_masters(&v, err) || !place(ds, ctx, &v, err)) {
+    if (!v.part || !vector_masters(&v, err) || !place(ds, ctx, &v, err))
         return false;
-    }
     for (uint32_t i = 0; i < p->n_states; i++) {
         const struct ds_state *s = &p->state[i];
         const struct ds_part *odd = vector_odd(g, s);
 
         if (odd) {
-            if (!vector_note_odd(ds, g, s, odd, err)) {
+            if (!vector_note_odd(ds, g, s, odd, err))
                 return false;
-            }
             continue;
         }
         if (!vector_state(ds, &v, s, err) ||
             !(s->kind == ZF_DS_FLAT
                   ? place(ds, ctx, &v, err)
-                  : vector_draft_scalar(ds, &v, s, err) && vector_note_own(ds, &v, s, err))) {
+                  : vector_draft_scalar(ds, &v, s, err) && vector_note_own(ds, &v, s, err)))
             return false;
-        }
     }
     return true;
 }
@@ -250,9 +235,8 @@ bool vector_target(struct ds_save *ds, const struct ds_vector *v, uint32_t i, st
     if (p->whole) {
         uint64_t *start = zf_arena_get(ds->a, p->ndim, sizeof *start, err);
 
-        if (!start) {
+        if (!start)
             return false;
-        }
         start[0] = p->first;
         out->start = start;
         out->draft = zf_build_find(ds->b, spot);
@@ -327,9 +311,8 @@ static bool vector_columns(const struct ds_vector *v, const struct ds_target *to
         left = end - p.first;
         p.n = rows - start[0];
         p.n = left < p.n ? left : start[0] == 0 ? left / rows * rows : p.n;
-        if (!vector_box(v, to, start, p, err)) {
+        if (!vector_box(v, to, start, p, err))
             return false;
-        }
     }
     return true;
 }
@@ -342,14 +325,12 @@ bool vector_place(struct ds_save *ds, const struct ds_vector *v, const struct zf
         struct ds_target to;
         struct zf_flat_piece p;
 
-        if (!vector_target(ds, v, i, &to, err)) {
+        if (!vector_target(ds, v, i, &to, err))
             return false;
-        }
         for (uint64_t x = 0; x < flat->len[i]; x += p.n) {
             p = zf_flat_piece(flat, i, x);
-            if (!(columns ? vector_columns(v, &to, p, err) : vector_piece(v, &to, p, err))) {
+            if (!(columns ? vector_columns(v, &to, p, err) : vector_piece(v, &to, p, err)))
                 return false;
-            }
         }
     }
     return true;
@@ -386,15 +367,13 @@ bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,
         some = p.n < end - x ? p.n : end - x;
         step = to->packed ? some : (some - 1) / VECTOR_SINGLES + 1;
         if (((uint64_t)w->i + p.rank) % every != 0 || f->lost ||
-            !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, some, f->n)) {
+            !zf_values_can_round(f->dtype, to->dtype) || !zf_within(p.at, some, f->n))
             continue;
-        }
         for (uint64_t k = 0; k < some; k += step) {
             struct zf_rounding *r = zf_vec_push(out, err);
 
-            if (!r) {
+            if (!r)
                 return false;
-            }
             *r = (struct zf_rounding){
                 .master = {f->src, f->off + (p.at + k) * zf_dtype_info(f->dtype)->bytes, f->dtype},
                 .weight = {to->src, vector_element(to, x + k - w->first), to->dtype},

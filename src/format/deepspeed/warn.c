@@ -20,9 +20,8 @@ static bool warn_round_robin(struct ds_rank *mp, const struct ds_optim *first, s
         const struct ds_group *group = &mp->group[g];
         bool padded = false;
 
-        for (uint32_t i = 0; i < first->part[group->index]->n_pads; i++) {
+        for (uint32_t i = 0; i < first->part[group->index]->n_pads; i++)
             padded = padded || first->part[group->index]->pad[i] > 0;
-        }
         dealt = dealt || (!padded && group->n_ranks > 1 && group->n > group->n_ranks);
     }
     return !dealt || !mp->model.round_robin ||
@@ -68,9 +67,8 @@ static bool warn_integers(struct ds_rank *mp, const char *version, struct zf_err
         n += e && e->tensor && zf_dtype_info(e->view.dtype)->kind != 'f';
     }
     if (n == 0 || version[0] != '0' || version[1] != '.' ||
-        strtoul(version + 2, NULL, 10) >= INTEGERS_KEPT) {
+        strtoul(version + 2, NULL, 10) >= INTEGERS_KEPT)
         return true;
-    }
     return zf_build_note(mp->save->b, err,
                          n == 1
                              ? "%u integer buffer keeps its type (zero_to_fp32.py of DeepSpeed "
@@ -86,11 +84,9 @@ static bool warn_super_offload(struct ds_rank *mp, const struct ds_optim *first,
 {
     bool some = false;
 
-    for (uint32_t g = 0; g < first->n_parts; g++) {
-        for (uint32_t i = 0; i < first->part[g]->n_states; i++) {
+    for (uint32_t g = 0; g < first->n_parts; g++)
+        for (uint32_t i = 0; i < first->part[g]->n_states; i++)
             some = some || first->part[g]->state[i].kind == ZF_DS_FLAT;
-        }
-    }
     return some || !mp->model.super_offload ||
            zf_build_note(mp->save->b, err,
                          "SuperOffload kept the optimizer's moments in a process of its own: they "
@@ -107,9 +103,8 @@ static bool warn_read_step(const struct ds_optim *first, double *out)
         for (uint32_t i = 0; i < first->part[g]->n_states; i++) {
             const struct ds_state *s = &first->part[g]->state[i];
 
-            if (s->key.n != 4 || memcmp(s->key.p, "step", 4) != 0) {
+            if (s->key.n != 4 || memcmp(s->key.p, "step", 4) != 0)
                 continue;
-            }
             if (s->kind == ZF_DS_INT || s->kind == ZF_DS_FLOAT) {
                 *out = s->kind == ZF_DS_INT ? (double)s->i : s->f;
                 return true;
@@ -129,9 +124,8 @@ bool ds_warn_steps(struct ds_save *ds, const struct ds_model *m, double optim, c
 {
     int64_t model = m->steps - m->skipped;
 
-    if (m->steps < 0 || (optim > (double)model - 2 && optim < (double)model + 2)) {
+    if (m->steps < 0 || (optim > (double)model - 2 && optim < (double)model + 2))
         return true;
-    }
     return zf_build_note(ds->b, err,
                          "the optimizer counted %.0f steps (\"%s\"), but the model %lld (\"%s\"): "
                          "it began anew, or two saves are mixed",
@@ -143,9 +137,8 @@ bool ds_warn_note(struct ds_rank *mp, struct zf_err *err)
     const struct ds_optim *first = rank_optim(mp);
     double step;
 
-    if (!first || mp->weights_only || mp->save->dir.universal) {
+    if (!first || mp->weights_only || mp->save->dir.universal)
         return true;
-    }
     return (first->stage3 ||
             (warn_round_robin(mp, first, err) && (first->stage == 2 || warn_frozen(mp, err)))) &&
            warn_super_offload(mp, first, err) &&

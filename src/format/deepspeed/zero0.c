@@ -35,9 +35,8 @@ static bool zero0_init(struct ds_zero0 *q, struct zf_sample *sample, struct zf_e
     uint64_t elements = 0, n = 0;
 
     q->weight = zf_arena_get(q->mp->save->a, m->n_entries, sizeof *q->weight, err);
-    if (!q->weight || !ds_ties_mark(q->mp, &q->mp->model, err)) {
+    if (!q->weight || !ds_ties_mark(q->mp, &q->mp->model, err))
         return false;
-    }
     for (uint32_t i = 0; i < m->n_entries; i++) {
         if (zero0_is_weight(m, i)) {
             q->weight[i].view = &m->entry[i].view;
@@ -79,9 +78,8 @@ static void zero0_take_group(struct zero0 *z, const struct zf_take *x, uint32_t 
         const struct zf_take item = zf_take_item(x, i);
 
         zero0_take_view(z, z->flat ? x : &item, &view[k]);
-        if (x->t->failed || view[k].n == 0) {
+        if (x->t->failed || view[k].n == 0)
             continue;
-        }
         part[k] = (struct zf_values){view[k].src, view[k].off, view[k].dtype};
         begin[k + 1] = begin[k] + view[k].n;
         z->state[g][k] = z->flat                              ? zf_pv_get_id(state, g)
@@ -194,11 +192,9 @@ static bool zero0_draft(struct zero0 *z, struct zf_err *err)
 
     mp->own = zf_arena_get(mp->save->a, mp->model.n_entries, sizeof *mp->own, err);
     for (uint32_t g = 0; mp->own && g < z->prove.n_vectors; g++) {
-        for (uint32_t k = 0; k < z->prove.vector[g].n; k++) {
-            if (!zero0_draft_piece(z, g, k, err)) {
+        for (uint32_t k = 0; k < z->prove.vector[g].n; k++)
+            if (!zero0_draft_piece(z, g, k, err))
                 return false;
-            }
-        }
     }
     return mp->own &&
            (ds_overlap_check(&z->q->states.overlap, err) || zf_err_in(err, "%s", mp->model.path));
@@ -220,9 +216,8 @@ static bool zero0_masters(struct zero0 *z, struct zf_err *err)
 {
     bool proven;
 
-    if (!zero0_prove(z, &proven, err)) {
+    if (!zero0_prove(z, &proven, err))
         return rank_drop_masters(z->q->mp, err);
-    }
     return proven ? zero0_draft(z, err) : zero0_note_ambiguous(z, err);
 }
 
@@ -232,9 +227,8 @@ static bool zero0_read(struct ds_zero0 *q, struct zf_err *err)
     const struct zf_take root = zf_take_root(&taker, zf_torch_root(q->states.torch));
     struct zero0 z = {.q = q, .optim = zf_take_key(&root, "optimizer")};
 
-    if (!zero0_init(q, &z.prove.sample, err)) {
+    if (!zero0_init(q, &z.prove.sample, err))
         return false;
-    }
     if (q->mp->model.moe) {
         q->mp->weights_only = q->mp->numbered = true; /* numbered.c reads the experts' files */
         return true;

@@ -40,12 +40,10 @@ static bool bare_has_shape(struct bare *b, struct bare_one *one, bool *yes, stru
             zf_err_clear(err); /* ds_states_draft notes it */
             continue;
         }
-        if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->q->states.torch, v, &r, err)) {
+        if (!zf_tensor_ref_read(&b->q->mp->save->keep, b->q->states.torch, v, &r, err))
             return false;
-        }
-        if (r.ndim == 0) {
+        if (r.ndim == 0)
             continue;
-        }
         *yes = !some || zf_shape_equal(r.ndim, r.shape, one->like.ndim, one->like.shape);
         one->like = r;
         some = true;
@@ -72,9 +70,8 @@ static bool bare_only_weight(struct ds_zero0 *q, struct bare_one *one)
             n++;
         }
     }
-    if (n != 1 || q->weight[one->entry].taken) {
+    if (n != 1 || q->weight[one->entry].taken)
         return false;
-    }
     q->weight[one->entry].taken = true;
     return true;
 }
@@ -108,16 +105,13 @@ static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_o
     struct ds_name name;
 
     *yes = false;
-    if (zf_pv_kind(v) != ZF_PV_STR) {
+    if (zf_pv_kind(v) != ZF_PV_STR)
         return true;
-    }
-    if (!ds_name_of(q->mp->save->a, v, "param_names", &name, err)) {
+    if (!ds_name_of(q->mp->save->a, v, "param_names", &name, err))
         return false;
-    }
     const struct ds_entry *e = ds_model_find(&q->mp->model, name);
-    if (!e) {
+    if (!e)
         return true;
-    }
     one->entry = e->same;
     *yes = !q->weight[one->entry].taken && bare_fits(q, one->entry, &one->like);
     q->weight[one->entry].taken = q->weight[one->entry].taken || *yes;
@@ -128,22 +122,17 @@ static bool bare_named(struct bare *b, const struct zf_pv *groups, struct bare_o
 static bool bare_find(struct bare *b, const struct zf_pv *groups, bool *all, struct zf_err *err)
 {
     *all = (uint64_t)b->n * b->q->mp->model.n_entries < UINT32_MAX;
-    for (uint64_t i = 0; *all && i < b->n; i++) {
-        if (!bare_has_shape(b, &b->one[i], all, err)) {
+    for (uint64_t i = 0; *all && i < b->n; i++)
+        if (!bare_has_shape(b, &b->one[i], all, err))
             return false;
-        }
-    }
     if (*all && bare_name(groups, b->one[0].id)) {
-        for (uint64_t i = 0; *all && i < b->n; i++) {
-            if (!bare_named(b, groups, &b->one[i], all, err)) {
+        for (uint64_t i = 0; *all && i < b->n; i++)
+            if (!bare_named(b, groups, &b->one[i], all, err))
                 return false;
-            }
-        }
         return true;
     }
-    for (uint64_t i = 0; *all && i < b->n; i++) {
+    for (uint64_t i = 0; *all && i < b->n; i++)
         *all = bare_only_weight(b->q, &b->one[i]);
-    }
     return true;
 }
 
@@ -160,9 +149,8 @@ static bool bare_list(struct bare *b, const struct zf_pv *state, struct zf_err *
         struct bare_one *one = &b->one[b->n];
 
         *one = (struct bare_one){.state = zf_pv_val(state, i)};
-        if (zf_pv_u64(zf_pv_key(state, i), &one->id) && zf_pv_is_map(one->state)) {
+        if (zf_pv_u64(zf_pv_key(state, i), &one->id) && zf_pv_is_map(one->state))
             b->n++;
-        }
     }
     return b->one != NULL;
 }
@@ -175,28 +163,24 @@ bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err 
 
     const struct zf_pv *state = zf_pv_get(optim, "state");
 
-    if (!bare_list(&b, state, err)) {
+    if (!bare_list(&b, state, err))
         return false;
-    }
-    if (b.n == 0 && (zf_pv_is_map(state) || zf_pv_kind(optim) == ZF_PV_NONE)) {
+    if (b.n == 0 && (zf_pv_is_map(state) || zf_pv_kind(optim) == ZF_PV_NONE))
         return true;
-    }
     if (b.n == 0) {
         return zf_build_note(build, err,
                              "the optimizer's states are left out: they have no names, and there "
                              "are no masters that would prove any");
     }
-    if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err)) {
+    if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err))
         return false;
-    }
     named = named && b.n == zf_pv_len(state);
     q->mp->numbered = !named;
     for (uint64_t i = 0; named && i < b.n; i++) {
         struct ds_name name = q->mp->model.entry[b.one[i].entry].name;
 
-        if (!ds_states_draft(&q->states, name, b.one[i].state, NULL, err)) {
+        if (!ds_states_draft(&q->states, name, b.one[i].state, NULL, err))
             return false;
-        }
     }
     return ds_overlap_check(&q->states.overlap, err) || zf_err_in(err, "%s", q->mp->model.path);
 }

@@ -9,19 +9,15 @@ bool ds_states_draft_value(struct ds_states *s, struct zf_spot spot, struct ds_n
 {
     struct zf_tensor_ref r;
 
-    if (zf_pv_is_number(v)) {
+    if (zf_pv_is_number(v))
         return zf_number_draft(s->ds->b, spot, v, err);
-    }
-    if (zf_tensor_ref_odd(s->torch, v, err)) {
+    if (zf_tensor_ref_odd(s->torch, v, err))
         return zf_leave_out_at(s->ds->b, s->path, spot, err);
-    }
-    if (zf_torch_kind(s->torch, v) != ZF_TORCH_DENSE) {
+    if (zf_torch_kind(s->torch, v) != ZF_TORCH_DENSE)
         return true;
-    }
     if (!zf_tensor_ref_read(&s->ds->keep, s->torch, v, &r, err) ||
-        (r.src && !ds_dir_same_rank(s->path, r.src->name, err))) {
+        (r.src && !ds_dir_same_rank(s->path, r.src->name, err)))
         return false;
-    }
     if (part && part->whole > 0 && r.ndim == 1 && r.packed && r.n == part->whole) {
         r.off += part->at * zf_dtype_info(r.dtype)->bytes;
         r.n = part->like->n;
@@ -48,14 +44,12 @@ bool ds_states_draft(struct ds_states *s, struct ds_name name, const struct zf_p
         const char *set;
         struct ds_name key;
 
-        if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR) {
+        if (zf_pv_kind(zf_pv_key(map, i)) != ZF_PV_STR)
             continue;
-        }
         if (!ds_name_of(s->ds->a, zf_pv_key(map, i), "the optimizer's state", &key, err) ||
             !(set = zf_path_encoded(s->ds->a, "optim", key.p, key.n, "", err)) ||
-            !ds_states_draft_value(s, ds_spot(set, name), key, zf_pv_val(map, i), part, err)) {
+            !ds_states_draft_value(s, ds_spot(set, name), key, zf_pv_val(map, i), part, err))
             return false;
-        }
     }
     return true;
 }

@@ -41,9 +41,8 @@ struct touched {
 
 static struct touched zero12_muon_touched(const struct zf_flat_vector *flat, uint32_t i)
 {
-    if (flat->len[i] == 0) {
+    if (flat->len[i] == 0)
         return (struct touched){0, 0};
-    }
     return (struct touched){zf_flat_piece(flat, i, 0).rank,
                             zf_flat_piece(flat, i, flat->len[i] - 1).rank + 1};
 }
@@ -54,15 +53,12 @@ static bool zero12_muon_is_whole(const struct zf_flat_vector *flat, const struct
     for (uint32_t i = 0; i < flat->n_params; i++) {
         struct touched t = zero12_muon_touched(flat, i);
 
-        for (uint32_t r = t.first; r < t.end; r++) {
+        for (uint32_t r = t.first; r < t.end; r++)
             sum[r] += flat->len[i];
-        }
     }
-    for (uint32_t r = 0; r < flat->n_ranks; r++) {
-        if (!v->part[r]->lost && v->part[r]->n != sum[r]) {
+    for (uint32_t r = 0; r < flat->n_ranks; r++)
+        if (!v->part[r]->lost && v->part[r]->n != sum[r])
             return false;
-        }
-    }
     return true;
 }
 
@@ -76,16 +72,13 @@ static bool zero12_muon_place(struct ds_save *ds, const struct zf_flat_vector *f
         struct zf_flat_piece p = {.rank = t.first, .n = flat->len[i]};
         struct ds_target to;
 
-        while (p.rank + 1 < t.end && v->part[p.rank]->lost) {
+        while (p.rank + 1 < t.end && v->part[p.rank]->lost)
             p.rank++;
-        }
         p.at = at[p.rank];
-        if (!vector_target(ds, v, i, &to, err) || (p.n > 0 && !vector_piece(v, &to, p, err))) {
+        if (!vector_target(ds, v, i, &to, err) || (p.n > 0 && !vector_piece(v, &to, p, err)))
             return false;
-        }
-        for (uint32_t r = t.first; r < t.end; r++) {
+        for (uint32_t r = t.first; r < t.end; r++)
             at[r] += flat->len[i];
-        }
     }
     return true;
 }
@@ -98,16 +91,13 @@ static bool zero12_holds_partition(const struct zf_flat_vector *flat, const stru
 {
     uint64_t n = v->part[r]->n, cut = flat->begin[r + 1] - flat->begin[r];
 
-    if (n == cut) {
+    if (n == cut)
         return true;
-    }
-    if (v->elastic) {
+    if (v->elastic)
         return false;
-    }
     /* the first partition is a full one, unless all data are in it */
-    if (n == flat->begin[1]) {
+    if (n == flat->begin[1])
         return true;
-    }
     return n > cut && n - cut < (uint64_t)ALIGN_TO_RANKS * flat->n_ranks;
 }
 
@@ -129,12 +119,10 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
     if (state && (muon || fits < ranks)) {
         uint64_t *sum = zf_arena_get(ds->a, 2ull * flat->n_ranks, sizeof *sum, err);
 
-        if (!sum) {
+        if (!sum)
             return false;
-        }
-        if (zero12_muon_is_whole(flat, v, sum)) {
+        if (zero12_muon_is_whole(flat, v, sum))
             return zero12_muon_place(ds, flat, v, sum + flat->n_ranks, err);
-        }
     }
     if (fits == 0 && state) {
         return zf_build_note(ds->b, err,
@@ -155,9 +143,8 @@ static bool zero12_find_columns(struct ds_rank *mp, struct ds_param *p, struct z
 {
     const struct ds_entry *e = ds_model_find(&mp->model, p->name);
 
-    if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1) {
+    if (p->ndim != 2 || p->shape[0] <= 1 || p->shape[1] <= 1)
         return true;
-    }
     if (!e || !e->tensor || e->view.ndim != 2) {
         return zf_fail(
             err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -176,15 +163,12 @@ bool ds_zero12_draft(struct ds_rank *mp, struct zf_err *err)
     for (uint32_t g = 0; g < mp->n_groups; g++) {
         struct ds_group *group = &mp->group[g];
 
-        for (uint32_t i = 0; mp->model.zenflow && i < group->n; i++) {
-            if (!zero12_find_columns(mp, &group->param[i], err)) {
+        for (uint32_t i = 0; mp->model.zenflow && i < group->n; i++)
+            if (!zero12_find_columns(mp, &group->param[i], err))
                 return false;
-            }
-        }
         if (!zero12_lay(mp->save, group, &flat, err) ||
-            !vector_each(mp->save, group, zero12_place, &flat, err)) {
+            !vector_each(mp->save, group, zero12_place, &flat, err))
             return false;
-        }
     }
     return true;
 }

@@ -33,9 +33,8 @@ static bool zero3_has_length(const struct ds_save *ds, const struct ds_flat *f, 
 {
     uint64_t a, b;
 
-    if (!f->swapped) {
+    if (!f->swapped)
         return f->n == want;
-    }
     return (zero3_swap_length(ds->swap_unit[0], f, want, &a) && f->swapped == a) ||
            (zero3_swap_length(ds->swap_unit[1], f, want, &b) && f->swapped == b);
 }
@@ -46,12 +45,10 @@ static bool zero3_check_swap(const struct ds_save *ds, const struct ds_flat *f, 
 {
     uint64_t bytes = 0;
 
-    if (!f->swapped || zero3_has_length(ds, f, want)) {
+    if (!f->swapped || zero3_has_length(ds, f, want))
         return true;
-    }
-    if (!zero3_swap_length(ds->swap_unit[0], f, want, &bytes)) {
+    if (!zero3_swap_length(ds->swap_unit[0], f, want, &bytes))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a group has more than 2^64 bytes");
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "the swap file has %llu bytes, expected %llu for %llu elements, rounded up to a "
             "multiple of %llu",
@@ -65,26 +62,22 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
                               struct zf_err *err)
 {
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
-        if (zero3_check_swap(ds, v->part[r], want, err)) {
+        if (zero3_check_swap(ds, v->part[r], want, err))
             continue;
-        }
-        if (!ds->o->degraded) {
+        if (!ds->o->degraded)
             return false;
-        }
         struct ds_flat *gone = zf_arena_get(ds->a, 1, sizeof *gone, err);
         struct zf_lost *lost = zf_arena_get(ds->a, 1, sizeof *lost, err);
-        if (!gone || !lost) {
+        if (!gone || !lost)
             return false;
-        }
         *lost = (struct zf_lost){
             .file = zf_arena_str(ds->a, v->part[r]->src->name, strlen(v->part[r]->src->name), err),
             .why = "has another length than its vector"};
         *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
         v->part[r] = gone;
         if (!lost->file ||
-            !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index)) {
+            !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index))
             return false;
-        }
     }
     return true;
 }
@@ -116,20 +109,16 @@ static bool zero3_stretches(struct ds_save *ds, const struct ds_vector *v, uint6
     uint64_t bytes;
 
     *out = NULL;
-    if (!from || !zf_mul(want, zf_dtype_info(v->dtype)->bytes, &bytes)) {
+    if (!from || !zf_mul(want, zf_dtype_info(v->dtype)->bytes, &bytes))
         return from != NULL;
-    }
-    for (uint32_t i = 0; i < v->group->n; i++) {
-        if (v->group->param[i].whole || v->group->param[i].columns) {
+    for (uint32_t i = 0; i < v->group->n; i++)
+        if (v->group->param[i].whole || v->group->param[i].columns)
             return true;
-        }
-    }
     for (uint32_t r = 0; r < v->group->n_ranks; r++) {
         const struct ds_flat *f = v->part[r];
 
-        if (!f->src || f->dtype != v->dtype || !zf_within(f->off, bytes, f->src->size)) {
+        if (!f->src || f->dtype != v->dtype || !zf_within(f->off, bytes, f->src->size))
             return true;
-        }
         from[r] = (struct zf_from){.src = f->src, .off = f->off};
     }
     *out = zf_build_stretches(ds->b, from, v->group->n_ranks, bytes, err);
@@ -161,9 +150,8 @@ static bool zero3_record_paddings(struct zf_build *b, const struct ds_vector *v,
         for (uint32_t i = 0; f->src && i < flat->n_params; i++) {
             const struct zf_from at = {.src = f->src, .off = f->off + flat->at[i] * size};
 
-            if (!zero3_record_padding(b, flat, i, r, f->dtype, at, err)) {
+            if (!zero3_record_padding(b, flat, i, r, f->dtype, at, err))
                 return false;
-            }
         }
     }
     return true;
@@ -175,18 +163,14 @@ static bool zero3_place_slots(struct ds_save *ds, const struct ds_vector *v,
     struct zf_stretches *s;
     struct ds_target to;
 
-    if (!zero3_stretches(ds, v, flat->at[flat->n_params], &s, err)) {
+    if (!zero3_stretches(ds, v, flat->at[flat->n_params], &s, err))
         return false;
-    }
-    if (!s) {
+    if (!s)
         return vector_place(ds, v, flat, err);
-    }
-    for (uint32_t i = 0; i < v->group->n; i++) {
+    for (uint32_t i = 0; i < v->group->n; i++)
         if (!vector_target(ds, v, i, &to, err) ||
-            !zf_draft_slots(to.draft, s, flat->at[i], flat->at[i + 1] - flat->at[i], err)) {
+            !zf_draft_slots(to.draft, s, flat->at[i], flat->at[i + 1] - flat->at[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -197,9 +181,8 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
     uint64_t want = flat->at[flat->n_params];
     uint32_t fits = 0, others = 0, other = 0;
 
-    if (!zero3_check_swaps(ds, v, want, err)) {
+    if (!zero3_check_swaps(ds, v, want, err))
         return false;
-    }
     for (uint32_t r = 0; r < flat->n_ranks; r++) {
         bool there = !v->part[r]->lost, same = there && zero3_has_length(ds, v->part[r], want);
 
@@ -207,9 +190,8 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
         others += there && !same;
         other = there && !same ? r : other;
     }
-    if (others == 0) {
+    if (others == 0)
         return zero3_place_slots(ds, v, flat, err) && zero3_record_paddings(ds->b, v, flat, err);
-    }
     return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
                     : zf_build_note(ds->b, err,
                                     "the optimizer state \"%.*s\" of group %u is left out: its "
@@ -232,9 +214,8 @@ bool ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 
         if (!zero3_lay(mp->save, group, &flat, err) ||
             !zero3_check_lengths(mp->save, group, flat.at[flat.n_params], err) ||
-            !vector_each(mp->save, group, zero3_place, &flat, err)) {
+            !vector_each(mp->save, group, zero3_place, &flat, err))
             return false;
-        }
     }
     return true;
 }
@@ -244,14 +225,11 @@ bool ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)
 static const struct zf_tensor_ref *zero3_find_fragment(const struct ds_model *m, uint32_t hint,
                                                        struct ds_name name)
 {
-    if (hint < m->n_fragments && ds_name_eq(m->fragment[hint].name, name)) {
+    if (hint < m->n_fragments && ds_name_eq(m->fragment[hint].name, name))
         return &m->fragment[hint].view;
-    }
-    for (uint32_t i = 0; i < m->n_fragments; i++) {
-        if (ds_name_eq(m->fragment[i].name, name)) {
+    for (uint32_t i = 0; i < m->n_fragments; i++)
+        if (ds_name_eq(m->fragment[i].name, name))
             return &m->fragment[i].view;
-        }
-    }
     return NULL;
 }
 
@@ -263,9 +241,8 @@ static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint3
     const struct ds_param *p = &mp->model.frozen.param[i];
     const struct zf_tensor_ref *v = zero3_find_fragment(m, i, p->name);
 
-    if (v && v->src && !ds_dir_same_rank(m->path, v->src->name, err)) {
+    if (v && v->src && !ds_dir_same_rank(m->path, v->src->name, err))
         return false;
-    }
     if (!v) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "it has no slice of the frozen parameter \"%.*s\", but \"%s\" has", (int)p->name.n,
@@ -293,11 +270,9 @@ static bool zero3_join_slice(struct ds_rank *mp, const struct ds_model *m, uint3
 
 static const struct ds_file *zero3_model_file(const struct ds_rank *mp, uint32_t r)
 {
-    for (uint32_t i = 0; i < mp->n_model_files; i++) {
-        if (mp->model_file[i].dp == r) {
+    for (uint32_t i = 0; i < mp->n_model_files; i++)
+        if (mp->model_file[i].dp == r)
             return &mp->model_file[i];
-        }
-    }
     return NULL;
 }
 
@@ -332,9 +307,8 @@ static bool zero3_check_slices(const struct ds_model *m, struct zf_err *err)
         const struct ds_overlap_bytes at = {
             .src = v->src, .off = v->off, .what = {"the slice", 9}, .of = m->fragment[i].name};
 
-        if (!ds_overlap_add(&list, &at, v->dtype, v->packed ? v->n : 0, err)) {
+        if (!ds_overlap_add(&list, &at, v->dtype, v->packed ? v->n : 0, err))
             return false;
-        }
     }
     return ds_overlap_check(&list, err) || zf_err_in(err, "%s", m->path);
 }
@@ -347,9 +321,8 @@ static bool zero3_record_frozen_padding(struct ds_rank *mp, const struct ds_mode
 
         if (v && v->packed && v->n == flat->at[i + 1] - flat->at[i] &&
             !zero3_record_padding(mp->save->b, flat, i, r, v->dtype,
-                                  (struct zf_from){.src = v->src, .off = v->off}, err)) {
+                                  (struct zf_from){.src = v->src, .off = v->off}, err))
             return false;
-        }
     }
     return true;
 }
@@ -361,17 +334,15 @@ static bool zero3_join_rank(struct ds_rank *mp, const struct ds_model *m, uint32
 {
     struct zf_flat_piece piece;
 
-    if (m && !zero3_check_slices(m, err)) {
+    if (m && !zero3_check_slices(m, err))
         return false;
-    }
     for (uint32_t i = 0; i < flat->n_params; i++) {
         uint64_t slot = flat->at[i + 1] - flat->at[i];
 
         if (draft[i] && zf_flat_slot(flat, i, r, &piece) &&
             !(m ? zero3_join_slice(mp, m, i, draft[i], piece, slot, err)
-                : zero3_mark_lost(mp, draft[i], piece, err))) {
+                : zero3_mark_lost(mp, draft[i], piece, err)))
             return false;
-        }
     }
     return !m || zero3_record_frozen_padding(mp, m, r, flat, err);
 }
@@ -402,17 +373,15 @@ static struct zf_draft **zero3_start_frozen(struct ds_rank *mp, struct zf_flat_v
         }
         draft[i] = zf_build_tensor(mp->save->b, ds_spot("", p->name),
                                    (struct zf_type){v->dtype, p->ndim, p->shape}, err);
-        if (!draft[i]) {
+        if (!draft[i])
             return NULL;
-        }
     }
     if (n_quantized > 0 &&
         !zf_build_note(mp->save->b, err,
                        "%u frozen parameters are quantized (zero_quantized_nontrainable_weights), "
                        "and DeepSpeed did not save their scales",
-                       n_quantized)) {
+                       n_quantized))
         return NULL;
-    }
     *flat = (struct zf_flat_vector){.n_params = frozen->n, .n_ranks = mp->n_dp, .len = len};
     return len && draft && zf_flat_slots(flat, mp->save->a, err) ? draft : NULL;
 }
@@ -425,9 +394,8 @@ static bool zero3_read_model(struct ds_rank *mp, const struct ds_file *f, struct
         out->read = false;
         return true;
     }
-    if (f == mp->model_from) {
+    if (f == mp->model_from)
         return true;
-    }
     return ds_model_read(mp->save, f, out, err) ? ds_agree_check(mp->save, true, err)
                                                 : rank_skip_model(mp->save, out, err);
 }
@@ -438,12 +406,10 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
     struct zf_flat_vector flat;
     struct zf_draft **draft;
 
-    if (n == 0) {
+    if (n == 0)
         return rank_agree_models(mp, err);
-    }
-    if (!ds_files_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err)) {
+    if (!ds_files_expect(mp->save, mp->model_file + 1, mp->n_model_files - 1, mp->n_dp, err))
         return false;
-    }
     draft = zero3_start_frozen(mp, &flat, err);
     for (uint32_t r = 0; draft && r < mp->n_dp; r++) {
         const struct ds_file *f = zero3_model_file(mp, r);
@@ -458,9 +424,8 @@ bool ds_zero3_frozen(struct ds_rank *mp, struct zf_err *err)
                            zf_absent(mp->save->st, name, is), n);
         }
         if (!zero3_read_model(mp, f, &m, err) ||
-            !zero3_join_rank(mp, m.read ? &m : NULL, r, &flat, draft, err)) {
+            !zero3_join_rank(mp, m.read ? &m : NULL, r, &flat, draft, err))
             return false;
-        }
     }
     return draft != NULL;
 }
@@ -474,17 +439,15 @@ static bool zero3_list_gathered(struct ds_rank *mp, const struct ds_group *group
 {
     struct zf_flat_vector flat;
 
-    if (!zero3_lay(mp->save, group, &flat, err)) {
+    if (!zero3_lay(mp->save, group, &flat, err))
         return false;
-    }
     for (uint32_t i = 0; i < group->n; i++) {
         const struct ds_entry *e = ds_model_find(m, group->param[i].name);
 
         if (e && e->view.packed && e->view.src && !group->param[i].whole &&
             !vector_list(&(struct vector_weight){group, &flat, i, &e->view, 0}, group->len[i],
-                         every, out, err)) {
+                         every, out, err))
             return false;
-        }
     }
     return true;
 }
@@ -502,16 +465,13 @@ bool ds_zero3_rounds(struct ds_rank *mp, const struct ds_model *m, struct ds_nam
         elements += m->entry[i].view.n < UINT32_MAX ? m->entry[i].view.n : UINT32_MAX;
     }
     const struct zf_sample sample = zf_sample_of(elements, params * mp->n_dp);
-    for (uint32_t g = 0; g < mp->n_groups && mp->group[g].n_ranks > 0; g++) {
-        if (!zero3_list_gathered(mp, &mp->group[g], m, sample.every, &list, err)) {
+    for (uint32_t g = 0; g < mp->n_groups && mp->group[g].n_ranks > 0; g++)
+        if (!zero3_list_gathered(mp, &mp->group[g], m, sample.every, &list, err))
             return false;
-        }
-    }
     if (!zf_roundings_check(&list,
                             (struct zf_rounding_opts){sample, zf_store_ahead(mp->save->st), false},
-                            &first, &miss, err)) {
+                            &first, &miss, err))
         return false;
-    }
     *bad = first ? ((const struct ds_param *)first->what)->name : (struct ds_name){NULL, 0};
     return true;
 }

@@ -45,9 +45,8 @@ static bool axes_meet(struct axes_stack **stacks, struct mg_text name, size_t at
 {
     struct axes_stack *stack = zf_table_make(*stacks, name.p, at, err);
 
-    if (!stack) {
+    if (!stack)
         return false;
-    }
     stack->differ = stack->differ || (stack->n && stack->n != n);
     stack->as_told = stack->as_told || n == told;
     stack->n = n;
@@ -60,9 +59,8 @@ static uint64_t axes_length(const struct axes_stack *stacks, struct mg_text name
 {
     const struct axes_stack *stack = zf_table_find(stacks, name.p, at);
 
-    if (!stack || (stack->differ && !stack->as_told)) {
+    if (!stack || (stack->differ && !stack->as_told))
         return 0;
-    }
     return stack->differ ? told : stack->n;
 }
 
@@ -72,9 +70,8 @@ static bool axes_find_layers(struct mg_save *s, struct axes_found *f, struct zf_
         const struct mg_tensor *t = &s->tensor.at[i];
 
         if (axes_may_stack(t) && !axes_meet(&f->layers, t->name.name, t->name.layer_at,
-                                            t->type.shape[0], s->settings.num_layers, err)) {
+                                            t->type.shape[0], s->settings.num_layers, err))
             return false;
-        }
     }
     return true;
 }
@@ -85,9 +82,8 @@ static bool axes_layers(const struct mg_save *s, const struct axes_found *f,
                         const struct mg_tensor *t, uint64_t *n_out)
 {
     *n_out = 1;
-    if (!t->name.layer_at) {
+    if (!t->name.layer_at)
         return true;
-    }
     *n_out = axes_may_stack(t)
                  ? axes_length(f->layers, t->name.name, t->name.layer_at, s->settings.num_layers)
                  : 0;
@@ -112,9 +108,8 @@ static bool axes_find_experts(struct mg_save *s, struct axes_found *f, struct zf
             axes_is_param(t) && axes_layers(s, f, t, &n) ? axes_expert_axis(t) : t->type.ndim;
 
         if (axis < t->type.ndim && !axes_meet(&f->experts, t->name.name, t->name.expert_at,
-                                              t->type.shape[axis], s->settings.num_experts, err)) {
+                                              t->type.shape[axis], s->settings.num_experts, err))
             return false;
-        }
     }
     return true;
 }
@@ -149,9 +144,8 @@ static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, ui
                          .type = {t->type.dtype, t->type.ndim - axes, t->type.shape + axes},
                          .of = t->draft,
                          .from = t};
-    if (!zf_elems(p.type.ndim, p.type.shape, &inner)) {
+    if (!zf_elems(p.type.ndim, p.type.shape, &inner))
         return true; /* the draft's own elements were counted */
-    }
     t->sliced = axes > 0;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t layer = layers == MG_NONE ? MG_NONE : i / n_experts;
@@ -163,15 +157,13 @@ static bool axes_add(struct mg_save *s, struct mg_tensor *t, uint64_t layers, ui
             size_t len = mg_key_numbered(&t->name, layer, expert, name, sizeof name);
             char *own = zf_arena_get(s->arena, len + 1, 1, err);
 
-            if (!own) {
+            if (!own)
                 return false;
-            }
             (void)mg_key_numbered(&t->name, layer, expert, own, len + 1);
             p.name = (struct mg_text){own, len};
         }
-        if (!mg_save_param(s, &p, err)) {
+        if (!mg_save_param(s, &p, err))
             return false;
-        }
     }
     return true;
 }
@@ -180,25 +172,21 @@ bool mg_axes_slice(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(axes_found) struct axes_found f = {0};
 
-    if (!axes_find_layers(s, &f, err) || !axes_find_experts(s, &f, err)) {
+    if (!axes_find_layers(s, &f, err) || !axes_find_experts(s, &f, err))
         return false;
-    }
     for (size_t i = 0; i < s->tensor.n; i++) {
         struct mg_tensor *t = &s->tensor.at[i];
         uint64_t layers, experts = MG_NONE;
 
-        if (!axes_is_param(t)) {
+        if (!axes_is_param(t))
             continue;
-        }
-        if (!axes_layers(s, &f, t, &layers)) {
+        if (!axes_layers(s, &f, t, &layers))
             layers = MG_NONE;
-        } else if (!axes_experts(s, &f, t, &experts)) {
+        else if (!axes_experts(s, &f, t, &experts))
             experts = MG_NONE;
-        }
         layers = t->name.layer_at ? layers : MG_NONE;
-        if (!axes_add(s, t, layers, experts, err)) {
+        if (!axes_add(s, t, layers, experts, err))
             return false;
-        }
     }
     return true;
 }

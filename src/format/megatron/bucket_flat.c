@@ -42,9 +42,8 @@ static bool flat_index_objects(struct flat *f, struct zf_err *err)
         if (mg_text_ends(name, LENGTHS)) {
             struct flat_object *o = zf_table_make(f->objects, name.p, name.n, err);
 
-            if (!o) {
+            if (!o)
                 return false;
-            }
             o->object = i + 1;
         }
     }
@@ -61,22 +60,19 @@ static int flat_order(const void *a, const void *b)
     int c;
 
 #define FLAT_BY(m)                                                                                 \
-    if (k->m != l->m) {                                                                            \
-        return k->m < l->m ? -1 : 1;                                                               \
-    }
+    if (k->m != l->m)                                                                              \
+        return k->m < l->m ? -1 : 1;
     FLAT_BY(chain)
     FLAT_BY(flat.group)
     FLAT_BY(flat.gbuf)
     FLAT_BY(flat.dtype.n)
     c = memcmp(k->flat.dtype.p, l->flat.dtype.p, k->flat.dtype.n);
-    if (c != 0) {
+    if (c != 0)
         return c;
-    }
     FLAT_BY(state.n)
     c = memcmp(k->state.p, l->state.p, k->state.n);
-    if (c != 0) {
+    if (c != 0)
         return c;
-    }
     FLAT_BY(flat.bucket)
 #undef FLAT_BY
     return 0;
@@ -94,9 +90,8 @@ static bool flat_fill(struct flat *f, struct flat_buffer *b, struct mg_tensor *c
 {
     uint64_t n_buckets = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         n_buckets = t[i]->name.flat.bucket >= n_buckets ? t[i]->name.flat.bucket + 1 : n_buckets;
-    }
     if (n_buckets > FLAT_BUCKETS || n % n_buckets) {
         b->why = "a bucket is missing";
         return true;
@@ -109,9 +104,8 @@ static bool flat_fill(struct flat *f, struct flat_buffer *b, struct mg_tensor *c
 
         state->name = t[k * n_buckets]->name.state;
         state->bucket = zf_arena_get(f->a, n_buckets, sizeof(*state->bucket), err);
-        if (!state->bucket) {
+        if (!state->bucket)
             return false;
-        }
         for (uint64_t j = 0; j < n_buckets; j++) {
             const struct mg_tensor *x = t[k * n_buckets + j];
 
@@ -140,33 +134,27 @@ static bool flat_of_tensors(struct flat *f, struct zf_err *err)
     size_t n = 0, end;
     struct mg_tensor **t = scratch ? zf_arena_get(scratch, f->s->tensor.n, sizeof(*t), err) : NULL;
 
-    if (!t) {
+    if (!t)
         return false;
-    }
-    for (size_t i = 0; i < f->s->tensor.n; i++) {
-        if (f->s->tensor.at[i].name.what == MG_BUCKET) {
+    for (size_t i = 0; i < f->s->tensor.n; i++)
+        if (f->s->tensor.at[i].name.what == MG_BUCKET)
             t[n++] = &f->s->tensor.at[i];
-        }
-    }
-    if (n > 1) {
+    if (n > 1)
         qsort(t, n, sizeof(*t), flat_order);
-    }
     for (size_t i = 0; i < n; i = end) {
         const struct mg_key *k = &t[i]->name;
         struct flat_buffer *b = zf_vec_push(f->out, err);
 
         for (end = i; end < n && flat_same_buffer(&t[end]->name, k); end++) {
         }
-        if (!b) {
+        if (!b)
             return false;
-        }
         *b = (struct flat_buffer){.chain = k->chain,
                                   .group = k->flat.group,
                                   .gbuf = k->flat.gbuf,
                                   .dtype = k->flat.dtype};
-        if (!(b->name = flat_name(f, t[i], err)) || !flat_fill(f, b, t + i, end - i, err)) {
+        if (!(b->name = flat_name(f, t[i], err)) || !flat_fill(f, b, t + i, end - i, err))
             return false;
-        }
     }
     return true;
 }
@@ -190,11 +178,9 @@ static const struct zf_pv *flat_lengths_of(const struct zf_pv *root, const struc
     const struct zf_pv *list = zf_pv_is_seq(zf_pv_item(root, 0)) ? zf_pv_item(root, 0) : root;
     const struct zf_pv *gbuf = zf_pv_item(list, b->gbuf);
 
-    for (uint64_t i = 0; zf_pv_is_map(gbuf) && i < zf_pv_len(gbuf); i++) {
-        if (flat_dtype_is(zf_pv_key(gbuf, i), b->dtype)) {
+    for (uint64_t i = 0; zf_pv_is_map(gbuf) && i < zf_pv_len(gbuf); i++)
+        if (flat_dtype_is(zf_pv_key(gbuf, i), b->dtype))
             return zf_pv_val(gbuf, i);
-        }
-    }
     return NULL;
 }
 
@@ -247,12 +233,10 @@ static bool flat_read_lengths(struct flat *f, struct flat_buffer *b, struct zf_e
 {
     char name[160], chain[32] = "";
 
-    if (b->why) {
+    if (b->why)
         return true;
-    }
-    if (b->chain != MG_NO_CHAIN) {
+    if (b->chain != MG_NO_CHAIN)
         (void)snprintf(chain, sizeof chain, "chained_%u.", b->chain);
-    }
     int n = snprintf(name, sizeof name, "%soptimizer.distributed.dp_group_idx_%llu" LENGTHS, chain,
                      (unsigned long long)b->group);
     const struct flat_object *o = zf_table_find(f->objects, name, (size_t)n);
@@ -290,30 +274,26 @@ static bool flat_zero_state(struct flat_zero *z, struct flat_buffer *b, const ch
     struct mg_save *s = z->f->s;
     const char *key = zf_arena_fmt(z->f->a, err, "%s/%s", b->name, state);
 
-    if (!key || !zf_tensor_ref_read(&z->keep, z->t, v, &ref, err)) {
+    if (!key || !zf_tensor_ref_read(&z->keep, z->t, v, &ref, err))
         return false;
-    }
     struct zf_type type = {ref.dtype, ref.ndim, ref.shape};
     struct mg_tensor *t = mg_save_tensor(s, key, strlen(key), type, NULL, err);
     const struct zf_from from = {
         .src = ref.src, .off = ref.off, .stride = ref.packed ? NULL : ref.stride};
     if (!t || !zf_draft_where(t->draft, key, err) ||
-        (ref.n > 0 && !zf_draft_box(t->draft, NULL, ref.shape, from, err))) {
+        (ref.n > 0 && !zf_draft_box(t->draft, NULL, ref.shape, from, err)))
         return false;
-    }
     t->name = (struct mg_key){.what = MG_BUCKET, .chain = z->chain};
     t->name.state = (struct mg_text){key + strlen(b->name) + 1, strlen(state)};
     struct flat_state *to = &b->state[b->n_states];
     to->name = t->name.state;
     to->bucket = zf_arena_get(z->f->a, 1, sizeof(*to->bucket), err);
-    if (!to->bucket) {
+    if (!to->bucket)
         return false;
-    }
     to->bucket[0] = t->draft;
     b->n_states++;
-    if (type.ndim != 1) {
+    if (type.ndim != 1)
         b->why = "a flat state has more than one dimension";
-    }
     b->master = mg_key_is_master(to->name) ? to : b->master;
     return true;
 }
@@ -325,9 +305,8 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
     struct flat_buffer *b = zf_vec_push(z->f->out, err);
     uint64_t n = 0;
 
-    if (!b) {
+    if (!b)
         return false;
-    }
     *b = (struct flat_buffer){
         .chain = z->chain, .group = z->group, .gbuf = gbuf, .n_buckets = 1, .joined = true};
     b->name =
@@ -344,17 +323,15 @@ static bool flat_zero_buffer(struct flat_zero *z, uint64_t gbuf, const struct zf
         const struct zf_pv *value = zf_pv_val(v, i);
 
         if (state && zf_tensor_ref_odd(z->t, value, err)) {
-            if (!zf_leave_out_state(z->f->s->b, z->key, state, err)) {
+            if (!zf_leave_out_state(z->f->s->b, z->key, state, err))
                 return false;
-            }
         } else if (state && zf_torch_kind(z->t, value) == ZF_TORCH_DENSE &&
                    !flat_zero_state(z, b, state, value, err)) {
             return false;
         }
     }
-    if (!b->len) {
+    if (!b->len)
         return false;
-    }
     if (!zf_pv_u64(zf_pv_get(v, "numel_unpadded"), b->len)) {
         b->why = "its length (numel_unpadded) is missing";
         return true;
@@ -371,15 +348,12 @@ static bool flat_zero_open(struct flat_zero *z, struct zf_err *err)
         const struct zf_pv *by_dtype = zf_pv_val(dict, i);
         uint64_t gbuf;
 
-        if (!zf_pv_u64(zf_pv_key(dict, i), &gbuf) || !zf_pv_is_map(by_dtype)) {
+        if (!zf_pv_u64(zf_pv_key(dict, i), &gbuf) || !zf_pv_is_map(by_dtype))
             continue;
-        }
-        for (uint64_t k = 0; k < zf_pv_len(by_dtype); k++) {
+        for (uint64_t k = 0; k < zf_pv_len(by_dtype); k++)
             if (zf_pv_is_map(zf_pv_val(by_dtype, k)) &&
-                !flat_zero_buffer(z, gbuf, zf_pv_key(by_dtype, k), zf_pv_val(by_dtype, k), err)) {
+                !flat_zero_buffer(z, gbuf, zf_pv_key(by_dtype, k), zf_pv_val(by_dtype, k), err))
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -391,9 +365,8 @@ static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group
 
     *chain = MG_NO_CHAIN;
     if (mg_text_take(&name, "chained_")) {
-        if (!mg_text_take_number(&name, &n) || n >= MG_NO_CHAIN || !mg_text_take(&name, ".")) {
+        if (!mg_text_take_number(&name, &n) || n >= MG_NO_CHAIN || !mg_text_take(&name, "."))
             return false;
-        }
         *chain = (uint32_t)n;
     }
     return mg_text_take(&name, "optimizer.distributed.dp_group_idx_") &&
@@ -406,9 +379,8 @@ static bool flat_of_objects(struct flat *f, struct zf_err *err)
         const struct mg_object *o = &f->s->object.at[i];
         struct flat_zero z = {.f = f, .key = o->key, .keep = {.arena = f->a}};
 
-        if (!flat_zero_name(o->name.name, &z.chain, &z.group)) {
+        if (!flat_zero_name(o->name.name, &z.chain, &z.group))
             continue;
-        }
         zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, f->s->lim, err);
         z.t = t;
         if (!t && zf_build_degraded(f->s->b)) {
@@ -417,9 +389,8 @@ static bool flat_of_objects(struct flat *f, struct zf_err *err)
         }
         bool ok = t && flat_zero_open(&z, err);
         zf_keeper_fini(&z.keep);
-        if (!ok) {
+        if (!ok)
             return zf_err_in(err, "%s", o->key);
-        }
     }
     return true;
 }
@@ -429,13 +400,10 @@ bool mg_flat_find(struct mg_save *s, struct zf_arena *arena, struct flat_buffers
 {
     zf_auto(flat) struct flat f = {.s = s, .a = arena, .out = out};
 
-    if (!flat_index_objects(&f, err) || !flat_of_tensors(&f, err)) {
+    if (!flat_index_objects(&f, err) || !flat_of_tensors(&f, err))
         return false;
-    }
-    for (size_t i = 0; i < out->n; i++) {
-        if (!flat_read_lengths(&f, &out->at[i], err)) {
+    for (size_t i = 0; i < out->n; i++)
+        if (!flat_read_lengths(&f, &out->at[i], err))
             return false;
-        }
-    }
     return flat_of_objects(&f, err);
 }

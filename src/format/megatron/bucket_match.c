@@ -74,9 +74,8 @@ static uint64_t match_volume(const struct zf_type *t, const struct bucket_box *b
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < t->ndim; d++) {
+    for (uint32_t d = 0; d < t->ndim; d++)
         n *= b->size[d];
-    }
     return n;
 }
 
@@ -95,9 +94,8 @@ static bool bucket_piece_read(const struct bucket_weight *weight, const struct b
             uint64_t k = match_run(&w->type, &p->box[i], first, &at);
 
             k = k < n ? k : n;
-            if (!zf_draft_read(w->of, w->first + at, k, to, err)) {
+            if (!zf_draft_read(w->of, w->first + at, k, to, err))
                 return false;
-            }
             to += k * elem;
             first += k;
             n -= k;
@@ -120,9 +118,8 @@ static const uint8_t *match_piece(const struct match *m, struct bucket_piece *p,
     const uint8_t **end = match_kept(p, at);
     uint8_t *value = *end ? NULL : zf_arena_get(m->q->arena, at.n, elem, err);
 
-    if (value && bucket_piece_read(m->q->weight, p, at.first, at.n, value, err)) {
+    if (value && bucket_piece_read(m->q->weight, p, at.first, at.n, value, err))
         *end = value;
-    }
     return *end;
 }
 
@@ -137,9 +134,8 @@ static uint64_t match_hash(uint32_t bucket, uint64_t first)
 /* Of too many places all are forgotten. */
 static void match_forget(struct match *m, uint32_t more)
 {
-    if (HASH_COUNT(m->places) + more > MATCH_KEPT) {
+    if (HASH_COUNT(m->places) + more > MATCH_KEPT)
         zf_table_free(m->places);
-    }
 }
 
 /* The n masters behind a place.  NULL: an error. */
@@ -150,9 +146,8 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
     struct match_place *place = zf_table_make_id(m->places, match_hash(bucket, first), err);
 
     if (place && place->n < n) {
-        if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err)) {
+        if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err))
             return NULL;
-        }
         place->n = n;
     }
     return place ? place->value : NULL;
@@ -167,9 +162,8 @@ static void *match_read(void *ctx, uint64_t i, struct zf_err *err)
     const struct match_job *j = &m->job.at[i];
 
     if (j->piece) {
-        if (bucket_piece_read(m->q->weight, j->piece, j->at.first, j->at.n, j->value, err)) {
+        if (bucket_piece_read(m->q->weight, j->piece, j->at.first, j->at.n, j->value, err))
             *match_kept(j->piece, j->at) = j->value;
-        }
     } else if (zf_draft_read(m->q->buffer->master[j->bucket], j->first, j->n, j->place->value,
                              err)) {
         j->place->n = j->n;
@@ -193,14 +187,12 @@ static bool match_want_piece(struct match *m, struct bucket_piece *p, struct zf_
 {
     uint64_t elem = zf_dtype_info(m->q->weight[p->weight].type.dtype)->bytes;
 
-    if (at.n == 0 || *match_kept(p, at)) {
+    if (at.n == 0 || *match_kept(p, at))
         return true;
-    }
     uint8_t *value = zf_arena_get(m->q->arena, at.n, elem, err);
     struct match_job *j = value ? zf_vec_push(&m->job, err) : NULL;
-    if (!j) {
+    if (!j)
         return false;
-    }
     *j = (struct match_job){.piece = p, .at = at, .value = value};
     return true;
 }
@@ -210,14 +202,12 @@ static bool match_want_masters(struct match *m, uint32_t bucket, uint64_t first,
 {
     const uint64_t hash = match_hash(bucket, first);
 
-    if (n == 0 || zf_table_find_id(m->places, hash)) {
+    if (n == 0 || zf_table_find_id(m->places, hash))
         return true;
-    }
     struct match_place *place = zf_table_make_id(m->places, hash, err);
     struct match_job *j = place ? zf_vec_push(&m->job, err) : NULL;
-    if (!j) {
+    if (!j)
         return false;
-    }
     *j = (struct match_job){.place = place, .bucket = bucket, .first = first, .n = n};
     return true;
 }
@@ -240,12 +230,10 @@ static bool match_want_units(struct match *m, struct zf_err *err)
 {
     const struct bucket_row *row = m->q->row;
 
-    for (uint32_t i = 0; i < row->n; i++) {
+    for (uint32_t i = 0; i < row->n; i++)
         if ((i == 0 || row->walk[i].unit != row->walk[i - 1].unit) &&
-            !match_want_piece(m, row->piece[i], match_head(row->piece[i]), err)) {
+            !match_want_piece(m, row->piece[i], match_head(row->piece[i]), err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -267,14 +255,12 @@ static bool match_want_row(struct match *m, uint32_t piece, uint32_t bucket, uin
             bucket++;
             first = 0;
         }
-        if (bucket == to->n_buckets || p->n > to->len[bucket]) {
+        if (bucket == to->n_buckets || p->n > to->len[bucket])
             return true;
-        }
         if (!match_want_piece(m, p, head, err) || !match_want_piece(m, p, tail, err) ||
             !match_want_masters(m, bucket, first, head.n, err) ||
-            !match_want_masters(m, bucket, first + tail.first, tail.n, err)) {
+            !match_want_masters(m, bucket, first + tail.first, tail.n, err))
             return false;
-        }
         first += p->n + (m->q->align - p->n % m->q->align) % m->q->align;
     }
     return true;
@@ -284,9 +270,8 @@ static bool match_want_row(struct match *m, uint32_t piece, uint32_t bucket, uin
 static bool match_look_ahead(struct match *m, uint32_t piece, uint32_t bucket, uint64_t first,
                              struct zf_err *err)
 {
-    if (zf_table_find_id(m->places, match_hash(bucket, first))) {
+    if (zf_table_find_id(m->places, match_hash(bucket, first)))
         return true;
-    }
     m->ahead = piece < m->foreseen || m->ahead == 0 ? 1 : 2 * m->ahead;
     m->ahead = m->ahead < MATCH_AHEAD ? m->ahead : MATCH_AHEAD;
     return match_want_row(m, piece, bucket, first, err) && match_read_all(m, err);
@@ -302,9 +287,8 @@ static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, 
     const uint8_t *masters = match_masters(m, bucket, first + at.first, at.n, err);
     const uint8_t *weight = masters ? match_piece(m, p, at, err) : NULL;
 
-    if (!weight) {
+    if (!weight)
         return false;
-    }
     zf_values_compare(masters, zf_draft_type(m->q->buffer->master[bucket]).dtype, weight,
                       m->q->weight[p->weight].type.dtype, at.n, &miss);
     *same = !miss.found;
@@ -320,13 +304,11 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
     enum zf_dtype to = m->q->weight[p->weight].type.dtype;
 
     *same = false;
-    if (!zf_values_can_round(from, to)) {
+    if (!zf_values_can_round(from, to))
         return true;
-    }
     if (!match_look_ahead(m, piece, bucket, first, err) ||
-        !match_end(m, p, bucket, first, match_head(p), same, err)) {
+        !match_end(m, p, bucket, first, match_head(p), same, err))
         return false;
-    }
     return !*same || match_tail(p).n == 0 ||
            match_end(m, p, bucket, first, match_tail(p), same, err);
 }

@@ -68,9 +68,8 @@ static uint64_t order_rank(const char *const *list, size_t n, const char *p, siz
     for (size_t i = 0; i < n; i++) {
         size_t k = strlen(list[i]);
 
-        if (len >= k && memcmp(p, list[i], k) == 0) {
+        if (len >= k && memcmp(p, list[i], k) == 0)
             return i;
-        }
     }
     return n;
 }
@@ -80,9 +79,8 @@ uint64_t bucket_order_ending(struct mg_text name)
 {
     size_t i = 0;
 
-    while (i < 4 && !mg_text_ends(name, order_endings[i])) {
+    while (i < 4 && !mg_text_ends(name, order_endings[i]))
         i++;
-    }
     return i;
 }
 
@@ -102,8 +100,7 @@ uint64_t bucket_order_module(struct mg_text name, size_t rest, enum bucket_order
         n -= sizeof multi - 1;
     }
     uint64_t rank = ORDER_RANK(order_modules, p, n);
-    if (order == BUCKET_FUSED && rank == 4) {
+    if (order == BUCKET_FUSED && rank == 4)
         rank = 15; /* linear_qkv's norm is its first parameter */
-    }
     return rank;
 }

@@ -30,12 +30,10 @@ static uint64_t rows_number(struct mg_text name, const char *word, size_t *end)
         uint64_t value = 0;
         size_t k = at + n;
 
-        if ((at > 0 && name.p[at - 1] != '.') || memcmp(name.p + at, word, n) != 0) {
+        if ((at > 0 && name.p[at - 1] != '.') || memcmp(name.p + at, word, n) != 0)
             continue;
-        }
-        for (; k < name.n && k < at + n + 9 && name.p[k] >= '0' && name.p[k] <= '9'; k++) {
+        for (; k < name.n && k < at + n + 9 && name.p[k] >= '0' && name.p[k] <= '9'; k++)
             value = value * 10 + (uint64_t)(name.p[k] - '0');
-        }
         if (k > at + n && k + 1 < name.n && name.p[k] == '.') {
             found = value;
             *end = k + 1;
@@ -70,9 +68,8 @@ static bool rows_least(struct rows_entry **t, uint64_t hash, uint64_t value, str
 {
     struct rows_entry *e = zf_table_make_id(*t, hash, err);
 
-    if (!e) {
+    if (!e)
         return false;
-    }
     e->value = e->value && e->value <= value + 1 ? e->value : value + 1;
     return true;
 }
@@ -89,9 +86,8 @@ static uint64_t rows_stack(const struct bucket_candidate *t)
 {
     size_t n = t->rest - 1;
 
-    while (n > 0 && t->name.p[n - 1] != '.') {
+    while (n > 0 && t->name.p[n - 1] != '.')
         n--;
-    }
     return zf_hash(1, t->name.p, n);
 }
 
@@ -121,9 +117,8 @@ static bool rows_list(struct bucket_rows *r, struct zf_err *err)
         if (rows_wanted(p)) {
             struct bucket_candidate *t = zf_vec_push(&r->candidate, err);
 
-            if (!t) {
+            if (!t)
                 return false;
-            }
             t->param = i;
             rows_fill(p, t);
         }
@@ -153,17 +148,15 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
         struct bucket_candidate *t = &r->candidate.at[i];
         const struct mg_param *first = rows_part(r, &r->s->param.at[t->param], 0);
 
-        if (t->order == MG_NONE && first->from) {
+        if (t->order == MG_NONE && first->from)
             t->order = first->from->order;
-        }
         r->ordered = r->ordered && t->order != MG_NONE;
         r->n_experts =
             t->expert != MG_NONE && t->expert >= r->n_experts ? t->expert + 1 : r->n_experts;
         uint64_t order = t->order == MG_NONE ? 0 : t->order;
         if (t->rest && (!rows_least(&seen, rows_stack(t), order, err) ||
-                        (t->expert != MG_NONE && !rows_least(&seen, ~rows_layer(t), order, err)))) {
+                        (t->expert != MG_NONE && !rows_least(&seen, ~rows_layer(t), order, err))))
             return false;
-        }
     }
     for (size_t i = 0; i < r->candidate.n; i++) {
         struct bucket_candidate *t = &r->candidate.at[i];
@@ -172,13 +165,12 @@ static bool rows_measure(struct bucket_rows *r, struct zf_err *err)
         t->expert_order =
             t->rest && t->expert != MG_NONE ? rows_get(seen, ~rows_layer(t)) : t->order;
         t->unit = units;
-        if (!t->rest) {
+        if (!t->rest)
             units++;
-        } else if (zf_table_find_id(seen, rows_layer(t))) {
+        else if (zf_table_find_id(seen, rows_layer(t)))
             t->unit = (uint32_t)rows_get(seen, rows_layer(t));
-        } else if (!rows_least(&seen, rows_layer(t), units++, err)) {
+        else if (!rows_least(&seen, rows_layer(t), units++, err))
             return false;
-        }
     }
     return true;
 }
@@ -196,9 +188,8 @@ static uint64_t rows_most_cuts(const struct mg_param *p)
     const uint64_t *cuts = rows_cuts(p);
     uint64_t most = 1;
 
-    for (uint32_t d = 0; cuts && d < p->type.ndim; d++) {
+    for (uint32_t d = 0; cuts && d < p->type.ndim; d++)
         most = cuts[d] > most ? cuts[d] : most;
-    }
     return most;
 }
 
@@ -213,11 +204,10 @@ static void rows_sizes(struct bucket_rows *r)
         uint64_t cuts = rows_most_cuts(&r->s->param.at[t->param]);
         bool fc2 = mg_text_ends(t->name, "linear_fc2.weight");
 
-        if (t->expert != MG_NONE) {
+        if (t->expert != MG_NONE)
             expert = fc2 && !expert ? cuts : expert;
-        } else if (mg_text_ends(t->name, "word_embeddings.weight") || (fc2 && !dense)) {
+        else if (mg_text_ends(t->name, "word_embeddings.weight") || (fc2 && !dense))
             dense = cuts;
-        }
     }
     r->n_tensor = set->tensor_model_parallel_size ? set->tensor_model_parallel_size : dense;
     r->n_tensor = r->n_tensor ? r->n_tensor : 1;
@@ -229,21 +219,17 @@ static bool rows_add_tied(struct bucket_rows *r, struct zf_err *err)
     size_t embedding = SIZE_MAX;
 
     for (size_t i = 0; i < r->candidate.n; i++) {
-        if (mg_text_is(r->candidate.at[i].name, "output_layer.weight")) {
+        if (mg_text_is(r->candidate.at[i].name, "output_layer.weight"))
             return true;
-        }
-        if (mg_text_is(r->candidate.at[i].name, "embedding.word_embeddings.weight")) {
+        if (mg_text_is(r->candidate.at[i].name, "embedding.word_embeddings.weight"))
             embedding = i;
-        }
     }
-    if (embedding == SIZE_MAX) {
+    if (embedding == SIZE_MAX)
         return true;
-    }
     /* The last stage's own copy of a tied embedding, which is not stored. */
     struct bucket_candidate tied = r->candidate.at[embedding], *t = zf_vec_push(&r->candidate, err);
-    if (!t) {
+    if (!t)
         return false;
-    }
     *t = tied;
     t->name = (struct mg_text){"output_layer.weight", strlen("output_layer.weight")};
     t->order = t->stack_order = t->expert_order = MG_NONE - 1;
@@ -256,9 +242,8 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
     *r = (struct bucket_rows){.s = s};
     r->arena = zf_arena_new(s->lim->model_memory, err);
     r->weight = r->arena ? zf_arena_get(r->arena, s->param.n, sizeof *r->weight, err) : NULL;
-    if (!r->weight || !rows_list(r, err) || !rows_measure(r, err)) {
+    if (!r->weight || !rows_list(r, err) || !rows_measure(r, err))
         return false;
-    }
     rows_sizes(r);
     return rows_add_tied(r, err);
 }
@@ -306,11 +291,9 @@ static int rows_by_key(const void *a, const void *b)
 {
     const struct rows_key *x = a, *y = b;
 
-    for (int i = 0; i < 7; i++) {
-        if (x->by[i] != y->by[i]) {
+    for (int i = 0; i < 7; i++)
+        if (x->by[i] != y->by[i])
             return x->by[i] < y->by[i] ? 1 : -1; /* buffers are filled from the back */
-        }
-    }
     return 0;
 }
 
@@ -320,24 +303,19 @@ static const uint32_t *rows_sorted(struct bucket_rows *r, enum bucket_order orde
     uint32_t *out = r->sorted[order][grouped];
     size_t n = r->candidate.n;
 
-    if (out) {
+    if (out)
         return out;
-    }
     zf_auto(arena) struct zf_arena *scratch = zf_arena_new(r->s->lim->model_memory, err);
     struct rows_key *key = scratch ? zf_arena_get(scratch, n, sizeof *key, err) : NULL;
     out = key ? zf_arena_get(r->arena, n, sizeof *out, err) : NULL;
-    if (!out) {
+    if (!out)
         return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         rows_key(r, (uint32_t)i, order, grouped, &key[i]);
-    }
-    if (n > 0) {
+    if (n > 0)
         qsort(key, n, sizeof *key, rows_by_key);
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         out[i] = key[i].candidate;
-    }
     return r->sorted[order][grouped] = out;
 }
 
@@ -353,9 +331,8 @@ static bool rows_cut_dim(const struct mg_param *p, uint64_t n, uint32_t *dim, ui
     *chunks = 1;
     for (uint32_t d = 0; cuts && d < p->type.ndim; d++) {
         if (cuts[d] > 1) {
-            if (*dim < p->type.ndim || cuts[d] % n || p->type.shape[d] % cuts[d]) {
+            if (*dim < p->type.ndim || cuts[d] % n || p->type.shape[d] % cuts[d])
                 return false;
-            }
             *dim = d;
             *chunks = cuts[d] / n;
         }
@@ -384,9 +361,8 @@ static bool rows_add_boxes(struct bucket_rows *r, const struct mg_param *p,
         uint64_t *start = zf_arena_get(r->arena, (uint64_t)nd + 1, 2 * sizeof *start, err);
         uint64_t *size = start ? start + nd : NULL, volume = 1;
 
-        if (!size) {
+        if (!size)
             return false;
-        }
         for (uint32_t d = 0; d < nd; d++) {
             size[d] = p->type.shape[d];
             if (d == dim) {
@@ -395,9 +371,8 @@ static bool rows_add_boxes(struct bucket_rows *r, const struct mg_param *p,
             }
             volume *= size[d];
         }
-        if (nd > 0) {
+        if (nd > 0)
             start[0] += share->shift;
-        }
         share->box[out->n_boxes++] = (struct bucket_box){start, size};
         out->n += volume;
     }
@@ -427,25 +402,22 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_candidate *can
     uint64_t hash = zf_hash(5, place, sizeof place);
     struct rows_piece *kept = zf_table_make_id(r->pieces, hash, err);
     *out = kept ? kept->piece : NULL;
-    if (!kept || kept->known) {
+    if (!kept || kept->known)
         return kept != NULL;
-    }
     struct bucket_piece *piece = zf_arena_get(r->arena, 1, sizeof *piece, err);
     struct rows_share share = {.n = place[1], .t = place[2]};
     share.box =
         piece ? zf_arena_get(r->arena, (uint64_t)n_parts * ROWS_CHUNKS, sizeof *share.box, err)
               : NULL;
-    if (!share.box) {
+    if (!share.box)
         return false;
-    }
     piece->weight = (uint32_t)candidate->param;
     piece->box = share.box;
     for (uint32_t k = 0; k < n_parts && piece->n_boxes != UINT32_MAX; k++) {
         const struct mg_param *q = rows_part(r, p, k);
 
-        if (!rows_add_boxes(r, q, &share, piece, err)) {
+        if (!rows_add_boxes(r, q, &share, piece, err))
             return false;
-        }
         share.shift += q->type.ndim ? q->type.shape[0] : 0;
     }
     kept->known = true;
@@ -457,12 +429,10 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_candidate *can
 static bool rows_has(const struct bucket_rows *r, const struct bucket_candidate *t,
                      const struct bucket_rank *rank)
 {
-    if (r->weight[t->param].type.dtype != rank->dtype) {
+    if (r->weight[t->param].type.dtype != rank->dtype)
         return false;
-    }
-    if (t->expert == MG_NONE) {
+    if (t->expert == MG_NONE)
         return rank->class != BUCKET_EXPERTS;
-    }
     uint64_t share = r->n_experts / rank->n_expert;
 
     return rank->class != BUCKET_DENSE && t->expert / share == rank->expert;
@@ -475,9 +445,8 @@ static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank, str
     size_t n = r->candidate.n, has = 0;
 
     *out = (struct bucket_row){0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         has += rows_has(r, &r->candidate.at[i], rank);
-    }
     out->piece = sorted ? zf_arena_get(r->arena, has, sizeof(*out->piece), err) : NULL;
     out->walk = out->piece ? zf_arena_get(r->arena, has, sizeof *out->walk, err) : NULL;
     for (size_t i = 0; out->walk && i < n; i++) {
@@ -485,13 +454,11 @@ static bool rows_make(struct bucket_rows *r, const struct bucket_rank *rank, str
         bool expert = t->expert != MG_NONE;
         struct bucket_piece *piece = NULL;
 
-        if (!rows_has(r, t, rank)) {
+        if (!rows_has(r, t, rank))
             continue;
-        }
         if (!rows_piece(r, t, expert ? r->n_expert_tensor : r->n_tensor,
-                        expert ? rank->expert_tensor : rank->tensor, &piece, err)) {
+                        expert ? rank->expert_tensor : rank->tensor, &piece, err))
             return false;
-        }
         if (piece) {
             out->piece[out->n] = piece;
             out->walk[out->n++] = (struct walk_piece){piece->n, t->unit};
@@ -512,12 +479,10 @@ const struct bucket_row *bucket_rows_get(struct bucket_rows *r, const struct buc
                              rank->expert, rank->expert_tensor, rank->n_expert, rank->dtype};
     struct rows_made *made = zf_table_make(r->rows, key, sizeof key, err);
 
-    if (!made || made->row) {
+    if (!made || made->row)
         return made ? made->row : NULL;
-    }
     struct bucket_row *row = zf_arena_get(r->arena, 1, sizeof *row, err);
-    if (!row || !rows_make(r, rank, row, err)) {
+    if (!row || !rows_make(r, rank, row, err))
         return NULL;
-    }
     return made->row = row;
 }

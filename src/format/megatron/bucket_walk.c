@@ -96,9 +96,8 @@ static bool walk_enter(struct walk *w, struct walk_ends *to, uint32_t node, stru
     struct walk_number *number = zf_table_make(to->table, &key, sizeof key, err);
     uint32_t *at = number ? zf_vec_push(to, err) : NULL;
 
-    if (at) {
+    if (at)
         *at = number->node = node;
-    }
     return at != NULL;
 }
 
@@ -115,13 +114,11 @@ static bool walk_add(struct walk *w, struct walk_ends *to, struct walk_node e, s
         return true;
     }
     node = zf_vec_push(&w->node, err);
-    if (!node) {
+    if (!node)
         return false;
-    }
     *node = e;
-    if (e.bucket > w->far.bucket || (e.bucket == w->far.bucket && e.pos > w->far.pos)) {
+    if (e.bucket > w->far.bucket || (e.bucket == w->far.bucket && e.pos > w->far.pos))
         w->far = e;
-    }
     return walk_enter(w, to, (uint32_t)(w->node.n - 1), err);
 }
 
@@ -134,20 +131,17 @@ static bool walk_put(struct walk *w, uint32_t piece, uint32_t parent, uint64_t g
     uint64_t left = in->len[e.bucket] - e.pos, n = in->piece[piece].n;
     bool same = false;
 
-    if (gap > left || n > left - gap) {
+    if (gap > left || n > left - gap)
         return true;
-    }
     if (w->compared >= (in->most && in->most < WALK_SAME ? in->most : WALK_SAME)) {
         w->many = true;
         return true;
     }
     w->compared++;
-    if (!in->same(in->ctx, piece, e.bucket, e.pos + gap, &same, err)) {
+    if (!in->same(in->ctx, piece, e.bucket, e.pos + gap, &same, err))
         return false;
-    }
-    if (!same) {
+    if (!same)
         return true;
-    }
     e.first = e.pos + gap;
     e.pos = e.first + n;
     e.base = base;
@@ -162,13 +156,11 @@ static bool walk_step(struct walk *w, uint32_t piece, uint32_t parent, struct zf
     const struct walk_in *in = w->in;
     const struct walk_node e = w->node.at[parent];
 
-    if (e.bucket == in->n_buckets) {
+    if (e.bucket == in->n_buckets)
         return true;
-    }
     uint64_t over = (e.pos - e.base) % in->align, gap = over ? in->align - over : 0;
-    if (!walk_put(w, piece, parent, gap, e.base, err)) {
+    if (!walk_put(w, piece, parent, gap, e.base, err))
         return false;
-    }
     /* Where buckets are joined, the next one may begin behind any piece. */
     return !in->joined || gap == 0 || walk_put(w, piece, parent, 0, e.pos, err);
 }
@@ -180,13 +172,12 @@ static bool walk_close_unit(struct walk *w, struct zf_err *err)
         uint32_t node = w->inside.at[i];
         struct walk_node *old = walk_find(w, &w->free, &w->node.at[node]);
 
-        if (old) {
+        if (old)
             old->ways = 2;
-        } else if (w->free.n >= WALK_ENDS) {
+        else if (w->free.n >= WALK_ENDS)
             w->many = true;
-        } else if (!walk_enter(w, &w->free, node, err)) {
+        else if (!walk_enter(w, &w->free, node, err))
             return false;
-        }
     }
     w->inside.n = 0;
     return true;
@@ -197,17 +188,14 @@ static bool walk_piece(struct walk *w, uint32_t piece, struct zf_err *err)
     const struct walk_piece *p = w->in->piece;
     bool opens = piece == 0 || p[piece].unit != p[piece - 1].unit;
 
-    if (opens && !walk_close_unit(w, err)) {
+    if (opens && !walk_close_unit(w, err))
         return false;
-    }
     const struct walk_ends *from = opens ? &w->free : &w->inside;
     w->next.n = 0;
     zf_table_free(w->next.table);
-    for (size_t i = 0; i < from->n && !w->many; i++) {
-        if (!walk_step(w, piece, from->at[i], err)) {
+    for (size_t i = 0; i < from->n && !w->many; i++)
+        if (!walk_step(w, piece, from->at[i], err))
             return false;
-        }
-    }
     struct walk_ends done = w->inside;
     w->inside = w->next;
     w->next = done;
@@ -216,9 +204,8 @@ static bool walk_piece(struct walk *w, uint32_t piece, struct zf_err *err)
 
 static void walk_trace(const struct walk *w, uint32_t end, struct walk_place *place)
 {
-    for (uint32_t i = 0; i < w->in->n_pieces; i++) {
+    for (uint32_t i = 0; i < w->in->n_pieces; i++)
         place[i] = (struct walk_place){.there = false};
-    }
     while (end != 0) {
         const struct walk_node *e = &w->node.at[end];
         uint32_t bucket = w->node.at[e->parent].bucket;
@@ -236,17 +223,13 @@ bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk
 
     walk_next_bucket(in, &start);
     w.far = start;
-    if (!walk_add(&w, &w.free, start, err)) {
+    if (!walk_add(&w, &w.free, start, err))
         return false;
-    }
-    for (uint32_t i = 0; i < in->n_pieces && !w.many; i++) {
-        if (!walk_piece(&w, i, err)) {
+    for (uint32_t i = 0; i < in->n_pieces && !w.many; i++)
+        if (!walk_piece(&w, i, err))
             return false;
-        }
-    }
-    if (!walk_close_unit(&w, err)) {
+    if (!walk_close_unit(&w, err))
         return false;
-    }
     *out = (struct walk_result){.kind = w.many ? WALK_MANY : WALK_NONE,
                                 .compared = w.compared,
                                 .bucket = w.far.bucket,
@@ -256,9 +239,8 @@ bool bucket_walk(const struct walk_in *in, struct walk_place *place, struct walk
 
         if (e->bucket == in->n_buckets) {
             out->kind = e->ways == 1 ? WALK_ONE : WALK_SEVERAL;
-            if (e->ways == 1) {
+            if (e->ways == 1)
                 walk_trace(&w, w.free.at[i], place);
-            }
         }
     }
     return true;

@@ -73,14 +73,12 @@ static bool buckets_walk(struct buffer_try *t, uint64_t align, struct zf_err *er
                                       .ahead = zf_store_ahead(b->s->st),
                                       .few = zf_store_is_far(b->s->st) ? ZF_AHEAD_FAR : 0,
                                       .arena = b->rows.arena};
-    if (!t->row || !bucket_match(&q, b->place, &t->result, err)) {
+    if (!t->row || !bucket_match(&q, b->place, &t->result, err))
         return false;
-    }
     b->left -= t->result.compared;
     if (t->result.kind != WALK_NONE || t->result.bucket > t->best.bucket ||
-        (t->result.bucket == t->best.bucket && t->result.end > t->best.end)) {
+        (t->result.bucket == t->best.bucket && t->result.end > t->best.end))
         t->best = t->result;
-    }
     return true;
 }
 
@@ -110,9 +108,8 @@ static bool buckets_walk_class(struct buffer_try *t, struct zf_err *err)
 
     if (t->rank.class == BUCKET_EXPERTS) {
         for (uint64_t n = said ? said : 1; n <= most && t->result.kind == WALK_NONE; n++) {
-            if (r->n_experts % n == 0 && !buckets_walk_experts(t, n, err)) {
+            if (r->n_experts % n == 0 && !buckets_walk_experts(t, n, err))
                 return false;
-            }
             n = said ? most : n;
         }
         return true;
@@ -138,14 +135,12 @@ static bool buckets_walk_order(struct buffer_try *t, struct zf_err *err)
     bool experts = t->b->rows.n_experts > 0;
 
     for (size_t i = 0; i < sizeof try / sizeof try[0] && t->result.kind == WALK_NONE; i++) {
-        if (!experts && (try[i].class != BUCKET_ALL || try[i].grouped)) {
+        if (!experts && (try[i].class != BUCKET_ALL || try[i].grouped))
             continue;
-        }
         t->rank.class = try[i].class;
         t->rank.grouped = try[i].grouped;
-        if (!buckets_walk_class(t, err)) {
+        if (!buckets_walk_class(t, err))
             return false;
-        }
     }
     return true;
 }
@@ -167,18 +162,15 @@ static bool buckets_keep(struct buckets *b, const struct flat_buffer *buffer,
         struct slice_at *h = at->there ? zf_vec_push(&b->slice, err) : NULL;
         uint32_t param = row->piece[i]->weight;
 
-        if (!at->there) {
+        if (!at->there)
             continue;
-        }
-        if (!h || b->slice.n >= UINT32_MAX) {
+        if (!h || b->slice.n >= UINT32_MAX)
             return false;
-        }
         *h = (struct slice_at){row->piece[i], buffer, at->bucket, at->first, 0};
-        if (b->last[param]) {
+        if (b->last[param])
             b->slice.at[b->last[param] - 1].next = (uint32_t)b->slice.n;
-        } else {
+        else
             b->first[param] = (uint32_t)b->slice.n;
-        }
         b->last[param] = (uint32_t)b->slice.n;
     }
     return true;
@@ -213,9 +205,8 @@ static bool buckets_lost(struct buckets *b, const struct flat_buffer *f, struct 
 {
     char why[300];
 
-    if (!zf_build_degraded(b->s->b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT) {
+    if (!zf_build_degraded(b->s->b) || err->code == ZF_E_NOMEM || err->code == ZF_E_LIMIT)
         return false;
-    }
     (void)zf_err_text(err, why, sizeof why);
     zf_err_clear(err);
     return buckets_refuse(b, f, why, err);
@@ -226,9 +217,8 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
     struct buffer_try t = {
         .b = b, .buffer = f, .result = {.kind = WALK_NONE}, .best = {.kind = WALK_NONE}};
 
-    if (!f->why && !f->master) {
+    if (!f->why && !f->master)
         return buckets_refuse(b, f, "it has no fp32 masters that would prove the mapping", err);
-    }
     if (f->why || !buckets_dtype(f, &t.rank.dtype)) {
         return buckets_refuse(b, f, f->why ? f->why : "the dtype of its weights is not recorded",
                               err);
@@ -236,13 +226,11 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
     enum bucket_order order = b->rows.ordered ? BUCKET_STORED : BUCKET_LOCAL;
     for (; order < BUCKET_ORDERS && t.result.kind == WALK_NONE; order++) {
         t.rank.order = order;
-        if (!buckets_walk_order(&t, err)) {
+        if (!buckets_walk_order(&t, err))
             return buckets_lost(b, f, err);
-        }
     }
-    if (t.result.kind != WALK_ONE) {
+    if (t.result.kind != WALK_ONE)
         return buckets_explain(&t, err);
-    }
     b->n_mapped++;
     return buckets_keep(b, f, t.row, err);
 }
@@ -251,11 +239,9 @@ static bool buckets_map(struct buckets *b, const struct flat_buffer *f, struct z
 
 static const struct flat_state *buckets_state(const struct flat_buffer *f, struct mg_text name)
 {
-    for (uint32_t i = 0; i < f->n_states; i++) {
-        if (mg_text_same(f->state[i].name, name)) {
+    for (uint32_t i = 0; i < f->n_states; i++)
+        if (mg_text_same(f->state[i].name, name))
             return &f->state[i];
-        }
-    }
     return NULL;
 }
 
@@ -268,9 +254,8 @@ static bool buckets_equal_span(struct zf_draft_at x, struct zf_draft_at y, struc
 
     if (*same && at.n > 0) {
         if (!zf_draft_read(x.of, x.first + at.first, at.n, one, err) ||
-            !zf_draft_read(y.of, y.first + at.first, at.n, two, err)) {
+            !zf_draft_read(y.of, y.first + at.first, at.n, two, err))
             return false;
-        }
         *same = memcmp(one, two, at.n * elem) == 0;
     }
     return true;
@@ -286,9 +271,8 @@ static bool buckets_equal(const struct slice_at *x, const struct slice_at *y, st
     uint64_t tail = n - head < head ? n - head : head;
 
     *same = s && t;
-    if (!*same) {
+    if (!*same)
         return true;
-    }
     const struct zf_draft_at from = {s->bucket[x->bucket], x->first};
     const struct zf_draft_at to = {t->bucket[y->bucket], y->first};
     *same = zf_draft_type(from.of).dtype == zf_draft_type(to.of).dtype;
@@ -315,9 +299,8 @@ static bool buckets_gather(const struct buckets *b, size_t param, struct gathere
         const struct slice_at *h = &b->slice.at[i - 1];
         uint32_t k = 0;
 
-        while (k < w->n && w->piece[k]->piece != h->piece) {
+        while (k < w->n && w->piece[k]->piece != h->piece)
             k++;
-        }
         if (k == w->n && k < 64) {
             w->piece[w->n++] = h;
             w->covered += h->piece->n;
@@ -329,15 +312,13 @@ static bool buckets_gather(const struct buckets *b, size_t param, struct gathere
         for (uint32_t j = 0; !w->why && j < h->buffer->n_states; j++) {
             bool same;
 
-            if (!buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err)) {
+            if (!buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err))
                 return false;
-            }
             w->why = same ? NULL : differ;
         }
     }
-    if (!w->why && (!zf_elems(type->ndim, type->shape, &n) || n != w->covered)) {
+    if (!w->why && (!zf_elems(type->ndim, type->shape, &n) || n != w->covered))
         w->why = "not all ranks' buffers are mapped";
-    }
     return true;
 }
 
@@ -363,12 +344,10 @@ static bool buckets_join(const struct buckets *b, const struct gathered *w, stru
             const struct bucket_box *box = &h->piece->box[k];
             uint64_t n = 1;
 
-            if (!zf_draft_unflatten(p->of, box->start, box->size, bucket, first, err)) {
+            if (!zf_draft_unflatten(p->of, box->start, box->size, bucket, first, err))
                 return false;
-            }
-            for (uint32_t d = 0; d < p->type.ndim; d++) {
+            for (uint32_t d = 0; d < p->type.ndim; d++)
                 n *= box->size[d];
-            }
             first += n;
         }
     }
@@ -385,9 +364,8 @@ static bool buckets_serve_state(struct buckets *b, const struct gathered *w, siz
     for (uint32_t i = 0; i < w->n; i++) {
         const struct flat_state *s = buckets_state(w->piece[i]->buffer, name);
 
-        if (!s || (i > 0 && zf_draft_type(s->bucket[w->piece[i]->bucket]).dtype != dtype)) {
+        if (!s || (i > 0 && zf_draft_type(s->bucket[w->piece[i]->bucket]).dtype != dtype))
             return true;
-        }
         dtype = zf_draft_type(s->bucket[w->piece[i]->bucket]).dtype;
     }
     p.state = name;
@@ -399,9 +377,8 @@ static bool buckets_serve_state(struct buckets *b, const struct gathered *w, siz
         p.of = buckets_state(w->piece[0]->buffer, name)->bucket[w->piece[0]->bucket];
     } else {
         p.first = 0;
-        if (!buckets_join(b, w, &p, err)) {
+        if (!buckets_join(b, w, &p, err))
             return false;
-        }
     }
     return mg_save_param(b->s, &p, err);
 }
@@ -411,9 +388,8 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
     struct gathered w = {.n = 0};
     struct mg_text name = b->s->param.at[param].name;
 
-    if (!buckets_gather(b, param, &w, err)) {
+    if (!buckets_gather(b, param, &w, err))
         return false;
-    }
     if (w.why) {
         b->n_open++;
         return zf_build_note(
@@ -422,11 +398,9 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
     }
     b->n_served++;
     const struct flat_buffer *f = w.piece[0]->buffer;
-    for (uint32_t i = 0; i < f->n_states; i++) {
-        if (!buckets_serve_state(b, &w, param, f->state[i].name, err)) {
+    for (uint32_t i = 0; i < f->n_states; i++)
+        if (!buckets_serve_state(b, &w, param, f->state[i].name, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -435,25 +409,19 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, struc
     zf_auto(buckets) struct buckets b = {.s = s, .in = buffers, .left = BUCKETS_SAME};
     size_t n = s->param.n;
 
-    if (buffers->n == 0) {
+    if (buffers->n == 0)
         return true;
-    }
     if (!bucket_rows_init(&b.rows, s, err) ||
         !(b.first = zf_arena_get(b.rows.arena, n, sizeof *b.first, err)) ||
         !(b.last = zf_arena_get(b.rows.arena, n, sizeof *b.last, err)) ||
-        !(b.place = zf_arena_get(b.rows.arena, b.rows.candidate.n, sizeof *b.place, err))) {
+        !(b.place = zf_arena_get(b.rows.arena, b.rows.candidate.n, sizeof *b.place, err)))
         return false;
-    }
-    for (size_t i = 0; i < buffers->n; i++) {
-        if (!buckets_map(&b, &buffers->at[i], err)) {
+    for (size_t i = 0; i < buffers->n; i++)
+        if (!buckets_map(&b, &buffers->at[i], err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (b.first[i] && !buckets_serve(&b, i, err)) {
+    for (size_t i = 0; i < n; i++)
+        if (b.first[i] && !buckets_serve(&b, i, err))
             return false;
-        }
-    }
     return zf_build_note(
         s->b, err,
         "%llu of %zu flat optimizer buffers are mapped to parameters: the states of "

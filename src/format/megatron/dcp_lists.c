@@ -17,20 +17,17 @@ static bool dcp_lists_add(struct mg_save *s, struct zf_dcp *d, uint64_t i, mg_pa
     struct zf_dcp_key k;
     struct mg_tensor *t;
 
-    if (!zf_dcp_key(d, i, &k, err)) {
+    if (!zf_dcp_key(d, i, &k, err))
         return false;
-    }
     if (k.is_bytes) {
         src = zf_dcp_item(d, i, err);
         struct mg_object *o = src ? mg_save_object(s, k.name, k.name_len, src, err) : NULL;
-        if (o) {
+        if (o)
             o->part = k.group;
-        }
         return o != NULL;
     }
-    if (!k.draft) {
+    if (!k.draft)
         return true; /* the driver has put it in its place */
-    }
     t = mg_save_draft(s, k.name, k.name_len, k.draft, k.cuts, err);
     if (t) {
         parse(t->key, t->key_len, &t->name);
@@ -43,24 +40,19 @@ bool mg_dcp_lists(struct mg_save *s, mg_parse_fn *parse, struct zf_err *err)
 {
     struct zf_dcp *d = zf_dcp_new(s->lim, err);
 
-    if (!d) {
+    if (!d)
         return false;
-    }
     s->backend = d;
     s->backend_free = dcp_lists_free;
     for (uint32_t i = 0; i < s->n_dirs; i++) {
         zf_dcp_begin(d, (struct zf_dcp_group){0});
-        if (!zf_dcp_read(d, s->st, s->dir[i], ".metadata", s->lim, s->b, err)) {
+        if (!zf_dcp_read(d, s->st, s->dir[i], ".metadata", s->lim, s->b, err))
             return false;
-        }
     }
-    if (!zf_dcp_draft(d, s->st, s->lim, s->b, err)) {
+    if (!zf_dcp_draft(d, s->st, s->lim, s->b, err))
         return false;
-    }
-    for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++) {
-        if (!dcp_lists_add(s, d, i, parse, err)) {
+    for (uint64_t i = 0; i < zf_dcp_n_keys(d); i++)
+        if (!dcp_lists_add(s, d, i, parse, err))
             return false;
-        }
-    }
     return true;
 }

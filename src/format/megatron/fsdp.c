@@ -38,9 +38,8 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
     size_t n = src && src->size < FSDP_HEAD ? (size_t)src->size : FSDP_HEAD;
     zf_auto(mem) char *head = src ? zf_source_slurp(src, 0, n, &ignored) : NULL;
 
-    if (!head) {
+    if (!head)
         return false;
-    }
     bool version = memmem(head, n, "checkpoint_version", 18) != NULL;
     bool iteration = memmem(head, n, "\x8c\x09iteration", 11) != NULL;
     bool args = memmem(head, n,
@@ -49,9 +48,8 @@ bool mg_fsdp_is(struct zf_store *st, char why[160])
                        6) != NULL;
     bool named =
         fsdp_is_iteration(zf_store_base(st)) || zf_store_has(st, "run_config.yaml", ZF_ENTRY_FILE);
-    if (!(version && iteration) && !(named && (version || args))) {
+    if (!(version && iteration) && !(named && (version || args)))
         return false;
-    }
     (void)snprintf(why, 160, ".metadata has the keys of Megatron's state dict");
     return true;
 }
@@ -77,12 +75,10 @@ static bool fsdp_take(struct mg_save *s, const struct mg_object *o, const struct
 {
     uint64_t step;
 
-    if (strcmp(o->key, "args") == 0) {
+    if (strcmp(o->key, "args") == 0)
         return megatron_settings_args(root, &s->settings, err);
-    }
-    if (strcmp(o->key, "iteration") == 0 && zf_pv_u64(root, &step)) {
+    if (strcmp(o->key, "iteration") == 0 && zf_pv_u64(root, &step))
         return mg_iteration_check(s->st, step, s->b, err) || zf_err_in(err, ".metadata!iteration");
-    }
     return true;
 }
 
@@ -94,9 +90,8 @@ static bool fsdp_item(struct mg_save *s, const struct mg_object *o, struct zf_it
     bool all;
     zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, s->lim, &ignored);
 
-    if (!t || zf_torch_kind(t, zf_torch_root(t)) != ZF_TORCH_NOT) {
+    if (!t || zf_torch_kind(t, zf_torch_root(t)) != ZF_TORCH_NOT)
         return ignored.code != ZF_E_NOMEM || zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return fsdp_take(s, o, zf_torch_root(t), err) &&
            zf_item_json_add(json, t, (struct zf_step){.p = o->key, .n = o->key_len}, s->lim, &all,
                             err);
@@ -123,9 +118,8 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
         const struct mg_object *o = &s->object.at[i];
 
         if (fsdp_is_state(o) && fsdp_begins(o, "optimizer.") == optimizer &&
-            !fsdp_item(s, o, &json, err)) {
+            !fsdp_item(s, o, &json, err))
             return false;
-        }
     }
     return zf_item_json_end(&json, s->b, name, err);
 }

@@ -78,12 +78,10 @@ static int ids_by_place(const void *a, const void *b)
 {
     const struct ids_master *x = a, *y = b;
 
-    if (x->chain != y->chain) {
+    if (x->chain != y->chain)
         return x->chain < y->chain ? -1 : 1;
-    }
-    if (x->group != y->group) {
+    if (x->group != y->group)
         return x->group < y->group ? -1 : 1;
-    }
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
@@ -94,12 +92,10 @@ static bool ids_list(struct ids *x, struct zf_err *err)
         struct ids_master *m = ids_is_master(t) ? zf_vec_push(&x->master, err) : NULL;
         uint32_t *w = ids_is_weight(t) ? zf_vec_push(&x->weight, err) : NULL;
 
-        if ((ids_is_master(t) && !m) || (ids_is_weight(t) && !w)) {
+        if ((ids_is_master(t) && !m) || (ids_is_weight(t) && !w))
             return false;
-        }
-        if (w) {
+        if (w)
             *w = (uint32_t)i;
-        }
         if (m) {
             m->chain = t->name.chain;
             m->tensor = (uint32_t)i;
@@ -108,9 +104,8 @@ static bool ids_list(struct ids *x, struct zf_err *err)
                          : "the name of a master is not two numbers";
         }
     }
-    if (x->master.n) {
+    if (x->master.n)
         qsort(x->master.at, x->master.n, sizeof *x->master.at, ids_by_place);
-    }
     return true;
 }
 
@@ -122,9 +117,8 @@ static bool ids_find_groups(struct ids *x, struct zf_err *err)
         if (i == 0 || last->chain != m->chain || last->group != m->group) {
             struct zf_assign_group *group = zf_vec_push(&x->group, err);
 
-            if (!group) {
+            if (!group)
                 return false;
-            }
             group->first = (uint32_t)i;
         }
         x->group.at[x->group.n - 1].n++;
@@ -135,9 +129,8 @@ static bool ids_find_groups(struct ids *x, struct zf_err *err)
         struct zf_assign_group *group = &x->group.at[g];
 
         group->to = zf_arena_get(x->s->arena, group->n, sizeof *group->to, err);
-        if (!group->to) {
+        if (!group->to)
             return false;
-        }
     }
     return true;
 }
@@ -154,12 +147,10 @@ static bool ids_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candidate
 
     *yes = zf_shape_equal(m->type.ndim, m->type.shape, w->type.ndim, w->type.shape) &&
            zf_values_can_round(m->type.dtype, w->type.dtype);
-    if (!*yes) {
+    if (!*yes)
         return true;
-    }
-    if (!zf_drafts_round(m->draft, w->draft, ZF_VALUES_ENDS, &miss, err)) {
+    if (!zf_drafts_round(m->draft, w->draft, ZF_VALUES_ENDS, &miss, err))
         return false;
-    }
     *yes = !miss.found;
     return true;
 }
@@ -186,9 +177,8 @@ static bool ids_forgive(struct ids *x, struct zf_err *err)
 {
     char text[300];
 
-    if (err->code != ZF_E_LIMIT && (!zf_build_degraded(x->s->b) || err->code == ZF_E_NOMEM)) {
+    if (err->code != ZF_E_LIMIT && (!zf_build_degraded(x->s->b) || err->code == ZF_E_NOMEM))
         return false;
-    }
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
     x->why = zf_arena_str(x->s->arena, text, strlen(text), err);
@@ -206,12 +196,10 @@ static bool ids_prove(struct ids *x, struct zf_err *err)
     bool proven;
 
     a.used = zf_arena_get(x->s->arena, x->weight.n, sizeof *a.used, err);
-    if (!a.used) {
+    if (!a.used)
         return false;
-    }
-    if (!zf_assign_prove(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err))
         return ids_forgive(x, err);
-    }
     return proven || ids_explain(x, &a, err);
 }
 
@@ -243,9 +231,8 @@ static bool ids_enter_list(struct ids *x, size_t g, const struct zf_pv *list, st
             return true;
         }
         owner = zf_table_make_id(x->owner, hash, err);
-        if (!owner) {
+        if (!owner)
             return false;
-        }
         x->why = owner->weight ? "param_groups has the same number twice" : x->why;
         owner->weight = x->group.at[g].to[i] + 1;
     }
@@ -264,9 +251,8 @@ static struct mg_object *ids_find_list(struct ids *x, const struct mg_tensor *m,
                                  (unsigned long long)group);
         struct mg_object *o = key ? mg_save_find_object(x->s, key, 0) : NULL;
 
-        if (o || !key) {
+        if (o || !key)
             return o;
-        }
     }
     x->why = "param_groups has no list of the group's numbers";
     return NULL;
@@ -278,13 +264,11 @@ static bool ids_number(struct ids *x, struct zf_err *err)
         const struct ids_master *m = &x->master.at[x->group.at[g].first];
         struct mg_object *o = ids_find_list(x, ids_tensor(x, m->tensor), m->group, err);
 
-        if (!o) {
+        if (!o)
             return x->why != NULL;
-        }
         zf_auto(torch) struct zf_torch *t = zf_torch_open(o->src, x->s->lim, err);
-        if (t ? !ids_enter_list(x, g, zf_torch_root(t), err) : !ids_forgive(x, err)) {
+        if (t ? !ids_enter_list(x, g, zf_torch_root(t), err) : !ids_forgive(x, err))
             return t ? false : zf_err_in(err, "%s", o->key);
-        }
     }
     return true;
 }
@@ -298,9 +282,8 @@ static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_te
     uint64_t id, hash;
 
     if (t->name.what == MG_STATE && mg_fsdp_id(t->name.name, &id) &&
-        ids_hash(t->name.chain, id, &hash)) {
+        ids_hash(t->name.chain, id, &hash))
         owner = zf_table_find_id(x->owner, hash);
-    }
     return owner ? ids_tensor(x, x->weight.at[owner->weight - 1]) : NULL;
 }
 
@@ -317,9 +300,8 @@ static void ids_name(struct ids *x)
         struct mg_tensor *t = &x->s->tensor.at[i];
         const struct mg_tensor *w = ids_owner(x, t);
 
-        if (w && ids_suits(t, w)) {
+        if (w && ids_suits(t, w))
             t->name.name = w->name.name;
-        }
     }
     for (size_t g = 0; g < x->group.n; g++) {
         for (uint32_t i = 0; i < x->group.at[g].n; i++) {
@@ -335,15 +317,12 @@ bool mg_fsdp_ids(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(ids) struct ids x = {.s = s};
 
-    if (!ids_list(&x, err) || !ids_find_groups(&x, err)) {
+    if (!ids_list(&x, err) || !ids_find_groups(&x, err))
         return false;
-    }
-    if (x.master.n == 0) {
+    if (x.master.n == 0)
         return true;
-    }
-    if ((!x.why && !ids_prove(&x, err)) || (!x.why && !ids_number(&x, err))) {
+    if ((!x.why && !ids_prove(&x, err)) || (!x.why && !ids_number(&x, err)))
         return false;
-    }
     if (x.why) {
         return zf_build_note(
             s->b, err, "the parameter numbers of the optimizer are not mapped to names: %.300s",

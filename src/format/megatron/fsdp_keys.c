@@ -8,9 +8,8 @@ static struct mg_text fsdp_bare(struct mg_text t)
 {
     struct mg_text last = t;
 
-    while (mg_text_take(&t, "module.") && t.n) {
+    while (mg_text_take(&t, "module.") && t.n)
         last = t;
-    }
     return last;
 }
 
@@ -36,9 +35,8 @@ static bool fsdp_take_state(struct mg_key *k, struct mg_text t)
 {
     const char *dot = t.n ? memrchr(t.p, '.', t.n) : NULL;
 
-    if (!dot || dot == t.p || dot + 1 == t.p + t.n) {
+    if (!dot || dot == t.p || dot + 1 == t.p + t.n)
         return false;
-    }
     k->state = (struct mg_text){dot + 1, t.n - (size_t)(dot - t.p) - 1};
     k->name = fsdp_bare((struct mg_text){t.p, (size_t)(dot - t.p)});
     return true;
@@ -56,9 +54,8 @@ void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
         }
         return;
     }
-    if (!mg_text_take(&t, "optimizer.")) {
+    if (!mg_text_take(&t, "optimizer."))
         return;
-    }
     fsdp_take_chain(&t, &out->chain);
     (void)mg_text_take(&t, "optimizer.");
     out->container = (struct mg_text){key, (size_t)(t.p - key) - 1};

@@ -22,15 +22,12 @@ static bool integrity_compare(struct zf_store *st, const char *name, const char 
     char is[ZF_SHA256_HEX];
     zf_auto(source) struct zf_source *src = zf_store_open(st, name, err);
 
-    if (!src) {
+    if (!src)
         return zf_forgive(b, err); /* missing or unreadable: integrity.json has it */
-    }
-    if (!zf_source_sha256(src, is, err)) {
+    if (!zf_source_sha256(src, is, err))
         return false;
-    }
-    if (strcasecmp(is, want) == 0) {
+    if (strcasecmp(is, want) == 0)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "its SHA-256 is %.16s…, in " INTEGRITY " %.16s…: the file was changed or damaged after "
             "it was saved",
@@ -50,9 +47,8 @@ static bool integrity_note(struct zf_build *b, const json_t *files, size_t n_com
     {
         bool compared = false;
 
-        for (size_t i = 0; i < sizeof integrity_read_whole / sizeof *integrity_read_whole; i++) {
+        for (size_t i = 0; i < sizeof integrity_read_whole / sizeof *integrity_read_whole; i++)
             compared = compared || strcmp(name, integrity_read_whole[i]) == 0;
-        }
         first = first || compared ? first : name;
     }
     return n == 0 ||
@@ -72,21 +68,18 @@ static bool integrity_check_all(struct zf_store *st, const json_t *files, struct
         const json_t *sum = json_object_get(files, integrity_read_whole[i]);
         const char *want = json_string_value(sum);
 
-        if (!sum) {
+        if (!sum)
             continue;
-        }
         if (!want || strlen(want) != ZF_SHA256_HEX - 1) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its entry for \"%s\" is not a SHA-256 sum",
                     integrity_read_whole[i]);
-            if (zf_err_in(err, INTEGRITY) || !zf_forgive(b, err)) {
+            if (zf_err_in(err, INTEGRITY) || !zf_forgive(b, err))
                 return false;
-            }
             continue;
         }
         n++;
-        if (!integrity_compare(st, integrity_read_whole[i], want, b, err)) {
+        if (!integrity_compare(st, integrity_read_whole[i], want, b, err))
             return false;
-        }
     }
     return integrity_note(b, files, n, err);
 }
@@ -99,14 +92,12 @@ bool mg_integrity_check(struct zf_store *st, const struct zf_limits *lim, struct
     zf_auto(source) struct zf_source *src = NULL;
     uint64_t n = 0;
 
-    if (!zf_store_has(st, INTEGRITY, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(st, INTEGRITY, ZF_ENTRY_FILE))
         return true;
-    }
     text = zf_store_slurp(st, INTEGRITY, lim->json_bytes, &n, err);
     j = text ? zf_json_load(text, n, lim, err) : NULL;
-    if (!j) {
+    if (!j)
         return zf_err_in(err, INTEGRITY) || zf_forgive(b, err);
-    }
     const char *algorithm = json_string_value(json_object_get(j, "algorithm"));
     const json_t *files = json_object_get(j, "files");
     if (!algorithm || strcmp(algorithm, "sha256") != 0 || !json_is_object(files)) {

@@ -9,9 +9,8 @@ bool mg_text_take(struct mg_text *t, const char *word)
 {
     size_t n = strlen(word);
 
-    if (t->n < n || memcmp(t->p, word, n) != 0) {
+    if (t->n < n || memcmp(t->p, word, n) != 0)
         return false;
-    }
     t->p += n;
     t->n -= n;
     return true;
@@ -27,12 +26,10 @@ bool mg_text_take_number(struct mg_text *t, uint64_t *out)
     size_t n = 0;
 
     *out = 0;
-    while (n < t->n && n < 19 && key_is_digit(t->p[n])) {
+    while (n < t->n && n < 19 && key_is_digit(t->p[n]))
         *out = *out * 10 + (uint64_t)(t->p[n++] - '0');
-    }
-    if (n == 0 || n > 18) {
+    if (n == 0 || n > 18)
         return false;
-    }
     t->p += n;
     t->n -= n;
     return true;
@@ -43,9 +40,8 @@ static bool key_take_until(struct mg_text *t, const char *stop, struct mg_text *
 {
     const char *at = t->n ? memmem(t->p, t->n, stop, strlen(stop)) : NULL;
 
-    if (!at) {
+    if (!at)
         return false;
-    }
     *out = (struct mg_text){t->p, (size_t)(at - t->p)};
     t->p += out->n + strlen(stop);
     t->n -= out->n + strlen(stop);
@@ -91,11 +87,9 @@ static size_t key_behind(struct mg_text name, const char *word)
 {
     size_t n = strlen(word), found = 0;
 
-    for (size_t at = 0; at + n < name.n; at++) {
-        if ((at == 0 || name.p[at - 1] == '.') && memcmp(name.p + at, word, n) == 0) {
+    for (size_t at = 0; at + n < name.n; at++)
+        if ((at == 0 || name.p[at - 1] == '.') && memcmp(name.p + at, word, n) == 0)
             found = at + n;
-        }
-    }
     return found;
 }
 
@@ -121,9 +115,8 @@ static bool key_take_bucket(struct mg_key *k, struct mg_text t)
         !mg_text_take_number(&t, &k->flat.group) || !mg_text_take(&t, ".gbuf_idx_") ||
         !mg_text_take_number(&t, &k->flat.gbuf) || !mg_text_take(&t, ".dtype_") ||
         !key_take_until(&t, ".bucket_idx_", &k->flat.dtype) ||
-        !mg_text_take_number(&t, &k->flat.bucket) || !mg_text_take(&t, ".") || t.n == 0) {
+        !mg_text_take_number(&t, &k->flat.bucket) || !mg_text_take(&t, ".") || t.n == 0)
         return false;
-    }
     k->what = MG_BUCKET;
     k->state = t;
     return true;
@@ -137,9 +130,8 @@ static void key_take_optimizer(struct mg_key *k, struct mg_text t)
     k->what = MG_OTHER;
     k->name = t;
     if (mg_text_take(&rest, "state.")) {
-        if (key_take_until(&rest, ".", &k->state) && k->state.n && rest.n) {
+        if (key_take_until(&rest, ".", &k->state) && k->state.n && rest.n)
             key_take_name(k, MG_STATE, rest);
-        }
         return;
     }
     (void)key_take_bucket(k, t);
@@ -151,12 +143,10 @@ static bool key_is_index(struct mg_text t)
     for (size_t i = 0; i < t.n; i++) {
         bool dot = t.p[i] == '.';
 
-        if (!dot && !key_is_digit(t.p[i])) {
+        if (!dot && !key_is_digit(t.p[i]))
             return false;
-        }
-        if (dot && (i == 0 || i + 1 == t.n || t.p[i + 1] == '.')) {
+        if (dot && (i == 0 || i + 1 == t.n || t.p[i + 1] == '.'))
             return false;
-        }
     }
     return t.n > 0;
 }
@@ -167,14 +157,12 @@ static bool key_take_object(struct mg_key *k, const char *key, size_t n)
     const char *slash = n ? memrchr(key, '/', n) : NULL;
     struct mg_text t, offset;
 
-    if (!slash) {
+    if (!slash)
         return false;
-    }
     t = (struct mg_text){slash + 1, n - (size_t)(slash - key) - 1};
     if (!mg_text_take(&t, "shard_") || !key_take_until(&t, "_", &offset) || !key_is_index(offset) ||
-        !key_is_index(t)) {
+        !key_is_index(t))
         return false;
-    }
     k->what = MG_OBJECT;
     k->name = (struct mg_text){key, (size_t)(slash - key)};
     return true;
@@ -186,9 +174,8 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
     uint64_t chain;
 
     *out = (struct mg_key){.chain = MG_NO_CHAIN};
-    if (key_take_object(out, key, n)) {
+    if (key_take_object(out, key, n))
         return;
-    }
     if (mg_text_take(&chained, "chained_") && mg_text_take_number(&chained, &chain) &&
         chain < MG_NO_CHAIN && mg_text_take(&chained, ".") && chained.n) {
         out->chain = (uint32_t)chain;
@@ -199,9 +186,8 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
         key_take_optimizer(out, t);
     } else {
         key_take_name(out, MG_WEIGHT, (struct mg_text){key, n});
-        if (out->name.n >= 9 && memcmp(out->name.p, "rng_state", 9) == 0) {
+        if (out->name.n >= 9 && memcmp(out->name.p, "rng_state", 9) == 0)
             out->what = MG_OTHER;
-        }
     }
 }
 
@@ -213,12 +199,10 @@ size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, 
     size_t at = 0;
 
     /* "layers.mlp.experts.experts.": the expert's place is behind the layer's. */
-    if (a) {
+    if (a)
         (void)snprintf(first, sizeof first, "%" PRIu64 ".", layer);
-    }
-    if (b) {
+    if (b)
         (void)snprintf(second, sizeof second, "%" PRIu64 ".", expert);
-    }
     b = b > a ? b : a;
     const struct mg_text part[] = {{k->name.p, a},
                                    {first, strlen(first)},
@@ -228,13 +212,11 @@ size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, 
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         size_t room = at < size ? size - at : 0;
 
-        if (room > 0 && part[i].n > 0) {
+        if (room > 0 && part[i].n > 0)
             memcpy(out + at, part[i].p, part[i].n < room ? part[i].n : room);
-        }
         at += part[i].n;
     }
-    if (size > 0) {
+    if (size > 0)
         out[at < size ? at : size - 1] = '\0';
-    }
     return at;
 }

@@ -26,14 +26,11 @@ static bool local_in(struct zf_store *st, const char *dir, char path[160])
 
 bool mg_local_find(struct zf_store *st, char path[160])
 {
-    if (local_in(st, "", path)) {
+    if (local_in(st, "", path))
         return true;
-    }
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_DIR && !l.e->name[strspn(l.e->name, "0123456789")]) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_DIR && !l.e->name[strspn(l.e->name, "0123456789")])
             return local_in(st, l.e->name, path); /* the ranks are alike */
-        }
-    }
     return false;
 }
 

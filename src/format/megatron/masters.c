@@ -64,9 +64,8 @@ static bool masters_round_rest(const struct masters_pair *p, uint64_t n, struct 
     for (uint64_t i = 0; i < 2 * MASTERS_NEAR && i / 2 < n; i++) {
         if (masters_round(p, i & 1 ? n - 1 - i / 2 : i / 2, 1, miss, &ignored)) {
             known = true;
-            if (miss->found) {
+            if (miss->found)
                 break;
-            }
         }
     }
     return known;
@@ -85,9 +84,8 @@ static void *masters_make(void *ctx, uint64_t i, struct zf_err *err)
     }
     if (zf_elems(p->weight->type.ndim, p->weight->type.shape, &n) &&
         !masters_round(p, 0, n, &seen->miss, err)) {
-        if (err->code == ZF_E_NOMEM || !zf_build_degraded(c->s->b)) {
+        if (err->code == ZF_E_NOMEM || !zf_build_degraded(c->s->b))
             return NULL;
-        }
         zf_err_clear(err);
         seen->unread = !masters_round_rest(p, n, &seen->miss);
     }
@@ -113,9 +111,8 @@ static void masters_sample(struct masters *c)
         (void)(zf_elems(c->at[i].weight->type.ndim, c->at[i].weight->type.shape, &k) &&
                zf_add(elements, k, &elements));
     }
-    if (every == 1 || zf_sample_of(elements, all).places == 1) {
+    if (every == 1 || zf_sample_of(elements, all).places == 1)
         return;
-    }
     for (size_t i = 0; i < all; i++) {
         const struct masters_pair p = c->at[i];
         const bool opens = i == 0 || c->at[n - 1].master->of != p.master->of;
@@ -123,9 +120,8 @@ static void masters_sample(struct masters *c)
 
         stack += opens;
         layer = opens ? 0 : layer + 1;
-        if (opens || ends || (stack + layer) % every == 0) {
+        if (opens || ends || (stack + layer) % every == 0)
             c->at[n++] = p;
-        }
     }
     c->n = n;
 }
@@ -165,9 +161,8 @@ static bool masters_compare(struct masters *c, struct zf_err *err)
         zf_auto(mem) struct masters_seen *seen = zf_ahead_take(made, err);
         struct mg_param *m = c->at[i].master;
 
-        if (!seen || (seen->unread && !masters_leave(s, m, &unread, err))) {
+        if (!seen || (seen->unread && !masters_leave(s, m, &unread, err)))
             return false;
-        }
         s->masters_doubted = seen->miss.found && !seen->unread;
         if (s->masters_doubted &&
             !zf_build_note(
@@ -176,9 +171,8 @@ static bool masters_compare(struct masters *c, struct zf_err *err)
                 "the master and %g in the weight; the root shows the stored weights, optim/param/ "
                 "the masters, and moments may belong to other elements",
                 (unsigned long long)seen->miss.at, masters_width(m), m->name.p, seen->miss.master,
-                seen->miss.weight)) {
+                seen->miss.weight))
             return false;
-        }
     }
     return made != NULL;
 }
@@ -240,19 +234,15 @@ static bool masters_add(struct masters *c, struct mg_param *m, uint64_t *without
     const struct mg_param *w = mg_save_named(s, MG_WEIGHTS, m->name, &n);
 
     (void)mg_save_named(s, MG_MASTERS, m->name, &n);
-    if (n > 1) {
+    if (n > 1)
         return masters_twice(s, m, err);
-    }
-    if (!w) {
+    if (!w)
         return masters_without(s, m, without, err);
-    }
-    if (!masters_refuse(s, m, w, err)) {
+    if (!masters_refuse(s, m, w, err))
         return false;
-    }
     struct masters_pair *p = s->masters_doubted ? NULL : zf_vec_push(c, err);
-    if (p) {
+    if (p)
         *p = (struct masters_pair){m, w};
-    }
     return p || s->masters_doubted;
 }
 
@@ -262,15 +252,12 @@ static bool masters_list(struct masters *c, struct zf_err *err)
     struct mg_save *s = c->s;
     uint64_t without = 0;
 
-    if (s->trained && !mg_save_index(s, err)) {
+    if (s->trained && !mg_save_index(s, err))
         return false;
-    }
-    for (size_t i = 0; s->trained && i < s->param.n && !s->masters_doubted; i++) {
+    for (size_t i = 0; s->trained && i < s->param.n && !s->masters_doubted; i++)
         if (mg_key_is_master(s->param.at[i].state) &&
-            !masters_add(c, &s->param.at[i], &without, err)) {
+            !masters_add(c, &s->param.at[i], &without, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -278,11 +265,9 @@ bool mg_masters_check(struct mg_save *s, struct zf_err *err)
 {
     zf_auto(masters) struct masters c = {.s = s};
 
-    if (!masters_list(&c, err)) {
+    if (!masters_list(&c, err))
         return false;
-    }
-    if (zf_store_is_far(s->st) && !zf_build_degraded(s->b)) {
+    if (zf_store_is_far(s->st) && !zf_build_degraded(s->b))
         masters_sample(&c);
-    }
     return s->masters_doubted || masters_compare(&c, err);
 }

@@ -39,14 +39,12 @@ static bool megatron_manifest(struct zf_store *st, const char *path, const struc
 
     *out = MEGATRON_NO_BACKEND;
     name[0] = '\0';
-    if (!zf_store_has(st, path, ZF_ENTRY_FILE)) {
+    if (!zf_store_has(st, path, ZF_ENTRY_FILE))
         return true;
-    }
     text = zf_store_slurp(st, path, lim->json_bytes, &n, err);
     j = text ? zf_json_load(text, n, lim, err) : NULL;
-    if (!j) {
+    if (!j)
         return zf_err_in(err, "%s", path);
-    }
     const char *backend = json_string_value(json_object_get(j, "sharded_backend"));
     if (backend) {
         (void)snprintf(name, 64, "%.60s", backend);
@@ -95,9 +93,8 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
     char name[64], path[160];
 
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
-    if (mg_verl_probe(save->store, o->lim, out)) {
+    if (mg_verl_probe(save->store, o->lim, out))
         return true;
-    }
     if (!megatron_manifest(save->store, MANIFEST, o->lim, &backend, name, &ignored)) {
         /* Another program's file of that name, or a damaged one. */
         const bool begun = megatron_is_begun(save->store);
@@ -114,12 +111,10 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
         (void)snprintf(out->why, sizeof out->why, MANIFEST " says sharded_backend %s", name);
         return true;
     }
-    if (!legacy_probe(save, o, out, err)) {
+    if (!legacy_probe(save, o, out, err))
         return false;
-    }
-    if (out->fit != ZF_FIT_NO) {
+    if (out->fit != ZF_FIT_NO)
         return true;
-    }
     if (megatron_is_begun(save->store)) {
         out->fit = ZF_FIT_PROOF;
         out->unfinished = true;
@@ -143,10 +138,8 @@ static bool megatron_check_part(struct mg_save *s, uint32_t i, struct zf_err *er
     enum megatron_backend backend;
     char name[64], path[MG_PATH], is[ZF_ABSENT_MAX];
 
-    if (!megatron_manifest(s->st, mg_save_path(s, i, MANIFEST, path), s->lim, &backend, name,
-                           err)) {
+    if (!megatron_manifest(s->st, mg_save_path(s, i, MANIFEST, path), s->lim, &backend, name, err))
         return false;
-    }
     if (backend == MEGATRON_NO_BACKEND) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the save is incomplete: " MANIFEST ", which is written last, %s",
@@ -168,9 +161,8 @@ static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
 {
     uint32_t n = 0;
 
-    if (s->n_dirs == 1 && mg_verl_is_fsdp(s->st)) {
+    if (s->n_dirs == 1 && mg_verl_is_fsdp(s->st))
         return mg_fsdp(s, err);
-    }
     for (uint32_t i = 0; i < s->n_dirs; i++) {
         if (megatron_check_part(s, i, err)) {
             memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
@@ -179,9 +171,8 @@ static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
         const bool weights = i == 0 && !s->foreign_weights;
 
         if (weights || !zf_build_degraded(s->b) || err->code == ZF_E_NOMEM ||
-            err->code == ZF_E_LIMIT || !zf_note_failure(s->b, err, "%s is left out: ", s->dir[i])) {
+            err->code == ZF_E_LIMIT || !zf_note_failure(s->b, err, "%s is left out: ", s->dir[i]))
             return false;
-        }
     }
     s->n_dirs = n;
     return n == 0 || mg_torch_dist(s, err);
@@ -193,24 +184,20 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
     enum megatron_backend backend;
     char name[64], is[ZF_ABSENT_MAX], path[160];
 
-    if (s->in_parts) {
+    if (s->in_parts)
         return megatron_read_dirs(s, err);
-    }
-    if (!megatron_manifest(s->st, MANIFEST, s->lim, &backend, name, err)) {
+    if (!megatron_manifest(s->st, MANIFEST, s->lim, &backend, name, err))
         return false;
-    }
     switch (backend) {
     case MEGATRON_TORCH_DIST:
         return mg_torch_dist(s, err);
     case MEGATRON_ZARR:
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
-        if (!megatron_is_begun(s->st) && !megatron_is_left(s->st)) {
+        if (!megatron_is_begun(s->st) && !megatron_is_left(s->st))
             return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
-        }
-        if (zf_store_has(s->st, MANIFEST, ZF_ENTRY_FILE)) {
+        if (zf_store_has(s->st, MANIFEST, ZF_ENTRY_FILE))
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, MANIFEST " has no \"sharded_backend\"");
-        }
         if (!megatron_is_begun(s->st)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the save is incomplete: .metadata was written by Megatron, but "
@@ -235,9 +222,8 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     struct zf_err why = {.code = ZF_OK};
     char file[80], text[300];
 
-    if (s->settings.num_layers || s->settings.tensor_model_parallel_size) {
+    if (s->settings.num_layers || s->settings.tensor_model_parallel_size)
         return true;
-    }
     if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
         return why.code == ZF_E_NOMEM
                    ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
@@ -246,9 +232,8 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
                          "the sizes in %s are not read, so those of the chunks are used: %s", file,
                          zf_err_text(&why, text, sizeof text));
     }
-    if (file[0]) {
+    if (file[0])
         s->settings = said;
-    }
     return true;
 }
 
@@ -268,9 +253,8 @@ static bool megatron_open(const struct zf_save *save, const struct zf_open_opts 
 {
     zf_auto(mg_save) struct mg_save s = {0};
 
-    if (!zf_store_has(save->store, MANIFEST, ZF_ENTRY_FILE) && legacy_files_any(save->store)) {
+    if (!zf_store_has(save->store, MANIFEST, ZF_ENTRY_FILE) && legacy_files_any(save->store))
         return legacy_open(save, o, b, err);
-    }
     zf_auto(flat_buffers) struct flat_buffers buffers = {0};
     return mg_save_init(&s, save->store, o->lim, b, err) && mg_verl_find(&s, err) &&
            mg_integrity_check(s.st, o->lim, b, err) && megatron_read(&s, err) &&

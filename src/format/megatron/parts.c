@@ -67,9 +67,8 @@ static bool parts_begin(const struct mg_param *first, const struct parts_kind *k
                         struct mg_text *whole)
 {
     *whole = first->name;
-    if (!mg_text_ends(*whole, kind->end[0])) {
+    if (!mg_text_ends(*whole, kind->end[0]))
         return false;
-    }
     whole->n -= strlen(kind->end[0]);
     return parts_is_whole(*whole, kind->whole);
 }
@@ -80,18 +79,16 @@ static bool parts_find(struct mg_save *s, size_t first, struct zf_out *name, str
     const struct mg_param *f = &s->param.at[first];
     size_t found;
 
-    if (mg_save_named(s, f->state, m->whole, &found)) {
+    if (mg_save_named(s, f->state, m->whole, &found))
         return false;
-    }
     for (uint32_t i = 0; i < m->kind->n; i++) {
         const struct mg_param *p = parts_one(s, f, m->whole, m->kind->end[i], name);
 
         if (!p || p->is_part || p->type.dtype != f->type.dtype || p->type.ndim != f->type.ndim ||
             (p->type.ndim > 0 && (!zf_shape_equal(p->type.ndim - 1, p->type.shape + 1,
                                                   f->type.ndim - 1, f->type.shape + 1) ||
-                                  !zf_add(m->rows, p->type.shape[0], &m->rows)))) {
+                                  !zf_add(m->rows, p->type.shape[0], &m->rows))))
             return false;
-        }
         m->part[i] = (size_t)(p - s->param.at);
     }
     return true;
@@ -115,9 +112,8 @@ static bool parts_one_number(struct mg_save *s, const struct parts *m, bool *sam
              (!first || zf_cut_same(&check, first, d, same, err));
         first = first ? first : d;
     }
-    if (marked) {
+    if (marked)
         zf_build_undo(s->b);
-    }
     ok = ok && (!*same || zf_copy_check_note(&check, s->b, err));
     zf_copy_check_fini(&check);
     return ok;
@@ -136,9 +132,8 @@ static bool parts_fill(struct mg_save *s, const struct parts *m, struct zf_draft
         struct mg_param *p = &s->param.at[m->part[i]];
 
         if (!zf_elems(p->type.ndim, p->type.shape, &n) ||
-            (at + n <= total && !zf_draft_part(d, at, n, p->of, p->first, err))) {
+            (at + n <= total && !zf_draft_part(d, at, n, p->of, p->first, err)))
             return false;
-        }
         p->is_part = true;
         at += n;
     }
@@ -154,20 +149,17 @@ static bool parts_join(struct mg_save *s, const struct parts *m, struct zf_err *
     if (whole.type.ndim == 0) {
         bool same;
 
-        if (!parts_one_number(s, m, &same, err) || !same) {
+        if (!parts_one_number(s, m, &same, err) || !same)
             return err->code == ZF_OK;
-        }
     }
     shape = zf_arena_get(s->arena, whole.type.ndim, sizeof *shape, err);
     part = shape ? zf_arena_get(s->arena, m->kind->n, sizeof *part, err) : NULL;
-    if (!part) {
+    if (!part)
         return false;
-    }
     memcpy(part, m->part, m->kind->n * sizeof *part);
     memcpy(shape, whole.type.shape, whole.type.ndim * sizeof *shape);
-    if (whole.type.ndim > 0) {
+    if (whole.type.ndim > 0)
         shape[0] = m->rows;
-    }
     whole.type.shape = shape;
     whole.name = m->whole;
     whole.from = NULL;
@@ -188,9 +180,8 @@ bool mg_parts_join(struct mg_save *s, struct zf_err *err)
 
             if (parts_begin(&s->param.at[i], m.kind, &m.whole) &&
                 ((s->n_named < n && !mg_save_index(s, err)) ||
-                 (parts_find(s, i, &name, &m) && !parts_join(s, &m, err)))) {
+                 (parts_find(s, i, &name, &m) && !parts_join(s, &m, err))))
                 return false;
-            }
         }
     }
     return zf_out_ok(&name, err);

@@ -20,9 +20,8 @@ static bool place_name(struct mg_save *s, const struct mg_param *m, struct zf_sp
 {
     char *name;
 
-    if (!m->from || !spot->set[0] || m->state.n == 0 || !mg_save_is_chained(s, m)) {
+    if (!m->from || !spot->set[0] || m->state.n == 0 || !mg_save_is_chained(s, m))
         return true; /* in the root there is one, or none */
-    }
     const struct mg_text *c = &m->from->name.container;
     spot->name_len = c->n + 1 + m->name.n;
     spot->name = name = zf_arena_get(s->arena, spot->name_len + 1, 1, err);
@@ -46,9 +45,8 @@ static const char *place_set(struct mg_save *s, const struct mg_param *m,
 
         return master && !master->unverified ? "stored" : "";
     }
-    if (mg_key_is_master(m->state)) {
+    if (mg_key_is_master(m->state))
         return doubted || m->unverified ? "optim/param" : "";
-    }
     memcpy(text, "optim/", 6);
     (void)zf_name_encode(text + 6, m->state.p, m->state.n, "");
     return text;
@@ -68,17 +66,14 @@ static bool place_param(struct mg_save *s, const struct mg_param *m, struct zf_e
     struct zf_draft *d;
     uint64_t n = 0;
 
-    if (!place_name(s, m, &spot, err)) {
+    if (!place_name(s, m, &spot, err))
         return false;
-    }
     if (zf_build_find(b, spot)) {
-        if (!m->from) {
+        if (!m->from)
             return true; /* found in a buffer: what is stored under the name comes first */
-        }
         spot = (struct zf_spot){"extra", m->from->key, m->from->key_len};
-        if (m->from->sliced || zf_build_find(b, spot)) {
+        if (m->from->sliced || zf_build_find(b, spot))
             return true; /* it is whole in stacked/ */
-        }
     }
     if (place_is_all(m)) {
         d = zf_build_show(b, spot, m->of, err);
@@ -101,9 +96,8 @@ static bool place_stored(struct mg_save *s, const struct mg_tensor *t, struct zf
                                                   : NULL;
     const struct zf_spot spot = {set, t->key, t->key_len};
 
-    if (!set) {
+    if (!set)
         return true;
-    }
     return zf_build_show(s->b, spot, t->draft, err) && (other || zf_build_raw_only(s->b, set, err));
 }
 
@@ -151,40 +145,30 @@ static bool place_values(struct mg_save *s, struct zf_err *err)
 
         zf_err_clear(&ignored);
         if (o->in_state || zf_names_extra_state(o->name.name.p, o->name.name.n) ||
-            !zf_item_json_wants(&json, o->src->size)) {
+            !zf_item_json_wants(&json, o->src->size))
             continue;
-        }
         t = zf_torch_open(o->src, s->lim, &ignored);
         if (t && !zf_item_json_add(&json, t, (struct zf_step){.p = o->key, .n = o->key_len}, s->lim,
-                                   &all, err)) {
+                                   &all, err))
             return false;
-        }
-        if (all && !zf_build_told(s->b, place_object_path(o, room), err)) {
+        if (all && !zf_build_told(s->b, place_object_path(o, room), err))
             return false;
-        }
     }
     return zf_item_json_end(&json, s->b, "state/objects.json", err);
 }
 
 bool mg_place(struct mg_save *s, struct zf_err *err)
 {
-    if (s->trained && !mg_save_index(s, err)) {
+    if (s->trained && !mg_save_index(s, err))
         return false;
-    }
-    for (size_t i = 0; i < s->param.n; i++) {
-        if (!place_param(s, &s->param.at[i], err)) {
+    for (size_t i = 0; i < s->param.n; i++)
+        if (!place_param(s, &s->param.at[i], err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < s->tensor.n; i++) {
-        if (!place_stored(s, &s->tensor.at[i], err)) {
+    for (size_t i = 0; i < s->tensor.n; i++)
+        if (!place_stored(s, &s->tensor.at[i], err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < s->object.n; i++) {
-        if (!place_object(s, &s->object.at[i], err)) {
+    for (size_t i = 0; i < s->object.n; i++)
+        if (!place_object(s, &s->object.at[i], err))
             return false;
-        }
-    }
     return place_values(s, err);
 }

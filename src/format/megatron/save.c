@@ -19,12 +19,10 @@ bool mg_save_init(struct mg_save *s, struct zf_store *st, const struct zf_limits
 
 void mg_save_fini(struct mg_save *s)
 {
-    for (size_t i = 0; i < s->object.n; i++) {
+    for (size_t i = 0; i < s->object.n; i++)
         zf_source_unref(&s->object.at[i].src);
-    }
-    if (s->backend_free) {
+    if (s->backend_free)
         s->backend_free(s->backend);
-    }
     zf_vec_fini(&s->tensor);
     zf_vec_fini(&s->object);
     zf_vec_fini(&s->param);
@@ -40,12 +38,10 @@ struct mg_tensor *mg_save_draft(struct mg_save *s, const char *key, size_t key_l
     uint64_t *kept = copy ? zf_arena_get(s->arena, type.ndim, sizeof *kept, err) : NULL;
     struct mg_tensor *t = kept ? zf_vec_push(&s->tensor, err) : NULL;
 
-    if (!t) {
+    if (!t)
         return NULL;
-    }
-    if (cuts && type.ndim) {
+    if (cuts && type.ndim)
         memcpy(kept, cuts, type.ndim * sizeof *kept);
-    }
     *t = (struct mg_tensor){.key = copy,
                             .key_len = key_len,
                             .draft = draft,
@@ -102,9 +98,8 @@ bool mg_save_index(struct mg_save *s, struct zf_err *err)
     for (; s->n_named < s->param.n; s->n_named++) {
         const struct mg_param *p = &s->param.at[s->n_named];
 
-        if (!zf_sorted_add_pair(&s->named, save_hash(p->state, p->name), s->n_named, err)) {
+        if (!zf_sorted_add_pair(&s->named, save_hash(p->state, p->name), s->n_named, err))
             return false;
-        }
     }
     return true;
 }
@@ -132,9 +127,8 @@ bool mg_save_is_chained(struct mg_save *s, const struct mg_param *p)
     for (size_t i = 0; i < n; i++) {
         const struct mg_tensor *from = save_indexed(s, at, i)->from;
 
-        if (from && first && !mg_text_same(from->name.container, first->name.container)) {
+        if (from && first && !mg_text_same(from->name.container, first->name.container))
             return true;
-        }
         first = from ? from : first;
     }
     return false;
@@ -145,9 +139,8 @@ struct mg_object *mg_save_find_object(struct mg_save *s, const char *key, uint32
     for (size_t i = 0; i < s->object.n; i++) {
         struct mg_object *o = &s->object.at[i];
 
-        if (o->part == part && strcmp(o->key, key) == 0) {
+        if (o->part == part && strcmp(o->key, key) == 0)
             return o;
-        }
     }
     return NULL;
 }
@@ -168,9 +161,8 @@ bool mg_iteration_of(const char *name, uint64_t *out)
 {
     size_t n = strncmp(name, "iter_", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
 
-    if (n < 7 || n > 18 || name[5 + n]) {
+    if (n < 7 || n > 18 || name[5 + n])
         return false;
-    }
     *out = strtoull(name + 5, NULL, 10);
     return true;
 }
@@ -185,13 +177,11 @@ bool mg_iteration_check(struct zf_store *st, uint64_t iteration, struct zf_build
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "the iteration is %llu, but the folder is named %.40s: are two saves mixed?",
                 (unsigned long long)iteration, base);
-        if (!zf_forgive(b, err)) {
+        if (!zf_forgive(b, err))
             return false;
-        }
     }
-    if (iteration <= INT64_MAX) {
+    if (iteration <= INT64_MAX)
         zf_build_step(b, (int64_t)iteration);
-    }
     return true;
 }
 
@@ -229,9 +219,8 @@ static bool save_take_sharding(struct mg_save *s, const struct zf_pv *common, st
     const char *type =
         zf_pv_text(zf_pv_get(content, "distrib_optim_sharding_type"), &(uint64_t){0});
 
-    if (!type) {
+    if (!type)
         return true;
-    }
     if (s->sharding[0] && strncmp(s->sharding, type, sizeof s->sharding - 1) != 0) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "distrib_optim_sharding_type is %.60s here, but %s elsewhere in this save: are two "
@@ -269,9 +258,8 @@ bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, con
         err->code = err->code == ZF_E_UNKNOWN ? ZF_E_FORMAT : err->code;
         return zf_err_in(err, "%s", path);
     }
-    if (common && !save_take_common(s, common, err)) {
+    if (common && !save_take_common(s, common, err))
         return zf_err_in(err, "%s", path);
-    }
     return zf_state_add(s->b, &file, name, s->lim, err);
 }
 

@@ -27,11 +27,9 @@ static const struct settings_row settings_flags[] = {
 static const struct settings_row *settings_find(const struct settings_row *row, size_t n,
                                                 const char *name)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(row[i].name, name) == 0) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(row[i].name, name) == 0)
             return &row[i];
-        }
-    }
     return NULL;
 }
 
@@ -45,9 +43,8 @@ bool megatron_settings_size(struct megatron_settings *s, const char *name, uint6
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is %llu, expected at most %llu", name,
                        (unsigned long long)value, (unsigned long long)row->most);
     }
-    if (row) {
+    if (row)
         memcpy((char *)s + row->at, &value, sizeof value);
-    }
     return true;
 }
 
@@ -57,9 +54,8 @@ void megatron_settings_flag(struct megatron_settings *s, const char *name, bool 
         settings_find(settings_flags, SETTINGS_N(settings_flags), name);
     enum megatron_flag flag = value ? MEGATRON_YES : MEGATRON_NO;
 
-    if (row) {
+    if (row)
         memcpy((char *)s + row->at, &flag, sizeof flag);
-    }
 }
 
 uint64_t megatron_settings_get(const struct megatron_settings *s, const char *name)
@@ -74,9 +70,8 @@ uint64_t megatron_settings_get(const struct megatron_settings *s, const char *na
         return size;
     }
     row = settings_find(settings_flags, SETTINGS_N(settings_flags), name);
-    if (row) {
+    if (row)
         memcpy(&flag, (const char *)s + row->at, sizeof flag);
-    }
     return flag;
 }
 
@@ -95,25 +90,22 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
         const struct zf_pv *v = settings_value(args, row->name);
         uint64_t n;
 
-        if (zf_pv_kind(v) != ZF_PV_INT && zf_pv_kind(v) != ZF_PV_BIGINT) {
+        if (zf_pv_kind(v) != ZF_PV_INT && zf_pv_kind(v) != ZF_PV_BIGINT)
             continue; /* None, a text of a script's own: nothing is said */
-        }
         if (!zf_pv_u64(v, &n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "args.%s is negative or far too large, expected a size", row->name);
         }
-        if (!megatron_settings_size(out, row->name, n, err)) {
+        if (!megatron_settings_size(out, row->name, n, err))
             return zf_err_in(err, "!args");
-        }
     }
     for (size_t i = 0; i < SETTINGS_N(settings_flags); i++) {
         const struct settings_row *row = &settings_flags[i];
         int64_t yes;
 
         /* int too: scripts pass 0 and 1 */
-        if (zf_pv_int(settings_value(args, row->name), &yes)) {
+        if (zf_pv_int(settings_value(args, row->name), &yes))
             megatron_settings_flag(out, row->name, yes != 0);
-        }
     }
     return true;
 }
@@ -133,9 +125,8 @@ uint64_t megatron_settings_groups(const struct megatron_settings *s)
 
 uint64_t megatron_settings_head(const struct megatron_settings *s)
 {
-    if (s->kv_channels > 0) {
+    if (s->kv_channels > 0)
         return s->kv_channels;
-    }
     return s->num_attention_heads > 0 ? s->hidden_size / s->num_attention_heads : 0;
 }
 

@@ -44,9 +44,8 @@ static const char *yaml_field(const char *path)
     for (size_t i = 0; i < sizeof yaml_prefix / sizeof yaml_prefix[0]; i++) {
         size_t n = strlen(yaml_prefix[i]);
 
-        if (strncmp(path, yaml_prefix[i], n) == 0) {
+        if (strncmp(path, yaml_prefix[i], n) == 0)
             return path + n;
-        }
     }
     return path;
 }
@@ -70,9 +69,8 @@ static bool yaml_is_gated(const char *activation)
 {
     const char *const *word = yaml_gated;
 
-    while (*word && strcmp(*word, activation) != 0) {
+    while (*word && strcmp(*word, activation) != 0)
         word++;
-    }
     return *word != NULL;
 }
 
@@ -87,9 +85,8 @@ static bool yaml_set(struct megatron_settings *out, const char *name, const char
         megatron_settings_flag(out, name, yes != opposite);
         return true;
     }
-    if (digits == 0 || value[digits] || digits > 18) {
+    if (digits == 0 || value[digits] || digits > 18)
         return true; /* null, another name, ${interpolation}: nothing is said */
-    }
     return megatron_settings_size(out, name, strtoull(value, NULL, 10), err);
 }
 
@@ -99,9 +96,8 @@ static bool yaml_take(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *
     const char *name = yaml_field(s->path), *value = s->value;
     bool opposite = false;
 
-    if (strlen(value) != s->value_len) {
+    if (strlen(value) != s->value_len)
         return true;
-    }
     if (strcmp(name, "activation") == 0) {
         name = "gated_linear_unit";
         value = yaml_is_gated(value) ? "true" : "false";
@@ -115,9 +111,8 @@ static bool yaml_take(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *
         }
     }
     uint64_t before = megatron_settings_get(out, name);
-    if (!yaml_set(out, name, value, opposite, err)) {
+    if (!yaml_set(out, name, value, opposite, err))
         return zf_err_in(err, "!%.60s", s->path);
-    }
     uint64_t now = megatron_settings_get(out, name);
     return before == 0 || before == now ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -152,9 +147,8 @@ bool megatron_settings_yaml(struct zf_store *save, struct zf_store *outer,
     file[0] = '\0';
     for (size_t i = 0; i < 2; i++) {
         for (size_t k = 0; place[i] && k < sizeof yaml_files / sizeof yaml_files[0]; k++) {
-            if (!zf_store_has(place[i], yaml_files[k], ZF_ENTRY_FILE)) {
+            if (!zf_store_has(place[i], yaml_files[k], ZF_ENTRY_FILE))
                 continue;
-            }
             (void)snprintf(file, 80, "%s", yaml_files[k]);
             return yaml_read(place[i], file, lim, out, err);
         }

@@ -27,9 +27,8 @@ bool mg_torch_dist_try(struct mg_save *s, uint32_t i, struct zf_err *err)
 {
     struct zf_dcp *d = zf_build_degraded(s->b) ? zf_dcp_new(s->lim, err) : NULL;
 
-    if (!d) {
+    if (!d)
         return !zf_build_degraded(s->b);
-    }
     bool ok = zf_build_mark(s->b, err);
 
     if (ok) {
@@ -56,8 +55,7 @@ bool mg_torch_dist(struct mg_save *s, struct zf_err *err)
         }
     }
     ok = mg_dcp_lists(s, mg_key_parse, err);
-    for (uint32_t i = 0; ok && i < s->n_dirs; i++) {
+    for (uint32_t i = 0; ok && i < s->n_dirs; i++)
         ok = dist_common(s, i, err);
-    }
     return ok;
 }

@@ -61,9 +61,8 @@ static json_t *verl_manifest(struct zf_store *st, const struct zf_limits *lim, s
     zf_auto(mem) char *text = zf_store_slurp(st, VERL_MANIFEST, lim->json_bytes, &n, err);
     json_t *j = text ? zf_json_load(text, n, lim, err) : NULL;
 
-    if (!j) {
+    if (!j)
         (void)zf_err_in(err, VERL_MANIFEST);
-    }
     return j;
 }
 
@@ -75,9 +74,8 @@ bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_p
         zf_auto(json) json_t *j = verl_manifest(st, lim, &ignored);
         const char *of = json_string_value(json_object_get(j, "framework"));
 
-        if (of && strcmp(of, "megatron") != 0) {
+        if (of && strcmp(of, "megatron") != 0)
             return false;
-        }
         out->fit = ZF_FIT_PROOF;
         (void)snprintf(out->why, sizeof out->why, VERL_MANIFEST " names the parts of verl's save");
         return true;
@@ -85,9 +83,8 @@ bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_p
     /* The layout before had one dist_ckpt, which a migration leaves there. */
     if (!verl_is_dist(st, VERL_OPTIMIZER) ||
         !(verl_is_dist(st, VERL_MODEL) || zf_save_dir_is(st, VERL_HF)) ||
-        zf_save_dir_is(st, "dist_ckpt")) {
+        zf_save_dir_is(st, "dist_ckpt"))
         return false;
-    }
     out->fit = ZF_FIT_PROOF;
     out->unfinished = true;
     (void)snprintf(out->why, sizeof out->why,
@@ -99,11 +96,9 @@ bool mg_verl_probe(struct zf_store *st, const struct zf_limits *lim, struct zf_p
 
 static bool verl_add(struct mg_save *s, const char *dir, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < s->n_dirs; i++) {
-        if (strcmp(s->dir[i], dir) == 0) {
+    for (uint32_t i = 0; i < s->n_dirs; i++)
+        if (strcmp(s->dir[i], dir) == 0)
             return true;
-        }
-    }
     if (s->n_dirs == MG_DIRS) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "the save has more than %d directories, which is not read", MG_DIRS);
@@ -134,9 +129,8 @@ static bool verl_take(struct mg_save *s, const char *what, const json_t *entry, 
                              "says that %.60s is in %.100s, but that holds no finished save", what,
                              path);
     }
-    if (strcmp(what, "model") != 0) {
+    if (strcmp(what, "model") != 0)
         return true;
-    }
     s->foreign_weights = true;
     if (strcmp(path, VERL_HF) != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -158,10 +152,8 @@ static bool verl_take_all(struct mg_save *s, const json_t *contents, struct zf_e
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
         entry = json_object_get(contents, first[i]);
         if (entry && !verl_take(s, first[i], entry, err) &&
-            (zf_err_in(err, VERL_MANIFEST) || verl_is_weights(first[i]) ||
-             !zf_forgive(s->b, err))) {
+            (zf_err_in(err, VERL_MANIFEST) || verl_is_weights(first[i]) || !zf_forgive(s->b, err)))
             return false;
-        }
     }
     json_object_foreach((json_t *)contents, what, entry)
     {
@@ -169,9 +161,8 @@ static bool verl_take_all(struct mg_save *s, const json_t *contents, struct zf_e
 
         if (format && strcmp(format, "megatron_dist_checkpoint") == 0 && !verl_is_weights(what) &&
             strcmp(what, first[2]) != 0 && !verl_take(s, what, entry, err) &&
-            (zf_err_in(err, VERL_MANIFEST) || !zf_forgive(s->b, err))) {
+            (zf_err_in(err, VERL_MANIFEST) || !zf_forgive(s->b, err)))
             return false;
-        }
     }
     return true;
 }
@@ -182,11 +173,9 @@ static bool verl_take_left(struct mg_save *s, struct zf_err *err)
     static const char *const dir[] = {VERL_MODEL, VERL_OPTIMIZER, VERL_EXTRA};
 
     s->foreign_weights = !verl_is_dist(s->st, VERL_MODEL);
-    for (size_t i = 0; i < sizeof dir / sizeof *dir; i++) {
-        if (verl_is_dist(s->st, dir[i]) && !verl_add(s, dir[i], err)) {
+    for (size_t i = 0; i < sizeof dir / sizeof *dir; i++)
+        if (verl_is_dist(s->st, dir[i]) && !verl_add(s, dir[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -201,9 +190,8 @@ static bool verl_is_twin(const struct mg_save *s, uint32_t i)
         zf_store_find(s->st, mg_save_path(s, i, ".metadata", path[1])),
     };
 
-    if (!e[0] || !e[1] || e[0]->id.size != e[1]->id.size) {
+    if (!e[0] || !e[1] || e[0]->id.size != e[1]->id.size)
         return false;
-    }
     zf_auto(mem) char *a = zf_store_slurp(s->st, path[0], e[0]->id.size, &n[0], &ignored);
     zf_auto(mem) char *b = zf_store_slurp(s->st, path[1], e[1]->id.size, &n[1], &ignored);
     return a && b && n[0] == n[1] && memcmp(a, b, n[0]) == 0;
@@ -214,15 +202,12 @@ static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
 {
     uint32_t n = s->n_dirs ? 1 : 0;
 
-    for (uint32_t i = 1; i < s->n_dirs; i++) {
-        if (!verl_is_twin(s, i)) {
+    for (uint32_t i = 1; i < s->n_dirs; i++)
+        if (!verl_is_twin(s, i))
             memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
-        } else if (!zf_build_note(s->b, err,
-                                  "%s is not read: its .metadata is a copy of that in %s",
-                                  s->dir[i], s->dir[0])) {
+        else if (!zf_build_note(s->b, err, "%s is not read: its .metadata is a copy of that in %s",
+                                s->dir[i], s->dir[0]))
             return false;
-        }
-    }
     s->n_dirs = n;
     return true;
 }
@@ -233,12 +218,10 @@ static bool verl_step_above(struct zf_store *st, uint64_t *out)
     static const char word[] = "global_step_";
     const char *name = zf_store_name(st), *end = strrchr(name, '/'), *at = end;
 
-    while (at && at > name && at[-1] != '/') {
+    while (at && at > name && at[-1] != '/')
         at--;
-    }
-    if (!at || strncmp(at, word, sizeof word - 1) != 0) {
+    if (!at || strncmp(at, word, sizeof word - 1) != 0)
         return false;
-    }
     at += sizeof word - 1;
     size_t n = strspn(at, "0123456789");
     *out = strtoull(at, NULL, 10);
@@ -249,23 +232,20 @@ static bool verl_take_step(struct mg_save *s, const json_t *j, struct zf_err *er
 {
     uint64_t step, of;
 
-    if (!zf_json_u64(json_object_get(j, "global_step"), &step)) {
+    if (!zf_json_u64(json_object_get(j, "global_step"), &step))
         return true;
-    }
     if (verl_step_above(s->st, &of) && of != step) {
         zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
             "global_step is %llu, but the folder is named global_step_%llu: are two saves mixed?",
             (unsigned long long)step, (unsigned long long)of);
-        if (zf_err_in(err, VERL_MANIFEST) || !zf_forgive(s->b, err)) {
+        if (zf_err_in(err, VERL_MANIFEST) || !zf_forgive(s->b, err))
             return false;
-        }
     }
     s->iterated = true;
     s->iteration = step;
-    if (step <= INT64_MAX) {
+    if (step <= INT64_MAX)
         zf_build_step(s->b, (int64_t)step);
-    }
     return true;
 }
 
@@ -276,9 +256,8 @@ static bool verl_note(struct mg_save *s, bool model, struct zf_err *err)
                              "the weights are read from " VERL_HF
                              ", under Hugging Face names; the optimizer keeps Megatron's names");
     }
-    if (!model && !mg_verl_is_fsdp(s->st)) {
+    if (!model && !mg_verl_is_fsdp(s->st))
         return zf_build_note(s->b, err, "the save has no weights: " VERL_MANIFEST " names none");
-    }
     return !zf_save_dir_is(s->st, VERL_HF) ||
            zf_build_note(s->b, err,
                          VERL_HF
@@ -292,9 +271,8 @@ static bool verl_read(struct mg_save *s, struct zf_err *err)
     const json_t *version = json_object_get(j, "schema_version");
     const json_t *contents = json_object_get(j, "contents");
 
-    if (!j) {
+    if (!j)
         return false;
-    }
     if (!json_is_integer(version) || json_integer_value(version) != VERL_SCHEMA) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                 "this verl save has schema_version %lld, but only %d is read. Point at a dist_ckpt "
@@ -306,15 +284,12 @@ static bool verl_read(struct mg_save *s, struct zf_err *err)
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no object \"contents\"");
         return zf_err_in(err, VERL_MANIFEST);
     }
-    if (!verl_take_step(s, j, err)) {
+    if (!verl_take_step(s, j, err))
         return false;
-    }
-    if (mg_verl_is_fsdp(s->st)) {
+    if (mg_verl_is_fsdp(s->st))
         return verl_add(s, VERL_MODEL, err) && verl_note(s, true, err);
-    }
-    if (!verl_take_all(s, contents, err)) {
+    if (!verl_take_all(s, contents, err))
         return false;
-    }
     bool adapter = json_object_get(contents, "peft_adapters") != NULL;
     /* Then huggingface/ has an adapter of the same. */
     s->foreign_weights = s->foreign_weights && !adapter;
@@ -327,20 +302,16 @@ bool mg_verl_find(struct mg_save *s, struct zf_err *err)
     struct zf_probe probe = {.fit = ZF_FIT_NO};
     char is[ZF_ABSENT_MAX];
 
-    if (!mg_verl_probe(s->st, s->lim, &probe)) {
+    if (!mg_verl_probe(s->st, s->lim, &probe))
         return true;
-    }
     s->in_parts = true;
     s->n_dirs = 0;
-    if (!probe.unfinished) {
+    if (!probe.unfinished)
         return verl_read(s, err);
-    }
-    if (!verl_take_left(s, err) || !verl_drop_twins(s, err)) {
+    if (!verl_take_left(s, err) || !verl_drop_twins(s, err))
         return false;
-    }
-    if (s->n_dirs == 1 && !s->foreign_weights) {
+    if (s->n_dirs == 1 && !s->foreign_weights)
         return verl_note(s, true, err); /* migrated, which writes no manifest */
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "the save is incomplete: " VERL_MANIFEST ", which is written last, %s",
             zf_absent(s->st, VERL_MANIFEST, is));
@@ -355,9 +326,8 @@ bool mg_verl_note_above(const struct zf_save *save, const struct zf_open_opts *o
     char name[4096];
 
     if (strcmp(zf_store_base(save->store), "dist_ckpt") != 0 || zf_store_is_far(save->store) ||
-        snprintf(name, sizeof name, "%s/../..", zf_store_name(save->store)) >= (int)sizeof name) {
+        snprintf(name, sizeof name, "%s/../..", zf_store_name(save->store)) >= (int)sizeof name)
         return true;
-    }
     zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
     return !above || !mg_verl_probe(above, o->lim, &probe) ||
            zf_build_note(b, err,
@@ -400,16 +370,14 @@ static bool verl_add_all(struct verl_weights *w, struct zf_err *err)
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, VERL_HF, &e, &n, err)) {
+    if (!zf_store_list(st, VERL_HF, &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         zf_auto(mem) char *path = zf_relpath_join(VERL_HF, e[i].name, err);
 
         if (!path || (e[i].kind != ZF_ENTRY_DIR && zf_st_file_named(e[i].name) &&
-                      !verl_add_named(w, path, true, err))) {
+                      !verl_add_named(w, path, true, err)))
             return false;
-        }
     }
     return w->files->n + w->files->n_skipped > 0 ||
            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -425,9 +393,8 @@ static bool verl_place(struct verl_weights *w, const struct zf_st_file *f,
     struct zf_draft *d;
     struct zf_spot spot;
 
-    if (!zf_names_place_flat(w->names, e->name, e->name_len, &spot, err)) {
+    if (!zf_names_place_flat(w->names, e->name, e->name_len, &spot, err))
         return false;
-    }
     if (zf_build_find(b, spot)) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.80s\" is also in another file", e->name);
         return zf_err_in(err, "%s", f->path);
@@ -447,9 +414,8 @@ static bool verl_each(struct verl_weights *w, bool see, struct zf_err *err)
             const struct zf_st_entry *e = &f->head.entry[k];
 
             if (!(see ? zf_names_add_flat(w->names, e->name, e->name_len, err)
-                      : verl_place(w, f, e, err))) {
+                      : verl_place(w, f, e, err)))
                 return false;
-            }
         }
     }
     return true;
@@ -465,13 +431,11 @@ bool mg_verl_weights(struct mg_save *s, struct zf_err *err)
     const struct zf_st_index_reader r = {.ctx = &w, .add = verl_add_named, .lacks = verl_lacks};
 
     if (!names || !zf_st_files_init(&files, s->lim, err) ||
-        !zf_st_index_find(s->st, VERL_HF, NULL, ".safetensors.index.json", &index, err)) {
+        !zf_st_index_find(s->st, VERL_HF, NULL, ".safetensors.index.json", &index, err))
         return false;
-    }
     zf_st_files_expect(&files, s->st, VERL_HF);
-    if (index && !zf_st_index_load(s->st, index, s->lim, &x, err) && !zf_forgive(s->b, err)) {
+    if (index && !zf_st_index_load(s->st, index, s->lim, &x, err) && !zf_forgive(s->b, err))
         return false;
-    }
     return (x.path ? zf_st_index_read(&x, s->st, &r, s->b, err) : verl_add_all(&w, err)) &&
            zf_st_files_some(&files, err) && verl_each(&w, true, err) && verl_each(&w, false, err) &&
            (!x.path || zf_st_index_check(&x, &r, s->b, err)) &&

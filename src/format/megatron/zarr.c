@@ -43,15 +43,13 @@ static size_t zarr_object_numbers(const char *p, unsigned *n_out, const char **l
     for (;;) {
         size_t digits = strspn(at, "0123456789");
 
-        if (digits == 0 || digits > 18 || (digits > 1 && *at == '0')) {
+        if (digits == 0 || digits > 18 || (digits > 1 && *at == '0'))
             return 0;
-        }
         *last_out = at;
         at += digits;
         (*n_out)++;
-        if (*at != '.' || at[1] < '0' || at[1] > '9') {
+        if (*at != '.' || at[1] < '0' || at[1] > '9')
             return (size_t)(at - p);
-        }
         at++;
     }
 }
@@ -61,14 +59,12 @@ static bool zarr_object_parse(const char *name, struct object_name *out)
     unsigned n_offset, n_shape;
     const char *ignored;
 
-    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) {
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
         return false;
-    }
     out->offset = name + strlen(PREFIX);
     out->offset_len = zarr_object_numbers(out->offset, &n_offset, &out->last);
-    if (out->offset_len == 0 || out->offset[out->offset_len] != '_') {
+    if (out->offset_len == 0 || out->offset[out->offset_len] != '_')
         return false;
-    }
     out->shape = out->offset + out->offset_len + 1;
     out->shape_len = zarr_object_numbers(out->shape, &n_shape, &ignored);
     out->cut = n_shape + 1 == n_offset;
@@ -99,9 +95,8 @@ static bool zarr_object_add(struct mg_save *s, const char *key, const char *file
     zf_auto(mem) char *path = zf_relpath_join(key, file, err);
     zf_auto(source) struct zf_source *src = path ? zf_store_open_later(s->st, path, err) : NULL;
 
-    if (!src) {
+    if (!src)
         return false;
-    }
     zf_out_str(&name, key);
     zf_out_str(&name, "/" PREFIX);
     zf_out_add(&name, o->offset, o->offset_len + 1 + o->shape_len);
@@ -109,9 +104,8 @@ static bool zarr_object_add(struct mg_save *s, const char *key, const char *file
         zf_out_str(&name, ".");
         zf_out_dec(&name, extent);
     }
-    if (name.bad) {
+    if (name.bad)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-    }
     return mg_save_object(s, name.p, name.n, src, err) != NULL;
 }
 
@@ -124,9 +118,8 @@ static bool zarr_objects_note(struct mg_save *s, const char *key, const struct o
     for (const char *p = o->shape; !o->cut && p < o->shape + o->shape_len; p++) {
         char *end;
 
-        if (!zf_mul(all, strtoull(p, &end, 10), &all)) {
+        if (!zf_mul(all, strtoull(p, &end, 10), &all))
             return true;
-        }
         p = end;
     }
     return o->cut || n >= all ||
@@ -141,14 +134,12 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
     uint64_t found = 0;
     size_t n;
 
-    if (!zf_store_list(s->st, key, &e, &n, err)) {
+    if (!zf_store_list(s->st, key, &e, &n, err))
         return false;
-    }
     const uint64_t extent = zarr_object_last_extent(e, n);
     for (size_t i = 0; i < n; i++) {
-        if (!zarr_object_parse(e[i].name, &o)) {
+        if (!zarr_object_parse(e[i].name, &o))
             continue;
-        }
         /* Two files for the same offset (shard_0.1_1.pt, shard_0.1_1.2.pt) are neighbours in a listing. */
         if (last.offset && last.offset_len == o.offset_len &&
             memcmp(last.offset, o.offset, o.offset_len) == 0) {
@@ -157,9 +148,8 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
                           o.offset);
             return zf_err_in(err, "%s/%s", key, e[i].name);
         }
-        if (!zarr_object_add(s, key, e[i].name, &o, extent, err)) {
+        if (!zarr_object_add(s, key, e[i].name, &o, extent, err))
             return false;
-        }
         last = o;
         found++;
     }
@@ -185,9 +175,8 @@ static bool zarr_array(struct mg_save *s, const char *key, struct zf_err *err)
 {
     zf_auto(zarr_array) struct zf_zarr_array a = {0};
 
-    if (!zf_zarr_array_read(s->st, key, s->lim, s->arena, &a, err)) {
+    if (!zf_zarr_array_read(s->st, key, s->lim, s->arena, &a, err))
         return zarr_lost(s, key, err);
-    }
     const struct mg_tensor *t = mg_save_tensor(
         s, key, strlen(key), (struct zf_type){a.z.dtype, a.z.ndim, a.z.shape}, a.z.grid, err);
     return t && zf_zarr_array_put(&a, s->lim, s->b, t->draft, err);
@@ -200,9 +189,8 @@ static bool zarr_has_chunks(struct zf_store *st, const char *key)
         const size_t digits = strspn(l.e->name, "0123456789.");
 
         if (l.e->name[0] != '.' && digits > 0 && !l.e->name[digits] &&
-            (l.e->kind != ZF_ENTRY_FILE || l.e->id.size > 0)) {
+            (l.e->kind != ZF_ENTRY_FILE || l.e->id.size > 0))
             return true;
-        }
     }
     return false;
 }
@@ -221,16 +209,13 @@ static bool zarr_key(struct mg_save *s, const char *key, struct zf_err *err)
     const struct zf_entry *e, *found = NULL;
     size_t n;
 
-    if (!zf_store_list(s->st, key, &e, &n, err)) {
+    if (!zf_store_list(s->st, key, &e, &n, err))
         return false;
-    }
-    for (size_t i = 0; i < n && !found; i++) {
+    for (size_t i = 0; i < n && !found; i++)
         found = strcmp(e[i].name, ".zarray") == 0 ? &e[i] : NULL;
-    }
     const bool file = found && found->kind == ZF_ENTRY_FILE;
-    if (file && found->id.size > 0) {
+    if (file && found->id.size > 0)
         return zarr_array(s, key, err);
-    }
     if (zarr_has_chunks(s->st, key)) {
         return zarr_undescribed(s, key,
                                 file    ? "is empty"
@@ -266,14 +251,11 @@ static bool zarr_find_keys(struct mg_save *s, struct zarr_keys *k, struct zf_err
 
     *k = (struct zarr_keys){.st = s->st};
     if (!zf_store_list(s->st, "", &e, &n, err) ||
-        !(k->key = zf_arena_get(s->arena, n, sizeof *k->key, err))) {
+        !(k->key = zf_arena_get(s->arena, n, sizeof *k->key, err)))
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (e[i].kind == ZF_ENTRY_DIR && !zf_name_ends(e[i].name, ".sync")) {
+    for (size_t i = 0; i < n; i++)
+        if (e[i].kind == ZF_ENTRY_DIR && !zf_name_ends(e[i].name, ".sync"))
             k->key[k->n++] = e[i].name;
-        }
-    }
     return true;
 }
 
@@ -281,17 +263,14 @@ static bool zarr_keys(struct mg_save *s, struct zf_err *err)
 {
     struct zarr_keys k;
 
-    if (!zarr_find_keys(s, &k, err)) {
+    if (!zarr_find_keys(s, &k, err))
         return false;
-    }
     const struct zf_ahead_work work = {.make = zarr_list_ahead,
                                        .ctx = &k}; /* the store keeps them */
     zf_auto(ahead) struct zf_ahead *ahead = zf_ahead_new(work, k.n, err);
-    for (uint64_t i = 0; ahead && i < k.n; i++) {
-        if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err)) {
+    for (uint64_t i = 0; ahead && i < k.n; i++)
+        if (!zf_ahead_take(ahead, err) || !zarr_key(s, k.key[i], err))
             return false;
-        }
-    }
     return ahead != NULL;
 }
 

@@ -27,9 +27,8 @@ const struct zf_pv *nanotron_json(const struct nanotron *s, const char *path, st
     zf_auto(mem) char *text = zf_store_slurp(s->st, path, s->o->lim->json_bytes, &n, err);
     const struct zf_pv *v = text ? zf_pv_of_json(text, n, s->keep.arena, s->o->lim, err) : NULL;
 
-    if (text && !v) {
+    if (text && !v)
         (void)zf_err_in(err, "%s", path);
-    }
     return v;
 }
 
@@ -41,17 +40,15 @@ static bool nanotron_read_meta(struct nanotron *s, struct zf_err *err)
     struct zf_take version = zf_take_key(&root, "version"), tp = zf_take_key(&root, "tp");
     struct zf_take dp = zf_take_key(&root, "dp"), step = zf_take_key(&metas, "last_train_step");
 
-    if (!v) {
+    if (!v)
         return false;
-    }
     const char *is = zf_take_text(&version, NULL);
     (void)zf_take_can(&version, strncmp(is, "1.", 2) == 0,
                       "it is \"%.20s\"; only version 1 is read", is);
     s->tp = zf_take_u64(&tp);
     s->dp = zf_take_u64(&dp);
-    if (zf_take_given(&step)) {
+    if (zf_take_given(&step))
         zf_build_step(s->b, (int64_t)zf_take_u64(&step));
-    }
     return zf_take_ok(&t, err) || zf_err_in(err, "%s", NANOTRON_META);
 }
 
@@ -65,9 +62,8 @@ static const char *nanotron_name(const struct nanotron *s, const char *dir,
     char *name = zf_arena_fmt(s->keep.arena, err, "%s%s%.*s", below ? below + 1 : "",
                               below ? "/" : "", (int)f->stem_len, f->name + f->stem);
 
-    for (char *c = name; c && (c = strchr(c, '/'));) {
+    for (char *c = name; c && (c = strchr(c, '/'));)
         *c = '.';
-    }
     return name;
 }
 
@@ -81,17 +77,14 @@ static bool nanotron_read_file(struct nanotron *s, struct nanotron_param *p, con
     struct nanotron_part part;
     struct zf_type type;
 
-    if (!src || !zf_st_load(src, s->keep.arena, s->o->lim, &h, err)) {
+    if (!src || !zf_st_load(src, s->keep.arena, s->o->lim, &h, err))
         return false;
-    }
-    if (!slices_read_part(&h, s->keep.arena, &type, &part, err)) {
+    if (!slices_read_part(&h, s->keep.arena, &type, &part, err))
         return zf_err_in(err, "%s", path);
-    }
     const struct zf_piece x = {.spot = spot, .type = type, .path = path};
     struct zf_draft *d;
-    if (!zf_pieces_begin(&s->pieces, &x, &d, err)) {
+    if (!zf_pieces_begin(&s->pieces, &x, &d, err))
         return zf_err_in(err, "%s", path);
-    }
     p->type = type;
     p->part[rank] = part;
     return slices_put(&part, d, 0, part.elems, src, h.entry[0].begin, err);
@@ -106,9 +99,8 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
     const char *name = nanotron_name(s, l->dir, first, err);
     struct nanotron_param *p = name ? zf_table_make_str(s->param, name, err) : NULL;
 
-    if (!p) {
+    if (!p)
         return false;
-    }
     p->name = name;
     p->n_parts = of == ZF_NO_NUMBER ? 1 : of;
     if (of != ZF_NO_NUMBER && of != s->tp) {
@@ -118,18 +110,16 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
                        first->name, of, NANOTRON_META, s->tp);
     }
     p->part = zf_arena_get(s->keep.arena, p->n_parts, sizeof *p->part, err);
-    if (!p->part) {
+    if (!p->part)
         return false;
-    }
     if (end - from != p->n_parts) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "there are %zu files like %.120s, expected one from each of %" PRIu32
                       " tensor-parallel ranks",
                       end - from, first->name, p->n_parts);
         (void)zf_err_in(err, "%s", l->dir);
-        if (!zf_forgive(s->b, err)) {
+        if (!zf_forgive(s->b, err))
             return false;
-        }
     }
     for (size_t i = from; i < end; i++) {
         uint32_t rank = zf_numbered_get(l->pattern, &l->file.at[i], 't');
@@ -141,9 +131,8 @@ static bool nanotron_read_tensor(struct nanotron *s, const struct zf_numbered *l
                                    "\"%.120s\" is not a file of one of the %" PRIu32 " ranks", path,
                                    p->n_parts);
         }
-        if (!nanotron_read_file(s, p, path, rank, err) && !zf_forgive(s->b, err)) {
+        if (!nanotron_read_file(s, p, path, rank, err) && !zf_forgive(s->b, err))
             return false;
-        }
     }
     return true;
 }
@@ -167,9 +156,8 @@ static bool nanotron_read_weights(struct nanotron *s, struct zf_err *err)
     const char **first = zf_vec_push(&dir, err);
     bool ok = first != NULL;
 
-    if (ok) {
+    if (ok)
         *first = "model";
-    }
     for (size_t i = 0; ok && i < dir.n; i++) {
         const struct zf_entry *e;
         size_t n;
@@ -197,13 +185,11 @@ static bool nanotron_add_texts(const struct nanotron *s, struct zf_err *err)
         const char *name = slash ? slash + 1 : nanotron_texts[i];
         const char *path = zf_arena_fmt(s->keep.arena, err, "state/%s", name);
 
-        if (!path || !zf_store_has(s->st, nanotron_texts[i], ZF_ENTRY_FILE)) {
+        if (!path || !zf_store_has(s->st, nanotron_texts[i], ZF_ENTRY_FILE))
             continue;
-        }
         zf_auto(source) struct zf_source *src = zf_store_open(s->st, nanotron_texts[i], err);
-        if (!src || !zf_build_blob(s->b, path, src, 0, src->size, err)) {
+        if (!src || !zf_build_blob(s->b, path, src, 0, src->size, err))
             return false;
-        }
     }
     return true;
 }

@@ -39,9 +39,8 @@ static bool optim_take_range(const struct optim_file *f, const struct nanotron_p
     out->part = &p->part[p->n_parts == 1 ? 0 : f->tp];
     out->first = 0;
     out->end = out->part->elems;
-    if (!f->s->config) {
+    if (!f->s->config)
         return true;
-    }
     (void)snprintf(rank, sizeof rank, "%" PRIu32, f->dp);
     struct zf_take root = zf_take_root(&t, f->s->config), configs = zf_take_key(&root, "configs");
     struct zf_take offset = zf_take_key(&configs, optim_offsets);
@@ -92,18 +91,14 @@ static bool optim_take_state(const struct optim_file *f, const struct nanotron_p
     struct zf_number number;
     unsigned char value[16];
 
-    if (!set || !zf_take_given(x)) {
+    if (!set || !zf_take_given(x))
         return set != NULL;
-    }
-    if (zf_number_of(x->v, &number)) {
+    if (zf_number_of(x->v, &number))
         return zf_pieces_number(&f->s->pieces, spot, number.dtype, &number.bits, err);
-    }
-    if (!zf_take_tensor(x, &f->s->keep, f->torch, &ref)) {
+    if (!zf_take_tensor(x, &f->s->keep, f->torch, &ref))
         return zf_take_ok(x->t, err);
-    }
-    if (ref.ndim > 0) {
+    if (ref.ndim > 0)
         return optim_put_tensor(f, p, range, spot, &ref, err);
-    }
     return zf_source_pread(ref.src, value, zf_dtype_info(ref.dtype)->bytes, ref.off, err) &&
            zf_pieces_number(&f->s->pieces, spot, ref.dtype, value, err);
 }
@@ -135,25 +130,20 @@ static bool optim_take_states(const struct optim_file *f, struct zf_taker *t, st
         struct optim_range range;
 
         if (!zf_take_must(&one, name, "\"names\" does not name this parameter") ||
-            !zf_take_must(&one, p, "no tensor below model/ is named \"%.120s\"", name)) {
+            !zf_take_must(&one, p, "no tensor below model/ is named \"%.120s\"", name))
             return zf_take_ok(t, err);
-        }
-        if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0) {
+        if (p->part[p->n_parts == 1 ? 0 : f->tp].n == 0)
             continue; /* degraded: its file says which part this is, and could not be read */
-        }
-        if (!optim_take_range(f, p, &range, err)) {
+        if (!optim_take_range(f, p, &range, err))
             return false;
-        }
         for (uint64_t k = 0; k < n_values; k++) {
             struct zf_take value = zf_take_item(&one, k);
             const struct zf_pv *key = zf_pv_key(one.v, k);
 
-            if (!zf_take_must(&one, zf_pv_kind(key) == ZF_PV_STR, "a state has no name")) {
+            if (!zf_take_must(&one, zf_pv_kind(key) == ZF_PV_STR, "a state has no name"))
                 return zf_take_ok(t, err);
-            }
-            if (!optim_take_state(f, p, &range, zf_pv_text(key, &len), &value, err)) {
+            if (!optim_take_state(f, p, &range, zf_pv_text(key, &len), &value, err))
                 return false;
-            }
         }
     }
     return zf_take_ok(t, err);
@@ -183,9 +173,8 @@ static bool optim_read(void *ctx, uint64_t i, struct zf_err *err)
     struct optim_file f = {.s = s, .path = s->path[i]};
     zf_auto(torch) struct zf_torch *torch = zf_torch_ahead_open(&s->ahead, f.path, err);
 
-    if (!torch) {
+    if (!torch)
         return false;
-    }
     f.torch = torch;
     f.tp = zf_numbered_get(optim_names, &s->optim.file.at[i], 't');
     f.dp = zf_numbered_get(optim_names, &s->optim.file.at[i], 'd');
@@ -217,22 +206,19 @@ static bool optim_read_cuts(struct nanotron *s, struct zf_err *err)
 
 bool optim_draft(struct nanotron *s, struct zf_err *err)
 {
-    if (!zf_numbered_list(s->st, "optimizer", optim_names, &s->optim, err)) {
+    if (!zf_numbered_list(s->st, "optimizer", optim_names, &s->optim, err))
         return false;
-    }
     if (s->optim.file.n == 0) {
         return zf_build_note(s->b, err,
                              "the optimizer was not saved: it has no file in optimizer/");
     }
-    if (!zf_numbered_complete(&s->optim, 0, s->optim.file.n, err) && !zf_forgive(s->b, err)) {
+    if (!zf_numbered_complete(&s->optim, 0, s->optim.file.n, err) && !zf_forgive(s->b, err))
         return false;
-    }
     s->path = zf_arena_get(s->keep.arena, s->optim.file.n, sizeof *s->path, err);
     for (size_t i = 0; s->path && i < s->optim.file.n; i++) {
         s->path[i] = zf_arena_fmt(s->keep.arena, err, "optimizer/%s", s->optim.file.at[i].name);
-        if (!s->path[i]) {
+        if (!s->path[i])
             return false;
-        }
     }
     return s->path && optim_read_cuts(s, err) &&
            zf_torch_ahead_begin(&s->ahead, s->path, s->optim.file.n, err) &&

@@ -40,16 +40,14 @@ static bool slices_number(const char **p, uint64_t *out)
 static bool slices_read_shape(const char *p, uint32_t *ndim, uint64_t *shape)
 {
     *ndim = 0;
-    if (!slices_take(&p, "(")) {
+    if (!slices_take(&p, "("))
         return false;
-    }
     while (!slices_take(&p, ")")) {
         bool wrapped = slices_take(&p, "np.int64(");
 
         if (*ndim == SLICES_DIMS || !slices_number(&p, &shape[*ndim]) ||
-            (wrapped && !slices_take(&p, ")")) || (!slices_take(&p, ",") && *p != ')')) {
+            (wrapped && !slices_take(&p, ")")) || (!slices_take(&p, ",") && *p != ')'))
             return false;
-        }
         (void)slices_take(&p, " ");
         ++*ndim;
     }
@@ -68,9 +66,8 @@ static bool slices_read_box(const char **p, uint32_t ndim, const uint64_t *shape
             !(slices_take(p, "None") || slices_number(p, &start[d])) || !slices_take(p, ",") ||
             !(slices_take(p, "None") || slices_number(p, &stop)) || !slices_take(p, ",") ||
             !(slices_take(p, "None") || slices_number(p, &step)) || step != 1 || start[d] > stop ||
-            stop > shape[d]) {
+            stop > shape[d])
             return false;
-        }
         size[d] = stop - start[d];
     }
     return true;
@@ -85,11 +82,9 @@ static bool slices_lay(const struct zf_st_entry *e, const uint64_t *start, const
 {
     uint64_t row = 1;
 
-    for (uint32_t d = 1; d < e->ndim; d++) {
-        if (start[d] != 0 || size[d] != e->shape[d] || !zf_mul(row, size[d], &row)) {
+    for (uint32_t d = 1; d < e->ndim; d++)
+        if (start[d] != 0 || size[d] != e->shape[d] || !zf_mul(row, size[d], &row))
             return false;
-        }
-    }
     return e->ndim == 0 || (zf_mul(start[0], row, &out->at) && zf_mul(size[0], row, &out->n));
 }
 
@@ -107,14 +102,12 @@ static bool slices_read(const char *text, const struct zf_st_entry *e, struct zf
     uint32_t n = 1, ndim = e->ndim;
     const char *p = text;
 
-    for (const char *c = text; (c = strchr(c, ';')); c++) {
+    for (const char *c = text; (c = strchr(c, ';')); c++)
         n++;
-    }
     struct nanotron_slice *slice = zf_arena_get(a, n, sizeof *slice, err);
     uint64_t *box = slice ? zf_arena_get(a, n, 2 * ndim * sizeof *box, err) : NULL;
-    if (!box) {
+    if (!box)
         return false;
-    }
     *out = (struct nanotron_part){.n = n, .slice = slice};
     for (uint32_t i = 0; i < n; i++, box += 2 * ndim) {
         uint64_t start[SLICES_DIMS], size[SLICES_DIMS];
@@ -125,9 +118,8 @@ static bool slices_read(const char *text, const struct zf_st_entry *e, struct zf
             !slices_take(&p, "#") || !slices_read_box(&p, ndim, whole->shape, box, box + ndim) ||
             memcmp(size, box + ndim, ndim * sizeof *size) != 0 ||
             !slices_lay(e, start, size, &slice[i]) || slice[i].at != out->elems ||
-            !zf_add(out->elems, slice[i].n, &out->elems)) {
+            !zf_add(out->elems, slice[i].n, &out->elems))
             return slices_refuse(e, text, err);
-        }
     }
     uint64_t elems;
     return (*p == '\0' && zf_elems(ndim, e->shape, &elems) && elems == out->elems) ||
@@ -142,9 +134,8 @@ static bool slices_whole(const struct zf_st_entry *e, struct zf_arena *a, struct
 
     whole->shape = e->shape;
     *out = (struct nanotron_part){.n = 1, .slice = slice};
-    if (!slice || !zf_elems(e->ndim, e->shape, &out->elems)) {
+    if (!slice || !zf_elems(e->ndim, e->shape, &out->elems))
         return slice && zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "its shape overflows");
-    }
     slice->start = zf_arena_get(a, e->ndim, sizeof *slice->start, err);
     slice->size = e->shape;
     slice->n = out->elems;
@@ -165,9 +156,8 @@ bool slices_read_part(const struct zf_st_header *h, struct zf_arena *a, struct z
                        SLICES_DIMS);
     }
     *whole = (struct zf_type){.dtype = e->dtype, .ndim = e->ndim};
-    if (!shape || !pairs) {
+    if (!shape || !pairs)
         return slices_whole(e, a, whole, out, err);
-    }
     if (!slices_read_shape(shape, &ndim, extent) || ndim != e->ndim) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "%s \"%.80s\" is not a shape of %" PRIu32
@@ -191,9 +181,8 @@ bool slices_put(const struct nanotron_part *p, struct zf_draft *whole, uint64_t 
         if (from < to &&
             !zf_draft_put(whole,
                           (struct zf_where){s->start, s->size, from - s->at, to - from, false},
-                          (struct zf_from){.src = src, .off = off + (from - first) * each}, err)) {
+                          (struct zf_from){.src = src, .off = off + (from - first) * each}, err))
             return false;
-        }
     }
     return true;
 }

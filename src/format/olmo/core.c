@@ -33,9 +33,8 @@ static bool core_head_fits(struct zf_store *st, const char *path)
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
     size_t n = src && src->size < sizeof head - 1 ? (size_t)src->size : sizeof head - 1;
 
-    if (!src || !zf_source_pread(src, head, n, 0, &ignored)) {
+    if (!src || !zf_source_pread(src, head, n, 0, &ignored))
         return false;
-    }
     const char *p = core_skip_space(head);
     p = *p == '{' ? core_skip_space(p + 1) : "";
     return strncmp(p, key, sizeof key - 1) == 0 && *core_skip_space(p + sizeof key - 1) == ':';
@@ -81,9 +80,8 @@ static bool core_read_meta(struct core_part *p, struct zf_err *err)
     const char *path = zf_arena_fmt(p->s->a, err, "%smetadata.json", p->dir);
     zf_auto(source) struct zf_source *src = path ? zf_store_open(p->s->st, path, err) : NULL;
 
-    if (!src || core_meta_read(src, p->s->o->lim, p->s->a, &p->meta, err)) {
+    if (!src || core_meta_read(src, p->s->o->lim, p->s->a, &p->meta, err))
         return src != NULL;
-    }
     /* A source that failed has put its own name there. */
     return err->path[0] && err->path[0] != '!' ? false : zf_err_in(err, "%s", path);
 }
@@ -97,9 +95,8 @@ static bool core_enter(struct core_part *p, uint32_t number, struct zf_err *err)
         const struct zf_st_entry *e = &h->entry[i];
 
         if (!zf_sorted_add_pair(&p->entry, zf_hash(number, e->name, e->name_len), (uintptr_t)e,
-                                err)) {
+                                err))
             return false;
-        }
     }
     return true;
 }
@@ -109,18 +106,16 @@ static bool core_add_file(struct core_part *p, uint32_t number, struct zf_err *e
     size_t had = p->files.n;
 
     p->path[number] = zf_arena_fmt(p->s->a, err, "%s%s", p->dir, p->meta.file[number]);
-    if (!p->path[number]) {
+    if (!p->path[number])
         return false;
-    }
     if (!zf_store_find(p->s->st, p->path[number])) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it is missing, but metadata.json names it");
         (void)zf_err_in(err, "%s", p->path[number]);
         p->why[number] = "it is missing";
         return zf_forgive(p->s->b, err);
     }
-    if (!zf_st_files_add(&p->files, p->s->st, p->path[number], p->s->o->lim, p->s->b, err)) {
+    if (!zf_st_files_add(&p->files, p->s->st, p->path[number], p->s->o->lim, p->s->b, err))
         return false;
-    }
     if (p->files.n == had) {
         p->why[number] = "it could not be read";
         return true;
@@ -135,20 +130,16 @@ static void core_count_ranks(struct core_part *p, uint32_t n_here)
     struct zf_numbered_file f;
 
     p->world = n_here;
-    for (uint32_t i = 0; i < p->meta.n_files; i++) {
-        if (zf_numbered_fits(core_files, p->meta.file[i], &f) && f.number[0] >= p->world) {
+    for (uint32_t i = 0; i < p->meta.n_files; i++)
+        if (zf_numbered_fits(core_files, p->meta.file[i], &f) && f.number[0] >= p->world)
             p->world = f.number[0] + 1;
-        }
-    }
 }
 
 static bool core_is_named(const struct core_part *p, const char *name)
 {
-    for (uint32_t i = 0; i < p->meta.n_files; i++) {
-        if (strcmp(p->meta.file[i], name) == 0) {
+    for (uint32_t i = 0; i < p->meta.n_files; i++)
+        if (strcmp(p->meta.file[i], name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -158,12 +149,10 @@ static bool core_check_extra(struct core_part *p, const char *path, struct zf_er
     zf_auto(source) struct zf_source *src = zf_store_open(p->s->st, path, err);
     struct zf_st_header h;
 
-    if (!src || !zf_st_load_head(src, p->s->a, p->s->o->lim, &h, err)) {
+    if (!src || !zf_st_load_head(src, p->s->a, p->s->o->lim, &h, err))
         return zf_forgive(p->s->b, err);
-    }
-    if (h.n == 0 || h.entry[h.n - 1].end == h.data_off) {
+    if (h.n == 0 || h.entry[h.n - 1].end == h.data_off)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "it holds \"%.100s\", but metadata.json does not name this file: two saves are mixed",
             h.entry[h.n - 1].name);
@@ -182,22 +171,17 @@ static bool core_open_files(struct core_part *p, struct zf_err *err)
     p->path = p->opened ? zf_arena_get(a, p->meta.n_files, sizeof *p->path, err) : NULL;
     p->why = p->path ? zf_arena_get(a, p->meta.n_files, sizeof *p->why, err) : NULL;
     if (!p->why || !zf_st_files_init(&p->files, p->s->o->lim, err) ||
-        !zf_ranks_list(p->s->st, a, dir, core_files, 0, &all, err)) {
+        !zf_ranks_list(p->s->st, a, dir, core_files, 0, &all, err))
         return false;
-    }
     core_count_ranks(p, all.n);
     zf_st_files_expect(&p->files, p->s->st, dir);
-    for (uint32_t i = 0; i < p->meta.n_files; i++) {
-        if (!core_add_file(p, i, err)) {
+    for (uint32_t i = 0; i < p->meta.n_files; i++)
+        if (!core_add_file(p, i, err))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < all.n; i++) {
+    for (uint32_t i = 0; i < all.n; i++)
         if (all.here[i] && !core_is_named(p, all.path[i] + strlen(p->dir)) &&
-            !core_check_extra(p, all.path[i], err)) {
+            !core_check_extra(p, all.path[i], err))
             return false;
-        }
-    }
     return zf_st_files_some(&p->files, err);
 }
 
@@ -218,9 +202,8 @@ static bool core_check_entry(const struct core_part *p, const struct core_tensor
 {
     uint64_t n = e ? (e->end - e->begin) / zf_dtype_info(e->dtype)->bytes : 0;
 
-    if (e && e->dtype == t->dtype && n == s->n) {
+    if (e && e->dtype == t->dtype && n == s->n)
         return true;
-    }
     if (!e) {
         zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                 "it does not hold \"%.120s\", although metadata.json lists %" PRIu64
@@ -243,9 +226,8 @@ static bool core_mark_lost(const struct core_part *p, const struct core_shard *s
     for (uint64_t i = 0; i < s->n_ranges; i++) {
         const uint64_t *r = &s->range[2 * i];
 
-        if (!zf_draft_flat(d, r[0], r[1] - r[0], (struct zf_from){.lost = &how}, err)) {
+        if (!zf_draft_flat(d, r[0], r[1] - r[0], (struct zf_from){.lost = &how}, err))
             return false;
-        }
     }
     return !s->start || zf_draft_box(d, s->start, s->size, (struct zf_from){.lost = &how}, err);
 }
@@ -255,9 +237,8 @@ static bool core_draft_shard(struct core_part *p, const struct core_tensor *t,
 {
     const struct zf_st_entry *e = core_find_entry(p, s->file, t->key);
 
-    if (!p->opened[s->file]) {
+    if (!p->opened[s->file])
         return core_mark_lost(p, s, d, p->why[s->file], err);
-    }
     if (!core_check_entry(p, t, s, e, err)) {
         char why[sizeof err->msg];
 
@@ -268,9 +249,8 @@ static bool core_draft_shard(struct core_part *p, const struct core_tensor *t,
     for (uint64_t i = 0; i < s->n_ranges; i++) {
         uint64_t first = s->range[2 * i], n = s->range[2 * i + 1] - first;
 
-        if (!zf_draft_flat(d, first, n, from, err)) {
+        if (!zf_draft_flat(d, first, n, from, err))
             return false;
-        }
         from.off += n * zf_dtype_info(t->dtype)->bytes;
     }
     return !s->start || zf_draft_box(d, s->start, s->size, from, err);
@@ -283,14 +263,11 @@ static bool core_draft(struct core_part *p, const struct core_tensor *t, struct 
     struct zf_draft *d = zf_build_tensor(p->s->b, spot, type, err);
     const char *where = zf_arena_fmt(p->s->a, err, "%smetadata.json", p->dir);
 
-    if (!d || !where || !zf_draft_where(d, where, err)) {
+    if (!d || !where || !zf_draft_where(d, where, err))
         return false;
-    }
-    for (uint32_t i = 0; i < t->n; i++) {
-        if (!core_draft_shard(p, t, &t->shard[i], d, err)) {
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!core_draft_shard(p, t, &t->shard[i], d, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -311,9 +288,8 @@ static bool core_spot(const struct core_part *p, const char *key, struct zf_spot
         *out = name ? zf_spot_of("", name) : *out;
         return name != NULL;
     }
-    for (const char *at = key; (at = strstr(at, core_mark)); at++) {
+    for (const char *at = key; (at = strstr(at, core_mark)); at++)
         mark = at;
-    }
     if (!mark || strncmp(key, core_state, sizeof core_state - 1) != 0 ||
         mark < key + sizeof core_state - 1 || !mark[sizeof core_mark - 1]) {
         *out = zf_spot_of("extra", key);
@@ -333,13 +309,11 @@ static bool core_check_moment(const struct core_part *p, const struct core_tenso
     struct zf_draft *of = zf_build_find(p->s->b, (struct zf_spot){"", spot.name, spot.name_len});
     struct zf_type want;
 
-    if (!*p->dir || t->ndim == 0 || strncmp(spot.set, "optim/", 6) != 0) {
+    if (!*p->dir || t->ndim == 0 || strncmp(spot.set, "optim/", 6) != 0)
         return true;
-    }
     want = of ? zf_draft_type(of) : (struct zf_type){0};
-    if (of && (t->ndim != want.ndim || zf_shape_equal(t->ndim, t->shape, want.ndim, want.shape))) {
+    if (of && (t->ndim != want.ndim || zf_shape_equal(t->ndim, t->shape, want.ndim, want.shape)))
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             of ? "\"%.120s\" differs in shape from the parameter in model/: two saves are mixed"
                : "\"%.120s\" does not belong to any parameter in model/: two saves are mixed",
@@ -356,9 +330,8 @@ static char *core_slurp(struct core_part *p, const struct core_tensor *t, uint64
     const struct zf_st_entry *e = s ? core_find_entry(p, s->file, t->key) : NULL;
 
     if (!s || (p->opened[s->file] && !core_check_entry(p, t, s, e, err))) {
-        if (!s) {
+        if (!s)
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%.80s\" is not in one file", t->key);
-        }
         return NULL;
     }
     if (!p->opened[s->file]) {
@@ -375,11 +348,9 @@ static char *core_slurp(struct core_part *p, const struct core_tensor *t, uint64
 
 static const struct core_tensor *core_tensor(const struct core_part *p, const char *key)
 {
-    for (uint64_t i = 0; i < p->meta.n; i++) {
-        if (strcmp(p->meta.tensor[i].key, key) == 0) {
+    for (uint64_t i = 0; i < p->meta.n; i++)
+        if (strcmp(p->meta.tensor[i].key, key) == 0)
             return &p->meta.tensor[i];
-        }
-    }
     return NULL;
 }
 
@@ -392,9 +363,8 @@ static bool core_read_group(struct core_part *p, uint64_t i, const struct zf_pv 
 
     (void)snprintf(key, sizeof key, "param_group%" PRIu64, i);
     const struct core_tensor *t = core_tensor(p, key);
-    if (!t) {
+    if (!t)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no \"%s\"", key);
-    }
     zf_auto(mem) char *text = core_slurp(p, t, &n, err);
     struct zf_bytes in = zf_bytes_of(text, n);
     *out = text ? zf_pickle_load(&in, p->s->a, p->s->o->lim, err) : NULL;
@@ -407,17 +377,15 @@ static bool core_read_count(struct core_part *p, uint64_t *out, struct zf_err *e
     uint64_t n = 0, found = 0;
 
     *out = 0;
-    for (uint64_t i = 0; i < p->meta.n; i++) {
+    for (uint64_t i = 0; i < p->meta.n; i++)
         found += strncmp(p->meta.tensor[i].key, "param_group", 11) == 0;
-    }
     if (!t) {
         *out = found;
         return true;
     }
     zf_auto(mem) char *bytes = core_slurp(p, t, &n, err);
-    if (!bytes) {
+    if (!bytes)
         return false;
-    }
     struct zf_bytes in = zf_bytes_of(bytes, n);
     *out = n == 8 ? zf_bytes_le64(&in) : UINT64_MAX;
     return *out == found ||
@@ -431,11 +399,9 @@ static bool core_groups(struct core_part *p, struct zf_err *err)
     bool ok = core_read_count(p, &n, err);
     const struct zf_pv **group = ok ? zf_arena_get(p->s->a, n, sizeof *group, err) : NULL;
 
-    for (uint64_t i = 0; group && i < n; i++) {
-        if (!core_read_group(p, i, &group[i], err)) {
+    for (uint64_t i = 0; group && i < n; i++)
+        if (!core_read_group(p, i, &group[i], err))
             return zf_err_in(err, "%smetadata.json", p->dir) || zf_forgive(p->s->b, err);
-        }
-    }
     return group ? save_groups_json(p->s, group, n, err) : zf_forgive(p->s->b, err);
 }
 
@@ -450,13 +416,11 @@ static bool core_check_file(const struct core_part *p, uint32_t number, struct z
     for (uint64_t i = 0; i < h->n; i++) {
         const struct zf_st_entry *e = &h->entry[i];
 
-        if (e->end > e->begin && !zf_sorted_has(listed, zf_hash(number, e->name, e->name_len))) {
+        if (e->end > e->begin && !zf_sorted_has(listed, zf_hash(number, e->name, e->name_len)))
             first = n++ ? first : e;
-        }
     }
-    if (n == 0) {
+    if (n == 0)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "it holds \"%.100s\"%s, which metadata.json does not list for this file: two saves are "
             "mixed",
@@ -473,13 +437,11 @@ static bool core_check_listed(const struct core_part *p, struct zf_err *err)
     for (uint64_t i = 0; ok && i < p->meta.n; i++) {
         const struct core_tensor *t = &p->meta.tensor[i];
 
-        for (uint32_t k = 0; ok && k < t->n; k++) {
+        for (uint32_t k = 0; ok && k < t->n; k++)
             ok = zf_sorted_add(&listed, zf_hash(t->shard[k].file, t->key, strlen(t->key)), err);
-        }
     }
-    for (uint32_t i = 0; ok && i < p->meta.n_files; i++) {
+    for (uint32_t i = 0; ok && i < p->meta.n_files; i++)
         ok = !p->opened[i] || core_check_file(p, i, &listed, err);
-    }
     zf_sorted_fini(&listed);
     return ok;
 }
@@ -500,13 +462,11 @@ static bool core_draft_all(struct core_part *p, struct zf_err *err)
         const struct core_tensor *t = &p->meta.tensor[i];
         struct zf_spot spot;
 
-        if (core_is_setting(p, t->key)) {
+        if (core_is_setting(p, t->key))
             continue;
-        }
         if (!core_spot(p, t->key, &spot, err) || !core_check_moment(p, t, spot, err) ||
-            !core_draft(p, t, spot, err)) {
+            !core_draft(p, t, spot, err))
             return false;
-        }
     }
     return !p->optim || core_groups(p, err);
 }

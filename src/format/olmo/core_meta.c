@@ -37,14 +37,12 @@ static bool core_add_file(struct reading *r, const char *name, uint32_t *out, st
         *out = known->number;
         return true;
     }
-    if (r->file.n == CORE_FILES_MAX) {
+    if (r->file.n == CORE_FILES_MAX)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more than %d files", CORE_FILES_MAX);
-    }
     known = zf_table_make_str(r->files, name, err);
     const char **file = known ? zf_vec_push(&r->file, err) : NULL;
-    if (!file) {
+    if (!file)
         return false;
-    }
     *file = zf_arena_str(r->a, name, strlen(name), err);
     *out = known->number = (uint32_t)(r->file.n - 1);
     return *file != NULL;
@@ -58,9 +56,8 @@ static uint32_t core_take_file(struct reading *r, const struct zf_take *name)
 
     if (zf_take_must(name, zf_relpath_ok(text) && !strchr(text, '/'),
                      "\"%.80s\" is not the name of a file next to metadata.json", text) &&
-        !core_add_file(r, text, &number, &err)) {
+        !core_add_file(r, text, &number, &err))
         (void)zf_take_fail(name, &err);
-    }
     return number;
 }
 
@@ -100,9 +97,8 @@ static void core_take_range(const struct zf_take *pair, uint64_t elems, struct c
 {
     struct zf_take begin = zf_take_item(pair, 0), end = zf_take_item(pair, 1);
 
-    if (!zf_take_list_of(pair, 2)) {
+    if (!zf_take_list_of(pair, 2))
         return;
-    }
     out[0] = zf_take_u64(&begin);
     out[1] = zf_take_u64(&end);
     (void)(zf_take_must(pair, out[0] <= out[1] && out[1] <= elems,
@@ -121,9 +117,8 @@ static void core_take_ranges(const struct zf_take *flat, uint64_t elems, struct 
 
     s->range = range;
     s->n_ranges = one ? 1 : n;
-    if (one) {
+    if (one)
         core_take_range(flat, elems, s, range);
-    }
     for (uint64_t i = 0; i < n && !one && !flat->t->failed; i++) {
         struct zf_take pair = zf_take_item(flat, i);
 
@@ -144,14 +139,12 @@ static void core_take_part(const struct zf_take *part, const struct core_tensor 
     if (!zf_take_must(part, box || zf_take_given(&flat),
                       "a shard has neither \"flattened_offsets\" nor a box") ||
         !zf_take_must(part, !box || !zf_take_given(&flat),
-                      "a shard has both \"flattened_offsets\" and a box")) {
+                      "a shard has both \"flattened_offsets\" and a box"))
         return;
-    }
-    if (box) {
+    if (box)
         core_take_box(part, t, s);
-    } else {
+    else
         core_take_ranges(&flat, elems, s);
-    }
 }
 
 /* ---- a tensor ---- */
@@ -197,18 +190,15 @@ static bool core_read_entry(struct reading *r, struct zf_jsonin *in, struct zf_e
     t.key = zf_arena_str(r->a, key, n, err);
     zf_auto(arena) struct zf_arena *own = zf_arena_new(r->lim->model_memory, err);
     const struct zf_pv *v = t.key && own ? zf_pv_of_jsonin(in, own, r->lim, err) : NULL;
-    if (!v) {
+    if (!v)
         return false;
-    }
     struct zf_take root = zf_take_root(&taker, v);
     core_take_tensor(r, &root, &t);
-    if (!zf_take_ok(&taker, err)) {
+    if (!zf_take_ok(&taker, err))
         return zf_err_in(err, "!%.100s", t.key);
-    }
     struct core_tensor *to = zf_vec_push(&r->tensor, err);
-    if (to) {
+    if (to)
         *to = t;
-    }
     return to != NULL;
 }
 
@@ -219,11 +209,9 @@ static bool core_read(struct reading *r, struct zf_jsonin *in, struct zf_err *er
     while (zf_jsonin_next(in, top)) {
         if (zf_jsonin_is(in, "tensors")) {
             tensors = zf_jsonin_enter(in, ZF_JSON_OBJECT);
-            while (zf_jsonin_next(in, tensors)) {
-                if (!core_read_entry(r, in, err)) {
+            while (zf_jsonin_next(in, tensors))
+                if (!core_read_entry(r, in, err))
                     return false;
-                }
-            }
         }
     }
     return tensors > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no object \"tensors\"");

@@ -35,9 +35,8 @@ static const char *flat_take_name(const struct reading *r, const char *module,
     const char *text = zf_take_text(fqn, NULL), *name = NULL;
     const char *full = *module ? zf_arena_fmt(r->k->arena, &err, "%s.%s", module, text) : text;
 
-    if (!full || !(name = save_clean_name(r->k->arena, full, strlen(full), &err))) {
+    if (!full || !(name = save_clean_name(r->k->arena, full, strlen(full), &err)))
         (void)zf_take_fail(fqn, &err);
-    }
     return name;
 }
 
@@ -65,20 +64,16 @@ static bool flat_pads_are(const struct olmo_flat *f, const struct zf_pv *v, uint
     for (uint32_t j = 0; j < f->n; j++) {
         uint64_t pad = (align - total % align) % align;
 
-        if (j > 0) {
+        if (j > 0)
             f->param[j - 1].pad = pad;
-        }
-        if (pad > 0 && (!zf_pv_u64(zf_pv_item(v, at++), &len) || len != pad)) {
+        if (pad > 0 && (!zf_pv_u64(zf_pv_item(v, at++), &len) || len != pad))
             return false;
-        }
         if (!zf_pv_u64(zf_pv_item(v, at++), &len) || len != f->param[j].len ||
-            !zf_add(total, pad, &total) || !zf_add(total, len, &total)) {
+            !zf_add(total, pad, &total) || !zf_add(total, len, &total))
             return false;
-        }
     }
-    if (f->n > 0) {
+    if (f->n > 0)
         f->param[f->n - 1].pad = 0; /* the end of the vector is padded for the ranks' sake */
-    }
     return at == n ||
            (at + 1 == n && f->n > 0 && zf_pv_u64(zf_pv_item(v, at), &f->param[f->n - 1].pad));
 }
@@ -90,14 +85,12 @@ static void flat_take_pads(const struct reading *r)
     struct zf_take pads = zf_take_key(r->handle, FLAT("_numels_with_padding"));
     uint64_t each = zf_dtype_info(r->out->data.dtype)->bytes;
 
-    if (!pads.v) {
+    if (!pads.v)
         return;
-    }
     (void)zf_take_list(&pads);
     bool fit = !pads.t->failed && each <= 16 && flat_pads_are(r->out, pads.v, 16 / each);
-    for (uint64_t align = 1; align <= 16 && !fit && !pads.t->failed; align *= 2) {
+    for (uint64_t align = 1; align <= 16 && !fit && !pads.t->failed; align *= 2)
         fit = flat_pads_are(r->out, pads.v, align);
-    }
     (void)zf_take_must(&pads, fit,
                        "it does not match \"flat_param._numels\" with padding in between");
 }
@@ -117,9 +110,8 @@ static void flat_take_part(const struct reading *r, const struct zf_take *x, str
         zf_take_must(x, zf_within(at, n, r->out->data.n),
                      "\"%.100s\" should have %" PRIu64 " elements at %" PRIu64
                      " of a shard of %" PRIu64,
-                     p->name, n, at, r->out->data.n)) {
+                     p->name, n, at, r->out->data.n))
         p->part = (struct olmo_part){.in = true, .at = at, .first = first, .n = n};
-    }
 }
 
 /* torch >= 2.1: (in_shard, offset_in_shard, numel_in_shard, intra_param_start_idx,
@@ -131,14 +123,12 @@ static void flat_take_info(const struct reading *r, const struct zf_take *info,
                    n = zf_take_item(info, 2), first = zf_take_item(info, 3),
                    last = zf_take_item(info, 4);
 
-    if (!zf_take_call(info, "_ShardParamInfo") || !zf_take_bool(&in)) {
+    if (!zf_take_call(info, "_ShardParamInfo") || !zf_take_bool(&in))
         return;
-    }
     uint64_t here = zf_take_u64(&n), from = zf_take_u64(&first), to = zf_take_u64(&last);
     uint64_t place = zf_take_u64(&at);
-    if (p->len == 0 || info->t->failed) { /* nothing can be here of nothing */
+    if (p->len == 0 || info->t->failed) /* nothing can be here of nothing */
         return;
-    }
     flat_take_part(r, info, p, place, from, to);
     (void)zf_take_must(info, p->part.n == here,
                        "\"%.100s\" should have %" PRIu64 " elements here, from %" PRIu64
@@ -154,25 +144,22 @@ static void flat_take_offsets(const struct reading *r)
     struct zf_take which = zf_take_key(r->handle, FLAT("_shard_indices"));
     uint64_t n = zf_take_list(&offsets), at = 0;
 
-    if (n == 0) { /* nothing but padding: the indices are (0, 0) then */
+    if (n == 0) /* nothing but padding: the indices are (0, 0) then */
         return;
-    }
     struct zf_take first = zf_take_item(&which, 0), last = zf_take_item(&which, 1);
     uint64_t j = zf_take_u64(&first), end = zf_take_u64(&last);
     if (!zf_take_must(&which, which.t->failed || (j <= end && end < r->out->n && end - j + 1 == n),
                       "it does not name the %" PRIu64 " of %" PRIu32
                       " parameters that \"flat_param._shard_param_offsets\" describes",
-                      n, r->out->n)) {
+                      n, r->out->n))
         return;
-    }
     for (uint64_t i = 0; i < n && !which.t->failed; i++, j++) {
         struct zf_take pair = zf_take_item(&offsets, i), from = zf_take_item(&pair, 0),
                        to = zf_take_item(&pair, 1);
         uint64_t begin = zf_take_u64(&from), inclusive = zf_take_u64(&to);
 
-        if (!pair.t->failed) {
+        if (!pair.t->failed)
             flat_take_part(r, &pair, &r->out->param[j], at, begin, inclusive);
-        }
         at += r->out->param[j].part.n; /* at most the sum of lengths, which fits */
     }
 }
@@ -187,9 +174,8 @@ static void flat_take_params(const struct reading *r, const char *module)
     uint64_t n = zf_take_list(&fqns), total = 0;
 
     if (!zf_take_must(&fqns, n <= UINT32_MAX, "there are %" PRIu64 " parameters, too many", n) ||
-        !zf_take_list_of(&shapes, n) || !zf_take_list_of(&numels, n)) {
+        !zf_take_list_of(&shapes, n) || !zf_take_list_of(&numels, n))
         return;
-    }
     r->out->param = zf_take_room(fqns.t, n, sizeof *r->out->param);
     r->out->n = (uint32_t)n;
     for (uint32_t j = 0; j < n && !fqns.t->failed; j++) {
@@ -212,9 +198,8 @@ static void flat_take_handle(const struct reading *r, const char *module)
     if (!zf_take_tensor(&data, r->k, r->t, &r->out->data) ||
         !zf_take_must(&data, r->out->data.ndim == 1 && r->out->data.packed,
                       "expected a packed tensor of one dimension, found %" PRIu32,
-                      r->out->data.ndim)) {
+                      r->out->data.ndim))
         return;
-    }
     flat_take_pads(r);
     if (!infos.v) {
         flat_take_offsets(r);
@@ -256,9 +241,8 @@ bool flat_params_read(struct zf_keeper *k, struct zf_torch *t, struct olmo_flats
     uint64_t n_modules = zf_take_list(&modules), n = 0;
 
     *out = (struct olmo_flats){0};
-    for (uint64_t m = 0; m < n_modules; m++) {
+    for (uint64_t m = 0; m < n_modules; m++)
         n += zf_pv_len(zf_pv_get(zf_pv_item(modules.v, m), "handles"));
-    }
     (void)zf_take_must(&modules, n <= UINT32_MAX, "there are %" PRIu64 " flat parameters, too many",
                        n);
     out->flat = zf_take_room(&taker, n, sizeof *out->flat);
@@ -313,10 +297,8 @@ bool flat_params_agree(const struct olmo_flats *f, const struct olmo_flats *firs
                        "it has %" PRIu32 " flat parameters, but %.100s has %" PRIu32, f->n,
                        first_path, first->n);
     }
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (!flat_agree(&f->flat[i], &first->flat[i], first_path, err)) {
+    for (uint32_t i = 0; i < f->n; i++)
+        if (!flat_agree(&f->flat[i], &first->flat[i], first_path, err))
             return false;
-        }
-    }
     return true;
 }

@@ -38,9 +38,8 @@ static const char *full_first_name(const char *p, size_t *n)
         p = strstr(p, "},\"");
         p = p ? p + 1 : "";
     }
-    if (p[0] == '\0' || p[1] != '"') {
+    if (p[0] == '\0' || p[1] != '"')
         return NULL;
-    }
     *n = strcspn(p + 2, "\"");
     return p + 2;
 }
@@ -54,9 +53,8 @@ static bool full_file_fits(struct zf_store *st, const char *path, const struct z
     size_t len;
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
 
-    if (!src || !zf_st_sniff(src)) {
+    if (!src || !zf_st_sniff(src))
         return false;
-    }
     size_t n = src->size - 8 < FULL_HEAD ? (size_t)src->size - 8 : FULL_HEAD;
     const char *name =
         zf_source_pread(src, head, n, 8, &ignored) ? full_first_name(head, &len) : NULL;
@@ -74,12 +72,10 @@ const char *full_find(const struct zf_save *save, const struct zf_open_opts *o)
                    ? save->file
                    : NULL;
     }
-    for (size_t i = 0; i < FULL_STEMS; i++) {
+    for (size_t i = 0; i < FULL_STEMS; i++)
         if (zf_store_has(save->store, file[i], ZF_ENTRY_FILE) &&
-            full_file_fits(save->store, file[i], o->lim)) {
+            full_file_fits(save->store, file[i], o->lim))
             return file[i];
-        }
-    }
     return NULL;
 }
 
@@ -108,12 +104,10 @@ static bool full_set_head(struct full *f, struct full_value *v, struct zf_err *e
     const char *head = v->stem->head;
     struct zf_step *step = head ? zf_arena_get(f->s->a, v->path.n + 1ull, sizeof *step, err) : NULL;
 
-    if (!head) {
+    if (!head)
         return true;
-    }
-    if (!step) {
+    if (!step)
         return false;
-    }
     step[0] = (struct zf_step){.p = head, .n = strlen(head)};
     memcpy(step + 1, v->path.step, v->path.n * sizeof *step);
     v->path = (struct zf_path){.step = step, .n = v->path.n + 1};
@@ -128,17 +122,15 @@ static bool full_read_names(struct full *f, size_t file, struct zf_err *err)
         const struct zf_st_entry *e = &x->head.entry[i];
         struct full_value *v = zf_vec_push(&f->value, err);
 
-        if (!v) {
+        if (!v)
             return false;
-        }
         *v = (struct full_value){.entry = e, .src = x->src, .stem = f->stem[file]};
         if (!key64_read(e->name, e->name_len, f->s->o->lim, f->s->a, &v->path, &v->pickled, err)) {
             (void)zf_err_in(err, "!%.80s", e->name);
             return zf_err_in(err, "%s", x->path);
         }
-        if (!full_set_head(f, v, err) || (!v->pickled && !zf_names_add(f->names, v->path, err))) {
+        if (!full_set_head(f, v, err) || (!v->pickled && !zf_names_add(f->names, v->path, err)))
             return false;
-        }
     }
     return true;
 }
@@ -158,9 +150,8 @@ static const struct zf_pv *full_unpickle(const struct full *f, const struct full
         return NULL;
     }
     zf_auto(mem) char *bytes = zf_source_slurp(v->src, v->entry->begin, n, err);
-    if (!bytes) {
+    if (!bytes)
         return NULL;
-    }
     struct zf_bytes in = zf_bytes_of(bytes, n);
     in.base = v->entry->begin;
     return zf_pickle_load(&in, f->s->a, lim, err);
@@ -197,9 +188,8 @@ static bool full_draft(const struct full *f, const struct full_value *v, struct 
     struct zf_spot spot;
 
     if (v->stem->role == ZF_ROLE_REST ? !zf_names_extra(f->names, v->path, &spot, err)
-                                      : !zf_place_spot(f->s->b, f->names, v->path, &spot, err)) {
+                                      : !zf_place_spot(f->s->b, f->names, v->path, &spot, err))
         return false;
-    }
     struct zf_draft *d =
         zf_build_tensor(f->s->b, spot, (struct zf_type){e->dtype, e->ndim, e->shape}, err);
     return d && zf_draft_where(d, v->src->name, err) && zf_draft_noted(d, err) &&
@@ -221,25 +211,20 @@ static bool full_add_torch(const struct full *f, struct zf_err *err)
         const char *pt = zf_arena_fmt(s->a, err, "%s.pt", stem->name);
         const char *st = pt ? zf_arena_fmt(s->a, err, "%s.safetensors", stem->name) : NULL;
 
-        if (!st) {
+        if (!st)
             return false;
-        }
-        if (!zf_store_find(s->st, pt)) {
+        if (!zf_store_find(s->st, pt))
             continue;
-        }
         if (zf_store_find(s->st, st)) {
-            if (!zf_build_note(s->b, err, "%s is not shown: OLMo itself reads %s instead", pt,
-                               st)) {
+            if (!zf_build_note(s->b, err, "%s is not shown: OLMo itself reads %s instead", pt, st))
                 return false;
-            }
             continue;
         }
         if (!zf_torch_set_add(set, pt, stem->role, zf_coord_data(0), err)) {
             bool rest = stem->role == ZF_ROLE_REST && err->code != ZF_E_NOMEM;
 
-            if (rest ? !zf_leave_out(s->b, pt, NULL, err) : !zf_forgive(s->b, err)) {
+            if (rest ? !zf_leave_out(s->b, pt, NULL, err) : !zf_forgive(s->b, err))
                 return false;
-            }
             continue;
         }
         added++;
@@ -253,45 +238,34 @@ static bool full_add_safetensors(struct full *f, const char *only, struct zf_err
         const char *path = zf_arena_fmt(f->s->a, err, "%s.safetensors", full_stem[i].name);
         size_t had = f->files.n;
 
-        if (!path) {
+        if (!path)
             return false;
-        }
         if (only ? strncmp(only, path, strlen(full_stem[i].name)) != 0
-                 : !zf_store_find(f->s->st, path)) {
+                 : !zf_store_find(f->s->st, path))
             continue;
-        }
         f->stem[had] = &full_stem[i];
-        if (!zf_st_files_add(&f->files, f->s->st, only ? only : path, f->s->o->lim, f->s->b, err)) {
+        if (!zf_st_files_add(&f->files, f->s->st, only ? only : path, f->s->o->lim, f->s->b, err))
             return false;
-        }
-        if (only) {
+        if (only)
             return true;
-        }
     }
-    if (!only || f->files.n > 0) {
+    if (!only || f->files.n > 0)
         return true;
-    }
     f->stem[0] = &full_stem[0];
     return zf_st_files_add(&f->files, f->s->st, only, f->s->o->lim, f->s->b, err);
 }
 
 static bool full_place(struct full *f, struct zf_err *err)
 {
-    for (size_t i = 0; i < f->files.n; i++) {
-        if (!full_read_names(f, i, err)) {
+    for (size_t i = 0; i < f->files.n; i++)
+        if (!full_read_names(f, i, err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < f->value.n; i++) {
-        if (f->value.at[i].pickled && !full_read_pickled(f, &f->value.at[i], err)) {
+    for (size_t i = 0; i < f->value.n; i++)
+        if (f->value.at[i].pickled && !full_read_pickled(f, &f->value.at[i], err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < f->value.n; i++) {
-        if (!f->value.at[i].pickled && !full_draft(f, &f->value.at[i], err)) {
+    for (size_t i = 0; i < f->value.n; i++)
+        if (!f->value.at[i].pickled && !full_draft(f, &f->value.at[i], err))
             return false;
-        }
-    }
     return true;
 }
 

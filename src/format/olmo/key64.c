@@ -36,9 +36,8 @@ static bool key64_bytes(const char *name, size_t n, uint8_t *out, uint64_t *len,
     uint32_t bits = 0;
 
     *len = 0;
-    if (n == 0 || n % 4 != 0) {
+    if (n == 0 || n % 4 != 0)
         return key64_refuse(err, "its length is not a multiple of 4");
-    }
     for (size_t i = 0; i < n; i++) {
         int digit = i < n - pad ? key64_digit(name[i]) : 0;
 
@@ -69,9 +68,8 @@ static bool key64_step(const struct zf_pv *v, struct zf_arena *a, struct zf_step
         *out = (struct zf_step){.p = text, .n = (size_t)n};
         return true;
     }
-    if (zf_pv_kind(v) != ZF_PV_INT || !zf_pv_int(v, &number)) {
+    if (zf_pv_kind(v) != ZF_PV_INT || !zf_pv_int(v, &number))
         return key64_refuse(err, "a part of the path is neither text nor a number");
-    }
     out->p = zf_arena_fmt(a, err, "%" PRId64, number);
     out->n = out->p ? strlen(out->p) : 0;
     return out->p != NULL;
@@ -83,28 +81,22 @@ bool key64_read(const char *name, size_t n, const struct zf_limits *lim, struct 
     uint64_t len;
     uint8_t *bytes = n <= KEY64_MAX ? zf_arena_get(a, n, 1, err) : NULL;
 
-    if (n > KEY64_MAX) {
+    if (n > KEY64_MAX)
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the name has %zu characters, too many", n);
-    }
-    if (!bytes || !key64_bytes(name, n, bytes, &len, err)) {
+    if (!bytes || !key64_bytes(name, n, bytes, &len, err))
         return false;
-    }
     struct zf_bytes in = zf_bytes_of(bytes, len);
     const struct zf_pv *v = zf_pickle_load(&in, a, lim, err), *path = zf_pv_item(v, 0);
-    if (!v) {
+    if (!v)
         return false;
-    }
     if (zf_bytes_left(&in) > 0 || zf_pv_kind(v) != ZF_PV_TUPLE || zf_pv_len(v) != 2 ||
         zf_pv_kind(path) != ZF_PV_TUPLE || !zf_pv_bool(zf_pv_item(v, 1), pickled) ||
-        zf_pv_len(path) == 0 || zf_pv_len(path) > KEY64_STEPS) {
+        zf_pv_len(path) == 0 || zf_pv_len(path) > KEY64_STEPS)
         return key64_refuse(err, "it is not a pair (path, is pickled)");
-    }
     struct zf_step *step = zf_arena_get(a, zf_pv_len(path), sizeof *step, err);
-    for (uint32_t i = 0; step && i < zf_pv_len(path); i++) {
-        if (!key64_step(zf_pv_item(path, i), a, &step[i], err)) {
+    for (uint32_t i = 0; step && i < zf_pv_len(path); i++)
+        if (!key64_step(zf_pv_item(path, i), a, &step[i], err))
             return false;
-        }
-    }
     *out = (struct zf_path){.step = step, .n = (uint32_t)zf_pv_len(path)};
     return step != NULL;
 }

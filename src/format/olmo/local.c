@@ -37,14 +37,12 @@ static bool local_dir_fits(struct zf_store *st, const char *dir)
     char path[300];
 
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f)) {
+        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f))
             continue;
-        }
         (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", l.e->name);
         zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
-        if (src && local_head_fits(src)) {
+        if (src && local_head_fits(src))
             return true;
-        }
     }
     return false;
 }
@@ -77,9 +75,8 @@ const char *local_find_optim(const struct zf_save *save, const struct zf_open_op
 
     for (struct zf_entries l = zf_store_entries(save->store, ""); !save->file && l.e < l.end;
          l.e++) {
-        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f)) {
+        if (l.e->kind != ZF_ENTRY_FILE || !zf_numbered_fits(local_files, l.e->name, &f))
             continue;
-        }
         zf_auto(source) struct zf_source *src = zf_store_open(save->store, l.e->name, &ignored);
         zf_auto(torch) struct zf_torch *t =
             src && zf_torch_sniff(src) ? zf_torch_open(src, o->lim, &ignored) : NULL;
@@ -156,9 +153,8 @@ static bool local_check_copy(struct local_reading *r, const struct olmo_flats *f
         struct zf_tensor_ref copy = f->flat[i].data;
 
         local_detach(&copy);
-        if (!zf_copy_check_equal(&r->copies, &s->data[i], &copy, &same, err)) {
+        if (!zf_copy_check_equal(&r->copies, &s->data[i], &copy, &same, err))
             return false;
-        }
         if (!same) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "the shard of the flat parameter of \"%.80s\" is a copy of that in "
@@ -180,10 +176,8 @@ static bool local_record_padding(struct zf_build *b, const struct olmo_flat *f, 
         const struct olmo_part *p = i < f->n ? &f->param[i].part : &last;
 
         if (p->in && p->at > end &&
-            !zf_build_padding(b, f->data.src, f->data.off + end * each, (p->at - end) * each,
-                              err)) {
+            !zf_build_padding(b, f->data.src, f->data.off + end * each, (p->at - end) * each, err))
             return false;
-        }
         end = p->in ? p->at + p->n : end;
     }
     return true;
@@ -195,17 +189,15 @@ static bool local_keep_data(struct local_reading *r, const struct olmo_flats *f,
     struct olmo_local *l = r->l;
     struct local_shard *s = &r->shard[rank % l->n_shards];
 
-    if (s->data) {
+    if (s->data)
         return local_check_copy(r, f, s, err);
-    }
     s->path = l->model.path[rank];
     s->data = zf_arena_get(l->save->a, f->n, sizeof *s->data, err);
     for (uint32_t i = 0; s->data && i < f->n; i++) {
         s->data[i] = f->flat[i].data;
         local_detach(&s->data[i]);
-        if (!local_record_padding(l->save->b, &f->flat[i], err)) {
+        if (!local_record_padding(l->save->b, &f->flat[i], err))
             return false;
-        }
     }
     return s->data != NULL;
 }
@@ -221,27 +213,24 @@ static bool local_read_rank(void *ctx, uint64_t rank, struct zf_err *err)
     struct zf_keeper *keep = &l->save->keep;
     struct olmo_flats f;
 
-    if (!t || !a) {
+    if (!t || !a)
         return false;
-    }
     if (!l->first_path) {
         l->first_path = path;
         if (!flat_params_read(keep, t, &l->first, err)) {
             l->first_path = NULL;
             return zf_err_in(err, "%s", path);
         }
-        if (!local_lay(l, err)) {
+        if (!local_lay(l, err))
             return false;
-        }
         r->shard = zf_arena_get(l->save->a, l->n_shards, sizeof *r->shard, err);
         f = l->first;
     } else {
         zf_keeper_into(keep, a);
         bool read = flat_params_read(keep, t, &f, err);
         zf_keeper_into(keep, l->save->a);
-        if (!read) {
+        if (!read)
             return zf_err_in(err, "%s", path);
-        }
     }
     return r->shard && ((flat_params_agree(&f, &l->first, l->first_path, err) &&
                          local_check_parts(l, &f, (uint32_t)(rank % l->n_shards), err) &&
@@ -257,9 +246,8 @@ static bool local_draft_part(const struct local_reading *r, struct zf_draft *d,
     const struct local_shard *s = &r->shard[shard];
     struct zf_flat_piece p;
 
-    if (!local_part(r->l, at, shard, &p)) {
+    if (!local_part(r->l, at, shard, &p))
         return true;
-    }
     if (!s->data) {
         return zf_draft_flat(
             d, p.first, p.n,
@@ -285,15 +273,13 @@ static bool local_draft(const struct local_reading *r, struct zf_err *err)
         struct zf_draft *d = zf_build_tensor(l->save->b, zf_spot_of("", p->name), type, err);
         uint64_t n = 0;
 
-        if (!d || !zf_draft_where(d, l->first_path, err)) {
+        if (!d || !zf_draft_where(d, l->first_path, err))
             return false;
-        }
         while (n < p->len) {
             struct zf_flat_piece next = zf_flat_piece(&l->vector[at.flat], at.param, n);
 
-            if (!local_draft_part(r, d, at, next.rank, err)) {
+            if (!local_draft_part(r, d, at, next.rank, err))
                 return false;
-            }
             n += next.n;
         }
     }
@@ -308,12 +294,10 @@ static bool local_read_all(struct local_reading *r, struct zf_err *err)
     const char **why = zf_arena_get(l->save->a, l->model.n, sizeof *why, err);
 
     if (!why || !zf_torch_ahead_begin(&l->save->files, l->model.path, l->model.n, err) ||
-        !zf_read_each(l->save->b, l->model.n, local_read_rank, r, why, l->save->a, err)) {
+        !zf_read_each(l->save->b, l->model.n, local_read_rank, r, why, l->save->a, err))
         return false;
-    }
-    for (uint32_t i = 0; i < l->n_shards; i++) {
+    for (uint32_t i = 0; i < l->n_shards; i++)
         r->shard[i].why = r->shard[i].data ? NULL : why[i] ? why[i] : "it could not be read";
-    }
     return true;
 }
 

@@ -18,19 +18,16 @@ static uint64_t local_vector_len(const struct olmo_flat *f)
 {
     uint64_t n = 0;
 
-    for (uint32_t j = 0; j < f->n; j++) {
+    for (uint32_t j = 0; j < f->n; j++)
         n += f->param[j].len + f->param[j].pad;
-    }
     return n;
 }
 
 static bool local_is_cut_by(const struct olmo_flats *f, uint32_t n_shards)
 {
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (local_ceil(local_vector_len(&f->flat[i]), n_shards) != f->flat[i].data.n) {
+    for (uint32_t i = 0; i < f->n; i++)
+        if (local_ceil(local_vector_len(&f->flat[i]), n_shards) != f->flat[i].data.n)
             return false;
-        }
-    }
     return true;
 }
 
@@ -73,9 +70,8 @@ static bool local_lay_vector(struct olmo_local *l, const struct olmo_flat *f,
         len[j] = f->param[j].len;
         pad[j] = f->param[j].pad;
     }
-    for (uint32_t i = 0; part && i < l->n_shards; i++) {
+    for (uint32_t i = 0; part && i < l->n_shards; i++)
         part[i] = (struct zf_flat_part){.file = l->model.path[i], .n = f->data.n};
-    }
     *v = (struct zf_flat_vector){.n_params = f->n, .n_ranks = l->n_shards, .len = len};
     return part && zf_flat_partitions(v, part, pad, 1, a, err);
 }
@@ -90,9 +86,8 @@ static bool local_number_params(struct olmo_local *l, struct zf_err *err)
             const char *name = l->first.flat[i].param[j].name;
             struct local_name *e = zf_table_make(l->by_name, name, strlen(name), err);
 
-            if (!e) {
+            if (!e)
                 return false;
-            }
             e->number = n;
             l->where[n++] = (struct olmo_where){i, j};
         }
@@ -102,15 +97,12 @@ static bool local_number_params(struct olmo_local *l, struct zf_err *err)
 
 bool local_lay(struct olmo_local *l, struct zf_err *err)
 {
-    if (!local_find_shards(l, err)) {
+    if (!local_find_shards(l, err))
         return false;
-    }
     l->vector = zf_arena_get(l->save->a, l->first.n, sizeof *l->vector, err);
-    for (uint32_t i = 0; l->vector && i < l->first.n; i++) {
-        if (!local_lay_vector(l, &l->first.flat[i], &l->vector[i], err)) {
+    for (uint32_t i = 0; l->vector && i < l->first.n; i++)
+        if (!local_lay_vector(l, &l->first.flat[i], &l->vector[i], err))
             return false;
-        }
-    }
     return l->vector && local_number_params(l, err);
 }
 
@@ -121,9 +113,8 @@ bool local_part(const struct olmo_local *l, struct olmo_where at, uint32_t shard
     uint64_t from = v->at[at.param], begin = v->begin[shard], end = v->begin[shard + 1];
     uint64_t first = begin > from ? begin - from : 0;
 
-    if (first >= v->len[at.param] || from + first >= end) {
+    if (first >= v->len[at.param] || from + first >= end)
         return false;
-    }
     *out = zf_flat_piece(v, at.param, first);
     return out->rank == shard;
 }

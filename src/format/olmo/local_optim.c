@@ -63,9 +63,8 @@ static bool optim_find_param(const struct optim_reading *r, const char *p, uint6
     const char *name = save_clean_name(r->l->save->a, p, n, err);
     const struct local_name *known = name ? zf_table_find(r->l->by_name, name, strlen(name)) : NULL;
 
-    if (!name) {
+    if (!name)
         return false;
-    }
     if (!known) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the optimizer has a parameter \"%.120s\", which is in no flat parameter",
@@ -97,9 +96,8 @@ static bool optim_read_group(struct optim_reading *r, const struct zf_pv *group,
                            i, g);
         }
         struct optim_id *e = zf_table_make_id(r->id, id, err);
-        if (!e || !optim_find_param(r, text, len, &e->param, err)) {
+        if (!e || !optim_find_param(r, text, len, &e->param, err))
             return false;
-        }
     }
     return true;
 }
@@ -111,14 +109,12 @@ static bool optim_read_groups(struct optim_reading *r, struct zf_err *err)
     const struct zf_pv **group = zf_arena_get(r->l->save->a, n, sizeof *group, err);
 
     zf_table_free(r->id);
-    if (!zf_pv_is_seq(groups)) {
+    if (!zf_pv_is_seq(groups))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there is no list \"param_groups\"");
-    }
     for (uint64_t g = 0; group && g < n; g++) {
         group[g] = zf_pv_item(groups, g);
-        if (!optim_read_group(r, group[g], g, err)) {
+        if (!optim_read_group(r, group[g], g, err))
             return false;
-        }
     }
     return group && (zf_build_has_file(r->l->save->b, "state/optim.json") ||
                      save_groups_json(r->l->save, group, n, err));
@@ -181,9 +177,8 @@ static bool optim_add_shared(struct optim_reading *r, struct optim_state *s, boo
         s->draft = s->shared ? s->draft : NULL;
         return s->shared;
     }
-    if (!s->shared || s->first.n == 0) {
+    if (!s->shared || s->first.n == 0)
         return optim_differs(r, s, err);
-    }
     return !optim_is_compared(r, s) || (zf_copy_check_equal(&r->copies, &s->first, x, &same, err) &&
                                         (same || optim_differs(r, s, err)));
 }
@@ -203,9 +198,8 @@ static bool optim_add_number(struct optim_reading *r, struct optim_state *s, boo
                        optim_param(r, s->param)->name);
     }
     f = whole ? (double)i : f;
-    if (!new) {
+    if (!new)
         return (s->shared && s->first.n == 0 && s->number == f) || optim_differs(r, s, err);
-    }
     s->number = f;
     s->first.n = 0;
     const char *set = zf_path_encoded(r->l->save->a, "optim", s->key, strlen(s->key), "", err);
@@ -225,9 +219,8 @@ static bool optim_check_part(const struct optim_reading *r, const struct optim_s
 {
     uint64_t want = r->here.in ? r->here.p.n : 0;
 
-    if (optim_has_shape(optim_param(r, s->param), x) && x->packed && x->n == want) {
+    if (optim_has_shape(optim_param(r, s->param), x) && x->packed && x->n == want)
         return true;
-    }
     return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                    "\"%.40s\" of \"%.100s\" has %" PRIu64 " elements in %" PRIu32
                    " dimensions, but this rank has %" PRIu64 " of the parameter",
@@ -241,27 +234,23 @@ static bool optim_add_part(struct optim_reading *r, struct optim_state *s, bool 
     uint32_t shard = r->rank % l->n_shards;
     bool same = true;
 
-    if (!optim_check_part(r, s, x, err)) {
+    if (!optim_check_part(r, s, x, err))
         return false;
-    }
     if (new) {
         s->first = *x;
         s->part = zf_arena_get(l->save->a, l->n_shards, sizeof *s->part, err);
-        if (!s->part || !optim_draft(r, s, x->dtype, err)) {
+        if (!s->part || !optim_draft(r, s, x->dtype, err))
             return false;
-        }
     }
-    if (s->shared || s->first.dtype != x->dtype) {
+    if (s->shared || s->first.dtype != x->dtype)
         return optim_differs(r, s, err);
-    }
     if (s->part[shard]) {
         return zf_copy_check_equal(&r->copies, s->part[shard], x, &same, err) &&
                (same || optim_differs(r, s, err));
     }
     s->part[shard] = zf_arena_get(l->save->a, 1, sizeof *x, err);
-    if (!s->part[shard]) {
+    if (!s->part[shard])
         return false;
-    }
     *s->part[shard] = *x;
     return x->n == 0 || zf_draft_flat(s->draft, r->here.p.first, x->n,
                                       (struct zf_from){.src = x->src, .off = x->off}, err);
@@ -274,13 +263,11 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
     uint64_t n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-    if (!text || zf_pv_kind(v) == ZF_PV_NONE) {
+    if (!text || zf_pv_kind(v) == ZF_PV_NONE)
         return true;
-    }
     struct optim_state *s = zf_table_make_id(r->state, zf_hash(param, text, (size_t)n), err);
-    if (!s) {
+    if (!s)
         return false;
-    }
     /* an entry of a file that then failed is as good as new */
     bool new = !s->draft && !s->shared;
     if (new) {
@@ -288,15 +275,12 @@ static bool optim_add(struct optim_reading *r, uint32_t param, const struct zf_p
         s->path = r->path;
         s->param = param;
     }
-    if (!s->key) {
+    if (!s->key)
         return false;
-    }
-    if (zf_torch_kind(r->t, v) == ZF_TORCH_NOT) {
+    if (zf_torch_kind(r->t, v) == ZF_TORCH_NOT)
         return optim_add_number(r, s, new, v, err);
-    }
-    if (!zf_tensor_ref_read(&r->l->save->keep, r->t, v, &x, err)) {
+    if (!zf_tensor_ref_read(&r->l->save->keep, r->t, v, &x, err))
         return zf_err_in(err, "%s!%s", optim_param(r, param)->name, s->key);
-    }
     return x.ndim == 0 ? optim_add_shared(r, s, new, &x, err) : optim_add_part(r, s, new, &x, err);
 }
 
@@ -308,9 +292,8 @@ static bool optim_param_of(const struct optim_reading *r, const struct zf_pv *ke
     uint64_t id, n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-    if (text) {
+    if (text)
         return optim_find_param(r, text, n, out, err);
-    }
     const struct optim_id *e = zf_pv_u64(key, &id) ? zf_table_find_id(r->id, id) : NULL;
     if (!e) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -329,21 +312,17 @@ static bool optim_read_file(struct optim_reading *r, struct zf_err *err)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there is no dict \"state\", which torch's optimizers have");
     }
-    if (!optim_read_groups(r, err)) {
+    if (!optim_read_groups(r, err))
         return false;
-    }
     for (uint64_t i = 0; i < zf_pv_len(state); i++) {
         const struct zf_pv *entry = zf_pv_val(state, i);
 
-        if (!optim_param_of(r, zf_pv_key(state, i), &param, err)) {
+        if (!optim_param_of(r, zf_pv_key(state, i), &param, err))
             return false;
-        }
         r->here.in = local_part(r->l, r->l->where[param], r->rank % r->l->n_shards, &r->here.p);
-        for (uint64_t k = 0; k < zf_pv_len(entry); k++) {
-            if (!optim_add(r, param, zf_pv_key(entry, k), zf_pv_val(entry, k), err)) {
+        for (uint64_t k = 0; k < zf_pv_len(entry); k++)
+            if (!optim_add(r, param, zf_pv_key(entry, k), zf_pv_val(entry, k), err))
                 return false;
-            }
-        }
     }
     r->n_read++;
     return true;
@@ -369,24 +348,21 @@ static bool optim_check_state(struct optim_reading *r, struct optim_state *s, st
         const char *why = r->why[p.rank], *path = r->ranks.path[p.rank];
 
         n += p.n;
-        if (s->part[p.rank]) {
+        if (s->part[p.rank])
             continue;
-        }
         if (!why) {
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                     "it does not hold \"%.40s\" of \"%.100s\", of which its rank has %" PRIu64
                     " elements; %.60s has the others",
                     s->key, optim_param(r, s->param)->name, p.n, s->path);
             (void)zf_err_in(err, "%s", path);
-            if (!optim_forgive(r, &why, err)) {
+            if (!optim_forgive(r, &why, err))
                 return false;
-            }
         }
         if (!zf_draft_flat(s->draft, p.first, p.n,
                            (struct zf_from){.lost = &(struct zf_lost){.file = path, .why = why}},
-                           err)) {
+                           err))
             return false;
-        }
     }
     return true;
 }
@@ -402,9 +378,8 @@ static const char *optim_only_lost(const struct optim_reading *r, uint32_t param
     for (uint64_t n = 0; n < v->len[at.param];) {
         struct zf_flat_piece p = zf_flat_piece(v, at.param, n);
 
-        if (!r->why[p.rank]) {
+        if (!r->why[p.rank])
             return NULL;
-        }
         *rank = why ? *rank : p.rank;
         why = why ? why : r->why[p.rank];
         n += p.n;
@@ -425,14 +400,12 @@ static bool optim_add_lost(struct optim_reading *r, const struct optim_state *li
         const char *why = optim_only_lost(r, i, &rank);
         uint64_t hash = zf_hash(i, like->key, strlen(like->key));
 
-        if (!why || zf_table_find_id(r->state, hash)) {
+        if (!why || zf_table_find_id(r->state, hash))
             continue;
-        }
         const struct zf_lost how = {.file = r->ranks.path[rank], .why = why};
         const char *name = zf_arena_fmt(r->l->save->a, err, "%s/%s", set, optim_param(r, i)->name);
-        if (!name || !zf_build_missing(r->l->save->b, name, strlen(name), &how, err)) {
+        if (!name || !zf_build_missing(r->l->save->b, name, strlen(name), &how, err))
             return false;
-        }
     }
     return set != NULL;
 }
@@ -448,9 +421,8 @@ static bool optim_add_all_lost(struct optim_reading *r, struct zf_err *err)
     bool ok = true;
 
     for (const struct optim_state *s = r->state; ok && s; s = s->hh.next) {
-        if (!s->draft || zf_table_find_str(done, s->key)) {
+        if (!s->draft || zf_table_find_str(done, s->key))
             continue;
-        }
         ok = zf_table_make_str(done, s->key, err) && optim_add_lost(r, s, err);
     }
     zf_table_free(done);
@@ -462,19 +434,14 @@ static bool optim_read_all(struct optim_reading *r, struct zf_err *err)
     struct zf_torch_ahead *files = &r->l->save->files;
 
     r->why = zf_arena_get(r->l->save->a, r->ranks.n, sizeof *r->why, err);
-    if (!r->why || !zf_torch_ahead_begin(files, r->ranks.path, r->ranks.n, err)) {
+    if (!r->why || !zf_torch_ahead_begin(files, r->ranks.path, r->ranks.n, err))
         return false;
-    }
-    for (uint32_t i = 0; i < r->ranks.n; i++) {
-        if (!optim_read_rank(r, i, err) && !optim_forgive(r, &r->why[i], err)) {
+    for (uint32_t i = 0; i < r->ranks.n; i++)
+        if (!optim_read_rank(r, i, err) && !optim_forgive(r, &r->why[i], err))
             return false;
-        }
-    }
-    for (struct optim_state *s = r->state; s; s = s->hh.next) {
-        if (!optim_check_state(r, s, err)) {
+    for (struct optim_state *s = r->state; s; s = s->hh.next)
+        if (!optim_check_state(r, s, err))
             return false;
-        }
-    }
     return r->n_read == r->ranks.n || optim_add_all_lost(r, err);
 }
 
@@ -482,12 +449,10 @@ bool local_optim_draft(struct olmo_local *l, struct zf_err *err)
 {
     struct optim_reading r = {.l = l, .copies = {.all = zf_build_records_copies(l->save->b)}};
 
-    if (!zf_ranks_list(l->save->st, l->save->a, "optim", "rank%r.pt", l->model.n, &r.ranks, err)) {
+    if (!zf_ranks_list(l->save->st, l->save->a, "optim", "rank%r.pt", l->model.n, &r.ranks, err))
         return false;
-    }
-    if (r.ranks.n_here == 0) {
+    if (r.ranks.n_here == 0)
         return zf_build_note(l->save->b, err, "the optimizer was not saved: there is no optim/");
-    }
     if (r.ranks.n > l->model.n) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "there is %s, but only %" PRIu32 " ranks have files in model/",

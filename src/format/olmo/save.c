@@ -27,16 +27,13 @@ const char *save_clean_name(struct zf_arena *a, const char *p, uint64_t n, struc
     char *out = zf_arena_str(a, p, n, err);
     uint64_t kept = 0;
 
-    for (uint64_t i = 0; out && i < n;) {
-        if (n - i >= w && memcmp(p + i, wrapper, w) == 0) {
+    for (uint64_t i = 0; out && i < n;)
+        if (n - i >= w && memcmp(p + i, wrapper, w) == 0)
             i += w;
-        } else {
+        else
             out[kept++] = p[i++];
-        }
-    }
-    if (out) {
+    if (out)
         out[kept] = '\0';
-    }
     return out;
 }
 
@@ -47,9 +44,8 @@ bool save_value_json(struct olmo_save *s, struct zf_path path, const struct zf_p
     zf_auto(mem) char *text = NULL;
     uint64_t n;
 
-    if (!zf_path_join(&key, path, err)) {
+    if (!zf_path_join(&key, path, err))
         return false;
-    }
     const char *file = zf_path_encoded(s->a, "state", zf_out_text(&key), key.n, ".json", err);
     return file && zf_pv_json(v, s->o->lim, NULL, &text, &n, err) &&
            zf_build_text(s->b, file, text, n, err);

@@ -44,11 +44,9 @@ static struct zf_draft *steps_next(struct olmo_save *s, uint64_t *at, struct zf_
 {
     struct zf_draft *d, *tie;
 
-    while ((d = zf_build_next(s->b, "optim", at, spot, &tie))) {
-        if (!tie && strcmp(spot->set, "step") == 0 && zf_draft_type(d).ndim == 0) {
+    while ((d = zf_build_next(s->b, "optim", at, spot, &tie)))
+        if (!tie && strcmp(spot->set, "step") == 0 && zf_draft_type(d).ndim == 0)
             return d;
-        }
-    }
     return NULL;
 }
 
@@ -67,9 +65,8 @@ static bool steps_note_trainer(struct olmo_save *s, const struct steps_one *a, s
 {
     int64_t said;
 
-    if (!zf_build_has_step(s->b, &said) || (a->n > (double)said - 2 && a->n < (double)said + 2)) {
+    if (!zf_build_has_step(s->b, &said) || (a->n > (double)said - 2 && a->n < (double)said + 2))
         return true;
-    }
     return zf_build_note(s->b, err,
                          "the optimizer counted %.0f steps, but the trainer %" PRId64
                          ": it skipped some, started again, or two saves are mixed",
@@ -83,17 +80,14 @@ bool steps_note(struct olmo_save *s, struct zf_err *err)
     bool some = false;
     struct zf_draft *d;
 
-    while (steps_next(s, &at, &x.of)) {
+    while (steps_next(s, &at, &x.of))
         n++;
-    }
     at = 0;
     for (uint64_t every = n / STEPS_MOST + 1; (d = steps_next(s, &at, &x.of)); i++) {
-        if (i % every != 0 || !steps_read(d, &x.n)) {
+        if (i % every != 0 || !steps_read(d, &x.n))
             continue;
-        }
-        if (some && x.n != first.n) {
+        if (some && x.n != first.n)
             return steps_note_two(s, &first, &x, err) && steps_note_trainer(s, &first, err);
-        }
         first = some ? first : x;
         some = true;
     }

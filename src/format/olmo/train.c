@@ -17,17 +17,14 @@ bool train_world(struct olmo_save *s, uint32_t *out, struct zf_err *err)
     uint64_t n, world = 0;
 
     *out = 0;
-    if (!zf_store_find(s->st, yaml_file)) {
+    if (!zf_store_find(s->st, yaml_file))
         return true;
-    }
     zf_auto(mem) char *text = zf_store_slurp(s->st, yaml_file, YAML_MAX, &n, err);
-    if (!text) {
+    if (!text)
         return false;
-    }
     const char *at = strncmp(text, yaml_key, sizeof yaml_key - 1) == 0 ? text : NULL;
-    for (const char *line = text; !at && (line = strchr(line, '\n')); line++) {
+    for (const char *line = text; !at && (line = strchr(line, '\n')); line++)
         at = strncmp(line + 1, yaml_key, sizeof yaml_key - 1) == 0 ? line + 1 : NULL;
-    }
     const char *digits = at ? at + sizeof yaml_key - 1 : "";
     digits += strspn(digits, " ");
     size_t wide = strspn(digits, "0123456789");
@@ -63,9 +60,8 @@ static struct zf_agree *train_values(const struct olmo_save *s, struct zf_torch 
     for (size_t i = 0; g && i < sizeof train_key / sizeof train_key[0]; i++) {
         const struct zf_pv *v = zf_pv_get(root, train_key[i]);
 
-        if (v && !zf_agree_add(g, t, train_key[i], v, NULL, true, err)) {
+        if (v && !zf_agree_add(g, t, train_key[i], v, NULL, true, err))
             return NULL;
-        }
     }
     return zf_give(g);
 }
@@ -75,9 +71,8 @@ static bool train_check_rank(const struct zf_pv *root, uint32_t world, const cha
 {
     uint64_t said;
 
-    if (world == 0 || !zf_pv_u64(zf_pv_get(root, "world_size"), &said) || said == world) {
+    if (world == 0 || !zf_pv_u64(zf_pv_get(root, "world_size"), &said) || said == world)
         return true;
-    }
     zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
             "by its world_size %" PRIu64 " ranks saved, but %" PRIu32 " have files of tensors",
             said, world);
@@ -93,9 +88,8 @@ static bool train_show(struct olmo_save *s, struct zf_torch *t, const char *path
     int64_t step;
 
     if (zf_pv_kind(zf_pv_get(zf_torch_root(t), "global_step")) == ZF_PV_INT &&
-        zf_pv_int(zf_pv_get(zf_torch_root(t), "global_step"), &step)) {
+        zf_pv_int(zf_pv_get(zf_torch_root(t), "global_step"), &step))
         zf_build_step(s->b, step);
-    }
     return names && zf_place_add_names(names, &f, s->o->lim, err) &&
            zf_place_all(s->b, names, &f, s->o->lim, err) &&
            zf_state_add(s->b, &f, "train", s->o->lim, err);
@@ -118,12 +112,10 @@ static bool train_read(struct train_reading *r, const char *path, struct zf_err 
                zf_leave_out(r->s->b, path, NULL, err);
     }
     if (!train_check_rank(zf_torch_root(t), r->world, path, err) ||
-        (r->said && !zf_agree_compare(said, r->said, false, err))) {
+        (r->said && !zf_agree_compare(said, r->said, false, err)))
         return zf_forgive(r->s->b, err);
-    }
-    if (r->said) {
+    if (r->said)
         return true;
-    }
     r->said = zf_give(said);
     return train_show(r->s, t, path, err);
 }
@@ -136,15 +128,12 @@ bool train_add(struct olmo_save *s, uint32_t world, struct zf_err *err)
     const char **path = ok ? zf_arena_get(s->a, ranks.n_here, sizeof *path, err) : NULL;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; path && i < ranks.n; i++) {
-        if (ranks.here[i]) {
+    for (uint32_t i = 0; path && i < ranks.n; i++)
+        if (ranks.here[i])
             path[n++] = ranks.path[i];
-        }
-    }
     ok = path && zf_torch_ahead_begin(&s->files, path, n, err);
-    for (uint32_t i = 0; ok && i < n; i++) {
+    for (uint32_t i = 0; ok && i < n; i++)
         ok = train_read(&r, path[i], err);
-    }
     zf_agree_free(r.said);
     return ok && (n == 0 || world == 0 || n == world ||
                   zf_build_note(s->b, err, "%" PRIu32 " of %" PRIu32 " ranks have a file in train/",

@@ -38,36 +38,30 @@ static bool unsharded_file_fits(struct zf_store *st, const char *dir, const char
 
     (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", name);
     zf_auto(source) struct zf_source *src = zf_store_open(st, path, &ignored);
-    if (!src || !zf_torch_sniff(src)) {
+    if (!src || !zf_torch_sniff(src))
         return false;
-    }
-    if (unsharded_is_chunk(name)) {
+    if (unsharded_is_chunk(name))
         return true;
-    }
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, lim, &ignored);
     return t && zf_torch_kind(t, zf_torch_root(t)) == ZF_TORCH_DENSE;
 }
 
 static bool unsharded_dir_fits(struct zf_store *st, const char *dir, const struct zf_limits *lim)
 {
-    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
-        if (unsharded_is_file(l.e)) {
+    for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++)
+        if (unsharded_is_file(l.e))
             return unsharded_file_fits(st, dir, l.e->name, lim);
-        }
-    }
     return false;
 }
 
 /* Weights in the root itself are what is meant then. */
 static bool unsharded_has_root_weights(struct zf_store *st)
 {
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
         if (l.e->kind == ZF_ENTRY_FILE &&
             (unsharded_is_file(l.e) || zf_name_ends(l.e->name, ".safetensors") ||
-             zf_name_ends(l.e->name, ".bin"))) {
+             zf_name_ends(l.e->name, ".bin")))
             return true;
-        }
-    }
     return false;
 }
 
@@ -75,12 +69,10 @@ const char *unsharded_find(const struct zf_save *save, const struct zf_open_opts
 {
     struct zf_store *st = save->store;
 
-    if (save->file) {
+    if (save->file)
         return NULL;
-    }
-    if (!unsharded_has_root_weights(st) && unsharded_dir_fits(st, "model", o->lim)) {
+    if (!unsharded_has_root_weights(st) && unsharded_dir_fits(st, "model", o->lim))
         return "model";
-    }
     return strcmp(zf_store_base(st), "model") == 0 && unsharded_dir_fits(st, "", o->lim) ? ""
                                                                                          : NULL;
 }
@@ -115,18 +107,16 @@ static bool unsharded_add(struct unsharded *u, struct zf_torch *t, const char *p
 {
     const char *full = unsharded_key(u, key, err);
 
-    if (!full) {
+    if (!full)
         return false;
-    }
     if (zf_torch_kind(t, v) == ZF_TORCH_NOT) {
         const struct zf_step step = {.p = full, .n = strlen(full)};
 
         return save_value_json(u->s, (struct zf_path){&step, 1}, v, err);
     }
     struct unsharded_tensor *x = zf_vec_push(&u->tensor, err);
-    if (!x) {
+    if (!x)
         return false;
-    }
     x->key = full;
     x->path = path;
     return (zf_tensor_ref_read(&u->s->keep, t, v, &x->ref, err) ||
@@ -148,12 +138,10 @@ static bool unsharded_read_chunk(struct unsharded *u, struct zf_torch *t, const 
         const struct zf_pv *key = zf_pv_key(root, i);
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-        if (!text) {
+        if (!text)
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a key of this chunk is not text");
-        }
-        if (!unsharded_add(u, t, path, text, zf_pv_val(root, i), err)) {
+        if (!unsharded_add(u, t, path, text, zf_pv_val(root, i), err))
             return false;
-        }
     }
     return true;
 }
@@ -165,9 +153,8 @@ static const char *unsharded_name_of(const struct unsharded *u, const char *path
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *key = zf_arena_str(u->s->a, name, strlen(name) - (sizeof unsharded_tail - 1), err);
 
-    for (char *p = key; p && *p; p++) {
+    for (char *p = key; p && *p; p++)
         *p = *p == '-' ? '.' : *p;
-    }
     return key;
 }
 
@@ -178,12 +165,10 @@ static bool unsharded_read(void *ctx, uint64_t i, struct zf_err *err)
     const char *slash = strrchr(path, '/');
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&u->s->files, path, err);
 
-    if (!t) {
+    if (!t)
         return false;
-    }
-    if (unsharded_is_chunk(slash ? slash + 1 : path)) {
+    if (unsharded_is_chunk(slash ? slash + 1 : path))
         return unsharded_read_chunk(u, t, path, err) || zf_err_in(err, "%s", path);
-    }
     const char *key = unsharded_name_of(u, path, err);
     return key &&
            (unsharded_add(u, t, path, key, zf_torch_root(t), err) || zf_err_in(err, "%s", path));
@@ -202,9 +187,8 @@ static bool unsharded_read_dir(struct unsharded *u, const char *dir, struct zf_e
     for (struct zf_entries l = zf_store_entries(s->st, dir); ok && l.e < l.end; l.e++) {
         const char **p = unsharded_is_file(l.e) ? zf_vec_push(&u->path, err) : NULL;
 
-        if (unsharded_is_file(l.e)) {
+        if (unsharded_is_file(l.e))
             ok = p && (*p = zf_arena_fmt(s->a, err, "%s%s%s", dir, *dir ? "/" : "", l.e->name));
-        }
     }
     return ok && zf_torch_ahead_begin(&s->files, u->path.at, u->path.n, err) &&
            zf_read_each(s->b, u->path.n, unsharded_read, u, NULL, NULL, err);
@@ -217,9 +201,8 @@ static bool unsharded_draft(struct unsharded *u, struct zf_err *err)
         struct zf_spot spot;
 
         if (!zf_names_place_flat(u->names, x->key, strlen(x->key), &spot, err) ||
-            !zf_tensor_ref_draft(u->s->b, spot, &x->ref, x->path, err)) {
+            !zf_tensor_ref_draft(u->s->b, spot, &x->ref, x->path, err))
             return false;
-        }
     }
     return true;
 }

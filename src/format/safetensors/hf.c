@@ -25,18 +25,16 @@ static bool hf_probe(const struct zf_save *save, const struct zf_open_opts *o, s
 
     out->fit = ZF_FIT_NO;
     if (!hf_parts_find(save, o->lim, &p, err)) {
-        if (err->code != ZF_E_UNKNOWN) {
+        if (err->code != ZF_E_UNKNOWN)
             return false;
-        }
         /* Two indices: open() says so. */
         zf_err_clear(err);
         out->fit = ZF_FIT_NAMES;
         snprintf(out->why, sizeof out->why, "several index files");
         return true;
     }
-    if (!p.weights) {
+    if (!p.weights)
         return true;
-    }
     out->fit = ZF_FIT_PROOF;
     if (p.index) {
         snprintf(out->why, sizeof out->why, "the index %.80s", p.index);
@@ -75,19 +73,16 @@ static bool hf_add_all(struct zf_st_files *files, struct zf_store *st, const cha
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, dir, &e, &n, err) || !st_series_check(files, e, n, b, err)) {
+    if (!zf_store_list(st, dir, &e, &n, err) || !st_series_check(files, e, n, b, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         /* An entry of another kind than a file is refused when it is opened; only directories may have such a name. */
         if (!zf_st_file_named(e[i].name) ||
-            (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name))) {
+            (e[i].kind == ZF_ENTRY_DIR && !zf_st_file_rank(e[i].name)))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, e[i].name, err);
-        if (!path || !zf_st_files_add(files, st, path, o->lim, b, err)) {
+        if (!path || !zf_st_files_add(files, st, path, o->lim, b, err))
             return false;
-        }
     }
     return true;
 }
@@ -111,18 +106,14 @@ static bool hf_place_optimizer(const struct hf_parts *p, const struct zf_st_file
 {
     zf_auto(dcp) struct zf_dcp *d = p->dcp ? zf_dcp_new(o->lim, err) : NULL;
 
-    if (!st_join_add_names(files, names, err)) {
+    if (!st_join_add_names(files, names, err))
         return false;
-    }
-    if (!p->optimizer) {
+    if (!p->optimizer)
         return true;
-    }
-    if (!p->dcp) {
+    if (!p->dcp)
         return zf_optim_index_add_dir(st, p->optimizer, o, b, err);
-    }
-    if (!d) {
+    if (!d)
         return false;
-    }
     zf_dcp_begin(d, (struct zf_dcp_group){.head = "optimizer"});
     return (zf_dcp_read_dir(d, st, p->optimizer, o->lim, b, err) &&
             zf_dcp_add_names(d, names, err) && zf_dcp_place(d, st, o->lim, b, err)) ||
@@ -141,9 +132,8 @@ static bool hf_note_strangers(struct zf_build *b, struct zf_err *err)
         const struct zf_spot stored = {"stored", spot.name, spot.name_len};
 
         if (zf_build_find(b, root) || zf_build_find(b, stored) ||
-            (first.name && strcmp(first.set, spot.set) != 0)) {
+            (first.name && strcmp(first.set, spot.set) != 0))
             continue;
-        }
         first = n++ ? first : spot;
     }
     return n == 0 ||
@@ -163,9 +153,8 @@ static bool hf_read(const struct hf_parts *p, const struct zf_save *save,
     struct zf_st_index_reader reader = {.ctx = &a, .add = hf_add_named};
 
     zf_st_files_expect(files, st, p->weights);
-    if (p->index && !zf_st_index_load(st, p->index, o->lim, x, err) && !zf_forgive(b, err)) {
+    if (p->index && !zf_st_index_load(st, p->index, o->lim, x, err) && !zf_forgive(b, err))
         return false;
-    }
     return (x->path ? zf_st_index_read(x, st, &reader, b, err)
                     : hf_add_all(files, st, p->weights, o, b, err)) &&
            zf_st_files_some(files, err);
@@ -180,9 +169,8 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     zf_auto(st_index) struct zf_st_index x = {.path = NULL}, number = {.path = NULL};
     zf_auto(names) struct zf_names *names = zf_names_new(err);
 
-    if (!names || !hf_parts_find(save, o->lim, &p, err) || !zf_st_files_init(&files, o->lim, err)) {
+    if (!names || !hf_parts_find(save, o->lim, &p, err) || !zf_st_files_init(&files, o->lim, err))
         return false;
-    }
     if (!p.weights) {
         return zf_fail(
             err, ZF_E_UNKNOWN, ZF_OFF_NONE,
@@ -190,9 +178,8 @@ static bool hf_open_hf(const struct zf_save *save, const struct zf_open_opts *o,
     }
     if (!hf_read(&p, save, o, &x, &files, b, err) ||
         !hf_load_numbers(&p, st, o->lim, &number, b, err) ||
-        !hf_place_optimizer(&p, &files, st, o, names, b, err)) {
+        !hf_place_optimizer(&p, &files, st, o, names, b, err))
         return false;
-    }
     struct st_tied tied;
     st_tied_find(&p, st, &number, o->lim, &tied);
     const struct st_join_how how = {.index = x.path ? &x : NULL,

@@ -32,9 +32,8 @@ static const char *parts_file(struct zf_store *st, const char *dir)
 
         if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name) && (!first || ranked)) {
             first = l.e->name;
-            if (ranked) {
+            if (ranked)
                 break;
-            }
         }
     }
     return first;
@@ -45,9 +44,8 @@ static bool parts_has_boxes(struct zf_store *st, const char *dir, const struct z
     const char *file = parts_file(st, dir);
     char path[ZF_NAME_MAX + 64];
 
-    if (file) {
+    if (file)
         (void)snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", file);
-    }
     return file && zf_st_file_has_boxes(st, path, lim);
 }
 
@@ -59,13 +57,11 @@ static bool parts_optimizer(struct zf_store *st, const char **dir, bool *dcp, st
     for (size_t i = 0; !*dir && zf_optimizer_dir[i]; i++) {
         zf_auto(mem) char *index = NULL;
 
-        if (!zf_save_dir_is(st, zf_optimizer_dir[i])) {
+        if (!zf_save_dir_is(st, zf_optimizer_dir[i]))
             continue;
-        }
         *dcp = zf_dcp_is_save(st, zf_optimizer_dir[i]);
-        if (!*dcp && !zf_optim_index_find(st, zf_optimizer_dir[i], &index, err)) {
+        if (!*dcp && !zf_optim_index_find(st, zf_optimizer_dir[i], &index, err))
             return false;
-        }
         *dir = *dcp || index ? zf_optimizer_dir[i] : NULL;
     }
     static const char accelerate[] = "optimizer_0"; /* dcp.c */
@@ -83,9 +79,8 @@ static bool parts_find_own_dir(struct zf_store *st, const struct zf_limits *lim,
     for (size_t i = 0; !out->weights && zf_weights_dir[i]; i++) {
         const char *dir = zf_weights_dir[i];
 
-        if (!zf_save_dir_is(st, dir) || !parts_file(st, dir)) {
+        if (!zf_save_dir_is(st, dir) || !parts_file(st, dir))
             continue;
-        }
         if (parts_has_boxes(st, dir, lim)) {
             out->weights = dir;
         } else if (out->optimizer) {
@@ -102,16 +97,14 @@ bool hf_parts_find(const struct zf_save *save, const struct zf_limits *lim, stru
     struct zf_store *st = save->store;
 
     *out = (struct hf_parts){.index = NULL};
-    if (!zf_st_index_find(st, "", save->file, index_tail, &out->index, err)) {
+    if (!zf_st_index_find(st, "", save->file, index_tail, &out->index, err))
         return false;
-    }
     if (save->file) {
         out->weights = out->index ? "" : NULL;
         return true;
     }
-    if (!parts_optimizer(st, &out->optimizer, &out->dcp, err)) {
+    if (!parts_optimizer(st, &out->optimizer, &out->dcp, err))
         return false;
-    }
     if (out->index || parts_has_boxes(st, "", lim) || (out->optimizer && parts_file(st, ""))) {
         out->weights = "";
         return true;
@@ -144,9 +137,8 @@ static bool parts_is_side(const char *name)
     static const char *const tail[] = {".json", ".txt", ".jinja", ".model", ".py", ".tiktoken"};
     bool is = false;
 
-    for (size_t i = 0; i < sizeof tail / sizeof *tail; i++) {
+    for (size_t i = 0; i < sizeof tail / sizeof *tail; i++)
         is = is || zf_name_ends(name, tail[i]);
-    }
     return is && strncmp(name, "fqn_to_", 7) != 0 && !zf_name_ends(name, ".index.json");
 }
 
@@ -157,19 +149,16 @@ static bool parts_side_files(struct zf_store *st, const char *dir, struct zf_bui
     for (struct zf_entries l = zf_store_entries(st, dir); l.e < l.end; l.e++) {
         char file[ZF_NAME_MAX + 1];
 
-        if (l.e->kind != ZF_ENTRY_FILE || !parts_is_side(l.e->name)) {
+        if (l.e->kind != ZF_ENTRY_FILE || !parts_is_side(l.e->name))
             continue;
-        }
         (void)zf_name_encode(file, l.e->name, strlen(l.e->name), "");
         if (zf_names_reserved(file) || zf_build_has_file(b, file) ||
-            zf_store_has(st, l.e->name, ZF_ENTRY_FILE)) {
+            zf_store_has(st, l.e->name, ZF_ENTRY_FILE))
             continue;
-        }
         zf_auto(mem) char *path = zf_relpath_join(dir, l.e->name, err);
         zf_auto(source) struct zf_source *src = path ? zf_store_open(st, path, err) : NULL;
-        if (!src || !zf_build_blob(b, file, src, 0, src->size, err)) {
+        if (!src || !zf_build_blob(b, file, src, 0, src->size, err))
             return false;
-        }
     }
     return true;
 }
@@ -185,9 +174,8 @@ static bool parts_note_above(struct zf_store *st, const struct zf_open_opts *o, 
         char name[4096];
         bool dcp;
 
-        if (snprintf(name, sizeof name, "%s/%s", zf_store_name(st), up[i]) >= (int)sizeof name) {
+        if (snprintf(name, sizeof name, "%s/%s", zf_store_name(st), up[i]) >= (int)sizeof name)
             continue;
-        }
         zf_auto(store) struct zf_store *above = zf_store_by(o->opener, name, o->lim, &ignored);
         const char *optimizer;
         if (above && parts_optimizer(above, &optimizer, &dcp, &ignored) && optimizer) {
@@ -205,9 +193,8 @@ static bool parts_is_weights_dir(const char *base)
 {
     bool is = false;
 
-    for (size_t i = 0; zf_weights_dir[i]; i++) {
+    for (size_t i = 0; zf_weights_dir[i]; i++)
         is = is || strcmp(zf_weights_dir[i], base) == 0;
-    }
     return is;
 }
 
@@ -219,13 +206,11 @@ bool hf_parts_show_others(const struct hf_parts *p, const struct zf_save *save,
     zf_auto(mem) char *joined = metadata ? zf_relpath_join(p->weights, "consolidated", err) : NULL;
 
     if (!joined || !parts_side_files(st, metadata, b, err) ||
-        (*p->weights && !parts_side_files(st, p->weights, b, err))) {
+        (*p->weights && !parts_side_files(st, p->weights, b, err)))
         return false;
-    }
     if (!p->index && zf_store_has(st, joined, ZF_ENTRY_DIR) &&
-        !zf_build_note(b, err, "%s is not shown: it is made of the same shards", joined)) {
+        !zf_build_note(b, err, "%s is not shown: it is made of the same shards", joined))
         return false;
-    }
     return save->file || save->outer || p->optimizer || zf_store_is_far(st) ||
            !parts_is_weights_dir(zf_store_base(st)) || parts_note_above(st, o, b, err);
 }

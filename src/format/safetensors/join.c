@@ -44,13 +44,11 @@ static bool join_gather(const struct zf_st_files *f, struct join_piece **out, si
     struct join_piece *p;
     size_t n = 0;
 
-    for (size_t i = 0; i < f->n; i++) {
+    for (size_t i = 0; i < f->n; i++)
         n += f->at[i].head.n;
-    }
     p = calloc(n + 1, sizeof *p);
-    if (!p) {
+    if (!p)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %zu tensors", n);
-    }
     n = 0;
     for (size_t i = 0; i < f->n; i++) {
         for (uint64_t k = 0; k < f->at[i].head.n; k++) {
@@ -74,9 +72,8 @@ static size_t join_group_end(const struct join_piece *p, size_t n, size_t from)
 {
     size_t to = from + 1;
 
-    while (to < n && strcmp(p[to].name, p[from].name) == 0) {
+    while (to < n && strcmp(p[to].name, p[from].name) == 0)
         to++;
-    }
     return to;
 }
 
@@ -89,13 +86,11 @@ static struct zf_draft *join_draft(const struct st_join *j, const struct join_pi
     struct zf_draft *d;
 
     if (!j->set) {
-        if (!zf_names_place_flat(j->names, p->name, step.n, &spot, err)) {
+        if (!zf_names_place_flat(j->names, p->name, step.n, &spot, err))
             return NULL;
-        }
         if (zf_build_find(j->b, spot) &&
-            !zf_names_extra(j->names, (struct zf_path){.step = &step, .n = 1}, &spot, err)) {
+            !zf_names_extra(j->names, (struct zf_path){.step = &step, .n = 1}, &spot, err))
             return NULL;
-        }
     }
     d = zf_build_tensor(j->b, spot, (struct zf_type){p->entry->dtype, ndim, shape}, err);
     return d && zf_draft_where(d, p->file->path, err) && zf_draft_noted(d, err) ? d : NULL;
@@ -144,9 +139,8 @@ static bool join_hull(const struct join_piece *p, size_t n, uint64_t *shape, uin
                     zf_dtype_info(first->dtype)->suffix, p[0].file->path);
             return zf_err_in(err, "%s", p[i].file->path);
         }
-        if (!join_box_start(&p[i], start, err)) {
+        if (!join_box_start(&p[i], start, err))
             return false;
-        }
         for (uint32_t d = 0; d < e->ndim; d++) {
             uint64_t end;
             if (!zf_add(start[d], e->shape[d], &end)) {
@@ -177,9 +171,8 @@ static struct zf_draft *join_moments(const struct st_join *j, const char *name)
     static const char *const set[] = {"optim/exp_avg", "optim/exp_avg_sq", "optim/momentum_buffer"};
     struct zf_draft *d = NULL;
 
-    for (size_t i = 0; !j->set && !d && i < sizeof set / sizeof *set; i++) {
+    for (size_t i = 0; !j->set && !d && i < sizeof set / sizeof *set; i++)
         d = zf_build_find(j->b, zf_spot_of(set[i], name));
-    }
     return d;
 }
 
@@ -198,9 +191,8 @@ static bool join_prove_shape(const struct st_join *j, const char *name, uint32_t
         more = shape[i] > whole.shape[i];
     }
     *proved = !more;
-    if (more || !less) {
+    if (more || !less)
         return true;
-    }
     for (uint32_t i = 0; i < ndim; i++) {
         if (shape[i] < whole.shape[i]) {
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -224,32 +216,26 @@ static bool join_add_boxes(struct st_join *j, const struct join_piece *p, size_t
     uint64_t *start = shape + ndim;
     struct zf_draft *d;
 
-    if (!shape) {
+    if (!shape)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a shape");
-    }
     bool proved;
     if (!join_hull(p, n, shape, start, err) ||
-        !join_prove_shape(j, p->name, ndim, shape, &proved, err)) {
+        !join_prove_shape(j, p->name, ndim, shape, &proved, err))
         return false;
-    }
-    if (j->lacks && !proved) {
+    if (j->lacks && !proved)
         return join_add_unproven(j, p->name, err);
-    }
     j->n_taken += !proved;
     d = join_draft(j, p, ndim, shape, err);
-    if (!d) {
+    if (!d)
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         const struct zf_st_entry *e = p[i].entry;
         struct zf_from from = {.src = p[i].file->src, .off = e->begin};
 
-        if (!join_box_start(&p[i], start, err)) {
+        if (!join_box_start(&p[i], start, err))
             return false;
-        }
-        if (!zf_draft_box(d, start, e->shape, from, err)) {
+        if (!zf_draft_box(d, start, e->shape, from, err))
             return false;
-        }
     }
     return true;
 }
@@ -260,11 +246,9 @@ static const struct join_piece *join_indexed(const struct st_join *j, const stru
 {
     const char *file = j->index ? zf_st_index_file(j->index, p->name) : NULL;
 
-    for (size_t i = 0; file && i < n; i++) {
-        if (strcmp(p[i].file->path, file) == 0) {
+    for (size_t i = 0; file && i < n; i++)
+        if (strcmp(p[i].file->path, file) == 0)
             return &p[i];
-        }
-    }
     return p;
 }
 
@@ -275,9 +259,8 @@ static bool join_check_number(const struct st_join *j, const struct join_piece *
     const char *said = j->number ? zf_st_index_file(j->number, p->name) : NULL;
     const char *slash = strrchr(p->file->path, '/'), *file = slash ? slash + 1 : p->file->path;
 
-    if (!j->number || (said && (!zf_st_file_rank(file) || fnmatch(said, file, 0) == 0))) {
+    if (!j->number || (said && (!zf_st_file_rank(file) || fnmatch(said, file, 0) == 0)))
         return true;
-    }
     (void)(said ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "holds tensor \"%.80s\", which should be in %.80s by %.160s", p->name,
                           said, j->number->path)
@@ -297,13 +280,11 @@ static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t
     for (size_t i = 0; i < n; i++) {
         boxes = boxes || p[i].box;
         inner = inner || (p[i].box && p[i].box->inner);
-        if (!join_check_number(j, &p[i], err)) {
+        if (!join_check_number(j, &p[i], err))
             return false;
-        }
     }
-    if (inner || (boxes && (n > 1 || p->entry->ndim > 0) && !file)) {
+    if (inner || (boxes && (n > 1 || p->entry->ndim > 0) && !file))
         return join_add_boxes(j, p, n, err);
-    }
     if (n > 1 && !file) {
         return zf_fail(
             err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -312,9 +293,8 @@ static bool join_add_group(struct st_join *j, const struct join_piece *p, size_t
     }
     if (file && strcmp(one->file->path, file) != 0 &&
         !zf_build_note(j->b, err, "by %s tensor %s is in %s, but it is in %s", j->index->path,
-                       p->name, file, one->file->path)) {
+                       p->name, file, one->file->path))
         return false;
-    }
     return join_add_whole(j, one, err);
 }
 
@@ -326,20 +306,16 @@ static const char *join_lacks(void *ctx, const char *tensor, const char *file)
 
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (strcmp(j->piece[mid].name, tensor) < 0) {
+        if (strcmp(j->piece[mid].name, tensor) < 0)
             lo = mid + 1;
-        } else {
+        else
             hi = mid;
-        }
     }
-    if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0) {
+    if (lo < j->n && strcmp(j->piece[lo].name, tensor) == 0)
         return NULL;
-    }
-    for (size_t i = 0; i < j->files->n; i++) {
-        if (strcmp(j->files->at[i].path, file) == 0) {
+    for (size_t i = 0; i < j->files->n; i++)
+        if (strcmp(j->files->at[i].path, file) == 0)
             return "does not hold it";
-        }
-    }
     return zf_store_has(zf_build_store(j->b), file, ZF_ENTRY_FILE) ? "cannot be read"
                                                                    : "is missing";
 }
@@ -359,14 +335,12 @@ static bool join_all(struct st_join *j, struct zf_err *err)
     struct zf_st_index_reader by_number = {.ctx = j, .lacks = join_lacks_number};
 
     if ((j->index && !zf_st_index_check(j->index, &reader, j->b, err)) ||
-        (j->number && !zf_st_index_check(j->number, &by_number, j->b, err))) {
+        (j->number && !zf_st_index_check(j->number, &by_number, j->b, err)))
         return false;
-    }
     for (size_t i = 0, end; i < j->n; i = end) {
         end = join_group_end(j->piece, j->n, i);
-        if (!join_add_group(j, &j->piece[i], end - i, err)) {
+        if (!join_add_group(j, &j->piece[i], end - i, err))
             return false;
-        }
     }
     return true;
 }
@@ -392,14 +366,11 @@ bool st_join_add_names(const struct zf_st_files *f, struct zf_names *names, stru
     zf_auto(mem) struct join_piece *p = NULL;
     size_t n;
 
-    if (!join_gather(f, &p, &n, err)) {
+    if (!join_gather(f, &p, &n, err))
         return false;
-    }
-    for (size_t i = 0; i < n; i = join_group_end(p, n, i)) {
-        if (!zf_names_add_flat(names, p[i].name, strlen(p[i].name), err)) {
+    for (size_t i = 0; i < n; i = join_group_end(p, n, i))
+        if (!zf_names_add_flat(names, p[i].name, strlen(p[i].name), err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -419,14 +390,12 @@ bool st_join(const struct zf_st_files *f, const struct st_join_how *how, struct 
 
     if (!how->set && !how->names) {
         own = zf_names_new(err);
-        if (!own || !st_join_add_names(f, own, err)) {
+        if (!own || !st_join_add_names(f, own, err))
             return false;
-        }
         j.names = own;
     }
-    if (!join_gather(f, &piece, &j.n, err)) {
+    if (!join_gather(f, &piece, &j.n, err))
         return false;
-    }
     j.piece = piece;
     return join_all(&j, err) && join_note(&j, err);
 }
@@ -437,11 +406,9 @@ bool st_join_collides(const struct zf_st_files *f, bool *out, struct zf_err *err
     size_t n = 0;
 
     *out = false;
-    if (!join_gather(f, &p, &n, err)) {
+    if (!join_gather(f, &p, &n, err))
         return false;
-    }
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 1; i < n; i++)
         *out = *out || (strcmp(p[i].name, p[i - 1].name) == 0 && !p[i].box && !p[i - 1].box);
-    }
     return true;
 }

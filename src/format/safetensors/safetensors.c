@@ -20,9 +20,8 @@ static bool safetensors_probe_file(struct zf_store *st, const char *file, struct
 {
     zf_auto(source) struct zf_source *src = zf_store_open(st, file, err);
 
-    if (!src) {
+    if (!src)
         return false;
-    }
     /* A damaged one keeps its name, and open() says what is wrong with it. */
     if (zf_st_sniff(src)) {
         out->fit = ZF_FIT_PROOF;
@@ -42,15 +41,12 @@ static bool safetensors_probe(const struct zf_save *save, const struct zf_open_o
 
     (void)o;
     out->fit = ZF_FIT_NO;
-    if (save->file) {
+    if (save->file)
         return safetensors_probe_file(save->store, save->file, out, err);
-    }
-    if (!zf_store_list(save->store, "", &e, &n, err)) {
+    if (!zf_store_list(save->store, "", &e, &n, err))
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         found += e[i].kind == ZF_ENTRY_FILE && zf_st_file_named(e[i].name);
-    }
     if (found) {
         out->fit = ZF_FIT_NAMES;
         snprintf(out->why, sizeof out->why, "%zu safetensors file%s", found, found == 1 ? "" : "s");
@@ -65,9 +61,8 @@ static bool safetensors_has_sibling(struct zf_store *st, const char *file)
 
     for (struct zf_entries l = zf_store_entries(st, ""); rank && l.e < l.end; l.e++) {
         other = zf_st_file_rank(l.e->name);
-        if (other && other != rank) {
+        if (other && other != rank)
             return true;
-        }
     }
     return false;
 }
@@ -103,9 +98,8 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
         return safetensors_note_series(st, save->file, o, b, err) &&
                zf_st_files_add(files, st, save->file, o->lim, b, err);
     }
-    if (!zf_store_list(st, "", &e, &n, err) || !st_series_check(files, e, n, b, err)) {
+    if (!zf_store_list(st, "", &e, &n, err) || !st_series_check(files, e, n, b, err))
         return false;
-    }
     zf_st_files_expect(files, st, "");
     for (size_t i = 0; i < n; i++) {
         struct zf_series s;
@@ -113,9 +107,8 @@ static bool safetensors_add_all(struct zf_st_files *files, const struct zf_save 
 
         /* An entry of another kind than a file is refused when it is opened. */
         if (file && zf_st_file_named(e[i].name) &&
-            !zf_st_files_add(files, st, e[i].name, o->lim, b, err)) {
+            !zf_st_files_add(files, st, e[i].name, o->lim, b, err))
             return false;
-        }
     }
     return true;
 }
@@ -133,13 +126,11 @@ static bool safetensors_join_each(const struct zf_st_files *files, struct zf_bui
         const char *stem = zf_st_file_stem(files->at[i].path, &n);
 
         zf_name_encode(set, stem, n, "");
-        if (zf_names_reserved(set)) {
+        if (zf_names_reserved(set))
             zf_name_encode(set, files->at[i].path, strlen(files->at[i].path), "");
-        }
         const struct st_join_how how = {.set = root ? NULL : set};
-        if (!st_join(&one, &how, b, err)) {
+        if (!st_join(&one, &how, b, err))
             return false;
-        }
     }
     return zf_build_note(b, err,
                          "the safetensors files here hold tensors of the same names: each except "
@@ -154,13 +145,11 @@ static bool safetensors_open_safetensors(const struct zf_save *save, const struc
     bool collide = false;
 
     if (!zf_st_files_init(&files, o->lim, err) || !safetensors_add_all(&files, save, o, b, err) ||
-        !zf_st_files_some(&files, err) || !st_join_collides(&files, &collide, err)) {
+        !zf_st_files_some(&files, err) || !st_join_collides(&files, &collide, err))
         return false;
-    }
     if (collide ? !safetensors_join_each(&files, b, err)
-                : !st_join(&files, &(struct st_join_how){0}, b, err)) {
+                : !st_join(&files, &(struct st_join_how){0}, b, err))
         return false;
-    }
     return zf_st_files_metadata(&files, b, err) &&
            (save->file || zf_companions_add(save->store, o, b, err));
 }

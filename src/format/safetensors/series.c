@@ -46,9 +46,8 @@ static bool series_check_ranks(struct zf_st_files *files, const struct zf_entry 
                           "the files shard-%05lu-… of rank %lu are missing, but %.80s exists", want,
                           want, e[i].name);
             if (!zf_forgive(b, err) ||
-                !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want)) {
+                !zf_st_files_lack(files, err, "shard-%05lu-… of rank %lu", want, want))
                 return false;
-            }
         }
         want = r >= want ? r + 1 : want;
     }
@@ -67,17 +66,15 @@ static bool series_check_files(const struct zf_entry *e, size_t n, struct zf_bui
     const char *name = "";
 
     for (size_t i = 0; i < n; i++) {
-        if (!zf_st_file_rank(e[i].name) || !st_series(e[i].name, &s)) {
+        if (!zf_st_file_rank(e[i].name) || !st_series(e[i].name, &s))
             continue;
-        }
         if (!have) {
             have = calloc(s.of + 1, sizeof *have);
             first = s;
             name = e[i].name;
         }
-        if (!have) {
+        if (!have)
             return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %lu files", s.of);
-        }
         if (s.of != first.of) {
             (void)zf_fail(
                 err, ZF_E_FORMAT, ZF_OFF_NONE,

@@ -27,9 +27,8 @@ static const char *tied_only(const struct zf_st_index *number, bool (*is)(const 
     const char *found = NULL;
 
     for (const struct zf_st_index_entry *e = number->entry; e; e = e->hh.next) {
-        if (is(e->tensor) && found) {
+        if (is(e->tensor) && found)
             return NULL;
-        }
         found = is(e->tensor) ? e->tensor : found;
     }
     return found;
@@ -62,9 +61,8 @@ void st_tied_find(const struct hf_parts *p, struct zf_store *st, const struct zf
     const json_t *text = json_object_get(json_object_get(config, "text_config"), key);
 
     out->told = json_is_true(whole) || json_is_true(text);
-    if (!out->told && (json_is_false(whole) || json_is_false(text))) {
+    if (!out->told && (json_is_false(whole) || json_is_false(text)))
         out->head = NULL;
-    }
 }
 
 bool st_tied_add(const struct st_tied *t, const struct zf_st_index *number, struct zf_names *names,
@@ -74,21 +72,17 @@ bool st_tied_add(const struct st_tied *t, const struct zf_st_index *number, stru
     struct zf_draft *of = NULL;
     struct zf_spot spot;
 
-    if (!t->head) {
+    if (!t->head)
         return true;
-    }
     if (embedding && t->told) {
-        if (!zf_names_place_flat(names, embedding, strlen(embedding), &spot, err)) {
+        if (!zf_names_place_flat(names, embedding, strlen(embedding), &spot, err))
             return false;
-        }
         of = zf_build_find(b, spot);
     }
-    if (!zf_names_place_flat(names, t->head, strlen(t->head), &spot, err)) {
+    if (!zf_names_place_flat(names, t->head, strlen(t->head), &spot, err))
         return false;
-    }
-    if (zf_build_find(b, spot)) {
+    if (zf_build_find(b, spot))
         return true;
-    }
     return of ? zf_build_alias(b, of, spot.name, spot.name_len, err)
               : zf_build_note(b, err,
                               "\"%.120s\" is in no file, but %.120s names it: it may be tied to "

@@ -30,9 +30,8 @@ static bool ranks_number(const char **p, uint64_t *out)
 {
     size_t n = strspn(*p, "0123456789");
 
-    if (n == 0 || n > 7) {
+    if (n == 0 || n > 7)
         return false;
-    }
     *out = strtoull(*p, NULL, 10);
     *p += n;
     return true;
@@ -43,14 +42,12 @@ static bool ranks_parse_at(const char *name, const char *at, struct rank_name *o
 {
     const char *p = at + 4;
 
-    if (at > name && at[-1] != '_' && at[-1] != '.' && at[-1] != '-') {
+    if (at > name && at[-1] != '_' && at[-1] != '.' && at[-1] != '-')
         return false;
-    }
     *out = (struct rank_name){.stem = (size_t)(at - name)};
     p += *p == '_' || *p == '-';
-    if (!ranks_number(&p, &out->rank) || *p != '.') {
+    if (!ranks_number(&p, &out->rank) || *p != '.')
         return false;
-    }
     out->tail = p;
     return true;
 }
@@ -153,11 +150,10 @@ static struct group ranks_group(const struct groups *all, size_t from)
     struct group g = {.file = f, .role = ranks_role_of(f->path, f->name.stem)};
 
     for (; from + g.n < all->file.n && ranks_cmp_group(f, &f[g.n]) == 0; g.n++) {
-        if (g.n == 0 || f[g.n].name.rank != g.max) {
+        if (g.n == 0 || f[g.n].name.rank != g.max)
             g.n_ranks++;
-        } else {
+        else
             g.twice = g.twice ? g.twice : &f[g.n];
-        }
         g.max = f[g.n].name.rank;
         g.mixed = g.mixed || f[g.n].name.world != f->name.world;
     }
@@ -171,39 +167,33 @@ static bool ranks_look(const struct zf_save *save, struct groups *all, struct zf
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(save->store, "", &e, &n, err)) {
+    if (!zf_store_list(save->store, "", &e, &n, err))
         return false;
-    }
-    if (want.path && !ranks_parse(want.path, &want.name)) {
+    if (want.path && !ranks_parse(want.path, &want.name))
         return true;
-    }
     for (size_t i = 0; i < n; i++) {
         f = (struct rank_file){.path = e[i].name, .at = i};
-        if (!ranks_parse(f.path, &f.name)) { /* what is no file is refused when it is opened */
+        if (!ranks_parse(f.path, &f.name)) /* what is no file is refused when it is opened */
             continue;
-        }
         /* Pointed at a file: its own group, and what has the same scheme but is no weights. */
         if (!want.path || ranks_cmp_group(&want, &f) == 0 ||
             (want.name.world != 0 && f.name.world == want.name.world &&
              ranks_role_of(f.path, f.name.stem) != ZF_ROLE_WEIGHTS)) {
             struct rank_file *to = zf_vec_push(&all->file, err);
 
-            if (!to) {
+            if (!to)
                 return false;
-            }
             *to = f;
         }
     }
-    if (all->file.n == 0) {
+    if (all->file.n == 0)
         return true;
-    }
     qsort(all->file.at, all->file.n, sizeof *all->file.at, ranks_cmp_file);
     for (size_t i = 0; i < all->file.n; i += all->of.at[all->of.n - 1].n) {
         struct group *g = zf_vec_push(&all->of, err);
 
-        if (!g) {
+        if (!g)
             return false;
-        }
         *g = ranks_group(all, i);
     }
     qsort(all->of.at, all->of.n, sizeof *all->of.at, ranks_cmp_first);
@@ -222,20 +212,17 @@ static bool ranks_complete(const struct groups *all)
     for (size_t i = 0; i < all->of.n; i++) {
         const struct group *g = &all->of.at[i];
 
-        if (g->mixed || g->twice || g->n_ranks != ranks_world(g)) {
+        if (g->mixed || g->twice || g->n_ranks != ranks_world(g))
             return false;
-        }
     }
     return true;
 }
 
 static bool ranks_has_safetensors(struct zf_store *st)
 {
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name)) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_FILE && zf_st_file_named(l.e->name))
             return true;
-        }
-    }
     return false;
 }
 
@@ -243,11 +230,9 @@ static bool ranks_has_safetensors(struct zf_store *st)
 static const char *ranks_sound_one(struct zf_store *st, const struct group *g,
                                    const struct zf_limits *lim)
 {
-    for (size_t i = 0; i < g->n; i++) {
-        if (zf_torch_set_holds(st, g->file[i].path, lim)) {
+    for (size_t i = 0; i < g->n; i++)
+        if (zf_torch_set_holds(st, g->file[i].path, lim))
             return g->file[i].path;
-        }
-    }
     return NULL;
 }
 
@@ -257,14 +242,12 @@ static bool ranks_probe(const struct zf_save *save, const struct zf_open_opts *o
     zf_auto(groups) struct groups all = {0};
 
     out->fit = ZF_FIT_NO;
-    if (!ranks_look(save, &all, err)) {
+    if (!ranks_look(save, &all, err))
         return false;
-    }
     /* Leftovers of another run do not hide whole weights;
      * alone, open() reports the missing files. */
-    if (!save->file && !ranks_complete(&all) && ranks_has_safetensors(save->store)) {
+    if (!save->file && !ranks_complete(&all) && ranks_has_safetensors(save->store))
         return true;
-    }
     for (size_t i = 0; i < all.of.n && out->fit != ZF_FIT_PROOF; i++) {
         const char *name = all.of.at[i].role == ZF_ROLE_WEIGHTS
                                ? ranks_sound_one(save->store, &all.of.at[i], o->lim)
@@ -301,9 +284,8 @@ static bool ranks_check_group(const struct group *g, bool degraded, struct zf_bu
                        " ranks",
                        g->max, first, want);
     }
-    if (g->n_ranks == want) {
+    if (g->n_ranks == want)
         return true;
-    }
     if (degraded) {
         return zf_build_note(b, err, "only %" PRIu64 " of %" PRIu64 " ranks have a file like %s",
                              g->n_ranks, want, first);
@@ -323,9 +305,8 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
     for (size_t i = 0; i < all->of.n; i++) {
         const struct group *g = &all->of.at[i];
 
-        if (ranks_world(g) == want) {
+        if (ranks_world(g) == want)
             continue;
-        }
         if (g->file->name.world && most->file->name.world) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "%.80s and %.80s are of different numbers of ranks: two saves are mixed",
@@ -334,9 +315,8 @@ static bool ranks_compare(const struct groups *all, const struct group *most, st
         if (!zf_build_note(b, err,
                            "only %" PRIu64 " of %" PRIu64
                            " ranks have a file like %.80s; the number of ranks is from %.80s",
-                           g->n_ranks, want, g->file->path, most->file->path)) {
+                           g->n_ranks, want, g->file->path, most->file->path))
             return false;
-        }
     }
     return true;
 }
@@ -357,13 +337,11 @@ static bool ranks_check_groups(const struct groups *all, bool degraded, uint32_t
                            weights->file->path, g->file->path);
         }
         weights = g->role == ZF_ROLE_WEIGHTS ? g : weights;
-        if (!ranks_check_group(g, degraded, b, err)) {
+        if (!ranks_check_group(g, degraded, b, err))
             return false;
-        }
     }
-    if (!weights) {
+    if (!weights)
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "there are no weight files of ranks here");
-    }
     uint64_t n = ranks_world(weights);
     if (n > RANKS_MAX) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are %" PRIu64 " ranks, more than %d", n,
@@ -380,9 +358,8 @@ static bool ranks_expect(struct zf_torch_set *s, struct groups *all, struct zf_e
         for (size_t i = 0; i < all->of.at[g].n; i++) {
             const char **path = zf_vec_push(&all->path, err);
 
-            if (!path) {
+            if (!path)
                 return false;
-            }
             *path = all->of.at[g].file[i].path;
         }
     }
@@ -407,14 +384,12 @@ static bool ranks_add_files(struct zf_torch_set *s, const struct groups *all, st
                 continue;
             }
             first = first.code == ZF_OK ? *err : first;
-            if (!zf_forgive(b, err)) {
+            if (!zf_forgive(b, err))
                 return false;
-            }
         }
     }
-    if (added == 0) {
+    if (added == 0)
         *err = first;
-    }
     return added > 0;
 }
 

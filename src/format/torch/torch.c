@@ -24,23 +24,19 @@ static bool torch_look(const struct zf_save *save, char **index, const char **op
     struct zf_store *st = save->store;
 
     *optimizer = NULL;
-    if (!zf_st_index_find(st, "", save->file, index_tail, index, err)) {
+    if (!zf_st_index_find(st, "", save->file, index_tail, index, err))
         return false;
-    }
     for (size_t i = 0; !*index && !save->file && zf_optimizer_dir[i]; i++) {
         zf_auto(mem) char *beside = NULL;
 
-        if (!zf_save_dir_is(st, zf_optimizer_dir[i])) {
+        if (!zf_save_dir_is(st, zf_optimizer_dir[i]))
             continue;
-        }
-        if (!zf_optim_index_find(st, zf_optimizer_dir[i], &beside, err)) {
+        if (!zf_optim_index_find(st, zf_optimizer_dir[i], &beside, err))
             return false;
-        }
         for (size_t k = 0; beside && !*index && zf_weights_dir[k]; k++) {
             if (zf_save_dir_is(st, zf_weights_dir[k]) &&
-                !zf_st_index_find(st, zf_weights_dir[k], NULL, index_tail, index, err)) {
+                !zf_st_index_find(st, zf_weights_dir[k], NULL, index_tail, index, err))
                 return false;
-            }
             *optimizer = *index ? zf_optimizer_dir[i] : NULL;
         }
     }
@@ -61,16 +57,14 @@ static bool torch_probe_dir(struct zf_store *st, const struct zf_limits *lim, st
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(st, "", &e, &n, err)) {
+    if (!zf_store_list(st, "", &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n && out->fit != ZF_FIT_PROOF; i++) {
         if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_named(e[i].name)) {
             bool weights = zf_torch_set_role(e[i].name) == ZF_ROLE_WEIGHTS;
 
-            if ((weights || out->fit == ZF_FIT_NO) && zf_torch_set_holds(st, e[i].name, lim)) {
+            if ((weights || out->fit == ZF_FIT_NO) && zf_torch_set_holds(st, e[i].name, lim))
                 torch_probe_is(e[i].name, weights ? ZF_FIT_PROOF : ZF_FIT_WEAK, out);
-            }
         }
     }
     return true;
@@ -84,9 +78,8 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
 
     out->fit = ZF_FIT_NO;
     if (!torch_look(save, &index, &optimizer, err)) {
-        if (err->code != ZF_E_UNKNOWN) {
+        if (err->code != ZF_E_UNKNOWN)
             return false;
-        }
         zf_err_clear(err); /* several: the files themselves may still decide */
     }
     if (index) {
@@ -94,12 +87,10 @@ static bool torch_probe(const struct zf_save *save, const struct zf_open_opts *o
         snprintf(out->why, sizeof out->why, "the index %.120s", index);
         return true;
     }
-    if (!save->file) {
+    if (!save->file)
         return torch_probe_dir(save->store, o->lim, out, err);
-    }
-    if (zf_torch_set_sniff(save->store, save->file)) {
+    if (zf_torch_set_sniff(save->store, save->file))
         torch_probe_is(save->file, ZF_FIT_PROOF, out);
-    }
     return true;
 }
 
@@ -181,9 +172,8 @@ static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_na
     size_t n;
 
     if (!zf_store_list(st, "", &e, &n, err) ||
-        !zf_series_list(e, n, indexed ? torch_is_other : zf_torch_set_named, &out->series, err)) {
+        !zf_series_list(e, n, indexed ? torch_is_other : zf_torch_set_named, &out->series, err))
         return false;
-    }
     out->whole = indexed;
     for (size_t i = 0; i < out->series.of.n; i++) {
         const struct zf_series_files *s = &out->series.of.at[i];
@@ -193,15 +183,13 @@ static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_na
     for (size_t i = 0; i < out->series.of.n; i++) {
         const struct zf_series_files *s = &out->series.of.at[i];
 
-        if (s->lacks == 0) {
+        if (s->lacks == 0)
             continue;
-        }
         (void)zf_series_fail(s, err);
         if (!(out->whole
                   ? zf_note_failure(b, err, "%s and the rest of its series is not shown: ", s->name)
-                  : zf_forgive(b, err))) {
+                  : zf_forgive(b, err)))
             return false;
-        }
     }
     return true;
 }
@@ -225,27 +213,23 @@ static bool torch_add_loose(struct torch_adding *a, const struct torch_names *na
     const struct zf_entry *e;
     size_t n;
 
-    if (!zf_store_list(a->st, "", &e, &n, err)) {
+    if (!zf_store_list(a->st, "", &e, &n, err))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         enum zf_torch_role role = zf_torch_set_role(e[i].name);
 
         if (!zf_torch_set_named(e[i].name) || (role == ZF_ROLE_WEIGHTS) != weights ||
-            torch_is_left(names, e[i].name)) {
+            torch_is_left(names, e[i].name))
             continue;
-        }
         if (weights && torch_shards_of(e[i].name)) {
             /* Another file's name promises it, so it is opened whatever it looks like: what is wrong
              * with it is said. */
-            if (!torch_add(a, e[i].name, ZF_ROLE_WEIGHTS, err)) {
+            if (!torch_add(a, e[i].name, ZF_ROLE_WEIGHTS, err))
                 return false;
-            }
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
             if (!zf_build_note(a->b, err, "%s is not shown: it is %s, not a file", e[i].name,
-                               e[i].what)) {
+                               e[i].what))
                 return false;
-            }
         } else if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_sniff(a->st, e[i].name) &&
                    !torch_add(a, e[i].name, role, err)) {
             return false;
@@ -281,25 +265,20 @@ static bool torch_open_torch(const struct zf_save *save, const struct zf_open_op
     struct torch_adding a = {.set = s, .st = st, .b = b};
     struct zf_st_index_reader reader = {.ctx = &a, .add = torch_add_named, .lacks = torch_lacks};
 
-    if (!s || !torch_look(save, &index, &optimizer, err)) {
+    if (!s || !torch_look(save, &index, &optimizer, err))
         return false;
-    }
     bool indexed = index && zf_st_index_load(st, index, o->lim, &x, err);
 
-    if (index && !indexed && !zf_forgive(b, err)) {
+    if (index && !indexed && !zf_forgive(b, err))
         return false;
-    }
-    if (indexed && x.groups) {
+    if (indexed && x.groups)
         return zf_optim_index_add(&x, st, o, b, err);
-    }
-    if (!index && save->file) {
+    if (!index && save->file)
         return torch_open_one(s, save->file, b, err);
-    }
     if (!torch_look_series(st, indexed, &names, b, err) ||
         (indexed ? !zf_st_index_read(&x, st, &reader, b, err)
-                 : !torch_add_loose(&a, &names, true, err))) {
+                 : !torch_add_loose(&a, &names, true, err)))
         return false;
-    }
     return torch_add_loose(&a, &names, false, err) && torch_read_any(&a, err) &&
            zf_torch_set_place(s, err) && (!indexed || zf_st_index_check(&x, &reader, b, err)) &&
            (!optimizer || zf_optim_index_add_dir(st, optimizer, o, b, err));

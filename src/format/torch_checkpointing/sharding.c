@@ -29,13 +29,11 @@ static bool sharding_read_path(const struct sharding *s, const struct zf_take *k
     const struct zf_pv *v = key->t->failed ? NULL : zf_pv_of_json(text, len, s->a, s->lim, err);
     uint64_t n = zf_pv_len(v);
 
-    if (!v) {
+    if (!v)
         return !key->t->failed ? false : zf_take_ok(key->t, err);
-    }
     struct zf_step *step = zf_arena_get(s->a, n + 1, sizeof *step, err);
-    if (!step) {
+    if (!step)
         return false;
-    }
     *step = (struct zf_step){.p = head, .n = head ? strlen(head) : 0};
     for (uint64_t i = 0; i < n; i++) {
         const struct zf_pv *one = zf_pv_item(v, i);
@@ -66,17 +64,14 @@ static bool sharding_read_tensor(struct sharding *s, const struct zf_take *key,
     struct zf_path path = {.n = 0};
     uint64_t n = zf_take_list(groups);
 
-    if (!sharding_read_path(s, key, head, &path, err)) {
+    if (!sharding_read_path(s, key, head, &path, err))
         return false;
-    }
     const struct zf_path below = {.step = path.step + (head ? 1 : 0), .n = path.n - (head ? 1 : 0)};
-    if (!zf_path_join(&name, below, err) || !zf_names_add(s->names, path, err)) {
+    if (!zf_path_join(&name, below, err) || !zf_names_add(s->names, path, err))
         return false;
-    }
     struct sharding_tensor *t = zf_table_make(s->tensor, zf_out_text(&name), name.n, err);
-    if (!t) {
+    if (!t)
         return false;
-    }
     (void)zf_take_must(key, !t->group, "another path is also named \"%.120s\" in safetensors",
                        zf_out_text(&name));
     t->path = path;
@@ -95,9 +90,8 @@ bool sharding_read_paths(struct sharding *s, const struct zf_take *x, const char
     for (uint64_t i = 0, n = zf_take_map(x); i < n; i++) {
         struct zf_take key = zf_take_name(x, i), groups = zf_take_item(x, i);
 
-        if (!sharding_read_tensor(s, &key, &groups, head, err)) {
+        if (!sharding_read_tensor(s, &key, &groups, head, err))
             return false;
-        }
     }
     return zf_take_ok(x->t, err);
 }
@@ -116,9 +110,8 @@ static void sharding_cut(struct sharding_box *box, uint64_t d, uint64_t n, uint6
 {
     uint64_t len = box->size[d], each = len / n + (len % n != 0), lo = 0;
 
-    if (!zf_mul(each, at, &lo) || lo > len) {
+    if (!zf_mul(each, at, &lo) || lo > len)
         lo = len;
-    }
     box->start[d] += lo;
     box->size[d] = len - lo < each ? len - lo : each;
 }
@@ -132,9 +125,8 @@ static bool sharding_find_rank(const struct zf_take *ranks, uint32_t rank, uint6
         *at = (rank + i) % n; /* ranks are mostly numbered from 0 on */
         struct zf_take one = zf_take_item(ranks, *at);
 
-        if (zf_take_u64(&one) == rank && !ranks->t->failed) {
+        if (zf_take_u64(&one) == rank && !ranks->t->failed)
             return true;
-        }
     }
     return false;
 }
@@ -145,20 +137,16 @@ static void sharding_take_placement(const struct zf_take *x, uint64_t size, uint
     struct zf_take type = zf_take_key(x, "type"), dim = zf_take_key(x, "dim");
     const char *is = zf_take_text(&type, NULL);
 
-    if (strcmp(is, "Replicate") == 0 || x->t->failed) {
+    if (strcmp(is, "Replicate") == 0 || x->t->failed)
         return;
-    }
     if (!zf_take_can(&type, strcmp(is, "Shard") == 0,
-                     "a tensor has the placement \"%.40s\"; only Shard and Replicate are read",
-                     is)) {
+                     "a tensor has the placement \"%.40s\"; only Shard and Replicate are read", is))
         return;
-    }
     uint64_t d = zf_take_u64(&dim);
     if (zf_take_must(&dim, d < box->ndim,
                      "a tensor of %" PRIu32 " dimensions is cut along %" PRIu64, box->ndim, d) &&
-        !x->t->failed) {
+        !x->t->failed)
         sharding_cut(box, d, size, at);
-    }
 }
 
 /* Reads one group of ranks: the box of a rank. */
@@ -194,9 +182,8 @@ static void sharding_take_box(const struct zf_take *group, uint32_t rank, enum z
     }
     (void)zf_take_must(&sizes, group->t->failed || below == zf_take_list(&ranks),
                        "it is not the shape of \"mesh_data\"");
-    if (group->t->failed) {
+    if (group->t->failed)
         return;
-    }
     memset(out->start, 0, sizeof out->start);
     memcpy(out->size, out->shape, out->ndim * sizeof *out->size);
     for (uint32_t i = 0; i < n && !group->t->failed; i++) {
@@ -253,17 +240,15 @@ static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct
         (void)zf_take_must(&groups, g + 1 < n, "rank %" PRIu32 " is not in any group of ranks",
                            rank);
     }
-    if (!zf_take_ok(&taker, err)) {
+    if (!zf_take_ok(&taker, err))
         return zf_err_in(err, "metadata.pkl");
-    }
     if (!zf_shape_equal(e->ndim, e->shape, box.ndim, box.size)) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "its shape differs from the one in metadata.pkl for rank %" PRIu32, rank);
     }
     uint64_t *stride = zf_arena_get(s->a, e->ndim, sizeof *stride, err);
-    if (!stride) {
+    if (!stride)
         return false;
-    }
     zf_packed_strides(e->ndim, e->shape, stride);
     x.shape = e->shape;
     x.stride = stride;
@@ -275,9 +260,8 @@ static bool sharding_add(struct sharding *s, const struct zf_st_entry *e, struct
 bool sharding_add_file(struct sharding *s, const struct zf_st_header *h, struct zf_source *src,
                        uint32_t rank, const char *file, struct zf_err *err)
 {
-    if (!zf_keeper_hold(&s->keep, src, err)) {
+    if (!zf_keeper_hold(&s->keep, src, err))
         return false;
-    }
     for (uint64_t i = 0; i < h->n; i++) {
         if (!sharding_add(s, &h->entry[i], src, rank, file, err)) {
             (void)zf_err_in(err, "!%.120s", h->entry[i].name);
@@ -296,9 +280,8 @@ bool sharding_end(struct sharding *s, struct zf_err *err)
                           (int)(t->hh.keylen < 160 ? t->hh.keylen : 160), (const char *)t->hh.key,
                           t->n_seen, t->n_ranks);
             (void)zf_err_in(err, "metadata.pkl");
-            if (!zf_forgive(s->pieces.b, err)) {
+            if (!zf_forgive(s->pieces.b, err))
                 return false;
-            }
         }
     }
     return zf_pieces_end(&s->pieces, err);

@@ -55,9 +55,8 @@ static bool checkpointing_read_meta(struct checkpointing *s, struct zf_taker *t,
     struct zf_take root = zf_take_root(t, v), version = zf_take_key(&root, "version");
     struct zf_take world = zf_take_key(&root, "world_size"), items = zf_take_key(&root, "metadata");
 
-    if (!v) {
+    if (!v)
         return bytes && zf_err_in(err, CHECKPOINTING_META);
-    }
     const char *is = zf_take_text(&version, NULL);
     (void)zf_take_can(&version, strcmp(is, "2.0") == 0, "it is \"%.20s\"; only 2.0 is read", is);
     s->world = zf_take_u64(&world);
@@ -79,20 +78,17 @@ static bool checkpointing_add_file(struct checkpointing *s, const struct zf_take
                            ? zf_take_text(&file, NULL)
                            : zf_arena_fmt(s->a, err, "%s_%" PRIu64 ".pt", name, rank);
 
-    if (!path) {
+    if (!path)
         return false;
-    }
     (void)zf_take_must(&key, rank < s->world, "rank %" PRIu64 " of %" PRIu64, rank, s->world);
     (void)zf_take_must(&own, zf_relpath_ok(path), "\"%.120s\" is not the name of a file next to it",
                        path);
-    if (item->t->failed) {
+    if (item->t->failed)
         return zf_take_ok(item->t, err);
-    }
     *cut = zf_name_ends(path, checkpointing_safetensors);
     struct checkpointing_file *f = *cut ? zf_vec_push(&s->parts, err) : zf_vec_push(&s->torch, err);
-    if (f) {
+    if (f)
         *f = (struct checkpointing_file){name, path, (uint32_t)rank, zf_torch_set_role(name)};
-    }
     return f != NULL;
 }
 
@@ -108,9 +104,8 @@ static bool checkpointing_read_item(struct checkpointing *s, const struct zf_tak
 
     (void)zf_take_must(&name, zf_relpath_ok(text), "it is not a file name");
     for (uint64_t k = 0, n = zf_take_map(&layout); k < n && !items->t->failed; k++) {
-        if (!checkpointing_add_file(s, &layout, &item, text, k, &cut, err)) {
+        if (!checkpointing_add_file(s, &layout, &item, text, k, &cut, err))
             return false;
-        }
         some = some || cut;
     }
     const char *head = zf_torch_set_role(text) == ZF_ROLE_WEIGHTS ? NULL : text;
@@ -122,15 +117,12 @@ static bool checkpointing_read_items(struct checkpointing *s, struct zf_err *err
 {
     struct zf_taker t = {.arena = s->a};
 
-    if (!checkpointing_read_meta(s, &t, err)) {
+    if (!checkpointing_read_meta(s, &t, err))
         return false;
-    }
     struct zf_take root = zf_take_root(&t, s->items);
-    for (uint64_t i = 0, n = zf_take_map(&root); i < n; i++) {
-        if (!checkpointing_read_item(s, &root, i, err)) {
+    for (uint64_t i = 0, n = zf_take_map(&root); i < n; i++)
+        if (!checkpointing_read_item(s, &root, i, err))
             return zf_err_in(err, CHECKPOINTING_META);
-        }
-    }
     return zf_take_ok(&t, err);
 }
 
@@ -161,9 +153,8 @@ static bool checkpointing_read_files(struct checkpointing *s, struct zf_err *err
     for (size_t i = 0; i < s->torch.n; i++) {
         const char **path = zf_vec_push(&s->path, err);
 
-        if (!path) {
+        if (!path)
             return false;
-        }
         *path = s->torch.at[i].path;
     }
     return zf_torch_set_expect(s->set, s->path.at, s->path.n, err) &&
@@ -181,9 +172,8 @@ static bool checkpointing_is_item(const struct checkpointing *s, const struct zf
         uint64_t n;
         const char *name = zf_pv_text(zf_pv_key(s->items, i), &n);
 
-        if (name && n == f->stem_len && memcmp(name, f->name + f->stem, n) == 0) {
+        if (name && n == f->stem_len && memcmp(name, f->name + f->stem, n) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -195,28 +185,24 @@ static bool checkpointing_add_rest(struct checkpointing *s, struct zf_err *err)
     size_t added = 0;
 
     if (!zf_numbered_list(s->st, "", checkpointing_files, &l, err) ||
-        !zf_numbered_list(s->st, "", checkpointing_texts, &texts, err)) {
+        !zf_numbered_list(s->st, "", checkpointing_texts, &texts, err))
         return false;
-    }
     for (size_t i = 0; i < l.file.n; i++) {
         const char *name = l.file.at[i].name;
 
-        if (checkpointing_is_item(s, &l.file.at[i])) {
+        if (checkpointing_is_item(s, &l.file.at[i]))
             continue;
-        }
-        if (zf_torch_set_add(s->rest, name, ZF_ROLE_REST, zf_coord_data(0), err)) {
+        if (zf_torch_set_add(s->rest, name, ZF_ROLE_REST, zf_coord_data(0), err))
             added++;
-        } else if (!zf_leave_out(s->b, name, NULL, err)) {
+        else if (!zf_leave_out(s->b, name, NULL, err))
             return false;
-        }
     }
     for (size_t i = 0; i < texts.file.n; i++) {
         const char *name = texts.file.at[i].name, *path = zf_arena_fmt(s->a, err, "state/%s", name);
         zf_auto(source) struct zf_source *src = path ? zf_store_open(s->st, name, err) : NULL;
 
-        if (!src || !zf_build_blob(s->b, path, src, 0, src->size, err)) {
+        if (!src || !zf_build_blob(s->b, path, src, 0, src->size, err))
             return false;
-        }
     }
     return added == 0 || zf_torch_set_place(s->rest, err);
 }
@@ -229,9 +215,8 @@ static bool checkpointing_open_save(void *ctx, const char *where, struct zf_err 
     struct zf_mesh mesh = {0};
 
     (void)where;
-    if (!checkpointing_read_items(s, err)) {
+    if (!checkpointing_read_items(s, err))
         return false;
-    }
     mesh.size[ZF_AXIS_DATA] = (uint32_t)s->world;
     s->set = zf_torch_set_new(s->b, s->st, &mesh, s->parts.n > 0, s->o->lim, err);
     s->rest =
@@ -246,9 +231,8 @@ static const char *checkpointing_find_save(const struct zf_save *save, const str
     char head[64];
 
     (void)o;
-    if (save->file || !zf_store_has(save->store, CHECKPOINTING_META, ZF_ENTRY_FILE)) {
+    if (save->file || !zf_store_has(save->store, CHECKPOINTING_META, ZF_ENTRY_FILE))
         return NULL;
-    }
     zf_auto(source) struct zf_source *src =
         zf_store_open(save->store, CHECKPOINTING_META, &ignored);
     size_t n = src && src->size < sizeof head ? (size_t)src->size : sizeof head;

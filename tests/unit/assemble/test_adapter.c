@@ -125,15 +125,13 @@ static void names(void **state)
         add(&m, row[i].name, strlen(row[i].name));
         before = zf_build_n_tensors(m.b);
         bool is = row[i].out && *row[i].out;
-        if (is && !memmem(row[i].name, strlen(row[i].name), ".bias", 5)) {
+        if (is && !memmem(row[i].name, strlen(row[i].name), ".bias", 5))
             add_partner(&m, row[i].name, strlen(row[i].name));
-        }
         n = zf_build_n_tensors(m.b);
         assert_ok(zf_adapters_show(m.b, "", NULL, (struct zf_trained){0}, &m.err), &m.err);
         if (zf_build_n_tensors(m.b) - n != (is ? n - before + 3 : (row[i].out ? 0 : 2)) ||
-            (is && !shown(&m, "", adapter, row[i].out))) {
+            (is && !shown(&m, "", adapter, row[i].out)))
             fail_msg("%s: %d shown", row[i].name, (int)(zf_build_n_tensors(m.b) - n));
-        }
         unmake(&m);
     }
 }

@@ -31,9 +31,8 @@ static struct zf_agree *list_of(const char *file, const char *pickle, bool neede
     for (uint64_t i = 0, n; i < zf_pv_len(zf_torch_root(t)); i++) {
         const char *key = zf_pv_text(zf_pv_key(zf_torch_root(t), i), &n);
 
-        if (!zf_agree_add(g, t, key, zf_pv_val(zf_torch_root(t), i), NULL, needed, err)) {
+        if (!zf_agree_add(g, t, key, zf_pv_val(zf_torch_root(t), i), NULL, needed, err))
             return NULL;
-        }
     }
     return zf_give(g);
 }

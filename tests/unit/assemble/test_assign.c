@@ -40,13 +40,11 @@ static const char *settle(const char *candidates, const char *const *group, uint
     struct zf_err err;
     size_t k = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         g[i] = (struct zf_assign_group){.n = (uint32_t)strlen(group[i]), .to = to[i]};
-    }
     assert_ok(zf_assign_prove(&a, &proven, &err), &err);
-    if (!proven) {
+    if (!proven)
         return a.open.none ? "none" : "several";
-    }
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < g[i].n; j++) {
             out[k++] = (char)('0' + to[i][j]);

@@ -38,9 +38,8 @@ static void begin(struct fixture *f)
     f->a = zf_arena_new(1 << 24, &err);
     assert_non_null(f->b);
     assert_non_null(f->a);
-    for (uint32_t i = 0; i < MOST; i++) {
+    for (uint32_t i = 0; i < MOST; i++)
         f->whole[i] = (uint16_t)random_below(65536);
-    }
 }
 
 static void end(struct fixture *f)
@@ -53,9 +52,8 @@ static uint64_t elements(uint32_t nd, const uint64_t *shape)
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < nd; d++) {
+    for (uint32_t d = 0; d < nd; d++)
         n *= shape[d];
-    }
     return n;
 }
 
@@ -69,15 +67,13 @@ static void choose(struct fixture *f)
     f->n_subs = f->rule.kind == ZF_CUT_SUBS ? 1 + (uint32_t)random_below(SUBS) : 1;
     f->rule.n_subs = f->n_subs;
     bool equal = f->rule.kind == ZF_CUT_SUBS && random_below(2);
-    for (uint32_t d = 0; d < f->ndim; d++) {
+    for (uint32_t d = 0; d < f->ndim; d++)
         f->shape[d] = 1 + random_below(5);
-    }
     for (uint32_t r = 0; r < f->n_ranks; r++) {
         memcpy(f->shard_shape[r], f->shape, sizeof f->shape);
         f->shards[r] = f->shard_shape[r];
-        if (f->rule.kind == ZF_CUT_COPIES) {
+        if (f->rule.kind == ZF_CUT_COPIES)
             continue;
-        }
         f->shard_shape[r][f->rule.dim] = 0;
         uint64_t every = random_below(4);
         for (uint32_t s = 0; s < f->n_subs; s++) {
@@ -90,9 +86,8 @@ static void choose(struct fixture *f)
     f->rule.width = f->rule.kind == ZF_CUT_SUBS && !equal ? f->width : NULL;
     if (f->rule.kind != ZF_CUT_COPIES) {
         f->shape[f->rule.dim] = 0;
-        for (uint32_t i = 0; i < f->n_subs * f->n_ranks; i++) {
+        for (uint32_t i = 0; i < f->n_subs * f->n_ranks; i++)
             f->shape[f->rule.dim] += f->width[i];
-        }
     }
 }
 
@@ -130,15 +125,12 @@ static void cut(struct fixture *f)
         for (uint32_t r = 0, to = 0; r < f->n_ranks; r++) {
             uint64_t x = 0, in = at[f->rule.dim];
 
-            if (f->rule.kind != ZF_CUT_COPIES) {
+            if (f->rule.kind != ZF_CUT_COPIES)
                 in = owner(f, at[f->rule.dim], &to);
-            }
-            for (uint32_t d = 0; d < f->ndim; d++) {
+            for (uint32_t d = 0; d < f->ndim; d++)
                 x = x * f->shard_shape[r][d] + (d == f->rule.dim ? in : at[d]);
-            }
-            if (f->rule.kind == ZF_CUT_COPIES || to == r) {
+            if (f->rule.kind == ZF_CUT_COPIES || to == r)
                 f->shard[r][x] = f->whole[e];
-            }
         }
     }
 }
@@ -157,17 +149,15 @@ static void draft_shard(struct fixture *f, uint32_t r)
                                   (struct zf_type){ZF_DT_F16, f->ndim, shape}, &err);
     assert_ok(f->draft[r], &err);
     bool strided = random_below(3) == 0;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p[strided ? 2 * i : i] = f->shard[r][i];
-    }
     zf_auto(source) struct zf_source *src = zf_mem_new("rank.pt", p, (2 * n + 1) * 2, true, &err);
     assert_ok(src, &err);
     if (strided) {
         uint64_t stride[4], step = 2;
 
-        for (uint32_t d = f->ndim; d-- > 0; step *= shape[d]) {
+        for (uint32_t d = f->ndim; d-- > 0; step *= shape[d])
             stride[d] = step;
-        }
         assert_ok(zf_draft_box(f->draft[r], NULL, shape,
                                (struct zf_from){.src = src, .off = 0, .stride = stride}, &err),
                   &err);
@@ -208,12 +198,10 @@ static void joins_what_was_cut(void **state)
         choose(&f);
         cut(&f);
         uint64_t rows = f.shape[0], row = elements(f.ndim - 1, f.shape + 1);
-        if (rows > 0 && random_below(3) == 0) {
+        if (rows > 0 && random_below(3) == 0)
             f.rule.rows = rows = 1 + random_below(rows);
-        }
-        for (uint32_t r = 0; r < f.n_ranks; r++) {
+        for (uint32_t r = 0; r < f.n_ranks; r++)
             draft_shard(&f, r);
-        }
         assert_ok(zf_cut_lay(&f.rule, f.ndim, f.shards, f.n_ranks, f.a, &c, &err), &err);
         assert_ok(zf_cut_prove(&c, &err), &err);
         assert_ok(zf_cut_draft(&c, f.b, whole_spot, f.draft, &check, &err), &err);
@@ -250,9 +238,8 @@ static void finds_copies_that_differ(void **state)
         }
         cut(&f);
         f.shard[1 + random_below(f.n_ranks - 1)][random_below(f.shape[0] * f.shape[1])] ^= 1;
-        for (uint32_t r = 0; r < f.n_ranks; r++) {
+        for (uint32_t r = 0; r < f.n_ranks; r++)
             draft_shard(&f, r);
-        }
         assert_ok(zf_cut_lay(&f.rule, f.ndim, f.shards, f.n_ranks, f.a, &c, &err), &err);
         if (enough) {
             assert_ok(zf_cut_draft(&c, f.b, whole_spot, f.draft, &check, &err), &err);

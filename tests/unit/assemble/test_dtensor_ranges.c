@@ -21,9 +21,8 @@ static void count(const struct cutting *c, uint8_t owned[MAX_LEN])
     struct zf_err err = {0};
     uint64_t ranks = 1, stride = 1;
 
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = 0; i < c->n; i++)
         ranks *= c->axis[i].size;
-    }
     memset(owned, 0, MAX_LEN);
     for (uint64_t r = 0; r < ranks; r++) {
         zf_auto(arena) struct zf_arena *a = zf_arena_new(1 << 20, &err);
@@ -47,9 +46,8 @@ static void count(const struct cutting *c, uint8_t owned[MAX_LEN])
         uint64_t total = 0;
         for (uint64_t i = 0; i < dim.n; i++) {
             assert_true(dim.range[i].lo <= dim.range[i].hi && dim.range[i].hi <= c->len);
-            for (uint64_t k = dim.range[i].lo; k < dim.range[i].hi; k++) {
+            for (uint64_t k = dim.range[i].lo; k < dim.range[i].hi; k++)
                 owned[k]++;
-            }
             total += dim.range[i].hi - dim.range[i].lo;
         }
         assert_int_equal(total, dim.total);
@@ -61,9 +59,8 @@ static void check_tiles(const struct cutting *c, uint8_t times)
     uint8_t owned[MAX_LEN];
 
     count(c, owned);
-    for (uint64_t k = 0; k < c->len; k++) {
+    for (uint64_t k = 0; k < c->len; k++)
         assert_int_equal(owned[k], times);
-    }
 }
 
 #define SHARD(n)                                                                                   \

@@ -54,20 +54,17 @@ static void series(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
-        if (!zf_series_parse(yes[i].name, &s)) {
+        if (!zf_series_parse(yes[i].name, &s))
             fail_msg("%s is of a series", yes[i].name);
-        }
         assert_int_equal(s.stem, yes[i].stem);
         assert_int_equal(s.number, yes[i].number);
         assert_int_equal(s.of, yes[i].of);
         assert_int_equal(s.width, yes[i].width);
         assert_string_equal(s.tail, yes[i].tail);
     }
-    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {
-        if (zf_series_parse(no[i], &s)) {
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++)
+        if (zf_series_parse(no[i], &s))
             fail_msg("%s is of no series", no[i]);
-        }
-    }
 }
 
 /* Every pair of numbers, as printf writes them. */
@@ -110,9 +107,8 @@ static void series_of_a_directory(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         e[i].name = name[i];
-    }
     assert_null(zf_series_find(&list, name[0]));
     assert_true(zf_series_list(e, sizeof name / sizeof name[0], is_bin, &list, &err));
     assert_int_equal(list.of.n, 6);

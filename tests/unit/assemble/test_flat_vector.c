@@ -41,9 +41,8 @@ static void group_init(struct group *g)
 
 static void group_fini(struct group *g)
 {
-    for (uint32_t i = 0; i < g->v.n_params; i++) {
+    for (uint32_t i = 0; i < g->v.n_params; i++)
         free(g->place[i]);
-    }
     zf_arena_free(g->a);
 }
 
@@ -82,15 +81,13 @@ static void partitions(void **state)
         struct group g;
 
         group_init(&g);
-        for (uint32_t i = 0; i < g.v.n_params; i++) {
+        for (uint32_t i = 0; i < g.v.n_params; i++)
             need += g.len[i] + (pads ? g.pad[i] : 0);
-        }
         for (size = 0; size * g.v.n_ranks < need; size += align) {
         }
         for (uint32_t i = 0; i < g.v.n_params; i++) {
-            for (uint64_t x = 0; x < g.len[i]; x++, y++) {
+            for (uint64_t x = 0; x < g.len[i]; x++, y++)
                 g.place[i][x] = (struct place){(uint32_t)(y / size), y % size};
-            }
             y += pads ? g.pad[i] : 0;
         }
         for (uint32_t r = 0; r < g.v.n_ranks; r++) {
@@ -99,9 +96,8 @@ static void partitions(void **state)
             g.part[r] = (struct zf_flat_part){.file = "f", .n = size};
             g.part[r].n = trim && left < size ? left : size;
         }
-        if (g.v.n_ranks > 1 && !trim && rand() % 2) { /* the others show its length */
+        if (g.v.n_ranks > 1 && !trim && rand() % 2) /* the others show its length */
             g.part[rand() % (int)g.v.n_ranks].lost = true;
-        }
         assert_ok(zf_flat_partitions(&g.v, g.part, pads ? g.pad : NULL, align, g.a, &err), &err);
         check(&g);
         group_fini(&g);
@@ -123,9 +119,8 @@ static void slots(void **state)
             uint64_t slot = (g.len[i] + g.v.n_ranks - 1) / g.v.n_ranks;
             struct zf_flat_piece p;
 
-            for (uint64_t x = 0; x < g.len[i]; x++) {
+            for (uint64_t x = 0; x < g.len[i]; x++)
                 g.place[i][x] = (struct place){(uint32_t)(x / slot), base + x % slot};
-            }
             for (uint32_t r = 0; r < g.v.n_ranks; r++) {
                 bool some = zf_flat_slot(&g.v, i, r, &p);
 
@@ -158,9 +153,8 @@ static void refusals(void **state)
     (void)state;
     g.v.len = g.len;
     g.a = zf_arena_new(1 << 20, &err);
-    for (uint32_t r = 0; r < 3; r++) {
+    for (uint32_t r = 0; r < 3; r++)
         g.part[r] = (struct zf_flat_part){.file = "f", .n = good[r]};
-    }
     assert_ok(zf_flat_partitions(&g.v, g.part, NULL, 2, g.a, &err), &err);
     g.part[0].n = g.part[1].n = 5;
     refuse(&g, "group 3 have 17 elements, but its 3 partitions hold 15");

@@ -30,9 +30,8 @@ static struct zf_path path_of(struct given *g, const char *text)
         assert_true(g->path.n < MAX_STEPS);
         g->step[g->path.n++] = (struct zf_step){.p = p + index, .n = n - index, .index = index};
         p += n;
-        if (*p == '\0') {
+        if (*p == '\0')
             return g->path;
-        }
     }
 }
 
@@ -430,9 +429,8 @@ static void keys_of_real_checkpoints(void **state)
 
         (void)snprintf(pattern, sizeof pattern, "%s/%s/expected*.json", top ? top : "tests/data",
                        depth[d]);
-        if (glob(pattern, 0, NULL, &g) != 0) {
+        if (glob(pattern, 0, NULL, &g) != 0)
             continue;
-        }
         for (size_t i = 0; i < g.gl_pathc; i++) {
             if (!strstr(g.gl_pathv[i], "/megatron/")) { /* whose keys have a rule of their own */
                 check_file(g.gl_pathv[i]);

@@ -27,9 +27,8 @@ static void numbers_as_printf_writes_them(void **state)
         struct zf_numbered_file f;
         bool ok = zf_numbered_fits("rank%r.pt", row[i].name, &f);
 
-        if (ok != (row[i].rank >= 0) || (ok && f.number[0] != (uint32_t)row[i].rank)) {
+        if (ok != (row[i].rank >= 0) || (ok && f.number[0] != (uint32_t)row[i].rank))
             fail_msg("%s: %s, rank %u", row[i].name, ok ? "taken" : "left", f.number[0]);
-        }
     }
 }
 
@@ -85,9 +84,8 @@ static const char *missing(const char *pattern, const char *const *file, struct 
     struct zf_store *st = store_mem_new(&lim, err);
 
     assert_non_null(st);
-    for (size_t i = 0; file[i]; i++) {
+    for (size_t i = 0; file[i]; i++)
         assert_true(store_mem_add(st, file[i], "", 0, err));
-    }
     struct zf_numbered l;
 
     assert_true(zf_numbered_list(st, "d", pattern, &l, err));

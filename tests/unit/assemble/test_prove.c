@@ -41,9 +41,8 @@ static void made_weights(struct made *m, const char *text)
                                     .off = 4 * m->used,
                                     .packed = true};
         m->weight[n].view = *p == '-' ? NULL : v;
-        for (size_t i = 0; i < len; i++) {
+        for (size_t i = 0; i < len; i++)
             m->letter[m->used++] = (float)p[i];
-        }
         p += len;
         key += *p == '|';
         p += *p != '\0';
@@ -68,14 +67,11 @@ static void made_vectors(struct made *m, const char *text, const char *how)
             len = strcspn(p, " /");
             m->part[parts] = (struct zf_values){NULL, 4 * m->used, ZF_DT_F32};
             m->own[parts] = (struct zf_tensor_ref){.n = len, .ndim = 1, .shape = &m->begin[MOST]};
-            for (uint32_t i = 0; i < m->p.n_weights; i++) {
-                if (m->shape[i] == len) {
+            for (uint32_t i = 0; i < m->p.n_weights; i++)
+                if (m->shape[i] == len)
                     m->own[parts].shape = &m->shape[i];
-                }
-            }
-            for (size_t i = 0; i < len; i++) {
+            for (size_t i = 0; i < len; i++)
                 m->letter[m->used++] = p[i] == '0' ? 0 : (float)p[i];
-            }
             m->begin[begin + 1] = m->begin[begin] + len;
             begin++;
             parts++;
@@ -83,9 +79,8 @@ static void made_vectors(struct made *m, const char *text, const char *how)
         }
         begin++;
         v->dealt = strchr(how, 'd') ? v->n_parts : 0;
-        if (*p++ == '\0') {
+        if (*p++ == '\0')
             break;
-        }
     }
     m->p.vector = m->vector;
     m->p.n_vectors = n + 1;
@@ -105,9 +100,8 @@ static void made_say(const struct made *m, bool proven, bool why, char *out, siz
         }
         at += (size_t)snprintf(out + at, n - at, "%s", g + 1 < m->p.n_vectors ? "/" : "");
     }
-    if (proven || !why) {
+    if (proven || !why)
         return;
-    }
     if (m->p.why.kind == ZF_PROVE_TWO) {
         (void)snprintf(out, n, "two %u %d", m->p.why.two[0], (int)m->p.why.two[1]);
     } else if (m->p.why.kind == ZF_PROVE_NONE) {
@@ -181,20 +175,16 @@ static void proofs(void **state)
             made_vectors(&m, row[i].vectors, row[i].how);
             zf_auto(source) struct zf_source *src =
                 zf_mem_new("letters", m.letter, sizeof m.letter, false, &err);
-            for (uint32_t k = 0; k < MOST; k++) {
+            for (uint32_t k = 0; k < MOST; k++)
                 m.view[k].src = m.part[k].src = src;
-            }
             assert_ok(zf_prove_by_storage(&m.p, &proven, &err), &err);
-            if (value && !proven) {
+            if (value && !proven)
                 assert_ok(zf_prove_by_value(&m.p, &proven, &err), &err);
-            }
             made_say(&m, proven, value, said, sizeof said);
-            if (strcmp(said, value ? row[i].value : row[i].storage) != 0) {
+            if (strcmp(said, value ? row[i].value : row[i].storage) != 0)
                 fail_msg("%s: %s %s: \"%s\"", row[i].weights, row[i].vectors, row[i].how, said);
-            }
-            for (uint32_t k = 0; proven && k < m.p.piece.n; k++) {
+            for (uint32_t k = 0; proven && k < m.p.piece.n; k++)
                 assert_true(m.weight[m.p.piece.at[k].to].taken);
-            }
             zf_auto_prove(&m.p);
         }
     }

@@ -24,9 +24,8 @@ static uint64_t document_read(struct zf_taker *t, const struct zf_pv *v)
     const char *s = zf_take_text(&text, &len);
     const uint64_t *d = zf_take_sizes(&sizes, &ndim);
     assert_int_equal(strlen(s), len);
-    for (uint32_t i = 0; i < ndim; i++) {
+    for (uint32_t i = 0; i < ndim; i++)
         sum += d[i];
-    }
     return t->failed ? 0 : sum;
 }
 
@@ -172,9 +171,8 @@ static void long_places(void **state)
 
     (void)state;
     step[0] = zf_take_root(&t, pickled("{}", a));
-    for (uint32_t i = 0; i < DEEP; i++) {
+    for (uint32_t i = 0; i < DEEP; i++)
         step[i + 1] = zf_take_key(&step[i], i == DEEP - 1 ? "last" : "a_rather_long_key");
-    }
     (void)zf_take_bool(&step[DEEP]);
     assert_false(zf_take_ok(&t, &err));
     assert_non_null(strstr(err.path, "!a_rather_long_key!last"));

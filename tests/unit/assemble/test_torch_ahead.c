@@ -137,9 +137,8 @@ static void add_file_with(struct zf_store *st, const char *path, uint64_t n, cha
         (void)snprintf(name, sizeof name, "%c%060llu", word, (unsigned long long)i);
         add_tensor(&pickle, name);
     }
-    for (; *more; more++) {
+    for (; *more; more++)
         add_tensor(&pickle, *more);
-    }
     zf_torch_write_end(&pickle);
     zf_zip_write_member(&w, "archive/data.pkl", pickle.n, 0, &file);
     zf_out_add(&file, pickle.p, pickle.n);
@@ -171,9 +170,8 @@ static void twins_are_told_from_others(void **state)
         struct zf_store *st = store_mem_new(&lim, &err);
 
         assert_ok(st, &err);
-        for (size_t i = 0; i < 4; i++) {
+        for (size_t i = 0; i < 4; i++)
             add_file(st, path[i], sizes[k], path[i][0]);
-        }
         struct zf_torch_ahead a = {.st = st, .lim = &lim};
         assert_ok(zf_torch_ahead_begin_alike(&a, NULL, path, 4, &err), &err);
         for (size_t i = 0; i < 4; i++) {
@@ -213,9 +211,8 @@ static bool are_twins(uint64_t n, const char *const *a, const char *const *b)
     assert_ok(zf_torch_ahead_begin_alike(&ahead, path[0], &path[1], 1, &err), &err);
     zf_auto(torch) struct zf_torch *t = zf_torch_ahead_open(&ahead, path[1], &err);
     assert_ok(t, &err);
-    if (!zf_torch_is_twin(t)) {
+    if (!zf_torch_is_twin(t))
         assert_string_equal(zf_pv_text(zf_pv_key(zf_torch_root(t), n), &len), b[0]);
-    }
     const bool are = zf_torch_is_twin(t);
     zf_torch_ahead_fini(&ahead);
     return are;
@@ -238,9 +235,8 @@ static void a_device_may_be_another(void **state)
         for (int k = i; k < n; k++) {
             bool want = i == k;
 
-            for (size_t j = 0; j < sizeof twins / sizeof twins[0]; j++) {
+            for (size_t j = 0; j < sizeof twins / sizeof twins[0]; j++)
                 want = want || (twins[j][0] == i && twins[j][1] == k);
-            }
             assert_int_equal(are_twins(LONG / 2, is[i], is[k]), want);
         }
     }

@@ -178,9 +178,8 @@ static void what_lies_beside_keeps_its_names(void **state)
         struct zf_draft *d = put(&w, k, "extra", "a", k == 1 ? "abd" : "abc");
 
         (void)put(&w, k, "", "copy", "xyz");
-        if (k > 0) {
+        if (k > 0)
             tie(&w, d, "z");
-        }
     }
     assert_ok(zf_tree_join(&w.j, &err), &err);
     expect(&w, "|copy=xyz extra|a=abc extra|z->a extra/mp_rank_01|a=abd extra/mp_rank_01|z->a");
@@ -232,9 +231,8 @@ static void stages_that_differ_are_told(void **state)
 
     (void)state;
     begin(&w, 2, 2);
-    for (uint32_t k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < 4; k++)
         (void)put(&w, k, "", "both", k == 3 ? "abd" : "abc");
-    }
     refused(&w, "\"both\": it is in several pipeline stages, but what mp_rank_02 has of it differs "
                 "from mp_rank_00");
     assert_true(w.j.stages_differ);
@@ -279,9 +277,8 @@ static void files_of_the_trees_go(void **state)
     begin(&w, 1, 2);
     (void)put(&w, 0, "", "a", "abc");
     (void)put(&w, 1, "", "a", "def");
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         assert_ok(zf_build_text(w.b, path[i], "{}", 2, &err), &err);
-    }
     assert_ok(zf_tree_join(&w.j, &err), &err);
     struct zf_checkpoint *c = zf_build_seal(w.b, "made", "by a test", &err);
     assert_ok(c, &err);
@@ -316,9 +313,8 @@ static void what_has_no_place_is_told(void **state)
     struct joined w;
 
     (void)state;
-    for (size_t n = 5; n < sizeof set - 1; n++) {
+    for (size_t n = 5; n < sizeof set - 1; n++)
         set[n] = n % 200 == 5 ? '/' : 'd';
-    }
     begin(&w, 1, 2);
     (void)put(&w, 0, set, "seed", "abc");
     (void)put(&w, 1, set, "seed", "xyz");
@@ -333,9 +329,8 @@ static void what_has_no_place_is_told(void **state)
     zf_build_free(w.b);
     lim.tensor_dims = 80;
     w.b = w.j.b = zf_build_new(NULL, &lim, false, &err);
-    for (size_t i = 0; i < 65; i++) {
+    for (size_t i = 0; i < 65; i++)
         shape[i] = one;
-    }
     struct zf_draft *d = zf_build_tensor(w.b, (struct zf_spot){"mp_rank_00", "deep", 4},
                                          (struct zf_type){ZF_DT_U8, 65, shape}, &err);
     zf_auto(source) struct zf_source *s = zf_mem_new("made", "x", 1, false, &err);

@@ -36,9 +36,8 @@ static void job_meet(struct job *j)
     (void)pthread_mutex_lock(&j->lock);
     j->most = ++j->inside > j->most ? j->inside : j->most;
     (void)pthread_cond_broadcast(&j->moved);
-    while (j->most < j->want) {
+    while (j->most < j->want)
         (void)pthread_cond_wait(&j->moved, &j->lock);
-    }
     j->inside--;
     (void)pthread_mutex_unlock(&j->lock);
 }
@@ -50,9 +49,8 @@ static void *make(void *ctx, uint64_t i, struct zf_err *err)
     job_meet(j);
     atomic_fetch_add(&j->beyond, i >= j->n);
     j->times[i]++;
-    if (i > atomic_load(&j->taken) + ZF_AHEAD_FEW) {
+    if (i > atomic_load(&j->taken) + ZF_AHEAD_FEW)
         atomic_fetch_add(&j->far, 1);
-    }
     if (j->fails && i % j->fails == 0) {
         (void)zf_fail(err, ZF_E_FORMAT, i, "thing %u is bad", (unsigned)i);
         return NULL;
@@ -108,12 +106,10 @@ static void things_come_in_order(void **state)
         struct job j = job_new(0, fails[k]);
         zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
 
-        for (uint64_t i = 0; i < N; i++) {
+        for (uint64_t i = 0; i < N; i++)
             take(&j, a, i);
-        }
-        for (uint64_t i = 0; i < N; i++) {
+        for (uint64_t i = 0; i < N; i++)
             assert_int_equal(j.times[i], 1);
-        }
         assert_int_equal(j.far, 0);
         assert_int_equal(dropped, 0);
     }
@@ -125,9 +121,8 @@ static void several_are_made_at_once(void **state)
     zf_auto(ahead) struct zf_ahead *a = ahead_of(&j, N);
 
     (void)state;
-    for (uint64_t i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++)
         take(&j, a, i);
-    }
     assert_int_equal(j.most, ZF_AHEAD_FEW);
 }
 
@@ -142,9 +137,8 @@ static void the_next_ones_are_made_ahead(void **state)
     for (uint64_t i = 0; i < 20; i++) {
         unsigned want = (unsigned)i + ZF_AHEAD_FEW;
 
-        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) < want; tries++) {
+        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) < want; tries++)
             (void)nanosleep(&ms, NULL);
-        }
         assert_int_equal(atomic_load(&j.made), want);
         take(&j, a, i);
     }
@@ -158,9 +152,8 @@ static void what_nobody_took_is_dropped(void **state)
             struct job j = job_new(0, 0);
             struct zf_ahead *a = ahead_of(&j, n);
 
-            for (uint64_t i = 0; i < taken; i++) {
+            for (uint64_t i = 0; i < taken; i++)
                 take(&j, a, i);
-            }
             zf_ahead_free(a);
             assert_int_equal(j.made, taken + dropped);
             assert_true(dropped <= ZF_AHEAD_FEW);
@@ -180,9 +173,8 @@ static void a_failure_stops_what_is_behind_it(void **state)
     (void)state;
     take(&j, a, 0);
     zf_ahead_free(a);
-    for (unsigned i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N; i++)
         begun += j.times[i];
-    }
     assert_true(begun <= 2 * ZF_AHEAD_FEW);
 }
 
@@ -250,9 +242,8 @@ static void one_that_is_heavy_is_made_ahead(void **state)
     zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, N, &err);
     assert_ok(a, &err);
     for (uint64_t i = 0; i < 20; i++) {
-        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) <= i; tries++) {
+        for (unsigned tries = 0; tries < 10000 && atomic_load(&j.made) <= i; tries++)
             (void)nanosleep(&ms, NULL);
-        }
         /* Two, where nothing was weighed yet. */
         assert_in_range(atomic_load(&j.made), i + 1, i + 2);
         take(&j, a, i);
@@ -268,9 +259,8 @@ static unsigned most_at_once(uint32_t most, uint64_t (*weigh)(const void *))
     zf_auto(ahead) struct zf_ahead *a = zf_ahead_new(work, N, &err);
 
     assert_ok(a, &err);
-    for (uint64_t i = 0; i < N; i++) {
+    for (uint64_t i = 0; i < N; i++)
         take(&j, a, i);
-    }
     return j.most;
 }
 

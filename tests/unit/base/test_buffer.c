@@ -76,9 +76,8 @@ static void not_many_are_kept(void **state)
             assert_non_null(b[i]);
         }
         assert_in_range(made, 80, 100);
-        for (size_t i = 0; i < 100; i++) {
+        for (size_t i = 0; i < 100; i++)
             zf_buffer_give(b[i]);
-        }
     }
 }
 
@@ -91,11 +90,9 @@ static void *fill(void *arg)
         zf_auto(buffer) struct zf_buffer *b = zf_buffer_take(64);
 
         memset(b->at, mine, 64);
-        for (size_t k = 0; k < 64; k++) {
-            if (b->at[k] != mine) {
+        for (size_t k = 0; k < 64; k++)
+            if (b->at[k] != mine)
                 return arg;
-            }
-        }
     }
     return NULL;
 }
@@ -106,9 +103,8 @@ static void is_lent_to_one_at_a_time(void **state)
     pthread_t thread[sizeof names - 1];
 
     (void)state;
-    for (size_t i = 0; names[i]; i++) {
+    for (size_t i = 0; names[i]; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, fill, &names[i]), 0);
-    }
     for (size_t i = 0; names[i]; i++) {
         void *bad;
 

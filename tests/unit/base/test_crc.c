@@ -20,13 +20,11 @@ static void sums_of_parts(void **state)
     const uint32_t want = 0x31782621u;
 
     (void)state;
-    for (size_t i = 0; i < sizeof p; i++) {
+    for (size_t i = 0; i < sizeof p; i++)
         p[i] = (uint8_t)(i * i % 251);
-    }
     assert_int_equal(zf_crc32(0, p, sizeof p), want);
-    for (size_t cut = 0; cut < sizeof p; cut += cut < 300 ? 1 : 997) {
+    for (size_t cut = 0; cut < sizeof p; cut += cut < 300 ? 1 : 997)
         assert_int_equal(zf_crc32(zf_crc32(0, p, cut), p + cut, sizeof p - cut), want);
-    }
 }
 
 int main(void)

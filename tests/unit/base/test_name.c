@@ -63,9 +63,8 @@ static void cuts_long_names_at_a_boundary(void **state)
     assert_string_equal(file + ZF_NAME_MAX - 4, ".f32");
     /* Two-byte characters and %XX are never cut in the middle. */
     for (size_t shift = 0; shift < 3; shift++) {
-        for (size_t i = 0; i < 300; i += 2) {
+        for (size_t i = 0; i < 300; i += 2)
             memcpy(raw + i, "\xc3\xa9", 2);
-        }
         memset(raw, 'y', shift);
         memmove(raw + shift, raw + (shift % 2), 299);
         size_t n = zf_name_encode(file, raw, 300, ".bf16");
@@ -88,11 +87,10 @@ static void orders_naturally(void **state)
             bool numbers_equal =
                 strstr(sorted[i], "10") && strstr(sorted[j], "10") && i >= 8 && j >= 8;
 
-            if (!numbers_equal) {
+            if (!numbers_equal)
                 assert_int_equal((c > 0) - (c < 0), (i > j) - (i < j));
-            } else if (i != j) {
+            else if (i != j)
                 assert_int_not_equal(c, 0);
-            }
         }
     }
 }
@@ -104,9 +102,8 @@ static void refuses_malformed_escapes(void **state)
     size_t n;
 
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(zf_name_decode(out, &n, bad[i], strlen(bad[i])));
-    }
 }
 
 /* What a checkpoint may name: a path that stays below where it began, written in one way. */
@@ -119,14 +116,11 @@ static void knows_safe_paths(void **state)
                                       "a/./b", "a/../b", "../../etc", "a/b/"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(zf_relpath_ok(good[i]));
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (zf_relpath_ok(bad[i])) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (zf_relpath_ok(bad[i]))
             fail_msg("\"%s\" passed", bad[i]);
-        }
-    }
 }
 
 /* The encoding of RFC 3629, section 3; how many bytes it has. */
@@ -138,9 +132,8 @@ static size_t utf8(uint32_t c, char *out)
     }
     size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 
-    for (size_t i = n; i-- > 1; c >>= 6) {
+    for (size_t i = n; i-- > 1; c >>= 6)
         out[i] = (char)(0x80 | (c & 0x3f));
-    }
     out[0] = (char)((n == 2 ? 0xc0 : n == 3 ? 0xe0 : 0xf0) | c);
     return n;
 }

@@ -99,9 +99,8 @@ enum { PATTERNS = sizeof pattern / sizeof *pattern, NAMES = sizeof name / sizeof
 static void put_texts(FILE *f, const char *const *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        for (const char *p = text[i]; *p; p++) {
+        for (const char *p = text[i]; *p; p++)
             (void)fprintf(f, "%02x", (unsigned char)*p);
-        }
         (void)fputs(i + 1 < n ? " " : "\n", f);
     }
 }
@@ -152,9 +151,8 @@ static void as_python_says(void **state)
 
             yes += want;
             assert_ok(zf_pattern_match(x, name[k], strlen(name[k]), NULL, &found, &err), &err);
-            if (found != want) {
+            if (found != want)
                 fail_msg("\"%s\" and \"%s\": Python says %d", pattern[i], name[k], want);
-            }
         }
     }
     assert_true(yes > 100 && yes < PATTERNS * NAMES / 2);
@@ -173,9 +171,8 @@ static void what_is_not_understood(void **state)
     (void)state;
     assert_ok(a, &err);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        if (zf_pattern_new(row[i], strlen(row[i]), ZF_PATTERN_FRONT, a, &err)) {
+        if (zf_pattern_new(row[i], strlen(row[i]), ZF_PATTERN_FRONT, a, &err))
             fail_msg("\"%s\" is understood", row[i]);
-        }
         assert_int_equal(err.code, ZF_E_UNSUPPORTED);
     }
     memset(text, 'a', sizeof text);
@@ -230,11 +227,10 @@ static void hostile(void **state)
     memset(long_name, 'a', sizeof long_name);
     long_name[sizeof long_name - 1] = 'b';
     assert_ok(x, &err);
-    if (zf_pattern_match(x, long_name, sizeof long_name, NULL, &found, &err)) {
+    if (zf_pattern_match(x, long_name, sizeof long_name, NULL, &found, &err))
         assert_false(found);
-    } else {
+    else
         assert_int_equal(err.code, ZF_E_UNSUPPORTED);
-    }
     x = zf_pattern_new("(a|a|a|a)*c", 11, ZF_PATTERN_FRONT, a, &err);
     assert_ok(x, &err);
     long_name[sizeof long_name - 1] = '\0';

@@ -39,9 +39,8 @@ static void hashes_as_python_does(void **state)
     char count[40];
 
     (void)state;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40; i++)
         count[i] = (char)i;
-    }
     assert_int_equal(zf_hash_of(&zero, 0, "", 0), 0xbd60acb658c79e45);
     assert_int_equal(zf_hash_of(&zero, 0, "model.layers.0.weight", 21), 0x0c381f26518b3eec);
     assert_int_equal(zf_hash_of(&zero, 1, "abcdefgh", 8), 0xe80a1ffe7d5f5c5b);
@@ -122,11 +121,10 @@ static bool table_survives(int fails, bool own)
 
         key[i] = 7 * i;
         *e = (struct number){.i = 0};
-        if (own) {
+        if (own)
             ok = zf_table_add(table, &key[i], sizeof key[i], e, &err);
-        } else if (!(e = zf_table_make_id(table, key[i], &err))) {
+        else if (!(e = zf_table_make_id(table, key[i], &err)))
             ok = false;
-        }
         if (!ok) {
             assert_false(failed);
             assert_err(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
@@ -136,17 +134,15 @@ static bool table_survives(int fails, bool own)
             continue;
         }
         e->i = i;
-        if (!own) {
+        if (!own)
             assert_ptr_equal(zf_table_make_id(table, key[i], &err), e);
-        }
     }
     table_fails = -1;
     assert_numbers(table, N);
-    if (own) {
+    if (own)
         HASH_CLEAR(hh, table);
-    } else {
+    else
         zf_table_free(table);
-    }
     assert_null(table);
     assert_null(zf_table_find_id(table, 7));
     return failed;
@@ -157,14 +153,12 @@ static void table_survives_each_allocation(void **state)
     int fails = 0;
 
     (void)state;
-    while (table_survives(fails, true)) {
+    while (table_survives(fails, true))
         fails++;
-    }
     assert_true(fails > 3); /* the table, its buckets, and each time they double */
     int own = fails;
-    for (fails = 0; table_survives(fails, false);) {
+    for (fails = 0; table_survives(fails, false);)
         fails++;
-    }
     assert_int_equal(fails, own + 700);
 }
 
@@ -192,9 +186,8 @@ static void sorted_finds_what_was_added(void **state)
             assert_ok(zf_sorted_add(&s, v << 40 | v, &err), &err);
             in[v] = true;
         }
-        for (uint64_t v = 0; v < N; v++) {
+        for (uint64_t v = 0; v < N; v++)
             assert_int_equal(zf_sorted_has(&s, v << 40 | v), in[v]);
-        }
         assert_false(zf_sorted_has(&s, UINT64_MAX));
     }
     assert_true(s.n <= N && s.cap <= 4 * N);
@@ -224,12 +217,10 @@ static void sorted_finds_meanwhile(void **state)
             assert_true(got >= from && got <= to);
             found[got - from] = true;
         }
-        for (uint64_t k = from; k <= to && k < N; k++) {
+        for (uint64_t k = from; k <= to && k < N; k++)
             assert_int_equal(found[k - from], in[k]);
-        }
-        for (uint32_t k = 1; k < s.n_runs; k++) {
+        for (uint32_t k = 1; k < s.n_runs; k++)
             assert_true(s.run[k] > s.run[k - 1]);
-        }
         assert_true(s.n_runs < 10);
     }
     zf_sorted_fini(&s);

@@ -40,9 +40,8 @@ static void knows_every_spelling(void **state)
 
         assert_true(zf_dtype_by_torch(info->torch, strlen(info->torch), &t) &&
                     t == (enum zf_dtype)i);
-        if (info->safetensors) {
+        if (info->safetensors)
             assert_true(zf_dtype_by_safetensors(info->safetensors, &t) && t == (enum zf_dtype)i);
-        }
         if (info->storage) {
             assert_true(zf_dtype_by_storage(info->storage, strlen(info->storage), &t));
             assert_int_equal(t, i);

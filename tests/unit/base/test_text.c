@@ -110,9 +110,8 @@ static void writes_in_parts(void **state)
 
     (void)state;
     assert_true(sent && got && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-    for (size_t i = 0; i < BYTES; i++) {
+    for (size_t i = 0; i < BYTES; i++)
         sent[i] = (unsigned char)(i * 7 + (i >> 9));
-    }
     pid_t child = fork();
     if (child == 0) {
         (void)close(pair[1]);

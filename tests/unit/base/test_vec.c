@@ -21,9 +21,8 @@ static void grows(void **state)
         assert_true(t->a == 0 && t->b == 0);
         *t = (struct thing){i, ~i};
     }
-    for (uint64_t i = 0; i < 10000; i++) {
+    for (uint64_t i = 0; i < 10000; i++)
         assert_true(v.at[i].a == i && v.at[i].b == ~i);
-    }
     v.n = 5;
     assert_int_equal(zf_vec_push(&v, &err)->b, 0); /* what was there before is not */
     assert_ok(zf_vec_room(&v, 100000, &err), &err);

@@ -46,11 +46,9 @@ static void patterns(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (zf_glob_match(cases[i].pattern, cases[i].path) != cases[i].fits) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (zf_glob_match(cases[i].pattern, cases[i].path) != cases[i].fits)
             fail_msg("%s over %s", cases[i].pattern, cases[i].path);
-        }
-    }
     assert_true(zf_glob_is_pattern("a[b"));
     assert_false(zf_glob_is_pattern("a.b"));
 }
@@ -63,9 +61,8 @@ static void offered(const char *want, const char *expected)
     zf_auto(nearest) struct zf_nearest near = {.want = want};
     char text[512];
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         zf_nearest_offer(&near, names[i]);
-    }
     assert_string_equal(zf_nearest_text(&near, text, sizeof text), expected);
 }
 
@@ -96,9 +93,8 @@ static unsigned edits(const char *a, const char *b)
             least = i > 0 && d[i - 1][j] + 1 < least ? d[i - 1][j] + 1 : least;
             least = j > 0 && d[i][j - 1] + 1 < least ? d[i][j - 1] + 1 : least;
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < least) {
+                d[i - 2][j - 2] + 1 < least)
                 least = d[i - 2][j - 2] + 1;
-            }
             d[i][j] = least;
         }
     }
@@ -114,9 +110,8 @@ static void nearest_by_the_whole_table(void **state)
         char want[24], name[24];
         size_t n = 1 + random_below(15), len = n;
 
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             want[i] = name[i] = (char)('a' + random_below(4));
-        }
         for (uint64_t k = random_below(5); k > 0; k--) {
             size_t at = random_below(len);
             char was = name[at];
@@ -144,14 +139,12 @@ static void nearest_by_the_whole_table(void **state)
         const unsigned all = edits(want, name), most = n < 5 ? 1 : n < 12 ? 2 : 3;
 
         zf_nearest_offer(&near, name);
-        if (near.n != (all <= most) || (near.n && near.cost[0] != all)) {
+        if (near.n != (all <= most) || (near.n && near.cost[0] != all))
             fail_msg("%s is %u edits from %s, not %u", name, all, want, near.n ? near.cost[0] : 99);
-        }
         seen[all < 4 ? all : 4]++;
     }
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         assert_true(seen[i] > 100);
-    }
 }
 
 /* Only the nearest stay, and names of any length are bounded. */
@@ -162,9 +155,8 @@ static void nearest_few(void **state)
     char text[64], cut[8], name[2000] = {0};
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         zf_nearest_offer(&near, names[i]);
-    }
     assert_string_equal(zf_nearest_text(&near, text, sizeof text),
                         "; did you mean abcdefgh, abcdefgx or abcdefgy?");
     assert_int_equal(strlen(zf_nearest_text(&near, cut, sizeof cut)), sizeof cut - 1);
@@ -183,12 +175,10 @@ static void relative_paths(void **state)
     struct zf_err err;
 
     (void)state;
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         assert_true(zf_relpath_ok(good[i]));
-    }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(zf_relpath_ok(bad[i]));
-    }
     for (size_t i = 0; i < sizeof join / sizeof join[0]; i++) {
         zf_auto(mem) char *path = zf_relpath_join(join[i][0], join[i][1], &err);
 
@@ -231,11 +221,9 @@ static void sizes(void **state)
         assert_true(zf_num_size(good[i].text, &n));
         assert_int_equal(n, good[i].n);
     }
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (zf_num_size(bad[i], &n)) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (zf_num_size(bad[i], &n))
             fail_msg("\"%s\" is taken for a size", bad[i]);
-        }
-    }
 }
 
 int main(void)

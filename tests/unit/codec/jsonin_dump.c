@@ -18,22 +18,20 @@ static void dump_text(const struct zf_jsonin *in)
     const char *p = zf_jsonin_text(in, &n);
 
     putchar('s');
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         printf("%02x", (unsigned char)p[i]);
-    }
 }
 
 static void dump_scalar(const struct zf_jsonin *in, enum zf_json_kind kind)
 {
-    if (kind == ZF_JSON_STRING) {
+    if (kind == ZF_JSON_STRING)
         dump_text(in);
-    } else if (kind == ZF_JSON_INTEGER) {
+    else if (kind == ZF_JSON_INTEGER)
         printf("i%" PRId64, zf_jsonin_integer(in));
-    } else if (kind == ZF_JSON_REAL) {
+    else if (kind == ZF_JSON_REAL)
         printf("r%.17g", zf_jsonin_real(in));
-    } else {
+    else
         putchar(kind == ZF_JSON_TRUE ? 't' : kind == ZF_JSON_FALSE ? 'f' : 'n');
-    }
 }
 
 /* At most json_depth deep. */
@@ -70,9 +68,8 @@ static void dump_pv(const struct zf_pv *v)
         const char *p = zf_pv_text(v, &n);
 
         putchar('s');
-        for (uint64_t k = 0; k < n; k++) {
+        for (uint64_t k = 0; k < n; k++)
             printf("%02x", (unsigned char)p[k]);
-        }
     } else if (object || zf_pv_kind(v) == ZF_PV_LIST) {
         putchar(object ? '{' : '[');
         for (uint64_t k = 0; k < zf_pv_len(v); k++) {
@@ -103,11 +100,10 @@ static void dump_pickled(const char *data, uint64_t n)
     zf_auto(arena) struct zf_arena *a = zf_arena_new(64 << 20, &err);
     const struct zf_pv *v = zf_pv_of_json(data, n, a, &lim, &err);
 
-    if (v) {
+    if (v)
         dump_pv(v);
-    } else {
+    else
         printf(" ! %s", zf_err_text(&err, text, sizeof text));
-    }
     putchar('\n');
 }
 
@@ -120,13 +116,11 @@ static void dump_document(void *data, uint64_t n)
     zf_auto(jsonin) struct zf_jsonin *in =
         src ? jsonin_new(src, 0, n, JSONIN_AHEAD, &lim, &err) : NULL;
 
-    if (!in) {
+    if (!in)
         abort();
-    }
     dump_value(in);
-    if (!zf_jsonin_end(in, &err)) {
+    if (!zf_jsonin_end(in, &err))
         printf(" ! %s", zf_err_text(&err, text, sizeof text));
-    }
     putchar('\n');
 }
 
@@ -138,14 +132,12 @@ int main(int argc, char **argv)
         n = le64toh(n);
         zf_auto(mem) void *data = malloc((size_t)n + 1);
 
-        if (!data || fread(data, 1, (size_t)n, stdin) != n) {
+        if (!data || fread(data, 1, (size_t)n, stdin) != n)
             return 1;
-        }
-        if (argc > 1 && strcmp(argv[1], "pickled") == 0) {
+        if (argc > 1 && strcmp(argv[1], "pickled") == 0)
             dump_pickled(data, n);
-        } else {
+        else
             dump_document(data, n);
-        }
     }
     return 0;
 }

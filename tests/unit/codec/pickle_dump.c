@@ -24,9 +24,8 @@ static void dump_hex(char kind, const struct zf_pv *v)
     const char *p = zf_pv_text(v, &n);
 
     putchar(kind);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         printf("%02x", (unsigned char)p[i]);
-    }
 }
 
 static void dump_items(const struct zf_pv *v, const char *brackets, unsigned depth)
@@ -47,9 +46,8 @@ static void dump_items(const struct zf_pv *v, const char *brackets, unsigned dep
 
 static void dump_name(const char *p)
 {
-    for (; *p; p++) {
+    for (; *p; p++)
         putchar((unsigned char)*p < 0x20 ? '?' : *p);
-    }
 }
 
 static void dump_call(const struct zf_pv *v, unsigned depth)
@@ -61,9 +59,8 @@ static void dump_call(const struct zf_pv *v, unsigned depth)
         printf("**");
         dump(zf_pv_kwargs(v), depth);
     }
-    if (zf_pv_len(v)) {
+    if (zf_pv_len(v))
         dump_items(v, zf_pv_is_map(v) ? "{}" : "[]", depth);
-    }
     if (zf_pv_state(v)) {
         printf("state ");
         dump(zf_pv_state(v), depth);
@@ -141,9 +138,8 @@ static bool json(const struct zf_pv *v, const struct zf_limits *lim, struct zf_e
     zf_auto(mem) char *out = NULL;
     uint64_t n;
 
-    if (!zf_pv_json(v, lim, NULL, &out, &n, err)) {
+    if (!zf_pv_json(v, lim, NULL, &out, &n, err))
         return false;
-    }
     printf("%" PRIu64 "\n", n);
     (void)fwrite(out, 1, n, stdout);
     return true;
@@ -175,14 +171,12 @@ static bool one(bool as_json)
 
     lim.pickle_memory = 64 << 20;
     lim.text_bytes = 1 << 20;
-    if (fread(&n, sizeof n, 1, stdin) != 1) {
+    if (fread(&n, sizeof n, 1, stdin) != 1)
         return false;
-    }
     n = le64toh(n);
     zf_auto(mem) char *p = malloc(n ? n : 1);
-    if (!p || fread(p, 1, n, stdin) != n) {
+    if (!p || fread(p, 1, n, stdin) != n)
         return false;
-    }
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(UINT64_MAX, &err);
     struct zf_bytes in = zf_bytes_of(p, n);
     const struct zf_pv *v = arena ? zf_pickle_load(&in, arena, &lim, &err) : NULL;
@@ -192,9 +186,8 @@ static bool one(bool as_json)
         printf(" @%" PRIu64 "\n", in.at);
     } else if (!v || !json(v, &lim, &err)) {
         (void)zf_err_text(&err, text, sizeof text);
-        if (as_json) {
+        if (as_json)
             printf("%zu\n", strlen(text) + 3);
-        }
         printf("! %s\n", text);
     }
     return true;

@@ -18,9 +18,8 @@ static bool read_torch(struct zf_source *src, char *out, size_t n, struct zf_err
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, &lim, err);
     uint64_t storages, unread;
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     zf_torch_storages(t, &storages, &unread);
     (void)snprintf(out, n, "%s, %d, %d values, %d storages", t->ops->name,
                    (int)zf_pv_kind(zf_torch_root(t)), (int)zf_pv_len(zf_torch_root(t)),
@@ -35,9 +34,8 @@ static bool read_safetensors(struct zf_source *src, char *out, size_t n, struct 
     struct zf_st_header head;
 
     assert_non_null(arena);
-    if (!zf_st_load(src, arena, &lim, &head, err)) {
+    if (!zf_st_load(src, arena, &lim, &head, err))
         return false;
-    }
     (void)snprintf(out, n, "%d tensors, first %s", (int)head.n, head.entry[0].name);
     return true;
 }

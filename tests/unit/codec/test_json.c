@@ -131,9 +131,8 @@ static void test_size_of_texts(void **state)
         zf_auto(out) struct zf_out text = {0};
 
         zf_out_str(&text, "{\"a\":\"");
-        for (size_t i = 0; i < N; i++) {
+        for (size_t i = 0; i < N; i++)
             zf_out_str(&text, unit[u]);
-        }
         zf_out_str(&text, "\"}");
         zf_err_clear(&err);
         zf_auto(json) json_t *j = zf_json_load(text.p, text.n, &lim, &err);
@@ -154,9 +153,8 @@ static void test_many_bytes_that_are_no_text(void **state)
     zf_auto(json) json_t *j = zf_json_string(bytes, sizeof bytes);
     assert_non_null(j);
     assert_int_equal(json_string_length(j), 3 * N);
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         assert_memory_equal(json_string_value(j) + 3 * i, LOST, 3);
-    }
 }
 
 int main(void)

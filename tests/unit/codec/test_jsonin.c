@@ -166,9 +166,8 @@ static char *many_keys(unsigned n, unsigned again)
 
     assert_non_null(text);
     text[0] = '{';
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         at += (size_t)sprintf(text + at, "\"k%u\":{\"x\":0,\"y\":0},", i);
-    }
     (void)sprintf(text + at, "\"k%u\":0}", again);
     return text;
 }
@@ -205,9 +204,8 @@ static void test_alike(void **state)
 
             memset(key, 'k', sizeof key);
             text[0] = '{';
-            for (int i = 0; many && i < 20; i++) {
+            for (int i = 0; many && i < 20; i++)
                 at += sprintf(text + at, "\"other %d\":0,", i);
-            }
             at += sprintf(text + at, "\"%.*sa\":0,\"%.*sb\":0,\"%.*s\":0", n, key, n, key, n, key);
             (void)sprintf(text + at, "}");
             zf_auto(jsonin) struct zf_jsonin *apart = of(text);

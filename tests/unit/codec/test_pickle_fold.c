@@ -201,26 +201,23 @@ static void there_are_bounds(void **state)
     for (unsigned n = 56; n < 70; n++) { /* values in it: itself, its class, a tuple of n */
         begin(&o);
         add(&o, A REBUILD "(");
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < n; i++)
             add(&o, "K\3");
-        }
         add(&o, "tRu.");
         same(&o, n + 3 <= 64);
         begin(&o);
         add(&o, A REBUILD "(X");
         zf_out_le32(&o, n);
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < n; i++)
             add(&o, "x");
-        }
         add(&o, "tRu.");
         same(&o, n <= 64);
     }
     for (unsigned n = 20; n < 40; n++) { /* 9 bytes each, but for 32 of 8 */
         begin(&o);
         add(&o, A REBUILD "(");
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < n; i++)
             add(&o, "\x8a\x08xxxxxxx\x3f");
-        }
         add(&o, "tRu.");
         same(&o, n * 9 <= 256);
     }
@@ -246,18 +243,16 @@ static void only_so_many_are_told_from_each_other(void **state)
     for (unsigned i = 0; i < 200;
          i++) { /* seven bits in NONE and True make so many different ones */
         add(&o, A REBUILD "(");
-        for (unsigned bit = 0; bit < 7; bit++) {
+        for (unsigned bit = 0; bit < 7; bit++)
             zf_out_u8(&o, i % 100 >> bit & 1 ? 'N' : 0x88);
-        }
         add(&o, "tRu");
     }
     add(&o, "e.");
     const struct zf_pv *plain = load(&o, a), *v = folded_load(o.p, o.n, b, &lim, &err);
     assert_true(plain && v);
     assert_true(folded_same(plain, v, 8));
-    for (unsigned i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < 200; i++)
         assert_int_equal(folded_is(zf_pv_get(zf_pv_item(v, i), "a")), i % 100 < 64);
-    }
 }
 
 static void it_is_as_deep_as_before(void **state)

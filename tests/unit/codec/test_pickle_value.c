@@ -295,18 +295,16 @@ static void memory_is_bounded(void **state)
     for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++) {
         uint64_t at = strlen(mixes[i].first), step = strlen(mixes[i].piece);
         memcpy(p, mixes[i].first, at);
-        for (; at < size; at += step) {
+        for (; at < size; at += step)
             memcpy(p + at, mixes[i].piece, step);
-        }
         memcpy(p + at, mixes[i].last, strlen(mixes[i].last));
         zf_auto(arena) struct zf_arena *a = zf_arena_new(UINT64_MAX, &err);
         struct zf_bytes in = zf_bytes_of(p, at + strlen(mixes[i].last));
         const struct zf_pv *v = a ? zf_pickle_load(&in, a, &lim, &err) : NULL;
-        if (!v && err.code == ZF_E_FORMAT) {
+        if (!v && err.code == ZF_E_FORMAT)
             assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "twice in one dict");
-        } else if (!v) {
+        else if (!v)
             assert_err(&err, ZF_E_LIMIT, err.off, "pickle_depth");
-        }
         if (zf_arena_used(a) > 16 * size + (1 << 20)) {
             fail_msg("\"%s\" makes %.1f bytes a byte", mixes[i].piece,
                      (double)zf_arena_used(a) / (double)size);

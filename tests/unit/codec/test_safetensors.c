@@ -13,9 +13,8 @@ static struct zf_source *file_of(const char *header, uint64_t n_data)
     char *p = calloc(1, all);
 
     assert_non_null(p);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         p[i] = (char)(n >> (8 * i) & 0xff);
-    }
     memcpy(p + 8, header, n);
     struct zf_source *s = zf_mem_new("f.safetensors", p, all, true, &err);
     assert_non_null(s);
@@ -126,9 +125,8 @@ static void test_refused(void **state)
         load(&l, s);
         assert_false(l.ok);
         assert_int_equal(l.err.code, bad[i].code);
-        if (!strstr(l.err.msg, bad[i].part)) {
+        if (!strstr(l.err.msg, bad[i].part))
             fail_msg("case %zu: \"%s\" is not in \"%s\"", i, bad[i].part, l.err.msg);
-        }
         assert_string_equal(l.err.path, "f.safetensors");
         zf_arena_free(l.arena);
     }

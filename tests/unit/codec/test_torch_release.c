@@ -27,9 +27,8 @@ static struct zf_torch *open_of(struct zf_out *pickle, unsigned n_storages)
     for (unsigned i = 0; i < n_storages; i++) {
         (void)snprintf(name, sizeof name, "archive/data/%u", i);
         zf_zip_write_member(&w, name, 16, 0, &file);
-        for (unsigned k = 0; k < 4; k++) {
+        for (unsigned k = 0; k < 4; k++)
             zf_out_le32(&file, i);
-        }
     }
     zf_zip_write_end(&w, &file);
     assert_ok(zf_out_ok(pickle, &err) && zf_out_ok(&file, &err), &err);
@@ -80,9 +79,8 @@ static void is_whole(const struct zf_torch_tensor *x, uint32_t number)
     assert_int_equal(x->stride[1], 1);
     assert_true(x->contiguous);
     assert_ok(zf_source_pread(x->storage->src, byte, sizeof byte, 0, &err), &err);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         assert_int_equal(byte[4 * i] | byte[4 * i + 1] << 8, number);
-    }
 }
 
 static void as_many_as_there_are_take_no_more_than_one(void **state)
@@ -133,9 +131,8 @@ static void another_word_about_a_storage_is_refused(void **state)
         struct zf_torch_tensor a, b, x;
 
         assert_ok(tensor(t, "a", &a), &err);
-        if (released) {
+        if (released)
             zf_torch_release(t, &a);
-        }
         assert_ok(tensor(t, "b", &b), &err);
         assert_false(tensor(t, "other type", &x));
         assert_non_null(strstr(err.msg, "storage \"0\" is said to be 16 bytes of float32 and also "

@@ -27,9 +27,8 @@ static bool tell(void *ctx, const struct zf_yaml_scalar *s, struct zf_err *err)
     struct told *t = ctx;
 
     assert_int_equal(strlen(s->path), strcspn(s->path, "\n"));
-    if (++t->n > t->most) {
+    if (++t->n > t->most)
         return zf_fail(err, ZF_E_LIMIT, 0, "enough");
-    }
     zf_out_str(&t->text, s->path);
     zf_out_str(&t->text, s->plain ? "=" : "='");
     zf_out_add(&t->text, s->value, s->value_len);
@@ -42,9 +41,8 @@ static void says(const char *yaml, const char *want)
     struct told t = {.most = 1000};
     struct zf_err err = {.code = ZF_OK};
 
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     assert_ok(zf_yaml_scalars(yaml, strlen(yaml), &lim, tell, &t, &err), &err);
     assert_string_equal(zf_out_text(&t.text), want);
     zf_auto_out(&t.text);
@@ -55,9 +53,8 @@ static void refused(const char *yaml, size_t n, enum zf_code code, const char *p
     struct told t = {.most = 1000};
     struct zf_err err = {.code = ZF_OK};
 
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     assert_false(zf_yaml_scalars(yaml, n, &lim, tell, &t, &err));
     assert_err(&err, code, err.off, part);
     zf_auto_out(&t.text);
@@ -106,9 +103,8 @@ static void refuses_what_is_no_document(void **state)
         "a: \xff\xfe\n"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(bad[i], strlen(bad[i]), ZF_E_FORMAT, "invalid YAML at line");
-    }
     refused("a: 1\n---\nb: 2\n", 14, ZF_E_FORMAT, "a second document begins");
     refused("a: \0", 4, ZF_E_FORMAT, "invalid YAML at line 1");
 }
@@ -121,9 +117,8 @@ static void is_bounded(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     for (char c = 'b'; c <= 'i'; c++) {
         size_t n = strlen(bomb);
         (void)snprintf(bomb + n, sizeof bomb - n, "%c: &%c [*%c, *%c, *%c, *%c, *%c, *%c]\n", c, c,
@@ -149,9 +144,8 @@ static void ends_where_the_reader_says_so(void **state)
     struct zf_err err = {.code = ZF_OK};
 
     (void)state;
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     assert_false(zf_yaml_scalars("[1, 2, 3, 4]", 12, &lim, tell, &t, &err));
     assert_err(&err, ZF_E_LIMIT, 0, "enough");
     assert_int_equal(t.n, 3);

@@ -240,9 +240,8 @@ static void no_prefix_is_a_document(void **state)
     struct zf_err err;
 
     (void)state;
-    for (size_t n = 0; n < sizeof text - 1; n++) {
+    for (size_t n = 0; n < sizeof text - 1; n++)
         assert_false(zf_zarr_load(text, n, &lim, arena, &z, &err));
-    }
     assert_ok(zf_zarr_load(text, sizeof text - 1, &lim, arena, &z, &err), &err);
 }
 
@@ -300,9 +299,8 @@ struct packed {
 
 static void values(float out[SIDE * SIDE])
 {
-    for (int i = 0; i < SIDE * SIDE; i++) {
+    for (int i = 0; i < SIDE * SIDE; i++)
         out[i] = (float)((i * 37) % 1000) / 8;
-    }
 }
 
 static void pack_deflate(struct packed *to, const void *p, int window)

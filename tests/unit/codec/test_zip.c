@@ -32,9 +32,8 @@ static void check_pattern(struct zf_zip *z, const char *name)
     assert_ok(src != NULL, &err);
     assert_int_equal(src->size, sizeof got);
     assert_ok(zf_source_pread(src, got, sizeof got, 0, &err), &err);
-    for (unsigned k = 0; k < sizeof got; k++) {
+    for (unsigned k = 0; k < sizeof got; k++)
         assert_int_equal(got[k], k * 7 % 251);
-    }
 }
 
 static void reads_whole_archives(void **state)
@@ -261,9 +260,8 @@ static void refuses_at_open(void **state)
         struct zf_err err;
         zf_auto(zip) struct zf_zip *z = open_zip(row[k].name, &err);
 
-        if (z || err.code != row[k].code || !strstr(err.msg, row[k].part)) {
+        if (z || err.code != row[k].code || !strstr(err.msg, row[k].part))
             fail_msg("%s: %s", row[k].name, z ? "was opened" : err.msg);
-        }
         assert_non_null(strstr(err.path, row[k].name));
     }
 }
@@ -286,9 +284,8 @@ static void refuses_at_the_member(void **state)
             continue;
         }
         assert_true(zf_zip_find(z, "a/data/0", &i));
-        if (zf_zip_data_off(z, i, &off, &err) || err.code != ZF_E_FORMAT) {
+        if (zf_zip_data_off(z, i, &off, &err) || err.code != ZF_E_FORMAT)
             fail_msg("%s was believed", names[k]);
-        }
     }
 }
 
@@ -354,9 +351,8 @@ static void survives_every_flip(void **state)
     assert_non_null(p);
     assert_ok(zf_source_pread(src, p, src->size, 0, &err), &err);
     for (uint64_t at = 0; at < src->size; at++) {
-        if (at == 200) {
+        if (at == 200)
             at = 5100; /* the middle is data */
-        }
         p[at] ^= 0xff;
         zf_auto(source) struct zf_source *mem = zf_mem_new("flipped", p, src->size, false, &err);
         assert_ok(mem != NULL, &err);
@@ -388,9 +384,8 @@ static void passes_on_failing_reads(void **state)
 
             ok = zf_zip_data_off(z, i, &at, &err);
         }
-        if (!ok) {
+        if (!ok)
             assert_int_equal(err.code, ZF_E_IO);
-        }
     }
 }
 
@@ -514,9 +509,8 @@ static void refuses_far_away_what_it_refuses(void **state)
 
             refused = refused || !m || (m->size && !zf_source_pread(m, &byte, 1, 0, &err));
         }
-        if (!refused || (err.code != ZF_E_FORMAT && err.code != ZF_E_UNSUPPORTED)) {
+        if (!refused || (err.code != ZF_E_FORMAT && err.code != ZF_E_UNSUPPORTED))
             fail_msg("%s was believed, or %s", names[k], err.msg);
-        }
         assert_non_null(strstr(err.path, names[k]));
     }
 }

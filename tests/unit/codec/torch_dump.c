@@ -34,9 +34,8 @@ static void failed(struct dump *d, const struct zf_err *err)
 
 static void put_dims(FILE *out, uint32_t n, const uint64_t *p)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         fprintf(out, "%s%" PRIu64, i ? "," : "", p[i]);
-    }
 }
 
 static void put_head(struct dump *d, const char *kind, enum zf_dtype t, uint32_t ndim,
@@ -56,9 +55,8 @@ static void put_tensor(struct dump *d, const struct zf_torch_tensor *ten)
     put_head(d, ten->storage->src ? "dense" : "meta", ten->dtype, ten->ndim, ten->shape);
     for (uint32_t i = 0; i < ten->ndim; i++) {
         n = ten->shape[i] ? n * ten->shape[i] : 0;
-        if (n == 0) {
+        if (n == 0)
             break;
-        }
     }
     for (uint64_t i = 0; ten->storage->src && i < n && i < 100000; i++) {
         uint64_t at = ten->off_elems, rest = i;
@@ -72,9 +70,8 @@ static void put_tensor(struct dump *d, const struct zf_torch_tensor *ten)
             failed(d, &err);
             break;
         }
-        for (uint64_t k = 0; k < es; k++) {
+        for (uint64_t k = 0; k < es; k++)
             fprintf(d->out, "%02x", p[k]);
-        }
     }
     fputc('\n', d->out);
 }
@@ -92,9 +89,8 @@ static bool put_part(void *ctx, const struct zf_torch_part *part, struct zf_err 
         double f = 0;
         int64_t i = 0;
 
-        if (!zf_pv_float(part->value, &f) && zf_pv_int(part->value, &i)) {
+        if (!zf_pv_float(part->value, &f) && zf_pv_int(part->value, &i))
             f = (double)i;
-        }
         fprintf(d->out, "%s\tnumber\t-\t\t%g\n", d->path, f);
     } else {
         visit(d, part->value, "", 0);
@@ -172,9 +168,8 @@ static void put_children(struct dump *d, const struct zf_pv *v)
         }
         visit(d, key ? zf_pv_val(v, i) : zf_pv_item(v, i), text, (size_t)len);
     }
-    if (zf_pv_kind(v) == ZF_PV_CALL) {
+    if (zf_pv_kind(v) == ZF_PV_CALL)
         visit(d, zf_pv_state(v), "", 0);
-    }
 }
 
 static void visit(struct dump *d, const struct zf_pv *v, const char *name, size_t n)
@@ -183,9 +178,8 @@ static void visit(struct dump *d, const struct zf_pv *v, const char *name, size_
     struct zf_torch_tensor ten;
     struct zf_err err;
 
-    if (!v || d->depth == DEPTH || len + n + 2 >= sizeof d->path) {
+    if (!v || d->depth == DEPTH || len + n + 2 >= sizeof d->path)
         return;
-    }
     (void)snprintf(d->path + len, sizeof d->path - len, "%s%.*s", len && n ? "." : "", (int)n,
                    name);
     d->depth++;
@@ -194,16 +188,14 @@ static void visit(struct dump *d, const struct zf_pv *v, const char *name, size_
     case ZF_TORCH_META:
     case ZF_TORCH_NUMPY:
     case ZF_TORCH_OPAQUE:
-        if (zf_torch_tensor(d->t, v, &ten, &err)) {
+        if (zf_torch_tensor(d->t, v, &ten, &err))
             put_tensor(d, &ten);
-        } else if (zf_torch_kind(d->t, v) != ZF_TORCH_NUMPY) { /* arrays of objects are no loss */
+        else if (zf_torch_kind(d->t, v) != ZF_TORCH_NUMPY) /* arrays of objects are no loss */
             failed(d, &err);
-        }
         break;
     case ZF_TORCH_PARTS:
-        if (!zf_torch_parts(d->t, v, put_part, d, &err)) {
+        if (!zf_torch_parts(d->t, v, put_part, d, &err))
             failed(d, &err);
-        }
         break;
     case ZF_TORCH_DTENSOR:
         put_dtensor(d, v);
@@ -224,9 +216,8 @@ static bool dump(struct zf_source *src, FILE *out, struct zf_err *err)
     zf_auto(torch) struct zf_torch *t = zf_torch_open(src, &lim, err);
     struct dump d = {.t = t, .out = out, .ok = true};
 
-    if (!t) {
+    if (!t)
         return false;
-    }
     fprintf(out, "\tcontainer\t%s\t\t\n", t->ops->name);
     visit(&d, zf_torch_root(t), "", 0);
     *err = d.err;
@@ -240,21 +231,18 @@ static int cut(struct zf_source *src, uint64_t step)
     struct zf_err err;
     unsigned whole = 0;
 
-    if (!p || !out || !zf_source_pread(src, p, src->size, 0, &err)) {
+    if (!p || !out || !zf_source_pread(src, p, src->size, 0, &err))
         return 2;
-    }
     for (uint64_t n = 0; n < src->size; n += step) {
         void *copy = malloc(n ? n : 1);
 
-        if (!copy) {
+        if (!copy)
             return 2;
-        }
         memcpy(copy, p, n);
         zf_auto(source) struct zf_source *mem = zf_mem_new("cut", copy, n, true, &err);
         whole += mem && dump(mem, out, &err);
-        if (err.msg[0] == '\0') {
+        if (err.msg[0] == '\0')
             return 2;
-        }
     }
     (void)fclose(out);
     printf("%u of the cut files were read without complaint\n", whole);
@@ -271,9 +259,8 @@ int main(int argc, char **argv)
     zf_auto(store) struct zf_store *st = zf_store_dir(path, &lim, &err);
     zf_auto(source) struct zf_source *src = st ? zf_store_open(st, base, &err) : NULL;
 
-    if (src && argc == 4) {
+    if (src && argc == 4)
         return cut(src, strtoull(argv[2], NULL, 10));
-    }
     if (!src || !dump(src, stdout, &err)) {
         fprintf(stderr, "%s\n", zf_err_text(&err, text, sizeof text));
         return 1;

@@ -55,9 +55,8 @@ static int setup(void **state)
     tree = made_tree(b, 0, NULL);
     strcpy(dir, "/tmp/zf-copy-XXXXXX");
     root = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY) : -1;
-    for (size_t i = 0; tree && i < FILES; i++) {
+    for (size_t i = 0; tree && i < FILES; i++)
         assert_true(zf_tree_walk(tree, file[i].from, &file[i].st));
-    }
     return !tree || root < 0;
 }
 
@@ -98,9 +97,8 @@ static void reboot(void)
     assert_true(n > 0);
     text[n] = '\0';
     assert_non_null(strstr(text, "boot "));
-    for (char *boot = text; (boot = strstr(boot, "boot ")); boot += 5) {
+    for (char *boot = text; (boot = strstr(boot, "boot ")); boot += 5)
         boot[5] = '!';
-    }
     assert_int_equal(pwrite(fd, text, (size_t)n, 0), n);
     assert_int_equal(close(fd), 0);
 }

@@ -39,9 +39,8 @@ static int teardown(void **state)
     static const char *const all[] = {"a", "b", ".a.part", ".SHA256SUMS.part"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         (void)unlinkat(root, all[i], 0);
-    }
     return close(root) || rmdir(dir);
 }
 
@@ -186,9 +185,8 @@ static void names_that_no_file_has(void **state)
     for (size_t i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
         zf_auto(export_spot) struct export_spot s = {.dir = -1};
 
-        if (export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s, &err)) {
+        if (export_dest_spot(root, i < sizeof bad / sizeof bad[0] ? bad[i] : long_name, &s, &err))
             fail_msg("name %zu was taken", i);
-        }
         assert_err(&err, ZF_E_IO, ZF_OFF_NONE, "this is not a valid file name");
     }
     for (const char *const *good = (const char *const[]){"...", ".a", "..a", "a.", NULL}; *good;

@@ -136,11 +136,10 @@ static void a_line_behind_a_torn_one_is_whole(void **state)
     for (int run = 0; run < 2; run++) {
         zf_auto(export_journal) struct export_journal *j = begin();
 
-        if (run == 0) {
+        if (run == 0)
             assert_ok(export_journal_part(j, "w", ID_A, 3, &err), &err);
-        } else {
+        else
             expect(j, "w", ID_A, UINT64_MAX, false);
-        }
     }
 }
 
@@ -155,11 +154,10 @@ static void many_paths_are_found(void **state)
 
         for (int i = 0; i < 300; i++) {
             (void)snprintf(path, sizeof path, "layers.%d.w", i * 7 % 300);
-            if (run == 0) {
+            if (run == 0)
                 assert_ok(export_journal_part(j, path, i % 2 ? ID_A : ID_B, 1, &err), &err);
-            } else {
+            else
                 expect(j, path, i % 2 ? ID_A : ID_B, UINT64_MAX, false);
-            }
         }
     }
 }

@@ -64,11 +64,9 @@ static bool lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_
 {
     char found[256];
 
-    for (uint64_t at = 0; entry(t, dir, at, found, out); at++) {
-        if (strcmp(found, name) == 0) {
+    for (uint64_t at = 0; entry(t, dir, at, found, out); at++)
+        if (strcmp(found, name) == 0)
             return true;
-        }
-    }
     return false;
 }
 

@@ -36,9 +36,8 @@ static unsigned names(void)
     static const char *const all[] = {"a", "b", "c", "tie"};
     unsigned n = 0;
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         n += faccessat(root, all[i], F_OK, 0) == 0;
-    }
     return n;
 }
 
@@ -113,9 +112,8 @@ static int teardown(void **state)
     static const char *const all[] = {"a", "b", "c", "tie", ".a.part", ".b.part", ".c.part"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         (void)unlinkat(root, all[i], 0);
-    }
     (void)unlinkat(root, EXPORT_JOURNAL_NAME, 0);
     return close(root) || rmdir(dir);
 }
@@ -172,9 +170,8 @@ static void expect_all(unsigned n_syncfs, unsigned n_sync)
     assert_int_equal(kernel.early, 0);
     assert_int_equal(kernel.syncfs, n_syncfs);
     assert_int_equal(kernel.sync, n_sync);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         assert_true(file[i].done);
-    }
 }
 
 static void several_files_are_one_call(void **state)
@@ -271,9 +268,8 @@ static enum export_end names_sync(const char *const *to, uint32_t n, struct zf_e
     struct zf_export_plan plan = {.file = file, .n = n};
     const struct export_run run = {.plan = &plan, .dest = "dest", .root = root};
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         file[i].to = to[i];
-    }
     return export_names_sync(&run, err);
 }
 

@@ -46,9 +46,8 @@ static void things_free(struct things *t)
 
 static void *need(void *p)
 {
-    if (!p) {
+    if (!p)
         abort();
-    }
     return p;
 }
 
@@ -57,9 +56,8 @@ static unsigned complained; /* of this fault */
 static void complain(const char *how, const char *what, const char *name)
 {
     bad++;
-    if (complained++) {
+    if (complained++)
         return;
-    }
     (void)printf("# %s: %s: %s %s\n", where, how, what, name);
 }
 
@@ -77,11 +75,9 @@ struct seen {
 
 static const struct thing *want_of(const struct things *t, const char *name)
 {
-    for (size_t i = 0; i < t->n; i++) {
-        if (strcmp(t->at[i].name, name) == 0) {
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->at[i].name, name) == 0)
             return &t->at[i];
-        }
-    }
     return NULL;
 }
 
@@ -93,16 +89,14 @@ static void compare(struct seen *s, const struct zf_map *m, const struct thing *
     uint64_t n = zf_map_size(m);
 
     if (n != w->n) {
-        if (!w->blob || s->strict) {
+        if (!w->blob || s->strict)
             complain(s->how, "another size of", w->name);
-        }
         s->found--; /* what was told must account for it */
     } else if (zf_map_read(m, p, (size_t)n, 0, &err)) {
-        if (memcmp(p, w->p, n) != 0 && w->blob && !s->strict) {
+        if (memcmp(p, w->p, n) != 0 && w->blob && !s->strict)
             s->found--;
-        } else if (memcmp(p, w->p, n) != 0) {
+        else if (memcmp(p, w->p, n) != 0)
             complain(s->how, "wrong bytes in", w->name);
-        }
     } else if (s->whole) {
         complain(s->how, err.msg, w->name);
     } else {
@@ -155,9 +149,8 @@ static const char *name_when_whole(const char *name)
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         const size_t n = strlen(sets[i]);
 
-        if (strncmp(name, sets[i], n) == 0 && (name[n] == '|' || sets[i][n - 1] == '/')) {
+        if (strncmp(name, sets[i], n) == 0 && (name[n] == '|' || sets[i][n - 1] == '/'))
             return name + n;
-        }
     }
     return NULL;
 }
@@ -169,9 +162,8 @@ static bool look_elsewhere(struct seen *s, const char *name, const struct zf_map
     const char *whole = name_when_whole(name);
     const struct thing *w = whole ? want_of(s->want, whole) : NULL;
 
-    if (!w || w->dtype != dtype) {
+    if (!w || w->dtype != dtype)
         return false;
-    }
     s->found++;
     compare(s, m, w);
     s->found--;
@@ -185,9 +177,8 @@ static void look(struct seen *s, const char *name, const struct zf_map *m,
     const enum zf_dtype dtype = t0 ? t0->dtype : ZF_DT_COUNT;
     uint64_t shape = 0;
 
-    for (uint32_t d = 0; t0 && d < t0->ndim; d++) {
+    for (uint32_t d = 0; t0 && d < t0->ndim; d++)
         shape = shape * 1000003 + t0->shape[d] + 1;
-    }
     if (s->now) {
         struct thing *t = need(realloc(s->now->at, (s->now->n + 1) * sizeof *t));
         struct zf_err err;
@@ -200,9 +191,8 @@ static void look(struct seen *s, const char *name, const struct zf_map *m,
                             .dtype = dtype,
                             .blob = blob};
         t->p = need(malloc(t->n + 1));
-        if (!zf_map_read(m, t->p, (size_t)t->n, 0, &err)) {
+        if (!zf_map_read(m, t->p, (size_t)t->n, 0, &err))
             complain("without faults", err.msg, name);
-        }
         return;
     }
     const struct thing *w = want_of(s->want, name);
@@ -211,21 +201,19 @@ static void look(struct seen *s, const char *name, const struct zf_map *m,
          * it is described, without a byte of it. */
         if (s->strict || !s->told ||
             (strncmp(name, "mp_rank_", 8) != 0 && !lost_wholly(m) &&
-             !look_elsewhere(s, name, m, dtype))) {
+             !look_elsewhere(s, name, m, dtype)))
             complain(s->how, "there is also", name);
-        }
         return;
     }
     s->found++;
-    if (w->shape != shape) {
+    if (w->shape != shape)
         complain(s->how, "another shape of", name);
-    } else if (w->dtype == dtype) {
+    else if (w->dtype == dtype)
         compare(s, m, w);
-    } else if (s->strict || !s->told) {
+    else if (s->strict || !s->told)
         complain(s->how, "another type of", name);
-    } else {
+    else
         look_moved(s, name, m, dtype);
-    }
 }
 
 static void look_at_all(struct seen *s)
@@ -250,14 +238,11 @@ static void look_at_all(struct seen *s)
 /* The notes that say something of this fault; missing tensors count as notes. */
 static bool told(const struct zf_checkpoint *c, const struct things *want)
 {
-    if (c->n_missing) {
+    if (c->n_missing)
         return true;
-    }
-    for (uint32_t i = 0; i < c->n_notes; i++) {
-        if (!strstr(want->notes, c->note[i])) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
+        if (!strstr(want->notes, c->note[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -316,18 +301,16 @@ static void judge(const char *path, const struct things *want, const struct brok
         return;
     }
     struct seen s = {.c = c, .want = want, .how = how, .strict = !degraded, .told = told(c, want)};
-    if (plan->kind != BROKEN_HEAP) {
+    if (plan->kind != BROKEN_HEAP)
         look_at_all(&s);
-    }
     (void)broken_end();
     codes[0]++;
     size_t now = s.found;
     s.found = 0;
     s.whole = !degraded;
     look_at_all(&s); /* all is well again */
-    if (plan->kind == BROKEN_HEAP) {
+    if (plan->kind == BROKEN_HEAP)
         now = s.found;
-    }
     if (now != want->n && !told(c, want)) {
         (void)snprintf(how + strlen(how), sizeof how - strlen(how), ": %zu of %zu", now, want->n);
         complain(how, "are there and nothing is said:", c->format);
@@ -336,15 +319,13 @@ static void judge(const char *path, const struct things *want, const struct brok
             const struct zf_set *set = NULL;
             char *bar = strchr(want->at[i].name, '|');
 
-            if (want->at[i].blob) {
+            if (want->at[i].blob)
                 continue;
-            }
             *bar = '\0';
             set = zf_checkpoint_set(c, want->at[i].name);
             *bar = '|';
-            if (!set || !zf_set_find(set, bar + 1, strlen(bar + 1))) {
+            if (!set || !zf_set_find(set, bar + 1, strlen(bar + 1)))
                 complain(how, "lacks", want->at[i].name);
-            }
         }
     }
 }
@@ -386,13 +367,11 @@ static void all_faults(const char *path, long points, long calls, long heap)
     const long n_calls = broken_calls();
     (void)broken_end();
     size_t len = 1;
-    for (uint32_t i = 0; i < c->n_notes; i++) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
         len += strlen(c->note[i]) + 1;
-    }
     want.notes = need(calloc(len, 1));
-    for (uint32_t i = 0; i < c->n_notes; i++) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
         strcat(strcat(want.notes, c->note[i]), "\n");
-    }
     size_t n_points = broken_points(&point);
     for (size_t i = 0; i < n_points; i++) {
         static const int why[2] = {EIO, EACCES};
@@ -401,9 +380,8 @@ static void all_faults(const char *path, long points, long calls, long heap)
             const struct broken_plan plan = {
                 .kind = point[i].kind, .why = why[k & 1], .path = point[i].path};
 
-            if (i < FIRST_POINTS || draw(points ? (long)n_points * 4 / points : 1)) {
+            if (i < FIRST_POINTS || draw(points ? (long)n_points * 4 / points : 1))
                 judge(path, &want, &plan, k >> 1);
-            }
         }
     }
     for (long i = 1; i <= n_calls; i++) {

@@ -425,9 +425,8 @@ static bool needs_disk(const struct layout *l)
 {
     bool link = false;
 
-    for (size_t i = 0; i < MAX_FILES && l->file[i]; i++) {
+    for (size_t i = 0; i < MAX_FILES && l->file[i]; i++)
         link = link || strstr(l->file[i], "->");
-    }
     return link || l->at;
 }
 
@@ -446,17 +445,15 @@ static struct zf_store *lay_out(struct fixture *f, const struct layout *l, const
                        (int)(link ? (size_t)(link - l->file[i]) : strcspn(l->file[i], "=")),
                        l->file[i]);
         const char *bytes = text ? text + 1 : contents(name, &n);
-        if (link) {
+        if (link)
             scratch_link(root, name, link + 2);
-        } else if (disk) {
+        else if (disk)
             scratch_bytes(root, name, bytes, n);
-        } else {
+        else
             assert_ok(store_mem_add(f->st, name, bytes, n, &f->err), &f->err);
-        }
     }
-    if (!disk) {
+    if (!disk)
         return zf_store_ref(f->st);
-    }
     scratch_path(root, l->at ? l->at : "", path);
     return zf_store_dir(path, &f->lim, &f->err);
 }
@@ -506,9 +503,8 @@ static void one_layout(const struct layout *row, const char *root)
         assert_string_equal(l.note, row->note ? row->note : l.note);
         assert_int_equal(save->run != NULL, row->run != NULL);
         assert_int_equal(save->tag != NULL, row->run != NULL);
-        if (save->run) {
+        if (save->run)
             assert_dir(top, save->run, row->run);
-        }
     }
     teardown((void **)&f);
 }

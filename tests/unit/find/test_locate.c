@@ -57,9 +57,8 @@ static void test_table(void **state)
     for (size_t i = 0; i < TABLE_ROWS; i++) {
         const struct zf_format *f = table_row[i];
 
-        if (!f) {
+        if (!f)
             continue;
-        }
         assert_ptr_equal(table_find(f->name), f);
         assert_non_null(f->summary);
         assert_non_null(f->probe);

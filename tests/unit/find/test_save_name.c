@@ -122,18 +122,14 @@ static void parts_and_neighbours(void **state)
                                        "LOWEST_VAL"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
         assert_true(save_name_is_part(part[i]));
-    }
-    for (size_t i = 0; i < sizeof no_part / sizeof no_part[0]; i++) {
+    for (size_t i = 0; i < sizeof no_part / sizeof no_part[0]; i++)
         assert_false(save_name_is_part(no_part[i]));
-    }
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
         assert_true(save_name_is_ignored(beside[i]));
-    }
-    for (size_t i = 0; i < sizeof save / sizeof save[0]; i++) {
+    for (size_t i = 0; i < sizeof save / sizeof save[0]; i++)
         assert_false(save_name_is_ignored(save[i]));
-    }
 }
 
 static void patterns(void **state)

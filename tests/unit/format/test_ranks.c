@@ -33,9 +33,8 @@ static void dir_add(struct dir *d, const char *rel, const char *as)
     out = fopen(to, "wb");
     assert_non_null(in);
     assert_non_null(out);
-    for (size_t n; (n = fread(buf, 1, sizeof buf, in)) > 0;) {
+    for (size_t n; (n = fread(buf, 1, sizeof buf, in)) > 0;)
         assert_int_equal(fwrite(buf, 1, n, out), n);
-    }
     fclose(in);
     fclose(out);
     memcpy(d->file[d->n++], to, sizeof to);
@@ -43,9 +42,8 @@ static void dir_add(struct dir *d, const char *rel, const char *as)
 
 static void dir_remove(struct dir *d)
 {
-    for (size_t i = 0; i < d->n; i++) {
+    for (size_t i = 0; i < d->n; i++)
         assert_int_equal(unlink(d->file[i]), 0);
-    }
     assert_int_equal(rmdir(d->path), 0);
 }
 

@@ -41,9 +41,8 @@ static void open_bad(struct fixture *f, enum zf_code code, const char *path, con
 
     assert_null(c);
     assert_int_equal(f->err.code, code);
-    if (!strstr(f->err.msg, part) || !strstr(f->err.path, path)) {
+    if (!strstr(f->err.msg, part) || !strstr(f->err.path, path))
         fail_msg("\"%s\" in %s, expected \"%s\" in %s", f->err.msg, f->err.path, part, path);
-    }
 }
 
 static void assert_bytes(const struct zf_checkpoint *c, const char *set, const char *name,
@@ -140,15 +139,13 @@ static void test_index_faults(void **state)
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (i) {
+        if (i)
             setup(state);
-        }
         struct fixture *f = *state;
         add_text(f, "model.safetensors.index.json", bad[i]);
         open_bad(f, ZF_E_FORMAT, "model.safetensors.index.json", "");
-        if (i + 1 < sizeof bad / sizeof bad[0]) {
+        if (i + 1 < sizeof bad / sizeof bad[0])
             teardown(state);
-        }
     }
 }
 

@@ -14,9 +14,8 @@ static void flat_files(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof dir / sizeof dir[0]; i++) {
+    for (size_t i = 0; i < sizeof dir / sizeof dir[0]; i++)
         golden_root(dir[i]);
-    }
 }
 
 static void one_file_can_be_pointed_at(void **state)

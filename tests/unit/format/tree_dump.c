@@ -19,13 +19,11 @@ static bool print_bytes(const struct zf_map *m, bool hex)
         printf("unreadable: %s", err.msg);
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (hex) {
+    for (size_t i = 0; i < n; i++)
+        if (hex)
             printf("%02x", p[i]);
-        } else {
+        else
             putchar(p[i] == '\n' ? ' ' : p[i]);
-        }
-    }
     return true;
 }
 
@@ -35,9 +33,8 @@ static void print_set(const struct zf_set *s)
         const struct zf_tensor *t = &s->tensor[i];
 
         printf("tensor\t%s\t%s\t%s\t", s->path, t->name, zf_dtype_info(t->dtype)->suffix);
-        for (uint32_t d = 0; d < t->ndim; d++) {
+        for (uint32_t d = 0; d < t->ndim; d++)
             printf("%s%" PRIu64, d ? "," : "", t->shape[d]);
-        }
         putchar('\t');
         print_bytes(t->data, true);
         printf("\t%s\n", s->tensor[t->alias_of].name);
@@ -63,16 +60,14 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("format\t%s\t%s\n", c->format, c->has_step ? "step" : "");
-    for (uint32_t i = 0; i < c->n_sets; i++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
         print_set(&c->set[i]);
-    }
     for (uint32_t i = 0; i < c->n_blobs; i++) {
         printf("blob\t%s\t", c->blob[i].path);
         print_bytes(c->blob[i].data, false);
         putchar('\n');
     }
-    for (uint32_t i = 0; i < c->n_notes; i++) {
+    for (uint32_t i = 0; i < c->n_notes; i++)
         printf("note\t%s\n", c->note[i]);
-    }
     return 0;
 }

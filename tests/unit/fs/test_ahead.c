@@ -56,9 +56,8 @@ static int tear_down(void **state)
 static void test_what_never_waits_asks_for_nothing(void **state)
 {
     (void)state;
-    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB) {
+    for (uint64_t off = 0; off < 256 * MIB; off += 128 * KIB)
         assert_int_equal(one(7, off, 128 * KIB, false, 1000).n, 0);
-    }
     assert_int_equal(led_in_all, 0);
 }
 
@@ -99,9 +98,8 @@ static void test_asked_by_quarters(void **state)
     for (uint64_t off = 0; off < 32 * MIB; off += 128 * KIB) {
         struct ahead_ask ask = one(7, off, 128 * KIB, off < 256 * KIB, 10 * MS);
 
-        if (ask.n) {
+        if (ask.n)
             assert_int_equal(ask.n, asks++ == 0 ? MIB : MIB / 4);
-        }
     }
     assert_true(asks > 100);
 }
@@ -164,9 +162,8 @@ static void test_all_streams_keep_to_the_bound(void **state)
 
             to[i] = ask.n ? ask.off + ask.n : to[i];
         }
-        for (uint64_t i = 0; i < 32; i++) {
+        for (uint64_t i = 0; i < 32; i++)
             sum += to[i] > off ? to[i] - off : 0;
-        }
         assert_true(sum <= MOST + 32 * MIB);
     }
 }
@@ -194,20 +191,17 @@ static void test_jumps_get_nothing(void **state)
     /* By chance two may lie side by side. */
     assert_true(asked <= 40 * MIB);
     asked = 0;
-    for (uint64_t off = 0; off < 1024 * MIB; off += 64 * KIB) {
+    for (uint64_t off = 0; off < 1024 * MIB; off += 64 * KIB)
         (void)one(8, off, 4 * KIB, true, MS); /* a column */
-    }
     assert_int_equal(asked, 0);
-    for (uint64_t off = 1024 * MIB; off >= 128 * KIB; off -= 128 * KIB) {
+    for (uint64_t off = 1024 * MIB; off >= 128 * KIB; off -= 128 * KIB)
         (void)one(9, off, 128 * KIB, true, MS); /* backwards */
-    }
     assert_int_equal(asked, 0);
     for (uint64_t i = 0; i < 1000; i++) {
         const uint64_t at = random_below(1000) * MIB;
 
-        for (uint64_t k = 0; k < 3; k++) {
+        for (uint64_t k = 0; k < 3; k++)
             (void)one(10, at + k * MIB, MIB, true, MS); /* not slow for so many bytes */
-        }
     }
     assert_int_equal(led_in_all, 0);
 }
@@ -219,14 +213,12 @@ static void test_who_jumped_may_go_on(void **state)
     static const uint64_t jump[] = {0, 8, 20};
 
     (void)state;
-    for (size_t i = 0; i < sizeof jump / sizeof *jump; i++) {
+    for (size_t i = 0; i < sizeof jump / sizeof *jump; i++)
         (void)one(7, jump[i] * KIB, 4 * KIB, false, US);
-    }
     (void)one(7, 36 * KIB, 4 * KIB, false, US); /* more is left out by now than was read */
     assert_int_equal(one(7, 40 * KIB, 4 * KIB, true, 20 * MS).n, 0);
-    for (uint64_t i = 0; i < 20; i++) {
+    for (uint64_t i = 0; i < 20; i++)
         (void)one(100 + i, 0, 4 * KIB, false, US);
-    }
     struct ahead_ask ask = one(7, 44 * KIB, 4 * KIB, true, 20 * MS);
     assert_int_equal(ask.off, 48 * KIB);
     assert_int_equal(ask.n, MIB);
@@ -266,9 +258,8 @@ static void test_a_fast_disk_is_left_to_the_kernel(void **state)
 static void test_one_wait_leads_nobody(void **state)
 {
     (void)state;
-    for (uint64_t off = 0; off < 256 * MIB; off += MIB) {
+    for (uint64_t off = 0; off < 256 * MIB; off += MIB)
         (void)one(7, off, MIB, off == 8 * MIB, 2 * MS);
-    }
     assert_int_equal(led_in_all, 0);
     (void)one(7, 256 * MIB, MIB, true, 2 * MS);
     assert_int_equal(led.off, 257 * MIB);
@@ -284,9 +275,8 @@ static void test_several_are_not_led(void **state)
         (void)one(8, off, MIB, true, MS);
     }
     assert_int_equal(led_in_all, 0);
-    for (uint64_t off = 256 * MIB; off < 512 * MIB; off += MIB) {
+    for (uint64_t off = 256 * MIB; off < 512 * MIB; off += MIB)
         (void)one(7, off, MIB, true, MS);
-    }
     assert_in_range(led_in_all, 240 * MIB, 288 * MIB);
 }
 
@@ -296,16 +286,14 @@ static void test_waiting_together_counts_once(void **state)
     (void)state;
     for (uint64_t off = 0; off < 256 * MIB; off += MIB) {
         now += 2 * MS;
-        for (uint64_t i = 0; i < 4; i++) {
+        for (uint64_t i = 0; i < 4; i++)
             assert_int_equal(saw(7 + i, off, MIB, true, 2 * MS).n, 0);
-        }
     }
     /* A quarter of that is slow, and all of them are told. */
     for (uint64_t off = 256 * MIB; off < 512 * MIB; off += MIB) {
         now += 8 * MS;
-        for (uint64_t i = 0; i < 4; i++) {
+        for (uint64_t i = 0; i < 4; i++)
             (void)saw(7 + i, off, MIB, true, 8 * MS);
-        }
     }
     assert_true(asked >= 4 * 240 * MIB);
 }
@@ -317,9 +305,8 @@ static void test_what_is_in_memory_does_not_make_storage_fast(void **state)
     (void)state;
     for (uint64_t off = 0; off < 16 * MIB; off += 128 * KIB) {
         (void)one(7, off, 128 * KIB, true, 2 * MS);
-        for (uint64_t i = 0; i < 10; i++, other += MIB) {
+        for (uint64_t i = 0; i < 10; i++, other += MIB)
             assert_int_equal(one(8, other, MIB, false, US).n, 0);
-        }
     }
     assert_true(asked >= 15 * MIB);
 }

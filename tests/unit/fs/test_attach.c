@@ -67,9 +67,8 @@ int prctl(int option, ...)
 
     assert_int_equal(option, PR_GET_NO_NEW_PRIVS);
     va_start(rest, option);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         any = va_arg(rest, int) != 0 || any;
-    }
     va_end(rest);
     errno = EINVAL;
     return any ? -1 : kernel.no_new_privs;
@@ -111,12 +110,10 @@ static int helper_main(int argc, char **argv)
         (void)fputs(how + 5, stderr);
         return 1;
     }
-    for (int i = 1; f && i < argc; i++) {
+    for (int i = 1; f && i < argc; i++)
         (void)fprintf(f, "%s\n", argv[i]);
-    }
-    if (!f || !sock || fflush(f) != 0) {
+    if (!f || !sock || fflush(f) != 0)
         return 1;
-    }
     if (!how) {
         m.msg_control = control.space;
         m.msg_controllen = sizeof control.space;
@@ -154,9 +151,8 @@ static unsigned open_files(void)
     unsigned n = 0;
 
     assert_non_null(d);
-    while (readdir(d)) {
+    while (readdir(d))
         n++;
-    }
     (void)closedir(d);
     return n;
 }
@@ -296,14 +292,12 @@ int main(int argc, char **argv)
     const char *name = strrchr(argv[0], '/');
     char self[4096], link[80];
 
-    if (strcmp(name ? name + 1 : argv[0], "fusermount3") == 0) {
+    if (strcmp(name ? name + 1 : argv[0], "fusermount3") == 0)
         return helper_main(argc, argv);
-    }
     strcpy(bin, "/tmp/zf-attach-XXXXXX");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || !mkdtemp(bin)) {
+    if (n < 0 || !mkdtemp(bin))
         return 1;
-    }
     self[n] = '\0';
     (void)snprintf(link, sizeof link, "%s/fusermount3", bin);
     int failed = symlink(self, link) != 0 || cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -25,9 +25,8 @@ static double defined(uint32_t bits, int exp_bits, int man_bits)
     const uint32_t man = bits & ((1u << man_bits) - 1);
     const double sign = bits >> (exp_bits + man_bits) ? -1 : 1;
 
-    if (exp == (1 << exp_bits) - 1) {
+    if (exp == (1 << exp_bits) - 1)
         return man ? (double)NAN : sign * (double)INFINITY;
-    }
     return sign * (exp == 0 ? ldexp(man, 1 - bias - man_bits)
                             : ldexp(man + (1u << man_bits), exp - bias - man_bits));
 }
@@ -241,9 +240,8 @@ static void sums_of(size_t n, double shift, size_t odd)
         }
     }
     const long double mean = finite ? sum / finite : 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         squares += isfinite(v[i]) ? (v[i] - mean) * (v[i] - mean) : 0;
-    }
     zf_stats_of(&s, ZF_DT_F32, v, n);
     assert_int_equal(s.n, n);
     assert_int_equal(s.finite, finite);
@@ -288,9 +286,8 @@ static void sums_do_not_depend_on_stretches(void **state)
     struct zf_stats whole, joined = {0}, some;
 
     assert_non_null(v);
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         v[i] = (int64_t)random_bits();
-    }
     v[4711] = INT64_MIN;
     v[4712] = INT64_MAX;
     v[4713] = 0;

@@ -176,11 +176,10 @@ static struct zf_checkpoint *a_model(struct zf_store *st, struct zf_keep *k,
     add_floats(b, "x", part);
     add_floats(b, "inflated", inflated);
     add_floats(b, "mem", mem);
-    if (unpacked) {
+    if (unpacked)
         add_floats(b, "unpacked", unpacked);
-    } else {
+    else
         assert_int_equal(err.code, ZF_E_UNSUPPORTED); /* it was built without zstd */
-    }
     assert_false(zf_store_has(st, "d/latest", ZF_ENTRY_FILE));
     broken_begin(noting);
     zf_keep_sealing(k, b, "test", "why");
@@ -231,9 +230,8 @@ static void a_model_comes_back(void **state)
     has_bytes(d, "conj", "2345678\xb9"); /* '9' with its sign bit turned */
     has_bytes(d, "inflated", "deflated");
     has_bytes(d, "mem", "memories");
-    if (c->set[0].n == 6) {
+    if (c->set[0].n == 6)
         has_bytes(d, "unpacked", "of zstd.");
-    }
     /* What is read right after it was written may be written once more at the same time. */
     zf_auto(checkpoint) struct zf_checkpoint *young = a_model(st, early, &lim);
     assert_true(young && !zf_keep_put(early, st, young, &err));
@@ -388,9 +386,8 @@ static void whatever_it_says(void **state)
 
             body[i] = other[j];
             zf_auto(checkpoint) struct zf_checkpoint *d = load_body(k, st, body, len, &err);
-            for (uint32_t t = 0; d && t < d->set[0].n; t++) {
+            for (uint32_t t = 0; d && t < d->set[0].n; t++)
                 (void)!zf_map_read(d->set[0].tensor[t].data, got, sizeof got, 0, &ignored);
-            }
         }
         body[i] = was;
     }
@@ -454,21 +451,18 @@ static void memory_runs_out(void **state)
     uint64_t bytes;
 
     (void)state;
-    if (!broken_has_heap()) {
+    if (!broken_has_heap())
         skip();
-    }
     assert_non_null(mkdtemp(at));
     assert_non_null(mkdtemp(own));
     zf_auto(store) struct zf_store *st = a_store(&lim, at);
     grow_old(at);
     keep_without_memory(own, at, 0, 0, n);
     assert_true(n[0] > 0 && n[1] > 0);
-    for (long i = 1; i <= n[0]; i++) {
+    for (long i = 1; i <= n[0]; i++)
         keep_without_memory(own, at, i, 0, ignored);
-    }
-    for (long i = 1; i <= n[1]; i++) {
+    for (long i = 1; i <= n[1]; i++)
         keep_without_memory(own, at, 0, i, ignored);
-    }
     keep_without_memory(own, at, 0, 0, n);
     zf_auto(keep) struct zf_keep *k = zf_keep_new(own, "key\n", 1 << 20, &lim, &err);
     assert_ok(k, &err);
@@ -483,11 +477,10 @@ static void memory_runs_out(void **state)
         zf_auto(checkpoint) struct zf_checkpoint *c = zf_keep_load(k, fresh, &err);
         (void)broken_end();
         calls = plan.at ? calls : broken_heap_calls() + 1;
-        if (c) {
+        if (c)
             same_model(whole, c);
-        } else if (err.code != ZF_E_NOMEM) {
+        else if (err.code != ZF_E_NOMEM)
             fail_msg("request %ld: %s", plan.at, err.msg);
-        }
     }
     assert_ok(zf_keep_clear(own, &bytes, &err), &err);
     assert_int_equal(rmdir(own), 0);

@@ -17,11 +17,9 @@
 
 static bool type_of(const char *suffix, enum zf_dtype *out)
 {
-    for (*out = 0; *out < ZF_DT_COUNT; ++*out) {
-        if (strcmp(zf_dtype_info(*out)->suffix, suffix) == 0) {
+    for (*out = 0; *out < ZF_DT_COUNT; ++*out)
+        if (strcmp(zf_dtype_info(*out)->suffix, suffix) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -49,19 +47,16 @@ int main(int argc, char **argv)
     char behind[BEHIND];
 
     if (argc != 4 || !type_of(argv[1], &from) || !type_of(argv[2], &to) || from == to ||
-        !zf_can_cast(from, to)) {
+        !zf_can_cast(from, to))
         return 2;
-    }
     k = strcmp(argv[3], "avx512") == 0 ? cast_kernel_avx512()
         : strcmp(argv[3], "avx2") == 0 ? cast_kernel_avx2()
                                        : cast_kernel_vector();
-    if (!k) {
+    if (!k)
         return 77;
-    }
     char *in = malloc(cap), *out = malloc(4 * cap + BEHIND);
-    if (!in || !out) {
+    if (!in || !out)
         return 2;
-    }
     n = fread(in, 1, cap, stdin) / zf_dtype_info(from)->bytes;
     size_t bytes = n * zf_dtype_info(to)->bytes;
     memset(behind, 0x5a, sizeof behind);

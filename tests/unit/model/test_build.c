@@ -22,9 +22,8 @@ static struct zf_source *shard(uint64_t n)
     unsigned char *p = malloc(n);
 
     assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p[i] = (unsigned char)i;
-    }
     struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
     assert_non_null(s);
     return s;
@@ -117,9 +116,8 @@ static void neighbours_keep_their_shapes(void **state)
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
     assert_ok(c, &err);
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         assert_memory_equal(c->set[0].tensor[i].shape, shape[i], sizeof shape[i]);
-    }
 }
 
 /* An optimizer's states have the names of the weights, in their order or another, and perhaps others besides. */
@@ -136,9 +134,8 @@ static void sets_share_their_names(void **state)
         for (unsigned i = 0; i < TENSORS; i++) {
             (void)snprintf(name, sizeof name, "w%u", k == 2 ? TENSORS - 1 - i : i);
             bytes(b, sets[k], name, s, 0, 4);
-            if (k == 1 && i == 5) {
+            if (k == 1 && i == 5)
                 bytes(b, sets[k], "w", s, 0, 4);
-            }
         }
     }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "test", "", &err);
@@ -288,9 +285,8 @@ static void a_prefix_moves_everything(void **state)
     static const char *const path[] = {"", "mp_rank_03", "mp_rank_03/optim/exp_avg",
                                        "mp_rank_03/optim/step"};
     assert_int_equal(c->n_sets, 4);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         assert_string_equal(c->set[i].path, path[i]);
-    }
     assert_int_equal(c->n_blobs, 1);
     assert_string_equal(c->blob[0].path, "mp_rank_03/state/args.json");
 }
@@ -328,9 +324,8 @@ static void refuses_files_that_are_directories(void **state)
         assert_non_null(zf_build_tensor(b, (struct zf_spot){"optim/exp", "w", 1},
                                         (struct zf_type){ZF_DT_U8, 1, &(uint64_t){0}}, &err));
         assert_ok(zf_build_text(b, "a-b", "", 0, &err), &err);
-        for (int k = 0; k < 2 && blob[i][k]; k++) {
+        for (int k = 0; k < 2 && blob[i][k]; k++)
             assert_ok(zf_build_text(b, blob[i][k], "", 0, &err), &err);
-        }
         assert_null(zf_build_seal(b, "fmt", "", &err));
         assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, said[i]);
     }
@@ -411,9 +406,8 @@ static void degraded_loses_only_what_is_lost(void **state)
     static const char ok[] = "++++--++++--++--++--";
     for (uint64_t i = 0; i < n; i++) {
         assert_int_equal(zf_map_read(t->data, got, 1, i, &err), ok[i] == '+');
-        if (ok[i] == '-') {
+        if (ok[i] == '-')
             assert_int_equal(err.code, ZF_E_IO);
-        }
     }
     assert_ok(zf_map_read(t->data, got, 4, 6, &err), &err);
     assert_int_equal(got[3], 9);
@@ -454,9 +448,8 @@ static void counts_notes_it_does_not_keep(void **state)
     struct zf_build *b = fresh(false);
 
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         assert_ok(zf_build_note(b, &err, "key %d is unknown", i), &err);
-    }
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
     assert_ok(c, &err);
     assert_int_equal(c->n_notes, 257);

@@ -71,13 +71,11 @@ static void check_stretch(struct zf_draft *d, const struct element *w, uint64_t 
     bool whole = true;
     struct zf_err err;
 
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         whole = whole && w[first + i].pieces == 1;
-    }
     assert_int_equal(zf_draft_read(d, first, n, got, &err), whole);
-    for (uint64_t i = 0; whole && i < n; i++) {
+    for (uint64_t i = 0; whole && i < n; i++)
         assert_int_equal(got[i], w[first + i].value);
-    }
     if (!whole) {
         assert_int_equal(err.code, ZF_E_FORMAT);
         assert_true(strstr(err.msg, "nothing so far") || strstr(err.msg, "more than one piece"));
@@ -105,9 +103,8 @@ static void one_layout(struct zf_source *src, bool boxes, uint32_t n)
     static struct element before[ELEMS];
 
     memset(want, 0, sizeof want);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         (boxes && i % 3 ? put_box : put_flat)(d, src);
-    }
     check_reads(d, want);
     memcpy(before, want, sizeof want);
     assert_ok(zf_build_mark(b, &err), &err);
@@ -181,9 +178,8 @@ static void unflattened(void **state)
 
     (void)state;
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
-    for (uint32_t i = 0; i < 300; i++) {
+    for (uint32_t i = 0; i < 300; i++)
         one_unflattening(src, (uint32_t[]){0, 3, 12, 60}[i % 4]);
-    }
 }
 
 static void random_layouts(void **state)
@@ -191,14 +187,12 @@ static void random_layouts(void **state)
     struct zf_err err;
 
     (void)state;
-    for (size_t i = 0; i < BYTES / 2; i++) {
+    for (size_t i = 0; i < BYTES / 2; i++)
         data[i] = (uint16_t)random_below(65536);
-    }
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, sizeof data, false, &err);
     assert_non_null(src);
-    for (uint32_t i = 0; i < 200; i++) {
+    for (uint32_t i = 0; i < 200; i++)
         one_layout(src, i % 2, (uint32_t[]){3, 15, 40, 200}[i / 2 % 4]);
-    }
 }
 
 /* Strides of extents of 1 say nothing, so that such a piece is packed. */
@@ -237,9 +231,8 @@ static void lost_bytes(void **state)
     for (int fill = 0; fill < 2; fill++) {
         zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, 18, false, &err);
         zf_auto(build) struct zf_build *b = zf_build_new(NULL, &lim, true, &err);
-        if (fill) {
+        if (fill)
             zf_build_fill_lost(b);
-        }
         struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", "w", 1},
                                              (struct zf_type){ZF_DT_F16, 2, shape}, &err);
         /* Its last element in the source, [2, 4], is behind the end. */

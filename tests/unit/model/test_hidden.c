@@ -46,9 +46,8 @@ static struct zf_build *build_new(void)
     struct zf_build *b;
 
     lim = zf_limits_default();
-    for (uint8_t i = 0; i < ELEMS; i++) {
+    for (uint8_t i = 0; i < ELEMS; i++)
         data[i] = (uint8_t)(i * 7);
-    }
     b = zf_build_new(NULL, &lim, false, &err);
     assert_ok(b, &err);
     return b;

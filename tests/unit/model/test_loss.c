@@ -16,9 +16,8 @@ static struct zf_build *fresh(bool fill)
     struct zf_build *b = zf_build_new(NULL, &lim, true, &err);
 
     assert_non_null(b);
-    if (fill) {
+    if (fill)
         zf_build_fill_lost(b);
-    }
     return b;
 }
 
@@ -28,9 +27,8 @@ static struct zf_source *shard(uint64_t n)
     unsigned char *p = malloc(n);
 
     assert_non_null(p);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p[i] = (unsigned char)(i % 60 + 1);
-    }
     struct zf_source *s = zf_mem_new("rank0.pt", p, n, true, &err);
     assert_non_null(s);
     return s;
@@ -91,11 +89,10 @@ static bool is_nan(enum zf_dtype t, const unsigned char *p)
         memcpy(&d, p, sizeof d);
         return isnan(d);
     }
-    if (t == ZF_DT_F32) {
+    if (t == ZF_DT_F32)
         memcpy(&f, p, sizeof f);
-    } else {
+    else
         zf_cast(&f, ZF_DT_F32, p, t, 1);
-    }
     return isnan(f);
 }
 
@@ -119,9 +116,8 @@ static void elements_become_nan(void **state)
 
             assert_true(t->lost && t->filled);
             assert_ok(zf_map_read(t->data, got, n * width, 0, &err), &err);
-            for (uint64_t i = 0; i < n; i++) {
+            for (uint64_t i = 0; i < n; i++)
                 assert_int_equal(is_nan(types[k], got + i * width), i >= whole);
-            }
             for (uint64_t i = 0; i < n * width; i++) {
                 assert_ok(zf_map_read(t->data, &one, 1, i, &err), &err);
                 assert_int_equal(one, got[i]);
@@ -189,9 +185,8 @@ static void columns_are_lost(void **state)
             }
             assert_int_equal(n, shorter ? 1 : 4);
             assert_int_equal(zf_map_read(m, got, 96, 0, &err), fill != 0);
-            for (int i = 0; fill && i < 24; i++) {
+            for (int i = 0; fill && i < 24; i++)
                 assert_int_equal(is_nan(ZF_DT_F32, got + 4 * i), shorter ? i == 23 : i % 6 > 2);
-            }
         }
     }
 }
@@ -274,9 +269,8 @@ static void what_is_not_looked_at_counts_as_lost(void **state)
     struct zf_loss loss;
 
     (void)state;
-    for (uint64_t i = 0; i < n - 1; i++) {
+    for (uint64_t i = 0; i < n - 1; i++)
         assert_ok(zf_draft_flat(d, i, 1, (struct zf_from){.src = s, .off = n - 1 - i}, &err), &err);
-    }
     assert_ok(zf_draft_flat(d, n - 1, 1, (struct zf_from){.lost = &how}, &err), &err);
     zf_auto(checkpoint) struct zf_checkpoint *c = seal(b);
     const struct zf_map *m = c->set[0].tensor[0].data;

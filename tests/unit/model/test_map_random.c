@@ -52,9 +52,8 @@ static void cut_up(struct layout *l)
         struct box *b = &l->box[rnd(l->n)];
         uint32_t d = (uint32_t)rnd(l->nd ? l->nd : 1);
 
-        if (l->nd == 0 || b->size[d] < 2) {
+        if (l->nd == 0 || b->size[d] < 2)
             continue;
-        }
         uint64_t at = 1 + rnd(b->size[d] - 1);
         struct box *c = &l->box[l->n++];
         *c = *b;
@@ -81,9 +80,8 @@ static void place(struct layout *l, struct box *b)
     b->packed = kind < 2;
     b->zeros = rnd(20) == 0;
     if (kind == 3) {
-        for (uint32_t d = 0; d < l->nd; d++) {
+        for (uint32_t d = 0; d < l->nd; d++)
             order[d] = l->nd - 1 - d;
-        }
     } else if (kind == 4) {
         for (uint32_t d = l->nd; d > 1; d--) {
             uint64_t j = rnd(d);
@@ -106,9 +104,8 @@ static void write_box(struct layout *l, const struct box *b)
 {
     uint64_t idx[4] = {0}, n = 1;
 
-    for (uint32_t d = 0; d < l->nd; d++) {
+    for (uint32_t d = 0; d < l->nd; d++)
         n *= b->size[d];
-    }
     for (uint64_t i = 0; i < n; i++) {
         uint64_t rest = i, at = 0, from = 0;
 
@@ -121,11 +118,10 @@ static void write_box(struct layout *l, const struct box *b)
             from += idx[d] * b->stride[d];
         }
         unsigned char *want = l->want + at * l->esize;
-        if (b->zeros) {
+        if (b->zeros)
             memset(want, 0, l->esize);
-        } else {
+        else
             memcpy(l->data[b->src] + b->off + from * l->esize, want, l->esize);
-        }
     }
 }
 
@@ -141,9 +137,8 @@ static void make(struct layout *l)
         l->shape[d] = d < l->nd ? 1 + rnd(l->nd == 1 ? 60 : 9) : 1;
         l->bytes *= l->shape[d];
     }
-    for (uint64_t i = 0; i < l->bytes; i++) {
+    for (uint64_t i = 0; i < l->bytes; i++)
         l->want[i] = (unsigned char)rnd(256);
-    }
     memset(l->used, 0, sizeof l->used);
     cut_up(l);
     for (uint32_t i = 0; i < l->n; i++) {
@@ -256,11 +251,9 @@ static void check_ranges(struct layout *l, struct zf_source *const *src, const s
     bool packed = true, stuffed = false;
     struct zf_err err;
 
-    for (int i = 0; i < SOURCES; i++) {
-        if (l->used[i] > 60000) {
+    for (int i = 0; i < SOURCES; i++)
+        if (l->used[i] > 60000)
             return; /* of what is scattered over more, nothing may be told */
-        }
-    }
     unsigned char *got = malloc(l->bytes);
     assert_non_null(got);
     for (int i = 0; i < SOURCES; i++) {
@@ -279,9 +272,8 @@ static void check_ranges(struct layout *l, struct zf_source *const *src, const s
     assert_ok(zf_map_read(m, got, (size_t)have, off, &err), &err);
     swap_bytes(&t);
     assert_memory_equal(got, l->want + off, (size_t)have);
-    for (int i = 0; i < SOURCES; i++) {
+    for (int i = 0; i < SOURCES; i++)
         free(t.bytes[i]);
-    }
     free(got);
 }
 
@@ -294,11 +286,10 @@ static void check_damage(struct layout *l, struct zf_source *const *src, uint64_
     struct zf_err err;
 
     memcpy(box, l->box, n * sizeof *box);
-    if (twice) {
+    if (twice)
         box[n++] = box[at];
-    } else {
+    else
         box[at] = box[--n];
-    }
     assert_null(seal(l, src, cells, false, box, n, &err));
     assert_int_equal(err.code, ZF_E_FORMAT);
     assert_non_null(strstr(err.msg, twice ? "more than one piece" : "nothing"));
@@ -323,11 +314,10 @@ static void check_damage(struct layout *l, struct zf_source *const *src, uint64_
         }
         bool ok = zf_map_read(c->set[0].tensor[0].data, got, l->esize, e * l->esize, &err);
         assert_int_equal(ok, !in);
-        if (ok) {
+        if (ok)
             assert_memory_equal(got, l->want + e * l->esize, l->esize);
-        } else {
+        else
             assert_int_equal(err.code, ZF_E_IO);
-        }
     }
 }
 
@@ -359,9 +349,8 @@ static void random_boxes(void **state)
             check_damage(l, src, cells);
         }
     }
-    for (int i = 0; i < SOURCES; i++) {
+    for (int i = 0; i < SOURCES; i++)
         zf_source_unref(&src[i]);
-    }
     free(l->want);
     free(l);
 }
@@ -373,9 +362,8 @@ static void random_slices(void **state)
     struct zf_err err;
 
     (void)state;
-    for (int i = 0; i < 65536; i++) {
+    for (int i = 0; i < 65536; i++)
         data[i] = (unsigned char)rnd(256);
-    }
     zf_auto(source) struct zf_source *src = zf_mem_new("shard", data, 65536, true, &err);
     assert_non_null(src);
     for (int round = 0; round < 5000; round++) {
@@ -416,9 +404,8 @@ static struct zf_source *random_shard(unsigned char *data, size_t n)
 {
     struct zf_err err;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         data[i] = (unsigned char)rnd(256);
-    }
     struct zf_source *src = zf_mem_new("shard", data, n, true, &err);
     assert_non_null(src);
     return src;
@@ -454,9 +441,8 @@ static void random_strided_sources(void **state)
             n *= shape[dim[i]];
         }
         uint64_t off = es * rnd(8), bytes = n * es;
-        if (off + step * es > STORAGE) {
+        if (off + step * es > STORAGE)
             continue;
-        }
         for (uint64_t e = 0; e < n; e++) {
             uint64_t rest = e, at = 0;
 
@@ -507,9 +493,8 @@ static void large_turned_sources(void **state)
             step += step * es < 2048 && rnd(2) ? rnd(6000) / es : 0;
             bytes *= shape[dim[i]];
         }
-        if (step * es > STORAGE) {
+        if (step * es > STORAGE)
             continue;
-        }
         for (uint64_t e = 0; e < bytes / es; e++) {
             uint64_t at = e % shape[2] * stride[2] + e / shape[2] % shape[1] * stride[1] +
                           e / shape[2] / shape[1] * stride[0];

@@ -51,13 +51,11 @@ static uint64_t make_order(struct zf_strided *s)
         uint64_t from = s->first;
         uint32_t d = s->nd;
 
-        for (uint32_t k = 0; k < s->nd; k++) {
+        for (uint32_t k = 0; k < s->nd; k++)
             from += at[k] * s->stride[k];
-        }
         memcpy(want + bytes, data + from * s->elem, s->elem);
-        while (d > 0 && ++at[d - 1] == s->size[d - 1]) {
+        while (d > 0 && ++at[d - 1] == s->size[d - 1])
             at[--d] = 0;
-        }
         more = d > 0;
     }
     return bytes;
@@ -91,9 +89,8 @@ static void elements_in_any_order(void **state)
     struct zf_err err;
 
     (void)state;
-    for (size_t i = 0; i < sizeof data; i++) {
+    for (size_t i = 0; i < sizeof data; i++)
         data[i] = (unsigned char)rnd(256);
-    }
     for (int i = 0; i < ROUNDS; i++) {
         zf_auto(arena) struct zf_arena *a = zf_arena_new(1u << 20, &err);
         struct zf_strided s;
@@ -151,9 +148,8 @@ static void columns_beside_each_other(void **state)
         }
         const struct zf_map *m = zf_map_columns(a, rows, part, n, &err);
         assert_non_null(m);
-        if (row) {
+        if (row)
             check_reads(m, rows * row);
-        }
     }
 }
 

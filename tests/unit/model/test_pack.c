@@ -29,9 +29,8 @@ static int make_sources(void **state)
     struct zf_err err;
 
     (void)state;
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)rnd(256);
-    }
     for (int i = 0; i < VERBS_SOURCES - 1; i++) {
         src[i] = zf_mem_new(&"xyz"[i], bytes + i, (uint64_t[]){8, 60, 390}[i], false, &err);
         assert_non_null(src[i]);
@@ -42,9 +41,8 @@ static int make_sources(void **state)
 static int drop_sources(void **state)
 {
     (void)state;
-    for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+    for (int i = 0; i < VERBS_SOURCES - 1; i++)
         zf_source_unref(&src[i]);
-    }
     return 0;
 }
 
@@ -61,9 +59,8 @@ static struct zf_build *new_build(bool degraded)
 static bool number(void *ctx, struct zf_source *s, uint64_t *out, struct zf_err *err)
 {
     (void)ctx, (void)err;
-    for (*out = 0; src[*out] != s; (*out)++) {
+    for (*out = 0; src[*out] != s; (*out)++)
         assert_true(*out < VERBS_SOURCES - 1);
-    }
     return true;
 }
 
@@ -91,9 +88,8 @@ static void any_verbs_come_back(void **state)
         struct zf_err err, again;
         struct verbs v = {.p = script, .n = rnd(SCRIPT), .b = new_build(false)};
 
-        for (size_t i = 0; i < v.n; i++) {
+        for (size_t i = 0; i < v.n; i++)
             script[i] = (uint8_t)rnd(256);
-        }
         memcpy(v.src, src, sizeof src);
         verbs_run(&v, true);
         if (!zf_build_pack(v.b, number, NULL, &out, &err)) {
@@ -144,9 +140,8 @@ static struct zf_build *one_of_everything(void)
                 zf_build_text(b, "state/a.json", "{}", 2, &err) &&
                 zf_build_text(b, "extra/none", "", 0, &err));
     zf_build_step(b, -7);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 300; i++)
         assert_true(zf_build_note(b, &err, "note %d", i));
-    }
     return b;
 }
 
@@ -178,11 +173,9 @@ static void cut_or_changed_bytes_are_met(void **state)
             out.p[at] ^= (char)(1 << bit);
             struct zf_checkpoint *e = unpacked(out.p, out.n, &err);
 
-            for (uint32_t i = 0; e && i < e->n_sets; i++) {
-                for (uint32_t k = 0; k < e->set[i].n; k++) {
+            for (uint32_t i = 0; e && i < e->n_sets; i++)
+                for (uint32_t k = 0; k < e->set[i].n; k++)
                     same_model_bytes(e->set[i].tensor[k].data, e->set[i].tensor[k].data);
-                }
-            }
             zf_checkpoint_free(e);
             out.p[at] ^= (char)(1 << bit);
         }

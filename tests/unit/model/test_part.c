@@ -213,9 +213,8 @@ static void check(const struct made *m, const struct zf_tensor *t)
     assert_int_equal(t->lost, any);
     while (zf_map_loss(t->data, loss.end, &loss)) {
         assert_string_equal(loss.how.file, "rank3.pt");
-        for (uint64_t e = loss.first / ELEM; e < loss.end / ELEM; e++) {
+        for (uint64_t e = loss.first / ELEM; e < loss.end / ELEM; e++)
             lost[e] = true;
-        }
     }
     assert_memory_equal(lost, m->lost, m->n);
     assert_true(zf_map_each_extent(t->data, count_extent, &extents));
@@ -227,9 +226,8 @@ static const struct zf_tensor *find(const struct zf_checkpoint *c, const char *n
 {
     const struct zf_tensor *t = NULL;
 
-    for (uint32_t i = 0; i < c->n_sets && !t; i++) {
+    for (uint32_t i = 0; i < c->n_sets && !t; i++)
         t = zf_set_find(&c->set[i], name, 1);
-    }
     assert_non_null(t);
     return t;
 }
@@ -244,18 +242,15 @@ static void parts_are_the_bytes_of_their_tensors(void **state)
         struct zf_build *b = fresh(lose);
         zf_auto(source) struct zf_source *s = random_source(4096);
 
-        for (int i = 0; i < TENSORS; i++) {
-            if (random_below(3) == 0) {
+        for (int i = 0; i < TENSORS; i++)
+            if (random_below(3) == 0)
                 make_of_boxes(b, i, &m[i], s, lose && random_below(2));
-            } else {
+            else
                 make_of_parts(b, i, m, s);
-            }
-        }
         zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "t", "", &err);
         assert_ok(c, &err);
-        for (int i = 0; i < TENSORS; i++) {
+        for (int i = 0; i < TENSORS; i++)
             check(&m[i], find(c, (char[]){"abcdef"[i], '\0'}));
-        }
     }
 }
 

@@ -28,23 +28,20 @@ static void check(const struct flat_piece *piece, uint64_t n)
 
     for (uint64_t i = 0; i < n; i++) {
         p[i] = piece[i];
-        for (uint64_t k = 0; k < p[i].len; k++) {
+        for (uint64_t k = 0; k < p[i].len; k++)
             count[p[i].first + k]++;
-        }
     }
     struct fault f = flat_prove(p, n, SIZE);
-    while (wrong < SIZE && count[wrong] == 1) {
+    while (wrong < SIZE && count[wrong] == 1)
         wrong++;
-    }
     if (wrong == SIZE) {
         assert_int_equal(f.kind, ZF_FAULT_NONE);
         return;
     }
     assert_int_equal(f.first, wrong);
     if (count[wrong] == 0) {
-        for (end = wrong; end < SIZE && count[end] == 0;) {
+        for (end = wrong; end < SIZE && count[end] == 0;)
             end++;
-        }
         assert_int_equal(f.kind, ZF_FAULT_HOLE);
         assert_int_equal(f.last, end - 1);
         return;
@@ -57,9 +54,8 @@ static void check(const struct flat_piece *piece, uint64_t n)
         }
     }
     /* or three pieces meet there, and it is one of them with both others */
-    for (uint64_t k = f.first; k <= f.last; k++) {
+    for (uint64_t k = f.first; k <= f.last; k++)
         assert_true(k < SIZE && count[k] > 1);
-    }
     assert_true(found || count[wrong] > 2 || count[f.last] > 2);
 }
 

@@ -28,9 +28,8 @@ static bool counting_pread(struct zf_source *s, void *buf, size_t n, uint64_t of
     (void)s, (void)e;
     n_calls++;
     n_bytes += n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         p[i] = byte_at(off + i);
-    }
     return true;
 }
 
@@ -79,9 +78,8 @@ static struct zf_checkpoint *chunked(const struct matrix *m, struct zf_source *s
                                          (struct zf_type){ZF_DT_F32, 2, m->shape}, &err);
     uint64_t n = m->box[0] * m->box[1], off = 0;
 
-    if (m->stride[0]) {
+    if (m->stride[0])
         n = (m->box[0] - 1) * m->stride[0] + (m->box[1] - 1) * m->stride[1] + 1;
-    }
     for (uint64_t r = 0; r < m->shape[0]; r += m->box[0]) {
         for (uint64_t c = 0; c < m->shape[1]; c += m->box[1], off += n * 4) {
             struct zf_from from = {
@@ -111,11 +109,9 @@ static void read_and_check(const struct matrix *m, const struct zf_map *map, uin
 
     n_calls = n_bytes = n_scattered = 0;
     assert_ok(zf_map_read(map, got, n, off, &err), &err);
-    for (size_t i = 0; i < n; i++) {
-        if (got[i] != want_at(m, off + i)) {
+    for (size_t i = 0; i < n; i++)
+        if (got[i] != want_at(m, off + i))
             fail_msg("byte %zu of a read at %llu is wrong", i, (unsigned long long)off);
-        }
-    }
     free(got);
 }
 
@@ -248,9 +244,8 @@ static void strides_are_gathered_on_a_small_stack(void **state)
     (void)pthread_attr_destroy(&small);
     assert_true(r.ok);
     for (size_t at = 0; at < r.n; at += sizeof got) {
-        for (size_t i = 0; i < sizeof got; i++) {
+        for (size_t i = 0; i < sizeof got; i++)
             got[i] = want_at(&m, at + i);
-        }
         assert_memory_equal(r.got + at, got, sizeof got);
     }
     free(r.got);
@@ -379,9 +374,8 @@ static void parts_follow_each_other(void **state)
 
     (void)state;
     assert_int_equal(zf_map_size(m), 12);
-    for (unsigned i = 7; i < 12; i++) {
+    for (unsigned i = 7; i < 12; i++)
         want[i] = byte_at(10 + i - 7);
-    }
     for (unsigned off = 0; off < 12; off++) {
         for (unsigned n = 0; n <= 12 - off; n++) {
             assert_ok(zf_map_read(m, got, n, off, &err), &err);
@@ -447,9 +441,8 @@ static void *reader(void *arg)
         uint64_t off = (r->seed >> 20) % (zf_map_size(r->map) - sizeof got);
 
         r->ok = r->ok && zf_map_read(r->map, got, sizeof got, off, &e);
-        for (size_t k = 0; k < sizeof got; k += 7) {
+        for (size_t k = 0; k < sizeof got; k += 7)
             r->ok = r->ok && got[k] == want_at(r->m, off + k);
-        }
     }
     return NULL;
 }

@@ -37,9 +37,8 @@ static uint64_t volume(uint32_t nd, const uint64_t *size)
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < nd; d++) {
+    for (uint32_t d = 0; d < nd; d++)
         n *= size[d];
-    }
     return n;
 }
 
@@ -48,9 +47,8 @@ static uint64_t element(const struct layout *l, const struct piece *p, uint64_t 
 {
     uint64_t at = 0, step = 1;
 
-    if (p->how == FLAT) {
+    if (p->how == FLAT)
         return i;
-    }
     for (uint32_t d = l->nd; d-- > 0;) {
         at += (p->start[d] + i % p->size[d]) * step;
         i /= p->size[d];
@@ -97,11 +95,10 @@ static void cut_box(struct layout *l, struct piece p, uint32_t depth)
     }
     p.n = volume(l->nd, p.size);
     p.how = random_below(3) ? RUN : BOX;
-    if (p.how == BOX) {
+    if (p.how == BOX)
         add(l, p);
-    } else {
+    else
         cut_range(l, p, p.n);
-    }
 }
 
 static void count(struct layout *l)
@@ -260,13 +257,11 @@ static void holes_and_overlaps_are_found(void **state)
             zf_build_seal(draft(&l, s, true, UINT32_MAX), "t", "", &err);
         assert_ok(c, &err);
         assert_true(c->set[0].tensor[0].lost);
-        for (uint64_t e = 0; e < l.elems; e++) {
-            if (l.times[e] == 1) {
+        for (uint64_t e = 0; e < l.elems; e++)
+            if (l.times[e] == 1)
                 check_element(&l, c->set[0].tensor[0].data, s, e);
-            } else {
+            else
                 assert_false(zf_map_read(c->set[0].tensor[0].data, got, ELEM, e * ELEM, &err));
-            }
-        }
     }
 }
 
@@ -289,21 +284,17 @@ static void lost_runs_lose_what_they_cover(void **state)
 
         memset(lost, 0, sizeof lost);
         memset(told, 0, sizeof told);
-        for (uint64_t e = 0; e < l.piece[k].n; e++) {
+        for (uint64_t e = 0; e < l.piece[k].n; e++)
             lost[element(&l, &l.piece[k], l.piece[k].first + e)] = true;
-        }
         while (zf_map_loss(m, loss.end, &loss)) {
             assert_string_equal(loss.how.file, "rank3.pt");
-            for (uint64_t e = loss.first / ELEM; e < loss.end / ELEM; e++) {
+            for (uint64_t e = loss.first / ELEM; e < loss.end / ELEM; e++)
                 told[e] = true;
-            }
         }
         assert_memory_equal(lost, told, (size_t)l.elems);
-        for (uint64_t e = 0; e < l.elems; e++) {
-            if (!lost[e]) {
+        for (uint64_t e = 0; e < l.elems; e++)
+            if (!lost[e])
                 check_element(&l, m, s, e);
-            }
-        }
     }
 }
 
@@ -321,13 +312,11 @@ static void a_run_that_is_cut_short_keeps_its_beginning(void **state)
         zf_auto(checkpoint) struct zf_checkpoint *c =
             zf_build_seal(draft(&l, s, true, UINT32_MAX), "t", "", &err);
         assert_ok(c, &err);
-        for (uint64_t e = 0; e < l.elems; e++) {
-            if (l.place[e] + ELEM <= size) {
+        for (uint64_t e = 0; e < l.elems; e++)
+            if (l.place[e] + ELEM <= size)
                 check_element(&l, c->set[0].tensor[0].data, s, e);
-            } else {
+            else
                 assert_false(zf_map_read(c->set[0].tensor[0].data, got, ELEM, e * ELEM, &err));
-            }
-        }
     }
 }
 

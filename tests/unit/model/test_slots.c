@@ -49,9 +49,8 @@ static void make(struct layout *l)
 
 static void forget(struct layout *l)
 {
-    for (uint32_t r = 0; r < l->n; r++) {
+    for (uint32_t r = 0; r < l->n; r++)
         zf_source_unref(&l->src[r]);
-    }
 }
 
 static struct zf_draft *tensor(struct zf_build *b, const struct layout *l, const char *of,
@@ -77,9 +76,8 @@ static const struct zf_stretches *stretches(struct zf_build *b, const struct lay
 {
     struct zf_from from[RANKS];
 
-    for (uint32_t r = 0; r < l->n; r++) {
+    for (uint32_t r = 0; r < l->n; r++)
         from[r] = (struct zf_from){.src = l->src[r], .off = l->off[r]};
-    }
     const struct zf_stretches *s = zf_build_stretches(b, from, l->n, l->vector * l->elem, &err);
     assert_ok(s, &err);
     return s;
@@ -190,9 +188,8 @@ static void test_layouts(void **state)
             expect(&l, t, want[t]);
             assert_ok(zf_draft_slots(d, s, l.at[t], l.slot[t], &err), &err);
             pieces += l.slot[t] ? (l.elems[t] + l.slot[t] - 1) / l.slot[t] : 0;
-            if (t == 0 && l.elems[0] > 0 && i % 2) {
+            if (t == 0 && l.elems[0] > 0 && i % 2)
                 disturb(b, &l, d, t, want[t]);
-            }
         }
         forget(&l); /* the build has references of its own */
         struct zf_checkpoint *c = zf_build_seal(b, "test", NULL, &err);

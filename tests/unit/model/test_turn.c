@@ -15,11 +15,9 @@ static unsigned char from[BYTES], to[BYTES], want[BYTES];
 static void turn_slowly(const struct turn *t, size_t bytes)
 {
     for (size_t r = 0; r < t->rows; r++) {
-        for (size_t c = 0; c < t->cols; c++) {
-            for (size_t i = 0; i < bytes; i++) {
+        for (size_t c = 0; c < t->cols; c++)
+            for (size_t i = 0; i < bytes; i++)
                 t->to[r * t->to_pitch + c * bytes + i] = t->from[c * t->from_pitch + r * bytes + i];
-            }
-        }
     }
 }
 
@@ -42,9 +40,8 @@ static void turn_all_shapes(size_t bytes)
             turn_matrix(&t, bytes);
             t.to = want + n % 17;
             turn_slowly(&t, bytes);
-            if (memcmp(to, want, sizeof to) != 0) {
+            if (memcmp(to, want, sizeof to) != 0)
                 fail_msg("%zu rows, %zu columns of %zu bytes", rows, cols, bytes);
-            }
         }
     }
 }
@@ -52,9 +49,8 @@ static void turn_all_shapes(size_t bytes)
 static void every_small_matrix(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof from; i++) {
+    for (size_t i = 0; i < sizeof from; i++)
         from[i] = (unsigned char)((i * 0x9e3779b97f4a7c15u) >> 56);
-    }
     for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
         assert_true(turn_can(bytes));
         turn_all_shapes(bytes);
@@ -64,9 +60,8 @@ static void every_small_matrix(void **state)
 static void other_elements_are_refused(void **state)
 {
     (void)state;
-    for (uint64_t bytes = 0; bytes < 64; bytes++) {
+    for (uint64_t bytes = 0; bytes < 64; bytes++)
         assert_int_equal(turn_can(bytes), bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
-    }
     assert_false(turn_can(1ull << 32 | 4));
 }
 

@@ -27,9 +27,8 @@ struct script {
 static void make_script(struct script *s)
 {
     s->n = rnd(SCRIPT);
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         s->p[i] = (uint8_t)rnd(256);
-    }
 }
 
 static void run(struct verbs *v, const struct script *s, bool marks)
@@ -57,9 +56,8 @@ static void undone_verbs_leave_nothing(void **state)
         make_script(&undone);
         make_script(&kept);
         make_script(&after);
-        for (size_t i = 0; i < sizeof bytes; i++) {
+        for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)rnd(256);
-        }
         for (int i = 0; i < VERBS_SOURCES - 1; i++) {
             src[i] = zf_mem_new(&"xyz"[i], bytes + i, (uint64_t[]){8, 60, 290}[i], false, &err[0]);
             assert_non_null(src[i]);
@@ -73,9 +71,8 @@ static void undone_verbs_leave_nothing(void **state)
             if (with) {
                 uint64_t refs[VERBS_SOURCES - 1];
 
-                for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+                for (int i = 0; i < VERBS_SOURCES - 1; i++)
                     refs[i] = src[i]->refs;
-                }
                 assert_ok(zf_build_mark(v.b, &err[1]), &err[1]);
                 run(&v, &undone, true);
                 while (v.depth > 0) {
@@ -83,15 +80,13 @@ static void undone_verbs_leave_nothing(void **state)
                     v.depth--;
                 }
                 zf_build_undo(v.b);
-                for (int i = 0; i < VERBS_SOURCES - 1; i++) {
+                for (int i = 0; i < VERBS_SOURCES - 1; i++)
                     assert_int_equal(src[i]->refs, refs[i]);
-                }
                 assert_ok(zf_build_mark(v.b, &err[1]), &err[1]);
             }
             run(&v, &kept, false);
-            if (with) {
+            if (with)
                 zf_build_keep(v.b);
-            }
             run(&v, &after, false);
             c[with] = zf_build_seal(v.b, "test", "", &err[with]);
         }
@@ -122,9 +117,8 @@ static void a_piece_in_the_place_of_another(void **state)
     unsigned char bytes[32], got[8];
 
     (void)state;
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 32; i++)
         bytes[i] = (unsigned char)i;
-    }
     zf_auto(source) struct zf_source *s = zf_mem_new("x", bytes, 32, false, &err);
     struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
     assert_true(s && b);
@@ -135,9 +129,8 @@ static void a_piece_in_the_place_of_another(void **state)
     struct zf_draft *boxes = zf_build_tensor(b, (struct zf_spot){"", "c", 1}, type, &err);
     assert_true(of && d && boxes);
     assert_ok(zf_draft_flat(of, 0, 8, from, &err), &err);
-    for (uint64_t i = 0; i < 2; i++) {
+    for (uint64_t i = 0; i < 2; i++)
         assert_ok(zf_draft_flat(d, i, 1, from, &err), &err);
-    }
     assert_ok(zf_draft_box(boxes, NULL, (uint64_t[]){1, 1}, from, &err), &err);
     assert_ok(zf_draft_box(boxes, (uint64_t[]){1, 0}, (uint64_t[]){3, 1}, from, &err), &err);
     assert_ok(zf_build_mark(b, &err), &err);

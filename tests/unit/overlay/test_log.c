@@ -122,9 +122,8 @@ static void a_failure_that_lasts(void **state)
     struct fixture *f = *state;
     struct zf_err one = failure("rank0.pt", 12, "is damaged");
 
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 10; i++)
         zf_log_say(f->log, &one);
-    }
     later += 58;
     zf_log_say(f->log, &one);
     assert_string_equal(printed(f), "zerofs: rank0.pt: byte 12: is damaged\n");

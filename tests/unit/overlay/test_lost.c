@@ -168,9 +168,8 @@ static unsigned lines(const char *text)
 {
     unsigned n = 0;
 
-    for (; *text; text++) {
+    for (; *text; text++)
         n += *text == '\n';
-    }
     return n;
 }
 

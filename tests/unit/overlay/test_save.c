@@ -39,9 +39,8 @@ time_t time(time_t *out)
     struct timespec now;
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (out) {
+    if (out)
         *out = now.tv_sec;
-    }
     return now.tv_sec;
 }
 
@@ -77,9 +76,8 @@ static int setup(void **state)
     lim = zf_limits_default();
     strcpy(dir, "/tmp/zf-save-XXXXXX");
     nowhere = fopen("/dev/null", "w");
-    if (!nowhere || !mkdtemp(dir)) {
+    if (!nowhere || !mkdtemp(dir))
         return -1;
-    }
     for (size_t i = 0; i < 2; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, tag[i]);
         assert_int_equal(mkdir(path, 0700), 0);
@@ -315,9 +313,8 @@ static void reads(struct zf_tree *t, uint64_t ino, bool well)
 
     assert_int_equal(t->ops->read(t, ino, &byte, 1, 0, &n, &err), well);
     assert_int_equal(t->ops->stat(t, ino, &st), well);
-    if (!well) {
+    if (!well)
         assert_int_equal(err.code, ZF_E_STALE);
-    }
 }
 
 /* What was changed in the last moments is not opened, and later it is, without a new mount. */
@@ -464,9 +461,8 @@ static void reads_do_not_wait_for_the_run(void **state)
     waits = false;
     assert_int_equal(pthread_mutex_lock(&hung), 0);
     assert_int_equal(pthread_create(&other, NULL, looks, t), 0);
-    while (!waits) {
+    while (!waits)
         (void)sched_yield();
-    }
     (void)alarm(30); /* a read that waits would wait for ever */
     reads(t, w.ino, true);
     (void)alarm(0);
@@ -496,9 +492,8 @@ static void memory_that_runs_out_is_told(void **state)
         broken_begin(&plan);
         zf_auto(tree) struct zf_tree *t = zf_runs_tree(dir, &opts, log, &err);
         (void)broken_end();
-        if (!t && err.code != ZF_E_NOMEM) {
+        if (!t && err.code != ZF_E_NOMEM)
             fail_msg("call %ld of %ld: %s: %s", plan.at, n, err.path, err.msg);
-        }
         assert_true(!t || (t->ops->stat(t, ZF_TREE_ROOT, &st) &&
                            st.nlink == 4)); /* looks for no new ones */
     }

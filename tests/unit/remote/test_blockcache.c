@@ -58,9 +58,8 @@ static bool touch(uint64_t k)
 static void the_longest_unused_go(void **state)
 {
     (void)state;
-    for (uint64_t k = 0; k < 10; k++) {
+    for (uint64_t k = 0; k < 10; k++)
         assert_true(touch(k));
-    }
     assert_false(touch(0)); /* used again: 1 is the oldest now */
     assert_true(touch(10));
     assert_false(touch(0));
@@ -74,9 +73,8 @@ static void what_is_used_stays_beyond_the_bound(void **state)
     struct block *b[30];
 
     (void)state;
-    for (uint64_t k = 0; k < 30; k++) {
+    for (uint64_t k = 0; k < 30; k++)
         assert_true(claim(k, &b[k]));
-    }
     for (uint64_t k = 0; k < 30; k++) {
         assert_int_equal(b[k]->data[0], k);
         blockcache_unpin(c, b[k]);

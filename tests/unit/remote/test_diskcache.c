@@ -27,9 +27,8 @@ static uint8_t want[N], got[N];
 
 static void fill(uint64_t k)
 {
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         want[i] = (uint8_t)((k * 0x9e3779b97f4a7c15ull + i * 2654435761u) >> 23);
-    }
 }
 
 static int setup(void **state)
@@ -333,9 +332,8 @@ static void the_bound_holds_and_the_oldest_go(void **state)
         assert_true(cached() <= most);
         file_of(path, k * DISKCACHE_SLOTS);
         old[0].tv_sec = old[1].tv_sec = 1000 + (time_t)k;
-        if (k > 0) {
+        if (k > 0)
             assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
-        }
         assert_true(get(0, N)); /* used all the time */
     }
     assert_true(get(99 * DISKCACHE_SLOTS, N));
@@ -355,12 +353,10 @@ static void a_bad_count_is_counted(void **state)
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         assert_int_equal(write(fd, bad[i], strlen(bad[i])), strlen(bad[i]));
         (void)close(fd);
-        if (i == 0) {
+        if (i == 0)
             (void)unlink(path); /* the mark is made first */
-        }
-        for (uint64_t k = 0; k < 20; k++) {
+        for (uint64_t k = 0; k < 20; k++)
             put(most, (i * 20 + k) * DISKCACHE_SLOTS, N);
-        }
         assert_true(cached() <= most);
         assert_true(get((i * 20 + 19) * DISKCACHE_SLOTS, N));
     }
@@ -387,16 +383,13 @@ static void what_was_left_is_swept(void **state)
         (void)snprintf(path[i], sizeof path[i], "%s/o/%s/%s", dir, diskcache_key_of(&about).hex,
                        file[i].name);
         (void)close(open(path[i], O_WRONLY | O_CREAT, 0600));
-        if (file[i].old) {
+        if (file[i].old)
             assert_int_equal(utimensat(AT_FDCWD, path[i], old, 0), 0);
-        }
     }
-    for (uint64_t k = 1; k < 40; k++) {
+    for (uint64_t k = 1; k < 40; k++)
         put(most, k * DISKCACHE_SLOTS, N);
-    }
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         assert_int_equal(access(path[i], F_OK) == 0, file[i].stays);
-    }
     assert_int_equal(unlink(path[3]), 0);
     assert_int_equal(unlink(path[4]), 0);
 }
@@ -437,9 +430,8 @@ static void processes_that_are_killed(void **state)
                 uint64_t k = (i * 7 + (uint64_t)round * 13) % 300;
 
                 fill(k);
-                if (diskcache_get(c, &key, k, got, N) && memcmp(got, want, N) != 0) {
+                if (diskcache_get(c, &key, k, got, N) && memcmp(got, want, N) != 0)
                     _exit(1);
-                }
                 diskcache_put(c, &key, &about, k, want, N);
             }
             _exit(2);

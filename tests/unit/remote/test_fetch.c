@@ -35,9 +35,8 @@ static bool put_bytes(const struct http_ask *ask, uint64_t n, struct zf_err *e)
 
     assert_non_null(bytes);
     memset(bytes, content, (size_t)n);
-    if (ok) {
+    if (ok)
         ask->sink.put(ask->sink.ctx, 0, bytes, (size_t)n);
-    }
     free(bytes);
     return ok;
 }
@@ -70,9 +69,8 @@ void http_later(struct http *h, struct http_turn *t)
     (void)h;
     assert_true(n_asked < MOST);
     asked[n_asked++].turn = t;
-    if (!hold) {
+    if (!hold)
         t->run(t);
-    }
 }
 
 bool http_each(struct http *h, const struct http_many *m, size_t n, size_t *bad_out,
@@ -132,9 +130,8 @@ static bool read_blocks(uint64_t k, uint64_t n, uint64_t beyond)
 
     assert_non_null(bytes);
     bool ok = fetch_read(&o, &iov, 1, k * B, (size_t)(n * B), beyond, &err);
-    for (uint64_t i = 0; ok && i < n * B; i++) {
+    for (uint64_t i = 0; ok && i < n * B; i++)
         assert_int_equal(bytes[i], 1);
-    }
     free(bytes);
     return ok;
 }

@@ -32,14 +32,11 @@ static bool take_request(FILE *f, char path[32])
 {
     char line[1024];
 
-    if (!fgets(line, sizeof line, f) || sscanf(line, "%*s %31s", path) != 1) {
+    if (!fgets(line, sizeof line, f) || sscanf(line, "%*s %31s", path) != 1)
         return false;
-    }
-    while (fgets(line, sizeof line, f)) {
-        if (strcmp(line, "\r\n") == 0) {
+    while (fgets(line, sizeof line, f))
+        if (strcmp(line, "\r\n") == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -56,16 +53,14 @@ static void *serve_one(void *arg)
         most_busy = ++busy > most_busy ? busy : most_busy;
         (void)pthread_cond_broadcast(&moved);
         const bool slow = strcmp(path, "/slow") == 0;
-        while (slow && !may_go) {
+        while (slow && !may_go)
             (void)pthread_cond_wait(&moved, &lock);
-        }
         may_go -= slow;
         busy--;
         (void)pthread_cond_broadcast(&moved);
         (void)pthread_mutex_unlock(&lock);
-        if (send(fileno(in), said, sizeof said - 1, MSG_NOSIGNAL) < 0) {
+        if (send(fileno(in), said, sizeof said - 1, MSG_NOSIGNAL) < 0)
             break;
-        }
     }
     (void)fclose(in);
     return NULL;
@@ -78,9 +73,8 @@ static void *serve(void *arg)
         pthread_t t;
         FILE *in = fdopen(fd, "r");
 
-        if (in && pthread_create(&t, NULL, serve_one, in) == 0) {
+        if (in && pthread_create(&t, NULL, serve_one, in) == 0)
             (void)pthread_detach(t);
-        }
     }
     return NULL;
 }
@@ -176,9 +170,8 @@ static struct request *ask(const char *path, uint64_t lane, bool ahead)
 static void wait_for(struct request *r)
 {
     (void)pthread_mutex_lock(&lock);
-    while (!r->over) {
+    while (!r->over)
         (void)pthread_cond_wait(&moved, &lock);
-    }
     (void)pthread_mutex_unlock(&lock);
     assert_true(r->ok);
     free(r);
@@ -198,9 +191,8 @@ static bool ask_now(const char *path, double timeout)
 static void wait_until(const unsigned *what, unsigned n)
 {
     (void)pthread_mutex_lock(&lock);
-    while (*what != n) {
+    while (*what != n)
         (void)pthread_cond_wait(&moved, &lock);
-    }
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -220,14 +212,12 @@ static void no_more_connections_than_allowed(void **state)
 
     (void)state;
     begin(5);
-    for (size_t i = 0; i < 24; i++) {
+    for (size_t i = 0; i < 24; i++)
         c[i] = ask("/slow", 0, false);
-    }
     wait_until(&busy, 5); /* and not fewer */
     let_go(24);
-    for (size_t i = 0; i < 24; i++) {
+    for (size_t i = 0; i < 24; i++)
         wait_for(c[i]);
-    }
     assert_int_equal(most_busy, 5);
     assert_int_equal(n_seen, 24);
     end();
@@ -239,25 +229,21 @@ static void a_slow_object_stops_nobody(void **state)
 
     (void)state;
     begin(16);
-    for (size_t i = 0; i < 40; i++) {
+    for (size_t i = 0; i < 40; i++)
         slow[i] = ask("/slow", 1, false);
-    }
     /* Twelve, a quarter being left to others; of which another hanging object takes three. */
     wait_until(&busy, 12);
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         wait_for(ask("/other", 2, false));
-    }
-    for (size_t i = 40; i < 60; i++) {
+    for (size_t i = 40; i < 60; i++)
         slow[i] = ask("/slow", 3, false);
-    }
     wait_until(&busy, 15);
     wait_for(ask("/other", 4, false));
     assert_ok(ask_now("/other", 0), &err);
     end();
     assert_int_equal(failed, 60);
-    for (size_t i = 0; i < 60; i++) {
+    for (size_t i = 0; i < 60; i++)
         free(slow[i]);
-    }
 }
 
 static void who_is_waited_for_goes_first(void **state)

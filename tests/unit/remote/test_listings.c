@@ -78,11 +78,10 @@ static void check_made(const struct entries *e, const struct listed *l)
     for (size_t i = 0; i < N_MADE; i++) {
         const struct entry *is = entries_find(e, made[i].name);
 
-        if (!is || is->dir) {
+        if (!is || is->dir)
             fail_msg("%s: no file %s", l->file, made[i].name);
-        } else if (is->sized && is->size != made[i].size) {
+        else if (is->sized && is->size != made[i].size)
             fail_msg("%s: %s has %llu bytes", l->file, made[i].name, (unsigned long long)is->size);
-        }
     }
     assert_true(entries_find(e, "global_step3")->dir && entries_find(e, "sub dir")->dir);
     assert_int_equal(dirs, 2);
@@ -194,9 +193,8 @@ static void links_that_lead_elsewhere_are_passed_over(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ref / sizeof ref[0]; i++) {
         (void)snprintf(page, sizeof page, PAGE("<a href=\"%s\">x</a>"), ref[i]);
-        if (count(page)) {
+        if (count(page))
             fail_msg("%s was taken for an entry", ref[i]);
-        }
     }
     assert_int_equal(count(PAGE("<a name=x>x</a>")), 0);
     assert_int_equal(count(PAGE("<!-- <a href=x>x</a> --><script>'<a href=x>'</script>")), 0);
@@ -218,9 +216,8 @@ static void links_of_this_directory_are_entries(void **state)
         (void)snprintf(page, sizeof page, PAGE("<img alt='<'><A class=\"a > b\" HREF='%s'>x</A>"),
                        ref[i]);
         assert_ok(read_text(page, strlen(page), NULL, &e, &err), &err);
-        if (e.n != 1 || !entries_find(&e, "x") || e.at[0].dir) {
+        if (e.n != 1 || !entries_find(&e, "x") || e.at[0].dir)
             fail_msg("%s is no entry x", ref[i]);
-        }
     }
 }
 
@@ -263,15 +260,13 @@ static void characters_are_written_as_numbers(void **state)
         (void)snprintf(page, sizeof page, PAGE("<a href='a%sb'>x</a>"), known[i].ref);
         (void)snprintf(name, sizeof name, "a%sb", known[i].name);
         assert_ok(read_text(page, strlen(page), NULL, &e, &err), &err);
-        if (e.n != 1 || !entries_find(&e, name)) {
+        if (e.n != 1 || !entries_find(&e, name))
             fail_msg("%s is not %s", known[i].ref, name);
-        }
     }
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         (void)snprintf(page, sizeof page, PAGE("<a href='a%sb'>x</a>"), none[i]);
-        if (count(page)) {
+        if (count(page))
             fail_msg("%s was taken for a character", none[i]);
-        }
     }
 }
 
@@ -280,9 +275,8 @@ static void refused(const char *page, const char *type, enum zf_code code, const
     zf_auto(entries) struct entries e;
     struct zf_err err;
 
-    if (read_text(page, strlen(page), type, &e, &err)) {
+    if (read_text(page, strlen(page), type, &e, &err))
         fail_msg("read: %s", page);
-    }
     assert_err(&err, code, ZF_OFF_NONE, why);
 }
 
@@ -354,9 +348,8 @@ static void rounded_sizes_are_not_known(void **state)
 
         (void)snprintf(page, sizeof page, PAGE("<a href=x>x</a>%s"), t[i].tail);
         assert_ok(read_text(page, strlen(page), NULL, &e, &err), &err);
-        if (e.at[0].sized != t[i].sized || (e.at[0].sized && e.at[0].size != 17)) {
+        if (e.at[0].sized != t[i].sized || (e.at[0].sized && e.at[0].size != 17))
             fail_msg("size behind \"%s\"", t[i].tail);
-        }
     }
 }
 
@@ -375,9 +368,8 @@ static void a_million_names_are_bounded(void **state)
         zf_out_str(&page, "<a href=");
         zf_out_dec(&page, i);
         zf_out_str(&page, ">x</a>");
-        if (i < 999) {
+        if (i < 999)
             continue;
-        }
         size_t n = page.n;
         zf_out_str(&page, "</pre>");
         assert_ok(entries_init(&e, &lim, &err), &err);
@@ -555,9 +547,8 @@ static void wrong_manifests_are_refused(void **state)
         zf_auto(index_file) struct index_file f;
         struct zf_err err;
 
-        if (manifest(bad[i].body, &f, &err) || !strstr(err.msg, bad[i].why)) {
+        if (manifest(bad[i].body, &f, &err) || !strstr(err.msg, bad[i].why))
             fail_msg("%s: %s", bad[i].body, err.msg);
-        }
     }
 }
 

@@ -21,11 +21,9 @@ struct server {
 
 static const struct file *find(const struct server *s, const char *path)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        if (strcmp(s->file[i].path, path) == 0) {
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->file[i].path, path) == 0)
             return &s->file[i];
-        }
-    }
     return NULL;
 }
 
@@ -60,9 +58,8 @@ static char *get(void *ctx, const char *path, uint64_t max_bytes, uint64_t *n_ou
         return NULL;
     }
     char *copy = calloc(1, *n_out + 1);
-    if (copy) {
+    if (copy)
         memcpy(copy, f->text, *n_out);
-    }
     return copy;
 }
 
@@ -77,12 +74,10 @@ static bool list(struct names *names, const char *dir, char *out, size_t room, s
 
     zf_err_clear(err);
     out[0] = '\0';
-    if (!entries_init(&e, &lim, err) || !names_list(names, dir, NULL, &e, err)) {
+    if (!entries_init(&e, &lim, err) || !names_list(names, dir, NULL, &e, err))
         return false;
-    }
-    for (size_t i = 0; i < e.n; i++) {
+    for (size_t i = 0; i < e.n; i++)
         at += (size_t)snprintf(out + at, room - at, "%s%s ", e.at[i].name, e.at[i].dir ? "/" : "");
-    }
     return true;
 }
 
@@ -148,9 +143,8 @@ static void numbers_go_on_as_long_as_files_do(void **state)
     }
     struct names *names = names_new(&ops, &s, &lim, &err);
     assert_ok(list(names, "", found, sizeof found, &err), &err);
-    for (const char *p = found; (p = strchr(p, ' ')); p++) {
+    for (const char *p = found; (p = strchr(p, ' ')); p++)
         n++;
-    }
     assert_int_equal(n, 100);
     assert_true(s.rounds < 10 && s.asked < 300);
     names_free(names);

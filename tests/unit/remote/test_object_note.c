@@ -110,11 +110,10 @@ static void flipped_at_every_bit(void **state)
         zf_source_unref(&s);
         zf_err_clear(&err);
         s = object_note_same(src, zf_bytes_of(note.p, note.n), &err);
-        if (s) {
+        if (s)
             assert_in_range(i / 8, SECONDS_AT, SECONDS_END - 1);
-        } else {
+        else
             assert_true(err.code == ZF_E_FORMAT || err.code == ZF_E_STALE);
-        }
         zf_source_unref(&s);
         note.p[i / 8] ^= (char)(1 << i % 8);
     }

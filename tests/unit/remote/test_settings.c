@@ -51,13 +51,11 @@ static void write_slowly(int fd, const char *text)
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that failed reads nothing more */
     for (; *text; text++) {
-        if (write(fd, text, 1) != 1) {
+        if (write(fd, text, 1) != 1)
             _exit(1);
-        }
         do {
-            if (ioctl(fd, FIONREAD, &left) != 0) {
+            if (ioctl(fd, FIONREAD, &left) != 0)
                 _exit(1);
-            }
         } while (left > 0);
     }
     _exit(0);
@@ -73,9 +71,8 @@ static void a_pipe_is_waited_for(void **state)
     assert_int_equal(pipe(end), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0) {
+    if (pid == 0)
         write_slowly(end[1], "token");
-    }
     (void)close(end[1]);
     (void)snprintf(path, sizeof path, "/dev/fd/%d", end[0]);
     assert_ok(settings_file(path, MOST, &out, &err), &err);

@@ -19,9 +19,8 @@ static void as_they_are(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         assert_ok(url_check(row[i], &err), &err);
-    }
 }
 
 static void refused(void **state)

@@ -101,9 +101,8 @@ static inline int scratch_descriptors(void)
     int n = 0;
 
     assert_non_null(d);
-    while (readdir(d)) {
+    while (readdir(d))
         n++;
-    }
     (void)closedir(d);
     return n;
 }

@@ -17,9 +17,8 @@ static bool has(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
     zf_auto(block) struct block *b = cache_get(c, owner, k);
 
-    if (b) {
+    if (b)
         assert_int_equal(b->data[0], owner * 16 + k);
-    }
     return b != NULL;
 }
 

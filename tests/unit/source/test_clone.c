@@ -44,9 +44,8 @@ int ioctl(int fd, unsigned long what, ...)
         assert_int_equal(pread((int)r->src_fd, piece, BLOCK, (off_t)(r->src_offset + at)), BLOCK);
         assert_int_equal(pwrite(fd, piece, BLOCK, (off_t)(r->dest_offset + at)), BLOCK);
     }
-    if (fs.rewrite) {
+    if (fs.rewrite)
         assert_int_equal(truncate(fs.rewrite, SIZE + 1), 0);
-    }
     errno = EOPNOTSUPP;
     return fs.cannot ? -1 : 0;
 }
@@ -66,9 +65,8 @@ static struct made make(const char *root)
     struct made m;
 
     memset(&fs, 0, sizeof fs);
-    for (size_t i = 0; i < sizeof shard; i++) {
+    for (size_t i = 0; i < sizeof shard; i++)
         shard[i] = (unsigned char)(1 + i % 251);
-    }
     scratch_bytes(root, "shard", shard, sizeof shard);
     m.st = scratch_store(root, 8);
     m.shard = zf_store_open(m.st, "shard", &err);
@@ -178,9 +176,8 @@ static void a_file_that_changes_is_not_shared(void **state)
 
         scratch_path(*state, "shard", path);
         fs.rewrite = path;
-        if (before) {
+        if (before)
             assert_int_equal(truncate(path, SIZE + 1), 0);
-        }
         assert_false(zf_source_clone(m.shard, &c, &err));
         assert_int_equal(err.code, ZF_E_STALE);
         assert_string_equal(err.path, m.shard->name);

@@ -17,9 +17,8 @@ static atomic_int interrupts;
 
 static bool interrupted(void)
 {
-    if (interrupts == 0) {
+    if (interrupts == 0)
         return false;
-    }
     interrupts--;
     errno = EINTR;
     return true;
@@ -409,9 +408,8 @@ static void a_write_right_after_opening_is_seen(void **state)
         zf_auto(source) struct zf_source *a = file_at(st, name);
         scratch_path(*state, name, path);
         assert_int_equal(close(rewrite_quietly(path)), 0);
-        if (zf_source_pread(a, got, sizeof got, 0, &err)) {
+        if (zf_source_pread(a, got, sizeof got, 0, &err))
             assert_memory_equal(got, "0123456789", sizeof got);
-        }
     }
 }
 
@@ -448,9 +446,8 @@ static void *read_all(void *arg)
         char got[3] = "", want[3] = {(char)('a' + k), (char)('A' + k), 0};
 
         if (!zf_source_pread(c->file[k], got, 2, (uint64_t)(i % 100) * 2, &err) ||
-            strcmp(got, want) != 0) {
+            strcmp(got, want) != 0)
             atomic_fetch_add(&c->wrong, 1);
-        }
     }
     return NULL;
 }
@@ -475,29 +472,25 @@ static void twenty_files_share_two_descriptors(void **state)
     zf_auto(store) struct zf_store *st = scratch_store(*state, LIMIT);
     int before = scratch_descriptors();
     for (int k = 0; k < FILES; k++) {
-        for (size_t i = 0; i < sizeof text; i++) {
+        for (size_t i = 0; i < sizeof text; i++)
             text[i] = (char)((i % 2 ? 'A' : 'a') + k);
-        }
         (void)snprintf(name, sizeof name, "f%d", k);
         scratch_bytes(*state, name, text, sizeof text);
         c.file[k] = file_at(st, name);
     }
     assert_int_equal(scratch_descriptors() - before, LIMIT);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t[i], NULL, read_all, &c), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(t[i], NULL), 0);
-    }
     assert_int_equal(c.wrong, 0);
     assert_true(scratch_descriptors() - before <= LIMIT + THREADS);
     zf_store_stats(st, add_up, &sum);
     assert_int_equal(sum.reads, THREADS * ROUNDS);
     assert_int_equal(sum.bytes, THREADS * ROUNDS * 2);
     assert_int_equal(sum.errors, 0);
-    for (int k = 0; k < FILES; k++) {
+    for (int k = 0; k < FILES; k++)
         zf_source_unref(&c.file[k]);
-    }
 }
 
 /* Where no limit is said, as many are kept as the process may have, but for a reserve. */
@@ -530,11 +523,10 @@ static void the_pool_follows_what_the_process_may_have(void **state)
             assert_reads(file[k], name);
             zf_source_unref(&file[k]);
         }
-        if (round == 0) {
+        if (round == 0)
             assert_true(kept >= FILES);
-        } else {
+        else
             assert_true(kept < FILES / 2);
-        }
     }
 }
 
@@ -561,9 +553,8 @@ static void stores_share_their_descriptors(void **state)
         assert_reads(file[k % 2][k / 2 % FILES], name);
         assert_true(scratch_descriptors() <= before + KEEP);
     }
-    for (int k = 0; k < 2 * FILES; k++) {
+    for (int k = 0; k < 2 * FILES; k++)
         zf_source_unref(&file[k / FILES][k % FILES]);
-    }
 }
 
 /* A file that is not there is no reason to close others. */
@@ -584,9 +575,8 @@ static void a_missing_file_closes_no_other(void **state)
     assert_null(zf_store_open(st, "missing", &err));
     assert_int_equal(err.code, ZF_E_NOENT);
     assert_int_equal(scratch_descriptors() - before, FILES);
-    for (int k = 0; k < FILES; k++) {
+    for (int k = 0; k < FILES; k++)
         zf_source_unref(&file[k]);
-    }
 }
 
 /* `ulimit -n` may be lower than the limit open_files. */
@@ -626,9 +616,8 @@ static void a_process_short_of_descriptors_still_reads(void **state)
         (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     assert_int_equal(scratch_descriptors(), before + FILES);
-    for (int k = 0; k < FILES; k++) {
+    for (int k = 0; k < FILES; k++)
         zf_source_unref(&file[k]);
-    }
 }
 
 /* Each directory that a listing meets is opened (each entry, where readdir does not say what it is): files give way. */
@@ -708,9 +697,8 @@ static void rows_near_each_other(void **state)
     static char is[FILE_BYTES], got[COUNT * 5];
     struct zf_err err;
 
-    for (size_t i = 0; i < FILE_BYTES; i++) {
+    for (size_t i = 0; i < FILE_BYTES; i++)
         is[i] = (char)(i * 7 + i / 251);
-    }
     scratch_bytes(*state, "a", is, FILE_BYTES);
     zf_auto(store) struct zf_store *st = scratch_store(*state, 1);
     zf_auto(source) struct zf_source *a = file_at(st, "a");
@@ -747,9 +735,8 @@ static void a_file_that_ends_before_its_size(void **state)
     (void)state;
     zf_auto(store) struct zf_store *store = zf_store_dir(dir, &lim, &err);
     zf_auto(source) struct zf_source *s = store ? zf_store_open(store, "enabled", &err) : NULL;
-    if (!s || s->size != sizeof page) {
+    if (!s || s->size != sizeof page)
         skip();
-    }
     assert_ok(zf_source_pread(s, page, 4, 0, &err), &err);
     assert_false(zf_source_pread(s, page, (size_t)s->size, 0, &err));
     assert_int_equal(err.code, ZF_E_IO);

@@ -34,9 +34,8 @@ static struct pack pack_new(uint64_t n, int level)
     struct pack p = {.plain = malloc(n + 1), .n = n};
     z_stream z = {0};
 
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p.plain[i] = (i >> 16) % 3 ? (uint8_t)rnd() : (uint8_t)(i >> 9);
-    }
     p.crc = (uint32_t)crc32_z(0, p.plain, n);
     assert_int_equal(deflateInit2(&z, level, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
     uLong room = deflateBound(&z, n);
@@ -204,11 +203,10 @@ static void a_damaged_stream_never_lies(void **state)
         p.deflated[i] ^= (uint8_t)(1u << (i % 8));
         zf_auto(source) struct zf_source *s = inflater(&p, p.n_deflated, 900, p.crc, 0);
 
-        if (zf_source_pread(s, buf, 900, 0, &err)) {
+        if (zf_source_pread(s, buf, 900, 0, &err))
             assert_memory_equal(buf, p.plain, 900);
-        } else {
+        else
             assert_int_equal(err.code, ZF_E_FORMAT);
-        }
         p.deflated[i] ^= (uint8_t)(1u << (i % 8));
     }
     pack_free(&p);

@@ -26,9 +26,8 @@ static bool locate(void *ctx, struct zf_source *file, const struct zf_item *item
     struct plan *p = ctx;
 
     atomic_fetch_add(&p->located, 1);
-    if (p->broken) {
+    if (p->broken)
         return zf_fail(err, ZF_E_FORMAT, item->rec_off, "no record here");
-    }
     if (item->rec_off % 3 == 0) {
         out->src = zf_window_new(file, item->rec_off + 4, item->len, "own", err);
         return out->src != NULL;
@@ -52,9 +51,8 @@ static struct plan *plan_new(void)
 
     p->size = 4 * ITEMS + 50 * ITEMS;
     p->file = malloc(p->size);
-    for (uint64_t i = 0; i < p->size; i++) {
+    for (uint64_t i = 0; i < p->size; i++)
         p->file[i] = (uint8_t)(i * 2654435761u >> 13);
-    }
     zf_auto(source) struct zf_source *file = zf_mem_new("f", p->file, p->size, false, &err);
     p->src = zf_items_new(file, locate, p, ctx_free, &err);
     assert_ok(p->src, &err);
@@ -88,11 +86,9 @@ static void *read_all(void *arg)
 {
     const struct plan *p = arg;
 
-    for (unsigned i = 0; i < ITEMS; i++) {
-        if (!item_right(p, i)) {
+    for (unsigned i = 0; i < ITEMS; i++)
+        if (!item_right(p, i))
             return arg;
-        }
-    }
     return NULL;
 }
 
@@ -103,9 +99,8 @@ static void many_threads_find_the_same_items(void **state)
     void *bad;
 
     (void)state;
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t[i], NULL, read_all, p), 0);
-    }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(t[i], &bad), 0);
         assert_null(bad);
@@ -214,14 +209,12 @@ static void what_items_hold_is_let_go(void **state)
     (void)state;
     p.src = zf_items_new(file, locate, &p, ctx_free, &err);
     assert_ok(p.src, &err);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         assert_ok(zf_items_add(p.src, 12 * i, 8, &addr[i], &err), &err);
-    }
     zf_items_seal(p.src);
     assert_int_equal(atomic_load(&file->refs), 2);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         assert_ok(zf_source_pread(p.src, &b, 1, addr[i], &err), &err);
-    }
     assert_int_equal(atomic_load(&file->refs), 4);
     zf_source_unref(&p.src);
     assert_int_equal(atomic_load(&file->refs), 1);

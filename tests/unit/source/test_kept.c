@@ -29,9 +29,8 @@ static bool counting_pread(struct zf_source *s, void *buf, size_t n, uint64_t of
     (void)err;
     c->calls++;
     c->bytes += n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         ((unsigned char *)buf)[i] = counting_byte(off + i);
-    }
     return true;
 }
 
@@ -66,20 +65,16 @@ static void look(struct zf_source *s, uint64_t off)
     struct zf_err err;
 
     assert_true(zf_source_pread(s, buf, READ, off, &err));
-    for (size_t i = 0; i < READ; i++) {
-        if (buf[i] != counting_byte(off + i)) {
+    for (size_t i = 0; i < READ; i++)
+        if (buf[i] != counting_byte(off + i))
             fail_msg("byte %zu of a read at %llu", i, (unsigned long long)off);
-        }
-    }
 }
 
 static void look_in_turn(struct zf_source *s, uint64_t places)
 {
-    for (uint64_t into = 0; into < SIZE / places; into += READ) {
-        for (uint64_t i = 0; i < places; i++) {
+    for (uint64_t into = 0; into < SIZE / places; into += READ)
+        for (uint64_t i = 0; i < places; i++)
             look(s, i * (SIZE / places) + into);
-        }
-    }
 }
 
 static void one_reader(void **state)
@@ -113,9 +108,8 @@ static void here_and_there_and_then_through(void **state)
     zf_auto(source) struct zf_source *s = kept(&c);
 
     (void)state;
-    for (uint64_t i = 0; i < 100; i++) {
+    for (uint64_t i = 0; i < 100; i++)
         look(s, i * 37 % 64 * (SIZE / 64) + SPAN / 8);
-    }
     assert_in_range(c->bytes, 0, 100 * SPAN / 4 + 8 * SPAN);
     look_in_turn(s, 1);
     c->calls = c->bytes = 0;

@@ -115,9 +115,8 @@ static void *read_all(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         int k = i * 7 % FILES;
 
-        if (!reads_right(c->file[k], k)) {
+        if (!reads_right(c->file[k], k))
             atomic_fetch_add(&c->wrong, 1);
-        }
     }
     return NULL;
 }
@@ -135,17 +134,14 @@ static void many_threads_read_first(void **state)
         name_of(name, k);
         c.file[k] = later_at(st, name);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&t[i], NULL, read_all, &c), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(t[i], NULL), 0);
-    }
     assert_int_equal(c.wrong, 0);
     assert_true(scratch_descriptors() - before <= LIMIT + THREADS);
-    for (int k = 0; k < FILES; k++) {
+    for (int k = 0; k < FILES; k++)
         zf_source_unref(&c.file[k]);
-    }
 }
 
 static void a_process_short_of_descriptors_reads_all(void **state)
@@ -178,9 +174,8 @@ static void assert_fails(struct zf_source *s, enum zf_code code, const char *par
 
     assert_false(zf_source_pread(s, b, 3, 0, &err));
     assert_int_equal(err.code, code);
-    if (!strstr(err.msg, part)) {
+    if (!strstr(err.msg, part))
         fail_msg("\"%s\" is not in \"%s\"", part, err.msg);
-    }
     assert_string_equal(err.path, s->name);
 }
 
@@ -223,9 +218,8 @@ static void what_changed_before_the_first_read_is_stale(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_fails(file[5], ZF_E_FORMAT, "this is a FIFO, not a file");
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 6; k++)
         zf_source_unref(&file[k]);
-    }
 }
 
 /* Another content of the same length at the same time: only ctime moves, if its clock has gone on. */
@@ -256,9 +250,8 @@ static void a_file_of_this_very_moment_is_opened_at_once(void **state)
         zf_auto(store) struct zf_store *st = scratch_store(*state, 8);
         zf_auto(source) struct zf_source *s = later_at(st, name);
         write_over(*state, name);
-        if (zf_source_pread(s, got, sizeof got, 0, &err)) {
+        if (zf_source_pread(s, got, sizeof got, 0, &err))
             assert_memory_equal(got, "0123456789", sizeof got);
-        }
     }
 }
 
@@ -322,11 +315,10 @@ static void a_directory_that_is_relied_on_is_looked_at(void **state)
         assert_ok(zf_store_rely(st, "d", &err), &err);
         assert_int_equal(scratch_descriptors(), before); /* no file was opened */
         assert_ok(zf_store_unchanged(st, &err), &err);
-        if (change == 0) {
+        if (change == 0)
             scratch_file(*state, "d/f9", "as long?!"); /* another content */
-        } else {
+        else
             scratch_file(*state, change == 1 ? "d/new" : "e/new", "x");
-        }
         assert_int_equal(zf_store_unchanged(st, &err), change == 2); /* e is nobody's */
         let_tick_pass();
     }

@@ -27,9 +27,8 @@ static bool look_list(void *self, const char *dir, struct zf_listing *l, struct 
     for (unsigned i = 0; i < n_files; i++) {
         (void)snprintf(name, sizeof name, "file%05u", i);
         if (!zf_listing_add(
-                l, &(struct zf_entry){.name = name, .kind = ZF_ENTRY_FILE, .exact = true}, err)) {
+                l, &(struct zf_entry){.name = name, .kind = ZF_ENTRY_FILE, .exact = true}, err))
             return false;
-        }
     }
     return true;
 }

@@ -16,9 +16,8 @@ static uint8_t bytes[SIZE];
 static int fill(void **state)
 {
     (void)state;
-    for (int i = 0; i < SIZE; i++) {
+    for (int i = 0; i < SIZE; i++)
         bytes[i] = (uint8_t)(i * 7 + 1);
-    }
     return 0;
 }
 
@@ -130,9 +129,8 @@ static void swaps_elements_at_any_offset(void **state)
         zf_auto(source) struct zf_source *w = zf_swap_new(s, width, &err);
 
         assert_ok(w, &err);
-        for (size_t i = 0; i < SIZE; i++) {
+        for (size_t i = 0; i < SIZE; i++)
             want[i] = bytes[i / width * width + (width - 1 - i % width)];
-        }
         for (size_t off = 0; off < SIZE; off++) {
             for (size_t n = 0; off + n <= SIZE; n++) {
                 memset(got, 0, sizeof got);

@@ -33,9 +33,8 @@ static unsigned kind_pass(struct kind *k)
     unsigned n = k->opened++;
     k->most = ++k->inside > k->most ? k->inside : k->most;
     (void)pthread_cond_broadcast(&k->moved);
-    while (k->most < k->want) {
+    while (k->most < k->want)
         (void)pthread_cond_wait(&k->moved, &k->lock);
-    }
     k->inside--;
     (void)pthread_mutex_unlock(&k->lock);
     return n;
@@ -99,11 +98,10 @@ static void *work(void *arg)
     struct worker *w = arg;
     size_t n;
 
-    if (!w->lists) {
+    if (!w->lists)
         w->src = zf_store_open(w->st, w->path, &w->err);
-    } else if (!zf_store_list(w->st, w->path, &w->entry, &n, &w->err)) {
+    else if (!zf_store_list(w->st, w->path, &w->entry, &n, &w->err))
         w->entry = NULL;
-    }
     return NULL;
 }
 
@@ -114,9 +112,8 @@ static void run(struct worker *w, struct zf_store *st, bool lists, bool apart)
         (void)snprintf(w[i].path, sizeof w[i].path, "f%d", apart ? i : 0);
         assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(w[i].thread, NULL), 0);
-    }
 }
 
 static void several_files_are_opened_at_once(void **state)
@@ -162,9 +159,8 @@ static void one_file_is_opened_once(void **state)
         assert_ok(w[i].src, &w[i].err);
         assert_ptr_equal(w[i].src, w[0].src);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++)
         zf_source_unref(&w[i].src);
-    }
 }
 
 static void a_failure_is_for_all_until_it_is_settled(void **state)
@@ -240,9 +236,8 @@ static void failures_are_counted_beyond_those_that_are_kept(void **state)
         (void)snprintf(name, sizeof name, "g%d", i % FILES);
         assert_null(zf_store_open(st, name, &err));
     }
-    while (zf_store_doubt(st, 0, named, &err)) {
+    while (zf_store_doubt(st, 0, named, &err))
         named++;
-    }
     assert_in_range(named, 1, FILES - 1);
     assert_int_equal(zf_store_doubts_since(st, 0), FILES);
     const uint64_t since = zf_store_doubts(st);

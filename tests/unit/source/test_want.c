@@ -144,9 +144,8 @@ static void fetch(struct zf_source *s, uint64_t off, uint64_t n)
         n_inside++;
         assert_int_equal(n_inside, 1);
         (void)pthread_cond_broadcast(&changed);
-        while (!released) {
+        while (!released)
             (void)pthread_cond_wait(&changed, &lock);
-        }
         n_inside--;
     }
     n_done++;
@@ -164,32 +163,26 @@ static void one_that_hangs_holds_up_itself(void **state)
     hangs = bad;
     want_later(bad, 0, 10, fetch);
     (void)pthread_mutex_lock(&lock);
-    while (!n_inside) {
+    while (!n_inside)
         (void)pthread_cond_wait(&changed, &lock);
-    }
     (void)pthread_mutex_unlock(&lock);
     /* More of it than there are threads; not neighbours, which become one. */
-    for (uint64_t i = 1; i < 20; i++) {
+    for (uint64_t i = 1; i < 20; i++)
         want_later(bad, i * 100, 10, fetch);
-    }
-    for (uint64_t i = 0; i < 20; i++) {
+    for (uint64_t i = 0; i < 20; i++)
         want_later(good, i * 100, 10, fetch);
-    }
     (void)pthread_mutex_lock(&lock);
-    while (n_done < 20) {
+    while (n_done < 20)
         (void)pthread_cond_wait(&changed, &lock);
-    }
     released = true;
     (void)pthread_cond_broadcast(&changed);
-    while (n_done < 40) {
+    while (n_done < 40)
         (void)pthread_cond_wait(&changed, &lock);
-    }
     (void)pthread_mutex_unlock(&lock);
     assert_int_equal(n_fetched, 400);
     /* The threads let go of the sources. */
-    while (atomic_load(&bad->refs) > 1 || atomic_load(&good->refs) > 1) {
+    while (atomic_load(&bad->refs) > 1 || atomic_load(&good->refs) > 1)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
 }
 
 /* What cannot be taken up is forgotten, and nobody waits for it. */
@@ -201,17 +194,15 @@ static void more_than_can_be_kept(void **state)
     hangs = bad;
     released = false;
     n_done = 0;
-    for (uint64_t i = 0; i < 5000; i++) {
+    for (uint64_t i = 0; i < 5000; i++)
         want_later(bad, i * 100, 10, fetch);
-    }
     assert_true(atomic_load(&bad->refs) < 500);
     (void)pthread_mutex_lock(&lock);
     released = true;
     (void)pthread_cond_broadcast(&changed);
     (void)pthread_mutex_unlock(&lock);
-    while (atomic_load(&bad->refs) > 1) {
+    while (atomic_load(&bad->refs) > 1)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
     assert_true(n_done < 500);
 }
 
@@ -230,9 +221,8 @@ static void fetch_piece(struct zf_source *s, uint64_t off, uint64_t n)
     n_inside++;
     most_inside = n_inside > most_inside ? n_inside : most_inside;
     (void)pthread_cond_broadcast(&changed);
-    while (s == hangs && !released) {
+    while (s == hangs && !released)
         (void)pthread_cond_wait(&changed, &lock);
-    }
     if (s == hangs) {
         got[off / PIECE]++;
         wrong += off % PIECE + n != PIECE && off != 10 && off / PIECE != N_PIECES - 1;
@@ -247,9 +237,8 @@ static void fetch_piece(struct zf_source *s, uint64_t off, uint64_t n)
 static void await(const unsigned *count, unsigned n)
 {
     (void)pthread_mutex_lock(&lock);
-    while (*count < n) {
+    while (*count < n)
         (void)pthread_cond_wait(&changed, &lock);
-    }
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -279,12 +268,10 @@ static void in_pieces_by_many(void **state)
     assert_int_equal(n_fetched, n);
     assert_int_equal(wrong, 0);
     assert_true(most_inside < 100);
-    for (unsigned i = 0; i < N_PIECES; i++) {
+    for (unsigned i = 0; i < N_PIECES; i++)
         assert_int_equal(got[i], 1);
-    }
-    while (atomic_load(&bad->refs) > 1 || atomic_load(&good->refs) > 1) {
+    while (atomic_load(&bad->refs) > 1 || atomic_load(&good->refs) > 1)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
 }
 
 static void waiting_is_noticed_by_who_watches(void **state)

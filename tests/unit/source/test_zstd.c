@@ -22,9 +22,8 @@ static struct pack pack_of(uint64_t n, uint64_t step, bool streamed)
     size_t room = ZSTD_compressBound(n) + 4096;
     ZSTD_CCtx *c = ZSTD_createCCtx();
 
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         p.plain[i] = (uint8_t)((i * 2654435761u >> 21) ^ (i >> 4));
-    }
     p.z = malloc(room);
     (void)ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, !streamed);
     (void)ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
@@ -177,9 +176,8 @@ static void a_cut_or_damaged_frame_never_lies(void **state)
         p.z[i] ^= (uint8_t)(1u << (i % 8));
         zf_auto(source) struct zf_source *s = source_of(&p, p.n_z, 700, &err);
         bool read = s && zf_source_pread(s, buf, 700, 0, &err);
-        if (read) {
+        if (read)
             assert_memory_equal(buf, p.plain, 700);
-        }
         /* The pass that finds the size checks what a read checks. */
         assert_int_equal(sized(&p, p.n_z, 1000, &size, &err) && size == 700, read);
         p.z[i] ^= (uint8_t)(1u << (i % 8));

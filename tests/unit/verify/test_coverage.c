@@ -36,9 +36,8 @@ static struct {
 static void note_found(void *ctx, const struct zf_finding *f)
 {
     (void)ctx;
-    if (f->kind != ZF_FOUND_COVERAGE) {
+    if (f->kind != ZF_FOUND_COVERAGE)
         return;
-    }
     found.damage += f->weight == ZF_WEIGHT_DAMAGE;
     if (found.n < sizeof found.at / sizeof *found.at) {
         struct piece *p = &found.at[found.n++];
@@ -97,9 +96,8 @@ static void save_open(struct save *s, const char *path)
     assert_ok(st, &err);
     s->c = zf_open(st, &how, &err);
     assert_ok(s->c, &err);
-    for (uint32_t i = 0; i < s->c->n_sets; i++) {
+    for (uint32_t i = 0; i < s->c->n_sets; i++)
         s->n += s->c->set[i].n;
-    }
     s->all = calloc(s->n, sizeof *s->all);
     s->some = calloc(s->n, sizeof *s->some);
     assert_true(s->all && s->some);
@@ -148,26 +146,21 @@ static size_t leave_out(const struct save *s, bool (*out)(const struct save *s, 
     size_t n = 0, missed = 0;
 
     *n_out = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        if (out(s, i, k)) {
+    for (size_t i = 0; i < s->n; i++)
+        if (out(s, i, k))
             ++*n_out;
-        } else {
+        else
             s->some[n++] = s->all[i];
-        }
-    }
     look_at(s, s->some, n);
     for (size_t i = 0; i < s->n; i++) {
         bool is = false;
 
-        if (!out(s, i, k)) {
+        if (!out(s, i, k))
             continue;
-        }
         lies_in(s->all[i].tensor);
-        for (size_t a = 0; a < lies.n && !is; a++) {
-            for (size_t b = 0; b < found.n && !is; b++) {
+        for (size_t a = 0; a < lies.n && !is; a++)
+            for (size_t b = 0; b < found.n && !is; b++)
                 is = meets(&lies.at[a], &found.at[b]);
-            }
-        }
         missed += is;
     }
     return missed;
@@ -190,16 +183,13 @@ static bool is_in_file(const struct save *s, size_t i, size_t k)
     char file[NAME];
 
     lies_in(s->all[k].tensor);
-    if (lies.n == 0) {
+    if (lies.n == 0)
         return false;
-    }
     (void)snprintf(file, sizeof file, "%s", lies.at[0].file);
     lies_in(s->all[i].tensor);
-    for (size_t a = 0; a < lies.n; a++) {
-        if (strcmp(lies.at[a].file, file) == 0) {
+    for (size_t a = 0; a < lies.n; a++)
+        if (strcmp(lies.at[a].file, file) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -218,9 +208,8 @@ static bool note_shared(void *ctx, struct zf_source *src, uint64_t off, uint64_t
         struct piece p = {.off = t.off, .n = t.codec ? t.packed : t.len};
 
         (void)snprintf(p.file, sizeof p.file, "%s", t.src->name);
-        for (size_t i = 0; i < mine.n; i++) {
+        for (size_t i = 0; i < mine.n; i++)
             mine.shared = mine.shared || meets(&mine.at[i], &p);
-        }
         step = t.len > 0 && t.len < n ? t.len : n;
     }
     return true;
@@ -265,9 +254,8 @@ static bool is_alone(const struct save *s, size_t k)
 static void all_is_shown(const struct save *s, const char *path)
 {
     look_at(s, s->all, s->n);
-    if (found.damage > 0) {
+    if (found.damage > 0)
         fail_msg("%s: %s, byte %llu", path, found.at[0].file, (unsigned long long)found.at[0].off);
-    }
 }
 
 /* Each that has bytes of its own is missed, whatever notes say of other files: deepspeed/zero1_w2 and olmo/full have some. */
@@ -276,15 +264,12 @@ static size_t one_is_skipped(const struct save *s, const char *path)
     size_t done = 0, n;
 
     for (size_t k = s->n; k-- > 0 && done < SINGLES;) {
-        if (!is_alone(s, k)) {
+        if (!is_alone(s, k))
             continue;
-        }
-        if (leave_out(s, is_tensor, k, &n) != 1) {
+        if (leave_out(s, is_tensor, k, &n) != 1)
             fail_msg("%s: %s/%s is not missed", path, s->all[k].set->path, s->all[k].path);
-        }
-        if (found.damage == 0) {
+        if (found.damage == 0)
             fail_msg("%s: %s/%s counts as a note", path, s->all[k].set->path, s->all[k].path);
-        }
         done++;
     }
     return done;
@@ -294,9 +279,8 @@ static size_t set_is_dropped(const struct save *s)
 {
     size_t done = 0, n;
 
-    for (uint32_t k = 0; k < s->c->n_sets; k++) {
+    for (uint32_t k = 0; k < s->c->n_sets; k++)
         done += leave_out(s, is_in_set, k, &n) > 0;
-    }
     return done;
 }
 
@@ -304,9 +288,8 @@ static size_t file_is_passed_over(const struct save *s)
 {
     size_t done = 0, n;
 
-    for (size_t k = 0; k < s->n; k += s->n / 8 + 1) {
+    for (size_t k = 0; k < s->n; k += s->n / 8 + 1)
         done += leave_out(s, is_in_file, k, &n) > 0;
-    }
     return done;
 }
 
@@ -329,9 +312,8 @@ static void family_is_covered(void **state)
         file += file_is_passed_over(&s);
         save_close(&s);
     }
-    if (!one || !set || !file) {
+    if (!one || !set || !file)
         fail_msg("%s: %zu tensors, %zu sets, %zu files were missed", f->name, one, set, file);
-    }
 }
 
 int main(void)

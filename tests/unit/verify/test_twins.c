@@ -57,9 +57,8 @@ static void sums_are_those_of_bytes(void **state)
             b[k] = (uint8_t)random_below(256);
         }
         (void)memcpy(b + y, a + x, n);
-        if (random_below(2)) {
+        if (random_below(2))
             b[y + random_below(n)] ^= (uint8_t)(1u << random_below(8));
-        }
         if (random_below(8) == 0 && n > 8) { /* two words change places */
             (void)memcpy(b + y, a + x + 4, 4);
             (void)memcpy(b + y + 4, a + x, 4);

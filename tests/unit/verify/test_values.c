@@ -51,9 +51,8 @@ static void floats_are_counted(void **state)
         const bool negative = round % 2;
         struct values v = {0};
 
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             f[i] = round < 3 ? 7.5f : any_float(round % 5 == 0 ? 3 : 2000);
-        }
         for (size_t at = 0, some; at < n; at += some) {
             struct values one = {0};
 
@@ -69,9 +68,8 @@ static void floats_are_counted(void **state)
         assert_int_equal(v.at_known, want.at_known);
         assert_int_equal(v.at, want.at_known ? want.at : 0);
         assert_int_equal(v.denormal, want.denormal);
-        if (negative) {
+        if (negative)
             assert_int_equal(v.negative, want.negative);
-        }
     }
 }
 

@@ -28,16 +28,14 @@ static inline struct zf_draft *made_tensor(struct zf_build *b, const char *set, 
     assert_true(zf_dtype_size(t, ndim, shape, &n));
     unsigned char *p = malloc(n + 1);
     assert_non_null(p);
-    for (const char *c = name; *c; c++) {
+    for (const char *c = name; *c; c++)
         seed = (seed ^ (unsigned char)*c) * 0x100000001b3;
-    }
     for (uint64_t i = 0; i < n; i++) {
         seed = seed * 6364136223846793005 + 1442695040888963407;
         p[i] = (unsigned char)(seed >> (t == ZF_DT_BOOL ? 63 : 56));
     }
-    for (uint32_t d = 0; d < ndim; d++) {
+    for (uint32_t d = 0; d < ndim; d++)
         elems *= shape[d];
-    }
     struct zf_source *s = zf_mem_new("made", p, n + 1, true, &err);
     assert_ok(s, &err);
     struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){set, name, strlen(name)},

@@ -107,12 +107,10 @@ static void *ask(void *arg)
     struct zf_stat s;
     size_t n;
 
-    for (size_t i = 0; i < N_FILES; i++) {
+    for (size_t i = 0; i < N_FILES; i++)
         if (!zf_tree_walk(t, files[i], &s) ||
-            !t->ops->read(t, s.ino, buf, sizeof buf, s.size - 10, &n, &mine) || n != 10) {
+            !t->ops->read(t, s.ino, buf, sizeof buf, s.size - 10, &n, &mine) || n != 10)
             return arg;
-        }
-    }
     return NULL;
 }
 
@@ -123,9 +121,8 @@ static void many_may_ask_at_once(void **state)
     void *bad;
 
     (void)state;
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, ask, t), 0);
-    }
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(pthread_join(thread[i], &bad), 0);
         assert_null(bad);
@@ -155,9 +152,8 @@ static void damaged_tensors_begin_a_page(void **state)
         assert_ok(t, &err);
         assert_true(zf_tree_walk(t, "model.safetensors", &s));
         assert_ok(t->ops->read(t, s.ino, head, 8, 0, &got, &err), &err);
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 8; i++)
             len |= (uint64_t)head[i] << 8 * i;
-        }
         assert_int_equal(len % 8, 0);
         assert_int_equal(s.size, 8 + len + sound + n);
         assert_true((8 + len + sound) % page < 8);

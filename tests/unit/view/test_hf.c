@@ -93,11 +93,9 @@ static void names_are_those_of_save_pretrained(void **state)
 
 static bool held(const struct shelf_set *ss, const char *name)
 {
-    for (uint32_t i = 0; i < ss->set->n; i++) {
-        if (strcmp(ss->set->tensor[i].name, name) == 0) {
+    for (uint32_t i = 0; i < ss->set->n; i++)
+        if (strcmp(ss->set->tensor[i].name, name) == 0)
             return hf_holds(ss, i, ZF_DT_COUNT);
-        }
-    }
     fail_msg("%s is not there", name);
     return false;
 }

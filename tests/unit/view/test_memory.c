@@ -99,9 +99,8 @@ static void note_below(struct zf_tree *t, uint64_t dir, const char *path)
 
 static void forget(void)
 {
-    while (n_files > 0) {
+    while (n_files > 0)
         free(file[--n_files].bytes);
-    }
 }
 
 /* ---- and without ------------------------------------------------------------------------------------ */
@@ -121,15 +120,12 @@ static void look(struct zf_tree *t, bool may_fail)
             continue;
         }
         bool ok = t->ops->read(t, st.ino, bytes, sizeof bytes, 0, &n, &err);
-        if (!ok && !may_fail && f->bytes) {
+        if (!ok && !may_fail && f->bytes)
             fail_msg("%s cannot be read any more: %s", f->path, err.msg);
-        }
-        if (ok && (!f->bytes || n != f->size || memcmp(bytes, f->bytes, n) != 0)) {
+        if (ok && (!f->bytes || n != f->size || memcmp(bytes, f->bytes, n) != 0))
             fail_msg("%s has other bytes", f->path);
-        }
-        if (!may_fail && st.size != f->size) {
+        if (!may_fail && st.size != f->size)
             fail_msg("%s has another size", f->path);
-        }
     }
 }
 
@@ -137,9 +133,8 @@ static void each_request_fails(bool degraded, bool omit_lost)
 {
     struct broken_plan plan = {.kind = BROKEN_HEAP};
 
-    if (!broken_has_heap()) {
+    if (!broken_has_heap())
         skip();
-    }
     struct zf_tree *t = tree_of(checkpoint(degraded), omit_lost);
 
     assert_ok(t, &err);
@@ -159,15 +154,13 @@ static void each_request_fails(bool degraded, bool omit_lost)
         zf_err_clear(&err);
         broken_begin(&plan);
         t = tree_of(c, omit_lost);
-        if (t) {
+        if (t)
             look(t, true);
-        } else if (err.code != ZF_E_NOMEM) {
+        else if (err.code != ZF_E_NOMEM)
             fail_msg("request %ld of %ld: %s", plan.at, calls, err.msg);
-        }
         (void)broken_end();
-        if (t) {
+        if (t)
             look(t, false);
-        }
         zf_tree_free(t);
     }
     forget();

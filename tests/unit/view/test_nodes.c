@@ -17,9 +17,8 @@ static bool build(struct made *m, const struct place *place, uint32_t n)
     struct place *copy = calloc(n + 1, sizeof *copy);
 
     assert_non_null(copy);
-    if (n) {
+    if (n)
         memcpy(copy, place, n * sizeof *copy);
-    }
     m->arena = zf_arena_new(1 << 20, &err);
     assert_non_null(m->arena);
     bool ok =
@@ -128,9 +127,8 @@ static void components_must_be_file_names(void **state)
     char longest[257 + 1];
 
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(&(struct place){bad[i], NODE_BLOB, 0, false}, 1, "cannot be the path of a file");
-    }
     memset(longest, 'n', 256);
     longest[256] = '\0';
     refused(&(struct place){longest, NODE_BLOB, 0, false}, 1, "cannot be the path");

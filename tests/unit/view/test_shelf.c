@@ -19,9 +19,8 @@ static uint64_t check_listing(struct zf_tree *t, uint64_t dir)
     bool files = false;
 
     for (; t->ops->entry(t, dir, n, name, &listed); n++) {
-        if (!t->ops->lookup(t, dir, name, &found)) {
+        if (!t->ops->lookup(t, dir, name, &found))
             fail_msg("\"%s\" is listed and not found", name);
-        }
         assert_true(t->ops->stat(t, listed.ino, &again));
         assert_int_equal(listed.ino, found.ino);
         assert_int_equal(listed.size, found.size);
@@ -50,9 +49,8 @@ static struct zf_stat walk(struct zf_tree *t, const char *path)
 {
     struct zf_stat s;
 
-    if (!zf_tree_walk(t, path, &s)) {
+    if (!zf_tree_walk(t, path, &s))
         fail_msg("%s is not there", path);
-    }
     return s;
 }
 
@@ -70,9 +68,8 @@ static void every_listed_name_is_found(void **state)
                                       "%41",      "A",     "new\nline", "\xff\xfe",
                                       "\xd1\x8e", "a.f32", "a.f32.f32", "~0123456789abcdef",
                                       "npy.f"};
-    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++)
         made_vector(b, odd[i], ZF_DT_BF16, i + 1);
-    }
     /* Around the longest name, in one, two and three bytes a character of the file name. */
     for (int n = 225; n <= 260; n++) {
         memset(name, 'x', sizeof name);
@@ -113,11 +110,9 @@ static bool lists(struct zf_tree *t, const char *want)
     char name[256];
     struct zf_stat s;
 
-    for (uint64_t n = 0; t->ops->entry(t, ZF_TREE_ROOT, n, name, &s); n++) {
-        if (strcmp(name, want) == 0) {
+    for (uint64_t n = 0; t->ops->entry(t, ZF_TREE_ROOT, n, name, &s); n++)
+        if (strcmp(name, want) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -139,9 +134,8 @@ static void sets_beside_the_weights_are_listed_by_their_word(void **state)
         struct zf_build *b = made_build(false);
 
         made_vector(b, "w", ZF_DT_F32, 3);
-        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
             made_tensor(b, beside[i].set, "w", ZF_DT_F32, 1, &(uint64_t){3});
-        }
         struct zf_checkpoint *c = zf_build_seal(b, "made", "by a test", &err);
         assert_ok(c, &err);
         zf_auto(tree) struct zf_tree *t =
@@ -170,11 +164,9 @@ static void other_spellings_are_not_found(void **state)
     made_vector(b, "w", ZF_DT_F32, 3);
     zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
     assert_ok(t, &err);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (zf_tree_walk(t, bad[i], &s)) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (zf_tree_walk(t, bad[i], &s))
             fail_msg("%s is found", bad[i]);
-        }
-    }
     assert_false(t->ops->stat(t, 0, &s));
     assert_false(t->ops->stat(t, UINT64_MAX, &s));
     assert_false(t->ops->stat(t, (uint64_t)1 << 32, &s));
@@ -353,9 +345,8 @@ static const char *attribute(struct zf_tree *t, uint64_t ino, const char *want, 
 
     for (size_t i = 0; t->ops->xattr(t, ino, i, &x); i++) {
         value[x.len] = '\0';
-        if (strcmp(x.name, want) == 0) {
+        if (strcmp(x.name, want) == 0)
             return value;
-        }
     }
     return NULL;
 }
@@ -422,9 +413,8 @@ static void a_long_list_of_sources_says_so(void **state)
     struct zf_draft *d =
         zf_build_tensor(b, (struct zf_spot){"", "w", 1}, (struct zf_type){ZF_DT_U8, 1, &n}, &err);
     assert_ok(d, &err);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++)
         assert_ok(zf_draft_flat(d, i, 1, (struct zf_from){.src = src, .off = 2 * i}, &err), &err);
-    }
     zf_auto(tree) struct zf_tree *t = made_tree(b, 0, NULL);
     assert_ok(t, &err);
     assert_non_null(attribute(t, walk(t, "w.u8").ino, "user.zerofs.sources", v));
@@ -436,9 +426,8 @@ static void a_long_list_of_sources_says_so(void **state)
     const char *more = strstr(v, ",{\"more\":");
     uint64_t listed = 0;
     assert_non_null(more);
-    for (const char *at = v; (at = strstr(at, "{\"start\"")); at++) {
+    for (const char *at = v; (at = strstr(at, "{\"start\"")); at++)
         listed++;
-    }
     assert_int_equal(strtoull(more + 9, NULL, 10), n - listed);
 }
 
@@ -487,9 +476,8 @@ static void a_prefix_has_a_tree_of_its_own(void **state)
         {"mp_rank_01/stored/hf/config.json", 7},
         {"mp_rank_00/stored/hf/config.json", 2},
     };
-    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
         assert_int_equal(walk(t, want[i].path).size, want[i].size);
-    }
     assert_false(zf_tree_walk(t, "mp_rank_00/config.json", &s));
     assert_false(zf_tree_walk(t, "mp_rank_01/optim/exp_avg/hf/config.json", &s));
     assert_false(zf_tree_walk(t, "mp_rank_01/extra/hf/config.json", &s));

@@ -31,9 +31,8 @@ static struct zf_draft *add(struct zf_build *b, const char *name, enum zf_dtype 
 
     zf_err_clear(&err);
     check(zf_dtype_size(t, ndim, shape, &n), name);
-    for (uint32_t d = 0; d < ndim; d++) {
+    for (uint32_t d = 0; d < ndim; d++)
         elems *= shape[d];
-    }
     struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){"", name, strlen(name)},
                                          (struct zf_type){t, ndim, shape}, &err);
     check(d, name);
@@ -41,9 +40,8 @@ static struct zf_draft *add(struct zf_build *b, const char *name, enum zf_dtype 
     if (n < 1 << 20) {
         unsigned char *p = malloc(n + 1);
 
-        for (uint64_t i = 0; p && i < n; i++) {
+        for (uint64_t i = 0; p && i < n; i++)
             p[i] = t == ZF_DT_BOOL ? i & 1 : (unsigned char)(i * 7 + i / 256);
-        }
         check(p && (s = zf_mem_new("made", p, n + 1, true, &err)), name);
     }
     check(zf_draft_flat(d, 0, elems, (struct zf_from){.src = s}, &err), name);
@@ -128,11 +126,10 @@ static void write_dir(struct zf_tree *t, uint64_t dir, const char *to, int depth
     check(mkdir(to, 0700) == 0, to);
     for (uint64_t at = 0; t->ops->entry(t, dir, at, name, &s); at++) {
         (void)snprintf(path, sizeof path, "%s/%s", to, name);
-        if (s.kind == ZF_NODE_FILE) {
+        if (s.kind == ZF_NODE_FILE)
             write_file(t, &s, path);
-        } else if (depth < 8) {
+        else if (depth < 8)
             write_dir(t, s.ino, path, depth + 1);
-        }
     }
 }
 
@@ -142,17 +139,15 @@ int main(int argc, char **argv)
     struct zf_build *b = zf_build_new(NULL, &lim, false, &err);
     struct zf_stat s;
 
-    if (argc != 3 || !b) {
+    if (argc != 3 || !b)
         return 2;
-    }
     bool types = strcmp(argv[1], "types") == 0;
-    if (types) {
+    if (types)
         add_types(b);
-    } else if (strcmp(argv[1], "many") == 0) {
+    else if (strcmp(argv[1], "many") == 0)
         add_many(b);
-    } else {
+    else
         add_big(b);
-    }
     struct zf_checkpoint *c = zf_build_seal(b, "made", "by a test", &err);
     check(c, "seal");
     zf_auto(tree) struct zf_tree *t =

@@ -41,14 +41,12 @@ static bool bucket_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *er
         (void)snprintf(state, sizeof state, "%.*s", (int)(last.n < 70 ? last.n : 70), last.p);
         return zf_leave_out_state(x->ls->b, x->r->file->distrib, state, err);
     }
-    if (leaf->kind != ZF_TORCH_DENSE) {
+    if (leaf->kind != ZF_TORCH_DENSE)
         return true;
-    }
     f = zf_vec_push(&x->ls->flat, err);
     if (!f || !zf_path_join(&x->name, leaf->path, err) ||
-        !(f->name = zf_arena_str(x->ls->a, zf_out_text(&x->name), x->name.n, err))) {
+        !(f->name = zf_arena_str(x->ls->a, zf_out_text(&x->name), x->name.n, err)))
         return false;
-    }
     x->r->n_flats++;
     return zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &f->value.ref, err) ||
            zf_err_in(err, "%s![\"%.100s\"]", x->r->file->distrib, f->name);
@@ -124,9 +122,8 @@ static bool bucket_pieces(struct bucket_map *m, uint32_t chunk, int expert, stru
     m->piece = zf_arena_get(a, m->r->n_parts, sizeof *m->piece, err);
     m->place = zf_arena_get(a, m->r->n_parts, sizeof *m->place, err);
     m->part = zf_arena_get(a, m->r->n_parts, sizeof *m->part, err);
-    if (!m->piece || !m->place || !m->part) {
+    if (!m->piece || !m->place || !m->part)
         return false;
-    }
     for (uint32_t i = m->r->first_part + m->r->n_parts; i-- > m->r->first_part;) {
         if (bucket_may_have(m, i, chunk, expert)) {
             m->part[m->n] = i;
@@ -151,9 +148,8 @@ static bool bucket_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t fir
     (void)bucket; /* all are one */
     master.off += first * zf_dtype_info(master.dtype)->bytes;
     if (!zf_values_round_each(master, (struct zf_values){w->src, w->off, w->dtype}, w->n,
-                              &m->sample, &miss, err)) {
+                              &m->sample, &miss, err))
         return false;
-    }
     *same = !miss.found;
     return true;
 }
@@ -183,13 +179,11 @@ static bool bucket_vectors(struct bucket_map *m, const struct zf_pv *values, str
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
         if (!text || n == 0 || strlen(text) != n || zf_torch_kind(m->t, v) != ZF_TORCH_DENSE ||
-            zf_tensor_ref_odd(m->t, v, &ignored)) {
+            zf_tensor_ref_odd(m->t, v, &ignored))
             continue;
-        }
         if (!zf_tensor_ref_read(&m->ls->keep, m->t, v, &to->ref, err) ||
-            !(to->key = zf_arena_str(m->ls->a, text, n, err))) {
+            !(to->key = zf_arena_str(m->ls->a, text, n, err)))
             return false;
-        }
         m->n_vectors++;
     }
     return m->vector != NULL;
@@ -203,9 +197,8 @@ static bool bucket_give(struct bucket_map *m, const struct bucket_vector *v, str
         const struct legacy_value value = {.key = v->key,
                                            .ref = bucket_cut(&v->ref, m->place[k].first, w)};
 
-        if (m->place[k].there && !legacy_give(m->ls, m->part[k], &value, err)) {
+        if (m->place[k].there && !legacy_give(m->ls, m->part[k], &value, err))
             return false;
-        }
     }
     return true;
 }
@@ -247,9 +240,8 @@ static bool bucket_prove(struct bucket_map *m, uint64_t len, const char **why, s
                                .ctx = m};
     struct walk_result found = {.kind = WALK_MANY};
 
-    if (in.most > 0 && !bucket_walk(&in, m->place, &found, err)) {
+    if (in.most > 0 && !bucket_walk(&in, m->place, &found, err))
         return false;
-    }
     m->ls->compares -= found.compared;
     *why = found.kind == WALK_ONE ? NULL : bucket_why(found.kind);
     return true;
@@ -262,9 +254,8 @@ static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uin
 {
     uint32_t at = 0;
 
-    while (at < m->n_vectors && strcmp(m->vector[at].key, LEGACY_MASTER) != 0) {
+    while (at < m->n_vectors && strcmp(m->vector[at].key, LEGACY_MASTER) != 0)
         at++;
-    }
     if (at == m->n_vectors) {
         *why = "it has no fp32 masters";
         return true;
@@ -272,11 +263,10 @@ static bool bucket_masters(struct bucket_map *m, const struct zf_pv *values, uin
     m->param = m->vector[at].ref;
     *len = m->param.n;
     (void)zf_pv_u64(zf_pv_get(values, "numel_unpadded"), len);
-    if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n) {
+    if (m->param.ndim != 1 || !m->param.packed || *len > m->param.n)
         *why = "its masters are not one vector of at least numel_unpadded elements";
-    } else if (*len == 0) {
+    else if (*len == 0)
         *why = "by numel_unpadded it is empty";
-    }
     for (uint32_t i = 0; !*why && i < m->n_vectors; i++) {
         const struct zf_tensor_ref *r = &m->vector[i].ref;
 
@@ -298,17 +288,13 @@ static bool bucket_map_buffer(struct bucket_map *m, const struct zf_pv *types, u
     uint64_t len;
 
     *why = zf_pv_len(types) == 1 ? NULL : "it holds several dtypes, or is not coalesced";
-    if (!*why && (!bucket_vectors(m, values, err) || !bucket_masters(m, values, &len, why, err))) {
+    if (!*why && (!bucket_vectors(m, values, err) || !bucket_masters(m, values, &len, why, err)))
         return false;
-    }
-    if (!*why && (!bucket_pieces(m, chunk, expert, err) || !bucket_prove(m, len, why, err))) {
+    if (!*why && (!bucket_pieces(m, chunk, expert, err) || !bucket_prove(m, len, why, err)))
         return false;
-    }
-    for (uint32_t i = 0; !*why && i < m->n_vectors; i++) {
-        if (!bucket_give(m, &m->vector[i], err)) {
+    for (uint32_t i = 0; !*why && i < m->n_vectors; i++)
+        if (!bucket_give(m, &m->vector[i], err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -319,24 +305,20 @@ static bool bucket_map_optimizer(struct legacy_save *ls, struct legacy_rank *r, 
     const struct zf_pv *o = zf_pv_is_map(root) ? root : zf_pv_item(root, k);
     uint64_t n = 0, gbuf;
 
-    for (uint64_t i = 0; i < zf_pv_len(o); i++) {
+    for (uint64_t i = 0; i < zf_pv_len(o); i++)
         n += zf_pv_kind(zf_pv_key(o, i)) == ZF_PV_INT && zf_pv_is_map(zf_pv_val(o, i));
-    }
     for (uint64_t i = 0; i < zf_pv_len(o); i++) {
         struct bucket_map m = {.ls = ls, .r = r, .t = t};
         const char *why = "the virtual pipeline chunk it belongs to is not recorded";
 
         if (!zf_pv_is_map(zf_pv_val(o, i)) || zf_pv_kind(zf_pv_key(o, i)) != ZF_PV_INT ||
-            !zf_pv_u64(zf_pv_key(o, i), &gbuf)) {
+            !zf_pv_u64(zf_pv_key(o, i), &gbuf))
             continue;
-        }
         if (n == r->n_chunks && gbuf < n &&
-            !bucket_map_buffer(&m, zf_pv_val(o, i), (uint32_t)gbuf, expert, &why, err)) {
+            !bucket_map_buffer(&m, zf_pv_val(o, i), (uint32_t)gbuf, expert, &why, err))
             return false;
-        }
-        if (why && !bucket_unmapped(&m, k, gbuf, why, err)) {
+        if (why && !bucket_unmapped(&m, k, gbuf, why, err))
             return false;
-        }
     }
     return true;
 }
@@ -351,8 +333,7 @@ bool legacy_bucket_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, 
     bool ok = zf_torch_visit(t, root, NULL, ls->o->lim, &visit, err);
 
     zf_auto_out(&x.name);
-    for (uint64_t k = 0; ok && k < n; k++) {
+    for (uint64_t k = 0; ok && k < n; k++)
         ok = bucket_map_optimizer(ls, x.r, t, k, !chained ? 2 : k > 0, err);
-    }
     return ok;
 }

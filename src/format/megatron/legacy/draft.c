@@ -44,9 +44,8 @@ static bool draft_part(struct legacy_save *ls, const struct legacy_rank *r,
         bool weight = draft_is_weight(v);
         const char *set = weight ? "" : draft_optim(ls, v->key, err);
 
-        if (!set || !draft_value(ls, set, name, v, weight ? r->file->path : NULL, err)) {
+        if (!set || !draft_value(ls, set, name, v, weight ? r->file->path : NULL, err))
             return false;
-        }
     }
     return name != NULL;
 }
@@ -54,28 +53,23 @@ static bool draft_part(struct legacy_save *ls, const struct legacy_rank *r,
 static bool draft_rank(struct legacy_save *ls, const struct legacy_rank *r, bool optim,
                        struct zf_err *err)
 {
-    for (uint32_t i = r->first_part; i < r->first_part + r->n_parts; i++) {
-        if (!draft_part(ls, r, &ls->part.at[i], optim, err)) {
+    for (uint32_t i = r->first_part; i < r->first_part + r->n_parts; i++)
+        if (!draft_part(ls, r, &ls->part.at[i], optim, err))
             return false;
-        }
-    }
-    if (r->n_flats > 0 && !zf_build_raw_only(ls->b, "bucket", err)) {
+    if (r->n_flats > 0 && !zf_build_raw_only(ls->b, "bucket", err))
         return false;
-    }
     for (uint32_t i = r->first_flat; i < r->first_flat + r->n_flats; i++) {
         const struct legacy_unowned *f = &ls->flat.at[i];
 
-        if (!draft_value(ls, "bucket", f->name, &f->value, r->file->distrib, err)) {
+        if (!draft_value(ls, "bucket", f->name, &f->value, r->file->distrib, err))
             return false;
-        }
     }
     for (uint32_t i = r->first_unowned; optim && i < r->first_unowned + r->n_unowned; i++) {
         const struct legacy_unowned *u = &ls->unowned.at[i];
         const char *set = draft_optim(ls, u->value.key, err);
 
-        if (!set || !draft_value(ls, set, u->name, &u->value, NULL, err)) {
+        if (!set || !draft_value(ls, set, u->name, &u->value, NULL, err))
             return false;
-        }
     }
     return true;
 }
@@ -106,9 +100,8 @@ static bool draft_boxes(struct zf_draft *d, const struct legacy_whole *w, uint32
                                .off = r->off + row * zf_dtype_info(r->dtype)->bytes,
                                .stride = r->ndim > 0 ? r->stride : NULL};
 
-        if (!zf_draft_box(d, box.start, box.size, from, err)) {
+        if (!zf_draft_box(d, box.start, box.size, from, err))
             return false;
-        }
     }
     return true;
 }
@@ -119,19 +112,15 @@ static bool draft_whole(struct legacy_save *ls, const struct legacy_whole *w, co
 {
     const struct legacy_part *part = ls->part.at;
 
-    if (v->number || (v->ref.ndim == 0 && w->ndim > 0)) {
+    if (v->number || (v->ref.ndim == 0 && w->ndim > 0))
         return draft_value(ls, set, w->name, v, NULL, err);
-    }
     struct zf_type type = {v->ref.dtype, w->ndim, w->shape};
     struct zf_draft *d = zf_build_tensor(ls->b, zf_spot_of(set, w->name), type, err);
-    if (!d || !zf_draft_where(d, ls->files.file[part[w->slot[0] - 1].file].path, err)) {
+    if (!d || !zf_draft_where(d, ls->files.file[part[w->slot[0] - 1].file].path, err))
         return false;
-    }
-    for (uint32_t k = 0; k < w->n_slots; k++) {
-        if (!draft_boxes(d, w, k, &legacy_find(&part[w->slot[k] - 1], v->key)->ref, err)) {
+    for (uint32_t k = 0; k < w->n_slots; k++)
+        if (!draft_boxes(d, w, k, &legacy_find(&part[w->slot[k] - 1], v->key)->ref, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -141,17 +130,15 @@ static bool draft_model_tensor(struct legacy_save *ls, const struct legacy_whole
     const struct legacy_part *p = &ls->part.at[w->slot[0] - 1];
     bool known = masters && !w->partial, trained = known && legacy_find(p, LEGACY_MASTER);
 
-    if (w->tied) {
+    if (w->tied)
         return true;
-    }
     for (const struct legacy_value *v = &p->weight; v; v = known ? v->next : NULL) {
         const char *set = draft_is_weight(v)                   ? (trained ? "stored" : "")
                           : strcmp(v->key, LEGACY_MASTER) == 0 ? ""
                                                                : draft_optim(ls, v->key, err);
 
-        if (!set || !draft_whole(ls, w, set, v, err)) {
+        if (!set || !draft_whole(ls, w, set, v, err))
             return false;
-        }
     }
     return true;
 }
@@ -168,17 +155,14 @@ static bool draft_tie(struct legacy_save *ls, const struct legacy_whole *w, cons
 bool legacy_draft_model(struct legacy_save *ls, const struct legacy_join *j, bool masters,
                         struct zf_err *err)
 {
-    for (size_t i = 0; i < j->whole.n; i++) {
-        if (!draft_model_tensor(ls, &j->whole.at[i], masters, err)) {
+    for (size_t i = 0; i < j->whole.n; i++)
+        if (!draft_model_tensor(ls, &j->whole.at[i], masters, err))
             return false;
-        }
-    }
     for (size_t i = 0; i < j->whole.n; i++) {
         const struct legacy_whole *w = &j->whole.at[i];
 
-        if (w->tied && (!draft_tie(ls, w, "", err) || !draft_tie(ls, w, "stored", err))) {
+        if (w->tied && (!draft_tie(ls, w, "", err) || !draft_tie(ls, w, "stored", err)))
             return false;
-        }
     }
     return true;
 }

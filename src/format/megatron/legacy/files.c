@@ -19,23 +19,19 @@ bool legacy_files_parse(const char *name, struct legacy_file *out)
     const char *p = name + sizeof FILES_PREFIX - 1;
 
     *out = (struct legacy_file){.dir = name};
-    if (strncmp(name, FILES_PREFIX, sizeof FILES_PREFIX - 1) != 0) {
+    if (strncmp(name, FILES_PREFIX, sizeof FILES_PREFIX - 1) != 0)
         return false;
-    }
     for (;; p++) {
         size_t n = strspn(p, "0123456789");
 
-        if (n == 0 || n > 6 || out->n_numbers == 3) {
+        if (n == 0 || n > 6 || out->n_numbers == 3)
             return false;
-        }
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             out->number[out->n_numbers] = 10 * out->number[out->n_numbers] + (uint32_t)(p[i] - '0');
-        }
         out->n_numbers++;
         p += n;
-        if (*p != '_') {
+        if (*p != '_')
             return *p == '\0';
-        }
     }
 }
 
@@ -43,11 +39,9 @@ bool legacy_files_any(struct zf_store *st)
 {
     struct legacy_file f;
 
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_DIR && legacy_files_parse(l.e->name, &f)) {
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++)
+        if (l.e->kind == ZF_ENTRY_DIR && legacy_files_parse(l.e->name, &f))
             return true;
-        }
-    }
     return false;
 }
 
@@ -63,9 +57,8 @@ static bool files_path(struct zf_store *st, struct zf_arena *a, const char *dir,
 {
     char *path = zf_arena_fmt(a, err, "%s/%s", dir, name);
 
-    if (path && zf_store_find(st, path)) {
+    if (path && zf_store_find(st, path))
         *out = path;
-    }
     return path != NULL;
 }
 
@@ -80,9 +73,8 @@ static bool files_look(struct zf_store *st, struct zf_arena *a, struct legacy_fi
     if (!files_path(st, a, f->dir, FILES_MODEL, &f->path, err) ||
         !files_path(st, a, f->dir, FILES_MODEL_ALONE, &alone, err) ||
         !files_path(st, a, f->dir, FILES_OPTIM, &optim, err) ||
-        !files_path(st, a, f->dir, FILES_DISTRIB, &f->distrib, err)) {
+        !files_path(st, a, f->dir, FILES_DISTRIB, &f->distrib, err))
         return false;
-    }
     out->n_optim += optim != NULL;
     *of_model = f->path || alone || !optim;
     const char *model = f->path ? FILES_MODEL : alone ? FILES_MODEL_ALONE : NULL;
@@ -105,20 +97,17 @@ bool legacy_files_list(struct zf_store *st, struct zf_arena *a, struct legacy_fi
 
     *out = (struct legacy_files){0};
     if (!zf_store_list(st, "", &e, &n, err) ||
-        !(out->file = zf_arena_get(a, n, sizeof *out->file, err))) {
+        !(out->file = zf_arena_get(a, n, sizeof *out->file, err)))
         return false;
-    }
     for (size_t i = 0; i < n; i++) {
         struct legacy_file *f = &out->file[out->n];
         bool of_model;
 
-        if (e[i].kind != ZF_ENTRY_DIR || !legacy_files_parse(e[i].name, f)) {
+        if (e[i].kind != ZF_ENTRY_DIR || !legacy_files_parse(e[i].name, f))
             continue;
-        }
         f->dir = zf_arena_str(a, e[i].name, strlen(e[i].name), err);
-        if (!f->dir || !files_look(st, a, f, out, &of_model, err)) {
+        if (!f->dir || !files_look(st, a, f, out, &of_model, err))
             return false;
-        }
         out->n += of_model;
     }
     out->model = out->model ? out->model : FILES_MODEL;
@@ -146,19 +135,16 @@ static uint32_t files_axes(struct legacy_files *f, const struct megatron_setting
     uint32_t n = 1;
 
     axis[0] = ZF_AXIS_TENSOR;
-    if (pp > 1) {
+    if (pp > 1)
         axis[n++] = ZF_AXIS_PIPELINE;
-    }
-    if (ep > 1) {
+    if (ep > 1)
         axis[n++] = ZF_AXIS_EXPERT;
-    }
     f->said = pp > 0 || ep > 0 || s->tensor_model_parallel_size > 0;
     if (!f->said) {
         axis[1] = ZF_AXIS_PIPELINE; /* the sizes are not recorded: releases before experts */
         n = f->n > 0 ? f->file[0].n_numbers : 1;
-        for (uint32_t k = 0; k < n && k < 2; k++) {
+        for (uint32_t k = 0; k < n && k < 2; k++)
             f->mesh.size[axis[k]] = files_most(f, k);
-        }
         return n < 2 ? n : 2;
     }
     f->mesh.size[ZF_AXIS_TENSOR] = (uint32_t)s->tensor_model_parallel_size;
@@ -201,12 +187,10 @@ static const char *files_name(const struct legacy_files *f, struct zf_coord at, 
     bool experts = zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT) > 1;
     char pp[16] = "", ep[16] = "";
 
-    if (stages) {
+    if (stages)
         (void)snprintf(pp, sizeof pp, "_%03u", at.at[ZF_AXIS_PIPELINE]);
-    }
-    if (experts) {
+    if (experts)
         (void)snprintf(ep, sizeof ep, "_%03u", at.at[ZF_AXIS_EXPERT]);
-    }
     return zf_arena_fmt(a, err, FILES_PREFIX "%02u%s%s", at.at[ZF_AXIS_TENSOR], pp, ep);
 }
 
@@ -233,12 +217,10 @@ static bool files_walk(struct legacy_files *f, const uint32_t *by_place, struct 
 
             if (i == 0 || !f->file[i - 1].path) {
                 *missing_out = *missing_out ? *missing_out : files_name(f, at, a, err);
-                if (!*missing_out) {
+                if (!*missing_out)
                     return false;
-                }
-                if (i > 0) {
+                if (i > 0)
                     f->file[i - 1].expert_tensor = etp;
-                }
                 continue;
             }
             if (f->file[i - 1].expert_tensor != FILES_NO_ETP &&
@@ -283,25 +265,21 @@ bool legacy_files_arrange(struct legacy_files *f, const struct megatron_settings
     f->expert_tensor = (uint32_t)megatron_settings_expert_tensor(s);
     f->expert_tensor =
         f->expert_tensor ? f->expert_tensor : zf_mesh_parts(&f->mesh, ZF_AXIS_TENSOR);
-    for (uint32_t k = 0; k < ZF_N_AXES; k++) { /* each is at most 2^20 */
+    for (uint32_t k = 0; k < ZF_N_AXES; k++) /* each is at most 2^20 */
         total *= total > FILES_MESH ? 1 : zf_mesh_parts(&f->mesh, (enum zf_axis)k);
-    }
     uint64_t experts = (uint64_t)f->expert_tensor * zf_mesh_parts(&f->mesh, ZF_AXIS_EXPERT) *
                        zf_mesh_parts(&f->mesh, ZF_AXIS_PIPELINE);
     if (total > FILES_MESH || experts > FILES_MESH) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                        "by args there are more than %u model-parallel ranks", FILES_MESH);
     }
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (!files_place(f, &f->file[i], axis, n, err)) {
+    for (uint32_t i = 0; i < f->n; i++)
+        if (!files_place(f, &f->file[i], axis, n, err))
             return zf_err_in(err, "%s", f->file[i].dir);
-        }
-    }
     by_place = zf_arena_get(a, total, sizeof *by_place, err);
     if (!by_place || !files_enter(f, by_place, err) ||
-        !files_walk(f, by_place, a, missing_out, err)) {
+        !files_walk(f, by_place, a, missing_out, err))
         return false;
-    }
     for (uint32_t i = 0; i < f->n; i++) {
         if (f->file[i].expert_tensor == FILES_NO_ETP) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,

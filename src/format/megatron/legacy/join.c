@@ -37,9 +37,8 @@ static bool join_name(const struct legacy_part *p, uint64_t expert, struct zf_ou
 
     out->n = 0;
     zf_out_add(out, p->name, is->stack.n);
-    if (is->layer_n > 0) {
+    if (is->layer_n > 0)
         zf_out_dec(out, p->layer);
-    }
     if (is->expert_n > 0) {
         zf_out_add(out, p->name + at, is->expert_at - at);
         zf_out_dec(out, expert);
@@ -55,9 +54,8 @@ static bool join_expert_is_there(const struct legacy_join *j, const struct legac
     uint64_t n = j->settings->num_experts;
     uint32_t ranks = zf_mesh_parts(&j->files->mesh, ZF_AXIS_EXPERT);
 
-    if (p->is.expert_n == 0 || (n % ranks == 0 && p->is.expert < n / ranks)) {
+    if (p->is.expert_n == 0 || (n % ranks == 0 && p->is.expert < n / ranks))
         return true;
-    }
     return zf_fail(
         err, ZF_E_FORMAT, ZF_OFF_NONE,
         "it belongs to expert %llu of the rank, but args.num_experts is %llu on %u ranks",
@@ -94,9 +92,8 @@ static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *er
     struct legacy_name *name = &p->is;
     uint64_t rows = name->shape[0];
 
-    if (name->cut != LEGACY_EITHER) {
+    if (name->cut != LEGACY_EITHER)
         return true;
-    }
     if (rows == 0 && p->attr == LEGACY_ATTR_UNSAID && ranks > 1) {
         return zf_fail(
             err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
@@ -113,9 +110,8 @@ static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_pa
 {
     int dim = join_dimension(cut);
 
-    if (p->attr == LEGACY_ATTR_UNSAID || zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR) == 1) {
+    if (p->attr == LEGACY_ATTR_UNSAID || zf_mesh_parts(&j->files->mesh, ZF_AXIS_TENSOR) == 1)
         return true;
-    }
     if (p->attr == LEGACY_ATTR_WHOLE) {
         return dim < 0 || n_slots == 1 ||
                zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -143,9 +139,8 @@ static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t 
     const struct legacy_name *name = &p->is;
     bool cut = join_dimension(name->cut) == (int)d;
 
-    if (!zf_mul(p->weight.ref.shape[d], cut ? n_slots : 1, out)) {
+    if (!zf_mul(p->weight.ref.shape[d], cut ? n_slots : 1, out))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the product of its sizes exceeds 64 bits");
-    }
     if (name->shape[d] == 0 && cut && n_slots > 1) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "args do not record the full length of dimension %u", d);
@@ -159,11 +154,9 @@ static bool join_extent(const struct legacy_part *p, uint32_t n_slots, uint32_t 
 /* Fills the shape of the whole that this part is of. */
 static bool join_shape(const struct legacy_part *p, struct legacy_whole *w, struct zf_err *err)
 {
-    for (uint32_t d = 0; d < w->ndim; d++) {
-        if (!join_extent(p, w->n_slots, d, &w->shape[d], err)) {
+    for (uint32_t d = 0; d < w->ndim; d++)
+        if (!join_extent(p, w->n_slots, d, &w->shape[d], err))
             return false;
-        }
-    }
     if (w->cut == LEGACY_GATED && p->weight.ref.shape[0] % 2 != 0) {
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                        "its %llu rows are not two halves of a gated unit",
@@ -195,9 +188,8 @@ static bool join_describe(const struct legacy_join *j, struct legacy_part *p,
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", w->ndim,
                        p->is.ndim);
     }
-    if (!join_either(p, ranks, err)) {
+    if (!join_either(p, ranks, err))
         return false;
-    }
     w->cut = p->is.cut;
     w->n_slots = w->cut == LEGACY_COPY ? 1 : ranks;
     return ((either && join_marked_only(p)) || join_attr_agrees(j, p, w->cut, w->n_slots, err)) &&
@@ -220,9 +212,8 @@ static bool join_add_whole(struct legacy_join *j, const struct legacy_whole *w, 
     struct legacy_number *number = zf_table_make(j->by_name, w->name, w->name_n, err);
     struct legacy_whole *new = number ? zf_vec_push(&j->whole, err) : NULL;
 
-    if (!new) {
+    if (!new)
         return false;
-    }
     number->number = j->whole.n - 1;
     *new = *w;
     new->tied = legacy_names_tied(w->name, w->name_n);
@@ -236,21 +227,17 @@ static bool join_part(struct legacy_join *j, uint32_t i, struct zf_out *name, st
     const struct legacy_file *f = &j->files->file[p->file];
     struct legacy_whole w, *have;
 
-    if (!join_expert_is_there(j, p, err) || !join_describe(j, p, &w, err)) {
+    if (!join_expert_is_there(j, p, err) || !join_describe(j, p, &w, err))
         return join_reason(j, p, err);
-    }
-    if (!join_name(p, join_expert(j, p), name, err)) {
+    if (!join_name(p, join_expert(j, p), name, err))
         return false;
-    }
     w.name_n = name->n;
     have = join_lookup(j, zf_out_text(name), name->n);
-    if (have && !join_same(have, &w, err)) {
+    if (have && !join_same(have, &w, err))
         return join_reason(j, p, err);
-    }
     if (!have && (!(w.name = zf_arena_str(j->a, zf_out_text(name), name->n, err)) ||
-                  !join_add_whole(j, &w, err))) {
+                  !join_add_whole(j, &w, err)))
         return false;
-    }
     have = have ? have : &j->whole.at[j->whole.n - 1];
     p->whole = (uint32_t)(have - j->whole.at);
     p->slot = have->cut == LEGACY_COPY ? 0
@@ -356,15 +343,12 @@ static bool join_layers_complete(const struct legacy_join *j, struct zf_err *err
 
     for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
         seen[s] = zf_arena_get(j->a, j->layers[s], sizeof *seen[s], err);
-        if (!seen[s]) {
+        if (!seen[s])
             return false;
-        }
     }
-    for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (j->part[i].is.stack.n > 0) {
+    for (uint32_t i = 0; i < j->n_parts; i++)
+        if (j->part[i].is.stack.n > 0)
             seen[j->part[i].is.stack_id][j->part[i].layer] = true;
-        }
-    }
     for (uint32_t s = 0; s < LEGACY_STACKS; s++) {
         for (uint64_t k = 0; k < j->layers[s]; k++) {
             if (!seen[s][k]) {
@@ -402,12 +386,10 @@ static bool join_experts_complete(const struct legacy_join *j, struct zf_err *er
     for (size_t i = 0; i < j->whole.n; i++) {
         const struct legacy_part *p = &j->part[j->whole.at[i].slot[0] - 1];
 
-        if (p->is.expert_n == 0) {
+        if (p->is.expert_n == 0)
             continue;
-        }
-        if (!join_name(p, (join_expert(j, p) + 1) % n, &name, err)) {
+        if (!join_name(p, (join_expert(j, p) + 1) % n, &name, err))
             return false;
-        }
         if (!join_lookup(j, zf_out_text(&name), name.n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "\"%.120s\" is in no file, but args.num_experts is %llu",
@@ -438,9 +420,8 @@ static bool join_stages_in_order(const struct legacy_join *j, struct zf_err *err
             embedding = p;
             first = first || join_position(j, p) == 0;
         }
-        if (stack >= 0) {
+        if (stack >= 0)
             norm[stack] = p;
-        }
     }
     if (embedding && !first) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
@@ -465,14 +446,11 @@ bool legacy_join(struct legacy_join *j, struct zf_err *err)
 {
     zf_auto(out) struct zf_out name = {0};
 
-    if (!join_count(j, err) || !join_number(j, err)) {
+    if (!join_count(j, err) || !join_number(j, err))
         return false;
-    }
-    for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (!join_part(j, i, &name, err)) {
+    for (uint32_t i = 0; i < j->n_parts; i++)
+        if (!join_part(j, i, &name, err))
             return false;
-        }
-    }
     return join_stages_in_order(j, err) && join_complete(j, err) && join_layers_complete(j, err) &&
            join_experts_complete(j, err);
 }
@@ -489,14 +467,12 @@ bool legacy_join_box(const struct legacy_whole *w, uint32_t slot, const uint64_t
     uint64_t halves = w->cut == LEGACY_GATED ? 2 : 1;
     uint64_t rows = w->ndim > 0 ? shape[0] / halves : 1, columns = w->ndim > 1 ? shape[1] : 1;
 
-    if (k >= halves) {
+    if (k >= halves)
         return false;
-    }
     *out = (struct legacy_box){.size = {rows, columns}, .row = k * rows};
-    if (w->cut == LEGACY_COLUMNS) {
+    if (w->cut == LEGACY_COLUMNS)
         out->start[1] = slot * columns;
-    } else if (w->cut != LEGACY_COPY) {
+    else if (w->cut != LEGACY_COPY)
         out->start[0] = k * (w->shape[0] / halves) + slot * rows;
-    }
     return true;
 }

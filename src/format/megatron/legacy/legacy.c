@@ -17,9 +17,8 @@
 /* Opening it reports this in full. */
 static bool legacy_probe_mixed(struct zf_probe *out, struct zf_err *err)
 {
-    if (err->code != ZF_E_FORMAT) {
+    if (err->code != ZF_E_FORMAT)
         return false;
-    }
     zf_err_clear(err);
     out->fit = ZF_FIT_PROOF;
     (void)snprintf(out->why, sizeof out->why, "folders of Megatron's model-parallel ranks");
@@ -34,12 +33,10 @@ bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, stru
     uint32_t n = 0;
 
     out->fit = ZF_FIT_NO;
-    if (save->file || !legacy_files_any(save->store)) {
+    if (save->file || !legacy_files_any(save->store))
         return true;
-    }
-    if (!a || !legacy_files_list(save->store, a, &files, err)) {
+    if (!a || !legacy_files_list(save->store, a, &files, err))
         return a && legacy_probe_mixed(out, err);
-    }
     for (uint32_t i = 0; i < files.n; i++) {
         struct zf_err ignored = {.code = ZF_OK};
         const char *path = files.file[i].path;
@@ -47,12 +44,10 @@ bool legacy_probe(const struct zf_save *save, const struct zf_open_opts *o, stru
             path && out->fit != ZF_FIT_PROOF ? zf_store_open(save->store, path, &ignored) : NULL;
 
         n += path != NULL;
-        if (path && out->fit == ZF_FIT_NO) {
+        if (path && out->fit == ZF_FIT_NO)
             out->fit = ZF_FIT_NAMES;
-        }
-        if (src && zf_torch_sniff(src)) {
+        if (src && zf_torch_sniff(src))
             out->fit = ZF_FIT_PROOF;
-        }
     }
     if (out->fit != ZF_FIT_NO) {
         (void)snprintf(out->why, sizeof out->why,
@@ -73,12 +68,10 @@ static bool legacy_expect(struct legacy_save *ls, struct zf_err *err)
     for (uint32_t i = 0; path && i < ls->files.n; i++) {
         const struct legacy_file *f = &ls->files.file[i];
 
-        if (f->path) {
+        if (f->path)
             path[n++] = f->path;
-        }
-        if (f->path && f->distrib) {
+        if (f->path && f->distrib)
             path[n++] = f->distrib;
-        }
     }
     return path && zf_torch_ahead_begin(&ls->ahead, path, n, err);
 }
@@ -122,9 +115,8 @@ static bool legacy_read_rank(struct legacy_save *ls, uint32_t i, struct zf_err *
         ls->rank[i].lost = true;
         return true; /* legacy_files_arrange says so */
     }
-    if (legacy_read_model(ls, i, err) && legacy_read_distrib(ls, i, err)) {
+    if (legacy_read_model(ls, i, err) && legacy_read_distrib(ls, i, err))
         return true;
-    }
     legacy_forget(ls, i, &was);
     return zf_forgive(ls->b, err);
 }
@@ -134,13 +126,11 @@ static bool legacy_read_all(struct legacy_save *ls, struct zf_err *err)
     uint32_t n = 0;
 
     ls->rank = zf_arena_get(ls->a, ls->files.n, sizeof *ls->rank, err);
-    if (!ls->rank || !legacy_expect(ls, err)) {
+    if (!ls->rank || !legacy_expect(ls, err))
         return false;
-    }
     for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (!legacy_read_rank(ls, i, err)) {
+        if (!legacy_read_rank(ls, i, err))
             return false;
-        }
         n += !ls->rank[i].lost;
     }
     return n > 0 || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "no rank's folder has a readable %s",
@@ -155,9 +145,8 @@ static bool legacy_may_join(struct legacy_save *ls, struct zf_err *err)
     for (uint32_t i = 0; i < ls->files.n; i++) {
         const struct legacy_rank *r = &ls->rank[i];
 
-        if (r->lost) {
+        if (r->lost)
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "%s is lost", r->file->dir);
-        }
         if (r->odd) {
             return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                            "%s: \"%.100s\" is not a dense tensor", r->file->dir, r->odd);
@@ -194,9 +183,8 @@ static bool legacy_try_join(struct legacy_save *ls, struct legacy_join *j, bool 
     j->part = ls->part.at;
     j->n_parts = (uint32_t)ls->part.n;
     j->n_chunks = ls->rank[0].n_chunks;
-    if (!legacy_may_join(ls, err) || !legacy_order_known(ls, err)) {
+    if (!legacy_may_join(ls, err) || !legacy_order_known(ls, err))
         return false;
-    }
     *judged = true;
     return legacy_swap_check(ls, err) && legacy_join(j, err) && legacy_same_weights(ls, j, err);
 }
@@ -209,11 +197,9 @@ static bool legacy_is_reason(const struct zf_err *err)
 
 static bool legacy_optim_proven(struct legacy_save *ls, struct zf_err *err)
 {
-    for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (ls->rank[i].unproven) {
+    for (uint32_t i = 0; i < ls->files.n; i++)
+        if (ls->rank[i].unproven)
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", ls->rank[i].unproven);
-        }
-    }
     return true;
 }
 
@@ -224,9 +210,8 @@ static bool legacy_note_unmapped(struct legacy_save *ls, const struct legacy_joi
     const char *why = NULL;
     size_t n = 0, mapped = 0;
 
-    for (uint32_t i = 0; i < ls->files.n; i++) {
+    for (uint32_t i = 0; i < ls->files.n; i++)
         why = why ? why : ls->rank[i].unmapped;
-    }
     for (size_t i = 0; i < j->whole.n; i++) {
         n += j->whole.at[i].partial;
         mapped += !j->whole.at[i].partial &&
@@ -246,9 +231,8 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
         (!legacy_is_reason(err) ||
          !zf_note_failure(
              ls->b, err,
-             "the optimizer is shown per rank, and the root shows the stored weights: "))) {
+             "the optimizer is shown per rank, and the root shows the stored weights: ")))
         return false;
-    }
     /* what has no names is shown nowhere else */
     return (!masters || legacy_note_unmapped(ls, j, err)) &&
            legacy_draft_model(ls, j, masters, err) &&
@@ -265,9 +249,8 @@ static bool legacy_may_stay(const struct legacy_save *ls, struct zf_err *err)
 /* Degraded, and the ranks are not joined for another reason: that a folder holds another's file is said all the same. */
 static bool legacy_note_swap(struct legacy_save *ls, struct zf_err *err)
 {
-    if (legacy_swap_check(ls, err)) {
+    if (legacy_swap_check(ls, err))
         return true;
-    }
     return legacy_is_reason(err) &&
            zf_note_failure(ls->b, err, "a folder may hold the data of another rank: ");
 }
@@ -294,9 +277,8 @@ static bool legacy_arrange(struct legacy_save *ls, struct zf_err *err)
 {
     const char *missing;
 
-    if (!legacy_files_arrange(&ls->files, &ls->settings, ls->a, &missing, err)) {
+    if (!legacy_files_arrange(&ls->files, &ls->settings, ls->a, &missing, err))
         return false;
-    }
     if (missing) {
         char why[ZF_ABSENT_MAX];
         char *path = zf_arena_fmt(ls->a, err, "%s/%s", missing, ls->files.model);
@@ -320,9 +302,8 @@ static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
     const struct legacy_file *has = NULL;
     char why[ZF_ABSENT_MAX];
 
-    for (uint32_t i = 0; i < ls->files.n && !has; i++) {
+    for (uint32_t i = 0; i < ls->files.n && !has; i++)
         has = ls->files.file[i].distrib ? &ls->files.file[i] : NULL;
-    }
     for (uint32_t i = 0; has && i < ls->files.n; i++) {
         const struct legacy_rank *r = &ls->rank[i];
 
@@ -351,9 +332,8 @@ static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)
     bool settled;
 
     if (!legacy_files_list(ls->st, ls->a, &ls->files, err) || !legacy_read_all(ls, err) ||
-        !legacy_note_optim(ls, err)) {
+        !legacy_note_optim(ls, err))
         return false;
-    }
     settled = legacy_arrange(ls, err);
     return (settled || zf_forgive(ls->b, err)) &&
            (legacy_distrib_is_whole(ls, err) || zf_forgive(ls->b, err)) &&

@@ -113,9 +113,8 @@ static size_t names_digits(const char *p, size_t n, uint64_t *out)
 {
     size_t k = 0;
 
-    for (*out = 0; k < n && k < 8 && p[k] >= '0' && p[k] <= '9'; k++) {
+    for (*out = 0; k < n && k < 8 && p[k] >= '0' && p[k] <= '9'; k++)
         *out = 10 * *out + (uint64_t)(p[k] - '0');
-    }
     /* "007" would be a second name of layer 7 */
     return k < n && p[k] >= '0' && p[k] <= '9' ? 0 : k > 1 && p[0] == '0' ? 0 : k;
 }
@@ -130,9 +129,8 @@ static bool names_fits(const char *pattern, const char *p, size_t n, struct lega
             out->expert_n = names_digits(p + i, n - i, &out->expert);
             out->expert_at = i;
             i += out->expert_n;
-            if (out->expert_n == 0) {
+            if (out->expert_n == 0)
                 return false;
-            }
         } else if (i == n || p[i++] != *pattern) {
             return false;
         }
@@ -148,18 +146,15 @@ static bool names_find(enum names_where where, const char *p, size_t n,
 
         out->expert_at = out->expert_n = 0;
         out->expert = 0;
-        if (row->where != where || !names_fits(row->name, p, n, out)) {
+        if (row->where != where || !names_fits(row->name, p, n, out))
             continue;
-        }
         out->cut = row->cut;
-        for (out->ndim = 0; out->ndim < 2 && row->size[out->ndim] != SIZE_NONE; out->ndim++) {
+        for (out->ndim = 0; out->ndim < 2 && row->size[out->ndim] != SIZE_NONE; out->ndim++)
             out->shape[out->ndim] = names_size_of(row->size[out->ndim], s);
-        }
-        if (out->cut == LEGACY_GATED && megatron_settings_gated(s)) {
+        if (out->cut == LEGACY_GATED && megatron_settings_gated(s))
             out->shape[0] *= 2;
-        } else if (out->cut == LEGACY_GATED) {
+        else if (out->cut == LEGACY_GATED)
             out->cut = LEGACY_ROWS;
-        }
         return true;
     }
     return false;
@@ -183,9 +178,8 @@ int legacy_names_final(const char *p, size_t n)
 
         if (n > len && memcmp(p, names_stacks[i], len) == 0 &&
             (strncmp(p + len, "final_layernorm.", 16) == 0 ||
-             strncmp(p + len, "final_norm.", 11) == 0)) {
+             strncmp(p + len, "final_norm.", 11) == 0))
             return i;
-        }
     }
     return -1;
 }
@@ -196,9 +190,8 @@ static size_t names_take_layer(const char *p, size_t n, struct legacy_name *out)
     for (size_t i = 0; i < LEGACY_STACKS; i++) {
         size_t len = strlen(names_stacks[i]);
 
-        if (n <= len || memcmp(p, names_stacks[i], len) != 0) {
+        if (n <= len || memcmp(p, names_stacks[i], len) != 0)
             continue;
-        }
         out->layer_n = names_digits(p + len, n - len, &out->layer);
         out->stack = (struct legacy_text){names_stacks[i], len};
         out->stack_id = (uint32_t)i;
@@ -217,12 +210,10 @@ bool legacy_names_parse(const char *p, size_t n, const struct megatron_settings 
 
     *out = (struct legacy_name){0};
     at = names_take_layer(p, n, out);
-    if (at == 0) {
+    if (at == 0)
         return out->stack.n == 0 && names_find(NAMES_TOP, p, n, s, out);
-    }
-    if (out->mtp && names_find(NAMES_MTP, p + at, n - at, s, out)) {
+    if (out->mtp && names_find(NAMES_MTP, p + at, n - at, s, out))
         return true;
-    }
     for (size_t i = 0; out->mtp && i < 2; i++) {
         size_t len = strlen(inner[i]);
 
@@ -231,9 +222,8 @@ bool legacy_names_parse(const char *p, size_t n, const struct megatron_settings 
             break;
         }
     }
-    if (!names_find(NAMES_LAYER, p + at, n - at, s, out)) {
+    if (!names_find(NAMES_LAYER, p + at, n - at, s, out))
         return false;
-    }
     out->expert_at += out->expert_n ? at : 0;
     return true;
 }
@@ -246,10 +236,8 @@ const char *legacy_names_tied(const char *p, size_t n)
         {"word_embeddings_for_head.weight", "language_model.embedding.word_embeddings.weight"},
     };
 
-    for (size_t i = 0; i < sizeof tied / sizeof tied[0]; i++) {
-        if (strlen(tied[i][0]) == n && memcmp(p, tied[i][0], n) == 0) {
+    for (size_t i = 0; i < sizeof tied / sizeof tied[0]; i++)
+        if (strlen(tied[i][0]) == n && memcmp(p, tied[i][0], n) == 0)
             return tied[i][1];
-        }
-    }
     return NULL;
 }

@@ -60,9 +60,8 @@ static bool optim_value(struct optim_reading *x, const struct zf_pv *entry, uint
 
     *out = (struct legacy_value){.dtype = ZF_DT_I64};
     *yes = false;
-    if (!text || strlen(text) != n) {
+    if (!text || strlen(text) != n)
         return true;
-    }
     if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
         out->number = true;
         memcpy(&out->bits, &i, sizeof i);
@@ -87,9 +86,8 @@ static bool optim_unowned(struct legacy_save *ls, const char *name,
 {
     struct legacy_unowned *u = name ? zf_vec_push(&ls->unowned, err) : NULL;
 
-    if (!u) {
+    if (!u)
         return false;
-    }
     *u = (struct legacy_unowned){name, *value};
     return true;
 }
@@ -100,12 +98,10 @@ bool legacy_give(struct legacy_save *ls, uint32_t part, const struct legacy_valu
     struct legacy_value *to = zf_arena_get(ls->a, 1, sizeof *to, err);
     struct legacy_value *last = &ls->part.at[part].weight;
 
-    if (!to) {
+    if (!to)
         return false;
-    }
-    while (last->next) {
+    while (last->next)
         last = last->next;
-    }
     *to = *value;
     to->next = NULL;
     last->next = to;
@@ -122,12 +118,10 @@ static bool optim_read_attr(const struct zf_pv *v, struct optim_master *m)
     uint64_t dim, stride;
     bool parallel = false;
 
-    if (zf_pv_kind(state) == ZF_PV_TUPLE) {
+    if (zf_pv_kind(state) == ZF_PV_TUPLE)
         state = zf_pv_item(state, 0);
-    }
-    if (!zf_pv_bool(zf_pv_get(state, "tensor_model_parallel"), &parallel)) {
+    if (!zf_pv_bool(zf_pv_get(state, "tensor_model_parallel"), &parallel))
         return false;
-    }
     m->attr = LEGACY_ATTR_WHOLE;
     if (parallel && zf_pv_u64(zf_pv_get(state, "partition_dim"), &dim) && dim < 2) {
         m->attr = LEGACY_ATTR_CUT;
@@ -146,9 +140,8 @@ static bool optim_read_group(struct optim_reading *x, uint32_t k, uint64_t g,
     struct zf_assign_group *group = zf_vec_push(&x->group, err);
     uint64_t n = zf_pv_len(list);
 
-    if (!group) {
+    if (!group)
         return false;
-    }
     group->first = (uint32_t)x->master.n;
     if (n > x->r->n_parts) {
         return zf_fail(
@@ -161,9 +154,8 @@ static bool optim_read_group(struct optim_reading *x, uint32_t k, uint64_t g,
     for (uint64_t i = 0; group->to && i < n; i++) {
         struct optim_master *m = zf_vec_push(&x->master, err);
 
-        if (!m) {
+        if (!m)
             return false;
-        }
         m->optimizer = k;
         m->group = (uint32_t)g;
         m->i = (uint32_t)i;
@@ -205,9 +197,8 @@ static bool optim_read_masters(struct optim_reading *x, const struct zf_pv *v, s
                                           ? zf_pv_get(zf_pv_item(groups, g), "params")
                                           : NULL;
 
-            if (!optim_read_group(x, (uint32_t)k, g, zf_pv_item(lists, g), ids, &attrs, err)) {
+            if (!optim_read_group(x, (uint32_t)k, g, zf_pv_item(lists, g), ids, &attrs, err))
                 return false;
-            }
         }
     }
     /* Masters without attributes are whole where others have them. */
@@ -239,9 +230,8 @@ static bool optim_fit(void *ctx, uint32_t group, uint32_t item, uint32_t candida
            zf_values_can_round(m->dtype, w->dtype);
     if (*yes && !zf_values_round_each((struct zf_values){m->src, m->off, m->dtype},
                                       (struct zf_values){w->src, w->off, w->dtype}, w->n,
-                                      &x->sample, &miss, err)) {
+                                      &x->sample, &miss, err))
         return false;
-    }
     *yes = *yes && !miss.found;
     return true;
 }
@@ -278,9 +268,8 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
     bool proven;
 
     a.used = zf_arena_get(x->ls->a, r->n_parts, sizeof *a.used, err);
-    if (!a.used) {
+    if (!a.used)
         return false;
-    }
     for (uint32_t i = 0; i < r->n_parts; i++) {
         const struct zf_tensor_ref *w = &x->ls->part.at[r->first_part + i].weight.ref;
 
@@ -288,9 +277,8 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
         elements += w->n < UINT32_MAX ? w->n : UINT32_MAX;
     }
     x->sample = zf_sample_of(elements, r->n_parts);
-    if (!zf_assign_prove(&a, &proven, err)) {
+    if (!zf_assign_prove(&a, &proven, err))
         return false;
-    }
     return proven || optim_explain(x, &a, err);
 }
 
@@ -316,13 +304,11 @@ static bool optim_enter(struct optim_reading *x, const struct optim_master *m, u
     struct optim_owned *owned;
     uint64_t hash;
 
-    if (!m->has_id || !optim_hash(m->optimizer, m->id, &hash)) {
+    if (!m->has_id || !optim_hash(m->optimizer, m->id, &hash))
         return true;
-    }
     owned = zf_table_make_id(x->by_id, hash, err);
-    if (!owned) {
+    if (!owned)
         return false;
-    }
     owned->twice = owned->tensor != 0;
     owned->tensor = tensor + 1;
     return true;
@@ -356,9 +342,8 @@ static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char
 {
     const struct legacy_part *p = owner != UINT32_MAX ? &x->ls->part.at[owner] : NULL;
 
-    if (!p || optim_is_taken(value->key)) {
+    if (!p || optim_is_taken(value->key))
         return optim_unowned(x->ls, number, value, err);
-    }
     return optim_suits(value, &p->weight.ref) ? legacy_give(x->ls, owner, value, err)
                                               : optim_unowned(x->ls, p->name, value, err);
 }
@@ -369,9 +354,8 @@ static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
 {
     uint64_t id;
 
-    if (!zf_pv_is_map(entry) || !zf_pv_u64(key, &id)) {
+    if (!zf_pv_is_map(entry) || !zf_pv_u64(key, &id))
         return true;
-    }
     char *text = zf_arena_fmt(x->ls->a, err, "%llu", (unsigned long long)id);
     const char *number = text ? optim_number(x, chained, k, text, err) : NULL;
     uint32_t owner = optim_owner(x, k, id);
@@ -380,9 +364,8 @@ static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
         bool yes;
 
         if (!optim_value(x, entry, i, &value, &yes, err) ||
-            (yes && !optim_give_value(x, owner, number, &value, err))) {
+            (yes && !optim_give_value(x, owner, number, &value, err)))
             return false;
-        }
     }
     return number != NULL;
 }
@@ -401,16 +384,14 @@ static bool optim_give_masters(struct optim_reading *x, bool chained, struct zf_
                 p->attr = m->attr;
                 p->attr_dim = m->attr_dim;
                 p->attr_stride = m->attr_stride;
-                if (!legacy_give(x->ls, at, &value, err) || !optim_enter(x, m, at, err)) {
+                if (!legacy_give(x->ls, at, &value, err) || !optim_enter(x, m, at, err))
                     return false;
-                }
                 continue;
             }
             char *text = zf_arena_fmt(x->ls->a, err, "%u.%u", m->group, m->i);
             const char *name = text ? optim_number(x, chained, m->optimizer, text, err) : NULL;
-            if (!optim_unowned(x->ls, name, &value, err)) {
+            if (!optim_unowned(x->ls, name, &value, err))
                 return false;
-            }
         }
     }
     return true;
@@ -420,18 +401,15 @@ static bool optim_give(struct optim_reading *x, const struct zf_pv *v, struct zf
 {
     bool chained = optim_get(v, 1) != NULL;
 
-    if (!optim_give_masters(x, chained, err)) {
+    if (!optim_give_masters(x, chained, err))
         return false;
-    }
     for (uint64_t k = 0; optim_get(v, k); k++) {
         const struct zf_pv *state = zf_pv_get(optim_inner(optim_get(v, k)), "state");
 
-        for (uint64_t i = 0; zf_pv_is_map(state) && i < zf_pv_len(state); i++) {
+        for (uint64_t i = 0; zf_pv_is_map(state) && i < zf_pv_len(state); i++)
             if (!optim_give_entry(x, chained, (uint32_t)k, zf_pv_key(state, i), zf_pv_val(state, i),
-                                  err)) {
+                                  err))
                 return false;
-            }
-        }
     }
     return true;
 }

@@ -31,17 +31,14 @@ static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf,
     const char *p;
     uint64_t n;
 
-    if (zf_pv_is(v, NULL, "BytesIO")) {
+    if (zf_pv_is(v, NULL, "BytesIO"))
         v = zf_pv_item(zf_pv_state(v), 0);
-    }
-    if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored)) {
+    if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored))
         return true; /* a number; no module gives one */
-    }
     char *key =
         zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
-    if (!key) {
+    if (!key)
         return false;
-    }
     const char *path = zf_path_encoded(x->ls->a, "extra", key, strlen(key), "", err);
     return path && zf_build_text(x->ls->b, path, p, n, err);
 }
@@ -62,12 +59,10 @@ static bool rank_add_part(struct rank_reading *x, const struct zf_leaf *leaf, st
     struct legacy_save *ls = x->ls;
     struct legacy_part *p = zf_vec_push(&ls->part, err);
 
-    if (!p || !(p->name = zf_arena_str(ls->a, zf_out_text(&x->name), x->name.n, err))) {
+    if (!p || !(p->name = zf_arena_str(ls->a, zf_out_text(&x->name), x->name.n, err)))
         return false;
-    }
-    if (!zf_tensor_ref_read(&ls->keep, x->t, leaf->value, &p->weight.ref, err)) {
+    if (!zf_tensor_ref_read(&ls->keep, x->t, leaf->value, &p->weight.ref, err))
         return zf_err_in(err, "!%s[\"%.100s\"]", x->key, p->name);
-    }
     p->weight.key = LEGACY_WEIGHT;
     p->name_n = x->name.n;
     p->file = (uint32_t)(x->r - ls->rank);
@@ -80,16 +75,14 @@ static bool rank_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct rank_reading *x = ctx;
 
-    if (!zf_path_join(&x->name, leaf->path, err)) {
+    if (!zf_path_join(&x->name, leaf->path, err))
         return false;
-    }
     if (zf_names_extra_state(zf_out_text(&x->name), x->name.n)) {
         return leaf->kind == ZF_TORCH_DENSE ? rank_extra_tensor(x, leaf, err)
                                             : rank_extra_bytes(x, leaf, err);
     }
-    if (leaf->kind == ZF_TORCH_NOT) {
+    if (leaf->kind == ZF_TORCH_NOT)
         return true;
-    }
     if (leaf->kind != ZF_TORCH_DENSE) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it is not a dense tensor");
         x->r->odd = zf_arena_str(x->ls->a, zf_out_text(&x->name), x->name.n, err);
@@ -102,9 +95,8 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
 {
     struct zf_visit visit = {.fn = rank_leaf, .ctx = x};
 
-    if (!zf_pv_is_map(v)) {
+    if (!zf_pv_is_map(v))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "\"%s\" is not a mapping of names", x->key);
-    }
     return zf_torch_visit(x->t, v, NULL, x->ls->o->lim, &visit, err);
 }
 
@@ -112,14 +104,11 @@ static bool rank_read_model(struct rank_reading *x, const struct zf_pv *v, struc
  * such as "modelopt_state", are shown as everything else. */
 static bool rank_is_model(const char *key, size_t n)
 {
-    if (n < 5 || memcmp(key, "model", 5) != 0) {
+    if (n < 5 || memcmp(key, "model", 5) != 0)
         return false;
-    }
-    for (size_t i = 5; i < n; i++) {
-        if (key[i] < '0' || key[i] > '9') {
+    for (size_t i = 5; i < n; i++)
+        if (key[i] < '0' || key[i] > '9')
             return false;
-        }
-    }
     return n <= 6 || key[5] != '0';
 }
 
@@ -132,9 +121,8 @@ static bool rank_models_in_order(const struct rank_reading *x, const struct zf_p
         const struct zf_pv *key = zf_pv_key(root, i);
         const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
 
-        if (!text || n == 5 || !rank_is_model(text, n)) {
+        if (!text || n == 5 || !rank_is_model(text, n))
             continue;
-        }
         if (!x->r->numbered || strtoull(text + 5, NULL, 10) >= x->r->n_chunks) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "there is \"%.20s\", %s: chunks of a virtual pipeline are missing, or "
@@ -160,17 +148,14 @@ static bool rank_read_models(struct rank_reading *x, struct zf_err *err)
     for (x->key = key;; x->chunk++) {
         (void)snprintf(key, sizeof key, "model%u", x->chunk);
         v = zf_pv_get(root, key);
-        if (!v) {
+        if (!v)
             break;
-        }
-        if (!rank_read_model(x, v, err)) {
+        if (!rank_read_model(x, v, err))
             return false;
-        }
     }
     x->r->n_chunks = x->chunk;
-    if (x->chunk == 0) {
+    if (x->chunk == 0)
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has neither \"model\" nor \"model0\"");
-    }
     return rank_models_in_order(x, root, err);
 }
 
@@ -185,14 +170,11 @@ static bool rank_own_setting(const char *key, const char *name)
     size_t n = strlen(name);
 
     (void)key;
-    if (n >= 4 && strcmp(name + n - 4, "rank") == 0 && !strstr(name, "lora")) {
+    if (n >= 4 && strcmp(name + n - 4, "rank") == 0 && !strstr(name, "lora"))
         return true;
-    }
-    for (size_t i = 0; words[i]; i++) {
-        if (strstr(name, words[i])) {
+    for (size_t i = 0; words[i]; i++)
+        if (strstr(name, words[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -206,22 +188,18 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
         zf_agree_new(r->file->path, ls->o->lim->model_memory, err);
 
     args = zf_pv_is_map(args) ? args : zf_pv_state(args);
-    if (!zf_pv_u64(zf_pv_get(args, "rank"), &r->writer)) {
+    if (!zf_pv_u64(zf_pv_get(args, "rank"), &r->writer))
         r->writer = LEGACY_NO_WRITER;
-    }
     for (size_t i = 0; said && i < sizeof keys / sizeof keys[0]; i++) {
         const struct zf_pv *v = zf_pv_get(root, keys[i]);
 
-        if (v && !zf_agree_add(said, t, keys[i], v, NULL, true, err)) {
+        if (v && !zf_agree_add(said, t, keys[i], v, NULL, true, err))
             return false;
-        }
     }
-    if (!said || (args && !zf_agree_add(said, t, "args", args, rank_own_setting, false, err))) {
+    if (!said || (args && !zf_agree_add(said, t, "args", args, rank_own_setting, false, err)))
         return false;
-    }
-    if (ls->said) {
+    if (ls->said)
         return zf_agree_compare(said, ls->said, false, err);
-    }
     (void)zf_pv_float(zf_pv_get(root, "checkpoint_version"), &ls->version);
     ls->said = zf_give(said);
     return megatron_settings_args(args, &ls->settings, err);
@@ -262,9 +240,8 @@ static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r
                               .is_state = rank_is_state,
                               .ctx = names};
 
-    if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err)) {
+    if (!names || !zf_place_all(ls->b, names, &f, ls->o->lim, err))
         return false;
-    }
     f.head = NULL;
     return ls->said || zf_state_add(ls->b, &f, NULL, ls->o->lim, err);
 }
@@ -275,16 +252,14 @@ bool legacy_rank_read(struct legacy_save *ls, uint32_t i, struct zf_torch *t, st
     const struct zf_pv *root = zf_torch_root(t);
     int64_t step;
 
-    if (!ls->said && zf_pv_int(zf_pv_get(root, "iteration"), &step)) {
+    if (!ls->said && zf_pv_int(zf_pv_get(root, "iteration"), &step))
         zf_build_step(ls->b, step);
-    }
     bool ok =
         zf_pv_is_map(root) || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it does not hold a dict");
     ok = ok && rank_draft_extra(ls, x.r, t, err) && rank_agree(ls, x.r, t, err) &&
          rank_read_models(&x, err) && legacy_optim_read(ls, x.r, t, err);
     zf_auto_out(&x.name);
-    if (!ok && (!err->path[0] || err->path[0] == '!')) {
+    if (!ok && (!err->path[0] || err->path[0] == '!'))
         (void)zf_err_in(err, "%s", x.r->file->path);
-    }
     return ok;
 }

@@ -36,12 +36,10 @@ static bool same_value(struct same_check *c, uint32_t i, uint32_t of, const stru
 
     if (w->number != v->number ||
         (v->number ? w->dtype != v->dtype
-                   : w->ref.dtype != v->ref.dtype || w->ref.ndim != v->ref.ndim)) {
+                   : w->ref.dtype != v->ref.dtype || w->ref.ndim != v->ref.ndim))
         return same_fail(c, i, of, v->key, "differs in dtype or dimensions from the one", err);
-    }
-    if (v->number) {
+    if (v->number)
         return v->bits == w->bits || same_fail(c, i, of, v->key, "differs from the one", err);
-    }
     return ((!copies && v->ref.ndim > 0) ||
             zf_copy_check_equal(&c->copies, &v->ref, &w->ref, &same, err)) &&
            (same || same_fail(c, i, of, v->key, "differs from its copy", err));
@@ -57,12 +55,10 @@ static bool same_wholes(struct same_check *c, const struct legacy_whole *a,
 
     *same = a->dtype == b->dtype && a->cut == b->cut && a->n_slots == b->n_slots &&
             memcmp(a->shape, b->shape, sizeof a->shape) == 0;
-    for (uint32_t k = 0; *same && k < a->n_slots; k++) {
+    for (uint32_t k = 0; *same && k < a->n_slots; k++)
         if (!zf_copy_check_equal(&c->copies, &p[a->slot[k] - 1].weight.ref,
-                                 &p[b->slot[k] - 1].weight.ref, same, err)) {
+                                 &p[b->slot[k] - 1].weight.ref, same, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -77,9 +73,8 @@ static bool same_tie(struct same_check *c, struct legacy_whole *w, struct zf_err
         w->tied = NULL;
         return true;
     }
-    if (!same_wholes(c, w, of, &same, err)) {
+    if (!same_wholes(c, w, of, &same, err))
         return false;
-    }
     if (!same && untied == MEGATRON_NO) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "by args \"%s\" is tied to \"%s\", but their bytes differ", w->name,
@@ -93,16 +88,12 @@ static bool same_check_weights(struct same_check *c, struct legacy_join *j, stru
 {
     const struct legacy_part *part = c->ls->part.at;
 
-    for (uint32_t i = 0; i < j->n_parts; i++) {
-        if (part[i].first != i && !same_value(c, i, part[i].first, &part[i].weight, err)) {
+    for (uint32_t i = 0; i < j->n_parts; i++)
+        if (part[i].first != i && !same_value(c, i, part[i].first, &part[i].weight, err))
             return false;
-        }
-    }
-    for (size_t i = 0; i < j->whole.n; i++) {
-        if (!same_tie(c, &j->whole.at[i], err)) {
+    for (size_t i = 0; i < j->whole.n; i++)
+        if (!same_tie(c, &j->whole.at[i], err))
             return false;
-        }
-    }
     return zf_copy_check_note(&c->copies, c->ls->b, err);
 }
 
@@ -122,9 +113,8 @@ static bool same_keys(const struct legacy_part *a, const struct legacy_part *b)
 {
     const struct legacy_value *v = a->weight.next;
 
-    while (v && legacy_find(b, v->key)) {
+    while (v && legacy_find(b, v->key))
         v = v->next;
-    }
     return !v;
 }
 
@@ -138,11 +128,9 @@ static bool same_part(struct same_check *c, uint32_t i, uint32_t of, struct zf_e
                        c->j->whole.at[a->whole].name, c->ls->files.file[a->file].dir,
                        c->ls->files.file[b->file].dir);
     }
-    for (const struct legacy_value *v = a->weight.next; v; v = v->next) {
-        if (!same_value(c, i, of, v, err)) {
+    for (const struct legacy_value *v = a->weight.next; v; v = v->next)
+        if (!same_value(c, i, of, v, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -152,9 +140,8 @@ static void same_find_partial(struct same_check *c, struct legacy_join *j)
     for (uint32_t i = 0; i < j->n_parts; i++) {
         const struct legacy_part *p = &c->ls->part.at[i];
 
-        if (c->ls->rank[p->file].unmapped && !legacy_find(p, LEGACY_MASTER)) {
+        if (c->ls->rank[p->file].unmapped && !legacy_find(p, LEGACY_MASTER))
             j->whole.at[p->whole].partial = true;
-        }
     }
 }
 
@@ -165,13 +152,11 @@ static bool same_check_optim(struct same_check *c, struct zf_err *err)
         const struct legacy_whole *w = &c->j->whole.at[p->whole];
         uint32_t first = w->slot[0] - 1;
 
-        if (w->partial) {
+        if (w->partial)
             continue;
-        }
         if ((p->first != i && !same_part(c, i, p->first, err)) ||
-            (first != i && first != p->first && !same_part(c, i, first, err))) {
+            (first != i && first != p->first && !same_part(c, i, first, err)))
             return false;
-        }
     }
     return zf_copy_check_note(&c->copies, c->ls->b, err);
 }

@@ -96,9 +96,8 @@ static inline const struct legacy_value *legacy_find(const struct legacy_part *p
 {
     const struct legacy_value *v = &p->weight;
 
-    while (v && strcmp(v->key, key) != 0) {
+    while (v && strcmp(v->key, key) != 0)
         v = v->next;
-    }
     return v;
 }
 

@@ -36,9 +36,8 @@ static bool swap_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *t
     uint32_t width = zf_dtype_info(r->dtype)->bytes;
     uint8_t head[16 * SWAP_HEAD];
 
-    if (n > 0 && !zf_source_pread(r->src, head, n * width, r->off, err)) {
+    if (n > 0 && !zf_source_pread(r->src, head, n * width, r->off, err))
         return false;
-    }
     *hash = zf_hash(zf_hash(*hash ^ p->chunk, p->name, p->name_n), r->shape,
                     r->ndim * sizeof *r->shape);
     *hash = zf_hash(*hash ^ (uint64_t)r->dtype, head, n * width);
@@ -54,15 +53,12 @@ static bool swap_add_file(const struct legacy_save *ls, uint32_t i, struct swap_
     uint64_t hash = 0;
     bool tells = false;
 
-    for (uint32_t k = r->first_part; k < r->first_part + r->n_parts; k++) {
-        if (!swap_add_tensor(&ls->part.at[k], &hash, &tells, err)) {
+    for (uint32_t k = r->first_part; k < r->first_part + r->n_parts; k++)
+        if (!swap_add_tensor(&ls->part.at[k], &hash, &tells, err))
             return false;
-        }
-    }
     met = tells ? zf_table_make_id(*files, hash, err) : NULL;
-    if (!met) {
+    if (!met)
         return !tells;
-    }
     if (met->file) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "%s and %s hold the same bytes in all tensors: one is a copy of the other",
@@ -76,11 +72,9 @@ static bool swap_add_file(const struct legacy_save *ls, uint32_t i, struct swap_
 
 static bool swap_one_wrote_all(const struct legacy_save *ls)
 {
-    for (uint32_t i = 1; i < ls->files.n; i++) {
-        if (ls->rank[i].writer != ls->rank[0].writer) {
+    for (uint32_t i = 1; i < ls->files.n; i++)
+        if (ls->rank[i].writer != ls->rank[0].writer)
             return false;
-        }
-    }
     return true;
 }
 
@@ -113,14 +107,12 @@ static bool swap_in_order(const struct legacy_save *ls, uint32_t i, struct swap_
     const struct legacy_rank *r = &ls->rank[i];
     uint64_t line = (uint64_t)r->file->at.at[ZF_AXIS_TENSOR] << 32 | r->file->at.at[ZF_AXIS_EXPERT];
 
-    if (r->writer == LEGACY_NO_WRITER) {
+    if (r->writer == LEGACY_NO_WRITER)
         return true;
-    }
     struct swap_seen *p = zf_table_make_id(*processes, r->writer, err);
     struct swap_seen *l = p ? zf_table_make_id(*lines, line, err) : NULL;
-    if (!l) {
+    if (!l)
         return false;
-    }
     uint32_t of = p->file                                               ? p->file
                   : l->file && ls->rank[l->file - 1].writer > r->writer ? l->file
                                                                         : 0;
@@ -139,14 +131,11 @@ static bool swap_wrote(const struct legacy_save *ls, struct zf_err *err)
     zf_auto(uthash) struct swap_seen *processes = NULL;
     zf_auto(uthash) struct swap_seen *lines = NULL;
 
-    if (swap_one_wrote_all(ls)) {
+    if (swap_one_wrote_all(ls))
         return true;
-    }
-    for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (!swap_fits(ls, i, err) || !swap_in_order(ls, i, &processes, &lines, err)) {
+    for (uint32_t i = 0; i < ls->files.n; i++)
+        if (!swap_fits(ls, i, err) || !swap_in_order(ls, i, &processes, &lines, err))
             return false;
-        }
-    }
     return true;
 }
 
@@ -154,10 +143,8 @@ bool legacy_swap_check(const struct legacy_save *ls, struct zf_err *err)
 {
     zf_auto(uthash) struct swap_file *files = NULL;
 
-    for (uint32_t i = 0; i < ls->files.n; i++) {
-        if (!swap_add_file(ls, i, &files, err)) {
+    for (uint32_t i = 0; i < ls->files.n; i++)
+        if (!swap_add_file(ls, i, &files, err))
             return false;
-        }
-    }
     return swap_wrote(ls, err);
 }

@@ -34,9 +34,8 @@ static bool optimizer_spot(const char *key, struct spots *s)
     const char *state = strstr(key, ".state."), *last = strrchr(key, '.');
     char set[300];
 
-    if (strncmp(key, "optim", 5) != 0 || !state || strcspn(key, ".") != (size_t)(state - key)) {
+    if (strncmp(key, "optim", 5) != 0 || !state || strcspn(key, ".") != (size_t)(state - key))
         return false;
-    }
     snprintf(set, sizeof set, "optim/%s", last + 1);
     add_spot(s, set, state + 7, (size_t)(last - state - 7));
     return true;
@@ -49,9 +48,8 @@ static void spots_of(const char *key, const char *container, struct spots *s)
     char head[600], set[ZF_NAME_MAX + 1];
 
     s->n = 0;
-    if (optimizer_spot(key, s)) {
+    if (optimizer_spot(key, s))
         return;
-    }
     if (strncmp(key, container ? container : "", n) == 0) {
         add_spot(s, "", key + n, strlen(key + n));
         return;
@@ -85,9 +83,8 @@ static bool listed(const json_t *list, const char *name)
 
     json_array_foreach((json_t *)list, i, v)
     {
-        if (strcmp(json_string_value(v), name) == 0) {
+        if (strcmp(json_string_value(v), name) == 0)
             return true;
-        }
     }
     return false;
 }
@@ -104,12 +101,10 @@ static size_t check_tensors(const struct zf_checkpoint *c, const json_t *all, co
     json_object_foreach((json_t *)tensors, key, want)
     {
         spots_of(key, container, &s);
-        if (listed(unservable, key)) {
+        if (listed(unservable, key))
             continue;
-        }
-        if (!holder(c, &s, &i)) {
+        if (!holder(c, &s, &i))
             fail_msg("\"%s\" is in no set it should be in (first: \"%s\")", key, s.set[0]);
-        }
         golden_tensor(c, s.set[i], s.name[i], want);
         n++;
     }
@@ -123,15 +118,13 @@ static void check_bytes(const struct zf_checkpoint *c, const json_t *list)
     const json_t *v;
     size_t i;
 
-    if (json_array_size(list) > 0) {
+    if (json_array_size(list) > 0)
         assert_non_null(golden_blob(c, "state/checkpoint.json"));
-    }
     json_array_foreach((json_t *)list, i, v)
     {
         zf_name_encode(path + 6, json_string_value(v), json_string_length(v), "");
-        if (!golden_blob(c, path)) {
+        if (!golden_blob(c, path))
             fail_msg("there is no %s", path);
-        }
     }
 }
 
@@ -139,9 +132,8 @@ static size_t n_tensors(const struct zf_checkpoint *c)
 {
     size_t n = 0;
 
-    for (uint32_t i = 0; i < c->n_sets; i++) {
+    for (uint32_t i = 0; i < c->n_sets; i++)
         n += c->set[i].n;
-    }
     return n;
 }
 
@@ -263,9 +255,8 @@ static bool read_tensor(const struct zf_checkpoint *c, const char *name, struct 
     const struct zf_tensor *t = root ? zf_set_find(root, name, strlen(name)) : NULL;
 
     zf_err_clear(err);
-    if (!t) {
+    if (!t)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no %s", name);
-    }
     zf_auto(mem) char *p = malloc(zf_map_size(t->data) + 1);
     assert_non_null(p);
     return zf_map_read(t->data, p, zf_map_size(t->data), 0, err);
@@ -323,9 +314,8 @@ static void test_large_offsets(void **state)
     assert_non_null(t);
     assert_int_equal(zf_map_size(t->data), 4000ull * 200000 * 4);
     assert_ok(zf_map_read(t->data, p, sizeof p, zf_map_size(t->data) - sizeof p, &err), &err);
-    for (size_t i = 0; i < sizeof p; i++) {
+    for (size_t i = 0; i < sizeof p; i++)
         assert_int_equal(p[i], 0);
-    }
     zf_checkpoint_free(c);
     drop(dir);
 }
@@ -365,9 +355,8 @@ static void test_bad_mounts(void **state)
         snprintf(args, sizeof args, "--bad %s", bad->name);
         dir = make(args);
         assert_null(open_dir(dir, false, &err));
-        if (!strstr(err.msg, bad->says)) {
+        if (!strstr(err.msg, bad->says))
             fail_msg("%s: \"%s\" is not in \"%s\"", bad->name, bad->says, err.msg);
-        }
         assert_true(zf_err_exit(&err) == 4);
         c = open_dir(dir, true, &err);
         assert_ok(c != NULL, &err);
@@ -416,9 +405,8 @@ static void test_bad_items(void **state)
         c = open_dir(dir, false, &err);
         assert_ok(c != NULL, &err);
         assert_false(read_tensor(c, "layers.0.weight", &err));
-        if (!strstr(err.msg, bad[i][1])) {
+        if (!strstr(err.msg, bad[i][1]))
             fail_msg("%s: \"%s\" is not in \"%s\"", bad[i][0], bad[i][1], err.msg);
-        }
         assert_ok(read_tensor(c, "layers.1.weight", &err), &err);
         zf_checkpoint_free(c);
         drop(dir);
@@ -551,9 +539,8 @@ static void test_mutations(void **state)
             was = b->p[at];
             b->p[at] = (char)(seed >> 3);
             struct zf_checkpoint *c = open_mem(meta, data, i % 2);
-            if (c) {
+            if (c)
                 read_all(c);
-            }
             zf_checkpoint_free(c);
             b->p[at] = was;
         }

@@ -138,9 +138,8 @@ static void refuses(void **state)
         assert_false(read_layers(&m, layers));
         size_t n = strlen(m.err.path), k = strlen(row[i].place);
         if (m.err.code != row[i].code || !strstr(m.err.msg, row[i].says) || n < k ||
-            strcmp(m.err.path + n - k, row[i].place) != 0) {
+            strcmp(m.err.path + n - k, row[i].place) != 0)
             fail_msg("%zu: %d %s: %s", i, m.err.code, m.err.path, m.err.msg);
-        }
     }
     zf_arena_free(m.a);
 }

@@ -82,23 +82,19 @@ static void check_names(const struct zf_checkpoint *c, json_t *e)
     const struct zf_set *root = zf_checkpoint_set(c, "");
     json_t *names = json_object();
 
-    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
         add_names(names, json_object_get(e, part[i]));
-    }
     if (!json_object_get(e, "writer") && json_object_get(names, "l1.weight")) {
         /* the older digests lack what the reference tool drops: frozen parameters of stage 1, and
          * buffers and ties where it refuses the save */
         static const char *const more[] = {"l2.weight", "norm.bias", "running", "counter",
                                            "head.weight"};
-        for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
             assert_int_equal(json_object_set_new(names, more[i], json_true()), 0);
-        }
     }
-    for (uint32_t i = 0; i < root->n; i++) {
-        if (!json_object_get(names, root->tensor[i].name)) {
+    for (uint32_t i = 0; i < root->n; i++)
+        if (!json_object_get(names, root->tensor[i].name))
             fail_msg("%s is not expected", root->tensor[i].name);
-        }
-    }
     assert_int_equal(root->n, json_object_size(names));
     json_decref(names);
 }
@@ -115,12 +111,10 @@ static void check_real(const char *dir)
     golden_tensors(c, "", json_object_get(e, "frozen"));
     golden_tensors(c, "", json_object_get(e, "buffers"));
     check_ties(c, json_object_get(e, "shared"));
-    if (json_object_get(e, "shared") || !json_object_get(e, "writer")) {
+    if (json_object_get(e, "shared") || !json_object_get(e, "writer"))
         check_names(c, e);
-    }
-    if (json_integer_value(json_object_get(e, "stage")) < 3) {
+    if (json_integer_value(json_object_get(e, "stage")) < 3)
         golden_tensors(c, "stored", json_object_get(e, "module16"));
-    }
 }
 
 static const char *const real[] = {
@@ -241,11 +235,9 @@ static void test_state(void **state)
                                         "state/py_rng.json", "state/optim_states.json"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (!golden_blob(c, files[i])) {
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (!golden_blob(c, files[i]))
             fail_msg("there is no %s", files[i]);
-        }
-    }
     const struct zf_set *extra = zf_checkpoint_set(c, "extra");
     assert_non_null(extra);
     const struct zf_tensor *rng = zf_set_find(extra, "rng", 3);
@@ -299,19 +291,15 @@ static void add_file(struct zf_store *st, const char *dir, const char *name, con
     assert_int_equal(fclose(f), 0);
     snprintf(as, sizeof as, "%s", name);
     for (; c && c->file; c++) {
-        if (!ends(name, c->file)) {
+        if (!ends(name, c->file))
             continue;
-        }
-        if (c->from) {
+        if (c->from)
             assert_true(replace(p, n, c) > 0);
-        }
         n = c->size && c->size < n ? c->size : n;
-        if (c->name && !*c->name) {
+        if (c->name && !*c->name)
             return;
-        }
-        if (c->name) {
+        if (c->name)
             snprintf(as, sizeof as, "%s", c->name);
-        }
     }
     assert_ok(store_mem_add(st, as, p, n, &err), &err);
 }
@@ -331,9 +319,8 @@ static struct zf_store *altered(const char *rel, const struct change *c)
     int n = scandir(dir, &list, NULL, alphasort);
     assert_true(n > 0);
     for (int i = 0; i < n; i++) {
-        if (list[i]->d_name[0] != '.' && ends(list[i]->d_name, ".pt")) {
+        if (list[i]->d_name[0] != '.' && ends(list[i]->d_name, ".pt"))
             add_file(st, dir, list[i]->d_name, c);
-        }
         free(list[i]);
     }
     free(list);
@@ -440,9 +427,8 @@ static void test_cut_files(void **state)
 
         zf_auto(checkpoint) struct zf_checkpoint *c = try_altered(Z2, cut, false, &err);
         zf_err_text(&err, text, sizeof text);
-        if (c || !strstr(text, "rank_1")) {
+        if (c || !strstr(text, "rank_1"))
             fail_msg("cut to %llu: \"%s\" names no file", (unsigned long long)size, text);
-        }
     }
 }
 
@@ -464,9 +450,8 @@ static void test_degraded(void **state)
         json_t *want = json_object_get(json_object_get(e, "params"), t->name);
 
         n_lost += t->lost;
-        if (want && !t->lost) {
+        if (want && !t->lost)
             golden_tensor(c, "", t->name, json_object_get(want, "fp32"));
-        }
     }
     assert_true(n_lost > 0 && n_lost < root->n);
     /* l1.weight: 55 elements on 12 ranks are slots of 5; rank 7 holds 35 … 39 */
@@ -500,9 +485,8 @@ static void test_degraded_stage2(void **state)
         root = zf_checkpoint_set(c, "");
         for (uint32_t i = 0; i < root->n; i++) {
             json_t *want = json_object_get(params, root->tensor[i].name);
-            if (want && !root->tensor[i].lost) {
+            if (want && !root->tensor[i].lost)
                 golden_tensor(c, "", root->tensor[i].name, json_object_get(want, "fp32"));
-            }
         }
     }
 }
@@ -516,9 +500,8 @@ static const struct zf_tensor *renamed(struct zf_checkpoint **c, const char *to,
     char text[800];
 
     *c = try_altered(Z2, as, false, &err);
-    if (!*c) {
+    if (!*c)
         fail_msg("%s", zf_err_text(&err, text, sizeof text));
-    }
     return zf_set_find(zf_checkpoint_set(*c, ""), to, n);
 }
 

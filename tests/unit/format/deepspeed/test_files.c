@@ -18,11 +18,9 @@ static void its_own(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!ds_dir_owns(names[i])) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!ds_dir_owns(names[i]))
             fail_msg("%s", names[i]);
-        }
-    }
 }
 
 /* Without a number, with one that no rank has, with something behind it. */
@@ -45,11 +43,9 @@ static void another_tools(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (ds_dir_owns(names[i])) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (ds_dir_owns(names[i]))
             fail_msg("%s", names[i]);
-        }
-    }
 }
 
 int main(void)

@@ -69,9 +69,8 @@ static void other_experts_have_the_same(void **state)
                 struct ds_slice slice[4][2];
                 struct made m;
 
-                for (uint32_t k = 0; k < 4; k++) {
+                for (uint32_t k = 0; k < 4; k++)
                     memcpy(slice[k], good[blocks ? k % 2 : k / 2], sizeof slice[k]);
-                }
                 slice[r][1].n += fault == 1;
                 slice[r][1].name.p = fault == 2 ? "z" : slice[r][1].name.p;
                 make(&m, slice, 4);
@@ -178,9 +177,8 @@ static void a_long_name_is_not_another(void **state)
     for (uint32_t n = 21; n < 1090; n++) {
         assert_null(fused_weight(n, n - 1, 'x'));
         assert_null(fused_weight(n, n - 1, '\0'));
-        if (n > 900) {
+        if (n > 900)
             assert_null(fused_weight(n, 900, 'x'));
-        }
     }
 }
 

@@ -35,9 +35,8 @@ static void every_value_counts(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
         assert_int_not_equal(digest(other[i]), 0);
-        for (size_t k = 0; k < i; k++) {
+        for (size_t k = 0; k < i; k++)
             assert_int_not_equal(digest(other[i]), digest(other[k]));
-        }
     }
 }
 

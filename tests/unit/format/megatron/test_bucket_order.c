@@ -13,9 +13,8 @@ static void assert_in_order(const char *const *name, enum bucket_order order)
         const struct mg_text text = {name[i], strlen(name[i])};
         uint64_t rank = bucket_order_module(text, 0, order);
 
-        if (i > 0 && rank <= last) {
+        if (i > 0 && rank <= last)
             fail_msg("%s is not behind %s", name[i], name[i - 1]);
-        }
         last = rank;
     }
 }

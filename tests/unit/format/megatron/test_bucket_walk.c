@@ -18,9 +18,8 @@ static void random_buffers(void **state)
     for (int i = 0; i < 60000; i++) {
         enum walk_kind kind = WALK_MANY;
 
-        for (size_t k = 0; k < sizeof script; k++) {
+        for (size_t k = 0; k < sizeof script; k++)
             script[k] = (uint8_t)random_below(256);
-        }
         oracle_make(&o, script, sizeof script);
         assert_true(oracle_agrees(&o, &kind));
         seen[kind]++;
@@ -67,9 +66,8 @@ static struct walk_result walk(const char *pieces, const char *const *bucket, ui
             piece[in.n_pieces++] = (struct walk_piece){strlen(p), units};
         }
     }
-    for (; bucket[in.n_buckets]; in.n_buckets++) {
+    for (; bucket[in.n_buckets]; in.n_buckets++)
         len[in.n_buckets] = strlen(bucket[in.n_buckets]);
-    }
     in.same = letters_same;
     in.ctx = &l;
     assert_ok(bucket_walk(&in, place, &r, &err), &err);
@@ -151,9 +149,8 @@ static void equal_layers(void **state)
     struct zf_err err;
 
     (void)state;
-    for (uint32_t i = 0; i < 20000; i++) {
+    for (uint32_t i = 0; i < 20000; i++)
         piece[i] = (struct walk_piece){64, i / 10};
-    }
     struct walk_in in = {.piece = piece,
                          .n_pieces = 3000,
                          .len = &len,

@@ -129,11 +129,9 @@ static void knows_no_others(void **state)
     struct legacy_name n;
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (parse(names[i], &gpt, &n)) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (parse(names[i], &gpt, &n))
             fail_msg("\"%s\" is known", names[i]);
-        }
-    }
 }
 
 /* ---- folders ---- */
@@ -272,9 +270,8 @@ static void numbers_layers(void **state)
     }
     file[1].at.at[ZF_AXIS_PIPELINE] = 1;
     assert_ok(legacy_join(&j, &err), &err);
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         assert_int_equal(part[i].layer, row[i].layer);
-    }
     assert_non_null(legacy_join_find(&j, "decoder.layers.5.input_layernorm.weight", 39));
     assert_non_null(legacy_join_find(&j, "mtp.layers.1.enorm.weight", 25));
     legacy_join_fini(&j);

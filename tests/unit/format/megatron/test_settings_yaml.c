@@ -24,9 +24,8 @@ static struct megatron_settings reads(const char *yaml)
     struct megatron_settings s;
     struct zf_err err = {.code = ZF_OK};
 
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     assert_ok(megatron_settings_yaml_text(yaml, strlen(yaml), &lim, &s, &err), &err);
     return s;
 }
@@ -36,9 +35,8 @@ static void refused(const char *yaml, const char *part)
     struct megatron_settings s;
     struct zf_err err = {.code = ZF_OK};
 
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     assert_false(megatron_settings_yaml_text(yaml, strlen(yaml), &lim, &s, &err));
     assert_err(&err, ZF_E_FORMAT, err.off, part);
 }
@@ -128,9 +126,8 @@ static void finds_the_file(void **state)
     char file[80];
 
     (void)state;
-    if (!zf_yaml_here()) {
+    if (!zf_yaml_here())
         skip();
-    }
     zf_auto(store) struct zf_store *none = store_mem_new(&lim, &err),
                                    *nemo = store_mem_new(&lim, &err),
                                    *bridge = store_mem_new(&lim, &err),
