@@ -65,8 +65,8 @@ struct zf_tree_ops {
 };
 struct zf_tree {
     const struct zf_tree_ops *ops;
-    bool
-        follows; /* a path leads to what is there now: whoever opens it again goes on where a file was stale */
+    /* A path leads to what is there now: whoever opens it again goes on where a file was stale. */
+    bool follows;
 };
 
 static inline void zf_tree_free(struct zf_tree *t)

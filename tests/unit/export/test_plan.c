@@ -78,7 +78,7 @@ static bool look(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 }
 
 static const struct zf_tree_ops ops = {.lookup = lookup, .stat = look, .entry = entry};
-static struct zf_tree tree = {&ops};
+static struct zf_tree tree = {.ops = &ops};
 
 /* The plan as "to=from" of every file, "to->leader" of a hard link, and the bytes. */
 static void expect_plan(const char *want, char **path, int n)
