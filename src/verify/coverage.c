@@ -277,14 +277,15 @@ static bool coverage_take(struct coverage *c, const struct files_path *path,
                           const struct coverage_file *f)
 {
     zf_auto(mem) char *name = strndup(path->hh.key, path->hh.keylen);
+    zf_auto(out) struct zf_out series = {0};
     struct zf_err why;
     bool fine, stray = false;
 
     if (!name)
         return zf_fail_sys(c->err, "compare tensors with files");
-    if (!coverage_is_stray(c, path, f, &stray))
+    if (!coverage_is_stray(c, path, f, &stray) || !hints_series(name, &series, c->err))
         return false;
-    const bool told = hints_name(&c->hints, name);
+    const bool told = hints_name(&c->hints, name, zf_out_text(&series));
     if (f->err.code != ZF_OK || told) {
         return f->err.code != ZF_E_LIMIT || told ||
                coverage_report_failure(c, f, "not all that its tensors refer to was looked for: %s",

@@ -20,6 +20,12 @@ bool hints_series(const char *text, struct zf_out *out, struct zf_err *err)
     return zf_out_ok(out, err);
 }
 
+/* Is it about saves in directories below that of the files that are shown? */
+static bool hint_is_of_saves(const char *note)
+{
+    return strstr(note, " next to them is a save") || strstr(note, " next to them are saves");
+}
+
 /* Bytes of the note before it says that something is not shown; 0: it does not.  That notes were dropped says nothing of its
  * own: those of the same kind that were kept do. */
 static size_t hint_subject(const char *note)
@@ -41,7 +47,8 @@ bool hints_init(struct hints *h, const struct zf_checkpoint *c, struct zf_err *e
 
     *h = (struct hints){.at = {0}};
     for (uint32_t i = 0; i < c->n_notes; i++) {
-        const size_t n = hint_subject(c->note[i]);
+        const bool saves = hint_is_of_saves(c->note[i]);
+        const size_t n = saves ? strlen(c->note[i]) : hint_subject(c->note[i]);
         zf_auto(mem) char *subject = strndup(c->note[i], n);
 
         if (!subject)
@@ -51,7 +58,8 @@ bool hints_init(struct hints *h, const struct zf_checkpoint *c, struct zf_err *e
         struct hint *to = hints_series(subject, &series, err) ? zf_vec_push(&h->at, err) : NULL;
         if (!to)
             return false;
-        *to = (struct hint){.note = c->note[i], .subject = strdup(zf_out_text(&series))};
+        *to = (struct hint){
+            .note = c->note[i], .subject = strdup(zf_out_text(&series)), .saves = saves};
         if (!to->subject)
             return zf_fail_sys(err, "compare tensors with files");
     }
@@ -89,20 +97,34 @@ void hints_add_file(struct hints *h, const char *series)
         h->at.at[i].names = h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series));
 }
 
-bool hints_name(const struct hints *h, const char *path)
+/* Is the directory that the path begins with one of the saves of the hint? */
+static bool hint_has_save(const struct hint *h, const char *series)
+{
+    const char *slash = strchr(series, '/');
+    zf_auto(mem) char *dir = slash ? strndup(series, (size_t)(slash - series)) : NULL;
+
+    return dir && hint_has(h->subject, dir);
+}
+
+bool hints_name(const struct hints *h, const char *path, const char *series)
 {
     const char *base = hint_base(path);
 
-    for (size_t i = 0; i < h->at.n; i++)
-        if (strstr(h->at.at[i].note, base) && !strstr(h->at.at[i].note, "left out"))
+    for (size_t i = 0; i < h->at.n; i++) {
+        const struct hint *at = &h->at.at[i];
+
+        if (at->saves ? hint_has_save(at, series)
+                      : strstr(at->note, base) && !strstr(at->note, "left out"))
             return true;
+    }
     return false;
 }
 
 bool hints_may_mean(const struct hints *h, const char *series)
 {
     for (size_t i = 0; i < h->at.n; i++)
-        if (!h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series)))
+        if (!h->at.at[i].saves &&
+            (!h->at.at[i].names || hint_has(h->at.at[i].subject, hint_base(series))))
             return true;
     return false;
 }

@@ -8,11 +8,12 @@
 #include <zf/base/vec.h>
 #include <zf/model/model.h>
 
-/* A note that something is not shown. */
+/* A note that something is not shown, or that there are other saves in directories below. */
 struct hint {
     const char *note; /* borrowed */
     char *subject;    /* owned: of what it says so, each number as 0 */
     bool names;       /* some file of the save that has tensors */
+    bool saves;       /* it is about other saves */
 };
 
 struct hints {
@@ -26,8 +27,8 @@ void hints_fini(struct hints *h);
 /* There is a file with tensors; series: its path, from hints_series. */
 void hints_add_file(struct hints *h, const char *series);
 
-/* Does a note say of this file that it is not shown? */
-bool hints_name(const struct hints *h, const char *path);
+/* Does a note say of this file that it is not shown, or that it is of another save? */
+bool hints_name(const struct hints *h, const char *path, const char *series);
 
 /* Does a note say that something is left out that may be of this file?  When all files were added. */
 bool hints_may_mean(const struct hints *h, const char *series);

@@ -424,6 +424,15 @@ def padding_of_slots(folder):
         assert not [r for r in rows if r["kind"] == "coverage"] and last["verdict"] == "WHOLE", rows
 
 
+def another_save_below(folder):
+    """Trainer's folder whose `latest` was lost is opened as its model.safetensors: the optimizer's save below is another save, which a note names."""
+    copy = os.path.join(folder, "checkpoint-2")
+    shutil.copytree(os.path.join(DATA, "deepspeed/ds0_19_8_hftrainer_zero3_w2"), copy, ignore=shutil.ignore_patterns("expected.json", "latest"))
+    rows, last = verify(0, copy)
+    assert last["verdict"] == "WHOLE" and not [r for r in rows if r["kind"] == "coverage"], rows
+    assert any("global_step2" in r["text"] for r in rows), rows
+
+
 def lost(folder):
     """Every kind of checkpoint without one of its files: an answer (1: of dangerous code), and WHOLE with exit 0 alone."""
     chance = random.Random(SEED)
@@ -444,7 +453,7 @@ def lost(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, lost, flipped):
+        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, another_save_below, lost, flipped):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
