@@ -14,8 +14,8 @@ from torchfile import Call, archive, named, pickled  # noqa: E402
 NINE = Tensor(9, 9, 9)
 TWO = Tensor(1, 2)
 NO_HOOKS = collections.OrderedDict()
-AGAIN = "given other contents by a state"
-SET = "given other contents by an attribute"
+AGAIN = "a tensor that a state changes after it was made"
+SET = "a tensor that an attribute changes after it was made"
 
 
 def v2(t, state=None, shape=None, strides=None, flags=None):

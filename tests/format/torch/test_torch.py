@@ -415,7 +415,7 @@ for what, value, key in (("at the top", {"aa": A, "bb": B}, "aa"), ("in a part",
     data = torchfile.archive(value)
     twice = data.replace(b"bb", b"aa") if key else data.replace(b"K\x01}", b"K\x00}")
     check(f"the key to be doubled {what} is there", twice != data)
-    refused(f"a key twice {what}", {"m.pt": twice}, f'the key "{key}" is twice' if key else "the key 0 is twice")
+    refused(f"a key twice {what}", {"m.pt": twice}, f'the key "{key}" occurs twice' if key else "the key 0 occurs twice")
 
 bad = []
 for n in range(0, len(whole), 23):
