@@ -135,7 +135,7 @@ static void another_word_about_a_storage_is_refused(void **state)
             zf_torch_release(t, &a);
         assert_ok(tensor(t, "b", &b), &err);
         assert_false(tensor(t, "other type", &x));
-        assert_non_null(strstr(err.msg, "storage \"0\" is said to be 16 bytes of float32 and also "
+        assert_non_null(strstr(err.msg, "storage \"0\" is both 16 bytes of float32 and "
                                         "16 bytes of int32"));
         assert_false(tensor(t, "other length", &x));
         assert_non_null(strstr(err.msg, "and also 8 bytes of float32"));

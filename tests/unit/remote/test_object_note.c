@@ -93,11 +93,11 @@ static void cut_at_every_byte(void **state)
     (void)state;
     for (size_t n = 0; n < note.n; n++) {
         assert_null(opened(note.p, n, URL));
-        assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "cut");
+        assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "truncated");
     }
     zf_out_str(&note, "x");
     assert_null(opened(note.p, note.n, URL));
-    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "cut");
+    assert_err(&err, ZF_E_FORMAT, ZF_OFF_NONE, "truncated");
     note.n--;
 }
 

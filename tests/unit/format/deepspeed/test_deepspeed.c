@@ -531,7 +531,7 @@ static void test_double_name(void **state)
     (void)state;
     refused(Z2,
             (struct change[]){{.file = MODEL, .from = "back.bias", .to = "l1.weight", .n = 9}, {0}},
-            ZF_E_FORMAT, "the key \"l1.weight\" is twice");
+            ZF_E_FORMAT, "the key \"l1.weight\" occurs twice");
 }
 
 /* (11, 5) becomes (11, 6), (250, 5) …: the group no longer adds up. */
