@@ -135,6 +135,9 @@ bool verify_are_squares(const struct zf_verify_tensor *t);
 /* Copies, those that the pass could not compare or found to differ through their sources. */
 bool verify_copies(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
+/* A sample of the weights of stored/ beside the masters they were rounded from: differences are notes. */
+bool verify_stored(struct verify *v, struct zf_err *err) ZF_CHECKED;
+
 /* All that tensors of the files refer to is shown, or equal to what is.  It opens files that the save is not made of. */
 bool verify_coverage(struct verify *v, struct zf_err *err) ZF_CHECKED;
 
