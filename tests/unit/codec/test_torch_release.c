@@ -138,7 +138,7 @@ static void another_word_about_a_storage_is_refused(void **state)
         assert_non_null(strstr(err.msg, "storage \"0\" is both 16 bytes of float32 and "
                                         "16 bytes of int32"));
         assert_false(tensor(t, "other length", &x));
-        assert_non_null(strstr(err.msg, "and also 8 bytes of float32"));
+        assert_non_null(strstr(err.msg, "and 8 bytes of float32"));
         assert_ok(tensor(t, "same", &x), &err);
         is_whole(&x, 0);
         is_whole(&b, 1);
