@@ -64,9 +64,9 @@ static void notes_that_say_a_file_is_not_shown(void **state)
 
     (void)state;
     assert_ok(hints_init(&h, &c, &err), &err);
-    assert_true(hints_name(&h, "run/truth.pt"));
-    assert_false(hints_name(&h, "run/gone.pt"));
-    assert_false(hints_name(&h, file[0]));
+    assert_true(hints_name(&h, "run/truth.pt", "run/truth.pt"));
+    assert_false(hints_name(&h, "run/gone.pt", "run/gone.pt"));
+    assert_false(hints_name(&h, file[0], file[0]));
     hints_fini(&h);
 }
 
