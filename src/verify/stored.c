@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <zf/base/ahead.h>
+#include <zf/model/build.h>
 #include <zf/model/cast.h>
 
 #include "checks.h"
@@ -16,7 +17,7 @@
 #define STORED_BLOCKS 16u
 #define STORED_LEAST 256u
 #define STORED_MOST (16u << 10)
-#define STORED_BYTES ((size_t)STORED_MOST * 8)
+#define STORED_BYTES ((size_t)STORED_MOST * 4)
 
 struct stored_pair {
     size_t number; /* of the tensor that is verified */
@@ -32,7 +33,7 @@ struct stored {
 struct stored_seen {
     bool differ;
     uint64_t at; /* an element that does, … */
-    double weight, rounded;
+    float weight, rounded;
     uint64_t bytes; /* read */
     struct zf_err err;
 };
@@ -41,12 +42,10 @@ struct stored_seen {
 
 static bool stored_is_pair(const struct zf_tensor *weight, const struct zf_tensor *master)
 {
-    const uint32_t narrow = zf_dtype_info(weight->dtype)->bytes;
-
-    return master && !weight->lost && !master->lost && values_are_floats(weight->dtype) &&
-           values_are_floats(master->dtype) && zf_dtype_info(master->dtype)->bytes >= narrow &&
-           narrow <= 8 && weight->ndim == master->ndim &&
-           memcmp(weight->shape, master->shape, weight->ndim * sizeof *weight->shape) == 0;
+    return master && !weight->lost && !master->lost &&
+           zf_dtype_info(master->dtype)->bytes > zf_dtype_info(weight->dtype)->bytes &&
+           zf_can_cast(master->dtype, weight->dtype) &&
+           zf_shape_equal(weight->ndim, weight->shape, master->ndim, master->shape);
 }
 
 /* The masters of "stored" are in the root, of "RANK/stored" in RANK. */
@@ -84,12 +83,13 @@ static bool stored_list(struct stored *s, struct zf_err *err)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static double stored_number(const uint8_t *p, enum zf_dtype type)
+/* Exact: what is cast to has at most 32 bits. */
+static float stored_number(const uint8_t *p, enum zf_dtype type)
 {
-    double d;
+    float f;
 
-    zf_cast(&d, ZF_DT_F64, p, type, 1);
-    return d;
+    zf_cast(&f, ZF_DT_F32, p, type, 1);
+    return f;
 }
 
 /* The first of n elements that differs; NaN is NaN, whatever its bits are. */
@@ -108,23 +108,20 @@ static void stored_find(const uint8_t *weight, const uint8_t *rounded, enum zf_d
     }
 }
 
+static uint64_t stored_clamp(uint64_t n, uint64_t least, uint64_t most)
+{
+    return n < least ? least : n < most ? n : most;
+}
+
 static bool stored_compare(const struct stored_pair *p, uint8_t *buf, struct stored_seen *out,
                            struct zf_err *err)
 {
     const enum zf_dtype type = p->weight->dtype;
     const uint32_t each = zf_dtype_info(type)->bytes;
-    uint64_t n = 1, block;
-
-    for (uint32_t d = 0; d < p->weight->ndim; d++)
-        n *= p->weight->shape[d]; /* the model's: it cannot overflow */
-    block = n / STORED_SHARE / STORED_BLOCKS;
-    block = block < STORED_LEAST ? STORED_LEAST : block > STORED_MOST ? STORED_MOST : block;
-    block = block > n ? n : block;
-    const uint64_t most = n / STORED_SHARE / (block ? block : 1), blocks = n == 0     ? 0
-                                                                           : most < 1 ? 1
-                                                                           : most > STORED_BLOCKS
-                                                                               ? STORED_BLOCKS
-                                                                               : most;
+    const uint64_t n = zf_map_size(p->weight->data) / each, share = n / STORED_SHARE;
+    const uint64_t most = stored_clamp(share / STORED_BLOCKS, STORED_LEAST, STORED_MOST),
+                   block = most < n ? most : n,
+                   blocks = n ? stored_clamp(share / block, 1, STORED_BLOCKS) : 0;
 
     for (uint64_t i = 0; i < blocks && !out->differ; i++) {
         /* the last one ends where the tensor does, whose head was compared when it was opened */
@@ -172,8 +169,10 @@ static bool stored_run(struct stored *s, struct zf_err *err)
     for (size_t i = 0; ahead && i < s->pair.n; i++) {
         zf_auto(mem) struct stored_seen *seen = zf_ahead_take(ahead, err);
 
-        if (!seen)
+        if (!seen || seen->err.code == ZF_E_NOMEM) {
+            *err = seen ? seen->err : *err;
             return false;
+        }
         s->v->sum->bytes += seen->bytes;
         if (seen->err.code != ZF_OK || !seen->differ)
             continue;
@@ -190,7 +189,7 @@ static bool stored_run(struct stored *s, struct zf_err *err)
                          "were compared: element %" PRIu64
                          " of %s is %.9g, and its master rounds to %.9g",
                          s->v->hit.n, s->pair.n, first.at, s->v->o->tensor[s->v->hit.at[0]].path,
-                         first.weight, first.rounded));
+                         (double)first.weight, (double)first.rounded));
 }
 
 bool verify_stored(struct verify *v, struct zf_err *err)

@@ -28,6 +28,15 @@ static uint16_t rounded(float f)
     return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
 }
 
+static float number_of(uint16_t bf16)
+{
+    const uint32_t b = (uint32_t)bf16 << 16;
+    float f;
+
+    memcpy(&f, &b, sizeof f);
+    return f;
+}
+
 static void fill(void)
 {
     for (size_t i = 0; i < BIG; i++) {
@@ -50,7 +59,7 @@ static void add(struct zf_build *b, const char *set, enum zf_dtype type, void *p
     zf_auto(source) struct zf_source *src =
         zf_mem_new("w", p, (size_t)n * zf_dtype_info(type)->bytes, false, &err);
     struct zf_draft *d = zf_build_tensor(b, (struct zf_spot){set, "w", 1},
-                                         (struct zf_type){type, 1, (uint64_t[]){n}}, &err);
+                                         (struct zf_type){type, n > 1, (uint64_t[]){n}}, &err);
 
     assert_ok(src && d, &err);
     assert_ok(zf_draft_flat(d, 0, n, (struct zf_from){.src = src}, &err), &err);
@@ -88,6 +97,10 @@ static bool differs(uint64_t n, uint64_t n_weights, uint64_t *at)
     const char *element = strstr(found_text, "element ");
     assert_non_null(element);
     *at = strtoull(element + 8, NULL, 10);
+    assert_non_null(strstr(found_text, " is "));
+    assert_float_equal(strtof(strstr(found_text, " is ") + 4, NULL), number_of(weight[*at]), 0);
+    assert_float_equal(strtof(strstr(found_text, "rounds to ") + 10, NULL),
+                       number_of(rounded(master[*at])), 0);
     return true;
 }
 
@@ -100,8 +113,8 @@ static void rounded_masters_are_no_finding(void **state)
     assert_false(differs(BIG, BIG, &at));
     assert_false(differs(SMALL, SMALL, &at));
     assert_false(differs(1, 1, &at));
-    master[7] = __builtin_nanf("");
-    weight[7] = 0xffff; /* another NaN */
+    master[100] = __builtin_nanf("");
+    weight[100] = 0x7fa1; /* another NaN than the cast makes */
     assert_false(differs(SMALL, SMALL, &at));
 }
 
