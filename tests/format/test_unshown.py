@@ -119,6 +119,8 @@ with Save() as d:
     r, j = d.info()
     check("an optimizer alone", r.returncode == 0 and j["notes"] == ["the save has no weights, only optimizer states"] and
           any("exp_avg" in f for f in d.files()), r.stderr or j)
+    r, j = d.info("optimizer.pt")
+    check("pointed at, it is what was asked for", r.returncode == 0 and not any("no weights" in n for n in j["notes"]), r.stderr or j)
     d.torch("pytorch_model.bin", {"w": A})
     r, j = d.info()
     check("and not alone", r.returncode == 0 and j["notes"] == [], r.stderr or j)

@@ -553,6 +553,12 @@ refused("a missing rank", lacks("mp_rank_01_000/model_optim_rng.pt"), "mp_rank_0
 flat = edited(Model(tp=2, pp=2), optimizer="flat")
 refused("states of a distributed optimizer that are missing", lacks("mp_rank_01_000/distrib_optim.pt", flat), "mp_rank_01_000/distrib_optim.pt is missing",
         "mp_rank_00_000 has one")
+stub = edited(Model(tp=2, pp=2), optimizer="flat", edit_file=lambda r, v: v.pop("optimizer") if r[0] == 1 else None)
+frozen = stub.files()
+for name in [n for n in frozen if n.startswith("mp_rank_01_") and n.endswith("distrib_optim.pt")]:
+    frozen.pop(name)
+got, notes, err = tree(frozen)
+check("ranks that train nothing have no such file", not err and not any("is missing" in n for n in notes) and got, f"{err} {notes}")
 got, notes, err = tree(lacks("mp_rank_01_000/distrib_optim.pt", flat), "-d")
 check("degraded: weights without those states", not err and any("distrib_optim.pt is missing" in n for n in notes) and
       all(got.get(k, ())[1:] == v[1:] for k, v in in_ranks(flat).items()), f"{err} {notes}")

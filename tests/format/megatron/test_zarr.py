@@ -114,6 +114,7 @@ def fill_values():
         with Save() as s:
             s.make(without={(1, 0)}, fill_value=fill)
             s.refused(W + "/1.0", "the chunk is missing", f"fill_value {json.dumps(fill)} is not supported, only 0 is")
+            s.partly(inside(1, 0))
         with Save() as s:
             s.make(fill_value=fill).cat(W + ".f32", mkzarr.flat(SHAPE))
 
@@ -258,6 +259,13 @@ def chunks_without_a_zarray():
             s.told("is missing, but there are chunks next to it", opts=DEGRADED)
             os.mkdir(s.path(W, ".zarray"))
             s.refused(W + "/.zarray", "is not a regular file")
+
+
+    with Save() as s:  # names of no chunk
+        s.make()
+        for name in ("1.__lock__", "2024.txt", "0.0.tmp"):
+            s.file("notes/" + name, b"of whoever wrote it")
+        s.cat(W + ".f32", mkzarr.flat(SHAPE))
 
 
 def a_common_file_that_is_missing():
