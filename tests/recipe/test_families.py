@@ -45,15 +45,21 @@ HF_V3 = {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]
          "moe_intermediate_size": 7, "first_k_dense_replace": 1, "num_hidden_layers": 2, "vocab_size": 16, "intermediate_size": 14}
 
 
-def deepseek(narrow, old):
-    m = Numbers()
-    m.put("tok_embeddings.weight", [16, 12], "model.embed_tokens.weight")
-    m.put("norm.weight", [12], "model.norm.weight")
-    m.put("output.weight" if old else "lm_head.weight", [16, 12], "lm_head.weight")
+def frame(m, old, vocab, hidden):
+    """All of torchtitan's models have these.  The front of each layer's names, in the checkpoint and in hf/."""
+    m.put("tok_embeddings.weight", [vocab, hidden], "model.embed_tokens.weight")
+    m.put("norm.weight", [hidden], "model.norm.weight")
+    m.put("output.weight" if old else "lm_head.weight", [vocab, hidden], "lm_head.weight")
     for i in range(2):
         p, q = f"layers.{i}.", f"model.layers.{i}."
-        m.put(p + "attention_norm.weight", [12], q + "input_layernorm.weight")
-        m.put(p + "ffn_norm.weight", [12], q + "post_attention_layernorm.weight")
+        m.put(p + "attention_norm.weight", [hidden], q + "input_layernorm.weight")
+        m.put(p + "ffn_norm.weight", [hidden], q + "post_attention_layernorm.weight")
+        yield i, p, q
+
+
+def deepseek(narrow, old):
+    m = Numbers()
+    for i, p, q in frame(m, old, 16, 12):
         m.put(p + "attention.wkv_a.weight", [12, 12], q + "self_attn.kv_a_proj_with_mqa.weight")
         m.put(p + "attention.kv_norm.weight", [8], q + "self_attn.kv_a_layernorm.weight")
         m.put(p + "attention.wkv_b.weight", [22, 8], q + "self_attn.kv_b_proj.weight")
@@ -107,13 +113,7 @@ HF_QWEN3_MOE = {**HF_QWEN3, "model_type": "qwen3_moe", "architectures": ["Qwen3M
 def qwen3(experts, old):
     """Qwen 3 of torchtitan 0.3, or of 0.2: the rotary embedding turns halves, so nothing is re-ordered."""
     m, hd = Numbers(), 6
-    m.put("tok_embeddings.weight", [24, 16], "model.embed_tokens.weight")
-    m.put("norm.weight", [16], "model.norm.weight")
-    m.put("output.weight" if old else "lm_head.weight", [24, 16], "lm_head.weight")
-    for i in range(2):
-        p, q = f"layers.{i}.", f"model.layers.{i}."
-        m.put(p + "attention_norm.weight", [16], q + "input_layernorm.weight")
-        m.put(p + "ffn_norm.weight", [16], q + "post_attention_layernorm.weight")
+    for i, p, q in frame(m, old, 24, 16):
         for name, n in (("q", 4), ("k", 2), ("v", 2)):
             m.put(p + f"attention.{'' if old else 'qkv_linear.'}w{name}.weight", [n * hd, 16], q + f"self_attn.{name}_proj.weight")
         m.put(p + "attention.wo.weight", [16, 4 * hd], q + "self_attn.o_proj.weight")
