@@ -23,7 +23,7 @@ packages() {
     apt-get:build) echo gcc libc6-dev make pkg-config libfuse3-dev fuse3 libzip-dev zlib1g-dev uthash-dev libjansson-dev \
         nettle-dev libpcre2-dev libzstd-dev libblosc-dev liblz4-dev libdeflate-dev libyaml-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev ;;
     apt-get:bootstrap) echo autoconf automake libtool ;;
-    apt-get:test) echo libcmocka-dev python3 python3-botocore attr mandoc shellcheck nginx-light openssl codespell ;;
+    apt-get:test) echo libcmocka-dev python3 python3-numpy python3-botocore attr mandoc shellcheck nginx-light openssl codespell ;;
     apt-get:tidy) echo clang-tidy-14 ;;
     apt-get:quickstart) echo bsdextrautils ;;
     apt-get:venv) echo python3-venv ;;
@@ -34,12 +34,12 @@ packages() {
     dnf:build) echo gcc glibc-devel make pkgconf-pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
         jansson-devel nettle-devel pcre2-devel libzstd-devel blosc-devel lz4-devel libdeflate-devel libyaml-devel libcurl-devel expat-devel gnutls-devel ;;
     dnf:bootstrap) echo autoconf automake libtool ;;
-    dnf:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck nginx-core openssl ;;
+    dnf:test) echo libcmocka-devel python3 python3-numpy python3-botocore attr mandoc ShellCheck nginx-core openssl ;;
     dnf:quickstart) echo util-linux ;;
     zypper:build) echo gcc glibc-devel make pkg-config fuse3-devel fuse3 libzip-devel zlib-devel uthash-devel \
         libjansson-devel libnettle-devel pcre2-devel libzstd-devel blosc-devel liblz4-devel libdeflate-devel libyaml-devel libcurl-devel libexpat-devel libgnutls-devel ;;
     zypper:bootstrap) echo autoconf automake libtool ;;
-    zypper:test) echo libcmocka-devel python3 python3-botocore attr mandoc ShellCheck nginx openssl ;;
+    zypper:test) echo libcmocka-devel python3 python3-numpy python3-botocore attr mandoc ShellCheck nginx openssl ;;
     zypper:quickstart) echo util-linux ;;
     pacman:build) echo gcc make pkgconf fuse3 libzip zlib uthash jansson nettle pcre2 zstd blosc lz4 libdeflate libyaml curl expat gnutls ;;
     pacman:bootstrap) echo autoconf automake libtool ;;
@@ -48,7 +48,7 @@ packages() {
     apk:build) echo gcc musl-dev linux-headers make pkgconf fuse3-dev fuse3 libzip-dev zlib-dev uthash-dev jansson-dev \
         nettle-dev pcre2-dev zstd-dev blosc-dev lz4-dev libdeflate-dev yaml-dev curl-dev expat-dev gnutls-dev ;;
     apk:bootstrap) echo autoconf automake libtool ;;
-    apk:test) echo cmocka-dev python3 py3-botocore attr mandoc shellcheck coreutils nginx openssl ;;
+    apk:test) echo cmocka-dev python3 py3-numpy py3-botocore attr mandoc shellcheck coreutils nginx openssl ;;
     apk:quickstart) echo util-linux-misc ;;
     *:copy) echo rsync ;;
     *:numactl) echo numactl ;;

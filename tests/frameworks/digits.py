@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zerofs show`, `stat` and `diff` against numpy and torch: every pattern of the 8- and 16-bit types, random numbers of the
-others, random slices, what numpy sums up, and what differs between random pairs."""
+others, what numpy sums up, and what differs between random pairs."""
 import json
 import os
 import random
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-SLICES = 1_000
 PAIRS = 200
 FLOATS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -65,39 +64,6 @@ def as_short(program, folder, tensors):
                 assert digits[0] == digits[1], f"{name}: {found}, numpy: {wanted}"
 
 
-def random_slice(rng, shape):
-    """A slice in numpy's notation."""
-    parts = []
-    for extent in shape[: rng.randint(0, len(shape))]:
-        if extent and rng.random() < 0.3:
-            parts.append(str(rng.randrange(-extent, extent)))
-            continue
-        bound = lambda: str(rng.randint(-extent - 2, extent + 2)) if rng.random() < 0.7 else ""
-        step = rng.choice(["", "", ":", ":1", ":2", ":-1", ":-3"])
-        parts.append(f"{bound()}:{bound()}{step}")
-    if rng.random() < 0.3:
-        parts.insert(rng.randint(0, len(parts)), "...")
-    return "[" + rng.choice([",", ", "]).join(parts) + "]" if parts else "[...]"
-
-
-def slices(program, folder, tensors):
-    rng = random.Random(5)
-    names = list(tensors)
-    for _ in range(SLICES):
-        name = rng.choice(names)
-        t = tensors[name].numpy()
-        text = random_slice(rng, t.shape)
-        try:
-            wanted = eval(f"t{text}", {"t": t})  # numpy itself reads the notation
-        except IndexError:  # an index behind "..." is one of another axis
-            refused = subprocess.run([program, "show", folder, name + text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-            assert refused.returncode == 2 and b"out of range" in refused.stderr, f"{name}{text}: {refused}"
-            continue
-        found = show(program, folder, name + text)
-        assert found["slice_shape"] == list(wanted.shape), f"{name}{text}: {found['slice_shape']}, numpy: {wanted.shape}"
-        assert np.array(found["values"], t.dtype).tolist() == wanted.tolist(), f"{name}{text}"
-
-
 def bits(program, folder, tensors):
     for name, t in tensors.items():
         found = json.loads(call(program, "show", "--json", "--hex", folder, name))["values"]
@@ -131,14 +97,6 @@ def sums(program, folder, tensors):
         if np.isfinite(mean) and np.isfinite(std) and np.abs(exact).max() < 1e150:
             assert abs(row["mean"] - mean) <= 1e-12 * float(np.abs(exact).mean()), f"{name}: mean {row['mean']}, numpy {mean}"
             assert abs(row["std"] - std) <= 1e-12 * std, f"{name}: std {row['std']}, numpy {std}"
-
-
-def shaped():
-    g = torch.Generator().manual_seed(11)
-    out = {"matrix": torch.randn(9, 13, generator=g), "cube": torch.randn(5, 4, 7, generator=g, dtype=torch.float64),
-           "row": torch.arange(23), "empty": torch.empty(0, 3), "hollow": torch.empty(2, 0, 3), "scalar": torch.tensor(3.5),
-           "deep": torch.randint(-9, 9, (2, 1, 3, 2, 2), generator=g, dtype=torch.int16)}
-    return out
 
 
 def summed():
@@ -209,7 +167,6 @@ def differences(program, folder, _):
 def run(tap, program, scratch):
     for title, tensors, judges in (
         ("every pattern", patterns(), (read_back, as_short, bits)),
-        ("slices", shaped(), (slices,)),
         ("sums", summed(), (sums,)),
         ("pairs", {"unused": torch.zeros(1)}, (differences,)),
     ):
