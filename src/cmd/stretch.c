@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <zf/base/search.h>
+
 bool stretches_add(struct stretches *s, uint64_t n, struct zf_err *err)
 {
     uint64_t *first = zf_vec_push(&s->first, err);
@@ -18,18 +20,11 @@ bool stretches_add(struct stretches *s, uint64_t n, struct zf_err *err)
 /* The last tensor that begins at or before it: tensors without a stretch begin where the next one does. */
 size_t stretches_find(const struct stretches *s, uint64_t i, uint64_t *in_out)
 {
-    size_t low = 0, high = s->first.n;
+    size_t next;
 
-    while (high - low > 1) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (s->first.at[mid] <= i)
-            low = mid;
-        else
-            high = mid;
-    }
-    *in_out = i - s->first.at[low];
-    return low;
+    ZF_SEARCH(next, s->first.n, s->first.at[next] > i);
+    *in_out = i - s->first.at[next - 1];
+    return next - 1;
 }
 
 struct zf_ahead *stretches_start(const struct stretches *s, const struct opts *o,

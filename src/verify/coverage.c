@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include <zf/base/ahead.h>
+#include <zf/base/search.h>
 #include <zf/codec/pickle.h>
 
 #include "files.h"
@@ -316,17 +317,10 @@ static bool coverage_sum(struct zf_source *src, uint64_t off, uint64_t n, char o
 /* The first of those of n bytes, which are together. */
 static size_t coverage_first(const struct coverage *c, uint64_t n)
 {
-    size_t low = 0, high = c->open.n;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (gap_bytes(&c->open.at[mid].at) < n)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    ZF_SEARCH(i, c->open.n, gap_bytes(&c->open.at[i].at) >= n);
+    return i;
 }
 
 /* Those that are equal to n shown bytes are copies.  What cannot be read is none. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gaps.h"
 
+#include <zf/base/search.h>
+
 /* Bytes of rows are marked one by one, as many at once. */
 #define GAPS_WINDOW ((size_t)64 << 10)
 
@@ -62,17 +64,10 @@ static bool gaps_load(struct gaps_work *w)
 /* The first span that ends behind off. */
 static size_t gaps_plain_at(const struct gaps_work *w, uint64_t off)
 {
-    size_t low = 0, high = w->plain.n;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (w->plain.at[mid].end > off)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
+    ZF_SEARCH(i, w->plain.n, w->plain.at[i].end > off);
+    return i;
 }
 
 static bool gaps_add(struct gaps_work *w, uint64_t off, uint64_t end)

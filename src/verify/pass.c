@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include <zf/base/ahead.h>
+#include <zf/base/search.h>
 
 #include "stretch.h"
 #include "sums.h"
@@ -52,17 +53,10 @@ static void pass_give_back(struct pass *p, void *b)
 /* The last file that begins at or before stretch i. */
 static struct shard *pass_shard(const struct pass *p, uint64_t i)
 {
-    size_t low = 0, high = p->shard.n;
+    size_t next;
 
-    while (high - low > 1) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (p->shard.at[mid].first_stretch <= i)
-            low = mid;
-        else
-            high = mid;
-    }
-    return &p->shard.at[low];
+    ZF_SEARCH(next, p->shard.n, p->shard.at[next].first_stretch > i);
+    return &p->shard.at[next - 1];
 }
 
 /* Its i-th stretch, counted through all files: bytes [off, *end_out). */

@@ -2,6 +2,7 @@
 #include "places.h"
 
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 #include <zf/base/table.h>
 
 struct places_index {
@@ -337,17 +338,10 @@ const struct place_file *places_find(const struct places *p, const struct zf_sou
 
 size_t place_begin(const struct place_file *f, uint64_t first)
 {
-    size_t low = 0, high = f->at.n;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (f->at.at[mid].reach > first)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
+    ZF_SEARCH(i, f->at.n, f->at.at[i].reach > first);
+    return i;
 }
 
 /* Of the rows of dimensions d and further, which begin at off. */

@@ -2,6 +2,7 @@
 /* A file that is read through, and what is recorded of its bytes. */
 #include "stretch.h"
 
+#include <zf/base/search.h>
 #include <zf/codec/zip.h>
 #include <zf/codec/zip_parts.h>
 
@@ -167,17 +168,10 @@ bool shard_load(struct shard *s, const struct zf_limits *lim, struct zf_err *err
 
 size_t shard_part_at(const struct shard *s, uint64_t off)
 {
-    size_t low = 0, high = s->part.n;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if (s->part.at[mid].end > off)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
+    ZF_SEARCH(i, s->part.n, s->part.at[i].end > off);
+    return i;
 }
 
 bool shard_unpack(const struct shard *s, const struct shard_part *p, const struct zf_limits *lim,

@@ -10,6 +10,7 @@
 #include <zf/base/ahead.h>
 #include <zf/base/hex.h>
 #include <zf/base/path.h>
+#include <zf/base/search.h>
 #include <zf/codec/json.h>
 #include <zf/each.h>
 
@@ -208,17 +209,10 @@ void sums_fini(struct sums *s)
 /* The first of the file's lines; n: there is none. */
 static size_t sums_first(const struct sums *s, const struct zf_source *file)
 {
-    size_t low = 0, high = s->line.n;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-
-        if ((uintptr_t)s->line.at[mid].src < (uintptr_t)file)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < s->line.n && s->line.at[low].src == file ? low : s->line.n;
+    ZF_SEARCH(i, s->line.n, (uintptr_t)s->line.at[i].src >= (uintptr_t)file);
+    return i < s->line.n && s->line.at[i].src == file ? i : s->line.n;
 }
 
 bool sums_want(const struct sums *s, const struct zf_source *file)

@@ -4,6 +4,7 @@
 #include "checks.h"
 
 #include <zf/base/hash.h>
+#include <zf/base/search.h>
 
 #define PRIME ((UINT64_C(1) << 61) - 1)
 #define WORD 4u
@@ -151,18 +152,12 @@ static struct twins_sum twins_sum(const struct twins *t, const struct twins_rang
 /* The first range of the file that ends behind off. */
 static size_t twins_first(const struct twins *t, const struct zf_source *file, uint64_t off)
 {
-    size_t low = 0, high = t->range.n;
+    const struct twins_range *r = t->range.at;
+    size_t i;
 
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        const struct twins_range *r = &t->range.at[mid];
-
-        if ((uintptr_t)r->file > (uintptr_t)file || (r->file == file && r->reach > off))
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
+    ZF_SEARCH(i, t->range.n,
+              (uintptr_t)r[i].file > (uintptr_t)file || (r[i].file == file && r[i].reach > off));
+    return i;
 }
 
 bool twins_add(const struct twins *t, const struct zf_source *file, const uint8_t *p, uint64_t off,
