@@ -58,8 +58,8 @@ bool shard_unpack(const struct shard *s, const struct shard_part *p, const struc
 /* ---- stretch --------------------------------------------------------------------------------- */
 /* A stretch of a file, or bytes that are made, read and counted by one thread. */
 
-/* Bytes that are read at once. */
-#define STRETCH_CHUNK ((size_t)1 << 20)
+/* Bytes that are read at once: they stay in the second-level cache while they are looked through. */
+#define STRETCH_CHUNK ((size_t)512 << 10)
 /* An element that begins in a chunk may end behind it. */
 #define STRETCH_BEHIND 16u
 
