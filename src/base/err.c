@@ -73,7 +73,7 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     if (code == ZF_E_NOMEM)
         atomic_fetch_add_explicit(&err_nomem, 1, memory_order_relaxed);
     err->code = code;
-    err->sys = 0;
+    err->sys = err->hint = 0;
     err->off = off;
     err->path[0] = '\0';
     va_start(ap, fmt);
@@ -81,6 +81,22 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
     va_end(ap);
     err_defang(err->msg);
     return false;
+}
+
+void zf_err_hint(struct zf_err *err, const char *fmt, ...)
+{
+    char hint[200], before[sizeof err->msg];
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_say(hint, sizeof hint, fmt, ap);
+    va_end(ap);
+    memcpy(before, err->msg, sizeof before);
+    before[err->hint ? err->hint : strlen(before)] = '\0';
+    zf_say(err->msg, sizeof err->msg - strlen(hint) - 2, "%s", before);
+    err->hint = (uint16_t)strlen(err->msg);
+    (void)snprintf(err->msg + err->hint, sizeof err->msg - err->hint, "; %s", hint);
+    err_defang(err->msg);
 }
 
 /* strerror_r as POSIX has it fills `text`; glibc's may answer with text of its own. */

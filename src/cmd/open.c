@@ -330,18 +330,15 @@ static bool open_has_tensors(const struct zf_checkpoint *c)
 /* Adds -o degraded to the sentence of a refusal where it is tried and helps. */
 static void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
 {
-    static const char remedy[] = "; -o degraded shows the rest";
     struct opts again = *o; /* borrows its texts */
-    struct zf_err ignored, why = *err;
+    struct zf_err ignored;
 
-    if (!open_is_damage(path, o, err) || strstr(err->msg, "-o degraded"))
+    if (err->hint || !open_is_damage(path, o, err))
         return;
     again.degraded = true;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
-    if (open_has_tensors(c)) {
-        zf_say(err->msg, sizeof err->msg - sizeof remedy + 1, "%s", why.msg);
-        (void)strcat(err->msg, remedy);
-    }
+    if (open_has_tensors(c))
+        zf_err_hint(err, "-o degraded shows the rest");
 }
 
 /* later: open_begin's; c is taken. */

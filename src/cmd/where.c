@@ -119,10 +119,5 @@ void where_below(const char *path, struct zf_err *err)
         return;
     where_shows(&m, NULL, shows, sizeof shows);
     /* That something on another file system was passed over is this very mount, said worse. */
-    char *passed = strstr(err->msg, "\" was passed over");
-    while (passed && passed > err->msg && *passed != ';')
-        passed--;
-    size_t n = passed ? (size_t)(passed - err->msg) : strlen(err->msg);
-    (void)snprintf(err->msg + n, sizeof err->msg - n, "; %.80s is a mount of zerofs and shows %s",
-                   m.point, shows);
+    zf_err_hint(err, "%.80s is a mount of zerofs and shows %s", m.point, shows);
 }

@@ -322,23 +322,18 @@ static enum locate_next locate_here(struct located *l, const struct zf_open_opts
 /* ---- nothing here ---------------------------------------------------------------------------- */
 
 /* An entry that was passed over because it leads elsewhere may be what was meant. */
-static void locate_passed_over(struct zf_store *st, char *out, size_t n)
+static void locate_passed_over(struct zf_store *st, struct zf_err *err)
 {
-    struct zf_err err;
+    struct zf_err why;
 
-    out[0] = '\0';
-    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
-        if (l.e->kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, l.e->name, &err) &&
-            err.sys == EXDEV) {
-            (void)snprintf(out, n, "; \"%.40s\" was passed over: %.130s", l.e->name, err.msg);
-            return;
-        }
-    }
+    for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end && !err->hint; l.e++)
+        if (l.e->kind == ZF_ENTRY_OTHER && !zf_store_reaches(st, l.e->name, &why) &&
+            why.sys == EXDEV)
+            zf_err_hint(err, "\"%.40s\" was passed over: %.130s", l.e->name, why.msg);
 }
 
 static bool locate_nothing(struct zf_store *st, struct zf_err *err)
 {
-    char also[200];
     const char *file = match_file(st);
     const char *pointer = file ? zf_lfs_find(st, file) : NULL;
 
@@ -359,11 +354,11 @@ static bool locate_nothing(struct zf_store *st, struct zf_err *err)
                 "this is neither a torch.save file nor safetensors");
         return zf_err_in(err, "%s", file);
     }
-    locate_passed_over(st, also, sizeof also);
-    return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                   "there is no checkpoint here: no manifest, index, safetensors or torch.save "
-                   "file with tensors, and none in the directories below%s",
-                   also);
+    (void)zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
+                  "there is no checkpoint here: no manifest, index, safetensors or torch.save "
+                  "file with tensors, and none in the directories below");
+    locate_passed_over(st, err);
+    return false;
 }
 
 /* No way leads on: a weak fit, or a file of the format that was asked for by name. */

@@ -96,17 +96,18 @@ static void error_quote(const struct s3_error *e, long status, char *out, size_t
              e->message[0] ? ": " : "", e->message);
 }
 
-static bool error_denied(const struct s3_asked *a, const char *said, struct zf_err *err)
+static bool error_denied(const struct s3_asked *a, enum zf_code code, const char *said,
+                         struct zf_err *err)
 {
     if (!a->from) {
-        return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+        return zf_fail(err, code, ZF_OFF_NONE,
                        "%s does not %s to everybody, and no credentials were found. Set %s %s",
                        a->store, a->listing ? "list the bucket" : "give the object",
                        a->google ? "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_OAUTH_ACCESS_TOKEN"
                                  : "AWS_ACCESS_KEY_ID or AWS_PROFILE",
                        said);
     }
-    return zf_fail(err, ZF_E_IO, ZF_OFF_NONE,
+    return zf_fail(err, code, ZF_OFF_NONE,
                    a->listing
                        ? "the credentials of %s may not list the bucket %.63s; %s is needed %s"
                        : "the credentials of %s may not read this object of the bucket %.63s, or "
@@ -189,7 +190,7 @@ bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked 
                        "the object is in an archive (Glacier). Restore it first %s", said);
     }
     if (status == 403 || status == 401)
-        return error_denied(a, said, err);
+        return error_denied(a, a->listing && status == 403 ? ZF_E_UNSUPPORTED : ZF_E_IO, said, err);
     if (status == 404)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there is no such object %s", said);
     return zf_fail(err, ZF_E_IO, ZF_OFF_NONE, "%s refuses %s", a->store, said);

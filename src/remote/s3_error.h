@@ -28,7 +28,8 @@ struct s3_asked {
 /* Reads a body: <Error>, or STS' <ErrorResponse>.  Any other document leaves *out empty. */
 void s3_error_read(struct s3_error *out, const void *p, size_t n);
 
-/* Fills *err for a status of 300 or more: the fault and the remedy.  False always. */
+/* Fills *err for a status of 300 or more: the fault and the remedy.  False always.  ZF_E_UNSUPPORTED: listing is denied, so
+ * that known names may still be read. */
 bool s3_error_fail(const struct s3_error *e, long status, const struct s3_asked *asked,
                    struct zf_err *err);
 

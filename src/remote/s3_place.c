@@ -167,11 +167,8 @@ static bool s3_no_list(struct s3_place *s, const struct http_reply *r, struct zf
     if (!r->status)
         return false;
     (void)s->auth->ops->explain(s->auth, r, true, err);
-    if (r->status == 403 && strstr(err->msg, "list the bucket")) {
-        atomic_store_explicit(&s->settled, true,
-                              memory_order_relaxed); /* it knows who asks: the region is right */
-        err->code = ZF_E_UNSUPPORTED;
-    }
+    if (err->code == ZF_E_UNSUPPORTED) /* it knows who asks: the region is right */
+        atomic_store_explicit(&s->settled, true, memory_order_relaxed);
     return false;
 }
 

@@ -485,12 +485,11 @@ static void store_dangling(struct zf_store *st, const char *path, struct zf_err 
     const struct zf_entry *e = zf_store_find(st, path);
 
     if (e && e->kind == ZF_ENTRY_OTHER) {
-        char name[sizeof err->path];
+        const struct zf_err was = *err;
 
-        memcpy(name, err->path, sizeof name);
-        zf_err_clear(err);
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "this is %s, not a file", e->what);
-        (void)zf_err_in(err, "%s", name);
+        (void)zf_err_in(err, "%s", was.path);
+        err->sys = was.sys;
     }
 }
 

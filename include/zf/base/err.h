@@ -31,6 +31,7 @@ struct zf_err {
     /* outermost first: "step9/rank0.pt!archive/data.pkl"; long ones are cut in the middle */
     char path[384];
     char msg[320]; /* found X, expected Y; lower case, no newline, no full stop */
+    uint16_t hint; /* bytes of msg before the hint that it ends with; 0 = it has none */
 };
 
 /* Fills *err and returns false, so that a failing place reads `return zf_fail(...)`.
@@ -41,6 +42,10 @@ bool zf_fail(struct zf_err *err, enum zf_code code, uint64_t off, const char *fm
 
 /* snprintf for sentences: one too long for out[n] is cut between words, and ends in "…". */
 void zf_say(char *out, size_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Ends the message with "; " and this hint: a remedy, or where else to look.  It takes the place of one that the message
+ * has; a message too long for both is cut before it. */
+void zf_err_hint(struct zf_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Fills *err from errno, which it reads before anything else: "cannot <what>: <strerror>".
  * Returns false. */
@@ -75,7 +80,7 @@ int zf_err_exit(const struct zf_err *err);
 static inline void zf_err_clear(struct zf_err *err)
 {
     err->code = ZF_OK;
-    err->sys = 0;
+    err->sys = err->hint = 0;
     err->off = ZF_OFF_NONE;
     err->path[0] = err->msg[0] = '\0';
 }

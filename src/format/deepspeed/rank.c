@@ -20,9 +20,10 @@ static bool rank_missing(const struct ds_rank *mp, uint64_t r, uint64_t n, struc
 
     f.dp = (uint32_t)r;
     (void)ds_file_name(f, name);
-    return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                   "%s %s (%u of %llu optimizer files found); -o degraded shows what is left", name,
-                   zf_absent(mp->save->st, name, is), mp->n_optim_files, (unsigned long long)n);
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s %s (%u of %llu optimizer files found)", name,
+                  zf_absent(mp->save->st, name, is), mp->n_optim_files, (unsigned long long)n);
+    zf_err_hint(err, "-o degraded shows what is left");
+    return false;
 }
 
 /* Refuses (degraded: notes) files of ranks that the save does not have and ranks without a file. */

@@ -143,6 +143,33 @@ static void cuts_between_words(void **state)
     assert_string_equal(err.msg, want);
 }
 
+/* A hint is whole however long the message is, and the latest one stands. */
+static void keeps_one_hint(void **state)
+{
+    struct zf_err err;
+    char more[400];
+
+    (void)state;
+    assert_false(zf_fail(&err, ZF_E_FORMAT, ZF_OFF_NONE, "a; b"));
+    assert_int_equal(err.hint, 0);
+    zf_err_hint(&err, "try %d", 1);
+    assert_string_equal(err.msg, "a; b; try 1");
+    zf_err_hint(&err, "try\n%s", "that");
+    assert_string_equal(err.msg, "a; b; try?that");
+    assert_int_equal(err.hint, 4);
+    memset(more, 'w', sizeof more - 1);
+    more[sizeof more - 1] = '\0';
+    assert_false(zf_fail(&err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", more));
+    assert_int_equal(err.hint, 0);
+    zf_err_hint(&err, "try it");
+    assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
+    assert_string_equal(err.msg + err.hint, "; try it");
+    zf_err_hint(&err, "%s", more);
+    assert_true(err.hint > 0 && strlen(err.msg) < sizeof err.msg);
+    zf_err_clear(&err);
+    assert_int_equal(err.hint, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +179,7 @@ int main(void)
         cmocka_unit_test(keeps_both_ends_of_a_long_path),
         cmocka_unit_test(shows_no_control_bytes),
         cmocka_unit_test(maps_codes),
+        cmocka_unit_test(keeps_one_hint),
         cmocka_unit_test(cuts_between_words),
         cmocka_unit_test(counts_what_memory_ran_out_for),
     };
