@@ -16,6 +16,7 @@ struct entry {
     struct entry *prev, *next; /* longest unused first */
     struct cache_key key;
     struct block *block;
+    uint64_t used; /* loads before it was read last */
 };
 
 struct zf_cache {
@@ -26,6 +27,8 @@ struct zf_cache {
     struct entry *table;  /* uthash */
     struct entry *list;
     uint64_t bytes;         /* of those in the list */
+    uint64_t lent;          /* of those that are being filled */
+    uint64_t loads;         /* blocks that were made for them */
     struct cache_key giant; /* of a block that is larger than the limit */
     struct block *giant_block;
 };
@@ -36,12 +39,14 @@ struct zf_cache {
 
 static struct block *cache_block_memory(size_t n)
 {
+    const bool huge = n >= 2 * HUGE;
     void *p = NULL;
 
-    if (n < 2 * HUGE || posix_memalign(&p, HUGE, n) != 0)
-        return malloc(n);
+    if (posix_memalign(&p, huge ? HUGE : BLOCK_ALIGN, n) != 0)
+        return NULL;
 #ifdef MADV_HUGEPAGE
-    (void)madvise(p, n / HUGE * HUGE, MADV_HUGEPAGE);
+    if (huge)
+        (void)madvise(p, n / HUGE * HUGE, MADV_HUGEPAGE);
 #endif
     return p;
 }
@@ -55,6 +60,8 @@ struct block *block_new(uint64_t n, struct zf_err *err)
         return NULL;
     }
     atomic_init(&b->refs, 1);
+    atomic_init(&b->told, 0);
+    b->lent = false;
     b->n = b->cap = (size_t)n;
     return b;
 }
@@ -104,6 +111,28 @@ static void cache_evict(struct zf_cache *c, struct entry *e)
     free(e);
 }
 
+/* Bytes of it that nobody has copied out yet, about. */
+static size_t cache_unread(const struct entry *e)
+{
+    const size_t told = atomic_load_explicit(&e->block->told, memory_order_relaxed);
+
+    return told < e->block->n ? e->block->n - told : 0;
+}
+
+/* Under the lock. */
+static void cache_fit(struct zf_cache *c)
+{
+    struct entry *e, *next;
+
+    for (e = c->list; e && c->bytes > c->limit; e = next) {
+        next = e->next;
+        if (cache_unread(e) == 0)
+            cache_evict(c, e);
+    }
+    while (c->bytes > c->limit)
+        cache_evict(c, c->list);
+}
+
 void zf_cache_unref(struct zf_cache **c)
 {
     struct zf_cache *gone = *c;
@@ -140,9 +169,29 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
     if (e) {
         DL_DELETE(c->list, e);
         DL_APPEND(c->list, e);
+        e->used = c->loads;
     }
     (void)pthread_mutex_unlock(&c->lock);
     return b;
+}
+
+/* Is its memory of use for n bytes, and nobody reads it? */
+static bool cache_is_idle(const struct entry *e, uint64_t n)
+{
+    return e->block->cap >= n && e->block->cap / 2 <= n &&
+           atomic_load_explicit(&e->block->refs, memory_order_acquire) == 1;
+}
+
+/* Under the lock: the entry whose memory is taken for n bytes, or NULL. */
+static struct entry *cache_idle(const struct zf_cache *c, uint64_t n)
+{
+    struct entry *e;
+
+    for (e = c->list; e; e = e->next)
+        if (cache_unread(e) == 0 && cache_is_idle(e, n))
+            return e;
+    e = c->list;
+    return e && n > c->limit - c->bytes && cache_is_idle(e, n) ? e : NULL;
 }
 
 struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err)
@@ -150,16 +199,57 @@ struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err)
     struct block *b = NULL;
 
     (void)pthread_mutex_lock(&c->lock);
-    struct entry *oldest = c->list;
-    if (oldest && oldest->block->cap >= n && oldest->block->cap / 2 <= n &&
-        n > c->limit - c->bytes &&
-        atomic_load_explicit(&oldest->block->refs, memory_order_acquire) == 1) {
-        b = cache_block_ref(oldest->block);
-        cache_evict(c, oldest);
+    struct entry *e = cache_idle(c, n);
+    if (e) {
+        b = cache_block_ref(e->block);
+        cache_evict(c, e);
         b->n = (size_t)n;
+        atomic_store_explicit(&b->told, 0, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&c->lock);
-    return b ? b : block_new(n, err);
+    if (!b && (b = block_new(n, err)) == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&c->lock);
+    c->lent += b->cap;
+    c->loads++;
+    b->lent = true;
+    (void)pthread_mutex_unlock(&c->lock);
+    return b;
+}
+
+/* Under the lock. */
+static void cache_unlend(struct zf_cache *c, struct block *b)
+{
+    c->lent -= b->lent ? b->cap : 0;
+    b->lent = false;
+}
+
+void cache_give_back(struct zf_cache *c, struct block **b)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    cache_unlend(c, *b);
+    (void)pthread_mutex_unlock(&c->lock);
+    block_unref(b);
+}
+
+/* The last requests for a block and the first for the one behind it come together. */
+#define NEARLY(n) ((n) / 8)
+/* After so many blocks were made for others, nobody goes through it any more. */
+#define AGE 16
+
+static bool cache_is_wanted(const struct zf_cache *c, const struct entry *e)
+{
+    return cache_unread(e) > NEARLY(e->block->n) && c->loads - e->used < AGE;
+}
+
+bool cache_is_crowded(struct zf_cache *c, uint64_t n)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    for (const struct entry *e = c->list; e; e = e->next)
+        n += cache_is_wanted(c, e) ? e->block->cap : 0;
+    const bool crowded = n + c->lent > c->limit;
+    (void)pthread_mutex_unlock(&c->lock);
+    return crowded;
 }
 
 /* Being a cache, it may forget: out of memory, or a block larger than all of it. */
@@ -167,10 +257,9 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     struct zf_err ignored;
 
-    if (b->cap > c->limit)
-        return;
     (void)pthread_mutex_lock(&c->lock);
-    struct entry *e = cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
+    cache_unlend(c, b);
+    struct entry *e = b->cap > c->limit || cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
     if (e)
         e->key = (struct cache_key){.owner = owner, .k = k};
     if (e && !zf_table_add(c->table, &e->key, sizeof e->key, e, &ignored)) {
@@ -179,11 +268,11 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
     }
     if (e) {
         e->block = cache_block_ref(b);
+        e->used = c->loads;
         DL_APPEND(c->list, e);
         c->bytes += b->cap;
     }
-    while (c->bytes > c->limit)
-        cache_evict(c, c->list);
+    cache_fit(c);
     (void)pthread_mutex_unlock(&c->lock);
 }
 

@@ -5,7 +5,8 @@
  * One reader is best served by blocks as large as they may be.  When several read in as many
  * places, or one jumps, large blocks push each other out before they are used up, and each read of
  * a MiB loads a whole one again.  That shows as blocks that are entered in the middle: then blocks
- * become half as large, three times at most, until somebody goes through one after the other again. */
+ * become half as large, three times at most, until somebody goes through one after the other again.
+ * So they do where those in use, of all sources, are more than the cache holds. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -50,10 +51,9 @@ static void kept_notice(struct kept *s, const struct kept_block *w, uint64_t int
 
     s->scattered = into > MIDDLE(s->b.span >> grade) ? s->scattered + 1 : 0;
     s->followed = w->off == s->end ? s->followed + 1 : 0;
-    s->end = w->off + w->n;
-    if (s->scattered == SCATTERED) {
+    if (s->scattered == SCATTERED || cache_is_crowded(s->b.cache, w->n)) {
         grade += grade + 1 < GRADES;
-        s->scattered = 0;
+        s->scattered = s->followed = 0;
     } else if (s->followed == FOLLOWED) {
         grade -= grade > 0;
         s->followed = 0;
@@ -61,19 +61,24 @@ static void kept_notice(struct kept *s, const struct kept_block *w, uint64_t int
     atomic_store_explicit(&s->grade, grade, memory_order_relaxed);
 }
 
-static struct block *kept_load(struct kept *s, const struct kept_block *w, uint64_t into,
+/* The block with byte `off`, which becomes *w. */
+static struct block *kept_load(struct kept *s, uint64_t off, struct kept_block *w,
                                struct zf_err *err)
 {
     struct blocks *b = &s->b;
 
     (void)pthread_mutex_lock(&b->lock);
+    *w = kept_at(s, off);
     struct block *block = cache_get(b->cache, b->owner, w->key);
-    if (!block && (block = cache_block(b->cache, w->n, err)) != NULL) {
-        kept_notice(s, w, into);
-        if (zf_source_pread(b->parent, block->data, block->n, w->off, err))
+    if (!block) {
+        kept_notice(s, w, off - w->off);
+        *w = kept_at(s, off);
+        s->end = w->off + w->n;
+        block = cache_block(b->cache, w->n, err);
+        if (block && zf_source_pread(b->parent, block->data, block->n, w->off, err))
             cache_put(b->cache, b->owner, w->key, block);
-        else
-            block_unref(&block);
+        else if (block)
+            cache_give_back(b->cache, &block);
     }
     (void)pthread_mutex_unlock(&b->lock);
     return block;
@@ -85,21 +90,22 @@ static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off,
     char *to = buf;
 
     while (n > 0) {
-        const struct kept_block w = kept_at(s, off);
-        const uint64_t into = off - w.off;
+        struct kept_block w = kept_at(s, off);
         bool held;
         zf_auto(block) struct block *block = cache_get(s->b.cache, s->b.owner, w.key);
 
         if (!block) {
             if (!zf_gate_enter(s->b.gate, &held, err))
                 return zf_err_in(err, "%s", src->name);
-            block = kept_load(s, &w, into, err);
+            block = kept_load(s, off, &w, err);
             zf_gate_leave(s->b.gate, held);
         }
         if (!block)
             return false;
-        const size_t len = block->n - (size_t)into < n ? block->n - (size_t)into : n;
+        const size_t into = (size_t)(off - w.off);
+        const size_t len = block->n - into < n ? block->n - into : n;
         memcpy(to, block->data + into, len);
+        (void)atomic_fetch_add_explicit(&block->told, len, memory_order_relaxed);
         to += len;
         off += len;
         n -= len;

@@ -138,6 +138,71 @@ static void memory_is_used_again(void **state)
     zf_cache_unref(&c);
 }
 
+static void read_all_of(struct zf_cache *c, uint64_t owner, uint64_t k)
+{
+    zf_auto(block) struct block *b = cache_get(c, owner, k);
+
+    atomic_store(&b->told, b->n);
+}
+
+/* Whoever goes through blocks needs no second one beside the one being read. */
+static void read_blocks_go_first(void **state)
+{
+    struct zf_err err;
+    struct zf_cache *c = zf_cache_new(300, &err);
+
+    (void)state;
+    put(c, 1, 0, 100);
+    put(c, 1, 1, 100);
+    read_all_of(c, 1, 1);
+    struct block *read = cache_get(c, 1, 1), *was = read;
+    zf_auto(block) struct block *fresh = cache_block(c, 100, &err); /* somebody reads it still */
+    assert_true(fresh && fresh != was && has(c, 1, 1));
+    block_unref(&read);
+    zf_auto(block) struct block *again = cache_block(c, 100, &err); /* though there is room */
+    assert_ptr_equal(again, was);
+    assert_true(has(c, 1, 0) && !has(c, 1, 1));
+    assert_int_equal(atomic_load(&again->told), 0);
+
+    memset(again->data, 2 * 16, again->n);
+    cache_put(c, 2, 0, again);
+    put(c, 3, 0, 100);
+    read_all_of(c, 3, 0);
+    put(c, 3, 1, 100);
+    assert_true(has(c, 1, 0) && has(c, 2, 0) && has(c, 3, 1) && !has(c, 3, 0));
+    cache_give_back(c, &fresh);
+    zf_cache_unref(&c);
+}
+
+/* What is being filled counts, what was read does not, nor what nobody has touched for long. */
+static void is_crowded_by_those_in_use(void **state)
+{
+    struct zf_err err;
+    struct zf_cache *c = zf_cache_new(300, &err);
+
+    (void)state;
+    put(c, 1, 0, 100);
+    assert_true(!cache_is_crowded(c, 200) && cache_is_crowded(c, 201));
+    struct block *b = cache_block(c, 100, &err);
+    assert_true(b && !cache_is_crowded(c, 100) && cache_is_crowded(c, 101));
+    cache_put(c, 1, 1, b);
+    assert_true(!cache_is_crowded(c, 100) && cache_is_crowded(c, 101));
+    block_unref(&b);
+    b = cache_block(c, 100, &err);
+    cache_give_back(c, &b);
+    assert_null(b);
+    assert_true(!cache_is_crowded(c, 100) && cache_is_crowded(c, 101));
+    read_all_of(c, 1, 1);
+    assert_true(!cache_is_crowded(c, 200) && cache_is_crowded(c, 201));
+    for (int i = 0; i < 100; i++) {
+        b = cache_block(c, 10, &err);
+        cache_give_back(c, &b);
+    }
+    assert_true(!cache_is_crowded(c, 300) && has(c, 1, 0));
+    assert_true(cache_is_crowded(c, 201)); /* it was touched just now */
+    zf_cache_unref(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +211,8 @@ int main(void)
         cmocka_unit_test(lives_as_long_as_somebody_has_it),
         cmocka_unit_test(owners_are_dropped_alone),
         cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(read_blocks_go_first),
+        cmocka_unit_test(is_crowded_by_those_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
