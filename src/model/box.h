@@ -97,6 +97,7 @@ struct turn {
     const unsigned char *from;
     size_t to_pitch, from_pitch; /* bytes */
     size_t rows, cols;
+    bool past; /* whole lines go past the caches: of more than those hold, or read much later */
 };
 
 void turn_matrix(const struct turn *t, size_t bytes);

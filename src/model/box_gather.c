@@ -22,6 +22,8 @@
 /* Steps of a tiled axis are a multiple of this: then whole cache lines of the reply are copied, which no
  * second tile touches again. */
 #define LINE 64
+/* A reply of so many bytes is written past the processor's caches: its end would push its beginning out of them. */
+#define PAST (4u << 20)
 
 /* A dimension of the sub-box in the order of the source. */
 struct axis {
@@ -40,6 +42,7 @@ struct plan {
     uint64_t tile;  /* steps of axis[block - 1] that fit into one block; 1 = no tiling */
     /* … and are read each for itself, because what is between them is not worth reading */
     bool apart;
+    bool past; /* the reply has PAST bytes or more */
     uint64_t src_off;
     unsigned char *dst;
     unsigned char *room; /* ROOM bytes, for one block at a time */
@@ -144,7 +147,7 @@ static bool box_gather_find_matrix(struct axis *axis, uint32_t n, uint64_t run)
 
 /* Copies what axes[0 .. n) span out of a block: the innermost one or two at a time. */
 static void box_gather_copy_out(unsigned char *dst, const unsigned char *src, struct axis *axis,
-                                uint32_t n, uint64_t run)
+                                uint32_t n, uint64_t run, bool past)
 {
     const bool matrix = box_gather_find_matrix(axis, n, run);
     const struct axis *in = &axis[n - (matrix ? 2 : 1)];
@@ -159,7 +162,8 @@ static void box_gather_copy_out(unsigned char *dst, const unsigned char *src, st
                                        .to_pitch = in[0].to,
                                        .from_pitch = in[1].from,
                                        .rows = in[0].n,
-                                       .cols = in[1].n},
+                                       .cols = in[1].n,
+                                       .past = past},
                         run);
         } else {
             box_gather_copy_axis(dst, src, in, run);
@@ -224,7 +228,7 @@ static bool box_gather_read_block(const struct box *b, const struct plan *p, uin
     if (!zf_source_read_rows(b->src, &rows, err))
         return false;
     box_gather_order_reply(axis, n);
-    box_gather_copy_out(dst, p->room, axis, n, p->run);
+    box_gather_copy_out(dst, p->room, axis, n, p->run, p->past);
     return true;
 }
 
@@ -281,6 +285,7 @@ bool box_gather(const struct box *b, uint64_t lo, uint64_t hi, unsigned char *re
     if (!room)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     p.room = (unsigned char *)room->at;
+    p.past = hi - lo >= PAST;
     while (lo < hi) {
         uint64_t n = zf_box_sub(b->nd, b->size, lo, hi - lo, idx, extent), at = 0;
 

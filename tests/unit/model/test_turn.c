@@ -6,11 +6,12 @@
 
 #include "model/box.h"
 
-#define SIDE 37 /* two squares of 16 and five more */
-#define PITCH (SIDE * 8 + 11)
+#define SIDE 37               /* two squares of 16 and five more */
+#define PITCH (SIDE * 8 + 24) /* whole lines of 64 bytes */
 #define BYTES (SIDE * PITCH + 64)
 
-static unsigned char from[BYTES], to[BYTES], want[BYTES];
+static unsigned char from[BYTES];
+_Alignas(64) static unsigned char to[BYTES], want[BYTES];
 
 static void turn_slowly(const struct turn *t, size_t bytes)
 {
@@ -21,27 +22,39 @@ static void turn_slowly(const struct turn *t, size_t bytes)
     }
 }
 
-/* bytes: of an element.  Pitches and places change from one matrix to the next. */
+/* Turns both ways; nothing else of `to` changes. */
+static void turn_and_compare(struct turn t, size_t at, size_t bytes)
+{
+    memset(to, 0xa5, sizeof to);
+    memset(want, 0xa5, sizeof want);
+    t.to = to + at;
+    turn_matrix(&t, bytes);
+    t.to = want + at;
+    turn_slowly(&t, bytes);
+    if (memcmp(to, want, sizeof to) != 0)
+        fail_msg("%zu rows, %zu columns of %zu bytes%s", t.rows, t.cols, bytes,
+                 t.past ? ", past the caches" : "");
+}
+
+/* bytes: of an element.  Pitches and places change from one matrix to the next; those of whole lines may be written past
+ * the caches. */
 static void turn_all_shapes(size_t bytes)
 {
     unsigned n = 0;
 
     for (size_t rows = 0; rows <= SIDE; rows++) {
         for (size_t cols = 0; cols <= SIDE; cols++, n++) {
-            struct turn t = {.to = to + n % 17,
-                             .from = from + n / 3 % 19,
+            struct turn t = {.from = from + n / 3 % 19,
                              .to_pitch = cols * bytes + n % 12,
                              .from_pitch = rows * bytes + n / 5 % 12,
                              .rows = rows,
-                             .cols = cols};
+                             .cols = cols,
+                             .past = n % 2};
 
-            memset(to, 0xa5, sizeof to);
-            memset(want, 0xa5, sizeof want);
-            turn_matrix(&t, bytes);
-            t.to = want + n % 17;
-            turn_slowly(&t, bytes);
-            if (memcmp(to, want, sizeof to) != 0)
-                fail_msg("%zu rows, %zu columns of %zu bytes", rows, cols, bytes);
+            turn_and_compare(t, n % 17, bytes);
+            t.past = true;
+            t.to_pitch = (cols * bytes + 63) / 64 * 64;
+            turn_and_compare(t, n % 3 ? 0 : 16, bytes);
         }
     }
 }
