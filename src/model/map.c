@@ -16,6 +16,57 @@ struct zf_run zf_map_at(const struct zf_map *m, uint64_t off)
     return m->ops->at(m, off);
 }
 
+/* ---- run by run ------------------------------------------------------------------------------ */
+
+static bool map_read_runs(const struct zf_map *m, unsigned char *out, size_t n, uint64_t off,
+                          struct zf_err *err)
+{
+    for (size_t k; n > 0; out += k, off += k, n -= k) {
+        const struct zf_run run = zf_map_at(m, off);
+
+        k = run.len < n ? (size_t)run.len : n;
+        if (run.kind == ZF_RUN_SRC && !zf_source_pread(run.src, out, k, run.off, err))
+            return false;
+        if (run.kind == ZF_RUN_MEM)
+            memcpy(out, run.mem, k);
+        else if (run.kind == ZF_RUN_ZERO)
+            memset(out, 0, k);
+    }
+    return true;
+}
+
+static bool map_runs_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn,
+                            void *ctx)
+{
+    for (uint64_t k; n > 0; off += k, n -= k) {
+        const struct zf_run run = zf_map_at(m, off);
+
+        k = run.len < n ? run.len : n;
+        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, k))
+            return false;
+    }
+    return true;
+}
+
+static bool map_runs_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
+{
+    struct zf_run run;
+
+    for (uint64_t at = 0; at < m->size; at += run.len) {
+        run = zf_map_at(m, at);
+        struct zf_extent e = {.nd = 1, .shape = &m->size, .start = &at, .size = &run.len};
+
+        e.src = run.kind == ZF_RUN_SRC ? run.src : NULL;
+        e.mem = run.kind == ZF_RUN_MEM ? run.mem : NULL;
+        e.off = run.off;
+        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e))
+            return false;
+    }
+    return true;
+}
+
+/* ---- any kind -------------------------------------------------------------------------------- */
+
 bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
 {
     if (!zf_within(off, n, m->size)) {
@@ -23,37 +74,28 @@ bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, stru
                        (unsigned long long)n,
                        (unsigned long long)(off < m->size ? m->size - off : 0));
     }
-    return n == 0 || m->ops->read(m, buf, n, off, err);
+    return m->ops->read ? n == 0 || m->ops->read(m, buf, n, off, err)
+                        : map_read_runs(m, buf, n, off, err);
+}
+
+bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
+{
+    return (m->ops->ranges ? m->ops->ranges : map_runs_ranges)(m, off, n, fn, ctx);
 }
 
 bool zf_map_each_source(const struct zf_map *m,
                         bool (*fn)(void *ctx, struct zf_source *s, uint64_t off, uint64_t len),
                         void *ctx)
 {
-    return !m->ops->each || m->ops->each(m, fn, ctx);
+    return m->ops->each ? m->ops->each(m, fn, ctx) : map_runs_ranges(m, 0, m->size, fn, ctx);
 }
 
 bool zf_map_each_extent(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
 {
-    return m->size == 0 || !m->ops->extents || m->ops->extents(m, fn, ctx);
+    return m->size == 0 || (m->ops->extents ? m->ops->extents : map_runs_extents)(m, fn, ctx);
 }
 
 /* ---- what a read needs -------------------------------------------------------------------- */
-
-bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx)
-{
-    if (m->ops->ranges)
-        return m->ops->ranges(m, off, n, fn, ctx);
-    for (uint64_t end = off + n; off < end;) {
-        const struct zf_run run = zf_map_at(m, off);
-        const uint64_t k = run.len < end - off ? run.len : end - off;
-
-        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, k))
-            return false;
-        off += k;
-    }
-    return true;
-}
 
 /* Ranges are held back as long as the next one may lengthen them. */
 struct map_joined {
@@ -116,37 +158,6 @@ bool zf_map_clone(const struct zf_map *m, uint64_t off, struct zf_clone *c, stru
     return run.kind != ZF_RUN_SRC || zf_source_clone(run.src, c, err);
 }
 
-/* ---- run by run --------------------------------------------------------------------------- */
-
-bool map_run_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    struct zf_run run;
-
-    for (uint64_t at = 0; at < m->size; at += run.len) {
-        run = zf_map_at(m, at);
-        if (run.kind == ZF_RUN_SRC && !fn(ctx, run.src, run.off, run.len))
-            return false;
-    }
-    return true;
-}
-
-bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    struct zf_run run;
-
-    for (uint64_t at = 0; at < m->size; at += run.len) {
-        run = zf_map_at(m, at);
-        struct zf_extent e = {.nd = 1, .shape = &m->size, .start = &at, .size = &run.len};
-
-        e.src = run.kind == ZF_RUN_SRC ? run.src : NULL;
-        e.mem = run.kind == ZF_RUN_MEM ? run.mem : NULL;
-        e.off = run.off;
-        if (run.kind != ZF_RUN_MADE && !fn(ctx, &e))
-            return false;
-    }
-    return true;
-}
-
 /* ---- zeros -------------------------------------------------------------------------------- */
 
 static struct zf_run map_zeros_at(const struct zf_map *m, uint64_t off)
@@ -154,16 +165,7 @@ static struct zf_run map_zeros_at(const struct zf_map *m, uint64_t off)
     return (struct zf_run){.kind = ZF_RUN_ZERO, .len = m->size - off};
 }
 
-static bool map_zeros_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                           struct zf_err *err)
-{
-    (void)m, (void)off, (void)err;
-    memset(buf, 0, n);
-    return true;
-}
-
-static const struct map_ops zeros_ops = {
-    .at = map_zeros_at, .read = map_zeros_read, .extents = map_run_extents};
+static const struct map_ops zeros_ops = {.at = map_zeros_at};
 
 struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err)
 {
@@ -188,16 +190,7 @@ static struct zf_run map_mem_at(const struct zf_map *m, uint64_t off)
     return (struct zf_run){.kind = ZF_RUN_MEM, .len = m->size - off, .mem = mm->p + off};
 }
 
-static bool map_mem_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                         struct zf_err *err)
-{
-    (void)err;
-    memcpy(buf, ((const struct mem_map *)m)->p + off, n);
-    return true;
-}
-
-static const struct map_ops mem_ops = {
-    .at = map_mem_at, .read = map_mem_read, .extents = map_run_extents};
+static const struct map_ops mem_ops = {.at = map_mem_at};
 
 struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n, struct zf_err *err)
 {
@@ -225,16 +218,7 @@ static struct zf_run map_source_at(const struct zf_map *m, uint64_t off)
         .kind = ZF_RUN_SRC, .len = m->size - off, .src = sm->src, .off = sm->off + off};
 }
 
-static bool map_source_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                            struct zf_err *err)
-{
-    const struct source_map *sm = (const struct source_map *)m;
-
-    return zf_source_pread(sm->src, buf, n, sm->off + off, err);
-}
-
-static const struct map_ops source_ops = {
-    .at = map_source_at, .read = map_source_read, .each = map_run_each, .extents = map_run_extents};
+static const struct map_ops source_ops = {.at = map_source_at};
 
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err)

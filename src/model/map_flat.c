@@ -16,16 +16,11 @@ struct flat_map {
     const uint32_t *src;         /* [n] */
 };
 
-static uint64_t map_flat_piece_end(const struct flat_map *f, uint64_t i)
-{
-    return i + 1 < f->n ? f->first[i + 1] : f->map.size;
-}
-
 static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
 {
     const struct flat_map *f = (const struct flat_map *)m;
     uint64_t i = map_search(f->first, f->n, off);
-    uint64_t len = map_flat_piece_end(f, i) - off;
+    uint64_t len = (i + 1 < f->n ? f->first[i + 1] : m->size) - off;
 
     if (f->src[i] == 0)
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
@@ -35,58 +30,7 @@ static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
                            .off = f->off[i] + (off - f->first[i])};
 }
 
-static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
-{
-    const struct flat_map *f = (const struct flat_map *)m;
-    unsigned char *out = buf;
-
-    for (uint64_t i = map_search(f->first, f->n, off); n > 0; i++) {
-        uint64_t left = map_flat_piece_end(f, i) - off;
-        size_t k = n < left ? n : (size_t)left;
-
-        if (f->src[i] == 0)
-            memset(out, 0, k);
-        else if (!zf_source_pread(f->sources->at[f->src[i]], out, k,
-                                  f->off[i] + (off - f->first[i]), err))
-            return false;
-        out += k;
-        off += k;
-        n -= k;
-    }
-    return true;
-}
-
-static bool flat_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
-{
-    const struct flat_map *f = (const struct flat_map *)m;
-
-    for (uint64_t i = 0; i < f->n; i++)
-        if (f->src[i] != 0 &&
-            !fn(ctx, f->sources->at[f->src[i]], f->off[i], map_flat_piece_end(f, i) - f->first[i]))
-            return false;
-    return true;
-}
-
-static bool flat_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx)
-{
-    const struct flat_map *f = (const struct flat_map *)m;
-    bool go_on = true;
-
-    for (uint64_t i = 0; go_on && i < f->n; i++) {
-        const uint64_t size = map_flat_piece_end(f, i) - f->first[i];
-
-        go_on = fn(ctx, &(struct zf_extent){.src = f->sources->at[f->src[i]],
-                                            .off = f->off[i],
-                                            .nd = 1,
-                                            .shape = &m->size,
-                                            .start = &f->first[i],
-                                            .size = &size});
-    }
-    return go_on;
-}
-
-static const struct map_ops flat_ops = {
-    .at = flat_at, .read = flat_read, .each = flat_each, .extents = flat_extents};
+static const struct map_ops flat_ops = {.at = flat_at};
 
 static uint64_t map_flat_join_neighbours(struct flat_piece *p, uint64_t n)
 {

@@ -8,12 +8,13 @@
 
 typedef bool map_each_fn(void *ctx, struct zf_source *s, uint64_t off, uint64_t len);
 
+/* All but `at` may be NULL: then it is done run by run, as `at` says (map.c). */
 struct map_ops {
     struct zf_run (*at)(const struct zf_map *m, uint64_t off);
     bool (*read)(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err);
-    bool (*each)(const struct zf_map *m, map_each_fn *fn, void *ctx);         /* NULL = no source */
-    bool (*extents)(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx); /* NULL = none */
-    /* As zf_map_each_range, inside the map and without joining; NULL = what `at` says, run by run. */
+    bool (*each)(const struct zf_map *m, map_each_fn *fn, void *ctx);
+    bool (*extents)(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
+    /* As zf_map_each_range, inside the map and without joining. */
     bool (*ranges)(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx);
 };
 
@@ -40,10 +41,6 @@ static inline uint64_t map_search(const uint64_t *first, uint64_t n, uint64_t of
 
 /* The ranges of a map inside another one. */
 bool map_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_each_fn *fn, void *ctx);
-
-/* The sources and the extents of a map whose pieces are not boxes of its own: one for each run. */
-bool map_run_each(const struct zf_map *m, map_each_fn *fn, void *ctx);
-bool map_run_extents(const struct zf_map *m, zf_map_extent_fn *fn, void *ctx);
 
 /* n zeros: pieces without a source, empty tensors. */
 struct zf_map *map_of_zeros(struct zf_arena *a, uint64_t n, struct zf_err *err) ZF_CHECKED;

@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps one after the other: a header, a tensor, padding, the next tensor. */
-#include <string.h>
-
+/* Maps one after the other (a header, a tensor, padding, the next tensor), or tensors joined along another dimension
+ * than the first: every row of the map has a row of each part.  The former are a single row. */
 #include <zf/base/num.h>
 
 #include "map_kind.h"
 
 struct parts_map {
     struct zf_map map;
-    uint64_t n;
-    const uint64_t *first;           /* [n] where each part begins */
-    const struct zf_map *const *sub; /* [n] NULL = zeros */
+    uint64_t n, row;
+    const uint64_t *first;           /* [n] byte of the row where each part begins */
+    const struct zf_map *const *sub; /* [n] */
 };
 
-static uint64_t part_end(const struct parts_map *p, uint64_t i)
+/* The bytes from `off` to the end of its part of a row, at most n: *part, from byte *at of it. */
+static uint64_t parts_find(const struct parts_map *p, uint64_t off, uint64_t n, uint64_t *part,
+                           uint64_t *at)
 {
-    return i + 1 < p->n ? p->first[i + 1] : p->map.size;
+    const uint64_t row = off / p->row, in = off % p->row, i = map_search(p->first, p->n, in);
+    const uint64_t end = i + 1 < p->n ? p->first[i + 1] : p->row, len = end - p->first[i];
+
+    *part = i;
+    *at = row * len + (in - p->first[i]);
+    return n < end - in ? n : end - in;
 }
 
 static struct zf_run parts_at(const struct zf_map *m, uint64_t off)
 {
     const struct parts_map *p = (const struct parts_map *)m;
-    uint64_t i = map_search(p->first, p->n, off);
+    uint64_t part, at;
+    const uint64_t k = parts_find(p, off, m->size - off, &part, &at);
+    struct zf_run run = zf_map_at(p->sub[part], at);
 
-    if (!p->sub[i])
-        return (struct zf_run){.kind = ZF_RUN_ZERO, .len = part_end(p, i) - off};
-    return zf_map_at(p->sub[i], off - p->first[i]);
+    run.len = run.len < k ? run.len : k;
+    return run;
 }
 
 static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
@@ -33,18 +40,12 @@ static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
 {
     const struct parts_map *p = (const struct parts_map *)m;
     unsigned char *out = buf;
+    uint64_t part, at;
 
-    for (uint64_t i = map_search(p->first, p->n, off); n > 0; i++) {
-        uint64_t left = part_end(p, i) - off;
-        size_t k = n < left ? n : (size_t)left;
-
-        if (!p->sub[i])
-            memset(out, 0, k);
-        else if (!zf_map_read(p->sub[i], out, k, off - p->first[i], err))
+    for (size_t k; n > 0; out += k, off += k, n -= k) {
+        k = (size_t)parts_find(p, off, n, &part, &at);
+        if (!zf_map_read(p->sub[part], out, k, at, err))
             return false;
-        out += k;
-        off += k;
-        n -= k;
     }
     return true;
 }
@@ -54,7 +55,7 @@ static bool parts_each(const struct zf_map *m, map_each_fn *fn, void *ctx)
     const struct parts_map *p = (const struct parts_map *)m;
 
     for (uint64_t i = 0; i < p->n; i++)
-        if (p->sub[i] && !zf_map_each_source(p->sub[i], fn, ctx))
+        if (!zf_map_each_source(p->sub[i], fn, ctx))
             return false;
     return true;
 }
@@ -63,14 +64,12 @@ static bool parts_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_e
                          void *ctx)
 {
     const struct parts_map *p = (const struct parts_map *)m;
+    uint64_t part, at;
 
-    for (uint64_t i = map_search(p->first, p->n, off); n > 0; i++) {
-        uint64_t left = part_end(p, i) - off, k = n < left ? n : left;
-
-        if (p->sub[i] && !map_ranges(p->sub[i], off - p->first[i], k, fn, ctx))
+    for (uint64_t k; n > 0; off += k, n -= k) {
+        k = parts_find(p, off, n, &part, &at);
+        if (!map_ranges(p->sub[part], at, k, fn, ctx))
             return false;
-        off += k;
-        n -= k;
     }
     return true;
 }
@@ -79,34 +78,36 @@ static const struct map_ops parts_ops = {
     .at = parts_at,
     .read = parts_read,
     .each = parts_each,
-    .extents = map_run_extents,
     .ranges = parts_ranges,
 };
 
-struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,
-                               struct zf_err *err)
+struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf_map *const *part,
+                              uint64_t n_parts, struct zf_err *err)
 {
     struct parts_map *p = zf_arena_get(a, 1, sizeof *p, err);
     uint64_t *first = p ? zf_arena_get(a, n_parts, sizeof *first, err) : NULL;
     const struct zf_map **sub = first ? zf_arena_get(a, n_parts, sizeof(*sub), err) : NULL;
-    uint64_t at = 0, n = 0;
+    uint64_t row = 0, n = 0, size = 0;
 
     if (!sub)
         return NULL;
-    /* Empty parts are left out, so that the parts' beginnings are distinct. */
     for (uint64_t i = 0; i < n_parts; i++) {
-        uint64_t len = part[i].map ? part[i].map->size : part[i].n;
-
-        if (len == 0)
+        if (part[i]->size == 0)
             continue;
-        first[n] = at;
-        sub[n++] = part[i].map;
-        if (!zf_add(at, len, &at)) {
-            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the parts of a file exceed 2^64 bytes");
+        first[n] = row;
+        sub[n++] = part[i];
+        if (part[i]->size % rows != 0) {
+            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a part has no whole rows");
+            return NULL;
+        }
+        if (!zf_add(row, part[i]->size / rows, &row) || !zf_mul(row, rows, &size)) {
+            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the parts exceed 2^64 bytes together");
             return NULL;
         }
     }
+    if (n == 0)
+        return map_of_zeros(a, 0, err);
     *p = (struct parts_map){
-        .map = {.ops = &parts_ops, .size = at}, .n = n, .first = first, .sub = sub};
+        .map = {.ops = &parts_ops, .size = size}, .n = n, .row = row, .first = first, .sub = sub};
     return &p->map;
 }

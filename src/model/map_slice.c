@@ -36,12 +36,7 @@ static bool slice_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_e
 }
 
 static const struct map_ops slice_ops = {
-    .at = slice_at,
-    .read = slice_read,
-    .each = map_run_each,
-    .extents = map_run_extents,
-    .ranges = slice_ranges,
-};
+    .at = slice_at, .read = slice_read, .ranges = slice_ranges};
 
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
                             struct zf_err *err)

@@ -24,26 +24,7 @@ static struct zf_run slots_at(const struct zf_map *m, uint64_t off)
                            .off = of->off[k] + sm->s.at + in};
 }
 
-static bool slots_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
-                       struct zf_err *err)
-{
-    unsigned char *out = buf;
-
-    while (n > 0) {
-        const struct zf_run run = slots_at(m, off);
-        size_t k = n < run.len ? n : (size_t)run.len;
-
-        if (!zf_source_pread(run.src, out, k, run.off, err))
-            return false;
-        out += k;
-        off += k;
-        n -= k;
-    }
-    return true;
-}
-
-static const struct map_ops slots_ops = {
-    .at = slots_at, .read = slots_read, .each = map_run_each, .extents = map_run_extents};
+static const struct map_ops slots_ops = {.at = slots_at};
 
 struct fault slots_prove(const struct slots *s, uint64_t size)
 {

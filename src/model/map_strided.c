@@ -410,7 +410,6 @@ static const struct map_ops strided_ops = {
     .at = strided_at,
     .read = strided_read,
     .each = strided_each,
-    .extents = map_run_extents,
     .ranges = strided_ranges,
 };
 

@@ -113,28 +113,25 @@ static uint32_t pieces_part_number(uint64_t i)
     return UINT32_MAX - (uint32_t)i;
 }
 
-/* The map of one proved piece; zeros have none. */
-static bool pieces_part_map(const struct making *m, const struct flat_piece *p,
-                            struct zf_draft *const *of, struct zf_part *out, struct zf_err *err)
+/* The map of one proved piece. */
+static const struct zf_map *pieces_part_map(const struct making *m, const struct flat_piece *p,
+                                            struct zf_draft *const *of, struct zf_err *err)
 {
     const struct sources *t = m->d->b->sources;
     struct zf_loss loss;
 
-    *out = (struct zf_part){.n = p->len};
-    if (p->src == 0)
-        return true;
-    if (p->src < t->n) {
-        out->map = zf_map_of_source(m->keep, t->at[p->src], p->off, p->len, err);
-        return out->map != NULL;
-    }
+    if (p->src == SOURCES_ZEROS)
+        return map_of_zeros(m->keep, p->len, err);
+    if (p->src < t->n)
+        return zf_map_of_source(m->keep, t->at[p->src], p->off, p->len, err);
     struct zf_draft *whole = of[pieces_part_number(p->src)];
-    const struct zf_map *map = m->reading ? draft_map_so_far(whole, m->keep, err) : whole->map;
-    out->map = map ? zf_map_slice(m->keep, map, p->off, p->len, err) : NULL;
-    if (out->map && !m->reading && whole->lost && zf_map_loss(out->map, 0, &loss)) {
+    const struct zf_map *all = m->reading ? draft_map_so_far(whole, m->keep, err) : whole->map;
+    const struct zf_map *map = all ? zf_map_slice(m->keep, all, p->off, p->len, err) : NULL;
+    if (map && !m->reading && whole->lost && zf_map_loss(map, 0, &loss)) {
         m->d->lost = true;
         m->d->unshaped = m->d->unshaped || whole->unshaped;
     }
-    return out->map != NULL;
+    return map;
 }
 
 static const struct zf_map *pieces_parts_map(const struct making *m, struct flat_piece *p,
@@ -142,13 +139,13 @@ static const struct zf_map *pieces_parts_map(const struct making *m, struct flat
                                              struct zf_err *err)
 {
     p = pieces_prove_flat(m, p, &n, err);
-    struct zf_part *part = p ? zf_arena_get(m->scratch, n, sizeof *part, err) : NULL;
+    const struct zf_map **part = p ? zf_arena_get(m->scratch, n, sizeof(*part), err) : NULL;
 
     for (uint64_t i = 0; part && i < n; i++)
-        if (!pieces_part_map(m, &p[i], of, &part[i], err))
+        if (!(part[i] = pieces_part_map(m, &p[i], of, err)))
             return NULL;
-    if (part && n == 1 && part->map)
-        return part->map; /* a slice, so that a slice of d needs no other map than this one's */
+    if (part && n == 1)
+        return part[0]; /* a slice, so that a slice of d needs no other map than this one's */
     return part ? zf_map_of_parts(m->keep, part, n, err) : NULL;
 }
 

@@ -46,12 +46,11 @@ static bool bulk_count(struct bulk_plan *p, uint64_t n, struct zf_err *err)
            zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "more bytes than a file can hold");
 }
 
-static bool bulk_add(struct bulk_plan *p, const struct zf_map *map, uint64_t n, struct zf_err *err)
+static bool bulk_add(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err)
 {
-    if (!zf_vec_room(&p->part, 1, err))
-        return false;
-    p->part.at[p->part.n++] = (struct zf_part){.map = map, .n = n};
-    return true;
+    const struct zf_map **part = map ? zf_vec_push(&p->part, err) : NULL;
+
+    return part && (*part = map);
 }
 
 bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_err *err)
@@ -61,15 +60,14 @@ bool bulk_add_mem(struct bulk_plan *p, const void *bytes, uint64_t n, struct zf_
     if (n == 0 || p->only_size)
         return true;
     const void *own = zf_arena_copy(p->arena, bytes, n, 1, err);
-    struct zf_map *m = own ? zf_map_of_mem(p->arena, own, n, err) : NULL;
-    return m && bulk_add(p, m, n, err);
+    return own && bulk_add(p, zf_map_of_mem(p->arena, own, n, err), err);
 }
 
 bool bulk_add_map(struct bulk_plan *p, const struct zf_map *map, struct zf_err *err)
 {
     uint64_t n = zf_map_size(map);
 
-    return bulk_count(p, n, err) && (n == 0 || p->only_size || bulk_add(p, map, n, err));
+    return bulk_count(p, n, err) && (n == 0 || p->only_size || bulk_add(p, map, err));
 }
 
 bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i,
@@ -97,7 +95,7 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
     }
     if (served != t->dtype)
         m = zf_map_of_cast(p->arena, t->data, t->dtype, served, err);
-    return m && bulk_add(p, m, n, err);
+    return bulk_add(p, m, err);
 }
 
 static bool bulk_plan(const struct bulk *b, struct bulk_plan *p, struct zf_err *err)

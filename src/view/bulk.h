@@ -25,7 +25,7 @@ typedef zf_vec(struct bulk_hurt) bulk_hurts;
 /* Plans the file: its bytes as pieces in memory and tensors' data, in order; or only their size. */
 struct bulk_plan {
     struct zf_arena *arena;
-    zf_vec(struct zf_part) part;
+    zf_vec(const struct zf_map *) part;
     uint64_t size;  /* bytes so far */
     bool only_size; /* nothing is kept */
     bool lost;      /* some of its bytes cannot be read */

@@ -93,13 +93,6 @@ struct zf_map *zf_map_of_mem(struct zf_arena *a, const void *p, uint64_t n,
 /* Takes no reference on src: whoever owns the arena keeps it alive. */
 struct zf_map *zf_map_of_source(struct zf_arena *a, struct zf_source *src, uint64_t off, uint64_t n,
                                 struct zf_err *err) ZF_CHECKED;
-/* One after the other, zeros for a part whose map is NULL. */
-struct zf_part {
-    const struct zf_map *map;
-    uint64_t n; /* bytes; = the map's size unless map is NULL */
-};
-struct zf_map *zf_map_of_parts(struct zf_arena *a, const struct zf_part *part, uint64_t n_parts,
-                               struct zf_err *err) ZF_CHECKED;
 /* Bytes [off, off + n) of m, inside it. */
 struct zf_map *zf_map_slice(struct zf_arena *a, const struct zf_map *m, uint64_t off, uint64_t n,
                             struct zf_err *err) ZF_CHECKED;
@@ -119,6 +112,13 @@ struct zf_map *zf_map_strided(struct zf_arena *a, const struct zf_map *in,
  * Errors: ZF_E_FORMAT one has not. */
 struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf_map *const *part,
                               uint64_t n_parts, struct zf_err *err) ZF_CHECKED;
+/* One after the other. */
+ZF_CHECKED static inline struct zf_map *zf_map_of_parts(struct zf_arena *a,
+                                                        const struct zf_map *const *part,
+                                                        uint64_t n_parts, struct zf_err *err)
+{
+    return zf_map_columns(a, 1, part, n_parts, err);
+}
 /* The elements of `in` (of type from) cast one by one; see zf/model/cast.h for what is exact. */
 struct zf_map *zf_map_of_cast(struct zf_arena *a, const struct zf_map *in, enum zf_dtype from,
                               enum zf_dtype to, struct zf_err *err) ZF_CHECKED;

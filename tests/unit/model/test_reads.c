@@ -10,6 +10,8 @@
 #include <zf/model/build.h>
 #include <zf/model/cast.h>
 
+#include "../../../src/model/map_kind.h"
+
 static struct zf_err err;
 
 /* ---- a source that counts, and whose bytes are known -------------------------------------- */
@@ -364,11 +366,9 @@ static void parts_follow_each_other(void **state)
 {
     zf_auto(source) struct zf_source *src = counting(100);
     zf_auto(arena) struct zf_arena *a = zf_arena_new(1u << 20, &err);
-    struct zf_part part[] = {{zf_map_of_mem(a, "head", 4, &err), 4},
-                             {NULL, 3},
-                             {zf_map_of_mem(a, "", 0, &err), 0},
-                             {zf_map_of_source(a, src, 10, 5, &err), 5},
-                             {NULL, 0}};
+    const struct zf_map *const part[] = {
+        zf_map_of_mem(a, "head", 4, &err), map_of_zeros(a, 3, &err), zf_map_of_mem(a, "", 0, &err),
+        zf_map_of_source(a, src, 10, 5, &err), map_of_zeros(a, 0, &err)};
     struct zf_map *m = zf_map_of_parts(a, part, 5, &err);
     unsigned char want[12] = "head", got[12];
 
