@@ -4,25 +4,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <zf/base/hash.h>
 #include <zf/base/vec.h>
 
-/* How many are kept one by one, and how many further ones are counted. */
-enum { DOUBTS_KEPT = 64, DOUBTS_COUNTED = 4096 };
+/* How many are counted, and of how many of these the failure is kept. */
+enum { DOUBTS_COUNTED = 4096, DOUBTS_KEPT = 64 };
 
 struct doubt {
+    uint64_t what;        /* hash of kind and path, with the secret key of this process */
     uint64_t first, last; /* the number of its first and last meeting */
-    enum doubts_kind kind;
-    char *path;
-    struct zf_err err;
-};
-
-/* One that is not kept. */
-struct doubt_mark {
-    uint64_t what; /* hash of kind and path */
-    uint64_t first, last;
+    struct zf_err *err;   /* or NULL */
 };
 
 struct zf_doubts {
@@ -30,7 +22,6 @@ struct zf_doubts {
     atomic_uint_least64_t met;
     pthread_mutex_t lock; /* of what follows */
     zf_vec(struct doubt) list;
-    zf_vec(struct doubt_mark) more;
 };
 
 struct zf_doubts *doubts_new(struct zf_err *err)
@@ -57,83 +48,72 @@ void doubts_unref(struct zf_doubts *d)
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (size_t i = 0; i < d->list.n; i++)
-        free(d->list.at[i].path);
+        free(d->list.at[i].err);
     zf_vec_fini(&d->list);
-    zf_vec_fini(&d->more);
     (void)pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
-/* The lock is held. */
-static struct doubt *doubts_find(struct zf_doubts *d, enum doubts_kind kind, const char *path)
+/* The lock is held.  *kept_out: of how many the failure is kept. */
+static struct doubt *doubts_find(struct zf_doubts *d, uint64_t what, size_t *kept_out)
 {
-    for (size_t i = 0; i < d->list.n; i++)
-        if (d->list.at[i].kind == kind && strcmp(d->list.at[i].path, path) == 0)
+    *kept_out = 0;
+    for (size_t i = 0; i < d->list.n; i++) {
+        if (d->list.at[i].what == what)
             return &d->list.at[i];
+        *kept_out += d->list.at[i].err != NULL;
+    }
     return NULL;
 }
 
 /* The lock is held.  NULL: there are too many, or no memory is left. */
-static struct doubt *doubts_push(struct zf_doubts *d, enum doubts_kind kind, const char *path,
+static struct doubt *doubts_push(struct zf_doubts *d, uint64_t what, bool keep,
                                  const struct zf_err *err)
 {
     struct zf_err ignored;
-    char *copy = d->list.n < DOUBTS_KEPT ? strdup(path) : NULL;
-    struct doubt *k = copy ? zf_vec_push(&d->list, &ignored) : NULL;
+    struct doubt *k = d->list.n < DOUBTS_COUNTED ? zf_vec_push(&d->list, &ignored) : NULL;
 
-    if (!k) {
-        free(copy);
-        return NULL;
+    if (k) {
+        *k = (struct doubt){.what = what, .first = d->met};
+        k->err = keep ? malloc(sizeof *k->err) : NULL;
+        if (k->err)
+            *k->err = *err;
     }
-    *k = (struct doubt){.first = d->met, .kind = kind, .path = copy, .err = *err};
     return k;
-}
-
-/* The lock is held. */
-static void doubts_mark(struct zf_doubts *d, enum doubts_kind kind, const char *path)
-{
-    const uint64_t what = zf_hash_str(kind, path);
-    struct zf_err ignored;
-
-    for (size_t i = 0; i < d->more.n; i++) {
-        if (d->more.at[i].what == what) {
-            d->more.at[i].last = d->met;
-            return;
-        }
-    }
-    struct doubt_mark *m = d->more.n < DOUBTS_COUNTED ? zf_vec_push(&d->more, &ignored) : NULL;
-    if (m)
-        *m = (struct doubt_mark){.what = what, .first = d->met, .last = d->met};
 }
 
 void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
                 const struct zf_err *err)
 {
+    const uint64_t what = zf_hash_str(kind, path);
+    size_t n_kept;
+
     if (!zf_err_unknown(err))
         return;
     (void)pthread_mutex_lock(&d->lock);
-    struct doubt *k = doubts_find(d, kind, path);
-    k = k ? k : doubts_push(d, kind, path, err);
+    struct doubt *k = doubts_find(d, what, &n_kept);
+    k = k ? k : doubts_push(d, what, n_kept < DOUBTS_KEPT, err);
     if (k)
         k->last = d->met;
-    else
-        doubts_mark(d, kind, path);
     d->met++;
     (void)pthread_mutex_unlock(&d->lock);
 }
 
 bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err)
 {
+    size_t n_kept;
+
     if (!doubts_met(d))
         return false;
     (void)pthread_mutex_lock(&d->lock);
-    struct doubt *k = doubts_find(d, kind, path);
-    if (k) {
-        *err = k->err;
+    struct doubt *k = doubts_find(d, zf_hash_str(kind, path), &n_kept);
+    const bool known = k && k->err;
+    if (known) {
+        *err = *k->err;
         k->last = d->met++;
     }
     (void)pthread_mutex_unlock(&d->lock);
-    return k != NULL;
+    return known;
 }
 
 uint64_t doubts_met(struct zf_doubts *d)
@@ -147,9 +127,11 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
 
     (void)pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < d->list.n && !found; k++) {
-        found = d->list.at[k].last >= since && i-- == 0;
+        const struct doubt *at = &d->list.at[k];
+
+        found = at->err && at->last >= since && i-- == 0;
         if (found)
-            *out = d->list.at[k].err;
+            *out = *at->err;
     }
     (void)pthread_mutex_unlock(&d->lock);
     return found;
@@ -162,8 +144,6 @@ size_t doubts_count(struct zf_doubts *d, uint64_t since)
     (void)pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < d->list.n; k++)
         n += d->list.at[k].last >= since;
-    for (size_t k = 0; k < d->more.n; k++)
-        n += d->more.at[k].last >= since;
     (void)pthread_mutex_unlock(&d->lock);
     return n;
 }
@@ -175,14 +155,9 @@ void doubts_forget(struct zf_doubts *d, uint64_t since)
     (void)pthread_mutex_lock(&d->lock);
     for (size_t k = 0; k < d->list.n; k++)
         if (d->list.at[k].first >= since)
-            free(d->list.at[k].path);
+            free(d->list.at[k].err);
         else
             d->list.at[n++] = d->list.at[k];
     d->list.n = n;
-    n = 0;
-    for (size_t k = 0; k < d->more.n; k++)
-        if (d->more.at[k].first < since)
-            d->more.at[n++] = d->more.at[k];
-    d->more.n = n;
     (void)pthread_mutex_unlock(&d->lock);
 }
