@@ -25,7 +25,6 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     (void)pthread_mutex_init(&b->reading, NULL);
     b->lim = *lim;
     b->degraded = degraded;
-    b->rest.note_end = &b->rest.notes;
     b->rest.tag = b->rest.prefix = "";
     b->store = st ? zf_store_ref(st) : NULL;
     b->keep = zf_arena_new(lim->model_memory, err);
@@ -47,6 +46,11 @@ void zf_build_free(struct zf_build *b)
     build_forget_names(b);
     zf_vec_fini(&b->drafts);
     zf_vec_fini(&b->sets);
+    zf_vec_fini(&b->lists.blobs);
+    zf_vec_fini(&b->lists.told);
+    zf_vec_fini(&b->lists.notes);
+    zf_vec_fini(&b->lists.missing);
+    zf_vec_fini(&b->lists.copies);
     if (b->sources) {
         sources_fini(b->sources);
         free(b->sources);
@@ -123,6 +127,14 @@ static const char *build_full_path(const struct zf_build *b, const char *path,
 static bool build_fail_long(const char *path, struct zf_err *err)
 {
     return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "\"%.200s\" is longer than a path can be", path);
+}
+
+bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
+                   struct zf_err *err)
+{
+    return (n < most && n < UINT32_MAX) ||
+           zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than %llu %s (limit %s)",
+                   (unsigned long long)most, what, limit);
 }
 
 void build_forget_names(struct zf_build *b)
@@ -218,12 +230,8 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
                       (int)(n < 160 ? n : 160), name, *s->path ? " in " : "", s->path);
         return NULL;
     }
-    if (b->drafts.n >= b->lim.tensors || n > UINT32_MAX || b->drafts.n >= UINT32_MAX) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "there are more than %llu tensors (limit tensors)",
-                      (unsigned long long)b->lim.tensors);
+    if (!build_may_add(n > UINT32_MAX ? n : b->drafts.n, b->lim.tensors, "tensors", "tensors", err))
         return NULL;
-    }
     struct zf_draft *d = zf_arena_get(b->temp, 1, sizeof *d, err);
     const struct zf_draft *like = d ? build_namesake(b, s, name, n, hash) : NULL;
     const char *kept = like ? draft_name(like) : d ? zf_arena_str(b->keep, name, n, err) : NULL;
@@ -380,41 +388,39 @@ bool zf_build_scalar(struct zf_build *b, struct zf_spot spot, enum zf_dtype t, c
 
 /* ---- files that are no tensors ------------------------------------------------------------ */
 
-static bool build_add_blob(struct zf_build *b, const char *path, struct zf_map *map,
+/* The path behind the prefix, in the checkpoint's arena. */
+static const char *build_kept_path(struct zf_build *b, const char *path, struct zf_err *err)
+{
+    char full[PATH_BYTES];
+    const char *whole = build_full_path(b, path, full);
+
+    if (!whole)
+        (void)build_fail_long(path, err);
+    return whole ? zf_arena_str(b->keep, whole, strlen(whole), err) : NULL;
+}
+
+static bool build_add_blob(struct zf_build *b, const char *path, const struct zf_map *map,
                            struct zf_err *err)
 {
-    struct blob_item *item = map ? zf_arena_get(b->temp, 1, sizeof *item, err) : NULL;
-    char full[PATH_BYTES];
+    struct zf_blob blob = {.data = map}, *to;
 
-    if (!item || !build_check_path(path, err))
+    if (!map || !build_check_path(path, err) || !(blob.path = build_kept_path(b, path, err)) ||
+        !build_may_add(b->lists.blobs.n, b->lim.tensors, "files", "tensors", err) ||
+        !(to = zf_vec_push(&b->lists.blobs, err)))
         return false;
-    const char *whole = build_full_path(b, path, full);
-    if (!whole)
-        return build_fail_long(path, err);
-    if (b->rest.n_blobs >= b->lim.tensors || b->rest.n_blobs == UINT32_MAX) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "there are more than %llu files (limit tensors)",
-                       (unsigned long long)b->lim.tensors);
-    }
-    item->map = map;
-    item->path = zf_arena_str(b->keep, whole, strlen(whole), err);
-    if (!item->path)
-        return false;
-    item->next = b->rest.blobs;
-    b->rest.blobs = item;
-    b->rest.n_blobs++;
+    *to = blob;
     return true;
 }
 
 bool zf_build_has_file(const struct zf_build *b, const char *path)
 {
-    const struct blob_item *item = b->rest.blobs;
     char full[PATH_BYTES];
     const char *whole = build_full_path(b, path, full);
+    size_t i = 0;
 
-    while (whole && item && strcmp(item->path, whole) != 0)
-        item = item->next;
-    return whole && item;
+    while (whole && i < b->lists.blobs.n && strcmp(b->lists.blobs.at[i].path, whole) != 0)
+        i++;
+    return whole && i < b->lists.blobs.n;
 }
 
 bool zf_build_blob(struct zf_build *b, const char *path, struct zf_source *src, uint64_t off,
@@ -442,30 +448,20 @@ bool zf_build_text(struct zf_build *b, const char *path, const char *p, uint64_t
 
 bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err)
 {
-    struct told_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
-    char full[PATH_BYTES];
-    const char *whole = build_full_path(b, path, full);
+    const char *kept = build_kept_path(b, path, err), **to;
 
-    if (!item || !whole)
-        return item && build_fail_long(path, err);
-    *item = (struct told_item){zf_arena_str(b->keep, whole, strlen(whole), err), b->rest.told};
-    b->rest.told = item;
-    b->rest.n_told++;
-    return item->path != NULL;
+    return kept && build_may_add(b->lists.told.n, b->lim.tensors, "files", "tensors", err) &&
+           (to = zf_vec_push(&b->lists.told, err)) && (*to = kept);
 }
 
 /* ---- notes, shown by info ----------------------------------------------------------------- */
 
 bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
 {
-    struct note_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    const char *kept = zf_arena_str(b->keep, text, n, err), **to;
 
-    if (!item || !(item->text = zf_arena_str(b->keep, text, n, err)))
-        return false;
-    *b->rest.note_end = item;
-    b->rest.note_end = &item->next;
-    b->rest.n_notes++;
-    return true;
+    return kept && build_may_add(b->lists.notes.n, b->lim.tensors, "notes", "tensors", err) &&
+           (to = zf_vec_push(&b->lists.notes, err)) && (*to = kept);
 }
 
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
@@ -495,25 +491,24 @@ bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
 
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err)
 {
-    struct copy_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    struct zf_copy *to;
     uint32_t ignored;
 
-    if (!item || (copy->src[0] && !sources_add(b->sources, copy->src[0], &ignored, err)) ||
-        !sources_add(b->sources, copy->src[1], &ignored, err))
+    if (!sources_add(b->sources, copy->src[0], &ignored, err) ||
+        !sources_add(b->sources, copy->src[1], &ignored, err) ||
+        !build_may_add(b->lists.copies.n, b->lim.pieces, "copies", "pieces", err) ||
+        !(to = zf_vec_push(&b->lists.copies, err)))
         return false;
-    *item = (struct copy_item){.copy = *copy, .next = b->rest.copies};
-    b->rest.copies = item;
-    b->rest.n_copies++;
+    *to = *copy;
     return true;
 }
 
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
 {
-    const struct note_item *item = b->rest.notes;
-
-    while (item && !(strstr(item->text, text) && strstr(item->text, other)))
-        item = item->next;
-    return item != NULL;
+    for (size_t i = 0; i < b->lists.notes.n; i++)
+        if (strstr(b->lists.notes.at[i], text) && strstr(b->lists.notes.at[i], other))
+            return true;
+    return false;
 }
 
 const char *zf_build_source(const struct zf_build *b, size_t i)
@@ -524,22 +519,21 @@ const char *zf_build_source(const struct zf_build *b, size_t i)
 
 const char *zf_build_first_note(const struct zf_build *b)
 {
-    return b->rest.notes ? b->rest.notes->text : NULL;
+    return b->lists.notes.n ? b->lists.notes.at[0] : NULL;
 }
 
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,
                       const struct zf_lost *how, struct zf_err *err)
 {
     const char *file = how->file ? how->file : "";
-    struct missing_item *item = zf_arena_get(b->temp, 1, sizeof *item, err);
+    struct zf_missing m = {.name = zf_arena_str(b->keep, name, name_len, err)}, *to;
 
-    if (!item || !(item->missing.name = zf_arena_str(b->keep, name, name_len, err)) ||
-        !(item->missing.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||
-        !(item->missing.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err)))
+    if (!m.name || !(m.how.file = zf_arena_str(b->keep, file, strlen(file), err)) ||
+        !(m.how.why = zf_arena_str(b->keep, how->why, strlen(how->why), err)) ||
+        !build_may_add(b->lists.missing.n, b->lim.tensors, "lost tensors", "tensors", err) ||
+        !(to = zf_vec_push(&b->lists.missing, err)))
         return false;
-    item->next = b->rest.missing;
-    b->rest.missing = item;
-    b->rest.n_missing++;
+    *to = m;
     return true;
 }
 

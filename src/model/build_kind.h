@@ -97,45 +97,20 @@ struct note_kind {
     uint64_t n;
     uint32_t mark; /* as of a draft */
 };
-struct note_item {
-    const char *text; /* checkpoint's arena */
-    struct note_item *next;
+/* What is listed beside tensors, in the order in which it came.  Texts and maps are in the checkpoint's arena. */
+struct build_lists {
+    zf_vec(struct zf_blob) blobs;
+    zf_vec(const char *) told; /* paths of blobs that others repeat */
+    zf_vec(const char *) notes;
+    zf_vec(struct zf_missing) missing;
+    zf_vec(struct zf_copy) copies; /* their sources are the build's */
 };
 
-struct missing_item {
-    struct zf_missing missing; /* texts in the checkpoint's arena */
-    struct missing_item *next;
-};
-
-struct copy_item {
-    struct zf_copy copy; /* its sources are the build's */
-    struct copy_item *next;
-};
-
-struct blob_item {
-    const char *path;
-    struct zf_map *map;
-    struct blob_item *next;
-};
-
-/* The path of a blob that another one repeats. */
-struct told_item {
-    const char *path;
-    struct told_item *next;
-};
-
-/* State of a build besides drafts and sources, of which a mark keeps a copy. */
+/* State of a build besides drafts, sources and lists, of which a mark keeps a copy. */
 struct build_rest {
-    struct blob_item *blobs;
-    struct told_item *told;
-    struct note_item *notes, **note_end; /* where the next one goes */
     struct note_kind *note_kinds;
-    struct missing_item *missing;
-    struct copy_item *copies;
-    uint64_t n_copies;
     uint64_t n_pieces;
     uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
-    uint32_t n_blobs, n_told, n_notes, n_missing;
     const char *tag, *prefix;
     int64_t step;
     bool has_step, fill_lost;
@@ -152,7 +127,7 @@ struct build_saved {
 struct build_mark {
     struct build_mark *outer; /* or NULL */
     uint32_t number;          /* no two marks of a build have the same */
-    size_t n_drafts, n_sets;
+    size_t n_drafts, n_sets, n_blobs, n_told, n_notes, n_missing, n_copies;
     uint32_t n_sources;
     struct build_rest rest;
     struct build_saved *saved; /* before the mark */
@@ -180,6 +155,7 @@ struct zf_build {
     zf_vec(struct draft_set *) sets;
     struct draft_set *by_path; /* uthash */
     struct build_asked asked;
+    struct build_lists lists;
     struct build_rest rest;
     struct build_mark *mark; /* the innermost, or NULL */
     struct build_saved *saved;
@@ -204,6 +180,10 @@ bool build_save(struct zf_build *b, void *at, size_t n, uint32_t *mark,
                 struct zf_err *err) ZF_CHECKED;
 /* The same of a draft, unless it is newer than the mark; its map for reading is forgotten. */
 bool draft_change(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
+
+/* May there be one more than n of them?  what: "files"; limit: the name of `most`.  Errors: ZF_E_LIMIT. */
+bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
+                   struct zf_err *err) ZF_CHECKED;
 
 /* Adds a note of no kind: it is never one too many. */
 bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err) ZF_CHECKED;

@@ -89,13 +89,10 @@ static bool draft_count_piece(struct zf_draft *d, struct zf_err *err)
 {
     struct zf_build *b = d->b;
 
-    if (!draft_change(d, err))
+    if (!draft_change(d, err) ||
+        !build_may_add(d->n_pieces < UINT32_MAX / 2 ? b->rest.n_pieces : UINT32_MAX, b->lim.pieces,
+                       "pieces of tensors", "pieces", err))
         return false;
-    if (b->rest.n_pieces >= b->lim.pieces || d->n_pieces >= UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "there are more than %llu pieces of tensors (limit pieces)",
-                       (unsigned long long)b->lim.pieces);
-    }
     d->n_pieces++;
     b->rest.n_pieces++;
     return true;

@@ -455,33 +455,31 @@ static void pack_head(struct pack *p)
 
 static void pack_notes(struct pack *p)
 {
-    const struct build_rest *rest = &p->b->rest;
-    const struct note_item *item = p->out ? rest->notes : NULL;
+    const uint64_t there = p->b->lists.notes.n;
     uint64_t made = 0;
     char more[100];
 
-    for (const struct note_kind *k = rest->note_kinds; k; k = k->next)
+    for (const struct note_kind *k = p->b->rest.note_kinds; k; k = k->next)
         made += k->n;
     /* As the seal says it. */
-    const uint64_t dropped = made > rest->n_notes ? made - rest->n_notes : 0;
+    const uint64_t dropped = made > there ? made - there : 0;
     (void)snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)dropped);
-    const uint64_t n = pack_count(p, rest->n_notes + (dropped > 0));
+    const uint64_t n = pack_count(p, there + (dropped > 0));
     for (uint64_t i = 0; i < n && !p->bad; i++) {
-        const char *text = item ? item->text : more;
+        const char *text = p->out && i < there ? p->b->lists.notes.at[i] : more;
         uint64_t len = strlen(text);
 
         text = pack_text(p, text, &len);
         pack_check(p, p->out || (!p->bad && build_keep_note(p->b, text, len, p->err)));
-        item = item ? item->next : NULL;
     }
 }
 
 /* f: NULL when it is read. */
-static void pack_file(struct pack *p, const struct blob_item *f)
+static void pack_file(struct pack *p, const struct zf_blob *f)
 {
     const char *path = pack_str(p, f ? f->path : NULL);
-    uint64_t n = f ? zf_map_size(f->map) : 0;
-    const struct zf_run run = n ? zf_map_at(f->map, 0) : (struct zf_run){.mem = ""};
+    uint64_t n = f ? zf_map_size(f->data) : 0;
+    const struct zf_run run = n ? zf_map_at(f->data, 0) : (struct zf_run){.mem = ""};
     uint32_t number = 0;
 
     if (run.kind != ZF_RUN_SRC && run.kind != ZF_RUN_MEM) {
@@ -506,15 +504,14 @@ static void pack_file(struct pack *p, const struct blob_item *f)
 
 static void pack_files(struct pack *p)
 {
-    const struct blob_item *f = p->out ? p->b->rest.blobs : NULL;
-    const struct told_item *t = p->out ? p->b->rest.told : NULL;
-    uint64_t n = pack_count(p, p->b->rest.n_blobs);
+    const struct build_lists *l = &p->b->lists;
+    uint64_t n = pack_count(p, l->blobs.n);
 
-    for (uint64_t i = 0; i < n && !p->bad; i++, f = f ? f->next : NULL)
-        pack_file(p, f);
-    n = pack_count(p, p->b->rest.n_told);
-    for (uint64_t i = 0; i < n && !p->bad; i++, t = t ? t->next : NULL) {
-        const char *path = pack_str(p, t ? t->path : NULL);
+    for (uint64_t i = 0; i < n && !p->bad; i++)
+        pack_file(p, p->out ? &l->blobs.at[i] : NULL);
+    n = pack_count(p, l->told.n);
+    for (uint64_t i = 0; i < n && !p->bad; i++) {
+        const char *path = pack_str(p, p->out ? l->told.at[i] : NULL);
 
         pack_check(p, p->out || (!p->bad && zf_build_told(p->b, path, p->err)));
     }
@@ -541,10 +538,10 @@ bool zf_build_pack(const struct zf_build *b, zf_pack_source_fn *number, void *ct
     struct pack p = {
         .b = (struct zf_build *)b, .out = out, .err = err, .number = number, .ctx = ctx};
 
-    if (b->degraded || b->rest.n_missing)
+    if (b->degraded || b->lists.missing.n)
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "damaged checkpoints are not cached");
     /* Of files too, should one have a source that no piece has. */
-    p.known = calloc(b->sources->n + b->rest.n_blobs + 1, sizeof *p.known);
+    p.known = calloc(b->sources->n + b->lists.blobs.n + 1, sizeof *p.known);
     if (!p.known)
         return zf_fail_sys(err, "pack a model");
     pack_check(&p, pack_number_stretches(&p));

@@ -67,12 +67,9 @@ void zf_build_withdraw(struct zf_build *b, const char *const *dir, uint32_t n)
         }
     }
     b->drafts.n = kept;
-    for (struct blob_item **p = &b->rest.blobs; *p;) {
-        if (scaffold_below_any((*p)->path, dir, n)) {
-            *p = (*p)->next;
-            b->rest.n_blobs--;
-        } else {
-            p = &(*p)->next;
-        }
-    }
+    kept = 0;
+    for (size_t i = 0; i < b->lists.blobs.n; i++)
+        if (!scaffold_below_any(b->lists.blobs.at[i].path, dir, n))
+            b->lists.blobs.at[kept++] = b->lists.blobs.at[i];
+    b->lists.blobs.n = kept;
 }

@@ -162,18 +162,17 @@ static bool seal_check_blobs(const struct zf_checkpoint *c, struct zf_err *err)
 
 static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct zf_blob *blob = zf_arena_get(b->keep, b->rest.n_blobs, sizeof *blob, err);
+    const size_t n = b->lists.blobs.n;
+    struct zf_blob *blob = zf_arena_copy(b->keep, b->lists.blobs.at, n, sizeof *blob, err);
 
     if (!blob)
         return false;
-    for (struct blob_item *item = b->rest.blobs; item; item = item->next)
-        blob[c->n_blobs++] = (struct zf_blob){.path = item->path, .data = item->map};
+    c->n_blobs = (uint32_t)n;
     qsort(blob, c->n_blobs, sizeof *blob, seal_blob_by_path);
     c->blob = blob;
-    for (const struct told_item *t = b->rest.told; t; t = t->next) {
-        struct zf_blob *of = c->n_blobs ? bsearch(&(struct zf_blob){.path = t->path}, blob,
-                                                  c->n_blobs, sizeof *blob, seal_blob_by_path)
-                                        : NULL;
+    for (size_t i = 0; n && i < b->lists.told.n; i++) {
+        struct zf_blob *of = bsearch(&(struct zf_blob){.path = b->lists.told.at[i]}, blob, n,
+                                     sizeof *blob, seal_blob_by_path);
 
         if (of)
             of->told = true;
@@ -185,53 +184,26 @@ static bool seal_fill_blobs(struct zf_build *b, struct zf_checkpoint *c, struct 
 
 static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    uint64_t before = b->rest.n_notes, made = 0, n = 0;
+    uint64_t before = b->lists.notes.n, made = 0;
 
     for (struct note_kind *k = b->rest.note_kinds; k; k = k->next)
         made += k->n;
-    if (made > before) {
-        /* A kind of its own, so it is never dropped itself. */
-        if (!zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before)))
-            return false;
-    }
-    const char **note = zf_arena_get(b->keep, b->rest.n_notes, sizeof(*note), err);
-    if (!note)
+    /* A kind of its own, so it is never dropped itself. */
+    if (made > before && !zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before)))
         return false;
-    for (struct note_item *item = b->rest.notes; item; item = item->next)
-        note[n++] = item->text;
-    c->note = note;
-    c->n_notes = b->rest.n_notes;
-    return true;
+    c->n_notes = (uint32_t)b->lists.notes.n;
+    c->note = zf_arena_copy(b->keep, b->lists.notes.at, c->n_notes, sizeof *c->note, err);
+    return c->note != NULL;
 }
 
-static bool seal_fill_missing(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
+/* What is lost, and what there is twice. */
+static bool seal_fill_rest(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
 {
-    struct zf_missing *m = zf_arena_get(b->keep, b->rest.n_missing, sizeof *m, err);
-    uint32_t n = b->rest.n_missing;
-
-    if (!m)
-        return false;
-    /* The list is in the order of the last first. */
-    for (struct missing_item *item = b->rest.missing; item; item = item->next)
-        m[--n] = item->missing;
-    c->missing = m;
-    c->n_missing = b->rest.n_missing;
-    return true;
-}
-
-static bool seal_fill_copies(struct zf_build *b, struct zf_checkpoint *c, struct zf_err *err)
-{
-    uint64_t n = b->rest.n_copies;
-    struct zf_copy *copy = zf_arena_get(b->keep, n, sizeof *copy, err);
-
-    if (!copy)
-        return false;
-    /* The list is in the order of the last first. */
-    for (struct copy_item *item = b->rest.copies; item; item = item->next)
-        copy[--n] = item->copy;
-    c->copy = copy;
-    c->n_copies = b->rest.n_copies;
-    return true;
+    c->n_missing = (uint32_t)b->lists.missing.n;
+    c->missing = zf_arena_copy(b->keep, b->lists.missing.at, c->n_missing, sizeof *c->missing, err);
+    c->n_copies = b->lists.copies.n;
+    c->copy = zf_arena_copy(b->keep, b->lists.copies.at, c->n_copies, sizeof *c->copy, err);
+    return c->missing && c->copy;
 }
 
 /* ---- sealing ------------------------------------------------------------------------------ */
@@ -242,8 +214,7 @@ static bool seal_fill(struct zf_build *b, struct zf_checkpoint *c, const char *f
     c->format = zf_arena_str(b->keep, format, strlen(format), err);
     c->why = c->format ? zf_arena_str(b->keep, why, strlen(why), err) : NULL;
     if (!c->why || !seal_prove_all(b, err) || !seal_fill_sets(b, c, err) ||
-        !seal_fill_blobs(b, c, err) || !seal_fill_notes(b, c, err) ||
-        !seal_fill_missing(b, c, err) || !seal_fill_copies(b, c, err))
+        !seal_fill_blobs(b, c, err) || !seal_fill_notes(b, c, err) || !seal_fill_rest(b, c, err))
         return false;
     c->tag = b->rest.tag;
     c->has_step = b->rest.has_step;

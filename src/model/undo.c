@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All or nothing.  Whatever is new since a mark lies behind a count or a list's head that the mark
- * remembers, so withdrawing it is going back to these.  Only drafts that are older and got pieces,
+/* All or nothing.  Whatever is new since a mark lies behind a count that the mark remembers, so withdrawing it is going back to these.  Only drafts that are older and got pieces,
  * and the counts of notes, change in place: their bytes are saved before the first change after a
  * mark, and put back, the last first. */
 #include <string.h>
@@ -16,6 +15,11 @@ bool zf_build_mark(struct zf_build *b, struct zf_err *err)
                                  .number = ++b->n_marks,
                                  .n_drafts = b->drafts.n,
                                  .n_sets = b->sets.n,
+                                 .n_blobs = b->lists.blobs.n,
+                                 .n_told = b->lists.told.n,
+                                 .n_notes = b->lists.notes.n,
+                                 .n_missing = b->lists.missing.n,
+                                 .n_copies = b->lists.copies.n,
                                  .n_sources = (uint32_t)b->sources->n,
                                  .rest = b->rest,
                                  .saved = b->saved};
@@ -47,8 +51,12 @@ void zf_build_undo(struct zf_build *b)
     while (b->sets.n > m->n_sets)
         HASH_DEL(b->by_path, b->sets.at[--b->sets.n]);
     sources_cut(b->sources, m->n_sources);
+    b->lists.blobs.n = m->n_blobs;
+    b->lists.told.n = m->n_told;
+    b->lists.notes.n = m->n_notes;
+    b->lists.missing.n = m->n_missing;
+    b->lists.copies.n = m->n_copies;
     b->rest = m->rest;
-    *b->rest.note_end = NULL;
     b->mark = m->outer;
 }
 
