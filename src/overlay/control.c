@@ -26,7 +26,7 @@ static const char *const names[N_FILES] = {
 
 struct control {
     struct zf_tree base;
-    struct zf_tree *inner;
+    struct zf_tree *inner; /* or NULL */
     struct zf_control_opts o;
     pthread_mutex_t lock; /* of the index, made at the first question */
     char *index;
@@ -47,6 +47,14 @@ static bool control_mine(uint64_t ino, enum control_file *out)
         return false;
     *out = (enum control_file)(ino - BASE);
     return true;
+}
+
+/* The tree that a number belongs to; NULL: it is one of a control file, or there is no tree. */
+static struct zf_tree *control_inner(struct zf_tree *t, uint64_t ino)
+{
+    enum control_file f;
+
+    return control_mine(ino, &f) ? NULL : control_of(t)->inner;
 }
 
 static const char *control_index_once(struct control *c, size_t *n_out, struct zf_err *err)
@@ -92,7 +100,7 @@ static bool control_stat_mine(struct control *c, enum control_file f, struct zf_
                             .kind = ZF_NODE_FILE,
                             .nlink = 1,
                             .live = f != MOUNT && (c->o.live || f != INDEX)};
-    if (c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root))
+    if (c->inner && c->inner->ops->stat(c->inner, ZF_TREE_ROOT, &root))
         out->mtime = root.mtime;
     if (f == DIR_ITSELF) {
         out->kind = ZF_NODE_DIR;
@@ -112,11 +120,12 @@ static bool control_stat_mine(struct control *c, enum control_file f, struct zf_
 static bool control_lookup(struct zf_tree *t, uint64_t dir, const char *name, struct zf_stat *out)
 {
     struct control *c = control_of(t);
+    struct zf_tree *in = control_inner(t, dir);
 
     if (dir == ZF_TREE_ROOT && strcmp(name, names[DIR_ITSELF]) == 0)
         return control_stat_mine(c, DIR_ITSELF, out);
     if (dir != BASE + DIR_ITSELF)
-        return c->inner->ops->lookup(c->inner, dir, name, out);
+        return in && in->ops->lookup(in, dir, name, out);
     for (int f = INDEX; f < N_FILES; f++)
         if (strcmp(names[f], name) == 0)
             return control_stat_mine(c, (enum control_file)f, out);
@@ -136,24 +145,33 @@ static bool control_op_lookup(struct zf_tree *t, uint64_t dir, const char *name,
     return control_found(control_of(t), control_lookup(t, dir, name, out), out);
 }
 
+static bool control_stat(struct control *c, uint64_t ino, struct zf_stat *out)
+{
+    enum control_file f;
+
+    if (control_mine(ino, &f))
+        return control_stat_mine(c, f, out);
+    if (c->inner)
+        return c->inner->ops->stat(c->inner, ino, out);
+    *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
+    return ino == ZF_TREE_ROOT;
+}
+
 static bool control_op_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
 {
     struct control *c = control_of(t);
-    enum control_file f;
 
-    return control_found(c,
-                         control_mine(ino, &f) ? control_stat_mine(c, f, out)
-                                               : c->inner->ops->stat(c->inner, ino, out),
-                         out);
+    return control_found(c, control_stat(c, ino, out), out);
 }
 
 static bool control_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
                           struct zf_stat *out)
 {
     struct control *c = control_of(t);
+    struct zf_tree *in = control_inner(t, dir);
 
     if (dir != BASE + DIR_ITSELF)
-        return c->inner->ops->entry(c->inner, dir, at, name, out);
+        return in && in->ops->entry(in, dir, at, name, out);
     if (at >= (c->mount ? N_FILES : MOUNT) - INDEX)
         return false;
     strcpy(name, names[INDEX + at]);
@@ -168,21 +186,21 @@ static bool control_op_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char 
 
 static bool control_op_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
 {
-    enum control_file f;
+    struct zf_tree *in = control_inner(t, dir);
 
     *out = ZF_TREE_ROOT;
-    return control_mine(dir, &f) ||
-           control_of(t)->inner->ops->parent(control_of(t)->inner, dir, out);
+    return !in || in->ops->parent(in, dir, out);
 }
 
 static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
 {
-    struct control *c = control_of(t);
-    struct zf_tree *in = c->inner;
-    enum control_file f;
+    const struct control *c = control_of(t);
+    struct zf_tree *in = control_inner(t, dir);
 
-    if (control_mine(dir, &f) || !in->ops->enter || in->ops->enter(in, dir, err))
+    if (dir >= BASE || (in && (!in->ops->enter || in->ops->enter(in, dir, err))))
         return true;
+    if (!in)
+        c->o.why(c->o.ctx, err);
     if (c->o.tells)
         zf_log_say(c->o.log, err);
     return false;
@@ -196,9 +214,12 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
     bool owned;
     size_t len = 0;
 
-    if (!control_mine(ino, &f))
-        return c->inner->ops->read(c->inner, ino, buf, n, off, n_out, err);
     *n_out = 0;
+    if (!control_mine(ino, &f)) {
+        return c->inner ? c->inner->ops->read(c->inner, ino, buf, n, off, n_out, err)
+                        : zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "no file has inode %llu",
+                                  (unsigned long long)ino);
+    }
     if (f == DIR_ITSELF)
         return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "a directory cannot be read");
     const char *text = control_text_of(c, f, &len, &owned, err);
@@ -214,26 +235,24 @@ static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n
 static void control_op_want(struct zf_tree *t, uint64_t ino, uint64_t off, uint64_t n,
                             enum zf_soon how)
 {
-    struct zf_tree *in = control_of(t)->inner;
-    enum control_file f;
+    struct zf_tree *in = control_inner(t, ino);
 
-    if (!control_mine(ino, &f) && in->ops->want)
+    if (in && in->ops->want)
         in->ops->want(in, ino, off, n, how);
 }
 
 static bool control_op_readlink(struct zf_tree *t, uint64_t ino, char *buf, size_t n)
 {
-    struct zf_tree *in = control_of(t)->inner;
+    struct zf_tree *in = control_inner(t, ino);
 
-    return in->ops->readlink && in->ops->readlink(in, ino, buf, n);
+    return in && in->ops->readlink && in->ops->readlink(in, ino, buf, n);
 }
 
 static bool control_op_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
 {
-    enum control_file f;
+    struct zf_tree *in = control_inner(t, ino);
 
-    return !control_mine(ino, &f) &&
-           control_of(t)->inner->ops->xattr(control_of(t)->inner, ino, i, out);
+    return in && in->ops->xattr(in, ino, i, out);
 }
 
 /* The control files' own are far above. */
@@ -241,30 +260,32 @@ static uint64_t control_op_inos(struct zf_tree *t)
 {
     struct zf_tree *in = control_of(t)->inner;
 
-    return in->ops->inos ? in->ops->inos(in) : 0;
+    return in && in->ops->inos ? in->ops->inos(in) : 0;
 }
 
 /* The control files last as long as the tree. */
 static bool control_op_hold(struct zf_tree *t, uint64_t ino)
 {
-    struct zf_tree *in = control_of(t)->inner;
-    enum control_file f;
+    struct zf_tree *in = control_inner(t, ino);
 
-    return control_mine(ino, &f) || !in->ops->hold || in->ops->hold(in, ino);
+    return !in || !in->ops->hold || in->ops->hold(in, ino);
 }
 
 static void control_op_drop(struct zf_tree *t, uint64_t ino)
 {
-    struct zf_tree *in = control_of(t)->inner;
-    enum control_file f;
+    struct zf_tree *in = control_inner(t, ino);
 
-    if (!control_mine(ino, &f) && in->ops->drop)
+    if (in && in->ops->drop)
         in->ops->drop(in, ino);
 }
 
 static void control_op_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
 {
-    control_of(t)->inner->ops->totals(control_of(t)->inner, files, bytes);
+    struct zf_tree *in = control_of(t)->inner;
+
+    *files = *bytes = 0;
+    if (in)
+        in->ops->totals(in, files, bytes);
 }
 
 static void control_op_free(struct zf_tree *t)
@@ -307,7 +328,7 @@ struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_op
         return NULL;
     }
     c->base.ops = &ops;
-    c->base.follows = inner->follows;
+    c->base.follows = inner && inner->follows;
     c->inner = inner;
     c->o = *o;
     (void)pthread_mutex_init(&c->lock, NULL);

@@ -13,8 +13,6 @@
 
 #include "save.h"
 
-/* A save unchanged for this long is not being written, whatever the clock of its file system says. */
-#define SETTLED_NS (4 * 1000000000ll)
 /* A look takes one part in so many of the time at most. */
 #define REST 10
 #define LEAST_MS 10
@@ -24,7 +22,6 @@
 struct known {
     char *name;
     struct fingerprint print; /* at the last look */
-    int64_t since;            /* when it was first seen like that */
     uint64_t look;            /* the last one that met it */
     struct zf_err why; /* it is not whole, as it was in `bad`; ZF_OK: nothing is known against it */
     uint64_t bad;      /* a fingerprint's `same` */
@@ -88,18 +85,6 @@ static void current_forget(struct current *c)
         else
             free(c->known.at[i].name);
     c->known.n = n;
-}
-
-/* The save as it is now. */
-static void current_take_print(const struct current *c, struct known *k)
-{
-    const int64_t now = zf_clock_ns();
-    const uint64_t before = k->print.hash;
-
-    k->print = fingerprint_take(c->l->o.opener, c->l->path, k->name, c->l->o.lim);
-    k->since = k->since && before == k->print.hash ? k->since : now;
-    k->print.settled = k->print.settled || now - k->since >= SETTLED_NS;
-    k->look = c->look;
 }
 
 /* Has nothing been found against the save as it is?  What may be better by now (zf_err_unknown) is tried once a look. */
@@ -210,7 +195,8 @@ static bool current_considers(void *ctx, const char *name, struct zf_err *err)
         *err = k->why.code != ZF_OK && k->bad == k->print.same ? k->why : *err;
         return strcmp(p->only, name) == 0;
     }
-    current_take_print(c, k);
+    fingerprint_look(&k->print, c->l->o.opener, c->l->path, name, c->l->o.lim);
+    k->look = c->look;
     const bool shown = c->name && strcmp(c->name, name) == 0;
     if (shown && (k->print.same == c->same || (!k->print.settled && current_is_intact(c)))) {
         p->over = true;

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include <zf/base/clock.h>
 #include <zf/base/hash.h>
 #include <zf/base/path.h>
 #include <zf/base/vec.h>
 
 /* Coarser than the clock of any file system in use (FAT: 2 s). */
 #define SETTLED_SECONDS 3
+#define SETTLED_NS (4 * 1000000000ll)
 /* Directories looked at; a save with more is judged by these. */
 #define FINGERPRINT_DIRS 4096
 
@@ -82,6 +84,20 @@ struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *
     zf_vec_fini(&w.dir);
     return (struct fingerprint){.hash = w.hash,
                                 .same = w.same,
+                                .since = zf_clock_ns(),
                                 .far = far,
                                 .settled = time(NULL) - w.newest > SETTLED_SECONDS};
+}
+
+void fingerprint_look(struct fingerprint *f, const struct zf_opener *opener, const char *root,
+                      const char *dir, const struct zf_limits *lim)
+{
+    const int64_t began = zf_clock_ns();
+    struct fingerprint now = fingerprint_take(opener, root, dir, lim);
+
+    if (f->since && f->hash == now.hash) {
+        now.settled = now.settled || began - f->since >= SETTLED_NS;
+        now.since = f->since;
+    }
+    *f = now;
 }

@@ -14,14 +14,6 @@
 #define RETRY_NS 1000000000ll
 /* One behind an address is asked for each of its files by a listing. */
 #define RETRY_FAR 30
-/* A save unchanged for this long is not being written, whatever the clock of its file system says. */
-#define SETTLED_NS (4 * 1000000000ll)
-
-/* The tree that is shown instead of a save that cannot be opened. */
-struct refusal {
-    struct zf_tree base;
-    struct save *save;
-};
 
 struct save {
     const char *run;
@@ -32,91 +24,12 @@ struct save {
     _Atomic(struct zf_tree *) refusal; /* in its place; set once */
     pthread_mutex_t lock;              /* of all below */
     int64_t tried_ns;                  /* CLOCK_MONOTONIC; 0 = never */
-    int64_t same_ns;                   /* since when it is as in `seen` */
     struct fingerprint seen;           /* of the directory, taken before it was tried */
     time_t when;
     struct zf_err why; /* the last attempt failed */
 };
 
 /* ---- the tree of a save that cannot be opened ------------------------------------------------ */
-
-static bool save_refusal_lookup(struct zf_tree *t, uint64_t dir, const char *name,
-                                struct zf_stat *out)
-{
-    (void)t, (void)dir, (void)name, (void)out;
-    return false;
-}
-
-static bool save_refusal_stat(struct zf_tree *t, uint64_t ino, struct zf_stat *out)
-{
-    (void)t;
-    *out = (struct zf_stat){.ino = ino, .kind = ZF_NODE_DIR, .nlink = 2, .live = true};
-    return ino == ZF_TREE_ROOT;
-}
-
-static bool save_refusal_entry(struct zf_tree *t, uint64_t dir, uint64_t at, char *name,
-                               struct zf_stat *out)
-{
-    (void)t, (void)dir, (void)at, (void)name, (void)out;
-    return false;
-}
-
-static bool save_refusal_parent(struct zf_tree *t, uint64_t dir, uint64_t *out)
-{
-    (void)t, (void)dir;
-    *out = ZF_TREE_ROOT;
-    return true;
-}
-
-static bool save_refusal_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
-                              size_t *n_out, struct zf_err *err)
-{
-    (void)t, (void)buf, (void)n, (void)off;
-    *n_out = 0;
-    return zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "no file has inode %llu", (unsigned long long)ino);
-}
-
-static bool save_refusal_xattr(struct zf_tree *t, uint64_t ino, size_t i, struct zf_xattr *out)
-{
-    (void)t, (void)ino, (void)i, (void)out;
-    return false;
-}
-
-static void save_refusal_totals(struct zf_tree *t, uint64_t *files, uint64_t *bytes)
-{
-    (void)t;
-    *files = *bytes = 0;
-}
-
-static void save_refusal_free(struct zf_tree *t)
-{
-    free(t);
-}
-
-/* The kernel opens a directory before it lists it, and looks names up one by one. */
-static bool save_refusal_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err)
-{
-    const struct refusal *r = (const struct refusal *)t;
-
-    (void)dir;
-    (void)pthread_mutex_lock(&r->save->lock);
-    *err = r->save->why;
-    (void)pthread_mutex_unlock(&r->save->lock);
-    err->code = ZF_E_IO;
-    return false;
-}
-
-static const struct zf_tree_ops refusal_ops = {
-    .lookup = save_refusal_lookup,
-    .stat = save_refusal_stat,
-    .entry = save_refusal_entry,
-    .parent = save_refusal_parent,
-    .enter = save_refusal_enter,
-    .read = save_refusal_read,
-    .xattr = save_refusal_xattr,
-    .totals = save_refusal_totals,
-    .free = save_refusal_free,
-};
 
 /* A copy of the last failure, for threads that do not hold the lock. */
 static struct zf_err save_refusal_why(struct save *s, time_t *when_out)
@@ -156,37 +69,28 @@ static char *save_refusal_log(void *ctx, size_t *n_out)
     return zf_log_line(when, &why, n_out);
 }
 
+/* The kernel opens a directory before it lists it, and looks names up one by one. */
+static void save_refusal_enter(void *ctx, struct zf_err *err)
+{
+    time_t when;
+
+    *err = save_refusal_why(ctx, &when);
+    err->code = ZF_E_IO;
+}
+
 static struct zf_tree *save_refusal_new(struct save *s, struct zf_err *err)
 {
-    struct refusal *r = calloc(1, sizeof *r);
-    struct zf_control_opts c = {.index = save_refusal_index,
-                                .stats = save_refusal_stats,
-                                .log_text = save_refusal_log,
-                                .ctx = s,
-                                .live = true};
+    const struct zf_control_opts c = {.index = save_refusal_index,
+                                      .stats = save_refusal_stats,
+                                      .log_text = save_refusal_log,
+                                      .why = save_refusal_enter,
+                                      .ctx = s,
+                                      .live = true};
 
-    if (!r) {
-        (void)zf_fail_sys(err, "show a save that cannot be opened");
-        return NULL;
-    }
-    r->base.ops = &refusal_ops;
-    r->save = s;
-    return zf_control_new(&r->base, &c, err);
+    return zf_control_new(NULL, &c, err);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
-
-/* Under the lock.  Looks at what is there. */
-static void save_look(struct save *s, int64_t now)
-{
-    uint64_t before = s->seen.hash;
-    bool first = s->tried_ns == 0;
-
-    s->tried_ns = now ? now : 1;
-    s->seen = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim);
-    s->same_ns = first || s->seen.hash != before ? s->tried_ns : s->same_ns;
-    s->seen.settled = s->seen.settled || s->tried_ns - s->same_ns >= SETTLED_NS;
-}
 
 /* Under the lock.  Is there anything to be gained by opening it (again)?  Takes the fingerprint
  * first, so that what changes during the opening is met by the next look. */
@@ -198,7 +102,8 @@ static bool save_worth_trying(struct save *s)
 
     if (!first && now - s->tried_ns < RETRY_NS)
         return false;
-    save_look(s, now);
+    s->tried_ns = now ? now : 1;
+    fingerprint_look(&s->seen, s->o->opener, s->run, s->name, s->o->lim);
     return first || !before.settled || before.hash != s->seen.hash;
 }
 
@@ -232,7 +137,6 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
         (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened");
         (void)zf_err_in(err, "%s", s->name);
         s->seen = after;
-        s->same_ns = s->tried_ns;
         return NULL;
     }
     return zf_give(tree);

@@ -45,6 +45,7 @@ bool save_enter(struct save *s, struct zf_err *err) ZF_CHECKED;
 struct fingerprint {
     uint64_t hash; /* equal while no name, size, modification or change time below it differs */
     uint64_t same; /* the same without the change times, which modes, owners and links move */
+    int64_t since; /* zf_clock_ns, when it was first seen like that; 0: never */
     bool far;      /* behind an address */
     bool settled;  /* nothing was changed so lately that one more change could go unseen */
 };
@@ -53,5 +54,8 @@ struct fingerprint {
  * cannot be listed counts as its error, so that it changes when it can. */
 struct fingerprint fingerprint_take(const struct zf_opener *opener, const char *root,
                                     const char *dir, const struct zf_limits *lim);
+/* Takes *f anew: what is as it was for some seconds is settled, whatever the clock of its file system says. */
+void fingerprint_look(struct fingerprint *f, const struct zf_opener *opener, const char *root,
+                      const char *dir, const struct zf_limits *lim);
 
 #endif

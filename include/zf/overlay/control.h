@@ -15,13 +15,15 @@ struct zf_control_opts {
     char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*stats)(void *ctx, size_t *n_out, struct zf_err *err);
     char *(*log_text)(void *ctx, size_t *n_out);
+    /* Says why nothing can be looked into, where there is no tree below. */
+    void (*why)(void *ctx, struct zf_err *err);
     void *ctx;
     bool live; /* index.json may change */
     bool
         tells; /* the log is told of directories that cannot be looked into; a run's saves tell it themselves */
 };
 
-/* Takes `inner` (freed with the tree, and on failure). */
+/* Takes `inner` (freed with the tree, and on failure); NULL: an empty directory that cannot be looked into. */
 struct zf_tree *zf_control_new(struct zf_tree *inner, const struct zf_control_opts *o,
                                struct zf_err *err) ZF_CHECKED;
 
