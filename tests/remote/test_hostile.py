@@ -87,16 +87,24 @@ def a_trailer_says_nothing_of_the_answer():
             right(s)
 
 
+def at_once(n, one, cases):
+    """`one` of each of the cases, n at a time: most of them take the time that an answer is waited for."""
+    with concurrent.futures.ThreadPoolExecutor(n) as pool:
+        bad = [f"{c}: {f.exception()}" for c, f in [(c, pool.submit(one, *c)) for c in cases] if f.exception()]
+    assert not bad, "\n".join(bad)
+
+
 def a_short_answer_is_not_whole():
     """Nor with a trailer that says so; and what is kept of it on disk is the file's."""
-    for trailer in TRAILERS:
-        for n in (0, 10, 100000):
-            with Raw(FILE) as s, tempfile.TemporaryDirectory() as tmp:
-                kept = "cache_dir=" + os.path.join(tmp, "cache")
-                s.answer = tails(lambda a, t=trailer, n=n: a.chunked(a.part()[:n], t))
-                refused(s, "", kept)
-                s.answer = lambda a: a.good()
-                right(s, kept)
+    def one(trailer, n):
+        with Raw(FILE) as s, tempfile.TemporaryDirectory() as tmp:
+            kept = "cache_dir=" + os.path.join(tmp, "cache")
+            s.answer = tails(lambda a: a.chunked(a.part()[:n], trailer))
+            refused(s, "", kept)
+            s.answer = lambda a: a.good()
+            right(s, kept)
+
+    at_once(10, one, [(t, n) for t in TRAILERS for n in (0, 10, 100000)])
 
 
 def a_head_that_contradicts_itself():
@@ -317,7 +325,6 @@ def kinds(s):
 
 
 def answers_of_all_kinds():
-    """Several files at once, because some of them take the time that a read may take."""
     def one(kind):
         with Raw(FILE) as s:
             answer, can = kinds(s)[kind]
@@ -325,15 +332,14 @@ def answers_of_all_kinds():
             begin = time.monotonic()
             r = cat(s, seconds=4)
             said = r.stderr.decode()
-            assert WANT.startswith(r.stdout), f"{kind}: wrong bytes"
-            assert (r.returncode == 0) == (r.stdout == WANT) and r.returncode in (0, 5), f"{kind}: {r.returncode} {said}"
-            assert can is None or (r.returncode == 0) == can, f"{kind}: {r.returncode} {said}"
-            assert r.returncode == 0 or len(sentences(r)) == 1, f"{kind}: {said}"
-            assert time.monotonic() - begin < 60, f"{kind}: {time.monotonic() - begin} s"
+            assert WANT.startswith(r.stdout), "wrong bytes"
+            assert (r.returncode == 0) == (r.stdout == WANT) and r.returncode in (0, 5), f"{r.returncode} {said}"
+            assert can is None or (r.returncode == 0) == can, f"{r.returncode} {said}"
+            assert r.returncode == 0 or len(sentences(r)) == 1, said
+            assert time.monotonic() - begin < 60, f"{time.monotonic() - begin} s"
 
-    with concurrent.futures.ThreadPoolExecutor(4) as pool, Raw(FILE) as s:
-        bad = [str(f.exception()) for f in [pool.submit(one, k) for k in kinds(s)] if f.exception()]
-    assert not bad, "\n".join(bad)
+    with Raw(FILE) as s:
+        at_once(4, one, [(k,) for k in kinds(s)])
 
 
 if __name__ == "__main__":
