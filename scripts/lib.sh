@@ -128,6 +128,11 @@ build() {
     make -C "$dir" -j"$(nproc)" --no-print-directory
 }
 
+# How many tests run at a time: many of them wait most of their time, for a server, a mount, or a limit to pass.
+test_jobs() {
+    echo $(($(nproc) * 2))
+}
+
 # summary LOG: automake's counts as one line, "N passed, N failed, N skipped"; fails when a test did, or none ran.
 summary() {
     awk '
