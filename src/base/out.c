@@ -2,6 +2,7 @@
 #include <zf/base/out.h>
 
 #include <endian.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,22 @@ void zf_out_grow(struct zf_out *o, const void *p, size_t n)
 {
     if (out_room(o, n))
         zf_out_add(o, p, n);
+}
+
+void zf_out_fmt(struct zf_out *o, const char *fmt, ...)
+{
+    va_list args, again;
+
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, fmt, args);
+    if (n > 0 && out_room(o, (size_t)n)) {
+        (void)vsnprintf(o->p + o->n, (size_t)n + 1, fmt, again);
+        o->n += (size_t)n;
+    }
+    o->bad = o->bad || n < 0;
+    va_end(again);
+    va_end(args);
 }
 
 void zf_out_var(struct zf_out *o, uint64_t v)

@@ -17,13 +17,12 @@ struct cache_sum {
 static void cache_line(struct cache_sum *sum, uint64_t bytes, struct timespec used,
                        const char *what)
 {
-    char size[32], when[32] = "?";
+    char when[32] = "?";
     struct tm tm;
 
-    print_bytes_in(size, bytes);
     if (localtime_r(&used.tv_sec, &tm))
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
-    (void)printf("%10s  %s  %s\n", size, when, what[0] ? what : "?");
+    (void)printf("%10s  %s  %s\n", number_bytes(bytes).text, when, what[0] ? what : "?");
     sum->bytes += bytes;
     sum->n++;
 }
@@ -47,10 +46,8 @@ static int cache_ls(const char *dir, bool models)
                  : zf_remote_cache_each(dir, cache_object_line, &sum, &err)) &&
         !(models && err.code == ZF_E_NOENT))
         return cmd_fail(&err);
-    (void)printf("%llu %s%s, ", (unsigned long long)sum.n, models ? "model" : "object",
-                 sum.n == 1 ? "" : "s");
-    print_bytes(stdout, sum.bytes);
-    (void)putchar('\n');
+    (void)printf("%s, %s\n", number_of(sum.n, models ? "model" : "object").text,
+                 number_bytes(sum.bytes).text);
     return cmd_finish(EXIT_OK);
 }
 
@@ -62,9 +59,7 @@ static int cache_clear(const char *dir, bool models)
     if (!(models ? zf_keep_clear(dir, &bytes, &err) : zf_remote_cache_clear(dir, &bytes, &err)) &&
         !(models && err.code == ZF_E_NOENT))
         return cmd_fail(&err);
-    (void)fputs("freed ", stdout);
-    print_bytes(stdout, bytes);
-    (void)putchar('\n');
+    (void)printf("freed %s\n", number_bytes(bytes).text);
     return cmd_finish(EXIT_OK);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "code.h"
 
+#include <inttypes.h>
 #include <zf/codec/code_list.h>
 #include <zf/codec/json.h>
 
@@ -87,9 +88,7 @@ static json_t *code_item(const struct zf_code_item *i)
     zf_auto(out) struct zf_out name = {0};
     struct zf_err ignored;
 
-    zf_out_str(&name, zf_code_item_module(i));
-    zf_out_str(&name, ".");
-    zf_out_str(&name, zf_code_item_name(i));
+    zf_out_fmt(&name, "%s.%s", zf_code_item_module(i), zf_code_item_name(i));
     if (!zf_out_ok(&name, &ignored))
         return NULL;
     return json_pack("{s:o, s:s, s:I, s:o, s:o}", "name", zf_json_text(zf_out_text(&name)), "class",
@@ -179,21 +178,14 @@ static size_t code_put_names(const json_t *globals, const char *class, bool call
         if (n < MOST_NAMES) {
             const uint64_t files = print_number(g, "files");
 
-            zf_out_str(out, n ? ", " : "");
-            zf_out_str(out, print_text(g, "name"));
-            if (!called) {
-                zf_out_str(out, " (");
-                zf_out_dec(out, files);
-                zf_out_str(out, files == 1 ? " file)" : " files)");
-            }
+            zf_out_fmt(out, "%s%s", n ? ", " : "", print_text(g, "name"));
+            if (!called)
+                zf_out_fmt(out, " (%s)", number_of(files, "file").text);
         }
         n++;
     }
-    if (n > MOST_NAMES) {
-        zf_out_str(out, " and ");
-        zf_out_dec(out, n - MOST_NAMES);
-        zf_out_str(out, " more");
-    }
+    if (n > MOST_NAMES)
+        zf_out_fmt(out, " and %" PRIu64 " more", n - MOST_NAMES);
     return n;
 }
 
@@ -220,11 +212,8 @@ static bool code_put_class(const json_t *globals, const char *class, struct zf_o
 
 static void code_put_count(struct zf_out *out, uint64_t n, const char *one, const char *several)
 {
-    if (n > 0) {
-        zf_out_str(out, "; ");
-        zf_out_dec(out, n);
-        zf_out_str(out, n == 1 ? one : several);
-    }
+    if (n > 0)
+        zf_out_fmt(out, "; %" PRIu64 "%s", n, n == 1 ? one : several);
 }
 
 void code_put_sentence(const json_t *code, struct zf_out *out)

@@ -77,14 +77,12 @@ static bool diff_matches(const struct diff *d, const struct zf_set *s, const str
     *out = !d->pattern;
     if (*out)
         return true;
-    zf_out_str(&path, s->path);
-    zf_out_str(&path, s->path[0] ? "/" : "");
+    zf_out_fmt(&path, "%s%s", s->path, s->path[0] ? "/" : "");
     zf_out_add(&path, t->name, t->name_len);
     if (!zf_out_ok(&path, err))
         return false;
     *out = zf_glob_match(d->pattern, zf_out_text(&path));
-    zf_out_str(&path, ".");
-    zf_out_str(&path, zf_dtype_info(t->dtype)->suffix);
+    zf_out_fmt(&path, ".%s", zf_dtype_info(t->dtype)->suffix);
     *out = *out || zf_glob_match(d->pattern, zf_out_text(&path));
     return zf_out_ok(&path, err);
 }
@@ -205,9 +203,7 @@ static size_t diff_print_name(const struct page *page, const struct diff_pair *p
     const char *set = p->set->path;
     zf_auto(out) struct zf_out name = {0};
 
-    zf_out_str(&name, set);
-    zf_out_str(&name, set[0] ? "/" : "");
-    zf_out_str(&name, (p->a ? p->a : p->b)->name);
+    zf_out_fmt(&name, "%s%s%s", set, set[0] ? "/" : "", (p->a ? p->a : p->b)->name);
     (void)printf("%c ", mark);
     return page_last(page, 2, 0, zf_out_text(&name));
 }
@@ -462,8 +458,7 @@ static void diff_side_give(void *ctx, const char *name, const char *value)
     struct diff_side *s = ctx;
     zf_auto(out) struct zf_out text = {0};
 
-    zf_out_str(&text, name);
-    zf_out_str(&text, value ? "=" : "");
+    zf_out_fmt(&text, "%s%s", name, value ? "=" : "");
     for (const char *p = value ? value : ""; *p; p++) {
         zf_out_str(&text, *p == ',' ? "\\" : "");
         zf_out_add(&text, p, 1);

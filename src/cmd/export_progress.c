@@ -25,24 +25,16 @@ void export_progress_close(const struct export_progress *p, const char *dest)
     const struct zf_export_count c = zf_export_count(p->x);
     const double took = progress_took(&p->line);
     const uint64_t copied = c.bytes - c.kept;
-    const uint32_t files = p->plan->n;
 
-    (void)fprintf(stderr, "%u file%s, ", files, files == 1 ? "" : "s");
-    print_bytes(stderr, p->plan->bytes);
-    (void)fputs(" in ", stderr);
+    (void)fprintf(stderr, "%s, %s in ", number_of(p->plan->n, "file").text,
+                  number_bytes(p->plan->bytes).text);
     print_name(stderr, dest);
-    (void)fputs("; ", stderr);
-    if (copied == p->plan->bytes) {
-        (void)fputs("copied in ", stderr);
-    } else {
-        print_bytes(stderr, copied);
-        (void)fputs(" of them copied in ", stderr);
-    }
+    if (copied == p->plan->bytes)
+        (void)fputs("; copied in ", stderr);
+    else
+        (void)fprintf(stderr, "; %s of them copied in ", number_bytes(copied).text);
     (void)fprintf(stderr, "%u:%02u", (unsigned)took / 60, (unsigned)took % 60);
-    if (copied && took > 1e-3) {
-        (void)fputs(" (", stderr);
-        print_bytes(stderr, (uint64_t)((double)copied / took));
-        (void)fputs("/s)", stderr);
-    }
+    if (copied && took > 1e-3)
+        (void)fprintf(stderr, " (%s/s)", number_bytes((uint64_t)((double)copied / took)).text);
     (void)fputc('\n', stderr);
 }

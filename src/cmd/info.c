@@ -202,25 +202,20 @@ static void info_print_set(const json_t *s)
 {
     const struct page p = page_of(stdout, COLOR_NEVER);
     zf_auto(out) struct zf_out line = {0};
-    char part[100], bytes[32];
     const char *type, *sep = "";
     json_t *n;
 
-    print_bytes_in(bytes, print_number(s, "bytes"));
-    (void)snprintf(part, sizeof part, "%8" PRIu64 " tensors  %14" PRIu64 " elements  %s  (",
-                   print_number(s, "tensors"), print_number(s, "elements"), bytes);
-    zf_out_str(&line, part);
+    zf_out_fmt(&line, "%8" PRIu64 " tensors  %14" PRIu64 " elements  %s  (",
+               print_number(s, "tensors"), print_number(s, "elements"),
+               number_bytes(print_number(s, "bytes")).text);
     json_object_foreach(json_object_get(s, "dtypes"), type, n)
     {
-        zf_out_str(&line, sep);
-        zf_out_str(&line, type);
+        zf_out_fmt(&line, "%s%s", sep, type);
         sep = " ";
     }
     zf_out_str(&line, ")");
-    if (print_number(s, "damaged")) {
-        (void)snprintf(part, sizeof part, "  %" PRIu64 " damaged", print_number(s, "damaged"));
-        zf_out_str(&line, part);
-    }
+    if (print_number(s, "damaged"))
+        zf_out_fmt(&line, "  %" PRIu64 " damaged", print_number(s, "damaged"));
     const int used = printf("  /%-24s ", print_text(s, "path"));
     (void)page_last(&p, used > 0 ? (size_t)used : 0, 0, zf_out_text(&line));
     (void)fputc('\n', stdout);
@@ -229,19 +224,14 @@ static void info_print_set(const json_t *s)
 static void info_print_host(const json_t *h)
 {
     zf_auto(out) struct zf_out line = {0};
-    char bytes[32];
 
-    print_bytes_in(bytes, print_number(h, "bytes"));
-    zf_out_str(&line, bytes);
-    zf_out_str(&line, " from ");
-    zf_out_str(&line, print_text(h, "host"));
-    print_put_number(&line, " in ", print_number(h, "requests"));
-    if (print_number(h, "retries")) {
-        print_put_number(&line, " requests, ", print_number(h, "retries"));
-        zf_out_str(&line, " of them retries");
-    } else {
-        zf_out_str(&line, " requests, no retries");
-    }
+    zf_out_fmt(&line, "%s from %s in %" PRIu64 " requests, ",
+               number_bytes(print_number(h, "bytes")).text, print_text(h, "host"),
+               print_number(h, "requests"));
+    if (print_number(h, "retries"))
+        zf_out_fmt(&line, "%" PRIu64 " of them retries", print_number(h, "retries"));
+    else
+        zf_out_str(&line, "no retries");
     info_line("fetched", zf_out_text(&line));
 }
 
@@ -252,9 +242,7 @@ static void info_put_reason(struct zf_out *line, const json_t *how)
 {
     const char *file = print_text(how, "file");
 
-    zf_out_str(line, file);
-    zf_out_str(line, *file ? " " : "");
-    zf_out_str(line, print_text(how, "why"));
+    zf_out_fmt(line, "%s%s%s", file, *file ? " " : "", print_text(how, "why"));
 }
 
 static void info_put_lost(struct zf_out *line, const json_t *t)
@@ -263,24 +251,19 @@ static void info_put_lost(struct zf_out *line, const json_t *t)
     const json_t *first = json_array_get(ranges, 0), *next = json_array_get(ranges, 1);
     const char *set = print_text(t, "set");
 
-    zf_out_str(line, set);
-    zf_out_str(line, *set ? "/" : "");
-    zf_out_str(line, print_text(t, "name"));
+    zf_out_fmt(line, "%s%s%s", set, *set ? "/" : "", print_text(t, "name"));
     if (!ranges) {
         zf_out_str(line, ": all of it: ");
         info_put_reason(line, t);
     }
     if (first) {
-        print_put_number(line, ": bytes ", print_number(first, "first"));
-        print_put_number(line, " to ", print_number(first, "end") - 1);
-        print_put_number(line, " of ", print_number(t, "bytes"));
-        zf_out_str(line, ": ");
+        zf_out_fmt(line, ": bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": ",
+                   print_number(first, "first"), print_number(first, "end") - 1,
+                   print_number(t, "bytes"));
         info_put_reason(line, first);
     }
-    if (next) {
-        print_put_number(line, "; more from byte ", print_number(next, "first"));
-        zf_out_str(line, " on");
-    }
+    if (next)
+        zf_out_fmt(line, "; more from byte %" PRIu64 " on", print_number(next, "first"));
 }
 
 static void info_print_list(const char *label, const json_t *list, size_t most,
@@ -305,11 +288,9 @@ static void info_print_layers(const json_t *layers)
     for (size_t i = 0; i < n && i < MOST_LAYERS; i++) {
         const json_t *one = json_array_get(layers, i);
 
-        zf_out_str(&line, i ? ", " : "");
-        zf_out_str(&line, print_text(one, "path"));
-        print_put_number(&line, " (", print_number(one, "times"));
-        print_put_number(&line, " x ", print_number(one, "tensors"));
-        zf_out_str(&line, ")");
+        zf_out_fmt(&line, "%s%s (%" PRIu64 " x %" PRIu64 ")", i ? ", " : "",
+                   print_text(one, "path"), print_number(one, "times"),
+                   print_number(one, "tensors"));
     }
     if (n) {
         zf_out_str(&line, n > MOST_LAYERS ? ", ..." : "");
@@ -341,14 +322,11 @@ static void info_print_head(const json_t *j)
     if (json_object_get(j, "at"))
         info_line("commit", print_text(j, "at"));
     if (on) {
-        zf_out_str(&where, print_text(on, "type"));
-        zf_out_str(&where, ": what changes there may stay hidden ");
-        zf_out_str(&where, print_text(on, "hides"));
+        zf_out_fmt(&where, "%s: what changes there may stay hidden %s", print_text(on, "type"),
+                   print_text(on, "hides"));
         info_line("on", zf_out_text(&where));
     }
-    zf_out_str(&format, print_text(j, "format"));
-    zf_out_str(&format, ": ");
-    zf_out_str(&format, print_text(j, "why"));
+    zf_out_fmt(&format, "%s: %s", print_text(j, "format"), print_text(j, "why"));
     info_line("format", zf_out_text(&format));
     if (*print_text(j, "tag"))
         info_line("tag", print_text(j, "tag"));

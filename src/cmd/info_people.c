@@ -2,6 +2,7 @@
 /* zerofs info as people read it: a line a question, no wider than the terminal. */
 #include "info.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,36 +17,6 @@
 #define MOST_NAMED 6
 #define MOST_DAMAGED 20
 
-/* "1,234,567" */
-static void people_number(struct zf_out *to, uint64_t n)
-{
-    char digits[24];
-    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-
-    for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0)
-            zf_out_str(to, ",");
-        zf_out_add(to, digits + i, 1);
-    }
-}
-
-/* "1,234 tensors" */
-static void people_count(struct zf_out *to, uint64_t n, const char *what)
-{
-    people_number(to, n);
-    zf_out_str(to, " ");
-    zf_out_str(to, what);
-    zf_out_str(to, n == 1 ? "" : "s");
-}
-
-static void people_bytes(struct zf_out *to, uint64_t n)
-{
-    char text[32];
-
-    print_bytes_in(text, n);
-    zf_out_str(to, text);
-}
-
 /* "f32 27.0 GiB, bf16 1.0 MiB" of {"f32": BYTES, …} */
 static void people_types(struct zf_out *to, const json_t *types)
 {
@@ -54,10 +25,7 @@ static void people_types(struct zf_out *to, const json_t *types)
 
     json_object_foreach((json_t *)(uintptr_t)types, type, n)
     {
-        zf_out_str(to, sep);
-        zf_out_str(to, type);
-        zf_out_str(to, " ");
-        people_bytes(to, (uint64_t)json_integer_value(n));
+        zf_out_fmt(to, "%s%s %s", sep, type, number_bytes((uint64_t)json_integer_value(n)).text);
         sep = ", ";
     }
 }
@@ -67,16 +35,10 @@ static void people_names(struct zf_out *to, const json_t *list, const char *sep)
 {
     const size_t n = json_array_size(list);
 
-    for (size_t i = 0; i < n && i < MOST_NAMED; i++) {
-        zf_out_str(to, i ? sep : "");
-        zf_out_str(to, json_string_value(json_array_get(list, i)));
-    }
-    if (n > MOST_NAMED) {
-        zf_out_str(to, sep);
-        zf_out_str(to, "… and ");
-        people_number(to, n - MOST_NAMED);
-        zf_out_str(to, " more");
-    }
+    for (size_t i = 0; i < n && i < MOST_NAMED; i++)
+        zf_out_fmt(to, "%s%s", i ? sep : "", json_string_value(json_array_get(list, i)));
+    if (n > MOST_NAMED)
+        zf_out_fmt(to, "%s… and %s more", sep, number_grouped(n - MOST_NAMED).text);
 }
 
 static void people_line(const struct page *p, const char *label, const struct zf_out *text)
@@ -98,36 +60,28 @@ static void people_origin(struct zf_out *to, const json_t *j)
     json_t *v;
 
     zf_out_str(to, print_text(j, "family"));
-    if (json_is_integer(json_object_get(j, "ranks"))) {
-        zf_out_str(to, ", ");
-        people_count(to, print_number(j, "ranks"), "rank");
-    }
+    if (json_is_integer(json_object_get(j, "ranks")))
+        zf_out_fmt(to, ", %s", number_of(print_number(j, "ranks"), "rank").text);
     json_object_foreach(json_object_get(j, "parallel"), key, v)
     {
-        zf_out_str(to, sep);
-        zf_out_str(to, strcmp(key, "tp") == 0 ? "TP " : strcmp(key, "pp") == 0 ? "PP " : "EP ");
-        people_number(to, (uint64_t)json_integer_value(v));
+        zf_out_fmt(to, "%s%c%c %s", sep, toupper(key[0]), toupper(key[1]),
+                   number_grouped((uint64_t)json_integer_value(v)).text);
         sep = ", ";
     }
     zf_out_str(to, sep[0] == ',' ? ")" : "");
     json_object_foreach(json_object_get(j, "versions"), key, v)
     {
-        zf_out_str(to, ", ");
-        zf_out_str(to, key);
-        zf_out_str(to, " ");
-        zf_out_str(to, json_string_value(v));
+        zf_out_fmt(to, ", %s %s", key, json_string_value(v));
     }
     if (json_is_integer(json_object_get(j, "step"))) {
         const int64_t step = json_integer_value(json_object_get(j, "step"));
 
-        zf_out_str(to, step < 0 ? ", step -" : ", step ");
-        people_number(to, step < 0 ? 0 - (uint64_t)step : (uint64_t)step);
+        zf_out_fmt(to, ", step %s%s", step < 0 ? "-" : "",
+                   number_grouped(step < 0 ? 0 - (uint64_t)step : (uint64_t)step).text);
     }
     if (json_is_integer(written) && localtime_r(&at, &tm) &&
-        strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm) > 0) {
-        zf_out_str(to, ", ");
+        strftime(when, sizeof when, ", %Y-%m-%d %H:%M", &tm) > 0)
         zf_out_str(to, when);
-    }
 }
 
 /* The path and the save in it, as a heading where it fits in front of the rest. */
@@ -138,10 +92,8 @@ static void people_head(const struct page *p, const json_t *j)
     const size_t n = strlen(at), t = strlen(tag);
 
     zf_out_str(&path, at);
-    if (t && !(n > t && at[n - t - 1] == '/' && strcmp(at + n - t, tag) == 0)) {
-        zf_out_str(&path, n && at[n - 1] == '/' ? "" : "/");
-        zf_out_str(&path, tag);
-    }
+    if (t && !(n > t && at[n - t - 1] == '/' && strcmp(at + n - t, tag) == 0))
+        zf_out_fmt(&path, "%s%s", n && at[n - 1] == '/' ? "" : "/", tag);
     people_origin(&rest, j);
     (void)fputs(page_look(p, PAGE_LABEL), p->to);
     page_text(p, zf_out_text(&path), path.n);
@@ -162,10 +114,11 @@ static void people_head(const struct page *p, const json_t *j)
 static void people_rest(struct zf_out *to, uint64_t n, const char *what, const char *plural)
 {
     if (n) {
-        zf_out_str(to, !to->n ? "" : strchr(zf_out_text(to), ';') ? ", " : "; ");
-        people_number(to, n);
-        zf_out_str(to, what);
-        zf_out_str(to, n == 1 ? "" : plural);
+        zf_out_fmt(to, "%s%s%s%s",
+                   !to->n                         ? ""
+                   : strchr(zf_out_text(to), ';') ? ", "
+                                                  : "; ",
+                   number_grouped(n).text, what, n == 1 ? "" : plural);
     }
 }
 
@@ -174,18 +127,11 @@ static void people_weights(const struct page *p, const json_t *j)
     const json_t *w = json_object_get(j, "weights");
     const uint64_t params = print_number(w, "parameters");
     zf_auto(out) struct zf_out t = {0};
-    char count[32];
 
     if (print_number(w, "tensors")) {
-        if (params < 1000000) {
-            people_number(&t, params);
-        } else {
-            print_count_in(count, params);
-            zf_out_str(&t, count);
-        }
-        zf_out_str(&t, params == 1 ? " parameter in " : " parameters in ");
-        people_count(&t, print_number(w, "tensors"), "tensor");
-        zf_out_str(&t, ", ");
+        zf_out_fmt(&t, "%s parameter%s in %s, ",
+                   (params < 1000000 ? number_grouped : number_short)(params).text,
+                   params == 1 ? "" : "s", number_of(print_number(w, "tensors"), "tensor").text);
         people_types(&t, json_object_get(w, "bytes"));
     }
     people_rest(&t, print_number(w, "tied"), " tied", "");
@@ -205,10 +151,8 @@ static void people_optimizer(const struct page *p, const json_t *j)
 
     if (!json_is_object(o))
         return;
-    if (*print_text(o, "class")) {
-        zf_out_str(&t, print_text(o, "class"));
-        zf_out_str(&t, ": ");
-    }
+    if (*print_text(o, "class"))
+        zf_out_fmt(&t, "%s: ", print_text(o, "class"));
     people_names(&t, json_object_get(o, "states"), ", ");
     zf_out_str(&t, "; ");
     people_types(&t, json_object_get(o, "bytes"));
@@ -223,15 +167,13 @@ static void people_layers(const struct page *p, const json_t *j)
     for (size_t i = 0; i < json_array_size(layers) && i < MOST_NAMED; i++) {
         const json_t *one = json_array_get(layers, i);
 
-        zf_out_str(&t, i ? "; " : "");
-        zf_out_str(&t, print_text(one, "path"));
-        zf_out_str(&t, " × ");
-        people_count(&t, print_number(one, "tensors"), "tensor");
+        zf_out_fmt(&t, "%s%s × %s", i ? "; " : "", print_text(one, "path"),
+                   number_of(print_number(one, "tensors"), "tensor").text);
     }
     if (!t.n)
         return;
-    zf_out_str(&t, json_array_size(layers) > MOST_NAMED ? "; …" : "");
-    zf_out_str(&t, json_array_size(outside) ? "; " : "");
+    zf_out_fmt(&t, "%s%s", json_array_size(layers) > MOST_NAMED ? "; …" : "",
+               json_array_size(outside) ? "; " : "");
     people_names(&t, outside, ", ");
     people_line(p, "layers", &t);
 }
@@ -242,17 +184,13 @@ static void people_files(const struct page *p, const json_t *j)
     zf_auto(out) struct zf_out t = {0};
 
     if (json_is_object(shards)) {
-        people_count(&t, print_number(shards, "files"), "shard");
-        zf_out_str(&t, ", ");
-        people_bytes(&t, print_number(shards, "bytes"));
+        zf_out_fmt(&t, "%s, %s", number_of(print_number(shards, "files"), "shard").text,
+                   number_bytes(print_number(shards, "bytes")).text);
     }
     if (json_is_object(saves)) {
-        zf_out_str(&t,
-                   json_is_true(json_object_get(saves, "newest")) ? "; newest of " : "; one of ");
-        people_count(&t, print_number(saves, "n"), "save");
-        zf_out_str(&t, " (zerofs tags ");
-        zf_out_str(&t, print_text(j, "path"));
-        zf_out_str(&t, ")");
+        zf_out_fmt(&t, "; %s of %s (zerofs tags %s)",
+                   json_is_true(json_object_get(saves, "newest")) ? "newest" : "one",
+                   number_of(print_number(saves, "n"), "save").text, print_text(j, "path"));
     }
     people_line(p, "files", &t);
 }
@@ -274,16 +212,14 @@ static void people_shown(const struct page *p, const json_t *j)
             continue;
         before = path;
         before_len = len;
-        if (n++ < MOST_NAMED) {
-            zf_out_str(&t, n > 1 ? ", " : "");
-            zf_out_add(&t, path, len);
-            zf_out_str(&t, len ? "/" : "the weights");
-        }
+        if (n++ < MOST_NAMED)
+            zf_out_fmt(&t, "%s%.*s%s", n > 1 ? ", " : "", (int)len, path,
+                       len ? "/" : "the weights");
     }
     zf_out_str(&t, n > MOST_NAMED ? ", …" : "");
     if (print_number(j, "files")) {
-        zf_out_str(&t, t.n ? ", " : "");
-        people_count(&t, print_number(j, "files"), "other file");
+        zf_out_fmt(&t, "%s%s", t.n ? ", " : "",
+                   number_of(print_number(j, "files"), "other file").text);
     }
     people_line(p, "shown", &t);
 }
@@ -311,24 +247,18 @@ static void people_damage(const struct page *p, const json_t *j)
         zf_auto(out) struct zf_out t = {0};
 
         zf_out_str(&t, people_inside(print_text(j, "path"), print_text(one, "file")));
-        zf_out_str(&t, t.n ? " " : "");
-        zf_out_str(&t, print_text(one, "why"));
-        zf_out_str(&t, ": ");
-        zf_out_str(&t, json_is_true(json_object_get(one, "at_least")) ? "at least " : "");
-        people_count(&t, print_number(one, "tensors"), "tensor");
-        if (print_number(one, "bytes")) {
-            zf_out_str(&t, ", ");
-            people_bytes(&t, print_number(one, "bytes"));
-        }
+        zf_out_fmt(&t, "%s%s: %s%s", t.n ? " " : "", print_text(one, "why"),
+                   json_is_true(json_object_get(one, "at_least")) ? "at least " : "",
+                   number_of(print_number(one, "tensors"), "tensor").text);
+        if (print_number(one, "bytes"))
+            zf_out_fmt(&t, ", %s", number_bytes(print_number(one, "bytes")).text);
         zf_out_str(&t, " lost");
         people_line(p, i ? "" : "damaged", &t);
     }
     if (n > MOST_DAMAGED) {
         zf_auto(out) struct zf_out t = {0};
 
-        zf_out_str(&t, "and ");
-        people_count(&t, n - MOST_DAMAGED, "more file");
-        zf_out_str(&t, " (--json lists all)");
+        zf_out_fmt(&t, "and %s (--json lists all)", number_of(n - MOST_DAMAGED, "more file").text);
         people_line(p, "", &t);
     }
 }
@@ -352,12 +282,8 @@ static void people_remedies(const struct page *p, const json_t *j)
 
     json_array_foreach(json_object_get(j, "remedies"), i, one)
     {
-        zf_out_str(&t, i ? "; " : "");
-        zf_out_str(&t, print_text(one, "why"));
-        if (*print_text(one, "type")) {
-            zf_out_str(&t, ": ");
-            zf_out_str(&t, print_text(one, "type"));
-        }
+        zf_out_fmt(&t, "%s%s%s%s", i ? "; " : "", print_text(one, "why"),
+                   *print_text(one, "type") ? ": " : "", print_text(one, "type"));
     }
     people_line(p, "open it", &t);
 }
@@ -372,23 +298,20 @@ static void people_source(const struct page *p, const json_t *j)
     if (*print_text(j, "at"))
         page_line(p, "commit", print_text(j, "at"));
     if (json_is_object(on)) {
-        zf_out_str(&where, print_text(on, "type"));
-        zf_out_str(&where, ": changes there may stay hidden ");
-        zf_out_str(&where, print_text(on, "hides"));
+        zf_out_fmt(&where, "%s: changes there may stay hidden %s", print_text(on, "type"),
+                   print_text(on, "hides"));
         people_line(p, "on", &where);
     }
     json_array_foreach(json_object_get(j, "hosts"), i, host)
     {
         zf_auto(out) struct zf_out t = {0};
 
-        people_bytes(&t, print_number(host, "bytes"));
-        zf_out_str(&t, " from ");
-        zf_out_str(&t, print_text(host, "host"));
-        zf_out_str(&t, " in ");
-        people_count(&t, print_number(host, "requests"), "request");
-        zf_out_str(&t, print_number(host, "retries") ? ", retries: " : ", no retries");
+        zf_out_fmt(&t, "%s from %s in %s, %s", number_bytes(print_number(host, "bytes")).text,
+                   print_text(host, "host"),
+                   number_of(print_number(host, "requests"), "request").text,
+                   print_number(host, "retries") ? "retries: " : "no retries");
         if (print_number(host, "retries"))
-            people_number(&t, print_number(host, "retries"));
+            zf_out_str(&t, number_grouped(print_number(host, "retries")).text);
         people_line(p, i ? "" : "fetched", &t);
     }
 }
@@ -422,31 +345,22 @@ static void people_mount(const struct page *p, const json_t *m)
 {
     zf_auto(out) struct zf_out t = {0};
     const uint64_t up = print_number(m, "uptime");
-    char time[48];
 
-    zf_out_str(&t, print_text(m, "mountpoint"));
-    zf_out_str(&t, " shows ");
-    zf_out_str(&t, print_text(m, "shows"));
+    zf_out_fmt(&t, "%s shows %s", print_text(m, "mountpoint"), print_text(m, "shows"));
     if (json_is_integer(json_object_get(m, "uptime"))) {
-        (void)snprintf(time, sizeof time, "; up %" PRIu64 ":%02u:%02u", up / 3600,
-                       (unsigned)(up / 60 % 60), (unsigned)(up % 60));
-        zf_out_str(&t, time);
+        zf_out_fmt(&t, "; up %" PRIu64 ":%02u:%02u", up / 3600, (unsigned)(up / 60 % 60),
+                   (unsigned)(up % 60));
     }
     if (json_is_integer(json_object_get(m, "bytes"))) {
-        zf_out_str(&t, ", ");
-        people_bytes(&t, print_number(m, "bytes"));
-        zf_out_str(&t, " read, ");
-        people_count(&t, print_number(m, "errors"), "error");
+        zf_out_fmt(&t, ", %s read, %s", number_bytes(print_number(m, "bytes")).text,
+                   number_of(print_number(m, "errors"), "error").text);
     }
     if (*print_text(m, "io")) {
-        zf_out_str(&t, strcmp(print_text(m, "io"), "direct") == 0
-                           ? "; large files past the page cache"
-                           : "; large files through the page cache");
+        zf_out_fmt(&t, "; large files %s the page cache",
+                   strcmp(print_text(m, "io"), "direct") == 0 ? "past" : "through");
     }
-    if (*print_text(m, "remedy")) {
-        zf_out_str(&t, ", a third faster after root's ");
-        zf_out_str(&t, print_text(m, "remedy"));
-    }
+    if (*print_text(m, "remedy"))
+        zf_out_fmt(&t, ", a third faster after root's %s", print_text(m, "remedy"));
     people_line(p, "mount", &t);
 }
 

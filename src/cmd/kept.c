@@ -34,10 +34,7 @@ char *kept_home(void)
 
 static void kept_line(struct zf_out *key, const char *name, const char *value)
 {
-    zf_out_str(key, name);
-    zf_out_str(key, "=");
-    zf_out_str(key, value ? value : "");
-    zf_out_str(key, "\n");
+    zf_out_fmt(key, "%s=%s\n", name, value ? value : "");
 }
 
 static void kept_stat(struct zf_out *key, const char *name, const char *path)
@@ -64,8 +61,7 @@ static bool kept_key(struct zf_out *key, const char *path, const struct opts *o)
         return false;
     for (size_t n = strlen(real); far && n && real[n - 1] == '/';)
         real[--n] = '\0';
-    zf_out_str(key, real);
-    zf_out_str(key, "\n");
+    zf_out_fmt(key, "%s\n", real);
     kept_line(key, "program", PACKAGE_VERSION);
     kept_stat(key, "exe", "/proc/self/exe");
     if (o->current)

@@ -60,14 +60,10 @@ static size_t ls_show_size(const struct ls *ls, uint64_t size)
 {
     int used;
 
-    if (ls->o->human) {
-        char text[32];
-
-        print_bytes_in(text, size);
-        used = printf("%10s  ", text);
-    } else {
+    if (ls->o->human)
+        used = printf("%10s  ", number_bytes(size).text);
+    else
         used = printf("%15" PRIu64 "  ", size);
-    }
     return used > 0 ? (size_t)used : 0;
 }
 

@@ -23,11 +23,9 @@ struct ls_tree {
 /* Columns come first: names may be of any length.  Gives how many they are. */
 static size_t ls_tree_print(uint64_t elems, uint64_t bytes, const char *what)
 {
-    char count[32], size[32];
+    const int used =
+        printf("%8s %10s  %-24s ", number_short(elems).text, number_bytes(bytes).text, what);
 
-    print_count_in(count, elems);
-    print_bytes_in(size, bytes);
-    const int used = printf("%8s %10s  %-24s ", count, size, what);
     return used > 0 ? (size_t)used : 0;
 }
 

@@ -27,10 +27,8 @@ static void map_put_box(struct zf_out *out, const struct zf_tensor *t, const uin
             continue;
         }
         zf_out_dec(out, start[d]);
-        if (count[d] != 1) {
-            zf_out_str(out, ":");
-            zf_out_dec(out, start[d] + count[d]);
-        }
+        if (count[d] != 1)
+            zf_out_fmt(out, ":%" PRIu64, start[d] + count[d]);
     }
     zf_out_str(out, "]");
 }
@@ -321,9 +319,8 @@ static bool map_json_hit(struct map_file *f, const struct zf_refer *r, const cha
     }
     map_add_numbers(&out, "{\"start\":[", r->start, r->tensor->ndim);
     map_add_numbers(&out, ",\"count\":[", r->count, r->tensor->ndim);
-    print_put_number(&out, ",\"offset\":", r->first);
-    print_put_number(&out, ",\"bytes\":", r->end - r->first);
-    zf_out_str(&out, r->exact ? "}" : ",\"exact\":false}");
+    zf_out_fmt(&out, ",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "%s", r->first, r->end - r->first,
+               r->exact ? "}" : ",\"exact\":false}");
     (void)fputs(zf_out_text(&out), stdout);
     return zf_out_ok(&out, f->err);
 }

@@ -21,34 +21,54 @@ size_t print_shape(FILE *to, const struct zf_tensor *t)
     return n;
 }
 
-void print_bytes_in(char out[32], uint64_t n)
+struct number number_bytes(uint64_t n)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct number out;
     double v = (double)n;
     size_t u = 0;
 
     for (; v >= 1024 && u + 1 < sizeof unit / sizeof unit[0]; u++)
         v /= 1024;
-    (void)snprintf(out, 32, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    (void)snprintf(out.text, sizeof out.text, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    return out;
 }
 
-void print_count_in(char out[32], uint64_t n)
+struct number number_short(uint64_t n)
 {
     static const char *const unit[] = {"", " K", " M", " B", " T"};
+    struct number out;
     double v = (double)n;
     size_t u = 0;
 
     for (; v >= 999.5 && u + 1 < sizeof unit / sizeof unit[0]; u++)
         v /= 1000;
-    (void)snprintf(out, 32, "%.*f%s", u == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v, unit[u]);
+    const int decimals = u == 0 || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2;
+    (void)snprintf(out.text, sizeof out.text, "%.*f%s", decimals, v, unit[u]);
+    return out;
 }
 
-void print_bytes(FILE *to, uint64_t n)
+struct number number_grouped(uint64_t n)
 {
-    char text[32];
+    struct number out = {""};
+    char digits[24];
+    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
 
-    print_bytes_in(text, n);
-    (void)fputs(text, to);
+    for (int i = 0, to = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            out.text[to++] = ',';
+        out.text[to++] = digits[i];
+    }
+    return out;
+}
+
+struct number number_of(uint64_t n, const char *what)
+{
+    struct number out;
+
+    (void)snprintf(out.text, sizeof out.text, "%.26s %.30s%s", number_grouped(n).text, what,
+                   n == 1 ? "" : "s");
+    return out;
 }
 
 void print_name(FILE *to, const char *name)
@@ -96,10 +116,4 @@ void print_put_text(struct zf_out *out, const char *key, const char *text)
 {
     zf_out_str(out, key);
     zf_out_json(out, text, strlen(text));
-}
-
-void print_put_number(struct zf_out *out, const char *key, uint64_t n)
-{
-    zf_out_str(out, key);
-    zf_out_dec(out, n);
 }

@@ -12,13 +12,19 @@
 /* "[4096, 11008]"; gives its columns. */
 size_t print_shape(FILE *to, const struct zf_tensor *t);
 
-/* "1.5 GiB" for people; exact below 1024. */
-void print_bytes(FILE *to, uint64_t n);
-/* The same as a string. */
-void print_bytes_in(char out[32], uint64_t n);
+/* A number for people; `text` is good to the end of the statement that asks for it. */
+struct number {
+    char text[60];
+};
 
+/* "1.5 GiB"; exact below 1024. */
+struct number number_bytes(uint64_t n);
 /* "7.24 B" of a number of elements: thousands K, millions M, billions B, trillions T, to three digits. */
-void print_count_in(char out[32], uint64_t n);
+struct number number_short(uint64_t n);
+/* "1,234,567" */
+struct number number_grouped(uint64_t n);
+/* "1,234 tensors", "1 tensor" */
+struct number number_of(uint64_t n, const char *what);
 
 /* A name from a stranger's file: on a terminal, what it would obey and cannot show becomes '?'. */
 void print_name(FILE *to, const char *name);
@@ -33,6 +39,5 @@ uint64_t print_number(const json_t *j, const char *key);
 
 /* Adds `key` as it is ("\"file\": ") and the value as JSON has it. */
 void print_put_text(struct zf_out *out, const char *key, const char *text);
-void print_put_number(struct zf_out *out, const char *key, uint64_t n);
 
 #endif

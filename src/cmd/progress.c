@@ -57,19 +57,17 @@ static void progress_add(char out[200], size_t *n, size_t width, const char *tex
 static void progress_add_bytes(char out[200], size_t *n, size_t width, struct progress *p,
                                const struct progress_at *at)
 {
-    char part[100], done[32], all[32];
+    char part[160];
     const double rate = progress_rate(p, p->last, at->moved);
     const double left = at->bytes < at->all ? (double)(at->all - at->bytes) : 0;
 
     (void)snprintf(part, sizeof part, "%u %%",
                    (unsigned)(100.0 * (double)at->bytes / (double)at->all));
     progress_add(out, n, width, part);
-    print_bytes_in(done, at->bytes);
-    print_bytes_in(all, at->all);
-    (void)snprintf(part, sizeof part, "%s of %s", done, all);
+    (void)snprintf(part, sizeof part, "%s of %s", number_bytes(at->bytes).text,
+                   number_bytes(at->all).text);
     progress_add(out, n, width, part);
-    print_bytes_in(done, (uint64_t)rate);
-    (void)snprintf(part, sizeof part, "%s/s", done);
+    (void)snprintf(part, sizeof part, "%s/s", number_bytes((uint64_t)rate).text);
     progress_add(out, n, width, part);
     if (left < rate * 100 * 3600) {
         (void)snprintf(part, sizeof part, "%u:%02u left", (unsigned)(left / rate) / 60,

@@ -204,12 +204,8 @@ static bool stat_print_json(const struct stat *s, size_t i, struct zf_err *err)
     zf_out_json(&out, t->path, strlen(t->path));
     zf_out_str(&out, ",\"dtype\":");
     zf_out_json(&out, zf_dtype_info(t->dtype)->suffix, strlen(zf_dtype_info(t->dtype)->suffix));
-    for (size_t k = 0; k < sizeof count / sizeof *count; k++) {
-        zf_out_str(&out, ",\"");
-        zf_out_str(&out, count[k].key);
-        zf_out_str(&out, "\":");
-        zf_out_dec(&out, count[k].v);
-    }
+    for (size_t k = 0; k < sizeof count / sizeof *count; k++)
+        zf_out_fmt(&out, ",\"%s\":%" PRIu64, count[k].key, count[k].v);
     if (x->finite > 0)
         stat_add_numbers(&out, t->dtype, x);
     zf_out_str(&out, "}");

@@ -195,7 +195,7 @@ static bool tags_is_opened(const struct tags *t, size_t i, const struct tags_sav
 
 static void tags_print_row(const struct tags *t, size_t i, const struct tags_save *s)
 {
-    char step[24] = "-", when[24] = "-", size[32] = "-", ranks[24] = "-", text[1024];
+    char step[24] = "-", when[24] = "-", ranks[24] = "-", text[1024];
     struct tm tm;
 
     if (s->has_step)
@@ -204,11 +204,10 @@ static void tags_print_row(const struct tags *t, size_t i, const struct tags_sav
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &tm);
     if (s->ranks)
         (void)snprintf(ranks, sizeof ranks, "%" PRIu64, s->ranks);
-    if (s->err.code == ZF_OK)
-        print_bytes_in(size, s->bytes);
     const bool whole = s->err.code == ZF_OK && !s->lost;
-    const int used = printf("%c %8s  %16s %5" PRIu64 " %10s %5s  ",
-                            tags_is_opened(t, i, s) ? '*' : ' ', step, when, s->files, size, ranks);
+    const int used =
+        printf("%c %8s  %16s %5" PRIu64 " %10s %5s  ", tags_is_opened(t, i, s) ? '*' : ' ', step,
+               when, s->files, s->err.code == ZF_OK ? number_bytes(s->bytes).text : "-", ranks);
     (void)printf("%s%-10s%s  ", page_look(&t->page, whole ? PAGE_GOOD : PAGE_BAD), tags_state(s),
                  page_look_end(&t->page));
     (void)page_last(&t->page, used > 0 ? (size_t)used + 12 : 0, 0,

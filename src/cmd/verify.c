@@ -114,40 +114,25 @@ static const char *verify_next(const struct verify *v, const struct zf_finding *
     return w->tensor < f->n_tensors ? v->tensor.at[f->tensor[w->tensor++]].path : NULL;
 }
 
-static void verify_put_number(struct zf_out *out, const char *before, uint64_t n,
-                              const char *behind)
-{
-    zf_out_str(out, before);
-    zf_out_dec(out, n);
-    zf_out_str(out, behind);
-}
-
 static void verify_print(struct verify *v, const struct zf_finding *f)
 {
     zf_auto(out) struct zf_out text = {0};
 
-    if (f->file[0]) {
-        zf_out_str(&text, f->file);
-        zf_out_str(&text, ": ");
-    }
-    if (f->end > f->first) {
-        verify_put_number(&text, "bytes ", f->first, " to ");
-        verify_put_number(&text, "", f->end - 1, ": ");
-    } else if (f->first > 0) {
-        verify_put_number(&text, "byte ", f->first, ": ");
-    }
+    if (f->file[0])
+        zf_out_fmt(&text, "%s: ", f->file);
+    if (f->end > f->first)
+        zf_out_fmt(&text, "bytes %" PRIu64 " to %" PRIu64 ": ", f->first, f->end - 1);
+    else if (f->first > 0)
+        zf_out_fmt(&text, "byte %" PRIu64 ": ", f->first);
     zf_out_str(&text, f->text);
     struct verify_walk w = {0};
     const char *path;
     size_t n = 0;
-    for (; (path = verify_next(v, f, &w)); n++) {
-        if (n < NAMED) {
-            zf_out_str(&text, n > 0 ? ", " : ": ");
-            zf_out_str(&text, path);
-        }
-    }
+    for (; (path = verify_next(v, f, &w)); n++)
+        if (n < NAMED)
+            zf_out_fmt(&text, "%s%s", n > 0 ? ", " : ": ", path);
     if (n > NAMED)
-        verify_put_number(&text, " and ", n - NAMED, " more");
+        zf_out_fmt(&text, " and %zu more", n - NAMED);
     if (zf_out_ok(&text, &v->err)) {
         (void)printf("%-6s  ", zf_finding_weight_name(f->weight));
         page_hang(&v->page, VERIFY_TEXT_AT, zf_out_text(&text));
@@ -162,10 +147,8 @@ static void verify_print_json(struct verify *v, const struct zf_finding *f)
     print_put_text(&out, ",\"weight\":", zf_finding_weight_name(f->weight));
     if (f->file[0])
         print_put_text(&out, ",\"file\":", f->file);
-    if (f->end > 0) {
-        print_put_number(&out, ",\"first\":", f->first);
-        print_put_number(&out, ",\"end\":", f->end);
-    }
+    if (f->end > 0)
+        zf_out_fmt(&out, ",\"first\":%" PRIu64 ",\"end\":%" PRIu64, f->first, f->end);
     zf_out_str(&out, ",\"tensors\":[");
     struct verify_walk w = {0};
     const char *path;
@@ -220,18 +203,19 @@ static void verify_print_sum(const struct verify *v, const struct zf_verify_sum 
     }
     (void)printf("%s: ", verify_word(s));
     if (bad) {
-        (void)printf("%" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " tensors. ",
-                     s->bad_files, s->files, s->bad_tensors, s->tensors);
+        (void)printf("%s of %s files, %s of %s tensors. ", number_grouped(s->bad_files).text,
+                     number_grouped(s->files).text, number_grouped(s->bad_tensors).text,
+                     number_grouped(s->tensors).text);
     } else {
-        (void)printf("%" PRIu64 " file%s, %" PRIu64 " tensor%s. ", s->files,
-                     s->files == 1 ? "" : "s", s->tensors, s->tensors == 1 ? "" : "s");
+        (void)printf("%s, %s. ", number_of(s->files, "file").text,
+                     number_of(s->tensors, "tensor").text);
     }
     if (v->o->quick) {
         (void)puts("Only their structure was looked at.");
         return;
     }
-    print_bytes(stdout, s->bytes);
-    (void)printf(" in %u:%02u\n", (unsigned)took / 60, (unsigned)took % 60);
+    (void)printf("%s in %u:%02u\n", number_bytes(s->bytes).text, (unsigned)took / 60,
+                 (unsigned)took % 60);
 }
 
 /* ---- the command ------------------------------------------------------------------------------- */

@@ -67,12 +67,9 @@ static bool sums_merge(char *old, struct zf_out *out)
     for (char *save, *p = strtok_r(copy, "\n", &save); p; p = strtok_r(NULL, "\n", &save))
         line[n++] = p;
     qsort(line, n, sizeof *line, sums_by_name);
-    for (char *save, *p = strtok_r(old, "\n", &save); p; p = strtok_r(NULL, "\n", &save)) {
-        if (strlen(p) > 66 && !bsearch(&p, line, n, sizeof *line, sums_by_name)) {
-            zf_out_str(out, p);
-            zf_out_str(out, "\n");
-        }
-    }
+    for (char *save, *p = strtok_r(old, "\n", &save); p; p = strtok_r(NULL, "\n", &save))
+        if (strlen(p) > 66 && !bsearch(&p, line, n, sizeof *line, sums_by_name))
+            zf_out_fmt(out, "%s\n", p);
     return true;
 }
 

@@ -94,12 +94,10 @@ static bool fetch_instance_ask(const struct aws_fetch *f, const char *path, cons
     zf_auto(secret_out) struct zf_out line = {0};
 
     base = base ? base : "http://169.254.169.254";
-    zf_out_str(&url, base);
-    zf_out_str(&url, base[strlen(base) - 1] == '/' ? "latest/" : "/latest/");
-    zf_out_str(&url, path);
-    zf_out_str(&line, token ? "x-aws-ec2-metadata-token: "
-                            : "x-aws-ec2-metadata-token-ttl-seconds: 21600");
-    zf_out_str(&line, token ? token : "");
+    zf_out_fmt(&url, "%s%s%s", base, base[strlen(base) - 1] == '/' ? "latest/" : "/latest/", path);
+    zf_out_fmt(&line, "%s%s",
+               token ? "x-aws-ec2-metadata-token: " : "x-aws-ec2-metadata-token-ttl-seconds: 21600",
+               token ? token : "");
     if (!zf_out_ok(&url, err) || !zf_out_ok(&line, err))
         return false;
     const char *header[] = {zf_out_text(&line)};
@@ -171,23 +169,18 @@ static bool fetch_instance(const struct aws_fetch *f, struct aws_key *out, struc
 static void fetch_sts_url(const struct aws_fetch *f, struct zf_out *url)
 {
     if (f->sts) {
-        zf_out_str(url, f->sts);
-        zf_out_str(url, f->sts[strlen(f->sts) - 1] == '/' ? "" : "/");
+        zf_out_fmt(url, "%s%s", f->sts, f->sts[strlen(f->sts) - 1] == '/' ? "" : "/");
     } else {
         bool china = f->region && strncmp(f->region, "cn-", 3) == 0;
-        zf_out_str(url, "https://sts.");
-        zf_out_str(url, f->region ? f->region : "");
-        zf_out_str(url, f->region ? ".amazonaws.com" : "amazonaws.com");
-        zf_out_str(url, china ? ".cn/" : "/");
+        zf_out_fmt(url, "https://sts.%s%s%s", f->region ? f->region : "",
+                   f->region ? ".amazonaws.com" : "amazonaws.com", china ? ".cn/" : "/");
     }
 }
 
 static void fetch_field(struct zf_out *body, const char *name, const char *value)
 {
     if (value) {
-        zf_out_str(body, "&");
-        zf_out_str(body, name);
-        zf_out_str(body, "=");
+        zf_out_fmt(body, "&%s=", name);
         url_encode(body, value, strlen(value), false);
     }
 }

@@ -81,9 +81,8 @@ static bool gs_fetch_machine(struct gs_auth *g, struct http_reply *r, bool *none
     const char *host = settings_env("GCE_METADATA_HOST"), *off = settings_env("NO_GCE_CHECK");
     zf_auto(out) struct zf_out url = {0};
 
-    zf_out_str(&url, "http://");
-    zf_out_str(&url, host ? host : "metadata.google.internal");
-    zf_out_str(&url, "/computeMetadata/v1/instance/service-accounts/default/token");
+    zf_out_fmt(&url, "http://%s/computeMetadata/v1/instance/service-accounts/default/token",
+               host ? host : "metadata.google.internal");
     struct http_ask ask = {.url = zf_out_text(&url),
                            .header = header,
                            .n_header = 1,
@@ -159,8 +158,7 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
     bool good = (!due || gs_fetch(g, err));
     *generation = g->generation;
     if (good && g->token) {
-        zf_out_str(&line, "Bearer ");
-        zf_out_str(&line, g->token);
+        zf_out_fmt(&line, "Bearer %s", g->token);
         good = zf_out_ok(&line, err) && headers_add(add, "authorization", zf_out_text(&line), err);
     }
     (void)pthread_mutex_unlock(&g->lock);
@@ -219,10 +217,12 @@ static bool gs_file(struct gs_auth *g, bool *found, struct zf_err *err)
     zf_auto(out) struct zf_out path = {0};
     zf_auto(secret_out) struct zf_out text = {0};
 
-    zf_out_str(&path, named ? named : dir ? dir : home ? home : "");
-    zf_out_str(&path, named ? ""
-                      : dir ? "/application_default_credentials.json"
-                            : "/.config/gcloud/application_default_credentials.json");
+    if (named || dir)
+        zf_out_fmt(&path, "%s%s", named ? named : dir,
+                   named ? "" : "/application_default_credentials.json");
+    else
+        zf_out_fmt(&path, "%s/.config/gcloud/application_default_credentials.json",
+                   home ? home : "");
     if (!zf_out_ok(&path, err) || !settings_file(zf_out_text(&path), GS_CRED_BYTES, &text, err))
         return false;
     *found = text.p != NULL;

@@ -133,8 +133,7 @@ static bool http_place_autoindex(struct http_place *h, const char *dir, struct e
     *known_out = true;
     if (!http_place_at(&h->place, dir, &at, err))
         return false;
-    zf_out_str(&url, at.url);
-    zf_out_str(&url, dir[0] ? "/" : "");
+    zf_out_fmt(&url, "%s%s", at.url, dir[0] ? "/" : "");
     if (!zf_out_ok(&url, err))
         return false;
     if (!http_place_get(h, url.p, &r, err)) {
@@ -259,8 +258,7 @@ struct place *place_open_http(const struct place_new *n, struct zf_err *err)
         return NULL;
     h->lim = n->lim;
     h->header[0] = "Accept: application/json, text/html;q=0.9, */*;q=0.1";
-    zf_out_str(&o, n->address);
-    zf_out_str(&o, "/");
+    zf_out_fmt(&o, "%s/", n->address);
     h->base = o.p;
     h->unlisted = zf_out_ok(&o, err) ? unlisted_new(&h->place, h->lim, err) : NULL;
     if (!h->unlisted || !http_place_login(h, err)) {

@@ -277,16 +277,10 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
     const struct hub *h = (const struct hub *)p;
     struct zf_out o = {0};
 
-    zf_out_str(&o, h->endpoint);
-    zf_out_str(&o, "/");
-    if (strcmp(h->kind, "models") != 0) {
-        zf_out_str(&o, h->kind);
-        zf_out_str(&o, "/");
-    }
-    zf_out_str(&o, h->repo);
-    zf_out_str(&o, "/resolve/");
-    zf_out_str(&o, h->commit);
-    zf_out_str(&o, "/");
+    zf_out_fmt(&o, "%s/", h->endpoint);
+    if (strcmp(h->kind, "models") != 0)
+        zf_out_fmt(&o, "%s/", h->kind);
+    zf_out_fmt(&o, "%s/resolve/%s/", h->repo, h->commit);
     url_encode(&o, h->dir, strlen(h->dir), true);
     url_encode(&o, path, strlen(path), true);
     *out = (struct place_at){
@@ -298,8 +292,7 @@ static bool hub_at(struct place *p, const char *path, struct place_at *out, stru
 static bool hub_tree_url(const struct hub *h, const char *full, struct zf_out *url)
 {
     hub_api(h, "/tree/", url);
-    zf_out_str(url, h->commit);
-    zf_out_str(url, full[0] ? "/" : "");
+    zf_out_fmt(url, "%s%s", h->commit, full[0] ? "/" : "");
     url_encode(url, full, strlen(full), true);
     zf_out_str(url, "?recursive=false&expand=false");
     return !url->bad;

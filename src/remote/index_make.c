@@ -63,8 +63,7 @@ static void index_time(struct zf_out *out, struct timespec t)
     struct tm tm;
 
     if (gmtime_r(&t.tv_sec, &tm) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm)) {
-        zf_out_str(out, ", \"mtime\": \"");
-        zf_out_str(out, text);
+        zf_out_fmt(out, ", \"mtime\": \"%s", text);
         (void)snprintf(text, sizeof text, ".%09ldZ\"", (long)t.tv_nsec);
         zf_out_str(out, text);
     }
@@ -87,14 +86,10 @@ static bool index_file(struct index_make *m, const char *path, const struct zf_e
         return false;
     zf_out_str(m->out, m->n++ ? ",\n  {\"path\": " : "\n  {\"path\": ");
     zf_out_json(m->out, path, strlen(path));
-    zf_out_str(m->out, ", \"size\": ");
-    zf_out_dec(m->out, e->id.size);
+    zf_out_fmt(m->out, ", \"size\": %" PRIu64, e->id.size);
     index_time(m->out, e->id.mtime);
-    if (m->sha256) {
-        zf_out_str(m->out, ", \"sha256\": \"");
-        zf_out_str(m->out, hex);
-        zf_out_str(m->out, "\"");
-    }
+    if (m->sha256)
+        zf_out_fmt(m->out, ", \"sha256\": \"%s\"", hex);
     zf_out_str(m->out, "}");
     return zf_out_ok(m->out, err);
 }

@@ -93,9 +93,7 @@ static void s3_bucket_url(struct s3_place *s, struct zf_out *url)
 /* "prefix/path" without a slash at its end; "" for the bucket. */
 static void s3_key(const struct s3_place *s, const char *path, struct zf_out *key)
 {
-    zf_out_str(key, s->prefix);
-    zf_out_str(key, s->prefix[0] && path[0] ? "/" : "");
-    zf_out_str(key, path);
+    zf_out_fmt(key, "%s%s%s", s->prefix, s->prefix[0] && path[0] ? "/" : "", path);
 }
 
 /* Does the reply name another region, so that the same question may be answered there? */

@@ -86,9 +86,7 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, str
 
     if (!sigv4_lines(w, own, err))
         return false;
-    zf_out_str(to, w->ask->method);
-    zf_out_str(to, "\n");
-    zf_out_str(to, w->u.path.n ? "" : "/");
+    zf_out_fmt(to, "%s\n%s", w->ask->method, w->u.path.n ? "" : "/");
     zf_out_add(to, w->u.path.p, w->u.path.n);
     zf_out_str(to, "\n");
     zf_out_add(to, w->u.query.p, w->u.query.n);
@@ -99,14 +97,9 @@ static bool sigv4_canonical(struct sigv4_work *w, const struct headers *own, str
         zf_out_str(&w->names, i ? ";" : "");
         url_lower(&w->names, line, (size_t)(value - line));
         url_lower(to, line, (size_t)(value - line));
-        zf_out_str(to, ":");
-        zf_out_str(to, value + strspn(value, ": "));
-        zf_out_str(to, "\n");
+        zf_out_fmt(to, ":%s\n", value + strspn(value, ": "));
     }
-    zf_out_str(to, "\n");
-    zf_out_str(to, zf_out_text(&w->names));
-    zf_out_str(to, "\n");
-    zf_out_str(to, w->body);
+    zf_out_fmt(to, "\n%s\n%s", zf_out_text(&w->names), w->body);
     return zf_out_ok(to, err) && zf_out_ok(&w->names, err);
 }
 
@@ -116,16 +109,8 @@ static void sigv4_text(struct sigv4_work *w)
     uint8_t hash[SIGV4_HASH];
 
     zf_out_add(&w->scope, w->stamp, 8);
-    zf_out_str(&w->scope, "/");
-    zf_out_str(&w->scope, w->ask->region);
-    zf_out_str(&w->scope, "/");
-    zf_out_str(&w->scope, w->ask->service);
-    zf_out_str(&w->scope, "/aws4_request");
-    zf_out_str(&w->text, "AWS4-HMAC-SHA256\n");
-    zf_out_str(&w->text, w->stamp);
-    zf_out_str(&w->text, "\n");
-    zf_out_str(&w->text, zf_out_text(&w->scope));
-    zf_out_str(&w->text, "\n");
+    zf_out_fmt(&w->scope, "/%s/%s/aws4_request", w->ask->region, w->ask->service);
+    zf_out_fmt(&w->text, "AWS4-HMAC-SHA256\n%s\n%s\n", w->stamp, zf_out_text(&w->scope));
     zf_sha256(zf_out_text(&w->canonical), w->canonical.n, hash);
     zf_out_hex(&w->text, hash, SIGV4_HASH);
 }
@@ -136,8 +121,7 @@ static void sigv4_signature(const struct sigv4_work *w, const char *secret, uint
     struct hmac_sha256_ctx ctx;
     zf_auto(secret_out) struct zf_out first = {0};
 
-    zf_out_str(&first, "AWS4");
-    zf_out_str(&first, secret);
+    zf_out_fmt(&first, "AWS4%s", secret);
     hmac_sha256_set_key(&ctx, first.n, (const uint8_t *)zf_out_text(&first));
     hmac_sha256_update(&ctx, 8, (const uint8_t *)w->stamp);
     hmac_sha256_digest(&ctx, SIGV4_HASH, out);
@@ -179,13 +163,8 @@ bool sigv4_sign(const struct sigv4_ask *ask, const struct sigv4_key *key, struct
         return false;
     sigv4_text(&w);
     sigv4_signature(&w, key->secret, sum);
-    zf_out_str(&line, "AWS4-HMAC-SHA256 Credential=");
-    zf_out_str(&line, key->id);
-    zf_out_str(&line, "/");
-    zf_out_str(&line, zf_out_text(&w.scope));
-    zf_out_str(&line, ", SignedHeaders=");
-    zf_out_str(&line, zf_out_text(&w.names));
-    zf_out_str(&line, ", Signature=");
+    zf_out_fmt(&line, "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=", key->id,
+               zf_out_text(&w.scope), zf_out_text(&w.names));
     zf_out_hex(&line, sum, SIGV4_HASH);
     return zf_out_ok(&w.text, err) && zf_out_ok(&w.scope, err) && zf_out_ok(&line, err) &&
            headers_add(out, "authorization", zf_out_text(&line), err);

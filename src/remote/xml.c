@@ -82,8 +82,7 @@ static void XMLCALL xml_open(void *user, const XML_Char *name, const XML_Char **
         return;
     }
     w->at[w->depth++] = w->path.n;
-    zf_out_str(&w->path, w->path.n ? "/" : "");
-    zf_out_str(&w->path, plain);
+    zf_out_fmt(&w->path, "%s%s", w->path.n ? "/" : "", plain);
     zf_out_cut(&w->text, 0);
     (void)xml_report(w, true);
 }

@@ -202,13 +202,11 @@ static bool coverage_is_made(const struct coverage *c, const struct coverage_fil
 
     const char *record = extents_name(&f->x, g->record);
 
-    zf_out_str(&name, f->src->name);
-    zf_out_str(&name, record);
+    zf_out_fmt(&name, "%s%s", f->src->name, record);
     *out = zf_table_find_str(c->made, zf_out_text(&name)) != NULL;
     /* the only archive of a file may be an item of it, too */
     zf_out_cut(&name, strlen(f->src->name));
-    zf_out_str(&name, "!item@0");
-    zf_out_str(&name, record);
+    zf_out_fmt(&name, "!item@0%s", record);
     *out = *out || zf_table_find_str(c->made, zf_out_text(&name)) != NULL;
     return zf_out_ok(&name, err);
 }

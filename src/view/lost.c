@@ -2,6 +2,7 @@
 /* With lost=omit damaged tensors are not in the tree; LOST.json says which, and why. */
 #include "lost.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include <zf/base/out.h>
@@ -79,10 +80,7 @@ static void lost_put_ranges(struct zf_out *o, const struct zf_tensor *t)
             zf_out_str(o, "{\"more\":true}");
             break;
         }
-        zf_out_str(o, "{\"first\":");
-        zf_out_dec(o, loss.first);
-        zf_out_str(o, ",\"end\":");
-        zf_out_dec(o, loss.end);
+        zf_out_fmt(o, "{\"first\":%" PRIu64 ",\"end\":%" PRIu64, loss.first, loss.end);
         lost_put_reason(o, &loss.how);
         zf_out_u8(o, '}');
     }

@@ -31,6 +31,8 @@ static inline void zf_out_add(struct zf_out *o, const void *p, size_t n)
 }
 
 void zf_out_str(struct zf_out *o, const char *s);
+/* As printf writes it. */
+void zf_out_fmt(struct zf_out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void zf_out_u8(struct zf_out *o, uint8_t v);
 void zf_out_le16(struct zf_out *o, uint16_t v);
 void zf_out_le32(struct zf_out *o, uint32_t v);

@@ -97,13 +97,10 @@ static bool zarr_object_add(struct mg_save *s, const char *key, const char *file
 
     if (!src)
         return false;
-    zf_out_str(&name, key);
-    zf_out_str(&name, "/" PREFIX);
+    zf_out_fmt(&name, "%s%s", key, "/" PREFIX);
     zf_out_add(&name, o->offset, o->offset_len + 1 + o->shape_len);
-    if (o->cut) {
-        zf_out_str(&name, ".");
-        zf_out_dec(&name, extent);
-    }
+    if (o->cut)
+        zf_out_fmt(&name, ".%" PRIu64, extent);
     if (name.bad)
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     return mg_save_object(s, name.p, name.n, src, err) != NULL;

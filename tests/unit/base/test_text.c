@@ -54,6 +54,26 @@ static void numbers(void **state)
     }
 }
 
+/* At every length around the first room, behind other text, and twice. */
+static void formats(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 600; n++) {
+        zf_auto(out) struct zf_out o = {0};
+        char want[2000];
+
+        zf_out_str(&o, n % 2 ? "front" : "");
+        zf_out_fmt(&o, "%*s|%d", n, "x", n);
+        zf_out_fmt(&o, "%s", "");
+        zf_out_fmt(&o, "%.*s%%", n % 7, "abcdefg");
+        (void)snprintf(want, sizeof want, "%s%*s|%d%.*s%%", n % 2 ? "front" : "", n, "x", n, n % 7,
+                       "abcdefg");
+        assert_string_equal(zf_out_text(&o), want);
+        assert_int_equal(o.n, strlen(want));
+        assert_false(o.bad);
+    }
+}
+
 /* The characters at the ends of each length. */
 static void utf8(void **state)
 {
@@ -137,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hex_digits),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(formats),
         cmocka_unit_test(utf8),
         cmocka_unit_test(whole_reads_and_writes),
         cmocka_unit_test(writes_in_parts),
