@@ -7,37 +7,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
-from golden import Case, main  # noqa: E402 pylint: disable=wrong-import-position
-from megatron import numbered  # noqa: E402 pylint: disable=wrong-import-position
-
-
-class Save(Case):
-    """model: the tensors of hf/ as (shape, bytes)."""
-
-    def model(self, *opts, at="save"):
-        r = self.run("cat", "hf/model.safetensors", *opts, at=at)
-        assert r.returncode == 0, r.stderr.decode()
-        (n,) = struct.unpack_from("<Q", r.stdout)
-        return {k: (v["shape"], r.stdout[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-                for k, v in json.loads(r.stdout[8:8 + n]).items() if k != "__metadata__"}
-
-
-class Numbers:
-    """Tensors by the trainer's names, and what hf/ must hold."""
-
-    def __init__(self):
-        self.save, self.want, self.next = {}, {}, 0
-
-    def put(self, name, shape, target=None, parts=None):
-        """parts: targets that are slices of the first dimension."""
-        t = numbered(shape, self.next)
-        self.next += len(t[2]) // 4
-        self.save[name] = t
-        if target:
-            self.want[target] = (list(shape), t[2])
-        for k, p in enumerate(parts or ()):
-            n = len(t[2]) // len(parts)
-            self.want[p] = (list(shape[1:]), t[2][k * n:(k + 1) * n])
+from golden import main  # noqa: E402 pylint: disable=wrong-import-position
+from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
 
 
 HF_V3 = {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "num_attention_heads": 2, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4,

@@ -152,6 +152,9 @@ def gpt2_of_megatron():
     judged(biased(False), settings, (
         ({}, {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", "n_positions": 20, "layer_norm_epsilon": 1e-5}),
         ({"bias_gelu_fusion": False}, {"activation_function": "gelu"}), ({"bias_gelu_fusion": False, "openai_gelu": True}, {"activation_function": "gelu_new"}),
+        ({"bias_activation_fusion": False}, {"activation_function": "gelu"}), ({"bias_activation_fusion": True}, {"activation_function": "gelu_new"}),
+        ({"activation_func": {"_target_": "torch.nn.functional.gelu"}}, {"activation_function": "gelu_new"}), ({"activation_func": {"_target_": "torch.nn.functional.relu"}}, "activation_func"),
+        ({"activation_func": {"_target_": "megatron.core.activations.fast_gelu"}, "bias_activation_fusion": False}, {"activation_function": "gelu_new"}),
         ({"layernorm_zero_centered_gamma": True}, "only re-orders"), ({"squared_relu": True}, "squared_relu"), ({"qk_layernorm": True}, "norms of queries"),
         ({"num_query_groups": 2}, "linear_qkv"), ({"layernorm_epsilon": None}, "epsilon"), ({"layernorm_epsilon": -1}, "epsilon"), ({"layernorm_epsilon": "x"}, '"x"'), ({"ffn_hidden_size": 12}, "10 and 12"), ({"hidden_size": 8}, "hidden_size")))
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Megatron-core's decoders in all their kinds: which rows of the fused tensors are queries, keys, values, gate and up, by either name
+of a norm and of experts.  The orders are those of megatron/core/transformer/attention.py, mlp.py and moe/experts.py, written a second time."""
+import itertools
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
+from golden import main  # noqa: E402 pylint: disable=wrong-import-position
+from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
+
+HEADS, GROUPS, DIM, WIDTH, FFN, ROWS, LAYERS, EXPERTS = 4, 2, 6, 16, 10, 24, 2, 3
+SETTINGS = {"num_layers": LAYERS, "hidden_size": WIDTH, "ffn_hidden_size": FFN, "num_attention_heads": HEADS, "num_query_groups": GROUPS, "kv_channels": DIM,
+            "normalization": "RMSNorm", "gated_linear_unit": True, "position_embedding_type": "rope", "rotary_base": 20000, "layernorm_epsilon": 1e-5,
+            "add_bias_linear": False, "share_embeddings_and_output_weights": False, "seq_length": 64}
+MOE = {"num_moe_experts": EXPERTS, "moe_ffn_hidden_size": 7, "moe_router_topk": 2}
+MLA = {"multi_latent_attention": True, "qk_layernorm": True, "rope_type": "rope", "rotary_scaling_factor": 1, "qk_head_dim": 6, "qk_pos_emb_head_dim": 4,
+       "v_head_dim": 5, "kv_lora_rank": 8, "q_lora_rank": None}
+QWEN = ("mlp.gate", "mlp.experts", ("gate_proj", "up_proj", "down_proj"))
+MIXTRAL = ("block_sparse_moe.gate", "block_sparse_moe.experts", ("w1", "w3", "w2"))
+
+
+def gated(m, name, ffn, front, names=("gate_proj", "up_proj"), kind="weight"):
+    m.put(f"{name}.{kind}", [2 * ffn, WIDTH][:2 if kind == "weight" else 1], rows={f"{front}.{n}.{kind}": ffn for n in names})
+
+
+def attention(m, p, q, biases, turned, norms):
+    per = HEADS // GROUPS
+    within = [2 * j + two for two in range(2) for j in range(DIM // 2)] if turned else range(DIM)  # neighbours turned, or halves
+    first = {"q": [g * (per + 2) + k for g in range(GROUPS) for k in range(per)], "k": [g * (per + 2) + per for g in range(GROUPS)],
+             "v": [g * (per + 2) + per + 1 for g in range(GROUPS)]}
+    for kind in ("weight", "bias") if biases else ("weight",):
+        name, two = p + "self_attention.linear_qkv." + kind, 2 if kind == "weight" else 1
+        m.put(name, [(HEADS + 2 * GROUPS) * DIM, WIDTH][:two])
+        all_of = m.save[name][2]
+        wide = len(all_of) // ((HEADS + 2 * GROUPS) * DIM)
+        for x, heads in first.items():
+            rows = [h * DIM + d for h in heads for d in (range(DIM) if x == "v" else within)]
+            m.want[q + f"self_attn.{x}_proj.{kind}"] = ([len(rows), WIDTH][:two], b"".join(all_of[wide * r:wide * (r + 1)] for r in rows))
+        if kind == "weight" or biases == "all":
+            m.put(p + "self_attention.linear_proj." + kind, [WIDTH, HEADS * DIM] if kind == "weight" else [WIDTH], q + "self_attn.o_proj." + kind)
+    for x in "qk" if norms else "":
+        m.put(p + f"self_attention.{x}_layernorm.weight", [DIM], q + f"self_attn.{x}_norm.weight")
+
+
+def latent(m, p, q, narrow, plain):
+    for ours, shape, theirs in (("linear_proj.weight", [WIDTH, HEADS * 5], "o_proj"), ("linear_kv_down_proj.weight", [12, WIDTH], "kv_a_proj_with_mqa"),
+                                ("kv_layernorm.weight" if plain else "linear_kv_up_proj.layer_norm_weight", [8], "kv_a_layernorm"),
+                                ("linear_kv_up_proj.weight", [HEADS * 11, 8], "kv_b_proj"),
+                                *((("linear_q_down_proj.weight", [9, WIDTH], "q_a_proj"), ("linear_q_up_proj.weight", [HEADS * 10, 9], "q_b_proj"),
+                                   ("q_layernorm.weight" if plain else "linear_q_up_proj.layer_norm_weight", [9], "q_a_layernorm"))
+                                  if narrow else (("linear_q_proj.weight", [HEADS * 10, WIDTH], "q_proj"),))):
+        m.put(p + "self_attention." + ours, shape, q + f"self_attn.{theirs}.weight")
+
+
+def experts(m, p, q, names, local, shared, bias):
+    router, front, (gate, up, down) = names
+    m.put(p + "mlp.router.weight", [EXPERTS, WIDTH], q + router + ".weight")
+    for e in range(EXPERTS):
+        at = p + f"mlp.experts.{'local_experts' if local else 'experts'}.{e}."
+        gated(m, at + "linear_fc1", 7, q + f"{front}.{e}", (gate, up))
+        m.put(at + "linear_fc2.weight", [WIDTH, 7], q + f"{front}.{e}.{down}.weight")
+    if shared:
+        gated(m, p + "mlp.shared_experts.linear_fc1", 14, q + "mlp." + shared)
+        m.put(p + "mlp.shared_experts.linear_fc2.weight", [WIDTH, 14], q + f"mlp.{shared}.down_proj.weight")
+    if shared == "shared_expert":
+        m.put(p + "mlp.shared_experts.gate_weight", [1, WIDTH], q + "mlp.shared_expert_gate.weight")
+    if bias:
+        m.put(p + "mlp.router.expert_bias", [EXPERTS], q + "mlp.gate.e_score_correction_bias")
+
+
+def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local=False, shared="", bias=False, mla="", gate=True, kinds=("weight",)):
+    """plain: norms under their own names, as the specification without Transformer Engine has them; biases: "", "qkv", "all";
+    moe: the layers with experts; mla: "", "wide", "narrow"; kinds: what norms have."""
+    m = Numbers()
+    m.put("embedding.word_embeddings.weight", [ROWS, WIDTH], "model.embed_tokens.weight")
+    m.put("output_layer.weight", [ROWS, WIDTH], "lm_head.weight")
+    for kind in kinds:
+        m.put("decoder.final_layernorm." + kind, [WIDTH], "model.norm." + kind)
+    for i in range(LAYERS):
+        p, q = f"decoder.layers.{i}.", f"model.layers.{i}."
+        for kind in kinds:
+            m.put(p + ("input_layernorm." if plain or mla else "self_attention.linear_qkv.layer_norm_") + kind, [WIDTH], q + "input_layernorm." + kind)
+            m.put(p + ("pre_mlp_layernorm." if plain or i in moe and not local else "mlp.linear_fc1.layer_norm_") + kind, [WIDTH], q + "post_attention_layernorm." + kind)
+        if mla:
+            latent(m, p, q, mla == "narrow", plain)
+        else:
+            attention(m, p, q, biases, turned, qk_norm)
+        if i in moe:
+            experts(m, p, q, names, local, shared, bias)
+            continue
+        for kind in ("weight", "bias") if biases == "all" else ("weight",):
+            two = 2 if kind == "weight" else 1
+            if gate:
+                gated(m, p + "mlp.linear_fc1", FFN, q + "mlp", kind=kind)
+            else:
+                m.put(p + "mlp.linear_fc1." + kind, [FFN, WIDTH][:two], q + "mlp.up_proj." + kind)
+            m.put(p + "mlp.linear_fc2." + kind, [WIDTH, FFN] if two == 2 else [WIDTH], q + "mlp.down_proj." + kind)
+    return m
+
+
+def shown(m, settings, architecture, wrong=(), **fields):
+    with Save() as c:
+        c.safetensors("save/model.safetensors", m.save)
+        c.file("save/transformer_config.json", {**SETTINGS, **settings})
+        c.holds(m, architecture, **fields)
+        for change, part in wrong:
+            c.file("save/transformer_config.json", {**SETTINGS, **settings, **change})
+            c.told("hf/ is no", part, at="save")
+            assert "model.embed_tokens.weight" not in c.model()
+
+
+def dense_decoders():
+    for plain, turned in itertools.product((False, True), (False, True)):
+        of = {"rotary_interleaved": turned}
+        shown(decoder(plain, turned=turned), of, "LlamaForCausalLM", head_dim=DIM, rope_theta=20000.0, num_key_value_heads=GROUPS, attention_bias=False)
+        shown(decoder(plain, "all", turned), {**of, "add_bias_linear": True}, "LlamaForCausalLM", attention_bias=True, mlp_bias=True)
+    shown(decoder(), {"window_size": [5, 0]}, "MistralForCausalLM", (({"window_size": [-1, 0]}, "without an end"),), sliding_window=6)
+    shown(decoder(qk_norm=True), {"qk_layernorm": True}, "Qwen3ForCausalLM", (({"rotary_interleaved": True}, "interleaved"),), head_dim=DIM)
+
+
+def nemotron():
+    for plain, biases in itertools.product((False, True), ("", "all")):
+        settings = {"normalization": "LayerNorm", "gated_linear_unit": False, "layernorm_zero_centered_gamma": True, "rotary_percent": 0.5,
+                    "add_bias_linear": biases == "all"}
+        # By its trainer's switch, or by the function of NeMo and Megatron-Bridge.
+        for how in ({"squared_relu": True}, {"activation_func": {"_target_": "megatron.core.activations.squared_relu"}}):
+            shown(decoder(plain, biases, gate=False, kinds=("weight", "bias")), {**settings, **how}, "NemotronForCausalLM", (({"ffn_hidden_size": 12}, "10 and 12"),),
+                  hidden_act="relu2", partial_rotary_factor=0.5, attention_bias=biases == "all", mlp_bias=biases == "all")
+
+
+def experts_of_all_names():
+    wrong = (({"moe_ffn_hidden_size": 6}, "linear_fc1"), ({"moe_ffn_hidden_size": 8}, "[8:16] are outside"), ({"moe_ffn_hidden_size": 14}, "[14:28] are outside"))
+    for plain, local in itertools.product((False, True), (False, True)):
+        shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM", (*wrong, ({"num_moe_experts": 2}, "expert")),
+              num_local_experts=EXPERTS, num_experts_per_tok=2, intermediate_size=7, sliding_window=None)
+        shown(decoder(plain, moe=(1,), local=local, qk_norm=True), {**MOE, "qk_layernorm": True}, "Qwen3MoeForCausalLM", wrong, num_experts=EXPERTS,
+              moe_intermediate_size=7, mlp_only_layers=[0], norm_topk_prob=True, decoder_sparse_step=1)
+    settings = {**MOE, "kv_channels": DIM, "add_qkv_bias": True, "moe_shared_expert_gate": True, "moe_shared_expert_intermediate_size": 14}
+    shown(decoder(biases="qkv", moe=(0, 1), shared="shared_expert"), settings, "Qwen2MoeForCausalLM",
+          (*wrong, *(({"moe_shared_expert_intermediate_size": n}, part) for n, part in ((12, "shared_experts.linear_fc1"), (16, "[16:32] are outside"), (28, "[28:56] are outside")))),
+          shared_expert_intermediate_size=14, norm_topk_prob=True)
+
+
+def latent_attention():
+    for plain, mla in itertools.product((False, True), ("wide", "narrow")):
+        settings = {**MLA, **MOE, "q_lora_rank": 9 if mla == "narrow" else None, "moe_shared_expert_intermediate_size": 14}
+        wrong = (({"moe_ffn_hidden_size": 14}, "[14:28] are outside"), ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"))
+        fields = {"kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_routed_experts": EXPERTS}
+        shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)
+        shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla, bias=True), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", wrong, **fields)
+    # transformers refuses null.
+    shown(decoder(moe=(0, 1), mla="wide", bias=True), {**MLA, **MOE, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", n_shared_experts=0)
+
+
+def norms_of_latent_attention_with_another_epsilon_are_told():
+    for eps, told in ((1e-5, True), (1e-6, False)):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", decoder(moe=(1,), mla="wide", bias=True).save)
+            c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid", "layernorm_epsilon": eps})
+            assert (b"1e-6 for them" in c.run("info", None, "-v", at="save").stdout) == told
+
+
+main([dense_decoders, nemotron, experts_of_all_names, latent_attention, norms_of_latent_attention_with_another_epsilon_are_told])
