@@ -220,37 +220,69 @@ static json_t *facts_names(const struct zf_checkpoint *c, const char *path, cons
     return names;
 }
 
-/* Parameters once: without ties, recorded buffers, and integers, which nobody trains. */
+/* The path below the directory of a model-parallel rank that is shown by itself, mp_rank_NN; NULL: it is in none. */
+static const char *facts_in_rank(const char *path)
+{
+    const size_t n = strcspn(path, "/");
+
+    return strncmp(path, "mp_rank_", 8) != 0 ? NULL : path + n + (path[n] == '/');
+}
+
+/* Parameters once: without ties, recorded buffers, and integers, which nobody trains; of ranks that are shown by themselves
+ * all that each has. */
 static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *buffers = facts_names(c, "state/buffer_names.json", o);
     zf_auto(json) json_t *frozen = facts_load(c, "state/frozen_param_shapes.json", o);
-    const struct zf_set *s = zf_checkpoint_set(c, "");
     struct facts_tally param = {0}, still = {0};
-    uint64_t n_buffers = 0, n_integers = 0;
+    uint64_t n_buffers = 0, n_integers = 0, n_ranks = 0;
 
-    for (uint32_t i = 0; s && i < s->n; i++) {
-        const struct zf_tensor *x = &s->tensor[i];
+    for (uint32_t k = 0; k < c->n_sets; k++) {
+        const struct zf_set *s = &c->set[k];
+        const char *in_rank = facts_in_rank(s->path);
 
-        if (x->apart)
+        if (*(in_rank ? in_rank : s->path))
             continue;
-        if (x->alias_of != i) {
-            param.tied++;
-        } else if (json_object_get(buffers, x->name)) {
-            n_buffers++;
-        } else if (facts_is_integer(x->dtype)) {
-            n_integers++;
-        } else {
-            facts_count(&param, x);
-            if (json_object_get(frozen, x->name))
-                facts_count(&still, x);
+        n_ranks += in_rank != NULL;
+        for (uint32_t i = 0; i < s->n; i++) {
+            const struct zf_tensor *x = &s->tensor[i];
+
+            if (x->apart)
+                continue;
+            if (x->alias_of != i) {
+                param.tied++;
+            } else if (json_object_get(buffers, x->name)) {
+                n_buffers++;
+            } else if (facts_is_integer(x->dtype)) {
+                n_integers++;
+            } else {
+                facts_count(&param, x);
+                if (json_object_get(frozen, x->name))
+                    facts_count(&still, x);
+            }
         }
     }
-    return json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o}", "parameters",
-                     (json_int_t)param.elems, "tensors", (json_int_t)param.tensors, "bytes",
-                     facts_types(&param), "tied", (json_int_t)param.tied, "buffers",
-                     (json_int_t)n_buffers, "integers", (json_int_t)n_integers, "frozen",
-                     (json_int_t)still.tensors, "frozen_bytes", facts_types(&still));
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o}", "by_rank",
+                     (json_int_t)n_ranks, "parameters", (json_int_t)param.elems, "tensors",
+                     (json_int_t)param.tensors, "bytes", facts_types(&param), "tied",
+                     (json_int_t)param.tied, "buffers", (json_int_t)n_buffers, "integers",
+                     (json_int_t)n_integers, "frozen", (json_int_t)still.tensors, "frozen_bytes",
+                     facts_types(&still));
+}
+
+static void facts_add_once(json_t *list, const char *text)
+{
+    json_t *new = zf_json_text(text), *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        if (json_equal(one, new)) {
+            json_decref(new);
+            return;
+        }
+    }
+    (void)json_array_append_new(list, new);
 }
 
 /* Sets optim/NAME.  The class is recorded only where the framework made the optimizer by its settings. */
@@ -263,10 +295,11 @@ static json_t *facts_optimizer(const struct zf_checkpoint *c, const struct opts 
 
     for (uint32_t i = 0; i < c->n_sets; i++) {
         const struct zf_set *s = &c->set[i];
+        const char *in_rank = facts_in_rank(s->path), *path = in_rank ? in_rank : s->path;
 
-        if (strncmp(s->path, "optim/", 6) != 0)
+        if (strncmp(path, "optim/", 6) != 0)
             continue;
-        (void)json_array_append_new(states, zf_json_text(s->path + 6));
+        facts_add_once(states, path + 6);
         for (uint32_t k = 0; k < s->n; k++)
             if (s->tensor[k].alias_of == k)
                 facts_count(&all, &s->tensor[k]);

@@ -129,9 +129,10 @@ static void people_weights(const struct page *p, const json_t *j)
     zf_auto(out) struct zf_out t = {0};
 
     if (print_number(w, "tensors")) {
-        zf_out_fmt(&t, "%s parameter%s in %s, ",
+        zf_out_fmt(&t, "%s parameter%s in %s%s, ",
                    (params < 1000000 ? number_grouped : number_short)(params).text,
-                   params == 1 ? "" : "s", number_of(print_number(w, "tensors"), "tensor").text);
+                   params == 1 ? "" : "s", number_of(print_number(w, "tensors"), "tensor").text,
+                   print_number(w, "by_rank") ? " of all ranks, copies included" : "");
         people_types(&t, json_object_get(w, "bytes"));
     }
     people_rest(&t, print_number(w, "tied"), " tied", "");

@@ -46,6 +46,18 @@ def counted(name):
     return said, numbers, truth
 
 
+def parameters_by_rank():
+    """What each has: nothing says which tensors are cut and which are copies."""
+    at = os.path.join(DATA, "deepspeed", "tp2_zero1")
+    w, n, tensors = json.loads(info("--json", at))["weights"], 0, 0
+    for line in subprocess.run([ZEROFS, "ls", "-R", "--json", at], capture_output=True, check=True, timeout=60).stdout.splitlines():
+        row = json.loads(line)
+        if row.get("set") in ("mp_rank_00", "mp_rank_01"):
+            n, tensors = n + math.prod(row["shape"]), tensors + 1
+    assert (w["by_rank"], w["parameters"], w["tensors"]) == (2, n, tensors) and n, (w, n, tensors)
+    assert "of all ranks, copies included" in info(at) and "exp_avg, exp_avg_sq, step;" in info(at)
+
+
 def parameters():
     said, trained, truth = counted("ds0_19_8_zero0_bf16_w2")
     frozen = {"l3.weight": 5 * 6, "norm.bias": 6}
@@ -156,6 +168,7 @@ def every_save(folder):
 
 with tempfile.TemporaryDirectory(prefix="zf-info-") as where:
     results.run("parameters are counted once", parameters)
+    results.run("those of ranks that are shown by themselves", parameters_by_rank)
     results.run("ranks", ranks)
     results.run("damage by file", damaged, where)
     results.run("no line is too wide", fits, where)
