@@ -361,14 +361,8 @@ static bool flat_zero_open(struct flat_zero *z, struct zf_err *err)
 /* "[chained_N.]optimizer.distributed.dp_group_idx_G.param_state" */
 static bool flat_zero_name(struct mg_text name, uint32_t *chain, uint64_t *group)
 {
-    uint64_t n;
-
     *chain = MG_NO_CHAIN;
-    if (mg_text_take(&name, "chained_")) {
-        if (!mg_text_take_number(&name, &n) || n >= MG_NO_CHAIN || !mg_text_take(&name, "."))
-            return false;
-        *chain = (uint32_t)n;
-    }
+    (void)mg_text_take_chain(&name, "chained_", chain);
     return mg_text_take(&name, "optimizer.distributed.dp_group_idx_") &&
            mg_text_take_number(&name, group) && mg_text_is(name, JOINED);
 }

@@ -10,8 +10,6 @@
 
 #include <zf/assemble/item_json.h>
 
-#include "fsdp_keys.h"
-
 /* So much of .metadata is searched.  Of a large job the keys of what is saved once are spread over all of
  * it, but the first key of the state dict, args, comes first. */
 #define FSDP_HEAD (4u << 20)

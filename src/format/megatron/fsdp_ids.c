@@ -15,8 +15,6 @@
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 
-#include "fsdp_keys.h"
-
 #define IDS_ASKED (1ull << 21) /* comparisons: some seconds */
 
 /* A master: number i of a group of one optimizer. */
@@ -71,7 +69,7 @@ static bool ids_is_weight(const struct mg_tensor *t)
 /* "3.12" */
 static bool ids_numbers(struct mg_text name, uint64_t *group, uint64_t *i)
 {
-    return mg_text_take_number(&name, group) && mg_text_take(&name, ".") && mg_fsdp_id(name, i);
+    return mg_text_take_number(&name, group) && mg_text_take(&name, ".") && mg_text_number(name, i);
 }
 
 static int ids_by_place(const void *a, const void *b)
@@ -281,7 +279,7 @@ static const struct mg_tensor *ids_owner(const struct ids *x, const struct mg_te
     const struct ids_owner *owner = NULL;
     uint64_t id, hash;
 
-    if (t->name.what == MG_STATE && mg_fsdp_id(t->name.name, &id) &&
+    if (t->name.what == MG_STATE && mg_text_number(t->name.name, &id) &&
         ids_hash(t->name.chain, id, &hash))
         owner = zf_table_find_id(x->owner, hash);
     return owner ? ids_tensor(x, x->weight.at[owner->weight - 1]) : NULL;

@@ -35,6 +35,24 @@ bool mg_text_take_number(struct mg_text *t, uint64_t *out)
     return true;
 }
 
+bool mg_text_number(struct mg_text t, uint64_t *out)
+{
+    return mg_text_take_number(&t, out) && t.n == 0;
+}
+
+bool mg_text_take_chain(struct mg_text *t, const char *word, uint32_t *chain)
+{
+    struct mg_text rest = *t;
+    uint64_t n;
+
+    if (!mg_text_take(&rest, word) || !mg_text_take_number(&rest, &n) || n >= MG_NO_CHAIN ||
+        !mg_text_take(&rest, "."))
+        return false;
+    *chain = (uint32_t)n;
+    *t = rest;
+    return true;
+}
+
 /* Takes what is in front of the first `stop`, and that too. */
 static bool key_take_until(struct mg_text *t, const char *stop, struct mg_text *out)
 {
@@ -70,15 +88,13 @@ bool mg_key_is_master(struct mg_text state)
     return mg_text_is(state, "param") || mg_text_is(state, "fp32_param");
 }
 
-/* The name of the parameter without the words that wrap it: one "model.", and every "module.". */
-static struct mg_text key_bare(const char *p, size_t n)
+/* The name of the parameter without the words that wrap it, every "module.", which are never all of it. */
+static struct mg_text key_bare(struct mg_text t)
 {
-    struct mg_text t = {p, n}, last = t;
+    struct mg_text last = t;
 
-    (void)mg_text_take(&t, "model.");
-    do {
-        last = t.n ? t : last; /* a name is never used up */
-    } while (mg_text_take(&t, "module."));
+    while (mg_text_take(&t, "module."))
+        last = t.n ? t : last;
     return last;
 }
 
@@ -104,8 +120,10 @@ void mg_key_find_axes(struct mg_key *k)
 
 static void key_take_name(struct mg_key *k, enum mg_what what, struct mg_text t)
 {
+    struct mg_text inside = t;
+
     k->what = what;
-    k->name = key_bare(t.p, t.n);
+    k->name = key_bare(mg_text_take(&inside, "model.") && inside.n ? inside : t);
     mg_key_find_axes(k);
 }
 
@@ -171,14 +189,13 @@ static bool key_take_object(struct mg_key *k, const char *key, size_t n)
 void mg_key_parse(const char *key, size_t n, struct mg_key *out)
 {
     struct mg_text t = {key, n}, chained = t;
-    uint64_t chain;
+    uint32_t chain;
 
     *out = (struct mg_key){.chain = MG_NO_CHAIN};
     if (key_take_object(out, key, n))
         return;
-    if (mg_text_take(&chained, "chained_") && mg_text_take_number(&chained, &chain) &&
-        chain < MG_NO_CHAIN && mg_text_take(&chained, ".") && chained.n) {
-        out->chain = (uint32_t)chain;
+    if (mg_text_take_chain(&chained, "chained_", &chain) && chained.n) {
+        out->chain = chain;
         t = chained;
     }
     if (mg_text_take(&t, "optimizer.") && t.n) {
@@ -190,6 +207,49 @@ void mg_key_parse(const char *key, size_t n, struct mg_key *out)
             out->what = MG_OTHER;
     }
 }
+
+/* ---- flattened by torch.distributed.checkpoint ---- */
+
+/* Behind "state.": the state's name is the last word, for none has a dot. */
+static bool key_take_flat_state(struct mg_key *k, struct mg_text t)
+{
+    const char *dot = t.n ? memrchr(t.p, '.', t.n) : NULL;
+
+    if (!dot || dot == t.p || dot + 1 == t.p + t.n)
+        return false;
+    k->state = (struct mg_text){dot + 1, t.n - (size_t)(dot - t.p) - 1};
+    k->name = key_bare((struct mg_text){t.p, (size_t)(dot - t.p)});
+    return true;
+}
+
+void mg_fsdp_key(const char *key, size_t n, struct mg_key *out)
+{
+    struct mg_text t = {key, n}, rest;
+
+    *out = (struct mg_key){.what = MG_OTHER, .chain = MG_NO_CHAIN, .name = t};
+    if (mg_text_take(&t, "model.")) {
+        if (t.n) { /* layers are always numbered: there is no axis to be found */
+            out->what = MG_WEIGHT;
+            out->name = key_bare(t);
+        }
+        return;
+    }
+    if (!mg_text_take(&t, "optimizer."))
+        return;
+    (void)mg_text_take_chain(&t, "", &out->chain);
+    (void)mg_text_take(&t, "optimizer.");
+    out->container = (struct mg_text){key, (size_t)(t.p - key) - 1};
+    rest = t;
+    if (mg_text_take(&rest, "state.") && key_take_flat_state(out, rest)) {
+        out->what = MG_STATE;
+    } else if (mg_text_take(&t, MG_FSDP_MASTERS ".") && t.n) {
+        out->what = MG_STATE;
+        out->state = (struct mg_text){MG_FSDP_MASTERS, sizeof MG_FSDP_MASTERS - 1};
+        out->name = t;
+    }
+}
+
+/* ---- numbers in names ---- */
 
 size_t mg_key_numbered(const struct mg_key *k, uint64_t layer, uint64_t expert, char *out,
                        size_t size)

@@ -8,7 +8,18 @@
  *   <anything>/shard_<offset>_<shape>                            an object, one of a grid of them
  *
  * Source: megatron/core/dist_checkpointing/mapping.py (ShardedObject.unique_key), optimizer/optimizer.py,
- * optimizer/distrib_optimizer.py (sharded_param_state_*; 0.6 … 0.19). */
+ * optimizer/distrib_optimizer.py (sharded_param_state_*; 0.6 … 0.19).
+ *
+ * In a state dict that torch.distributed.checkpoint flattened by itself:
+ *
+ *   model.[module.…]<parameter>                                  a weight
+ *   optimizer.[N.][optimizer.]state.[module.…]<parameter>.<state>
+ *                                                                a value of an optimizer's state; the
+ *                                                                parameter may be an integer id
+ *   optimizer.[N.][optimizer.]fp32_from_fp16_params.<group>.<i>  a master copy, without a name
+ *
+ * Source: megatron/training/checkpointing.py (generate_state_dict; preprocess_fsdp_dtensor_state_dict,
+ * core 0.15 … 0.19), megatron/core/optimizer/optimizer.py (Float16OptimizerWithFloat16Params.state_dict). */
 #ifndef FORMAT_MEGATRON_KEYS_H
 #define FORMAT_MEGATRON_KEYS_H
 
@@ -51,6 +62,12 @@ struct mg_key {
 /* Always succeeds: what is not understood is a weight, or, of an optimizer, MG_OTHER. */
 void mg_key_parse(const char *key, size_t n, struct mg_key *out);
 
+#define MG_FSDP_MASTERS "fp32_from_fp16_params"
+
+/* The same of a flattened key; what is not understood is MG_OTHER.  A master without a name is MG_STATE of the
+ * state MG_FSDP_MASTERS, its name "<group>.<i>". */
+void mg_fsdp_key(const char *key, size_t n, struct mg_key *out);
+
 /* Sets the places of layer_at and expert_at in `name`. */
 void mg_key_find_axes(struct mg_key *k);
 
@@ -63,6 +80,10 @@ bool mg_text_ends(struct mg_text t, const char *end);
 bool mg_text_take(struct mg_text *t, const char *word);
 /* Takes a decimal number of at most 18 digits from the front of *t; false: there is none. */
 bool mg_text_take_number(struct mg_text *t, uint64_t *out);
+/* The number that is all of the text; false: it is none. */
+bool mg_text_number(struct mg_text t, uint64_t *out);
+/* Takes "<word>N." from the front of *t, N below MG_NO_CHAIN; false: it does not begin so. */
+bool mg_text_take_chain(struct mg_text *t, const char *word, uint32_t *chain);
 
 #define MG_NONE UINT64_MAX /* no layer, no expert */
 /* k->name with the numbers of layer and expert inserted, as the numbered form of the same model has

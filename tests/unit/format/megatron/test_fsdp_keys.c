@@ -2,7 +2,7 @@
 /* Keys of plain torch.distributed.checkpoint saves of Megatron, as core 0.15.3, 0.16.1 and 0.19.2 write them. */
 #include "support/unit.h"
 
-#include "src/format/megatron/fsdp_keys.h"
+#include "src/format/megatron/keys.h"
 #include "src/format/megatron/save.h"
 
 static void means(const char *key, enum mg_what what, const char *state, const char *name)
@@ -72,10 +72,10 @@ static void iterations(void **state)
     assert_false(mg_iteration_of("iter_0000010_old", &n));
     assert_false(mg_iteration_of("iter_9999999999999999999", &n));
     assert_false(mg_iteration_of("release", &n));
-    assert_true(mg_fsdp_id((struct mg_text){"007", 3}, &n) && n == 7);
-    assert_false(mg_fsdp_id((struct mg_text){"", 0}, &n));
-    assert_false(mg_fsdp_id((struct mg_text){"7a", 2}, &n));
-    assert_false(mg_fsdp_id((struct mg_text){"1111111111111111111", 19}, &n));
+    assert_true(mg_text_number((struct mg_text){"007", 3}, &n) && n == 7);
+    assert_false(mg_text_number((struct mg_text){"", 0}, &n));
+    assert_false(mg_text_number((struct mg_text){"7a", 2}, &n));
+    assert_false(mg_text_number((struct mg_text){"1111111111111111111", 19}, &n));
 }
 
 int main(void)
