@@ -12,12 +12,17 @@
 #include <zf/base/name.h>
 #include <zf/base/sorted.h>
 #include <zf/base/table.h>
+#include <zf/base/vec.h>
 
 #include "optim_key.h"
-#include "wrappers.h"
 
 /* DistributedDataParallel is a module with one called this. */
 static const char ddp_word[] = "module.";
+
+/* FSDP1 takes its own word out of the state dicts it makes, but not out of every list of names that is saved with
+ * them (the `param_names` of an optimizer).  Source: torch/distributed/fsdp/_common_utils.py, FSDP_PREFIX
+ * (1.12 … 2.14). */
+static const char fsdp_word[] = "_fsdp_wrapped_module.";
 
 /* The key around container and optimizers in some saves, with much else of the trainer.  Source: composer/trainer/
  * trainer.py and core/state.py (0.32), {"state": {"model", "optimizers", …}, "rng"}. */
@@ -41,6 +46,12 @@ static const char *const own_names[] = {
     "as",
     "model.safetensors",
     "pytorch_model.bin",
+};
+
+/* Room for a path without fsdp_word. */
+struct wrappers {
+    struct zf_out text;
+    zf_vec(struct zf_step) step;
 };
 
 struct name_id {
@@ -80,6 +91,57 @@ const char *zf_path_encoded(struct zf_arena *a, const char *dir, const char *nam
 
     (void)zf_name_encode(file, name, n, suffix);
     return zf_arena_fmt(a, err, "%s/%s", dir, file);
+}
+
+static bool wrappers_in(struct zf_path path)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; !found && i < path.n; i++)
+        found = memmem(path.step[i].p, path.step[i].n, fsdp_word, sizeof fsdp_word - 1) != NULL;
+    return found;
+}
+
+/* Adds p[n] without the words. */
+static void wrappers_copy(struct zf_out *out, const char *p, size_t n)
+{
+    const size_t word = sizeof fsdp_word - 1;
+
+    for (const char *at; (at = memmem(p, n, fsdp_word, word));) {
+        zf_out_add(out, p, (size_t)(at - p));
+        n -= (size_t)(at - p) + word;
+        p = at + word;
+    }
+    zf_out_add(out, p, n);
+}
+
+/* Takes fsdp_word out of every step of *path, which points into w then, until the next call; a path without it stays
+ * as it is. */
+static bool wrappers_off(struct wrappers *w, struct zf_path *path, struct zf_err *err)
+{
+    size_t at = 0;
+
+    if (!wrappers_in(*path))
+        return true;
+    w->step.n = 0;
+    zf_out_cut(&w->text, 0);
+    if (!zf_vec_room(&w->step, path->n, err))
+        return false;
+    for (uint32_t i = 0; i < path->n; i++) {
+        wrappers_copy(&w->text, path->step[i].p, path->step[i].n);
+        w->step.at[i] = path->step[i];
+        w->step.at[i].n = w->text.n - at;
+        at = w->text.n;
+    }
+    if (!zf_out_ok(&w->text, err))
+        return false;
+    const char *text = zf_out_text(&w->text);
+    for (uint32_t i = 0; i < path->n; i++) {
+        w->step.at[i].p = text;
+        text += w->step.at[i].n;
+    }
+    path->step = w->step.at;
+    return true;
 }
 
 /* The path inside of what holds container and optimizers; that of anything else there stays. */
@@ -469,7 +531,8 @@ void zf_names_free(struct zf_names *names)
     zf_auto_out(&names->set);
     zf_auto_out(&names->name);
     zf_auto_out(&names->word);
-    wrappers_fini(&names->wrappers);
+    zf_auto_out(&names->wrappers.text);
+    zf_vec_fini(&names->wrappers.step);
     zf_arena_free(names->arena);
     free(names);
 }
