@@ -271,7 +271,7 @@ static bool place_plain(struct placing *p, const struct zf_leaf *leaf, struct zf
         const char *path = zf_names_blob(p->names, leaf->path, err);
         return path && zf_build_text(p->b, path, bytes, n, err);
     }
-    if (!zf_pv_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path))
+    if (p->file->extra || !zf_pv_is_number(leaf->value) || !zf_names_is_entry(p->names, leaf->path))
         return true;
     return zf_place_spot(p->b, p->names, leaf->path, &spot, err) &&
            (!zf_names_is_optim(spot) || zf_number_draft(p->b, spot, leaf->value, err));
@@ -285,7 +285,7 @@ static bool place_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err
     struct zf_spot spot;
 
     if (leaf->kind == ZF_TORCH_NOT)
-        return f->extra || place_plain(p, leaf, err);
+        return (f->extra && !f->bytes) || place_plain(p, leaf, err);
     if (f->take && !f->take(f->ctx, leaf, &taken, err))
         return false;
     if (taken)

@@ -13,6 +13,7 @@ struct zf_place_file {
     const char *path; /* in the store, for messages */
     const char *head; /* first step of every path ("optimizer"), or NULL */
     bool extra;       /* no weights in here (RNG, schedulers): its tensors are under extra/ */
+    bool bytes;       /* extra: the bytes that modules' get_extra_state gave are there, too */
     /* Asked first for every tensor: says in *taken whether it dealt with it.  May be NULL. */
     bool (*take)(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err);
     /* Is top-level key[n] one of those that are state/<key>.json?  NULL = all of them. */

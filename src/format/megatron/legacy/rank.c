@@ -23,37 +23,6 @@ struct rank_reading {
     struct zf_out name;
 };
 
-/* The bytes that a module's get_extra_state gave, if they are any: in a file below extra/. */
-static bool rank_extra_bytes(struct rank_reading *x, const struct zf_leaf *leaf, struct zf_err *err)
-{
-    struct zf_err ignored = {.code = ZF_OK};
-    const struct zf_pv *v = leaf->value;
-    const char *p;
-    uint64_t n;
-
-    if (zf_pv_is(v, NULL, "BytesIO"))
-        v = zf_pv_item(zf_pv_state(v), 0);
-    if (!zf_pv_bytes(v, x->ls->a, &p, &n, &ignored))
-        return true; /* a number; no module gives one */
-    char *key =
-        zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
-    if (!key)
-        return false;
-    const char *path = zf_path_encoded(x->ls->a, "extra", key, strlen(key), "", err);
-    return path && zf_build_text(x->ls->b, path, p, n, err);
-}
-
-static bool rank_extra_tensor(struct rank_reading *x, const struct zf_leaf *leaf,
-                              struct zf_err *err)
-{
-    struct zf_tensor_ref ref;
-    char *key =
-        zf_arena_fmt(x->ls->a, err, "%s.%s.%s", x->r->file->dir, x->key, zf_out_text(&x->name));
-
-    return key && zf_tensor_ref_read(&x->ls->keep, x->t, leaf->value, &ref, err) &&
-           zf_tensor_ref_draft(x->ls->b, zf_spot_of("extra", key), &ref, NULL, err);
-}
-
 static bool rank_add_part(struct rank_reading *x, const struct zf_leaf *leaf, struct zf_err *err)
 {
     struct legacy_save *ls = x->ls;
@@ -77,11 +46,7 @@ static bool rank_leaf(void *ctx, const struct zf_leaf *leaf, struct zf_err *err)
 
     if (!zf_path_join(&x->name, leaf->path, err))
         return false;
-    if (zf_names_extra_state(zf_out_text(&x->name), x->name.n)) {
-        return leaf->kind == ZF_TORCH_DENSE ? rank_extra_tensor(x, leaf, err)
-                                            : rank_extra_bytes(x, leaf, err);
-    }
-    if (leaf->kind == ZF_TORCH_NOT)
+    if (leaf->kind == ZF_TORCH_NOT || zf_names_extra_state(zf_out_text(&x->name), x->name.n))
         return true;
     if (leaf->kind != ZF_TORCH_DENSE) {
         zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "it is not a dense tensor");
@@ -207,16 +172,18 @@ static bool rank_agree(struct legacy_save *ls, struct legacy_rank *r, struct zf_
 
 /* ---- the rest ---- */
 
-/* The model and the optimizer are drafted elsewhere, but for settings that are tensors. */
+/* The model and the optimizer are drafted elsewhere, but for what modules' get_extra_state gave and for settings that
+ * are tensors. */
 static bool rank_is_taken(void *ctx, const struct zf_leaf *leaf, bool *taken, struct zf_err *err)
 {
     const struct zf_step *step = leaf->path.n > 1 ? &leaf->path.step[1] : NULL;
+    const struct zf_step *last = step ? &leaf->path.step[leaf->path.n - 1] : NULL;
 
     (void)err;
-    *taken = step &&
-             (rank_is_model(step->p, step->n) ||
-              (step->n == 9 && memcmp(step->p, "optimizer", 9) == 0)) &&
-             !zf_names_is_setting(ctx, leaf->path);
+    *taken = step && (rank_is_model(step->p, step->n)
+                          ? !zf_names_extra_state(last->p, last->n)
+                          : step->n == 9 && memcmp(step->p, "optimizer", 9) == 0 &&
+                                !zf_names_is_setting(ctx, leaf->path));
     return true;
 }
 
@@ -236,6 +203,7 @@ static bool rank_draft_extra(struct legacy_save *ls, const struct legacy_rank *r
                               .path = r->file->path,
                               .head = r->file->dir,
                               .extra = true,
+                              .bytes = true,
                               .take = rank_is_taken,
                               .is_state = rank_is_state,
                               .ctx = names};
