@@ -80,10 +80,10 @@ static uint64_t match_volume(const struct zf_type *t, const struct bucket_box *b
 }
 
 /* Reads elements [first, first + n) of a piece's weight, in the piece's order. */
-static bool bucket_piece_read(const struct bucket_weight *weight, const struct bucket_piece *p,
+static bool bucket_piece_read(const struct mg_param *weight, const struct bucket_piece *p,
                               uint64_t first, uint64_t n, void *buf, struct zf_err *err)
 {
-    const struct bucket_weight *w = &weight[p->weight];
+    const struct mg_param *w = &weight[p->weight];
     uint64_t elem = zf_dtype_info(w->type.dtype)->bytes;
     uint8_t *to = buf;
 
@@ -146,7 +146,7 @@ static const uint8_t *match_masters(struct match *m, uint32_t bucket, uint64_t f
     struct match_place *place = zf_table_make_id(m->places, match_hash(bucket, first), err);
 
     if (place && place->n < n) {
-        if (!zf_draft_read(m->q->buffer->master[bucket], first, n, place->value, err))
+        if (!zf_draft_read(m->q->buffer->master->bucket[bucket], first, n, place->value, err))
             return NULL;
         place->n = n;
     }
@@ -164,8 +164,8 @@ static void *match_read(void *ctx, uint64_t i, struct zf_err *err)
     if (j->piece) {
         if (bucket_piece_read(m->q->weight, j->piece, j->at.first, j->at.n, j->value, err))
             *match_kept(j->piece, j->at) = j->value;
-    } else if (zf_draft_read(m->q->buffer->master[j->bucket], j->first, j->n, j->place->value,
-                             err)) {
+    } else if (zf_draft_read(m->q->buffer->master->bucket[j->bucket], j->first, j->n,
+                             j->place->value, err)) {
         j->place->n = j->n;
     }
     zf_err_clear(err);
@@ -242,7 +242,7 @@ static bool match_want_row(struct match *m, uint32_t piece, uint32_t bucket, uin
                            struct zf_err *err)
 {
     const struct bucket_row *row = m->q->row;
-    const struct bucket_buffer *to = m->q->buffer;
+    const struct flat_buffer *to = m->q->buffer;
     uint32_t end = row->n - piece > m->ahead ? piece + m->ahead : row->n;
 
     match_forget(m, 2 * (end - piece));
@@ -289,7 +289,7 @@ static bool match_end(struct match *m, struct bucket_piece *p, uint32_t bucket, 
 
     if (!weight)
         return false;
-    zf_values_compare(masters, zf_draft_type(m->q->buffer->master[bucket]).dtype, weight,
+    zf_values_compare(masters, zf_draft_type(m->q->buffer->master->bucket[bucket]).dtype, weight,
                       m->q->weight[p->weight].type.dtype, at.n, &miss);
     *same = !miss.found;
     return true;
@@ -300,7 +300,7 @@ static bool match_same(void *ctx, uint32_t piece, uint32_t bucket, uint64_t firs
 {
     struct match *m = ctx;
     struct bucket_piece *p = m->q->row->piece[piece];
-    enum zf_dtype from = zf_draft_type(m->q->buffer->master[bucket]).dtype;
+    enum zf_dtype from = zf_draft_type(m->q->buffer->master->bucket[bucket]).dtype;
     enum zf_dtype to = m->q->weight[p->weight].type.dtype;
 
     *same = false;

@@ -10,20 +10,13 @@
 #include "bucket_walk.h"
 #include "save.h"
 
-/* The stored weight of a parameter: the elements of this draft from `first` on. */
-struct bucket_weight {
-    struct zf_draft *of;
-    uint64_t first;
-    struct zf_type type;
-};
-
 /* A box of a parameter. */
 struct bucket_box {
     const uint64_t *start, *size; /* [ndim] */
 };
 /* One rank's part of a parameter: boxes of it, one behind the other (both halves of a gated fc1). */
 struct bucket_piece {
-    uint32_t weight; /* number in the array of weights */
+    uint32_t weight; /* number in the list of parameters */
     uint32_t n_boxes;
     const struct bucket_box *box;
     uint64_t n;                 /* elements of all of them, > 0 */
@@ -36,28 +29,6 @@ struct bucket_row {
     struct walk_piece *walk;
     uint32_t n;
 };
-
-struct bucket_buffer {
-    struct zf_draft *const *master; /* [n_buckets] */
-    const uint64_t *len;            /* [n_buckets] elements, without padding */
-    uint32_t n_buckets;
-    bool joined; /* see walk_in */
-};
-
-struct bucket_question {
-    const struct bucket_weight *weight;
-    const struct bucket_row *row;
-    const struct bucket_buffer *buffer;
-    uint64_t align;         /* see walk_in */
-    uint32_t most;          /* see walk_in */
-    uint32_t ahead, few;    /* as of zf_ahead_work */
-    struct zf_arena *arena; /* what is read of the pieces is kept here */
-};
-/* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are
- * compared.  Pieces of types that cannot be the rounded masters match nowhere.  place: [row->n].
- * Errors: of bucket_walk and zf_draft_read. */
-bool bucket_match(const struct bucket_question *q, struct walk_place *place,
-                  struct walk_result *out, struct zf_err *err) ZF_CHECKED;
 
 /* The flat buffers of a save: tensors of bucket space and dp_reshardable, and those in the objects of
  * dp_zero_gather_scatter. */
@@ -76,17 +47,31 @@ struct flat_buffer {
     struct flat_state *state;
     const struct flat_state *master; /* or NULL */
     uint64_t *len;                   /* [n_buckets] without padding; NULL = not known */
-    bool joined;
-    const char *why; /* it cannot be mapped, or NULL */
+    bool joined;                     /* see walk_in */
+    const char *why;                 /* it cannot be mapped, or NULL */
 };
 struct flat_buffers {
     zf_vec(struct flat_buffer);
 };
-
 static inline void zf_auto_flat_buffers(struct flat_buffers *f)
 {
     zf_vec_fini(f);
 }
+
+struct bucket_question {
+    const struct mg_param *weight; /* the list of parameters: stored weights */
+    const struct bucket_row *row;
+    const struct flat_buffer *buffer; /* has masters and lengths */
+    uint64_t align;                   /* see walk_in */
+    uint32_t most;                    /* see walk_in */
+    uint32_t ahead, few;              /* as of zf_ahead_work */
+    struct zf_arena *arena;           /* what is read of the pieces is kept here */
+};
+/* Which piece of the row is where in the buffer?  ZF_VALUES_ENDS elements at either end of each are
+ * compared.  Pieces of types that cannot be the rounded masters match nowhere.  place: [row->n].
+ * Errors: of bucket_walk and zf_draft_read. */
+bool bucket_match(const struct bucket_question *q, struct walk_place *place,
+                  struct walk_result *out, struct zf_err *err) ZF_CHECKED;
 
 /* Makes tensors of what dp_zero's objects hold, and finds all buffers; texts and arrays live in `arena`.
  * A fault of one buffer is its `why`.  Errors: of the build; ZF_E_NOMEM. */

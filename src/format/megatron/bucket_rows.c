@@ -113,7 +113,6 @@ static bool rows_list(struct bucket_rows *r, struct zf_err *err)
     for (size_t i = 0; i < s->param.n; i++) {
         const struct mg_param *p = &s->param.at[i];
 
-        r->weight[i] = (struct bucket_weight){p->of, p->first, p->type};
         if (rows_wanted(p)) {
             struct bucket_candidate *t = zf_vec_push(&r->candidate, err);
 
@@ -241,8 +240,7 @@ bool bucket_rows_init(struct bucket_rows *r, const struct mg_save *s, struct zf_
 {
     *r = (struct bucket_rows){.s = s};
     r->arena = zf_arena_new(s->lim->model_memory, err);
-    r->weight = r->arena ? zf_arena_get(r->arena, s->param.n, sizeof *r->weight, err) : NULL;
-    if (!r->weight || !rows_list(r, err) || !rows_measure(r, err))
+    if (!r->arena || !rows_list(r, err) || !rows_measure(r, err))
         return false;
     rows_sizes(r);
     return rows_add_tied(r, err);
@@ -429,7 +427,7 @@ static bool rows_piece(struct bucket_rows *r, const struct bucket_candidate *can
 static bool rows_has(const struct bucket_rows *r, const struct bucket_candidate *t,
                      const struct bucket_rank *rank)
 {
-    if (r->weight[t->param].type.dtype != rank->dtype)
+    if (r->s->param.at[t->param].type.dtype != rank->dtype)
         return false;
     if (t->expert == MG_NONE)
         return rank->class != BUCKET_EXPERTS;

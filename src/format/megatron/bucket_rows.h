@@ -40,7 +40,6 @@ struct rows_made;
 struct bucket_rows {
     const struct mg_save *s;
     struct zf_arena *arena;
-    struct bucket_weight *weight; /* [n of the save's list] */
     zf_vec(struct bucket_candidate) candidate;
     uint64_t n_tensor, n_expert_tensor; /* parallel sizes */
     uint64_t n_experts;                 /* of a layer; 0 = there are none */

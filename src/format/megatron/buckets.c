@@ -55,19 +55,15 @@ struct buffer_try {
 static bool buckets_walk(struct buffer_try *t, uint64_t align, struct zf_err *err)
 {
     struct buckets *b = t->b;
-    const struct bucket_buffer buffer = {.master = t->buffer->master->bucket,
-                                         .len = t->buffer->len,
-                                         .n_buckets = t->buffer->n_buckets,
-                                         .joined = t->buffer->joined};
 
     if (b->left == 0) {
         t->best = t->result = (struct walk_result){.kind = WALK_MANY};
         return true;
     }
     t->row = bucket_rows_get(&b->rows, &t->rank, err);
-    const struct bucket_question q = {.weight = b->rows.weight,
+    const struct bucket_question q = {.weight = b->s->param.at,
                                       .row = t->row,
-                                      .buffer = &buffer,
+                                      .buffer = t->buffer,
                                       .align = align,
                                       .most = b->left,
                                       .ahead = zf_store_ahead(b->s->st),
