@@ -3,76 +3,66 @@
 
 #include <string.h>
 
-/* Where a setting of that name is kept, and how large it may be. */
-struct settings_row {
+static const struct settings_row {
     const char *name;
-    size_t at;
-    uint64_t most;
-};
-
-static const struct settings_row settings_sizes[] = {
-#define X(name, most) {#name, offsetof(struct megatron_settings, name), most},
+    size_t at;     /* in megatron_settings */
+    uint64_t most; /* of a size */
+    bool flag;
+} settings_rows[] = {
+#define X(name, most) {#name, offsetof(struct megatron_settings, name), most, false},
     MEGATRON_SIZES(X)
 #undef X
-};
-
-static const struct settings_row settings_flags[] = {
-#define X(name) {#name, offsetof(struct megatron_settings, name), 1},
-    MEGATRON_FLAGS(X)
+#define X(name) {#name, offsetof(struct megatron_settings, name), 0, true},
+        MEGATRON_FLAGS(X)
 #undef X
 };
 
-#define SETTINGS_N(table) (sizeof(table) / sizeof(table)[0])
+enum { SETTINGS_N = sizeof settings_rows / sizeof *settings_rows };
 
-static const struct settings_row *settings_find(const struct settings_row *row, size_t n,
-                                                const char *name)
+static const struct settings_row *settings_find(const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(row[i].name, name) == 0)
-            return &row[i];
+    for (size_t i = 0; i < SETTINGS_N; i++)
+        if (strcmp(settings_rows[i].name, name) == 0)
+            return &settings_rows[i];
     return NULL;
+}
+
+static void settings_set(struct megatron_settings *s, const struct settings_row *row, uint64_t v)
+{
+    memcpy((char *)s + row->at, &v, sizeof v);
 }
 
 bool megatron_settings_size(struct megatron_settings *s, const char *name, uint64_t value,
                             struct zf_err *err)
 {
-    const struct settings_row *row =
-        settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);
+    const struct settings_row *row = settings_find(name);
 
-    if (row && value > row->most) {
+    if (!row || row->flag)
+        return true;
+    if (value > row->most) {
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s is %llu, expected at most %llu", name,
                        (unsigned long long)value, (unsigned long long)row->most);
     }
-    if (row)
-        memcpy((char *)s + row->at, &value, sizeof value);
+    settings_set(s, row, value);
     return true;
 }
 
 void megatron_settings_flag(struct megatron_settings *s, const char *name, bool value)
 {
-    const struct settings_row *row =
-        settings_find(settings_flags, SETTINGS_N(settings_flags), name);
-    enum megatron_flag flag = value ? MEGATRON_YES : MEGATRON_NO;
+    const struct settings_row *row = settings_find(name);
 
-    if (row)
-        memcpy((char *)s + row->at, &flag, sizeof flag);
+    if (row && row->flag)
+        settings_set(s, row, value ? MEGATRON_YES : MEGATRON_NO);
 }
 
 uint64_t megatron_settings_get(const struct megatron_settings *s, const char *name)
 {
-    const struct settings_row *row =
-        settings_find(settings_sizes, SETTINGS_N(settings_sizes), name);
-    enum megatron_flag flag = MEGATRON_UNSAID;
-    uint64_t size = 0;
+    const struct settings_row *row = settings_find(name);
+    uint64_t v = 0;
 
-    if (row) {
-        memcpy(&size, (const char *)s + row->at, sizeof size);
-        return size;
-    }
-    row = settings_find(settings_flags, SETTINGS_N(settings_flags), name);
     if (row)
-        memcpy(&flag, (const char *)s + row->at, sizeof flag);
-    return flag;
+        memcpy(&v, (const char *)s + row->at, sizeof v);
+    return v;
 }
 
 /* The value of an attribute, or of a key. */
@@ -85,11 +75,17 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
                             struct zf_err *err)
 {
     *out = (struct megatron_settings){0};
-    for (size_t i = 0; i < SETTINGS_N(settings_sizes); i++) {
-        const struct settings_row *row = &settings_sizes[i];
+    for (size_t i = 0; i < SETTINGS_N; i++) {
+        const struct settings_row *row = &settings_rows[i];
         const struct zf_pv *v = settings_value(args, row->name);
         uint64_t n;
+        int64_t yes;
 
+        if (row->flag) { /* int too: scripts pass 0 and 1 */
+            if (zf_pv_int(v, &yes))
+                settings_set(out, row, yes ? MEGATRON_YES : MEGATRON_NO);
+            continue;
+        }
         if (zf_pv_kind(v) != ZF_PV_INT && zf_pv_kind(v) != ZF_PV_BIGINT)
             continue; /* None, a text of a script's own: nothing is said */
         if (!zf_pv_u64(v, &n)) {
@@ -98,14 +94,6 @@ bool megatron_settings_args(const struct zf_pv *args, struct megatron_settings *
         }
         if (!megatron_settings_size(out, row->name, n, err))
             return zf_err_in(err, "!args");
-    }
-    for (size_t i = 0; i < SETTINGS_N(settings_flags); i++) {
-        const struct settings_row *row = &settings_flags[i];
-        int64_t yes;
-
-        /* int too: scripts pass 0 and 1 */
-        if (zf_pv_int(settings_value(args, row->name), &yes))
-            megatron_settings_flag(out, row->name, yes != 0);
     }
     return true;
 }

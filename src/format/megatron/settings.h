@@ -42,14 +42,15 @@
     X(untie_embeddings_and_output_weights)                                                         \
     X(use_distributed_optimizer)
 
-enum megatron_flag { MEGATRON_UNSAID, MEGATRON_NO, MEGATRON_YES };
+/* The values of a flag. */
+enum { MEGATRON_UNSAID, MEGATRON_NO, MEGATRON_YES };
 
 struct megatron_settings {
     /* 0 = not said (None counts as that) */
 #define X(name, most) uint64_t name;
     MEGATRON_SIZES(X)
 #undef X
-#define X(name) enum megatron_flag name;
+#define X(name) uint64_t name;
     MEGATRON_FLAGS(X)
 #undef X
 };

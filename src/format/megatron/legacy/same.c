@@ -64,7 +64,7 @@ static bool same_wholes(struct same_check *c, const struct legacy_whole *a,
 
 static bool same_tie(struct same_check *c, struct legacy_whole *w, struct zf_err *err)
 {
-    enum megatron_flag untied = c->ls->settings.untie_embeddings_and_output_weights;
+    const uint64_t untied = c->ls->settings.untie_embeddings_and_output_weights;
     const struct legacy_whole *of =
         w->tied && untied != MEGATRON_YES ? legacy_join_find(c->j, w->tied, strlen(w->tied)) : NULL;
     bool same;
