@@ -112,10 +112,13 @@ static const struct foreign *foreign_file(struct zf_store *st, const char *name)
     return NULL;
 }
 
-static bool foreign_fail(const struct foreign *f, struct zf_err *err)
+/* name: of the entry by which it was recognised, or NULL. */
+static bool foreign_fail(const struct foreign *f, const char *name, struct zf_err *err)
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this is %s, which zerofs does not read%s%s",
                   f->what, f->hint[0] ? "; " : "", f->hint);
+    if (name)
+        (void)zf_err_in(err, "%s", name);
     return true;
 }
 
@@ -143,9 +146,9 @@ static bool foreign_entry(const struct foreign *f, struct zf_store *st, const st
     return f->kind != FOREIGN_HEAD || (src && foreign_bytes(f, src));
 }
 
-/* The first row for whole directories that fits st's root; whole: only those that come before any family; only:
- * judge by this file of it, so that nothing is listed, or NULL. */
-static const struct foreign *foreign_save_row(struct zf_store *st, bool whole, const char *only)
+/* Refuses st's root by the first row for whole directories that fits it; whole: only those that come before any family;
+ * only: judge by this file of it, so that nothing is listed, or NULL.  False: none fits. */
+static bool foreign_refuse(struct zf_store *st, bool whole, const char *only, struct zf_err *err)
 {
     const struct zf_entry one = {.name = only, .kind = ZF_ENTRY_FILE};
     const struct zf_entries l =
@@ -160,27 +163,25 @@ static const struct foreign *foreign_save_row(struct zf_store *st, bool whole, c
             continue;
         if (strchr(f->glob, '/')) {
             if (foreign_inside(st, l.e, n, f->glob))
-                return f;
+                return foreign_fail(f, NULL, err);
             continue;
         }
         for (size_t k = 0; k < n && k < FOREIGN_ENTRIES; k++)
             if (foreign_entry(f, st, &l.e[k]))
-                return f;
+                return foreign_fail(f, l.e[k].name, err);
     }
-    return NULL;
+    return false;
 }
 
 bool foreign_save(struct zf_store *st, struct zf_err *err)
 {
-    const struct foreign *f = foreign_save_row(st, false, NULL);
-    return f && foreign_fail(f, err);
+    return foreign_refuse(st, false, NULL, err);
 }
 
 bool foreign_whole(struct zf_store *st, const char *file, struct zf_err *err)
 {
     /* Behind an address the directory is not listed for a note about a file that is shown as it is. */
-    const struct foreign *f = foreign_save_row(st, true, zf_store_is_far(st) ? file : NULL);
-    return f && foreign_fail(f, err);
+    return foreign_refuse(st, true, zf_store_is_far(st) ? file : NULL, err);
 }
 
 /* A link of a Hub's cache whose blob was not downloaded, or was removed. */
@@ -263,7 +264,7 @@ bool foreign_find(struct zf_store *st, const char *only, struct zf_err *err)
 
     if (only) {
         const struct foreign *f = foreign_file(st, only);
-        return f && foreign_fail(f, err) && !zf_err_in(err, "%s", only);
+        return f && foreign_fail(f, only, err);
     }
     bool found = foreign_look(st, "", err);
     if (!found)

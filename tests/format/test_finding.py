@@ -519,7 +519,7 @@ with Dir() as d:
     r, j = d.info("sole")
     check("and not where something was not", any("is in a/b" in n and "only" not in n for n in j["notes"]), r.stderr or j)
     for at, what in (("snap", "a save of torchsnapshot"), ("dict", "memory-mapped arrays (TensorDict and others)"),
-                     ("orbax", "1000: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
+                     ("orbax", "1000/_CHECKPOINT_METADATA: this is an Orbax checkpoint"), ("orbax/1000", "an Orbax checkpoint"),
                      ("orbax/1000/default", "an Orbax checkpoint"), ("tf", "a TensorFlow SavedModel"),
                      ("tf/variables", "a TensorFlow checkpoint"), ("ckpt", "a TensorFlow checkpoint")):
         d.says(f"a directory: {at}", 4, what, "which zerofs does not read", at=at)

@@ -5,6 +5,17 @@
 
 #include <zf/dcp.h>
 
+char *mg_metadata_head(struct zf_store *st, size_t *n)
+{
+    struct zf_err ignored = {.code = ZF_OK};
+    zf_auto(source) struct zf_source *src = zf_store_has(st, ".metadata", ZF_ENTRY_FILE)
+                                                ? zf_store_open(st, ".metadata", &ignored)
+                                                : NULL;
+
+    *n = src && src->size < *n ? (size_t)src->size : *n;
+    return src ? zf_source_slurp(src, 0, *n, &ignored) : NULL;
+}
+
 static void dcp_lists_free(void *backend)
 {
     zf_dcp_free(backend);

@@ -29,12 +29,8 @@ static bool fsdp_is_iteration(const char *base)
 
 bool mg_fsdp_is(struct zf_store *st, char why[160])
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(source) struct zf_source *src = zf_store_has(st, ".metadata", ZF_ENTRY_FILE)
-                                                ? zf_store_open(st, ".metadata", &ignored)
-                                                : NULL;
-    size_t n = src && src->size < FSDP_HEAD ? (size_t)src->size : FSDP_HEAD;
-    zf_auto(mem) char *head = src ? zf_source_slurp(src, 0, n, &ignored) : NULL;
+    size_t n = FSDP_HEAD;
+    zf_auto(mem) char *head = mg_metadata_head(st, &n);
 
     if (!head)
         return false;

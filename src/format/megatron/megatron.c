@@ -63,12 +63,8 @@ enum { MEGATRON_HEAD = 1 << 20 };
 /* Is this a distributed save without its metadata.json, by the beginning of .metadata? */
 static bool megatron_is_left(struct zf_store *st)
 {
-    struct zf_err ignored = {.code = ZF_OK};
-    zf_auto(source) struct zf_source *src = zf_store_has(st, ".metadata", ZF_ENTRY_FILE)
-                                                ? zf_store_open(st, ".metadata", &ignored)
-                                                : NULL;
-    size_t n = src && src->size < MEGATRON_HEAD ? (size_t)src->size : MEGATRON_HEAD;
-    zf_auto(mem) char *head = src ? zf_source_slurp(src, 0, n, &ignored) : NULL;
+    size_t n = MEGATRON_HEAD;
+    zf_auto(mem) char *head = mg_metadata_head(st, &n);
     bool found = false;
 
     for (const char *p = head; p && !found;) {
@@ -90,7 +86,7 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
 {
     enum megatron_backend backend;
     struct zf_err ignored = {0};
-    char name[64], path[160];
+    char name[64];
 
     *out = (struct zf_probe){.fit = ZF_FIT_NO};
     if (mg_verl_probe(save->store, o->lim, out))
@@ -125,9 +121,6 @@ static bool megatron_probe(const struct zf_save *save, const struct zf_open_opts
         out->fit = ZF_FIT_PROOF;
         out->unfinished = true;
         (void)snprintf(out->why, sizeof out->why, ".metadata has keys of Megatron's shards");
-    } else if (mg_local_find(save->store, path)) {
-        out->fit = ZF_FIT_NAMES;
-        (void)snprintf(out->why, sizeof out->why, "%.100s is a rank's local checkpoint", path);
     }
     return true;
 }
@@ -182,7 +175,7 @@ static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
 static bool megatron_read(struct mg_save *s, struct zf_err *err)
 {
     enum megatron_backend backend;
-    char name[64], is[ZF_ABSENT_MAX], path[160];
+    char name[64], is[ZF_ABSENT_MAX];
 
     if (s->in_parts)
         return megatron_read_dirs(s, err);
@@ -195,7 +188,7 @@ static bool megatron_read(struct mg_save *s, struct zf_err *err)
         return mg_zarr(s, err);
     case MEGATRON_NO_BACKEND:
         if (!megatron_is_begun(s->st) && !megatron_is_left(s->st))
-            return mg_local_find(s->st, path) ? mg_local_refuse(path, err) : mg_fsdp(s, err);
+            return mg_fsdp(s, err);
         if (zf_store_has(s->st, MANIFEST, ZF_ENTRY_FILE))
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, MANIFEST " has no \"sharded_backend\"");
         if (!megatron_is_begun(s->st)) {

@@ -33,6 +33,9 @@ bool mg_fsdp_is(struct zf_store *st, char why[160]);
 /* Errors: of the driver; ZF_E_FORMAT the iteration inside is not that of the folder. */
 bool mg_fsdp(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
 
+/* The beginning of .metadata, *n bytes at most, malloc'ed; *n: how many.  NULL: there is none, or it cannot be read. */
+char *mg_metadata_head(struct zf_store *st, size_t *n);
+
 /* Parses a key of a backend. */
 typedef void mg_parse_fn(const char *key, size_t n, struct mg_key *out);
 /* Of torch_dist and fsdp_dtensor: reads .metadata and fills the lists of tensors and objects; the driver of <zf/dcp.h>
@@ -67,12 +70,6 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers,
 /* Shows everything in the save at its place in the tree, by the rules of zerofs(5):
  * parameters, stacked/, bucket/, extra/.  Errors: of the build. */
 bool mg_place(struct mg_save *s, struct zf_err *err) ZF_CHECKED;
-
-/* The path of the first such file in st's root, or in a directory of one rank there; false: none. */
-bool mg_local_find(struct zf_store *st, char path[160]);
-
-/* Fills *err with the refusal.  Returns false. */
-bool mg_local_refuse(const char *path, struct zf_err *err);
 
 /* verl's Megatron saves: up to three saves of Megatron-core, each in a directory of its own, and the weights as files
  * of Hugging Face instead of the first, or beside it. */
