@@ -76,16 +76,12 @@ bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs, s
 void zf_composed_fini(struct zf_composed *c)
 {
     zf_auto_out(&c->part);
-    zf_auto_out(&c->numbers);
-    free(c->table);
-    c->table = NULL;
 }
 
 bool zf_composed_begin(struct zf_composed *c, struct zf_spot spot, struct zf_err *err)
 {
     c->spot = spot;
     c->n_chunks = c->n_parts = c->n_first = 0;
-    zf_out_cut(&c->numbers, 0);
     c->taken = c->apart = c->codes = c->scale = false;
     return zf_build_mark(c->b, err);
 }
@@ -110,7 +106,6 @@ bool zf_composed_chunk(struct zf_composed *c, const char *file, const uint64_t *
     c->start = start;
     c->size = size;
     c->n_parts = 0;
-    c->at_number = 0;
     c->n_chunks++;
     return true;
 }
@@ -143,9 +138,9 @@ static bool composed_is(const struct zf_composed *c, const char *part, const cha
     return c->codes && c->scale && strcmp(part, name) == 0;
 }
 
-/* A table that all chunks repeat: there once, *out says that it is there already. */
-static bool composed_same_table(struct zf_composed *c, struct zf_type t, struct zf_from from,
-                                bool *out, struct zf_err *err)
+/* Is a table that all chunks repeat the first one's, which the part has? */
+static bool composed_same_table(struct zf_composed *c, struct zf_draft *first, struct zf_type t,
+                                struct zf_from from, struct zf_err *err)
 {
     uint64_t n = 0, size = zf_dtype_info(t.dtype)->bytes;
 
@@ -154,17 +149,16 @@ static bool composed_same_table(struct zf_composed *c, struct zf_type t, struct 
         return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "its table \"%.80s\" is not a table",
                        c->part.p);
     }
-    zf_auto(mem) char *bytes = zf_source_slurp(from.src, from.off, n * size, err);
-    if (!bytes)
-        return false;
-    *out = c->n_chunks > 1;
-    if (!*out) {
-        free(c->table);
-        c->table = zf_give(bytes);
-        c->table_n = n * size;
+    if (c->n_chunks == 1)
         return true;
-    }
-    c->apart = !c->table || c->table_n != n * size || memcmp(c->table, bytes, n * size) != 0;
+    zf_auto(mem) char *bytes = zf_source_slurp(from.src, from.off, n * size, err);
+    zf_auto(mem) char *table = bytes ? malloc(n * size + 1) : NULL;
+    if (!table)
+        return bytes ? zf_fail_sys(err, "allocate memory") : false;
+    c->apart = !first || !zf_type_equal(zf_draft_type(first), t);
+    if (!c->apart && !zf_draft_read(first, 0, n, table, err))
+        return false;
+    c->apart = c->apart || memcmp(table, bytes, n * size) != 0;
     return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                 "\"%.120s\" is another one in %.100s", c->part.p, c->from);
 }
@@ -225,8 +219,8 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
     uint64_t shape[64], start[64] = {0}, n;
     const struct zf_spot spot = {c->spot.set, c->part.p, c->part.n};
     const struct zf_type type = {t.dtype, t.ndim, shape};
-    bool once = false;
-    struct zf_draft *draft;
+    const bool once = !c->whole && composed_is(c, part, "qmap");
+    struct zf_draft *draft = zf_build_find(c->b, spot);
 
     if (t.ndim > sizeof shape / sizeof *shape) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "part \"%.80s\" has %u dimensions", c->part.p,
@@ -235,13 +229,9 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
     if (!zf_elems(t.ndim, t.shape, &n))
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.80s\" is too large", c->part.p);
     memcpy(shape, t.shape, t.ndim * sizeof *shape);
-    if (!c->whole && composed_is(c, part, "qmap")) {
-        if (!composed_same_table(c, t, from, &once, err))
-            return false;
-    } else if (!c->whole && !composed_place(c, part, t.ndim, shape, start, err)) {
+    if (once ? !composed_same_table(c, draft, t, from, err)
+             : !c->whole && !composed_place(c, part, t.ndim, shape, start, err))
         return false;
-    }
-    draft = zf_build_find(c->b, spot);
     if (c->n_chunks == 1) {
         c->taken = draft != NULL;
         draft = zf_build_tensor(c->b, spot, type, err);
@@ -250,7 +240,7 @@ static bool composed_draft(struct zf_composed *c, const char *part, struct zf_ty
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "part \"%.120s\" differs from that in %.100s",
                        c->part.p, c->from);
     }
-    if (!draft || n == 0 || once)
+    if (!draft || n == 0 || (once && c->n_chunks > 1))
         return draft != NULL;
     return zf_draft_box(draft, start, t.shape, from, err);
 }
@@ -275,22 +265,20 @@ bool zf_composed_put(struct zf_composed *c, const char *part, struct zf_type typ
 bool zf_composed_put_number(struct zf_composed *c, const char *part, struct zf_number number,
                             struct zf_err *err)
 {
-    const size_t at = c->at_number, n = sizeof number.bits + 1;
+    unsigned char first[sizeof number.bits];
 
     if (!composed_name(c, part, err))
         return false;
-    c->at_number += n;
     const struct zf_spot spot = {c->spot.set, c->part.p, c->part.n};
+    struct zf_draft *d = zf_build_find(c->b, spot);
     if (c->n_chunks == 1) {
-        zf_out_u8(&c->numbers, (uint8_t)number.dtype);
-        zf_out_add(&c->numbers, (const char *)&number.bits, sizeof number.bits);
-        c->taken = zf_build_find(c->b, spot) != NULL;
-        return zf_out_ok(&c->numbers, err) &&
-               zf_build_scalar(c->b, spot, number.dtype, &number.bits, err);
+        c->taken = d != NULL;
+        return zf_build_scalar(c->b, spot, number.dtype, &number.bits, err);
     }
-    c->apart = at + n > c->numbers.n || (uint8_t)c->numbers.p[at] != (uint8_t)number.dtype ||
-               memcmp(c->numbers.p + at + 1, &number.bits, sizeof number.bits) != 0 ||
-               !zf_build_find(c->b, spot);
+    c->apart = !d || !zf_type_equal(zf_draft_type(d), (struct zf_type){.dtype = number.dtype});
+    if (!c->apart && !zf_draft_read(d, 0, 1, first, err))
+        return false;
+    c->apart = c->apart || memcmp(first, &number.bits, sizeof first) != 0;
     return !c->apart || zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                                 "part \"%.120s\" differs from that in %.100s", c->part.p, c->from);
 }

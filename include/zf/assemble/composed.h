@@ -35,11 +35,7 @@ struct zf_composed {
     bool codes, scale;            /* it has such parts: with both it is quantized in blocks */
     bool taken;                   /* a part has the name of another tensor */
     bool apart;                   /* the failure is that its chunks are not one tensor */
-    char *table; /* the first chunk's qmap, table_n bytes; freed by zf_composed_fini */
-    uint64_t table_n;
-    struct zf_out numbers; /* of the first chunk, a struct zf_number each */
-    size_t at_number;      /* bytes of those before the one at hand */
-    struct zf_out part;    /* <name>.<part> */
+    struct zf_out part;           /* <name>.<part> */
     uint32_t n_chunks, n_parts, n_first;
 };
 void zf_composed_fini(struct zf_composed *c);
