@@ -2,6 +2,7 @@
 #include <zf/assemble/flat_vector.h>
 
 #include <zf/base/num.h>
+#include <zf/base/search.h>
 
 static uint64_t flat_ceil(uint64_t n, uint64_t by)
 {
@@ -109,20 +110,13 @@ bool zf_flat_slot(const struct zf_flat_vector *v, uint32_t i, uint32_t rank,
 
 /* ---- pieces ---- */
 
-/* The rank whose partition has element y of the vector: the last that begins at or before it. */
+/* The rank whose partition has element y of the vector. */
 static uint32_t flat_rank_of(const struct zf_flat_vector *v, uint64_t y)
 {
-    uint32_t lo = 0, hi = v->n_ranks - 1;
+    size_t i;
 
-    while (lo < hi) {
-        uint32_t mid = hi - (hi - lo) / 2;
-
-        if (v->begin[mid] <= y)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return lo;
+    ZF_SEARCH(i, v->n_ranks - 1, v->begin[i + 1] > y);
+    return (uint32_t)i;
 }
 
 struct zf_flat_piece zf_flat_piece(const struct zf_flat_vector *v, uint32_t i, uint64_t first)

@@ -80,21 +80,27 @@ static const uint64_t *parts_keep(struct parts_kept *p, const uint64_t *v, uint6
     return zf_arena_copy(p->keep.arena, v, n, sizeof *v, err);
 }
 
+/* Keeps the reference of a tensor; like: one whose sizes it may share, or NULL. */
+static bool parts_keep_ref(struct parts_kept *p, const struct zf_torch_tensor *t,
+                           const struct zf_tensor_ref *like, struct zf_tensor_ref *out,
+                           struct zf_err *err)
+{
+    if (!zf_tensor_ref_of(t, out, err))
+        return false;
+    like = like && like->ndim == out->ndim ? like : NULL;
+    out->key = "";
+    out->shape = parts_keep(p, t->shape, t->ndim, like ? like->shape : NULL, err);
+    out->stride =
+        out->shape ? parts_keep(p, t->stride, t->ndim, like ? like->stride : NULL, err) : NULL;
+    return out->stride && zf_keeper_hold(&p->keep, out->src, err);
+}
+
 static bool parts_read_ref(struct parts_kept *p, struct part_key *key, struct zf_torch *t,
                            const struct zf_pv *v, struct zf_tensor_ref *out, struct zf_err *err)
 {
-    const struct zf_tensor_ref *like = key->ref;
     struct zf_torch_tensor x;
 
-    if (!zf_torch_tensor(t, v, &x, err) || !zf_tensor_ref_of(&x, out, err))
-        return false;
-    if (like && like->ndim != out->ndim)
-        like = NULL;
-    out->key = "";
-    out->shape = parts_keep(p, x.shape, x.ndim, like ? like->shape : NULL, err);
-    out->stride =
-        out->shape ? parts_keep(p, x.stride, x.ndim, like ? like->stride : NULL, err) : NULL;
-    if (!out->stride || !zf_keeper_hold(&p->keep, out->src, err))
+    if (!zf_torch_tensor(t, v, &x, err) || !parts_keep_ref(p, &x, key->ref, out, err))
         return false;
     key->ref = out;
     return true;
@@ -209,17 +215,6 @@ struct parts_reading {
     struct part_piece *first, *last;
 };
 
-static bool parts_keep_piece(struct parts_kept *p, const struct zf_torch_tensor *t,
-                             struct zf_tensor_ref *ref, struct zf_err *err)
-{
-    if (!zf_tensor_ref_of(t, ref, err))
-        return false;
-    ref->key = "";
-    ref->shape = parts_keep(p, t->shape, t->ndim, NULL, err);
-    ref->stride = ref->shape ? parts_keep(p, t->stride, t->ndim, NULL, err) : NULL;
-    return ref->stride && zf_keeper_hold(&p->keep, ref->src, err);
-}
-
 static bool parts_read_piece(void *ctx, const char *name, const struct zf_torch_tensor *t,
                              struct zf_number number, struct zf_err *err)
 {
@@ -231,7 +226,7 @@ static bool parts_read_piece(void *ctx, const char *name, const struct zf_torch_
         return false;
     *piece = (struct part_piece){
         .name = zf_arena_str(a, name, strlen(name), err), .is_number = !t, .number = number};
-    if (!piece->name || (t && !parts_keep_piece(r->kept, t, &piece->ref, err)))
+    if (!piece->name || (t && !parts_keep_ref(r->kept, t, NULL, &piece->ref, err)))
         return false;
     *(r->last ? &r->last->next : &r->first) = piece;
     r->last = piece;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <zf/assemble/assign.h>
+#include <zf/base/search.h>
 #include <zf/base/sorted.h>
 #include <zf/model/cast.h>
 
@@ -25,16 +26,12 @@ bool prove_spend(struct zf_prove *p, uint64_t work, struct zf_err *err)
 
 struct zf_values prove_at(const struct zf_prove_vector *v, uint64_t y, uint64_t *left)
 {
-    uint32_t lo = 0, hi = v->n_parts;
+    size_t i;
 
-    while (hi - lo > 1) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        *(v->begin[mid] <= y ? &lo : &hi) = mid;
-    }
-    struct zf_values at = v->part[lo];
-    *left = v->begin[lo + 1] - y;
-    at.off += (y - v->begin[lo]) * zf_dtype_info(at.dtype)->bytes;
+    ZF_SEARCH(i, v->n_parts, v->begin[i + 1] > y);
+    struct zf_values at = v->part[i];
+    *left = v->begin[i + 1] - y;
+    at.off += (y - v->begin[i]) * zf_dtype_info(at.dtype)->bytes;
     return at;
 }
 

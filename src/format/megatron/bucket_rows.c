@@ -42,20 +42,13 @@ static uint64_t rows_number(struct mg_text name, const char *word, size_t *end)
     return found;
 }
 
-/* Buffers of modules, which no optimizer has. */
-static bool rows_no_parameter(struct mg_text name)
-{
-    return mg_text_ends(name, ".inv_freq") || mg_text_ends(name, ".expert_bias") ||
-           mg_text_ends(name, ".local_tokens_per_expert") || mg_text_ends(name, "._extra_state");
-}
-
 static bool rows_wanted(const struct mg_param *p)
 {
     uint64_t n = 0;
 
     return p->state.n == 0 && !p->is_part && zf_dtype_info(p->type.dtype)->kind == 'f' &&
            zf_dtype_info(p->type.dtype)->bytes <= 4 && zf_elems(p->type.ndim, p->type.shape, &n) &&
-           n > 0 && !rows_no_parameter(p->name);
+           n > 0 && !mg_key_is_buffer(p->name);
 }
 
 /* A number that tables keep by the hash of a text. */

@@ -83,6 +83,12 @@ bool mg_text_ends(struct mg_text t, const char *end)
     return t.n >= n && memcmp(t.p + t.n - n, end, n) == 0;
 }
 
+bool mg_key_is_buffer(struct mg_text name)
+{
+    return mg_text_ends(name, ".inv_freq") || mg_text_ends(name, ".expert_bias") ||
+           mg_text_ends(name, ".local_tokens_per_expert") || mg_text_ends(name, "._extra_state");
+}
+
 bool mg_key_is_master(struct mg_text state)
 {
     return mg_text_is(state, "param") || mg_text_is(state, "fp32_param");

@@ -73,6 +73,8 @@ void mg_key_find_axes(struct mg_key *k);
 
 /* Is the state a copy in full precision of the parameter itself? */
 bool mg_key_is_master(struct mg_text state);
+/* Is the name that of a module's buffer or state, which no optimizer has? */
+bool mg_key_is_buffer(struct mg_text name);
 bool mg_text_is(struct mg_text t, const char *text);
 bool mg_text_same(struct mg_text a, struct mg_text b);
 bool mg_text_ends(struct mg_text t, const char *end);

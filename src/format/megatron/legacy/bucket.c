@@ -13,9 +13,9 @@
 #include <zf/assemble/names.h>
 #include <zf/assemble/torch_visit.h>
 #include <zf/assemble/values.h>
-#include <zf/base/name.h>
 
 #include "../bucket_walk.h"
+#include "../keys.h"
 
 #define BUCKET_ALIGN 64u /* elements; 1 up to core 0.7 */
 
@@ -75,13 +75,6 @@ struct bucket_map {
     struct zf_sample sample;
 };
 
-/* Buffers of modules, which no optimizer has. */
-static bool bucket_no_parameter(const char *name)
-{
-    return zf_name_ends(name, ".inv_freq") || zf_name_ends(name, ".expert_bias") ||
-           zf_name_ends(name, ".local_tokens_per_expert");
-}
-
 /* May the buffer have this part?  expert: 0 = no expert's, 1 = only experts', 2 = any. */
 static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chunk, int expert)
 {
@@ -91,7 +84,8 @@ static bool bucket_may_have(const struct bucket_map *m, uint32_t i, uint32_t chu
 
     return p->chunk == chunk && (expert == 2 || of_expert == (expert == 1)) && w->packed &&
            w->src && w->n > 0 && zf_values_can_round(m->param.dtype, w->dtype) &&
-           zf_dtype_info(w->dtype)->kind == 'f' && !bucket_no_parameter(p->name);
+           zf_dtype_info(w->dtype)->kind == 'f' &&
+           !mg_key_is_buffer((struct mg_text){p->name, p->name_n});
 }
 
 /* The length of what parts of one layer have in common in their names, 0 = they are of no layer. */

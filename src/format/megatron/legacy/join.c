@@ -67,16 +67,11 @@ struct legacy_number {
     size_t number;
 };
 
-static struct legacy_whole *join_lookup(const struct legacy_join *j, const char *name, size_t n)
+struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name, size_t n)
 {
     const struct legacy_number *found = zf_table_find(j->by_name, name, n);
 
     return found ? &j->whole.at[found->number] : NULL;
-}
-
-const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name, size_t n)
-{
-    return join_lookup(j, name, n);
 }
 
 /* ---- how one tensor is cut ---- */
@@ -232,7 +227,7 @@ static bool join_part(struct legacy_join *j, uint32_t i, struct zf_out *name, st
     if (!join_name(p, join_expert(j, p), name, err))
         return false;
     w.name_n = name->n;
-    have = join_lookup(j, zf_out_text(name), name->n);
+    have = legacy_join_find(j, zf_out_text(name), name->n);
     if (have && !join_same(have, &w, err))
         return join_reason(j, p, err);
     if (!have && (!(w.name = zf_arena_str(j->a, zf_out_text(name), name->n, err)) ||
@@ -390,7 +385,7 @@ static bool join_experts_complete(const struct legacy_join *j, struct zf_err *er
             continue;
         if (!join_name(p, (join_expert(j, p) + 1) % n, &name, err))
             return false;
-        if (!join_lookup(j, zf_out_text(&name), name.n)) {
+        if (!legacy_join_find(j, zf_out_text(&name), name.n)) {
             return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                            "\"%.120s\" is in no file, but args.num_experts is %llu",
                            zf_out_text(&name), (unsigned long long)n);

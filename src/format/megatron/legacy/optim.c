@@ -6,6 +6,7 @@
  * ChainedOptimizer.state_dict), 0.4 … 0.19; megatron/optimizer/optimizer.py before. */
 #include "save.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <zf/assemble/assign.h>
@@ -55,20 +56,16 @@ static bool optim_value(struct optim_reading *x, const struct zf_pv *entry, uint
     const char *path = x->r->file->path;
     uint64_t n;
     const char *text = zf_pv_kind(key) == ZF_PV_STR ? zf_pv_text(key, &n) : NULL;
-    int64_t i;
-    double f;
+    struct zf_number number;
 
     *out = (struct legacy_value){.dtype = ZF_DT_I64};
     *yes = false;
     if (!text || strlen(text) != n)
         return true;
-    if (zf_pv_kind(v) == ZF_PV_INT && zf_pv_int(v, &i)) {
+    if (zf_pv_is_number(v) && zf_number_of(v, &number)) {
         out->number = true;
-        memcpy(&out->bits, &i, sizeof i);
-    } else if (zf_pv_float(v, &f)) {
-        out->number = true;
-        out->dtype = ZF_DT_F64;
-        memcpy(&out->bits, &f, sizeof f);
+        out->dtype = number.dtype;
+        out->bits = number.bits;
     } else if (zf_tensor_ref_odd(t, v, err)) {
         return zf_leave_out_state(ls->b, path, text, err);
     } else if (zf_torch_kind(t, v) != ZF_TORCH_DENSE) {
@@ -284,12 +281,13 @@ static bool optim_prove(struct optim_reading *x, struct zf_err *err)
 
 /* ---- giving ---- */
 
-/* "1.0.3": optimizer, where there are several, then the rest. */
-static const char *optim_number(struct optim_reading *x, bool chained, uint32_t k, const char *rest,
-                                struct zf_err *err)
+/* "1." in front of the numbers of optimizer 1, where there are several. */
+static const char *optim_prefix(bool chained, uint32_t k, char room[16])
 {
-    return chained ? zf_arena_fmt(x->ls->a, err, "%u.%s", k, rest)
-                   : zf_arena_str(x->ls->a, rest, strlen(rest), err);
+    room[0] = '\0';
+    if (chained)
+        (void)snprintf(room, 16, "%u.", k);
+    return room;
 }
 
 static bool optim_hash(uint32_t optimizer, uint64_t id, uint64_t *out)
@@ -352,12 +350,13 @@ static bool optim_give_value(struct optim_reading *x, uint32_t owner, const char
 static bool optim_give_entry(struct optim_reading *x, bool chained, uint32_t k,
                              const struct zf_pv *key, const struct zf_pv *entry, struct zf_err *err)
 {
+    char room[16];
     uint64_t id;
 
     if (!zf_pv_is_map(entry) || !zf_pv_u64(key, &id))
         return true;
-    char *text = zf_arena_fmt(x->ls->a, err, "%llu", (unsigned long long)id);
-    const char *number = text ? optim_number(x, chained, k, text, err) : NULL;
+    const char *number = zf_arena_fmt(x->ls->a, err, "%s%llu", optim_prefix(chained, k, room),
+                                      (unsigned long long)id);
     uint32_t owner = optim_owner(x, k, id);
     for (uint64_t i = 0; number && i < zf_pv_len(entry); i++) {
         struct legacy_value value;
@@ -388,8 +387,10 @@ static bool optim_give_masters(struct optim_reading *x, bool chained, struct zf_
                     return false;
                 continue;
             }
-            char *text = zf_arena_fmt(x->ls->a, err, "%u.%u", m->group, m->i);
-            const char *name = text ? optim_number(x, chained, m->optimizer, text, err) : NULL;
+            char room[16];
+            const char *name =
+                zf_arena_fmt(x->ls->a, err, "%s%u.%u", optim_prefix(chained, m->optimizer, room),
+                             m->group, m->i);
             if (!optim_unowned(x->ls, name, &value, err))
                 return false;
         }

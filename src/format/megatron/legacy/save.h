@@ -200,8 +200,7 @@ bool legacy_swap_check(const struct legacy_save *ls, struct zf_err *err) ZF_CHEC
 bool legacy_join(struct legacy_join *j, struct zf_err *err) ZF_CHECKED;
 void legacy_join_fini(struct legacy_join *j);
 /* The tensor of that name, or NULL. */
-const struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name,
-                                            size_t n);
+struct legacy_whole *legacy_join_find(const struct legacy_join *j, const char *name, size_t n);
 /* Box k of part `slot` of w, where a part has `rows` x `columns` elements.  False: there are no more. */
 struct legacy_box {
     uint64_t start[2], size[2]; /* in w */

@@ -16,8 +16,9 @@
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-/* A file by the hash of its names and the heads of its tensors. */
-struct swap_file {
+/* A file: by the hash of its names and the heads of its tensors, by the process that wrote it, or the last stage so far of
+ * one tensor and expert rank. */
+struct swap_seen {
     UT_hash_handle hh;
     uint32_t file; /* + 1 */
 };
@@ -45,11 +46,11 @@ static bool swap_add_tensor(const struct legacy_part *p, uint64_t *hash, bool *t
     return true;
 }
 
-static bool swap_add_file(const struct legacy_save *ls, uint32_t i, struct swap_file **files,
+static bool swap_add_file(const struct legacy_save *ls, uint32_t i, struct swap_seen **files,
                           struct zf_err *err)
 {
     const struct legacy_rank *r = &ls->rank[i];
-    struct swap_file *met;
+    struct swap_seen *met;
     uint64_t hash = 0;
     bool tells = false;
 
@@ -93,12 +94,6 @@ static bool swap_fits(const struct legacy_save *ls, uint32_t i, struct zf_err *e
            zf_err_in(err, "%s!", r->file->dir);
 }
 
-/* The file that a process wrote, or the last stage so far of one tensor and expert rank. */
-struct swap_seen {
-    UT_hash_handle hh;
-    uint32_t file; /* + 1 */
-};
-
 /* No process writes two files; and of those that differ in their stage only, which come in its order, the
  * later stage has the higher number. */
 static bool swap_in_order(const struct legacy_save *ls, uint32_t i, struct swap_seen **processes,
@@ -141,7 +136,7 @@ static bool swap_wrote(const struct legacy_save *ls, struct zf_err *err)
 
 bool legacy_swap_check(const struct legacy_save *ls, struct zf_err *err)
 {
-    zf_auto(uthash) struct swap_file *files = NULL;
+    zf_auto(uthash) struct swap_seen *files = NULL;
 
     for (uint32_t i = 0; i < ls->files.n; i++)
         if (!swap_add_file(ls, i, &files, err))
