@@ -44,6 +44,10 @@ struct zf_tree_ops {
     /* Can the directory be looked into?  NULL: every one can.  Asked before it is listed, and when
      * a name was not found in it.  Errors: why not. */
     bool (*enter)(struct zf_tree *t, uint64_t dir, struct zf_err *err);
+    /* Waits until entry `name` of the directory is known, or all of them are (NULL).  No function: they always are.  Asked
+     * before a look by a thread that can put it off (zf_gate_yielding).  Errors: ZF_E_BUSY, as many as may wait for it do; others
+     * are said by enter and read, too. */
+    bool (*ready)(struct zf_tree *t, uint64_t dir, const char *name, struct zf_err *err);
     /* Reads at most n bytes at off; *n_out < n only at the end of the file. */
     bool (*read)(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off, size_t *n_out,
                  struct zf_err *err);

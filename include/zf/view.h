@@ -35,6 +35,10 @@ bool zf_show_add(uint32_t *mask, const char *list, struct zf_err *err) ZF_CHECKE
 struct zf_view_later {
     /* Adds hf, files below hf/ and notes to c, or notes alone.  Called until it succeeds, by one thread at a time. */
     bool (*model)(void *ctx, struct zf_checkpoint *c, struct zf_err *err);
+    /* Around it, and around waiting for the thread that calls it.  wait: this one has to; else it may be refused with
+     * ZF_E_BUSY, as by zf_gate_enter. */
+    bool (*enter)(void *ctx, bool wait, bool *held_out, struct zf_err *err);
+    void (*leave)(void *ctx, bool held);
     void (*free)(void *ctx);
     void *ctx;
 };
@@ -59,7 +63,7 @@ void zf_tree_list_all(struct zf_tree *t);
 /* The checkpoint inside a tree made by zf_tree_new (borrowed). */
 const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t);
 
-/* The same with what hf/ shows, which is worked out now unless it was.  Errors: of o->later.model; ZF_E_NOMEM. */
+/* The same with what hf/ shows, which is worked out now unless it was.  Errors: of o->later; ZF_E_NOMEM. */
 const struct zf_checkpoint *zf_tree_model(const struct zf_tree *t, struct zf_err *err) ZF_CHECKED;
 
 /* Describes a raw tensor file of the tree; false for every other inode. */

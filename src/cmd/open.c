@@ -276,15 +276,45 @@ struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o, st
     return open_model(open_bare(path, o, err), o, err);
 }
 
-/* The first reader of hf/ waits until its model is made. */
-static bool open_later(void *ctx, struct zf_checkpoint *c, struct zf_err *err)
+/* What makes the model of hf/ later. */
+struct open_later {
+    struct zf_limits lim;
+    struct zf_gate
+        *gate; /* its settings are read, from storage that may hang: others wait as for a file */
+};
+
+static bool open_later_model(void *ctx, struct zf_checkpoint *c, struct zf_err *err)
 {
-    const struct zf_hf_opts how = {.lim = ctx, .fits = true};
+    const struct open_later *l = ctx;
+    const struct zf_hf_opts how = {.lim = &l->lim, .fits = true};
     const bool yields = zf_gate_yielding(false);
     const bool ok = zf_hf_model(c, &how, err);
 
     (void)zf_gate_yielding(yields);
     return ok || zf_err_in(err, "hf/");
+}
+
+static bool open_later_enter(void *ctx, bool wait, bool *held_out, struct zf_err *err)
+{
+    const struct open_later *l = ctx;
+
+    *held_out = false;
+    return wait || zf_gate_enter(l->gate, held_out, err);
+}
+
+static void open_later_leave(void *ctx, bool held)
+{
+    const struct open_later *l = ctx;
+
+    zf_gate_leave(l->gate, held);
+}
+
+static void open_later_free(void *ctx)
+{
+    struct open_later *l = ctx;
+
+    zf_gate_unref(l->gate);
+    free(l);
 }
 
 /* A recipe that was asked for is worked out now, to be refused; c is taken, and freed where it fails. */
@@ -300,14 +330,19 @@ static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct op
     if (!zf_hf_begin(of, &how, &later, err))
         return NULL;
     if (later) {
-        struct zf_limits *lim = malloc(sizeof *lim);
+        struct open_later *l = calloc(1, sizeof *l);
 
-        if (!lim) {
+        if (!l || !(l->gate = zf_gate_new())) {
+            free(l);
             (void)zf_fail_sys(err, "make a tree");
             return NULL;
         }
-        *lim = o->lim;
-        *out = (struct zf_view_later){.model = open_later, .free = free, .ctx = lim};
+        l->lim = o->lim;
+        *out = (struct zf_view_later){.model = open_later_model,
+                                      .enter = open_later_enter,
+                                      .leave = open_later_leave,
+                                      .free = open_later_free,
+                                      .ctx = l};
     }
     return zf_give(of);
 }

@@ -10,7 +10,7 @@
  * short count: a page fault must fail as a whole.
  *
  * A read that finds its file busy opening is parked (park.c) instead of holding one of libfuse's
- * threads. */
+ * threads; so is a look into hf/ while its recipe is worked out. */
 #include "config.h"
 
 #include "session.h"
@@ -94,23 +94,43 @@ static int ops_dir_shut(struct zf_tree *t, fuse_ino_t dir)
     return !t->ops->enter || t->ops->enter(t, dir, &err) ? 0 : zf_err_errno(&err);
 }
 
-static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+/* Is known what directory r->ino has, of r->name or all?  False: r is parked, or answered. */
+static bool ops_is_ready(const struct park_read *r)
 {
-    struct fs *fs = ops_fs(req);
+    struct fs *fs = ops_fs(r->req);
+    struct zf_err err;
+
+    if (!fs->tree->ops->ready)
+        return true;
+    (void)zf_gate_yielding(true);
+    zf_gate_interruptible(park_given_up, (void *)(uintptr_t)r);
+    const bool ready = fs->tree->ops->ready(fs->tree, r->ino, r->name, &err);
+    (void)zf_gate_yielding(false);
+    zf_gate_interruptible(NULL, NULL);
+    if (!ready && err.code == ZF_E_BUSY)
+        return !park(r);
+    const bool given_up = !ready && err.sys == EINTR;
+    if (given_up)
+        (void)fuse_reply_err(r->req, EINTR);
+    return !given_up;
+}
+
+static void ops_answer_lookup(const struct park_read *r)
+{
+    struct fs *fs = ops_fs(r->req);
     struct fuse_entry_param e;
+    fuse_req_t req = r->req;
     struct zf_stat s, dir;
     int why;
 
-    if (strlen(name) > NAME_LEN) {
-        (void)fuse_reply_err(req, ENAMETOOLONG);
+    if (!ops_is_ready(r))
         return;
-    }
-    if (ops_find(fs->tree, parent, name, &s)) {
+    if (ops_find(fs->tree, r->ino, r->name, &s)) {
         ops_fill_entry(fs, &s, &e);
-    } else if (!fs->tree->ops->stat(fs->tree, parent, &dir)) {
+    } else if (!fs->tree->ops->stat(fs->tree, r->ino, &dir)) {
         (void)fuse_reply_err(req, ESTALE);
         return;
-    } else if ((why = ops_dir_shut(fs->tree, parent)) != 0) {
+    } else if ((why = ops_dir_shut(fs->tree, r->ino)) != 0) {
         (void)fuse_reply_err(req, why);
         return;
     } else {
@@ -119,6 +139,19 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         e.entry_timeout = dir.live ? 0 : fs->opts->entry_timeout;
     }
     (void)fuse_reply_entry(req, &e);
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    const struct park_read r = {.req = req, .ino = parent, .run = ops_answer_lookup, .name = name};
+    struct fuse_session *se = ops_fs(req)->se;
+
+    if (strlen(name) > NAME_LEN) {
+        (void)fuse_reply_err(req, ENAMETOOLONG);
+        return;
+    }
+    ops_answer_lookup(&r);
+    park_serve(se);
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -350,7 +383,8 @@ static void ops_answer_read(const struct park_read *r)
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                     struct fuse_file_info *fi)
 {
-    const struct park_read r = {.req = req, .ino = ino, .size = size, .off = off, .fi = *fi};
+    const struct park_read r = {
+        .req = req, .ino = ino, .run = ops_answer_read, .size = size, .off = off, .fi = *fi};
     struct fs *fs = ops_fs(req);
     struct fuse_session *se = fs->se;
 
@@ -363,14 +397,19 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         ops_answer_into(&r, ring);
     else
         ops_answer_read(&r);
-    park_serve(se, ops_answer_read);
+    park_serve(se);
 }
 
-static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+static void ops_answer_opendir(const struct park_read *r)
 {
-    struct fs *fs = ops_fs(req);
+    struct fs *fs = ops_fs(r->req);
+    struct fuse_file_info fi = r->fi;
+    const fuse_ino_t ino = r->ino;
+    fuse_req_t req = r->req;
     struct zf_stat s;
 
+    if (!ops_is_ready(r))
+        return;
     if (!fs->tree->ops->stat(fs->tree, ino, &s)) {
         (void)fuse_reply_err(req, ESTALE);
         return;
@@ -380,8 +419,17 @@ static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         (void)fuse_reply_err(req, why);
         return;
     }
-    fi->cache_readdir = fi->keep_cache = !s.live;
-    ops_reply_open(req, ino, fi);
+    fi.cache_readdir = fi.keep_cache = !s.live;
+    ops_reply_open(req, ino, &fi);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    const struct park_read r = {.req = req, .ino = ino, .run = ops_answer_opendir, .fi = *fi};
+    struct fuse_session *se = ops_fs(req)->se;
+
+    ops_answer_opendir(&r);
+    park_serve(se);
 }
 
 /* Position in a listing = offset of the next entry: 0 is ".", 1 is "..", then the

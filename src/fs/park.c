@@ -19,14 +19,17 @@
 struct parked {
     struct zf_gate_waiter waiter; /* first, so that it can be cast back */
     struct park_read read;
+    char *name;         /* of read, NULL or its own */
     atomic_uint refs;   /* the thread that parks it, and the queue */
     atomic_bool killed; /* nobody waits for the answer any more */
 };
 
 static void park_parked_unref(struct parked *p)
 {
-    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
+        free(p->name);
         free(p);
+    }
 }
 
 /* Is SIGKILL among the signals of this line's mask?  A line without its end is no line yet. */
@@ -98,9 +101,12 @@ bool park(const struct park_read *r)
 {
     struct parked *p = calloc(1, sizeof *p);
 
-    if (!p)
+    if (!p || (r->name && !(p->name = strdup(r->name)))) {
+        free(p);
         return false;
+    }
     p->read = *r;
+    p->read.name = p->name;
     atomic_init(&p->refs, 2);
     fuse_req_interrupt_func(r->req, park_interrupted, p);
     zf_gate_wait(&p->waiter);
@@ -115,32 +121,32 @@ bool park(const struct park_read *r)
 }
 
 /* Waits until nobody is in park_interrupted with it. */
-static struct park_read park_unpark(struct zf_gate_waiter *w)
+static struct parked *park_unpark(struct zf_gate_waiter *w)
 {
     struct parked *p = (struct parked *)w;
-    struct park_read r = p->read;
 
-    fuse_req_interrupt_func(r.req, NULL, NULL);
-    park_parked_unref(p);
-    return r;
+    fuse_req_interrupt_func(p->read.req, NULL, NULL);
+    return p;
 }
 
-void park_serve(struct fuse_session *se, void (*run)(const struct park_read *r))
+void park_serve(struct fuse_session *se)
 {
     struct zf_gate_waiter *w;
 
     while (!fuse_session_exited(se) && (w = zf_gate_next())) {
-        struct park_read r = park_unpark(w);
+        struct parked *p = park_unpark(w);
 
-        run(&r);
+        p->read.run(&p->read);
+        park_parked_unref(p);
     }
 }
 
 void park_end(void)
 {
     for (struct zf_gate_waiter *w; (w = zf_gate_any());) {
-        struct park_read r = park_unpark(w);
+        struct parked *p = park_unpark(w);
 
-        (void)fuse_reply_err(r.req, EIO);
+        (void)fuse_reply_err(p->read.req, EIO);
+        park_parked_unref(p);
     }
 }

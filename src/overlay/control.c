@@ -206,6 +206,17 @@ static bool control_op_enter(struct zf_tree *t, uint64_t dir, struct zf_err *err
     return false;
 }
 
+/* The index's size is that of what hf/ shows. */
+static bool control_op_ready(struct zf_tree *t, uint64_t dir, const char *name, struct zf_err *err)
+{
+    const struct control *c = control_of(t);
+    enum control_file f;
+
+    if (!control_mine(dir, &f))
+        return !c->inner->ops->ready || c->inner->ops->ready(c->inner, dir, name, err);
+    return !c->o.ready || (name && strcmp(name, names[INDEX]) != 0) || c->o.ready(c->o.ctx, err);
+}
+
 static bool control_op_read(struct zf_tree *t, uint64_t ino, void *buf, size_t n, uint64_t off,
                             size_t *n_out, struct zf_err *err)
 {
@@ -306,6 +317,7 @@ static const struct zf_tree_ops ops = {
     .entry = control_op_entry,
     .parent = control_op_parent,
     .enter = control_op_enter,
+    .ready = control_op_ready,
     .read = control_op_read,
     .want = control_op_want,
     .readlink = control_op_readlink,
@@ -356,6 +368,11 @@ void zf_control_withhold(struct zf_tree *t, uint16_t bits)
 
 /* ---- of one checkpoint ----------------------------------------------------------------------- */
 
+static bool control_checkpoint_ready(void *ctx, struct zf_err *err)
+{
+    return zf_tree_model(ctx, err) != NULL;
+}
+
 static char *control_checkpoint_index(void *ctx, size_t *n_out, struct zf_err *err)
 {
     const struct zf_checkpoint *c = zf_tree_model(ctx, err);
@@ -404,6 +421,7 @@ struct zf_tree *zf_control_checkpoint(struct zf_tree *inner, struct zf_log *log,
 {
     struct zf_control_opts o = {.log = log,
                                 .tells = true,
+                                .ready = control_checkpoint_ready,
                                 .index = control_checkpoint_index,
                                 .stats = control_checkpoint_stats,
                                 .ctx = inner};

@@ -51,12 +51,13 @@ static struct tree *later_make(const struct tree *of, const struct later *l, str
     return layout_later(of, zf_give(c), &l->o, err);
 }
 
-const struct tree *later_get(const struct tree *t, struct zf_err *err)
+const struct tree *later_get(const struct tree *t, bool wait, struct zf_err *err)
 {
     struct later *l = t->later;
     struct tree *in = atomic_load_explicit(&l->tree, memory_order_acquire);
+    bool held;
 
-    if (in)
+    if (in || !l->o.later.enter(l->o.later.ctx, wait, &held, err))
         return in;
     (void)pthread_mutex_lock(&l->lock);
     in = atomic_load_explicit(&l->tree, memory_order_relaxed);
@@ -65,5 +66,6 @@ const struct tree *later_get(const struct tree *t, struct zf_err *err)
         atomic_store_explicit(&l->tree, in, memory_order_release);
     }
     (void)pthread_mutex_unlock(&l->lock);
+    l->o.later.leave(l->o.later.ctx, held);
     return in;
 }

@@ -27,7 +27,8 @@ static bool tree_spot(const struct tree *t, uint64_t ino, struct spot *out)
     if (low == 0)
         return false;
     if (s == (uint64_t)t->n_shelves + 1 && t->later) {
-        t = later_get(t, &ignored);
+        /* A number is known after the tree, but to those who kept it over a restart. */
+        t = later_get(t, true, &ignored);
         s = 0;
     }
     if (t && s == 0) {
@@ -50,7 +51,7 @@ static bool tree_dir(const struct tree *t, uint64_t ino, struct spot *out, struc
     if (out->node->kind == NODE_LATER) {
         const uint32_t which = out->node->payload;
 
-        out->t = later_get(t, err);
+        out->t = later_get(t, false, err);
         out->node = out->t ? &out->t->nodes.at[out->t->hf[which]] : NULL;
     }
     return out->t != NULL;
@@ -179,6 +180,12 @@ static bool tree_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
     return tree_dir(tree_of(base), dir, &s, err);
 }
 
+static bool tree_ready(struct zf_tree *base, uint64_t dir, const char *name, struct zf_err *err)
+{
+    (void)name;
+    return tree_enter(base, dir, err);
+}
+
 static bool tree_read_node(const struct tree *t, const struct node *n, void *buf, size_t len,
                            uint64_t off, struct zf_err *err)
 {
@@ -277,6 +284,7 @@ const struct zf_tree_ops tree_ops = {
     .entry = tree_entry,
     .parent = tree_parent,
     .enter = tree_enter,
+    .ready = tree_ready,
     .read = tree_read,
     .want = tree_want,
     .xattr = tree_op_xattr,
@@ -302,7 +310,7 @@ const struct zf_checkpoint *zf_tree_checkpoint(const struct zf_tree *t)
 const struct zf_checkpoint *zf_tree_model(const struct zf_tree *base, struct zf_err *err)
 {
     const struct tree *t = tree_of(base);
-    const struct tree *hf = t->later ? later_get(t, err) : t;
+    const struct tree *hf = t->later ? later_get(t, false, err) : t;
 
     return hf ? hf->c : NULL;
 }

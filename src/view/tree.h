@@ -49,9 +49,9 @@ bool tree_xattr(const struct spot *s, size_t k, struct zf_xattr *out);
 struct later *later_new(const struct zf_view_opts *o, struct zf_err *err) ZF_CHECKED;
 /* NULL is fine. */
 void later_free(struct later *l);
-/* The tree of hf/ of t, whose root it is not; made by the first who asks.  Thread: any.
- * Errors: of the model; ZF_E_NOMEM, ZF_E_LIMIT; then the next one tries again. */
-const struct tree *later_get(const struct tree *t, struct zf_err *err) ZF_CHECKED;
+/* The tree of hf/ of t, whose root it is not; made by the first who asks.  wait: as for o->later.enter.  Thread: any.
+ * Errors: of the model; ZF_E_BUSY, ZF_E_NOMEM, ZF_E_LIMIT; then the next one tries again. */
+const struct tree *later_get(const struct tree *t, bool wait, struct zf_err *err) ZF_CHECKED;
 
 /* hf/ of the root of t, which c shows with it; c is taken. */
 struct tree *layout_later(const struct tree *of, struct zf_checkpoint *c,

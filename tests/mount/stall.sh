@@ -30,6 +30,15 @@ check 'a reader of it can be killed' look killed "$mnt" "$tmp/control" direct
 check 'one that handles a signal goes on waiting' look interrupted "$mnt" "$tmp/control"
 check 'unmounted' unmount "$mnt"
 
+# hf/ is worked out when it is first looked into, and its settings hang.
+rm "$tmp"/files/*
+cp "$top_srcdir/tests/data/recipes/meta_llama3_mp2"/*.* "$tmp/files"
+check 'mounted' "$ZEROFS" mount "$tmp/slow" "$mnt"
+check '400 look into hf/ while its settings hang' look works_out "$mnt" "$tmp/control" 400
+check 'unmounted' unmount "$mnt"
+rm "$tmp"/files/*
+look make "$tmp/files" 1000 || exit 99
+
 # The storage hangs while the checkpoint is opened, and whoever waits for the mount gives up.
 command_gives_up() {
     : >"$tmp/control/open.model-00002-of-00004.safetensors"

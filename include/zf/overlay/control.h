@@ -10,6 +10,8 @@
 
 struct zf_control_opts {
     struct zf_log *log; /* borrowed; NULL: log_text is asked instead */
+    /* Waits until the index can be made, as zf_tree_ops.ready; NULL: it always can. */
+    bool (*ready)(void *ctx, struct zf_err *err);
     /* All give malloc'ed text; ctx is handed to them.  index is asked once (live: at every read),
      * the others at every read. */
     char *(*index)(void *ctx, size_t *n_out, struct zf_err *err);

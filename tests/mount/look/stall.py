@@ -146,6 +146,51 @@ def hangs(mnt, control, readers):
     assert not wrong, wrong
 
 
+def ask_all(asks, pool):
+    """Seconds of each, all of which answer."""
+    took = []
+    for ask in asks:
+        start = time.monotonic()
+        pool.submit(ask).result(60)
+        took.append(time.monotonic() - start)
+    return took
+
+
+def works_out(mnt, control, readers):
+    """Settings hang while hf/ is looked into for the first time by so many: listings, names, and the index, which has its sizes.
+    Where libfuse looks up one name of a directory at a time, the log, beside the index, waits too."""
+    hf, wrong, begun = os.path.join(mnt, "hf"), [], threading.Semaphore(0)
+
+    def looks(k):
+        begun.release()
+        found = os.path.exists(os.path.join(hf, f"no.{k}")) if k % 3 == 0 else sorted(os.listdir(hf)) if k % 3 == 1 else \
+            os.path.exists(os.path.join(mnt, ".zerofs/index.json"))
+        if found not in (False, ["config.json", "model.safetensors", "params.json", "recipe.json"], True) or (k % 3 == 2) != (found is True):
+            wrong.append((k, found))
+
+    threads = [threading.Thread(target=looks, args=(k,), daemon=True) for k in range(int(readers))]
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    tensor = os.path.join(mnt, "norm.weight.f32")
+    with Stall(control, "params.json") as stall:
+        for t in threads:
+            t.start()
+        for _ in threads:
+            begun.acquire()
+        until(lambda: stall.blocked() == 1)
+        victim = subprocess.Popen(["ls", hf], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        took = ask_all([ask for k in range(20) for ask in (
+            lambda k=k: os.path.exists(os.path.join(mnt, f"no.{k}")), lambda: os.statvfs(mnt), lambda: os.listdir(mnt),
+            lambda: os.getxattr(tensor, "user.zerofs.dtype"), lambda: pread(tensor, 0, True))], pool)
+        assert statistics.median(took) < 0.1, (statistics.median(took), max(took))
+        assert stall.blocked() == 1 and all(t.is_alive() for t in threads), "who looks into hf/ was answered"
+        victim.kill()
+        victim.wait(20)
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive(), "one who looks was forgotten"
+    assert not wrong, wrong
+
+
 READER = """
 import mmap, os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("signal", flush=True))
