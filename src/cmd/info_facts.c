@@ -220,16 +220,18 @@ static json_t *facts_names(const struct zf_checkpoint *c, const char *path, cons
     return names;
 }
 
-/* The path below the directory of a model-parallel rank that is shown by itself, mp_rank_NN; NULL: it is in none. */
-static const char *facts_in_rank(const char *path)
+/* The path below the root, or, where model-parallel ranks are shown by themselves, below one's mp_rank_NN; NULL: elsewhere. */
+static const char *facts_below(const struct zf_checkpoint *c, const char *path)
 {
     const size_t n = strcspn(path, "/");
 
+    if (zf_checkpoint_set(c, ""))
+        return path;
     return strncmp(path, "mp_rank_", 8) != 0 ? NULL : path + n + (path[n] == '/');
 }
 
-/* Parameters once: without ties, recorded buffers, and integers, which nobody trains; of ranks that are shown by themselves
- * all that each has. */
+/* Parameters once: without ties, recorded buffers, and integers, which nobody trains; where there is no root, all that each
+ * rank has. */
 static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(json) json_t *buffers = facts_names(c, "state/buffer_names.json", o);
@@ -239,11 +241,11 @@ static json_t *facts_weights(const struct zf_checkpoint *c, const struct opts *o
 
     for (uint32_t k = 0; k < c->n_sets; k++) {
         const struct zf_set *s = &c->set[k];
-        const char *in_rank = facts_in_rank(s->path);
+        const char *path = facts_below(c, s->path);
 
-        if (*(in_rank ? in_rank : s->path))
+        if (!path || *path)
             continue;
-        n_ranks += in_rank != NULL;
+        n_ranks += *s->path != '\0';
         for (uint32_t i = 0; i < s->n; i++) {
             const struct zf_tensor *x = &s->tensor[i];
 
@@ -295,9 +297,9 @@ static json_t *facts_optimizer(const struct zf_checkpoint *c, const struct opts 
 
     for (uint32_t i = 0; i < c->n_sets; i++) {
         const struct zf_set *s = &c->set[i];
-        const char *in_rank = facts_in_rank(s->path), *path = in_rank ? in_rank : s->path;
+        const char *path = facts_below(c, s->path);
 
-        if (strncmp(path, "optim/", 6) != 0)
+        if (!path || strncmp(path, "optim/", 6) != 0)
             continue;
         facts_add_once(states, path + 6);
         for (uint32_t k = 0; k < s->n; k++)

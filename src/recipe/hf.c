@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <zf/recipe/hf.h>
 
 #include <stdio.h>
@@ -165,6 +166,17 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
     return true;
 }
 
+/* What is wrong, without "recipe:line:column: " in front: that is for people who write recipes. */
+static const char *hf_sentence(const struct plan *p)
+{
+    const char *text = p->problem.at[0], *at = text + strcspn(text, ": ");
+
+    for (int i = 0; i < 2 && at; i++)
+        at = *at == ':' && isdigit((unsigned char)at[1]) ? at + 1 + strspn(at + 1, "0123456789")
+                                                         : NULL;
+    return at && strncmp(at, ": ", 2) == 0 ? at + 2 : text;
+}
+
 /* By a recipe that nobody asked for: what is wrong with it is a note. */
 static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct trial *t, bool fits,
                      struct zf_err *err)
@@ -179,7 +191,7 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
         /* Settings of a wrong type may be met before the class is known. */
         return make_note(c, err, "hf/ is %s%.60s: %.300s",
                          t->plan.arch ? "not the model " : "no model of a recipe",
-                         t->plan.arch ? t->plan.arch : "", t->plan.problem.at[0]);
+                         t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan));
     }
     if (look->files.why.code != ZF_OK) {
         return make_note(

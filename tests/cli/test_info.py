@@ -56,6 +56,9 @@ def parameters_by_rank():
             n, tensors = n + math.prod(row["shape"]), tensors + 1
     assert (w["by_rank"], w["parameters"], w["tensors"]) == (2, n, tensors) and n, (w, n, tensors)
     assert "of all ranks, copies included" in info(at) and "exp_avg, exp_avg_sq, step;" in info(at)
+    joined = os.path.join(DATA, "megatron", "pypi_0.16.1_legacy_tp2pp2_glu")
+    assert os.path.isdir(joined), "a save whose ranks are joined, and shown by themselves besides"
+    assert json.loads(info("--json", joined))["weights"]["by_rank"] == 0
 
 
 def parameters():

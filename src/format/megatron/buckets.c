@@ -418,6 +418,8 @@ bool mg_buckets_map(struct mg_save *s, const struct flat_buffers *buffers, struc
     for (size_t i = 0; i < n; i++)
         if (b.first[i] && !buckets_serve(&b, i, err))
             return false;
+    if (b.n_mapped == buffers->n && b.n_open == 0)
+        return true;
     return zf_build_note(
         s->b, err,
         "%llu of %zu flat optimizer buffers are mapped to parameters: the states of "

@@ -153,7 +153,7 @@ def a_gathered_buffer_is_found_wherever_its_number_is():
 
     for mark_first in (True, False):
         code, have, out, err = made(gathered, states=())
-        assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out, f"{mark_first}: {err} {out[-400:]}"
+        assert code == 0 and "flat optimizer buffers are mapped" not in out, f"{mark_first}: {err} {out[-400:]}"
         assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
 
 
@@ -272,14 +272,14 @@ def buffers_of_a_chained_optimizer():
     """chained_N. is part of the names of objects and of what is in them."""
     name = "chained_1.optimizer.distributed.dp_group_idx_0.param_state/shard_0_1"
     code, have, out, err = made(gathered(name=name), states=())
-    assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out, f"{err} {out[-400:]}"
+    assert code == 0 and "flat optimizer buffers are mapped" not in out, f"{err} {out[-400:]}"
     assert have["optim/exp_avg", "a.weight"] == ("f32", struct.pack("<64f", *range(64)))
     assert ("bucket", name + "/0/0/(torch.bfloat16, torch.float32)/exp_avg") in have
     # of another name it is an object as any
     zero = "optimizer.distributed.dp_group_idx_0.param_state"
     for other in "model.param_state", f"{zero} 2", "x" * 5000 + zero:
         code, have, out, err = made(gathered(name=f"{other}/shard_0_1"))
-        assert code == 0 and "1 of 1 flat optimizer buffers are mapped" in out and len(names(have, "bucket")) == 2, f"{err} {out[-400:]}"
+        assert code == 0 and "flat optimizer buffers are mapped" not in out and len(names(have, "bucket")) == 2, f"{err} {out[-400:]}"
 
 
 def states_that_not_all_ranks_have():
