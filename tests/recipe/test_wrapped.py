@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models of transformers under the names of wrappers, MPT in Composer's one file, and Meta's Llama: what is taken off names, and what
+settings are refused for."""
+import os
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "format"), os.path.join(HERE, "..", "support")]
+from golden import main  # noqa: E402 pylint: disable=wrong-import-position
+from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
+from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-position
+
+LLAMA = ["model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", *(f"model.layers.{i}.{n}.weight" for i in range(2) for n in ("mlp.up_proj", "input_layernorm"))]
+GPT2 = ["transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.weight", "transformer.h.0.attn.c_attn.weight", "lm_head.weight"]
+NEOX = ["gpt_neox.embed_in.weight", "gpt_neox.layers.0.attention.dense.weight", "embed_out.weight"]
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 3, "vocab_size": 4, "num_hidden_layers": 2, "tie_word_embeddings": False}
+INSIDE = ("", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_fsdp_wrapped_module._checkpoint_wrapped_module.")
+IN_FRONT = ("module.", "module.module.", "model.", "model.module.", "module.model.", "app.model.", "app.", "app.model.model.", "state_dict.", "state_dict.model.", "state.model.",
+            "state.model.model.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.", "_forward_module.model.", "_orig_mod.module.", "module._orig_mod.", "model._orig_mod.")
+
+
+def names_in_front_and_inside_are_taken_off():
+    for names, kind, architecture in ((LLAMA, "llama", "LlamaForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
+        for k, front in enumerate(IN_FRONT):
+            m, inside = Numbers(), INSIDE[k % len(INSIDE)]
+            for n in names:
+                m.put(front + n.replace(".0.", ".0." + inside), [4, 3], n)
+            with Save() as c:
+                c.safetensors("save/model.safetensors", m.save)
+                c.file("save/config.json", {**CONFIG, "model_type": kind, "architectures": [architecture]})
+                c.holds(m, architecture)
+
+
+def settings_that_contradict_a_wrapped_model_are_refused():
+    for names, embedding in ((LLAMA, LLAMA[0]), (GPT2, GPT2[0])):
+        m = Numbers()
+        for n in names:
+            m.put("module." + n, [4, 3], n)
+        for same, change, part in ((False, {}, None), (False, {"tie_word_embeddings": True}, "the tensors differ"), (True, {"tie_word_embeddings": True}, None),
+                                   (False, {"vocab_size": 5}, "4 and 5"), (False, {"hidden_size": 5}, "3 and 5"), (False, {"num_hidden_layers": 3}, "2 and 3")):
+            if names is GPT2 and "tie_word_embeddings" not in change:
+                continue
+            want = dict(m.want)
+            with Save() as c:
+                c.safetensors("save/model.safetensors", {**m.save, **({"module.lm_head.weight": m.save["module." + embedding]} if same else {})})
+                c.file("save/config.json", {**CONFIG, **change})
+                if part:
+                    c.told("hf/ is no model of a recipe", part, at="save")
+                    continue
+                if same:
+                    want.pop("lm_head.weight")
+                assert c.model() == want
+    with Save() as c:  # nothing says what it is a model of
+        c.safetensors("save/model.safetensors", {"module." + n: t for n, t in (("a", m.save["module." + GPT2[0]]),)})
+        assert list(c.model()) == ["module.a"]
+
+
+MPT = {"d_model": 8, "n_heads": 2, "n_layers": 2, "expansion_ratio": 4, "max_seq_len": 64, "vocab_size": 6, "no_bias": True, "norm_type": "low_precision_layernorm", "norm_eps": 1e-4,
+       "attn_config": {"alibi": True, "alibi_bias_max": 16, "attn_type": "multihead_attention", "clip_qkv": 6, "qk_ln": False}, "ffn_config": {"ffn_type": "mptmlp"}}
+
+
+def mpt_in_one_file_of_composer():
+    shapes = {"norm_1": (8,), "attn.Wqkv": (24, 8), "attn.out_proj": (8, 8), "norm_2": (8,), "ffn.up_proj": (32, 8), "ffn.down_proj": (8, 32)}
+    weights = {"transformer.wte.weight": (6, 8), "transformer.norm_f.weight": (8,), **{f"transformer.blocks.{i}.{n}.weight": s for i in range(2) for n, s in shapes.items()}}
+
+    def values(k, shape):
+        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        return Tensor(*range(1000 * k, 1000 * k + n), shape=shape)
+    for settings, part in (({}, None), ({"expansion_ratio": 3}, "expansion_ratio"), ({"norm_type": "rmsnorm"}, "norm_type"), ({"logit_scale": 0.5}, "scaled logits"),
+                           ({"learned_pos_emb": True}, "ALiBi"), ({"block_overrides": {"a": 1}}, "block_overrides"), ({"tie_word_embeddings": False}, "tie_word_embeddings"),
+                           ({"ffn_config": {"ffn_type": "mptglu"}}, "ffn_type"), ({"n_layers": 3}, "2 and 3"), ({"vocab_size": 5}, "6 and 5"), ({"d_model": 16}, "8 and 16"),
+                           ({"final_logit_softcapping": 30.0}, "softcapping"),
+                           *(({"attn_config": {**MPT["attn_config"], k: v}}, said) for k, v, said in (
+                               ("alibi", False, "ALiBi"), ("rope", True, "ALiBi"), ("attn_type", "grouped_query_attention", "attn_type"), ("kv_n_heads", 1, "attn_type"),
+                               ("qk_gn", True, "qk_gn"), ("sliding_window_size", 8, "sliding_window_size"), ("attn_logit_softcapping", 9.0, "softcapping")))):
+        with Save() as c:
+            os.mkdir(os.path.join(c.dir, "save"))
+            content = {**MPT, **settings}
+            save({"state": {"model": {"model." + n: values(k, s) for k, (n, s) in enumerate(weights.items())},
+                            "integrations": {"huggingface": {"model": {"config": {"file_extension": ".json", "content": content}, "class": "x"}}}, "rank_zero_seed": 17},
+                  "rng": [{"python": 1}]}, os.path.join(c.dir, "save", "ep0-ba2-rank0.pt"))
+            if part:
+                c.told("hf/ is not the model MptForCausalLM", part, at="save")
+                continue
+            got = c.model()
+            assert {n: tuple(s) for n, (s, _) in got.items()} == weights
+            assert got["transformer.blocks.1.norm_2.weight"][1] == values_of(11, 8)
+            config = c.config()
+            want = {"d_model": 8, "n_heads": 2, "n_layers": 2, "layer_norm_epsilon": 1e-4, "no_bias": True, "max_seq_len": 64, "tie_word_embeddings": True}
+            assert {k: config.get(k) for k in want} == want and config["attn_config"]["alibi_bias_max"] == 16 and config["attn_config"]["clip_qkv"] == 6, config
+
+
+def values_of(k, n):
+    return struct.pack(f"<{n}f", *range(1000 * k, 1000 * k + n))
+
+
+def llama_of_meta():
+    params = {"dim": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "norm_eps": 1e-4, "vocab_size": -1}
+    m, hd = Numbers(), 4
+    m.put("tok_embeddings.weight", [24, 16], "model.embed_tokens.weight")
+    m.put("norm.weight", [16], "model.norm.weight")
+    m.put("output.weight", [24, 16], "lm_head.weight")
+    m.put("rope.freqs", [2])
+    for i in range(2):
+        p, q = f"layers.{i}.", f"model.layers.{i}."
+        for x, n in (("q", 4), ("k", 2)):
+            m.put(p + f"attention.w{x}.weight", [n * hd, 16], q + f"self_attn.{x}_proj.weight", pick=[h * hd + 2 * j + two for h in range(n) for two in range(2) for j in range(hd // 2)])
+        m.put(p + "attention.wv.weight", [2 * hd, 16], q + "self_attn.v_proj.weight")
+        m.put(p + "attention.wo.weight", [16, 16], q + "self_attn.o_proj.weight")
+        for w, t in (("w1", "gate"), ("w3", "up"), ("w2", "down")):
+            m.put(p + f"feed_forward.{w}.weight", [16, 10] if w == "w2" else [10, 16], q + f"mlp.{t}_proj.weight")
+        m.put(p + "attention_norm.weight", [16], q + "input_layernorm.weight")
+        m.put(p + "ffn_norm.weight", [16], q + "post_attention_layernorm.weight")
+    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    tied = {"output.weight": m.save["tok_embeddings.weight"]}
+    for change, more, want in (({}, {}, {"rope_theta": 10000.0, "max_position_embeddings": 4096, "num_key_value_heads": 2, "head_dim": 4, "rms_norm_eps": 1e-4, "rope_scaling": None}),
+                               ({"rope_theta": 500000.0}, {}, {"rope_theta": 500000.0, "max_position_embeddings": 8192}),
+                               ({"rope_theta": 500000.0, "use_scaled_rope": True}, {}, {"rope_scaling": three, "max_position_embeddings": 131072}),
+                               ({}, tied, {"tie_word_embeddings": True}), ({"dim": 32}, {}, "16 and 32"), ({"n_layers": 3}, {}, "2 and 3"), ({"n_kv_heads": None}, {}, "8 and 16"),
+                               ({"n_heads": 8}, {}, "half a head"), ({"norm_eps": None}, {}, "norm_eps")):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", {**m.save, **more})
+            c.file("save/params.json", {k: v for k, v in {**params, **change}.items() if v is not None})
+            if isinstance(want, str):
+                c.told("hf/ is not the model LlamaForCausalLM", want, at="save")
+                continue
+            of = Numbers()
+            of.want = {k: v for k, v in m.want.items() if not more or k != "lm_head.weight"}
+            c.holds(of, "LlamaForCausalLM", **want)
+
+
+main([names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
