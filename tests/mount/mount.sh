@@ -102,6 +102,28 @@ look inodes "$mnt" >"$tmp/inodes.again"
 check 'inodes are the same after a remount' cmp "$tmp/inodes" "$tmp/inodes.again"
 unmount "$mnt"
 
+# offers_mount WORD: what bash offers for "zerofs umount WORD" is the one mount point that begins so.
+offers_mount() {
+    bash --norc -c '
+        compopt() { :; }
+        . "$1/completions/zerofs.bash"
+        COMP_WORDS=("$2" umount "$3") COMP_CWORD=2 COMP_LINE="$2 umount $3" COMP_POINT=1000
+        _zerofs
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$top_srcdir" "$ZEROFS" "$1" >"$tmp/offers"
+    cat "$tmp/offers"
+    [ "$(cat "$tmp/offers")" = "$2" ]
+}
+mkdir "$tmp/a blank"
+"$ZEROFS" mount "$c" "$mnt"
+"$ZEROFS" mount "$c" "$tmp/a blank"
+if command -v bash >/dev/null 2>&1; then
+    check 'bash completes mount points' offers_mount "${mnt%nt}" "$mnt"
+    check 'and those with blanks' offers_mount "$tmp/a" "$tmp/a blank"
+    check 'and nothing that is no mount of ours' offers_mount /proc ''
+fi
+unmount "$tmp/a blank"
+unmount "$mnt"
+
 names='h.0.w h.1.w h.2.w h.9.w h.10.w h.11.w h.100.w'
 # shellcheck disable=SC2086 # a list of words
 look make_safetensors "$tmp/layers.safetensors" $names
