@@ -16,11 +16,16 @@ struct flat_map {
     const uint32_t *src;         /* [n] */
 };
 
+static uint64_t map_flat_piece_end(const struct flat_map *f, uint64_t i)
+{
+    return i + 1 < f->n ? f->first[i + 1] : f->map.size;
+}
+
 static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
 {
     const struct flat_map *f = (const struct flat_map *)m;
     uint64_t i = map_search(f->first, f->n, off);
-    uint64_t len = (i + 1 < f->n ? f->first[i + 1] : m->size) - off;
+    uint64_t len = map_flat_piece_end(f, i) - off;
 
     if (f->src[i] == 0)
         return (struct zf_run){.kind = ZF_RUN_ZERO, .len = len};
@@ -30,7 +35,27 @@ static struct zf_run flat_at(const struct zf_map *m, uint64_t off)
                            .off = f->off[i] + (off - f->first[i])};
 }
 
-static const struct map_ops flat_ops = {.at = flat_at};
+/* One search for all of its pieces. */
+static bool flat_read(const struct zf_map *m, void *buf, size_t n, uint64_t off, struct zf_err *err)
+{
+    const struct flat_map *f = (const struct flat_map *)m;
+    unsigned char *out = buf;
+    size_t k;
+
+    for (uint64_t i = map_search(f->first, f->n, off); n > 0; i++, out += k, off += k, n -= k) {
+        const uint64_t left = map_flat_piece_end(f, i) - off;
+        struct zf_source *src = f->sources->at[f->src[i]];
+
+        k = n < left ? n : (size_t)left;
+        if (!src)
+            memset(out, 0, k);
+        else if (!zf_source_pread(src, out, k, f->off[i] + (off - f->first[i]), err))
+            return false;
+    }
+    return true;
+}
+
+static const struct map_ops flat_ops = {.at = flat_at, .read = flat_read};
 
 static uint64_t map_flat_join_neighbours(struct flat_piece *p, uint64_t n)
 {

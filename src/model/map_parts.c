@@ -12,11 +12,14 @@ struct parts_map {
     const struct zf_map *const *sub; /* [n] */
 };
 
-/* The bytes from `off` to the end of its part of a row, at most n: *part, from byte *at of it. */
+/* The bytes from `off` to the end of its part of a row, at most n: those of *part from its byte *at on.  Before the call
+ * *part is the one that may begin there, which saves a search, or the number of parts. */
 static uint64_t parts_find(const struct parts_map *p, uint64_t off, uint64_t n, uint64_t *part,
                            uint64_t *at)
 {
-    const uint64_t row = off / p->row, in = off % p->row, i = map_search(p->first, p->n, in);
+    const uint64_t row = off / p->row, in = off % p->row;
+    const bool begins = *part < p->n && p->first[*part] == in;
+    const uint64_t i = begins ? *part : map_search(p->first, p->n, in);
     const uint64_t end = i + 1 < p->n ? p->first[i + 1] : p->row, len = end - p->first[i];
 
     *part = i;
@@ -27,7 +30,7 @@ static uint64_t parts_find(const struct parts_map *p, uint64_t off, uint64_t n, 
 static struct zf_run parts_at(const struct zf_map *m, uint64_t off)
 {
     const struct parts_map *p = (const struct parts_map *)m;
-    uint64_t part, at;
+    uint64_t part = p->n, at;
     const uint64_t k = parts_find(p, off, m->size - off, &part, &at);
     struct zf_run run = zf_map_at(p->sub[part], at);
 
@@ -40,9 +43,9 @@ static bool parts_read(const struct zf_map *m, void *buf, size_t n, uint64_t off
 {
     const struct parts_map *p = (const struct parts_map *)m;
     unsigned char *out = buf;
-    uint64_t part, at;
+    uint64_t part = p->n, at;
 
-    for (size_t k; n > 0; out += k, off += k, n -= k) {
+    for (size_t k; n > 0; out += k, off += k, n -= k, part++) {
         k = (size_t)parts_find(p, off, n, &part, &at);
         if (!zf_map_read(p->sub[part], out, k, at, err))
             return false;
@@ -64,9 +67,9 @@ static bool parts_ranges(const struct zf_map *m, uint64_t off, uint64_t n, map_e
                          void *ctx)
 {
     const struct parts_map *p = (const struct parts_map *)m;
-    uint64_t part, at;
+    uint64_t part = p->n, at;
 
-    for (uint64_t k; n > 0; off += k, n -= k) {
+    for (uint64_t k; n > 0; off += k, n -= k, part++) {
         k = parts_find(p, off, n, &part, &at);
         if (!map_ranges(p->sub[part], at, k, fn, ctx))
             return false;
