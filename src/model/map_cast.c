@@ -127,3 +127,12 @@ bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype 
 
     return map_cast_init(&c, m, from, to, err) && cast_read(&c.map, buf, n, off, err);
 }
+
+bool zf_map_read_cast_by(const struct zf_map *m, struct zf_cast_by how, void *buf, size_t n,
+                         uint64_t off, struct zf_err *err)
+{
+    struct cast_map c;
+
+    return map_cast_init(&c, m, how.from, how.by, err) &&
+           zf_map_read_cast(&c.map, how.by, how.to, buf, n, off, err);
+}

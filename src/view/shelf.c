@@ -13,9 +13,6 @@
 #include <zf/codec/npy.h>
 #include <zf/model/cast.h>
 
-/* Bytes that are widened at a time, on the stack. */
-#define WIDEN_BYTES 16384
-
 /* ---- sets ------------------------------------------------------------------------------------ */
 
 static uint64_t shelf_hash_head(const char *name, size_t n)
@@ -302,34 +299,6 @@ static bool shelf_read_data(const struct shelf *s, uint32_t i, void *buf, size_t
     return zf_map_read_cast(t->data, t->dtype, served, buf, n, off, err);
 }
 
-/* Bytes [off, off + n) of the tensor's data as numpy sees it: `served` elements widened one
- * by one. */
-static bool shelf_read_widened(const struct shelf *s, uint32_t i, const struct npy_as *as,
-                               char *buf, size_t n, uint64_t off, struct zf_err *err)
-{
-    char in[WIDEN_BYTES], one[8];
-    const size_t wi = zf_dtype_info(as->from)->bytes, wo = zf_dtype_info(as->to)->bytes;
-    const size_t most = WIDEN_BYTES / wi;
-
-    while (n > 0) {
-        const size_t skip = (size_t)(off % wo), whole = n / wo < most ? n / wo : most;
-        const bool part = skip > 0 || whole == 0; /* of one element */
-        const size_t elems = part ? 1 : whole;
-
-        if (!shelf_read_data(s, i, in, elems * wi, off / wo * wi, err))
-            return false;
-        zf_cast(part ? one : buf, as->to, in, as->from, elems);
-        size_t got = elems * wo - skip;
-        got = got < n ? got : n;
-        if (part)
-            memcpy(buf, one + skip, got);
-        buf += got;
-        off += got;
-        n -= got;
-    }
-    return true;
-}
-
 static bool shelf_read_npy_data(const struct shelf *s, uint32_t i, void *buf, size_t n,
                                 uint64_t off, struct zf_err *err)
 {
@@ -340,7 +309,8 @@ static bool shelf_read_npy_data(const struct shelf *s, uint32_t i, void *buf, si
         return shelf_read_data(s, i, buf, n, off, err);
     if (shelf_dtype(s, i) == t->dtype)
         return zf_map_read_cast(t->data, as.from, as.to, buf, n, off, err);
-    return shelf_read_widened(s, i, &as, buf, n, off, err);
+    return zf_map_read_cast_by(t->data, (struct zf_cast_by){t->dtype, as.from, as.to}, buf, n, off,
+                               err);
 }
 
 bool shelf_read(const struct shelf *s, uint32_t i, void *buf, size_t n, uint64_t off,

@@ -39,6 +39,12 @@ bool zf_map_read(const struct zf_map *m, void *buf, size_t n, uint64_t off,
  * the result. */
 bool zf_map_read_cast(const struct zf_map *m, enum zf_dtype from, enum zf_dtype to, void *buf,
                       size_t n, uint64_t off, struct zf_err *err) ZF_CHECKED;
+/* The same by way of a third type: cast twice, as somebody does who casts what is cast already. */
+struct zf_cast_by {
+    enum zf_dtype from, by, to;
+};
+bool zf_map_read_cast_by(const struct zf_map *m, struct zf_cast_by how, void *buf, size_t n,
+                         uint64_t off, struct zf_err *err) ZF_CHECKED;
 
 /* zf_source_clone of what the map has at byte off (< size) and of what follows that; c->off and
  * c->n are set here.  Errors: as reading it. */
