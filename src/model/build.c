@@ -18,10 +18,8 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
 {
     zf_auto(build) struct zf_build *b = calloc(1, sizeof *b);
 
-    if (!b) {
-        (void)zf_fail_sys(err, "make a model");
-        return NULL;
-    }
+    if (!b)
+        return zf_null(zf_fail_sys(err, "make a model"));
     (void)pthread_mutex_init(&b->reading, NULL);
     b->lim = *lim;
     b->degraded = degraded;
@@ -32,10 +30,8 @@ struct zf_build *zf_build_new(struct zf_store *st, const struct zf_limits *lim, 
     if (!b->temp)
         return NULL;
     b->sources = calloc(1, sizeof *b->sources);
-    if (!b->sources) {
-        (void)zf_fail_sys(err, "make a model");
-        return NULL;
-    }
+    if (!b->sources)
+        return zf_null(zf_fail_sys(err, "make a model"));
     return sources_init(b->sources, err) ? zf_give(b) : NULL;
 }
 
@@ -226,9 +222,9 @@ static struct zf_draft *build_new_draft(struct zf_build *b, struct draft_set *s,
     unsigned hash = 0;
 
     if (s && build_find_in(b, s, name, n, &hash)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "there are two tensors named \"%.*s\"%s%s",
-                      (int)(n < 160 ? n : 160), name, *s->path ? " in " : "", s->path);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "there are two tensors named \"%.*s\"%s%s", (int)(n < 160 ? n : 160),
+                               name, *s->path ? " in " : "", s->path));
     }
     if (!build_may_add(n > UINT32_MAX ? n : b->drafts.n, b->lim.tensors, "tensors", "tensors", err))
         return NULL;
@@ -268,10 +264,8 @@ static struct draft_set *build_full_set(struct zf_build *b, const char *set, str
     char full[PATH_BYTES];
     const char *path = build_full_path(b, set, full);
 
-    if (!path) {
-        (void)build_fail_long(set, err);
-        return NULL;
-    }
+    if (!path)
+        return zf_null(build_fail_long(set, err));
     return build_need_set(b, path, err);
 }
 
@@ -311,16 +305,15 @@ struct zf_draft *zf_build_tensor(struct zf_build *b, struct zf_spot spot, struct
     uint64_t elems = 0, bytes = 0;
 
     if (type.ndim > b->lim.tensor_dims) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)",
-                      shown, spot.name, type.ndim, (unsigned long long)b->lim.tensor_dims);
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                    "tensor \"%.*s\" has %u dimensions, more than %llu (limit tensor_dims)", shown,
+                    spot.name, type.ndim, (unsigned long long)b->lim.tensor_dims));
     }
     if (!zf_elems(type.ndim, type.shape, &elems) ||
         !zf_dtype_size(type.dtype, type.ndim, type.shape, &bytes)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "tensor \"%.*s\" is larger than 2^64 bytes",
-                      shown, spot.name);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "tensor \"%.*s\" is larger than 2^64 bytes", shown, spot.name));
     }
     struct zf_draft *d = build_typed_draft(b, spot, type, err);
     if (d)

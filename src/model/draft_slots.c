@@ -17,7 +17,7 @@ struct zf_stretches *zf_build_stretches(struct zf_build *b, const struct zf_from
             (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                           "%llu bytes at byte %llu reach beyond the end of its data",
                           (unsigned long long)bytes, (unsigned long long)from[k].off);
-            return from[k].src ? (zf_err_in(err, "%s", from[k].src->name), NULL) : NULL;
+            return from[k].src ? zf_null(zf_err_in(err, "%s", from[k].src->name)) : NULL;
         }
         off[k] = from[k].off;
         if (!sources_add(b->sources, zf_window_of(from[k].src, &off[k]), &src[k], err))

@@ -99,13 +99,11 @@ struct zf_map *zf_map_columns(struct zf_arena *a, uint64_t rows, const struct zf
             continue;
         first[n] = row;
         sub[n++] = part[i];
-        if (part[i]->size % rows != 0) {
-            (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a part has no whole rows");
-            return NULL;
-        }
+        if (part[i]->size % rows != 0)
+            return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a part has no whole rows"));
         if (!zf_add(row, part[i]->size / rows, &row) || !zf_mul(row, rows, &size)) {
-            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the parts exceed 2^64 bytes together");
-            return NULL;
+            return zf_null(
+                zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the parts exceed 2^64 bytes together"));
         }
     }
     if (n == 0)

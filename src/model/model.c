@@ -81,10 +81,8 @@ struct zf_map *zf_checkpoint_strided(struct zf_checkpoint *c, const struct zf_ma
 
     if (m && !s->sources) {
         s->sources = calloc(1, sizeof *s->sources);
-        if (!s->sources) {
-            (void)zf_fail_sys(err, "store blocks of tensors");
-            return NULL;
-        }
+        if (!s->sources)
+            return zf_null(zf_fail_sys(err, "store blocks of tensors"));
         if (!sources_init(s->sources, err))
             return NULL;
     }

@@ -32,10 +32,8 @@ struct zf_origins *zf_origins_new(const struct zf_tensor *t, struct zf_err *err)
     const size_t nd = t->ndim + 1ul;
     struct zf_origins *o = calloc(1, sizeof *o + 6 * nd * sizeof *o->room);
 
-    if (!o) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!o)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     o->t = t;
     o->elem = zf_dtype_info(t->dtype)->bytes;
     o->dim = o->room;

@@ -342,10 +342,8 @@ static const struct zf_map *pieces_slots_draft(const struct making *m, struct zf
 
     if (fault.kind == ZF_FAULT_NONE)
         return slots_map(m->keep, d->b->sources, d->slots, draft_bytes(d), err);
-    if (!m->reading && !d->b->degraded) {
-        (void)pieces_report(d, fault, err);
-        return NULL;
-    }
+    if (!m->reading && !d->b->degraded)
+        return zf_null(pieces_report(d, fault, err));
     return pieces_flat_draft(m, err);
 }
 

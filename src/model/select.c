@@ -309,10 +309,8 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
             return NULL;
         n += set[n].n > 0;
     }
-    if (n == 0 && c->n_sets > 0) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the selection leaves no tensor");
-        return NULL;
-    }
+    if (n == 0 && c->n_sets > 0)
+        return zf_null(zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the selection leaves no tensor"));
     select_missing(&s, c);
     select_selection_report(&s);
     c->set = set;

@@ -78,7 +78,7 @@ static const char *control_text_of(struct control *c, enum control_file f, size_
 
         *n_out = c->mount ? strlen(known) : 0;
         return c->mount ? known
-                        : (zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a mount"), NULL);
+                        : zf_null(zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "this is not a mount"));
     }
     if (!*owned_out)
         return control_index_once(c, n_out, err);

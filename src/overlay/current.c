@@ -67,8 +67,7 @@ static struct known *current_known(struct current *c, const char *name, struct z
     struct known *k = copy ? zf_vec_push(&c->known, err) : NULL;
     if (!k) {
         free(copy);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save"));
     }
     k->name = copy;
     return k;
@@ -243,8 +242,8 @@ static struct zf_tree *current_open(struct current *c, const struct pass *found,
         return NULL;
     }
     if (fingerprint_take(o->opener, c->l->path, found->want, o->lim).same != found->print.same) {
-        (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened");
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE, "it changed while it was being opened"));
     }
     return zf_give(tree);
 }
@@ -357,10 +356,8 @@ struct current *current_new(struct run_list *t, struct zf_err *err)
 {
     struct current *c = calloc(1, sizeof *c);
 
-    if (!c) {
-        (void)zf_fail_sys(err, "look for the newest save");
-        return NULL;
-    }
+    if (!c)
+        return zf_null(zf_fail_sys(err, "look for the newest save"));
     c->l = t;
     (void)pthread_mutex_init(&c->lock, NULL);
     (void)pthread_cond_init(&c->end, NULL);

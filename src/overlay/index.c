@@ -121,17 +121,14 @@ char *zf_index_text(const struct zf_checkpoint *c, size_t *n_out, struct zf_err 
     char *text = NULL;
     FILE *f = open_memstream(&text, n_out);
 
-    if (!f) {
-        (void)zf_fail_sys(err, "write the index");
-        return NULL;
-    }
+    if (!f)
+        return zf_null(zf_fail_sys(err, "write the index"));
     bool ok = index_print_open(f, index_head_of(c)) && fputs(",\"tensors\":[", f) >= 0 &&
               index_print_tensors(f, c) && fputs("],\"files\":[", f) >= 0 &&
               index_print_files(f, c) && fputs("]}\n", f) >= 0;
     if (fclose(f) != 0 || !ok) {
         free(text);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for the index"));
     }
     return text;
 }
@@ -141,10 +138,8 @@ char *zf_index_dump(json_t *j, size_t *n_out, struct zf_err *err)
     char *text = j ? json_dumps(j, JSON_INDENT(1)) : NULL;
 
     json_decref(j);
-    if (!text) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file");
-        return NULL;
-    }
+    if (!text)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a JSON file"));
     if (n_out)
         *n_out = strlen(text);
     return text;

@@ -39,10 +39,8 @@ struct zf_log *zf_log_new(FILE *to, struct zf_err *err)
 {
     struct zf_log *log = calloc(1, sizeof *log);
 
-    if (!log) {
-        (void)zf_fail_sys(err, "make a log");
-        return NULL;
-    }
+    if (!log)
+        return zf_null(zf_fail_sys(err, "make a log"));
     (void)pthread_mutex_init(&log->lock, NULL);
     log->to = to;
     return log;

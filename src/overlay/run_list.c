@@ -49,9 +49,8 @@ static struct run_entry *list_entry_new(struct run_list *t, const struct zf_entr
     zf_auto(run_entry) struct run_entry *e = calloc(1, sizeof *e);
 
     if (t->serials + 1 == SERIALS) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "more than %u saves were shown. Mount again to go on", SERIALS);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "more than %u saves were shown. Mount again to go on", SERIALS));
     }
     if (!e || !(e->name = strdup(name))) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a save");

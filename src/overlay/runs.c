@@ -343,8 +343,7 @@ static struct runs *runs_new(const char *path, const struct zf_run_opts *o, stru
 
     if (!t || !(t->l.path = strdup(path))) {
         free(t);
-        (void)zf_fail_sys(err, "list the saves");
-        return NULL;
+        return zf_null(zf_fail_sys(err, "list the saves"));
     }
     t->base.ops = &ops;
     t->base.follows = true;

@@ -126,8 +126,7 @@ static struct zf_tree *save_open_whole(struct save *s, uint16_t *withheld_out, s
         (void)zf_fail(err, ZF_E_BUSY, ZF_OFF_NONE,
                       "it is being written; it will be opened once nothing in it has changed for "
                       "some seconds");
-        (void)zf_err_in(err, "%s", s->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", s->name));
     }
     zf_auto(tree) struct zf_tree *tree = s->o->open(s->o->ctx, s->run, s->name, withheld_out, err);
     if (!tree)
@@ -218,8 +217,7 @@ struct save *save_new(const char *run, const char *name, const struct zf_run_opt
 
     if (!s || !(s->name = strdup(name))) {
         free(s);
-        (void)zf_fail_sys(err, "keep a save's name");
-        return NULL;
+        return zf_null(zf_fail_sys(err, "keep a save's name"));
     }
     s->run = run;
     s->o = o;

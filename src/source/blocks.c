@@ -21,8 +21,7 @@ void *blocks_new(size_t each, const struct zf_source_ops *ops, blocks_load_fn *l
                       "%" PRIu64
                       " bytes once decompressed are more than the limit inflate_bytes=%" PRIu64,
                       size, lim->inflate_bytes);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     struct zf_shared shared = zf_source_shared(parent);
     struct zf_cache *cache =
@@ -74,10 +73,8 @@ static struct block *blocks_load_inside(struct blocks *b, uint64_t k, struct zf_
 {
     bool held;
 
-    if (!zf_gate_enter(b->gate, &held, err)) {
-        (void)zf_err_in(err, "%s", b->src.name);
-        return NULL;
-    }
+    if (!zf_gate_enter(b->gate, &held, err))
+        return zf_null(zf_err_in(err, "%s", b->src.name));
     struct block *block = b->load(b, k, err);
     zf_gate_leave(b->gate, held);
     return block;

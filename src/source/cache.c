@@ -55,10 +55,8 @@ struct block *block_new(uint64_t n, struct zf_err *err)
 {
     struct block *b = n < SIZE_MAX - sizeof *b ? cache_block_memory(sizeof *b + (size_t)n) : NULL;
 
-    if (!b) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!b)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     atomic_init(&b->refs, 1);
     atomic_init(&b->told, 0);
     b->lent = false;
@@ -85,10 +83,8 @@ struct zf_cache *zf_cache_new(uint64_t bytes, struct zf_err *err)
 {
     struct zf_cache *c = calloc(1, sizeof *c);
 
-    if (!c) {
-        (void)zf_fail_sys(err, "make a cache");
-        return NULL;
-    }
+    if (!c)
+        return zf_null(zf_fail_sys(err, "make a cache"));
     atomic_init(&c->refs, 1);
     atomic_init(&c->owners, 0);
     c->limit = bytes;

@@ -43,16 +43,12 @@ static struct block *decoded_make(struct decoded *d, struct zf_err *err)
     zf_auto(mem) void *in = malloc(parent->size ? (size_t)parent->size : 1);
     zf_auto(block) struct block *block = block_new(d->b.src.size, err);
 
-    if (!in) {
-        (void)zf_fail_sys(err, "decompress");
-        return NULL;
-    }
+    if (!in)
+        return zf_null(zf_fail_sys(err, "decompress"));
     if (!block || !zf_source_pread(parent, in, (size_t)parent->size, 0, err))
         return NULL;
-    if (!d->how->decode(in, (size_t)parent->size, block->data, block->n, err)) {
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
-    }
+    if (!d->how->decode(in, (size_t)parent->size, block->data, block->n, err))
+        return zf_null(zf_err_in(err, "%s", parent->name));
     return zf_give(block);
 }
 
@@ -100,8 +96,7 @@ struct zf_source *zf_decoded_new(struct zf_source *parent, uint64_t size,
                       "%" PRIu64
                       " bytes once decompressed are more than the limit chunk_bytes=%" PRIu64,
                       size, lim->chunk_bytes);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     if (!decoded_check(parent, size, how, err))
         return NULL;

@@ -28,10 +28,8 @@ struct zf_doubts *doubts_new(struct zf_err *err)
 {
     struct zf_doubts *d = calloc(1, sizeof *d);
 
-    if (!d) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!d)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     atomic_init(&d->refs, 1);
     (void)pthread_mutex_init(&d->lock, NULL);
     return d;

@@ -46,10 +46,8 @@ struct far *far_new(const struct zf_identity *id, struct timespec began, struct 
 {
     struct far *f = calloc(1, sizeof *f);
 
-    if (!f) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!f)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     (void)pthread_mutex_init(&f->looking, NULL);
     (void)pthread_mutex_init(&f->lock, NULL);
     atomic_init(&f->open, place_racy(id, began));

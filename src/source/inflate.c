@@ -56,8 +56,7 @@ static struct point *inflate_point_new(struct zf_err *err)
 
     if (!p || inflateInit2(&p->z, -MAX_WBITS) != Z_OK) {
         free(p);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     return p;
 }
@@ -69,8 +68,7 @@ static struct point *inflate_point_copy(struct point *from, struct zf_err *err)
 
     if (!p || inflateCopy(&p->z, &from->z) != Z_OK) {
         free(p);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     p->in = from->in;
     return p;
@@ -137,19 +135,15 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
 
     if (!block)
         return NULL;
-    if (!input) {
-        (void)zf_fail_sys(err, "decompress");
-        return NULL;
-    }
+    if (!input)
+        return zf_null(zf_fail_sys(err, "decompress"));
     bool last = k + 1 == blocks_count(&f->b);
     p->z.next_out = block->data;
     p->z.avail_out = (uInt)block->n;
     if (!inflate_run(f, p, input, &rc, err))
         return NULL;
-    if (p->z.avail_out > 0 || (rc == Z_STREAM_END && !last)) {
-        (void)inflate_bad_stream(p, "inflates to fewer bytes than announced", err);
-        return NULL;
-    }
+    if (p->z.avail_out > 0 || (rc == Z_STREAM_END && !last))
+        return zf_null(inflate_bad_stream(p, "inflates to fewer bytes than announced", err));
     if (last && !inflate_at_end(f, p, input, rc, err))
         return NULL;
     /* Read-ahead input is read again from there. */
@@ -161,10 +155,10 @@ static struct block *inflate_make(struct inflater *f, struct point *p, uint64_t 
 
 static struct block *inflate_bad_crc(const struct inflater *f, struct zf_err *err)
 {
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "the decompressed bytes do not have the CRC-32 %08" PRIx32 " that was announced",
-                  f->crc_want);
-    return NULL;
+    return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                           "the decompressed bytes do not have the CRC-32 %08" PRIx32
+                           " that was announced",
+                           f->crc_want));
 }
 
 /* Makes the frontier's block, leaves a point behind it and checks the CRC after the last.  The lock
@@ -286,8 +280,7 @@ struct zf_source *zf_inflate_new(struct zf_source *parent, uint64_t size, uint32
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "%" PRIu64 " compressed bytes cannot inflate to %" PRIu64, parent->size,
                       size);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     struct inflater *f = blocks_new(sizeof *f, &inflate_ops, inflate_load, parent, size, lim, err);
     if (!f)

@@ -48,8 +48,8 @@ static struct zf_source *mem_make(struct zf_remake *r, struct zf_err *err)
     zf_auto(mem) void *p = name ? malloc(n ? (size_t)n : 1) : NULL;
 
     if (!p) {
-        (void)zf_fail(err, text ? ZF_E_NOMEM : ZF_E_FORMAT, ZF_OFF_NONE, "bytes without a name");
-        return NULL;
+        return zf_null(
+            zf_fail(err, text ? ZF_E_NOMEM : ZF_E_FORMAT, ZF_OFF_NONE, "bytes without a name"));
     }
     memcpy(p, zf_bytes_take(&r->bytes, n), (size_t)n);
     struct zf_source *s = zf_mem_new(name, p, n, true, err);

@@ -40,10 +40,8 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
 {
     struct pool *p = calloc(1, sizeof *p);
 
-    if (!p) {
-        (void)zf_fail_sys(err, "make a file table");
-        return NULL;
-    }
+    if (!p)
+        return zf_null(zf_fail_sys(err, "make a file table"));
     p->cache = zf_cache_new(lim->cache_bytes, err);
     if (!p->cache || !reach_init(&p->reach, abs, err)) {
         zf_cache_unref(&p->cache);

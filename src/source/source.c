@@ -46,10 +46,8 @@ void *zf_source_new(size_t each, const struct zf_source_ops *ops, const char *na
 {
     struct zf_source *s = calloc(1, each);
 
-    if (!s) {
-        (void)zf_fail_sys(err, "make a source");
-        return NULL;
-    }
+    if (!s)
+        return zf_null(zf_fail_sys(err, "make a source"));
     if (!zf_source_init(s, ops, name, size, err)) {
         free(s);
         return NULL;
@@ -146,8 +144,7 @@ char *zf_source_slurp(struct zf_source *s, uint64_t off, uint64_t n, struct zf_e
 
     if (!p) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %" PRIu64 " bytes", n);
-        (void)zf_err_in(err, "%s", s->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", s->name));
     }
     p[n] = '\0';
     return zf_source_pread(s, p, (size_t)n, off, err) ? zf_give(p) : NULL;

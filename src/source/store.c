@@ -122,10 +122,8 @@ static struct kept *store_kept_make(struct store_table *t, struct kept **table, 
 {
     struct kept *k = store_kept_new(table, path, by ? by->known : NULL);
 
-    if (!k) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!k)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     k->making = true;
     k->note = by ? by->note : NULL;
     (void)pthread_mutex_unlock(&t->lock);
@@ -194,18 +192,15 @@ static struct zf_store *store_of(struct store_table *t, struct zf_store_look loo
 
     if (!st) {
         store_table_unref(t);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     atomic_init(&st->refs, 1);
     st->t = t;
     st->name = strdup(look.name);
     st->prefix = strdup(prefix);
     st->focus = look.focus ? strdup(look.focus) : NULL;
-    if (!st->name || !st->prefix || (look.focus && !st->focus)) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!st->name || !st->prefix || (look.focus && !st->focus))
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     if (doubts_again(t->doubts, DOUBTS_DIR, prefix, err))
         return NULL;
     st->base = t->ops->base(t->self, prefix, err);
@@ -247,8 +242,7 @@ static char *store_path_in(const struct zf_store *st, const char *path, bool dir
     if (!(dir && path[0] == '\0') && !zf_relpath_ok(path)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "\"%.200s\" is not a path inside the checkpoint", path);
-        (void)zf_err_in(err, "%s", st->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", st->name));
     }
     char *full = store_join(st->prefix, path);
     if (!full)
@@ -270,10 +264,8 @@ struct zf_store *zf_store_sub(struct zf_store *st, const char *dir, struct zf_er
 
     if (!prefix)
         return NULL;
-    if (!name) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!name)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     atomic_fetch_add_explicit(&st->t->refs, 1, memory_order_relaxed);
     return store_of(st->t, (struct zf_store_look){.name = name}, prefix, err);
 }
@@ -435,10 +427,8 @@ const struct zf_entry *zf_store_find(struct zf_store *st, const char *path)
     size_t n;
     zf_auto(mem) char *dir = strdup(path);
 
-    if (!dir) {
-        (void)zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!dir)
+        return zf_null(zf_fail(&err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     char *slash = strrchr(dir, '/');
     if (slash)
         *slash = '\0';
@@ -565,8 +555,7 @@ char *zf_store_slurp(struct zf_store *st, const char *path, uint64_t max_bytes, 
         (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
                       "the file has %" PRIu64 " bytes, more than the %" PRIu64 " allowed here",
                       src->size, max_bytes);
-        (void)zf_err_in(err, "%s", src->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", src->name));
     }
     *n_out = src->size;
     return zf_source_slurp(src, 0, src->size, err);

@@ -266,10 +266,8 @@ static char *dir_base(void *self, const char *dir, struct zf_err *err)
     struct pool *pool = self;
     zf_auto(fd) int fd = reach_open(&pool->reach, dir, O_PATH | O_DIRECTORY);
 
-    if (fd < 0) {
-        (void)store_dir_no_directory(&pool->reach, dir, err);
-        return NULL;
-    }
+    if (fd < 0)
+        return zf_null(store_dir_no_directory(&pool->reach, dir, err));
     zf_auto(mem) char *full = NULL;
     if (asprintf(&full, "%s/%s", pool->reach.abs, dir) < 0)
         full = NULL;
@@ -344,10 +342,8 @@ static struct pool *store_dir_pool_at(const char *dir, const struct zf_limits *l
     /* Resolved now, because a daemon changes its working directory later. */
     zf_auto(mem) char *abs = realpath(dir[0] ? dir : ".", NULL);
 
-    if (!abs) {
-        (void)zf_fail_sys(err, "open the directory");
-        return NULL;
-    }
+    if (!abs)
+        return zf_null(zf_fail_sys(err, "open the directory"));
     return pool_new(abs, lim, err);
 }
 
@@ -365,10 +361,8 @@ static struct pool *store_dir_pool_for(const char *path, char **copy, struct cut
 {
     free(*copy);
     *copy = strdup(path);
-    if (!*copy) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!*copy)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     return store_dir_cut_path(path, *copy, cut, err) ? store_dir_pool_at(cut->dir, lim, err) : NULL;
 }
 
@@ -409,10 +403,8 @@ struct zf_store *zf_store_dir_with(const char *path, const struct zf_dir_opts *h
         pool->shared = how->shared;
         pool->strict = how->strict;
     }
-    if (!pool) {
-        (void)zf_err_in(err, "%s", path);
-        return NULL;
-    }
+    if (!pool)
+        return zf_null(zf_err_in(err, "%s", path));
     return zf_store_new(&dir_ops, pool,
                         (struct zf_store_look){.name = path, .shown = cut.dir, .focus = cut.file},
                         lim, err);

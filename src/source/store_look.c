@@ -79,10 +79,8 @@ static struct kept **look_list(struct kept **table, size_t *n_out, struct zf_err
     struct kept **list = calloc(HASH_COUNT(*table) + 1u, sizeof *list);
     size_t n = 0;
 
-    if (!list) {
-        (void)zf_fail_sys(err, "check the files again");
-        return NULL;
-    }
+    if (!list)
+        return zf_null(zf_fail_sys(err, "check the files again"));
     store_kept_sort(table);
     for (struct kept *k = *table; k; k = k->hh.next)
         if (!k->making && (k->src || k->counts || k->relied))

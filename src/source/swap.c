@@ -111,16 +111,14 @@ static const struct zf_source_ops swap_ops = {
 struct zf_source *zf_swap_new(struct zf_source *parent, uint32_t width, struct zf_err *err)
 {
     if (width < 2 || width > WIDTH_MAX || (width & (width - 1)) != 0) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                      "elements of %" PRIu32 " bytes cannot be byte-swapped", width);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                               "elements of %" PRIu32 " bytes cannot be byte-swapped", width));
     }
     if (parent->size % width != 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "%" PRIu64 " bytes are not a whole number of elements of %" PRIu32 " bytes",
                       parent->size, width);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     struct swap *w = zf_derived_new(sizeof *w, &swap_ops, parent->name, parent->size, parent, err);
     if (!w)

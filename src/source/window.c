@@ -68,10 +68,8 @@ static struct zf_source *window_make(struct zf_remake *r, struct zf_err *err)
     zf_auto(mem) char *name =
         n && n < SIZE_MAX ? strndup(zf_bytes_take(&r->bytes, n), (size_t)n) : NULL;
 
-    if (n && !name) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (n && !name)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     if (!kind_has_parent(r, err))
         return NULL;
     return zf_window_new(r->parent, r->n[0], r->n[1], name, err);
@@ -95,14 +93,12 @@ struct zf_source *zf_window_new(struct zf_source *parent, uint64_t off, uint64_t
     if (!zf_within(off, len, parent->size)) {
         (void)zf_fail(err, ZF_E_FORMAT, off, "%llu bytes should be here, but only %llu exist",
                       (unsigned long long)len, (unsigned long long)parent->size);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     zf_auto(mem) char *full = NULL;
     if (name && asprintf(&full, "%s!%s", parent->name, name) < 0) {
         full = NULL;
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     const char *shown = full ? full : parent->name;
     /* A window on a window would cost one more hop at every read. */

@@ -73,8 +73,7 @@ static struct stream *zstd_stream_new(struct zf_source *from, struct zf_err *err
         s->z = ZSTD_createDStream();
     if (!s || !s->z) {
         free(s);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     s->from = from;
     s->between = true;
@@ -166,10 +165,8 @@ static struct block *zstd_next_block(struct unzstd *u, struct zf_err *err)
 
     if (!block || !zstd_stream_read(u->stream, block->data, block->n, &got, err))
         return NULL;
-    if (got < block->n) {
-        (void)zstd_bad_data(u->stream, "holds fewer bytes than announced", err);
-        return NULL;
-    }
+    if (got < block->n)
+        return zf_null(zstd_bad_data(u->stream, "holds fewer bytes than announced", err));
     if (u->next + 1 == blocks_count(&u->b) && !zstd_stream_ends(u->stream, err))
         return NULL;
     u->next++;
@@ -314,8 +311,7 @@ struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const str
     if (said != ZSTD_CONTENTSIZE_UNKNOWN && said > size) {
         (void)zf_fail(err, ZF_E_FORMAT, 0, "the zstd frame holds %llu bytes, expected %" PRIu64,
                       said, size);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     return zstd_new(parent, size, lim, err);
 }
@@ -359,8 +355,7 @@ static struct zf_source *zstd_without(const struct zf_source *parent, struct zf_
 {
     (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
                   "the data is compressed with zstd, which this zerofs was built without");
-    (void)zf_err_in(err, "%s", parent->name);
-    return NULL;
+    return zf_null(zf_err_in(err, "%s", parent->name));
 }
 
 struct zf_source *zf_zstd_new(struct zf_source *parent, uint64_t size, const struct zf_limits *lim,

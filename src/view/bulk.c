@@ -154,8 +154,7 @@ static struct zf_map *bulk_build(struct bulk *b, struct zf_err *err)
     if (!m) {
         zf_vec_fini(&p.hurt);
         zf_arena_free(p.arena);
-        (void)zf_err_in(err, "%s", b->kind->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", b->kind->name));
     }
     b->arena = p.arena;
     b->hurt = p.hurt;

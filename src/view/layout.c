@@ -321,7 +321,7 @@ static struct tree *layout_tree(struct zf_checkpoint *c, const struct zf_view_op
 
     if (!t) {
         zf_checkpoint_free(c);
-        return c ? (zf_fail_sys(err, "make a tree"), NULL) : NULL;
+        return c ? zf_null(zf_fail_sys(err, "make a tree")) : NULL;
     }
     t->base.ops = &tree_ops;
     t->c = c;

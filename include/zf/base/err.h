@@ -51,6 +51,13 @@ void zf_err_hint(struct zf_err *err, const char *fmt, ...) __attribute__((format
  * Returns false. */
 bool zf_fail_sys(struct zf_err *err, const char *what);
 
+/* For a failing place that gives a pointer: `return zf_null(zf_fail(...))`. */
+static inline void *zf_null(bool failed)
+{
+    (void)failed;
+    return NULL;
+}
+
 /* Prepends a path component on the way up: "outer" joined by '/' or, before a '!' path, as it
  * is.  A component that ends in '!' is joined without a slash; a path that is absolute already
  * is left as it is.  Returns false. */
