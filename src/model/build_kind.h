@@ -4,8 +4,7 @@
 #ifndef MODEL_BUILD_KIND_H
 #define MODEL_BUILD_KIND_H
 
-#include <pthread.h>
-
+#include <zf/base/thread.h>
 #include <zf/base/hash.h>
 #include <zf/base/table.h>
 #include <zf/base/vec.h>

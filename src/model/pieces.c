@@ -390,8 +390,6 @@ const struct zf_map *draft_map_so_far(struct zf_draft *d, struct zf_arena *a, st
         /* Its sources may get pieces yet. */
         return pieces_map(d, a, true, err);
     }
-    (void)pthread_mutex_lock(&b->reading);
-    const struct zf_map *map = d->map ? d->map : (d->map = pieces_map(d, b->temp, true, err));
-    (void)pthread_mutex_unlock(&b->reading);
-    return map;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->reading);
+    return d->map ? d->map : (d->map = pieces_map(d, b->temp, true, err));
 }

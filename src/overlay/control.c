@@ -2,9 +2,9 @@
 /* A tree over a tree: every question about the inode numbers above 2^63, which no checkpoint's
  * tree reaches, and about the name .zerofs in the root is answered here, all others are passed to
  * the inner tree. */
+#include <zf/base/thread.h>
 #include <zf/overlay/control.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +59,11 @@ static struct zf_tree *control_inner(struct zf_tree *t, uint64_t ino)
 
 static const char *control_index_once(struct control *c, size_t *n_out, struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     if (!c->index)
         c->index = c->o.index(c->o.ctx, &c->index_len, err);
-    const char *index = c->index;
     *n_out = c->index_len;
-    (void)pthread_mutex_unlock(&c->lock);
-    return index;
+    return c->index;
 }
 
 /* The text of a file as it is now; *owned_out says whether the caller frees it. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/overlay/log.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
@@ -9,6 +8,7 @@
 
 #include <zf/base/clock.h>
 #include <zf/base/hash.h>
+#include <zf/base/thread.h>
 
 #define N_LINES 256
 #define LINE_MAX_LEN 800
@@ -57,9 +57,8 @@ void zf_log_free(struct zf_log *log)
 void zf_log_detach(struct zf_log *log)
 {
     openlog("zerofs", LOG_PID, LOG_DAEMON);
-    (void)pthread_mutex_lock(&log->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&log->lock);
     log->to = NULL;
-    (void)pthread_mutex_unlock(&log->lock);
 }
 
 /* Under the lock. */
@@ -146,9 +145,8 @@ static void log_print_line(FILE *f, const struct log_line *l)
 
 void zf_log_note(struct zf_log *log, const struct zf_err *what)
 {
-    (void)pthread_mutex_lock(&log->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&log->lock);
     log_remember(log, what);
-    (void)pthread_mutex_unlock(&log->lock);
 }
 
 char *zf_log_line(time_t when, const struct zf_err *err, size_t *n_out)

@@ -199,13 +199,12 @@ void run_list_refresh(struct run_list *t)
     struct zf_err err;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    (void)pthread_mutex_lock(&t->looking);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->looking);
     if (now.tv_sec - t->looked >= FRESH_SECONDS) {
         t->looked = now.tv_sec;
         if (!run_list_look(t, &err))
             zf_log_say(t->log, &err);
     }
-    (void)pthread_mutex_unlock(&t->looking);
 }
 
 struct run_entry *run_list_by_name(struct run_list *t, const char *file)
@@ -308,20 +307,16 @@ static struct run_entry *list_by_ino(const struct run_list *t, uint64_t ino, uin
 
 struct run_entry *run_list_of(struct run_list *t, uint64_t ino, uint64_t *inner_out)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    struct run_entry *e = run_entry_ref(ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, inner_out));
-    (void)pthread_mutex_unlock(&t->lock);
-    return e;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
+    return run_entry_ref(ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, inner_out));
 }
 
 /* ---- one at a time, and those before it --------------------------------------------------------- */
 
 struct run_entry *run_list_shown(struct run_list *t)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    struct run_entry *e = run_entry_ref(t->list.n ? t->list.at[0] : NULL);
-    (void)pthread_mutex_unlock(&t->lock);
-    return e;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
+    return run_entry_ref(t->list.n ? t->list.at[0] : NULL);
 }
 
 struct run_entry *run_list_opened(struct run_list *t, const char *name, const char *file,
@@ -348,7 +343,7 @@ static struct run_entry *list_take_old(struct run_list *t)
     struct run_entry *gone = NULL;
     size_t idle = 0, at = t->old.n;
 
-    (void)pthread_mutex_lock(&t->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
     for (size_t i = t->old.n; i-- > 0;) {
         if (!t->old.at[i]->held) {
             idle++;
@@ -361,7 +356,6 @@ static struct run_entry *list_take_old(struct run_list *t)
         t->old.n--;
         memmove(&t->old.at[at], &t->old.at[at + 1], (t->old.n - at) * sizeof(struct run_entry *));
     }
-    (void)pthread_mutex_unlock(&t->lock);
     return gone;
 }
 
@@ -392,11 +386,10 @@ bool run_list_hold(struct run_list *t, uint64_t ino)
 {
     uint64_t inner;
 
-    (void)pthread_mutex_lock(&t->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
     struct run_entry *e = ino < RUN_LIST_OWN ? NULL : list_by_ino(t, ino, &inner);
     if (e)
         e->held++;
-    (void)pthread_mutex_unlock(&t->lock);
     return e || ino < RUN_LIST_OWN;
 }
 

@@ -8,12 +8,12 @@
 #ifndef OVERLAY_RUN_LIST_H
 #define OVERLAY_RUN_LIST_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include <zf/base/name.h>
 #include <zf/base/vec.h>
+#include <zf/base/thread.h>
 #include <zf/overlay/log.h>
 #include <zf/overlay/run_opts.h>
 

@@ -65,10 +65,8 @@ static bool runs_stat_save(const struct runs *t, const struct run_entry *e, stru
 /* The save that `latest` leads to, with a reference, or NULL.  Asked once a call: it may change meanwhile. */
 static struct run_entry *runs_latest(struct runs *t)
 {
-    (void)pthread_mutex_lock(&t->l.lock);
-    struct run_entry *e = run_entry_ref(t->l.latest);
-    (void)pthread_mutex_unlock(&t->l.lock);
-    return e;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->l.lock);
+    return run_entry_ref(t->l.latest);
 }
 
 static bool runs_stat_latest(struct runs *t, struct zf_stat *out)
@@ -112,13 +110,12 @@ static bool runs_stat_root(struct runs *t, struct zf_stat *out)
     struct stat st = {0};
 
     (void)stat(t->l.path, &st); /* now, unlike a store's listing */
-    (void)pthread_mutex_lock(&t->l.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->l.lock);
     *out = (struct zf_stat){.ino = ZF_TREE_ROOT,
                             .kind = ZF_NODE_DIR,
                             .nlink = (uint32_t)(2 + t->l.list.n),
                             .mtime = st.st_mtim,
                             .live = true};
-    (void)pthread_mutex_unlock(&t->l.lock);
     return true;
 }
 
@@ -271,7 +268,7 @@ static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
     struct runs *t = runs_of(base);
 
     *files = *bytes = 0;
-    (void)pthread_mutex_lock(&t->l.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->l.lock);
     for (size_t k = 0; k < t->l.list.n; k++) {
         struct zf_tree *tree = save_opened(t->l.list.at[k]->save);
         uint64_t f, b;
@@ -282,7 +279,6 @@ static void runs_totals(struct zf_tree *base, uint64_t *files, uint64_t *bytes)
             *bytes += b;
         }
     }
-    (void)pthread_mutex_unlock(&t->l.lock);
 }
 
 static void runs_free(struct zf_tree *base)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "save.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/thread.h>
 #include <zf/codec/json.h>
 #include <zf/overlay/control.h>
 #include <zf/overlay/index.h>
@@ -34,11 +34,9 @@ struct save {
 /* A copy of the last failure, for threads that do not hold the lock. */
 static struct zf_err save_refusal_why(struct save *s, time_t *when_out)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    struct zf_err why = s->why;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     *when_out = s->when;
-    (void)pthread_mutex_unlock(&s->lock);
-    return why;
+    return s->why;
 }
 
 static char *save_refusal_index(void *ctx, size_t *n_out, struct zf_err *err)
@@ -176,14 +174,13 @@ bool save_changed(struct save *s)
 
     if (!save_opened(s))
         return false; /* it is opened when somebody looks into it */
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     if (now - s->tried_ns >= RETRY_NS * (s->seen.far ? RETRY_FAR : 1)) {
         const uint64_t before = s->seen.same;
 
         s->tried_ns = now;
         changed = fingerprint_take(s->o->opener, s->run, s->name, s->o->lim).same != before;
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return changed;
 }
 

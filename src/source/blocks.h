@@ -3,8 +3,7 @@
 #ifndef SOURCE_BLOCKS_H
 #define SOURCE_BLOCKS_H
 
-#include <pthread.h>
-
+#include <zf/base/thread.h>
 #include <zf/source/gate.h>
 #include <zf/source/source.h>
 

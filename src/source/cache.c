@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include <zf/base/table.h>
+#include <zf/base/thread.h>
 
 struct cache_key {
     uint64_t owner, k;
@@ -157,7 +157,7 @@ static struct entry *cache_find(struct zf_cache *c, uint64_t owner, uint64_t k)
 
 struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     struct entry *e = cache_find(c, owner, k);
     struct block *b = e ? cache_block_ref(e->block) : NULL;
     if (!b && c->giant_block && c->giant.owner == owner && c->giant.k == k)
@@ -167,7 +167,6 @@ struct block *cache_get(struct zf_cache *c, uint64_t owner, uint64_t k)
         DL_APPEND(c->list, e);
         e->used = c->loads;
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return b;
 }
 
@@ -240,12 +239,10 @@ static bool cache_is_wanted(const struct zf_cache *c, const struct entry *e)
 
 bool cache_is_crowded(struct zf_cache *c, uint64_t n)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     for (const struct entry *e = c->list; e; e = e->next)
         n += cache_is_wanted(c, e) ? e->block->cap : 0;
-    const bool crowded = n + c->lent > c->limit;
-    (void)pthread_mutex_unlock(&c->lock);
-    return crowded;
+    return n + c->lent > c->limit;
 }
 
 /* Being a cache, it may forget: out of memory, or a block larger than all of it. */
@@ -253,7 +250,7 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
 {
     struct zf_err ignored;
 
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     cache_unlend(c, b);
     struct entry *e = b->cap > c->limit || cache_find(c, owner, k) ? NULL : calloc(1, sizeof *e);
     if (e)
@@ -269,7 +266,6 @@ void cache_put(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
         c->bytes += b->cap;
     }
     cache_fit(c);
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 void cache_put_any(struct zf_cache *c, uint64_t owner, uint64_t k, struct block *b)
@@ -290,7 +286,7 @@ void cache_drop(struct zf_cache *c, uint64_t owner)
 {
     struct entry *e, *next;
 
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     for (e = c->list; e; e = next) {
         next = e->next;
         if (e->key.owner == owner)
@@ -298,5 +294,4 @@ void cache_drop(struct zf_cache *c, uint64_t owner)
     }
     if (c->giant_block && c->giant.owner == owner)
         block_unref(&c->giant_block);
-    (void)pthread_mutex_unlock(&c->lock);
 }

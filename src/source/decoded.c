@@ -54,14 +54,13 @@ static struct block *decoded_make(struct decoded *d, struct zf_err *err)
 
 static struct block *decoded_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
     struct block *block = cache_get(b->cache, b->owner, k);
     if (!block) {
         block = decoded_make((struct decoded *)b, err);
         if (block)
             cache_put_any(b->cache, b->owner, k, block);
     }
-    (void)pthread_mutex_unlock(&b->lock);
     return block;
 }
 

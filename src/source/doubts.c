@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doubts.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include <zf/base/hash.h>
 #include <zf/base/vec.h>
+#include <zf/base/thread.h>
 
 /* How many are counted, and of how many of these the failure is kept. */
 enum { DOUBTS_COUNTED = 4096, DOUBTS_KEPT = 64 };
@@ -88,13 +88,12 @@ void doubts_add(struct zf_doubts *d, enum doubts_kind kind, const char *path,
 
     if (!zf_err_unknown(err))
         return;
-    (void)pthread_mutex_lock(&d->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     struct doubt *k = doubts_find(d, what, &n_kept);
     k = k ? k : doubts_push(d, what, n_kept < DOUBTS_KEPT, err);
     if (k)
         k->last = d->met;
     d->met++;
-    (void)pthread_mutex_unlock(&d->lock);
 }
 
 bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, struct zf_err *err)
@@ -103,14 +102,13 @@ bool doubts_again(struct zf_doubts *d, enum doubts_kind kind, const char *path, 
 
     if (!doubts_met(d))
         return false;
-    (void)pthread_mutex_lock(&d->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     struct doubt *k = doubts_find(d, zf_hash_str(kind, path), &n_kept);
     const bool known = k && k->err;
     if (known) {
         *err = *k->err;
         k->last = d->met++;
     }
-    (void)pthread_mutex_unlock(&d->lock);
     return known;
 }
 
@@ -123,7 +121,7 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
 {
     bool found = false;
 
-    (void)pthread_mutex_lock(&d->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     for (size_t k = 0; k < d->list.n && !found; k++) {
         const struct doubt *at = &d->list.at[k];
 
@@ -131,7 +129,6 @@ bool doubts_get(struct zf_doubts *d, uint64_t since, size_t i, struct zf_err *ou
         if (found)
             *out = *at->err;
     }
-    (void)pthread_mutex_unlock(&d->lock);
     return found;
 }
 
@@ -139,10 +136,9 @@ size_t doubts_count(struct zf_doubts *d, uint64_t since)
 {
     size_t n = 0;
 
-    (void)pthread_mutex_lock(&d->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     for (size_t k = 0; k < d->list.n; k++)
         n += d->list.at[k].last >= since;
-    (void)pthread_mutex_unlock(&d->lock);
     return n;
 }
 
@@ -150,12 +146,11 @@ void doubts_forget(struct zf_doubts *d, uint64_t since)
 {
     size_t n = 0;
 
-    (void)pthread_mutex_lock(&d->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&d->lock);
     for (size_t k = 0; k < d->list.n; k++)
         if (d->list.at[k].first >= since)
             free(d->list.at[k].err);
         else
             d->list.at[n++] = d->list.at[k];
     d->list.n = n;
-    (void)pthread_mutex_unlock(&d->lock);
 }

@@ -96,13 +96,12 @@ bool far_look(struct far *f, struct far_path at, struct same *s, struct same_how
 
     if (!far_is_due(f))
         return true;
-    (void)pthread_mutex_lock(&f->looking);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&f->looking);
     if (far_is_due(f)) {
         ok = far_ask(at, s, how, err);
         if (ok)
             far_looked(f);
     }
-    (void)pthread_mutex_unlock(&f->looking);
     return ok;
 }
 
@@ -122,13 +121,12 @@ void far_saw(struct far *f, const void *p, size_t n, uint64_t off)
         return;
     r.n = n < FAR_BYTES ? n : FAR_BYTES;
     far_print(p, (size_t)r.n, r.print);
-    (void)pthread_mutex_lock(&f->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&f->lock);
     if (f->n < FAR_READS && f->bytes < FAR_BYTES && !f->claimed) {
         f->read[f->n++] = r;
         f->bytes += r.n;
     }
     atomic_store(&f->full, f->n == FAR_READS || f->bytes >= FAR_BYTES || f->claimed);
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 /* Attributes that the kernel kept would prove nothing. */
@@ -172,14 +170,13 @@ static unsigned far_to_compare(struct far *f, struct far_read out[FAR_READS], un
 {
     unsigned n = 0;
 
-    (void)pthread_mutex_lock(&f->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&f->lock);
     *turn = f->turn;
     if (atomic_load(&f->open) && zf_clock_ns() >= f->after) {
         for (; n < f->n; n++)
             out[n] = f->read[n];
         atomic_store(&f->open, n > 0);
     }
-    (void)pthread_mutex_unlock(&f->lock);
     return n;
 }
 
@@ -221,7 +218,7 @@ void far_reopened(struct far *f, const struct same *s)
 
 void far_note(struct far *f, struct zf_out *out)
 {
-    (void)pthread_mutex_lock(&f->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&f->lock);
     zf_out_var(out, f->n);
     for (unsigned i = 0; i < f->n; i++) {
         zf_out_var(out, f->read[i].off);
@@ -229,7 +226,6 @@ void far_note(struct far *f, struct zf_out *out)
         zf_out_le64(out, f->read[i].print[0]);
         zf_out_le64(out, f->read[i].print[1]);
     }
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err *err)
@@ -249,7 +245,7 @@ bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                        "the record of the bytes that were read is incomplete");
     }
-    (void)pthread_mutex_lock(&f->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&f->lock);
     for (unsigned i = 0; i < n; i++)
         f->read[i] = read[i];
     f->n = (unsigned)n;
@@ -257,6 +253,5 @@ bool far_claim(struct far *f, struct zf_bytes note, uint64_t size, struct zf_err
     f->after = n > 0 ? 0 : f->after;
     atomic_store(&f->open, n > 0 || atomic_load(&f->open));
     atomic_store(&f->full, n > 0);
-    (void)pthread_mutex_unlock(&f->lock);
     return true;
 }

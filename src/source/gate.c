@@ -4,11 +4,11 @@
  * order (memory_order_seq_cst), so one of the two sees the other. */
 #include <zf/source/gate.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include <zf/base/table.h>
+#include <zf/base/thread.h>
 
 struct zf_gate {
     atomic_uint refs;
@@ -134,22 +134,20 @@ void zf_gate_wait(struct zf_gate_waiter *w)
     struct zf_gate *g = gate_thread.busy;
 
     gate_thread.busy = NULL; /* its reference is the waiter's now */
-    (void)pthread_mutex_lock(&gates.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&gates.lock);
     w->gate = g;
     if (!g->queue)
         DL_APPEND(gates.queued, g);
     DL_APPEND(g->queue, w);
     atomic_fetch_add(&gates.waiting, 1);
-    (void)pthread_mutex_unlock(&gates.lock);
 }
 
 bool zf_gate_forget(struct zf_gate_waiter *w)
 {
-    (void)pthread_mutex_lock(&gates.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&gates.lock);
     bool waited = w->gate != NULL;
     if (waited)
         gate_take_out(w);
-    (void)pthread_mutex_unlock(&gates.lock);
     return waited;
 }
 
@@ -174,7 +172,7 @@ struct zf_gate_waiter *zf_gate_next(void)
 {
     if (atomic_load(&gates.waiting) == 0)
         return NULL;
-    (void)pthread_mutex_lock(&gates.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&gates.lock);
     struct zf_gate *g = gate_to_serve();
     struct zf_gate_waiter *w = g ? g->queue : NULL;
     if (w) {
@@ -183,16 +181,14 @@ struct zf_gate_waiter *zf_gate_next(void)
         DL_APPEND(gates.queued, g);
         gate_take_out(w);
     }
-    (void)pthread_mutex_unlock(&gates.lock);
     return w;
 }
 
 struct zf_gate_waiter *zf_gate_any(void)
 {
-    (void)pthread_mutex_lock(&gates.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&gates.lock);
     struct zf_gate_waiter *w = gates.queued ? gates.queued->queue : NULL;
     if (w)
         gate_take_out(w);
-    (void)pthread_mutex_unlock(&gates.lock);
     return w;
 }

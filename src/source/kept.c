@@ -67,7 +67,7 @@ static struct block *kept_load(struct kept *s, uint64_t off, struct kept_block *
 {
     struct blocks *b = &s->b;
 
-    (void)pthread_mutex_lock(&b->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
     *w = kept_at(s, off);
     struct block *block = cache_get(b->cache, b->owner, w->key);
     if (!block) {
@@ -80,7 +80,6 @@ static struct block *kept_load(struct kept *s, uint64_t off, struct kept_block *
         else if (block)
             cache_give_back(b->cache, &block);
     }
-    (void)pthread_mutex_unlock(&b->lock);
     return block;
 }
 

@@ -54,10 +54,9 @@ struct pool *pool_new(const char *abs, const struct zf_limits *lim, struct zf_er
     atomic_init(&p->dev, fstat(p->reach.root, &st) == 0 ? st.st_dev : 0);
     p->most = p->limit = lim->open_files ? lim->open_files : pool_may_have();
     (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_mutex_lock(&pools_lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&pools_lock);
     p->other = pools;
     pools = p;
-    (void)pthread_mutex_unlock(&pools_lock);
     return p;
 }
 
@@ -164,7 +163,7 @@ static struct pool *pool_after(const struct pool *p)
 {
     struct pool *next;
 
-    (void)pthread_mutex_lock(&pools_lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&pools_lock);
     for (next = p ? p->other : pools; next; next = next->other) {
         unsigned refs = atomic_load_explicit(&next->refs, memory_order_relaxed);
 
@@ -173,7 +172,6 @@ static struct pool *pool_after(const struct pool *p)
         if (refs)
             break;
     }
-    (void)pthread_mutex_unlock(&pools_lock);
     return next;
 }
 
@@ -213,14 +211,12 @@ static void pools_trim(uint64_t most)
 /* Gives back some descriptors; false when there are none to give. */
 static bool pool_relieve(struct pool *p)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
     size_t before = p->ring.n;
     p->limit = before > 1 ? before / 2 : 1;
     p->tried = pool_now();
     pool_make_room(p);
-    bool less = p->ring.n < before;
-    (void)pthread_mutex_unlock(&p->lock);
-    return less;
+    return p->ring.n < before;
 }
 
 /* The same of this pool or, where it has none, of all. */
@@ -261,11 +257,10 @@ static bool pool_come_back(struct pool *p)
     struct stat st;
     bool back;
 
-    (void)pthread_mutex_lock(&p->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
     back = reach_again(&p->reach, pool_is_such, p) && fstat(p->reach.root, &st) == 0;
     if (back)
         atomic_store(&p->dev, st.st_dev);
-    (void)pthread_mutex_unlock(&p->lock);
     return back;
 }
 
@@ -348,12 +343,11 @@ static bool pool_met(struct pool *p, uint64_t dev, struct place *out)
     *out = p->place;
     if (met)
         return true;
-    (void)pthread_mutex_lock(&p->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
     for (size_t i = 0; i < p->places.n && !met; i++) {
         met = p->places.at[i].dev == dev;
         *out = met ? p->places.at[i].place : *out;
     }
-    (void)pthread_mutex_unlock(&p->lock);
     return met;
 }
 
@@ -372,12 +366,11 @@ static struct place pool_place(struct pool *p, uint64_t dev, int fd)
     if (pool_met(p, dev, &at))
         return at;
     at = place_of(fd);
-    (void)pthread_mutex_lock(&p->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
     struct pool_place *to =
         fd >= 0 && p->places.n < POOL_PLACES ? zf_vec_push(&p->places, &ignored) : NULL;
     if (to)
         *to = (struct pool_place){.dev = dev, .place = at};
-    (void)pthread_mutex_unlock(&p->lock);
     return at;
 }
 
@@ -426,10 +419,9 @@ int pool_put(struct pool *p, struct slot *s, int fd)
 
 void pool_drop(struct pool *p, struct slot *s)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&p->lock);
     if (!(atomic_load_explicit(&s->users, memory_order_relaxed) & ZF_SLOT_SHUT))
         (void)pool_shut(p, s);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 /* The ring changes meanwhile: a slot that moved to a place that was passed is met the next time. */

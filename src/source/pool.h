@@ -4,13 +4,13 @@
 #ifndef SOURCE_POOL_H
 #define SOURCE_POOL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include <zf/base/err.h>
 #include <zf/base/limits.h>
 #include <zf/base/vec.h>
+#include <zf/base/thread.h>
 
 #include "cache.h"
 #include "pace.h"

@@ -18,12 +18,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
 #include <zf/base/clock.h>
+#include <zf/base/thread.h>
 
 #include "place.h"
 #include "statx.h"
@@ -75,12 +75,11 @@ static void same_note(const char *name)
 
 size_t same_moved(char *first, size_t n)
 {
-    (void)pthread_mutex_lock(&same_lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&same_lock);
     const size_t moved = same_n_moved;
     same_n_moved = 0;
     if (moved)
         (void)snprintf(first, n, "%s", same_first);
-    (void)pthread_mutex_unlock(&same_lock);
     return moved;
 }
 
@@ -95,7 +94,7 @@ static bool same_closed(const struct zf_identity_meta *was, const struct zf_iden
 static bool same_accept(struct same *s, const struct zf_identity *now, unsigned moved,
                         const struct same_how *how, bool *again_out)
 {
-    (void)pthread_mutex_lock(&same_lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&same_lock);
     *again_out = atomic_load(&s->moved) != moved;
     const bool explained = now->meta.nlink > 0 &&
                            memcmp(&now->meta, &s->meta, sizeof s->meta) != 0 &&
@@ -106,7 +105,6 @@ static bool same_accept(struct same *s, const struct zf_identity *now, unsigned 
         atomic_store(&s->moved, moved + 1);
         same_note(how->name);
     }
-    (void)pthread_mutex_unlock(&same_lock);
     return explained;
 }
 

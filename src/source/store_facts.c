@@ -116,15 +116,13 @@ bool zf_store_facts(struct zf_store *st, struct timespec since, zf_fact_fn *fn, 
     const struct fact_to to = {fn, ctx, since};
     struct store_table *t = st->t;
 
-    (void)pthread_mutex_lock(&t->lock);
-    bool ok = t->doubtful || doubts_met(t->doubts)
-                  ? fact_doubt(t, "", err)
-                  : fact_report_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
-                        fact_report_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
-                        fact_report_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
-                        fact_report_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
-    (void)pthread_mutex_unlock(&t->lock);
-    return ok;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
+    return t->doubtful || doubts_met(t->doubts)
+               ? fact_doubt(t, "", err)
+               : fact_report_all(t, &t->dirs, ZF_FACT_DIR, &to, err) &&
+                     fact_report_all(t, &t->files, ZF_FACT_FILE, &to, err) &&
+                     fact_report_all(t, &t->no_dirs, ZF_FACT_NO_DIR, &to, err) &&
+                     fact_report_all(t, &t->no_files, ZF_FACT_NO_FILE, &to, err);
 }
 
 /* ---- and are they still so? ---- */

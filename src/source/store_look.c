@@ -19,7 +19,7 @@ void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
 {
     struct store_table *t = st->t;
 
-    (void)pthread_mutex_lock(&t->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);
     store_kept_sort(&t->files);
     for (const struct kept *f = t->files; f; f = f->hh.next) {
         struct zf_identity id;
@@ -36,7 +36,6 @@ void zf_store_stats(const struct zf_store *st, zf_file_stats_fn *fn, void *ctx)
                                         .bytes = u.bytes,
                                         .errors = u.errors});
     }
-    (void)pthread_mutex_unlock(&t->lock);
 }
 
 const char *zf_store_inside(const struct zf_store *st, const char *path)
@@ -131,12 +130,11 @@ bool zf_store_rely(struct zf_store *st, const char *dir, struct zf_err *err)
         if (e->kind == ZF_ENTRY_FILE && e->fresh && !look_open_now(st, dir, e, err))
             return false;
     }
-    (void)pthread_mutex_lock(&st->t->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&st->t->lock);
     for (size_t i = 0; d && i < d->l.n; i++)
         d->l.entry[i].later = d->l.entry[i].later || d->l.entry[i].kind == ZF_ENTRY_FILE;
     if (d)
         d->relied = true;
-    (void)pthread_mutex_unlock(&st->t->lock);
     return d != NULL;
 }
 

@@ -3,8 +3,7 @@
 #ifndef SOURCE_STORE_TABLE_H
 #define SOURCE_STORE_TABLE_H
 
-#include <pthread.h>
-
+#include <zf/base/thread.h>
 #include <zf/base/table.h>
 #include <zf/source/store_kind.h>
 

@@ -207,13 +207,12 @@ static bool want_joins_last(const struct want_job *j)
 
 static void want_put(struct want_job j)
 {
-    (void)pthread_mutex_lock(&wants.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&wants.lock);
     if (!want_joins_last(&j) && wants.n < JOBS) {
         (void)zf_source_ref(j.src);
         wants.job[wants.n++] = j;
         want_wake();
     }
-    (void)pthread_mutex_unlock(&wants.lock);
 }
 
 void want_later(struct zf_source *s, uint64_t off, uint64_t n, want_fetch_fn *fetch_fn)

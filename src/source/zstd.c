@@ -255,11 +255,10 @@ static struct block *zstd_load(struct blocks *b, uint64_t k, struct zf_err *err)
 {
     struct unzstd *u = (struct unzstd *)b;
 
-    (void)pthread_mutex_lock(&b->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
     /* Another thread may have passed here while this one waited. */
     struct block *block = cache_get(b->cache, b->owner, k);
     block = block ? block : zstd_seek(u, k, err);
-    (void)pthread_mutex_unlock(&b->lock);
     return block;
 }
 

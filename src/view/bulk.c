@@ -132,14 +132,13 @@ bool bulk_size(struct bulk *b, uint64_t *out, struct zf_err *err)
     *out = atomic_load_explicit(&b->size, memory_order_acquire);
     if (*out != UINT64_MAX)
         return true;
-    (void)pthread_mutex_lock(&b->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
     *out = atomic_load_explicit(&b->size, memory_order_relaxed);
     if (*out == UINT64_MAX) {
         ok = bulk_measure(b, out, err);
         if (ok)
             atomic_store_explicit(&b->size, *out, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&b->lock);
     return ok;
 }
 
@@ -167,13 +166,12 @@ const struct zf_map *bulk_map(struct bulk *b, struct zf_err *err)
 
     if (m)
         return m;
-    (void)pthread_mutex_lock(&b->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&b->lock);
     m = atomic_load_explicit(&b->map, memory_order_relaxed);
     if (!m) {
         m = bulk_build(b, err);
         atomic_store_explicit(&b->map, m, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&b->lock);
     return m;
 }
 

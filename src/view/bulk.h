@@ -5,10 +5,10 @@
 #ifndef VIEW_BULK_H
 #define VIEW_BULK_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include <zf/base/vec.h>
+#include <zf/base/thread.h>
 #include <zf/view.h>
 
 #include "shelf.h"

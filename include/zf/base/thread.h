@@ -6,6 +6,19 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include <zf/base/auto.h>
+
+/* Held to the end of the scope: `zf_auto(lock) pthread_mutex_t *lock = zf_lock(&t->lock);`. */
+static inline pthread_mutex_t *zf_lock(pthread_mutex_t *m)
+{
+    (void)pthread_mutex_lock(m);
+    return m;
+}
+static inline void zf_auto_lock(pthread_mutex_t **m)
+{
+    (void)pthread_mutex_unlock(*m);
+}
+
 /* Starts one, and gives 0 or an errno.  Signals are for the threads that were there before. */
 int zf_thread_start(pthread_t *out, void *(*run)(void *), void *arg);
 
