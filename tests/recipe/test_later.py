@@ -13,7 +13,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "format"), os.path.join(HERE, "..", "support")]
 from golden import ZEROFS, main  # noqa: E402 pylint: disable=wrong-import-position
-from megatron import LAYERS, Llama  # noqa: E402 pylint: disable=wrong-import-position
+from megatron import LAYERS, SETTINGS, Llama, tensors  # noqa: E402 pylint: disable=wrong-import-position
 from mounts import mount_point, take_off  # noqa: E402 pylint: disable=wrong-import-position
 from tap import need_fuse  # noqa: E402 pylint: disable=wrong-import-position
 
@@ -141,6 +141,41 @@ def exported_and_mounted_models_are_one():
         assert sum(".mlp.down_proj." in n for n in names) == LAYERS
 
 
+def a_model_of_which_a_file_is_replaced_is_not_mixed():
+    """The checkpoint, its settings or the config.json beside it become those of another save: while hf/ is read, or before."""
+    need_fuse()
+    other = {n: (d, s, bytes(255 - x for x in b)) for n, (d, s, b) in tensors().items()}
+    side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": 16, "num_attention_heads": 4}
+    for place in ("save/model.safetensors", "save/transformer_config.json", "side/config.json"):
+        for looked in (False, True):
+            with Llama() as c:
+                c.save()
+                c.file("side/config.json", side)
+                opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+                want = {n: c.run("cat", "hf/" + n, *opts, at="save").stdout for n in ("model.safetensors", "config.json")}
+                with mounted(c, *opts) as at, contextlib.ExitStack() as held:
+                    for name in SHOWN if looked else ():
+                        f = held.enter_context(open(os.path.join(at, "hf", name), "rb", buffering=0))
+                        f.read(16)
+                        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                    if place == "save/model.safetensors":
+                        new = c.safetensors("new", other)
+                    else:
+                        new = c.file("new", {**side, "vocab_size": 28} if place.startswith("side") else {**SETTINGS, "rotary_base": 7})
+                    os.rename(new, os.path.join(c.dir, place))
+                    refused = 0
+                    for name, data in want.items():
+                        try:
+                            with open(os.path.join(at, "hf", name), "rb") as f:
+                                assert f.read() == data, f"{name}: bytes of another save"
+                        except OSError as error:
+                            assert "tale" in os.strerror(error.errno), error
+                            refused += 1
+                    assert refused or looked and place == "save/transformer_config.json", "the file that was replaced is not noticed"
+                    held.close()
+                    take_off(at)
+
+
 main([the_first_look_reads_the_settings_and_says_why_it_cannot, many_who_look_at_once_see_one_model,
       the_index_has_the_model_whoever_looks_first, rules_that_turn_out_wrong_leave_the_names_of_the_checkpoint,
-      exported_and_mounted_models_are_one])
+      exported_and_mounted_models_are_one, a_model_of_which_a_file_is_replaced_is_not_mixed])
