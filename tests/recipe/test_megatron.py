@@ -131,9 +131,13 @@ def nemotron():
 
 
 def experts_of_all_names():
-    wrong = (({"moe_ffn_hidden_size": 6}, "linear_fc1"), ({"moe_ffn_hidden_size": 8}, "[8:16] are outside"), ({"moe_ffn_hidden_size": 14}, "[14:28] are outside"))
+    wrong = (({"moe_ffn_hidden_size": 6}, "linear_fc1"), ({"moe_ffn_hidden_size": 8}, "[8:16] are outside"), ({"moe_ffn_hidden_size": 14}, "[14:28] are outside"),
+             ({"moe_router_score_function": "sigmoid"}, "moe_router_score_function"), ({"moe_router_topk_scaling_factor": 2.0}, "moe_router_topk_scaling_factor"),
+             ({"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias"), ({"squared_relu": True}, "squared_relu"),
+             ({"moe_router_num_groups": 2}, "moe_router_num_groups"))
     for plain, local in itertools.product((False, True), (False, True)):
-        shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM", (*wrong, ({"num_moe_experts": 2}, "expert")),
+        shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM",
+              (*wrong, ({"num_moe_experts": 2}, "expert"), ({"add_bias_linear": True}, "experts with biases")),
               num_local_experts=EXPERTS, num_experts_per_tok=2, intermediate_size=7, sliding_window=None)
         shown(decoder(plain, moe=(1,), local=local, qk_norm=True), {**MOE, "qk_layernorm": True}, "Qwen3MoeForCausalLM", wrong, num_experts=EXPERTS,
               moe_intermediate_size=7, mlp_only_layers=[0], norm_topk_prob=True, decoder_sparse_step=1)
@@ -146,12 +150,35 @@ def experts_of_all_names():
 def latent_attention():
     for plain, mla in itertools.product((False, True), ("wide", "narrow")):
         settings = {**MLA, **MOE, "q_lora_rank": 9 if mla == "narrow" else None, "moe_shared_expert_intermediate_size": 14}
-        wrong = (({"moe_ffn_hidden_size": 14}, "[14:28] are outside"), ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"))
+        wrong = (({"moe_ffn_hidden_size": 14}, "[14:28] are outside"), ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"),
+                 ({"kv_lora_rank": 9, "qk_pos_emb_head_dim": 3}, "rows of linear_q"), ({"add_qkv_bias": True}, "with biases"))
         fields = {"kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_routed_experts": EXPERTS}
         shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)
         shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla, bias=True), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", wrong, **fields)
+    with Save() as c:
+        c.safetensors("save/model.safetensors", decoder(moe=(0,), mla="wide", bias=True).save)
+        c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid"})
+        c.told("hf/ is not the model DeepseekV3ForCausalLM", "layers without experts behind layers with them", at="save")
     # transformers refuses null.
     shown(decoder(moe=(0, 1), mla="wide", bias=True), {**MLA, **MOE, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", n_shared_experts=0)
+
+
+REFUSED = {"apply_residual_connection_post_layernorm": True, "qk_l2_norm": True, "attention_output_gate": True, "softmax_type": "learnable", "activation_func_clamp_value": 7.0,
+           "glu_linear_offset": 1.0, "quick_geglu": True, "moe_mlp_glu_interleave_size": 32, "moe_latent_size": 8, "no_rope_freq": 4, "linear_attention_freq": 4,
+           "experimental_attention_variant": "dsa", "hybrid_layer_pattern": "M*", "hybrid_override_pattern": "M*", "heterogeneous_layers_config_path": "x.json",
+           "window_attn_skip_freq": 2, "apply_layernorm_1p": True, "layernorm_zero_centered_gamma": True, "rotary_percent": 0.5, "softmax_scale": 0.5}
+
+
+def what_no_order_can_express_is_refused_by_name():
+    with Save() as c:
+        c.safetensors("save/model.safetensors", decoder().save)
+        for key, value in REFUSED.items():
+            c.file("save/transformer_config.json", {**SETTINGS, key: value})
+            c.told("hf/ is not the model LlamaForCausalLM", "apply_layernorm_1p" if "centered" in key else "hybrid_layer_pattern" if "hybrid" in key else key, at="save")
+        # Defaults of what the model has not, which are in every save, are no reason.
+        c.file("save/transformer_config.json", {**SETTINGS, "multi_latent_attention": False, "kv_lora_rank": 32, "qk_head_dim": 128, "moe_router_topk": 2, "num_experts": None,
+                                                "softmax_type": "vanilla", "glu_linear_offset": 0.0, "rotary_percent": 1.0, "moe_layer_freq": 1, "add_position_embedding": True})
+        c.told("hf/ is the model LlamaForCausalLM", at="save")
 
 
 def norms_of_latent_attention_with_another_epsilon_are_told():
@@ -162,4 +189,4 @@ def norms_of_latent_attention_with_another_epsilon_are_told():
             assert (b"1e-6 for them" in c.run("info", None, "-v", at="save").stdout) == told
 
 
-main([dense_decoders, nemotron, experts_of_all_names, latent_attention, norms_of_latent_attention_with_another_epsilon_are_told])
+main([dense_decoders, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
