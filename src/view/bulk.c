@@ -76,10 +76,7 @@ bool bulk_add_tensor(struct bulk_plan *p, const struct shelf_set *ss, uint32_t i
     const struct zf_tensor *t = &ss->set->tensor[i];
     enum zf_dtype served = shelf_set_dtype(ss, i, cast);
     const struct zf_map *m = t->data;
-    uint64_t n =
-        zf_map_size(t->data) / zf_dtype_info(t->dtype)->bytes * zf_dtype_info(served)->bytes;
-
-    uint64_t first = p->size;
+    const uint64_t n = shelf_set_bytes(ss, i, cast), first = p->size;
 
     if (!bulk_count(p, n, err))
         return false;

@@ -98,17 +98,12 @@ static bool bulk_add_payloads(const struct bulk *b, struct bulk_plan *p, struct 
 
     for (uint32_t i = 0; i < set->n; i++) {
         bool hurt = set->tensor[i].lost && !set->tensor[i].filled;
-        uint64_t size;
+        const uint64_t size = shelf_set_bytes(b->of, i, b->cast);
         char name[48];
 
         if (set->tensor[i].alias_of != i || key[i] == 0)
             continue;
         (void)snprintf(name, sizeof name, "archive/data/%" PRIu64, key[i] - 1);
-        if (!zf_dtype_size(shelf_set_dtype(b->of, i, b->cast), set->tensor[i].ndim,
-                           set->tensor[i].shape, &size)) {
-            return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "tensor %s is too large",
-                           set->tensor[i].name);
-        }
         w->align = bulk_payload_align(hurt || hurt_before);
         hurt_before = hurt;
         if (!bulk_add_unread(p, w, o, name, size, err) || !bulk_flush(p, o, err) ||

@@ -19,17 +19,6 @@ bool hf_holds(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
            zf_utf8_valid(t->name, t->name_len) && strcmp(t->name, "__metadata__") != 0;
 }
 
-static uint64_t hf_bytes_of(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
-{
-    const struct zf_tensor *t = &ss->set->tensor[i];
-    uint64_t n = 0;
-
-    /* The size of the stored type was checked; a cast at most quadruples a byte, which a
-     * map checks. */
-    (void)!zf_dtype_size(shelf_set_dtype(ss, i, cast), t->ndim, t->shape, &n);
-    return n;
-}
-
 /* Calls once a shard; with out NULL it only counts. */
 static uint32_t hf_cut_shard(const struct shelf_set *ss, enum zf_dtype cast, uint64_t size,
                              struct hf_shard *out)
@@ -38,7 +27,7 @@ static uint32_t hf_cut_shard(const struct shelf_set *ss, enum zf_dtype cast, uin
     uint64_t used = 0;
 
     for (uint32_t i = 0; i < ss->set->n; i++) {
-        uint64_t b = hf_holds(ss, i, cast) ? hf_bytes_of(ss, i, cast) : 0;
+        uint64_t b = hf_holds(ss, i, cast) ? shelf_set_bytes(ss, i, cast) : 0;
 
         if (used > 0 && b > 0 && (b > size || used > size - b)) {
             if (out)
@@ -100,7 +89,7 @@ static json_t *hf_weight_map(const struct bulk *b, const struct hf_plan *p, uint
 
             if (!hf_holds(b->of, i, b->cast))
                 continue;
-            *total_out += hf_bytes_of(b->of, i, b->cast);
+            *total_out += shelf_set_bytes(b->of, i, b->cast);
             if (hf_map_set(map, t, json_string(file)) != 0) {
                 json_decref(map);
                 return NULL;

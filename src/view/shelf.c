@@ -115,6 +115,14 @@ enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dt
     return cast == ZF_DT_COUNT || kept || !zf_can_cast(own, cast) ? own : cast;
 }
 
+uint64_t shelf_set_bytes(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast)
+{
+    const struct zf_tensor *t = &ss->set->tensor[i];
+
+    return zf_map_size(t->data) / zf_dtype_info(t->dtype)->bytes *
+           zf_dtype_info(shelf_set_dtype(ss, i, cast))->bytes;
+}
+
 /* ---- types ----------------------------------------------------------------------------------- */
 
 struct npy_as npy_as(enum zf_dtype t)
@@ -141,11 +149,6 @@ enum zf_dtype shelf_dtype(const struct shelf *s, uint32_t i)
     return shelf_set_dtype(s->of, i, s->cast);
 }
 
-static uint64_t shelf_scaled(uint64_t bytes, enum zf_dtype from, enum zf_dtype to)
-{
-    return bytes / zf_dtype_info(from)->bytes * zf_dtype_info(to)->bytes;
-}
-
 static uint64_t shelf_npy_head(const struct shelf *s, uint32_t i, char head[ZF_NPY_MAX])
 {
     const struct zf_tensor *t = &s->of->set->tensor[i];
@@ -155,15 +158,14 @@ static uint64_t shelf_npy_head(const struct shelf *s, uint32_t i, char head[ZF_N
 
 uint64_t shelf_size(const struct shelf *s, uint32_t i)
 {
-    const struct zf_tensor *t = &s->of->set->tensor[i];
-    enum zf_dtype served = shelf_dtype(s, i);
-    uint64_t bytes = shelf_scaled(zf_map_size(t->data), t->dtype, served);
+    const struct npy_as as = npy_as(shelf_dtype(s, i));
+    const uint64_t bytes = shelf_set_bytes(s->of, i, s->cast);
     char head[ZF_NPY_MAX];
 
-    if (s->kind == SHELF_RAW)
-        return bytes;
-    struct npy_as as = npy_as(served);
-    return shelf_npy_head(s, i, head) + shelf_scaled(bytes, as.from, as.to);
+    return s->kind == SHELF_RAW
+               ? bytes
+               : shelf_npy_head(s, i, head) +
+                     bytes / zf_dtype_info(as.from)->bytes * zf_dtype_info(as.to)->bytes;
 }
 
 uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off)

@@ -54,6 +54,8 @@ uint64_t shelf_data_byte(const struct shelf *s, uint32_t i, uint64_t off);
 
 /* The type a tensor has under as/<cast>/: floating ones are cast, all others and kept ones stay. */
 enum zf_dtype shelf_set_dtype(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
+/* Bytes of its data there; with the set's others they fit into a file (layout_check_size). */
+uint64_t shelf_set_bytes(const struct shelf_set *ss, uint32_t i, enum zf_dtype cast);
 
 /* The numpy type for one that numpy lacks: bf16, f8 and complex halves widened without loss. */
 struct npy_as {
