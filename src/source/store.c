@@ -339,24 +339,15 @@ static bool store_lacks(struct store_table *t, const char *dir, const char *name
  * address each question is a round trip, and the families ask for many that are not there. */
 static bool store_absent(struct store_table *t, const char *dir)
 {
-    zf_auto(mem) char *up = strdup(dir);
-    zf_auto(mem) char *name = strdup(dir);
-    bool absent = false;
+    for (size_t at = 0, n; dir[at]; at += n + (dir[at + n] == '/')) {
+        n = strcspn(dir + at, "/");
+        zf_auto(mem) char *up = strndup(dir, at ? at - 1 : 0);
+        zf_auto(mem) char *name = strndup(dir + at, n);
 
-    for (char *p = up; p && name && !absent && *p;) {
-        char *end = strchrnul(p, '/');
-        const size_t at = (size_t)(p - up), to = (size_t)(end - up);
-        const bool last = *end == '\0';
-
-        /* up[0 .. at) is the directory, name[at .. to) the next component. */
-        up[at ? at - 1 : 0] = '\0';
-        name[to] = '\0';
-        absent = store_lacks(t, up, name + at);
-        memcpy(up, dir, to + 1);
-        memcpy(name, dir, to + 1);
-        p = last ? end : end + 1;
+        if (up && name && store_lacks(t, up, name))
+            return true;
     }
-    return absent;
+    return false;
 }
 
 static bool store_list_make(struct store_table *t, struct kept *k, struct zf_err *err)
