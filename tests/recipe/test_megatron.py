@@ -58,9 +58,10 @@ def experts(m, p, q, names, local, shared, bias):
     router, front, (gate, up, down) = names
     m.put(p + "mlp.router.weight", [EXPERTS, WIDTH], q + router + ".weight")
     for e in range(EXPERTS):
-        at = p + f"mlp.experts.{'local_experts' if local else 'experts'}.{e}."
-        gated(m, at + "linear_fc1", 7, q + f"{front}.{e}", (gate, up))
-        m.put(at + "linear_fc2.weight", [WIDTH, 7], q + f"{front}.{e}.{down}.weight")
+        at = p + {"": f"mlp.experts.experts.{e}.linear_%s.weight", "local": f"mlp.experts.local_experts.{e}.linear_%s.weight",
+                  "grouped": f"mlp.experts.linear_%s.weight{e}"}[local]
+        m.put(at % "fc1", [14, WIDTH], rows={q + f"{front}.{e}.{n}.weight": 7 for n in (gate, up)})
+        m.put(at % "fc2", [WIDTH, 7], q + f"{front}.{e}.{down}.weight")
     if shared:
         gated(m, p + "mlp.shared_experts.linear_fc1", 14, q + "mlp." + shared)
         m.put(p + "mlp.shared_experts.linear_fc2.weight", [WIDTH, 14], q + f"mlp.{shared}.down_proj.weight")
@@ -70,9 +71,10 @@ def experts(m, p, q, names, local, shared, bias):
         m.put(p + "mlp.router.expert_bias", [EXPERTS], q + "mlp.gate.e_score_correction_bias")
 
 
-def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local=False, shared="", bias=False, mla="", gate=True, kinds=("weight",)):
+def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local="", shared="", bias=False, mla="", gate=True, kinds=("weight",)):
     """plain: norms under their own names, as the specification without Transformer Engine has them; biases: "", "qkv", "all";
-    moe: the layers with experts; mla: "", "wide", "narrow"; kinds: what norms have."""
+    moe: the layers with experts; local: their names, "" torch_dist's, "local" and "grouped" legacy files', of a module for each and of one for all;
+    mla: "", "wide", "narrow"; kinds: what norms have."""
     m = Numbers()
     m.put("embedding.word_embeddings.weight", [ROWS, WIDTH], "model.embed_tokens.weight")
     m.put("output_layer.weight", [ROWS, WIDTH], "lm_head.weight")
@@ -82,7 +84,7 @@ def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=Q
         p, q = f"decoder.layers.{i}.", f"model.layers.{i}."
         for kind in kinds:
             m.put(p + ("input_layernorm." if plain or mla else "self_attention.linear_qkv.layer_norm_") + kind, [WIDTH], q + "input_layernorm." + kind)
-            m.put(p + ("pre_mlp_layernorm." if plain or i in moe and not local else "mlp.linear_fc1.layer_norm_") + kind, [WIDTH], q + "post_attention_layernorm." + kind)
+            m.put(p + ("pre_mlp_layernorm." if plain or i in moe and local != "local" else "mlp.linear_fc1.layer_norm_") + kind, [WIDTH], q + "post_attention_layernorm." + kind)
         if mla:
             latent(m, p, q, mla == "narrow", plain)
         else:
@@ -135,7 +137,7 @@ def experts_of_all_names():
              ({"moe_router_score_function": "sigmoid"}, "moe_router_score_function"), ({"moe_router_topk_scaling_factor": 2.0}, "moe_router_topk_scaling_factor"),
              ({"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias"), ({"squared_relu": True}, "squared_relu"),
              ({"moe_router_num_groups": 2}, "moe_router_num_groups"))
-    for plain, local in itertools.product((False, True), (False, True)):
+    for plain, local in itertools.product((False, True), ("", "local", "grouped")):
         shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM",
               (*wrong, ({"num_moe_experts": 2}, "expert"), ({"add_bias_linear": True}, "experts with biases")),
               num_local_experts=EXPERTS, num_experts_per_tok=2, intermediate_size=7, sliding_window=None)
@@ -149,12 +151,13 @@ def experts_of_all_names():
 
 def latent_attention():
     for plain, mla in itertools.product((False, True), ("wide", "narrow")):
+        names = {"shared": "shared_experts", "mla": mla, "local": "grouped" if plain else ""}
         settings = {**MLA, **MOE, "q_lora_rank": 9 if mla == "narrow" else None, "moe_shared_expert_intermediate_size": 14}
         wrong = (({"moe_ffn_hidden_size": 14}, "[14:28] are outside"), ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"),
                  ({"kv_lora_rank": 9, "qk_pos_emb_head_dim": 3}, "rows of linear_q"), ({"add_qkv_bias": True}, "with biases"))
         fields = {"kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_routed_experts": EXPERTS}
-        shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)
-        shown(decoder(plain, moe=(1,), shared="shared_experts", mla=mla, bias=True), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", wrong, **fields)
+        shown(decoder(plain, moe=(1,), **names), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)
+        shown(decoder(plain, moe=(1,), bias=True, **names), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", wrong, **fields)
     with Save() as c:
         c.safetensors("save/model.safetensors", decoder(moe=(0,), mla="wide", bias=True).save)
         c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid"})
