@@ -41,7 +41,7 @@ struct seen {
 };
 #define SHOWN_MAX 65536
 
-/* A number in a list is an entry of an optimizer's state only below at least so many steps. */
+/* A number in a list is an entry of an optimizer's state only below at least this many steps. */
 #define ENTRY_STEPS 3
 
 /* Values that are looked at once more to save opening their container. */

@@ -13,7 +13,7 @@
 #include "code.h"
 #include "print.h"
 
-/* Of long lists, so many are named; --json and -v have all. */
+/* Items of long lists that are named; --json and -v have all. */
 #define MOST_NAMED 6
 #define MOST_DAMAGED 20
 

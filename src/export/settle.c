@@ -21,7 +21,7 @@
 
 #include "export.h"
 
-/* A batch is full with so many bytes: a power failure costs that and what a thread is at work on. */
+/* A batch is full with this many bytes: a power failure costs that and what a thread is at work on. */
 #define BATCH_BYTES (64ull << 20)
 /* Bytes that other programs may have under way to their disks for syncfs to be worth it. */
 #define OTHERS_BYTES (512ull << 20)

@@ -15,7 +15,7 @@
 
 #include "save_name.h"
 
-/* Looked at when nothing else was found: so many directories, so many entries of each, and so many
+/* Looked at when nothing else was found: at most this many directories, this many entries of each, and this many
  * directories of which one for a pattern with a slash. */
 enum { FOREIGN_DIRS = 64, FOREIGN_ENTRIES = 256, FOREIGN_INSIDE = 32, FOREIGN_MAGIC = 32 };
 

@@ -30,7 +30,7 @@
 #include "saves.h"
 #include "table.h"
 
-/* At most so many steps down: experiment / run / checkpoint-60 / global_step60, and one to spare. */
+/* At most this many steps down: experiment / run / checkpoint-60 / global_step60, and one to spare. */
 enum { LOCATE_STEPS = 5 };
 
 /* How looking at one directory ended. */

@@ -18,7 +18,7 @@
 #include "match.h"
 #include "save_name.h"
 
-/* At most so many steps down (experiment / run / checkpoint-60), in so many directories of one
+/* At most this many steps down (experiment / run / checkpoint-60), in this many directories of one
  * depth. */
 enum { SAVES_DEPTH = 3, SAVES_DIRS = 128 };
 /* Number of neighbouring saves that are searched for files that a save lacks. */

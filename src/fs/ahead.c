@@ -21,7 +21,7 @@
  * reason, and what WILLNEED fetches is worse than what a read of a fast disk brings along. */
 #define SLOW 16000000
 #define KEPT 64000000
-/* A stream of one read is believed for so many reads of all. */
+/* A stream of one read is believed for this many reads of all. */
 #define NEW 16
 /* A stream without a read among this many is not counted among those that share `most`. */
 #define RECENT 512
@@ -140,7 +140,7 @@ static bool ahead_is_settled(const struct ahead_stream *s)
     return s->next - s->since >= s->window + s->window / WIDER;
 }
 
-/* A window that was widened in vain is tried again after so many of its lengths. */
+/* A window that was widened in vain is tried again after this many of its lengths. */
 #define TRY_AGAIN 8
 
 static void ahead_widen(struct ahead_stream *s, int64_t now)

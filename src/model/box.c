@@ -6,7 +6,7 @@
 /* Rows of at least this many bytes are scattered by the kernel straight into the reply.  For
  * shorter ones the kernel's work per row outweighs copying them out of one block. */
 #define SHORT_ROW 2048
-/* Room is used again only after so many reads: a pread of 128 KiB to where the one before went
+/* Room is used again only after this many reads: a pread of 128 KiB to where the one before went
  * takes a third longer (Zen 5). */
 #define AREAS 8
 #define IOVS 1024

@@ -87,7 +87,7 @@ bool box_is_kept(const struct box *b, const struct zf_limits *lim);
 struct zf_source *box_kept_new(const struct box *b, const struct zf_limits *lim,
                                struct zf_err *err) ZF_CHECKED;
 
-/* Is there a way for elements of so many bytes? */
+/* Is there a way for elements of this many bytes? */
 bool turn_can(uint64_t bytes);
 
 /* Element (row r, column c) of n bytes, which is at from + c * from_pitch + r * n, goes to

@@ -22,7 +22,7 @@
 /* Steps of a tiled axis are a multiple of this: then whole cache lines of the reply are copied, which no
  * second tile touches again. */
 #define LINE 64
-/* A reply of so many bytes is written past the processor's caches: its end would push its beginning out of them. */
+/* A reply of this many bytes is written past the processor's caches: its end would push its beginning out of them. */
 #define PAST (4u << 20)
 
 /* A dimension of the sub-box in the order of the source. */

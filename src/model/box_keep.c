@@ -5,7 +5,7 @@
  * follow. */
 #include "box.h"
 
-/* Of a block, what is contiguous in the file has so many bytes, */
+/* Of a block, what is contiguous in the file has this many bytes, */
 #define STRETCH (8u << 10)
 /* unless that would be more than the upper one of these; the cache holds two blocks at least. */
 #define SPAN_MIN (1u << 20)

@@ -111,7 +111,7 @@ static void pack_each(struct pack *p, uint64_t *v, uint64_t n)
         v[i] = pack_var(p, v[i]);
 }
 
-/* A number of things of a byte at least each; 0 if there are not so many bytes. */
+/* A number of things of a byte at least each; 0 if there are not that many bytes. */
 static uint64_t pack_count(struct pack *p, uint64_t n)
 {
     n = pack_var(p, n);

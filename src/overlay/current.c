@@ -13,7 +13,7 @@
 
 #include "save.h"
 
-/* A look takes one part in so many of the time at most. */
+/* A look takes at most 1/N of the time. */
 #define REST 10
 #define LEAST_MS 10
 #define MOST_MS (24 * 3600 * 1000)

@@ -6,7 +6,7 @@
 
 #include <zf/codec/json.h>
 
-/* Different files that are counted: of more, "at least" so many are reported. */
+/* Different files that are counted; of more, "at least" this many are reported. */
 #define MOST_FILES 64
 /* Ranges of a tensor that are listed: a box of columns is one for each row. */
 #define MOST_RANGES 32

@@ -11,12 +11,12 @@
  * own numbers are CONTROL + a few. */
 #define CONTROL (1ull << 63)
 #define SERIALS (1u << 28)
-/* Ranges are of units of so many numbers, as a tree's shelves are, and begin behind all small numbers. */
+/* Ranges are of units of this many numbers, as a tree's shelves are, and begin behind all small numbers. */
 #define UNIT_SHIFT 32
 #define UNITS (1ull << (63 - UNIT_SHIFT))
 /* Of a tree that does not say how many numbers it has. */
 #define UNITS_OF_ANY (1ull << (51 - UNIT_SHIFT))
-/* Saves that were current/ and of which nothing is open: so many stay. */
+/* Saves that were current/ and of which nothing is open that stay, at most. */
 #define IDLE_OLD 4
 /* The run directory is looked at this often. */
 #define FRESH_SECONDS 1

@@ -6,7 +6,7 @@
 
 #include <zf/model/build.h>
 
-/* Two tensors are alike if they are the same in so many places, of so many bytes. */
+/* Two tensors are alike if they are the same in this many places, of this many bytes each. */
 #define SAMPLES 64
 #define SAMPLE_BYTES (64u << 10)
 

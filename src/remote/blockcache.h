@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of remote objects in memory, at most so many bytes; the longest unused go first.  The
+/* Blocks of remote objects in memory, at most this many bytes; the longest unused go first.  The
  * first reader that needs a block claims it and fetches it; others that need it meanwhile wait.
  * One cache serves all stores of a process. */
 #ifndef REMOTE_BLOCKCACHE_H

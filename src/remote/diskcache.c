@@ -25,7 +25,7 @@
 /* How long a disk is waited for that takes nothing. */
 #define QUEUE_TICK_MS 50
 #define QUEUE_TICKS 20
-/* A file's mtime is when it was last used, to so many seconds. */
+/* A file's mtime is when it was last used, to this many seconds. */
 #define USED_SECONDS 60
 
 struct diskcache_job {

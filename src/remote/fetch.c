@@ -13,7 +13,7 @@
 
 /* Blocks that one read claims at a time. */
 #define FETCH_WINDOW 512
-/* A longer stretch is split over connections, into parts of so many blocks at least and at most. */
+/* A longer stretch is split over connections, into parts of this many blocks at least and at most. */
 #define FETCH_PART_LEAST 16
 #define FETCH_PART_MOST 128
 #define FETCH_PARTS 16

@@ -59,7 +59,7 @@ void http_turn_begin(struct http *h, struct http_turn *t, bool extra);
 void http_turn_end(struct http *h, struct http_turn *t);
 /* The connection of a turn that was begun, which ends with it.  NULL: out of memory. */
 void *http_turn_multi(struct http *h, struct http_turn *t);
-/* Waits so many seconds, or until the client ends. */
+/* Waits this many seconds, or until the client ends. */
 void http_turn_pause(struct http *h, struct http_turn *t, double seconds);
 
 /* ---- the head of a response (http_head.c) ---------------------------------------------------------------------- */

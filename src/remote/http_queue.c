@@ -150,7 +150,7 @@ static void http_turn_queue(struct http *h, struct http_turn *t)
     http_queue_move(h, t->host);
 }
 
-/* Waits until it is signalled, or for so many seconds. */
+/* Waits until it is signalled, or for this many seconds. */
 static void http_turn_wait(struct http *h, struct http_turn *t, double seconds)
 {
     const double most = 3600; /* callers look again */

@@ -12,7 +12,7 @@
 
 /* Of a file that is opened: enough for most headers, and for the end of an archive's directory. */
 #define OBJECT_HEAD ((uint64_t)BLOCK_SIZE)
-/* An archive of so many bytes is fetched whole: its members are read one by one, all over it. */
+/* An archive of this many bytes is fetched whole: its members are read one by one, all over it. */
 #define OBJECT_WHOLE (512u << 10)
 /* Parsers read in small steps; from the second of them on, more is fetched than they ask for. */
 #define OBJECT_STEP (32u << 10)

@@ -9,7 +9,7 @@
 #include "index_file.h"
 
 enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
-/* After so many files asked for one by one, the user is told of `zerofs index`. */
+/* After this many files asked for one by one, the user is told of `zerofs index`. */
 #define UNLISTED_MANY 200
 
 struct unlisted {

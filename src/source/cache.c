@@ -229,7 +229,7 @@ void cache_give_back(struct zf_cache *c, struct block **b)
 
 /* The last requests for a block and the first for the one behind it come together. */
 #define NEARLY(n) ((n) / 8)
-/* After so many blocks were made for others, nobody goes through it any more. */
+/* After this many blocks were made for others, nobody goes through it any more. */
 #define AGE 16
 
 static bool cache_is_wanted(const struct zf_cache *c, const struct entry *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decompressed blocks kept in memory, at most so many bytes; those that somebody went through go first, then the longest
+/* Decompressed blocks kept in memory, at most this many bytes; those that somebody went through go first, then the longest
  * unused. All files of a store share one cache, so a checkpoint of many compressed members keeps to one bound. */
 #ifndef SOURCE_CACHE_H
 #define SOURCE_CACHE_H

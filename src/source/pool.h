@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors kept open on files, at most so many at once.  A checkpoint may have more shards than
+/* Descriptors kept open on files, at most this many at once.  A checkpoint may have more shards than
  * a process may have descriptors, so idle ones are closed and opened again when they are needed. */
 #ifndef SOURCE_POOL_H
 #define SOURCE_POOL_H

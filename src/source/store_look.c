@@ -220,7 +220,7 @@ static bool look_at_dirs(struct look *l, struct zf_err *err)
     return zf_ahead_all(work, l->n_dirs, err);
 }
 
-/* Files, so many in a row. */
+/* Files, this many in a row. */
 #define LOOK_ROW 8u
 
 static void *look_row(void *ctx, uint64_t row, struct zf_err *err)

@@ -5,7 +5,7 @@
 
 #include "checks.h"
 
-/* Of so many numbers, so many in a hundred: smaller than the smallest normal number of their type. */
+/* Of at least this many numbers, this many in a hundred: smaller than the smallest normal number of their type. */
 #define DENORMAL_LEAST 64u
 #define DENORMAL_PERCENT 10u
 

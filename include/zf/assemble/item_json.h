@@ -21,7 +21,7 @@ static inline void zf_auto_item_json(struct zf_item_json *j)
 /* Mounting reads metadata; a little more is well spent on learning rate and step. */
 #define ZF_ITEM_JSON_MAX (64u << 10)
 
-/* Is a file of so many bytes, which may be compressed to that, still to be read?  Counts it if so. */
+/* Is a file of `bytes` bytes, which may be compressed to that, still to be read?  Counts it if so. */
 bool zf_item_json_wants(struct zf_item_json *j, uint64_t bytes);
 /* Adds the value of a file, unless it is a tensor or has no form in JSON.  *all: the JSON says all of it, no object, tensor or bytes is
  * in it.  Errors: ZF_E_NOMEM. */

@@ -85,7 +85,7 @@ struct zf_torch_tensor {
 };
 
 /* Gives back what x needs: nobody looks at it, at its shape, or at its storage any more, unless a tensor of that storage
- * is asked for once more, which finds it anew.  For files of so many storages that each would count. */
+ * is asked for once more, which finds it anew.  For files of that many storages that each would count. */
 void zf_torch_release(struct zf_torch *t, const struct zf_torch_tensor *x);
 
 /* The kind of a value, seen as a tensor. */

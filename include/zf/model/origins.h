@@ -18,7 +18,7 @@ struct zf_origin {
     enum zf_origin_kind kind;
     /* [ndim] of the tensor: the box; NULL (MADE alone): it is no box */
     const uint64_t *start, *count;
-    /* FILE: the elements are so many bytes apart, in each dimension; NULL = packed, in C order */
+    /* FILE: bytes between elements, in each dimension; NULL = packed, in C order */
     const uint64_t *stride;
     struct zf_source *src; /* FILE, SOURCE; MADE: from this one, or NULL.  Borrowed */
     uint64_t off;          /* FILE, SOURCE: of the first byte, or of the stream */
@@ -26,7 +26,7 @@ struct zf_origin {
         bytes; /* of the box, from its first to behind its last (also LOST: 0); of the stream, if there is a codec */
     const char *codec; /* FILE: src holds a stream of this kind; or NULL */
     uint64_t skip;   /* how many of the bytes that the stream decompresses to come before the box */
-    uint32_t swap;   /* FILE: groups of so many bytes are in the opposite order; 0 = none */
+    uint32_t swap;   /* FILE: bytes a group; those of each are in the opposite order; 0 = none */
     const void *mem; /* MEMORY: bytes */
     const struct zf_lost *lost;
 };

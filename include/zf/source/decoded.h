@@ -17,7 +17,7 @@ struct zf_decoder {
     bool (*decode)(const void *in, size_t have, void *out, size_t size, struct zf_err *err);
 };
 
-/* As many bytes of the head as `check` gets, where there are so many. */
+/* As many bytes of the head as `check` gets, where there are that many. */
 #define ZF_DECODER_HEAD 32
 
 /* The bytes that `how` (static) makes out of all of parent: `size`, in one piece that is kept

@@ -2,7 +2,7 @@
 /* How many threads may wait for one file at once, and who waits without a thread.
  *
  * Storage may hang, for one file or for all.  A thread that reads then hangs with it, so as long as
- * only so many may read one file, and so many all files together, there is always one left for what
+ * only a limited number may read one file, and all files together, there is always one left for what
  * needs no file or another one.  A read that finds a file's share used up fails with ZF_E_BUSY in a
  * thread that said it can put the work off (zf_gate_yielding); in all other threads it takes its
  * turn as ever.  Whoever puts work off leaves a waiter at the gate, and whoever has finished a

@@ -11,7 +11,7 @@
 /* A document up to this size is one read, as one of any size would be; beyond it, memory does not grow. */
 #define WINDOW_MAX ((size_t)1 << 20)
 
-/* Up to so many keys of an object are compared one by one. */
+/* Keys of an object that are compared one by one, at most. */
 #define FEW_KEYS 16
 
 /* Memory that a reader keeps per value, at most, to be weighed against the bytes on disk: a tensor or a

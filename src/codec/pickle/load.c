@@ -12,7 +12,7 @@
 #include "text.h"
 #include "vm.h"
 
-/* The operand behind an opcode byte.  BYTESn: an n-byte length and so many bytes; S: the length is
+/* The operand behind an opcode byte.  BYTESn: an n-byte length and that many bytes; S: the length is
  * signed. */
 enum operand_kind {
     ARG_NONE,

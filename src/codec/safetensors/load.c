@@ -367,7 +367,7 @@ bool zf_st_load(struct zf_source *src, struct zf_arena *arena, const struct zf_l
     return zf_st_load_head(src, arena, lim, out, err) && zf_st_check_size(out, src, err);
 }
 
-/* Headers of usual shards are smaller; of a longer one no more is read beforehand than so many bytes. */
+/* Headers of usual shards are smaller; of a longer one no more is read beforehand than this many bytes. */
 #define BEGIN_READ (64u << 10)
 #define BEGIN_MOST (1u << 20)
 

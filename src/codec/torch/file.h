@@ -40,7 +40,7 @@ struct torch_met {
     bool untyped, met;
 };
 
-/* Shapes and strides of so many dimensions serve again. */
+/* Shapes and strides of up to this many dimensions are shared. */
 #define TORCH_SPARE_DIMS 8u
 
 /* A run of storage bytes in a legacy stream. */

@@ -18,7 +18,7 @@ uint64_t zip_local_bytes(const struct zip_local *l)
     return LOCAL_BYTES + strlen(l->name);
 }
 
-/* Records of a number, which is not 0, a length and so many bytes.  Source: PKWARE APPNOTE 4.5.1. */
+/* Records of a number, which is not 0, a length and that many bytes.  Source: PKWARE APPNOTE 4.5.1. */
 static bool local_is_records(struct zf_bytes b)
 {
     while (zf_bytes_left(&b) && !b.bad) {

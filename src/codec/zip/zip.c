@@ -26,7 +26,7 @@ struct zf_zip {
     uint64_t *until; /* [n] of an archive that is far away, whose headers are read late: where each
                         member ends at the latest; else NULL */
     bool slow;       /* headers are fetched ahead, … */
-    uint64_t wanted; /* … of so many members so far */
+    uint64_t wanted; /* … of this many members so far */
 };
 
 /* Every failure of this file's own names the archive. */

@@ -10,7 +10,7 @@
 
 /* All counts are elements; 0 = not known. */
 struct llama_width {
-    uint64_t model;      /* of the residual stream: norm.weight has so many */
+    uint64_t model;      /* of the residual stream: norm.weight has that many */
     uint64_t query, key; /* of all heads together; key: the same for values */
     uint64_t vocabulary;
     bool proved; /* an extent that is cut was known, and so is the number of ranks */

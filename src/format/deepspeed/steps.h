@@ -76,7 +76,7 @@ bool ds_model_read(struct ds_save *ds, const struct ds_file *f, struct ds_model 
 /* The same of the first file of a model-parallel rank, which the others repeat. */
 bool ds_model_read_first(struct ds_save *ds, const struct ds_file *f, struct ds_model *out,
                          struct zf_err *err) ZF_CHECKED;
-/* Makes room for so many more entries of m.  Errors: ZF_E_LIMIT tensors; of the arena. */
+/* Makes room for this many more entries of m.  Errors: ZF_E_LIMIT tensors; of the arena. */
 bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more,
                      struct zf_err *err) ZF_CHECKED;
 /* Appends to m what the open file t of a layer, an expert or (f = NULL) gathered weights maps names to; of all but a layer
@@ -95,7 +95,7 @@ void ds_take_shapes(const struct ds_save *ds, const struct zf_take *x, struct ds
 
 /* ---- autoep.c ---- */
 
-/* Takes ds_autoep_layers into *out, sorted by name; at most so many tensors.  Two records of it must agree; zerofs cannot
+/* Takes ds_autoep_layers into *out, sorted by name; at most this many tensors.  Two records of it must agree; zerofs cannot
  * read experts that are cut in another way than one after the other. */
 void ds_autoep_take(const struct zf_take *layers, uint64_t most, struct ds_fused **out,
                     uint32_t *n_out);

@@ -350,7 +350,7 @@ static uint64_t vector_element(const struct zf_tensor_ref *r, uint64_t x)
     return r->off + at * zf_dtype_info(r->dtype)->bytes;
 }
 
-/* Weights that do not follow each other are compared one by one: so many of a piece. */
+/* Weights that do not follow each other are compared one by one, up to this many of a piece. */
 #define VECTOR_SINGLES 64u
 
 bool vector_list(const struct vector_weight *w, uint64_t n, uint32_t every,

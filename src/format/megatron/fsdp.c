@@ -14,7 +14,7 @@
  * it, but the first key of the state dict, args, comes first. */
 #define FSDP_HEAD (4u << 20)
 
-/* Items that become JSON: each up to so many bytes, so many in all. */
+/* Items that become JSON: bytes of each, and of all, at most. */
 #define FSDP_ITEM (1u << 20)
 enum { FSDP_COMMON = 512, FSDP_OPTIMIZER = 4096 };
 

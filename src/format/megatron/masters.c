@@ -98,7 +98,7 @@ static void *masters_make(void *ctx, uint64_t i, struct zf_err *err)
  * (zf_sample_of): a pair is up to eight requests. */
 #define MASTERS_MOST 512u
 
-/* Takes out those that are not compared: in each layer all but every so many, another one in each stack, so
+/* Takes out those that are not compared: in each layer all but every nth, another one in each stack, so
  * that none of the layers is passed over; the first and last of a stack are compared. */
 static void masters_sample(struct masters *c)
 {

@@ -28,7 +28,7 @@ struct legacy_files {
     uint32_t expert_tensor; /* parts along the experts' own tensor axis */
     bool said;              /* args say the sizes */
     /* Name of the model's file: "model_optim_rng.pt", or "model_rng.pt" beside the optim.pt of the
-     * first distributed optimizer (Megatron-LM 3.0), of which there are so many. */
+     * first distributed optimizer (Megatron-LM 3.0), of which there are that many. */
     const char *model;
     uint32_t n_optim;
 };
