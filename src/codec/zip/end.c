@@ -51,10 +51,14 @@ static bool end_agrees(uint64_t small, uint64_t none, uint64_t full)
 static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64_t locator_off,
                            struct zip_end *out, uint64_t *end_off, struct zf_err *err)
 {
-    struct zf_bytes b = zf_bytes_of(locator + 8, 8);
+    struct zf_bytes b = zf_bytes_of(locator + 4, LOCATOR_BYTES - 4);
+    const uint32_t at_disk = zf_bytes_le32(&b);
     uint64_t off = zf_bytes_le64(&b), rest = 0, end;
     uint8_t rec[END64_BYTES];
 
+    /* as Python's zipfile has it; some writers count no disk */
+    if (at_disk != 0 || zf_bytes_le32(&b) > 1)
+        return end_split(locator_off, err);
     if (!zf_within(off, END64_BYTES, locator_off)) {
         return zf_fail(err, ZF_E_FORMAT, locator_off,
                        "the zip64 end record should be at byte %llu, which is outside the file",
@@ -76,13 +80,14 @@ static bool end_load_zip64(struct zf_source *src, const uint8_t *locator, uint64
                        "bytes put in front, or are there several archives in one file?",
                        (unsigned long long)rest);
     }
-    b.at = 24;
+    b.at = 16;
     const struct zip_end small = *out;
+    const uint32_t disk = zf_bytes_le32(&b), dir_disk = zf_bytes_le32(&b);
     const uint64_t here = zf_bytes_le64(&b);
     out->entries = zf_bytes_le64(&b);
     out->dir_bytes = zf_bytes_le64(&b);
     out->dir_off = zf_bytes_le64(&b);
-    if (here != out->entries)
+    if (disk != dir_disk || here != out->entries)
         return end_split(off, err);
     if (!end_agrees(small.entries, UINT16_MAX, out->entries) ||
         !end_agrees(small.dir_bytes, UINT32_MAX, out->dir_bytes) ||
