@@ -306,11 +306,16 @@ static bool buckets_gather(const struct buckets *b, size_t param, struct gathere
                  : h->buffer->n_states != w->piece[k]->buffer->n_states ? differ
                                                                         : NULL;
         for (uint32_t j = 0; !w->why && j < h->buffer->n_states; j++) {
-            bool same;
+            bool same = false;
 
-            if (!buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err))
+            if (buckets_equal(w->piece[k], h, h->buffer->state[j].name, &same, err)) {
+                w->why = same ? NULL : differ;
+                continue;
+            }
+            if (!zf_build_degraded(b->s->b) || err->code != ZF_E_IO)
                 return false;
-            w->why = same ? NULL : differ;
+            zf_err_clear(err);
+            w->why = "the copy of a rank is lost";
         }
     }
     if (!w->why && (!zf_elems(type->ndim, type->shape, &n) || n != w->covered))

@@ -306,6 +306,25 @@ def states_that_not_all_ranks_have():
             assert not [k for k in have if k[1] == "b.weight" and k[0].startswith("optim/")], sorted(have)
 
 
+def a_copy_that_is_lost():
+    """Degraded, the state of which one rank's copy is lost is not shown; the note says why."""
+    n = 128
+    masters = b"".join(struct.pack("<f", -1 - i) for i in range(n))
+
+    def edit(s):
+        s.stack("b.weight", (n,), "bfloat16", axes=0, data=b"".join(masters[i + 2:i + 4] for i in range(0, 4 * n, 4)))
+        types = (s.w.torch_dtype("bfloat16"), s.w.torch_dtype("float32"))
+        for group in (2, 3):
+            for state in ("param", "exp_avg"):
+                s.boxes(KEY % (group, 0, state), (n,), [(0, (0,), (n,))], data=masters)
+            s.object(f"optimizer.distributed.dp_group_idx_{group}.per_bucket_numel_unpadded/shard_0_1", [{types: [n]}])
+        for index, info in s.storage.items():
+            info.relative_path = "gone.distcp" if index.fqn == KEY % (3, 0, "exp_avg") else info.relative_path
+    code, have, out, err = made(edit, opts=("-d",), tensor_model_parallel_size=1)
+    assert code == 0 and "the optimizer state of \"b.weight\" is not read from the flat buffers: the copy of a rank is lost" in out, f"{err} {out[-900:]}"
+    assert ("optim/exp_avg", "a.weight") in have and ("optim/exp_avg", "b.weight") not in have, sorted(have)
+
+
 def a_group_is_the_rank_that_its_number_says():
     """Halves under the other rank's number are not looked for elsewhere."""
     n = 128
@@ -354,7 +373,7 @@ def main():
     for case in (ranges_that_overlap, a_gathered_buffer_is_found_wherever_its_number_is,
                  a_parameter_that_two_buffers_hold, lengths_that_lie, buffers_that_lack_something, a_state_of_an_unknown_kind,
                  objects_of_a_buffer_that_are_damaged, masters_that_are_lost, buffers_of_a_chained_optimizer,
-                 states_that_not_all_ranks_have, a_group_is_the_rank_that_its_number_says, a_shape_that_does_not_divide_a_bucket,
+                 states_that_not_all_ranks_have, a_copy_that_is_lost, a_group_is_the_rank_that_its_number_says, a_shape_that_does_not_divide_a_bucket,
                  what_is_tried_is_bounded_for_all_buffers_together,
                  one_byte_unmaps_one_buffer, one_byte_in_dp_zero, a_moment_is_not_looked_at,
                  masters_are_held_against_weights):
