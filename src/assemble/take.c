@@ -73,8 +73,9 @@ bool zf_take_refuse(const struct zf_take *x, enum zf_code code, const char *fmt,
 bool zf_take_most(const struct zf_take *x, uint64_t n, uint64_t most, const char *limit)
 {
     return n <= most ||
-           zf_take_refuse(x, ZF_E_LIMIT, "it has %" PRIu64 " entries, more than %s = %" PRIu64, n,
-                          limit, most);
+           zf_take_refuse(x, ZF_E_LIMIT,
+                          "it has %" PRIu64 " entries, more than the limit %s=%" PRIu64, n, limit,
+                          most);
 }
 
 /* ---- other kinds than expected ---- */

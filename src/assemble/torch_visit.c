@@ -221,7 +221,7 @@ static bool visit_push(struct visit_walk *w, const struct zf_pv *v, struct frame
 {
     if (w->frame.n >= w->lim->pickle_depth) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "values are nested deeper than pickle_depth = %" PRIu64,
+                       "values are nested deeper than the limit pickle_depth=%" PRIu64,
                        w->lim->pickle_depth);
     }
     if (!zf_vec_room(&w->frame, 1, err))
@@ -320,7 +320,8 @@ static bool visit_leaf(struct visit_walk *w, const struct zf_pv *v, enum zf_torc
             w->frame.at[w->frame.n - 1].tensors = true;
         if (++w->n_tensors > w->lim->tensors) {
             return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                           "more than tensors = %" PRIu64 " tensors in one file", w->lim->tensors);
+                           "more tensors in one file than the limit tensors=%" PRIu64,
+                           w->lim->tensors);
         }
     }
     return w->visit->fn(w->visit->ctx, &leaf, err);

@@ -66,3 +66,17 @@ bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err 
     }
     return limits_unknown(assignment, (int)(n < 80 ? n : 80), err);
 }
+
+const char *zf_limits_named(const char *sentence)
+{
+    for (const char *at = sentence; (at = strstr(at, "limit"));) {
+        at += strlen("limit");
+        at += *at == 's';
+        const size_t n = *at == ' ' ? strspn(at + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
+
+        for (size_t i = 0; i < N_ROWS; i++)
+            if (strlen(rows[i].name) == n && memcmp(rows[i].name, at + 1, n) == 0)
+                return rows[i].name;
+    }
+    return NULL;
+}

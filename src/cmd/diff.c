@@ -476,8 +476,11 @@ static struct zf_checkpoint *diff_open(const char *path, const struct opts *both
     opts_each(both, OPTS_GIVEN, diff_side_give, &s);
     for (size_t i = 0; s.ok && i < own->n; i++)
         s.ok = opts_list(&s.o, cmd_find("diff"), own->at[i], err);
-    if (s.ok && opts_finish(&s.o, err))
+    if (s.ok && opts_finish(&s.o, err)) {
         c = open_checkpoint(path, &s.o, err);
+        if (!c)
+            open_say_remedy(path, &s.o, err);
+    }
     opts_fini(&s.o);
     return c;
 }

@@ -455,6 +455,9 @@ int cmd_info(const struct opts *o, int n, char **word)
     json_t *mount = err.code == ZF_E_UNKNOWN ? mounted_describe(word[0]) : NULL;
     if (mount)
         return info_mount(mount, o);
+    const bool damage = open_is_damage(word[0], o, &err);
+    if (!damage)
+        open_say_remedy(word[0], o, &err);
     const int code = cmd_fail(&err);
-    return open_is_damage(word[0], o, &err) ? info_degraded(word[0], o, &err) : code;
+    return damage ? info_degraded(word[0], o, &err) : code;
 }

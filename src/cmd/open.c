@@ -349,8 +349,9 @@ static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct op
 
 bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err)
 {
-    return !o->degraded && (err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
-                            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path)));
+    return !o->degraded && !zf_limits_named(err->msg) &&
+           (err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
+            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path)));
 }
 
 static bool open_has_tensors(const struct zf_checkpoint *c)
@@ -362,17 +363,28 @@ static bool open_has_tensors(const struct zf_checkpoint *c)
     return n > 0;
 }
 
-/* Adds -o degraded to the sentence of a refusal where it is tried and helps. */
-static void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
+/* Does -o degraded, which is tried, get past a refusal? */
+static bool open_is_past(const char *path, const struct opts *o, const struct zf_err *err)
 {
     struct opts again = *o; /* borrows its texts */
     struct zf_err ignored;
 
-    if (err->hint || !open_is_damage(path, o, err))
-        return;
+    if (!open_is_damage(path, o, err) && (o->degraded || err->code != ZF_E_UNSUPPORTED))
+        return false;
     again.degraded = true;
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(path, &again, &ignored);
-    if (open_has_tensors(c))
+    return open_has_tensors(c);
+}
+
+void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
+{
+    const char *limit = zf_limits_named(err->msg);
+
+    if (err->hint)
+        return;
+    if (limit)
+        zf_err_hint(err, "-o limit=%s=N raises it", limit);
+    else if (open_is_past(path, o, err))
         zf_err_hint(err, "-o degraded shows the rest");
 }
 

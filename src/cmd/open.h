@@ -13,7 +13,11 @@
  * of them. */
 struct zf_tree *open_tree(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
 
-/* The same for a command that takes -o degraded: a refusal ends with it where it is tried and opens something. */
+/* Adds the option that gets past it to the sentence of a refusal: the limit it names, or -o degraded where that is tried and
+ * opens something. */
+void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err);
+
+/* open_tree, and a refusal with its remedy. */
 struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err *err) ZF_CHECKED;
 
 /* The same up to the names the user asked for, without a tree. */

@@ -372,7 +372,9 @@ static bool locate_last_resort(struct located *l, const struct zf_open_opts *o, 
     }
     if (!match_file(l->dir)) {
         return zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE,
-                       "there is nothing here in the format %.40s, which was asked for", o->format);
+                       "there is nothing here in the format %.40s, which was asked for. Leave out "
+                       "-o format=",
+                       o->format);
     }
     l->match.format = table_find(o->format);
     return true;
@@ -445,10 +447,11 @@ static bool locate_any(struct zf_store *st, const struct zf_open_opts *o, struct
 
     *out = (struct located){.dir = NULL};
     if (o->tag && match_file(st)) {
-        return zf_fail(
-            err, ZF_E_USAGE, ZF_OFF_NONE,
-            "tag=%.60s selects one of the saves in a directory, but \"%.120s\" is a file", o->tag,
-            match_file(st));
+        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                       "tag=%.60s selects one of the saves in a directory, but \"%.120s\" is a "
+                       "file. Leave out -o "
+                       "tag=",
+                       o->tag, match_file(st));
     }
     out->dir = zf_store_ref(st);
     if (o->tag) {

@@ -56,8 +56,9 @@ bool save_word_none(struct zf_store *st, const struct zf_open_opts *o, const cha
     if (!saves_nearest(st, o->lim, &s, &ignored) || s.n == 0) {
         if (o->choice)
             return zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "there are no saves in this directory");
-        return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
-                       "there is no save \"%.60s\" here, and no other save", tag);
+        return zf_fail(
+            err, ZF_E_USAGE, ZF_OFF_NONE,
+            "there is no save \"%.60s\" here, and no other save. Leave out -o tag=", tag);
     }
     save_word_list(&s, NULL, list, sizeof list);
     return zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,

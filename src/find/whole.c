@@ -148,9 +148,9 @@ static bool whole_has(const struct whole_pair *p, const char *file, int64_t from
         return whole_is_sound(p, file, same, file, of_path, err);
     if (zf_store_has(p->w->st, path, ZF_ENTRY_FILE))
         return whole_is_sound(p, renamed, path, file, of_path, err);
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                  "%.200s is missing, but %.80s has one. Open the save as it is with -o tag=%.80s",
-                  renamed, p->of, p->name);
+    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.200s is missing, but %.80s has one", renamed,
+                  p->of);
+    zf_err_hint(err, "-o tag=%.80s opens the save as it is", p->name);
     return zf_err_in(err, "%s", p->name);
 }
 
@@ -337,6 +337,8 @@ static struct zf_checkpoint *whole_choose(struct whole *w, struct zf_err *err)
     }
     (void)zf_fail(err, w->first.code, w->first.off,
                   "none of the %zu saves here is whole; the newest: %s", w->saves.n, w->first.msg);
+    if (!w->first.hint)
+        zf_err_hint(err, "-o tag=newest -o degraded shows what is left of it");
     memcpy(err->path, w->first.path, sizeof err->path);
     return NULL;
 }

@@ -129,6 +129,18 @@ with Case() as c:
     check("a file cut short: what is there", one_sentence(r, ["y.safetensors", "ends at byte"], 5) and len(r.stdout) in (0, 4), r)
     check("a file cut short: the rest", size_of(c.dir, "a.f32") == 4)
 
+# Behind an index a file of a kind that is not read; the refusal says what gets past it.
+with Case() as c:
+    c.file("model.safetensors.index.json", {"weight_map": {"a": "x.safetensors", "b": "y.safetensors"}})
+    c.safetensors("x.safetensors", {"a": ("F32", [3], b"\0" * 12)})
+    c.safetensors("y.safetensors", {"b": ("F3", [3], b"\0" * 12)})
+    r = run("ls", c.dir)
+    check("an unknown type is refused, with the remedy",
+          one_sentence(r, ["y.safetensors", "unknown dtype"]) and r.stderr.endswith(b"; -o degraded shows the rest\n"), r)
+    check("an unknown type: the rest", size_of(c.dir, "a.f32") == 12)
+    r = run("info", c.dir, "--limit=json_bytes=20")
+    check("a limit is named as an option", r.stderr.endswith(b"; -o limit=json_bytes=N raises it\n"), r)
+
 # Of torch.save files behind an index one that cannot be read costs its own tensors; the refusal says what gets past it.
 with Case() as c:
     c.file("pytorch_model.bin.index.json", {"weight_map": {"a": "x.bin", "b": "y.bin", "c": "y.bin"}})

@@ -57,4 +57,7 @@ uint64_t zf_limits_meta(const struct zf_limits *lim, uint64_t disk);
  * Errors: ZF_E_USAGE unknown name (the sentence lists the known ones) or not a number. */
 bool zf_limits_set(struct zf_limits *lim, const char *assignment, struct zf_err *err) ZF_CHECKED;
 
+/* The first limit that a sentence names, as in "more than 5 tensors (limit tensors)"; NULL: it names none. */
+const char *zf_limits_named(const char *sentence);
+
 #endif

@@ -113,7 +113,7 @@ static bool yaml_down(struct yaml_reading *r, bool map, struct zf_err *err)
 
     if (r->open.n >= r->lim->json_depth) {
         return zf_fail(err, ZF_E_LIMIT, r->parser.mark.index,
-                       "nested deeper than %llu levels (--limit json_depth=)",
+                       "nested deeper than %llu levels (limit json_depth)",
                        (unsigned long long)r->lim->json_depth);
     }
     yaml_begin(r, &key);
@@ -206,7 +206,7 @@ bool zf_yaml_scalars(const char *text, size_t n, const struct zf_limits *lim, zf
 
     if (n > lim->json_bytes) {
         return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                       "%zu bytes of YAML, more than %llu (--limit json_bytes=)", n,
+                       "%zu bytes of YAML, more than %llu (limit json_bytes)", n,
                        (unsigned long long)lim->json_bytes);
     }
     if (!yaml_parser_initialize(&r.parser))

@@ -191,7 +191,8 @@ bool ds_entries_room(struct ds_save *ds, struct ds_model *m, uint64_t more, stru
     const uint64_t most = ds->o->lim->tensors, want = m->n_entries + more;
 
     if (more > most || want > most || want > UINT32_MAX / 2) {
-        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "there are more than tensors = %llu names",
+        return zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                       "there are more names than the limit tensors=%llu",
                        (unsigned long long)most);
     }
     if (want <= m->cap_entries)

@@ -177,7 +177,7 @@ for what, save, word, keys, new, sentence in (
         # ---- the model's files ----
         ("a shape that is a text", zero2, M, ("param_shapes", 0, "w"), "x", f'{M}!param_shapes[0]!w: expected a list of at most 64 sizes, found a text'),
         ("a shape of 65 dimensions", zero2, M, ("param_shapes", 0, "w"), Size([1] * 65),
-         f'{M}!param_shapes[0]!w: it has 65 entries, more than tensor_dims = 64'),
+         f'{M}!param_shapes[0]!w: it has 65 entries, more than the limit tensor_dims=64'),
         ("a negative extent", zero2, M, ("param_shapes", 0, "w"), Size([5, -3]), f'{M}!param_shapes[0]!w[1]: expected a number >= 0, found -3'),
         ("extents beyond 64 bits", zero2, M, ("param_shapes", 0, "w"), Size([1 << 40, 1 << 40]),
          f'{M}!param_shapes[0]!w: the product of its sizes exceeds 64 bits'),
@@ -238,14 +238,14 @@ def shows(what, files, changes=(), note=None, state=STATE, opts=()):
 
 
 for what, files, most, sentence in (
-        ("shapes", zero2(), 1, f'{M}!param_shapes[0]: it has 2 entries, more than tensors = 1'),
-        ("entries", zero2(), 3, f'{M}!module: it has 6 entries, more than tensors = 3'),
-        ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}!optimizer_state_dict!single_partition_of_fp32_groups: it has 20 entries, more than tensors = 19'),
-        ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}!ds_autoep_layers: it has 9 entries, more than tensors = 8")):
+        ("shapes", zero2(), 1, f'{M}!param_shapes[0]: it has 2 entries, more than the limit tensors=1'),
+        ("entries", zero2(), 3, f'{M}!module: it has 6 entries, more than the limit tensors=3'),
+        ("masters", changed(zero2, O0, ((INNER, FLAT), lambda v: v * 10)), 19, f'{O0}!optimizer_state_dict!single_partition_of_fp32_groups: it has 20 entries, more than the limit tensors=19'),
+        ("layers", changed(zero2, M, (("ds_autoep_layers",), [{}] * 3)), 8, f"{M}!ds_autoep_layers: it has 9 entries, more than the limit tensors=8")):
     with tempfile.TemporaryDirectory() as d:
         makeds.write(os.path.join(d, "tag"), files)
         r = subprocess.run([ZEROFS, "info", "-o", f"limit=tensors={most}", os.path.join(d, "tag")], capture_output=True, text=True, timeout=60)
-    check(f"more {what} than the limit", r.returncode == 4 and r.stderr.strip().endswith(sentence), (r.returncode, r.stderr))
+    check(f"more {what} than the limit", r.returncode == 4 and r.stderr.strip().endswith(sentence + "; -o limit=tensors=N raises it"), (r.returncode, r.stderr))
 
 
 def number(v):

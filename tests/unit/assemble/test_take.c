@@ -102,7 +102,7 @@ static void keys(void **state)
         {"{1: {'a': 7}}", "[0]", "1 entries"},
         {"{'x': 5, 0: {'a': 'b'}}", "[0]!a", "a text"},
         {"{'x': {}, 0: {7: 7}}", "[0][0]", "7"},
-        {"{0: {'a': 5, 'b': 6}}", "[0]", "more than pairs = 1"},
+        {"{0: {'a': 5, 'b': 6}}", "[0]", "more than the limit pairs=1"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {

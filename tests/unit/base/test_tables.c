@@ -22,6 +22,10 @@ static void sets_limits_by_name(void **state)
     assert_false(zf_limits_set(&lim, "open_files=1x", &err));
     assert_false(zf_limits_set(&lim, "open_files=99999999999T", &err));
     assert_err(&err, ZF_E_USAGE, ZF_OFF_NONE, "needs a number of files");
+    assert_string_equal(
+        zf_limits_named("no limit x, more than the limits meta_slack=2 and tensors"), "meta_slack");
+    assert_string_equal(zf_limits_named("3 names (limit tensors)"), "tensors");
+    assert_null(zf_limits_named("unlimited tensors, limit tensor, limit tensors_, limit"));
     /* Nothing else has moved. */
     lim.open_files = zf_limits_default().open_files;
     lim.json_bytes = zf_limits_default().json_bytes;

@@ -163,7 +163,7 @@ static const struct layout layouts[] = {
      .tag = "9",
      .at = "model.safetensors",
      SAYS(ZF_E_USAGE,
-          "tag=9 selects one of the saves in a directory, but \"model.safetensors\" is a file")},
+          "tag=9 selects one of the saves in a directory, but \"model.safetensors\" is a file. Leave out -o tag=")},
 
     {"two saves",
      {"best/model.safetensors", "last/model.safetensors"},
@@ -256,7 +256,7 @@ static const struct layout layouts[] = {
     {"newest of nothing",
      {"notes=x"},
      .tag = "newest",
-     SAYS(ZF_E_USAGE, "there is no save \"newest\" here, and no other save")},
+     SAYS(ZF_E_USAGE, "there is no save \"newest\" here, and no other save. Leave out -o tag=")},
     {"a directory of that name",
      {"newest/model.safetensors", "step9/model.safetensors"},
      .tag = "newest",
