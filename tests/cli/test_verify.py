@@ -4,6 +4,8 @@
 member is right is asked of Python's zipfile, which tensors a damaged byte belongs to of the tree itself: the files whose
 bytes, read before and after, differ."""
 import hashlib
+import io
+import itertools
 import json
 import os
 import random
@@ -339,26 +341,42 @@ def read(path, names):
     return {k: v for n, size in names.items() for k, v in read(path, {n: size}).items()} if len(names) > 1 else dict.fromkeys(names)
 
 
+def archives(path):
+    """[(first, end)] of a file that is an archive, or several one behind the other; [] of another."""
+    with open(path, "rb") as f:
+        data = f.read()
+    out, end = [], len(data)
+    try:
+        while end > 0:
+            with zipfile.ZipFile(io.BytesIO(data[:end])) as z:
+                out.append((min(m.header_offset for m in z.infolist()), end))
+            end = out[-1][0]
+    except (zipfile.BadZipFile, ValueError):
+        return []
+    return out
+
+
 def members(path):
-    """[(first, end)] of the bytes of members with a checksum, in a file that is one archive; else None."""
-    try:
-        with zipfile.ZipFile(path) as z, open(path, "rb") as f:
-            out = []
+    """[(first, end)] of the bytes of members with a checksum."""
+    out = []
+    with open(path, "rb") as f:
+        data = f.read()
+    for _, behind in archives(path):
+        with zipfile.ZipFile(io.BytesIO(data[:behind])) as z:
             for m in z.infolist():
-                f.seek(m.header_offset + 26)
-                name, extra = struct.unpack("<HH", f.read(4))
+                name, extra = struct.unpack_from("<HH", data, m.header_offset + 26)
                 at = m.header_offset + 30 + name + extra
-                if m.CRC != 0 and at + m.compress_size <= os.path.getsize(path):
+                if m.CRC != 0 and m.compress_size > 0:
                     out.append((at, at + m.compress_size))
-            return out if out and min(m.header_offset for m in z.infolist()) == 0 else None
-    except zipfile.BadZipFile:
-        return None
+    return out
 
 
-def python_finds(path):
+def python_finds(path, spans):
+    """Does `python -m zipfile -t` of one of these archives?"""
+    with open(path, "rb") as f:
+        data = f.read()
     try:
-        with zipfile.ZipFile(path) as z:
-            return z.testzip() is not None
+        return any(zipfile.ZipFile(io.BytesIO(data[first:end])).testzip() is not None for first, end in spans)
     except Exception:  # pylint: disable=broad-except
         return True
 
@@ -368,25 +386,25 @@ def flipped(folder):
     for name in FLIPPED:
         copy = os.path.join(folder, name.replace("/", "-"))
         shutil.copytree(os.path.join(DATA, name), copy)
-        shards = [(f, members(f)) for f in files_of(copy)]
-        shards = [(f, m) for f, m in shards if m and not bad(verify(0, copy)[0])]
+        assert not bad(verify(0, copy)[0])
+        shards = [(f, members(f), archives(f)) for f in files_of(copy) if members(f)]
         names = tensors(copy)
         before = read(copy, names)
-        for _ in range(FLIPS // len(FLIPPED) if shards else 0):
-            file, spans = dice.choice(shards)
+        for _ in range(FLIPS // len(FLIPPED)):
+            file, spans, whole_of = dice.choice(shards)
             first, end = dice.choice(spans)
             bit = dice.randrange(first * 8, end * 8)
             flip(file, bit)
             try:
-                judged(copy, file, bit // 8, names, before)
+                judged(copy, file, bit // 8, names, before, python_finds(file, whole_of))
             finally:
                 flip(file, bit)
 
 
-def judged(copy, file, byte, names, before):
+def judged(copy, file, byte, names, before, found):
     done = run("verify", "--json", copy)
     where = f"{file}, byte {byte}: "
-    if not python_finds(file):  # bits behind the end of a deflated stream
+    if not found:  # bits behind the end of a deflated stream
         assert done.returncode in (0, 4) and "deflate" in file, where + done.stdout.decode()
         return
     if not done.stdout:  # it does not open: that is told, with the exit code of damage
@@ -405,8 +423,48 @@ def judged(copy, file, byte, names, before):
     assert done.returncode == 4, where + str(done.returncode)
     after = read(copy, names)
     changed = {n for n in before if after.get(n) != before[n]}
-    told = set(hits[0]["tensors"])
+    told = {t for r in bad(rows[:-1]) for t in r["tensors"]}
     assert changed <= told or "data.pkl" in hits[0]["text"], where + f"changed {changed}, told {told}"
+
+
+def beside_python(folder):
+    """A bit anywhere in the archives of all checkpoints: verify finds it where `python -m zipfile -t` does, and of members' bytes nothing else."""
+    dice = random.Random(SEED)
+    saves = [top for top, _, names in os.walk(DATA) if "expected.json" in names]
+    found = [(s, os.path.relpath(f, s)) for s in sorted(saves) for f in files_of(s) if archives(f)]
+    assert len({s for s, _ in found}) > 50, len(found)
+    counts = {True: 0, False: 0}
+
+    def told(path):
+        """Exit code, all that is said, and the bytes that were read of files."""
+        done = run("verify", "--json", path)
+        rows = [json.loads(r) for r in done.stdout.splitlines()] or [{"bytes": 0}]
+        return done.returncode, done.stderr + b"".join(done.stdout.splitlines()[:-1]), rows[-1]["bytes"]
+
+    for save_of, some in itertools.groupby(sorted(dice.choices(found, k=FLIPS // 4)), lambda p: p[0]):
+        copy = os.path.join(folder, "copy")
+        shutil.copytree(save_of, copy, ignore=shutil.ignore_patterns("expected.json"))
+        before = told(copy)
+        for _, name in some:
+            file = os.path.join(copy, name)
+            spans, inside = archives(file), members(file)
+            bit = dice.randrange(8 * os.path.getsize(file))
+            flip(file, bit)
+            ours, theirs = told(copy), python_finds(file, spans)
+            os.rename(file, file + ".aside")
+            without = told(copy)
+            needed = without[0] != before[0] or without[2] < before[2]
+            os.rename(file + ".aside", file)
+            flip(file, bit)
+            counts[theirs] += 1
+            where = f"{save_of}: {name}, byte {bit // 8}, needed {needed}, Python {theirs}: {ours}"
+            if theirs and needed:
+                assert ours[0] in (1, 3, 4) and ours[:2] != before[:2], where
+                assert not ours[2] or os.path.basename(name).encode() in ours[1], where
+            if not theirs and any(first <= bit // 8 < end for first, end in inside):
+                assert ours[:2] == before[:2] or "deflate" in save_of, where
+        shutil.rmtree(copy)
+    assert min(counts.values()) > 0, counts
 
 
 def padding_of_slots(folder):
@@ -453,7 +511,7 @@ def lost(folder):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="zerofs-verify-") as folder:
-        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, another_save_below, lost, flipped):
+        for test in (numbers, sums, integrity, copies, whole, not_recorded, cut_short, changed, padding_of_slots, another_save_below, lost, flipped, beside_python):
             inside = os.path.join(folder, test.__name__)
             os.mkdir(inside)
             results.run(test.__name__, test, inside)
