@@ -133,7 +133,7 @@ def neighbours(folder):
     assert newest(run) == ("global_step_40", ""), "two saves alike"
     shutil.rmtree(os.path.join(run, "global_step_30"))
     found, said = newest(run)
-    assert found == "global_step_20" and "is missing, but global_step_20 has one. Open the save as it is with -o tag=global_step_40" in said, said
+    assert found == "global_step_20" and "is missing, but global_step_20 has one; -o tag=global_step_40 opens the save as it is" in said, said
     os.mkdir(os.path.join(run, "global_step_50"))
     said = newest(run)[1].splitlines()
     assert [line.split()[1] for line in said] == ["global_step_50", "global_step_40"], said
