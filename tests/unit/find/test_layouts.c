@@ -162,8 +162,8 @@ static const struct layout layouts[] = {
      {"model.safetensors"},
      .tag = "9",
      .at = "model.safetensors",
-     SAYS(ZF_E_USAGE,
-          "tag=9 selects one of the saves in a directory, but \"model.safetensors\" is a file. Leave out -o tag=")},
+     SAYS(ZF_E_USAGE, "tag=9 selects one of the saves in a directory, but \"model.safetensors\" is "
+                      "a file. Leave out -o tag=")},
 
     {"two saves",
      {"best/model.safetensors", "last/model.safetensors"},
