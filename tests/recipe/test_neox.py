@@ -62,7 +62,7 @@ class Neox(Case):
         for name, text in (("a model.yml", model), ("train.yml", train)):
             if text is not None:
                 self.file(f"global_step3/configs/{name}", text.replace("model_parallel_size: 2", f"model_parallel_size: {tp}").encode())
-        self.of, self.state = of, state
+        self.of, self.state, self.cut = of, state, {}
         return self
 
     def holds(self, *opts):
@@ -73,7 +73,7 @@ class Neox(Case):
         head = json.loads(r.stdout[8:8 + n])
         head.pop("__metadata__", None)
         got = {k: r.stdout[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}
-        want = {p[2]: makeds.bf16(self.state.values(n)) for n, p in self.of.items()}
+        want = {**{p[2]: makeds.bf16(self.state.values(n)) for n, p in self.of.items()}, **self.cut}
         assert got.keys() == want.keys(), sorted(got.keys() ^ want.keys())
         for name, data in want.items():
             assert got[name] == data, name
@@ -136,11 +136,27 @@ def settings_that_contradict_are_refused():
                        ({"train": TRAIN + "gpt_j_tied: true\n"}, ("gpt_j_tied",)),
                        ({"train": TRAIN + "activation: relu\n"}, ("activation",)),
                        ({"train": TRAIN + "num_kv_heads: 2\n"}, ("num_kv_heads",)),
+                       *(({"train": TRAIN + f"{key}: {value}\n"}, (key,)) for key, value in (
+                           ("use_qk_layernorm", "true"), ("mlp_type", "llama"), ("moe_num_experts", 4), ("sliding_window_width", 8), ("use_mup", "true"))),
+                       ({"model": MODEL.replace("\"layernorm\"", "\"rmsnorm\"")}, ("(norm)",)),
                        ({"train": "seq_length: [64\n"}, ("train.yml", "cannot be read")),
                        ({"train": "rotary_pct: 0.25\n"}, ("rotary_pct is", "0.5", "0.25")),
                        ({"model": MODEL.replace("flash", "local")}, ("attention_config",))):
         with Neox() as c:
             c.save(**more).is_no_model(*said)
+
+
+def a_vocabulary_is_cut_by_a_config_json_from_outside():
+    for tied in (False, True):
+        with Neox() as c:
+            c.save(2, model=MODEL.replace("tying\": true", "tying\": false") if tied else MODEL, tied=tied)
+            c.file("side/config.json", {"model_type": "gpt_neox", "vocab_size": 10, "hidden_act": "gelu"})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            for name, part in c.of.items():
+                if part[2] in ("gpt_neox.embed_in.weight", "embed_out.weight"):
+                    c.cut[part[2]] = makeds.bf16(c.state.values(name))[:2 * 10 * WIDTH]
+            assert len(c.cut) == 1 + (not tied)
+            c.holds(*opts)
 
 
 def without_settings_a_config_json_is_asked_for():
@@ -163,4 +179,5 @@ def without_settings_a_config_json_is_asked_for():
 
 
 main([layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
-      settings_that_contradict_are_refused, without_settings_a_config_json_is_asked_for])
+      settings_that_contradict_are_refused, without_settings_a_config_json_is_asked_for,
+      a_vocabulary_is_cut_by_a_config_json_from_outside])
