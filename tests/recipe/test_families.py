@@ -124,6 +124,20 @@ def qwen_3_of_torchtitan_and_its_experts():
                     c.told("hf/ is not the model", part, at="save", opts=opts)
 
 
+def heads_that_are_the_embedding_are_left_out():
+    """torchtitan saves both.  Where config.json does not say that they are one, Hugging Face's class has two."""
+    for old in (False, True):
+        for m, side in ((qwen3(False, old), HF_QWEN3), (deepseek(True, old), {**HF_V3, "q_lora_rank": 9})):
+            m.want.pop("lm_head.weight")
+            m.copy("output.weight" if old else "lm_head.weight", "tok_embeddings.weight")
+            for said in (True, False, None):
+                both = {**m.want, "lm_head.weight": m.want["model.embed_tokens.weight"]}
+                with Save() as c:
+                    c.safetensors("save/model.safetensors", m.save)
+                    c.file("side/config.json", {k: v for k, v in {**side, "tie_word_embeddings": said}.items() if k != "tie_word_embeddings" or said is not None})
+                    assert c.model("-o", "side=" + os.path.join(c.dir, "side")) == (m.want if said else both)
+
+
 def biases_by_which_experts_are_chosen_are_told():
     for values, told in ((b"\0" * 12, False), (struct.pack("<3f", 0, 0, 0.5), True)):
         m = qwen3(True, False)
@@ -195,4 +209,4 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                 c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
 
 
-main([deepseek_v3_of_torchtitan, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])
+main([deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])

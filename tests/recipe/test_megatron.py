@@ -166,6 +166,24 @@ def latent_attention():
     shown(decoder(moe=(0, 1), mla="wide", bias=True), {**MLA, **MOE, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", n_shared_experts=0)
 
 
+def a_config_json_that_does_not_tie_the_head_is_refused():
+    """Hugging Face's class would make a new one, of random numbers."""
+    m = decoder()
+    m.save.pop("output_layer.weight")
+    m.want.pop("lm_head.weight")
+    with Save() as c:
+        c.safetensors("save/model.safetensors", m.save)
+        c.file("save/transformer_config.json", {**SETTINGS, "share_embeddings_and_output_weights": True})
+        opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+        for tied in (True, False, None):
+            side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": tied}
+            c.file("side/config.json", {k: v for k, v in side.items() if v is not None})
+            if tied:
+                c.holds(m, "LlamaForCausalLM", *opts)
+            else:
+                c.told("hf/ is not the model", "tie_word_embeddings", at="save", opts=opts)
+
+
 REFUSED = {"apply_residual_connection_post_layernorm": True, "qk_l2_norm": True, "attention_output_gate": True, "softmax_type": "learnable", "activation_func_clamp_value": 7.0,
            "glu_linear_offset": 1.0, "quick_geglu": True, "moe_mlp_glu_interleave_size": 32, "moe_latent_size": 8, "no_rope_freq": 4, "linear_attention_freq": 4,
            "experimental_attention_variant": "dsa", "hybrid_layer_pattern": "M*", "hybrid_override_pattern": "M*", "heterogeneous_layers_config_path": "x.json",
@@ -192,4 +210,4 @@ def norms_of_latent_attention_with_another_epsilon_are_told():
             assert (b"1e-6 for them" in c.run("info", None, "-v", at="save").stdout) == told
 
 
-main([dense_decoders, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
+main([dense_decoders, a_config_json_that_does_not_tie_the_head_is_refused, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
