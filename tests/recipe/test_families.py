@@ -139,9 +139,9 @@ def heads_that_are_the_embedding_are_left_out():
 
 
 def biases_by_which_experts_are_chosen_are_told():
-    for values, told in ((b"\0" * 12, False), (struct.pack("<3f", 0, 0, 0.5), True)):
-        m = qwen3(True, False)
-        m.save["layers.1.moe.expert_bias_E"] = ("F32", [3], values)
+    for old, values, told in ((False, b"\0" * 12, False), (False, struct.pack("<3f", 0, 0, 0.5), True), (True, b"\0" * 12, False), (True, struct.pack("<3f", 0, 1, 0), True)):
+        m = qwen3(True, old)
+        m.save["layers.1.moe.expert_bias" + ("" if old else "_E")] = ("F32", [3], values)
         with Save() as c:
             c.safetensors("save/model.safetensors", m.save)
             c.file("side/config.json", HF_QWEN3_MOE)

@@ -23,9 +23,9 @@ IN_FRONT = ("module.", "module.module.", "model.", "model.module.", "module.mode
 
 def names_in_front_and_inside_are_taken_off():
     for names, kind, architecture in ((LLAMA, "llama", "LlamaForCausalLM"), (GPT2, "gpt2", "GPT2LMHeadModel"), (NEOX, "gpt_neox", "GPTNeoXForCausalLM")):
-        for k, front in enumerate(IN_FRONT):
+        for k, front in enumerate((*IN_FRONT, *IN_FRONT[:5])):
             m, inside = Numbers(), INSIDE[k % len(INSIDE)]
-            for n in names:
+            for n in names if k < len(IN_FRONT) else [n for n in names if n.split(".")[0] not in ("lm_head", "embed_out")]:  # a tied head is not there
                 m.put(front + n.replace(".0.", ".0." + inside), [4, 3], n)
             with Save() as c:
                 c.safetensors("save/model.safetensors", m.save)
