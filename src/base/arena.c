@@ -55,10 +55,8 @@ struct zf_arena *zf_arena_new(uint64_t budget, struct zf_err *err)
 {
     struct zf_arena *a = calloc(1, sizeof *a);
 
-    if (!a) {
-        (void)zf_fail_sys(err, "make an arena");
-        return NULL;
-    }
+    if (!a)
+        return zf_null(zf_fail_sys(err, "make an arena"));
     a->budget = budget;
     a->next_size = BLOCK_MIN;
     return a;
@@ -96,10 +94,9 @@ void *zf_arena_get(struct zf_arena *a, uint64_t n, uint64_t size, struct zf_err 
     uint64_t bytes;
 
     if (!zf_mul(n, size, &bytes) || bytes > LARGEST) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "%llu things of %llu bytes do not fit into memory", (unsigned long long)n,
-                      (unsigned long long)size);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "%llu things of %llu bytes do not fit into memory",
+                               (unsigned long long)n, (unsigned long long)size));
     }
     size_t take = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
     take = take ? take : ALIGN;
@@ -123,9 +120,9 @@ void *zf_arena_copy(struct zf_arena *a, const void *p, uint64_t n, uint64_t size
 char *zf_arena_str(struct zf_arena *a, const char *p, uint64_t n, struct zf_err *err)
 {
     if (n > LARGEST - 1) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes does not fit into memory",
-                      (unsigned long long)n);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "a text of %llu bytes does not fit into memory",
+                               (unsigned long long)n));
     }
     size_t take = (size_t)n + 1;
     if (!arena_room(a, take, err))
@@ -149,10 +146,8 @@ char *zf_arena_fmt(struct zf_arena *a, struct zf_err *err, const char *fmt, ...)
     char *text = NULL;
     int n = vasprintf(&text, fmt, ap);
     va_end(ap);
-    if (n < 0) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (n < 0)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     char *out = zf_arena_str(a, text, (uint64_t)n, err);
     free(text);
     return out;

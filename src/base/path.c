@@ -26,10 +26,8 @@ char *zf_relpath_join(const char *dir, const char *name, struct zf_err *err)
 {
     char *path;
 
-    if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", name) < 0)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     return path;
 }
 

@@ -75,13 +75,12 @@ static pcre2_code *pattern_compile(const char *p, size_t n, uint32_t options, st
     }
     if (!code) {
         (void)pcre2_get_error_message(failed, (PCRE2_UCHAR *)why, sizeof why);
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, at, "the expression is not understood: %s", why);
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_UNSUPPORTED, at, "the expression is not understood: %s", why));
     }
     if (pcre2_pattern_info(code, PCRE2_INFO_SIZE, &bytes) != 0 || bytes > PATTERN_CODE) {
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                      "the expression has too many repetitions");
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "the expression has too many repetitions"));
     }
     return code;
 }
@@ -99,14 +98,13 @@ const struct zf_pattern *zf_pattern_new(const char *p, size_t n, enum zf_pattern
     if (!x)
         return NULL;
     if (n > PATTERN_BYTES) {
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                      "the expression has %zu bytes, more than %d", n, PATTERN_BYTES);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                               "the expression has %zu bytes, more than %d", n, PATTERN_BYTES));
     }
     if (!pattern_is_common(p, n)) {
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
-                      "the expression has something that Python and PCRE2 understand differently");
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                    "the expression has something that Python and PCRE2 understand differently"));
     }
     x->code = pattern_compile(p, n,
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF |

@@ -13,8 +13,8 @@ void *zf_vec_grow(void *at, size_t n, size_t more, size_t *cap, size_t each, str
     bool fits = want - n >= more && want <= SIZE_MAX / each;
     void *grown = fits ? realloc(at, want * each) : NULL;
     if (!grown) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of %zu things", want);
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of %zu things", want));
     }
     *cap = want;
     return grown;

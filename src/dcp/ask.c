@@ -116,9 +116,8 @@ struct zf_source *zf_dcp_item(struct zf_dcp *d, uint64_t i, struct zf_err *err)
     if (!d->grid && !ask_grids(d, err))
         return NULL;
     if (!d->source || !d->key.at[i].is_bytes || d->grid[i].chunk == ZF_DCP_NONE) {
-        (void)zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE, "\"%.120s\" is not a bytes item of this save",
-                      d->key.at[i].name);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOENT, ZF_OFF_NONE,
+                               "\"%.120s\" is not a bytes item of this save", d->key.at[i].name));
     }
     return dcp_bytes_source(d, &d->chunk.at[d->grid[i].chunk], err);
 }

@@ -23,9 +23,8 @@ static bool *files_used(const struct zf_dcp *d, struct zf_err *err)
     bool *used = calloc(d->file.n + 1, sizeof *used);
 
     if (!used) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu files",
-                      SHOW(d->file.n));
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for %llu files", SHOW(d->file.n)));
     }
     for (uint64_t i = 0; i < d->chunk.n; i++)
         if (d->chunk.at[i].item.file != ZF_DCP_NONE)

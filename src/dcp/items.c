@@ -52,9 +52,8 @@ struct zf_source *dcp_body(struct zf_source *file, struct dcp_item item, uint64_
     uint64_t size;
 
     if (item.wrap == ZF_DCP_OTHER) {
-        (void)zf_fail(err, ZF_E_UNSUPPORTED, item.off,
-                      "the item was transformed by an extension other than zstd");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_UNSUPPORTED, item.off,
+                               "the item was transformed by an extension other than zstd"));
     }
     snprintf(name, sizeof name, "item@%" PRIu64, item.off);
     packed = zf_window_new(file, item.off, item.len, name, err);
@@ -307,8 +306,8 @@ static struct zf_source *items_make(struct zf_remake *r, struct zf_err *err)
     struct dcp_record *records = p ? malloc((size_t)(n + 1) * sizeof *records) : NULL;
 
     if (!records) {
-        (void)zf_fail(err, p ? ZF_E_NOMEM : ZF_E_FORMAT, ZF_OFF_NONE, "items without records");
-        return NULL;
+        return zf_null(
+            zf_fail(err, p ? ZF_E_NOMEM : ZF_E_FORMAT, ZF_OFF_NONE, "items without records"));
     }
     memcpy(records, p, (size_t)n * sizeof *records);
     for (uint64_t i = 0; i < n; i++)

@@ -198,10 +198,8 @@ static struct zf_source *whole_make(struct zf_remake *r, struct zf_err *err)
                                           : r->n[2] == ZF_DCP_ZSTD ? ZF_DCP_ZSTD
                                                                    : ZF_DCP_OTHER};
 
-    if (!r->parent || !zf_within(item.off, item.len, r->parent->size)) {
-        (void)zf_fail(err, ZF_E_FORMAT, item.off, "an item outside its file");
-        return NULL;
-    }
+    if (!r->parent || !zf_within(item.off, item.len, r->parent->size))
+        return zf_null(zf_fail(err, ZF_E_FORMAT, item.off, "an item outside its file"));
     return dcp_whole_new(r->parent, item, r->lim, err);
 }
 

@@ -149,10 +149,8 @@ struct export_journal *export_journal_open(int root, struct zf_err *err)
 {
     struct export_journal *j = calloc(1, sizeof *j);
 
-    if (!j) {
-        (void)zf_fail_sys(err, "begin the export");
-        return NULL;
-    }
+    if (!j)
+        return zf_null(zf_fail_sys(err, "begin the export"));
     j->root = root;
     j->fd = openat(root, EXPORT_JOURNAL_NAME,
                    O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);

@@ -56,10 +56,8 @@ struct zf_export *zf_export_open(const struct zf_export_opts *o, struct zf_err *
 {
     zf_auto(export) struct zf_export *x = calloc(1, sizeof *x);
 
-    if (!x) {
-        (void)zf_fail_sys(err, "export");
-        return NULL;
-    }
+    if (!x)
+        return zf_null(zf_fail_sys(err, "export"));
     x->o = *o;
     x->run = (struct export_run){.tree = o->tree,
                                  .plan = o->plan,
@@ -73,10 +71,8 @@ struct zf_export *zf_export_open(const struct zf_export_opts *o, struct zf_err *
     if (!export_dest_open(o->dest, o->ckpt, o->force, &x->run.root, err))
         return NULL;
     x->run.journal = export_journal_open(x->run.root, err);
-    if (!x->run.journal) {
-        (void)zf_err_in(err, "%s", o->dest);
-        return NULL;
-    }
+    if (!x->run.journal)
+        return zf_null(zf_err_in(err, "%s", o->dest));
     return zf_give(x);
 }
 

@@ -107,23 +107,17 @@ static uint8_t *dir_read_fd(int fd, uint64_t most, uint64_t *n_out, struct zf_er
 {
     struct stat st;
 
-    if (fstat(fd, &st) != 0) {
-        (void)zf_fail_sys(err, "read a cached model");
-        return NULL;
-    }
+    if (fstat(fd, &st) != 0)
+        return zf_null(zf_fail_sys(err, "read a cached model"));
     if (!S_ISREG(st.st_mode) || !dir_is_ours(&st) || st.st_nlink != 1) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the cached model may belong to another user");
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the cached model may belong to another user"));
     }
-    if ((uint64_t)st.st_size > most) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cached model is too large");
-        return NULL;
-    }
+    if ((uint64_t)st.st_size > most)
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "the cached model is too large"));
     zf_auto(mem) uint8_t *p = malloc((size_t)st.st_size + 1);
-    if (!p) {
-        (void)zf_fail_sys(err, "read a cached model");
-        return NULL;
-    }
+    if (!p)
+        return zf_null(zf_fail_sys(err, "read a cached model"));
     *n_out = (uint64_t)st.st_size;
     const ssize_t got = zf_fd_pread(fd, p, (size_t)st.st_size, 0);
     if (got != st.st_size) {
@@ -140,10 +134,8 @@ uint8_t *dir_read(int dir, const char *name, uint64_t most, uint64_t *n_out, str
 {
     zf_auto(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    if (fd < 0) {
-        (void)zf_fail_sys(err, "open a cached model");
-        return NULL;
-    }
+    if (fd < 0)
+        return zf_null(zf_fail_sys(err, "open a cached model"));
     return dir_read_fd(fd, most, n_out, err);
 }
 

@@ -238,10 +238,8 @@ static struct zf_source *load_made(struct loading *l, const struct zf_source_kin
     uint64_t n;
     const void *bytes = zf_bytes_counted(&l->in, &n);
     r.bytes = zf_bytes_of(bytes, n);
-    if (l->in.bad || parent > l->sources.n) {
-        (void)load_bad(l, "a truncated source", err);
-        return NULL;
-    }
+    if (l->in.bad || parent > l->sources.n)
+        return zf_null(load_bad(l, "a truncated source", err));
     r.parent = parent ? l->sources.at[parent - 1] : NULL;
     return kind->make(&r, err);
 }
@@ -252,10 +250,8 @@ static struct zf_source *load_source(struct loading *l, struct zf_err *err)
     const struct zf_source_kind *kind = what ? kinds_at(what - 1) : NULL;
     const uint64_t file = what ? 0 : zf_bytes_var(&l->in);
 
-    if (l->in.bad || (what ? !kind : file >= l->files.n)) {
-        (void)load_bad(l, "a source of an unknown kind", err);
-        return NULL;
-    }
+    if (l->in.bad || (what ? !kind : file >= l->files.n))
+        return zf_null(load_bad(l, "a source of an unknown kind", err));
     return kind ? load_made(l, kind, err) : zf_source_ref(l->files.at[file]);
 }
 

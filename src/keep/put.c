@@ -30,8 +30,7 @@ struct zf_keep *zf_keep_new(const char *dir, const char *key, uint64_t most,
 
     if (!k || !(k->key = strdup(key))) {
         free(k);
-        (void)zf_fail_sys(err, "cache a model");
-        return NULL;
+        return zf_null(zf_fail_sys(err, "cache a model"));
     }
     k->dir = dir_open(dir, true, err);
     if (k->dir < 0) {

@@ -263,10 +263,8 @@ struct auth *aws_auth_new(const struct aws_auth_opts *o, struct zf_err *err)
 {
     struct aws_auth *s = calloc(1, sizeof *s);
 
-    if (!s) {
-        (void)zf_fail_sys(err, "sign requests");
-        return NULL;
-    }
+    if (!s)
+        return zf_null(zf_fail_sys(err, "sign requests"));
     s->auth.ops = &aws_auth_ops;
     s->http = o->http;
     (void)pthread_mutex_init(&s->lock, NULL);

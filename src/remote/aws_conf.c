@@ -23,10 +23,8 @@ static char *conf_path(const char *name, const char *below, struct zf_err *err)
         first = home ? home : "";
         rest = set ? set + 1 : below;
     }
-    if (asprintf(&path, "%s%s", first, rest) < 0) {
-        (void)zf_fail_sys(err, "find AWS settings");
-        return NULL;
-    }
+    if (asprintf(&path, "%s%s", first, rest) < 0)
+        return zf_null(zf_fail_sys(err, "find AWS settings"));
     return path;
 }
 

@@ -40,10 +40,8 @@ struct blockcache *blockcache_new(uint64_t bytes, struct zf_err *err)
 {
     struct blockcache *c = calloc(1, sizeof *c);
 
-    if (!c) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!c)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     c->limit = bytes;
     (void)pthread_mutex_init(&c->lock, NULL);
     return c;

@@ -239,10 +239,8 @@ struct auth *gs_auth_new(struct http *http, const char *bucket, struct zf_err *e
     struct gs_auth *g = calloc(1, sizeof *g);
     bool file = false;
 
-    if (!g) {
-        (void)zf_fail_sys(err, "ask for objects");
-        return NULL;
-    }
+    if (!g)
+        return zf_null(zf_fail_sys(err, "ask for objects"));
     g->auth.ops = &gs_auth_ops;
     g->http = http;
     (void)pthread_mutex_init(&g->lock, NULL);

@@ -38,10 +38,8 @@ struct http *http_new(const struct zf_remote_opts *o, struct zf_err *err)
 {
     struct http *h = calloc(1, sizeof *h);
 
-    if (!h) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!h)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     h->ways = http_ways_of(o);
     h->say = o->say;
     h->say_ctx = o->say_ctx;

@@ -53,10 +53,8 @@ struct names *names_new(const struct names_ops *ops, void *ctx, const struct zf_
 {
     struct names *n = calloc(1, sizeof *n);
 
-    if (!n) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!n)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     n->ops = ops;
     n->ctx = ctx;
     n->lim = lim;

@@ -216,8 +216,7 @@ static struct object *object_new(struct object_shared *s, const char *path, cons
     o->host = http_host_for(s->place->http, o->at.url);
     if (!o->host) {
         object_fini(&o->src);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     return o;
 }

@@ -142,10 +142,8 @@ struct zf_source *object_note_same(struct zf_source *src, struct zf_bytes note, 
     struct object *o = object_of(src);
     struct object_note n;
 
-    if (!o) {
-        (void)zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this object is not in this store");
-        return NULL;
-    }
+    if (!o)
+        return zf_null(zf_fail(err, ZF_E_STALE, ZF_OFF_NONE, "this object is not in this store"));
     if (!object_note_get(note, &n, err) || !object_note_here(o, &n, err))
         return NULL;
     (void)pthread_mutex_lock(&o->lock);

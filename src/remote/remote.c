@@ -42,8 +42,7 @@ static struct zf_store *remote_open_file(const char *address, const struct zf_li
         !url_decode(&local, u.path.p, strlen(u.path.p), false)) {
         (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
                       "expected file:///PATH, with %%XX for special bytes");
-        (void)zf_err_in(err, "%s", address);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", address));
     }
     return zf_out_ok(&local, err) ? zf_store_dir(zf_out_text(&local), lim, err) : NULL;
 }
@@ -71,10 +70,8 @@ struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *e
 {
     struct zf_remote *r = calloc(1, sizeof *r);
 
-    if (!r) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!r)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     r->opts = *o;
     (void)pthread_mutex_init(&r->lock, NULL);
     bool kept = remote_keep(&r->opts.cacert);
@@ -82,8 +79,7 @@ struct zf_remote *zf_remote_new(const struct zf_remote_opts *o, struct zf_err *e
     kept = remote_keep(&r->opts.local_cache) && kept;
     if (!kept) {
         zf_remote_free(r);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     return r;
 }
@@ -129,9 +125,9 @@ static struct place *remote_place(struct zf_remote *r, const char *address,
         return place_open_##kind(&n, err);
 #include "table.def"
 #undef SCHEME
-    (void)zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE, "this build of zerofs does not read %.*s://",
-                  (int)strcspn(address, ":"), address);
-    return NULL;
+    return zf_null(zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                           "this build of zerofs does not read %.*s://", (int)strcspn(address, ":"),
+                           address));
 }
 
 static struct zf_store *remote_store(struct zf_remote *r, const char *address, const char *focus,
@@ -187,10 +183,8 @@ static struct zf_store *remote_open_one(struct zf_remote *r, const char *address
         zf_out_cut(&name, 0);
         zf_out_str(&name, slash + 1);
     }
-    if (!dir || name.bad) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!dir || name.bad)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     struct zf_store *st = remote_store(r, dir, zf_out_text(&name), lim, err);
     struct zf_source *src = st ? zf_store_open(st, zf_out_text(&name), err) : NULL;
     if (st && !src)

@@ -91,10 +91,9 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
 
     *bad = true;
     if (strncmp(key, p->l->prefix, n) != 0) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "the listing of \"%.100s\" names \"%.100s\", which is not below it",
-                      p->l->prefix, key);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "the listing of \"%.100s\" names \"%.100s\", which is not below it",
+                               p->l->prefix, key));
     }
     char *name = p->key.p ? p->key.p + n : NULL;
     if (dir && p->key.n > n && key[p->key.n - 1] == '/')
@@ -106,11 +105,11 @@ static const char *list_name(struct list_page *p, bool dir, bool *bad, struct zf
         return NULL;
     }
     if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "the listing names \"%.200s\", which cannot be the name of a file in a "
-                      "directory. Remove that object, or point at a directory below",
-                      key);
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "the listing names \"%.200s\", which cannot be the name of a file in a "
+                    "directory. Remove that object, or point at a directory below",
+                    key));
     }
     return name;
 }

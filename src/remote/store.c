@@ -290,8 +290,7 @@ static struct store *store_make(struct place *p, const struct store_ways *w,
         free(shared);
         zf_cache_unref(&decoded);
         p->ops->fini(p);
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     atomic_init(&shared->refs, 1);
     shared->place = p;

@@ -171,10 +171,8 @@ struct unlisted *unlisted_new(struct place *p, const struct zf_limits *lim, stru
 {
     struct unlisted *u = calloc(1, sizeof *u);
 
-    if (!u) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!u)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     (void)pthread_mutex_init(&u->lock, NULL);
     (void)pthread_mutex_init(&u->count_lock, NULL);
     u->place = p;

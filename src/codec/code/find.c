@@ -170,25 +170,23 @@ struct zf_source *find_open(struct zf_source *src, const struct find_member *m,
     uint8_t p[LOCAL_BYTES];
 
     if (!zf_within(m->at, sizeof p, src->size)) {
-        (void)find_bad(err, m->at, "by the directory a member begins after the end of the archive");
-        return NULL;
+        return zf_null(
+            find_bad(err, m->at, "by the directory a member begins after the end of the archive"));
     }
     if (!zf_source_pread(src, p, sizeof p, m->at, err))
         return NULL;
     struct zf_bytes b = zf_bytes_of(p, sizeof p);
-    if (zf_bytes_le32(&b) != SIG_LOCAL) {
-        (void)find_bad(err, m->at, "no member begins here");
-        return NULL;
-    }
+    if (zf_bytes_le32(&b) != SIG_LOCAL)
+        return zf_null(find_bad(err, m->at, "no member begins here"));
     b.at = 26;
     const uint64_t lead = LOCAL_BYTES + (uint64_t)zf_bytes_le16(&b) + zf_bytes_le16(&b);
     const bool stored = m->method == 0;
 
     if (!stored && (m->method != 8 || m->size > lim->inflate_bytes)) {
-        (void)zf_fail(err, m->method == 8 ? ZF_E_LIMIT : ZF_E_UNSUPPORTED, m->at,
-                      m->method == 8 ? "the member is longer than the limit inflate_bytes allows"
-                                     : "the member is compressed in a way that is not read");
-        return NULL;
+        return zf_null(zf_fail(err, m->method == 8 ? ZF_E_LIMIT : ZF_E_UNSUPPORTED, m->at,
+                               m->method == 8
+                                   ? "the member is longer than the limit inflate_bytes allows"
+                                   : "the member is compressed in a way that is not read"));
     }
     zf_auto(source) struct zf_source *window =
         zf_window_new(src, m->at + lead, m->comp_size, NULL, err);

@@ -22,9 +22,9 @@ struct zf_jsonin *jsonin_new(struct zf_source *src, uint64_t off, uint64_t n, si
                              const struct zf_limits *lim, struct zf_err *err)
 {
     if (n > lim->json_bytes) {
-        (void)zf_fail(err, ZF_E_LIMIT, 0, "JSON of %llu bytes, more than %llu (limit json_bytes)",
-                      (unsigned long long)n, (unsigned long long)lim->json_bytes);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, 0,
+                               "JSON of %llu bytes, more than %llu (limit json_bytes)",
+                               (unsigned long long)n, (unsigned long long)lim->json_bytes));
     }
     struct zf_jsonin *in = calloc(1, sizeof *in);
     unsigned char *bytes = in && src ? malloc(window) : NULL;

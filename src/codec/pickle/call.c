@@ -13,9 +13,8 @@ static struct zf_pv *call_global_of(struct pickle_vm *vm, struct zf_pv *module, 
         return NULL;
     if (module->kind != ZF_PV_STR || name->kind != ZF_PV_STR ||
         ((module->flags | name->flags) & ZF_PV_HAS_NUL)) {
-        (void)zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                      "opcode %s lacks a module and name that are text", vm->op);
-        return NULL;
+        return zf_null(zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
+                               "opcode %s lacks a module and name that are text", vm->op));
     }
     const char *now = pv_module_now(pv_chars(module));
     if (now != pv_chars(module))

@@ -148,15 +148,14 @@ struct zf_pv *pickle_heap_new(struct pickle_heap *h, enum zf_pv_kind kind, uint6
                               struct zf_err *err)
 {
     if (h->objects >= h->lim->pickle_objects) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
-                      "more values than the limit pickle_objects allows (%llu)",
-                      (unsigned long long)h->lim->pickle_objects);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "more values than the limit pickle_objects allows (%llu)",
+                               (unsigned long long)h->lim->pickle_objects));
     }
     if (slots > UINT32_MAX) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%llu elements in one value are too many",
-                      (unsigned long long)slots);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "%llu elements in one value are too many",
+                               (unsigned long long)slots));
     }
     h->objects++;
     struct zf_pv *v = pickle_heap_get(h, sizeof *v + slots * sizeof v->at[0], err);
@@ -197,9 +196,8 @@ struct zf_pv *pickle_heap_text(struct pickle_heap *h, enum zf_pv_kind kind, cons
     if (known && *known)
         return *known;
     if (n >= UINT32_MAX) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
-                      (unsigned long long)n);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a text of %llu bytes is too long",
+                               (unsigned long long)n));
     }
     struct zf_pv *v = pickle_heap_new(h, kind, n / sizeof(union pv_slot) + 1, err);
     if (!v)
@@ -230,9 +228,9 @@ static struct pv_items *heap_block(struct pickle_heap *h, uint64_t want, struct 
     } else {
         uint64_t tail = want >= ZF_PV_INDEXED ? 2 : 0, bytes;
         if (!zf_mul_add(want + tail, sizeof b->at[0], sizeof *b, &bytes)) {
-            (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "a container of %llu values is too large",
-                          (unsigned long long)want);
-            return NULL;
+            return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                                   "a container of %llu values is too large",
+                                   (unsigned long long)want));
         }
         b = pickle_heap_get(h, bytes, err);
         if (!b)

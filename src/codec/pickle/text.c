@@ -17,8 +17,7 @@
 
 static struct zf_pv *text_wrong(struct zf_err *err, const char *what)
 {
-    (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", what);
-    return NULL;
+    return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%s", what));
 }
 
 /* Length of the character at p in bytes; 0 = not UTF-8, but for surrogates, which Python lets in. */
@@ -169,10 +168,8 @@ struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n
     /* The point is a point in every locale; the C locale object is static in glibc, so this is
      * cheap. */
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) {
-        (void)zf_fail_sys(err, "get the C locale");
-        return NULL;
-    }
+    if (!c)
+        return zf_null(zf_fail_sys(err, "get the C locale"));
     double d = strtod_l(line, &end, c);
     freelocale(c);
     if (*end != '\0' || end == line)

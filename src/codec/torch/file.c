@@ -161,10 +161,8 @@ struct zf_torch *zf_torch_open_among(struct zf_source *src, const struct zf_limi
 {
     zf_auto(torch) struct zf_torch *t = calloc(1, sizeof *t);
 
-    if (!t) {
-        (void)zf_fail_sys(err, "allocate memory");
-        return NULL;
-    }
+    if (!t)
+        return zf_null(zf_fail_sys(err, "allocate memory"));
     t->src = zf_source_ref(src);
     t->lim = *lim;
     t->twins = w;

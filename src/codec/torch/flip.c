@@ -54,10 +54,8 @@ static struct zf_source *flip_make(struct zf_remake *r, struct zf_err *err)
 {
     const uint32_t flips[2] = {r->n[1] ? 0x80 : 0, r->n[2] ? 0x80 : 0};
 
-    if (!r->parent || r->n[0] == 0 || 8 % r->n[0] != 0 || r->parent->size % r->n[0] != 0) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "numbers of no length");
-        return NULL;
-    }
+    if (!r->parent || r->n[0] == 0 || 8 % r->n[0] != 0 || r->parent->size % r->n[0] != 0)
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "numbers of no length"));
     return flip_new(r->parent, (uint32_t)r->n[0], flips, err);
 }
 

@@ -131,9 +131,9 @@ struct torch_store *torch_store_get(struct zf_torch *t, const struct torch_pid *
     uint64_t bytes, record = ZF_TORCH_NO_RECORD, have = 0;
 
     if (!zf_mul(pid->total, zf_dtype_info(pid->dtype)->bytes, &bytes) || bytes > INT64_MAX) {
-        (void)torch_bad(t, err, ZF_E_FORMAT, "storage \"%.80s\" has %llu elements, too many",
-                        pid->key, (unsigned long long)pid->total);
-        return NULL;
+        return zf_null(torch_bad(t, err, ZF_E_FORMAT,
+                                 "storage \"%.80s\" has %llu elements, too many", pid->key,
+                                 (unsigned long long)pid->total));
     }
     if (!pid->meta && (!t->ops->find(t, pid->key, &record, &have, err) ||
                        !storage_check_same(t, &t->met[record], pid, bytes, err) ||

@@ -92,10 +92,8 @@ const struct zf_pv *torch_stream_load(struct zf_torch *t, uint64_t *off, uint64_
     const struct zf_pv *v = zf_pickle_load_stored(&in, t->src->stored, place ? *place : t->arena,
                                                   &t->lim, &t->pids, err);
 
-    if (!v) {
-        (void)zf_err_in(err, "%s", t->src->name);
-        return NULL;
-    }
+    if (!v)
+        return zf_null(zf_err_in(err, "%s", t->src->name));
     *off += in.at;
     t->pickle_bytes = in.at > t->pickle_bytes ? in.at : t->pickle_bytes;
     return v;

@@ -28,10 +28,8 @@ struct zf_torch_twins *zf_torch_twins_new(struct zf_err *err)
 {
     struct zf_torch_twins *w = calloc(1, sizeof *w);
 
-    if (!w) {
-        (void)zf_fail_sys(err, "allocate memory");
-        return NULL;
-    }
+    if (!w)
+        return zf_null(zf_fail_sys(err, "allocate memory"));
     (void)pthread_mutex_init(&w->lock, NULL);
     return w;
 }

@@ -232,8 +232,7 @@ static struct zf_source *chunk_plain(const struct zf_zarr *z, struct zf_source *
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
                       "the chunk has %" PRIu64 " bytes, expected %" PRIu64, file->size,
                       z->chunk_bytes);
-        (void)zf_err_in(err, "%s", file->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", file->name));
     }
     return zf_source_ref(file);
 }

@@ -150,10 +150,8 @@ static struct zf_source *late_make(struct zf_remake *r, struct zf_err *err)
     zf_auto(mem) char *name = text ? strndup(text, (size_t)n) : NULL;
     const struct zip_local local = {.name = name, .at = r->n[0], .method = (uint16_t)method};
 
-    if (!r->parent || !name || method > UINT16_MAX) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member without an archive");
-        return NULL;
-    }
+    if (!r->parent || !name || method > UINT16_MAX)
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "a member without an archive"));
     return zip_late_new(r->parent, &local, r->n[1], r->n[2], err);
 }
 
@@ -181,13 +179,11 @@ struct zf_source *zip_late_new(struct zf_source *parent, const struct zip_local 
         size > end - least) {
         (void)zf_fail(err, ZF_E_FORMAT, local->at, "member \"%s\" of %llu bytes has no room here",
                       local->name, (unsigned long long)size);
-        (void)zf_err_in(err, "%s", parent->name);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", parent->name));
     }
     if (asprintf(&full, "%s!%s", parent->name, local->name) < 0) {
         full = NULL;
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     }
     struct late *l = zf_derived_new(sizeof *l, &late_ops, full, size, parent, err);
     if (!l)

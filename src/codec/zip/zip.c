@@ -96,10 +96,8 @@ static struct zf_zip *zip_open_some(struct zf_source *src, const struct zf_limit
 {
     zf_auto(zip) struct zf_zip *z = calloc(1, sizeof *z);
 
-    if (!z) {
-        (void)zf_fail_sys(err, "allocate memory");
-        return NULL;
-    }
+    if (!z)
+        return zf_null(zf_fail_sys(err, "allocate memory"));
     z->src = zf_source_ref(src);
     z->lim = *lim;
     zip_reader_init(&z->reader, src);
