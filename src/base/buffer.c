@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <zf/base/buffer.h>
+#include <zf/base/thread.h>
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,13 +24,12 @@ static void buffer_free(struct zf_buffer *b)
 
 static struct zf_buffer *buffer_kept(void)
 {
-    (void)pthread_mutex_lock(&kept.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&kept.lock);
     struct zf_buffer *b = kept.top;
     if (b) {
         kept.top = b->next;
         kept.n--;
     }
-    (void)pthread_mutex_unlock(&kept.lock);
     return b;
 }
 

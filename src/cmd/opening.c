@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opening.h"
 
+#include <zf/base/thread.h>
 #include <zf/source/begun.h>
 
 #include "progress.h"
@@ -30,7 +31,7 @@ struct opening opening_begin(bool many)
 {
     struct opening o;
 
-    (void)pthread_mutex_lock(&opening.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&opening.lock);
     o.mine = !opening.taken;
     if (o.mine) {
         opening.taken = true;
@@ -38,16 +39,14 @@ struct opening opening_begin(bool many)
         opening.before = zf_begun();
         progress_watch(&opening.watch, true, OPENING_SECONDS, opening_ask, NULL);
     }
-    (void)pthread_mutex_unlock(&opening.lock);
     return o;
 }
 
 void opening_clear(void)
 {
-    (void)pthread_mutex_lock(&opening.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&opening.lock);
     if (opening.taken)
         progress_watch_clear(&opening.watch);
-    (void)pthread_mutex_unlock(&opening.lock);
 }
 
 void opening_end(struct opening *o)

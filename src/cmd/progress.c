@@ -127,7 +127,7 @@ static void *progress_watching(void *arg)
 {
     struct progress_watch *w = arg;
 
-    (void)pthread_mutex_lock(&w->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&w->lock);
     while (!w->ended) {
         struct progress_at at = {0};
 
@@ -137,7 +137,6 @@ static void *progress_watching(void *arg)
             progress_show(&w->progress, &at);
         }
     }
-    (void)pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include <zf/base/thread.h>
+
 #include "opening.h"
 
 static struct {
@@ -32,12 +34,10 @@ struct zf_remote *remote_of(const struct opts *o, struct zf_err *err)
         .local_cache = o->local_cache,
     };
 
-    (void)pthread_mutex_lock(&remote_made.lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&remote_made.lock);
     if (!remote_made.one)
         remote_made.one = zf_remote_new(&r, err);
-    struct zf_remote *one = remote_made.one;
-    (void)pthread_mutex_unlock(&remote_made.lock);
-    return one;
+    return remote_made.one;
 }
 
 void remote_end(void)

@@ -159,12 +159,11 @@ static void *run_work(void *arg)
 /* Until all have left. */
 static void run_watch(struct zf_export *x)
 {
-    (void)pthread_mutex_lock(&x->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&x->lock);
     while (x->working > 0) {
         (void)zf_thread_wait(&x->left, &x->lock, 200);
         x->o.tick(x->o.ctx);
     }
-    (void)pthread_mutex_unlock(&x->lock);
 }
 
 void zf_export_run(struct zf_export *x)

@@ -197,10 +197,8 @@ static void *serve_ready_run(void *arg)
 
 static enum stage serve_stage_of(struct session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    enum stage stage = s->stage;
-    (void)pthread_mutex_unlock(&s->lock);
-    return stage;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
+    return s->stage;
 }
 
 static void serve_stage_set(struct session *s, enum stage stage)
@@ -218,7 +216,7 @@ static void serve_stage_set(struct session *s, enum stage stage)
  * lost; it is woken until it has noticed.  Threads that a source holds cannot be woken. */
 static void serve_end_loop(struct session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     /* The loop may have ended by itself, because the mount is gone: then so is the session soon. */
     if (s->stage == LOOPING)
         fuse_session_exit(s->se);
@@ -229,7 +227,6 @@ static void serve_end_loop(struct session *s)
             (void)pthread_kill(s->serving, SIGTERM);
         (void)zf_thread_wait(&s->changed, &s->lock, NUDGE_MS);
     }
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* The numbers of our mount are nobody else's as long as the device is connected. */

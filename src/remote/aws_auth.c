@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/thread.h>
+
 #include "s3_error.h"
 #include "sigv4.h"
 
@@ -160,10 +162,8 @@ static bool auth_sign(struct auth *a, const struct auth_ask *ask, struct headers
 {
     struct aws_auth *s = auth_of(a);
 
-    (void)pthread_mutex_lock(&s->lock);
-    bool good = auth_sign_locked(s, ask, add, generation, err);
-    (void)pthread_mutex_unlock(&s->lock);
-    return good;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
+    return auth_sign_locked(s, ask, add, generation, err);
 }
 
 /* Takes the region that the reply names, if it does; under the lock. */
@@ -186,12 +186,10 @@ bool aws_auth_learn(struct auth *a, const struct http_reply *r)
 {
     struct aws_auth *s = auth_of(a);
 
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     const uint64_t was = s->generation;
     auth_learn(s, r);
-    const bool other = s->generation != was;
-    (void)pthread_mutex_unlock(&s->lock);
-    return other;
+    return s->generation != was;
 }
 
 /* Fetches a key in place of one that has run out; under the lock. */
@@ -211,13 +209,11 @@ static bool auth_renew(struct auth *a, uint64_t generation, const struct http_re
 
     s3_error_read(&e, refused->body, refused->n_body);
     const bool expired = s3_error_expired(&e) || s3_error_unknown_key(&e);
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     auth_learn(s, refused);
     if (expired && s->generation == generation)
         auth_replace(s);
-    bool again = s->generation != generation;
-    (void)pthread_mutex_unlock(&s->lock);
-    return again;
+    return s->generation != generation;
 }
 
 static bool auth_explain(struct auth *a, const struct http_reply *r, bool listing,
@@ -247,9 +243,8 @@ void aws_auth_region(struct auth *a, char *out, size_t n)
 {
     struct aws_auth *s = auth_of(a);
 
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     snprintf(out, n, "%s", s->region);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static const struct auth_ops aws_auth_ops = {

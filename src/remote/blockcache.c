@@ -73,10 +73,8 @@ void blockcache_free(struct blockcache *c)
 
 uint64_t blockcache_owner(struct blockcache *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
-    uint64_t owner = ++c->owners;
-    (void)pthread_mutex_unlock(&c->lock);
-    return owner;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
+    return ++c->owners;
 }
 
 static struct blockcache_entry *blockcache_find(struct blockcache *c, uint64_t owner, uint64_t k)
@@ -129,7 +127,7 @@ enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint
 {
     enum blockcache_find found = BLOCKCACHE_THERE;
 
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     struct blockcache_entry *e = blockcache_find(c, owner, k);
     if (e) {
         blockcache_pin(c, e);
@@ -141,20 +139,18 @@ enum blockcache_find blockcache_claim(struct blockcache *c, uint64_t owner, uint
     }
     *ready_out = e && !e->loading;
     *out = e ? &e->block : NULL;
-    (void)pthread_mutex_unlock(&c->lock);
     return found;
 }
 
 void blockcache_again(struct blockcache *c, struct block *b)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     blockcache_of(b)->pins++;
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 uint64_t blockcache_room(struct blockcache *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     uint64_t room = c->limit > c->bytes ? c->limit - c->bytes : 0;
     const struct blockcache_entry *e;
     for (e = c->list; e; e = e->next) {
@@ -162,7 +158,6 @@ uint64_t blockcache_room(struct blockcache *c)
             break;
         room += e->block.n;
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return room;
 }
 
@@ -200,7 +195,7 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
     struct blockcache_entry *e = blockcache_of(b);
     bool given_up = false;
 
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     e->used = true;
     e->waiting++;
     while (e->loading && !given_up) {
@@ -218,7 +213,6 @@ bool blockcache_wait(struct blockcache *c, struct block *b, struct zf_err *err)
     } else if (!ok) {
         (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return ok;
 }
 
@@ -226,7 +220,7 @@ void blockcache_unpin(struct blockcache *c, struct block *b)
 {
     struct blockcache_entry *e = blockcache_of(b);
 
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     if (--e->pins == 0) {
         if (e->kept) {
             DL_APPEND(c->list, e);
@@ -235,5 +229,4 @@ void blockcache_unpin(struct blockcache *c, struct block *b)
             blockcache_free_entry(c, e);
         }
     }
-    (void)pthread_mutex_unlock(&c->lock);
 }

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include <zf/base/thread.h>
+
 #include "url.h"
 
 _Static_assert(BLOCK_SIZE == DISKCACHE_BLOCK, "a block in memory is one on disk");
@@ -14,7 +16,7 @@ static bool diskblocks_key(struct object *o)
 {
     if (atomic_load_explicit(&o->keyed, memory_order_acquire))
         return true;
-    (void)pthread_mutex_lock(&o->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&o->lock);
     bool keyed = atomic_load_explicit(&o->keyed, memory_order_relaxed);
     const struct place *p = o->shared->place;
     if (!keyed && http_object_exact(&o->was) &&
@@ -28,7 +30,6 @@ static bool diskblocks_key(struct object *o)
         keyed = o->shown != NULL;
         atomic_store_explicit(&o->keyed, keyed, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&o->lock);
     return keyed;
 }
 

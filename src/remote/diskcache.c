@@ -292,15 +292,13 @@ void diskcache_put(struct diskcache *c, const struct diskcache_key *key,
 
 bool diskcache_has_room(struct diskcache *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
-    bool room = c->queued <= QUEUE_BUSY;
-    (void)pthread_mutex_unlock(&c->lock);
-    return room;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
+    return c->queued <= QUEUE_BUSY;
 }
 
 void diskcache_wait(struct diskcache *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&c->lock);
     uint64_t was = c->taken;
     for (int ticks = 0;
          c->queued > QUEUE_BUSY && c->stuck != c->taken + 1 && !zf_gate_interrupted(); ticks++) {
@@ -313,7 +311,6 @@ void diskcache_wait(struct diskcache *c)
         else
             (void)zf_thread_wait(&c->less, &c->lock, QUEUE_TICK_MS);
     }
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */

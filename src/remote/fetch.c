@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/thread.h>
 #include <zf/source/want.h>
 
 /* Blocks that one read claims at a time. */
@@ -61,7 +62,7 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
 
     f->sized = sized;
     f->put = 0;
-    (void)pthread_mutex_lock(&o->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&o->lock);
     struct http_object *was = &o->was;
     if (!was->etag[0] && !was->version[0] && !was->mtime.tv_sec) {
         *was = *now;
@@ -75,7 +76,6 @@ static bool fetch_begun(void *ctx, const struct http_object *now, bool sized, st
     const uint64_t proved = atomic_load(&o->checked_at_count);
     if (ok && f->guarded && (proved == OBJECT_UNCHECKED || proved < f->seen_before))
         atomic_store(&o->checked_at_count, f->seen_before);
-    (void)pthread_mutex_unlock(&o->lock);
     return ok;
 }
 

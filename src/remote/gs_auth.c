@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <zf/base/thread.h>
+
 #include "s3_error.h"
 #include "settings.h"
 
@@ -153,7 +155,7 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
     zf_auto(secret_out) struct zf_out line = {0};
 
     (void)ask;
-    (void)pthread_mutex_lock(&g->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&g->lock);
     bool due = !g->asked || (g->renew && time(NULL) >= g->renew);
     bool good = (!due || gs_fetch(g, err));
     *generation = g->generation;
@@ -161,7 +163,6 @@ static bool gs_sign(struct auth *a, const struct auth_ask *ask, struct headers *
         zf_out_fmt(&line, "Bearer %s", g->token);
         good = zf_out_ok(&line, err) && headers_add(add, "authorization", zf_out_text(&line), err);
     }
-    (void)pthread_mutex_unlock(&g->lock);
     return good;
 }
 
@@ -173,14 +174,12 @@ static bool gs_renew(struct auth *a, uint64_t generation, const struct http_repl
 
     if (refused->status != 401)
         return false;
-    (void)pthread_mutex_lock(&g->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&g->lock);
     if (g->generation == generation && g->base != GS_TOKEN && g->token) {
         g->expires = 0; /* not kept, should the fetch fail */
         (void)gs_fetch(g, &ignored);
     }
-    bool again = g->generation != generation;
-    (void)pthread_mutex_unlock(&g->lock);
-    return again;
+    return g->generation != generation;
 }
 
 static bool gs_explain(struct auth *a, const struct http_reply *r, bool listing, struct zf_err *err)

@@ -45,20 +45,18 @@ struct http_host *http_host_for(struct http *h, const char *url)
 
     if (!origin)
         return NULL;
-    (void)pthread_mutex_lock(&h->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     struct http_host **at = &h->hosts;
     while (*at && strcmp((*at)->origin, origin) != 0)
         at = &(*at)->next;
     if (!*at)
         *at = http_host_new(origin);
-    struct http_host *host = *at;
-    (void)pthread_mutex_unlock(&h->lock);
-    return host;
+    return *at;
 }
 
 void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     for (const struct http_host *host = h->hosts; host; host = host->next) {
         const struct zf_host_stats s = {
             .host = strstr(host->origin, "://") + 3,
@@ -71,7 +69,6 @@ void http_hosts(struct http *h, zf_host_stats_fn *fn, void *ctx)
 
         fn(ctx, &s);
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 void http_count_hits(struct http_host *host, uint64_t hits)
@@ -163,7 +160,7 @@ static void http_turn_wait(struct http *h, struct http_turn *t, double seconds)
 
 void http_turn_begin(struct http *h, struct http_turn *t, bool extra)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     t->extra = extra;
     http_turn_queue(h, t);
     while (!t->granted) {
@@ -174,7 +171,6 @@ void http_turn_begin(struct http *h, struct http_turn *t, bool extra)
         else
             http_turn_wait(h, t, left);
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 void http_turn_end(struct http *h, struct http_turn *t)
@@ -215,12 +211,11 @@ void http_turn_pause(struct http *h, struct http_turn *t, double seconds)
     const double until = http_now() + seconds;
     double left = seconds;
 
-    (void)pthread_mutex_lock(&h->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     while (left > 0 && !h->stop) {
         http_turn_wait(h, t, left);
         left = until - http_now();
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 /* ---- the pool -------------------------------------------------------------------------------- */
@@ -228,9 +223,8 @@ void http_turn_pause(struct http *h, struct http_turn *t, double seconds)
 void http_later(struct http *h, struct http_turn *t)
 {
     t->deadline = http_now() + h->ways.total;
-    (void)pthread_mutex_lock(&h->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&h->lock);
     http_turn_queue(h, t);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 /* One that has a connection and no thread. */

@@ -12,6 +12,7 @@
 
 #include <zf/base/name.h>
 #include <zf/base/path.h>
+#include <zf/base/thread.h>
 #include <zf/base/vec.h>
 #include <zf/codec/json.h>
 
@@ -355,7 +356,7 @@ static bool names_known(struct names_ask *a, struct zf_err *err)
     size_t n = strlen(a->dir);
     bool ok = true;
 
-    (void)pthread_mutex_lock(&a->n->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&a->n->lock);
     for (size_t i = 0; ok && i < a->n->known.n; i++) {
         const char *path = a->n->known.at[i];
         bool below = n == 0 || (strncmp(path, a->dir, n) == 0 && path[n] == '/');
@@ -365,7 +366,6 @@ static bool names_known(struct names_ask *a, struct zf_err *err)
         ok = !below || entries_find(a->out, name) ||
              entries_add(a->out, &e, strcspn(name, "/"), err);
     }
-    (void)pthread_mutex_unlock(&a->n->lock);
     return ok;
 }
 

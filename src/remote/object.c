@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/thread.h>
 #include <zf/source/gate.h>
 #include <zf/source/store_kind.h>
 
@@ -118,10 +119,8 @@ static struct zf_identity object_identity(const struct zf_source *s)
 {
     struct object *o = (struct object *)(uintptr_t)s;
 
-    (void)pthread_mutex_lock(&o->lock);
-    struct zf_identity id = object_identity_of(o->shared, o->path, &o->was);
-    (void)pthread_mutex_unlock(&o->lock);
-    return id;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&o->lock);
+    return object_identity_of(o->shared, o->path, &o->was);
 }
 
 static struct zf_shared object_shared(const struct zf_source *s)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <zf/base/path.h>
+#include <zf/base/thread.h>
 
 void *place_make(size_t each, const struct place_ops *ops, const struct place_new *n,
                  struct zf_err *err)
@@ -86,10 +87,9 @@ static bool place_size(void *ctx, size_t i, struct zf_err *err)
         err->path[0] = '\0';
         return zf_err_in(err, "%s", name);
     }
-    (void)pthread_mutex_lock(&a->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&a->lock);
     a->all->at[i].gone = !ok || r.object.size == HTTP_SIZE_UNKNOWN;
     ok = !ok || entries_set(a->all, i, &r.object, err);
-    (void)pthread_mutex_unlock(&a->lock);
     return ok;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include <zf/base/thread.h>
 #include <zf/remote.h>
 
 #include <pthread.h>
@@ -103,14 +104,12 @@ static bool remote_begin(struct zf_remote *r, struct zf_err *err)
 {
     uint64_t bytes = r->opts.cache_mem ? r->opts.cache_mem : REMOTE_CACHE;
 
-    (void)pthread_mutex_lock(&r->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&r->lock);
     r->cache = r->cache ? r->cache : blockcache_new(bytes, err);
     r->http = r->cache && !r->http ? http_new(&r->opts, err) : r->http;
     if (r->http && r->opts.cache_dir && !r->disk)
         r->disk = diskcache_new(r->opts.cache_dir, r->opts.cache_size, err);
-    bool ok = r->cache && r->http && (r->disk || !r->opts.cache_dir);
-    (void)pthread_mutex_unlock(&r->lock);
-    return ok;
+    return r->cache && r->http && (r->disk || !r->opts.cache_dir);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include <zf/base/hash.h>
 #include <zf/base/path.h>
 #include <zf/base/table.h>
+#include <zf/base/thread.h>
 #include <zf/source/store_kind.h>
 
 /* As a listing said. */
@@ -41,7 +42,7 @@ static char *store_text(const char *text)
 static bool store_remember(struct store *s, const char *path, const struct http_object *o,
                            bool asked, struct zf_err *err)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     struct store_listed *l = zf_table_make_str(s->listed, path, err);
     if (l) {
         free(l->etag);
@@ -54,7 +55,6 @@ static bool store_remember(struct store *s, const char *path, const struct http_
                                    .etag = store_text(o->etag),
                                    .version = store_text(o->version)};
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return l != NULL;
 }
 
@@ -62,7 +62,7 @@ static bool store_remember(struct store *s, const char *path, const struct http_
 static bool store_recall(struct store *s, const char *path, struct http_object *out,
                          bool *asked_out)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     const struct store_listed *l = zf_table_find_str(s->listed, path);
     *out = HTTP_OBJECT_UNKNOWN;
     if (asked_out)
@@ -76,7 +76,6 @@ static bool store_recall(struct store *s, const char *path, struct http_object *
         if (l->version)
             memcpy(out->version, l->version, strlen(l->version) + 1);
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return l != NULL;
 }
 

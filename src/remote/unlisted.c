@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zf/base/thread.h>
+
 #include "index_file.h"
 
 enum { UNLISTED_INDEX = 256 << 20 }; /* bytes of a list */
@@ -41,9 +43,8 @@ struct unlisted_asked {
 
 static void unlisted_met(struct unlisted *u)
 {
-    (void)pthread_mutex_lock(&u->count_lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&u->count_lock);
     u->found = true;
-    (void)pthread_mutex_unlock(&u->count_lock);
 }
 
 static bool unlisted_ask(void *ctx, size_t i, struct zf_err *err)
@@ -145,10 +146,8 @@ static bool unlisted_seek(struct unlisted *u, struct zf_err *err)
 
 bool unlisted_known(struct unlisted *u)
 {
-    (void)pthread_mutex_lock(&u->lock);
-    bool has = u->has;
-    (void)pthread_mutex_unlock(&u->lock);
-    return has;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&u->lock);
+    return u->has;
 }
 
 bool unlisted_list(struct unlisted *u, const char *dir, struct entries *out, struct zf_err *err)

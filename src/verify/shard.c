@@ -3,6 +3,7 @@
 #include "stretch.h"
 
 #include <zf/base/search.h>
+#include <zf/base/thread.h>
 #include <zf/codec/zip.h>
 #include <zf/codec/zip_parts.h>
 
@@ -157,12 +158,11 @@ bool shard_load(struct shard *s, const struct zf_limits *lim, struct zf_err *err
     struct shard_loading l = {.s = s, .lim = lim};
     bool ok = true;
 
-    (void)pthread_mutex_lock(&s->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&s->lock);
     if (s->archive && !s->loaded) {
         ok = shard_load_all(&l, err);
         s->loaded = ok;
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return ok;
 }
 

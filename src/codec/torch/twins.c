@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <zf/base/hash.h>
+#include <zf/base/thread.h>
 
 #include "file.h"
 
@@ -47,10 +48,8 @@ void zf_torch_twins_free(struct zf_torch_twins *w)
 /* Texts are never changed or taken out, so they may be looked at without the lock. */
 static uint32_t twins_count(struct zf_torch_twins *w)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    uint32_t n = w->n;
-    (void)pthread_mutex_unlock(&w->lock);
-    return n;
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&w->lock);
+    return w->n;
 }
 
 /* The text "cuda:N" as protocol 2 writes it; in front of N. */
@@ -163,8 +162,7 @@ void zf_torch_twins_add(struct zf_torch_twins *w, struct zf_torch *t)
 {
     if (!t->text_bytes || twins_known(w, twins_count(w), t->text, t->text_bytes, &t->print))
         return;
-    (void)pthread_mutex_lock(&w->lock);
+    zf_auto(lock) pthread_mutex_t *lock = zf_lock(&w->lock);
     if (w->n < TWINS_MOST)
         w->text[w->n++] = (struct twins_text){zf_give(t->text), t->text_bytes, t->print};
-    (void)pthread_mutex_unlock(&w->lock);
 }
