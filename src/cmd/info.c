@@ -450,8 +450,12 @@ int cmd_info(const struct opts *o, int n, char **word)
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(word[0], o, &err);
 
     (void)n;
-    if (c)
-        return info_print(info_document(word[0], c, o), o);
+    if (c) {
+        const int code = info_print(info_document(word[0], c, o), o);
+        return code == EXIT_OK && o->degraded && open_is_refused(word[0], o, c, &err)
+                   ? cmd_fail(&err)
+                   : code;
+    }
     json_t *mount = err.code == ZF_E_UNKNOWN ? mounted_describe(word[0]) : NULL;
     if (mount)
         return info_mount(mount, o);

@@ -363,6 +363,18 @@ static bool open_has_tensors(const struct zf_checkpoint *c)
     return n > 0;
 }
 
+bool open_is_refused(const char *path, const struct opts *o, const struct zf_checkpoint *c,
+                     struct zf_err *why_out)
+{
+    struct opts again = *o; /* borrows its texts */
+
+    if (c->n_notes == 0)
+        return false;
+    again.degraded = false;
+    zf_auto(checkpoint) struct zf_checkpoint *plain = open_checkpoint(path, &again, why_out);
+    return !plain;
+}
+
 /* Does -o degraded, which is tried, get past a refusal? */
 static bool open_is_past(const char *path, const struct opts *o, const struct zf_err *err)
 {

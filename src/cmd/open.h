@@ -24,6 +24,11 @@ struct zf_tree *open_asked(const char *path, const struct opts *o, struct zf_err
 struct zf_checkpoint *open_checkpoint(const char *path, const struct opts *o,
                                       struct zf_err *err) ZF_CHECKED;
 
+/* Is a checkpoint c that was opened with -o degraded, and of which nothing is lost, refused without?  *why_out says why.
+ * Something that was passed over is in a note at least: without one it is not tried. */
+bool open_is_refused(const char *path, const struct opts *o, const struct zf_checkpoint *c,
+                     struct zf_err *why_out);
+
 /* Was the checkpoint refused for damage that -o degraded may go on with, and does not yet?  Not where a source did not
  * answer: it would be waited for once more. */
 bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err);

@@ -37,7 +37,8 @@ struct verify_other {
 
 struct verify {
     struct zf_tree *tree;
-    const struct opts *o;
+    const struct opts *o, *how; /* how: the tree was opened */
+    const char *path;
     zf_vec(struct zf_verify_tensor) tensor; /* their paths are owned */
     struct verify_name *names;
     zf_vec(struct verify_other) other;
@@ -249,9 +250,22 @@ static void verify_ask(void *ctx, struct progress_at *out)
     out->items = atomic_load(&v->done.n_files);
 }
 
+/* Is that told anyway? */
+static bool verify_has_lost(const struct verify *v)
+{
+    bool lost = zf_tree_checkpoint(v->tree)->n_missing > 0;
+
+    for (size_t i = 0; i < v->tensor.n; i++)
+        lost = lost || v->tensor.at[i].tensor->lost;
+    return lost;
+}
+
 static int verify_run(struct verify *v, struct zf_err *err)
 {
     zf_auto(mem) char *list = NULL;
+    struct zf_err refused;
+    const bool whole = v->part || verify_has_lost(v) ||
+                       !open_is_refused(v->path, v->how, zf_tree_checkpoint(v->tree), &refused);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int64_t begin = zf_clock_ns();
 
@@ -268,6 +282,7 @@ static int verify_run(struct verify *v, struct zf_err *err)
                                                           : cpus > 0 ? (uint64_t)cpus
                                                                      : 1),
                                        .lim = &v->o->lim,
+                                       .refused = whole ? NULL : &refused,
                                        .list = list,
                                        .list_name = v->o->check,
                                        .tree = v->tree,
@@ -299,6 +314,8 @@ int cmd_verify(const struct opts *o, int n, char **word)
     if (!tree)
         return cmd_fail(&err);
     v.tree = tree;
+    v.path = word[0];
+    v.how = &how;
     (void)open_listing(tree, o, false);
     if (!tensors_each(tree, n > 1 ? word[1] : NULL, verify_add, &v, &err))
         return cmd_finish(cmd_negative(&err));

@@ -94,6 +94,17 @@ static bool structure_report(const struct losses *l, struct verify *v, struct zf
     return true;
 }
 
+/* What degraded opening says in a note only may be a file that is missing. */
+static bool structure_report_refusal(struct verify *v, struct zf_err *err)
+{
+    const struct zf_err *why = v->o->refused;
+    const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE,
+                                       .weight = why ? verify_weight(why) : ZF_WEIGHT_NOTE,
+                                       .file = why ? why->path : ""};
+
+    return !why || verify_found(v, &about, err, "%s", why->msg);
+}
+
 /* Is it a note of what opening leaves to whoever reads all (src/format/megatron/integrity.c, src/assemble/values.c)? */
 static bool structure_is_done_here(const char *note)
 {
@@ -107,6 +118,7 @@ bool verify_structure(struct verify *v, struct zf_err *err)
     bool ok = structure_load(&l, v) && structure_report(&l, v, err);
 
     structure_fini(&l);
+    ok = ok && structure_report_refusal(v, err);
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {
         if (!v->o->quick && !v->o->part && structure_is_done_here(v->c->note[i]))
             continue;

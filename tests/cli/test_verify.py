@@ -506,6 +506,9 @@ def lost(folder):
             where = f"{save_of} without {os.path.relpath(path, copy)}: "
             assert done.returncode in (0, 1, 3, 4), where + f"exit {done.returncode}: {done.stderr.decode()}"
             assert (done.returncode == 0) == (b'"verdict":"WHOLE"' in done.stdout), where + done.stdout.decode()
+            plain = run("info", copy)
+            assert done.returncode != 0 or plain.returncode == 0, where + plain.stderr.decode()
+            assert plain.returncode == 0 or run("info", "-o", "degraded", copy).returncode != 0, where + "info -o degraded"
             os.rename(os.path.join(folder, "away"), path)
 
 

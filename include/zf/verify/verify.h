@@ -25,6 +25,7 @@ struct zf_verify_opts {
                     * of which nothing was left out since */
     uint32_t jobs; /* threads, at least 1 */
     const struct zf_limits *lim;
+    const struct zf_err *refused; /* why it opens as degraded only; NULL: it opens otherwise, too */
     /* A list of SHA-256 sums as sha256sum(1) writes it, or NULL: of files of the checkpoint, named from the directory that
      * was opened or from that of the shards, or of files of the tree. */
     const char *list;
