@@ -452,7 +452,8 @@ int cmd_info(const struct opts *o, int n, char **word)
     (void)n;
     if (c) {
         const int code = info_print(info_document(word[0], c, o), o);
-        return code == EXIT_OK && o->degraded && open_is_refused(word[0], o, c, &err)
+        const bool all = o->only.n == 0 && o->except.n == 0;
+        return code == EXIT_OK && o->degraded && all && open_is_refused(word[0], o, c, &err)
                    ? cmd_fail(&err)
                    : code;
     }
