@@ -184,6 +184,19 @@ def a_config_json_that_does_not_tie_the_head_is_refused():
                 c.told("hf/ is not the model", "tie_word_embeddings", at="save", opts=opts)
 
 
+def a_vocabulary_is_cut_by_a_config_json_from_outside():
+    plain = {"normalization": "LayerNorm", "gated_linear_unit": False, "layernorm_zero_centered_gamma": True, "squared_relu": True}
+    for m, settings, kind, architecture in ((decoder(), {}, "llama", "LlamaForCausalLM"),
+                                            (decoder(gate=False, kinds=("weight", "bias")), plain, "nemotron", "NemotronForCausalLM")):
+        for n in ("model.embed_tokens.weight", "lm_head.weight"):
+            m.want[n] = ([20, WIDTH], m.want[n][1][:4 * 20 * WIDTH])
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/transformer_config.json", {**SETTINGS, **settings})
+            c.file("side/config.json", {"model_type": kind, "architectures": [architecture], "vocab_size": 20})
+            c.holds(m, architecture, "-o", "side=" + os.path.join(c.dir, "side"), vocab_size=20)
+
+
 REFUSED = {"apply_residual_connection_post_layernorm": True, "qk_l2_norm": True, "attention_output_gate": True, "softmax_type": "learnable", "activation_func_clamp_value": 7.0,
            "glu_linear_offset": 1.0, "quick_geglu": True, "moe_mlp_glu_interleave_size": 32, "moe_latent_size": 8, "no_rope_freq": 4, "linear_attention_freq": 4,
            "experimental_attention_variant": "dsa", "hybrid_layer_pattern": "M*", "hybrid_override_pattern": "M*", "heterogeneous_layers_config_path": "x.json",
@@ -210,4 +223,4 @@ def norms_of_latent_attention_with_another_epsilon_are_told():
             assert (b"1e-6 for them" in c.run("info", None, "-v", at="save").stdout) == told
 
 
-main([dense_decoders, a_config_json_that_does_not_tie_the_head_is_refused, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
+main([dense_decoders, a_vocabulary_is_cut_by_a_config_json_from_outside, a_config_json_that_does_not_tie_the_head_is_refused, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
