@@ -252,7 +252,7 @@ def not_recorded(folder):
     for i in places:
         none[i:i + 4] = bytes(4)
     none[at + 500] ^= 1
-    assert not bad(verify(0, written(none))[0]) and python_finds(path), "nothing is recorded of it"
+    assert not bad(verify(0, written(none))[0]) and python_finds(path, archives(path)), "nothing is recorded of it"
     for i in places:
         one = bytearray(good)
         one[i] ^= 1
