@@ -128,7 +128,7 @@ def nemotron():
                     "add_bias_linear": biases == "all"}
         # By its trainer's switch, or by the function of NeMo and Megatron-Bridge.
         for how in ({"squared_relu": True}, {"activation_func": {"_target_": "megatron.core.activations.squared_relu"}}):
-            shown(decoder(plain, biases, gate=False, kinds=("weight", "bias")), {**settings, **how}, "NemotronForCausalLM", (({"ffn_hidden_size": 12}, "10 and 12"),),
+            shown(decoder(plain, biases, gate=False, kinds=("weight", "bias")), {**settings, **how}, "NemotronForCausalLM", (({"ffn_hidden_size": 12}, "10 and 12"), ({"add_qkv_bias": True, "add_bias_linear": False}, "biases everywhere") if not biases else ({"ffn_hidden_size": 8}, "10 and 8")),
                   hidden_act="relu2", partial_rotary_factor=0.5, attention_bias=biases == "all", mlp_bias=biases == "all")
 
 
@@ -139,7 +139,7 @@ def experts_of_all_names():
              ({"moe_router_num_groups": 2}, "moe_router_num_groups"))
     for plain, local in itertools.product((False, True), ("", "local", "grouped")):
         shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM",
-              (*wrong, ({"num_moe_experts": 2}, "expert"), ({"add_bias_linear": True}, "experts with biases")),
+              (*wrong, ({"num_moe_experts": 2}, "expert"), ({"add_bias_linear": True}, "experts with biases"), ({"moe_router_pre_softmax": True}, "moe_router_pre_softmax")),
               num_local_experts=EXPERTS, num_experts_per_tok=2, intermediate_size=7, sliding_window=None)
         shown(decoder(plain, moe=(1,), local=local, qk_norm=True), {**MOE, "qk_layernorm": True}, "Qwen3MoeForCausalLM", wrong, num_experts=EXPERTS,
               moe_intermediate_size=7, mlp_only_layers=[0], norm_topk_prob=True, decoder_sparse_step=1)
@@ -159,6 +159,9 @@ def latent_attention():
         shown(decoder(plain, moe=(1,), **names), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)
         shown(decoder(plain, moe=(1,), bias=True, **names), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", wrong, **fields)
     with Save() as c:
+        c.safetensors("save/model.safetensors", decoder(moe=(1,), names=MIXTRAL).save)
+        c.file("save/transformer_config.json", {**SETTINGS, **MOE})
+        c.told("hf/ is not the model MixtralForCausalLM", "every layer of Mixtral has experts", at="save")
         c.safetensors("save/model.safetensors", decoder(moe=(0,), mla="wide", bias=True).save)
         c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid"})
         c.told("hf/ is not the model DeepseekV3ForCausalLM", "layers without experts behind layers with them", at="save")
