@@ -101,16 +101,14 @@ class Mount:
 
 
 def take_off():
-    """Ends what a signal kept us from noting as ours: whatever runs for a path below tmp."""
+    """Ends what a signal kept us from noting as ours.  A child that has not begun its program yet loses the signal."""
     with open(f'/proc/self/task/{os.getpid()}/children') as f:
         children = [int(pid) for pid in f.read().split()]
     for pid in children:
         with contextlib.suppress(OSError):
-            with open(f'/proc/{pid}/cmdline', 'rb') as f:
-                ours = tmp.encode() in f.read()
-            if ours:
+            while not os.waitpid(pid, os.WNOHANG)[0]:
                 os.kill(pid, signal.SIGTERM)
-                os.waitpid(pid, 0)
+                time.sleep(.5)
 
 
 # -- what else runs ------------------------------------------------------------------------------------
