@@ -58,11 +58,11 @@ static char *hf_index_value(struct hf_index_reading *r, const char *tensor, stru
     const char *text = zf_jsonin_text(r->in, NULL);
 
     if (!is_text || !zf_relpath_ok(text)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
-                      "beside the index",
-                      tensor, is_text ? text : "(no text)");
-        return NULL;
+        return zf_null(
+            zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                    "tensor \"%.80s\" is said to be in \"%.80s\", expected the name of a file "
+                    "beside the index",
+                    tensor, is_text ? text : "(no text)"));
     }
     return zf_relpath_join(r->dir, text, err);
 }
@@ -76,9 +76,8 @@ static char *hf_index_value_number(struct hf_index_reading *r, const char *tenso
     uint64_t n;
 
     if (!zf_jsonin_u64(r->in, &n)) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                      "expected the number of a file for tensor \"%.80s\"", tensor);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                               "expected the number of a file for tensor \"%.80s\"", tensor));
     }
     (void)snprintf(name, sizeof name, "shard-*-model-%05" PRIu64 "-of-*.safetensors", n);
     return zf_relpath_join("", name, err);

@@ -48,10 +48,8 @@ struct join *join_new(struct zf_build *b, struct zf_names *names, const struct z
 {
     zf_auto(join) struct join *j = calloc(1, sizeof *j);
 
-    if (!j) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for joining ranks");
-        return NULL;
-    }
+    if (!j)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for joining ranks"));
     *j = (struct join){.b = b, .names = names, .lim = lim, .world = 1, .group = -1};
     j->replicas = (struct replicas_place){
         .b = b, .names = names, .mesh = *mesh, .check = {.all = zf_build_records_copies(b)}};

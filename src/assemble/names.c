@@ -507,10 +507,8 @@ struct zf_names *zf_names_new(struct zf_err *err)
 {
     struct zf_names *names = calloc(1, sizeof *names);
 
-    if (!names) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names");
-        return NULL;
-    }
+    if (!names)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for names"));
     names->arena = zf_arena_new(UINT64_MAX, err);
     if (!names->arena) {
         free(names);

@@ -193,10 +193,8 @@ struct ranks_values *ranks_values_new(struct zf_torch *t, const char *path,
 {
     zf_auto(ranks_values) struct ranks_values *s = calloc(1, sizeof *s);
 
-    if (!s) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!s)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     s->plain = zf_agree_new(path, lim->model_memory, err);
     s->params = s->plain ? zf_agree_new(path, lim->model_memory, err) : NULL;
     s->groups = s->params ? zf_agree_new(path, lim->model_memory, err) : NULL;

@@ -36,10 +36,8 @@ static void *rounding_make(void *ctx, uint64_t i, struct zf_err *err)
     size_t from = (size_t)i * ROUNDING_AT_ONCE, end = from + ROUNDING_AT_ONCE;
     zf_auto(mem) struct rounding_part *part = calloc(1, sizeof *part);
 
-    if (!part) {
-        (void)zf_fail_sys(err, "allocate memory");
-        return NULL;
-    }
+    if (!part)
+        return zf_null(zf_fail_sys(err, "allocate memory"));
     for (size_t k = from; k < end && k < w->r->n && !part->bad; k++)
         if (!rounding_compare(w, &w->r->at[k], part, err))
             return NULL;

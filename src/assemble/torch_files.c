@@ -45,10 +45,8 @@ struct zf_torch_set *zf_torch_set_new(struct zf_build *b, struct zf_store *st,
 {
     zf_auto(torch_set) struct zf_torch_set *s = calloc(1, sizeof *s);
 
-    if (!s) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files");
-        return NULL;
-    }
+    if (!s)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for a list of files"));
     s->b = b;
     s->lim = lim;
     s->ahead = (struct zf_torch_ahead){.st = st, .lim = lim};

@@ -132,10 +132,8 @@ struct zf_tp_rules *zf_tp_rules_parse(const char *text, size_t n, const char *fi
     zf_auto(tp_rules) struct zf_tp_rules *r = calloc(1, sizeof *r);
     zf_auto(mem) char *copy = malloc(n + 1);
 
-    if (!r || !copy || !(r->file = strdup(file))) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules");
-        return NULL;
-    }
+    if (!r || !copy || !(r->file = strdup(file)))
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for rules"));
     r->a = zf_arena_new(RULES_MEMORY, err);
     if (!r->a)
         return NULL;
@@ -170,16 +168,14 @@ struct zf_tp_rules *zf_tp_rules_load(const char *path, struct zf_err *err)
     FILE *f = rules_open(path);
 
     if (!f || !text) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tp_rules=%.300s cannot be read: %s", path,
-                      strerror(errno));
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tp_rules=%.300s cannot be read: %s",
+                               path, strerror(errno)));
     }
     size_t n = fread(text, 1, RULES_BYTES, f);
     (void)fclose(f);
     if (n == RULES_BYTES) {
-        (void)zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "tp_rules=%.300s is longer than %u bytes", path,
-                      RULES_BYTES - 1);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE,
+                               "tp_rules=%.300s is longer than %u bytes", path, RULES_BYTES - 1));
     }
     return zf_tp_rules_parse(text, n, path, err);
 }

@@ -83,10 +83,8 @@ static struct zf_source *zarr_chunks_new(struct zf_store *st, const struct zf_li
     size_t n_grid = z->ndim * sizeof *z->grid, n_key = strlen(key) + 1, n_text = strlen(text) + 1;
     struct zarr_chunks *c = calloc(1, sizeof *c + n_grid + n_key + n_text);
 
-    if (!c) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (!c)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     char *end = (char *)c->grid + n_grid;
     if (n_grid > 0)
         memcpy(c->grid, z->grid, n_grid);
@@ -121,10 +119,8 @@ static struct zf_source *zarr_chunks_make(struct zf_remake *r, struct zf_err *er
     zf_auto(arena) struct zf_arena *arena = zf_arena_new(r->lim->model_memory, err);
     struct zf_zarr z;
 
-    if (!below || !key || !text || !arena) {
-        (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "chunks of no array");
-        return NULL;
-    }
+    if (!below || !key || !text || !arena)
+        return zf_null(zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "chunks of no array"));
     if (!zf_zarr_load(text, strlen(text), r->lim, arena, &z, err))
         return NULL;
     zf_auto(store) struct zf_store *st = zf_store_sub(r->store, below, err);

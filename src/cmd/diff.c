@@ -184,10 +184,8 @@ static void *diff_make(void *ctx, uint64_t i, struct zf_err *err)
     zf_auto(mem) struct zf_difference *out = malloc(sizeof *out);
     struct zf_comparison how = d->within;
 
-    if (!a || !b || !out) {
-        (void)zf_fail_sys(err, "compare");
-        return NULL;
-    }
+    if (!a || !b || !out)
+        return zf_null(zf_fail_sys(err, "compare"));
     if (!diff_read(p->a, p->dtype, a, first, n, err) ||
         !diff_read(p->b, p->dtype, b, first, n, err))
         return NULL;

@@ -334,8 +334,7 @@ static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct op
 
         if (!l || !(l->gate = zf_gate_new())) {
             free(l);
-            (void)zf_fail_sys(err, "make a tree");
-            return NULL;
+            return zf_null(zf_fail_sys(err, "make a tree"));
         }
         l->lim = o->lim;
         *out = (struct zf_view_later){.model = open_later_model,

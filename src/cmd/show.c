@@ -213,10 +213,8 @@ static show_text *show_load_rows(const struct show *s, uint64_t rows, int *width
     zf_auto(mem) show_text *text = calloc(rows * slots, sizeof *text);
     uint64_t slot[ZF_SLICE_DIMS] = {0}, index[ZF_SLICE_DIMS];
 
-    if (!text) {
-        (void)zf_fail_sys(err, "show");
-        return NULL;
-    }
+    if (!text)
+        return zf_null(zf_fail_sys(err, "show"));
     for (uint64_t r = 0; r < rows; r++, (void)show_next_row(s, slot)) {
         for (uint32_t k = 0; k + 1 < s->n_axes; k++)
             index[k] = show_slot(show_axis(s, k)->n, slot[k]);

@@ -124,14 +124,10 @@ static void *stat_make(void *ctx, uint64_t i, struct zf_err *err)
     const struct stat_tensor *t = &s->tensor.at[stretches_find(&s->stretches, i, &in)];
     zf_auto(mem) struct zf_stats *out = malloc(sizeof *out);
 
-    if (!out) {
-        (void)zf_fail_sys(err, "read");
-        return NULL;
-    }
-    if (!stat_read(s, t, in * STRETCH, out, err)) {
-        (void)zf_err_in(err, "%s", t->path);
-        return NULL;
-    }
+    if (!out)
+        return zf_null(zf_fail_sys(err, "read"));
+    if (!stat_read(s, t, in * STRETCH, out, err))
+        return zf_null(zf_err_in(err, "%s", t->path));
     return zf_give(out);
 }
 

@@ -93,10 +93,8 @@ static void *tags_make(void *ctx, uint64_t i, struct zf_err *err)
     struct opts o = *t->o; /* borrows its texts */
     struct tags_save *s = calloc(1, sizeof *s);
 
-    if (!s) {
-        (void)zf_fail_sys(err, "list saves");
-        return NULL;
-    }
+    if (!s)
+        return zf_null(zf_fail_sys(err, "list saves"));
     o.tag = *t->list.name[i] ? t->list.name[i] : NULL;
     o.recipe = (char *)"off"; /* names of the model do not matter here */
     zf_auto(checkpoint) struct zf_checkpoint *c = open_checkpoint(t->run, &o, &s->err);

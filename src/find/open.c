@@ -161,10 +161,8 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         return open_refused(&l, err);
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err))
         return NULL;
-    if (zf_err_nomem_count() != nomem) {
-        (void)zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory");
-        return NULL;
-    }
+    if (zf_err_nomem_count() != nomem)
+        return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     if (o->sealing)
         o->sealing(o->sealing_ctx, b, l.match.format->name, l.match.probe.why);
     c = zf_build_seal(zf_give(b), l.match.format->name, l.match.probe.why, err);

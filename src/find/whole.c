@@ -301,8 +301,7 @@ static struct zf_checkpoint *whole_try(struct whole *w, size_t i, struct zf_err 
     w->how.tag = w->saves.name[i];
     if (w->saves.begun) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "unfinished, or without weights");
-        (void)zf_err_in(err, "%s", w->how.tag);
-        return NULL;
+        return zf_null(zf_err_in(err, "%s", w->how.tag));
     }
     if (whole_is_part(w->how.tag, err) || !whole_considers(&w->how, w->how.tag, err))
         return NULL;

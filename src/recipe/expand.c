@@ -311,10 +311,8 @@ static bool *expand_used(const struct plan *p, struct zf_err *err)
 {
     bool *used = calloc(p->src.n ? p->src.n : 1, sizeof *used);
 
-    if (!used) {
-        (void)zf_fail_sys(err, "look for unused tensors");
-        return NULL;
-    }
+    if (!used)
+        return zf_null(zf_fail_sys(err, "look for unused tensors"));
     for (size_t i = 0; i < p->use.n; i++)
         used[p->use.at[i].tensor] = true;
     return used;

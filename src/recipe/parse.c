@@ -393,9 +393,8 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
     if (!of)
         return NULL;
     if (n > MAX_TEXT) {
-        (void)zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE, "%.64s: the recipe has more than %u bytes",
-                      file, MAX_TEXT);
-        return NULL;
+        return zf_null(zf_fail(err, ZF_E_LIMIT, ZF_OFF_NONE,
+                               "%.64s: the recipe has more than %u bytes", file, MAX_TEXT));
     }
     *of = (struct text_file){zf_arena_str(a, file, strlen(file), err), zf_arena_str(a, p, n, err)};
     r->arena = a;
@@ -405,10 +404,8 @@ struct recipe *recipe_parse(const char *file, const char *p, size_t n, recipe_fi
         !parse_file(&reader, &t, err))
         return NULL;
     r->n = (uint32_t)reader.lines.n;
-    if (r->n == 0) {
-        (void)text_fail(of->name, of->p, 0, err, "there is no rule that makes a tensor");
-        return NULL;
-    }
+    if (r->n == 0)
+        return zf_null(text_fail(of->name, of->p, 0, err, "there is no rule that makes a tensor"));
     r->line = zf_arena_copy(a, reader.lines.at, r->n, sizeof *r->line, err);
     if (!r->line)
         return NULL;

@@ -56,27 +56,22 @@ static const char *pattern_side(struct pattern *p, struct pattern_side *side, co
         while (name && (isalnum((unsigned char)s[n]) || s[n] == '_'))
             n++;
         if (name || *s == '(' || *s == '1') {
-            if ((!name && inside) || (!inside && side->n_axes == MAX_AXES)) {
-                (void)pattern_fail(err, p, "nested brackets, or too many axes");
-                return NULL;
-            }
+            if ((!name && inside) || (!inside && side->n_axes == MAX_AXES))
+                return zf_null(pattern_fail(err, p, "nested brackets, or too many axes"));
             if (!inside)
                 side->begin[side->n_axes++] = (uint8_t)side->n;
             inside = inside || *s == '(';
         } else if (*s == ')' && inside) {
             inside = false;
         } else if (*s != ' ') {
-            (void)pattern_fail(err, p, "expected only names, 1, brackets and one ->");
-            return NULL;
+            return zf_null(pattern_fail(err, p, "expected only names, 1, brackets and one ->"));
         }
         if (name && !pattern_add(p, side, s, n, a, err))
             return NULL;
         s += name ? n : 1;
     }
-    if (inside) {
-        (void)pattern_fail(err, p, "a bracket is not closed");
-        return NULL;
-    }
+    if (inside)
+        return zf_null(pattern_fail(err, p, "a bracket is not closed"));
     return s;
 }
 

@@ -119,8 +119,7 @@ static json_t *said_read(struct said *s, const char *path)
         (void)zf_fail(&s->why, ZF_E_LIMIT, ZF_OFF_NONE,
                       "%llu bytes, more than %llu (limit json_bytes)", (unsigned long long)n,
                       (unsigned long long)s->lim->json_bytes);
-        (void)zf_err_in(&s->why, "%s", path);
-        return NULL;
+        return zf_null(zf_err_in(&s->why, "%s", path));
     }
     zf_auto(mem) char *text = malloc(n + 1);
     if (!text || !zf_map_read(b->data, text, n, 0, &s->why))

@@ -78,10 +78,8 @@ static void *masters_make(void *ctx, uint64_t i, struct zf_err *err)
     zf_auto(mem) struct masters_seen *seen = calloc(1, sizeof *seen);
     uint64_t n = 0;
 
-    if (!seen) {
-        (void)zf_fail_sys(err, "compare masters");
-        return NULL;
-    }
+    if (!seen)
+        return zf_null(zf_fail_sys(err, "compare masters"));
     if (zf_elems(p->weight->type.ndim, p->weight->type.shape, &n) &&
         !masters_round(p, 0, n, &seen->miss, err)) {
         if (err->code == ZF_E_NOMEM || !zf_build_degraded(c->s->b))
