@@ -54,9 +54,10 @@ static bool companions_check_series(struct zf_store *st, bool (*fits)(const char
     bool ok = zf_series_list(l.e, (size_t)(l.end - l.e), fits, &list, err);
 
     for (size_t i = 0; ok && i < list.of.n; i++) {
-        ok = list.of.at[i].lacks == 0 ||
-             (!zf_series_fail(&list.of.at[i], err) &&
-              zf_note_failure(b, err, "%s is incomplete: ", list.of.at[i].name));
+        ok =
+            list.of.at[i].lacks == 0 || (!zf_series_fail(&list.of.at[i], err) &&
+                                         zf_note_failure(b, ZF_NOTE_OTHER, NULL, err,
+                                                         "%s is incomplete: ", list.of.at[i].name));
     }
     zf_vec_fini(&list.of);
     return ok;

@@ -68,7 +68,7 @@ bool zf_composed_note(struct zf_build *b, const char *file, const char *attrs, s
     static const char what[] = "attributes that are not tensors are not shown: ";
 
     return !attrs || !attrs[0] || zf_build_noted(b, what, attrs) ||
-           zf_build_note(b, err, "%s: %s%.400s", file, what, attrs);
+           zf_build_note_on(b, ZF_NOTE_LEFT_OUT, file, err, "%s: %s%.400s", file, what, attrs);
 }
 
 /* ---- joining ---- */
@@ -301,5 +301,6 @@ bool zf_composed_forgive(struct zf_composed *c, struct zf_err *err)
         return false;
     (void)zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note(c->b, err, "%s/%.200s is left out: %.700s", c->spot.set, c->name, text);
+    return zf_build_note_on(c->b, ZF_NOTE_LEFT_OUT, NULL, err, "%s/%.200s is left out: %.700s",
+                            c->spot.set, c->name, text);
 }

@@ -7,7 +7,8 @@
 
 #include <zf/assemble/names.h>
 
-bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
+bool zf_note_failure(struct zf_build *b, enum zf_note_kind kind, const char *about,
+                     struct zf_err *err, const char *fmt, ...)
 {
     char before[200], text[800];
     va_list ap;
@@ -17,13 +18,13 @@ bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ..
     va_end(ap);
     zf_err_text(err, text, sizeof text);
     zf_err_clear(err);
-    return zf_build_note(b, err, "%s%s", before, text);
+    return zf_build_note_on(b, kind, about, err, "%s%s", before, text);
 }
 
 bool zf_forgive(struct zf_build *b, struct zf_err *err)
 {
     return zf_build_degraded(b) && err->code != ZF_E_NOMEM && err->code != ZF_E_LIMIT &&
-           zf_note_failure(b, err, "%s", "");
+           zf_note_failure(b, ZF_NOTE_OTHER, NULL, err, "%s", "");
 }
 
 bool zf_read_each(struct zf_build *b, uint64_t n,
@@ -67,8 +68,8 @@ bool zf_leave_out_state(struct zf_build *b, const char *file, const char *state,
     zf_err_clear(err);
     (void)snprintf(what, sizeof what, "the optimizer state \"%.80s\" is left out", state);
     return zf_build_noted(b, what, "") ||
-           zf_build_note(b, err, "%s: \"%.160s\" has what is not a plain tensor: %s", what, file,
-                         why);
+           zf_build_note_on(b, ZF_NOTE_LEFT_OUT, NULL, err,
+                            "%s: \"%.160s\" has what is not a plain tensor: %s", what, file, why);
 }
 
 bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct zf_err *err)
@@ -77,6 +78,8 @@ bool zf_leave_out(struct zf_build *b, const char *file, const char *name, struct
 
     memcpy(why, err->msg, sizeof why);
     zf_err_clear(err);
-    return name ? zf_build_note(b, err, "%s: \"%s\" is left out: %s", file, name, why)
-                : zf_build_note(b, err, "%s is left out: %s", file, why);
+    return name ? zf_build_note_on(b, ZF_NOTE_LEFT_OUT, file, err, "%s: \"%s\" is left out: %s",
+                                   file, name, why)
+                : zf_build_note_on(b, ZF_NOTE_UNREADABLE, file, err, "%s is left out: %s", file,
+                                   why);
 }

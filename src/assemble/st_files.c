@@ -81,7 +81,7 @@ static bool st_files_judge(struct zf_st_files *f, struct zf_build *b, struct zf_
         return false;
     if (!f->n_skipped)
         f->first = *err;
-    return zf_note_failure(b, err, "%s", "");
+    return zf_note_failure(b, ZF_NOTE_OTHER, NULL, err, "%s", "");
 }
 
 bool zf_st_files_add(struct zf_st_files *f, struct zf_store *st, const char *path,

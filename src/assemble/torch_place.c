@@ -159,8 +159,9 @@ static bool place_part(void *ctx, const struct zf_torch_part *part, struct zf_er
     spot.name = zf_out_text(&p->name);
     spot.name_len = p->name.n;
     if (zf_build_find(p->b, spot)) {
-        return zf_build_note(
-            p->b, err, "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
+        return zf_build_note_on(
+            p->b, ZF_NOTE_LEFT_OUT, p->file->path, err,
+            "%s: part \"%s\" of a tensor has the name of another tensor and is left out",
             p->file->path, spot.name);
     }
     if (part->tensor)

@@ -319,12 +319,14 @@ bool zf_copy_check_note(const struct zf_copy_check *c, struct zf_build *b, struc
         if (!zf_build_copy(b, &c->left.at[i], err))
             return false;
     return (c->sampled == 0 ||
-            zf_build_note(b, err,
-                          "%llu replicas of tensors are longer than 1 MiB: only their beginning, "
-                          "middle and end were compared (zerofs verify compares all)",
-                          (unsigned long long)c->sampled)) &&
-           (c->unchecked == 0 || zf_build_note(b, err,
-                                               "%llu replicas of tensors were not compared, as 256 "
-                                               "MiB of others were (zerofs verify compares all)",
-                                               (unsigned long long)c->unchecked));
+            zf_build_note_on(
+                b, ZF_NOTE_UNCOMPARED, NULL, err,
+                "%llu replicas of tensors are longer than 1 MiB: only their beginning, "
+                "middle and end were compared (zerofs verify compares all)",
+                (unsigned long long)c->sampled)) &&
+           (c->unchecked == 0 ||
+            zf_build_note_on(b, ZF_NOTE_UNCOMPARED, NULL, err,
+                             "%llu replicas of tensors were not compared, as 256 "
+                             "MiB of others were (zerofs verify compares all)",
+                             (unsigned long long)c->unchecked));
 }

@@ -160,24 +160,30 @@ static void info_add_outline(json_t *j, const struct zf_checkpoint *c)
 static json_t *info_document(const char *path, const struct zf_checkpoint *c, const struct opts *o)
 {
     zf_auto(mem) char *config = config_note(c, &o->lim);
-    json_t *sets = json_array(), *hosts = json_array(), *notes = zf_index_notes(c);
+    json_t *sets = json_array(), *hosts = json_array(), *notes = zf_index_notes(c),
+           *kinds = json_array();
     const char *at = info_at(path, c);
     struct info_source on;
 
     for (uint32_t i = 0; i < c->n_sets; i++)
         (void)json_array_append_new(sets, info_set(&c->set[i]));
-    if (config)
+    for (uint32_t i = 0; i < c->n_notes; i++)
+        (void)json_array_append_new(kinds, json_string(zf_note_kind_name(c->note[i].kind)));
+    if (config) {
         (void)json_array_append_new(notes, json_string(config));
+        (void)json_array_append_new(kinds, json_string(zf_note_kind_name(ZF_NOTE_OTHER)));
+    }
     zf_store_hosts(c->store, zf_index_add_host, hosts);
     const bool fetched = json_array_size(hosts) > 0, lags = info_source(c, path, &on);
     json_t *where = lags ? json_pack("{s:s, s:s}", "type", on.mount.type, "hides", on.hides) : NULL;
     json_t *j = json_pack(
-        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o*, s:o*, s:s*, s:b}", "schema",
-        "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
+        "{s:s, s:o, s:s, s:o, s:o, s:o?, s:I, s:o, s:I, s:o, s:o, s:o, s:o*, s:o*, s:s*, s:b}",
+        "schema", "zerofs.info/1", "path", zf_json_text(path), "format", c->format, "why",
         zf_json_text(c->why), "tag", zf_json_text(c->tag), "step",
         c->has_step ? json_integer(c->step) : NULL, "pieces", (json_int_t)c->n_pieces, "sets", sets,
-        "files", (json_int_t)c->n_blobs, "notes", notes, "lost", zf_lost_json(c), "hosts",
-        fetched ? json_incref(hosts) : NULL, "on", where, "at", at, "model_kept", c->kept);
+        "files", (json_int_t)c->n_blobs, "notes", notes, "note_kinds", kinds, "lost",
+        zf_lost_json(c), "hosts", fetched ? json_incref(hosts) : NULL, "on", where, "at", at,
+        "model_kept", c->kept);
     json_decref(hosts);
     if (j) {
         info_add_outline(j, c);

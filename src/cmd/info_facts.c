@@ -458,8 +458,8 @@ static void facts_add_recipe(json_t *list, const char *path, const struct zf_che
     char type[300];
 
     for (uint32_t i = 0; i < c->n_notes; i++) {
-        if (strncmp(c->note[i], "hf/ ", 4) == 0) {
-            facts_add_remedy(list, c->note[i], "");
+        if (c->note[i].kind == ZF_NOTE_HF) {
+            facts_add_remedy(list, c->note[i].text, "");
             return;
         }
     }

@@ -318,23 +318,22 @@ static void people_source(const struct page *p, const json_t *j)
 }
 
 /* The optimizer's groups are not odd; -v has them.  What hf/ is stands at "open it". */
-static bool people_is_odd(const char *note)
+static bool people_is_odd(const json_t *kind)
 {
-    const size_t n = strcspn(note, ":");
-
-    return !(strncmp(note, "optimizer", 9) == 0 && strncmp(note + n, ": group ", 8) == 0) &&
-           strncmp(note, "hf/ ", 4) != 0;
+    return !json_string_value(kind) ||
+           (strcmp(json_string_value(kind), zf_note_kind_name(ZF_NOTE_GROUPS)) != 0 &&
+            strcmp(json_string_value(kind), zf_note_kind_name(ZF_NOTE_HF)) != 0);
 }
 
 static void people_notes(const struct page *p, const json_t *j)
 {
-    const json_t *note;
+    const json_t *note, *kinds = json_object_get(j, "note_kinds");
     const char *label = "notes";
     size_t i;
 
     json_array_foreach(json_object_get(j, "notes"), i, note)
     {
-        if (people_is_odd(json_string_value(note))) {
+        if (people_is_odd(json_array_get(kinds, i))) {
             page_line(p, label, json_string_value(note));
             label = "";
         }

@@ -77,9 +77,10 @@ static bool dir_note_others(struct zf_dcp *d, struct zf_store *st, const char *d
     }
     if (n > 1)
         zf_say(more, sizeof more, " and %zu more", n - 1);
-    return n == 0 || zf_build_note(b, err, "%s%s%s%s %s not read: .metadata does not name %s", dir,
-                                   *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
-                                   n == 1 ? "it" : "them");
+    return n == 0 || zf_build_note_on(b, ZF_NOTE_UNSHOWN, first, err,
+                                      "%s%s%s%s %s not read: .metadata does not name %s", dir,
+                                      *dir ? "/" : "", first, more, n == 1 ? "is" : "are",
+                                      n == 1 ? "it" : "them");
 }
 
 static bool dir_read(struct zf_dcp *d, struct zf_store *st, const char *dir,

@@ -50,7 +50,8 @@ void located_fini(struct located *l)
     free(l->path);
     free(l->tag);
     free(l->one);
-    l->path = l->tag = l->one = NULL;
+    free(l->saves);
+    l->path = l->tag = l->one = l->saves = NULL;
 }
 
 /* ---- the way down ---------------------------------------------------------------------------- */
@@ -231,10 +232,8 @@ static enum locate_next locate_loose_or_save(struct located *l, const struct pro
         return NEXT_FAILED;
     /* A directory that happens to be called latest, and no other, promises nothing. */
     bool alone = s.n == 1 && p->state == PROMISE_KEPT && !p->is_file;
-    if (!s.n || alone || loose_is_model(l->dir, &l->match, &s)) {
-        loose_note_saves(&s, l->beside, sizeof l->beside);
-        return NEXT_DONE;
-    }
+    if (!s.n || alone || loose_is_model(l->dir, &l->match, &s))
+        return loose_note_saves(&s, l, err) ? NEXT_DONE : NEXT_FAILED;
     locate_keep_loose(l);
     if (p->state != PROMISE_KEPT)
         return locate_take(l, &s, o, err);

@@ -35,9 +35,10 @@ bool loose_is_model(struct zf_store *st, const struct match *m, const struct zf_
 bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits *lim,
                  struct zf_saves *out, struct zf_err *err) ZF_CHECKED;
 
-/* "the files in this directory are shown; checkpoint-500 next to them is a save …"; s is empty: note
- * stays as it is. */
-void loose_note_saves(const struct zf_saves *s, char *note, size_t n);
+/* Fills l->beside and l->saves: "the files in this directory are shown; checkpoint-500 next to them is a save …"; s is empty:
+ * they stay as they are.  Errors: ZF_E_NOMEM. */
+struct located;
+bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err *err) ZF_CHECKED;
 
 /* ---- promise --------------------------------------------------------------------------------- */
 
@@ -95,6 +96,7 @@ struct located {
     char *path;             /* from what was pointed at to `dir`, or NULL */
     char *tag;              /* of the save, as -o tag takes it, or NULL: it was pointed at */
     char *one;              /* the file that a tracker names as the save, or NULL */
+    char *saves;            /* those that `beside` is about, one a line, or NULL */
     char note[160];         /* why this save and no other, or "" */
     char newer[NEWER_NOTE]; /* which newer save there is, or "" */
     char beside[NEWER_NOTE]; /* what else there is that could have been meant, or "" */

@@ -61,18 +61,26 @@ bool loose_saves(struct zf_store *st, const char *named, const struct zf_limits 
     return found || saves_add(out, named, err);
 }
 
-void loose_note_saves(const struct zf_saves *s, char *note, size_t n)
+bool loose_note_saves(const struct zf_saves *s, struct located *l, struct zf_err *err)
 {
+    zf_auto(out) struct zf_out names = {0};
     char list[120];
 
     if (s->n) {
         save_word_list(s, NULL, list, sizeof list);
-        zf_say(note, n, "the files in this directory are shown; %s %s (-o tag=NAME selects one)",
-               list, s->n == 1 ? "next to them is a save" : "next to them are saves");
+        zf_say(l->beside, sizeof l->beside,
+               "the files in this directory are shown; %s %s (-o tag=NAME selects one)", list,
+               s->n == 1 ? "next to them is a save" : "next to them are saves");
+        for (size_t i = 0; i < s->n; i++)
+            zf_note_about(&names, s->name[i]);
+        if (!zf_out_ok(&names, err))
+            return false;
+        l->saves = zf_give(names.p);
     } else if (s->weak) {
-        zf_say(note, n,
+        zf_say(l->beside, sizeof l->beside,
                "the files in this directory are shown; %zu %s next to them %s unfinished or "
                "without weights",
                s->weak, s->weak == 1 ? "save" : "saves", s->weak == 1 ? "is" : "are");
     }
+    return true;
 }

@@ -21,7 +21,8 @@ static bool open_describe(struct zf_build *b, const struct located *l, struct zf
         zf_build_step(b, step);
     return (!l->note[0] || zf_build_note(b, err, "%s", l->note)) &&
            (!l->newer[0] || zf_build_note(b, err, "%s", l->newer)) &&
-           (!l->beside[0] || zf_build_note(b, err, "%s", l->beside)) &&
+           (!l->beside[0] || zf_build_note_on(b, l->saves ? ZF_NOTE_SAVES : ZF_NOTE_OTHER, l->saves,
+                                              err, "%s", l->beside)) &&
            (!tag || zf_build_tag(b, tag, err));
 }
 
@@ -75,7 +76,8 @@ static bool open_doubts(struct zf_store *st, uint64_t since, bool without, struc
 
         if (without && zf_build_noted(b, slash ? slash + 1 : why.path, why.msg))
             continue;
-        if (!without || why.code == ZF_E_NOMEM || !zf_note_failure(b, &why, "%s", "")) {
+        if (!without || why.code == ZF_E_NOMEM ||
+            !zf_note_failure(b, ZF_NOTE_OTHER, NULL, &why, "%s", "")) {
             *err = why;
             return false;
         }
@@ -122,8 +124,9 @@ static bool open_note_weights(const struct located *l, struct zf_build *b, struc
             return true;
         optim = optim || spot.set[0] == 'o';
     }
-    return !optim || zf_build_noted(b, "the save has no weights", "") ||
-           zf_build_note(b, err, "the save has no weights, only optimizer states");
+    return !optim || zf_build_has_note(b, ZF_NOTE_NO_WEIGHTS) ||
+           zf_build_note_on(b, ZF_NOTE_NO_WEIGHTS, NULL, err,
+                            "the save has no weights, only optimizer states");
 }
 
 /* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:

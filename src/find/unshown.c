@@ -12,6 +12,7 @@
 #include <zf/assemble/torch_files.h>
 #include <zf/base/hash.h>
 #include <zf/base/name.h>
+#include <zf/base/out.h>
 #include <zf/base/sorted.h>
 
 #include "save_name.h"
@@ -166,6 +167,7 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
                   struct zf_build *b, struct zf_err *err)
 {
     struct unshown u = {.st = st, .lim = lim, .b = b, .kind = kind};
+    zf_auto(out) struct zf_out names = {0};
     char list[160] = "", more[48] = "";
     size_t n = 0;
 
@@ -177,6 +179,7 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
     for (struct zf_entries l = zf_store_entries(st, ""); l.e < l.end; l.e++) {
         if (!unshown_is(&u, l.e))
             continue;
+        zf_note_about(&names, l.e->name);
         if (n++ < 2) {
             size_t at = strlen(list);
 
@@ -188,9 +191,11 @@ bool unshown_note(struct zf_store *st, enum unshown_kind kind, const struct zf_l
     zf_sorted_fini(&u.told);
     if (n > 2)
         zf_say(more, sizeof more, " and %zu more", n - 2);
-    return n == 0 ||
-           zf_build_note(b, err, "%s%s %s not shown: %s of this checkpoint. Point at %s to see it",
-                         list, more, n == 1 ? "is" : "are",
-                         n == 1 ? "it is not part" : "they are not part",
-                         n == 1 ? "it" : "one of them");
+    return zf_out_ok(&names, err) &&
+           (n == 0 ||
+            zf_build_note_on(b, ZF_NOTE_UNSHOWN, zf_out_text(&names), err,
+                             "%s%s %s not shown: %s of this checkpoint. Point at %s to see it",
+                             list, more, n == 1 ? "is" : "are",
+                             n == 1 ? "it is not part" : "they are not part",
+                             n == 1 ? "it" : "one of them"));
 }

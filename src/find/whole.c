@@ -86,16 +86,12 @@ struct whole_pair {
     const struct zf_checkpoint *c, *of_c;
 };
 
-/* The note that the file, whose path is that in the save, is left out because it could not be read; or NULL. */
-static const char *whole_left_out(const struct zf_checkpoint *c, const char *file)
+/* The note that the file, whose path is that in the save, could not be read; or NULL. */
+static const char *whole_unreadable(const struct zf_checkpoint *c, const char *file)
 {
-    static const char left[] = " is left out: ";
-    const size_t n = strlen(file);
-
     for (uint32_t i = 0; i < c->n_notes; i++)
-        if (strncmp(c->note[i], file, n) == 0 &&
-            strncmp(c->note[i] + n, left, sizeof left - 1) == 0)
-            return c->note[i];
+        if (c->note[i].kind == ZF_NOTE_UNREADABLE && strcmp(c->note[i].about, file) == 0)
+            return c->note[i].text;
     return NULL;
 }
 
@@ -117,13 +113,13 @@ static bool whole_is_sound(const struct whole_pair *p, const char *file, const c
     struct zf_err ignored = {.code = ZF_OK};
     const struct zf_entry *e = zf_store_find(p->w->st, path),
                           *of = zf_store_find(p->of_st, of_path);
-    const char *note = whole_left_out(p->c, file);
+    const char *note = whole_unreadable(p->c, file);
 
     if (e && of && e->id.size == 0 && of->id.size > 0) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "the file is empty");
         return zf_err_in(err, "%s", path);
     }
-    if (note && !whole_left_out(p->of_c, of_file)) {
+    if (note && !whole_unreadable(p->of_c, of_file)) {
         (void)zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "%.600s", note);
         return zf_err_in(err, "%s", p->name);
     }

@@ -50,7 +50,7 @@ void dir_trim(int dir, uint64_t most);
 
 #define KEEP_MAGIC "zfmodel"
 /* Goes up whenever the bytes of a model mean something else, here or in src/model/pack.h. */
-#define KEEP_VERSION 6
+#define KEEP_VERSION 7
 #define KEEP_HEAD 32u
 #define KEEP_KEY_AT 36 /* where the key begins */
 #define KEEP_NOTE (1u << 20)

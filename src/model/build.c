@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build_kind.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <zf/base/num.h>
 #include <zf/base/path.h>
 
-/* Notes of one kind that are kept in full. */
-#define NOTES_OF_A_KIND 256
 /* Longer paths cannot be opened (PATH_MAX). */
 #define PATH_BYTES 4096
 
@@ -447,40 +444,7 @@ bool zf_build_told(struct zf_build *b, const char *path, struct zf_err *err)
            (to = zf_vec_push(&b->lists.told, err)) && (*to = kept);
 }
 
-/* ---- notes, shown by info ----------------------------------------------------------------- */
-
-bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err)
-{
-    const char *kept = zf_arena_str(b->keep, text, n, err), **to;
-
-    return kept && build_may_add(b->lists.notes.n, b->lim.tensors, "notes", "tensors", err) &&
-           (to = zf_vec_push(&b->lists.notes, err)) && (*to = kept);
-}
-
-bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
-{
-    struct note_kind *kind = b->rest.note_kinds;
-    va_list ap;
-    char text[1024];
-
-    while (kind && strcmp(kind->fmt, fmt) != 0)
-        kind = kind->next;
-    if (!kind) {
-        kind = zf_arena_get(b->temp, 1, sizeof *kind, err);
-        if (!kind || !(kind->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err)))
-            return false;
-        kind->next = b->rest.note_kinds;
-        b->rest.note_kinds = kind;
-    }
-    if (!build_save(b, &kind->n, sizeof kind->n, &kind->mark, err))
-        return false;
-    if (kind->n++ >= NOTES_OF_A_KIND)
-        return true;
-    va_start(ap, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return build_keep_note(b, text, n < 0 ? 0 : strlen(text), err);
-}
+/* ---- the rest --------------------------------------------------------------------------------- */
 
 bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err *err)
 {
@@ -496,23 +460,10 @@ bool zf_build_copy(struct zf_build *b, const struct zf_copy *copy, struct zf_err
     return true;
 }
 
-bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
-{
-    for (size_t i = 0; i < b->lists.notes.n; i++)
-        if (strstr(b->lists.notes.at[i], text) && strstr(b->lists.notes.at[i], other))
-            return true;
-    return false;
-}
-
 const char *zf_build_source(const struct zf_build *b, size_t i)
 {
     i += SOURCES_FILES;
     return i < b->sources->n ? b->sources->at[i]->name : NULL;
-}
-
-const char *zf_build_first_note(const struct zf_build *b)
-{
-    return b->lists.notes.n ? b->lists.notes.at[0] : NULL;
 }
 
 bool zf_build_missing(struct zf_build *b, const char *name, size_t name_len,

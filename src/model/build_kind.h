@@ -89,10 +89,10 @@ struct draft_set {
     bool raw_only;
 };
 
-/* One kind of note: the format string it is made from. */
-struct note_kind {
+/* The format string that notes are made from. */
+struct note_form {
     const char *fmt;
-    struct note_kind *next;
+    struct note_form *next;
     uint64_t n;
     uint32_t mark; /* as of a draft */
 };
@@ -100,14 +100,14 @@ struct note_kind {
 struct build_lists {
     zf_vec(struct zf_blob) blobs;
     zf_vec(const char *) told; /* paths of blobs that others repeat */
-    zf_vec(const char *) notes;
+    zf_vec(struct zf_note) notes;
     zf_vec(struct zf_missing) missing;
     zf_vec(struct zf_copy) copies; /* their sources are the build's */
 };
 
 /* State of a build besides drafts, sources and lists, of which a mark keeps a copy. */
 struct build_rest {
-    struct note_kind *note_kinds;
+    struct note_form *note_forms;
     uint64_t n_pieces;
     uint64_t n_ruled; /* pieces that follow a rule and are nowhere */
     const char *tag, *prefix;
@@ -184,8 +184,8 @@ bool draft_change(struct zf_draft *d, struct zf_err *err) ZF_CHECKED;
 bool build_may_add(uint64_t n, uint64_t most, const char *what, const char *limit,
                    struct zf_err *err) ZF_CHECKED;
 
-/* Adds a note of no kind: it is never one too many. */
-bool build_keep_note(struct zf_build *b, const char *text, size_t n, struct zf_err *err) ZF_CHECKED;
+/* Adds a note of no form: it is never one too many. */
+bool build_keep_note(struct zf_build *b, struct zf_note note, struct zf_err *err) ZF_CHECKED;
 /* The seal's note about dropped notes. */
 #define NOTES_MORE "%llu more notes of the same kinds are not shown"
 

@@ -459,18 +459,22 @@ static void pack_notes(struct pack *p)
     uint64_t made = 0;
     char more[100];
 
-    for (const struct note_kind *k = p->b->rest.note_kinds; k; k = k->next)
+    for (const struct note_form *k = p->b->rest.note_forms; k; k = k->next)
         made += k->n;
     /* As the seal says it. */
     const uint64_t dropped = made > there ? made - there : 0;
     (void)snprintf(more, sizeof more, NOTES_MORE, (unsigned long long)dropped);
     const uint64_t n = pack_count(p, there + (dropped > 0));
     for (uint64_t i = 0; i < n && !p->bad; i++) {
-        const char *text = p->out && i < there ? p->b->lists.notes.at[i] : more;
-        uint64_t len = strlen(text);
+        struct zf_note note = p->out && i < there ? p->b->lists.notes.at[i]
+                                                  : (struct zf_note){.about = "", .text = more};
 
-        text = pack_text(p, text, &len);
-        pack_check(p, p->out || (!p->bad && build_keep_note(p->b, text, len, p->err)));
+        note.kind = pack_byte(p, (uint8_t)note.kind);
+        note.about = pack_str(p, note.about);
+        note.text = pack_str(p, note.text);
+        if (note.kind >= ZF_NOTE_KINDS)
+            pack_refuse(p, "a note of an unknown kind");
+        pack_check(p, p->out || (!p->bad && build_keep_note(p->b, note, p->err)));
     }
 }
 

@@ -186,9 +186,9 @@ static bool seal_fill_notes(struct zf_build *b, struct zf_checkpoint *c, struct 
 {
     uint64_t before = b->lists.notes.n, made = 0;
 
-    for (struct note_kind *k = b->rest.note_kinds; k; k = k->next)
+    for (struct note_form *k = b->rest.note_forms; k; k = k->next)
         made += k->n;
-    /* A kind of its own, so it is never dropped itself. */
+    /* A form of its own, so it is never dropped itself. */
     if (made > before && !zf_build_note(b, err, NOTES_MORE, (unsigned long long)(made - before)))
         return false;
     c->n_notes = (uint32_t)b->lists.notes.n;

@@ -53,7 +53,7 @@ json_t *zf_index_notes(const struct zf_checkpoint *c)
     json_t *notes = json_array();
 
     for (uint32_t i = 0; notes && i < c->n_notes; i++)
-        (void)json_array_append_new(notes, zf_json_text(c->note[i]));
+        (void)json_array_append_new(notes, zf_json_text(c->note[i].text));
     return notes;
 }
 

@@ -152,7 +152,7 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
             continue;
         if (found && !plan_bad(&found->plan)) {
             look->family[0] = '\0';
-            return make_note(c, err,
+            return make_note(c, ZF_NOTE_HF, err,
                              "hf/ is not a model: the recipes %.60s and %.60s both fit. Select one "
                              "with -o recipe=NAME",
                              found->r->name, t->r->name);
@@ -187,17 +187,18 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
         return make_model(c, &t->plan, err);
     if (t) {
         /* Settings of a wrong type may be met before the class is known. */
-        return make_note(c, err, "hf/ is %s%.60s: %.300s",
+        return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s",
                          t->plan.arch ? "not the model " : "no model of a recipe",
                          t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan));
     }
     if (look->files.why.code != ZF_OK) {
         return make_note(
-            c, err, "hf/ is not the model of a recipe: settings are unreadable, %.200s: %.200s",
+            c, ZF_NOTE_HF, err,
+            "hf/ is not the model of a recipe: settings are unreadable, %.200s: %.200s",
             look->files.why.path, look->files.why.msg);
     }
     return !look->family[0] ||
-           make_note(c, err,
+           make_note(c, ZF_NOTE_HF, err,
                      "hf/ is not the model of a recipe: its tensors and settings belong to %.60s, "
                      "but fit none of its recipes. See why: zerofs recipes CKPT",
                      look->family);

@@ -9,7 +9,8 @@
 
 #include <zf/base/name.h>
 
-bool make_note(struct zf_checkpoint *c, struct zf_err *err, const char *fmt, ...)
+bool make_note(struct zf_checkpoint *c, enum zf_note_kind kind, struct zf_err *err, const char *fmt,
+               ...)
 {
     char msg[480];
     va_list args;
@@ -17,13 +18,13 @@ bool make_note(struct zf_checkpoint *c, struct zf_err *err, const char *fmt, ...
     va_start(args, fmt);
     (void)vsnprintf(msg, sizeof msg, fmt, args);
     va_end(args);
-    const char **all = zf_arena_get(c->arena, c->n_notes + 1, sizeof(*all), err);
+    struct zf_note *all = zf_arena_get(c->arena, c->n_notes + 1, sizeof *all, err);
     char *text = all ? zf_arena_str(c->arena, msg, strlen(msg), err) : NULL;
     if (!text)
         return false;
     if (c->n_notes)
-        memcpy(all, c->note, c->n_notes * sizeof(*all));
-    all[c->n_notes++] = text;
+        memcpy(all, c->note, c->n_notes * sizeof *all);
+    all[c->n_notes++] = (struct zf_note){kind, "", text};
     c->note = all;
     return true;
 }
@@ -211,10 +212,12 @@ bool make_model(struct zf_checkpoint *c, const struct plan *p, struct zf_err *er
         return false;
     c->hf = set;
     for (size_t i = 0; i < json_array_size(p->notes); i++)
-        if (!make_note(c, err, "hf/: %.300s", json_string_value(json_array_get(p->notes, i))))
+        if (!make_note(c, ZF_NOTE_OTHER, err, "hf/: %.300s",
+                       json_string_value(json_array_get(p->notes, i))))
             return false;
     return make_files(c, p, err) &&
-           make_note(c, err, "hf/ is the model%s%.60s, by the recipe %.60s (hf/recipe.json)%s",
+           make_note(c, ZF_NOTE_HF, err,
+                     "hf/ is the model%s%.60s, by the recipe %.60s (hf/recipe.json)%s",
                      p->arch ? " " : "", p->arch ? p->arch : "", p->r->name,
                      make_is_stored(p) ? "; its weights are the ones in stored/" : "");
 }

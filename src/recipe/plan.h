@@ -254,7 +254,7 @@ bool close_plan(struct plan *p, struct zf_err *err) ZF_CHECKED;
  * Errors: ZF_E_NOMEM, ZF_E_LIMIT. */
 bool make_model(struct zf_checkpoint *c, const struct plan *p, struct zf_err *err) ZF_CHECKED;
 /* Adds a note.  Errors: ZF_E_NOMEM. */
-bool make_note(struct zf_checkpoint *c, struct zf_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4))) ZF_CHECKED;
+bool make_note(struct zf_checkpoint *c, enum zf_note_kind kind, struct zf_err *err, const char *fmt,
+               ...) __attribute__((format(printf, 4, 5))) ZF_CHECKED;
 
 #endif

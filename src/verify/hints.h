@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the notes of opening say of bytes that are shown nowhere.  A note that begins with names of files speaks of them and of
- * their series, "mp_rank_01.pt is not shown" of all mp_rank_*.pt; one that names none may speak of any. */
+/* What the notes of opening say of bytes that are shown nowhere.  A note about files speaks of them and of their series, one
+ * about mp_rank_01.pt of all mp_rank_*.pt; one about none may speak of any. */
 #ifndef VERIFY_HINTS_H
 #define VERIFY_HINTS_H
 
@@ -10,10 +10,9 @@
 
 /* A note that something is not shown, or that there are other saves in directories below. */
 struct hint {
-    const char *note; /* borrowed */
-    char *subject;    /* owned: of what it says so, each number as 0 */
-    bool names;       /* some file of the save that has tensors */
-    bool saves;       /* it is about other saves */
+    const struct zf_note *note; /* borrowed */
+    char *about;                /* owned; each number as 0 */
+    bool names;                 /* some file of the save that has tensors */
 };
 
 struct hints {

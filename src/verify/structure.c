@@ -105,13 +105,6 @@ static bool structure_report_refusal(struct verify *v, struct zf_err *err)
     return !why || verify_found(v, &about, err, "%s", why->msg);
 }
 
-/* Is it a note of what opening leaves to whoever reads all (src/format/megatron/integrity.c, src/assemble/values.c)? */
-static bool structure_is_done_here(const char *note)
-{
-    return strstr(note, "integrity.json has SHA-256 sums of ") ||
-           strstr(note, " replicas of tensors ");
-}
-
 bool verify_structure(struct verify *v, struct zf_err *err)
 {
     struct losses l = {.err = err};
@@ -120,11 +113,11 @@ bool verify_structure(struct verify *v, struct zf_err *err)
     structure_fini(&l);
     ok = ok && structure_report_refusal(v, err);
     for (uint32_t i = 0; ok && i < v->c->n_notes; i++) {
-        if (!v->o->quick && !v->o->part && structure_is_done_here(v->c->note[i]))
-            continue;
+        if (!v->o->quick && !v->o->part && v->c->note[i].kind == ZF_NOTE_UNCOMPARED)
+            continue; /* it is compared by now */
         const struct verify_about about = {.kind = ZF_FOUND_STRUCTURE, .file = ""};
 
-        ok = verify_found(v, &about, err, "%s", v->c->note[i]);
+        ok = verify_found(v, &about, err, "%s", v->c->note[i].text);
     }
     return ok;
 }

@@ -193,7 +193,7 @@ const struct zf_blob *golden_blob(const struct zf_checkpoint *c, const char *pat
 bool golden_note(const struct zf_checkpoint *c, const char *part)
 {
     for (uint32_t i = 0; i < c->n_notes; i++)
-        if (strstr(c->note[i], part))
+        if (strstr(c->note[i].text, part))
             return true;
     return false;
 }

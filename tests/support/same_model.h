@@ -56,8 +56,11 @@ static inline void same_model(const struct zf_checkpoint *a, const struct zf_che
         assert_string_equal(a->blob[i].path, b->blob[i].path);
         same_model_bytes(a->blob[i].data, b->blob[i].data);
     }
-    for (uint32_t i = 0; i < a->n_notes; i++)
-        assert_string_equal(a->note[i], b->note[i]);
+    for (uint32_t i = 0; i < a->n_notes; i++) {
+        assert_int_equal(a->note[i].kind, b->note[i].kind);
+        assert_string_equal(a->note[i].about, b->note[i].about);
+        assert_string_equal(a->note[i].text, b->note[i].text);
+    }
     for (uint32_t i = 0; i < a->n_missing; i++)
         assert_string_equal(a->missing[i].name, b->missing[i].name);
 }

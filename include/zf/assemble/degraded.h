@@ -17,10 +17,11 @@ bool zf_read_each(struct zf_build *b, uint64_t n,
                   bool (*read)(void *ctx, uint64_t i, struct zf_err *err), void *ctx,
                   const char **why, struct zf_arena *a, struct zf_err *err) ZF_CHECKED;
 
-/* In every build: notes the failure, behind the words of fmt, and forgets it.
+/* In every build: notes the failure, behind the words of fmt, and forgets it; kind, about: as of zf_build_note_on.
  * Errors: of the note. */
-bool zf_note_failure(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4))) ZF_CHECKED;
+bool zf_note_failure(struct zf_build *b, enum zf_note_kind kind, const char *about,
+                     struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6))) ZF_CHECKED;
 
 /* In every build: notes that tensor `name` of `file` (NULL = the file as a whole) is left out, with
  * the failure's message as the reason, and forgets the failure.  Errors: of the note. */

@@ -199,6 +199,15 @@ bool zf_build_has_file(const struct zf_build *b, const char *path);
 /* Shown by `info`.  Notes beyond a few hundred of one kind are dropped and counted. */
 bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))) ZF_CHECKED;
+/* The same of a kind that is acted on, about files or directories; about: see struct zf_note, NULL = "". */
+bool zf_build_note_on(struct zf_build *b, enum zf_note_kind kind, const char *about,
+                      struct zf_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6))) ZF_CHECKED;
+/* Adds a name to an `about` that is being written; beyond a few thousand bytes none, as each is compared with each file. */
+struct zf_out;
+void zf_note_about(struct zf_out *about, const char *name);
+/* Is there a note of that kind? */
+bool zf_build_has_note(const struct zf_build *b, enum zf_note_kind kind);
 /* Does a note hold both texts? */
 bool zf_build_noted(const struct zf_build *b, const char *text, const char *other);
 /* These bytes should be equal and were not all compared (with zf_build_record_copies, compared ones too); takes its own references.

@@ -39,6 +39,30 @@ struct zf_blob {
     bool told;             /* another file of the tree says all of it */
 };
 
+/* What a note says, for whoever acts on it: its words are for people. */
+enum zf_note_kind {
+    ZF_NOTE_OTHER,
+    ZF_NOTE_UNSHOWN, /* whole files are not shown: they are no part of it, or repeat what is shown */
+    ZF_NOTE_UNREADABLE, /* a whole file is not shown, because it could not be read */
+    ZF_NOTE_LEFT_OUT,   /* something that files hold is not shown */
+    ZF_NOTE_SAVES,      /* directories beside the files that are shown are saves of their own */
+    ZF_NOTE_UNCOMPARED, /* bytes were not compared that zerofs verify compares */
+    ZF_NOTE_NO_WEIGHTS, /* the save has none */
+    ZF_NOTE_GROUPS,     /* settings of the optimizer's groups, no oddity */
+    ZF_NOTE_HF,         /* which model hf/ is, or why none */
+    ZF_NOTE_KINDS,
+};
+/* "unshown", as info --json has it. */
+const char *zf_note_kind_name(enum zf_note_kind kind);
+
+/* An oddity that is no failure. */
+struct zf_note {
+    enum zf_note_kind kind;
+    /* the files or directories that it is about, one a line, as far as they are known; "" = no certain ones */
+    const char *about;
+    const char *text; /* one sentence */
+};
+
 /* -o degraded: a tensor that cannot be shown, because nothing but its name is known. */
 struct zf_missing {
     const char *name;
@@ -63,7 +87,7 @@ struct zf_checkpoint {
     uint32_t n_sets;
     const struct zf_blob *blob; /* sorted by path */
     uint32_t n_blobs;
-    const char *const *note; /* oddities that are no failures, one sentence each */
+    const struct zf_note *note;
     uint32_t n_notes;
     const struct zf_set
         *hf; /* what hf/ shows in place of the root's tensors (zf/recipe/hf.h); or NULL */

@@ -28,12 +28,13 @@ static bool buffers_draft_entry(struct ds_rank *mp, const struct ds_entry *e, st
                zf_tensor_ref_draft(mp->save->b, ds_spot("extra", e->name), &e->view, NULL, err);
     }
     if (!e->tensor) {
-        return zf_build_note(mp->save->b, err, "\"%.*s\" is left out: it is not a dense tensor",
-                             (int)e->name.n, e->name.p);
+        return zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                "\"%.*s\" is left out: it is not a dense tensor", (int)e->name.n,
+                                e->name.p);
     }
     if (buffers_is_placeholder(mp, e)) {
-        return zf_build_note(
-            mp->save->b, err,
+        return zf_build_note_on(
+            mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
             "\"%.*s\" is left out: it is a frozen parameter, and DeepSpeed did not save its data",
             (int)e->name.n, e->name.p);
     }
@@ -207,9 +208,9 @@ static bool buffers_draft_aliases(struct ds_rank *mp, struct zf_err *err)
                        n_false))
         return false;
     return left == 0 ||
-           zf_build_note(mp->save->b, err,
-                         "%u tied names are left out: the tensors they are tied to are missing",
-                         left);
+           zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                            "%u tied names are left out: the tensors they are tied to are missing",
+                            left);
 }
 
 /* Frozen parameters that `module` does not hold itself. */

@@ -116,7 +116,8 @@ bool ds_experts_read(struct ds_rank *mp, struct zf_err *err)
     for (; f < end; f++)
         if (!experts_read_file(mp, f, err) &&
             (!mp->save->o->degraded || err->code == ZF_E_NOMEM ||
-             !zf_note_failure(mp->save->b, err, "the 16-bit weights of an expert are lost: ")))
+             !zf_note_failure(mp->save->b, ZF_NOTE_OTHER, NULL, err,
+                              "the 16-bit weights of an expert are lost: ")))
             return false;
     return ds_model_index(mp->save, &mp->expert, err) && experts_check_doubles(mp, err);
 }

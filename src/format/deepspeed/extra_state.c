@@ -64,9 +64,9 @@ static bool state_note_optimizer(struct ds_save *ds, const struct zf_pv *root,
                                  (unsigned)g, lr, *lr && *decay ? "," : "", decay);
         }
     }
-    return len == 0 || zf_build_note(ds->b, err, "optimizer%s%.*s:%s%s", n_type ? " " : "",
-                                     (int)(n_type < 60 ? n_type : 60), name, text,
-                                     n > GROUPS_SHOWN ? "; …" : "");
+    return len == 0 || zf_build_note_on(ds->b, ZF_NOTE_GROUPS, NULL, err, "optimizer%s%.*s:%s%s",
+                                        n_type ? " " : "", (int)(n_type < 60 ? n_type : 60), name,
+                                        text, n > GROUPS_SHOWN ? "; …" : "");
 }
 
 bool ds_state_model(struct ds_save *ds, struct zf_torch *t, const char *path, struct zf_err *err)

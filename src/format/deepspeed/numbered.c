@@ -86,10 +86,11 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
     return numbered_draft_masters(w, optim, zf_pv_get(torch, "param_groups"), err) &&
            ds_overlap_check(&w->states.overlap, err) &&
            (w->n_odd == 0 ||
-            zf_build_note(w->states.ds->b, err,
-                          "\"%s\": %llu entries of the optimizer's state are left out: they have "
-                          "no number, or hold no states",
-                          w->states.path, (unsigned long long)w->n_odd));
+            zf_build_note_on(
+                w->states.ds->b, ZF_NOTE_LEFT_OUT, w->states.path, err,
+                "\"%s\": %llu entries of the optimizer's state are left out: they have "
+                "no number, or hold no states",
+                w->states.path, (unsigned long long)w->n_odd));
 }
 
 /* The optimizer of the file at `path`.  *some: it holds states or masters. */

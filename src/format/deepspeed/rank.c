@@ -42,8 +42,9 @@ static bool rank_check_files(struct ds_rank *mp, uint64_t n, struct zf_err *err)
                            f->path, (unsigned long long)n);
         }
         if (f->dp >= n) {
-            if (!zf_build_note(mp->save->b, err, "\"%s\" is ignored: there are only %llu ranks",
-                               f->path, (unsigned long long)n))
+            if (!zf_build_note_on(mp->save->b, ZF_NOTE_UNSHOWN, f->path, err,
+                                  "\"%s\" is ignored: there are only %llu ranks", f->path,
+                                  (unsigned long long)n))
                 return false;
             continue;
         }
@@ -147,7 +148,7 @@ static bool rank_read_optim(struct ds_rank *mp, const struct ds_file *f, struct 
     if (!mp->save->o->degraded || err->code == ZF_E_NOMEM || err->code == ZF_E_UNSUPPORTED)
         return false;
     *out = (struct ds_optim){.path = f->path, .dp = f->dp, .lost = true};
-    return zf_note_failure(mp->save->b, err, "rank %u is lost: ", f->dp);
+    return zf_note_failure(mp->save->b, ZF_NOTE_OTHER, NULL, err, "rank %u is lost: ", f->dp);
 }
 
 /* Degraded: the file of rank r is missing, or damaged. */
@@ -350,7 +351,7 @@ bool rank_drop_masters(struct ds_rank *mp, struct zf_err *err)
         (err->code != ZF_E_FORMAT && err->code != ZF_E_IO))
         return !ds_err_named(err) && zf_err_in(err, "%s", mp->model.path);
     mp->weights_only = true;
-    return zf_note_failure(mp->save->b, err,
+    return zf_note_failure(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
                            "the masters and their states are left out, the weights are those of "
                            "\"module\": ");
 }

@@ -152,10 +152,10 @@ bool ds_ranks_drop(struct ds_save *ds, struct ds_ranks *all, struct zf_err *err)
 
         if (mp->lost && pipeline)
             ranks_keep_stage(mp);
-        else if (mp->lost && !zf_build_note(ds->b, err,
-                                            "%s is left out: without its model-states file "
-                                            "nothing names its parameters",
-                                            mp->tree))
+        else if (mp->lost && !zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                               "%s is left out: without its model-states file "
+                                               "nothing names its parameters",
+                                               mp->tree))
             return false;
     }
     for (uint32_t i = 0; i < all->n; i++) {

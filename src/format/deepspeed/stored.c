@@ -158,12 +158,13 @@ static bool stored_is_same_save(struct ds_rank *mp, const struct ds_model *m, bo
 
     *same = false;
     if (!ds_zero3_rounds(mp, m, &bad, err))
-        return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
+        return zf_note_failure(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err, "stored/ is left out: ");
     *same = bad.p == NULL;
-    return *same || zf_build_note(mp->save->b, err,
-                                  "stored/ is left out: the %s beside the tag are of another save "
-                                  "(\"%.*s\" is not what its master rounds to)",
-                                  kind, (int)bad.n, bad.p);
+    return *same ||
+           zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                            "stored/ is left out: the %s beside the tag are of another save "
+                            "(\"%.*s\" is not what its master rounds to)",
+                            kind, (int)bad.n, bad.p);
 }
 
 /* Drafts a gathered file if it is whole; one that is damaged is only noted. */
@@ -173,16 +174,17 @@ static bool stored_draft_gathered(struct ds_rank *mp, bool bin, bool *done, stru
     bool same;
 
     if (!stored_load_all(mp, bin, &m, err))
-        return zf_note_failure(mp->save->b, err, "stored/ is left out: ");
+        return zf_note_failure(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err, "stored/ is left out: ");
     if (m.n_entries == 0)
         return true;
     if (!ds_model_index(mp->save, &m, err))
         return false;
     if (!stored_is_complete(mp, &m)) {
-        return zf_build_note(mp->save->b, err,
-                             "stored/ is left out: the %s beside the tag do not hold every trained "
-                             "parameter once",
-                             bin ? "pytorch_model*.bin" : "model*.safetensors");
+        return zf_build_note_on(
+            mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+            "stored/ is left out: the %s beside the tag do not hold every trained "
+            "parameter once",
+            bin ? "pytorch_model*.bin" : "model*.safetensors");
     }
     if (!stored_is_same_save(mp, &m, bin, &same, err))
         return false;

@@ -318,8 +318,8 @@ bool ds_universal_draft(struct ds_rank *mp, struct zf_err *err)
 
     zf_table_free(u.by_name);
     return ok && (u.left == 0 ||
-                  zf_build_note(mp->save->b, err,
-                                "%llu float32 copies of what was not trained are left out: the "
-                                "originals are served",
-                                (unsigned long long)u.left));
+                  zf_build_note_on(mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                   "%llu float32 copies of what was not trained are left out: the "
+                                   "originals are served",
+                                   (unsigned long long)u.left));
 }

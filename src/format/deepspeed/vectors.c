@@ -177,10 +177,11 @@ static const struct ds_part *vector_odd(const struct ds_group *g, const struct d
 static bool vector_note_odd(struct ds_save *ds, const struct ds_group *g, const struct ds_state *s,
                             const struct ds_part *rank, struct zf_err *err)
 {
-    return zf_build_note(ds->b, err,
-                         "the optimizer state \"%.*s\" of group %u is left out: it is not a plain "
-                         "tensor in \"%s\"",
-                         (int)(s->key.n < 80 ? s->key.n : 80), s->key.p, g->index, rank->path);
+    return zf_build_note_on(
+        ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+        "the optimizer state \"%.*s\" of group %u is left out: it is not a plain "
+        "tensor in \"%s\"",
+        (int)(s->key.n < 80 ? s->key.n : 80), s->key.p, g->index, rank->path);
 }
 
 bool vector_each(struct ds_save *ds, const struct ds_group *g, vector_place_fn *place, void *ctx,

@@ -130,11 +130,11 @@ static bool zero0_note_ambiguous(const struct zero0 *z, struct zf_err *err)
     struct ds_name a = zero0_name(z, z->prove.why.two[0]), b = zero0_name(z, z->prove.why.two[1]);
 
     z->q->mp->weights_only = true;
-    return zf_build_note(z->q->mp->save->b, err,
-                         "the fp32 masters and the optimizer's states are left out, and the "
-                         "weights are those of 16 bits: a master of group %u fits \"%.*s\" as "
-                         "well as \"%.*s\", so no names are proven",
-                         z->prove.why.vector, ds_name_shown(a), a.p, ds_name_shown(b), b.p);
+    return zf_build_note_on(z->q->mp->save->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                            "the fp32 masters and the optimizer's states are left out, and the "
+                            "weights are those of 16 bits: a master of group %u fits \"%.*s\" as "
+                            "well as \"%.*s\", so no names are proven",
+                            z->prove.why.vector, ds_name_shown(a), a.p, ds_name_shown(b), b.p);
 }
 
 /* Masters are no weight's. */

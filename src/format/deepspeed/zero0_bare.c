@@ -168,9 +168,10 @@ bool ds_zero0_bare(struct ds_zero0 *q, const struct zf_pv *optim, struct zf_err 
     if (b.n == 0 && (zf_pv_is_map(state) || zf_pv_kind(optim) == ZF_PV_NONE))
         return true;
     if (b.n == 0) {
-        return zf_build_note(build, err,
-                             "the optimizer's states are left out: they have no names, and there "
-                             "are no masters that would prove any");
+        return zf_build_note_on(
+            build, ZF_NOTE_LEFT_OUT, NULL, err,
+            "the optimizer's states are left out: they have no names, and there "
+            "are no masters that would prove any");
     }
     if (!bare_find(&b, zf_pv_get(optim, "param_groups"), &named, err))
         return false;

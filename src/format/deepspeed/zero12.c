@@ -125,10 +125,11 @@ static bool zero12_place(struct ds_save *ds, void *ctx, const struct ds_vector *
             return zero12_muon_place(ds, flat, v, sum + flat->n_ranks, err);
     }
     if (fits == 0 && state) {
-        return zf_build_note(ds->b, err,
-                             "the optimizer state \"%.*s\" of group %u is left out: its length is "
-                             "not that of the weights",
-                             (int)v->key.n, v->key.p, g->index);
+        return zf_build_note_on(
+            ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+            "the optimizer state \"%.*s\" of group %u is left out: its length is "
+            "not that of the weights",
+            (int)v->key.n, v->key.p, g->index);
     }
     if (fits < ranks) {
         return vector_refuse_length(v, other, flat->begin[other + 1] - flat->begin[other], fits,

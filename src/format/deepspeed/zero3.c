@@ -75,8 +75,8 @@ static bool zero3_check_swaps(struct ds_save *ds, const struct ds_vector *v, uin
             .why = "has another length than its vector"};
         *gone = (struct ds_flat){.dtype = v->part[r]->dtype, .lost = lost};
         v->part[r] = gone;
-        if (!lost->file ||
-            !zf_note_failure(ds->b, err, "a part of group %u is lost: ", v->group->index))
+        if (!lost->file || !zf_note_failure(ds->b, ZF_NOTE_OTHER, NULL, err,
+                                            "a part of group %u is lost: ", v->group->index))
             return false;
     }
     return true;
@@ -193,10 +193,10 @@ static bool zero3_place(struct ds_save *ds, void *ctx, const struct ds_vector *v
     if (others == 0)
         return zero3_place_slots(ds, v, flat, err) && zero3_record_paddings(ds->b, v, flat, err);
     return fits > 0 ? vector_refuse_length(v, other, want, fits, err)
-                    : zf_build_note(ds->b, err,
-                                    "the optimizer state \"%.*s\" of group %u is left out: its "
-                                    "length is not that of the weights",
-                                    (int)v->key.n, v->key.p, v->group->index);
+                    : zf_build_note_on(ds->b, ZF_NOTE_LEFT_OUT, NULL, err,
+                                       "the optimizer state \"%.*s\" of group %u is left out: its "
+                                       "length is not that of the weights",
+                                       (int)v->key.n, v->key.p, v->group->index);
 }
 
 bool ds_zero3_draft(struct ds_rank *mp, struct zf_err *err)

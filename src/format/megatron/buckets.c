@@ -393,8 +393,9 @@ static bool buckets_serve(struct buckets *b, size_t param, struct zf_err *err)
         return false;
     if (w.why) {
         b->n_open++;
-        return zf_build_note(
-            b->s->b, err, "the optimizer state of \"%.*s\" is not read from the flat buffers: %s",
+        return zf_build_note_on(
+            b->s->b, ZF_NOTE_LEFT_OUT, NULL, err,
+            "the optimizer state of \"%.*s\" is not read from the flat buffers: %s",
             (int)(name.n < 200 ? name.n : 200), name.p, w.why);
     }
     b->n_served++;

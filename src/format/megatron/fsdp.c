@@ -104,9 +104,9 @@ static bool fsdp_state(struct mg_save *s, const char *name, bool optimizer, size
         n += fsdp_is_state(o) && fsdp_begins(o, "optimizer.") == optimizer;
     }
     if (n > most) {
-        return zf_build_note(s->b, err,
-                             "%s is not shown: it would consist of %zu items, which are in extra/",
-                             name, n);
+        return zf_build_note_on(
+            s->b, ZF_NOTE_LEFT_OUT, NULL, err,
+            "%s is not shown: it would consist of %zu items, which are in extra/", name, n);
     }
     for (size_t i = 0; i < s->object.n; i++) {
         const struct mg_object *o = &s->object.at[i];

@@ -52,11 +52,11 @@ static bool integrity_note(struct zf_build *b, const json_t *files, size_t n_com
         first = first || compared ? first : name;
     }
     return n == 0 ||
-           zf_build_note(b, err,
-                         INTEGRITY " has SHA-256 sums of %zu files: %zu are compared, %zu "
-                                   "are not (%.60s%s)",
-                         json_object_size(files), n_compared, n, first ? first : "",
-                         n > 1 ? ", …" : "");
+           zf_build_note_on(b, ZF_NOTE_UNCOMPARED, NULL, err,
+                            INTEGRITY " has SHA-256 sums of %zu files: %zu are compared, %zu "
+                                      "are not (%.60s%s)",
+                            json_object_size(files), n_compared, n, first ? first : "",
+                            n > 1 ? ", …" : "");
 }
 
 static bool integrity_check_all(struct zf_store *st, const json_t *files, struct zf_build *b,

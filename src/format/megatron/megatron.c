@@ -164,7 +164,8 @@ static bool megatron_read_dirs(struct mg_save *s, struct zf_err *err)
         const bool weights = i == 0 && !s->foreign_weights;
 
         if (weights || !zf_build_degraded(s->b) || err->code == ZF_E_NOMEM ||
-            err->code == ZF_E_LIMIT || !zf_note_failure(s->b, err, "%s is left out: ", s->dir[i]))
+            err->code == ZF_E_LIMIT ||
+            !zf_note_failure(s->b, ZF_NOTE_LEFT_OUT, s->dir[i], err, "%s is left out: ", s->dir[i]))
             return false;
     }
     s->n_dirs = n;
@@ -220,8 +221,8 @@ static bool megatron_sizes(struct mg_save *s, const struct zf_save *save, struct
     if (!megatron_settings_yaml(save->store, save->outer, s->lim, &said, file, &why)) {
         return why.code == ZF_E_NOMEM
                    ? zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory")
-                   : zf_build_note(
-                         s->b, err,
+                   : zf_build_note_on(
+                         s->b, ZF_NOTE_UNSHOWN, file, err,
                          "the sizes in %s are not read, so those of the chunks are used: %s", file,
                          zf_err_text(&why, text, sizeof text));
     }

@@ -205,8 +205,9 @@ static bool verl_drop_twins(struct mg_save *s, struct zf_err *err)
     for (uint32_t i = 1; i < s->n_dirs; i++)
         if (!verl_is_twin(s, i))
             memmove(s->dir[n++], s->dir[i], MG_DIR_MAX);
-        else if (!zf_build_note(s->b, err, "%s is not read: its .metadata is a copy of that in %s",
-                                s->dir[i], s->dir[0]))
+        else if (!zf_build_note_on(s->b, ZF_NOTE_UNSHOWN, s->dir[i], err,
+                                   "%s is not read: its .metadata is a copy of that in %s",
+                                   s->dir[i], s->dir[0]))
             return false;
     s->n_dirs = n;
     return true;
@@ -257,12 +258,13 @@ static bool verl_note(struct mg_save *s, bool model, struct zf_err *err)
                              ", under Hugging Face names; the optimizer keeps Megatron's names");
     }
     if (!model && !mg_verl_is_fsdp(s->st))
-        return zf_build_note(s->b, err, "the save has no weights: " VERL_MANIFEST " names none");
+        return zf_build_note_on(s->b, ZF_NOTE_NO_WEIGHTS, NULL, err,
+                                "the save has no weights: " VERL_MANIFEST " names none");
     return !zf_save_dir_is(s->st, VERL_HF) ||
-           zf_build_note(s->b, err,
-                         VERL_HF
-                         " is not shown, except for its side files: it is an export of " VERL_MODEL
-                         ". Point at it to see it");
+           zf_build_note_on(
+               s->b, ZF_NOTE_UNSHOWN, VERL_HF, err,
+               VERL_HF " is not shown, except for its side files: it is an export of " VERL_MODEL
+                       ". Point at it to see it");
 }
 
 static bool verl_read(struct mg_save *s, struct zf_err *err)

@@ -162,7 +162,8 @@ static bool optim_show_rest(const struct optim_file *f, struct zf_err *err)
         .torch = f->torch, .path = f->path, .is_state = optim_is_groups};
 
     return (!zf_pv_get(zf_torch_root(f->torch), "gradient_accumulator") ||
-            zf_build_note(f->s->b, err, "%s: \"gradient_accumulator\" is not shown", f->path)) &&
+            zf_build_note_on(f->s->b, ZF_NOTE_LEFT_OUT, f->path, err,
+                             "%s: \"gradient_accumulator\" is not shown", f->path)) &&
            zf_state_add(f->s->b, &place, NULL, f->s->o->lim, err);
 }
 

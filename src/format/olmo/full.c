@@ -216,7 +216,8 @@ static bool full_add_torch(const struct full *f, struct zf_err *err)
         if (!zf_store_find(s->st, pt))
             continue;
         if (zf_store_find(s->st, st)) {
-            if (!zf_build_note(s->b, err, "%s is not shown: OLMo itself reads %s instead", pt, st))
+            if (!zf_build_note_on(s->b, ZF_NOTE_UNSHOWN, pt, err,
+                                  "%s is not shown: OLMo itself reads %s instead", pt, st))
                 return false;
             continue;
         }

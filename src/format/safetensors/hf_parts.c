@@ -209,7 +209,8 @@ bool hf_parts_show_others(const struct hf_parts *p, const struct zf_save *save,
         (*p->weights && !parts_side_files(st, p->weights, b, err)))
         return false;
     if (!p->index && zf_store_has(st, joined, ZF_ENTRY_DIR) &&
-        !zf_build_note(b, err, "%s is not shown: it is made of the same shards", joined))
+        !zf_build_note_on(b, ZF_NOTE_UNSHOWN, joined, err,
+                          "%s is not shown: it is made of the same shards", joined))
         return false;
     return save->file || save->outer || p->optimizer || zf_store_is_far(st) ||
            !parts_is_weights_dir(zf_store_base(st)) || parts_note_above(st, o, b, err);

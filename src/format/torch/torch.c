@@ -186,9 +186,9 @@ static bool torch_look_series(struct zf_store *st, bool indexed, struct torch_na
         if (s->lacks == 0)
             continue;
         (void)zf_series_fail(s, err);
-        if (!(out->whole
-                  ? zf_note_failure(b, err, "%s and the rest of its series is not shown: ", s->name)
-                  : zf_forgive(b, err)))
+        if (!(out->whole ? zf_note_failure(b, ZF_NOTE_UNSHOWN, s->name, err,
+                                           "%s and the rest of its series is not shown: ", s->name)
+                         : zf_forgive(b, err)))
             return false;
     }
     return true;
@@ -227,8 +227,8 @@ static bool torch_add_loose(struct torch_adding *a, const struct torch_names *na
             if (!torch_add(a, e[i].name, ZF_ROLE_WEIGHTS, err))
                 return false;
         } else if (e[i].kind == ZF_ENTRY_OTHER) {
-            if (!zf_build_note(a->b, err, "%s is not shown: it is %s, not a file", e[i].name,
-                               e[i].what))
+            if (!zf_build_note_on(a->b, ZF_NOTE_UNSHOWN, e[i].name, err,
+                                  "%s is not shown: it is %s, not a file", e[i].name, e[i].what))
                 return false;
         } else if (e[i].kind == ZF_ENTRY_FILE && zf_torch_set_sniff(a->st, e[i].name) &&
                    !torch_add(a, e[i].name, role, err)) {

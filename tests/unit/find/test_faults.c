@@ -241,7 +241,7 @@ static bool told(const struct zf_checkpoint *c, const struct things *want)
     if (c->n_missing)
         return true;
     for (uint32_t i = 0; i < c->n_notes; i++)
-        if (!strstr(want->notes, c->note[i]))
+        if (!strstr(want->notes, c->note[i].text))
             return true;
     return false;
 }
@@ -368,10 +368,10 @@ static void all_faults(const char *path, long points, long calls, long heap)
     (void)broken_end();
     size_t len = 1;
     for (uint32_t i = 0; i < c->n_notes; i++)
-        len += strlen(c->note[i]) + 1;
+        len += strlen(c->note[i].text) + 1;
     want.notes = need(calloc(len, 1));
     for (uint32_t i = 0; i < c->n_notes; i++)
-        strcat(strcat(want.notes, c->note[i]), "\n");
+        strcat(strcat(want.notes, c->note[i].text), "\n");
     size_t n_points = broken_points(&point);
     for (size_t i = 0; i < n_points; i++) {
         static const int why[2] = {EIO, EACCES};

@@ -68,6 +68,6 @@ int main(int argc, char **argv)
         putchar('\n');
     }
     for (uint32_t i = 0; i < c->n_notes; i++)
-        printf("note\t%s\n", c->note[i]);
+        printf("note\t%s\n", c->note[i].text);
     return 0;
 }

@@ -203,7 +203,8 @@ static void seals_sets_in_order(void **state)
     assert_int_equal(c->n_blobs, 2);
     assert_string_equal(c->blob[0].path, "extra/rng");
     assert_int_equal(c->n_notes, 1);
-    assert_string_equal(c->note[0], "odd: 3");
+    assert_string_equal(c->note[0].text, "odd: 3");
+    assert_string_equal(c->note[0].about, "");
     assert_string_equal(c->tag, "step7");
     assert_true(c->has_step);
     assert_int_equal(c->n_pieces, 4);
@@ -453,7 +454,7 @@ static void counts_notes_it_does_not_keep(void **state)
     zf_auto(checkpoint) struct zf_checkpoint *c = zf_build_seal(b, "fmt", "", &err);
     assert_ok(c, &err);
     assert_int_equal(c->n_notes, 257);
-    assert_string_equal(c->note[256], "744 more notes of the same kinds are not shown");
+    assert_string_equal(c->note[256].text, "744 more notes of the same kinds are not shown");
 }
 
 /* ---- select ------------------------------------------------------------------------------- */

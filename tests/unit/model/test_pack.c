@@ -142,6 +142,7 @@ static struct zf_build *one_of_everything(void)
     zf_build_step(b, -7);
     for (int i = 0; i < 300; i++)
         assert_true(zf_build_note(b, &err, "note %d", i));
+    assert_true(zf_build_note_on(b, ZF_NOTE_LEFT_OUT, "a.pt", &err, "a.pt has more"));
     return b;
 }
 
@@ -159,7 +160,7 @@ static void cut_or_changed_bytes_are_met(void **state)
     assert_non_null(d);
     same_model(c, d);
     assert_int_equal(d->step, -7);
-    assert_int_equal(d->n_notes, 257);
+    assert_int_equal(d->n_notes, 258);
     /* In memory of just that size, so that a step over its end is seen. */
     for (size_t n = 0; n < out.n; n++) {
         uint8_t *cut = malloc(n ? n : 1);

@@ -230,7 +230,7 @@ static bool legacy_draft_joined(struct legacy_save *ls, struct legacy_join *j, s
     if (!masters &&
         (!legacy_is_reason(err) ||
          !zf_note_failure(
-             ls->b, err,
+             ls->b, ZF_NOTE_OTHER, NULL, err,
              "the optimizer is shown per rank, and the root shows the stored weights: ")))
         return false;
     /* what has no names is shown nowhere else */
@@ -251,8 +251,8 @@ static bool legacy_note_swap(struct legacy_save *ls, struct zf_err *err)
 {
     if (legacy_swap_check(ls, err))
         return true;
-    return legacy_is_reason(err) &&
-           zf_note_failure(ls->b, err, "a folder may hold the data of another rank: ");
+    return legacy_is_reason(err) && zf_note_failure(ls->b, ZF_NOTE_OTHER, NULL, err,
+                                                    "a folder may hold the data of another rank: ");
 }
 
 static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *err)
@@ -263,7 +263,8 @@ static bool legacy_draft(struct legacy_save *ls, bool settled, struct zf_err *er
     if (ok) {
         ok = legacy_draft_joined(ls, &j, err);
     } else if (!settled || legacy_may_stay(ls, err)) {
-        ok = (!settled || zf_note_failure(ls->b, err, "the ranks are shown separately: ")) &&
+        ok = (!settled || zf_note_failure(ls->b, ZF_NOTE_OTHER, NULL, err,
+                                          "the ranks are shown separately: ")) &&
              (judged || !zf_build_degraded(ls->b) || legacy_note_swap(ls, err)) &&
              legacy_draft_ranks(ls, true, false, err);
     }
@@ -321,10 +322,10 @@ static bool legacy_distrib_is_whole(struct legacy_save *ls, struct zf_err *err)
 static bool legacy_note_optim(struct legacy_save *ls, struct zf_err *err)
 {
     return ls->files.n_optim == 0 ||
-           zf_build_note(ls->b, err,
-                         "the optimizer is not shown: optim.pt of %u folders holds parts of "
-                         "vectors, and which parameters these belong to is not recorded",
-                         ls->files.n_optim);
+           zf_build_note_on(ls->b, ZF_NOTE_UNSHOWN, "optim.pt", err,
+                            "the optimizer is not shown: optim.pt of %u folders holds parts of "
+                            "vectors, and which parameters these belong to is not recorded",
+                            ls->files.n_optim);
 }
 
 static bool legacy_open_save(struct legacy_save *ls, struct zf_err *err)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes, shown by info. */
+#include "build_kind.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zf/base/out.h>
+
+/* Notes of one form that are kept in full. */
+#define NOTES_OF_A_FORM 256
+#define ABOUT_BYTES 4096
+
+const char *zf_note_kind_name(enum zf_note_kind kind)
+{
+    static const char *const name[ZF_NOTE_KINDS] = {[ZF_NOTE_OTHER] = "other",
+                                                    [ZF_NOTE_UNSHOWN] = "unshown",
+                                                    [ZF_NOTE_UNREADABLE] = "unreadable",
+                                                    [ZF_NOTE_LEFT_OUT] = "left-out",
+                                                    [ZF_NOTE_SAVES] = "saves",
+                                                    [ZF_NOTE_UNCOMPARED] = "uncompared",
+                                                    [ZF_NOTE_NO_WEIGHTS] = "no-weights",
+                                                    [ZF_NOTE_GROUPS] = "groups",
+                                                    [ZF_NOTE_HF] = "hf"};
+
+    return name[kind];
+}
+
+void zf_note_about(struct zf_out *about, const char *name)
+{
+    if (about->n < ABOUT_BYTES) {
+        zf_out_str(about, name);
+        zf_out_u8(about, '\n');
+    }
+}
+
+bool build_keep_note(struct zf_build *b, struct zf_note note, struct zf_err *err)
+{
+    struct zf_note *to;
+
+    note.text = zf_arena_str(b->keep, note.text, strlen(note.text), err);
+    note.about = note.text ? zf_arena_str(b->keep, note.about, strlen(note.about), err) : NULL;
+    if (!note.about || !build_may_add(b->lists.notes.n, b->lim.tensors, "notes", "tensors", err) ||
+        !(to = zf_vec_push(&b->lists.notes, err)))
+        return false;
+    *to = note;
+    return true;
+}
+
+static bool note_add(struct zf_build *b, struct zf_note note, struct zf_err *err, const char *fmt,
+                     va_list ap)
+{
+    struct note_form *form = b->rest.note_forms;
+    char text[1024];
+
+    while (form && strcmp(form->fmt, fmt) != 0)
+        form = form->next;
+    if (!form) {
+        form = zf_arena_get(b->temp, 1, sizeof *form, err);
+        if (!form || !(form->fmt = zf_arena_str(b->temp, fmt, strlen(fmt), err)))
+            return false;
+        form->next = b->rest.note_forms;
+        b->rest.note_forms = form;
+    }
+    if (!build_save(b, &form->n, sizeof form->n, &form->mark, err))
+        return false;
+    if (form->n++ >= NOTES_OF_A_FORM)
+        return true;
+    note.text = vsnprintf(text, sizeof text, fmt, ap) < 0 ? "" : text;
+    return build_keep_note(b, note, err);
+}
+
+bool zf_build_note(struct zf_build *b, struct zf_err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    const bool ok = note_add(b, (struct zf_note){.about = ""}, err, fmt, ap);
+    va_end(ap);
+    return ok;
+}
+
+bool zf_build_note_on(struct zf_build *b, enum zf_note_kind kind, const char *about,
+                      struct zf_err *err, const char *fmt, ...)
+{
+    const struct zf_note note = {.kind = kind, .about = about ? about : ""};
+    va_list ap;
+
+    va_start(ap, fmt);
+    const bool ok = note_add(b, note, err, fmt, ap);
+    va_end(ap);
+    return ok;
+}
+
+bool zf_build_has_note(const struct zf_build *b, enum zf_note_kind kind)
+{
+    for (size_t i = 0; i < b->lists.notes.n; i++)
+        if (b->lists.notes.at[i].kind == kind)
+            return true;
+    return false;
+}
+
+bool zf_build_noted(const struct zf_build *b, const char *text, const char *other)
+{
+    for (size_t i = 0; i < b->lists.notes.n; i++)
+        if (strstr(b->lists.notes.at[i].text, text) && strstr(b->lists.notes.at[i].text, other))
+            return true;
+    return false;
+}
+
+const char *zf_build_first_note(const struct zf_build *b)
+{
+    return b->lists.notes.n ? b->lists.notes.at[0].text : NULL;
+}
