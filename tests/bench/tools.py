@@ -32,10 +32,17 @@ PROGRAMS = {
         'zero_to_fp32, lazy': DEEPSPEED + 'd = get(ckpt, lazy_mode=True)\nfirst(next(iter(d.values())).contiguous())\n'
                                           'for v in d.values(): v.contiguous().sum()',
         'zero_to_fp32, to files': DEEPSPEED + 'convert(ckpt, out, safe_serialization=True)',
+        'ds_to_universal': FIRST + '''
+import runpy
+tag = open(os.path.join(ckpt, "latest")).read().strip()
+sys.argv[1:] = ["--input_folder", os.path.join(ckpt, tag), "--output_folder", os.path.join(out, "universal")]
+runpy.run_module("deepspeed.checkpoint.ds_to_universal", run_name="__main__")''',
     },
     'dcp': {
         'dcp_to_torch_save': FIRST + 'from torch.distributed.checkpoint.format_utils import dcp_to_torch_save\n'
                                      'dcp_to_torch_save(ckpt, os.path.join(out, "model.pt"))',
+        'accelerate merge-weights': FIRST + 'from accelerate.utils import merge_fsdp_weights\n'
+                                            'merge_fsdp_weights(ckpt, out)',
     },
     'hf': {
         'safetensors, all loaded and saved': FIRST + '''
