@@ -370,6 +370,7 @@ bool open_is_refused(const char *path, const struct opts *o, const struct zf_che
     if (c->n_notes == 0)
         return false;
     again.degraded = false;
+    again.model_cache = (char *)"off"; /* what the files say now */
     zf_auto(checkpoint) struct zf_checkpoint *plain = open_checkpoint(path, &again, why_out);
     return !plain;
 }
