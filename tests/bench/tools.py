@@ -36,7 +36,7 @@ PROGRAMS = {
 import runpy
 tag = open(os.path.join(ckpt, "latest")).read().strip()
 sys.argv[1:] = ["--input_folder", os.path.join(ckpt, tag), "--output_folder", os.path.join(out, "universal")]
-runpy.run_module("deepspeed.checkpoint.ds_to_universal", run_name="__main__")''',
+runpy.run_module("deepspeed.checkpoint.ds_to_universal", run_name="__main__", alter_sys=True)''',
     },
     'dcp': {
         'dcp_to_torch_save': FIRST + 'from torch.distributed.checkpoint.format_utils import dcp_to_torch_save\n'
