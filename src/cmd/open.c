@@ -348,9 +348,8 @@ static struct zf_checkpoint *open_begin(struct zf_checkpoint *c, const struct op
 
 bool open_is_damage(const char *path, const struct opts *o, const struct zf_err *err)
 {
-    return !o->degraded && !zf_limits_named(err->msg) &&
-           (err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
-            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path)));
+    return !o->degraded && (err->code == ZF_E_FORMAT || err->code == ZF_E_NOENT ||
+                            (err->code == ZF_E_IO && err->sys == 0 && !where_is_remote(path)));
 }
 
 static bool open_has_tensors(const struct zf_checkpoint *c)
@@ -390,7 +389,8 @@ static bool open_is_past(const char *path, const struct opts *o, const struct zf
 
 void open_say_remedy(const char *path, const struct opts *o, struct zf_err *err)
 {
-    const char *limit = zf_limits_named(err->msg);
+    /* A sentence of another kind may hold these words in a name from the file. */
+    const char *limit = err->code == ZF_E_LIMIT ? zf_limits_named(err->msg) : NULL;
 
     if (err->hint)
         return;

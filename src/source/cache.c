@@ -58,7 +58,7 @@ struct block *block_new(uint64_t n, struct zf_err *err)
     if (!b)
         return zf_null(zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory"));
     atomic_init(&b->refs, 1);
-    atomic_init(&b->told, 0);
+    atomic_init(&b->copied, 0);
     b->lent = false;
     b->n = b->cap = (size_t)n;
     return b;
@@ -110,9 +110,9 @@ static void cache_evict(struct zf_cache *c, struct entry *e)
 /* Bytes of it that nobody has copied out yet, about. */
 static size_t cache_unread(const struct entry *e)
 {
-    const size_t told = atomic_load_explicit(&e->block->told, memory_order_relaxed);
+    const size_t copied = atomic_load_explicit(&e->block->copied, memory_order_relaxed);
 
-    return told < e->block->n ? e->block->n - told : 0;
+    return copied < e->block->n ? e->block->n - copied : 0;
 }
 
 /* Under the lock. */
@@ -199,7 +199,7 @@ struct block *cache_block(struct zf_cache *c, uint64_t n, struct zf_err *err)
         b = cache_block_ref(e->block);
         cache_evict(c, e);
         b->n = (size_t)n;
-        atomic_store_explicit(&b->told, 0, memory_order_relaxed);
+        atomic_store_explicit(&b->copied, 0, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&c->lock);
     if (!b && (b = block_new(n, err)) == NULL)

@@ -21,8 +21,8 @@
 struct block {
     atomic_uint refs;
     size_t n, cap; /* bytes, and those that there is memory for */
-    /* Those that were copied out of it: when as many as it has, somebody went through it. */
-    atomic_size_t told;
+    /* Bytes that were copied out of it: when as many as it has, a reader went through it. */
+    atomic_size_t copied;
     bool lent; /* by cache_block, and not put yet; under the cache's lock */
     _Alignas(BLOCK_ALIGN) uint8_t data[];
 };

@@ -104,7 +104,7 @@ static bool kept_pread(struct zf_source *src, void *buf, size_t n, uint64_t off,
         const size_t into = (size_t)(off - w.off);
         const size_t len = block->n - into < n ? block->n - into : n;
         memcpy(to, block->data + into, len);
-        (void)atomic_fetch_add_explicit(&block->told, len, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&block->copied, len, memory_order_relaxed);
         to += len;
         off += len;
         n -= len;

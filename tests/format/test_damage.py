@@ -138,8 +138,19 @@ with Case() as c:
     check("an unknown type is refused, with the remedy",
           one_sentence(r, ["y.safetensors", "unknown dtype"]) and r.stderr.endswith(b"; -o degraded shows the rest\n"), r)
     check("an unknown type: the rest", size_of(c.dir, "a.f32") == 12)
+    os.unlink(os.path.join(c.dir, "model.safetensors.index.json"))
+    os.unlink(os.path.join(c.dir, "y.safetensors"))
     r = run("info", c.dir, "--limit=json_bytes=20")
     check("a limit is named as an option", r.stderr.endswith(b"; -o limit=json_bytes=N raises it\n"), r)
+
+# Words of a limit in a tensor's name are no limit: what is damaged is shown without it.
+with Case() as c:
+    c.file("model.safetensors.index.json", {"weight_map": {"a": "x.safetensors", "b limit tensors": "x.safetensors"}})
+    c.safetensors("x.safetensors", {"a": ("F32", [3], b"\0" * 12)})
+    r = run("ls", c.dir)
+    check("a name that says limit: the remedy", r.returncode == 4 and b"limit tensors" in r.stderr and r.stderr.endswith(b"; -o degraded shows the rest\n"), r)
+    r = run("info", c.dir)
+    check("a name that says limit: the rest", r.returncode == 4 and b"3 parameters in 1 tensor" in r.stdout, r)
 
 # Of torch.save files behind an index one that cannot be read costs its own tensors; the refusal says what gets past it.
 with Case() as c:

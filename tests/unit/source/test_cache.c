@@ -142,7 +142,7 @@ static void read_all_of(struct zf_cache *c, uint64_t owner, uint64_t k)
 {
     zf_auto(block) struct block *b = cache_get(c, owner, k);
 
-    atomic_store(&b->told, b->n);
+    atomic_store(&b->copied, b->n);
 }
 
 /* Whoever goes through blocks needs no second one beside the one being read. */
@@ -162,7 +162,7 @@ static void read_blocks_go_first(void **state)
     zf_auto(block) struct block *again = cache_block(c, 100, &err); /* though there is room */
     assert_ptr_equal(again, was);
     assert_true(has(c, 1, 0) && !has(c, 1, 1));
-    assert_int_equal(atomic_load(&again->told), 0);
+    assert_int_equal(atomic_load(&again->copied), 0);
 
     memset(again->data, 2 * 16, again->n);
     cache_put(c, 2, 0, again);
