@@ -21,6 +21,7 @@ struct selection {
     struct rule *rule;
     uint32_t n; /* rules compiled so far */
     bool prefix_used;
+    bool only_lacked; /* a tensor fits none of `only` */
     bool *rename_used, *only_used, *except_used;
 };
 
@@ -136,12 +137,13 @@ static bool select_matches_any(const char *const *glob, bool *used, size_t n, co
     return any;
 }
 
-static bool select_is_kept(const struct selection *s, const char *name)
+static bool select_is_kept(struct selection *s, const char *name)
 {
     const struct zf_select *how = s->how;
     bool only = select_matches_any(how->only, s->only_used, how->n_only, name);
     bool except = select_matches_any(how->except, s->except_used, how->n_except, name);
 
+    s->only_lacked = s->only_lacked || (how->n_only > 0 && !only);
     return (how->n_only == 0 || only) && !except;
 }
 
@@ -282,7 +284,43 @@ static bool select_set(struct selection *s, struct zf_arena *a, struct zf_set *s
     return true;
 }
 
-static void select_missing(const struct selection *s, struct zf_checkpoint *c)
+static bool select_any(const bool *used, size_t n)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < n; i++)
+        any = any || used[i];
+    return any;
+}
+
+/* Keeps the sets as they were, and which options changed them. */
+static bool select_record(const struct selection *s, struct zf_checkpoint *c, struct zf_err *err)
+{
+    const struct {
+        const char *option;
+        bool mattered;
+    } all[] = {{"only", s->only_lacked},
+               {"except", select_any(s->except_used, s->how->n_except)},
+               {"strip_prefix", s->prefix_used},
+               {"rename", select_any(s->rename_used, s->how->n_rename)}};
+    zf_auto(out) struct zf_out text = {0};
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (!all[i].mattered)
+            continue;
+        zf_out_str(&text, text.n ? ", -o " : "-o ");
+        zf_out_str(&text, all[i].option);
+        zf_out_str(&text, "=");
+    }
+    if (!zf_out_ok(&text, err) || text.n == 0)
+        return text.n == 0 && !text.bad;
+    c->unselected = c->set;
+    c->n_unselected = c->n_sets;
+    c->selection = zf_arena_str(c->arena, zf_out_text(&text), text.n, err);
+    return c->selection != NULL;
+}
+
+static void select_missing(struct selection *s, struct zf_checkpoint *c)
 {
     struct zf_missing *m = (struct zf_missing *)(uintptr_t)c->missing; /* in our own arena */
     uint32_t n = 0;
@@ -311,6 +349,8 @@ struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *taken, const st
     }
     if (n == 0 && c->n_sets > 0)
         return zf_null(zf_fail(err, ZF_E_USAGE, ZF_OFF_NONE, "the selection leaves no tensor"));
+    if (!select_record(&s, c, err))
+        return NULL;
     select_missing(&s, c);
     select_selection_report(&s);
     c->set = set;

@@ -164,6 +164,31 @@ static bool hf_fitting(struct zf_checkpoint *c, struct look *look, struct trial 
     return true;
 }
 
+/* Does the recipe (o->name, or NULL: exactly one) fit without what -o only= and the like select?  Then out says so, as a
+ * sentence after another one; else it is empty. */
+static bool hf_blame(const struct zf_checkpoint *c, const struct zf_hf_opts *o, char out[200],
+                     struct zf_err *err)
+{
+    zf_auto(look) struct look look = {.given = {.set = NULL}};
+    zf_auto(trial) struct trial *t = NULL;
+    struct zf_checkpoint all = *c;
+
+    out[0] = '\0';
+    if (!c->selection)
+        return true;
+    all.set = c->unselected;
+    all.n_sets = c->n_unselected;
+    if (!hf_look(&look, &all, o->lim, err))
+        return false;
+    if (o->name)
+        t = hf_named(o, &look, err);
+    if (o->name ? !t : !hf_fitting(&all, &look, &t, err))
+        return false;
+    if (t && !plan_bad(&t->plan))
+        (void)snprintf(out, 200, ". Without %.90s the recipe %.60s fits", c->selection, t->r->name);
+    return true;
+}
+
 /* What is wrong, without "recipe:line:column: " in front: that is for people who write recipes. */
 static const char *hf_sentence(const struct plan *p)
 {
@@ -179,17 +204,22 @@ static const char *hf_sentence(const struct plan *p)
 static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct trial *t, bool fits,
                      struct zf_err *err)
 {
+    const struct zf_hf_opts one = {.lim = look->files.lim, .name = t ? t->r->name : NULL};
+    char blame[200];
+
     if (fits && look->files.why.code != ZF_OK) {
         *err = look->files.why;
         return false;
     }
     if (t && !plan_bad(&t->plan))
         return make_model(c, &t->plan, err);
+    if (!hf_blame(c, &one, blame, err))
+        return false;
     if (t) {
         /* Settings of a wrong type may be met before the class is known. */
-        return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s",
+        return make_note(c, ZF_NOTE_HF, err, "hf/ is %s%.60s: %.300s%s",
                          t->plan.arch ? "not the model " : "no model of a recipe",
-                         t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan));
+                         t->plan.arch ? t->plan.arch : "", hf_sentence(&t->plan), blame);
     }
     if (look->files.why.code != ZF_OK) {
         return make_note(
@@ -197,6 +227,8 @@ static bool hf_model(struct zf_checkpoint *c, struct look *look, const struct tr
             "hf/ is not the model of a recipe: settings are unreadable, %.200s: %.200s",
             look->files.why.path, look->files.why.msg);
     }
+    if (blame[0])
+        return make_note(c, ZF_NOTE_HF, err, "hf/ is not the model of a recipe%s", blame);
     return !look->family[0] ||
            make_note(c, ZF_NOTE_HF, err,
                      "hf/ is not the model of a recipe: its tensors and settings belong to %.60s, "
@@ -211,14 +243,17 @@ bool zf_hf_model(struct zf_checkpoint *c, const struct zf_hf_opts *o, struct zf_
     if (!hf_look(&look, c, o->lim, err))
         return false;
     zf_auto(trial) struct trial *t = NULL;
+    char blame[200];
     if (!o->name)
         return hf_fitting(c, &look, &t, err) && hf_model(c, &look, t, o->fits, err);
     t = hf_named(o, &look, err);
     if (!t)
         return false;
-    return plan_bad(&t->plan)
-               ? zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %s", t->plan.problem.at[0])
-               : make_model(c, &t->plan, err);
+    if (!plan_bad(&t->plan))
+        return make_model(c, &t->plan, err);
+    return hf_blame(c, o, blame, err) &&
+           zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "recipe %.*s%s", 300 - (int)strlen(blame),
+                   t->plan.problem.at[0], blame);
 }
 
 /* Has the checkpoint something of its own where a model would be shown? */
@@ -264,12 +299,14 @@ bool zf_hf_each(const struct zf_checkpoint *c, const struct zf_limits *lim, zf_h
             continue;
         zf_auto(trial) struct trial *t =
             hf_trial_make(l->name, l->text, strlen(l->text), &look, err);
-        if (!t)
+        const struct zf_hf_opts one = {.lim = lim, .name = l->name};
+        char why[600] = "", blame[200] = "";
+        if (!t || (plan_bad(&t->plan) && !hf_blame(c, &one, blame, err)))
             return false;
-        const struct zf_hf_fit fit = {.name = l->name,
-                                      .title = t->r->title,
-                                      .fits = t->plan.fits,
-                                      .why = plan_bad(&t->plan) ? t->plan.problem.at[0] : NULL};
+        if (plan_bad(&t->plan))
+            (void)snprintf(why, sizeof why, "%.390s%s", t->plan.problem.at[0], blame);
+        const struct zf_hf_fit fit = {
+            .name = l->name, .title = t->r->title, .fits = t->plan.fits, .why = *why ? why : NULL};
         if (!fn(ctx, &fit))
             return true;
     }
@@ -285,11 +322,14 @@ bool zf_hf_check(const struct zf_checkpoint *c, const struct zf_hf_opts *o,
     if (!hf_look(&look, c, o->lim, err))
         return false;
     zf_auto(trial) struct trial *t = hf_named(o, &look, err);
+    char blame[200] = "";
 
-    if (!t)
+    if (!t || (plan_bad(&t->plan) && !hf_blame(c, o, blame, err)))
         return false;
     *n_out = t->plan.target.n;
     for (size_t i = 0; i < t->plan.problem.n; i++)
         fn(ctx, t->plan.problem.at[i]);
+    if (blame[0])
+        fn(ctx, blame + strlen(". "));
     return true;
 }

@@ -134,6 +134,34 @@ def a_head_that_is_lost_is_not_said_to_differ():
         c.is_no_model("untie_embeddings_and_output_weights), which cannot be seen", opts=("-o", "degraded,lost=omit"))
 
 
+def tensors_that_a_selection_hides_are_said_to_be_hidden_by_it():
+    last, without = "decoder.layers.1.mlp.linear_fc2.weight", "Without -o {} the recipe megatron-llama fits"
+    for opts, options, part in ((("-o", "except=" + last), "except=", "model.layers.1.mlp.down_proj.weight: the checkpoint has no " + last),
+                                (("-o", "rename=linear_fc2=fc2"), "rename=", "model.layers.0.mlp.down_proj.weight: the checkpoint has no decoder.layers.0.mlp.linear_fc2.weight"),
+                                (("-o", "only=decoder.*"), "only=", "not the model of a recipe"),
+                                (("-o", "strip_prefix=decoder."), "strip_prefix=", "not the model of a recipe"),
+                                (("-o", "only=*weight", "-o", "except=*.0.*", "-o", "rename=layers=l"), "except=, -o rename=", "not the model of a recipe")):
+        with Llama() as c:
+            c.save()
+            c.is_no_model(part, without.format(options), opts=opts)
+            c.refused("recipe megatron-llama", without.format(options), at="save", opts=("-o", "recipe=megatron-llama", *opts), code=4)
+            r = c.run("recipes", None, *opts, at="save")
+            said = " ".join(r.stdout.decode().split())
+            assert r.returncode == 1 and said.count(without.format(options)) == 1, said
+            assert f"megatron-llama: {without.format(options)}" not in said and said.count("Without -o") == 1, said
+            r = c.run("recipe", None, "check", "megatron-llama", *opts, at="save")
+            assert r.returncode == 1 and r.stdout.decode().endswith(without.format(options) + "\n"), r.stdout.decode()
+    # What does not come of the selection is not said to.
+    with Llama() as c:
+        c.save({"softmax_scale": 0.5})
+        for opts in (("-o", "except=" + last), ("-o", "only=*")):
+            for r in (c.run("info", None, *opts, at="save"), c.run("recipes", None, *opts, at="save"), c.run("recipe", None, "check", "megatron-llama", *opts, at="save")):
+                said = r.stdout.decode() + r.stderr.decode()
+                assert "softmax_scale" in said and "Without" not in said, said
+        c.save()
+        assert "model.norm.weight" in c.names("-o", "only=*weight", "-o", "rename=nothing=something")
+
+
 def names_that_fall_together_are_no_model():
     with Llama() as c:
         c.save(more={"_orig_mod.decoder.final_layernorm.weight": numbered([WIDTH], 0)})
@@ -221,6 +249,6 @@ def settings_of_olmo_core_that_no_class_has_are_refused_by_name():
                     assert "model.norm.weight" in c.names()
 
 
-main([a_head_that_is_lost_is_not_said_to_differ, a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
+main([tensors_that_a_selection_hides_are_said_to_be_hidden_by_it, a_head_that_is_lost_is_not_said_to_differ, a_lost_tensor_is_lost_under_its_new_name_and_in_no_other, names_that_fall_together_are_no_model,
       settings_that_no_class_of_transformers_has_are_refused_by_name, settings_of_olmo_core_that_no_class_has_are_refused_by_name,
       a_llama_is_shown, settings_that_contradict_the_tensors_are_refused_with_both_values, every_tensor_has_a_place_or_is_named, a_config_json_from_outside_cuts_the_vocabulary_and_must_agree, a_recipe_that_is_wrong_is_refused_with_its_place, a_recipe_file_that_is_not_there_or_too_large, limits_of_the_table_hold_and_are_named])

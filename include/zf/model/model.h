@@ -102,6 +102,11 @@ struct zf_checkpoint {
     uint64_t
         kept_as[2]; /* the checksum of the model that it was made from or kept as; 0, 0 = none */
     const char *kept_note; /* the text that zf_keep_note kept with it; or NULL */
+    /* "-o only=" and the like, where zf_checkpoint_select left tensors out or renamed some, and the sets without that;
+     * NULL = it changed nothing */
+    const char *selection;
+    const struct zf_set *unselected;
+    uint32_t n_unselected;
     struct zf_store *store;
     struct zf_arena *arena; /* everything above lives here */
 };
@@ -159,7 +164,8 @@ struct zf_select {
     void (*unused)(void *ctx, const char *option, const char *value);
     void *unused_ctx;
 };
-/* Gives the checkpoint with other names; c is taken (freed on failure too).
+/* Gives the checkpoint with other names; c is taken (freed on failure too).  c->selection says which options of zerofs
+ * mattered.
  * Errors: ZF_E_USAGE regex does not compile, two names collide (both are named), nothing is left. */
 struct zf_checkpoint *zf_checkpoint_select(struct zf_checkpoint *c, const struct zf_select *how,
                                            struct zf_err *err) ZF_CHECKED;
