@@ -57,11 +57,19 @@ def latent(m, p, q, narrow, plain):
 def experts(m, p, q, names, local, shared, bias):
     router, front, (gate, up, down) = names
     m.put(p + "mlp.router.weight", [EXPERTS, WIDTH], q + router + ".weight")
-    for e in range(EXPERTS):
+    for e in range(EXPERTS if local != "matrix" else 0):
         at = p + {"": f"mlp.experts.experts.{e}.linear_%s.weight", "local": f"mlp.experts.local_experts.{e}.linear_%s.weight",
                   "grouped": f"mlp.experts.linear_%s.weight{e}"}[local]
         m.put(at % "fc1", [14, WIDTH], rows={q + f"{front}.{e}.{n}.weight": 7 for n in (gate, up)})
         m.put(at % "fc2", [WIDTH, 7], q + f"{front}.{e}.{down}.weight")
+    if local == "matrix":  # GroupedMLP: all experts' matrices, transposed, one behind the other
+        m.put(p + "mlp.experts.weight1", [WIDTH, EXPERTS * 14])
+        m.put(p + "mlp.experts.weight2", [EXPERTS * 7, WIDTH])
+        one, two = ([m.save[p + f"mlp.experts.weight{k}"][2][4 * c:4 * c + 4] for c in range(EXPERTS * WIDTH * n)] for k, n in ((1, 14), (2, 7)))
+        for e in range(EXPERTS):
+            for n, lo in ((gate, 0), (up, 7)):  # one.view(EXPERTS, WIDTH, 14)[e, :, lo:lo + 7].T
+                m.want[q + f"{front}.{e}.{n}.weight"] = ([7, WIDTH], b"".join(one[(e * WIDTH + h) * 14 + lo + f] for f in range(7) for h in range(WIDTH)))
+            m.want[q + f"{front}.{e}.{down}.weight"] = ([WIDTH, 7], b"".join(two[(e * 7 + f) * WIDTH + h] for h in range(WIDTH) for f in range(7)))
     if shared:
         gated(m, p + "mlp.shared_experts.linear_fc1", 14, q + "mlp." + shared)
         m.put(p + "mlp.shared_experts.linear_fc2.weight", [WIDTH, 14], q + f"mlp.{shared}.down_proj.weight")
@@ -73,7 +81,8 @@ def experts(m, p, q, names, local, shared, bias):
 
 def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local="", shared="", bias=False, mla="", gate=True, kinds=("weight",)):
     """plain: norms under their own names, as the specification without Transformer Engine has them; biases: "", "qkv", "all";
-    moe: the layers with experts; local: their names, "" torch_dist's, "local" and "grouped" legacy files', of a module for each and of one for all;
+    moe: the layers with experts; local: their names, "" torch_dist's, "local" and "grouped" legacy files', of a module for each and of one for all,
+    "matrix" those of core's own GroupedMLP;
     mla: "", "wide", "narrow"; kinds: what norms have."""
     m = Numbers()
     m.put("embedding.word_embeddings.weight", [ROWS, WIDTH], "model.embed_tokens.weight")
@@ -132,12 +141,16 @@ def nemotron():
                   hidden_act="relu2", partial_rotary_factor=0.5, attention_bias=biases == "all", mlp_bias=biases == "all")
 
 
+SLICES = (({"moe_ffn_hidden_size": 6}, "linear_fc1"), ({"moe_ffn_hidden_size": 8}, "[8:16] are outside"), ({"moe_ffn_hidden_size": 14}, "[14:28] are outside"))
+MATRICES = tuple(({"moe_ffn_hidden_size": n}, f"by the settings the axis has {EXPERTS * WIDTH * 2 * n}, but the tensor has {EXPERTS * WIDTH * 14}") for n in (6, 8, 14))
+
+
 def experts_of_all_names():
-    wrong = (({"moe_ffn_hidden_size": 6}, "linear_fc1"), ({"moe_ffn_hidden_size": 8}, "[8:16] are outside"), ({"moe_ffn_hidden_size": 14}, "[14:28] are outside"),
-             ({"moe_router_score_function": "sigmoid"}, "moe_router_score_function"), ({"moe_router_topk_scaling_factor": 2.0}, "moe_router_topk_scaling_factor"),
-             ({"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias"), ({"squared_relu": True}, "squared_relu"),
-             ({"moe_router_num_groups": 2}, "moe_router_num_groups"))
-    for plain, local in itertools.product((False, True), ("", "local", "grouped")):
+    others = (({"moe_router_score_function": "sigmoid"}, "moe_router_score_function"), ({"moe_router_topk_scaling_factor": 2.0}, "moe_router_topk_scaling_factor"),
+              ({"moe_router_enable_expert_bias": True}, "moe_router_enable_expert_bias"), ({"squared_relu": True}, "squared_relu"),
+              ({"moe_router_num_groups": 2}, "moe_router_num_groups"))
+    for plain, local in itertools.product((False, True), ("", "local", "grouped", "matrix")):
+        wrong = (*(MATRICES if local == "matrix" else SLICES), *others)
         shown(decoder(plain, moe=(0, 1), names=MIXTRAL, local=local), MOE, "MixtralForCausalLM",
               (*wrong, ({"num_moe_experts": 2}, "expert"), ({"add_bias_linear": True}, "experts with biases"), ({"moe_router_pre_softmax": True}, "moe_router_pre_softmax")),
               num_local_experts=EXPERTS, num_experts_per_tok=2, intermediate_size=7, sliding_window=None)
@@ -145,15 +158,15 @@ def experts_of_all_names():
               moe_intermediate_size=7, mlp_only_layers=[0], norm_topk_prob=True, decoder_sparse_step=1)
     settings = {**MOE, "kv_channels": DIM, "add_qkv_bias": True, "moe_shared_expert_gate": True, "moe_shared_expert_intermediate_size": 14}
     shown(decoder(biases="qkv", moe=(0, 1), shared="shared_expert"), settings, "Qwen2MoeForCausalLM",
-          (*wrong, *(({"moe_shared_expert_intermediate_size": n}, part) for n, part in ((12, "shared_experts.linear_fc1"), (16, "[16:32] are outside"), (28, "[28:56] are outside")))),
+          (*SLICES, *others, *(({"moe_shared_expert_intermediate_size": n}, part) for n, part in ((12, "shared_experts.linear_fc1"), (16, "[16:32] are outside"), (28, "[28:56] are outside")))),
           shared_expert_intermediate_size=14, norm_topk_prob=True)
 
 
 def latent_attention():
     for plain, mla in itertools.product((False, True), ("wide", "narrow")):
-        names = {"shared": "shared_experts", "mla": mla, "local": "grouped" if plain else ""}
+        names = {"shared": "shared_experts", "mla": mla, "local": "grouped" if plain else "" if mla == "wide" else "matrix"}
         settings = {**MLA, **MOE, "q_lora_rank": 9 if mla == "narrow" else None, "moe_shared_expert_intermediate_size": 14}
-        wrong = (({"moe_ffn_hidden_size": 14}, "[14:28] are outside"), ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"),
+        wrong = (MATRICES[2] if names["local"] == "matrix" else SLICES[2], ({"moe_shared_expert_intermediate_size": 7}, "shared_experts.linear_fc1"), ({"q_lora_rank": None if mla == "narrow" else 9}, "linear_q"),
                  ({"kv_lora_rank": 9, "qk_pos_emb_head_dim": 3}, "rows of linear_q"), ({"add_qkv_bias": True}, "with biases"))
         fields = {"kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_routed_experts": EXPERTS}
         shown(decoder(plain, moe=(1,), **names), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM", wrong, **fields)

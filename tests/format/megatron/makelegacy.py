@@ -97,7 +97,7 @@ class Model:
         self.optimizer = "plain"      # or "flat", or None
         self.align = 64               # elements, of a parameter in a flat buffer; 1 up to core 0.7
         self.attributes = True
-        self.grouped = False          # experts in one module
+        self.grouped = False          # experts in one module: "matrix" is GroupedMLP's
         self.old = False              # names of Megatron-LM before core
         self.edit = lambda rank, model: None
         self.edit_file = lambda rank, value: None
@@ -154,6 +154,9 @@ class Model:
             yield from (("mlp.shared_experts.linear_fc1.weight", fc1, (glu * shared, h)), ("mlp.shared_experts.linear_fc2.weight", "columns", (h, shared)),
                         ("mlp.shared_experts.gate_weight", "copy", (1, h)))
         yield "mlp.router.weight", "copy", (e, h)
+        if self.grouped == "matrix":
+            yield from (("mlp.experts.weight1", "columns", (h, e * glu * m)), ("mlp.experts.weight2", "rows", (e * m, h)))
+            return
         for i in range(e):
             a, b = ("mlp.experts.linear_fc1.weight", "mlp.experts.linear_fc2.weight") if self.grouped else \
                 (f"mlp.experts.local_experts.{i}.linear_fc1.weight", f"mlp.experts.local_experts.{i}.linear_fc2.weight")
@@ -260,7 +263,7 @@ class Model:
                 for r in mine:
                     state[len(state)] = {"step": Mem((), [0x40000000]).torch(), "exp_avg": moment(r[3], 1).torch(), "exp_avg_sq": moment(r[3], 2).torch()}
             return {"optimizer": {"state": state, "param_groups": groups}, "fp32_from_fp16_params": lists}
-        if self.args.get("num_experts"):
+        if self.args.get("num_experts") and self.grouped != "matrix":  # of one expert rank, experts are in no list of their own
             return [one([r for r in rows if r[5] is None]), one([r for r in rows if r[5] is not None])]
         return one(rows)
 
@@ -281,7 +284,7 @@ class Model:
                 n = len(vectors["param"])
                 out[v] = {(BF16, FLOAT32): {**{k: Mem((n,), x).torch() for k, x in vectors.items()}, "numel_unpadded": n}}
             return out
-        if self.args.get("num_experts"):
+        if self.args.get("num_experts") and self.grouped != "matrix":
             return [one([r for r in rows if r[5] is None]), one([r for r in rows if r[5] is not None])]
         return one(rows)
 

@@ -110,6 +110,9 @@ for down in ("copy", "rows", "duplicated"):
             joins(f"mla, tp 2 pp 2, down projections {down}{what}, {kind} optimizer",
                   edited(Model(tp=2, pp=2, **{**MLA, "_down": down, **args}), optimizer=kind))
 joins("experts in one module", edited(Model(ep=2, tp=2, **MOE), grouped=True))
+for kind in ("plain", "flat", None):
+    for how, args in {"one rank": {}, "pp 2": {"pp": 2}, "uneven stages": {"pp": 3, "layers": [[1, 3, 2]]}, "no gate": {"swiglu": False}}.items():
+        joins(f"experts in one matrix, {how}, {kind} optimizer", edited(Model(**args, **MOE), grouped="matrix", optimizer=kind))
 joins("a flat buffer without gaps", edited(Model(**{**MLA, "q_lora_rank": 5}), optimizer="flat", align=1))
 joins("masters without attributes", edited(Model(tp=2, pp=2), attributes=False))
 # A state of a kind that is not understood costs itself, in any rank, with one note.
@@ -283,6 +286,12 @@ without_bytes(edited(Model(ep=2, **MOE), edit=lambda r, m: m.pop("decoder.layers
                      if r[2] == 1 else None, optimizer=None), "is in no file, but args.num_experts is 4", "an expert that no rank has")
 without_bytes(edited(Model(ep=2, **MOE), grouped=True, edit=lambda r, m: m.pop("decoder.layers.0.mlp.experts.linear_fc1.weight0", None)
                      if r[2] == 0 else None, optimizer=None), "is in no file, but args.num_experts is 4", "an expert of one module that no rank has")
+for ranks in ({"tp": 2}, {"ep": 2}, {"tp": 2, "etp": 1, "ep": 2}):  # a rank's file with the matrices of its own experts
+    without_bytes(edited(Model(**ranks, **MOE), grouped="matrix", optimizer=None, edit=lambda r, m: m.update(
+        {k: makelegacy.fresh(f"{r}", (8, 24)).bf16().torch() for k in m if k.endswith("weight1")})), 'weight1": it has all experts of a rank (GroupedMLP), which zerofs does not join',
+                  f"experts in one matrix of each rank, {ranks}", contradicts=False)
+without_bytes(edited(Model(**MOE), grouped="matrix", optimizer=None, edit_file=lambda r, v: v["args"].row[2].update(moe_ffn_hidden_size=7)),
+              "dimension 1 of all ranks together is 48, but by args it is 56", "a matrix of experts that args contradict")
 without_bytes(edited(Model(mtp_num_layers=2), optimizer=None, edit_file=lambda r, v: v["args"].row[2].update(mtp_num_layers=1)), "args.mtp_num_layers is 1",
               "a layer of multi-token prediction too many")
 without_bytes(edited(Model(mtp_num_layers=3), optimizer=None, edit=lambda r, m: [m.pop(k) for k in list(m) if k.startswith("mtp.layers.1.")]),

@@ -99,6 +99,25 @@ static bool join_either(struct legacy_part *p, uint32_t ranks, struct zf_err *er
     return true;
 }
 
+/* The experts of one rank are as they are; those of several make no matrix.
+ * Source: GroupedMLP of megatron/core/transformer/moe/experts.py (0.8 … 0.16), weight1.view(experts, hidden, -1). */
+static bool join_alone(const struct legacy_join *j, struct legacy_part *p, struct zf_err *err)
+{
+    const struct zf_mesh *m = &j->files->mesh;
+
+    if (p->is.cut != LEGACY_ALONE)
+        return true;
+    if (zf_mesh_parts(m, ZF_AXIS_TENSOR) > 1 || zf_mesh_parts(m, ZF_AXIS_EXPERT) > 1 ||
+        j->files->expert_tensor > 1) {
+        return zf_fail(err, ZF_E_UNSUPPORTED, ZF_OFF_NONE,
+                       "it has all experts of a rank (GroupedMLP), which zerofs does not join over "
+                       "%u tensor and %u expert ranks",
+                       zf_mesh_parts(m, ZF_AXIS_TENSOR), zf_mesh_parts(m, ZF_AXIS_EXPERT));
+    }
+    p->is.cut = LEGACY_COPY;
+    return true;
+}
+
 /* The attributes that were saved with the master must say what the table says. */
 static bool join_attr_agrees(const struct legacy_join *j, const struct legacy_part *p,
                              enum legacy_cut cut, uint32_t n_slots, struct zf_err *err)
@@ -183,7 +202,7 @@ static bool join_describe(const struct legacy_join *j, struct legacy_part *p,
         return zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE, "it has %u dimensions, expected %u", w->ndim,
                        p->is.ndim);
     }
-    if (!join_either(p, ranks, err))
+    if (!join_either(p, ranks, err) || !join_alone(j, p, err))
         return false;
     w->cut = p->is.cut;
     w->n_slots = w->cut == LEGACY_COPY ? 1 : ranks;

@@ -22,6 +22,8 @@ enum names_size {
     SIZE_ATTENTION,
     SIZE_FFN,
     SIZE_MOE_FFN,
+    SIZE_GROUPED_FC1,
+    SIZE_GROUPED_FC2,
     SIZE_SHARED_FFN,
     SIZE_EXPERTS,
     SIZE_Q_NORM,
@@ -98,6 +100,10 @@ static uint64_t names_size_of(enum names_size z, const struct megatron_settings 
         return s->ffn_hidden_size;
     case SIZE_MOE_FFN:
         return megatron_settings_moe_ffn(s);
+    case SIZE_GROUPED_FC1:
+        return s->num_experts * megatron_settings_moe_ffn(s) * (megatron_settings_gated(s) ? 2 : 1);
+    case SIZE_GROUPED_FC2:
+        return s->num_experts * megatron_settings_moe_ffn(s);
     case SIZE_SHARED_FFN:
         return s->moe_shared_expert_intermediate_size;
     case SIZE_EXPERTS:

@@ -26,6 +26,7 @@ enum legacy_cut {
     LEGACY_GATED,   /* likewise, but a rank's rows are two halves [W_r | V_r] of [W | V] */
     LEGACY_COLUMNS, /* cut along dimension 1 */
     LEGACY_EITHER,  /* cut along dimension 0 or a copy: its size says which */
+    LEGACY_ALONE, /* matrices of experts one behind the other: joined ones of several ranks have no shape */
 };
 
 struct legacy_text {

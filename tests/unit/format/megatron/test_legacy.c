@@ -120,7 +120,7 @@ static void knows_no_others(void **state)
         "decoder.layers.0.input_layernorm.weigh",
         "decoder.layers.0.mixer.in_proj.weight",
         "decoder.layers.0.mlp.experts.local_experts..linear_fc1.weight",
-        "decoder.layers.0.mlp.experts.weight1",
+        "decoder.layers.0.mlp.experts.weight3",
         "decoder.layers.0.transformer_layer.input_layernorm.weight",
         "decoder.layers.0.embedding.word_embeddings.weight",
         "embedding.word_embeddings.weight.",
