@@ -49,8 +49,8 @@ static const struct {
 static const struct {
     const char *name;
     uint32_t args;
-} calls[] = {{"select", 3}, {"len", 1}, {"item", 2}, {"real", 1}};
-enum { CALL_SELECT, CALL_LEN, CALL_ITEM, CALL_REAL, N_CALLS };
+} calls[] = {{"select", 3}, {"len", 1}, {"item", 2}, {"real", 1}, {"log", 1}};
+enum { CALL_SELECT, CALL_LEN, CALL_ITEM, CALL_REAL, CALL_LOG, N_CALLS };
 
 static const char *const tensor_calls[] = {"has",   "dim",  "count",    "same",
                                            "alike", "zero", "stripped", "ndim"};
@@ -399,6 +399,9 @@ static json_t *expr_call(uint32_t call, json_t **v, bool *fits)
             (json_int_t)(json_is_array(v[0]) ? json_array_size(v[0]) : json_object_size(v[0])));
     case CALL_ITEM:
         return expr_item(v[0], v[1]);
+    case CALL_LOG:
+        *fits = json_is_number(v[0]) && json_number_value(v[0]) > 0;
+        return json_real(*fits ? log(json_number_value(v[0])) : 0);
     default:
         *fits = json_is_number(v[0]);
         return json_real(json_number_value(v[0]));

@@ -215,22 +215,23 @@ static bool run_list(struct plan *p, struct zf_err *err)
 /* Puts value, which is taken, at a dotted key. */
 static bool run_put(json_t *config, const char *key, json_t *value)
 {
-    const char *dot = strchr(key, '.');
     char part[128];
 
-    if (!dot || (size_t)(dot - key) >= sizeof part)
-        return value && json_object_set_new_nocheck(config, key, value) == 0;
-    memcpy(part, key, (size_t)(dot - key));
-    part[dot - key] = '\0';
-    json_t *in = json_object_get(config, part);
-    if (!json_is_object(in)) {
-        in = json_object();
-        if (!in || json_object_set_new_nocheck(config, part, in) != 0) {
-            json_decref(value);
-            return false;
+    for (const char *dot; (dot = strchr(key, '.')) && (size_t)(dot - key) < sizeof part;
+         key = dot + 1) {
+        memcpy(part, key, (size_t)(dot - key));
+        part[dot - key] = '\0';
+        json_t *in = json_object_get(config, part);
+        if (!json_is_object(in)) {
+            in = json_object();
+            if (!in || json_object_set_new_nocheck(config, part, in) != 0) {
+                json_decref(value);
+                return false;
+            }
         }
+        config = in;
     }
-    return value && json_object_set_new_nocheck(in, dot + 1, value) == 0;
+    return value && json_object_set_new_nocheck(config, key, value) == 0;
 }
 
 /* A field of another config.json says the same?  transformers 5 keeps the rotary ones in an object of their own. */

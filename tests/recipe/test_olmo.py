@@ -136,7 +136,7 @@ def experiment(kind, place="sequence_mixer", moe=None, **attention):
 
 RMS = {"name": "rms", "eps": 1e-5}
 SIZES = (({"d_model": 32}, "16 and 32"), ({"vocab_size": 32}, "24 and 32"), ({"n_layers": 3}, "2 and 3"), ({"mixer.n_heads": 8}, "w_out|w_k|q_norm|d_model|rows"),
-         ({"mixer.rope.theta": None}, "rope.theta"), ({"block.layer_norm.eps": None}, "layer_norm.eps"), ({"block_pattern": ["a"]}, "block_pattern"),
+         ({"mixer.rope.theta": None}, "rope.theta"), ({"block.layer_norm": None}, "layer_norm.eps"), ({"block.layer_norm.eps": None}, {"rms_norm_eps": 1e-5}), ({"block.layer_norm.eps": 1e-6, "lm_head.layer_norm.eps": None}, "several epsilons"), ({"block_pattern": ["a"]}, "block_pattern"),
          ({"embed_scale": 2.0}, "embed_scale"), ({"block.feed_forward_residual_alpha": 0.5}, "residual"), ({"tie_word_embeddings": True}, "tensors differ"),
          ({"block_overrides": {"1": {"name": "default"}}}, "block_overrides"))
 
@@ -148,17 +148,24 @@ def decoders_of_olmo_core():
                 ({"mixer.rope.scaling": {"_CLASS_": scaled % "Stepwise", "factor": 8, "old_context_len": 4096, "low_freq_proportion": 0.5, "high_freq_proportion": 0.125}},
                  {"rope_scaling": {**three, "low_freq_factor": 2.0, "high_freq_factor": 8.0}}),
                 ({"mixer.rope.scaling": {"_CLASS_": scaled % "PI", "factor": 4}}, {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
-                ({"mixer.rope.scaling": {"_CLASS_": scaled % "PI"}}, "factor"), ({"mixer.rope.scaling": {"_CLASS_": scaled % "New"}}, "unknown scaling"),
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "PI"}}, {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "PI", "factor": 4, "attention_rescale_factor": 1.2}}, "attention_rescale_factor"),
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "", "factor": 8, "old_context_len": 4096}}, {"rope_scaling": three}), ({"mixer.rope.scaling": {"_CLASS_": scaled % "New"}}, "unknown scaling"),
                 ({"mixer.rope.scaling": {"_CLASS_": scaled % "ABF", "new_theta": 80000}}, {"rope_theta": 80000.0, "rope_scaling": None}),
-                ({"mixer.rope.scaling": {"_CLASS_": scaled % "YaRN", "factor": 4, "old_context_len": 4096, "beta_fast": 16, "beta_slow": 2}},
-                 {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "beta_fast": 16, "beta_slow": 2}}))
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "YaRN", "factor": 4, "old_context_len": 1800}}, "ramp of YaRN"),
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "YaRN", "factor": 0.5, "old_context_len": 512}}, "factor below 1"),
+                ({"mixer.rope.scaling": {"_CLASS_": scaled % "YaRN", "factor": 4, "old_context_len": 1700, "beta_fast": 16, "beta_slow": 2}},
+                 {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1700, "beta_fast": 16, "beta_slow": 2}}))
     plain = {"rope_theta": 20000.0, "rms_norm_eps": 1e-5, "num_attention_heads": HEADS, "num_key_value_heads": GROUPS, "attention_bias": False, "vocab_size": ROWS,
              "intermediate_size": FFN, "max_position_embeddings": 64, "tie_word_embeddings": False}
-    mlp = (({"block.feed_forward.hidden_size": 12}, "10 and 12"), ({"block.feed_forward.activation": "gelu"}, "activation"))
+    mlp = (({"block.feed_forward.hidden_size": 12}, "10 and 12"), ({"block.feed_forward.activation": "gelu"}, "activation"),
+           ({"block.feed_forward.activation": "gelu_tanh"}, {"hidden_act": "gelu_pytorch_tanh"}))
     for place in ("sequence_mixer", "attention"):  # 3.x and 2.x
         judged(core(False), "config.json", experiment("default", place), (({}, {**plain, "head_dim": 4}), *scalings, *SIZES, *mlp), "LlamaForCausalLM")
         judged(core(False, "each"), "config.json", experiment("default", place, qk_norm=RMS, use_head_qk_norm=True), (
-            ({}, {**plain, "head_dim": 4}), ({"mixer.use_head_qk_norm": False}, "fit none"), *scalings[:1], *SIZES), "Qwen3ForCausalLM")
+            ({}, {**plain, "head_dim": 4}), ({"mixer.use_head_qk_norm": False}, "fit none"), *scalings[:1], *SIZES,
+            *(({"block.layer_norm.eps": 1e-6, "lm_head.layer_norm.eps": 1e-6, "mixer.qk_norm": q}, said) for q, said in (
+                ({"name": "rms"}, "several epsilons"), ({**RMS, "eps": 1e-6}, {"rms_norm_eps": 1e-6})))), "Qwen3ForCausalLM")
         judged(core(True, "all"), "config.json", experiment("reordered_norm", place, qk_norm=RMS), (
             ({}, plain), ({"mixer.use_head_qk_norm": True}, "each head's|length of q_norm"), ({"mixer.head_dim": 8}, "head"), *scalings[-1:], *SIZES, *mlp), "Olmo2ForCausalLM")
     judged(core(False, bias=True), "config.json", experiment("default", bias=True), (({}, {"attention_bias": True}), ({"mixer.bias": None}, {"attention_bias": True}),
@@ -177,7 +184,7 @@ def experts_of_olmo_core():
     for order, other in (("dropless", "default"), ("default", "dropless")):
         wrong = ({"block.feed_forward_moe.name": other}, "axis|differs|divides|brackets|outside|shape"), *router
         judged(core(False, "all", moe=order), "config.json", experiment("moe", moe=order, qk_norm=RMS), (
-            ({}, {**want, "clip_qkv": None}), ({"mixer.clip_qkv": 8.0}, {"clip_qkv": 8.0}), *wrong), "OlmoeForCausalLM")
+            ({}, {**want, "clip_qkv": None}), ({"mixer.clip_qkv": 8.0}, "clip_qkv"), *wrong), "OlmoeForCausalLM")
         judged(core(True, "all", moe=order), "config.json", experiment("moe_reordered_norm", moe=order, qk_norm=RMS), (({}, want), ({"mixer.clip_qkv": 8.0}, "clip_qkv"), *wrong),
                "FlexOlmoForCausalLM")
 
@@ -185,7 +192,8 @@ def experts_of_olmo_core():
 def windows_of_olmo_3():
     def of(**window):
         return {"mixer.sliding_window": {"pattern": [6, -1], "force_full_attention_on_first_layer": False, "force_full_attention_on_last_layer": False, **window}}
-    yarn = {"_CLASS_": "olmo_core.nn.rope.YaRNRoPEScalingConfig", "factor": 4, "old_context_len": 4096}
+    yarn = {"_CLASS_": "olmo_core.nn.rope.YaRNRoPEScalingConfig", "factor": 4, "old_context_len": 512}
+    base = {"rope_type": "default", "rope_theta": 20000.0}
     settings = experiment("reordered_norm", qk_norm=RMS)
     full = settings({"mixer.rope.scaling": yarn})["model"]["block"]
     wide, kinds = {"sliding_window": 6}, ["sliding_attention", "full_attention"]
@@ -194,13 +202,21 @@ def windows_of_olmo_3():
         (of(pattern=[6, 6]), {**wide, "layer_types": kinds[:1] * 2}), (of(force_full_attention_on_first_layer=True), {**wide, "layer_types": kinds[::-1]}),
         (of(pattern=[6], force_full_attention_on_last_layer=True), {**wide, "layer_types": kinds}),
         ({"mixer.sliding_window": {"pattern": [6, -1]}}, {"layer_types": kinds[1:] * 2}),
+        (of(pattern=[-1]), {"layer_types": kinds[1:] * 2, "sliding_window": None, "rope_parameters": {"sliding_attention": base, "full_attention": base}}),
         (of(pattern=[6, 4]), "several sizes"), (of(pattern=[]), "pattern"), ({**of(), "mixer.rope.scaling": yarn}, "layers with windows"),
         ({**of(), "block_overrides": {"1": full}}, {"layer_types": kinds, "rope_scaling": {
-            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1}}),
+            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "beta_fast": 32, "beta_slow": 1},
+            "rope_parameters": {"sliding_attention": base, "full_attention": {"rope_type": "yarn", "rope_theta": 20000.0}}}),
+        ({**of(), "block_overrides": {"1": settings({"mixer.rope.scaling": {"_CLASS_": "olmo_core.nn.rope.ABFRoPEScalingConfig", "new_theta": 80000}})["model"]["block"]}}, {
+            "rope_parameters": {"sliding_attention": base, "full_attention": {"rope_type": "default", "rope_theta": 80000.0}}}),
+        ({**of(), "block_overrides": {"0": settings({})["model"]["block"]}}, {"layer_types": kinds[1:] * 2}),
         ({**of(), "block_overrides": {"0": full}}, "full attention alone"), ({**of(), "block_overrides": {"0": full, "1": settings({})["model"]["block"]}}, "that differ"),
         ({**of(), "block_overrides": {"1": {**full, "name": "default"}}}, "another kind"),
+        ({**of(), "block_overrides": {"1": {**full, "feed_forward_residual_alpha": 0.5}}}, "scaled residual"),
+        ({**of(), "block_overrides": {"1": {**full, "layer_norm": {"name": "rms"}}}}, "another kind"),
         *(({**of(), "block_overrides": {"1": {**full, "sequence_mixer": {**full["sequence_mixer"], k: v}}}}, said) for k, v, said in (
-            ("n_heads", 2, "other heads"), ("n_kv_heads", 4, "other heads"), ("rope", {"theta": 1}, "another base")))), "Olmo3ForCausalLM")
+            ("n_heads", 2, "other heads"), ("n_kv_heads", 4, "other heads"), ("rope", {"name": "default", "theta": 1}, "another base"), ("rope", {"name": "default", "theta": 20000, "partial_rotary_factor": 0.5}, "another rotary"),
+            ("clip_qkv", 8.0, "another attention"), ("qk_norm", {"name": "rms"}, "another attention"), ("sliding_window", {"pattern": [3]}, "other windows")))), "Olmo3ForCausalLM")
 
 
 def a_vocabulary_is_cut_by_a_config_json_from_outside():
@@ -214,6 +230,15 @@ def a_vocabulary_is_cut_by_a_config_json_from_outside():
         c.holds(m, "Olmo2ForCausalLM", "-o", "side=" + os.path.join(c.dir, "side"), vocab_size=20)
 
 
+def gains_of_each_head_are_refused():
+    """Their number may be that of a head's elements."""
+    m = core(False, "each")
+    for x in "qk":
+        for i in range(LAYERS):
+            m.put(f"blocks.{i}.attention.{x}_norm.weight", [WIDTH // HEADS, WIDTH // HEADS], f"model.layers.{i}.self_attn.{x}_norm.weight")
+    judged(m, "config.json", experiment("default", qk_norm=RMS, use_head_qk_norm=True), (({"mixer.qk_norm_per_head_gains": True}, "qk_norm_per_head_gains"),), "Qwen3ForCausalLM")
+
+
 def a_head_that_is_the_embedding_is_left_out():
     m = core(False)
     m.want.pop("lm_head.weight")
@@ -221,5 +246,5 @@ def a_head_that_is_the_embedding_is_left_out():
     judged(m, "config.json", experiment("default"), (({"tie_word_embeddings": True}, {"tie_word_embeddings": True}),), "LlamaForCausalLM")
 
 
-main([olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
+main([olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside, gains_of_each_head_are_refused,
       a_head_that_is_the_embedding_is_left_out])
