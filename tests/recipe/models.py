@@ -36,6 +36,23 @@ class Save(Case):
         assert {k: config.get(k) for k in fields} == fields, config
 
 
+def needs_a_tied_head(m, file, settings, architecture, kind):
+    """The settings say that the head is the embedding; Hugging Face's class makes a new one, of random numbers, where config.json does not."""
+    for said in (True, False, None):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/" + file, settings)
+            side = {"model_type": kind, "architectures": [architecture], "tie_word_embeddings": said}
+            c.file("side/config.json", {k: v for k, v in side.items() if v is not None})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            if said:
+                c.holds(m, architecture, *opts)
+            else:
+                c.told(f"hf/ is not the model {architecture}", "config.json does not say that the head is the embedding" if said is None else "tie_word_embeddings is true in the checkpoint",
+                       at="save", opts=opts)
+                assert "model.embed_tokens.weight" not in c.model(*opts)
+
+
 class Numbers:
     """Tensors by the trainer's names, and what hf/ must hold."""
 

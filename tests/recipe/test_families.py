@@ -209,4 +209,17 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                 c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
 
 
-main([deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])
+def a_job_of_torchtitan_does_not_say_what_experts_are():
+    m, (_, settings) = qwen3(True, False), titan()
+    for layer in settings["model_spec"]["model"]["layers"]:
+        layer["attention"]["rope"]["dim"] = 6
+    for front in ("side/", "save/"):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            opts = ("-o", "side=" + os.path.join(c.dir, "side")) if front == "side/" else ()
+            c.file(front + "config.json", settings)
+            c.told("hf/ is not the model Qwen3MoeForCausalLM: the job's config.json says other things of experts", "-o side=DIR", at="save", opts=opts)
+            assert "model.norm.weight" not in c.model(*opts)
+
+
+main([a_job_of_torchtitan_does_not_say_what_experts_are, deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 from golden import main  # noqa: E402 pylint: disable=wrong-import-position
-from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
+from models import Numbers, Save, needs_a_tied_head  # noqa: E402 pylint: disable=wrong-import-position
 
 HEADS, GROUPS, DIM, WIDTH, FFN, ROWS, LAYERS, EXPERTS = 4, 2, 6, 16, 10, 24, 2, 3
 SETTINGS = {"num_layers": LAYERS, "hidden_size": WIDTH, "ffn_hidden_size": FFN, "num_attention_heads": HEADS, "num_query_groups": GROUPS, "kv_channels": DIM,
@@ -178,26 +178,19 @@ def latent_attention():
         c.safetensors("save/model.safetensors", decoder(moe=(0,), mla="wide", bias=True).save)
         c.file("save/transformer_config.json", {**SETTINGS, **MLA, **MOE, "moe_router_score_function": "sigmoid"})
         c.told("hf/ is not the model DeepseekV3ForCausalLM", "layers without experts behind layers with them", at="save")
+    # All layers without experts.
+    shown(decoder(mla="wide"), {**MLA, "moe_router_topk": 2}, "DeepseekV2ForCausalLM", n_routed_experts=0, first_k_dense_replace=LAYERS)
     # transformers refuses null.
     shown(decoder(moe=(0, 1), mla="wide", bias=True), {**MLA, **MOE, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM", n_shared_experts=0)
 
 
 def a_config_json_that_does_not_tie_the_head_is_refused():
-    """Hugging Face's class would make a new one, of random numbers."""
-    m = decoder()
-    m.save.pop("output_layer.weight")
-    m.want.pop("lm_head.weight")
-    with Save() as c:
-        c.safetensors("save/model.safetensors", m.save)
-        c.file("save/transformer_config.json", {**SETTINGS, "share_embeddings_and_output_weights": True})
-        opts = ("-o", "side=" + os.path.join(c.dir, "side"))
-        for tied in (True, False, None):
-            side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": tied}
-            c.file("side/config.json", {k: v for k, v in side.items() if v is not None})
-            if tied:
-                c.holds(m, "LlamaForCausalLM", *opts)
-            else:
-                c.told("hf/ is not the model", "tie_word_embeddings", at="save", opts=opts)
+    nemotron_like = {"normalization": "LayerNorm", "gated_linear_unit": False, "layernorm_zero_centered_gamma": True, "squared_relu": True}
+    for m, settings, architecture, kind in ((decoder(), {}, "LlamaForCausalLM", "llama"),
+                                            (decoder(gate=False, kinds=("weight", "bias")), nemotron_like, "NemotronForCausalLM", "nemotron")):
+        m.save.pop("output_layer.weight")
+        m.want.pop("lm_head.weight")
+        needs_a_tied_head(m, "transformer_config.json", {**SETTINGS, **settings, "share_embeddings_and_output_weights": True}, architecture, kind)
 
 
 def a_vocabulary_is_cut_by_a_config_json_from_outside():

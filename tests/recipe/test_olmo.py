@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "format"))
 from golden import main  # noqa: E402 pylint: disable=wrong-import-position
-from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
+from models import Numbers, Save, needs_a_tied_head  # noqa: E402 pylint: disable=wrong-import-position
 
 HEADS, GROUPS, WIDTH, FFN, ROWS, LAYERS, EXPERTS = 4, 2, 16, 10, 24, 2, 3
 KV = WIDTH // HEADS * GROUPS
@@ -246,5 +246,18 @@ def a_head_that_is_the_embedding_is_left_out():
     judged(m, "config.json", experiment("default"), (({"tie_word_embeddings": True}, {"tie_word_embeddings": True}),), "LlamaForCausalLM")
 
 
-main([olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside, gains_of_each_head_are_refused,
+def a_config_json_that_does_not_tie_the_head_is_refused():
+    for second, plain, architecture, kind in ((False, OLMO, "OlmoForCausalLM", "olmo"), (True, OLMO2, "Olmo2ForCausalLM", "olmo2")):
+        m = olmo(second)
+        m.save.pop("transformer.ff_out.weight")
+        m.want.pop("lm_head.weight")
+        needs_a_tied_head(m, "config.yaml", ("model: " + json.dumps({**plain, "weight_tying": True}) + "\n").encode(), architecture, kind)
+    m = core(False)
+    m.want.pop("lm_head.weight")
+    m.copy("lm_head.w_out.weight", "embeddings.weight")
+    needs_a_tied_head(m, "config.json", experiment("default")({"tie_word_embeddings": True}), "LlamaForCausalLM", "llama")
+
+
+main([a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
+      gains_of_each_head_are_refused,
       a_head_that_is_the_embedding_is_left_out])

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of transformers under the names of wrappers, MPT in Composer's one file, and Meta's Llama: what is taken off names, and what
 settings are refused for."""
+import argparse
 import os
+import pickle
 import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "format"), os.path.join(HERE, "..", "support")]
+import mkdcp  # noqa: E402 pylint: disable=wrong-import-position
 from golden import main  # noqa: E402 pylint: disable=wrong-import-position
 from models import Numbers, Save  # noqa: E402 pylint: disable=wrong-import-position
 from torchfile import Tensor, save  # noqa: E402 pylint: disable=wrong-import-position
@@ -68,7 +71,7 @@ def mpt_in_one_file_of_composer():
     def values(k, shape):
         n = shape[0] * (shape[1] if len(shape) > 1 else 1)
         return Tensor(*range(1000 * k, 1000 * k + n), shape=shape)
-    for settings, part in (({}, None), ({"expansion_ratio": 3}, "expansion_ratio"), ({"norm_type": "rmsnorm"}, "norm_type"), ({"logit_scale": 0.5}, "scaled logits"),
+    for settings, part in (({}, None), ({"learned_pos_emb": False}, None), ({"expansion_ratio": 3}, "expansion_ratio"), ({"norm_type": "rmsnorm"}, "norm_type"), ({"logit_scale": 0.5}, "scaled logits"),
                            ({"learned_pos_emb": True}, "ALiBi"), ({"block_overrides": {"a": 1}}, "block_overrides"), ({"tie_word_embeddings": False}, "tie_word_embeddings"),
                            ({"ffn_config": {"ffn_type": "mptglu"}}, "ffn_type"), ({"n_layers": 3}, "2 and 3"), ({"vocab_size": 5}, "6 and 5"), ({"d_model": 16}, "8 and 16"),
                            ({"final_logit_softcapping": 30.0}, "softcapping"),
@@ -78,6 +81,11 @@ def mpt_in_one_file_of_composer():
         with Save() as c:
             os.mkdir(os.path.join(c.dir, "save"))
             content = {**MPT, **settings}
+            if settings == {"learned_pos_emb": False}:  # Composer's state alone
+                save({"model": {"model." + n: values(k, s) for k, (n, s) in enumerate(weights.items())},
+                      "integrations": {"huggingface": {"model": {"config": {"content": content}}}}}, os.path.join(c.dir, "save", "ep0-ba2-rank0.pt"))
+                assert c.config()["d_model"] == 8
+                continue
             save({"state": {"model": {"model." + n: values(k, s) for k, (n, s) in enumerate(weights.items())},
                             "integrations": {"huggingface": {"model": {"config": {"file_extension": ".json", "content": content}, "class": "x"}}}, "rank_zero_seed": 17},
                   "rng": [{"python": 1}]}, os.path.join(c.dir, "save", "ep0-ba2-rank0.pt"))
@@ -90,6 +98,40 @@ def mpt_in_one_file_of_composer():
             config = c.config()
             want = {"d_model": 8, "n_heads": 2, "n_layers": 2, "layer_norm_epsilon": 1e-4, "no_bias": True, "max_seq_len": 64, "tie_word_embeddings": True}
             assert {k: config.get(k) for k in want} == want and config["attn_config"]["alibi_bias_max"] == 16 and config["attn_config"]["clip_qkv"] == 6, config
+
+
+def mpt_in_a_directory_of_composer():
+    """A save of torch.distributed.checkpoint: Composer's whole state, or one of its parts, is the state dict."""
+    shapes = {"wte": (6, 8), "norm_f": (8,), **{f"blocks.{i}.{n}": s for i in range(2) for n, s in (("norm_1", (8,)), ("attn.Wqkv", (24, 8)), (
+        "attn.out_proj", (8, 8)), ("norm_2", (8,)), ("ffn.up_proj", (32, 8)), ("ffn.down_proj", (8, 32)))}}
+    for torch, settings in (("2.14", MPT), ("2.14", {**MPT, "n_layers": 3}), ("2.14", {}), ("1.13", MPT)):  # 1.13: names only, no paths
+        for front, path in ((("state", "model", "model."), ("state", "integrations", "huggingface")), (("model", "model."), ("integrations", "huggingface")),
+                            (("model", ""), ("integrations", "huggingface"))):
+            if torch == "1.13" and front[0] != "state":
+                continue
+            with Save() as c:
+                folder = os.path.join(c.dir, "save")
+                os.mkdir(folder)
+                d = mkdcp.Checkpoint(argparse.Namespace(dir=folder, torch=torch, ranks=2, sparse=False, hollow=False, columns=False, plans=False))
+                m = Numbers()
+                for n, s in shapes.items():
+                    name = f"transformer.{n}.weight"
+                    d.tensor((*front[:-1], front[-1] + name), s)
+                    m.want[name] = (list(s), mkdcp.content(".".join(front[:-1]) + "." + front[-1] + name, 4 * s[0] * (s[1] if len(s) > 1 else 1)))
+                for key, value in settings.items():
+                    d.bytes_item((*path, "model", "config", "content", key), value)
+                d.bytes_item((*path, "model", "config", "class"), "x")
+                for o in d.out:
+                    o.close()
+                with open(os.path.join(folder, ".metadata"), "wb") as f:
+                    pickle.dump(d.metadata(), f, 4)
+                if settings == MPT:
+                    c.holds(m, "MptForCausalLM", d_model=8, n_heads=2, layer_norm_epsilon=1e-4, max_seq_len=64)
+                elif settings:
+                    c.told("hf/ is not the model MptForCausalLM", "2 and 3", at="save")
+                else:
+                    r = c.run("recipes", None, at="save")
+                    assert r.returncode == 1 and "the settings of llm-foundry are not in the save" in " ".join(r.stdout.decode().split()), r.stdout.decode()
 
 
 def values_of(k, n):
@@ -131,4 +173,4 @@ def llama_of_meta():
             c.holds(of, "LlamaForCausalLM", **want)
 
 
-main([names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
+main([mpt_in_a_directory_of_composer, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
