@@ -105,7 +105,7 @@ def qwen_3_of_torchtitan_and_its_experts():
     both = (({"num_attention_heads": 2}, "rows of wq"), ({"num_attention_heads": 6, "head_dim": 4, "num_key_value_heads": 3}, "q_norm"),
             ({"num_key_value_heads": 1}, "num_key_value_heads"), ({"head_dim": 12}, "head_dim"), ({"num_hidden_layers": 3}, "num_hidden_layers"),
             ({"hidden_size": 8}, "hidden_size"), ({"vocab_size": 32}, "vocab_size"), ({"tie_word_embeddings": True}, "the tensors differ"),
-            ({"model_type": "llama"}, "model_type"), ({"num_attention_heads": "4"}, "heads"), ({"num_attention_heads": None}, "-o side=DIR"))
+            ({"model_type": "llama"}, "model_type"), ({"attention_bias": True}, "attention_bias"), ({"hidden_act": "gelu"}, "hidden_act"), ({"num_attention_heads": "4"}, "heads"), ({"num_attention_heads": None}, "-o side=DIR"))
     for experts, side, more in (
             (False, HF_QWEN3, (({"intermediate_size": 12}, "intermediate_size"),)),
             (True, HF_QWEN3_MOE, (({"num_experts": 4}, "num_experts"), ({"moe_intermediate_size": 14}, "moe_intermediate_size"),
@@ -198,6 +198,8 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                                  (lambda s: layers(s)[0]["attention"].update(n_kv_heads=4), "n_kv_heads and rows of wk: 4 and 2"),
                                  (lambda s: [x["attention"].update(n_heads=2, n_kv_heads=1) for x in layers(s)], "rope.dim"),
                                  (lambda s: layers(s)[1]["attention"]["rope"].update(theta=1e4), "layers whose attentions differ"),
+                                 (lambda s: layers(s)[1]["attention"]["rope"].update(high_freq_factor=8.0), "layers whose attentions differ"),
+                                 (lambda s: layers(s)[1]["attention"].update(inner_attention={"window_size": [4, 0]}), "layers with windows"),
                                  (lambda s: layers(s)[1]["ffn_norm"].update(eps=1e-5), "norms of several epsilons"),
                                  (lambda s: s["model_spec"]["model"].pop("norm"), "norm.eps"),
                                  (lambda s: s["model_spec"]["model"].update(enable_weight_tying=True), "the tensors differ"),
@@ -209,17 +211,35 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                 c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
 
 
-def a_job_of_torchtitan_does_not_say_what_experts_are():
-    m, (_, settings) = qwen3(True, False), titan()
-    for layer in settings["model_spec"]["model"]["layers"]:
-        layer["attention"]["rope"]["dim"] = 6
-    for front in ("side/", "save/"):
+def a_job_of_torchtitan_says_how_experts_are_chosen():
+    def settings(change, only=2, **more):
+        rope = {"dim": 6, "max_seq_len": 64, "theta": 1e6, "scaling": "none"}
+        layers = [{"attention": {"n_heads": 4, "n_kv_heads": 2, "head_dim": 6, "qk_norm": {"eps": 1e-6}, "rope": rope}, "attention_norm": {"eps": 1e-6}, "ffn_norm": {"eps": 1e-6},
+                   "moe": {"router": {"num_experts": 3, "top_k": 2, "score_func": "softmax", "route_norm": True, "route_scale": 1.0, "num_expert_groups": None,
+                                      **(change if i < only else {})}}} for i in range(2)]
+        return {"model_spec": {"name": "qwen3", "model": {"dim": 16, "vocab_size": 24, "norm": {"eps": 1e-6}, "layers": layers, "enable_weight_tying": False, **more}}}
+    m = qwen3(True, False)
+    with Save() as c:
+        c.safetensors("save/model.safetensors", m.save)
+        opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+        for change, want in (({}, {"num_experts_per_tok": 2, "norm_topk_prob": True}), ({"top_k": 1, "route_norm": False}, {"num_experts_per_tok": 1, "norm_topk_prob": False}),
+                             ({"route_norm": None}, {"norm_topk_prob": False})):
+            c.file("side/config.json", settings(change))
+            c.holds(m, "Qwen3MoeForCausalLM", *opts, num_experts=3, moe_intermediate_size=7, rope_theta=1e6, **want)
+        for change, only, said in (({"score_func": "sigmoid"}, 2, "softmax alone"), ({"route_scale": 2.5}, 2, "softmax alone"), ({"num_expert_groups": 3}, 2, "softmax alone"),
+                                   ({"top_k": None}, 2, "softmax alone"), ({"num_experts": 4}, 2, "4 and 3"), ({"top_k": 1}, 1, "several ways"), ({"route_norm": False}, 1, "several ways")):
+            c.file("side/config.json", settings(change, only))
+            c.told("hf/ is not the model Qwen3MoeForCausalLM", said, at="save", opts=opts)
+
+
+def fronts_of_torchtitan_are_taken_off():
+    for front in ("model.", "module."):
         with Save() as c:
-            c.safetensors("save/model.safetensors", m.save)
-            opts = ("-o", "side=" + os.path.join(c.dir, "side")) if front == "side/" else ()
-            c.file(front + "config.json", settings)
-            c.told("hf/ is not the model Qwen3MoeForCausalLM: the job's config.json says other things of experts", "-o side=DIR", at="save", opts=opts)
-            assert "model.norm.weight" not in c.model(*opts)
+            m, settings = titan()
+            c.safetensors("save/model.safetensors", {front + k: v for k, v in m.save.items()})
+            c.file("side/config.json", settings)
+            assert c.model("-o", "side=" + os.path.join(c.dir, "side")) == m.want
 
 
-main([a_job_of_torchtitan_does_not_say_what_experts_are, deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not])
+main([deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not,
+      a_job_of_torchtitan_says_how_experts_are_chosen, fronts_of_torchtitan_are_taken_off])
