@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <zf/assemble/degraded.h>
+#include <zf/assemble/files.h>
 #include <zf/assemble/torch_place.h>
 #include <zf/base/hash.h>
 
@@ -265,11 +266,17 @@ bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, con
 
 bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err)
 {
-    char path[MG_PATH];
+    char path[MG_PATH], is[ZF_ABSENT_MAX];
 
+    /* No Megatron writes or loads a save without.  Source: megatron/core/dist_checkpointing/serialization.py, load;
+     * strategies/common.py, load_common (0.4 … 0.18). */
     if (!zf_store_has(s->st, mg_save_path(s, part, MG_COMMON_FILE, path), ZF_ENTRY_FILE)) {
-        return zf_build_note(s->b, err, "%s, where Megatron keeps args and iteration, is missing",
-                             path);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "args, iteration and the optimizer's settings, which Megatron keeps in it, are "
+                "lost: the file %s",
+                zf_absent(s->st, path, is));
+        (void)zf_err_in(err, "%s", path);
+        return zf_forgive(s->b, err);
     }
     zf_auto(source) struct zf_source *src = zf_store_open(s->st, path, err);
     return (src && mg_save_common(s, part, src, path, err)) || zf_forgive(s->b, err);

@@ -150,7 +150,7 @@ const char *mg_save_path(const struct mg_save *s, uint32_t part, const char *nam
  * Errors: of zf_torch_open and settings, in the file `path`; ZF_E_FORMAT it is not that of the directories before. */
 bool mg_save_common(struct mg_save *s, uint32_t part, struct zf_source *src, const char *path,
                     struct zf_err *err) ZF_CHECKED;
-/* The same of MG_COMMON_FILE, if there is one. */
+/* The same of MG_COMMON_FILE.  Errors: also ZF_E_FORMAT there is none; a degraded build notes all but those of memory. */
 bool mg_save_common_file(struct mg_save *s, uint32_t part, struct zf_err *err) ZF_CHECKED;
 
 #endif

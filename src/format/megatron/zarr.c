@@ -106,20 +106,21 @@ static bool zarr_object_add(struct mg_save *s, const char *key, const char *file
     return mg_save_object(s, name.p, name.n, src, err) != NULL;
 }
 
-/* Notes objects that are missing of a key's grid: `n` files are there, each names the grid's shape. */
+/* Notes objects that are missing of a key's grid: `n` files are there, each names the grid's shape, but for its last
+ * number where that is cut off: then there are at least `extent`. */
 static bool zarr_objects_note(struct mg_save *s, const char *key, const struct object_name *o,
-                              uint64_t n, struct zf_err *err)
+                              uint64_t extent, uint64_t n, struct zf_err *err)
 {
-    uint64_t all = 1;
+    uint64_t all = o->cut ? extent : 1;
 
-    for (const char *p = o->shape; !o->cut && p < o->shape + o->shape_len; p++) {
+    for (const char *p = o->shape; p < o->shape + o->shape_len; p++) {
         char *end;
 
         if (!zf_mul(all, strtoull(p, &end, 10), &all))
             return true;
         p = end;
     }
-    return o->cut || n >= all ||
+    return n >= all ||
            zf_build_note(s->b, err, "%s: %" PRIu64 " of %" PRIu64 " objects are missing", key,
                          all - n, all);
 }
@@ -151,7 +152,7 @@ static bool zarr_objects(struct mg_save *s, const char *key, struct zf_err *err)
         found++;
     }
     return !last.offset ||
-           (zarr_objects_note(s, key, &last, found, err) && zf_store_rely(s->st, key, err));
+           (zarr_objects_note(s, key, &last, extent, found, err) && zf_store_rely(s->st, key, err));
 }
 
 /* ---- tensors ---- */

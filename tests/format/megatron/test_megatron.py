@@ -332,6 +332,7 @@ def damaged_saves():
         (lambda d: cut(d, "__1_0.distcp", 5000), "__1_0.distcp"),
         (lambda d: cut(d, "common.pt", 700), "common.pt"),
         (lambda d: put(d, "common.pt", b"nothing"), "common.pt"),
+        (lambda d: without(d, "common.pt"), "common.pt"),
     ]
     for i, (damage, part) in enumerate(cases):
         folder = real(MOE)
@@ -343,6 +344,21 @@ def damaged_saves():
         assert r.returncode == 4 and part in text and len(text.strip().splitlines()) == 1, f"case {i}: {r.returncode} {text}"
         if part == "common.pt":  # it holds no tensor
             assert b"notes " in rest.stdout and b"common.pt: " in rest.stdout and b"30 tensors" in rest.stdout, rest
+
+
+def lost_settings():
+    """Every Megatron that keeps common.pt needs it: a save without is damaged, and its weights can be read."""
+    folder = real(MOE)
+    os.remove(os.path.join(folder, "common.pt"))
+    r = {}
+    for how in ("verify", "verify --quick", "info", "ls", "ls -o degraded"):
+        r[how] = subprocess.run([os.environ.get("ZEROFS", "./zerofs"), *how.split(), folder], capture_output=True, timeout=60)
+    shutil.rmtree(folder)
+    for how in ("verify", "verify --quick"):
+        assert r[how].returncode == 4 and b"DAMAGED: 1 of 5 files, 0 of 37 tensors" in r[how].stdout and b"common.pt" in r[how].stdout, r[how]
+    assert r["info"].returncode == 4 and b"30 tensors" in r["info"].stdout, r["info"]
+    assert r["ls"].returncode == 4 and b"-o degraded shows the rest" in r["ls"].stderr, r["ls"]
+    assert r["ls -o degraded"].returncode == 0 and b"optim" in r["ls -o degraded"].stdout or b"stacked" in r["ls -o degraded"].stdout, r
 
 
 def refused_arithmetic():
@@ -394,4 +410,4 @@ def lost_slices():
 if __name__ == "__main__":
     main([axes_of_layers_and_experts, what_only_looks_stacked, masters_and_moments, masters_that_are_not_the_weights, masters_that_shadow_nothing,
           tensors_called_as_objects_are, a_state_shorter_than_its_masters,
-          a_name_that_is_taken, two_optimizers_of_one_parameter, parts_are_joined, damaged_saves, refused_arithmetic, lost_slices])
+          a_name_that_is_taken, two_optimizers_of_one_parameter, parts_are_joined, damaged_saves, lost_settings, refused_arithmetic, lost_slices])
