@@ -93,16 +93,43 @@ static bool numbered_draft(struct numbered *w, const struct zf_pv *optim, struct
                 w->states.path, (unsigned long long)w->n_odd));
 }
 
-/* The optimizer of the file at `path`.  *some: it holds states or masters. */
+/* The most expert-parallel ranks by the names of the optimizer's groups ("ep_size_4"); 0: none is named so.
+ * Source: deepspeed/moe/layer.py (expert_group_name), moe/utils.py (split_params_into_different_moe_groups_for_optimizer),
+ * 0.6 … 0.19.8. */
+static uint32_t numbered_expert_ranks(const struct zf_pv *optim)
+{
+    static const char word[] = "ep_size_";
+    const struct zf_pv *inner = zf_pv_get(optim, "optimizer_state_dict");
+    const struct zf_pv *groups = zf_pv_get(inner ? inner : optim, "param_groups");
+    uint32_t most = 0;
+
+    for (uint64_t i = 0; zf_pv_is_seq(groups) && i < zf_pv_len(groups); i++) {
+        uint64_t len = 0;
+        const char *name = zf_pv_text(zf_pv_get(zf_pv_item(groups, i), "name"), &len);
+        uint32_t n = 0, k = sizeof word - 1;
+
+        if (!name || len <= k || len > k + 6 || memcmp(name, word, k) != 0)
+            continue;
+        while (k < len && name[k] >= '0' && name[k] <= '9')
+            n = 10 * n + (uint32_t)(name[k++] - '0');
+        most = k == len && n > most ? n : most;
+    }
+    return most;
+}
+
+/* The optimizer of the file at `path`.  *some: it holds states or masters.  *n_ep: raised to the expert-parallel ranks of
+ * which it says that there are. */
 static bool numbered_read(struct ds_save *ds, const char *path, const struct ds_file *file,
-                          bool *some, struct zf_err *err)
+                          bool *some, uint32_t *n_ep, struct zf_err *err)
 {
     zf_auto(source) struct zf_source *src = zf_store_open(ds->st, path, err);
     zf_auto(torch) struct zf_torch *t = src ? zf_torch_open(src, ds->o->lim, err) : NULL;
     const struct zf_pv *optim = t ? zf_pv_get(zf_torch_root(t), "optimizer") : NULL;
 
     struct numbered w = {.states = {.ds = ds, .torch = t, .path = path}, .file = file};
+    const uint32_t said = numbered_expert_ranks(optim);
     *some = *some || zf_pv_is_map(optim);
+    *n_ep = said > *n_ep ? said : *n_ep;
     bool ok = t && (!zf_pv_is_map(optim) || numbered_draft(&w, optim, err));
     zf_auto_states(&w.states);
     return ok || (!ds_err_named(err) && zf_err_in(err, "%s", path));
@@ -128,12 +155,13 @@ static bool numbered_read_experts(struct ds_rank *mp, bool *some, struct zf_err 
             missing.dp = next;
             missing.mp = mp->mp;
             zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
-                    "%s is missing: there are files of %u expert-parallel ranks",
+                    "%s is missing: there are %u expert-parallel ranks",
                     ds_file_name(missing, name), n);
             if (!zf_forgive(mp->save->b, err))
                 return false;
         }
-        if (f && !numbered_read(mp->save, f->path, f, some, err) && !zf_forgive(mp->save->b, err))
+        if (f && !numbered_read(mp->save, f->path, f, some, &n, err) &&
+            !zf_forgive(mp->save->b, err))
             return false;
         next = f ? f->dp + 1 : next;
     }
@@ -144,9 +172,10 @@ static bool numbered_draft_rank(struct ds_rank *mp, struct zf_err *err)
 {
     struct zf_build *b = mp->save->b;
     bool some = false;
+    uint32_t n_ep = 0; /* the model's file has no say */
 
     if (!zf_build_prefix(b, mp->tree, err) ||
-        !numbered_read(mp->save, mp->model.path, NULL, &some, err) ||
+        !numbered_read(mp->save, mp->model.path, NULL, &some, &n_ep, err) ||
         (mp->model.moe && !numbered_read_experts(mp, &some, err)) || !zf_build_prefix(b, "", err))
         return false;
     if (!some) {

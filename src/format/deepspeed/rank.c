@@ -217,6 +217,32 @@ static bool rank_read_optims(struct ds_rank *mp, struct zf_err *err)
     return true;
 }
 
+/* Stage 3: each rank with an optimizer's file has one of the model's, too, with its random state and its part of what is
+ * frozen.  Source: deepspeed/runtime/engine.py, _configure_checkpointing: save_non_zero_checkpoint, save_zero_checkpoint
+ * (0.3.14 … 0.19.8; MiCS writes both of the first partition group alone). */
+static bool rank_check_models(struct ds_rank *mp, struct zf_err *err)
+{
+    uint32_t i = 0, n = mp->save->dir.by_rank ? mp->n_dp : 0;
+
+    for (uint32_t r = 0; r < n; r++) {
+        struct ds_file f = mp->model_file[0];
+        char name[DS_FILE_NAME], is[ZF_ABSENT_MAX];
+
+        if (i < mp->n_model_files && mp->model_file[i].dp == r) {
+            i++;
+            continue;
+        }
+        f.dp = r;
+        (void)ds_file_name(f, name);
+        zf_fail(err, ZF_E_FORMAT, ZF_OFF_NONE,
+                "%s %s: stage 3 writes one for each of the %u ranks that have optimizer files",
+                name, zf_absent(mp->save->st, name, is), n);
+        if (!zf_forgive(mp->save->b, err))
+            return false;
+    }
+    return true;
+}
+
 /* ---- the rank ---- */
 
 const struct ds_optim *rank_optim(const struct ds_rank *mp)
@@ -331,7 +357,7 @@ bool rank_read(struct ds_rank *mp, struct zf_err *err)
             "all optimizer files (zero_pp_rank_*_optim_states.pt) are missing: under ZeRO "
             "stage 3 they hold the weights");
     }
-    if (!rank_read_optims(mp, err))
+    if (!rank_read_optims(mp, err) || !rank_check_models(mp, err))
         return false;
     rank_compare_early(mp);
     return true;

@@ -75,6 +75,20 @@ def tensor_ranks():
     check("no model states at all", not got and "no model-states file can be read" in err and "mp_rank_00_model_states.pt" in err, err)
 
 
+def ranks_of_stage_3():
+    """Each rank with an optimizer's file has one of the model's, which nothing else tells where nothing is frozen."""
+    bare = State({"embed.weight": (6, 4), "norm": (3,)})
+    for files in (makeds.zero3(bare, 3, prefix=""), makemp.tensor(bare, {"embed.weight": "0"}, 2, 3, 3)):
+        here = list(dumped(files)[0])
+        for r in (1, 2):
+            gone = f"zero_pp_rank_{r}_mp_rank_00_model_states.pt"
+            got, _, err = dumped(without(files, gone))
+            check(f"stage 3, {gone} is missing: refused",
+                  not got and f"{gone} is missing: stage 3 writes one for each of the 3 ranks" in err and err.count("\n") == 0, err)
+            got, notes, err = dumped(without(files, gone), "-d")
+            check(f"stage 3, {gone} is missing, degraded: all tensors", not err and sorted(got) == sorted(here) and any(gone in n for n in notes), (err, notes))
+
+
 def pipelines():
     for dp in (1, 2):
         shapes, names = (makemp.pipeline(PP, [[1, 2], [4]], dp=dp, tied=TIED, mappings=m) for m in (False, True))
@@ -287,6 +301,7 @@ def layers():
 
 
 tensor_ranks()
+ranks_of_stage_3()
 pipelines()
 layers()
 slices()

@@ -340,6 +340,16 @@ got, _, err = dumped(LESS)
 check("experts, and a rank's optimizer is missing", not got and "expp_rank_1_mp_rank_00_optim_states.pt is missing" in err, (err, sorted(got)[:3]))
 got, notes, err = dumped(LESS, "-d")
 check("the same, degraded", ("optim/exp_avg", "expp_rank_2.1") in got and any("expp_rank_1" in n for n in notes), (err, notes))
+LAST = {k: v for k, v in experts(3).items() if "expp_rank_2" not in k}
+LAST["expp_rank_1_mp_rank_00_optim_states.pt"]["optimizer"]["param_groups"][1]["name"] = "ep_size_3"  # as deepspeed/moe names it
+got, _, err = dumped(LAST)
+check("the last rank's optimizer is missing", not got and "expp_rank_2_mp_rank_00_optim_states.pt is missing: there are 3" in err, (err, sorted(got)[:3]))
+got, notes, err = dumped(LAST, "-d")
+check("the same, degraded", ("optim/exp_avg", "expp_rank_1.1") in got and any("expp_rank_2" in n for n in notes), (err, notes))
+for name in ("ep_size_", "ep_size_x", "ep_size_99999999", "ep_size_2"):
+    WORD = experts(2)
+    WORD["expp_rank_0_mp_rank_00_optim_states.pt"]["optimizer"]["param_groups"][1]["name"] = name
+    moved(f"experts in a group named {name}", WORD, experts_want(2, ADAM), 1, True)
 OTHER = experts(2)
 OTHER["expp_rank_0_mp_rank_00_optim_states.pt"] = {"optimizer": {"state": {0: {"exp_avg": 1}, "x": {}}, "param_groups": []}}
 got, notes, err = dumped(OTHER)
