@@ -193,6 +193,8 @@ static bool make_files(struct zf_checkpoint *c, const struct plan *p, struct zf_
 
     if (!record || !make_file(c, "hf/recipe.json", record, err))
         return zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for recipe.json");
+    if (p->filled)
+        return make_file(c, "hf/config.json", p->filled, err);
     if (p->outside) {
         const bool root = strchr(p->outside_path, '/') == NULL;
 

@@ -47,6 +47,7 @@ void plan_fini(struct plan *p)
     zf_vec_fini(&p->target);
     zf_vec_fini(&p->use);
     json_decref(p->config);
+    json_decref(p->filled);
     json_decref(p->left_out);
     json_decref(p->notes);
     given_fini(&p->src);

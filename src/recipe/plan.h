@@ -208,6 +208,7 @@ struct plan {
     zf_vec(struct use) use;
     const char *arch;
     json_t *config;         /* owned; NULL: no line makes one */
+    json_t *filled;         /* owned: outside with fields that it lacks; NULL: it lacks none */
     json_t *left_out;       /* owned: names, and why */
     json_t *notes;          /* owned: sentences that a user should know */
     bool fits;              /* all that it needs is so; */

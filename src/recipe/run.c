@@ -234,7 +234,23 @@ static bool run_put(json_t *config, const char *key, json_t *value)
     return value && json_object_set_new_nocheck(config, key, value) == 0;
 }
 
-/* A field of another config.json says the same?  transformers 5 keeps the rotary ones in an object of their own. */
+/* A field that another config.json lacks is filled in: the class would take a value of its own.
+ * inner: where transformers 5 keeps it if it is a rotary one, which may be by kind of layer. */
+static bool run_fill(struct plan *p, const char *key, const char *inner, json_t *value,
+                     struct zf_err *err)
+{
+    if (strncmp(key, "rope_theta", 10) == 0 || strncmp(key, "rope_scaling.", 13) == 0) {
+        if (json_is_object(said_find(p->outside, "", "rope_parameters.full_attention")))
+            return true;
+        if (json_is_object(said_find(p->outside, "", "rope_parameters")))
+            key = inner;
+    }
+    p->filled = p->filled ? p->filled : json_deep_copy(p->outside);
+    return (p->filled && run_put(p->filled, key, json_incref(value))) ||
+           zf_fail(err, ZF_E_NOMEM, ZF_OFF_NONE, "out of memory for config.json");
+}
+
+/* A field of another config.json says the same? */
 static bool run_compare(struct plan *p, const char *key, json_t *value, struct zf_err *err)
 {
     char inner[160];
@@ -243,7 +259,11 @@ static bool run_compare(struct plan *p, const char *key, json_t *value, struct z
     (void)snprintf(inner, sizeof inner, "rope_parameters.%.100s",
                    strncmp(key, "rope_scaling.", 13) == 0 ? key + 13 : key);
     other = other ? other : said_find(p->outside, "", inner);
-    if (!other || json_is_null(other) || json_is_null(value) || expr_equal(other, value))
+    if (json_is_null(value))
+        return true;
+    if (!other || json_is_null(other))
+        return run_fill(p, key, inner, value, err);
+    if (expr_equal(other, value))
         return true;
     zf_auto(mem) char *a = run_dump(value);
     zf_auto(mem) char *b = run_dump(other);

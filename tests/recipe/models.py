@@ -35,6 +35,10 @@ class Save(Case):
         fields["architectures"] = [architecture]
         assert {k: config.get(k) for k in fields} == fields, config
 
+    def filled(self, side, lacks, *opts, at="save"):
+        """hf/config.json is side's, with what it lacks and the settings or tensors say."""
+        assert self.config(*opts, at=at) == {**side, **lacks}, self.config(*opts, at=at)
+
 
 def needs_a_tied_head(m, file, settings, architecture, kind):
     """The settings say that the head is the embedding; Hugging Face's class makes a new one, of random numbers, where config.json does not."""

@@ -118,7 +118,9 @@ def qwen_3_of_torchtitan_and_its_experts():
                 c.file("side/config.json", side)
                 opts = ("-o", "side=" + os.path.join(c.dir, "side"))
                 assert c.model(*opts) == m.want
-                c.cat("hf/config.json", json.dumps(side).encode(), *opts, at="save")
+                c.filled(side, {"attention_bias": False, "hidden_act": "silu"}, *opts)
+                c.file("side/config.json", {**side, "attention_bias": False, "hidden_act": "silu"})
+                c.cat("hf/config.json", json.dumps({**side, "attention_bias": False, "hidden_act": "silu"}).encode(), *opts, at="save")
                 for change, part in both + more if old else ():
                     c.file("side/config.json", {**side, **change})
                     c.told("hf/ is not the model", part, at="save", opts=opts)

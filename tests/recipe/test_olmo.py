@@ -67,7 +67,7 @@ def olmo_of_both_generations():
             "pad_token_id": 1, "tie_word_embeddings": False}
     judged(olmo(False), "config.yaml", settings(OLMO), (
         ({}, {**want, "clip_qkv": None}), ({"clip_qkv": 8.0}, {"clip_qkv": 8.0}), ({"rope_theta": None}, {"rope_theta": 10000.0}),
-        ({"layer_norm_with_affine": True}, "layer_norm_with_affine"), ({"layer_norm_eps": 1e-6}, "layer_norm_eps"), ({"attention_layer_norm": True}, "attention_layer_norm"),
+        ({"layer_norm_with_affine": True}, "layer_norm_with_affine"), ({"layer_norm_with_affine": None}, want), ({"layer_norm_eps": 1e-6}, "layer_norm_eps"), ({"attention_layer_norm": True}, "attention_layer_norm"),
         ({"norm_after": True}, "fit none"), ({"layer_norm_type": "rms"}, "fit none"), *WRONG), "OlmoForCausalLM")
     judged(olmo(True), "config.yaml", settings(OLMO2), (
         ({}, {**want, "rms_norm_eps": 1e-6}), ({"clip_qkv": 8.0}, "clip_qkv"), ({"norm_after": False}, "fit none"), ({"attention_layer_norm": False}, "fit none"),
@@ -230,6 +230,33 @@ def a_vocabulary_is_cut_by_a_config_json_from_outside():
         c.holds(m, "Olmo2ForCausalLM", "-o", "side=" + os.path.join(c.dir, "side"), vocab_size=20)
 
 
+def a_config_json_from_outside_scales_as_the_settings_say():
+    m, yarn = core(True, "all"), {"_CLASS_": "olmo_core.nn.rope.YaRNRoPEScalingConfig", "factor": 4, "old_context_len": 512}
+    side = {"model_type": "olmo2", "architectures": ["Olmo2ForCausalLM"], "rope_theta": 20000.0}
+    for scaling, outside, want in ((yarn, None, {"factor": 4.0, "rope_type": "yarn"}), (yarn, {"type": "yarn", "factor": 4.0}, {"rope_type": "yarn", "beta_fast": 32}),
+                                   (yarn, {"rope_type": "linear", "factor": 4.0}, None), (None, {"rope_type": "yarn", "factor": 4.0}, None), (None, None, {})):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/config.json", experiment("reordered_norm", qk_norm=RMS)({"mixer.rope.scaling": scaling} if scaling else {}))
+            c.file("side/config.json", {**side, "rope_scaling": outside})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            if want is None:
+                c.told("hf/ is not the model Olmo2ForCausalLM", "rope_", at="save", opts=opts)
+            else:
+                c.holds(m, "Olmo2ForCausalLM", *opts, rms_norm_eps=1e-5, num_key_value_heads=GROUPS)
+                assert (c.config(*opts)["rope_scaling"] or {}).items() >= want.items(), c.config(*opts)
+
+
+def fronts_are_taken_off():
+    for m, file, settings, architecture in ((olmo(False), "config.yaml", ("model: " + json.dumps(OLMO) + "\n").encode(), "OlmoForCausalLM"),
+                                            (core(False), "config.json", experiment("default")({}), "LlamaForCausalLM")):
+        for front in ("module.", "model."):
+            with Save() as c:
+                c.safetensors("save/model.safetensors", {front + k: v for k, v in m.save.items()})
+                c.file("save/" + file, settings)
+                c.holds(m, architecture)
+
+
 def gains_of_each_head_are_refused():
     """Their number may be that of a head's elements."""
     m = core(False, "each")
@@ -259,5 +286,5 @@ def a_config_json_that_does_not_tie_the_head_is_refused():
 
 
 main([a_config_json_that_does_not_tie_the_head_is_refused, olmo_of_both_generations, decoders_of_olmo_core, experts_of_olmo_core, windows_of_olmo_3, a_vocabulary_is_cut_by_a_config_json_from_outside,
-      gains_of_each_head_are_refused,
+      gains_of_each_head_are_refused, a_config_json_from_outside_scales_as_the_settings_say, fronts_are_taken_off,
       a_head_that_is_the_embedding_is_left_out])

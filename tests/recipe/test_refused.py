@@ -61,7 +61,8 @@ def a_config_json_from_outside_cuts_the_vocabulary_and_must_agree():
     for change, parts in (({}, None), ({"num_attention_heads": 8}, ("num_attention_heads is 4", "8 in config.json")),
                           ({"rope_parameters": {"rope_theta": 5.0}}, ("rope_theta is 10000.0", "5.0 in config.json")),
                           ({"vocab_size": 64}, ("vocab_size is 32", "64 in config.json")),
-                          ({"model_type": "qwen2"}, ("model_type", "qwen2")), ({"rms_norm_eps": 1e-6}, ("rms_norm_eps",))):
+                          ({"model_type": "qwen2"}, ("model_type", "qwen2")), ({"rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 2.0}}, ("in another way than the settings",)),
+                          ({"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, ("in another way than the settings",)), ({"rms_norm_eps": 1e-6}, ("rms_norm_eps",))):
         with Llama() as c:
             c.save()
             c.file("side/config.json", {**side, **change})
@@ -70,7 +71,10 @@ def a_config_json_from_outside_cuts_the_vocabulary_and_must_agree():
                 c.is_no_model(*parts, opts=opts)
             else:
                 assert c.names(*opts)["lm_head.weight"]["shape"] == [30, WIDTH]
-                c.cat("hf/config.json", json.dumps(side).encode(), *opts, at="save")
+                # What it lacks is filled in, by the names that it knows.
+                shown = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
+                assert {k: shown[k] for k in side} == side and "rope_theta" not in shown and "rope_scaling" not in shown
+                assert (shown["rms_norm_eps"], shown["num_key_value_heads"], shown["num_hidden_layers"], shown["intermediate_size"]) == (1e-5, GROUPS, LAYERS, FFN)
 
 
 BAD = [

@@ -238,7 +238,10 @@ def a_config_json_of_side_counts_beside_one_of_the_trainer():
             if change:
                 c.is_no_model(*change, "in config.json", opts=opts)
             else:
-                c.cat("hf/config.json", json.dumps(side).encode(), *opts, at="save")
+                shown = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
+                assert {k: shown[k] for k in side} == side and (shown["num_key_value_heads"], shown["hidden_size"], shown["hidden_act"]) == (2, 16, "silu")
+                c.file("side/config.json", shown)
+                c.cat("hf/config.json", json.dumps(shown).encode(), *opts, at="save")
                 assert json.loads(c.run("cat", "as/bf16/hf/config.json", *opts, at="save").stdout)["bos_token_id"] == 7
             c.cat("config.json", json.dumps(own).encode(), *opts, at="save")
 
