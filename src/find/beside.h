@@ -29,6 +29,12 @@ bool sidefiles_adapter(struct zf_store *st, struct zf_build *b, struct zf_err *e
 bool sidefiles_from(const char *dir, const struct zf_open_opts *o, struct zf_build *b,
                     struct zf_err *err) ZF_CHECKED;
 
+/* ---- rankfiles ------------------------------------------------------------------------------- */
+
+/* Notes files that ranks left in the directory st, of a save or a run, and that others, which must have left them, too, did
+ * not: the shards that b shows or the files' own numbers say how many ranks there were.  Errors: of the note; ZF_E_NOMEM. */
+bool rankfiles_note(struct zf_store *st, struct zf_build *b, struct zf_err *err) ZF_CHECKED;
+
 /* ---- unshown --------------------------------------------------------------------------------- */
 
 /* Kinds of files that are looked for in a directory. */

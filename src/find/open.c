@@ -53,6 +53,16 @@ static bool open_side_files(const struct located *l, struct zf_build *b, struct 
            (!shards || !l->outer || sidefiles_adapter(l->outer, b, err));
 }
 
+/* Files of ranks that are missing in the save, beside it, and beside its directory. */
+static bool open_note_ranks(const struct located *l, struct zf_build *b, struct zf_err *err)
+{
+    struct zf_store *const st = l->match.save.store;
+
+    return l->match.save.file ||
+           (rankfiles_note(st, b, err) && (l->dir == st || rankfiles_note(l->dir, b, err)) &&
+            (!l->outer || rankfiles_note(l->outer, b, err)));
+}
+
 /* A slip must not pass for a join. */
 static bool open_note_rules(const struct zf_format *f, const struct zf_open_opts *o,
                             struct zf_build *b, struct zf_err *err)
@@ -109,24 +119,40 @@ static bool open_empty(const struct located *l, const struct zf_open_opts *o, st
                : zf_fail(err, ZF_E_UNKNOWN, ZF_OFF_NONE, "this save holds no tensors");
 }
 
-/* Optimizer states alone are half a save: the file with the weights may be missing, and nothing else would tell. */
-static bool open_note_weights(const struct located *l, struct zf_build *b, struct zf_err *err)
+/* transformers' trainer writes its scheduler right behind the optimizer, in one function.
+ * Source: transformers trainer.py, _save_optimizer_and_scheduler (4.20 … 5.x). */
+static bool open_has_scheduler(struct zf_store *st)
+{
+    return zf_store_has(st, "scheduler.pt", ZF_ENTRY_FILE) &&
+           zf_store_has(st, "trainer_state.json", ZF_ENTRY_FILE);
+}
+
+/* Optimizer states alone are half a save, and so are weights without those of a trainer that saved its state: the file with
+ * the other half may be missing, and nothing else would tell. */
+static bool open_note_halves(const struct located *l, struct zf_build *b, struct zf_err *err)
 {
     struct zf_spot spot;
     struct zf_draft *tie;
     uint64_t at = 0;
-    bool optim = false;
+    bool optim = false, weights = false;
 
     if (l->match.save.file)
         return true;
-    while (zf_build_next(b, "", &at, &spot, &tie)) {
-        if (strncmp(spot.set, "optim", 5) != 0 && strncmp(spot.set, "extra", 5) != 0)
-            return true;
-        optim = optim || spot.set[0] == 'o';
+    const bool both = open_has_scheduler(l->dir) || (l->outer && open_has_scheduler(l->outer));
+    while ((!weights || (both && !optim)) && zf_build_next(b, "", &at, &spot, &tie)) {
+        optim = optim || strncmp(spot.set, "optim", 5) == 0;
+        weights =
+            weights || (strncmp(spot.set, "optim", 5) != 0 && strncmp(spot.set, "extra", 5) != 0);
     }
-    return !optim || zf_build_has_note(b, ZF_NOTE_NO_WEIGHTS) ||
-           zf_build_note_on(b, ZF_NOTE_NO_WEIGHTS, NULL, err,
-                            "the save has no weights, only optimizer states");
+    if (weights) {
+        return optim || !both ||
+               zf_build_note(b, err,
+                             "the save has no optimizer states, which transformers' trainer writes "
+                             "with scheduler.pt");
+    }
+    return zf_build_has_note(b, ZF_NOTE_NO_WEIGHTS) || zf_build_n_tensors(b) == 0 ||
+           zf_build_note_on(b, ZF_NOTE_NO_WEIGHTS, NULL, err, "the save has no weights%s",
+                            optim ? ", only optimizer states" : "");
 }
 
 /* note: why this save was opened, or "".  since: zf_store_doubts when it was begun; nomem:
@@ -153,14 +179,15 @@ static struct zf_checkpoint *open_described(struct zf_store *st, const struct zf
         return open_refused(&l, err);
     if (!open_doubts(st, since, o->degraded, b, err))
         return NULL;
-    if (!open_empty(&l, o, b, err) || !open_note_weights(&l, b, err))
+    if (!open_empty(&l, o, b, err) || !open_note_halves(&l, b, err))
         return open_refused(&l, err);
     const uint64_t side = zf_store_doubts(st);
     if (!open_side_files(&l, b, err) ||
         (!l.match.save.file &&
          !unshown_note(l.match.save.store, l.match.format->whole ? UNSHOWN_ALL : UNSHOWN_SAVES,
                        o->lim, b, err)) ||
-        (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err)))
+        (l.loose && !unshown_note(l.loose, UNSHOWN_FILES, o->lim, b, err)) ||
+        !open_note_ranks(&l, b, err))
         return open_refused(&l, err);
     if ((o->side && !sidefiles_from(o->side, o, b, err)) || !open_doubts(st, side, true, b, err))
         return NULL;

@@ -98,6 +98,7 @@ static bool train_show(struct olmo_save *s, struct zf_torch *t, const char *path
 struct train_reading {
     struct olmo_save *s;
     uint32_t world;
+    uint64_t n_ranks;      /* by world_size of the files themselves; 0: they do not say */
     struct zf_agree *said; /* by the first one */
 };
 
@@ -116,6 +117,8 @@ static bool train_read(struct train_reading *r, const char *path, struct zf_err 
         return zf_forgive(r->s->b, err);
     if (r->said)
         return true;
+    if (!zf_pv_u64(zf_pv_get(zf_torch_root(t), "world_size"), &r->n_ranks))
+        r->n_ranks = 0;
     r->said = zf_give(said);
     return train_show(r->s, t, path, err);
 }
@@ -135,7 +138,8 @@ bool train_add(struct olmo_save *s, uint32_t world, struct zf_err *err)
     for (uint32_t i = 0; ok && i < n; i++)
         ok = train_read(&r, path[i], err);
     zf_agree_free(r.said);
-    return ok && (n == 0 || world == 0 || n == world ||
-                  zf_build_note(s->b, err, "%" PRIu32 " of %" PRIu32 " ranks have a file in train/",
-                                n, world));
+    const uint64_t all = world ? world : r.n_ranks;
+    return ok && (n == 0 || all == 0 || n == all ||
+                  zf_build_note(s->b, err, "%" PRIu32 " of %" PRIu64 " ranks have a file in train/",
+                                n, all));
 }
