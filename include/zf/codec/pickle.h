@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pickle protocols 0 … 5 as a tree of values.  Nothing is imported or called: a global is a name,
+/* Pickle protocols 2 … 5 as a tree of values.  Nothing is imported or called: a global is a name,
  * REDUCE and its kin make a *description* of a call.  Source: CPython Lib/pickle.py,
  * Lib/pickletools.py, PEP 574. */
 #ifndef ZF_CODEC_PICKLE_H
@@ -32,13 +32,12 @@ struct zf_pv; /* arena-owned, immutable; may share and may be cyclic: walk with 
 /* Reads one pickle from *in on and leaves *in behind its STOP (legacy torch files hold several in a
  * row).  Values live in the arena and borrow nothing from in.  One thread at a time may use the
  * values of one pickle: zf_pv_get indexes a large mapping when it is first asked.
- * Python 2's `__builtin__` and `copy_reg` are `builtins` and `copyreg` here, and
- * copyreg._reconstructor(C, base, state), NEWOBJ's older spelling, is a CALL of C.
+ * Python 2's `__builtin__` and `copy_reg` are `builtins` and `copyreg` here.
  * A mapping that has a key twice, as Python compares keys, is refused: Python would keep the last
  * value.  Objects as keys are compared by identity only.
  * A failure because the input ends too early sets in->bad.
- * Errors: ZF_E_FORMAT with the offset of the opcode, or the key; ZF_E_LIMIT (also: the system gives
- * no memory). */
+ * Errors: ZF_E_FORMAT with the offset of the opcode, or the key; ZF_E_UNSUPPORTED an opcode that only protocol 0 or 1
+ * has; ZF_E_LIMIT (also: the system gives no memory). */
 const struct zf_pv *zf_pickle_load(struct zf_bytes *in, struct zf_arena *arena,
                                    const struct zf_limits *lim, struct zf_err *err) ZF_CHECKED;
 

@@ -28,15 +28,12 @@ static struct zf_pv *call_global_of(struct pickle_vm *vm, struct zf_pv *module, 
     vm->heap.last_global = v;
     v->at[0].v = module;
     v->at[1].v = name;
-    if (strcmp(pv_chars(module), "copyreg") == 0 && strcmp(pv_chars(name), "_reconstructor") == 0)
-        v->flags |= ZF_PV_REMAKER;
-    else if (strcmp(pv_chars(module), "collections") == 0 &&
-             strcmp(pv_chars(name), "OrderedDict") == 0)
+    if (strcmp(pv_chars(module), "collections") == 0 && strcmp(pv_chars(name), "OrderedDict") == 0)
         v->flags |= ZF_PV_ORDERED;
     return v;
 }
 
-static struct zf_pv *call_global_of_lines(struct pickle_vm *vm)
+bool pickle_do_global(struct pickle_vm *vm)
 {
     struct zf_pv *module =
         pickle_told(vm, pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
@@ -44,12 +41,7 @@ static struct zf_pv *call_global_of_lines(struct pickle_vm *vm)
         module ? pickle_told(vm, pickle_text_str(&vm->heap, vm->arg.p2, vm->arg.n2, vm->err))
                : NULL;
 
-    return call_global_of(vm, module, name);
-}
-
-bool pickle_do_global(struct pickle_vm *vm)
-{
-    return pickle_push(vm, call_global_of_lines(vm));
+    return pickle_push(vm, call_global_of(vm, module, name));
 }
 
 bool pickle_do_stack_global(struct pickle_vm *vm)
@@ -69,17 +61,6 @@ static struct zf_pv *call_of(struct pickle_vm *vm, const struct zf_pv *callee,
     v->at[0].v = callee;
     v->at[1].v = args;
     return v;
-}
-
-/* copyreg._reconstructor(class, base, state) is how protocols 0 and 1 say NEWOBJ: an object of the
- * class, whose content, if the base is not plain `object`, is the only argument. */
-static bool call_push_remade(struct pickle_vm *vm, struct zf_pv *args)
-{
-    bool plain = args->at[2].v->kind == ZF_PV_NONE;
-    struct zf_pv *state = pickle_again((struct zf_pv *)args->at[2].v);
-    struct zf_pv *class = pickle_again((struct zf_pv *)args->at[0].v);
-
-    return pickle_push(vm, call_of(vm, class, pickle_tuple(vm, &state, plain ? 0 : 1)));
 }
 
 /* The value k of a LIST or TUPLE that has one. */
@@ -139,9 +120,6 @@ bool pickle_do_reduce(struct pickle_vm *vm)
                        "opcode %s takes a tuple of arguments, found %s", vm->op,
                        pv_kind_names[args->kind]);
     }
-    if ((callee->flags & ZF_PV_REMAKER) && callee->kind == ZF_PV_GLOBAL &&
-        args->kind == ZF_PV_TUPLE && args->n == 3)
-        return call_push_remade(vm, args);
     const struct zf_pv *pairs = (callee->flags & ZF_PV_ORDERED) && callee->kind == ZF_PV_GLOBAL
                                     ? call_pairs_of(args)
                                     : NULL;
@@ -165,13 +143,6 @@ bool pickle_do_newobj_ex(struct pickle_vm *vm)
         return false;
     more->kwargs = kwargs;
     return pickle_push(vm, v);
-}
-
-bool pickle_do_inst(struct pickle_vm *vm)
-{
-    struct zf_pv *class = call_global_of_lines(vm);
-
-    return class && pickle_push(vm, call_of(vm, class, pickle_tuple(vm, vm->items, vm->n_items)));
 }
 
 bool pickle_do_obj(struct pickle_vm *vm)
@@ -202,9 +173,10 @@ bool pickle_do_build(struct pickle_vm *vm)
     return pickle_push(vm, v);
 }
 
-static bool call_push_persid(struct pickle_vm *vm, struct zf_pv *id)
+bool pickle_do_persid(struct pickle_vm *vm)
 {
-    struct zf_pv *v = id ? pickle_heap_new(&vm->heap, ZF_PV_PERSID, 2, vm->err) : NULL;
+    struct zf_pv *id = vm->popped[0];
+    struct zf_pv *v = pickle_heap_new(&vm->heap, ZF_PV_PERSID, 2, vm->err);
 
     if (!v || !pickle_heap_holds(&vm->heap, v, id, vm->err))
         return false;
@@ -217,15 +189,4 @@ static bool call_push_persid(struct pickle_vm *vm, struct zf_pv *id)
         vm->first_pid = v;
     vm->last_pid = v;
     return pickle_push(vm, v);
-}
-
-bool pickle_do_persid_text(struct pickle_vm *vm)
-{
-    return call_push_persid(
-        vm, pickle_told(vm, pickle_text_str(&vm->heap, vm->arg.p, vm->arg.n, vm->err)));
-}
-
-bool pickle_do_persid(struct pickle_vm *vm)
-{
-    return call_push_persid(vm, vm->popped[0]);
 }

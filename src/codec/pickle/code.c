@@ -4,8 +4,6 @@
 
 #include <zf/base/out.h>
 
-#include "text.h"
-
 static const struct code_op ops[256] = {
 #define OP(code, name, operand, pops, to_mark, pushes, protocol, handler)                          \
     [code] = {#name, CODE_ARG_##operand, pops, to_mark, pushes},
@@ -96,7 +94,6 @@ bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out)
 {
     struct zf_code_walk none = {0};
     struct code_vm at = {.in = vm->in, .out = &none};
-    struct zf_err ignored;
 
     if (code_kind(word) != CODE_TEXT)
         return false;
@@ -110,8 +107,8 @@ bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out)
     }
     vm->looked += at.n;
     if (code == 'S')
-        return pickle_text_unquote(at.text, at.n, out, &ignored);
-    return pickle_text_unescape(at.text, at.n, out, &ignored);
+        return code_text_unquote(at.text, at.n, out);
+    return code_text_unescape(at.text, at.n, out);
 }
 
 /* ---- opcodes --------------------------------------------------------------------------------- */

@@ -2,8 +2,6 @@
 /* The memo: an array where its numbers are near one another, as picklers write them, else a table. */
 #include "code_vm.h"
 
-#include "text.h"
-
 /* Python's int() takes more than pickletools writes: blanks, a sign, underscores between digits. */
 static bool code_memo_number(const char *p, uint64_t n, uint64_t *out)
 {
@@ -26,7 +24,7 @@ static bool code_memo_number(const char *p, uint64_t n, uint64_t *out)
             digits[k++] = p[i];
         }
     }
-    return pickle_text_key(digits, k, out);
+    return code_text_key(digits, k, out);
 }
 
 bool code_memo_put(struct code_vm *vm, uint64_t key, uint64_t word)

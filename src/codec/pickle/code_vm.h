@@ -113,6 +113,12 @@ bool code_read_operand(struct code_vm *vm, enum code_operand kind);
 /* The text of a value, behind what is in *out; false: it is not known. */
 struct zf_out;
 bool code_read_text(struct code_vm *vm, uint64_t word, struct zf_out *out);
+/* Of 'quoted' text with backslash escapes, as repr() of a str of Python 2, the text, behind what is in *text. */
+bool code_text_unquote(const char *p, uint64_t n, struct zf_out *text) ZF_CHECKED;
+/* The same of Latin-1 with \uXXXX and \UXXXXXXXX ("raw-unicode-escape"). */
+bool code_text_unescape(const char *p, uint64_t n, struct zf_out *text) ZF_CHECKED;
+/* A memo number: decimal digits only. */
+bool code_text_key(const char *p, uint64_t n, uint64_t *out) ZF_CHECKED;
 
 /* The numbers of the memo; false: it has no such entry, or there is no memory. */
 bool code_memo_put(struct code_vm *vm, uint64_t key, uint64_t word);

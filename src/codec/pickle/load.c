@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
 #include "vm.h"
 
 /* The operand behind an opcode byte.  BYTESn: an n-byte length and that many bytes; S: the length is
@@ -242,7 +241,7 @@ static bool load_sift(struct pickle_vm *vm)
 {
     struct zf_err ignored;
     struct pickle_vm over = {.in = vm->in, .err = &ignored};
-    uint64_t n = zf_bytes_left(&vm->in), key;
+    const uint64_t n = zf_bytes_left(&vm->in);
     const struct op *op = NULL;
 
     vm->heap.in = &over.in; /* what was read over is on the disk, too */
@@ -250,11 +249,8 @@ static bool load_sift(struct pickle_vm *vm)
         op = load_over(&over);
         if (!op)
             break;
-        key = over.arg.u;
-        if (op->run != pickle_do_get &&
-            (op->run != pickle_do_get_text || !pickle_text_key(over.arg.p, over.arg.n, &key)))
-            continue;
-        if (key < n && !pickle_got_add(&vm->memo.got, &vm->heap, key, vm->err))
+        if (op->run == pickle_do_get && over.arg.u < n &&
+            !pickle_got_add(&vm->memo.got, &vm->heap, over.arg.u, vm->err))
             return false;
     }
     bool ok = pickle_got_count(&vm->memo.got, &vm->heap, vm->err) &&

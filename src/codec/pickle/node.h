@@ -49,7 +49,6 @@ enum {
     ZF_PV_FOLDED = 2,   /* CALL: see fold.c; what is in it is asked of zf_pv_unfold */
     ZF_PV_MORE = 4,     /* CALL: at[1] is `more` */
     ZF_PV_MAP = 8,      /* CALL: items are pairs */
-    ZF_PV_REMAKER = 16, /* GLOBAL: copyreg._reconstructor */
     ZF_PV_ORDERED = 32, /* GLOBAL: collections.OrderedDict */
     ZF_PV_PACKED = 16,  /* LIST, SET, DICT, CALL: in a tuple */
     ZF_PV_LATE = 32,    /* LIST, SET, DICT, CALL: changed since it is in a tuple */

@@ -3,7 +3,6 @@
  * taken: see vm.h. */
 #include <stdlib.h>
 
-#include "text.h"
 #include "vm.h"
 
 /* An empty container becomes a value of its own only when that can be observed: when it is memoized,
@@ -305,15 +304,6 @@ static bool ops_memo_get(struct pickle_vm *vm, uint64_t key)
     return pickle_push(vm, pickle_again(v));
 }
 
-static bool ops_text_key(struct pickle_vm *vm, uint64_t *key)
-{
-    if (!pickle_text_key(vm->arg.p, vm->arg.n, key)) {
-        return zf_fail(vm->err, ZF_E_FORMAT, vm->op_off,
-                       "opcode %s is not followed by a memo number", vm->op);
-    }
-    return true;
-}
-
 bool pickle_do_put(struct pickle_vm *vm)
 {
     return ops_memo_put(vm, vm->arg.u);
@@ -324,23 +314,9 @@ bool pickle_do_memoize(struct pickle_vm *vm)
     return ops_memo_put(vm, vm->memo.n);
 }
 
-bool pickle_do_put_text(struct pickle_vm *vm)
-{
-    uint64_t key;
-
-    return ops_text_key(vm, &key) && ops_memo_put(vm, key);
-}
-
 bool pickle_do_get(struct pickle_vm *vm)
 {
     return ops_memo_get(vm, vm->arg.u);
-}
-
-bool pickle_do_get_text(struct pickle_vm *vm)
-{
-    uint64_t key;
-
-    return ops_text_key(vm, &key) && ops_memo_get(vm, key);
 }
 
 /* ---- extensions ---- */

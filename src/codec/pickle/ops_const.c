@@ -43,27 +43,24 @@ bool pickle_do_int(struct pickle_vm *vm)
     return pickle_push(vm, pickle_heap_int(&vm->heap, vm->arg.i, vm->err));
 }
 
-bool pickle_do_int_text(struct pickle_vm *vm)
+bool pickle_do_old(struct pickle_vm *vm)
 {
-    /* Protocols 0 and 1 write booleans with a needless zero. */
-    if (vm->arg.n == 2 && vm->arg.p[0] == '0' && (vm->arg.p[1] == '0' || vm->arg.p[1] == '1'))
-        return pickle_push_constant(vm, vm->arg.p[1] == '1' ? &pv_true : &pv_false);
-    return ops_push_told(vm, pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
+    return zf_fail(vm->err, ZF_E_UNSUPPORTED, vm->op_off,
+                   "opcode %s of pickle protocol 0; protocols 2 to 5 are read", vm->op);
 }
 
-bool pickle_do_long_text(struct pickle_vm *vm)
+/* Python 2 writes a number of more than 32 bits as a line in protocol 2, too.  With a needless zero it is a
+ * boolean, in protocols 0 and 1 only. */
+bool pickle_do_int_text(struct pickle_vm *vm)
 {
+    if (vm->arg.n > 1 && vm->arg.p[0] == '0')
+        return pickle_do_old(vm);
     return ops_push_told(vm, pickle_text_int(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
 }
 
 bool pickle_do_long(struct pickle_vm *vm)
 {
     return pickle_push(vm, pickle_text_twos(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-}
-
-bool pickle_do_float_text(struct pickle_vm *vm)
-{
-    return ops_push_told(vm, pickle_text_float(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
 }
 
 bool pickle_do_float(struct pickle_vm *vm)
@@ -77,19 +74,9 @@ bool pickle_do_float(struct pickle_vm *vm)
 
 /* ---- text and bytes ---- */
 
-bool pickle_do_string_text(struct pickle_vm *vm)
-{
-    return ops_push_told(vm, pickle_text_quoted(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-}
-
 bool pickle_do_string(struct pickle_vm *vm)
 {
     return pickle_push(vm, pickle_text_str2(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
-}
-
-bool pickle_do_unicode_text(struct pickle_vm *vm)
-{
-    return ops_push_told(vm, pickle_text_raw_unicode(&vm->heap, vm->arg.p, vm->arg.n, vm->err));
 }
 
 bool pickle_do_unicode(struct pickle_vm *vm)

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protocol 0 writes numbers, strings and keys as lines.  Decimal longs are converted limb by limb,
- * with Python's own bound on their length, as the conversion takes quadratic time. */
+/* Text and whole numbers as values. */
 #include "text.h"
 
-#include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <zf/base/hex.h>
-#include <zf/base/out.h>
 #include <zf/base/utf8.h>
-
-/* Python itself refuses longer decimal numbers, as the conversion takes quadratic time
- * (sys.set_int_max_str_digits). */
-#define DIGITS_MAX 4300
 
 static struct zf_pv *text_wrong(struct zf_err *err, const char *what)
 {
@@ -95,193 +86,15 @@ struct zf_pv *pickle_text_twos(struct pickle_heap *h, const char *bytes, uint64_
     return pickle_heap_int(h, (int64_t)u, err);
 }
 
-/* limb [*n] = limb * scale + add, 32 bits each, least significant first. */
-static void text_scale_add(uint32_t *limb, size_t *n, uint32_t scale, uint32_t add)
-{
-    uint64_t carry = add;
-
-    for (size_t i = 0; i < *n; i++) {
-        carry += (uint64_t)limb[i] * scale;
-        limb[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    if (carry)
-        limb[(*n)++] = (uint32_t)carry;
-}
-
-static struct zf_pv *text_big_decimal(struct pickle_heap *h, const char *p, uint64_t n,
-                                      bool negative, struct zf_err *err)
-{
-    /* A limb holds 9 digits and more; one more limb keeps the sign. */
-    uint32_t limb[DIGITS_MAX / 9 + 3] = {0};
-    uint8_t twos[sizeof limb];
-    size_t used = 0;
-
-    for (uint64_t i = 0; i < n;) {
-        uint32_t scale = 1, part = 0;
-        for (; i < n && scale < 1000000000; i++, scale *= 10)
-            part = part * 10 + (uint32_t)(p[i] - '0');
-        text_scale_add(limb, &used, scale, part);
-    }
-    uint8_t carry = negative, flip = negative ? 0xff : 0;
-    for (size_t i = 0; i < (used + 1) * 4; i++) {
-        uint8_t b = (uint8_t)((limb[i / 4] >> (8 * (i % 4))) ^ flip);
-        twos[i] = (uint8_t)(b + carry);
-        carry = carry && twos[i] == 0;
-    }
-    return pickle_text_twos(h, (const char *)twos, (used + 1) * 4, err);
-}
-
 struct zf_pv *pickle_text_int(struct pickle_heap *h, const char *p, uint64_t n, struct zf_err *err)
 {
-    if (n && p[n - 1] == 'L')
-        n--;
-    bool negative = n && p[0] == '-';
-    if (n && (p[0] == '-' || p[0] == '+')) {
-        p++;
-        n--;
-    }
-    if (n == 0 || n > DIGITS_MAX)
-        return text_wrong(err, n ? "has more than 4300 digits" : "has no digits");
-    uint64_t small = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9')
-            return text_wrong(err, "is not followed by a decimal number");
-        if (n <= 18)
-            small = small * 10 + (uint64_t)(p[i] - '0');
-    }
-    if (n <= 18)
-        return pickle_heap_int(h, negative ? -(int64_t)small : (int64_t)small, err);
-    return text_big_decimal(h, p, n, negative, err);
-}
+    const bool negative = n && p[0] == '-';
+    const uint64_t most = (uint64_t)INT64_MAX + negative;
+    uint64_t u = 0, k = negative;
 
-struct zf_pv *pickle_text_float(struct pickle_heap *h, const char *p, uint64_t n,
-                                struct zf_err *err)
-{
-    char line[400], *end;
-
-    /* The longest repr() has 24 bytes; 400 is room for any "%f". */
-    if (n == 0 || n >= sizeof line || memchr(p, '\0', n) || memchr(p, 'x', n) || memchr(p, 'X', n))
-        return text_wrong(err, "is not followed by a number");
-    memcpy(line, p, n);
-    line[n] = '\0';
-    /* The point is a point in every locale; the C locale object is static in glibc, so this is
-     * cheap. */
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c)
-        return zf_null(zf_fail_sys(err, "get the C locale"));
-    double d = strtod_l(line, &end, c);
-    freelocale(c);
-    if (*end != '\0' || end == line)
-        return text_wrong(err, "is not followed by a number");
-    struct zf_pv *v = pickle_heap_new(h, ZF_PV_FLOAT, 1, err);
-    if (v)
-        v->at[0].f = d;
-    return v;
-}
-
-/* Decodes the escape behind a backslash; returns the bytes read, 0 = a broken one.  Unknown escapes
- * are kept as they are, as in Python. */
-static uint64_t text_escape(const char *p, uint64_t left, struct zf_out *out)
-{
-    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
-    const char *simple = p[0] ? strchr(from, p[0]) : NULL;
-    uint32_t c = 0;
-    uint64_t k = 0;
-
-    if (simple) {
-        zf_out_u8(out, (uint8_t)to[simple - from]);
-        return 1;
-    }
-    if (p[0] == 'x') {
-        if (left < 3 || !zf_hex_number(p + 1, 2, &c))
-            return 0;
-        zf_out_u8(out, (uint8_t)c);
-        return 3;
-    }
-    for (; k < 3 && k < left && p[k] >= '0' && p[k] <= '7'; k++)
-        c = c * 8 + (uint32_t)(p[k] - '0');
-    if (k) {
-        zf_out_u8(out, (uint8_t)c);
-        return k;
-    }
-    zf_out_u8(out, '\\');
-    zf_out_u8(out, (uint8_t)p[0]);
-    return 1;
-}
-
-bool pickle_text_unquote(const char *p, uint64_t n, struct zf_out *text, struct zf_err *err)
-{
-    while (n && (p[n - 1] == ' ' || p[n - 1] == '\r' || p[n - 1] == '\t'))
-        n--;
-    if (n < 2 || (p[0] != '\'' && p[0] != '"') || p[n - 1] != p[0])
-        return text_wrong(err, "is not followed by a quoted string") != NULL;
-    p++;
-    n -= 2;
-    for (uint64_t i = 0; i < n;) {
-        if (p[i] != '\\') {
-            zf_out_u8(text, (uint8_t)p[i++]);
-            continue;
-        }
-        uint64_t k = i + 1 < n ? text_escape(p + i + 1, n - i - 1, text) : 0;
-        if (k == 0)
-            return text_wrong(err, "holds a broken backslash escape") != NULL;
-        i += 1 + k;
-    }
-    return zf_out_ok(text, err);
-}
-
-struct zf_pv *pickle_text_quoted(struct pickle_heap *h, const char *p, uint64_t n,
-                                 struct zf_err *err)
-{
-    zf_auto(out) struct zf_out text = {0};
-
-    return pickle_text_unquote(p, n, &text, err)
-               ? pickle_text_str2(h, zf_out_text(&text), text.n, err)
-               : NULL;
-}
-
-bool pickle_text_unescape(const char *p, uint64_t n, struct zf_out *text, struct zf_err *err)
-{
-    for (uint64_t i = 0; i < n;) {
-        uint32_t c = (uint8_t)p[i++];
-        if (c == '\\' && i < n) {
-            unsigned digits = p[i] == 'u' ? 4 : p[i] == 'U' ? 8 : 0;
-            if (digits &&
-                (digits >= n - i || !zf_hex_number(p + i + 1, digits, &c) || c > 0x10ffff))
-                return text_wrong(err, "holds a broken \\u escape") != NULL;
-            if (digits == 0) {
-                zf_out_u8(text, '\\');
-                c = (uint8_t)p[i];
-            }
-            i += 1 + digits;
-        }
-        zf_out_utf8(text, c);
-    }
-    return zf_out_ok(text, err);
-}
-
-struct zf_pv *pickle_text_raw_unicode(struct pickle_heap *h, const char *p, uint64_t n,
-                                      struct zf_err *err)
-{
-    zf_auto(out) struct zf_out text = {0};
-
-    return pickle_text_unescape(p, n, &text, err)
-               ? pickle_text_str(h, zf_out_text(&text), text.n, err)
-               : NULL;
-}
-
-bool pickle_text_key(const char *p, uint64_t n, uint64_t *out)
-{
-    uint64_t key = 0;
-
-    if (n == 0 || n > 18)
-        return false;
-    for (uint64_t i = 0; i < n; i++) {
-        if (p[i] < '0' || p[i] > '9')
-            return false;
-        key = key * 10 + (uint64_t)(p[i] - '0');
-    }
-    *out = key;
-    return true;
+    for (; k < n && p[k] >= '0' && p[k] <= '9' && u <= (most - (uint64_t)(p[k] - '0')) / 10; k++)
+        u = u * 10 + (uint64_t)(p[k] - '0');
+    if (k < n || n == negative)
+        return text_wrong(err, "is not followed by a decimal number of 64 bits");
+    return pickle_heap_int(h, (int64_t)(negative ? 0 - u : u), err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of what files repeat: when two agree, and of which name a sentence is when they do not. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <zf/assemble/agree.h>
 #include <zf/codec/zip_write.h>
@@ -9,7 +10,46 @@
 #include "support/store_mem.h"
 #include "support/unit.h"
 
-/* A list of the values at the top of a mapping, which is pickled in letters (protocol 0). */
+/* What stands in the letters of protocol 0, in the opcodes that protocol 2 has for it. */
+static void put_letters(const char *p, struct zf_out *out)
+{
+    for (; *p; p++) {
+        const size_t n = strcspn(p, "\n");
+        uint64_t bits;
+        double f;
+
+        switch (*p) {
+        case 'S': /* S'text' */
+            zf_out_u8(out, 'U');
+            zf_out_u8(out, (uint8_t)(n - 3));
+            zf_out_add(out, p + 2, n - 3);
+            break;
+        case 'F':
+            f = strtod(p + 1, NULL);
+            memcpy(&bits, &f, sizeof bits);
+            zf_out_u8(out, 'G');
+            for (int k = 56; k >= 0; k -= 8)
+                zf_out_u8(out, (uint8_t)(bits >> k));
+            break;
+        case 'I':
+            zf_out_u8(out, p[1] == '0' ? 0x88 : 'J');
+            if (p[1] != '0')
+                zf_out_le32(out, (uint32_t)atoi(p + 1));
+            break;
+        case 'c':
+            zf_out_add(out, p, n + 1 + strcspn(p + n + 1, "\n") + 1);
+            p += n + 1;
+            p += strcspn(p, "\n");
+            continue;
+        default:
+            zf_out_u8(out, (uint8_t)*p);
+            continue;
+        }
+        p += n;
+    }
+}
+
+/* A list of the values at the top of a mapping, which is given in the letters of protocol 0. */
 static struct zf_agree *list_of(const char *file, const char *pickle, bool needed, uint64_t budget,
                                 struct zf_err *err)
 {
@@ -17,10 +57,12 @@ static struct zf_agree *list_of(const char *file, const char *pickle, bool neede
     zf_auto(store) struct zf_store *st = store_mem_new(&lim, err);
     zf_auto(zip_write) struct zf_zip_write w = {0};
     zf_auto(out) struct zf_out zip = {0};
+    zf_auto(out) struct zf_out text = {0};
 
     assert_ok(st, err);
-    zf_zip_write_member(&w, "archive/data.pkl", strlen(pickle), 0, &zip);
-    zf_out_str(&zip, pickle);
+    put_letters(pickle, &text);
+    zf_zip_write_member(&w, "archive/data.pkl", text.n, 0, &zip);
+    zf_out_add(&zip, text.p, text.n);
     zf_zip_write_end(&w, &zip);
     assert_ok(zf_out_ok(&zip, err) && store_mem_add(st, file, zip.p, zip.n, err), err);
     zf_auto(source) struct zf_source *src = zf_store_open(st, file, err);

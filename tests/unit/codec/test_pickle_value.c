@@ -106,9 +106,6 @@ static void calls(void **state)
     assert_true(zf_pv_eq(zf_pv_arg(member, 1), "W"));
     v = load("cm\nC\n)}X\1\0\0\0kK\1s\x92.");
     assert_non_null(zf_pv_get(zf_pv_kwargs(v), "k"));
-    v = load("ccopy_reg\n_reconstructor\n(cm\nC\nc__builtin__\nobject\nNtR.");
-    assert_true(zf_pv_is(v, "m", "C"));
-    assert_int_equal(zf_pv_len(zf_pv_args(v)), 0);
 }
 
 /* One text may be module and name, and the name of the global before it. */
@@ -282,8 +279,6 @@ static void memory_is_bounded(void **state)
         {"(", "N)RNaNaNa", "t."},
         {"(", "(NoNa", "t."},
         {"(", "N)}\x92", "t."},
-        {"(", "(i\n\nNa", "t."},
-        {"(", "(ia\n\nNa", "t."},
         {"(", "\x97", "t."},
     };
     const uint64_t size = 1 << 20;

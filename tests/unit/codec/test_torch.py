@@ -202,6 +202,10 @@ for p in (2, 3, 4, 5):
     reads(f"protocol {p}", archive({"w": T}, six, p), {"w": ([2, 3], F4)})
     reads(f"a legacy stream of protocol {p}", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (2, 3), (3, 1))},
           {"7": (6, F4)}, p), {"w": ([2, 3], F4)}, "legacy")
+for p, opcode in (0, "PUT"), (1, "INT"):
+    refuses(f"protocol {p}", archive({"w": T}, six, p), f"opcode {opcode} of pickle protocol 0; protocols 2 to 5 are read")
+    refuses(f"a legacy stream of protocol {p}", legacy({"w": tensor(storage("7", "FloatStorage", 6, None), 0, (2, 3), (3, 1))},
+            {"7": (6, F4)}, p), "byte 0: opcode LONG of pickle protocol 0; protocols 2 to 5 are read")
 reads("a prefix of its own", archive({"w": T}, six, prefix="a b.c/"), {"w": ([2, 3], F4)})
 reads("a nested prefix", archive({"w": T}, six, prefix="x/y/"), {"w": ([2, 3], F4)})
 reads("strangers in the archive", archive({"w": T}, six, extra=[("__MACOSX/x", b"y"), ("z", b"")]), {"w": ([2, 3], F4)})
