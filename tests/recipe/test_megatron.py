@@ -21,27 +21,32 @@ QWEN = ("mlp.gate", "mlp.experts", ("gate_proj", "up_proj", "down_proj"))
 MIXTRAL = ("block_sparse_moe.gate", "block_sparse_moe.experts", ("w1", "w3", "w2"))
 
 
+EVERY = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "head_dim": DIM, "hidden_act": "silu", "hidden_size": WIDTH, "intermediate_size": FFN,
+         "max_position_embeddings": 64, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "num_key_value_heads": GROUPS, "rms_norm_eps": 1e-5, "rope_theta": 20000.0,
+         "tie_word_embeddings": False, "torch_dtype": "int32", "vocab_size": ROWS}
+
+
 def gated(m, name, ffn, front, names=("gate_proj", "up_proj"), kind="weight"):
     m.put(f"{name}.{kind}", [2 * ffn, WIDTH][:2 if kind == "weight" else 1], rows={f"{front}.{n}.{kind}": ffn for n in names})
 
 
-def attention(m, p, q, biases, turned, norms):
+def attention(m, p, q, biases, turned, norms, dim):
     per = HEADS // GROUPS
-    within = [2 * j + two for two in range(2) for j in range(DIM // 2)] if turned else range(DIM)  # neighbours turned, or halves
+    within = [2 * j + two for two in range(2) for j in range(dim // 2)] if turned else range(dim)  # neighbours turned, or halves
     first = {"q": [g * (per + 2) + k for g in range(GROUPS) for k in range(per)], "k": [g * (per + 2) + per for g in range(GROUPS)],
              "v": [g * (per + 2) + per + 1 for g in range(GROUPS)]}
     for kind in ("weight", "bias") if biases else ("weight",):
         name, two = p + "self_attention.linear_qkv." + kind, 2 if kind == "weight" else 1
-        m.put(name, [(HEADS + 2 * GROUPS) * DIM, WIDTH][:two])
+        m.put(name, [(HEADS + 2 * GROUPS) * dim, WIDTH][:two])
         all_of = m.save[name][2]
-        wide = len(all_of) // ((HEADS + 2 * GROUPS) * DIM)
+        wide = len(all_of) // ((HEADS + 2 * GROUPS) * dim)
         for x, heads in first.items():
-            rows = [h * DIM + d for h in heads for d in (range(DIM) if x == "v" else within)]
+            rows = [h * dim + d for h in heads for d in (range(dim) if x == "v" else within)]
             m.want[q + f"self_attn.{x}_proj.{kind}"] = ([len(rows), WIDTH][:two], b"".join(all_of[wide * r:wide * (r + 1)] for r in rows))
         if kind == "weight" or biases == "all":
-            m.put(p + "self_attention.linear_proj." + kind, [WIDTH, HEADS * DIM] if kind == "weight" else [WIDTH], q + "self_attn.o_proj." + kind)
+            m.put(p + "self_attention.linear_proj." + kind, [WIDTH, HEADS * dim] if kind == "weight" else [WIDTH], q + "self_attn.o_proj." + kind)
     for x in "qk" if norms else "":
-        m.put(p + f"self_attention.{x}_layernorm.weight", [DIM], q + f"self_attn.{x}_norm.weight")
+        m.put(p + f"self_attention.{x}_layernorm.weight", [dim], q + f"self_attn.{x}_norm.weight")
 
 
 def latent(m, p, q, narrow, plain):
@@ -79,7 +84,7 @@ def experts(m, p, q, names, local, shared, bias):
         m.put(p + "mlp.router.expert_bias", [EXPERTS], q + "mlp.gate.e_score_correction_bias")
 
 
-def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local="", shared="", bias=False, mla="", gate=True, kinds=("weight",)):
+def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=QWEN, local="", shared="", bias=False, mla="", gate=True, kinds=("weight",), dim=DIM):
     """plain: norms under their own names, as the specification without Transformer Engine has them; biases: "", "qkv", "all";
     moe: the layers with experts; local: their names, "" torch_dist's, "local" and "grouped" legacy files', of a module for each and of one for all,
     "matrix" those of core's own GroupedMLP;
@@ -97,7 +102,7 @@ def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=Q
         if mla:
             latent(m, p, q, mla == "narrow", plain)
         else:
-            attention(m, p, q, biases, turned, qk_norm)
+            attention(m, p, q, biases, turned, qk_norm, dim)
         if i in moe:
             experts(m, p, q, names, local, shared, bias)
             continue
@@ -111,11 +116,15 @@ def decoder(plain=False, biases="", turned=False, qk_norm=False, moe=(), names=Q
     return m
 
 
-def shown(m, settings, architecture, wrong=(), **fields):
+def shown(m, settings, architecture, wrong=(), whole=None, **fields):
+    """whole: all of config.json that not every decoder has."""
     with Save() as c:
         c.safetensors("save/model.safetensors", m.save)
         c.file("save/transformer_config.json", {**SETTINGS, **settings})
         c.holds(m, architecture, **fields)
+        if whole:
+            want = {**EVERY, **whole, "architectures": [architecture]}
+            assert c.config() == {k: v for k, v in want.items() if v != "none"}, c.config()
         for change, part in wrong:
             c.file("save/transformer_config.json", {**SETTINGS, **settings, **change})
             c.told("hf/ is no", part, at="save")
@@ -212,6 +221,56 @@ REFUSED = {"apply_residual_connection_post_layernorm": True, "qk_l2_norm": True,
            "window_attn_skip_freq": 2, "apply_layernorm_1p": True, "layernorm_zero_centered_gamma": True, "rotary_percent": 0.5, "softmax_scale": 0.5}
 
 
+def config_json_of_every_class_has_nothing_else():
+    """As transformers' configuration_*.py names the fields; what is not there has transformers' default."""
+    routed = {"num_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": 7, "norm_topk_prob": True, "decoder_sparse_step": 1}
+    plain = {"normalization": "LayerNorm", "gated_linear_unit": False, "layernorm_zero_centered_gamma": True, "squared_relu": True, "rotary_percent": 0.5}
+    shown(decoder(), {}, "LlamaForCausalLM", whole={"model_type": "llama", "attention_bias": False, "mlp_bias": False})
+    shown(decoder(), {"window_size": [5, 0]}, "MistralForCausalLM", whole={"model_type": "mistral", "sliding_window": 6})
+    shown(decoder(biases="qkv", dim=4), {"add_qkv_bias": True, "kv_channels": 4}, "Qwen2ForCausalLM",
+          (({"kv_channels": 6}, "columns of linear_proj"), ({"add_bias_linear": True}, "linear_fc1.bias")),
+          whole={"model_type": "qwen2", "head_dim": 4, "use_sliding_window": False})
+    with Save() as c:
+        c.safetensors("save/model.safetensors", decoder(biases="qkv").save)
+        c.file("save/transformer_config.json", {**SETTINGS, "add_qkv_bias": True})
+        c.told("hf/ is not the model Qwen2ForCausalLM: Qwen2ForCausalLM has heads of hidden_size / num_attention_heads", at="save")
+    shown(decoder(qk_norm=True), {"qk_layernorm": True}, "Qwen3ForCausalLM", whole={"model_type": "qwen3", "attention_bias": False, "use_sliding_window": False})
+    shown(decoder(moe=(0, 1), names=MIXTRAL), MOE, "MixtralForCausalLM",
+          whole={"model_type": "mixtral", "intermediate_size": 7, "num_local_experts": EXPERTS, "num_experts_per_tok": 2, "sliding_window": None})
+    moe = {"model_type": "qwen3_moe", "attention_bias": False, "use_sliding_window": False, "mlp_only_layers": [0], **routed}
+    shown(decoder(moe=(1,), qk_norm=True), {**MOE, "qk_layernorm": True}, "Qwen3MoeForCausalLM", whole=moe)
+    shown(decoder(moe=(0, 1), qk_norm=True), {**MOE, "qk_layernorm": True, "ffn_hidden_size": None}, "Qwen3MoeForCausalLM",
+          whole={**moe, "mlp_only_layers": [], "intermediate_size": "none"})
+    settings = {**MOE, "kv_channels": 6, "add_qkv_bias": True, "moe_shared_expert_gate": True, "moe_shared_expert_intermediate_size": 14}
+    shown(decoder(biases="qkv", moe=(0, 1), shared="shared_expert"), settings, "Qwen2MoeForCausalLM",
+          whole={"model_type": "qwen2_moe", "shared_expert_intermediate_size": 14, "mlp_only_layers": [], "use_sliding_window": False, **routed})
+    settings = {**MLA, **MOE, "moe_shared_expert_intermediate_size": 14}
+    latent_too = {"num_key_value_heads": HEADS, "head_dim": "none", "q_lora_rank": None, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5,
+                  "moe_intermediate_size": 7, "n_routed_experts": EXPERTS, "n_shared_experts": 2, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.0,
+                  "attention_bias": False}
+    shown(decoder(moe=(1,), mla="wide", shared="shared_experts"), {**settings, "moe_router_pre_softmax": True}, "DeepseekV2ForCausalLM",
+          whole={"model_type": "deepseek_v2", "topk_method": "greedy", "norm_topk_prob": False, **latent_too})
+    shown(decoder(moe=(1,), mla="wide", shared="shared_experts", bias=True), {**settings, "moe_router_score_function": "sigmoid"}, "DeepseekV3ForCausalLM",
+          whole={"model_type": "deepseek_v3", "topk_method": "noaux_tc", "norm_topk_prob": True, "scoring_func": "sigmoid", "rope_interleave": True, "n_group": 1, "topk_group": 1,
+                 **latent_too})
+    shown(decoder(gate=False, kinds=("weight", "bias")), plain, "NemotronForCausalLM",
+          whole={"model_type": "nemotron", "hidden_act": "relu2", "norm_eps": 1e-5, "rms_norm_eps": "none", "partial_rotary_factor": 0.5, "attention_bias": False, "mlp_bias": False,
+                 "pad_token_id": "none"})
+
+
+def a_model_of_another_kind_fits_none():
+    """What is no Llama in one respect: zerofs recipes says no, and not that a setting is wrong."""
+    kinds = ({}, {"qk_layernorm": True}, {"add_qkv_bias": True}, {"window_size": [5, 0]}, MOE, {**MOE, "qk_layernorm": True},
+             {**MOE, "add_qkv_bias": True, "moe_shared_expert_gate": True, "moe_shared_expert_intermediate_size": 14})
+    with Save() as c:
+        c.safetensors("save/model.safetensors", decoder().save)
+        for kind in kinds:
+            for other in ({"normalization": "LayerNorm"}, {"gated_linear_unit": False}, {"position_embedding_type": "none"}):
+                c.file("save/transformer_config.json", {**SETTINGS, **kind, **other})
+                r = c.run("recipes", None, at="save").stdout.decode()
+                assert all(line.startswith(("no ", " ")) for line in r.splitlines()), (kind, other, r)
+
+
 def what_no_order_can_express_is_refused_by_name():
     with Save() as c:
         c.safetensors("save/model.safetensors", decoder().save)
@@ -232,4 +291,4 @@ def norms_of_latent_attention_with_another_epsilon_are_told():
             assert (b"1e-6 for them" in c.run("info", None, "-v", at="save").stdout) == told
 
 
-main([dense_decoders, a_vocabulary_is_cut_by_a_config_json_from_outside, a_config_json_that_does_not_tie_the_head_is_refused, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
+main([config_json_of_every_class_has_nothing_else, a_model_of_another_kind_fits_none, dense_decoders, a_vocabulary_is_cut_by_a_config_json_from_outside, a_config_json_that_does_not_tie_the_head_is_refused, nemotron, experts_of_all_names, latent_attention, what_no_order_can_express_is_refused_by_name, norms_of_latent_attention_with_another_epsilon_are_told])
