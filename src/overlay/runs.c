@@ -202,6 +202,17 @@ static bool runs_enter(struct zf_tree *base, uint64_t dir, struct zf_err *err)
     return !e || inner != ZF_TREE_ROOT || save_enter(e->save, err);
 }
 
+/* A save that is not open is opened by whoever looks into it. */
+static bool runs_ready(struct zf_tree *base, uint64_t dir, const char *name, struct zf_err *err)
+{
+    uint64_t inner = 0;
+    zf_auto(run_entry) struct run_entry *e =
+        dir == ZF_TREE_ROOT ? NULL : run_list_of(&runs_of(base)->l, dir, &inner);
+    struct zf_tree *tree = e ? save_opened(e->save) : NULL;
+
+    return !tree || !tree->ops->ready || tree->ops->ready(tree, inner, name, err);
+}
+
 static bool runs_read(struct zf_tree *base, uint64_t ino, void *buf, size_t n, uint64_t off,
                       size_t *n_out, struct zf_err *err)
 {
@@ -296,6 +307,7 @@ static const struct zf_tree_ops ops = {
     .entry = runs_entry,
     .parent = runs_parent,
     .enter = runs_enter,
+    .ready = runs_ready,
     .read = runs_read,
     .want = runs_want,
     .readlink = runs_readlink,

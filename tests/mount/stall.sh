@@ -37,6 +37,16 @@ check 'mounted' "$ZEROFS" mount "$tmp/slow" "$mnt"
 check '400 look into hf/ while its settings hang' look works_out "$mnt" "$tmp/control" 400
 check 'unmounted' unmount "$mnt"
 rm "$tmp"/files/*
+for tree in all_tags:step-1 current,poll=1:current; do
+    mkdir "$tmp/files/step-1"
+    cp -p "$top_srcdir/tests/data/recipes/meta_llama3_mp2"/*.* "$tmp/files/step-1"
+    touch -d '1 hour ago' "$tmp/files/step-1"/* "$tmp/files/step-1"
+    check "mounted with ${tree%:*}" "$ZEROFS" mount "$tmp/slow" "$mnt" -o "${tree%:*}"
+    until_true 30 test -e "$mnt/${tree#*:}/norm.weight.f32"
+    check "200 look into hf/ of ${tree#*:}/" look works_out "$mnt/${tree#*:}" "$tmp/control" 200
+    check 'unmounted' unmount "$mnt"
+    rm -r "$tmp/files/step-1"
+done
 look make "$tmp/files" 1000 || exit 99
 
 # The storage hangs while the checkpoint is opened, and whoever waits for the mount gives up.
