@@ -152,28 +152,28 @@ def biases_by_which_experts_are_chosen_are_told():
             assert (b"expert_bias) is not zero" in c.run("info", None, "-v", *opts, at="save").stdout) == told
 
 
-def titan(heads=4, kv=2, **more):
-    """A Llama of torchtitan 0.3, whose queries and keys turn neighbours, and the settings of its job (trainer.py, to_dict)."""
-    m, dim, hd, ffn = Numbers(), 16, 4, 10
+def titan(heads=4, kv=2, hd=4, old=False, **more):
+    """A Llama of torchtitan 0.3, or by the names of 0.2, whose queries and keys turn neighbours, and the settings of its job (trainer.py, to_dict)."""
+    m, dim, ffn, qkv = Numbers(), 16, 10, "attention." if old else "attention.qkv_linear."
     m.put("tok_embeddings.weight", [24, dim], "model.embed_tokens.weight")
     m.put("norm.weight", [dim], "model.norm.weight")
-    m.put("lm_head.weight", [24, dim], "lm_head.weight")
+    m.put("output.weight" if old else "lm_head.weight", [24, dim], "lm_head.weight")
     for i in range(2):
         p, q = f"layers.{i}.", f"model.layers.{i}."
         m.put(p + "attention_norm.weight", [dim], q + "input_layernorm.weight")
         m.put(p + "ffn_norm.weight", [dim], q + "post_attention_layernorm.weight")
         for name, n in (("q", 4), ("k", 2)):
-            m.put(p + f"attention.qkv_linear.w{name}.weight", [n * hd, dim])
-            rows = m.save[p + f"attention.qkv_linear.w{name}.weight"][2]
+            m.put(p + qkv + f"w{name}.weight", [n * hd, dim])
+            rows = m.save[p + qkv + f"w{name}.weight"][2]
             order = [h * hd + 2 * j + two for h in range(n) for two in range(2) for j in range(hd // 2)]
             m.want[q + f"self_attn.{name}_proj.weight"] = ([n * hd, dim], b"".join(rows[4 * dim * r:4 * dim * (r + 1)] for r in order))
-        m.put(p + "attention.qkv_linear.wv.weight", [2 * hd, dim], q + "self_attn.v_proj.weight")
-        m.put(p + "attention.wo.weight", [dim, dim], q + "self_attn.o_proj.weight")
+        m.put(p + qkv + "wv.weight", [2 * hd, dim], q + "self_attn.v_proj.weight")
+        m.put(p + "attention.wo.weight", [dim, 4 * hd], q + "self_attn.o_proj.weight")
         for ours, theirs, shape in (("w1", "gate", [ffn, dim]), ("w3", "up", [ffn, dim]), ("w2", "down", [dim, ffn])):
             m.put(p + f"feed_forward.{ours}.weight", shape, q + f"mlp.{theirs}_proj.weight")
-    rope = {"dim": dim // heads, "max_seq_len": 64, "theta": 50000.0, "scaling": "llama", "scaling_factor": 4.0, "low_freq_factor": 1.0,
+    rope = {"dim": hd if hd != 4 else dim // heads, "max_seq_len": 64, "theta": 50000.0, "scaling": "llama", "scaling_factor": 4.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
-    layer = {"attention": {"n_heads": heads, "n_kv_heads": kv, "head_dim": None, "qk_norm": None, "rope": rope},
+    layer = {"attention": {"n_heads": heads, "n_kv_heads": kv, "head_dim": hd if hd != 4 else None, "qk_norm": None, "rope": rope},
              "attention_norm": {"eps": 1e-4}, "ffn_norm": {"eps": 1e-4}}
     model = {"dim": dim, "vocab_size": 24, "norm": {"eps": 1e-4}, "layers": [layer, json.loads(json.dumps(layer))], "enable_weight_tying": False, **more}
     return m, {"job": {"x": 1}, "model_spec": {"name": "llama3", "flavor": "small", "model": model}}
@@ -184,17 +184,20 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
         return settings["model_spec"]["model"]["layers"]
     for front in ("side/", "save/"):
         with Save() as c:
-            m, settings = titan()
-            c.safetensors("save/model.safetensors", m.save)
             opts = ("-o", "side=" + os.path.join(c.dir, "side")) if front == "side/" else ()
-            c.file(front + "config.json", settings)
-            assert c.model(*opts) == m.want
-            config = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
+            for more in ({"hd": 6}, {"old": True}, {}):  # {} stays
+                m, settings = titan(**more)
+                c.safetensors("save/model.safetensors", m.save)
+                c.file(front + "config.json", settings)
+                assert c.model(*opts) == m.want
+                config = json.loads(c.run("cat", "hf/config.json", *opts, at="save").stdout)
+                assert config["head_dim"] == more.get("hd", 4)
             want = {"architectures": ["LlamaForCausalLM"], "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "rope_theta": 50000.0,
                     "rms_norm_eps": 1e-4, "vocab_size": 24, "intermediate_size": 10, "tie_word_embeddings": False, "max_position_embeddings": 64,
                     "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                                      "original_max_position_embeddings": 32}}
-            assert {k: config.get(k) for k in want} == want, config
+            assert config == {**want, "model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "hidden_act": "silu", "torch_dtype": "int32", "bos_token_id": None, "attention_bias": False, "mlp_bias": False,
+                              "eos_token_id": None, "pad_token_id": None}, config
             for change, said in ((lambda s: layers(s).pop(), "1 and 2"), (lambda s: s["model_spec"]["model"].update(dim=32), "32 and 16"),
                                  (lambda s: s["model_spec"]["model"].update(vocab_size=32), "32 and 24"),
                                  (lambda s: layers(s)[0]["attention"].update(n_kv_heads=4), "n_kv_heads and rows of wk: 4 and 2"),
@@ -211,6 +214,34 @@ def a_job_of_torchtitan_says_what_its_steps_do_not():
                 change(settings)
                 c.file(front + "config.json", settings)
                 c.told("hf/ is not the model LlamaForCausalLM", said, at="save", opts=opts)
+
+
+def heads_that_a_job_ties_are_tied_by_config_json_too():
+    m, settings = titan(enable_weight_tying=True)
+    m.want.pop("lm_head.weight")
+    m.copy("lm_head.weight", "tok_embeddings.weight")
+    both = {**m.want, "lm_head.weight": m.want["model.embed_tokens.weight"]}
+    for said, want in ((True, m.want), (False, both), (None, None)):
+        with Save() as c:
+            c.safetensors("save/model.safetensors", m.save)
+            c.file("save/config.json", settings)
+            side = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "tie_word_embeddings": said}
+            c.file("side/config.json", {k: v for k, v in side.items() if v is not None})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            if want:
+                assert c.model(*opts) == want
+            else:
+                c.told("hf/ is not the model LlamaForCausalLM: config.json does not say that the head is the embedding", at="save", opts=opts)
+    for old in (False, True):  # one that is lost is not said to differ
+        m, settings = titan(old=old)
+        with Save() as c:
+            head = "output.weight" if old else "lm_head.weight"
+            path = c.safetensors("save/model.safetensors", {k: v for k, v in m.save.items() if k != head} | {head: m.save["tok_embeddings.weight"]})
+            c.file("side/config.json", {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_attention_heads": 4, "tie_word_embeddings": True})
+            opts = ("-o", "side=" + os.path.join(c.dir, "side"))
+            c.told("hf/ is the model LlamaForCausalLM", at="save", opts=opts)
+            os.truncate(path, os.path.getsize(path) - 100)
+            c.told("hf/ is not the model LlamaForCausalLM", "which cannot be seen", at="save", opts=(*opts, "-o", "degraded,lost=omit"))
 
 
 def a_job_of_torchtitan_says_how_experts_are_chosen():
@@ -243,5 +274,5 @@ def fronts_of_torchtitan_are_taken_off():
             assert c.model("-o", "side=" + os.path.join(c.dir, "side")) == m.want
 
 
-main([deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not,
+main([heads_that_a_job_ties_are_tied_by_config_json_too, deepseek_v3_of_torchtitan, heads_that_are_the_embedding_are_left_out, qwen_3_of_torchtitan_and_its_experts, biases_by_which_experts_are_chosen_are_told, a_job_of_torchtitan_says_what_its_steps_do_not,
       a_job_of_torchtitan_says_how_experts_are_chosen, fronts_of_torchtitan_are_taken_off])

@@ -41,8 +41,8 @@ def parts(tied=False):
 
 
 class Neox(Case):
-    def save(self, tp=1, pp=1, model=MODEL, train=TRAIN, args=None, twist=None, tied=False, front=""):
-        of = {front + n: p for n, p in parts(tied).items()}
+    def save(self, tp=1, pp=1, model=MODEL, train=TRAIN, args=None, twist=None, tied=False, front="", without=()):
+        of = {front + n: p for n, p in parts(tied).items() if not n.endswith(without)}
         state = makeds.State({n: p[0] for n, p in of.items()})
         stages = [[0, 2, 3, 5, 6]] if pp == 1 else [[0, 2], [3, 5, 6]]
         cuts = {n: p[1] for n, p in of.items()}
@@ -108,6 +108,14 @@ def parallel_residuals_of_one_rank():
         assert config["use_parallel_residual"] is True
 
 
+def attentions_without_biases():
+    with Neox() as c:
+        biases = (".attention.query_key_value.bias", ".attention.dense.bias")
+        config = c.save(train=TRAIN + "use_bias_in_attn_linear: false\n", without=biases).holds()
+        assert config["attention_bias"] is False
+        c.save(without=biases).is_no_model("query_key_value.bias")
+
+
 def a_tied_head():
     with Neox() as c:
         config = c.save(2, model=MODEL.replace("tying\": true", "tying\": false"), tied=True).holds()
@@ -128,6 +136,7 @@ def biases_that_are_added_are_no_model():
 def settings_that_contradict_are_refused():
     for more, said in (({"args": {"num_attention_heads": 2}}, ("num_attention_heads is", "2", "4")),
                        ({"train": TRAIN + "hidden_size: 16\n"}, ("hidden_size", "16", "8")),
+                       ({"args": {"num_attention_heads": 3}, "model": MODEL.replace("heads\": 4", "heads\": 3")}, ("no multiple of num_attention_heads",)),
                        ({"args": {"padded_vocab_size": 14}}, ("padded_vocab_size", "14 and 12")),
                        ({"args": {"num_layers": 3}, "model": MODEL.replace("layers\": 2", "layers\": 3")}, ("num_layers",)),
                        ({"args": {"hidden_size": 16}, "model": MODEL.replace("size\": 8", "size\": 16")}, ("hidden_size", "8 and 16")),
@@ -169,6 +178,12 @@ def without_settings_a_config_json_is_asked_for():
         assert c.holds(*opts)["rotary_pct"] == 0.25
         c.file("side/config.json", {**side, "num_attention_heads": 2})
         c.is_no_model("num_attention_heads", opts=opts)
+        c.file("side/config.json", {k: v for k, v in side.items() if k != "use_parallel_residual"})
+        c.is_no_model("gpt_j_residual", opts=opts)
+    with Neox() as c:
+        c.save(model=None, train=None, args={"num_layers": None})
+        said = " ".join(c.run("recipes", None, at="global_step3").stdout.decode().split())
+        assert "nothing beside its tensors holds the settings of GPT-NeoX (num_layers)" in said and "fits" not in said and "refused" not in said, said
     with Neox() as c:  # a config.json decides what the settings leave open
         c.save()
         opts = ("-o", "side=" + os.path.join(c.dir, "side"))
@@ -178,6 +193,6 @@ def without_settings_a_config_json_is_asked_for():
             assert "tanh" not in c.run("info", None, "-v", *opts, at="global_step3").stdout.decode()
 
 
-main([layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
+main([attentions_without_biases, layers_are_joined_over_ranks_and_stages, a_model_that_is_no_pipeline, parallel_residuals_of_one_rank, a_tied_head, biases_that_are_added_are_no_model,
       settings_that_contradict_are_refused, without_settings_a_config_json_is_asked_for,
       a_vocabulary_is_cut_by_a_config_json_from_outside])

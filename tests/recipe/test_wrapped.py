@@ -171,6 +171,13 @@ def llama_of_meta():
             of = Numbers()
             of.want = {k: v for k, v in m.want.items() if not more or k != "lm_head.weight"}
             c.holds(of, "LlamaForCausalLM", **want)
+            if not change:
+                every = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 24, "hidden_size": 16, "intermediate_size": 10, "num_hidden_layers": 2,
+                         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "rms_norm_eps": 1e-4,
+                         "rope_theta": 10000.0, "max_position_embeddings": 4096, "tie_word_embeddings": bool(more), "torch_dtype": "int32", "bos_token_id": None, "eos_token_id": None}
+                assert c.config() == every, c.config()
+                said = " ".join(c.run("recipes", None, at="save").stdout.decode().split())
+                assert "fits meta-llama" in said and said.count("it has settings of Meta's own (params.json)") == 4, said
 
 
 main([mpt_in_a_directory_of_composer, names_in_front_and_inside_are_taken_off, settings_that_contradict_a_wrapped_model_are_refused, mpt_in_one_file_of_composer, llama_of_meta])
